@@ -1,0 +1,94 @@
+"""What a user can do wrong, said with file:line:column, what was expected, what was found and the remedy."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Where:
+    """A place in a file; line and column count from 1, 0 means unknown."""
+
+    file: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        return ":".join(str(part) for part in (self.file, self.line, self.column) if part)
+
+
+class Locator:
+    """Tells where a field of a parsed message stands.
+
+    A path is field names and indices of repeated fields: ``locate("layer", 3, "bottom", 0)``. A path that
+    was not written in the file gives the place of the nearest message around it.
+    """
+
+    def __init__(self, file: str, places: Mapping[tuple, tuple[int, int]] | None = None, prefix: tuple = ()):
+        self.file, self._places, self._prefix = file, places or {}, prefix
+
+    def __call__(self, *path: str | int) -> Where:
+        full = self._prefix + path
+        for end in range(len(full), -1, -1):
+            if full[:end] in self._places:
+                return Where(self.file, *self._places[full[:end]])
+        return Where(self.file)
+
+    def at(self, *path: str | int) -> Locator:
+        return Locator(self.file, self._places, self._prefix + path)
+
+
+NOWHERE = Locator("<net>")
+
+
+class CaffeliteError(Exception):
+    """A mistake that the user can mend; the command line prints it and exits with status 2."""
+
+    def __init__(self, what: str, *, where: Where | None = None, expected: object = None, found: object = None, remedy: str | None = None):
+        parts = [what]
+        if expected is not None:
+            parts.append(f"expected {expected}")
+        if found is not None:
+            parts.append(f"found {found}")
+        text = "; ".join([parts[0], ", ".join(parts[1:])] if len(parts) > 1 else parts)
+        if remedy:
+            text += f"; {remedy}"
+        super().__init__(f"{where}: {text}" if where else text)
+
+
+class Mistakes(CaffeliteError):
+    """Several mistakes found in one pass, a line each."""
+
+    def __init__(self, mistakes: Iterable[CaffeliteError]):
+        self.mistakes = list(mistakes)
+        super().__init__("\n".join(str(m) for m in self.mistakes))
+
+
+class Collector:
+    """Gathers mistakes so that one pass reports them all."""
+
+    def __init__(self) -> None:
+        self.mistakes: list[CaffeliteError] = []
+
+    def add(self, mistake: CaffeliteError) -> None:
+        self.mistakes.extend(mistake.mistakes if isinstance(mistake, Mistakes) else [mistake])
+
+    def raise_any(self) -> None:
+        if len(self.mistakes) == 1:
+            raise self.mistakes[0]
+        if self.mistakes:
+            raise Mistakes(self.mistakes)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str | None:
+    """The remedy 'did you mean "x"?' for a misspelt name, or None where nothing known is near."""
+    by_lower = {k.lower(): k for k in known}
+    near = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    return f'did you mean "{by_lower[near[0]]}"?' if near else None
+
+
+def missing_extra(module: str, extra: str, use: str) -> CaffeliteError:
+    """The one line for an optional dependency that is not installed."""
+    return CaffeliteError(f"{use} needs {module}, which is not installed", remedy=f'install it with: pip install "caffelite[{extra}]"')
