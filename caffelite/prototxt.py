@@ -1,0 +1,641 @@
+"""Reads and writes prototxt, protobuf's text format, and knows where every field stood.
+
+Protobuf's own reader stops at the first mistake and forgets positions. This one reports every mistake of a
+file in one pass, each with file:line:column, and hands out a Locator, so that what is found later (a blob
+that nobody makes, an unknown layer type) is reported at its place too. It accepts what Caffe's protobuf
+accepts; a file that this reader takes, protobuf takes, with equal messages.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+from bisect import bisect_right
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from google.protobuf import text_format
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
+from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto
+from google.protobuf.message import DecodeError, Message
+
+from caffelite import caffelite_pb2 as pb
+from caffelite.errors import CaffeliteError, Collector, Locator, Where, did_you_mean
+
+DEEPEST = 100  # blocks within blocks; protobuf's own limit
+MOST_REPORTED = 100  # mistakes spelt out; a file of prose would give thousands
+
+
+@dataclass
+class Document:
+    """A parsed file: its message, and where each of its fields stands.
+
+    Paths of ``locate`` are field names, repeated ones with their index: ``("layer", 3, "bottom", 0)``. A scalar
+    gives the place of its value, a block the place of its name, a repeated field without index its first name.
+    """
+
+    message: Any
+    locate: Locator
+
+
+def read_net(path: str | Path) -> Document:
+    """Reads a NetParameter; a binary one (a caffemodel) is taken too, without places."""
+    return read_message(path, pb.NetParameter)
+
+
+def read_solver(path: str | Path) -> Document:
+    """Reads a SolverParameter."""
+    return read_message(path, pb.SolverParameter)
+
+
+def read_message(path: str | Path, message_type: type[Message]) -> Document:
+    """Reads a file as a message of the type. Raises a CaffeliteError that names every mistake."""
+    data, file = _read(path), str(path)
+    if re.search(rb"[\0-\x08\x0e-\x1f]", data) and message_type is pb.NetParameter:
+        try:
+            message = message_type.FromString(data)
+            if message.ListFields():
+                return Document(message, Locator(file))
+        except DecodeError:
+            pass  # then it is text, or nothing
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line_start = data.rfind(b"\n", 0, error.start) + 1
+        column = len(data[line_start : error.start].decode("utf-8-sig", "replace")) + 1
+        where = Where(file, data.count(b"\n", 0, error.start) + 1, column)
+        raise CaffeliteError(
+            f"cannot read {file} as a prototxt", where=where, expected="text in UTF-8", found=f"the byte 0x{data[error.start]:02x}"
+        ) from None
+    return parse(text, message_type, file)
+
+
+def parse(text: str, message_type: type[Message], file: str = "<text>") -> Document:
+    """Parses text as a message of the type. Raises a CaffeliteError, or Mistakes where there are several."""
+    message = message_type()
+    reader = _Reader(text, file)
+    reader.block(message, (), None)
+    reader.raise_any()
+    return Document(message, Locator(file, reader.places))
+
+
+def write(message: Message) -> str:
+    """The message as prototxt; floats in the fewest digits that give the same 32 bits again."""
+    return text_format.MessageToString(message, as_utf8=True)
+
+
+def resolve(path: str, locate: Locator) -> Path:
+    """A path of a prototxt: against the working directory, or, where nothing is there, the prototxt's own folder.
+
+    Where neither exists it is the first, for the caller to complain about.
+    """
+    beside = Path(locate.file).parent / path
+    return beside if not os.path.exists(path) and os.path.exists(beside) else Path(path)
+
+
+def _read(path: str | Path) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except FileNotFoundError:
+        folder = Path(path).parent
+        near = did_you_mean(Path(path).name, os.listdir(folder)) if folder.is_dir() and os.access(folder, os.R_OK) else None
+        raise CaffeliteError(f"cannot read {path}: no such file", remedy=near) from None
+    except IsADirectoryError:
+        raise CaffeliteError(f"cannot read {path}: it is a folder", expected="a file") from None
+    except PermissionError:
+        raise CaffeliteError(f"cannot read {path}: permission denied") from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise CaffeliteError(f"cannot read {path!s}: {getattr(error, 'strerror', None) or error}") from None
+
+
+class _Field(NamedTuple):
+    name: str
+    kind: str  # block, integer, float, bool, enum, string, bytes
+    repeated: bool
+    low: float = 0
+    high: float = 0
+    enum: EnumDescriptor | None = None
+
+
+class _Fields(NamedTuple):
+    message: str
+    by_name: dict[str, _Field]
+    required: list[str]
+
+
+F = FieldDescriptor
+INTEGERS = {
+    **dict.fromkeys((F.TYPE_INT32, F.TYPE_SINT32, F.TYPE_SFIXED32), (-(2**31), 2**31 - 1)),
+    **dict.fromkeys((F.TYPE_INT64, F.TYPE_SINT64, F.TYPE_SFIXED64), (-(2**63), 2**63 - 1)),
+    **dict.fromkeys((F.TYPE_UINT32, F.TYPE_FIXED32), (0, 2**32 - 1)),
+    **dict.fromkeys((F.TYPE_UINT64, F.TYPE_FIXED64), (0, 2**64 - 1)),
+}
+KINDS = {
+    **dict.fromkeys(INTEGERS, "integer"),
+    **dict.fromkeys((F.TYPE_MESSAGE, F.TYPE_GROUP), "block"),
+    **{F.TYPE_FLOAT: "float", F.TYPE_DOUBLE: "float", F.TYPE_BOOL: "bool", F.TYPE_ENUM: "enum"},
+    **{F.TYPE_STRING: "string", F.TYPE_BYTES: "bytes"},
+}
+
+
+@cache
+def _fields(descriptor: Descriptor) -> _Fields:
+    proto = DescriptorProto()  # labels are read from it because the descriptor spells them differently in protobuf 5 and 7
+    descriptor.CopyToProto(proto)
+    labels = {field.name: field.label for field in proto.field}
+    known = {}
+    for field in descriptor.fields:
+        low, high = INTEGERS.get(field.type, (0, 3.4028235677973366e38 if field.type == F.TYPE_FLOAT else 1.7976931348623158e308))
+        repeated = labels[field.name] == FieldDescriptorProto.LABEL_REPEATED
+        known[field.name] = _Field(field.name, KINDS[field.type], repeated, low, high, field.enum_type)
+    return _Fields(descriptor.name, known, [n for n, label in labels.items() if label == FieldDescriptorProto.LABEL_REQUIRED])
+
+
+@cache
+def _meant(name: str, descriptor: Descriptor | EnumDescriptor) -> str | None:
+    return did_you_mean(name, descriptor.fields_by_name if isinstance(descriptor, Descriptor) else descriptor.values_by_name)
+
+
+class _Block(NamedTuple):
+    """A block that is open: the field that opened it, where, and what it holds."""
+
+    name: str
+    start: int
+    closer: str
+    fields: _Fields
+
+
+class _Wrong(Exception):
+    """A value that its field cannot take: what was expected, and the remedy."""
+
+    def __init__(self, expected: str, remedy: str | None = None):
+        self.expected, self.remedy = expected, remedy
+
+
+TOKEN = re.compile(
+    r"""(?P<gap>[ \t\r\n\f\v]+|\#[^\n]*)
+    |(?P<name>[A-Za-z_][A-Za-z0-9_]*)
+    |(?P<sign>[{}<>\[\]:;,-])
+    |(?P<string>"[^"\\\n]*(?:\\.[^"\\\n]*)*"|'[^'\\\n]*(?:\\.[^'\\\n]*)*')
+    |(?P<number>\.?[0-9](?:[eE][+-]|[A-Za-z0-9_.])*)
+    |(?P<unclosed>["'][^\n]*)
+    |(?P<remark>//[^\n]*|/\*(?:[^*]|\*(?!/))*(?:\*/)?)
+    |(?P<strange>.)""",
+    re.VERBOSE,
+)
+ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|[xX]([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
+ESCAPED = {"a": b"\a", "b": b"\b", "f": b"\f", "n": b"\n", "r": b"\r", "t": b"\t", "v": b"\v"} | {c: c.encode() for c in "\\'\"?"}
+INTEGER = re.compile(r"0|[1-9][0-9]{0,39}|0[0-7]{1,39}|0[xX][0-9A-Fa-f]{1,39}")
+DECIMAL = re.compile(r"(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|[0-9]+\.[0-9]*|[0-9]+(?=[eE])|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fF]?")
+NOT_FINITE = {"inf": float("inf"), "infinity": float("inf"), "nan": float("nan")}
+BOOLS = {"true": True, "True": True, "t": True, "1": True, "false": False, "False": False, "f": False, "0": False}
+END = ""
+STOPS = {"}", ">", "]", ";", ",", END}
+OPENERS = {"{": "}", "<": ">"}
+
+
+class _Reader:
+    """A recursive descent over the message's descriptors; on a mistake it notes it and goes on at the next field."""
+
+    def __init__(self, text: str, file: str):
+        self.text, self.file = text, file
+        self.line_starts = [0, *(m.end() for m in re.finditer("\n", text))]
+        self.mistakes: list[tuple[int, CaffeliteError | None]] = []
+        self.places: dict[tuple, tuple[int, int]] = {}
+        self.open: list[_Block] = []
+        self.kinds: list[str] = []
+        self.texts: list[str] = []
+        self.starts: list[int] = []
+        self.broken: set[int] = set()  # lines that do not even split into tokens: one report each is enough
+        self.lost_text = False  # an unclosed string may have swallowed a brace, so braces prove nothing
+        self.tokenize()
+        self.unclosed = sum((k in OPENERS) - (k in OPENERS.values()) for k in self.kinds)
+        self.at = 0
+
+    # tokens
+
+    def tokenize(self) -> None:
+        kinds, texts, starts = self.kinds, self.texts, self.starts
+        for match in TOKEN.finditer(self.text):
+            kind = match.lastgroup
+            if kind == "gap":
+                continue
+            token, start = match.group(), match.start()
+            if kind in ("unclosed", "remark", "strange") or "\ud800" <= max(token) <= "\udfff":
+                self.strange(kind, token, start)
+                if kind == "remark":
+                    continue
+            kinds.append(token if kind == "sign" else kind)
+            texts.append(token)
+            starts.append(start)
+        kinds.append(END)
+        texts.append("")
+        starts.append(len(self.text))
+
+    def strange(self, kind: str, token: str, start: int) -> None:
+        line = self.place(start)[0]
+        if line in self.broken:
+            return
+        if kind == "unclosed":
+            self.lost_text = True
+            self.mistake(start, "unterminated string", expected=f"a closing {token[0]} on the same line", found=_shown(token))
+        elif kind == "remark":
+            self.mistake(start, "unexpected comment", found=_shown(token[:2]), remedy='comments begin with "#"')
+        else:
+            remedy = "strings stand in straight quotes" if token in "“”‘’„«»`" else None
+            bad = token if kind == "strange" else next(c for c in token if "\ud800" <= c <= "\udfff")
+            self.mistake(start, f"unexpected character {_shown(bad)}", remedy=remedy)
+        self.broken.add(line)
+
+    def place(self, start: int) -> tuple[int, int]:
+        line = bisect_right(self.line_starts, start)
+        return line, start - self.line_starts[line - 1] + 1
+
+    def found(self, at: int) -> str:
+        kind, text = self.kinds[at], self.texts[at]
+        if kind == END:
+            return "the end of the file"
+        if kind == "-" and self.kinds[at + 1] in ("number", "name"):
+            text += self.texts[at + 1]
+        return f"the string {_shown(text, quote='')}" if kind == "string" else _shown(text, quote="" if kind in "number-" else '"')
+
+    # mistakes
+
+    def mistake(self, start: int, what: str, **more: str | None) -> None:
+        place = self.place(start)
+        if place[0] in self.broken:
+            return
+        spelt = len(self.mistakes) < MOST_REPORTED
+        self.mistakes.append((start, CaffeliteError(what, where=Where(self.file, *place), **more) if spelt else None))
+
+    def raise_any(self) -> None:
+        collector = Collector()
+        spelt = sorted((m for m in self.mistakes if m[1]), key=lambda m: m[0])
+        for _, mistake in spelt:
+            collector.add(mistake)
+        rest = [start for start, mistake in self.mistakes if mistake is None]
+        if rest:
+            collector.add(CaffeliteError(f"and {len(rest)} more mistakes", where=Where(self.file, *self.place(min(rest)))))
+        collector.raise_any()
+
+    def next_field(self, line: int) -> None:
+        """Goes on after a mistake: to the end of its line, a bracket, or what looks like a field."""
+        while self.kinds[self.at] not in STOPS and not self.begins_field() and self.place(self.starts[self.at])[0] == line:
+            if self.kinds[self.at] in OPENERS or self.kinds[self.at] == "[":
+                self.skip_block()
+            else:
+                self.at += 1
+
+    def begins_field(self) -> bool:
+        return self.kinds[self.at] == "name" and self.kinds[self.at + 1] in (":", "{", "<")
+
+    def skip_block(self) -> None:
+        """Passes over a bracket and all within; without recursion, for nobody limits how deep it goes."""
+        first, depth = self.at, 0
+        while True:
+            kind = self.kinds[self.at]
+            if kind == END:
+                name = self.texts[first - (2 if self.kinds[first - 1] == ":" else 1)] if first else ""
+                self.missing_closer(name, first, {**OPENERS, "[": "]"}[self.kinds[first]])
+                return
+            depth += (kind in OPENERS or kind == "[") - (kind in ("}", ">", "]"))
+            self.at += 1
+            if not depth:
+                return
+
+    def skip_value(self) -> None:
+        """Passes over the value of a field that nobody knows."""
+        line = self.place(self.starts[self.at - 1])[0]
+        if self.kinds[self.at] == ":":
+            self.at += 1
+        if self.kinds[self.at] in OPENERS or self.kinds[self.at] == "[":
+            self.skip_block()
+        elif self.kinds[self.at] == "string":
+            while self.kinds[self.at] == "string":
+                self.at += 1
+        self.next_field(line)
+
+    # blocks and fields
+
+    def block(self, message: Message, path: tuple, block: _Block | None) -> None:
+        """Reads fields up to the block's closing bracket, or, for None, to the end of the file."""
+        fields = _fields(message.DESCRIPTOR)
+        first = {}  # where each field was first given
+        self.open.append(block or _Block("", 0, END, fields))
+        kinds = self.kinds
+        while True:
+            kind = kinds[self.at]
+            if kind == "name":
+                if self.closed_by_next(fields):
+                    break
+                self.field(message, fields, path, first)
+                if kinds[self.at] == ";" or kinds[self.at] == ",":
+                    self.at += 1
+            elif kind == END:
+                if block:
+                    self.missing_closer(block.name, block.start, block.closer)
+                break
+            elif kind in ("}", ">"):
+                if block:
+                    if kind != block.closer:
+                        self.mistake(
+                            self.starts[self.at], f'wrong bracket for "{block.name}"', expected=f'"{block.closer}"', found=f'"{kind}"'
+                        )
+                    self.at += 1
+                    break
+                if not self.lost_text:
+                    self.mistake(self.starts[self.at], f'unexpected "{kind}"', expected="a field or the end of the file")
+                self.at += 1
+            else:
+                line = self.place(self.starts[self.at])[0]
+                self.mistake(self.starts[self.at], "no field begins so", expected="the name of a field", found=self.found(self.at))
+                self.at += 0 if kind in OPENERS or kind == "[" else 1
+                self.next_field(line)
+        self.open.pop()
+        for name in fields.required:
+            if name not in first:
+                self.mistake(self.open_start(block), f'"{name}" is missing', expected=f"every {fields.message} to give it")
+
+    def open_start(self, block: _Block | None) -> int:
+        return block.start if block else 0
+
+    def closed_by_next(self, fields: _Fields) -> bool:
+        """Whether the next field shows that this block's closing bracket was forgotten.
+
+        It does where the file has too few of them, an enclosing block knows the field and this one does not, and
+        the field is not indented deeper than this block.
+        """
+        name = self.texts[self.at]
+        if name in fields.by_name or self.unclosed <= 0:
+            return False
+        outward = next((n for n, block in enumerate(reversed(self.open)) if name in block.fields.by_name), 0)
+        if not 0 < outward <= self.unclosed:
+            return False
+        block = self.open[-1]
+        (line, column), (opened, indent) = self.place(self.starts[self.at]), self.place(block.start)
+        if line != opened and column > indent:
+            return False
+        self.missing_closer(block.name, block.start, block.closer)
+        self.unclosed -= 1
+        return True
+
+    def missing_closer(self, name: str, start: int, closer: str) -> None:
+        if not self.lost_text:
+            opened = "{}:{}".format(*self.place(start))
+            expected = f'the end of "{name}", opened at {opened}' if name else f"the end of what was opened at {opened}"
+            self.mistake(self.starts[self.at], f'missing "{closer}"', expected=expected, found=self.found(self.at))
+
+    def field(self, message: Message, fields: _Fields, path: tuple, first: dict[str, int]) -> None:
+        at = self.at
+        name, start = self.texts[at], self.starts[at]
+        self.at += 1
+        field = fields.by_name.get(name)
+        if field is None:
+            self.unknown(name, start, message.DESCRIPTOR)
+            return
+        if not field.repeated and name in first:
+            before = "{}:{}".format(*self.place(first[name]))
+            self.mistake(start, f'"{name}" is set twice', remedy=f"it was set at {before} already")
+        first.setdefault(name, start)
+        colon = self.kinds[self.at] == ":"
+        self.at += colon
+        if not colon and field.kind != "block":
+            if self.kinds[self.at] in ("string", "number", "-", "[") or self.bare_value():
+                self.mistake(self.starts[self.at], f'missing ":" after "{name}"')
+            else:
+                self.mistake(self.starts[self.at], f'missing ":" and value after "{name}"', found=self.found(self.at))
+                self.next_field(self.place(start)[0])
+                return
+        if field.repeated:
+            values = getattr(message, name)
+            self.places.setdefault((*path, name), self.place(start))
+            if self.kinds[self.at] == "[":
+                self.list(field, values, path, start)
+            else:
+                self.element(field, values, path, start)
+        elif field.kind == "block":
+            inner = getattr(message, name)
+            inner.SetInParent()
+            self.places[(*path, name)] = self.place(start)
+            self.nested(field, inner, (*path, name), start)
+        else:
+            place = self.starts[self.at]
+            value = self.scalar(field, start)
+            if value is not None:
+                self.places[(*path, name)] = self.place(place)
+                setattr(message, name, value)
+
+    def unknown(self, name: str, start: int, descriptor: Descriptor) -> None:
+        remedy = _meant(name, descriptor) if len(self.mistakes) < MOST_REPORTED else None
+        owner = next((b for b in reversed(self.open) if name in b.fields.by_name), None)
+        if owner:
+            inner = self.open[self.open.index(owner) + 1]
+            remedy = f'{owner.fields.message} has it: close "{inner.name}" first'
+        self.mistake(start, f"unknown field {_shown(name)} in {descriptor.name}", remedy=remedy)
+        self.skip_value()
+
+    def bare_value(self) -> bool:
+        """Whether a word on the same line may be the value of a field whose colon was forgotten."""
+        same_line = self.place(self.starts[self.at])[0] == self.place(self.starts[self.at - 1])[0]
+        return self.kinds[self.at] == "name" and same_line and not self.begins_field()
+
+    def list(self, field: _Field, values: Any, path: tuple, start: int) -> None:
+        """Reads ``[a, b]``."""
+        opened = self.at
+        self.at += 1
+        while self.kinds[self.at] != "]":
+            before = self.at
+            self.element(field, values, path, start)
+            if self.kinds[self.at] == "," and self.kinds[self.at + 1] != "]":
+                self.at += 1
+            elif self.kinds[self.at] != "]":
+                self.mistake(
+                    self.starts[self.at], f'the list of "{field.name}" does not go on', expected='"," or "]"', found=self.found(self.at)
+                )
+                if self.kinds[self.at] in ("}", ">", END) or self.begins_field() or self.at == before:
+                    self.at += self.kinds[self.at] in (",", ";")
+                    return
+                if self.kinds[self.at] in (";", ","):
+                    self.at += 1
+        self.at += self.at > opened
+
+    def element(self, field: _Field, values: Any, path: tuple, start: int) -> None:
+        """Adds one value to a repeated field."""
+        here = (*path, field.name, len(values))
+        if field.kind == "block":
+            self.places[here] = self.place(start)
+            self.nested(field, values.add(), here, start)
+            return
+        place = self.starts[self.at]
+        value = self.scalar(field, start)
+        if value is not None:
+            self.places[here] = self.place(place)
+            values.append(value)
+
+    def nested(self, field: _Field, message: Message, path: tuple, start: int) -> None:
+        closer = OPENERS.get(self.kinds[self.at])
+        if closer is None:
+            self.mistake(self.starts[self.at], f'"{field.name}" is a block', expected='"{"', found=self.found(self.at))
+            self.next_field(self.place(start)[0])
+        elif len(self.open) > DEEPEST:
+            self.mistake(start, f"blocks are nested more than {DEEPEST} deep")
+            self.skip_block()
+        else:
+            self.at += 1
+            self.block(message, path, _Block(field.name, start, closer, _fields(message.DESCRIPTOR)))
+
+    # values
+
+    def scalar(self, field: _Field, start: int) -> Any:
+        """Reads one value; a wrong one is noted and passed over, and gives None."""
+        at = self.at
+        kind, text = self.kinds[at], self.texts[at]
+        if kind in STOPS or kind == ":" or self.begins_field():
+            self.mistake(start, f'"{field.name}" has no value', expected=_wanted(field), found=self.found(at))
+            self.at += kind == ":"
+            return None
+        try:
+            if kind == "string":
+                return self.quoted(field)
+            self.at += 1
+            if kind == "-":
+                kind, text = self.kinds[self.at], "-" + self.texts[self.at]
+                self.at += kind in ("number", "name")
+            if kind in ("number", "name"):
+                return VALUES[field.kind](field, kind, text)
+            if kind in ("unclosed", "strange"):
+                return None
+            self.at = at
+            raise _Wrong(_wanted(field))
+        except _Wrong as wrong:
+            self.mistake(
+                self.starts[at], f'wrong value for "{field.name}"', expected=wrong.expected, found=self.found(at), remedy=wrong.remedy
+            )
+        self.next_field(self.place(self.starts[at])[0])
+        return None
+
+    def quoted(self, field: _Field) -> str | bytes:
+        """Joins adjacent strings and resolves their escapes."""
+        first, data = self.at, b""
+        while self.kinds[self.at] == "string":
+            data += self.unescape(self.texts[self.at], self.starts[self.at])
+            self.at += 1
+        if field.kind == "bytes":
+            return data
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            self.mistake(self.starts[first], f'wrong value for "{field.name}"', expected="text in UTF-8", found=self.found(first))
+            return ""
+        if field.kind != "string":
+            meant = field.enum.values_by_name if field.kind == "enum" else [text] if _reads(field, text) else []
+            raise _Wrong(_wanted(field), "write it without quotes" if text in meant else None)
+        return text
+
+    def unescape(self, token: str, start: int) -> bytes:
+        if "\\" not in token:
+            return token[1:-1].encode("utf-8", "replace")
+        parts, last = [], 1
+        for match in ESCAPE.finditer(token, 1, len(token) - 1):
+            octal, hexadecimal, short, long, letter = match.groups()
+            code = int(octal, 8) if octal else int(hexadecimal or short or long or "0", 16)
+            parts.append(token[last : match.start()].encode("utf-8", "replace"))
+            last = match.end()
+            if letter and letter not in ESCAPED or code > (0x10FFFF if short or long else 0xFF) or 0xD800 <= code <= 0xDFFF:
+                self.mistake(start + match.start(), f"unknown escape {_shown(match.group())} in a string")
+            elif letter:
+                parts.append(ESCAPED[letter])
+            else:
+                parts.append(chr(code).encode() if short or long else bytes([code]))
+        return b"".join(parts) + token[last:-1].encode("utf-8", "replace")
+
+
+def _integer(field: _Field, kind: str, text: str) -> int:
+    digits = text.removeprefix("-")
+    if not INTEGER.fullmatch(digits):
+        if kind == "number" and digits.isdecimal() and (digits[0] != "0" or len(digits) > 40):
+            raise _Wrong(_range(field))
+        raise _Wrong("an integer", "an integer that begins with 0 is octal" if digits.isdecimal() else None)
+    base = 16 if digits[:2] in ("0x", "0X") else 8 if digits[0] == "0" else 10
+    value = int(text, base)
+    if not field.low <= value <= field.high:
+        raise _Wrong(_range(field))
+    return value
+
+
+def _float(field: _Field, kind: str, text: str) -> float:
+    digits = text.removeprefix("-")
+    if kind == "name":
+        value = NOT_FINITE.get(digits.lower())
+        if value is None:
+            raise _Wrong("a number", _quotes(field, text))
+    elif not DECIMAL.fullmatch(digits):
+        raise _Wrong("a decimal number")
+    else:
+        value = float(digits.rstrip("fF"))
+        if value >= field.high:
+            raise _Wrong(
+                f"a number within ±{struct.unpack('f', struct.pack('f', 3.4028234e38))[0]:.7g}" if field.high < 1e39 else "a number"
+            )
+    return -value if text[0] == "-" else value
+
+
+def _bool(field: _Field, kind: str, text: str) -> bool:
+    if text in BOOLS:
+        return BOOLS[text]
+    try:
+        return BOOLS[str(_integer(field._replace(low=0, high=1), kind, text))]  # 0x1 and 01 as in protobuf
+    except _Wrong:
+        raise _Wrong("true or false", did_you_mean(text, ("true", "false")) if kind == "name" else None) from None
+
+
+def _enum(field: _Field, kind: str, text: str) -> int:
+    if kind == "name" and text in field.enum.values_by_name:
+        return field.enum.values_by_name[text].number
+    if kind == "number" and INTEGER.fullmatch(text.removeprefix("-")):
+        number = _integer(field._replace(low=-(2**31), high=2**31 - 1), kind, text)
+        if number in field.enum.values_by_number:
+            return number
+    raise _Wrong(_wanted(field), _meant(text, field.enum) if kind == "name" else None)
+
+
+def _string(field: _Field, kind: str, text: str) -> str:
+    raise _Wrong("a string in quotes", _quotes(field, text))
+
+
+VALUES = {"integer": _integer, "float": _float, "bool": _bool, "enum": _enum, "string": _string, "bytes": _string}
+
+
+def _wanted(field: _Field) -> str:
+    if field.kind == "enum":
+        names = list(field.enum.values_by_name)
+        return f"one of {', '.join(names)}" if len(names) <= 8 else f"a {field.enum.name}"
+    return {"integer": "an integer", "float": "a number", "bool": "true or false", "bytes": "a string in quotes"}.get(
+        field.kind, "a string in quotes"
+    )
+
+
+def _range(field: _Field) -> str:
+    return f"an integer from {field.low} to {field.high}"
+
+
+def _quotes(field: _Field, text: str) -> str | None:
+    return f'write "{text}"' if field.kind == "string" and len(text) < 60 else None
+
+
+def _reads(field: _Field, text: str) -> bool:
+    """Whether a quoted word would be a value of the field without its quotes."""
+    match = re.fullmatch(r"-?(?:(?P<name>[A-Za-z_]\w*)|(?P<number>[0-9.][\w.+-]*))", text, re.ASCII)
+    try:
+        return bool(match) and VALUES[field.kind](field, match.lastgroup, text) is not None
+    except _Wrong:
+        return False
+
+
+def _shown(text: str, quote: str = '"') -> str:
+    """A token as a message shows it: short, and printable on every terminal."""
+    short = text if len(text) <= 60 else text[:57] + "..."
+    return quote + "".join(c if c.isprintable() else f"U+{ord(c):04X}" for c in short) + quote
