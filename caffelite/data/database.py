@@ -1,0 +1,168 @@
+"""LMDB databases of Datum records: kept in memory where they are small, read record by record where they are not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Lock
+
+import numpy as np
+
+from caffelite import caffelite_pb2 as pb
+from caffelite.data.images import decode
+from caffelite.errors import CaffeliteError, Where, missing_extra
+
+RESIDENT_BYTES = 512 << 20
+EXACT_LABELS = 1 << 24  # float32 holds every whole number up to here
+Check = Callable[[tuple[int, ...]], None]
+
+
+class Database:
+    """The records of one LMDB, in the order of its keys. Each read gives images C×H×W (uint8 or float32) and labels.
+
+    color: as `images.decode` for encoded records. Errors: no such folder, not an LMDB, truncated, empty; for a record: its
+    key and what is wrong with it.
+    """
+
+    def __init__(self, path: Path, color: bool | None = None):
+        self.path, self.color = path, color
+        self.env = _open(path)
+        self.length = self.env.stat()["entries"]
+        if not self.length:
+            _close(self.env)
+            raise CaffeliteError("the database is empty", where=Where(str(path)))
+        self._transaction = self._cursor = self._images = self._labels = None
+        try:
+            with self.env.begin(buffers=True) as transaction, transaction.cursor() as cursor:
+                cursor.first()
+                self.first_image, _ = self._record(*cursor.item())
+                encoded = pb.Datum.FromString(cursor.value()).encoded
+        except BaseException:
+            _close(self.env)
+            raise
+        self.small = not encoded and self.first_image.nbytes * self.length <= RESIDENT_BYTES
+
+    def read(self, start: int, count: int, check: Check) -> tuple[np.ndarray | list[np.ndarray], np.ndarray | list[int]]:
+        """Records start … start + count - 1, which must not run past the end. check: raises where a shape will not do."""
+        if self.small and self._images is None:
+            self.small = self._load(check)
+        if self.small:
+            return self._images[start : start + count], self._labels[start : start + count]
+        images, labels = [], []
+        for key, value in self._walk(start, count):
+            image, label = self._checked(key, value, check)
+            images.append(image)
+            labels.append(label)
+        return images, labels
+
+    def close(self) -> None:
+        """Lets go of the file; a second call does nothing."""
+        if self.env:
+            self._transaction = self._cursor = self._images = self._labels = None
+            _close(self.env)
+        self.env = None
+
+    def _load(self, check: Check) -> bool:
+        """Fills the arrays of all images and labels; False where images differ in shape or type and yet will do."""
+        images = np.empty((self.length, *self.first_image.shape), self.first_image.dtype)
+        labels = np.empty(self.length, np.int32)
+        with self.env.begin(buffers=True) as transaction, transaction.cursor() as cursor:
+            for i, (key, value) in enumerate(cursor):
+                image, labels[i] = self._checked(key, value, check)
+                if image.shape != images.shape[1:] or image.dtype != images.dtype:
+                    return False
+                images[i] = image
+        self._images, self._labels = images, labels
+        return True
+
+    def _walk(self, start: int, count: int) -> Iterator[tuple[bytes, memoryview]]:
+        """(key, value) of some records; steps from where the last walk ended, else counts keys from the first."""
+        if not self._cursor or self._at != start:
+            self._transaction = self.env.begin(buffers=True)
+            self._cursor, self._at = self._transaction.cursor(), 0
+            self._cursor.first()
+            while self._at < start:
+                self._cursor.next()
+                self._at += 1
+        for _ in range(count):
+            yield self._cursor.item()
+            self._at += 1
+            self._cursor.next()
+
+    def _checked(self, key: bytes, value: bytes, check: Check) -> tuple[np.ndarray, int]:
+        image, label = self._record(key, value)
+        try:
+            check(image.shape)
+        except CaffeliteError as mistake:
+            raise self._bad(key, str(mistake)) from None
+        return image, label
+
+    def _record(self, key: bytes, value: bytes) -> tuple[np.ndarray, int]:
+        from google.protobuf.message import DecodeError
+
+        try:
+            datum = pb.Datum.FromString(value)
+        except DecodeError:
+            raise self._bad(key, "not a Datum record") from None
+        if abs(datum.label) > EXACT_LABELS:
+            raise self._bad(key, "the label is not exact in float32", expected=f"at most {EXACT_LABELS}", found=datum.label)
+        if datum.encoded:
+            try:
+                return decode(datum.data, self.color), datum.label
+            except ValueError as mistake:
+                raise self._bad(key, str(mistake)) from None
+        shape = datum.channels, datum.height, datum.width
+        values = np.frombuffer(datum.data, np.uint8) if datum.data else np.array(datum.float_data, np.float32)
+        if values.size != math.prod(shape) or not values.size:
+            raise self._bad(key, "wrong number of values", expected="×".join(map(str, shape)), found=values.size)
+        return values.reshape(shape), datum.label
+
+    def _bad(self, key: bytes, what: str, **said: object) -> CaffeliteError:
+        return CaffeliteError(f'record "{bytes(key).decode(errors="backslashreplace")}": {what}', where=Where(str(self.path)), **said)
+
+
+# LMDB forbids opening a file twice in one process, yet a train and a test net may read the same one.
+_opened: dict[tuple[int, int], list] = {}
+_opening = Lock()
+
+
+def _open(path: Path):
+    try:
+        import lmdb
+    except ImportError:
+        raise missing_extra("lmdb", "lmdb", "a Data layer") from None
+
+    where = Where(str(path))
+    file = path / "data.mdb" if path.is_dir() else path
+    try:
+        status = file.stat()
+    except OSError as mistake:
+        found = "a folder without data.mdb" if path.is_dir() else mistake.strerror
+        raise CaffeliteError("cannot open the LMDB", where=where, expected="a folder with data.mdb", found=found) from None
+    with _opening:
+        identity = status.st_dev, status.st_ino
+        if identity not in _opened:
+            try:
+                env = lmdb.open(str(path), readonly=True, lock=False, readahead=True, subdir=path.is_dir(), max_spare_txns=4)
+            except (lmdb.Error, OSError) as mistake:
+                raise CaffeliteError(f"cannot open the LMDB: {mistake}", where=where) from None
+            # Pages past the end of a cut file would kill the process when they are read.
+            needed = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
+            if status.st_size < needed:
+                env.close()
+                raise CaffeliteError(
+                    "truncated LMDB", where=where, expected=f"{needed} bytes", found=status.st_size, remedy="copy or make it again"
+                )
+            _opened[identity] = [env, 0]
+        _opened[identity][1] += 1
+        return _opened[identity][0]
+
+
+def _close(env) -> None:
+    with _opening:
+        identity = next(identity for identity, (known, _) in _opened.items() if known is env)
+        _opened[identity][1] -= 1
+        if not _opened[identity][1]:
+            del _opened[identity]
+            env.close()

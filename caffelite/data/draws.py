@@ -1,0 +1,37 @@
+"""Counter-based random numbers: a pure function of seed, layer and sample, so that a position is all a resume needs.
+
+They are raw words of Philox 4x64 (Salmon et al., 2011), which no release of NumPy may change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+Key = tuple[int, int]
+
+
+def key(seed: int, *names: str | int) -> Key:
+    """The key of one purpose; different names draw unrelated numbers."""
+    digest = hashlib.blake2b(repr((seed, *names)).encode(), digest_size=16).digest()
+    return int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:], "little")
+
+
+def per_sample(key: Key, start: int, samples: int) -> np.ndarray:
+    """samples×4 of uint64: row i belongs to sample start + i of the run, whatever the batch around it."""
+    return _words(key, start, 4 * samples).reshape(samples, 4)
+
+
+def below(words: np.ndarray, limit: int | np.ndarray) -> np.ndarray:
+    """Whole numbers from 0 to limit - 1, one for each word; limit is less than 2^32."""
+    return ((words >> np.uint64(32)) * np.asarray(limit, np.uint64)) >> np.uint64(32)
+
+
+def permutation(key: Key, epoch: int, part: int, items: int) -> np.ndarray:
+    """A permutation of 0 … items - 1 for one part of one epoch."""
+    return np.argsort(_words(key, epoch << 128 | part << 64, items), kind="stable")
+
+
+def _words(key: Key, counter: int, words: int) -> np.ndarray:
+    return np.random.Philox(key=np.array(key, np.uint64), counter=counter).random_raw(words)

@@ -1,0 +1,144 @@
+"""HDF5Data: rows of HDF5 files named in a list file."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from caffelite.data.draws import Key, permutation
+from caffelite.data.pipeline import Source
+from caffelite.errors import CaffeliteError, Locator, Where
+
+RESIDENT_BYTES = 512 << 20
+
+
+@dataclass(frozen=True)
+class Part:
+    """One file of the list: where the list names it, and its rows."""
+
+    path: Path
+    where: Where
+    rows: int
+    row_shapes: list[tuple[int, ...]]
+
+
+class HDF5Source(Source):
+    """One dataset per top, by the top's name, axis 0 the rows; file after file, around and around: N×….
+
+    shuffle: the key of the permutations (files, and rows within each file) of every epoch, None for the files' order. Larger
+    than RESIDENT_BYTES in all, one file at a time is in memory. Errors: a file, a dataset or rows are missing, tops of
+    one file differ in rows, files differ in shape; each with the list's line.
+    """
+
+    def __init__(self, listing: Path, tops: list[str], batch: int, shuffle: Key | None, locate: Locator):
+        self._tops, self._shuffle = tops, shuffle
+        self._parts = [_look(path, where, tops) for path, where in _files(listing, locate)]
+        self._parts = [part for part in self._parts if part.rows]
+        if not self._parts:
+            raise CaffeliteError("no rows in any file of the list", where=Where(str(listing)), remedy=f"named at {locate('source')}")
+        first = self._parts[0]
+        for part in self._parts:
+            for top, shape, expected in zip(tops, part.row_shapes, first.row_shapes, strict=True):
+                if shape != expected:
+                    what = f'{part.path}: dataset "{top}" differs in shape from that of {first.path}'
+                    raise CaffeliteError(what, where=part.where, expected=("rows", *expected), found=("rows", *shape))
+        length = sum(part.rows for part in self._parts)
+        row_bytes = 4 * sum(math.prod(shape) for shape in first.row_shapes)
+        self._keep = len(self._parts) if length * row_bytes <= RESIDENT_BYTES else 1
+        self._loaded: dict[int, list[np.ndarray]] = {}
+        self._epoch: tuple[int, np.ndarray, np.ndarray] | None = None
+        self._rows: tuple[int, int, np.ndarray] | None = None
+        super().__init__([(batch, *shape) for shape in first.row_shapes], length)
+
+    def fill(self, position: int, batch: list[np.ndarray]) -> None:
+        done, size = 0, len(batch[0])
+        while done < size:
+            epoch, sample = divmod(position + done, self.length)
+            parts, starts = self._order(epoch)
+            place = int(np.searchsorted(starts, sample, side="right")) - 1
+            part, row = int(parts[place]), int(sample - starts[place])
+            count = min(size - done, self._parts[part].rows - row)
+            rows = self._permuted(epoch, part)[row : row + count] if self._shuffle else slice(row, row + count)
+            for values, out in zip(self._load(part), batch, strict=True):
+                out[done : done + count] = values[rows]
+            done += count
+
+    def release(self) -> None:
+        self._loaded.clear()
+
+    def _order(self, epoch: int) -> tuple[np.ndarray, np.ndarray]:
+        """The parts in the epoch's order, and the sample at which each starts."""
+        if not self._epoch or self._epoch[0] != epoch:
+            parts = permutation(self._shuffle, epoch, 0, len(self._parts)) if self._shuffle else np.arange(len(self._parts))
+            ends = np.cumsum([self._parts[part].rows for part in parts])
+            self._epoch = epoch, parts, np.concatenate(([0], ends[:-1]))
+        return self._epoch[1:]
+
+    def _permuted(self, epoch: int, part: int) -> np.ndarray:
+        if not self._rows or self._rows[:2] != (epoch, part):
+            self._rows = epoch, part, permutation(self._shuffle, epoch, 1 + part, self._parts[part].rows)
+        return self._rows[2]
+
+    def _load(self, part: int) -> list[np.ndarray]:
+        import h5py
+
+        if part not in self._loaded:
+            if len(self._loaded) == self._keep:
+                self._loaded.clear()
+            path = self._parts[part].path
+            try:
+                with h5py.File(path, "r") as file:
+                    self._loaded[part] = [np.asarray(file[top][()], np.float32) for top in self._tops]
+            except (OSError, KeyError) as mistake:
+                raise CaffeliteError(f"cannot read {path}: {mistake}", where=self._parts[part].where) from None
+        return self._loaded[part]
+
+
+def _files(listing: Path, locate: Locator) -> list[tuple[Path, Where]]:
+    """Each path of the list with its line; relative to the working directory or, where it is not there, to the list's folder."""
+    try:
+        lines = listing.read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as mistake:
+        raise CaffeliteError(
+            f"cannot read the list of HDF5 files {listing}: {mistake}", where=locate("source"), expected="a text file"
+        ) from None
+    named = []
+    for number, line in enumerate(lines, 1):
+        if name := line.strip():
+            path, beside = Path(name), listing.parent / name
+            named.append((beside if not path.exists() and beside.exists() else path, Where(os.fspath(listing), number)))
+    return named
+
+
+def _look(path: Path, where: Where, tops: list[str]) -> Part:
+    """Reads a file's shapes, no values."""
+    import h5py
+
+    if not path.is_file():
+        raise CaffeliteError(f"no file {path}", where=where, remedy="paths count from the working directory, then from the list's folder")
+    try:
+        file = h5py.File(path, "r")
+    except OSError as mistake:
+        raise CaffeliteError(f"cannot open {path} as HDF5: {mistake}", where=where) from None
+    with file:
+        shapes = [_shape(file, top, path, where) for top in tops]
+    if len({shape[0] for shape in shapes}) > 1:
+        found = ", ".join(f"{top} {shape[0]}" for top, shape in zip(tops, shapes, strict=True))
+        raise CaffeliteError(f"{path}: datasets differ in rows", where=where, expected="as many rows in each", found=found)
+    return Part(path, where, shapes[0][0], [shape[1:] for shape in shapes])
+
+
+def _shape(file, top: str, path: Path, where: Where) -> tuple[int, ...]:
+    import h5py
+
+    values = file.get(top)
+    if not isinstance(values, h5py.Dataset):
+        raise CaffeliteError(f'{path} has no dataset "{top}"', where=where, expected="one for each top", found=", ".join(file) or "none")
+    if not values.shape or values.dtype.kind not in "fiub":
+        found = f"{values.shape or 'a single value'} of {values.dtype}"
+        raise CaffeliteError(f'{path}: dataset "{top}" cannot feed a top', where=where, expected="an array of numbers", found=found)
+    return values.shape

@@ -1,0 +1,106 @@
+"""The sources behind the data layers: `Data` (LMDB) and `HDF5Data`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from caffelite import caffelite_pb2 as pb
+from caffelite.data.draws import below, key, per_sample
+from caffelite.data.pipeline import Source
+from caffelite.errors import CaffeliteError, Locator
+
+
+def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
+    """The source of a data layer. Reads no more than its shapes need; the thread starts with the first next().
+
+    phase: pb.TRAIN or pb.TEST; locate: bound to the layer; seed: with the layer's name it decides every random number.
+    Errors: whatever is wrong with the layer's fields, files or records.
+    """
+    return _SOURCES[layer.type](layer, phase, locate, seed)
+
+
+class DataSource(Source):
+    """Images and labels of an LMDB, in the order of its keys, around and around: N×C×H×W and N."""
+
+    def __init__(self, layer: pb.LayerParameter, phase: int, locate: Locator, seed: int):
+        from caffelite.data.database import Database
+
+        param, transform = layer.data_param, layer.transform_param
+        tops = _tops(layer, locate, 2)
+        batch = _batch_size(param, locate.at("data_param"))
+        path = _file(param, locate.at("data_param"))
+        if param.backend != pb.DataParameter.LMDB:
+            remedy = ("" if (path / "data.mdb").is_file() else "convert the database to LMDB and ") + "write backend: LMDB"
+            what = "backend LEVELDB, which is the default, is not supported"
+            raise CaffeliteError(what, where=locate("data_param", "backend"), remedy=remedy)
+        color = True if transform.force_color or param.force_encoded_color else False if transform.force_gray else None
+        self._database = Database(path, color)
+        try:
+            from caffelite.data.transforms import Transform
+
+            shape = self._database.first_image.shape
+            self._transform = Transform(transform, phase, shape, locate.at("transform_param"), key(seed, layer.name, "transform"))
+        except BaseException:
+            self._database.close()
+            raise
+        skip = per_sample(key(seed, layer.name, "skip"), 0, 1)[0]
+        self._skipped = int(below(skip, param.rand_skip)[0]) if param.rand_skip else 0
+        super().__init__([(batch, *self._transform.shape), (batch,)][:tops], self._database.length, param.prefetch)
+
+    def fill(self, position: int, batch: list[np.ndarray]) -> None:
+        done, size = 0, len(batch[0])
+        while done < size:
+            record = (position + self._skipped + done) % self.length
+            count = min(size - done, self.length - record)
+            images, labels = self._database.read(record, count, self._transform.check)
+            self._transform(images, position + done, batch[0][done : done + count])
+            if len(batch) > 1:
+                batch[1][done : done + count] = labels
+            done += count
+
+    def release(self) -> None:
+        self._database.close()
+
+
+def _hdf5(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
+    from caffelite.data.hdf5 import HDF5Source
+
+    if layer.HasField("transform_param"):
+        where = locate("transform_param")
+        raise CaffeliteError(
+            "HDF5Data takes no transform_param", where=where, remedy="leave it out and store the values as the net needs them"
+        )
+    param = locate.at("hdf5_data_param")
+    _tops(layer, locate, None)
+    batch = _batch_size(layer.hdf5_data_param, param)
+    listing = _file(layer.hdf5_data_param, param)
+    return HDF5Source(listing, list(layer.top), batch, key(seed, layer.name, "shuffle") if layer.hdf5_data_param.shuffle else None, param)
+
+
+_SOURCES = {"Data": DataSource, "HDF5Data": _hdf5}
+
+
+def _tops(layer: pb.LayerParameter, locate: Locator, most: int | None) -> int:
+    if not layer.top or most and len(layer.top) > most:
+        expected = f"1 to {most}" if most else "at least 1"
+        raise CaffeliteError(f'layer "{layer.name}": wrong number of tops', where=locate("top"), expected=expected, found=len(layer.top))
+    return len(layer.top)
+
+
+def _batch_size(param: pb.DataParameter | pb.HDF5DataParameter, locate: Locator) -> int:
+    if not param.batch_size:
+        raise CaffeliteError("batch_size is missing", where=locate("batch_size"), expected="at least 1", found=0)
+    return param.batch_size
+
+
+def _file(param: pb.DataParameter | pb.HDF5DataParameter, locate: Locator) -> Path:
+    from caffelite.prototxt import resolve
+
+    if not param.source:
+        raise CaffeliteError("source is missing", where=locate("source"), expected="the path of the data")
+    path = resolve(param.source, locate)
+    if not path.exists():
+        raise CaffeliteError(f'source "{param.source}" does not exist', where=locate("source"), remedy="make it, or correct the path")
+    return path

@@ -1,0 +1,114 @@
+"""Writes data sets: LMDB for `Data`, HDF5 for `HDF5Data`; a name on disk always stands for a whole data set."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from caffelite import caffelite_pb2 as pb
+from caffelite.errors import CaffeliteError, Where
+
+FIRST_MAP_BYTES = 1 << 20
+RECORDS_PER_TRANSACTION = 1000
+
+
+def write_lmdb(
+    path: str | os.PathLike,
+    samples: Iterable[tuple[np.ndarray, int]],
+    total: int | None = None,
+    progress: bool = False,
+    *,
+    force: bool = False,
+) -> int:
+    """Writes (C×H×W uint8, label) pairs as Datum records under the keys 00000000, 00000001, … and returns their number.
+
+    total: how many will come, for the bar; progress: draw a bar on standard error; force: replace what stands at path.
+    Errors: path exists and not force; a sample is not C×H×W uint8; there are none.
+    """
+    import lmdb
+    from tqdm import tqdm
+
+    path = Path(path)
+    check_free([path], force)
+    with _whole(path, folder=True) as unfinished:
+        bar = tqdm(samples, path.name, total, unit=" images", disable=not progress, file=sys.stderr)
+        records = ((b"%08d" % i, _datum(path, i, image, label)) for i, (image, label) in enumerate(bar))
+        written = 0
+        with lmdb.open(str(unfinished), map_size=FIRST_MAP_BYTES, lock=False, sync=False, metasync=False) as db:
+            while chunk := list(islice(records, RECORDS_PER_TRANSACTION)):
+                _put(db, chunk)
+                written += len(chunk)
+            db.sync(True)
+        if not written:
+            raise CaffeliteError("no samples to write", where=Where(str(path)))
+    return written
+
+
+def write_hdf5(path: str | os.PathLike, datasets: Mapping[str, np.ndarray], *, force: bool = False) -> None:
+    """Writes one HDF5 file with a float32 dataset per name, and beside it the list file (.txt) that `HDF5Data` takes as source."""
+    import h5py
+
+    path = Path(path)
+    listing = path.with_suffix(".txt")
+    check_free([path, listing], force)
+    with _whole(path) as unfinished, h5py.File(unfinished, "w") as file:
+        for name, values in datasets.items():
+            file.create_dataset(name, data=np.asarray(values, np.float32))
+    with _whole(listing) as unfinished:
+        unfinished.write_text(f"{path.name}\n")
+
+
+def check_free(paths: Iterable[Path], force: bool) -> None:
+    """Refuses to write over anything that exists, unless force."""
+    for path in paths:
+        if not force and os.path.lexists(path):
+            raise CaffeliteError("already exists", where=Where(str(path)), remedy="give --force to replace it")
+
+
+def _datum(path: Path, index: int, image: np.ndarray, label: int) -> bytes:
+    if image.ndim != 3 or image.dtype != np.uint8:
+        raise CaffeliteError(f"sample {index}", where=Where(str(path)), expected="C×H×W of uint8", found=f"{image.shape} of {image.dtype}")
+    channels, height, width = image.shape
+    return pb.Datum(channels=channels, height=height, width=width, data=image.tobytes(), label=int(label)).SerializeToString()
+
+
+def _put(db, records: list[tuple[bytes, bytes]]) -> None:
+    import lmdb
+
+    while True:
+        try:
+            with db.begin(write=True) as transaction:
+                for key, value in records:
+                    transaction.put(key, value, append=True)
+            return
+        except lmdb.MapFullError:
+            db.set_mapsize(2 * db.info()["map_size"])
+
+
+@contextmanager
+def _whole(path: Path, folder: bool = False) -> Iterator[Path]:
+    """A place beside path to write at, moved to path at the end; after an error neither it nor a half of it stays."""
+    workshop = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        workshop = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+        unfinished = workshop / path.name
+        if folder:
+            unfinished.mkdir()
+        yield unfinished
+        if os.path.lexists(path):
+            os.rename(path, workshop / "replaced")
+        os.rename(unfinished, path)
+    except OSError as mistake:
+        raise CaffeliteError(f"cannot write: {mistake.strerror or mistake}", where=Where(str(path))) from None
+    finally:
+        if workshop:
+            shutil.rmtree(workshop, ignore_errors=True)
