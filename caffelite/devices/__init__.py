@@ -1,0 +1,30 @@
+"""Devices: one set of operations by one set of names, on a CPU (NumPy, BLAS, Numba) and on NVIDIA GPUs (CuPy).
+
+A device hands out arrays and *operations*. An operation is built once, when a net is bound, for shapes that never change
+(``dev.convolution(...)``), and then run every iteration on arrays that it is given; its workspace belongs to the device.
+Devices know no prototxt and no layer.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Window(NamedTuple):
+    """The geometry of a sliding window over (H, W): kernel, stride, pad and dilation, each (vertical, horizontal)."""
+
+    kernel: tuple[int, int]
+    stride: tuple[int, int] = (1, 1)
+    pad: tuple[int, int] = (0, 0)
+    dilation: tuple[int, int] = (1, 1)
+
+
+def open_device(gpu: int | None = None, dtype: str = "float32"):
+    """The CPU where ``gpu`` is None, else the GPU of that number."""
+    if gpu is None:
+        from .cpu import CPU
+
+        return CPU(dtype)
+    from .gpu import GPU
+
+    return GPU(gpu, dtype)

@@ -1,0 +1,132 @@
+"""The CPU device: its memory, its formulas, and the operations that it builds."""
+
+from __future__ import annotations
+
+import numpy as np
+import threadpoolctl
+
+from .. import Window
+from ..formula import Formula
+from . import formulas, operations
+
+PARTS = 64  # parts of a sum: fixed, so that results do not depend on the number of threads
+
+
+class CPU:
+    """Arrays are NumPy's; every operation finishes before it returns.
+
+    dtype: float32 (default), or float64, which the tests use to check gradients.
+    """
+
+    name = "cpu"
+
+    def __init__(self, dtype: str = "float32"):
+        import numba
+
+        self.dtype = np.dtype(dtype)
+        self.threads = numba.get_num_threads()
+        self.clock = (0, 0)  # iteration, and the first sample's place in its iteration: what random numbers are keyed by
+        self.seed = 0
+        self._workspace = np.empty(0, np.uint8)
+        # Kernels split work over Numba's threads; a BLAS that starts its own inside them only fights for the cores.
+        threadpoolctl.threadpool_limits(1, user_api="blas")
+
+    # memory
+
+    def empty(self, shape, dtype=None) -> np.ndarray:
+        return np.empty(shape, dtype or self.dtype)
+
+    def zeros(self, shape, dtype=None) -> np.ndarray:
+        return np.zeros(shape, dtype or self.dtype)
+
+    def view(self, raw: np.ndarray, offset: int, shape: tuple[int, ...], dtype=None) -> np.ndarray:
+        """An array over ``raw`` bytes from ``offset`` on."""
+        dtype = np.dtype(dtype or self.dtype)
+        count = int(np.prod(shape, dtype=np.int64))
+        return raw[offset : offset + count * dtype.itemsize].view(dtype).reshape(shape)
+
+    def upload(self, array: np.ndarray, host: np.ndarray) -> None:
+        array[...] = host
+
+    def download(self, array: np.ndarray) -> np.ndarray:
+        return array.copy()
+
+    def copy(self, source: np.ndarray, target: np.ndarray) -> None:
+        np.copyto(target, source)
+
+    def fill(self, array: np.ndarray, value: float) -> None:
+        array.fill(value)
+
+    def add(self, source: np.ndarray, target: np.ndarray) -> None:
+        np.add(target, source, out=target)
+
+    def synchronize(self) -> None:
+        pass
+
+    def workspace(self, count: int, dtype=None) -> np.ndarray:
+        """Scratch shared by all operations, valid within one of them; ask for it again on every run."""
+        dtype = np.dtype(dtype or self.dtype)
+        if self._workspace.nbytes < count * dtype.itemsize:
+            self._workspace = np.empty(count * dtype.itemsize, np.uint8)
+        return self._workspace[: count * dtype.itemsize].view(dtype)
+
+    # formulas
+
+    def map(self, formula: Formula, **constants: float):
+        """``run(*arrays, *scalars, out)``: out = formula, element by element; out may be one of the arrays."""
+        kernel = formulas.map_kernel(formula, self.dtype.name)
+        values = tuple(self.dtype.type(constants[name]) for name in formula.constants)
+
+        def run(*operands):
+            kernel(operands[-1].reshape(-1), *[a.reshape(-1) for a in operands[:-1]], *values)
+
+        return run
+
+    def sum(self, formula: Formula, scale: float = 1.0, **constants: float):
+        """``run(*arrays, *scalars, out, add=False)``: out[0] = [out[0] +] scale · Σ formula, added up in float64."""
+        kernel = formulas.sum_kernel(formula, self.dtype.name)
+        values = tuple(self.dtype.type(constants[name]) for name in formula.constants)
+        partial = np.empty(PARTS)
+
+        def run(*operands, add: bool = False):
+            kernel(partial, *[a.reshape(-1) for a in operands[:-1]], *values)
+            out = operands[-1].reshape(-1)
+            out[0] = scale * partial.sum() + (out[0] if add else 0)
+
+        return run
+
+    def updater(self, formula: Formula, chunks: np.ndarray, lr_mult: np.ndarray, decay: np.ndarray, **constants: float):
+        """``run(rate, scale, *arrays)``: an update rule over flat buffers; chunks (K, 2) are element ranges, lr_mult and decay (K) theirs."""
+        kernel = formulas.update_kernel(formula, self.dtype.name)
+        start, stop = (np.ascontiguousarray(chunks[:, i], np.int64) for i in (0, 1))
+        tables = [np.ascontiguousarray(t, self.dtype) for t in (lr_mult, decay)]
+
+        def run(rate: float, scale: float, *arrays, **changing: float):
+            values = {**constants, **changing}
+            numbers = [self.dtype.type(values[n]) for n in formula.constants if n not in ("rate", "decay")]
+            kernel(start, stop, *tables, self.dtype.type(rate), self.dtype.type(scale), *arrays, *numbers)
+
+        return run
+
+    # operations
+
+    def inner_product(self, m: int, k: int, n: int, transpose: bool = False):
+        return operations.InnerProduct(self, m, k, n, transpose)
+
+    def convolution(self, x: tuple[int, ...], y: tuple[int, ...], window: Window, groups: int = 1):
+        return operations.Convolution(self, x, y, window, groups)
+
+    def pooling(self, method: str, x: tuple[int, ...], y: tuple[int, ...], window: Window):
+        return operations.Pooling(method, x, y, window)
+
+    def softmax(self, n: int, c: int, p: int):
+        return operations.Softmax(n, c, p)
+
+    def log_loss(self, n: int, c: int, p: int, ignore: int | None, divisor: float | None):
+        return operations.LogLoss(self, n, c, p, ignore, divisor)
+
+    def accuracy(self, n: int, c: int, p: int, top_k: int, ignore: int | None):
+        return operations.Accuracy(n, c, p, top_k, ignore)
+
+    def dropout(self, n: int, d: int, ratio: float, stream: int):
+        return operations.Dropout(self, n, d, ratio, stream)

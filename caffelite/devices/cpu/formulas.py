@@ -1,0 +1,107 @@
+"""Formulas compiled by Numba. Each becomes a small module in the user's cache folder, so that Numba can keep its machine code."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+import os
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from ..formula import Formula
+
+_HEADER = """\
+from math import exp, log, log1p, pow, sqrt, tanh
+import numpy as np
+from numba import njit, prange
+T = np.{dtype}
+settings = dict(parallel=True, nogil=True, cache=True, error_model="numpy")
+
+@njit(inline="always")
+def where(condition, a, b):
+    return a if condition else b
+
+@njit(inline="always")
+def sign(x):
+    return T(x > 0) - T(x < 0)
+
+@njit(**settings)
+"""
+
+
+def cache_folder() -> Path:
+    """Where compiled kernels are kept: $CAFFELITE_CACHE, else caffelite in the user's cache folder, else a temporary one."""
+    chosen = os.environ.get("CAFFELITE_CACHE")
+    home = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "caffelite"
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        if os.access(home, os.W_OK):
+            return home
+    except OSError:
+        pass
+    return Path(tempfile.mkdtemp(prefix="caffelite-"))
+
+
+@functools.cache
+def _compiled(source: str):
+    name = f"formula_{hashlib.blake2b(source.encode(), digest_size=10).hexdigest()}"
+    path = cache_folder() / f"{name}.py"
+    if not path.exists():
+        draft = path.with_suffix(f".{os.getpid()}")
+        draft.write_text(source)
+        draft.replace(path)
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.kernel
+
+
+def _arguments(formula: Formula) -> tuple[str, str, str]:
+    """The kernel's parameters, the lines that read the scalars, and the lines that read element i."""
+    names = [f"{a}_" for a in (*formula.arrays, *formula.scalars)] + list(formula.constants)
+    scalars = "".join(f"    {s} = {s}_[0]\n" for s in formula.scalars)
+    loads = "; ".join(f"{a} = {a}_[i]" for a in formula.arrays if formula.uses(a))
+    return ", ".join(names), scalars, loads
+
+
+def map_kernel(formula: Formula, dtype: str):
+    """``kernel(out, *arrays, *scalars, *constants)``: out[i] = formula, all arrays flat."""
+    names, scalars, loads = _arguments(formula)
+    body = f"def kernel(out_, {names}):\n{scalars}    for i in prange(out_.size):\n        {loads}\n        out_[i] = {formula.typed('T')}\n"
+    return _compiled(_HEADER.format(dtype=dtype) + body)
+
+
+def sum_kernel(formula: Formula, dtype: str):
+    """``kernel(partial, *arrays, *scalars, *constants)``: partial sums in float64 over equal parts, the same for every thread count."""
+    names, scalars, loads = _arguments(formula)
+    body = (
+        f"def kernel(partial, {names}):\n{scalars}    n = {formula.arrays[0]}_.size\n    for c in prange(partial.size):\n        total = 0.0\n"
+        f"        for i in range(c * n // partial.size, (c + 1) * n // partial.size):\n            {loads}\n"
+        f"            total += {formula.typed('T')}\n        partial[c] = total\n"
+    )
+    return _compiled(_HEADER.format(dtype=dtype) + body)
+
+
+def update_kernel(formula: Formula, dtype: str):
+    """``kernel(start, stop, lr_mult, decay, rate, scale, *arrays, *constants)``: the rule over the chunks of flat buffers.
+
+    The formula sees ``rate`` (the rate times lr_mult), ``decay`` (weight decay times decay_mult) and g already scaled.
+    """
+    names, _, _ = _arguments(Formula(formula.text, formula.arrays, (), tuple(c for c in formula.constants if c not in ("rate", "decay"))))
+    loads = "\n            ".join(f"{a} = {a}_[i]" for a in formula.arrays)
+    written = [a for a in formula.arrays if a != "g"]
+    steps = "\n            ".join(part.strip() for part in formula.typed("T").split(";"))
+    stores = "\n            ".join(f"{a}_[i] = {a}" for a in written)
+    body = (
+        f"def kernel(start, stop, lr_mult, decay_mult, rate_, scale, {names}):\n    for c in prange(start.size):\n"
+        f"        rate = rate_ * lr_mult[c]\n        decay = decay_mult[c]\n        for i in range(start[c], stop[c]):\n"
+        f"            {loads}\n            g = g * scale\n            {steps}\n            {stores}\n"
+    )
+    return _compiled(_HEADER.format(dtype=dtype) + body)
+
+
+def flat(array: np.ndarray) -> np.ndarray:
+    return array.reshape(-1)

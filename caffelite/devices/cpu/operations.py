@@ -1,0 +1,186 @@
+"""The CPU's operations: shapes fixed when built, arrays given when run. The GPU has the same classes with the same methods."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from . import blas, kernels
+
+TILE_BYTES = 512 * 1024  # a column buffer that stays in a core's second-level cache
+
+
+class InnerProduct:
+    """y (M, N) = x (M, K) w^T + b, w (N, K), or (K, N) where transpose; b (N) or None."""
+
+    def __init__(self, device, m: int, k: int, n: int, transpose: bool = False):
+        self.m, self.k, self.n, self.transpose = m, k, n, transpose
+        self._device, self._fn = device, blas.address(device.dtype.name)
+        self._none = np.empty(0, device.dtype)
+
+    def _gemm(self, trans_a, trans_b, m, n, k, a, b, c, add=False):
+        lda, ldb = a.shape[1], b.shape[1]
+        kernels.panel_gemm(
+            self._fn, trans_a, trans_b, m, n, k, a.ctypes.data, lda, b.ctypes.data, ldb, self._device.dtype.type(add),
+            c.ctypes.data, n, self._device.threads, m >= n, self._device.dtype.itemsize,
+        )  # fmt: skip
+
+    def forward(self, x, w, b, y, slope: float | None = None) -> None:
+        """slope: a leaky ReLU's negative slope, fused; None for no ReLU."""
+        x, y = x.reshape(self.m, self.k), y.reshape(self.m, self.n)
+        w = w.reshape((self.k, self.n) if self.transpose else (self.n, self.k))
+        self._gemm(False, not self.transpose, self.m, self.n, self.k, x, w, y)
+        if b is not None or slope is not None:
+            kernels.row_bias(y, self._none if b is None else b.reshape(-1), b is not None, y.dtype.type(slope or 0), slope is not None)
+
+    def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
+        """dx, dw, db: None where not wanted; add_w, add_b: add to what is there."""
+        x, dy = x.reshape(self.m, self.k), dy.reshape(self.m, self.n)
+        w = w.reshape((self.k, self.n) if self.transpose else (self.n, self.k))
+        if dw is not None:
+            if self.transpose:
+                self._gemm(True, False, self.k, self.n, self.m, x, dy, dw.reshape(self.k, self.n), add_w)
+            else:
+                self._gemm(True, False, self.n, self.k, self.m, dy, x, dw.reshape(self.n, self.k), add_w)
+        if db is not None:
+            kernels.channel_sums(dy.reshape(self.m, self.n, 1), db.reshape(-1), add_b)
+        if dx is not None:
+            self._gemm(False, self.transpose, self.m, self.k, self.n, dy, w, dx.reshape(self.m, self.k))
+
+
+class Convolution:
+    """y (N, M, OH, OW) = w (M, C/groups, kh, kw) * x (N, C, H, W) + b (M); im2col by tiles of rows, a matrix product each."""
+
+    def __init__(self, device, x: tuple[int, ...], y: tuple[int, ...], window, groups: int = 1):
+        self._device, self._fn = device, blas.address(device.dtype.name)
+        self._x, self._y = x, y
+        self._window = (*window, groups)
+        self._k = x[1] // groups * math.prod(window.kernel)
+        self._tile = min(y[2], max(1, TILE_BYTES // max(1, self._k * y[3] * device.dtype.itemsize)))
+        self._none = np.empty(0, device.dtype)
+        self._columns = self._k * self._tile * y[3]
+        self._weights = y[1] * self._k
+
+    def _workspace(self, weights: int):
+        threads = self._device.threads
+        space = self._device.workspace(threads * (self._columns + weights))
+        return space[: threads * self._columns].reshape(threads, -1), space[threads * self._columns :].reshape(threads, -1)
+
+    def forward(self, x, w, b, y, slope: float | None = None) -> None:
+        """slope: a leaky ReLU's negative slope, fused; None for no ReLU."""
+        cols, _ = self._workspace(0)
+        bias = self._none if b is None else b.reshape(-1)
+        leak = y.dtype.type(slope or 0)
+        args = x.reshape(self._x), w, bias, b is not None, leak, slope is not None, y.reshape(self._y), cols, self._tile
+        kernels.convolution_forward(self._fn, *args, *self._window)
+
+    def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
+        """dx, dw, db: None where not wanted; add_w, add_b: add to what is there."""
+        dy = dy.reshape(self._y)
+        cols, parts = self._workspace(0 if dw is None else self._weights)
+        grid = parts.reshape(parts.shape[0], self._y[1] if dw is not None else 0, self._k)
+        if dx is not None or dw is not None:
+            target = (x if dx is None else dx).reshape(self._x)
+            args = x.reshape(self._x), w, dy, target, dx is not None, grid, dw is not None, cols, self._tile
+            kernels.convolution_backward(self._fn, *args, *self._window)
+        if dw is not None:
+            kernels.add_parts(parts, dw.reshape(-1), add_w)
+        if db is not None:
+            kernels.channel_sums(dy.reshape(dy.shape[0], dy.shape[1], -1), db.reshape(-1), add_b)
+
+
+class Pooling:
+    """x (N, C, H, W) → y (N, C, OH, OW); method "MAX" (index: int32, like y, each winner's place) or "AVE" (index unused)."""
+
+    def __init__(self, method: str, x: tuple[int, ...], y: tuple[int, ...], window):
+        self._max = method == "MAX"
+        self._x, self._y = (-1, *x[2:]), (-1, *y[2:])
+        self._window = window.kernel, window.stride, window.pad
+
+    def forward(self, x, y, index) -> None:
+        x, y = x.reshape(self._x), y.reshape(self._y)
+        if self._max:
+            kernels.max_pool_forward(x, y, index.reshape(self._y), *self._window)
+        else:
+            kernels.average_pool_forward(x, y, *self._window)
+
+    def backward(self, dy, index, dx) -> None:
+        dy, dx = dy.reshape(self._y), dx.reshape(self._x)
+        if self._max:
+            kernels.max_pool_backward(dy, index.reshape(self._y), dx)
+        else:
+            kernels.average_pool_backward(dy, dx, *self._window)
+
+
+class Softmax:
+    """y = softmax of x over the middle axis of (N, C, P)."""
+
+    def __init__(self, n: int, c: int, p: int):
+        self._shape = (n, c, p)
+
+    def forward(self, x, y) -> None:
+        kernels.softmax_forward(x.reshape(self._shape), y.reshape(self._shape))
+
+    def backward(self, y, dy, dx) -> None:
+        kernels.softmax_backward(y.reshape(self._shape), dy.reshape(self._shape), dx.reshape(self._shape))
+
+
+class LogLoss:
+    """loss = -Σ log prob[label] / divisor over prob (N, C, P) and label (N, P), the loss of a softmax.
+
+    ignore: a label that does not count, or None. divisor: a number, or None for how many labels count. ``bad`` (int64, one element):
+    0, or 1 + the place of the first label that is no class.
+    """
+
+    def __init__(self, device, n: int, c: int, p: int, ignore: int | None, divisor: float | None):
+        self._shape, self._labels = (n, c, p), (n, p)
+        self._ignore = (device.dtype.type(ignore or 0), ignore is not None)
+        self._fixed = -1.0 if divisor is None else float(divisor)
+        self._divisor, self.bad = device.zeros(1), device.zeros(1, np.int64)
+        self._tiny = np.finfo(np.float32).tiny
+
+    def forward(self, prob, label, loss) -> None:
+        label = label.reshape(self._labels)
+        args = (*self._ignore, self._fixed, self._tiny, loss.reshape(-1), self._divisor, self.bad)
+        kernels.log_loss_forward(prob.reshape(self._shape), label, *args)
+
+    def backward(self, prob, label, dloss, dx) -> None:
+        """dx: the gradient before the softmax."""
+        label, dx = label.reshape(self._labels), dx.reshape(self._shape)
+        kernels.softmax_loss_backward(prob.reshape(self._shape), label, *self._ignore, dloss.reshape(-1), self._divisor, dx)
+
+
+class Accuracy:
+    """The share of labels (N, P) among the top_k scores of x (N, C, P); per_class (C) or None. ``bad`` as in LogLoss."""
+
+    def __init__(self, n: int, c: int, p: int, top_k: int, ignore: int | None):
+        self._shape, self._labels, self._top_k = (n, c, p), (n, p), top_k
+        self._ignore = (float(ignore or 0), ignore is not None)
+        self._counts, self.bad = np.zeros(c, np.int64), np.zeros(1, np.int64)
+
+    def forward(self, x, label, score, per_class) -> None:
+        shares = np.empty(0, x.dtype) if per_class is None else per_class.reshape(-1)
+        args = (label.reshape(self._labels), self._top_k, *self._ignore, score.reshape(-1), shares, self._counts, self.bad)
+        kernels.accuracy(x.reshape(self._shape), *args)
+
+
+class Dropout:
+    """y = x · mask / (1 - ratio), each element of (N, D) kept with probability 1 - ratio.
+
+    Random words come from Philox, keyed by the device's seed, ``stream`` (which layer), the iteration and the sample: every device draws the same.
+    """
+
+    def __init__(self, device, n: int, d: int, ratio: float, stream: int):
+        self._device, self._shape, self._stream = device, (n, d), stream
+        self._threshold = np.uint64(min(int(ratio * 2**32), 2**32 - 1))
+        self._scale = device.dtype.type(1 / (1 - ratio))
+
+    def forward(self, x, mask, y) -> None:
+        """mask: uint8, like x, kept for backward."""
+        iteration, sample = self._device.clock
+        x, mask, y = x.reshape(self._shape), mask.reshape(self._shape), y.reshape(self._shape)
+        kernels.dropout_forward(x, mask, y, self._threshold, self._scale, self._device.seed, self._stream, iteration, sample)
+
+    def backward(self, mask, dy, dx) -> None:
+        kernels.dropout_backward(mask.reshape(-1), dy.reshape(-1), dx.reshape(-1), self._scale)
