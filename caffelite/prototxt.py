@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import os
 import re
-import struct
 from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -64,17 +64,17 @@ def read_message(path: str | Path, message_type: type[Message]) -> Document:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line_start = data.rfind(b"\n", 0, error.start) + 1
-        column = len(data[line_start : error.start].decode("utf-8-sig", "replace")) + 1
-        where = Where(file, data.count(b"\n", 0, error.start) + 1, column)
-        raise CaffeliteError(
-            f"cannot read {file} as a prototxt", where=where, expected="text in UTF-8", found=f"the byte 0x{data[error.start]:02x}"
-        ) from None
+        before = data[: error.start].decode("utf-8-sig")
+        where = Where(file, *_place(before, len(before)))
+        raise CaffeliteError("not a prototxt", where=where, expected="text in UTF-8", found=f"the byte 0x{data[error.start]:02x}") from None
     return parse(text, message_type, file)
 
 
 def parse(text: str, message_type: type[Message], file: str = "<text>") -> Document:
     """Parses text as a message of the type. Raises a CaffeliteError, or Mistakes where there are several."""
+    surrogate = re.search("[\ud800-\udfff]", text)
+    if surrogate:  # no file holds one
+        raise CaffeliteError(f"unexpected character {_shown(surrogate.group())}", where=Where(file, *_place(text, surrogate.start())))
     message = message_type()
     reader = _Reader(text, file)
     reader.block(message, (), None)
@@ -94,6 +94,10 @@ def resolve(path: str, locate: Locator) -> Path:
     """
     beside = Path(locate.file).parent / path
     return beside if not os.path.exists(path) and os.path.exists(beside) else Path(path)
+
+
+def _place(text: str, start: int) -> tuple[int, int]:
+    return text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start)
 
 
 def _read(path: str | Path) -> bytes:
@@ -148,7 +152,7 @@ def _fields(descriptor: Descriptor) -> _Fields:
     labels = {field.name: field.label for field in proto.field}
     known = {}
     for field in descriptor.fields:
-        low, high = INTEGERS.get(field.type, (0, 3.4028235677973366e38 if field.type == F.TYPE_FLOAT else 1.7976931348623158e308))
+        low, high = INTEGERS.get(field.type, (0, 2**128 - 2**103 if field.type == F.TYPE_FLOAT else float("inf")))
         repeated = labels[field.name] == FieldDescriptorProto.LABEL_REPEATED
         known[field.name] = _Field(field.name, KINDS[field.type], repeated, low, high, field.enum_type)
     return _Fields(descriptor.name, known, [n for n, label in labels.items() if label == FieldDescriptorProto.LABEL_REQUIRED])
@@ -156,14 +160,22 @@ def _fields(descriptor: Descriptor) -> _Fields:
 
 @cache
 def _meant(name: str, descriptor: Descriptor | EnumDescriptor) -> str | None:
-    return did_you_mean(name, descriptor.fields_by_name if isinstance(descriptor, Descriptor) else descriptor.values_by_name)
+    """The remedy for a name that the message or the enum does not have."""
+    if isinstance(descriptor, EnumDescriptor):
+        return did_you_mean(name, descriptor.values_by_name)
+    holders = [field.name for field in descriptor.fields if field.message_type and name in field.message_type.fields_by_name]
+    if holders:
+        return f"it belongs in {' or '.join(holders[:3])}" + " or others" * (len(holders) > 3)
+    if descriptor.name == "NetParameter" and name in pb.SolverParameter.DESCRIPTOR.fields_by_name:
+        return "it belongs in a solver"
+    return did_you_mean(name, descriptor.fields_by_name)
 
 
 class _Block(NamedTuple):
     """A block that is open: the field that opened it, where, and what it holds."""
 
     name: str
-    start: int
+    at: int  # its name among the tokens
     closer: str
     fields: _Fields
 
@@ -186,11 +198,13 @@ TOKEN = re.compile(
     |(?P<strange>.)""",
     re.VERBOSE,
 )
+NOTHING = _Fields("", {}, [])
 ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|[xX]([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
 ESCAPED = {"a": b"\a", "b": b"\b", "f": b"\f", "n": b"\n", "r": b"\r", "t": b"\t", "v": b"\v"} | {c: c.encode() for c in "\\'\"?"}
 INTEGER = re.compile(r"0|[1-9][0-9]{0,39}|0[0-7]{1,39}|0[xX][0-9A-Fa-f]{1,39}")
-DECIMAL = re.compile(r"(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|[0-9]+\.[0-9]*|[0-9]+(?=[eE])|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fF]?")
+DECIMAL = re.compile(r"(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fF]?")
 NOT_FINITE = {"inf": float("inf"), "infinity": float("inf"), "nan": float("nan")}
+WANTED = {"integer": "an integer", "float": "a number", "bool": "true or false"} | dict.fromkeys(("string", "bytes"), "a string in quotes")
 BOOLS = {"true": True, "True": True, "t": True, "1": True, "false": False, "False": False, "f": False, "0": False}
 END = ""
 STOPS = {"}", ">", "]", ";", ",", END}
@@ -203,7 +217,7 @@ class _Reader:
     def __init__(self, text: str, file: str):
         self.text, self.file = text, file
         self.line_starts = [0, *(m.end() for m in re.finditer("\n", text))]
-        self.mistakes: list[tuple[int, CaffeliteError | None]] = []
+        self.mistakes: list[tuple[tuple[int, int], CaffeliteError | None]] = []
         self.places: dict[tuple, tuple[int, int]] = {}
         self.open: list[_Block] = []
         self.kinds: list[str] = []
@@ -224,7 +238,7 @@ class _Reader:
             if kind == "gap":
                 continue
             token, start = match.group(), match.start()
-            if kind in ("unclosed", "remark", "strange") or "\ud800" <= max(token) <= "\udfff":
+            if kind in ("unclosed", "remark", "strange"):
                 self.strange(kind, token, start)
                 if kind == "remark":
                     continue
@@ -236,23 +250,29 @@ class _Reader:
         starts.append(len(self.text))
 
     def strange(self, kind: str, token: str, start: int) -> None:
-        line = self.place(start)[0]
-        if line in self.broken:
-            return
+        place = self.place_of(start)
         if kind == "unclosed":
             self.lost_text = True
-            self.mistake(start, "unterminated string", expected=f"a closing {token[0]} on the same line", found=_shown(token))
+            self.mistake_at(place, "unterminated string", expected=f"a closing {token[0]} on the same line", found=_shown(token, quote=""))
         elif kind == "remark":
-            self.mistake(start, "unexpected comment", found=_shown(token[:2]), remedy='comments begin with "#"')
+            self.mistake_at(place, f"unexpected {_shown(token[:2])}", remedy='comments begin with "#"')
         else:
             remedy = "strings stand in straight quotes" if token in "“”‘’„«»`" else None
-            bad = token if kind == "strange" else next(c for c in token if "\ud800" <= c <= "\udfff")
-            self.mistake(start, f"unexpected character {_shown(bad)}", remedy=remedy)
-        self.broken.add(line)
+            self.mistake_at(place, f"unexpected character {_shown(token)}", remedy=remedy)
+        self.broken.add(place[0])
 
-    def place(self, start: int) -> tuple[int, int]:
+    def place(self, at: int) -> tuple[int, int]:
+        return self.place_of(self.starts[at])
+
+    def place_of(self, start: int) -> tuple[int, int]:
         line = bisect_right(self.line_starts, start)
         return line, start - self.line_starts[line - 1] + 1
+
+    def line(self) -> int:
+        return self.place(self.at)[0]
+
+    def named(self, at: int) -> str:
+        return "line {}, column {}".format(*self.place(at))
 
     def found(self, at: int) -> str:
         kind, text = self.kinds[at], self.texts[at]
@@ -264,26 +284,26 @@ class _Reader:
 
     # mistakes
 
-    def mistake(self, start: int, what: str, **more: str | None) -> None:
-        place = self.place(start)
-        if place[0] in self.broken:
-            return
-        spelt = len(self.mistakes) < MOST_REPORTED
-        self.mistakes.append((start, CaffeliteError(what, where=Where(self.file, *place), **more) if spelt else None))
+    def mistake(self, at: int, what: str, **more: str | None) -> None:
+        self.mistake_at(self.place(at), what, **more)
+
+    def mistake_at(self, place: tuple[int, int], what: str, **more: str | None) -> None:
+        if place[0] not in self.broken:
+            spelt = len(self.mistakes) < MOST_REPORTED
+            self.mistakes.append((place, CaffeliteError(what, where=Where(self.file, *place), **more) if spelt else None))
 
     def raise_any(self) -> None:
         collector = Collector()
-        spelt = sorted((m for m in self.mistakes if m[1]), key=lambda m: m[0])
-        for _, mistake in spelt:
+        for _, mistake in sorted(self.mistakes[:MOST_REPORTED], key=itemgetter(0)):
             collector.add(mistake)
-        rest = [start for start, mistake in self.mistakes if mistake is None]
+        rest = [place for place, _ in self.mistakes[MOST_REPORTED:]]
         if rest:
-            collector.add(CaffeliteError(f"and {len(rest)} more mistakes", where=Where(self.file, *self.place(min(rest)))))
+            collector.add(CaffeliteError(f"and {len(rest)} more", where=Where(self.file, *min(rest))))
         collector.raise_any()
 
     def next_field(self, line: int) -> None:
         """Goes on after a mistake: to the end of its line, a bracket, or what looks like a field."""
-        while self.kinds[self.at] not in STOPS and not self.begins_field() and self.place(self.starts[self.at])[0] == line:
+        while self.kinds[self.at] not in STOPS and not self.begins_field() and self.line() == line:
             if self.kinds[self.at] in OPENERS or self.kinds[self.at] == "[":
                 self.skip_block()
             else:
@@ -294,12 +314,13 @@ class _Reader:
 
     def skip_block(self) -> None:
         """Passes over a bracket and all within; without recursion, for nobody limits how deep it goes."""
-        first, depth = self.at, 0
+        opened, depth = self.at, 0
+        at = max(opened - 1 - (self.kinds[opened - 1] == ":"), 0)
+        block = _Block(self.texts[at], at, {**OPENERS, "[": "]"}[self.kinds[opened]], NOTHING)
         while True:
             kind = self.kinds[self.at]
-            if kind == END:
-                name = self.texts[first - (2 if self.kinds[first - 1] == ":" else 1)] if first else ""
-                self.missing_closer(name, first, {**OPENERS, "[": "]"}[self.kinds[first]])
+            if kind == END or kind == "name" and self.closed_by_next(block):
+                self.missing_closer(block)
                 return
             depth += (kind in OPENERS or kind == "[") - (kind in ("}", ">", "]"))
             self.at += 1
@@ -308,9 +329,9 @@ class _Reader:
 
     def skip_value(self) -> None:
         """Passes over the value of a field that nobody knows."""
-        line = self.place(self.starts[self.at - 1])[0]
-        if self.kinds[self.at] == ":":
-            self.at += 1
+        colon = self.kinds[self.at] == ":"
+        self.at += colon
+        line = self.place(self.at if colon else self.at - 1)[0]
         if self.kinds[self.at] in OPENERS or self.kinds[self.at] == "[":
             self.skip_block()
         elif self.kinds[self.at] == "string":
@@ -322,96 +343,87 @@ class _Reader:
 
     def block(self, message: Message, path: tuple, block: _Block | None) -> None:
         """Reads fields up to the block's closing bracket, or, for None, to the end of the file."""
-        fields = _fields(message.DESCRIPTOR)
         first = {}  # where each field was first given
-        self.open.append(block or _Block("", 0, END, fields))
-        kinds = self.kinds
+        block = block or _Block("", 0, END, _fields(message.DESCRIPTOR))
+        self.open.append(block)
         while True:
-            kind = kinds[self.at]
+            kind = self.kinds[self.at]
             if kind == "name":
-                if self.closed_by_next(fields):
+                if self.closed_by_next(block):
+                    self.missing_closer(block)
                     break
-                self.field(message, fields, path, first)
-                if kinds[self.at] == ";" or kinds[self.at] == ",":
-                    self.at += 1
-            elif kind == END:
-                if block:
-                    self.missing_closer(block.name, block.start, block.closer)
+                self.field(message, block.fields, path, first)
+                self.at += self.kinds[self.at] in (";", ",")
+            elif kind == block.closer:
+                self.at += kind != END
                 break
-            elif kind in ("}", ">"):
-                if block:
-                    if kind != block.closer:
-                        self.mistake(
-                            self.starts[self.at], f'wrong bracket for "{block.name}"', expected=f'"{block.closer}"', found=f'"{kind}"'
-                        )
-                    self.at += 1
-                    break
+            elif kind == END:
+                self.missing_closer(block)
+                break
+            elif kind in OPENERS.values() and block.closer:
+                self.mistake(self.at, f'wrong bracket for "{block.name}"', expected=f'"{block.closer}"', found=f'"{kind}"')
+                self.at += 1
+                break
+            elif kind in OPENERS.values():
+                self.unclosed += 1
                 if not self.lost_text:
-                    self.mistake(self.starts[self.at], f'unexpected "{kind}"', expected="a field or the end of the file")
+                    self.mistake(self.at, f'unexpected "{kind}"', expected="a field or the end of the file")
                 self.at += 1
             else:
-                line = self.place(self.starts[self.at])[0]
-                self.mistake(self.starts[self.at], "no field begins so", expected="the name of a field", found=self.found(self.at))
-                self.at += 0 if kind in OPENERS or kind == "[" else 1
+                line = self.line()
+                self.mistake(self.at, f"unexpected {self.found(self.at)}", expected="a field")
+                self.at += kind not in OPENERS and kind != "["
                 self.next_field(line)
         self.open.pop()
-        for name in fields.required:
+        for name in block.fields.required:
             if name not in first:
-                self.mistake(self.open_start(block), f'"{name}" is missing', expected=f"every {fields.message} to give it")
+                self.mistake(block.at, f'the required field "{name}" of {block.fields.message} is missing')
 
-    def open_start(self, block: _Block | None) -> int:
-        return block.start if block else 0
-
-    def closed_by_next(self, fields: _Fields) -> bool:
-        """Whether the next field shows that this block's closing bracket was forgotten.
+    def closed_by_next(self, block: _Block) -> bool:
+        """Whether the next field shows that the block's closing bracket was forgotten.
 
         It does where the file has too few of them, an enclosing block knows the field and this one does not, and
         the field is not indented deeper than this block.
         """
         name = self.texts[self.at]
-        if name in fields.by_name or self.unclosed <= 0:
+        if self.unclosed <= 0 or name in block.fields.by_name:
             return False
-        outward = next((n for n, block in enumerate(reversed(self.open)) if name in block.fields.by_name), 0)
+        inner = 0 if block is self.open[-1] else 1
+        outward = next((n for n, outer in enumerate(reversed(self.open), inner) if name in outer.fields.by_name), 0)
         if not 0 < outward <= self.unclosed:
             return False
-        block = self.open[-1]
-        (line, column), (opened, indent) = self.place(self.starts[self.at]), self.place(block.start)
-        if line != opened and column > indent:
-            return False
-        self.missing_closer(block.name, block.start, block.closer)
-        self.unclosed -= 1
-        return True
+        (line, column), (opened, indent) = self.place(self.at), self.place(block.at)
+        return column <= indent if line != opened else block.fields is not NOTHING
 
-    def missing_closer(self, name: str, start: int, closer: str) -> None:
-        if not self.lost_text:
-            opened = "{}:{}".format(*self.place(start))
-            expected = f'the end of "{name}", opened at {opened}' if name else f"the end of what was opened at {opened}"
-            self.mistake(self.starts[self.at], f'missing "{closer}"', expected=expected, found=self.found(self.at))
+    def missing_closer(self, block: _Block) -> None:
+        if not self.lost_text and (self.unclosed > 0 or not self.mistakes):
+            expected = f'the end of "{block.name}", opened at {self.named(block.at)}'
+            self.mistake(self.at, f'missing "{block.closer}"', expected=expected, found=self.found(self.at))
+        self.unclosed -= 1
 
     def field(self, message: Message, fields: _Fields, path: tuple, first: dict[str, int]) -> None:
-        at = self.at
-        name, start = self.texts[at], self.starts[at]
+        start = self.at
+        name = self.texts[start]
         self.at += 1
         field = fields.by_name.get(name)
         if field is None:
             self.unknown(name, start, message.DESCRIPTOR)
             return
         if not field.repeated and name in first:
-            before = "{}:{}".format(*self.place(first[name]))
-            self.mistake(start, f'"{name}" is set twice', remedy=f"it was set at {before} already")
+            self.mistake(start, f'"{name}" is set twice', remedy=f"first at {self.named(first[name])}")
         first.setdefault(name, start)
         colon = self.kinds[self.at] == ":"
         self.at += colon
         if not colon and field.kind != "block":
-            if self.kinds[self.at] in ("string", "number", "-", "[") or self.bare_value():
-                self.mistake(self.starts[self.at], f'missing ":" after "{name}"')
-            else:
-                self.mistake(self.starts[self.at], f'missing ":" and value after "{name}"', found=self.found(self.at))
+            if self.kinds[self.at] not in ("string", "number", "-", "[") and not self.bare_value():
+                self.mistake(start, f'"{name}" has no value', expected=f'":" and {_wanted(field)}', found=self.found(self.at))
                 self.next_field(self.place(start)[0])
                 return
+            self.mistake(self.at, f'missing ":" after "{name}"')
+        path = (*path, name)
         if field.repeated:
             values = getattr(message, name)
-            self.places.setdefault((*path, name), self.place(start))
+            self.places.setdefault(path, self.place(start))
             if self.kinds[self.at] == "[":
                 self.list(field, values, path, start)
             else:
@@ -419,67 +431,60 @@ class _Reader:
         elif field.kind == "block":
             inner = getattr(message, name)
             inner.SetInParent()
-            self.places[(*path, name)] = self.place(start)
-            self.nested(field, inner, (*path, name), start)
+            self.places[path] = self.place(start)
+            self.nested(field, inner, path, start)
         else:
-            place = self.starts[self.at]
-            value = self.scalar(field, start)
+            value, self.places[path] = self.scalar(field, start)
             if value is not None:
-                self.places[(*path, name)] = self.place(place)
                 setattr(message, name, value)
 
     def unknown(self, name: str, start: int, descriptor: Descriptor) -> None:
-        remedy = _meant(name, descriptor) if len(self.mistakes) < MOST_REPORTED else None
-        owner = next((b for b in reversed(self.open) if name in b.fields.by_name), None)
-        if owner:
-            inner = self.open[self.open.index(owner) + 1]
-            remedy = f'{owner.fields.message} has it: close "{inner.name}" first'
+        remedy = None
+        if len(self.mistakes) < MOST_REPORTED:
+            outward = next((n for n, block in enumerate(reversed(self.open)) if name in block.fields.by_name), 0)
+            if outward:
+                remedy = f'{self.open[-1 - outward].fields.message} has it: close "{self.open[-outward].name}" first'
+            else:
+                remedy = _meant(name, descriptor)
         self.mistake(start, f"unknown field {_shown(name)} in {descriptor.name}", remedy=remedy)
         self.skip_value()
 
     def bare_value(self) -> bool:
         """Whether a word on the same line may be the value of a field whose colon was forgotten."""
-        same_line = self.place(self.starts[self.at])[0] == self.place(self.starts[self.at - 1])[0]
-        return self.kinds[self.at] == "name" and same_line and not self.begins_field()
+        return self.kinds[self.at] == "name" and not self.begins_field() and self.line() == self.place(self.at - 1)[0]
 
     def list(self, field: _Field, values: Any, path: tuple, start: int) -> None:
         """Reads ``[a, b]``."""
-        opened = self.at
         self.at += 1
-        while self.kinds[self.at] != "]":
-            before = self.at
-            self.element(field, values, path, start)
-            if self.kinds[self.at] == "," and self.kinds[self.at + 1] != "]":
-                self.at += 1
-            elif self.kinds[self.at] != "]":
-                self.mistake(
-                    self.starts[self.at], f'the list of "{field.name}" does not go on', expected='"," or "]"', found=self.found(self.at)
-                )
-                if self.kinds[self.at] in ("}", ">", END) or self.begins_field() or self.at == before:
-                    self.at += self.kinds[self.at] in (",", ";")
-                    return
-                if self.kinds[self.at] in (";", ","):
-                    self.at += 1
-        self.at += self.at > opened
+        more = self.kinds[self.at] != "]"
+        while more:
+            before, known = self.at, len(self.mistakes)
+            self.element(field, values, path, self.at if field.kind == "block" else start)
+            kind = self.kinds[self.at]
+            more = kind != "]"
+            if kind not in (",", "]") and len(self.mistakes) == known:
+                self.mistake(self.at, f'the list of "{field.name}" breaks off', expected='"," or "]"', found=self.found(self.at))
+            if kind in ("}", ">", END) or self.begins_field():
+                return
+            self.at += kind in (",", ";") or more and self.at == before
+        self.at += 1
 
     def element(self, field: _Field, values: Any, path: tuple, start: int) -> None:
         """Adds one value to a repeated field."""
-        here = (*path, field.name, len(values))
+        path = (*path, len(values))
         if field.kind == "block":
-            self.places[here] = self.place(start)
-            self.nested(field, values.add(), here, start)
+            self.places[path] = self.place(start)
+            self.nested(field, values.add(), path, start)
             return
-        place = self.starts[self.at]
-        value = self.scalar(field, start)
+        value, self.places[path] = self.scalar(field, start)
         if value is not None:
-            self.places[here] = self.place(place)
             values.append(value)
 
     def nested(self, field: _Field, message: Message, path: tuple, start: int) -> None:
         closer = OPENERS.get(self.kinds[self.at])
         if closer is None:
-            self.mistake(self.starts[self.at], f'"{field.name}" is a block', expected='"{"', found=self.found(self.at))
-            self.next_field(self.place(start)[0])
+            self.mistake(self.at, f'"{field.name}" is a block', expected='"{"', found=self.found(self.at))
+            self.next_field(self.line())
         elif len(self.open) > DEEPEST:
             self.mistake(start, f"blocks are nested more than {DEEPEST} deep")
             self.skip_block()
@@ -489,74 +494,79 @@ class _Reader:
 
     # values
 
-    def scalar(self, field: _Field, start: int) -> Any:
-        """Reads one value; a wrong one is noted and passed over, and gives None."""
+    def scalar(self, field: _Field, start: int) -> tuple[Any, tuple[int, int]]:
+        """Reads one value, and its place; a wrong one is noted and passed over, and gives None."""
+        at = self.at
+        if self.kinds[at] in STOPS or self.kinds[at] == ":" or self.begins_field():
+            self.mistake(start, f'"{field.name}" has no value', expected=_wanted(field), found=self.found(at))
+            self.at += self.kinds[at] == ":"
+            return None, self.place(at)
+        try:
+            return self.value(field), self.place(at)
+        except _Wrong as wrong:
+            what = f'wrong value for "{field.name}"'
+            self.mistake(at, what, expected=wrong.expected, found=self.found(at), remedy=wrong.remedy)
+        self.next_field(self.place(at)[0])
+        return None, self.place(at)
+
+    def value(self, field: _Field) -> Any:
         at = self.at
         kind, text = self.kinds[at], self.texts[at]
-        if kind in STOPS or kind == ":" or self.begins_field():
-            self.mistake(start, f'"{field.name}" has no value', expected=_wanted(field), found=self.found(at))
-            self.at += kind == ":"
-            return None
-        try:
-            if kind == "string":
-                return self.quoted(field)
-            self.at += 1
-            if kind == "-":
-                kind, text = self.kinds[self.at], "-" + self.texts[self.at]
-                self.at += kind in ("number", "name")
-            if kind in ("number", "name"):
-                return VALUES[field.kind](field, kind, text)
-            if kind in ("unclosed", "strange"):
-                return None
+        if kind == "string":
+            return self.quoted(field)
+        self.at += 1
+        if kind == "-":
+            kind, text = self.kinds[self.at], "-" + self.texts[self.at]
+            self.at += kind in ("number", "name")
+        if kind in ("number", "name"):
+            return VALUES[field.kind](field, kind, text)
+        if kind in OPENERS or kind == "[":
             self.at = at
-            raise _Wrong(_wanted(field))
-        except _Wrong as wrong:
-            self.mistake(
-                self.starts[at], f'wrong value for "{field.name}"', expected=wrong.expected, found=self.found(at), remedy=wrong.remedy
-            )
-        self.next_field(self.place(self.starts[at])[0])
-        return None
+        raise _Wrong(_wanted(field))
 
     def quoted(self, field: _Field) -> str | bytes:
         """Joins adjacent strings and resolves their escapes."""
         first, data = self.at, b""
         while self.kinds[self.at] == "string":
-            data += self.unescape(self.texts[self.at], self.starts[self.at])
+            data += self.unescape(self.at)
             self.at += 1
         if field.kind == "bytes":
             return data
         try:
             text = data.decode()
         except UnicodeDecodeError:
-            self.mistake(self.starts[first], f'wrong value for "{field.name}"', expected="text in UTF-8", found=self.found(first))
+            self.mistake(first, f'wrong value for "{field.name}"', expected="text in UTF-8", found=self.found(first))
             return ""
         if field.kind != "string":
             meant = field.enum.values_by_name if field.kind == "enum" else [text] if _reads(field, text) else []
             raise _Wrong(_wanted(field), "write it without quotes" if text in meant else None)
         return text
 
-    def unescape(self, token: str, start: int) -> bytes:
+    def unescape(self, at: int) -> bytes:
+        token = self.texts[at]
         if "\\" not in token:
-            return token[1:-1].encode("utf-8", "replace")
+            return token[1:-1].encode()
         parts, last = [], 1
         for match in ESCAPE.finditer(token, 1, len(token) - 1):
             octal, hexadecimal, short, long, letter = match.groups()
             code = int(octal, 8) if octal else int(hexadecimal or short or long or "0", 16)
-            parts.append(token[last : match.start()].encode("utf-8", "replace"))
+            parts.append(token[last : match.start()].encode())
             last = match.end()
             if letter and letter not in ESCAPED or code > (0x10FFFF if short or long else 0xFF) or 0xD800 <= code <= 0xDFFF:
-                self.mistake(start + match.start(), f"unknown escape {_shown(match.group())} in a string")
+                self.mistake_at(
+                    self.place_of(self.starts[at] + match.start()), f"unknown escape {_shown(match.group(), quote='')} in a string"
+                )
             elif letter:
                 parts.append(ESCAPED[letter])
             else:
                 parts.append(chr(code).encode() if short or long else bytes([code]))
-        return b"".join(parts) + token[last:-1].encode("utf-8", "replace")
+        return b"".join(parts) + token[last:-1].encode()
 
 
 def _integer(field: _Field, kind: str, text: str) -> int:
     digits = text.removeprefix("-")
     if not INTEGER.fullmatch(digits):
-        if kind == "number" and digits.isdecimal() and (digits[0] != "0" or len(digits) > 40):
+        if kind == "number" and digits.isdecimal() and digits[0] != "0":
             raise _Wrong(_range(field))
         raise _Wrong("an integer", "an integer that begins with 0 is octal" if digits.isdecimal() else None)
     base = 16 if digits[:2] in ("0x", "0X") else 8 if digits[0] == "0" else 10
@@ -576,20 +586,15 @@ def _float(field: _Field, kind: str, text: str) -> float:
         raise _Wrong("a decimal number")
     else:
         value = float(digits.rstrip("fF"))
-        if value >= field.high:
-            raise _Wrong(
-                f"a number within ±{struct.unpack('f', struct.pack('f', 3.4028234e38))[0]:.7g}" if field.high < 1e39 else "a number"
-            )
+        if value >= field.high:  # rounds to infinity
+            raise _Wrong(f"a number within ±{3.4e38 if field.high < 1e39 else 1.8e308}")
     return -value if text[0] == "-" else value
 
 
 def _bool(field: _Field, kind: str, text: str) -> bool:
     if text in BOOLS:
         return BOOLS[text]
-    try:
-        return BOOLS[str(_integer(field._replace(low=0, high=1), kind, text))]  # 0x1 and 01 as in protobuf
-    except _Wrong:
-        raise _Wrong("true or false", did_you_mean(text, ("true", "false")) if kind == "name" else None) from None
+    raise _Wrong("true or false", did_you_mean(text, ("true", "false")) if kind == "name" else None)
 
 
 def _enum(field: _Field, kind: str, text: str) -> int:
@@ -613,9 +618,7 @@ def _wanted(field: _Field) -> str:
     if field.kind == "enum":
         names = list(field.enum.values_by_name)
         return f"one of {', '.join(names)}" if len(names) <= 8 else f"a {field.enum.name}"
-    return {"integer": "an integer", "float": "a number", "bool": "true or false", "bytes": "a string in quotes"}.get(
-        field.kind, "a string in quotes"
-    )
+    return WANTED[field.kind]
 
 
 def _range(field: _Field) -> str:
