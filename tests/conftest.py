@@ -1,0 +1,33 @@
+"""What many tests ask for: the folders of real data and reference results, and one seed."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+def _folder(variable: str) -> Path:
+    path = os.environ.get(variable)
+    if not path:
+        pytest.skip(f"{variable} is not set")
+    if not Path(path).is_dir():
+        pytest.fail(f"{variable} names {path}, which is no folder")
+    return Path(path).resolve()
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """The folder of real data sets; tests that ask for it bear the mark `data`."""
+    return _folder("CAFFELITE_DATA")
+
+
+@pytest.fixture(scope="session")
+def golden_folder() -> Path:
+    """The folder of cases with the numbers that Caffe got."""
+    return _folder("CAFFELITE_GOLDEN")
+
+
+@pytest.fixture
+def seed() -> int:
+    """The seed of every test that draws random numbers."""
+    return 20260101

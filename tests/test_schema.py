@@ -1,0 +1,162 @@
+"""The committed schema code is what the .proto says, and the .proto is Caffe's with every word explained."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from google.protobuf import descriptor_pb2
+
+from caffelite import caffelite_pb2 as pb
+
+PROTO = Path(__file__).resolve().parent.parent / "proto" / "caffelite.proto"
+SCHEMA = os.environ.get("CAFFELITE_SCHEMA")
+OWN = {"NetParameter.checksum", "SolverState.checksum", "SolverState.resume"}
+OWN_MESSAGES = {"ResumeState", "SourcePosition"}
+Kind = descriptor_pb2.FieldDescriptorProto
+
+# field: (number, label, type, default as protobuf writes it); what files of other programs rest on
+SENTINELS = {
+    "BlobProto.data": (5, "repeated packed", "float", ""),
+    "BlobProto.double_data": (8, "repeated packed", "double", ""),
+    "BlobProto.num": (1, "optional", "int32", "0"),
+    "BlobShape.dim": (1, "repeated packed", "int64", ""),
+    "Datum.float_data": (6, "repeated", "float", ""),
+    "Datum.encoded": (7, "optional", "bool", "false"),
+    "FillerParameter.type": (1, "optional", "string", "constant"),
+    "FillerParameter.variance_norm": (8, "optional", "FillerParameter.VarianceNorm", "FAN_IN"),
+    "NetParameter.layer": (100, "repeated", "LayerParameter", ""),
+    "NetParameter.layers": (2, "repeated", "V1LayerParameter", ""),
+    "NetParameter.checksum": (8000, "optional", "bytes", ""),
+    "SolverParameter.net": (24, "optional", "string", ""),
+    "SolverParameter.delta": (31, "optional", "float", "1e-08"),
+    "SolverParameter.momentum2": (39, "optional", "float", "0.999"),
+    "SolverParameter.solver_mode": (17, "optional", "SolverParameter.SolverMode", "GPU"),
+    "SolverParameter.snapshot_format": (37, "optional", "SolverParameter.SnapshotFormat", "BINARYPROTO"),
+    "SolverParameter.random_seed": (20, "optional", "int64", "-1"),
+    "SolverState.history": (3, "repeated", "BlobProto", ""),
+    "SolverState.resume": (8001, "optional", "ResumeState", ""),
+    "NetState.phase": (1, "optional", "Phase", "TEST"),
+    "ParamSpec.lr_mult": (3, "optional", "float", "1"),
+    "LayerParameter.blobs": (7, "repeated", "BlobProto", ""),
+    "LayerParameter.convolution_param": (106, "optional", "ConvolutionParameter", ""),
+    "LayerParameter.clip_param": (148, "optional", "ClipParameter", ""),
+    "LossParameter.normalization": (3, "optional", "LossParameter.NormalizationMode", "VALID"),
+    "ClipParameter.min": (1, "required", "float", ""),
+    "ConvolutionParameter.dilation": (18, "repeated", "uint32", ""),
+    "DataParameter.backend": (8, "optional", "DataParameter.DB", "LEVELDB"),
+    "PoolingParameter.round_mode": (13, "optional", "PoolingParameter.RoundMode", "CEIL"),
+    "V1LayerParameter.blobs_lr": (7, "repeated", "float", ""),
+    "V1LayerParameter.layer": (1, "optional", "V0LayerParameter", ""),
+    "V0LayerParameter.det_crop_mode": (59, "optional", "string", "warp"),
+}
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    """The .proto as the installed compiler understands it, comments included."""
+    pytest.importorskip("grpc_tools", reason="grpcio-tools, of the extra `test`, compiles the schema")
+    out = tmp_path_factory.mktemp("schema") / "set"
+    command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{PROTO.parent}", "--include_source_info", f"--descriptor_set_out={out}"]
+    done = subprocess.run([*command, PROTO.name], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return descriptor_pb2.FileDescriptorSet.FromString(out.read_bytes()).file[0]
+
+
+def bare(file):
+    """The same without what compilers add of their own accord, and with defaults of type float in one form of several."""
+    copy = descriptor_pb2.FileDescriptorProto.FromString(file.SerializeToString())
+    copy.ClearField("source_code_info")
+    for message in copy.message_type:
+        for field in message.field:
+            field.ClearField("json_name")
+            if field.type == Kind.TYPE_FLOAT and field.HasField("default_value"):
+                field.default_value = f"{float(field.default_value):.7g}"
+    return copy
+
+
+def committed() -> descriptor_pb2.FileDescriptorProto:
+    return bare(descriptor_pb2.FileDescriptorProto.FromString(pb.DESCRIPTOR.serialized_pb))
+
+
+def described(field) -> tuple:
+    label = {Kind.LABEL_OPTIONAL: "optional", Kind.LABEL_REQUIRED: "required", Kind.LABEL_REPEATED: "repeated"}[field.label]
+    kind = field.type_name.removeprefix(".caffelite.") or Kind.Type.Name(field.type).removeprefix("TYPE_").lower()
+    return field.number, label + (" packed" if field.options.packed else ""), kind, field.default_value
+
+
+def fields(file) -> dict:
+    return {f"{message.name}.{field.name}": field for message in file.message_type for field in message.field}
+
+
+def named(file):
+    """(path in the source information, name) of every message, field, enum and enum value."""
+
+    def of_enum(enum, path, prefix):
+        yield path, prefix + enum.name
+        for i, value in enumerate(enum.value):
+            yield (*path, 2, i), f"{prefix}{enum.name}.{value.name}"
+
+    for i, enum in enumerate(file.enum_type):
+        yield from of_enum(enum, (5, i), "")
+    for i, message in enumerate(file.message_type):
+        yield (4, i), message.name
+        assert not message.nested_type, "nested messages would need a look here"
+        for j, field in enumerate(message.field):
+            yield (4, i, 2, j), f"{message.name}.{field.name}"
+        for j, enum in enumerate(message.enum_type):
+            yield from of_enum(enum, (4, i, 4, j), message.name + ".")
+
+
+def test_committed_code_matches_the_proto(compiled):
+    assert bare(compiled) == committed(), "run tools/compile_schema.py"
+
+
+def test_everything_is_explained(compiled):
+    comments = {
+        tuple(place.path): (place.leading_comments + place.trailing_comments).strip() for place in compiled.source_code_info.location
+    }
+    silent = [name for path, name in named(compiled) if not comments.get(path)]
+    assert not silent
+
+
+def test_no_line_is_long():
+    long = [number for number, line in enumerate(PROTO.read_text().splitlines(), 1) if len(line) > 140]
+    assert not long
+
+
+@pytest.mark.parametrize("name", SENTINELS)
+def test_sentinel(name):
+    assert described(fields(committed())[name]) == SENTINELS[name]
+
+
+def test_hinge_norms_start_at_one():
+    assert dict(pb.HingeLossParameter.Norm.items()) == {"L1": 1, "L2": 2}
+
+
+def test_old_layer_types_keep_their_numbers():
+    assert (pb.V1LayerParameter.CONVOLUTION, pb.V1LayerParameter.SOFTMAX_LOSS, pb.V1LayerParameter.DECONVOLUTION) == (4, 21, 39)
+
+
+def test_numbers_from_8000_are_ours_alone():
+    high = {name for name, field in fields(committed()).items() if field.number >= 8000}
+    assert high == OWN
+
+
+@pytest.mark.skipif(not SCHEMA, reason="CAFFELITE_SCHEMA, the list of Caffe's own fields, is not set")
+def test_every_name_number_type_and_default_is_caffes():
+    caffe = json.loads(Path(SCHEMA).read_text())
+    file = committed()
+    assert {m.name for m in file.message_type} - OWN_MESSAGES == set(caffe["messages"])
+    expected = {
+        f"{message}.{name}": (f["number"], f["label"] + (" packed" if f.get("packed") else ""), f["type"], f.get("default", ""))
+        for message, listed in caffe["messages"].items()
+        for name, f in listed.items()
+    }
+    found = {name: described(f) for name, f in fields(file).items() if name not in OWN and name.split(".")[0] not in OWN_MESSAGES}
+    assert found == expected
+    enums = {enum.name: enum for enum in file.enum_type}
+    enums |= {f"{message.name}.{enum.name}": enum for message in file.message_type for enum in message.enum_type}
+    assert {name: {value.name: value.number for value in enum.value} for name, enum in enums.items()} == caffe["enums"]

@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""Compile proto/caffelite.proto to caffelite/caffelite_pb2.py; run it after every change of the schema.
+
+usage: python tools/compile_schema.py [--check]
+
+--check writes nothing and exits with 1 where the committed file would change. The compiler is pinned: protoc 25.1, in grpcio-tools
+1.62.3, is the newest whose output loads under protobuf 5, 6 and 7; later ones write a check that refuses an older runtime.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from importlib import metadata
+from pathlib import Path
+
+COMPILER = "1.62.3"
+ROOT = Path(__file__).resolve().parent.parent
+SCHEMA, GENERATED = ROOT / "proto" / "caffelite.proto", ROOT / "caffelite" / "caffelite_pb2.py"
+INSTALL = f"""make an environment for it (Python 3.11 or 3.12) and run this script with that one:
+  python3 -m venv /tmp/protoc && /tmp/protoc/bin/pip install "grpcio-tools=={COMPILER}" "setuptools<81"
+  /tmp/protoc/bin/python tools/compile_schema.py"""
+
+
+def compiled() -> bytes:
+    """What the compiler makes of the schema."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{SCHEMA.parent}", f"--python_out={folder}", SCHEMA.name]
+        if subprocess.run(command).returncode:
+            sys.exit(1)
+        return (Path(folder) / GENERATED.name).read_bytes()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="exit with 1 where the committed file would change")
+    args = parser.parse_args()
+    try:
+        found = metadata.version("grpcio-tools")
+    except metadata.PackageNotFoundError:
+        found = "none"
+    if found != COMPILER:
+        print(f"expected grpcio-tools {COMPILER}, found {found}; {INSTALL}", file=sys.stderr)
+        return 2
+    new = compiled()
+    name = GENERATED.relative_to(ROOT)
+    if GENERATED.exists() and GENERATED.read_bytes() == new:
+        print(f"{name} is up to date")
+        return 0
+    if args.check:
+        print(f"{name} does not match {SCHEMA.relative_to(ROOT)}; run tools/compile_schema.py", file=sys.stderr)
+        return 1
+    GENERATED.write_bytes(new)
+    print(f"{name} written")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
