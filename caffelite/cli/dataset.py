@@ -181,7 +181,7 @@ def _chunks(url: str) -> Iterator[bytes]:
 
     with urllib.request.urlopen(url, timeout=30) as answer:
         size = int(answer.headers.get("Content-Length") or 0) or None
-        with tqdm(desc=url.rsplit("/", 1)[1], total=size, unit="B", unit_scale=True) as bar:
+        with tqdm(desc=url.rsplit("/", 1)[1], total=size, unit="B", unit_scale=True, disable=None) as bar:
             while chunk := answer.read(1 << 16):
                 bar.update(len(chunk))
                 yield chunk

@@ -6,12 +6,16 @@ import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Lock
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.data.images import decode
-from caffelite.errors import CaffeliteError, Where, missing_extra
+from caffelite.errors import CaffeliteError, Where
+
+if TYPE_CHECKING:
+    import lmdb
 
 RESIDENT_BYTES = 512 << 20
 EXACT_LABELS = 1 << 24  # float32 holds every whole number up to here
@@ -27,41 +31,40 @@ class Database:
 
     def __init__(self, path: Path, color: bool | None = None):
         self.path, self.color = path, color
-        self.env = _open(path)
-        self.length = self.env.stat()["entries"]
-        if not self.length:
-            _close(self.env)
-            raise CaffeliteError("the database is empty", where=Where(str(path)))
         self._transaction = self._cursor = self._images = self._labels = None
+        self._identity, self.env = _open(path)
         try:
-            with self.env.begin(buffers=True) as transaction, transaction.cursor() as cursor:
-                cursor.first()
-                self.first_image, _ = self._record(*cursor.item())
-                encoded = pb.Datum.FromString(cursor.value()).encoded
+            self.length = self.env.stat()["entries"]
+            if not self.length:
+                raise CaffeliteError("the database is empty", where=Where(str(path)))
+            key, value = next(self._walk(0, 1))
+            self.first_image, _ = self._record(key, value)
+            encoded = pb.Datum.FromString(value).encoded
         except BaseException:
-            _close(self.env)
+            self.close()
             raise
-        self.small = not encoded and self.first_image.nbytes * self.length <= RESIDENT_BYTES
+        self._small = not encoded and self.first_image.nbytes * self.length <= RESIDENT_BYTES
 
     def read(self, start: int, count: int, check: Check) -> tuple[np.ndarray | list[np.ndarray], np.ndarray | list[int]]:
         """Records start … start + count - 1, which must not run past the end. check: raises where a shape will not do."""
-        if self.small and self._images is None:
-            self.small = self._load(check)
-        if self.small:
-            return self._images[start : start + count], self._labels[start : start + count]
-        images, labels = [], []
-        for key, value in self._walk(start, count):
-            image, label = self._checked(key, value, check)
-            images.append(image)
-            labels.append(label)
-        return images, labels
+        import lmdb
+
+        try:
+            if self._small and self._images is None:
+                self._small = self._load(check)
+            if self._small:
+                return self._images[start : start + count], self._labels[start : start + count]
+            records = [self._checked(key, value, check) for key, value in self._walk(start, count)]
+        except lmdb.Error as mistake:
+            raise CaffeliteError(f"cannot read the LMDB: {mistake}", where=Where(str(self.path))) from None
+        return [image for image, _ in records], [label for _, label in records]
 
     def close(self) -> None:
         """Lets go of the file; a second call does nothing."""
         if self.env:
-            self._transaction = self._cursor = self._images = self._labels = None
-            _close(self.env)
-        self.env = None
+            # The cursor must not outlive its transaction, nor that its database.
+            self._cursor = self._transaction = self._images = self._labels = self.env = None
+            _close(self._identity)
 
     def _load(self, check: Check) -> bool:
         """Fills the arrays of all images and labels; False where images differ in shape or type and yet will do."""
@@ -127,11 +130,8 @@ _opened: dict[tuple[int, int], list] = {}
 _opening = Lock()
 
 
-def _open(path: Path):
-    try:
-        import lmdb
-    except ImportError:
-        raise missing_extra("lmdb", "lmdb", "a Data layer") from None
+def _open(path: Path) -> tuple[tuple[int, int], lmdb.Environment]:
+    import lmdb
 
     where = Where(str(path))
     file = path / "data.mdb" if path.is_dir() else path
@@ -144,25 +144,25 @@ def _open(path: Path):
         identity = status.st_dev, status.st_ino
         if identity not in _opened:
             try:
-                env = lmdb.open(str(path), readonly=True, lock=False, readahead=True, subdir=path.is_dir(), max_spare_txns=4)
+                env = lmdb.open(str(path), readonly=True, lock=False, readahead=True, subdir=path.is_dir())
             except (lmdb.Error, OSError) as mistake:
                 raise CaffeliteError(f"cannot open the LMDB: {mistake}", where=where) from None
             # Pages past the end of a cut file would kill the process when they are read.
             needed = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
             if status.st_size < needed:
                 env.close()
-                raise CaffeliteError(
-                    "truncated LMDB", where=where, expected=f"{needed} bytes", found=status.st_size, remedy="copy or make it again"
-                )
+                remedy = "copy or make it again"
+                raise CaffeliteError("truncated LMDB", where=where, expected=f"{needed} bytes", found=status.st_size, remedy=remedy)
             _opened[identity] = [env, 0]
         _opened[identity][1] += 1
-        return _opened[identity][0]
+        return identity, _opened[identity][0]
 
 
-def _close(env) -> None:
+def _close(identity: tuple[int, int]) -> None:
     with _opening:
-        identity = next(identity for identity, (known, _) in _opened.items() if known is env)
-        _opened[identity][1] -= 1
-        if not _opened[identity][1]:
+        env, users = _opened[identity]
+        if users > 1:
+            _opened[identity][1] -= 1
+        else:
             del _opened[identity]
             env.close()

@@ -92,7 +92,7 @@ class HDF5Source(Source):
             path = self._parts[part].path
             try:
                 with h5py.File(path, "r") as file:
-                    self._loaded[part] = [np.asarray(file[top][()], np.float32) for top in self._tops]
+                    self._loaded[part] = [file[top].astype(np.float32)[()] for top in self._tops]
             except (OSError, KeyError) as mistake:
                 raise CaffeliteError(f"cannot read {path}: {mistake}", where=self._parts[part].where) from None
         return self._loaded[part]
@@ -103,9 +103,8 @@ def _files(listing: Path, locate: Locator) -> list[tuple[Path, Where]]:
     try:
         lines = listing.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as mistake:
-        raise CaffeliteError(
-            f"cannot read the list of HDF5 files {listing}: {mistake}", where=locate("source"), expected="a text file"
-        ) from None
+        what, remedy = f"cannot read the list of HDF5 files {listing}: {mistake}", "write the path of each HDF5 file on a line of its own"
+        raise CaffeliteError(what, where=locate("source"), expected="a text file", remedy=remedy) from None
     named = []
     for number, line in enumerate(lines, 1):
         if name := line.strip():

@@ -7,6 +7,10 @@ from threading import Thread
 
 import numpy as np
 
+from caffelite.errors import CaffeliteError
+
+MOST_PREFETCH = 32  # batches; more would only take memory
+
 
 class Source:
     """Hands out batches, one float32 array per top; what it hands out depends on nothing but `position`.
@@ -17,7 +21,7 @@ class Source:
 
     def __init__(self, shapes: list[tuple[int, ...]], length: int, prefetch: int = 4):
         self.shapes, self.length, self.position = shapes, length, 0
-        self._prefetch = max(1, prefetch)
+        self._prefetch = min(max(1, prefetch), MOST_PREFETCH)
         self._thread: Thread | None = None
         self._failure: BaseException | None = None
         self._closed = False
@@ -73,8 +77,13 @@ class Source:
 
     def _start(self) -> None:
         self._free, self._ready, self._lent = SimpleQueue(), SimpleQueue(), None
-        for _ in range(1 + self._prefetch):
-            self._free.put([np.empty(shape, np.float32) for shape in self.shapes])
+        try:
+            for _ in range(1 + self._prefetch):
+                self._free.put([np.empty(shape, np.float32) for shape in self.shapes])
+        except (MemoryError, ValueError):  # NumPy says the second where no address could be that large
+            shapes = " and ".join("×".join(map(str, shape)) for shape in self.shapes)
+            what = f"not enough memory for {1 + self._prefetch} batches of {shapes}"
+            raise CaffeliteError(what, remedy="lower batch_size or prefetch") from None
         # A daemon, so that a program that ends without close() ends.
         self._thread = Thread(target=self._work, args=(self._free, self._ready, self.position), name="caffelite data", daemon=True)
         self._thread.start()

@@ -21,18 +21,15 @@ class Transform:
     """
 
     def __init__(self, param: pb.TransformationParameter, phase: int, shape: tuple[int, int, int], locate: Locator, key: Key):
-        self.locate, self.key, self.phase = locate, key, phase
+        self.locate, self.key = locate, key
         self.scale, self.mirror, self.crop = np.float32(param.scale), param.mirror, param.crop_size
         if param.force_color and param.force_gray:
-            raise CaffeliteError(
-                "force_color and force_gray exclude each other", where=locate("force_gray"), remedy="leave one of them out"
-            )
+            raise CaffeliteError("force_color and force_gray exclude each other", where=locate("force_gray"), remedy="leave one out")
         self._input = shape
         self.mean, self._mean_image = self._mean(param, shape), bool(param.mean_file)
         self.shape = (shape[0], self.crop, self.crop) if self.crop else shape
-        self.check(shape)
-        # What a batch costs: nothing drawn means that one array operation does all its images.
         self._random_crop = bool(self.crop) and phase == pb.TRAIN
+        self.check(shape)
 
     def check(self, shape: tuple[int, ...]) -> None:
         """Raises the error that says why an image of this shape cannot be taken, if it cannot."""
@@ -45,19 +42,20 @@ class Transform:
 
     def __call__(self, images: np.ndarray | Sequence[np.ndarray], start: int, out: np.ndarray) -> None:
         """Writes N×C×h×w into out. images: N×C×H×W, or a list of C×H×W; start: the run's number of the first of them."""
+        # Where nothing is drawn, one array operation does the whole batch.
         if isinstance(images, np.ndarray) and not (self.mirror or self._random_crop):
-            self._window(images, (images.shape[2] - self.shape[1]) // 2, (images.shape[3] - self.shape[2]) // 2, False, out)
+            self._window(images, (images.shape[2] - self.shape[1]) // 2, (images.shape[3] - self.shape[2]) // 2, 0, out)
         else:
             draws = per_sample(self.key, start, len(images))
+            room = np.array([image.shape[1:] for image in images]) - self.shape[1:]
+            corners = below(draws[:, 1:3], room + 1) if self._random_crop else room // 2
             flips = self.mirror * below(draws[:, 0], 2)
-            for image, words, flip, row in zip(images, draws, flips, out, strict=True):
-                room = np.array(image.shape[1:]) - self.shape[1:]
-                top, left = below(words[1:3], room + 1) if self._random_crop else room // 2
-                self._window(image, int(top), int(left), bool(flip), row)
+            for image, (top, left), flip, row in zip(images, corners.tolist(), flips.tolist(), out, strict=True):
+                self._window(image, top, left, flip, row)
         if self.scale != 1:
             np.multiply(out, self.scale, out=out)
 
-    def _window(self, images: np.ndarray, top: int, left: int, flip: bool, out: np.ndarray) -> None:
+    def _window(self, images: np.ndarray, top: int, left: int, flip: int, out: np.ndarray) -> None:
         window = (..., slice(top, top + self.shape[1]), slice(left, left + self.shape[2]))
         step = (..., slice(None, None, -1 if flip else None))
         if self.mean is None:
@@ -69,9 +67,8 @@ class Transform:
     def _mean(self, param: pb.TransformationParameter, shape: tuple[int, int, int]) -> np.ndarray | None:
         """C×H×W, C×1×1, or None where nothing is to be subtracted."""
         if param.mean_file and param.mean_value:
-            raise CaffeliteError(
-                "mean_file and mean_value exclude each other", where=self.locate("mean_value", 0), remedy="leave one of them out"
-            )
+            where = self.locate("mean_value", 0)
+            raise CaffeliteError("mean_file and mean_value exclude each other", where=where, remedy="leave one out")
         if param.mean_file:
             return read_mean(param.mean_file, shape, self.locate)
         if not param.mean_value:
@@ -99,7 +96,7 @@ def read_mean(path: str, shape: tuple[int, int, int], locate: Locator) -> np.nda
         raise CaffeliteError("not a mean file", where=Where(str(file)), expected="a binary BlobProto", remedy=f"named at {where}") from None
     axes = tuple(blob.shape.dim) if blob.HasField("shape") else (blob.num, blob.channels, blob.height, blob.width)
     values = np.array(blob.data or blob.double_data, np.float32)
-    if axes[-3:] != shape or any(axis != 1 for axis in axes[:-3]) or values.size != math.prod(shape):
+    if axes[-3:] != shape or max(axes[:-3], default=1) > 1 or values.size != math.prod(shape):
         where, remedy = Where(str(file)), f"named at {where}"
         found = f"{_times(axes)} with {values.size} values"
         raise CaffeliteError("the mean does not fit the images", where=where, expected=_times(shape), found=found, remedy=remedy)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -30,7 +29,7 @@ def write_lmdb(
 ) -> int:
     """Writes (C×H×W uint8, label) pairs as Datum records under the keys 00000000, 00000001, … and returns their number.
 
-    total: how many will come, for the bar; progress: draw a bar on standard error; force: replace what stands at path.
+    total: how many will come, for the bar; progress: draw a bar where standard error is a terminal; force: replace what stands at path.
     Errors: path exists and not force; a sample is not C×H×W uint8; there are none.
     """
     import lmdb
@@ -39,14 +38,17 @@ def write_lmdb(
     path = Path(path)
     check_free([path], force)
     with _whole(path, folder=True) as unfinished:
-        bar = tqdm(samples, path.name, total, unit=" images", disable=not progress, file=sys.stderr)
+        bar = tqdm(samples, path.name, total, unit=" images", disable=None if progress else True)
         records = ((b"%08d" % i, _datum(path, i, image, label)) for i, (image, label) in enumerate(bar))
         written = 0
-        with lmdb.open(str(unfinished), map_size=FIRST_MAP_BYTES, lock=False, sync=False, metasync=False) as db:
-            while chunk := list(islice(records, RECORDS_PER_TRANSACTION)):
-                _put(db, chunk)
-                written += len(chunk)
-            db.sync(True)
+        try:
+            with lmdb.open(str(unfinished), map_size=FIRST_MAP_BYTES, lock=False, sync=False, metasync=False) as db:
+                while chunk := list(islice(records, RECORDS_PER_TRANSACTION)):
+                    _put(db, chunk)
+                    written += len(chunk)
+                db.sync(True)
+        except lmdb.Error as mistake:
+            raise CaffeliteError(f"cannot write: {mistake}", where=Where(str(path))) from None
         if not written:
             raise CaffeliteError("no samples to write", where=Where(str(path)))
     return written

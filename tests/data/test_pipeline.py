@@ -1,0 +1,112 @@
+"""The thread: order, failures, seeking, and that it ends."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from caffelite.data.pipeline import Source
+from caffelite.errors import CaffeliteError
+
+
+class Counting(Source):
+    """Hands out the samples' numbers; fails where it is told to."""
+
+    released = 0
+
+    def __init__(self, batch=3, fails_at=None, **options):
+        super().__init__([(batch, 2), (batch,)], length=5, **options)
+        self.fails_at = fails_at
+
+    def fill(self, position, batch):
+        if self.fails_at is not None and position >= self.fails_at:
+            raise CaffeliteError(f"sample {position} is bad")
+        batch[1][...] = np.arange(position, position + len(batch[1]))
+        batch[0][...] = batch[1][:, None]
+
+    def release(self):
+        self.released += 1
+
+
+def threads():
+    return [thread for thread in threading.enumerate() if thread.name == "caffelite data"]
+
+
+def test_batches_come_in_order_and_position_counts_only_what_was_handed_out():
+    with Counting() as source:
+        for turn in range(20):
+            assert source.position == 3 * turn
+            data, label = source.next()
+            assert label.tolist() == [3 * turn, 3 * turn + 1, 3 * turn + 2]
+            assert data.dtype == np.float32 and data.flags.c_contiguous and data.shape == (3, 2)
+
+
+def test_buffers_are_made_once():
+    with Counting(prefetch=2) as source:
+        places = {source.next()[0].ctypes.data for _ in range(30)}
+    assert len(places) <= 3
+
+
+def test_a_batch_is_its_holders_until_the_following_next():
+    with Counting(prefetch=1) as source:
+        for turn in range(10):
+            _, label = source.next()
+            while source._ready.empty():  # until the thread has filled its only other buffer
+                time.sleep(0)
+            assert label[0] == 3 * turn
+
+
+@pytest.mark.parametrize("handed_out", [0, 1, 4])
+def test_seek_goes_on_from_there(handed_out):
+    with Counting() as source:
+        for _ in range(handed_out):
+            source.next()
+        source.seek(100)
+        assert source.position == 100 and not threads()
+        assert source.next()[1].tolist() == [100, 101, 102]
+        assert source.position == 103
+
+
+def test_a_failure_is_raised_in_its_turn_and_again():
+    with Counting(fails_at=6) as source:
+        source.next(), source.next()
+        for _ in range(3):
+            with pytest.raises(CaffeliteError, match="sample 6 is bad"):
+                source.next()
+        assert source.position == 6 and not threads()
+        source.seek(3)
+        assert source.next()[1][0] == 3
+
+
+def test_any_failure_of_the_thread_reaches_the_caller():
+    with Counting() as source:
+        source.fill = lambda position, batch: 1 / 0
+        with pytest.raises(ZeroDivisionError):
+            source.next()
+
+
+def test_close_ends_the_thread_and_releases_once():
+    source = Counting()
+    source.next()
+    assert len(threads()) == 1
+    source.close()
+    source.close()
+    assert not threads() and source.released == 1
+    with pytest.raises(ValueError, match="closed"):
+        source.next()
+
+
+def test_no_thread_before_the_first_batch():
+    with Counting():
+        assert not threads()
+
+
+def test_too_large_a_batch_says_so():
+    with Counting(batch=1 << 60) as source, pytest.raises(CaffeliteError, match=r"not enough memory for 5 batches of \d+×2 and"):
+        source.next()
+
+
+def test_prefetch_is_bounded():
+    with Counting(prefetch=4_000_000_000) as source:
+        assert source.next()[1][0] == 0

@@ -1,0 +1,303 @@
+"""Data: LMDBs good and bad."""
+
+import os
+import struct
+import sys
+import tarfile
+import zlib
+from importlib.util import find_spec
+
+import lmdb
+import numpy as np
+import pytest
+from google.protobuf import text_format
+
+from caffelite import caffelite_pb2 as pb
+from caffelite.data import database as database_module
+from caffelite.data import open_source
+from caffelite.errors import CaffeliteError, Locator
+
+
+def datum(image, label=0):
+    channels, height, width = image.shape
+    return pb.Datum(channels=channels, height=height, width=width, data=image.tobytes(), label=label)
+
+
+@pytest.fixture
+def database(records):
+    def write(images, name="db"):
+        return records([datum(image, label) for label, image in enumerate(images)], name)
+
+    return write
+
+
+@pytest.fixture
+def images_source(source):
+    """A Data source of a database."""
+
+    def open_(path, batch=3, more="", data="", tops='top: "data" top: "label"', **options):
+        param = f'data_param {{ source: "{path}" backend: LMDB batch_size: {batch} {data} }}'
+        return source(f'type: "Data" {tops} {param} {more}', **options)
+
+    return open_
+
+
+@pytest.fixture(params=["resident", "streamed"])
+def size(request, monkeypatch):
+    """Both ways of reading: all in memory, record by record."""
+    if request.param == "streamed":
+        monkeypatch.setattr(database_module, "RESIDENT_BYTES", 0)
+
+
+def take(source, batches):
+    """Samples of some batches, one array per top."""
+    taken = [[array.copy() for array in source.next()] for _ in range(batches)]
+    return [np.concatenate(arrays) for arrays in zip(*taken, strict=True)]
+
+
+def test_shapes_and_length(database, images, images_source):
+    source = images_source(database(images))
+    assert source.shapes == [(3, 3, 6, 5), (3,)] and source.length == 7 and source.position == 0
+    assert images_source(database(images, "again"), tops='top: "data"').shapes == [(3, 3, 6, 5)]
+
+
+@pytest.mark.parametrize("batch", [1, 3, 7, 16])
+def test_a_batch_wraps_to_the_first_record(database, images, images_source, size, batch):
+    data, label = take(images_source(database(images), batch), 20)
+    order = np.arange(20 * batch) % 7
+    np.testing.assert_array_equal(label, order)
+    np.testing.assert_array_equal(data, images[order])
+
+
+def test_without_a_label_top(database, images, images_source, size):
+    (data,) = take(images_source(database(images), tops='top: "data"'), 3)
+    np.testing.assert_array_equal(data, images[np.arange(9) % 7])
+
+
+TRANSFORM = "transform_param { mirror: true crop_size: 4 mean_value: 7 scale: 0.1 }"
+
+
+@pytest.mark.parametrize("turns", [0, 1, 5, 8])
+def test_seek_equals_an_uninterrupted_run(database, images, images_source, size, turns):
+    path = database(images)
+    whole = take(images_source(path, more=TRANSFORM, data="rand_skip: 7"), 12)
+    source = images_source(path, more=TRANSFORM, data="rand_skip: 7")
+    source.next()
+    source.seek(3 * turns)
+    for rest, all_ in zip(take(source, 12 - turns), whole, strict=True):
+        np.testing.assert_array_equal(rest, all_[3 * turns :])
+    assert source.position == 36
+
+
+def test_a_sample_does_not_depend_on_the_batch_size(database, images, images_source, size):
+    path = database(images)
+    for one, other in zip(take(images_source(path, 4, TRANSFORM), 6), take(images_source(path, 3, TRANSFORM), 8), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_resident_and_streamed_agree(database, images, images_source, monkeypatch):
+    path = database(images)
+    resident = take(images_source(path, more=TRANSFORM), 5)
+    monkeypatch.setattr(database_module, "RESIDENT_BYTES", 0)
+    for one, other in zip(resident, take(images_source(path, more=TRANSFORM), 5), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_epochs_and_seeds_draw_different_flips(database, images, images_source):
+    path = database(images)
+    first, second = take(images_source(path, 7, TRANSFORM), 2)[0].reshape(2, 7, 3, 4, 4)
+    assert (first != second).any()
+    assert (take(images_source(path, 7, TRANSFORM, seed=2), 1)[0] != first).any()
+
+
+def test_rand_skip_starts_somewhere_and_stays_in_order(database, images, images_source):
+    path = database(images)
+    starts = set()
+    for seed in range(30):
+        _, label = take(images_source(path, data="rand_skip: 4", seed=seed), 2)
+        starts.add(int(label[0]))
+        np.testing.assert_array_equal(label, (label[0] + np.arange(6)) % 7)
+    assert starts == {0, 1, 2, 3}
+
+
+def test_float_data(records, images_source, size):
+    values = np.random.default_rng(0).normal(size=(4, 2, 3, 3)).astype(np.float32)
+    path = records([pb.Datum(channels=2, height=3, width=3, float_data=v.ravel(), label=-5) for v in values])
+    data, label = take(images_source(path, 4), 1)
+    np.testing.assert_array_equal(data, values)
+    assert label.tolist() == [-5] * 4
+
+
+def test_large_labels(records, images, images_source, size):
+    labels = [0, 127, 128, 999, 1 << 24, -1]
+    path = records([datum(image, label) for image, label in zip(images, labels, strict=False)])
+    assert take(images_source(path, 6), 1)[1].tolist() == labels
+
+
+def test_a_label_that_float32_cannot_hold(records, images, images_source):
+    path = records([datum(images[0], 0), datum(images[1], (1 << 24) + 1)])
+    with pytest.raises(CaffeliteError, match=r'db: record "00000001": the label is not exact in float32; .*found 16777217'):
+        images_source(path).next()
+
+
+def test_train_and_test_nets_read_one_database(database, images, images_source, size):
+    path = database(images)
+    train, test = images_source(path), images_source(path, phase=pb.TEST)
+    train.next(), test.next()
+    train.close()
+    np.testing.assert_array_equal(take(test, 1)[1], [3, 4, 5])
+    test.close()
+    lmdb.open(str(path), readonly=True, lock=False).close()
+
+
+def test_nothing_is_written_beside_a_database(database, images, images_source):
+    path = database(images)
+    images_source(path).next()
+    assert os.listdir(path) == ["data.mdb"]
+
+
+@pytest.mark.parametrize(
+    "odd, said",
+    [
+        (datum(np.zeros((3, 6, 6), np.uint8)), "images differ in shape; expected 3×6×5, found 3×6×6"),
+        (pb.Datum(channels=3, height=6, width=5, data=b"short"), "wrong number of values; expected 3×6×5, found 5"),
+        (pb.Datum(label=1), "wrong number of values"),
+        (b"\xff\xff\xff", "not a Datum record"),
+    ],
+)
+def test_a_bad_record_is_named(records, images, images_source, size, odd, said):
+    source = images_source(records([datum(images[0]), datum(images[1]), odd]))
+    for _ in range(2):
+        with pytest.raises(CaffeliteError) as mistake:
+            source.next()
+        assert 'db: record "00000002": ' in str(mistake.value) and said in str(mistake.value)
+    assert source.position == 0
+
+
+def test_sizes_may_differ_under_a_crop(records, images, images_source, size):
+    path = records([datum(images[0]), datum(images[1, :, :5, :4].copy()), datum(images[2])])
+    data, _ = take(images_source(path, more="transform_param { crop_size: 3 }", phase=pb.TEST), 1)
+    np.testing.assert_array_equal(data[1], images[1, :, 1:4, 0:3])
+    np.testing.assert_array_equal(data[2], images[2, :, 1:4, 1:4])
+
+
+def test_a_record_smaller_than_the_crop_is_named(records, images, images_source, size):
+    path = records([datum(images[0]), datum(images[1, :, :2].copy())])
+    with pytest.raises(CaffeliteError, match=r'record "00000001": .*crop_size is larger than the image; expected at most 2, found 3'):
+        images_source(path, more="transform_param { crop_size: 3 }").next()
+
+
+def test_an_empty_database(records, images_source):
+    with pytest.raises(CaffeliteError, match="db: the database is empty"):
+        images_source(records([]))
+
+
+@pytest.mark.parametrize("left, said", [(0.5, "truncated LMDB; expected"), (0.0, "cannot open the LMDB"), (0.01, "cannot open the LMDB")])
+def test_a_cut_database(database, images, images_source, left, said):
+    path = database(np.repeat(images, 40, axis=0))
+    file = path / "data.mdb"
+    file.write_bytes(file.read_bytes()[: int(left * file.stat().st_size)])
+    with pytest.raises(CaffeliteError, match=said):
+        images_source(path)
+
+
+def test_a_file_that_is_no_database(tmp_path, images_source):
+    (tmp_path / "db").mkdir()
+    with pytest.raises(CaffeliteError, match="found a folder without data.mdb"):
+        images_source(tmp_path / "db")
+    (tmp_path / "db" / "data.mdb").write_bytes(b"no database" * 2000)
+    with pytest.raises(CaffeliteError, match="cannot open the LMDB"):
+        images_source(tmp_path / "db")
+
+
+def test_backend_left_at_its_default(database, images, source):
+    path = database(images)
+    layer = 'type: "Data" top: "data" data_param {{ source: "{}" batch_size: 2 }}'
+    with pytest.raises(CaffeliteError, match=r"LEVELDB.*is not supported; write backend: LMDB"):
+        source(layer.format(path))
+    (path / "data.mdb").unlink()
+    with pytest.raises(CaffeliteError, match="convert the database to LMDB"):
+        source(layer.format(path))
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ('type: "Data" data_param { source: "db" batch_size: 2 }', 'layer "in": wrong number of tops; expected 1 to 2, found 0'),
+        ('type: "Data" top: "a" top: "b" top: "c"', "expected 1 to 2, found 3"),
+        ('type: "Data" top: "a" data_param { source: "db" }', "batch_size is missing; expected at least 1"),
+        ('type: "Data" top: "a" data_param { batch_size: 2 }', "source is missing"),
+        ('type: "Data" top: "a" data_param { batch_size: 2 source: "gone" }', 'source "gone" does not exist'),
+    ],
+)
+def test_mistakes_in_the_layer(source, text, said):
+    with pytest.raises(CaffeliteError, match=r"net\.prototxt") as mistake:
+        source(text)
+    assert said in str(mistake.value)
+
+
+def test_a_failed_opening_lets_go_of_the_database(database, images, images_source):
+    path = database(images)
+    with pytest.raises(CaffeliteError):
+        images_source(path, more="transform_param { crop_size: 9 }")
+    lmdb.open(str(path), readonly=True, lock=False).close()
+
+
+def png(rows):
+    """A PNG of height×width×3 red, green, blue, with nothing but the standard library."""
+    height, width, _ = rows.shape
+    chunks = [(b"IHDR", struct.pack(">2I5B", width, height, 8, 2, 0, 0, 0))]
+    chunks += [(b"IDAT", zlib.compress(b"".join(b"\0" + row.tobytes() for row in rows))), (b"IEND", b"")]
+    body = b"".join(struct.pack(">I", len(c)) + tag + c + struct.pack(">I", zlib.crc32(tag + c)) for tag, c in chunks)
+    return b"\x89PNG\r\n\x1a\n" + body
+
+
+@pytest.mark.parametrize("module", ["cv2", "PIL"])
+def test_encoded_images_come_as_blue_green_red(records, images, images_source, monkeypatch, module):
+    pytest.importorskip(module)
+    if module == "PIL":
+        monkeypatch.setitem(sys.modules, "cv2", None)
+    rgb = images.transpose(0, 2, 3, 1)
+    path = records([pb.Datum(data=png(np.ascontiguousarray(image)), encoded=True, label=4) for image in rgb])
+    data, label = take(images_source(path, 7), 1)
+    np.testing.assert_array_equal(data, images[:, ::-1])
+    assert label.tolist() == [4] * 7
+    gray, _ = take(images_source(path, 7, "transform_param { force_gray: true }"), 1)
+    np.testing.assert_allclose(gray[:, 0], rgb @ [0.299, 0.587, 0.114], atol=1.01)
+    bad = records([pb.Datum(data=png(rgb[0]), encoded=True), pb.Datum(data=b"no image", encoded=True)], "bad")
+    with pytest.raises(CaffeliteError, match=r'record "00000001": not an image'):
+        images_source(bad).next()
+
+
+def test_encoded_images_without_a_decoder(records, images_source, monkeypatch):
+    monkeypatch.setitem(sys.modules, "cv2", None)
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    path = records([pb.Datum(data=b"jpeg", encoded=True)])
+    with pytest.raises(CaffeliteError, match=r"needs opencv-python-headless.*caffelite\[images\]"):
+        images_source(path)
+
+
+@pytest.mark.data
+@pytest.mark.skipif(not (find_spec("cv2") or find_spec("PIL")), reason="neither OpenCV nor Pillow is installed")
+def test_cifar_pictures_decode(records, images_source, data_folder):
+    with tarfile.open(data_folder / "cifar10-jpg.tar.gz") as archive:
+        first = next(member for member in archive if member.name.endswith(".jpg"))
+        content = archive.extractfile(first).read()
+    assert images_source(records([pb.Datum(data=content, encoded=True)])).shapes[0] == (3, 3, 32, 32)
+
+
+CASES = ["data_scale", "data_mean_values", "data_mean_file_crop", "data_wraps", "hdf5_files", "data_encoded_crop"]
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("case", CASES)
+def test_the_first_batch_is_caffes(case, golden_folder):
+    if "encoded" in case:
+        pytest.importorskip("cv2" if find_spec("cv2") else "PIL")
+    prototxt = golden_folder / case / "net.prototxt"
+    layer = text_format.Parse(prototxt.read_text(), pb.NetParameter()).layer[0]
+    expected = np.load(prototxt.with_name("expected.npz"))
+    with open_source(layer, pb.TEST, Locator(str(prototxt)).at("layer", 0), seed=0) as source:
+        batch = dict(zip(layer.top, source.next(), strict=True))
+    for name in expected:
+        np.testing.assert_allclose(batch[name].ravel(), expected[name].ravel(), rtol=1e-6, atol=1e-5)
