@@ -209,6 +209,7 @@ BOOLS = {"true": True, "True": True, "t": True, "1": True, "false": False, "Fals
 END = ""
 STOPS = {"}", ">", "]", ";", ",", END}
 OPENERS = {"{": "}", "<": ">"}
+BRACKETS = {**OPENERS, "[": "]"}
 
 
 class _Reader:
@@ -304,7 +305,7 @@ class _Reader:
     def next_field(self, line: int) -> None:
         """Goes on after a mistake: to the end of its line, a bracket, or what looks like a field."""
         while self.kinds[self.at] not in STOPS and not self.begins_field() and self.line() == line:
-            if self.kinds[self.at] in OPENERS or self.kinds[self.at] == "[":
+            if self.kinds[self.at] in BRACKETS:
                 self.skip_block()
             else:
                 self.at += 1
@@ -314,17 +315,27 @@ class _Reader:
 
     def skip_block(self) -> None:
         """Passes over a bracket and all within; without recursion, for nobody limits how deep it goes."""
-        opened, depth = self.at, 0
+        opened = self.at
         at = max(opened - 1 - (self.kinds[opened - 1] == ":"), 0)
-        block = _Block(self.texts[at], at, {**OPENERS, "[": "]"}[self.kinds[opened]], NOTHING)
+        block = _Block(self.texts[at], at, BRACKETS[self.kinds[opened]], NOTHING)
+        closers = []
         while True:
             kind = self.kinds[self.at]
             if kind == END or kind == "name" and self.closed_by_next(block):
                 self.missing_closer(block)
                 return
-            depth += (kind in OPENERS or kind == "[") - (kind in ("}", ">", "]"))
+            if kind in BRACKETS:
+                closers.append(BRACKETS[kind])
+            elif kind in OPENERS.values():
+                while closers and closers[-1] == "]":  # a list ends with the block around it
+                    closers.pop()
+                if not closers:
+                    return
+                closers.pop()
+            elif kind == "]" and closers[-1] == "]":
+                closers.pop()
             self.at += 1
-            if not depth:
+            if not closers:
                 return
 
     def skip_value(self) -> None:
@@ -332,7 +343,7 @@ class _Reader:
         colon = self.kinds[self.at] == ":"
         self.at += colon
         line = self.place(self.at if colon else self.at - 1)[0]
-        if self.kinds[self.at] in OPENERS or self.kinds[self.at] == "[":
+        if self.kinds[self.at] in BRACKETS:
             self.skip_block()
         elif self.kinds[self.at] == "string":
             while self.kinds[self.at] == "string":
@@ -365,14 +376,15 @@ class _Reader:
                 self.at += 1
                 break
             elif kind in OPENERS.values():
-                self.unclosed += 1
                 if not self.lost_text:
                     self.mistake(self.at, f'unexpected "{kind}"', expected="a field or the end of the file")
-                self.at += 1
+                while self.kinds[self.at] in OPENERS.values():
+                    self.unclosed += 1
+                    self.at += 1
             else:
                 line = self.line()
                 self.mistake(self.at, f"unexpected {self.found(self.at)}", expected="a field")
-                self.at += kind not in OPENERS and kind != "["
+                self.at += kind not in BRACKETS
                 self.next_field(line)
         self.open.pop()
         for name in block.fields.required:
@@ -396,7 +408,7 @@ class _Reader:
         return column <= indent if line != opened else block.fields is not NOTHING
 
     def missing_closer(self, block: _Block) -> None:
-        if not self.lost_text and (self.unclosed > 0 or not self.mistakes):
+        if self.unclosed > 0 and not self.lost_text:
             expected = f'the end of "{block.name}", opened at {self.named(block.at)}'
             self.mistake(self.at, f'missing "{block.closer}"', expected=expected, found=self.found(self.at))
         self.unclosed -= 1
@@ -520,7 +532,7 @@ class _Reader:
             self.at += kind in ("number", "name")
         if kind in ("number", "name"):
             return VALUES[field.kind](field, kind, text)
-        if kind in OPENERS or kind == "[":
+        if kind in BRACKETS:
             self.at = at
         raise _Wrong(_wanted(field))
 
@@ -587,7 +599,7 @@ def _float(field: _Field, kind: str, text: str) -> float:
     else:
         value = float(digits.rstrip("fF"))
         if value >= field.high:  # rounds to infinity
-            raise _Wrong(f"a number within ±{3.4e38 if field.high < 1e39 else 1.8e308}")
+            raise _Wrong(f"a number within ±{'3.4e38' if field.high < 1e39 else '1.8e308'}")
     return -value if text[0] == "-" else value
 
 
