@@ -64,9 +64,11 @@ def read_message(path: str | Path, message_type: type[Message]) -> Document:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        before = data[: error.start].decode("utf-8-sig")
+        before = error.object[: error.start].decode()
         where = Where(file, *_place(before, len(before)))
-        raise CaffeliteError("not a prototxt", where=where, expected="text in UTF-8", found=f"the byte 0x{data[error.start]:02x}") from None
+        raise CaffeliteError(
+            "not a prototxt", where=where, expected="text in UTF-8", found=f"the byte 0x{error.object[error.start]:02x}"
+        ) from None
     return parse(text, message_type, file)
 
 

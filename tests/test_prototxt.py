@@ -406,6 +406,7 @@ def test_files_that_cannot_be_read(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("net.prototxt").touch()
     Path("bytes").write_bytes(b'name: "a"\nname: "\xc3\xa9\xff"')
+    Path("mark").write_bytes(b"\xef\xbb\xbfa\xfe")
     Path("garbage").write_bytes(b"name: 'a' \x00\x01")
     Path("solver").write_bytes(pb.SolverParameter(net="\x01\x90" * 9).SerializeToString())
     assert unreadable("absent") == "cannot read absent: no such file"
@@ -415,6 +416,7 @@ def test_files_that_cannot_be_read(tmp_path, monkeypatch):
     assert unreadable("net.prototxt/x") == "cannot read net.prototxt/x: Not a directory"
     assert unreadable("a\0b") == "cannot read a\0b: embedded null byte"
     assert unreadable("bytes") == "bytes:2:9: not a prototxt; expected text in UTF-8, found the byte 0xff"
+    assert unreadable("mark") == "mark:1:2: not a prototxt; expected text in UTF-8, found the byte 0xfe"
     assert unreadable("garbage") == 'garbage:1:11: unexpected character "U+0000"'
     assert unreadable("solver", prototxt.read_solver).startswith("solver:1:")
 
