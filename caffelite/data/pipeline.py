@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from queue import SimpleQueue
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from threading import Thread
 
 import numpy as np
@@ -23,7 +24,6 @@ class Source:
         self.shapes, self.length, self.position = shapes, length, 0
         self._prefetch = min(max(1, prefetch), MOST_PREFETCH)
         self._thread: Thread | None = None
-        self._failure: BaseException | None = None
         self._closed = False
 
     def fill(self, position: int, batch: list[np.ndarray]) -> None:
@@ -36,12 +36,10 @@ class Source:
     def next(self) -> list[np.ndarray]:
         """The next batch: C-contiguous float32 arrays, the caller's until the following call.
 
-        A failure of the thread is raised here, and again by every later call until `seek`.
+        A failure of the thread is raised here, in its turn; the following call tries the same batch again.
         """
         if self._closed:
             raise ValueError("the source is closed")
-        if self._failure:
-            raise self._failure
         if not self._thread:
             self._start()
         elif self._lent:
@@ -49,7 +47,6 @@ class Source:
         self._lent = None
         answer = self._ready.get()
         if isinstance(answer, BaseException):
-            self._failure = answer
             self._stop()
             raise answer
         self._lent = answer
@@ -59,7 +56,6 @@ class Source:
     def seek(self, samples: int) -> None:
         """Goes on as a source would that has handed out so many samples since the start."""
         self._stop()
-        self._failure = None
         self.position = samples
 
     def close(self) -> None:
@@ -90,8 +86,9 @@ class Source:
 
     def _stop(self) -> None:
         if self._thread:
-            while not self._free.empty():
-                self._free.get()
+            with suppress(Empty):  # what the thread has not begun, it need not do
+                while True:
+                    self._free.get_nowait()
             self._free.put(None)
             self._thread.join()
         self._thread = self._lent = None

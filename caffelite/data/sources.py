@@ -7,9 +7,15 @@ from pathlib import Path
 import numpy as np
 
 from caffelite import caffelite_pb2 as pb
+from caffelite.data.database import Database
 from caffelite.data.draws import below, key, per_sample
+from caffelite.data.hdf5 import HDF5Source
 from caffelite.data.pipeline import Source
+from caffelite.data.transforms import Transform
 from caffelite.errors import CaffeliteError, Locator
+from caffelite.prototxt import resolve
+
+MADE_BY = {"mnist": "mnist", "digits": "digits", "logreg": "blobs"}  # how a set's name starts: the dataset command that makes it
 
 
 def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
@@ -25,8 +31,6 @@ class DataSource(Source):
     """Images and labels of an LMDB, in the order of its keys, around and around: N×C×H×W and N."""
 
     def __init__(self, layer: pb.LayerParameter, phase: int, locate: Locator, seed: int):
-        from caffelite.data.database import Database
-
         param, transform = layer.data_param, layer.transform_param
         tops = _tops(layer, locate, 2)
         batch = _batch_size(param, locate.at("data_param"))
@@ -38,8 +42,6 @@ class DataSource(Source):
         color = True if transform.force_color or param.force_encoded_color else False if transform.force_gray else None
         self._database = Database(path, color)
         try:
-            from caffelite.data.transforms import Transform
-
             shape = self._database.first_image.shape
             self._transform = Transform(transform, phase, shape, locate.at("transform_param"), key(seed, layer.name, "transform"))
         except BaseException:
@@ -65,13 +67,9 @@ class DataSource(Source):
 
 
 def _hdf5(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
-    from caffelite.data.hdf5 import HDF5Source
-
     if layer.HasField("transform_param"):
-        where = locate("transform_param")
-        raise CaffeliteError(
-            "HDF5Data takes no transform_param", where=where, remedy="leave it out and store the values as the net needs them"
-        )
+        remedy = "leave it out and store the values as the net needs them"
+        raise CaffeliteError("HDF5Data takes no transform_param", where=locate("transform_param"), remedy=remedy)
     param = locate.at("hdf5_data_param")
     _tops(layer, locate, None)
     batch = _batch_size(layer.hdf5_data_param, param)
@@ -96,11 +94,11 @@ def _batch_size(param: pb.DataParameter | pb.HDF5DataParameter, locate: Locator)
 
 
 def _file(param: pb.DataParameter | pb.HDF5DataParameter, locate: Locator) -> Path:
-    from caffelite.prototxt import resolve
-
     if not param.source:
         raise CaffeliteError("source is missing", where=locate("source"), expected="the path of the data")
     path = resolve(param.source, locate)
     if not path.exists():
-        raise CaffeliteError(f'source "{param.source}" does not exist', where=locate("source"), remedy="make it, or correct the path")
+        command = MADE_BY.get(path.name.split("_")[0])
+        remedy = f"make it with: caffelite dataset {command}" if command else "correct the path"
+        raise CaffeliteError(f'source "{param.source}" does not exist', where=locate("source"), remedy=remedy)
     return path

@@ -10,6 +10,7 @@ import numpy as np
 from caffelite import caffelite_pb2 as pb
 from caffelite.data.draws import Key, below, per_sample
 from caffelite.errors import CaffeliteError, Locator, Where
+from caffelite.prototxt import resolve
 
 
 class Transform:
@@ -83,8 +84,6 @@ class Transform:
 def read_mean(path: str, shape: tuple[int, int, int], locate: Locator) -> np.ndarray:
     """The mean image C×H×W of a binaryproto file (a BlobProto, 1×C×H×W in its old or new shape)."""
     from google.protobuf.message import DecodeError
-
-    from caffelite.prototxt import resolve
 
     where = locate("mean_file")
     file = resolve(path, locate)

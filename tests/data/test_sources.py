@@ -188,8 +188,10 @@ def test_a_record_smaller_than_the_crop_is_named(records, images, images_source,
 
 
 def test_an_empty_database(records, images_source):
+    path = records([])
     with pytest.raises(CaffeliteError, match="db: the database is empty"):
-        images_source(records([]))
+        images_source(path)
+    lmdb.open(str(path), readonly=True, lock=False).close()
 
 
 @pytest.mark.parametrize("left, said", [(0.5, "truncated LMDB; expected"), (0.0, "cannot open the LMDB"), (0.01, "cannot open the LMDB")])
@@ -227,13 +229,30 @@ def test_backend_left_at_its_default(database, images, source):
         ('type: "Data" top: "a" top: "b" top: "c"', "expected 1 to 2, found 3"),
         ('type: "Data" top: "a" data_param { source: "db" }', "batch_size is missing; expected at least 1"),
         ('type: "Data" top: "a" data_param { batch_size: 2 }', "source is missing"),
-        ('type: "Data" top: "a" data_param { batch_size: 2 source: "gone" }', 'source "gone" does not exist'),
+        ('type: "Data" top: "a" data_param { batch_size: 2 source: "gone" }', 'source "gone" does not exist; correct the path'),
+        ('type: "Data" top: "a" data_param { batch_size: 2 source: "a/digits_train_lmdb" }', "make it with: caffelite dataset digits"),
     ],
 )
 def test_mistakes_in_the_layer(source, text, said):
     with pytest.raises(CaffeliteError, match=r"net\.prototxt") as mistake:
         source(text)
     assert said in str(mistake.value)
+
+
+@pytest.mark.parametrize("field, line", [("mean_value", 4), ("crop_size", 5)])
+def test_a_mistake_in_the_transform_has_its_place(database, images, field, line):
+    text = f'type: "Data" top: "a" data_param {{ source: "{database(images)}" backend: LMDB batch_size: 1 }}'
+    text += " transform_param { mean_value: 1 mean_value: 2 }" if field == "mean_value" else " transform_param { crop_size: 7 }"
+    places = {(): (1, 1), ("transform_param", "mean_value", 0): (4, 9), ("transform_param", "crop_size"): (5, 9)}
+    with pytest.raises(CaffeliteError, match=rf"net\.prototxt:{line}:9: "):
+        open_source(text_format.Parse(text, pb.LayerParameter()), pb.TRAIN, Locator("net.prototxt", places), 0)
+
+
+def test_a_small_database_is_read_once(database, images, images_source, monkeypatch):
+    keys, record = [], database_module.Database._record
+    monkeypatch.setattr(database_module.Database, "_record", lambda self, key, value: keys.append(bytes(key)) or record(self, key, value))
+    take(images_source(database(images)), 20)
+    assert keys == [b"%08d" % i for i in (0, *range(7))]
 
 
 def test_a_failed_opening_lets_go_of_the_database(database, images, images_source):
