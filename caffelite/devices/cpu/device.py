@@ -7,7 +7,7 @@ import threadpoolctl
 
 from .. import Window
 from ..formula import Formula
-from . import formulas, operations
+from . import blas, formulas, operations
 
 PARTS = 64  # parts of a sum: fixed, so that results do not depend on the number of threads
 
@@ -19,15 +19,17 @@ class CPU:
     """
 
     name = "cpu"
+    waits = True  # an operation has finished when it returns, so that its faults can be read at no cost
 
     def __init__(self, dtype: str = "float32"):
         import numba
 
         self.dtype = np.dtype(dtype)
         self.threads = numba.get_num_threads()
-        self.clock = (0, 0)  # iteration, and the first sample's place in its iteration: what random numbers are keyed by
+        self.clock = (0, 0)  # the iteration, and which part of its batch runs: what random numbers are keyed by
         self.seed = 0
         self._workspace = np.empty(0, np.uint8)
+        blas.address(dtype)  # loads the library whose threads are limited below
         # Kernels split work over Numba's threads; a BLAS that starts its own inside them only fights for the cores.
         threadpoolctl.threadpool_limits(1, user_api="blas")
 
@@ -96,7 +98,10 @@ class CPU:
         return run
 
     def updater(self, formula: Formula, chunks: np.ndarray, lr_mult: np.ndarray, decay: np.ndarray, **constants: float):
-        """``run(rate, scale, *arrays)``: an update rule over flat buffers; chunks (K, 2) are element ranges, lr_mult and decay (K) theirs."""
+        """``run(rate, scale, *arrays, **changing)``: an update rule over flat buffers.
+
+        chunks (K, 2) are element ranges, lr_mult and decay (K) theirs; changing are constants that differ from call to call.
+        """
         kernel = formulas.update_kernel(formula, self.dtype.name)
         start, stop = (np.ascontiguousarray(chunks[:, i], np.int64) for i in (0, 1))
         tables = [np.ascontiguousarray(t, self.dtype) for t in (lr_mult, decay)]

@@ -178,7 +178,8 @@ class Dropout:
 
     def forward(self, x, mask, y) -> None:
         """mask: uint8, like x, kept for backward."""
-        iteration, sample = self._device.clock
+        iteration, part = self._device.clock
+        sample = part * self._shape[0]
         x, mask, y = x.reshape(self._shape), mask.reshape(self._shape), y.reshape(self._shape)
         kernels.dropout_forward(x, mask, y, self._threshold, self._scale, self._device.seed, self._stream, iteration, sample)
 

@@ -1,0 +1,220 @@
+"""What a GPU device asks of CUDA: memory, kernels, matrix products. The tests put a host in its place, so keep it small."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+
+import numpy as np
+
+from ...errors import CaffeliteError, missing_extra
+
+HEAD = "typedef {real} real;\ntypedef {idx} idx;\n"  # what a kernel's text is compiled with in front
+
+
+def driver_version() -> int | None:
+    """The newest CUDA that the NVIDIA driver speaks, as 13000 for 13.0; None without a driver."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None
+    version = ctypes.c_int(0)
+    return version.value if driver.cuDriverGetVersion(ctypes.byref(version)) == 0 else None
+
+
+def cupy_module(use: str = "-gpu"):
+    """CuPy, imported; where it is missing, an error that names the extra that fits the driver."""
+    try:
+        import cupy
+    except ImportError as mistake:
+        if isinstance(mistake, ModuleNotFoundError) and mistake.name == "cupy":
+            version = driver_version()
+            raise missing_extra("cupy", "cuda12" if version and version < 13000 else "cuda13", use) from None
+        raise CaffeliteError(f"{use}: CuPy is installed but cannot be loaded", found=str(mistake).strip().splitlines()[0]) from mistake
+    return cupy
+
+
+def device_count(cupy) -> int:
+    """How many GPUs CUDA shows; an error that says what is missing where it shows none."""
+    try:
+        count = cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as mistake:
+        version = driver_version()
+        if version is None:
+            what, remedy = "no NVIDIA driver (libcuda.so.1 is missing)", "install the driver, or leave -gpu out to run on the CPU"
+        else:
+            what = f"a driver for CUDA {version // 1000}.{version % 1000 // 10}: {mistake}"
+            remedy = "match the extra (cuda12, cuda13) with the driver, or leave -gpu out to run on the CPU"
+        raise CaffeliteError("no usable GPU", expected="an NVIDIA GPU", found=what, remedy=remedy) from None
+    if count == 0:
+        raise CaffeliteError(
+            "no usable GPU", expected="an NVIDIA GPU", found="a driver that shows none", remedy="is CUDA_VISIBLE_DEVICES set to nothing?"
+        )
+    return count
+
+
+def checked_number(number: int, count: int) -> int:
+    if not 0 <= number < count:
+        found = "1 GPU" if count == 1 else f"{count} GPUs"
+        raise CaffeliteError(f"no GPU {number}", expected="0" if count == 1 else f"0 to {count - 1}", found=found)
+    return number
+
+
+class CuPyBackend:
+    """One GPU by way of CuPy; everything runs on one stream, so that an iteration can be captured.
+
+    number: which GPU. Errors: no CuPy, no driver, no such GPU, a CUDA library that cannot be loaded.
+    """
+
+    name = "gpu"
+
+    def __init__(self, number: int):
+        self._cupy = cupy = cupy_module()
+        number = checked_number(number, device_count(cupy))
+        self._device, self._local, self._modules = cupy.cuda.Device(number), threading.local(), {}
+        with self._device:
+            self.stream = cupy.cuda.Stream(non_blocking=True)
+        self._here()
+        self._blas = Blas(cupy, self.stream)
+
+    def _here(self) -> None:
+        """Makes the device and the stream the calling thread's."""
+        if not getattr(self._local, "ready", False):
+            self._device.use()
+            self.stream.use()
+            self._local.ready = True
+
+    def empty(self, shape, dtype):
+        self._here()
+        return self._cupy.empty(shape, dtype)
+
+    def view(self, raw, offset: int, shape, dtype):
+        return self._cupy.ndarray(shape, dtype, memptr=raw.data + offset)
+
+    def upload(self, array, host: np.ndarray) -> None:
+        """Pinned memory must stay as it is until the stream has passed; other memory is free at once."""
+        self._here()
+        self._cupy.cuda.runtime.memcpyAsync(array.data.ptr, host.ctypes.data, host.nbytes, 1, self.stream.ptr)
+
+    def download(self, array) -> np.ndarray:
+        self._here()
+        return array.get(stream=self.stream)
+
+    def copy(self, source, target) -> None:
+        self._here()
+        self._cupy.cuda.runtime.memcpyAsync(target.data.ptr, source.data.ptr, source.nbytes, 3, self.stream.ptr)
+
+    def fill(self, array, value: float) -> None:
+        self._here()
+        array.fill(value)
+
+    def synchronize(self) -> None:
+        self.stream.synchronize()
+
+    def memory(self) -> tuple[int, int]:
+        """Bytes free and in all."""
+        with self._device:
+            return self._cupy.cuda.runtime.memGetInfo()
+
+    def kernel(self, source: str, name: str):
+        """``launch(grid, block, args)``: args are arrays and NumPy scalars of the parameters' very types."""
+        if source not in self._modules:
+            self._here()
+            self._modules[source] = self._cupy.RawModule(code=source, options=("-std=c++17",))
+        function = self._modules[source].get_function(name)
+
+        def launch(grid, block, args):
+            self._here()
+            function(grid, block, args)
+
+        return launch
+
+    def matmul(self, a, b, c, m: int, n: int, k: int, trans_a=False, trans_b=False, add=False, batch: int = 1) -> None:
+        """c (batch, m, n) = op(a) op(b) [+ c], row by row, no gaps; a (batch, m, k) or, transposed, (batch, k, m), b likewise."""
+        self._here()
+        self._blas(a, b, c, m, n, k, trans_a, trans_b, add, batch)
+
+
+class Blas:
+    """cuBLAS on a handle of our own: CuPy's refuses to be captured. Strict float32: TF32 stays off."""
+
+    WORKSPACE = 32 << 20  # bytes; one that is ours keeps results the same from run to run, in a graph too
+
+    def __init__(self, cupy, stream):
+        name = f"libcublas.so.{cupy.cuda.runtime.runtimeGetVersion() // 1000}"
+        try:
+            from cupy_backends.cuda.libs import cublas  # noqa: F401  finds and loads the library, wherever it was installed
+
+            self._library = ctypes.CDLL(name)
+        except (ImportError, OSError) as mistake:
+            raise CaffeliteError(f"{name} cannot be loaded", found=str(mistake), remedy='install "cupy-cuda13x[ctk]" or the CUDA toolkit') from mistake
+        self._handle = ctypes.c_void_p()
+        self._call("cublasCreate_v2", ctypes.byref(self._handle))
+        self._call("cublasSetStream_v2", self._handle, ctypes.c_void_p(stream.ptr))
+        self._space = cupy.empty(self.WORKSPACE, np.uint8)
+        self._call("cublasSetWorkspace_v2", self._handle, ctypes.c_void_p(self._space.data.ptr), ctypes.c_size_t(self.WORKSPACE))
+        self._call("cublasSetMathMode", self._handle, ctypes.c_int(0))
+        i, long, pointer = ctypes.c_int, ctypes.c_longlong, ctypes.c_void_p
+        self._gemm = {}
+        for dtype, letter, real in (("float32", "S", ctypes.c_float), ("float64", "D", ctypes.c_double)):
+            function = self._library[f"cublas{letter}gemmStridedBatched"]
+            scalar = ctypes.POINTER(real)
+            function.argtypes = [pointer, i, i, i, i, i, scalar, pointer, i, long, pointer, i, long, scalar, pointer, i, long, i]
+            self._gemm[dtype] = function, [ctypes.byref(real(v)) for v in (0, 1)]
+
+    def _call(self, function: str, *arguments) -> None:
+        self._check(function, self._library[function](*arguments))
+
+    @staticmethod
+    def _check(function: str, status: int) -> None:
+        if status:
+            raise CaffeliteError(f"{function} failed", found=f"cuBLAS status {status}")
+
+    def __call__(self, a, b, c, m, n, k, trans_a, trans_b, add, batch) -> None:
+        function, scalars = self._gemm[c.dtype.name]
+        # cuBLAS counts by columns: the transposed product of the operands in the other order.
+        status = function(
+            self._handle, int(trans_b), int(trans_a), n, m, k, scalars[1], b.data.ptr, k if trans_b else n, k * n,
+            a.data.ptr, m if trans_a else k, m * k, scalars[bool(add)], c.data.ptr, n, m * n, batch,
+        )  # fmt: skip
+        self._check(function.__name__, status)
+
+
+_PROPERTIES = {
+    "Name": "name",
+    "Major revision number": "major",
+    "Minor revision number": "minor",
+    "Total global memory (bytes)": "totalGlobalMem",
+    "Total shared memory per block (bytes)": "sharedMemPerBlock",
+    "Total registers per block": "regsPerBlock",
+    "Warp size": "warpSize",
+    "Maximum threads per block": "maxThreadsPerBlock",
+    "Maximum dimension of block": "maxThreadsDim",
+    "Maximum dimension of grid": "maxGridSize",
+    "Clock rate (kHz)": "clockRate",
+    "Number of multiprocessors": "multiProcessorCount",
+    "Memory bus width (bits)": "memoryBusWidth",
+    "Second-level cache (bytes)": "l2CacheSize",
+}
+
+
+def describe(number: int, cupy=None) -> dict[str, str | int]:
+    """What GPU ``number`` is; properties that its CUDA does not tell are left out."""
+    from .cudnn import version
+
+    cupy = cupy or cupy_module("device_query")
+    number = checked_number(number, device_count(cupy))
+    told = cupy.cuda.runtime.getDeviceProperties(number)
+    found: dict[str, str | int] = {"Device id": number}
+    for words, key in _PROPERTIES.items():
+        if key in told:
+            value = told[key]
+            found[words] = value.decode() if isinstance(value, bytes) else value if isinstance(value, int) else " x ".join(map(str, value))
+    with cupy.cuda.Device(number):
+        found["Free global memory (bytes)"] = int(cupy.cuda.runtime.memGetInfo()[0])
+    for words, number in (("CUDA driver", driver_version()), ("CUDA runtime", cupy.cuda.runtime.runtimeGetVersion())):
+        if number:
+            found[words] = f"{number // 1000}.{number % 1000 // 10}"
+    found["CuPy"] = cupy.__version__
+    found["cuDNN"] = version() or "not installed: convolutions run by cuBLAS"
+    return found

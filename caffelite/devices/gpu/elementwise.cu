@@ -1,0 +1,60 @@
+// Kernels that need no barrier and keep shapes: bias, ReLU, dropout, the gradient of a softmax with loss.
+
+KERNEL add(const real* source, real* target, idx n) {
+  EACH(i, n) target[i] += source[i];
+}
+
+__device__ real biased(real v, const real* bias, idx channel, real slope, idx rectified) {
+  if (bias) v += bias[channel];
+  return !rectified || v > 0 ? v : slope * v;
+}
+
+// y (N, C, P) += bias (C, or null), then leaky ReLU where rectified.
+KERNEL bias_relu(real* y, const real* bias, real slope, idx rectified, idx n, idx channels, idx p) {
+  EACH(i, n * channels * p) y[i] = biased(y[i], bias, i / p % channels, slope, rectified);
+}
+
+// Philox 4x32, 10 rounds (Salmon et al. 2011): four random words from a counter and a key.
+__device__ void philox(unsigned* c, unsigned k0, unsigned k1) {
+  for (int round = 0; round < 10; ++round) {
+    unsigned long long a = c[0] * 0xD2511F53ull, b = c[2] * 0xCD9E8D57ull;
+    unsigned c1 = c[1], c3 = c[3];
+    c[0] = (unsigned)(b >> 32) ^ c1 ^ k0;
+    c[1] = (unsigned)b;
+    c[2] = (unsigned)(a >> 32) ^ c3 ^ k1;
+    c[3] = (unsigned)a;
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+}
+
+// y = x · scale where a random word is at least threshold, else 0. x (N, D); row n draws from sample + n, four words a counter.
+KERNEL dropout_forward(const real* x, byte* mask, real* y, unsigned key_low, unsigned key_high, unsigned iteration, unsigned sample,
+                       unsigned stream, unsigned threshold, real scale, idx n, idx d) {
+  idx quads = (d + 3) / 4;
+  EACH(i, n * quads) {
+    idx row = i / quads, quad = i % quads;
+    unsigned words[4] = {(unsigned)quad, sample + (unsigned)row, iteration, stream};
+    philox(words, key_low, key_high);
+    for (idx lane = 0; lane < 4 && 4 * quad + lane < d; ++lane) {
+      idx at = row * d + 4 * quad + lane;
+      bool kept = words[lane] >= threshold;
+      mask[at] = kept;
+      y[at] = kept ? x[at] * scale : real(0);
+    }
+  }
+}
+
+KERNEL dropout_backward(const byte* mask, const real* dy, real* dx, real scale, idx n) {
+  EACH(i, n) dx[i] = mask[i] ? dy[i] * scale : real(0);
+}
+
+// dx = (prob - onehot(label)) · dloss / divisor over (N, C, P); 0 where the label (N, P) is ignored.
+KERNEL softmax_loss_backward(const real* prob, const real* label, const real* dloss, const real* divisor, real* dx, real ignore, idx ignoring,
+                             idx n, idx c, idx p) {
+  real scale = dloss[0] / divisor[0];
+  EACH(i, n * c * p) {
+    real given = label[i / (c * p) * p + i % p];
+    dx[i] = ignoring && given == ignore ? real(0) : (prob[i] - real(i / p % c == given)) * scale;
+  }
+}

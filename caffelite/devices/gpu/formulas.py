@@ -1,0 +1,137 @@
+"""Formulas as CUDA C++: the text that Numba compiles on the CPU, translated node by node, so that both devices do the same arithmetic."""
+
+from __future__ import annotations
+
+import ast
+
+from ..formula import Formula
+
+_BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
+_COMPARE = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
+
+# min and max as Python has them: where one is NaN, the first argument.
+FUNCTIONS = """\
+__device__ real f_where(bool c, real a, real b) { return c ? a : b; }
+__device__ real f_min(real a, real b) { return b < a ? b : a; }
+__device__ real f_max(real a, real b) { return b > a ? b : a; }
+__device__ real f_sign(real x) { return real(x > 0) - real(x < 0); }
+__device__ real f_abs(real x) { return fabs(x); }
+__device__ real f_exp(real x) { return exp(x); }
+__device__ real f_log(real x) { return log(x); }
+__device__ real f_log1p(real x) { return log1p(x); }
+__device__ real f_pow(real x, real y) { return pow(x, y); }
+__device__ real f_sqrt(real x) { return sqrt(x); }
+__device__ real f_tanh(real x) { return tanh(x); }
+"""
+
+
+def expression(node: ast.AST) -> str:
+    """One Python expression in C++, every number of type ``real``."""
+    match node:
+        case ast.Expression(body):
+            return expression(body)
+        case ast.Constant(value) if isinstance(value, int | float) and not isinstance(value, bool):
+            return f"real({float(value)!r})"
+        case ast.Name(name):
+            return name
+        case ast.UnaryOp(ast.USub(), operand):
+            return f"(-{expression(operand)})"
+        case ast.UnaryOp(ast.UAdd(), operand):
+            return expression(operand)
+        case ast.UnaryOp(ast.Not(), operand):
+            return f"(!{expression(operand)})"
+        case ast.BinOp(left, ast.Pow(), right):
+            return f"f_pow({expression(left)}, {expression(right)})"
+        case ast.BinOp(left, op, right) if type(op) in _BINARY:
+            return f"({expression(left)} {_BINARY[type(op)]} {expression(right)})"
+        case ast.Compare(left, ops, rights) if all(type(op) in _COMPARE for op in ops):
+            terms = [expression(n) for n in (left, *rights)]
+            return "(" + " && ".join(f"{a} {_COMPARE[type(o)]} {b}" for a, o, b in zip(terms, ops, terms[1:], strict=False)) + ")"
+        case ast.BoolOp(op, values):
+            return "(" + (" && " if isinstance(op, ast.And) else " || ").join(map(expression, values)) + ")"
+        case ast.IfExp(test, body, other):
+            return f"f_where({expression(test)}, {expression(body)}, {expression(other)})"
+        case ast.Call(ast.Name(name), arguments, []):
+            return f"f_{name}({', '.join(map(expression, arguments))})"
+    raise AssertionError(f"no CUDA for {ast.unparse(node)!r}")
+
+
+def statements(text: str) -> str:
+    """The assignments of an update rule in C++."""
+    lines = []
+    for node in ast.parse("\n".join(part.strip() for part in text.split(";"))).body:
+        match node:
+            case ast.Assign([ast.Name(name)], value):
+                lines.append(f"{name} = {expression(value)};")
+            case ast.AugAssign(ast.Name(name), op, value) if type(op) in _BINARY:
+                lines.append(f"{name} {_BINARY[type(op)]}= {expression(value)};")
+            case _:
+                raise AssertionError(f"no CUDA for {ast.unparse(node)!r}")
+    return " ".join(lines)
+
+
+def _parts(formula: Formula) -> tuple[str, str, str]:
+    """The kernel's last parameters, the lines that read the scalars, and those that read element i."""
+    pointers = [f"const real* {name}_" for name in (*formula.arrays, *formula.scalars)]
+    parameters = "".join(f", {p}" for p in (*pointers, *(f"real {name}" for name in formula.constants)))
+    scalars = "".join(f"real {s} = {s}_[0]; " for s in formula.scalars)
+    loads = "".join(f"real {a} = {a}_[i]; " for a in formula.arrays if formula.uses(a))
+    return parameters, scalars, loads
+
+
+def _cpp(formula: Formula) -> str:
+    return expression(ast.parse(formula.text.strip(), mode="eval"))
+
+
+def map_source(formula: Formula) -> str:
+    """``formula_map(n, out, *arrays, *scalars, *constants)``."""
+    parameters, scalars, loads = _parts(formula)
+    return f"{FUNCTIONS}KERNEL formula_map(idx n, real* out_{parameters}) {{\n  {scalars}\n  EACH(i, n) {{ {loads}out_[i] = {_cpp(formula)}; }}\n}}\n"
+
+
+def sum_source(formula: Formula) -> str:
+    """``formula_sum(n, partial, out, scale, add, *arrays, *scalars, *constants)``: a number a block; one block finishes by itself.
+
+    ``formula_sum_finish(blocks, partial, out, scale, add)``: one block that adds up the others' numbers.
+    """
+    parameters, scalars, loads = _parts(formula)
+    return f"""{FUNCTIONS}__device__ void finish(double total, real* out_, double scale_, idx add_) {{
+  out_[0] = scale_ * total + (add_ ? out_[0] : real(0));
+}}
+KERNEL formula_sum(idx n, double* partial_, real* out_, double scale_, idx add_{parameters}) {{
+  {scalars}
+  double total_ = 0;
+  EACH(i, n) {{ {loads}total_ += {_cpp(formula)}; }}
+  total_ = block_sum(total_);
+  if (threadIdx.x) return;
+  if (gridDim.x == 1) finish(total_, out_, scale_, add_);
+  else partial_[blockIdx.x] = total_;
+}}
+KERNEL formula_sum_finish(idx blocks, const double* partial_, real* out_, double scale_, idx add_) {{
+  double total_ = 0;
+  for (idx b = threadIdx.x; b < blocks; b += blockDim.x) total_ += partial_[b];
+  total_ = block_sum(total_);
+  if (threadIdx.x == 0) finish(total_, out_, scale_, add_);
+}}
+"""
+
+
+def update_source(formula: Formula) -> str:
+    """``formula_update(start, stop, lr_mult, decay_mult, rate, scale, *arrays, *constants)``: a block for every tile of the flat buffers.
+
+    The rule sees ``rate`` (the rate times the tile's lr_mult), ``decay`` and g already scaled; every array but g is written back.
+    """
+    constants = [c for c in formula.constants if c not in ("rate", "decay")]
+    arrays = "".join(f", {'const ' if a == 'g' else ''}real* {a}_" for a in formula.arrays)
+    loads = " ".join(f"real {a} = {a}_[i];" for a in formula.arrays)
+    stores = " ".join(f"{a}_[i] = {a};" for a in formula.arrays if a != "g")
+    return f"""{FUNCTIONS}KERNEL formula_update(const long long* start_, const long long* stop_, const real* lr_mult_, const real* decay_mult_,
+    real rate_, real scale_{arrays}{"".join(f", real {c}" for c in constants)}) {{
+  const real rate = rate_ * lr_mult_[blockIdx.x], decay = decay_mult_[blockIdx.x];
+  for (idx i = start_[blockIdx.x] + threadIdx.x; i < stop_[blockIdx.x]; i += blockDim.x) {{
+    {loads} g = g * scale_;
+    {statements(formula.text)}
+    {stores}
+  }}
+}}
+"""

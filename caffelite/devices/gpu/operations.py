@@ -1,0 +1,215 @@
+"""The GPU's operations by our own kernels and cuBLAS: shapes fixed when built, arrays given when run. The CPU has the same classes."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+COLUMN_BYTES = 64 << 20  # workspace of a convolution without cuDNN, at least one image
+
+
+class _Biased:
+    """The bias and leaky ReLU of y (N, C, P), and the bias's gradient."""
+
+    def __init__(self, device, n: int, c: int, p: int):
+        total = n * c * p
+        self._apply = device.kernel("elementwise", "bias_relu", total, n, c, p)
+        if p == 1:
+            self._sum = device.kernel("reductions", "column_sums", math.ceil(c / 32) * 256, n, c, size=total)
+        else:
+            self._sum = device.kernel("reductions", "channel_sums", c * 256, n, c, p, size=total)
+
+    def forward(self, y, b, slope: float | None) -> None:
+        if b is not None or slope is not None:
+            self._apply(y, b, float(slope or 0), slope is not None)
+
+    def backward(self, dy, db, add: bool) -> None:
+        self._sum(dy, db, add)
+
+
+class InnerProduct:
+    """y (M, N) = x (M, K) w^T + b, w (N, K), or (K, N) where transpose; b (N) or None."""
+
+    def __init__(self, device, m: int, k: int, n: int, transpose: bool = False):
+        self._sizes, self._transpose = (m, n, k), transpose
+        self._matmul, self._bias = device.backend.matmul, _Biased(device, m, n, 1)
+
+    def forward(self, x, w, b, y, slope: float | None = None) -> None:
+        """slope: a leaky ReLU's negative slope, fused; None for no ReLU."""
+        self._matmul(x, w, y, *self._sizes, trans_b=not self._transpose)
+        self._bias.forward(y, b, slope)
+
+    def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
+        """dx, dw, db: None where not wanted; add_w, add_b: add to what is there."""
+        m, n, k = self._sizes
+        if dw is not None:
+            if self._transpose:
+                self._matmul(x, dy, dw, k, n, m, trans_a=True, add=add_w)
+            else:
+                self._matmul(dy, x, dw, n, k, m, trans_a=True, add=add_w)
+        if db is not None:
+            self._bias.backward(dy, db, add_b)
+        if dx is not None:
+            self._matmul(dy, w, dx, m, k, n, trans_b=self._transpose)
+
+
+class Convolution:
+    """y (N, M, OH, OW) = w (M, C/groups, kh, kw) * x (N, C, H, W) + b (M); columns of a tile of images, one matrix product for all groups."""
+
+    def __init__(self, device, x: tuple[int, ...], y: tuple[int, ...], window, groups: int = 1):
+        n, c, h, w = x
+        _, m, oh, ow = y
+        self._device, self._groups, self._matmul = device, groups, device.backend.matmul
+        self._rows, self._m, self._p = c * math.prod(window.kernel), m, oh * ow  # rows of the column matrix, all groups
+        each = (self._rows + m) * self._p  # what an image needs
+        tile = max(1, min(n, COLUMN_BYTES // (each * device.dtype.itemsize)))
+        self._tiles = [(first, min(tile, n - first)) for first in range(0, n, tile)]
+        self._count = each * tile
+        device.workspace(self._count)
+        geometry = (c, h, w, oh, ow, *(v for pair in window for v in pair))
+        size = max(self._count, math.prod(x), math.prod(y))
+        self._im2col = device.kernel("windows", "im2col", self._rows * tile * self._p, *geometry, size=size)
+        self._col2im = device.kernel("windows", "col2im", tile * c * h * w, *geometry, size=size)
+        self._pack = device.kernel("windows", "pack", tile * m * self._p, m, self._p, size=size)
+        self._unpack = device.kernel("windows", "unpack", tile * m * self._p, m, self._p, size=size)
+        self._bias = _Biased(device, n, m, self._p)
+
+    def _workspace(self, n: int):
+        """Columns (rows, n·P), and the outputs that belong to them (M, n·P)."""
+        space, cut = self._device.workspace(self._count), self._rows * n * self._p
+        return space[:cut], space[cut:]
+
+    def forward(self, x, w, b, y, slope: float | None = None) -> None:
+        """slope: a leaky ReLU's negative slope, fused; None for no ReLU."""
+        g, k = self._groups, self._rows // self._groups
+        for first, n in self._tiles:
+            columns, rows = self._workspace(n)
+            self._im2col(x, columns, first, n)
+            self._matmul(w, columns, rows, self._m // g, n * self._p, k, batch=g)
+            self._unpack(rows, b, y, float(slope or 0), slope is not None, first, n)
+
+    def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
+        """dx, dw, db: None where not wanted; add_w, add_b: add to what is there."""
+        g, k = self._groups, self._rows // self._groups
+        for first, n in self._tiles if dw is not None or dx is not None else ():
+            columns, rows = self._workspace(n)
+            self._pack(dy, rows, first, n)
+            if dw is not None:
+                self._im2col(x, columns, first, n)
+                self._matmul(rows, columns, dw, self._m // g, k, n * self._p, trans_b=True, add=add_w or first > 0, batch=g)
+            if dx is not None:
+                self._matmul(w, rows, columns, k, n * self._p, self._m // g, trans_a=True, batch=g)
+                self._col2im(columns, dx, first, n)
+        if db is not None:
+            self._bias.backward(dy, db, add_b)
+
+
+class Pooling:
+    """x (N, C, H, W) → y (N, C, OH, OW); method "MAX" (index: int32, like y, each winner's place) or "AVE" (index unused)."""
+
+    def __init__(self, device, method: str, x: tuple[int, ...], y: tuple[int, ...], window):
+        self._max = method == "MAX"
+        name, planes = "max_pool" if self._max else "average_pool", x[0] * x[1]
+        geometry = planes, *x[2:], *y[2:], *(v for pair in (window.kernel, window.stride, window.pad) for v in pair)
+        size = max(math.prod(x), math.prod(y))
+        self._forward = device.kernel("windows", f"{name}_forward", math.prod(y), *geometry, size=size)
+        self._backward = device.kernel("windows", f"{name}_backward", math.prod(x), *geometry, size=size)
+
+    def forward(self, x, y, index) -> None:
+        self._forward(*((x, y, index) if self._max else (x, y)))
+
+    def backward(self, dy, index, dx) -> None:
+        self._backward(*((dy, index, dx) if self._max else (dy, dx)))
+
+
+def _team(p: int) -> int:
+    """Threads that share one reduction: a warp where its elements are neighbours."""
+    return 32 if p == 1 else 1
+
+
+class Softmax:
+    """y = softmax of x over the middle axis of (N, C, P)."""
+
+    def __init__(self, device, n: int, c: int, p: int):
+        threads, shape, size = n * p * _team(p), (_team(p), n, c, p), n * c * p
+        self._forward = device.kernel("reductions", "softmax_forward", threads, *shape, size=size)
+        self._backward = device.kernel("reductions", "softmax_backward", threads, *shape, size=size)
+
+    def forward(self, x, y) -> None:
+        self._forward(x, y)
+
+    def backward(self, y, dy, dx) -> None:
+        self._backward(y, dy, dx)
+
+
+class _Labels:
+    """What losses and scores say of labels that are no class. ``bad`` (int64, one element): 0, or 1 + the place of the first."""
+
+    def __init__(self, device, ignore: int | None):
+        self.bad, self._first = device.zeros(1, np.int64), device.empty(1, np.int64)
+        device.upload(self._first, np.array([np.iinfo(np.int64).max]))
+        self._ignore = (float(ignore or 0), ignore is not None)
+
+
+class LogLoss(_Labels):
+    """loss = -Σ log prob[label] / divisor over prob (N, C, P) and label (N, P).
+
+    ignore: a label that does not count, or None. divisor: a number, or None for how many labels count.
+    """
+
+    PARTS, EACH = 64, 1024  # most blocks, and how many labels are worth one
+
+    def __init__(self, device, n: int, c: int, p: int, ignore: int | None, divisor: float | None):
+        super().__init__(device, ignore)
+        blocks = max(1, min(self.PARTS, n * p // self.EACH))
+        self._divisor, self._partial = device.zeros(1), device.empty(2 * blocks, np.float64)
+        fixed = np.float64(-1 if divisor is None else divisor)
+        tail = (*self._ignore, fixed, float(np.finfo(np.float32).tiny), n, c, p)
+        self._forward = device.kernel("reductions", "log_loss", blocks * 256, *tail, size=n * c * p)
+        self._finish = device.kernel("reductions", "log_loss_finish", 256, fixed, blocks) if blocks > 1 else None
+        self._backward = device.kernel("elementwise", "softmax_loss_backward", n * c * p, *self._ignore, n, c, p)
+
+    def forward(self, prob, label, loss) -> None:
+        self._forward(prob, label, loss, self._divisor, self.bad, self._partial, self._first)
+        if self._finish:
+            self._finish(loss, self._divisor, self.bad, self._partial, self._first)
+
+    def backward(self, prob, label, dloss, dx) -> None:
+        """dx: the gradient before the softmax."""
+        self._backward(prob, label, dloss, self._divisor, dx)
+
+
+class Accuracy(_Labels):
+    """The share of labels (N, P) among the top_k scores of x (N, C, P); per_class (C) or None."""
+
+    def __init__(self, device, n: int, c: int, p: int, top_k: int, ignore: int | None):
+        super().__init__(device, ignore)
+        self._counts = device.zeros(2 * c, np.uint32)
+        tail = (top_k, *self._ignore, _team(p), n, c, p)
+        self._count = device.kernel("reductions", "accuracy_count", n * p * _team(p), *tail, size=n * c * p)
+        self._score = device.kernel("reductions", "accuracy_score", 256, c)
+
+    def forward(self, x, label, score, per_class) -> None:
+        self._count(x, label, self._counts, self._first)
+        self._score(self._counts, score, per_class, self._first, self.bad)
+
+
+class Dropout:
+    """y = x · mask / (1 - ratio), each element of (N, D) kept with probability 1 - ratio.
+
+    Random words come from Philox, keyed by the device's seed, ``stream`` (which layer), the iteration and the sample: every device draws the same.
+    """
+
+    def __init__(self, device, n: int, d: int, ratio: float, stream: int):
+        self._device, scale = device, float(1 / (1 - ratio))
+        words = (np.uint32(stream & 0xFFFFFFFF), np.uint32(min(int(ratio * 2**32), 2**32 - 1)))
+        self._forward = device.kernel("elementwise", "dropout_forward", n * math.ceil(d / 4), *words, scale, n, d, size=n * d)
+        self._backward = device.kernel("elementwise", "dropout_backward", n * d, scale, n * d)
+
+    def forward(self, x, mask, y) -> None:
+        """mask: uint8, like x, kept for backward."""
+        self._forward(x, mask, y, *self._device.random_key())
+
+    def backward(self, mask, dy, dx) -> None:
+        self._backward(mask, dy, dx)

@@ -1,0 +1,169 @@
+// Sums, softmax, losses and scores. Every sum has one order, whatever the number of multiprocessors.
+
+// out (C) = [out +] the sum of dy (N, C, P) over N and P: a block a channel.
+KERNEL channel_sums(const real* dy, real* out, idx keep, idx n, idx channels, idx p) {
+  for (idx c = blockIdx.x; c < channels; c += gridDim.x) {
+    double total = 0;
+    for (idx i = threadIdx.x; i < n * p; i += blockDim.x) total += dy[(i / p * channels + c) * p + i % p];
+    total = block_sum(total);
+    if (threadIdx.x == 0) out[c] = total + (keep ? out[c] : real(0));
+  }
+}
+
+// out (C) = [out +] the sum of dy (N, C) over N: a block 32 columns wide and 8 rows high, so that neighbours read neighbours.
+KERNEL column_sums(const real* dy, real* out, idx keep, idx n, idx channels) {
+  __shared__ double rows[8][32];
+  for (idx c0 = blockIdx.x * (idx)32; c0 < channels; c0 += gridDim.x * (idx)32) {
+    idx lane = threadIdx.x & 31, row = threadIdx.x >> 5, c = c0 + lane;
+    double total = 0;
+    if (c < channels)
+      for (idx i = row; i < n; i += 8) total += dy[i * channels + c];
+    rows[row][lane] = total;
+    __syncthreads();
+    if (row == 0 && c < channels) {
+      for (int r = 1; r < 8; ++r) total += rows[r][lane];
+      out[c] = total + (keep ? out[c] : real(0));
+    }
+    __syncthreads();
+  }
+}
+
+// A team is one thread, or a warp where the reduced axis is contiguous (P = 1). Its members agree on the result.
+__device__ real team_sum(real v, idx team) {
+  if (team == 32)
+    for (int d = 16; d; d >>= 1) v += __shfl_xor_sync(~0u, v, d);
+  return v;
+}
+__device__ real team_max(real v, idx team) {
+  if (team == 32)
+    for (int d = 16; d; d >>= 1) {
+      real other = __shfl_xor_sync(~0u, v, d);
+      v = other > v || other != other ? other : v;
+    }
+  return v;
+}
+#define EACH_TEAM(s, count)                                                                              \
+  for (idx s = (blockIdx.x * (idx)blockDim.x + threadIdx.x) / team, lane = threadIdx.x % team,           \
+           s##_step = gridDim.x * (idx)blockDim.x / team; s < (count); s += s##_step)
+
+// y = exp(x - max) / sum over axis 1 of (N, C, P).
+KERNEL softmax_forward(const real* x, real* y, idx team, idx n, idx c, idx p) {
+  EACH_TEAM(s, n * p) {
+    idx base = s / p * c * p + s % p;
+    real top = x[base];
+    for (idx k = lane; k < c; k += team) {
+      real v = x[base + k * p];
+      top = v > top ? v : top;
+    }
+    top = team_max(top, team);
+    real total = 0;
+    for (idx k = lane; k < c; k += team) {
+      real e = exp(x[base + k * p] - top);
+      y[base + k * p] = e;
+      total += e;
+    }
+    total = team_sum(total, team);
+    for (idx k = lane; k < c; k += team) y[base + k * p] /= total;
+  }
+}
+
+// dx = (dy - sum of dy·y) y over axis 1 of (N, C, P).
+KERNEL softmax_backward(const real* y, const real* dy, real* dx, idx team, idx n, idx c, idx p) {
+  EACH_TEAM(s, n * p) {
+    idx base = s / p * c * p + s % p;
+    real dot = 0;
+    for (idx k = lane; k < c; k += team) dot += dy[base + k * p] * y[base + k * p];
+    dot = team_sum(dot, team);
+    for (idx k = lane; k < c; k += team) dx[base + k * p] = (dy[base + k * p] - dot) * y[base + k * p];
+  }
+}
+
+// bad[0] keeps 1 + the place of the first label ever that was no class; `first` holds this run's candidate and is put back to NONE.
+#define NONE 0x7fffffffffffffffLL
+__device__ void note_bad(long long* first, long long* bad) {
+  if (bad[0] == 0 && first[0] != NONE) bad[0] = first[0];
+  first[0] = NONE;
+}
+
+__device__ void finish_loss(double total, double counted, double fixed, real* loss, real* divisor, long long* first, long long* bad) {
+  double by = fixed < 0 ? counted : fixed;
+  divisor[0] = by > 1 ? by : 1;
+  loss[0] = total / divisor[0];
+  note_bad(first, bad);
+}
+
+// loss[0] = -sum of log max(prob[label], tiny) / divisor[0]; divisor: `fixed`, or the labels that count where it is negative.
+// partial (2, blocks): sums and counts that log_loss_finish adds up; one block needs no second kernel.
+KERNEL log_loss(const real* prob, const real* label, real* loss, real* divisor, long long* bad, double* partial, long long* first, real ignore,
+                idx ignoring, double fixed, real tiny, idx n, idx c, idx p) {
+  double total = 0, counted = 0;
+  EACH(i, n * p) {
+    real given = label[i];
+    if (ignoring && given == ignore) continue;
+    if (!(given >= 0 && given < c)) {
+      atomicMin(first, (long long)i + 1);
+      continue;
+    }
+    real v = prob[(i / p * c + (idx)given) * p + i % p];
+    total -= log(v < tiny ? tiny : v);
+    counted += 1;
+  }
+  total = block_sum(total);
+  counted = block_sum(counted);
+  if (threadIdx.x) return;
+  if (gridDim.x == 1) {
+    finish_loss(total, counted, fixed, loss, divisor, first, bad);
+  } else {
+    partial[blockIdx.x] = total;
+    partial[gridDim.x + blockIdx.x] = counted;
+  }
+}
+
+KERNEL log_loss_finish(real* loss, real* divisor, long long* bad, const double* partial, long long* first, double fixed, idx blocks) {
+  double total = 0, counted = 0;
+  for (idx b = threadIdx.x; b < blocks; b += blockDim.x) {
+    total += partial[b];
+    counted += partial[blocks + b];
+  }
+  total = block_sum(total);
+  counted = block_sum(counted);
+  if (threadIdx.x == 0) finish_loss(total, counted, fixed, loss, divisor, first, bad);
+}
+
+// counts (2, C) += the samples of each class, and those whose label is among their top_k scores; a tie and a NaN count as wrong.
+// Whole numbers, so that the order of the atomics does not matter.
+KERNEL accuracy_count(const real* x, const real* label, unsigned* counts, long long* first, idx top_k, real ignore, idx ignoring, idx team, idx n,
+                      idx c, idx p) {
+  EACH_TEAM(s, n * p) {
+    real given = label[s];
+    if (ignoring && given == ignore) continue;
+    if (!(given >= 0 && given < c)) {
+      if (lane == 0) atomicMin(first, (long long)s + 1);
+      continue;
+    }
+    idx which = (idx)given, base = s / p * c * p + s % p;
+    real mine = x[base + which * p], better = 0;
+    for (idx k = lane; k < c; k += team) better += real(k != which && !(x[base + k * p] < mine));
+    better = team_sum(better, team);
+    if (lane) continue;
+    atomicAdd(counts + which, 1u);
+    if (better < top_k && mine == mine) atomicAdd(counts + c + which, 1u);
+  }
+}
+
+// score[0] = hits / samples; per_class (C, or null) the same for each class; counts are put back to 0. One block.
+KERNEL accuracy_score(unsigned* counts, real* score, real* per_class, long long* first, long long* bad, idx c) {
+  double hits = 0, counted = 0;
+  for (idx k = threadIdx.x; k < c; k += blockDim.x) {
+    unsigned all = counts[k], right = counts[c + k];
+    if (per_class) per_class[k] = all ? real(right) / real(all) : real(0);
+    counted += all;
+    hits += right;
+    counts[k] = counts[c + k] = 0;
+  }
+  hits = block_sum(hits);
+  counted = block_sum(counted);
+  if (threadIdx.x) return;
+  score[0] = counted > 0 ? hits / counted : 0;
+  note_bad(first, bad);
+}

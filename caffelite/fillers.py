@@ -1,0 +1,86 @@
+"""Fillers: how a parameter blob starts. Pure functions of the filler, the shape and the key, the same on every device."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from . import caffelite_pb2 as pb
+from .errors import CaffeliteError, Locator, did_you_mean
+
+
+def generator(seed: int, *key: object) -> np.random.Generator:
+    """A counter-based generator keyed by the seed and by names: no state to keep for a resume."""
+    digest = hashlib.blake2b("/".join(map(str, key)).encode(), digest_size=8).digest()
+    return np.random.Generator(np.random.Philox(key=[seed & 2**64 - 1, int.from_bytes(digest, "little")]))
+
+
+def _fan(shape: tuple[int, ...], norm: int) -> float:
+    """What xavier and msra divide by: inputs or outputs of a unit, or their mean (variance_norm)."""
+    count = math.prod(shape)
+    fan_in = count / shape[0]
+    fan_out = count / shape[1] if len(shape) > 1 else count
+    return {pb.FillerParameter.FAN_IN: fan_in, pb.FillerParameter.FAN_OUT: fan_out}.get(norm, (fan_in + fan_out) / 2)
+
+
+def constant(f, shape, rng):
+    return np.full(shape, f.value)
+
+
+def uniform(f, shape, rng):
+    return rng.uniform(f.min, f.max, shape)
+
+
+def gaussian(f, shape, rng):
+    """sparse ≥ 0: about that many non-zero weights for each of the shape[0] outputs, as in Caffe."""
+    values = rng.normal(f.mean, f.std, shape)
+    if f.sparse >= 0:
+        values *= rng.random(shape) < f.sparse / shape[0]
+    return values
+
+
+def positive_unitball(f, shape, rng):
+    """Uniform in [0, 1), each of the shape[0] rows scaled to sum to 1."""
+    values = rng.random((shape[0], math.prod(shape[1:])))
+    return (values / values.sum(axis=1, keepdims=True)).reshape(shape)
+
+
+def xavier(f, shape, rng):
+    """Uniform in ±√(3/n) (Glorot and Bengio 2010)."""
+    bound = math.sqrt(3 / _fan(shape, f.variance_norm))
+    return rng.uniform(-bound, bound, shape)
+
+
+def msra(f, shape, rng):
+    """Normal with deviation √(2/n) (He et al. 2015)."""
+    return rng.normal(0, math.sqrt(2 / _fan(shape, f.variance_norm)), shape)
+
+
+def bilinear(f, shape, rng):
+    """Weights of a deconvolution that interpolates: one tent a channel, (M, C, K, K)."""
+    if len(shape) != 4 or shape[2] != shape[3]:
+        raise CaffeliteError("the bilinear filler needs a blob of 4 axes with a square kernel", found=f"shape {list(shape)}")
+    half = math.ceil(shape[3] / 2)
+    centre = (2 * half - 1 - half % 2) / (2 * half)
+    tent = 1 - np.abs(np.arange(shape[3]) / half - centre)
+    return np.broadcast_to(tent[:, None] * tent, shape)
+
+
+FILLERS: dict[str, Callable] = {f.__name__: f for f in (constant, uniform, gaussian, positive_unitball, xavier, msra, bilinear)}
+
+
+def check(f: pb.FillerParameter, locate: Locator) -> None:
+    """An unknown filler type, or a sparse filler other than gaussian, is the user's mistake."""
+    if f.type not in FILLERS:
+        known = ", ".join(sorted(FILLERS))
+        raise CaffeliteError(f'unknown filler type "{f.type}"', where=locate("type"), expected=f"one of {known}", remedy=did_you_mean(f.type, FILLERS))
+    if f.sparse != -1 and f.type != "gaussian":
+        raise CaffeliteError(f'the filler "{f.type}" knows no sparse weights', where=locate("sparse"), remedy='use type "gaussian", or drop sparse')
+
+
+def fill(f: pb.FillerParameter, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    """The values of a blob of this shape, float32."""
+    return np.ascontiguousarray(FILLERS[f.type](f, shape, rng), np.float32)

@@ -1,0 +1,175 @@
+"""Layers without bottoms: what a net is fed with; and HDF5Output, where results go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from .. import caffelite_pb2 as pb
+from .. import fillers
+from .layer import Layer, Shape, register
+
+
+class Feed(Layer):
+    """Tops that a source fills, batch by batch; the net asks the source for shapes and batches (see caffelite/data)."""
+
+    bottoms, tops = (0, 0), (1, None)
+    feeds = True
+    differentiable = False
+    source = None
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        if self.source is None:
+            raise self.error("its data is not at hand")
+        found = list(self.source.shapes)
+        if len(found) < len(self.spec.top):
+            raise self.error(f"its source fills {len(found)} tops", expected=f"at most {len(found)}", found=len(self.spec.top))
+        return found[: len(self.spec.top)]
+
+    def forward(self, x: list, y: list) -> None:
+        for top, batch in zip(y, self.source.next(), strict=False):
+            self.dev.upload(top, batch)
+
+
+@register
+class Data(Feed):
+    """Samples of an LMDB: data (N, C, H, W) and labels (N), transformed by transform_param; N = data_param.batch_size."""
+
+    field = "data_param"
+    tops = (1, 2)
+
+
+@register
+class HDF5Data(Feed):
+    """Rows of the HDF5 files that hdf5_data_param.source lists, one data set a top, named by the top: (N, ...), N = batch_size."""
+
+    field = "hdf5_data_param"
+
+
+def legacy_shapes(layer: Layer) -> list[Shape]:
+    """DummyData's shapes: ``shape`` messages, or the old num, channels, height and width; one for all tops or one each."""
+    p, tops = layer.p, len(layer.spec.top)
+    old = [p.num, p.channels, p.height, p.width]
+    if len(p.shape) and any(old):
+        raise layer.error("gives shape and num/channels/height/width", "shape", remedy="keep shape")
+    found = [tuple(s.dim) for s in p.shape] or [tuple(dims) for dims in zip(*old, strict=False)]
+    if any(old) and len({len(values) for values in old}) != 1:
+        raise layer.error("num, channels, height and width differ in number", "num", expected="the same number of each")
+    if len(found) not in (1, tops):
+        raise layer.error(f"has {len(found)} shapes for {tops} tops", "shape", expected=f"1 or {tops}")
+    return found * tops if len(found) == 1 else found
+
+
+def positive(layer: Layer, shapes: list[Shape], *path: str) -> list[Shape]:
+    for i, shape in enumerate(shapes):
+        if any(d < 0 for d in shape):
+            raise layer.error("a dimension is negative", *path, i, found=list(shape))
+    return shapes
+
+
+@register
+class DummyData(Layer):
+    """Tops filled by fillers: constant ones once, random ones anew every iteration. data_filler: none (0), one for all tops or one each."""
+
+    field = "dummy_data_param"
+    bottoms, tops = (0, 0), (1, None)
+    feeds = filled_once = True
+    differentiable = False
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        found = list(self.p.data_filler) or [pb.FillerParameter()]
+        if len(found) not in (1, len(self.spec.top)):
+            raise self.error(f"has {len(found)} fillers for {len(self.spec.top)} tops", "data_filler", expected=f"0, 1 or {len(self.spec.top)}")
+        for i, filler in enumerate(found):
+            fillers.check(filler, self.locate.at(self.field, "data_filler", i))
+        self.fillers = found * len(self.spec.top) if len(found) == 1 else found
+        self.found = positive(self, legacy_shapes(self), "shape")
+        return self.found
+
+    def build(self, dev) -> None:
+        self.filled: set[int] = set()
+
+    def forward(self, x: list, y: list) -> None:
+        for i, (top, filler) in enumerate(zip(y, self.fillers, strict=True)):
+            if i in self.filled:
+                continue
+            rng = fillers.generator(self.dev.seed, self.name, i, *self.dev.clock)
+            self.dev.upload(top, fillers.fill(filler, self.found[i], rng))
+            if filler.type == "constant":
+                self.filled.add(i)
+
+
+@register
+class Input(Layer):
+    """Tops that the user fills (deploy nets): input_param.shape, one for all tops or one each."""
+
+    field = "input_param"
+    bottoms, tops = (0, 0), (1, None)
+    feeds = filled_once = True
+    differentiable = False
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        found = [tuple(s.dim) for s in self.p.shape]
+        if len(found) not in (1, len(self.spec.top)):
+            raise self.error(f"has {len(found)} shapes for {len(self.spec.top)} tops", "shape", expected=f"1 or {len(self.spec.top)}")
+        return positive(self, found * len(self.spec.top) if len(found) == 1 else found, "shape")
+
+    def forward(self, x: list, y: list) -> None:
+        pass
+
+
+@register
+class Parameter(Layer):
+    """A top that is itself a learned parameter: parameter_param.shape, starting at 0."""
+
+    field = "parameter_param"
+    bottoms = (0, 0)
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        shape = positive(self, [tuple(self.p.shape.dim)], "shape")[0]
+        self.add_param(shape, pb.FillerParameter(), "shape")
+        return [shape]
+
+    def backward_reads_top(self, index: int) -> bool:
+        return False
+
+    def forward(self, x: list, y: list) -> None:
+        self.dev.copy(self.params[0].data, y[0])
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        dw, add = self._param_args(0)
+        if dw is not None:
+            (self.dev.add if add else self.dev.copy)(dy[0], dw)
+
+
+@register
+class HDF5Output(Layer):
+    """Appends its two bottoms, (N, ...) each, to the data sets "data" and "label" of hdf5_output_param.file_name, made anew by each run."""
+
+    field = "hdf5_output_param"
+    bottoms, tops = (2, 2), (0, 0)
+    differentiable = False
+
+    def setup(self) -> None:
+        if not self.p.file_name:
+            raise self.error("has no file_name", "file_name", remedy='set hdf5_output_param { file_name: "out.h5" }')
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        return []
+
+    def build(self, dev) -> None:
+        self.started = False
+
+    def forward(self, x: list, y: list) -> None:
+        import h5py
+
+        with h5py.File(Path(self.p.file_name), "a" if self.started else "w") as file:
+            for name, bottom in zip(("data", "label"), x, strict=True):
+                rows = self.dev.download(bottom)
+                if name not in file:
+                    file.create_dataset(name, data=rows, maxshape=(None, *rows.shape[1:]), chunks=rows.shape, dtype=np.float32)
+                else:
+                    file[name].resize(len(file[name]) + len(rows), axis=0)
+                    file[name][-len(rows) :] = rows
+        self.started = True

@@ -1,0 +1,190 @@
+"""What a layer is: its shapes, its parameters, its mathematics, and what its backward pass reads."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from dataclasses import dataclass
+
+from .. import caffelite_pb2 as pb
+from .. import fillers
+from ..devices.formula import Formula
+from ..errors import CaffeliteError, Locator, Where
+
+Shape = tuple[int, ...]
+REGISTRY: dict[str, type[Layer]] = {}
+
+
+def register(cls: type[Layer]) -> type[Layer]:
+    REGISTRY[cls.type or cls.__name__] = cls
+    return cls
+
+
+@dataclass(frozen=True)
+class ParamBlob:
+    """A parameter that a layer asks for: its shape and how it starts."""
+
+    shape: Shape
+    filler: pb.FillerParameter
+
+
+class Layer:
+    """A layer of one net. It learns its shapes from ``shapes``, its device and arrays from the net that binds it.
+
+    Class attributes say how it may be wired and stored:
+
+    - ``bottoms``, ``tops``: fewest and most (None: any number);
+    - ``field``: its message in LayerParameter;
+    - ``in_place``: the top may overwrite the bottom; ``view``: the top is the bottom under another shape;
+    - ``loss``: its first top has loss_weight 1 unless told otherwise;
+    - ``differentiable``: backward exists; ``constant_bottoms``: bottoms that never get a gradient (labels);
+    - ``feeds``: tops come from outside (a source, the user) and not from bottoms.
+    """
+
+    type = ""
+    bottoms: tuple[int, int | None] = (1, 1)
+    tops: tuple[int, int | None] = (1, 1)
+    field = ""
+    in_place = False
+    view = False
+    loss = False
+    differentiable = True
+    constant_bottoms: frozenset[int] = frozenset()
+    feeds = False
+    filled_once = False  # its tops stand from one pass to the next
+    absorbs_relu = False  # forward can apply a leaky ReLU to its top: see ``slope``
+
+    def __init__(self, spec: pb.LayerParameter, phase: int, locate: Locator):
+        self.spec, self.phase, self.locate = spec, phase, locate
+        self.name = spec.name
+        self.p = getattr(spec, self.field) if self.field else None
+        self.param_blobs: list[ParamBlob] = []
+        self.saved_shapes: dict[str, tuple[Shape, str | None]] = {}  # kept from forward to backward: name → shape, dtype (None: the net's)
+        self.setup()
+
+    # What a layer defines
+
+    def setup(self) -> None:
+        """Checks of the message that need no shapes."""
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        """Top shapes from bottom shapes; fills ``param_blobs`` and ``saved_shapes``; raises an error that names the blob."""
+        raise NotImplementedError
+
+    def backward_reads_bottom(self, index: int) -> bool:
+        return True
+
+    def backward_reads_top(self, index: int) -> bool:
+        return True
+
+    def build(self, dev) -> None:
+        """Makes the device operations, once."""
+
+    def forward(self, x: list, y: list) -> None:
+        """x: bottoms, y: tops to write."""
+        raise NotImplementedError
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        """dy: gradients of tops (None where nothing needs it), dx: gradients of bottoms to write (None where not wanted).
+
+        Where the plan says that backward does not read a bottom or top, its array holds something else by now.
+        """
+        raise NotImplementedError
+
+    def faults(self) -> str | None:
+        """What is wrong with the data that the last passes saw, or None. May wait for the device."""
+        return None
+
+    # What the net sets when it binds a layer
+
+    dev = None
+    params: list = ()  # Param: data, diff, add (to what diff holds), wanted
+    saved: dict
+    slope: float | None = None  # of the leaky ReLU that the plan fused into this layer
+
+    # Helpers
+
+    def where(self, *path: str | int) -> Where:
+        return self.locate(*((self.field, *path) if self.field and path else path))
+
+    def error(self, what: str, *path: str | int, **parts: object) -> CaffeliteError:
+        return CaffeliteError(f'layer "{self.name}" ({self.spec.type}): {what}', where=self.where(*path), **parts)
+
+    def bottom_error(self, index: int, what: str, **parts: object) -> CaffeliteError:
+        blob = self.spec.bottom[index]
+        return CaffeliteError(f'layer "{self.name}" ({self.spec.type}): bottom "{blob}" {what}', where=self.locate("bottom", index), **parts)
+
+    def same_count(self, bottoms: list[Shape], a: int, b: int) -> None:
+        if math.prod(bottoms[a]) != math.prod(bottoms[b]):
+            expected = f'{math.prod(bottoms[a])} values, as "{self.spec.bottom[a]}" {list(bottoms[a])} has'
+            raise self.bottom_error(b, "does not fit", expected=expected, found=f"{math.prod(bottoms[b])} {list(bottoms[b])}")
+
+    def axis(self, value: int, rank: int, name: str = "axis", end: bool = False) -> int:
+        """A possibly negative axis made absolute; one that the bottom does not have is an error."""
+        if not -rank <= value < rank + end:
+            raise self.error(f"{name} {value} is outside the bottom's {rank} axes", name, expected=f"{-rank} to {rank - 1 + end}", found=value)
+        return value + rank if value < 0 else value
+
+    def add_param(self, shape: Shape, filler: pb.FillerParameter, *path: str | int) -> None:
+        fillers.check(filler, self.locate.at(self.field, *path))
+        self.param_blobs.append(ParamBlob(shape, filler))
+
+    @property
+    def stream(self) -> int:
+        """The layer's key for random numbers: from its name, so that other layers may come and go."""
+        return zlib.crc32(self.name.encode())
+
+    def _param_args(self, index: int) -> tuple:
+        """A parameter's gradient (None where not wanted) and whether to add to it; absent parameters give None."""
+        if index >= len(self.params):
+            return None, False
+        p = self.params[index]
+        return (p.diff if p.wanted else None), p.add
+
+
+def split_axis(shape: Shape, axis: int) -> tuple[int, int, int]:
+    """(N, C, P): the product of the axes before, the axis itself, the product of those after."""
+    return math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
+
+
+def elementwise(name: str, y: str, dx, field: str = "", **constants: str) -> type[Layer]:
+    """Registers a layer that is a formula: y of x, and dx of x, y and dy; constants name fields of its message.
+
+    dx may be a function of the message where the formula depends on it.
+    """
+
+    class Elementwise(Layer):
+        in_place = True
+
+        def setup(self) -> None:
+            self.dx = dx(self.p) if callable(dx) else dx
+            self.constants = {c: getattr(self.p, f) for c, f in constants.items()}
+            reads = Formula(self.dx, ("x", "y", "dy"), constants=tuple(constants))
+            self.reads = [a for a in reads.arrays if reads.uses(a)]
+
+        def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+            return [bottoms[0]]
+
+        def backward_reads_bottom(self, index: int) -> bool:
+            return "x" in self.reads
+
+        def backward_reads_top(self, index: int) -> bool:
+            return "y" in self.reads
+
+        def build(self, dev) -> None:
+            used = tuple(c for c in self.constants if Formula(y, ("x",), constants=tuple(self.constants)).uses(c))
+            self._y = dev.map(Formula(y, ("x",), constants=used), **self.constants)
+            used = tuple(c for c in self.constants if Formula(self.dx, ("x", "y", "dy"), constants=tuple(self.constants)).uses(c))
+            self._dx = dev.map(Formula(self.dx, tuple(self.reads), constants=used), **self.constants)
+
+        def forward(self, x: list, y: list) -> None:
+            self._y(x[0], y[0])
+
+        def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+            arrays = {"x": x[0], "y": y[0], "dy": dy[0]}
+            self._dx(*[arrays[a] for a in self.reads], dx[0])
+
+    Elementwise.type = Elementwise.__name__ = Elementwise.__qualname__ = name
+    Elementwise.field = field
+    Elementwise.__doc__ = f"y = {y}; dx = {dx if isinstance(dx, str) else 'see its formula'}; any shape."
+    return register(Elementwise)

@@ -1,0 +1,147 @@
+"""Losses: one number a batch, a gradient for the scores."""
+
+from __future__ import annotations
+
+import math
+
+from .. import caffelite_pb2 as pb
+from ..devices.formula import Formula
+from .layer import Layer, Shape, register, split_axis
+from .score import check_labels, label_fault
+
+LOSS = pb.LossParameter
+
+
+class Loss(Layer):
+    """A layer whose first top is a loss: () with loss_weight 1, labels in the second bottom."""
+
+    bottoms = (2, 2)
+    loss = True
+    constant_bottoms = frozenset({1})
+    default_normalization = LOSS.VALID
+
+    def normalization(self) -> int:
+        """FULL, VALID, BATCH_SIZE or NONE; the old switch ``normalize`` means VALID or BATCH_SIZE."""
+        p = self.spec.loss_param
+        if p.HasField("normalization") or not p.HasField("normalize"):
+            return p.normalization if p.HasField("normalization") else self.default_normalization
+        return LOSS.VALID if p.normalize else LOSS.BATCH_SIZE
+
+    def ignored(self) -> int | None:
+        p = self.spec.loss_param
+        return p.ignore_label if p.HasField("ignore_label") else None
+
+    def divisor(self, batch: int, labels: int) -> float | None:
+        """What the sum is divided by, at least 1; None where it is the number of labels that are not ignored."""
+        kind = self.normalization()
+        if kind == LOSS.VALID and self.ignored() is not None:
+            return None
+        return max(1.0, {LOSS.BATCH_SIZE: batch, LOSS.NONE: 1}.get(kind, labels))
+
+    def backward_reads_top(self, index: int) -> bool:
+        return False
+
+
+@register
+class SoftmaxWithLoss(Loss):
+    """loss = -Σ log softmax(x)[label] / divisor along softmax_param.axis (default 1).
+
+    x (N, C, P...), label (N, P...), whole numbers 0 to C - 1; tops: the loss () and optionally the probabilities, like x. Divisor by
+    loss_param.normalization: VALID (default: labels not ignored), FULL (N·P), BATCH_SIZE (N), NONE (1). Errors: labels that are no class.
+    """
+
+    tops = (1, 2)
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        axis = self.axis(self.spec.softmax_param.axis, len(bottoms[0]))
+        check_labels(self, bottoms, axis)
+        self.split = n, _, p = split_axis(bottoms[0], axis)
+        self.divide = self.divisor(n, n * p)
+        self.saved_shapes["prob"] = (bottoms[0], None)
+        return [(), bottoms[0]][: len(self.spec.top)]
+
+    def backward_reads_bottom(self, index: int) -> bool:
+        return index == 1
+
+    def build(self, dev) -> None:
+        self.softmax = dev.softmax(*self.split)
+        self.op = dev.log_loss(*self.split, self.ignored(), self.divide)
+
+    def forward(self, x: list, y: list) -> None:
+        prob = self.saved["prob"]
+        self.softmax.forward(x[0], prob)
+        self.op.forward(prob, x[1], y[0])
+        if len(y) > 1:
+            self.dev.copy(prob, y[1])
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        self.op.backward(self.saved["prob"], x[1], dy[0], dx[0])
+
+    def faults(self) -> str | None:
+        return label_fault(self, self.op, self.split)
+
+
+@register
+class SigmoidCrossEntropyLoss(Loss):
+    """loss = -Σ (t log σ(x) + (1 - t) log(1 - σ(x))) / divisor; x and targets t in [0, 1] of one count, the divisor N by default (BATCH_SIZE).
+
+    Other divisors by loss_param.normalization: FULL (all values), VALID (those whose target is not ignore_label), NONE (1). As in Caffe.
+    """
+
+    default_normalization = LOSS.BATCH_SIZE
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        self.same_count(bottoms, 0, 1)
+        self.divide = self.divisor(bottoms[0][0] if bottoms[0] else 1, math.prod(bottoms[0]))
+        return [()]
+
+    def build(self, dev) -> None:
+        ignored = self.ignored()
+        counts = "" if ignored is None else "where(t == ignore, 0, {})"
+        each = "max(x, 0) - x * t + log1p(exp(-abs(x)))"
+        slope = "(1 / (1 + exp(-x)) - t) * dloss / divisor"
+        constants = {} if ignored is None else {"ignore": ignored}
+        self._sum = dev.sum(Formula(counts.format(each) if counts else each, ("x", "t"), constants=tuple(constants)), **constants)
+        self._dx = dev.map(Formula(counts.format(slope) if counts else slope, ("x", "t"), ("dloss", "divisor"), tuple(constants)), **constants)
+        self._divisor = dev.zeros(1)
+        self._count = None
+        if self.divide is None:
+            self._count = dev.sum(Formula("where(t == ignore, 0, 1)", ("t",), constants=("ignore",)), **constants)
+            self._least_one = dev.map(Formula("max(d, 1)", ("d",)))
+        else:
+            dev.fill(self._divisor, self.divide)
+        self._divide = dev.map(Formula("s / d", ("s", "d")))
+
+    def forward(self, x: list, y: list) -> None:
+        if self._count:
+            self._count(x[1], self._divisor)
+            self._least_one(self._divisor, self._divisor)
+        self._sum(x[0], x[1], y[0])
+        self._divide(y[0], self._divisor, y[0])
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        self._dx(x[0], x[1], dy[0], self._divisor, dx[0])
+
+
+@register
+class EuclideanLoss(Loss):
+    """loss = Σ (a - b)² / 2N; both bottoms (N, ...) of one count, both get gradients. As in Caffe."""
+
+    constant_bottoms = frozenset()
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        self.same_count(bottoms, 0, 1)
+        self.n = bottoms[0][0] if bottoms[0] else 1
+        return [()]
+
+    def build(self, dev) -> None:
+        self._sum = dev.sum(Formula("(a - b) * (a - b)", ("a", "b")), 0.5 / self.n)
+        self._slope = dev.map(Formula("(a - b) * dloss / n", ("a", "b"), ("dloss",), ("n",)), n=self.n)
+
+    def forward(self, x: list, y: list) -> None:
+        self._sum(x[0], x[1], y[0])
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        for i in (0, 1):
+            if dx[i] is not None:
+                self._slope(x[i], x[1 - i], dy[0], dx[i])

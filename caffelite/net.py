@@ -1,0 +1,270 @@
+"""A net: a plan bound to a device. It runs forward and backward, and holds the parameters."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from . import caffelite_pb2 as pb
+from . import fillers
+from . import plan as planning
+from .devices.formula import Formula
+from .errors import CaffeliteError
+from .graph import Graph, Learnable, Node, Value
+from .plan import Step
+
+PARAM_ALIGN = 16  # elements: each parameter starts on a cache line
+
+
+@dataclass(eq=False)
+class Param:
+    """A parameter blob as a layer uses it: views into the net's flat buffers.
+
+    ``wanted``: its gradient is computed; ``add``: the gradient adds to what ``diff`` holds; ``diff`` is None in a net that only tests.
+    """
+
+    data: object
+    diff: object
+    wanted: bool
+    add: bool = False
+
+
+class Parameters:
+    """The learnable parameters of a net: ``data`` and ``diff`` are one flat buffer each, ``blobs`` the views, one a Learnable."""
+
+    def __init__(self, graph: Graph, dev, train: bool, seed: int):
+        self.learnable = graph.learnable
+        self.starts, at = [], 0
+        for learnable in self.learnable:
+            self.starts.append(at)
+            at += -(-math.prod(learnable.blob.shape) // PARAM_ALIGN) * PARAM_ALIGN
+        self.size = at
+        self.data = dev.zeros(at)
+        self.diff = dev.zeros(at) if train else None
+        self.blobs = [self.cut(self.data, i) for i in range(len(self.learnable))]
+        self.diffs = [self.cut(self.diff, i) if train else None for i in range(len(self.learnable))]
+        for learnable, blob in zip(self.learnable, self.blobs, strict=True):
+            rng = fillers.generator(seed, "filler", learnable.node.name, learnable.index)
+            try:
+                dev.upload(blob, fillers.fill(learnable.blob.filler, learnable.blob.shape, rng))
+            except CaffeliteError as error:
+                raise learnable.node.layer.error(str(error)) from None
+
+    def cut(self, flat, index: int):
+        """Parameter ``index``'s part of a flat buffer, in the parameter's shape."""
+        shape = self.learnable[index].blob.shape
+        start = self.starts[index]
+        return flat[start : start + math.prod(shape)].reshape(shape)
+
+
+class Net:
+    """A graph on a device.
+
+    share: a net whose parameters this one uses where layer names and shapes agree (a TEST net beside its TRAIN net).
+    keep: every blob keeps its own memory, so that all of ``blobs`` hold what the last pass computed.
+    """
+
+    def __init__(self, graph: Graph, dev, *, seed: int = 0, share: Net | None = None, keep: bool = False, fuse: bool = True):
+        self.graph, self.dev = graph, dev
+        self.plan = planning.make(graph, np.dtype(dev.dtype).itemsize, keep, fuse)
+        self.training = graph.phase == pb.TRAIN
+        self.params = Parameters(graph, dev, bool(self.plan.backward), seed)
+        self._bind_memory()
+        self._bind_layers()
+        if share is not None:
+            self.share(share)
+        self.loss = dev.zeros(1)
+        self._terms = [(dev.sum(Formula("x", ("x",)), weight), self.data[value]) for value, weight in graph.losses]
+        self._abs = dev.sum(Formula("abs(x)", ("x",)))
+        self._mean = dev.zeros(1)
+        for value, weight in self.plan.constants:
+            dev.fill(self.diff[value], weight)
+
+    # binding
+
+    def _bind_memory(self) -> None:
+        dev, plan = self.dev, self.plan
+        self._arena = dev.zeros((max(plan.arena, planning.ALIGN),), np.uint8)
+        self._constants = dev.zeros((max(plan.constant_bytes, planning.ALIGN),), np.uint8)
+        at = 0
+        for value, _ in plan.constants:
+            plan.diff[value].offset = at
+            at += plan.diff[value].bytes
+        fixed = {value for value, _ in plan.constants}
+        self.data = {v: dev.view(self._arena, s.offset, v.shape) for v, s in plan.data.items()}
+        self.diff = {v: dev.view(self._constants if v in fixed else self._arena, s.offset, v.shape) for v, s in plan.diff.items()}
+
+    def _bind_layers(self) -> None:
+        dev = self.dev
+        for node in self.graph.nodes:
+            layer = node.layer
+            layer.dev = dev
+            layer.params = [
+                Param(self._shaped(self.params.blobs[p.owner], node, i), self._shaped(self.params.diffs[p.owner], node, i), p.wanted)
+                for i, p in enumerate(node.params)
+            ]
+            storages = self.plan.saved.get(node, {})
+            layer.saved = {
+                name: dev.view(self._arena, storages[name].offset, shape, dtype) for name, (shape, dtype) in layer.saved_shapes.items() if name in storages
+            }
+            layer.build(dev)
+        self._forward = [self._forward_step(step) for step in self.plan.forward]
+        self._backward = [call for step in self.plan.backward for call in self._backward_step(step)]
+
+    def _shaped(self, blob, node: Node, i: int):
+        """A shared parameter seen in the shape of this layer (PERMISSIVE sharing compares counts only)."""
+        shape = node.layer.param_blobs[i].shape
+        return blob if blob is None or blob.shape == shape else blob.reshape(shape)
+
+    def _forward_step(self, step: Step) -> tuple[Node, Callable]:
+        node = step.node
+        if step.relu:
+            node.layer.slope = step.relu.layer.p.negative_slope
+        tops = [self.data[v] for v in (step.relu or node).tops]
+        return node, functools.partial(node.layer.forward, [self.data[v] for v in node.bottoms], tops)
+
+    def _backward_step(self, step: Step) -> Iterator[tuple[Node, Callable]]:
+        node, dev = step.node, self.dev
+        dx = []
+        for i, bottom in enumerate(node.bottoms):
+            if i in step.spare:
+                dx.append(dev.view(self._arena, step.spare[i].offset, bottom.shape))
+            else:
+                dx.append(self.diff.get(bottom) if node.gradient_to[i] else None)
+        x, y = [self.data[v] for v in node.bottoms], [self.data[v] for v in node.tops]
+        yield node, functools.partial(node.layer.backward, x, y, [self.diff.get(v) for v in node.tops], dx)
+        for i in step.spare:
+            yield node, functools.partial(dev.add, dx[i], self.diff[node.bottoms[i]])
+
+    def share(self, other: Net) -> None:
+        """Uses another net's parameters, layer by layer by name."""
+        theirs = {n.name: n for n in other.graph.nodes}
+        for node in self.graph.nodes:
+            if node.params and node.name in theirs:
+                for i, (mine, source) in enumerate(zip(node.layer.params, theirs[node.name].layer.params, strict=False)):
+                    if mine.data.shape != source.data.shape:
+                        what = f'parameter {i} of layer "{node.name}" differs between the nets'
+                        raise CaffeliteError(what, where=node.layer.locate(), expected=list(source.data.shape), found=list(mine.data.shape))
+                    mine.data = source.data
+
+    # running
+
+    def forward(self, iteration: int = 0, part: int = 0, watch: Callable | None = None) -> None:
+        """One forward pass; its loss is added to ``loss``.
+
+        The iteration, and which part of its batch this is, key the random numbers. watch(node) is called after each layer.
+        """
+        self.dev.clock = (iteration, part)
+        for node, run in self._forward:
+            run()
+            if watch:
+                watch(node)
+        for total, array in self._terms:
+            total(array, self.loss, add=True)
+
+    def backward(self, add: bool = False, watch: Callable | None = None) -> None:
+        """One backward pass; parameter gradients add to what is there where ``add`` (later micro-batches)."""
+        self._set_add(add)
+        for value, weight in self.plan.seeds:
+            self.dev.fill(self.diff[value], weight)
+        for node, run in self._backward:
+            run()
+            if watch:
+                watch(node)
+
+    def _set_add(self, add: bool) -> None:
+        """The first layer to reach a parameter overwrites its gradient, those that share it add."""
+        if getattr(self, "_adds", None) == add:
+            return
+        self._adds = add
+        seen: set[int] = set()
+        for step in self.plan.backward:
+            for ref, param in zip(step.node.params, step.node.layer.params, strict=True):
+                param.add = add or ref.owner in seen
+                if ref.wanted:
+                    seen.add(ref.owner)
+
+    def clear_loss(self) -> None:
+        self.dev.fill(self.loss, 0)
+
+    def check_faults(self) -> None:
+        """Raises the error of the first layer that saw bad data in the last passes."""
+        for node in self.graph.nodes:
+            if fault := node.layer.faults():
+                raise node.layer.error(fault)
+
+    # looking
+
+    @property
+    def blobs(self) -> dict[str, object]:
+        """Blob arrays by name, the last version of each."""
+        return {name: self.data[value] for name, value in self.graph.values.items()}
+
+    def outputs(self) -> list[tuple[Value, float, np.ndarray]]:
+        """(blob, loss weight, values) of the tops that nobody reads, in alphabetical order."""
+        weights = dict(self.graph.losses)
+        return [(v, weights.get(v, 0.0), self.dev.download(self.data[v]).reshape(-1)) for v in self.graph.outputs]
+
+    def mean_abs(self, array) -> float:
+        """Mean absolute value, what debug_info prints."""
+        self._abs(array, self._mean)
+        return float(self.dev.download(self._mean)[0]) / max(1, math.prod(array.shape))
+
+    def layer_blobs(self) -> Iterator[tuple[Node, list[np.ndarray]]]:
+        """Every layer with its parameters as host arrays, as a caffemodel stores them."""
+        for node in self.graph.nodes:
+            yield node, [self.dev.download(p.data) for p in node.layer.params]
+
+    def load(self, blobs: dict[str, list[np.ndarray]], source: str) -> Loaded:
+        """Copies parameters by layer name; a shape that does not fit is an error, a name that is missing is told."""
+        matched = []
+        for node in self.graph.nodes:
+            if not node.params or node.name not in blobs:
+                continue
+            given, params = blobs[node.name], node.layer.params
+            what = f'layer "{node.name}" ({node.layer.spec.type}): {source} does not fit'
+            if len(given) != len(params):
+                raise CaffeliteError(what, where=node.layer.locate(), expected=f"{len(params)} blobs", found=len(given))
+            for i, (param, array) in enumerate(zip(params, given, strict=True)):
+                if not _same_shape(array.shape, param.data.shape):
+                    remedy = "rename the layer to start it anew"
+                    raise CaffeliteError(
+                        f"{what}, blob {i}", where=node.layer.locate(), expected=list(param.data.shape), found=list(array.shape), remedy=remedy
+                    )
+            for param, array in zip(params, given, strict=True):
+                self.dev.upload(param.data, array.reshape(param.data.shape))
+            matched.append(node.name)
+        missing = [n.name for n in self.graph.nodes if n.params and n.name not in blobs]
+        return Loaded(matched, sorted(set(blobs) - set(matched)), missing)
+
+    def sources(self) -> Iterable[tuple[str, object]]:
+        return [(n.name, n.layer.source) for n in self.graph.nodes if getattr(n.layer, "source", None) is not None]
+
+    def close(self) -> None:
+        """Ends the threads of its sources."""
+        for _, source in self.sources():
+            source.close()
+
+
+@dataclass
+class Loaded:
+    """What a caffemodel brought: layers that took weights, layers of the file that no layer here matches, layers here without weights there."""
+
+    matched: list[str]
+    skipped: list[str]
+    missing: list[str]
+
+
+def _same_shape(given: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    """Equal, or equal up to leading ones: old files store every blob with four axes."""
+    trim = [tuple(s)[next((i for i, d in enumerate(s) if d != 1), len(s)) :] for s in (given, wanted)]
+    return trim[0] == trim[1]
+
+
+def learnable_multipliers(learnable: Learnable) -> tuple[float, float]:
+    """(lr_mult, decay_mult), 1 where unset."""
+    return tuple(1.0 if m is None else m for m in (learnable.lr_mult, learnable.decay_mult))

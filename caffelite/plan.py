@@ -1,0 +1,227 @@
+"""The plan: in which order a graph runs, where every blob and gradient lies in memory, and what is fused. No arrays here.
+
+Time counts steps: forward step i of node i at time i, its backward step at 2L - 1 - i (L nodes). Everything that a step writes is a
+Storage with a first and a last time; storages whose times do not overlap share bytes of one arena.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from .graph import Graph, Node, Value
+
+ALIGN = 64  # bytes: a cache line, and what a GPU reads at once
+FOREVER = 1 << 60
+
+
+@dataclass(eq=False)
+class Storage:
+    """Bytes with a lifetime; ``offset`` in the arena, -1 for a constant (a gradient that never changes), which lies outside."""
+
+    bytes: int
+    first: int
+    last: int
+    offset: int = -1
+
+    def use(self, time: int) -> Storage:
+        self.first, self.last = min(self.first, time), max(self.last, time)
+        return self
+
+
+@dataclass(eq=False)
+class Step:
+    """One node's run. Forward: ``relu`` is a ReLU node fused into it, whose top it writes. Backward: the gradient of a bottom in ``spare``
+    goes there first and is then added to what other readers brought."""
+
+    node: Node
+    relu: Node | None = None
+    spare: dict[int, Storage] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class Plan:
+    """``data`` and ``diff`` map values to storages, ``saved`` nodes to {name: storage}; ``seeds`` are (value, weight) filled before each
+    backward pass, ``constants`` those filled once; ``undone`` names in-place wishes that would have spoilt a gradient."""
+
+    graph: Graph
+    forward: list[Step]
+    backward: list[Step]
+    data: dict[Value, Storage]
+    diff: dict[Value, Storage]
+    saved: dict[Node, dict[str, Storage]]
+    seeds: list[tuple[Value, float]]
+    constants: list[tuple[Value, float]]
+    undone: list[str]
+    arena: int = 0
+    constant_bytes: int = 0
+
+
+def make(graph: Graph, itemsize: int = 4, keep: bool = False, fuse: bool = True) -> Plan:
+    """Plans a graph for blobs of ``itemsize`` bytes a number.
+
+    keep: every blob keeps its own memory, so that it can be looked at after the pass (and nothing is fused).
+    """
+    return _Planner(graph, itemsize, keep, fuse and not keep).plan()
+
+
+class _Planner:
+    def __init__(self, graph: Graph, itemsize: int, keep: bool, fuse: bool):
+        self.graph, self.itemsize, self.keep, self.fuse = graph, itemsize, keep, fuse
+        self.span = 2 * len(graph.nodes)
+        self.storages: list[Storage] = []
+        self.data: dict[Value, Storage] = {}
+        self.diff: dict[Value, Storage] = {}
+        self.saved: dict[Node, dict[str, Storage]] = {}
+        self.undone: list[str] = []
+        self.held = {v for n in graph.feeds for v in n.tops if n.layer.filled_once}  # what stands from one pass to the next
+        self.kept = self.held | set(graph.outputs)
+
+    def plan(self) -> Plan:
+        fused = self._fusions() if self.fuse else {}
+        swallowed = set(fused.values())
+        forward = []
+        for node in self.graph.nodes:
+            if node in swallowed:
+                continue
+            relu = fused.get(node)
+            self._place_tops(node, relu)
+            forward.append(Step(node, relu))
+        backward, seeds, constants = self._gradients()
+        plan = Plan(self.graph, forward, backward, self.data, self.diff, self.saved, seeds, constants, self.undone)
+        plan.constant_bytes = sum(_aligned(self.diff[v].bytes) for v, _ in constants)
+        plan.arena = _pack(self.storages)
+        return plan
+
+    def _backward_time(self, node: Node) -> int:
+        return self.span - 1 - node.index
+
+    def _new(self, count: int, itemsize: int, time: int) -> Storage:
+        storage = Storage(_aligned(count * itemsize), time, time)
+        self.storages.append(storage)
+        return storage
+
+    # forward
+
+    def _fusions(self) -> dict[Node, Node]:
+        """Layer → the ReLU that alone reads its top, where the layer can apply it."""
+        found = {}
+        for node in self.graph.nodes:
+            if node.layer.absorbs_relu and len(node.tops) == 1 and len(node.tops[0].readers) == 1 and not any(node.loss_weights):
+                relu = node.tops[0].readers[0][0]
+                if relu.layer.spec.type == "ReLU" and not relu.layer.backward_reads_bottom(0) and not node.layer.backward_reads_top(0):
+                    found[node] = relu
+        return found
+
+    def _last_read(self, value: Value, but: Node | None = None) -> int:
+        """When a value's data is read for the last time, by layers other than ``but``'s forward step."""
+        if value in self.kept or self.keep:
+            return FOREVER
+        times = [reader.index for reader, _ in value.readers if reader is not but]
+        times += [self._backward_time(r) for r, i in value.readers if r.backward and r.layer.backward_reads_bottom(i)]
+        if value.node.backward and value.node.layer.backward_reads_top(value.top):
+            times.append(self._backward_time(value.node))
+        return max(times, default=value.node.index)
+
+    def _place_tops(self, node: Node, relu: Node | None) -> None:
+        tops = relu.tops if relu else node.tops
+        for i, top in enumerate(tops):
+            storage = self._shared(node, i, top) if relu is None else None
+            if storage is None:
+                storage = self._new(math.prod(top.shape), self.itemsize, node.index)
+            self.data[top] = storage.use(0 if top in self.held else node.index)
+            storage.use(min(self._last_read(top), self.span))
+            if relu:
+                self.data[node.tops[0]] = storage
+        self.saved[node] = {}
+        for name, (shape, dtype) in node.layer.saved_shapes.items():
+            size = {"uint8": 1, "int32": 4, None: self.itemsize}[dtype]
+            storage = self.saved[node][name] = self._new(math.prod(shape), size, node.index)
+            if node.backward:
+                storage.use(self._backward_time(node))
+
+    def _shared(self, node: Node, i: int, top: Value) -> Storage | None:
+        """The bottom's storage, where the top may lie there."""
+        if i >= len(node.bottoms):
+            return None
+        bottom = node.bottoms[i]
+        storage = self.data[bottom]
+        if node.layer.view:
+            return storage
+        wish = bottom.name == top.name
+        if not node.layer.in_place or math.prod(bottom.shape) != math.prod(top.shape) or self.keep:
+            return None
+        # Views share a storage, so all values there must be done with, not only the bottom.
+        others = [v for v, s in self.data.items() if s is storage]
+        if all(self._free(v, node) for v in others):
+            return storage
+        if wish:
+            self.undone.append(node.name)
+        return None
+
+    def _free(self, value: Value, node: Node) -> bool:
+        """Whether nobody reads a value's data once ``node`` has run forward."""
+        return value not in self.held and self._last_read(value, node) < node.index
+
+    # backward
+
+    def _gradients(self) -> tuple[list[Step], list[tuple[Value, float]], list[tuple[Value, float]]]:
+        """Every value with a gradient gets a storage; the first reader in backward order writes it, the others add."""
+        weights = {v: w for n in self.graph.nodes for v, w in zip(n.tops, n.loss_weights, strict=True) if w and v.gradient}
+        seeds, constants, steps = [], [], []
+        written: set[Value] = set()
+        for value, weight in weights.items():
+            if value.node.layer.view or any(reader.gradient_to[i] for reader, i in value.readers):
+                storage = self._new(math.prod(value.shape), self.itemsize, len(self.graph.nodes))
+                seeds.append((value, weight))
+            else:
+                storage = Storage(_aligned(math.prod(value.shape) * self.itemsize), 0, self.span)
+                constants.append((value, weight))
+            self.diff[value] = storage
+            written.add(value)
+        for node in reversed(self.graph.nodes):
+            if not node.backward:
+                continue
+            time, step = self._backward_time(node), Step(node)
+            for top in node.tops:
+                if top.gradient:
+                    self.diff[top].use(time)
+            for i, bottom in enumerate(node.bottoms):
+                if not node.gradient_to[i] or not bottom.gradient:
+                    continue
+                if bottom in written:
+                    view = node.layer.view
+                    step.spare[i] = self.diff[node.tops[i]] if view else self._new(math.prod(bottom.shape), self.itemsize, time)
+                    self.diff[bottom].use(time)
+                else:
+                    self.diff[bottom] = self._bottom_diff(node, i, bottom, time, constants)
+                    written.add(bottom)
+            steps.append(step)
+        return steps, seeds, constants
+
+    def _bottom_diff(self, node: Node, i: int, bottom: Value, time: int, constants: list) -> Storage:
+        """A gradient may overwrite that of the top it comes from: nobody reads that one later."""
+        top = node.tops[i] if i < len(node.tops) else None
+        if top is not None and top.gradient and (node.layer.in_place or node.layer.view) and top not in dict(constants) and not self.keep:
+            return self.diff[top].use(time)
+        return self._new(math.prod(bottom.shape), self.itemsize, time)
+
+
+def _aligned(count: int) -> int:
+    return -(-max(count, 1) // ALIGN) * ALIGN
+
+
+def _pack(storages: list[Storage]) -> int:
+    """Gives each storage the lowest offset that no storage alive at the same time covers, large ones first; returns the arena's bytes."""
+    placed: list[Storage] = []
+    total = 0
+    for storage in sorted(storages, key=lambda s: -s.bytes):
+        offset = 0
+        for other in sorted((p for p in placed if p.first <= storage.last and storage.first <= p.last), key=lambda p: p.offset):
+            if other.offset - offset >= storage.bytes:
+                break
+            offset = max(offset, other.offset + other.bytes)
+        storage.offset = offset
+        placed.append(storage)
+        total = max(total, offset + storage.bytes)
+    return total

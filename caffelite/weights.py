@@ -1,0 +1,158 @@
+"""Parameter blobs in Caffe's files: the wire format of NetParameter and BlobProto, with arrays instead of lists of numbers.
+
+Protobuf's Python objects hold a Python float for each weight; AlexNet has 61 million. So blobs are cut out and put in as bytes, and
+everything else goes through protobuf. A checksum (ours, which Caffe skips as an unknown field) comes last.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from . import caffelite_pb2 as pb
+from .errors import CaffeliteError
+
+VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
+_CHECKSUM = pb.NetParameter.CHECKSUM_FIELD_NUMBER
+_DIGEST = 16
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 127:
+        out.append(number & 127 | 128)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def _tag(number: int, wire: int) -> bytes:
+    return _varint(number << 3 | wire)
+
+
+def field_bytes(number: int, body: bytes) -> bytes:
+    """A length-delimited field of a message."""
+    return _tag(number, LENGTH) + _varint(len(body)) + body
+
+
+def encode_blob(array: np.ndarray) -> bytes:
+    """A BlobProto: shape, and data as float."""
+    shape = pb.BlobShape(dim=array.shape).SerializeToString()
+    return field_bytes(7, shape) + field_bytes(5, np.ascontiguousarray(array, "<f4").tobytes())
+
+
+def encode_net(net: pb.NetParameter, blobs: Iterable[tuple[pb.LayerParameter, list[np.ndarray]]]) -> bytes:
+    """A NetParameter as Caffe writes a caffemodel: the net's name, and each layer with its blobs."""
+    head = pb.NetParameter(name=net.name)
+    parts = [head.SerializeToString()]
+    for spec, arrays in blobs:
+        bare = pb.LayerParameter()
+        bare.CopyFrom(spec)
+        bare.ClearField("blobs")
+        body = bare.SerializeToString() + b"".join(field_bytes(7, encode_blob(a)) for a in arrays)
+        parts.append(field_bytes(100, body))
+    return b"".join(parts)
+
+
+def sealed(body: bytes) -> bytes:
+    """The body of a message with its checksum behind it."""
+    return body + field_bytes(_CHECKSUM, hashlib.blake2b(body, digest_size=_DIGEST).digest())
+
+
+def check_seal(data: bytes, path: Path) -> None:
+    """Compares a file's checksum, where it has one (Caffe's own files have none)."""
+    mark = _tag(_CHECKSUM, LENGTH) + _varint(_DIGEST)
+    body, seal = data[: -len(mark) - _DIGEST], data[-len(mark) - _DIGEST :]
+    if seal[: len(mark)] == mark and hashlib.blake2b(body, digest_size=_DIGEST).digest() != seal[len(mark) :]:
+        raise CaffeliteError(f"{path} is damaged: its checksum does not match")
+
+
+class Damaged(ValueError):
+    """Bytes that are no message of the kind expected."""
+
+
+def fields(data: memoryview) -> Iterator[tuple[int, int, int | memoryview, memoryview]]:
+    """(number, wire type, value, the field's own bytes) of each field of a message."""
+    at, end = 0, len(data)
+
+    def varint() -> int:
+        nonlocal at
+        value = shift = 0
+        while True:
+            if at >= end or shift > 63:
+                raise Damaged("truncated")
+            byte = data[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    while at < end:
+        start = at
+        key = varint()
+        wire = key & 7
+        if wire == VARINT:
+            value: int | memoryview = varint()
+        else:
+            size = {FIXED64: 8, FIXED32: 4}.get(wire)
+            if size is None:
+                if wire != LENGTH:
+                    raise Damaged(f"wire type {wire}")
+                size = varint()
+            if at + size > end:
+                raise Damaged("truncated")
+            value = data[at : at + size]
+            at += size
+        yield key >> 3, wire, value, data[start:at]
+
+
+def decode_blob(data: memoryview) -> np.ndarray:
+    """The values of a BlobProto as float32 in its shape; the old num, channels, height, width give four axes."""
+    shape, legacy, parts = None, {}, []
+    for number, wire, value, _ in fields(data):
+        if number == 7 and wire == LENGTH:
+            shape = tuple(pb.BlobShape.FromString(bytes(value)).dim)
+        elif number in (1, 2, 3, 4) and wire == VARINT:
+            legacy[number] = value
+        elif number in (5, 8) and wire != VARINT:
+            parts.append(np.frombuffer(value, "<f4" if number == 5 else "<f8"))
+    flat = parts[0] if len(parts) == 1 else np.concatenate([*parts, np.empty(0, np.float32)])
+    if shape is None:
+        shape = tuple(legacy.get(i, 1) for i in (1, 2, 3, 4)) if legacy else (flat.size,)
+    if int(np.prod(shape, dtype=np.int64)) != flat.size:
+        raise Damaged(f"a blob of shape {list(shape)} with {flat.size} values")
+    return flat.astype(np.float32).reshape(shape)
+
+
+def read_model(path: str | Path) -> dict[str, list[np.ndarray]]:
+    """The parameter blobs of a caffemodel by layer name, old (V1) files included. Layers without blobs are left out."""
+    data = read_bytes(path)
+    check_seal(data, Path(path))
+    found: dict[str, list[np.ndarray]] = {}
+    try:
+        for number, wire, layer, _ in fields(memoryview(data)):
+            if number not in (100, 2) or wire != LENGTH:
+                continue
+            name, blobs = "", []
+            name_field, blob_field = (1, 7) if number == 100 else (4, 6)
+            for n, w, value, _ in fields(layer):
+                if n == name_field and w == LENGTH:
+                    name = bytes(value).decode()
+                elif n == blob_field and w == LENGTH:
+                    blobs.append(decode_blob(value))
+            if blobs:
+                found[name] = blobs
+    except (Damaged, ValueError) as error:
+        raise CaffeliteError(f"{path} is no caffemodel, or a damaged one ({error})") from None
+    return found
+
+
+def read_bytes(path: str | Path) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise CaffeliteError(f"cannot read {path}: {error.strerror.lower()}") from None
