@@ -6,6 +6,7 @@ import functools
 import hashlib
 import importlib.util
 import os
+import sys
 import tempfile
 from pathlib import Path
 
@@ -47,14 +48,14 @@ def cache_folder() -> Path:
 
 @functools.cache
 def _compiled(source: str):
-    name = f"formula_{hashlib.blake2b(source.encode(), digest_size=10).hexdigest()}"
+    name = f"caffelite_formula_{hashlib.blake2b(source.encode(), digest_size=10).hexdigest()}"
     path = cache_folder() / f"{name}.py"
     if not path.exists():
         draft = path.with_suffix(f".{os.getpid()}")
         draft.write_text(source)
         draft.replace(path)
     spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)  # Numba finds cached kernels by their module's name
     spec.loader.exec_module(module)
     return module.kernel
 
@@ -90,7 +91,7 @@ def update_kernel(formula: Formula, dtype: str):
 
     The formula sees ``rate`` (the rate times lr_mult), ``decay`` (weight decay times decay_mult) and g already scaled.
     """
-    names, _, _ = _arguments(Formula(formula.text, formula.arrays, (), tuple(c for c in formula.constants if c not in ("rate", "decay"))))
+    names = ", ".join([*(f"{a}_" for a in formula.arrays), *(c for c in formula.constants if c not in ("rate", "decay"))])
     loads = "\n            ".join(f"{a} = {a}_[i]" for a in formula.arrays)
     written = [a for a in formula.arrays if a != "g"]
     steps = "\n            ".join(part.strip() for part in formula.typed("T").split(";"))
@@ -102,6 +103,3 @@ def update_kernel(formula: Formula, dtype: str):
     )
     return _compiled(_HEADER.format(dtype=dtype) + body)
 
-
-def flat(array: np.ndarray) -> np.ndarray:
-    return array.reshape(-1)

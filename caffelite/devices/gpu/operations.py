@@ -9,7 +9,7 @@ import numpy as np
 COLUMN_BYTES = 64 << 20  # workspace of a convolution without cuDNN, at least one image
 
 
-class _Biased:
+class Biased:
     """The bias and leaky ReLU of y (N, C, P), and the bias's gradient."""
 
     def __init__(self, device, n: int, c: int, p: int):
@@ -33,7 +33,7 @@ class InnerProduct:
 
     def __init__(self, device, m: int, k: int, n: int, transpose: bool = False):
         self._sizes, self._transpose = (m, n, k), transpose
-        self._matmul, self._bias = device.backend.matmul, _Biased(device, m, n, 1)
+        self._matmul, self._bias = device.backend.matmul, Biased(device, m, n, 1)
 
     def forward(self, x, w, b, y, slope: float | None = None) -> None:
         """slope: a leaky ReLU's negative slope, fused; None for no ReLU."""
@@ -73,7 +73,7 @@ class Convolution:
         self._col2im = device.kernel("windows", "col2im", tile * c * h * w, *geometry, size=size)
         self._pack = device.kernel("windows", "pack", tile * m * self._p, m, self._p, size=size)
         self._unpack = device.kernel("windows", "unpack", tile * m * self._p, m, self._p, size=size)
-        self._bias = _Biased(device, n, m, self._p)
+        self._bias = Biased(device, n, m, self._p)
 
     def _workspace(self, n: int):
         """Columns (rows, n·P), and the outputs that belong to them (M, n·P)."""

@@ -1,0 +1,64 @@
+"""The command line. Each command is a file here, imported only when it is called."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+
+import click
+
+from .. import __version__
+from ..errors import CaffeliteError
+
+COMMANDS = ("train", "test", "time", "dataset", "device_query")
+
+
+class Commands(click.Group):
+    """Finds a command by the name of its file."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        return getattr(importlib.import_module(f"{__name__}.{name}"), name)
+
+    def resolve_command(self, ctx: click.Context, args: list[str]):
+        from ..errors import did_you_mean
+
+        if args and args[0] not in COMMANDS:
+            near = did_you_mean(args[0], COMMANDS)
+            ctx.fail(f'no command "{args[0]}"; {near or "expected one of " + ", ".join(COMMANDS)}')
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["--help", "-h"]})
+@click.version_option(__version__, prog_name="caffelite")
+def caffelite() -> None:
+    """Trains and tests Caffe nets. Options take one dash or two: -solver or --solver.
+
+    \b
+    Example:
+      caffelite dataset digits && caffelite train -solver solvers/digits_solver.prototxt
+    """
+
+
+def normalise(argument: str) -> str:
+    """Caffe's flags in click's form: -solver=x and --sigint-effect become --solver=x and --sigint_effect."""
+    match = re.fullmatch(r"--?([A-Za-z][\w-]+)(=.*)?", argument, re.DOTALL)
+    return f"--{match[1].replace('-', '_')}{match[2] or ''}" if match else argument
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Runs a command; a user's mistake is a line or more on standard error, and status 2."""
+    given = sys.argv[1:] if arguments is None else arguments
+    try:
+        caffelite.main([normalise(a) for a in given], prog_name="caffelite", standalone_mode=True)
+    except CaffeliteError as error:
+        click.echo(f"caffelite: {error}" if "\n" not in str(error) else str(error), err=True)
+        sys.exit(2)
+    except MemoryError as error:
+        click.echo(f"caffelite: out of memory{f' ({error})' if str(error) else ''}; use a smaller batch_size or a smaller net", err=True)
+        sys.exit(2)

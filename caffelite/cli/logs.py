@@ -1,0 +1,61 @@
+"""What a run prints: Caffe's log lines on standard error, and on a terminal a progress bar that they do not tear."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+
+from tqdm import tqdm
+
+SHOW_EVERY = 0.3  # seconds between looks at the loss, which may have to wait for the device
+
+
+class GlogFormatter(logging.Formatter):
+    """Lines as Caffe's log library writes them, which other programs parse: ``I1121 01:43:51.672806 28120 solver.py:45] ...``."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        moment = time.strftime("%m%d %H:%M:%S", time.localtime(record.created))
+        micros = int(record.created % 1 * 1e6)
+        return f"{record.levelname[0]}{moment}.{micros:06d} {record.process} {record.filename}:{record.lineno}] {record.getMessage()}"
+
+
+class BarHandler(logging.Handler):
+    """Writes above a progress bar where one is shown."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        tqdm.write(self.format(record), file=sys.stderr)
+
+
+def start() -> None:
+    handler = BarHandler()
+    handler.setFormatter(GlogFormatter())
+    log = logging.getLogger("caffelite")
+    log.handlers[:] = [handler]
+    log.setLevel(logging.INFO)
+    log.propagate = False
+
+
+class Progress:
+    """A bar over a solver's iterations: loss, rate, iterations/s, images/s, time left. Shown on a terminal only."""
+
+    def __init__(self, solver):
+        total = solver.p.max_iter
+        self._bar = tqdm(
+            total=total, initial=solver.iteration, unit="it", file=sys.stderr, disable=not sys.stderr.isatty(), dynamic_ncols=True, mininterval=0.2
+        )
+        self._started, self._from, self._next = time.perf_counter(), solver.iteration, 0.0
+        self._images = solver.batch * solver.p.iter_size * solver.comm.size
+
+    def __call__(self, solver, rate: float) -> None:
+        if self._bar.disable:
+            return
+        self._bar.update(solver.iteration - self._bar.n)
+        now = time.perf_counter()
+        if now >= self._next:
+            self._next = now + SHOW_EVERY
+            per_second = (solver.iteration - self._from) * self._images / max(now - self._started, 1e-9)
+            self._bar.set_postfix_str(f"loss {solver.smoothed_loss():.4g}, lr {rate:.4g}, {per_second:.0f} images/s", refresh=False)
+
+    def close(self) -> None:
+        self._bar.close()

@@ -1,0 +1,37 @@
+"""Signals of a training run: the first asks the solver, which finishes its iteration; a second one ends the process at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+from types import FrameType
+
+from ..solver import Requests
+
+EFFECTS = ("stop", "snapshot", "none")
+
+
+class Signals:
+    """Turns SIGINT, SIGHUP and SIGTERM into requests. ``status`` is what to exit with: 128 + 15 after a SIGTERM."""
+
+    def __init__(self, sigint_effect: str = "stop", sighup_effect: str = "snapshot"):
+        self.requests, self.status = Requests(), 0
+        self._effects = {signal.SIGINT: sigint_effect, signal.SIGHUP: sighup_effect, signal.SIGTERM: "stop"}
+
+    def __enter__(self) -> Signals:
+        self._before = {number: signal.signal(number, self._handle) for number in self._effects}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        effect = self._effects[signal.Signals(number)]
+        if effect == "snapshot":
+            self.requests.snapshot = True
+        elif effect == "stop":
+            if self.requests.stop:
+                os._exit(128 + number)
+            self.requests.stop = True
+            self.status = 128 + number if number == signal.SIGTERM else 0

@@ -1,0 +1,37 @@
+"""debug_info: the mean absolute value of every blob, gradient and parameter, in Caffe's words."""
+
+from __future__ import annotations
+
+import logging
+
+from ..graph import Node
+from ..net import Net
+
+log = logging.getLogger("caffelite")
+
+
+class Watch:
+    """Logs as a net runs; its methods are the net's ``watch`` callbacks."""
+
+    def __init__(self, net: Net):
+        self._net = net
+
+    def forward(self, node: Node) -> None:
+        for value in node.tops:
+            log.info("    [Forward] Layer %s, top blob %s data: %.6g", node.name, value.name, self._net.mean_abs(self._net.data[value]))
+        for i, param in enumerate(node.layer.params):
+            log.info("    [Forward] Layer %s, param blob %d data: %.6g", node.name, i, self._net.mean_abs(param.data))
+
+    def backward(self, node: Node) -> None:
+        for value, wanted in zip(node.bottoms, node.gradient_to, strict=True):
+            if wanted and value in self._net.diff:
+                log.info("    [Backward] Layer %s, bottom blob %s diff: %.6g", node.name, value.name, self._net.mean_abs(self._net.diff[value]))
+        for i, param in enumerate(node.layer.params):
+            if param.wanted:
+                log.info("    [Backward] Layer %s, param blob %d diff: %.6g", node.name, i, self._net.mean_abs(param.diff))
+
+    def update(self) -> None:
+        params = self._net.params
+        for learnable, data, diff in zip(params.learnable, params.blobs, params.diffs, strict=True):
+            values = self._net.mean_abs(data), self._net.mean_abs(diff)
+            log.info("    [Update] Layer %s, param %s data: %.6g; diff: %.6g", learnable.node.name, learnable.index, *values)

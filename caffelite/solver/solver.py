@@ -1,0 +1,293 @@
+"""The training loop: rate, micro-batches, all-reduce, clip, update, display, test, snapshot."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import logging
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from .. import caffelite_pb2 as pb
+from .. import data, graph, weights
+from ..devices.formula import Formula
+from ..errors import CaffeliteError, Locator
+from ..net import Loaded, Net
+from ..parallel import Alone
+from . import debug, nets, rates, snapshot
+from .updates import Updater
+
+log = logging.getLogger("caffelite")
+
+
+@dataclass
+class Requests:
+    """What signals ask of a running solver; it looks after every iteration."""
+
+    stop: bool = False
+    snapshot: bool = False
+
+
+class Solver:
+    """Trains the net of a solver.prototxt on one device.
+
+    message, locate: the SolverParameter and its places. path: its file, for the snapshot prefix. comm: averages gradients over processes.
+    level, stages: for the train net. progress(iteration, loss, rate, samples) is called after each iteration.
+    """
+
+    def __init__(self, message: pb.SolverParameter, locate: Locator, path: str, dev, *, comm=None, level: int | None = None,
+                 stages: tuple[str, ...] = (), requests: Requests | None = None):  # fmt: skip
+        self.p, self.dev, self.comm = message, dev, comm or Alone()
+        self.requests = requests or Requests()
+        self.rate = rates.policy(message, locate)
+        for name, least in (("max_iter", 0), ("iter_size", 1), ("average_loss", 1), ("display", 0), ("test_interval", 0), ("snapshot", 0)):
+            if getattr(message, name) < least:
+                raise CaffeliteError(f"{name} must be at least {least}", where=locate(name), found=getattr(message, name))
+        if message.snapshot_format != pb.SolverParameter.BINARYPROTO:
+            raise CaffeliteError("snapshots in HDF5 are not built yet", where=locate("snapshot_format"), remedy="use BINARYPROTO")
+        self.seed = message.random_seed if message.random_seed >= 0 else int.from_bytes(os.urandom(4), "little")
+        dev.seed = self.seed & 2**64 - 1
+        self.prefix = snapshot.prefix(message, path)
+        self.iteration = 0
+        train, tests = nets.train_net(message, locate, level, stages), nets.test_nets(message, locate)
+        self.net = self._net(train)
+        try:
+            self.tests = [(self._net(spec, self.net), spec.iterations) for spec in tests]
+            self.updater = Updater(message, self.net, locate)
+            if message.snapshot or message.snapshot_after_train:
+                snapshot.check_room(self.prefix, self._snapshot_bytes(), locate)
+        except BaseException:
+            self.net.close()
+            raise
+        means = {n: dev.map(Formula("x / n", ("x",), constants=("n",)), n=n) for n in (1, message.iter_size)}
+        self._mean_loss = lambda total, out, n: means[n](total, out)
+        self._window = dev.zeros(message.average_loss)
+        self._losses = 0  # iterations whose loss the window has seen
+        self.batch = next((v.shape[0] for n in self.net.graph.feeds for v in n.tops if v.shape), 1)
+
+    def _net(self, spec: nets.NetSpec, share: Net | None = None) -> Net:
+        open_source = functools.partial(data.open_source, seed=self.seed)
+        return Net(graph.build(spec.message, spec.state, spec.locate, open_source), self.dev, seed=self.seed, share=share)
+
+    def _snapshot_bytes(self) -> int:
+        return 4 * self.net.params.size * (1 + len(self.updater.history)) + 2**16
+
+    # the loop
+
+    def solve(self, progress: Callable | None = None, iterations: int | None = None) -> None:
+        """Trains to max_iter, or so many iterations, or until a signal asks to stop."""
+        p = self.p
+        left = max(0, p.max_iter - self.iteration)
+        log.info("Solving %s", self.net.graph.name)
+        log.info("Learning Rate Policy: %s", p.lr_policy)
+        self.step(min(left, iterations or left), progress)
+        if self.requests.stop:
+            log.info("Optimization stopped early.")
+            return
+        if p.snapshot_after_train and not (p.snapshot and self.iteration % p.snapshot == 0):
+            self.snapshot()
+        if p.display and self.iteration % p.display == 0:
+            self.net.clear_loss()
+            self.net.forward(self.iteration)
+            self._remember_loss(1)
+            log.info("Iteration %d, loss = %.6g", self.iteration, self.smoothed_loss())
+        if p.test_interval and self.iteration % p.test_interval == 0:
+            self.test()
+        self.net.check_faults()
+        log.info("Optimization Done.")
+
+    def step(self, count: int, progress: Callable | None = None) -> None:
+        """Runs ``count`` iterations."""
+        p, net = self.p, self.net
+        end = self.iteration + count
+        self._shown, self._shown_at = self.iteration, time.perf_counter()
+        while self.iteration < end:
+            if p.test_interval and self.iteration % p.test_interval == 0 and (self.iteration or p.test_initialization):
+                self.test()
+                if self.requests.stop:
+                    self.snapshot()
+                    return
+            display = p.display and self.iteration % p.display == 0
+            watch = debug.Watch(net) if display and p.debug_info else None
+            net.clear_loss()
+            for part in range(p.iter_size):
+                net.forward(self.iteration, part * self.comm.size + self.comm.rank, watch and watch.forward)
+                net.backward(add=part > 0, watch=watch and watch.backward)
+            if self.dev.waits or display:
+                net.check_faults()
+            self._remember_loss(p.iter_size)
+            if display:
+                self._display()
+            self.comm.average(net.params.diff)
+            rate = self.rate(self.iteration)
+            if display:
+                log.info("Iteration %d, lr = %.6g", self.iteration, rate)
+            self.updater.run(rate, self._clip() / p.iter_size)
+            if watch:
+                watch.update()
+            self.iteration += 1
+            if progress:
+                progress(self, rate)
+            if (p.snapshot and self.iteration % p.snapshot == 0) or self.requests.snapshot or self.requests.stop:
+                self.requests.snapshot = False
+                self.snapshot()
+            if self.requests.stop:
+                return
+
+    def _clip(self) -> float:
+        """What clip_gradients scales the gradient of all parameters by."""
+        limit = self.p.clip_gradients
+        if limit < 0:
+            return 1.0
+        norm = self.updater.gradient_norm()
+        if norm <= limit:
+            return 1.0
+        log.info("Gradient clipping: scaling down gradients (L2 norm %.6g > %.6g) by scale factor %.6g", norm, limit, limit / norm)
+        return limit / norm
+
+    # losses and scores
+
+    def _remember_loss(self, micro_batches: int) -> None:
+        """Keeps the iteration's mean loss on the device; it is read when it is shown."""
+        at = self._losses % len(self._window)
+        self._mean_loss(self.net.loss, self._window[at : at + 1], micro_batches)
+        self._losses += 1
+
+    def loss_window(self) -> list[float]:
+        """The losses of the last average_loss iterations, oldest first."""
+        window, size = self.dev.download(self._window), len(self._window)
+        order = range(min(self._losses, size)) if self._losses <= size else [(self._losses + i) % size for i in range(size)]
+        return [float(window[i]) for i in order]
+
+    def smoothed_loss(self) -> float:
+        return float(np.mean(self.loss_window()))
+
+    def _display(self) -> None:
+        now = time.perf_counter()
+        done, lapse = self.iteration - self._shown, now - self._shown_at
+        rate = done / lapse if lapse else 0
+        log.info("Iteration %d (%.6g iter/s, %.3gs/%d iters), loss = %.6g", self.iteration, rate, lapse, self.p.display, self.smoothed_loss())
+        self._shown, self._shown_at = self.iteration, now
+        self._log_outputs("Train", ((v.name, w, values) for v, w, values in self.net.outputs()))
+
+    def _log_outputs(self, phase: str, outputs) -> None:
+        number = 0
+        for name, weight, values in outputs:
+            for value in values:
+                note = f" (* {weight:g} = {weight * value:.6g} loss)" if weight else ""
+                log.info("    %s net output #%d: %s = %.6g%s", phase, number, name, value, note)
+                number += 1
+
+    def test(self) -> None:
+        """Runs every test net over its test_iter batches and logs the mean of each score."""
+        for which, (net, count) in enumerate(self.tests):
+            log.info("Iteration %d, Testing net (#%d)", self.iteration, which)
+            scores = mean_scores(net, count, lambda: self.requests.stop)
+            if scores is None:
+                log.info("Test interrupted.")
+                return
+            if self.p.test_compute_loss:
+                log.info("Test loss: %.6g", scores.loss)
+            self._log_outputs("Test", scores.outputs)
+
+    # snapshots
+
+    def _sources(self):
+        found = [("train", self.net)] + [(f"test {i}", net) for i, (net, _) in enumerate(self.tests)]
+        return [(label, layer, source) for label, net in found for layer, source in net.sources()]
+
+    def _config_hash(self) -> str:
+        """What shapes the numbers of a run: the solver's arithmetic fields and the nets; not how long it runs or what it shows."""
+        kept = pb.SolverParameter()
+        kept.CopyFrom(self.p)
+        for name in ("net", "train_net", "test_net", "max_iter", "display", "snapshot", "snapshot_prefix", "snapshot_after_train",
+                     "solver_mode", "device_id", "debug_info", "test_iter", "test_interval", "test_initialization"):  # fmt: skip
+            kept.ClearField(name)
+        if self.p.lr_policy == "poly":
+            kept.max_iter = self.p.max_iter
+        parts = [kept.SerializeToString(deterministic=True), self.net.graph.message.SerializeToString(deterministic=True)]
+        return hashlib.blake2b(b"".join(parts), digest_size=16).hexdigest()
+
+    def snapshot(self) -> None:
+        """Writes the model, then the state."""
+        if self.comm.rank:
+            return
+        model, state_path = snapshot.names(self.prefix, self.iteration)
+        log.info("Snapshotting to binary proto file %s", model)
+        blobs = [(node.layer.spec, arrays) for node, arrays in self.net.layer_blobs()]
+        snapshot.write(model, weights.sealed(weights.encode_net(self.net.graph.message, blobs)))
+        resume = pb.ResumeState(solver_type=self.updater.name, config_hash=self._config_hash(), random_seed=self.seed, loss_window=self.loss_window())
+        for label, layer, source in self._sources():
+            resume.source.add(net=label, layer=layer, samples=source.position)
+        log.info("Snapshotting solver state to binary proto file %s", state_path)
+        step = self.iteration // self.p.stepsize if self.p.lr_policy == "step" else 0
+        if self.p.lr_policy == "multistep":
+            step = sum(v <= self.iteration for v in self.p.stepvalue)
+        snapshot.write_state(state_path, snapshot.State(self.iteration, str(model), self.updater.history_blobs(), step, resume))
+
+    def restore(self, path: str) -> None:
+        """Goes on from a solver state, exactly where it is one of ours."""
+        log.info("Resuming from %s", path)
+        state = snapshot.read_state(Path(path))
+        resume = state.resume
+        if resume is not None and resume.solver_type != self.updater.name:
+            raise CaffeliteError(f"{path} is the state of another solver type", expected=self.updater.name, found=resume.solver_type)
+        self.updater.load_history(state.history, path)
+        if (model := snapshot.find_model(state, Path(path))) is not None:
+            self.load(str(model))
+        self.iteration = state.iteration
+        if resume is None:
+            log.warning("%s was not written by caffelite: data starts from the first sample", path)
+            return
+        if resume.config_hash != self._config_hash():
+            log.warning("the net or the solver differs from what %s was trained with: this run is no exact continuation", path)
+        if self.p.random_seed < 0:
+            self.seed = resume.random_seed
+            self.dev.seed = self.seed & 2**64 - 1
+        positions = {(s.net, s.layer): s.samples for s in resume.source}
+        for label, layer, source in self._sources():
+            if (label, layer) in positions:
+                source.seek(positions[label, layer])
+        kept = list(resume.loss_window)[-len(self._window) :]
+        self.dev.upload(self._window[: len(kept)], np.array(kept, self.dev.dtype))
+        self._losses = len(kept)
+
+    def load(self, path: str) -> Loaded:
+        """Copies weights by layer name into the train net; the test nets share them."""
+        return self.net.load(weights.read_model(path), path)
+
+    def close(self) -> None:
+        for net in (self.net, *(net for net, _ in self.tests)):
+            net.close()
+
+
+@dataclass
+class Scores:
+    """Means over the tested batches: ``outputs`` of (name, loss weight, values), and the net's total loss."""
+
+    outputs: list[tuple[str, float, np.ndarray]]
+    loss: float
+
+
+def mean_scores(net: Net, count: int, stopped: Callable[[], bool] = lambda: False, each: Callable | None = None) -> Scores | None:
+    """Runs ``count`` batches; every output's mean, added up in float64. None where stopped. each(i, outputs) sees every batch."""
+    totals: list[np.ndarray] = []
+    net.clear_loss()
+    for i in range(count):
+        if stopped():
+            return None
+        net.forward(i)
+        found = net.outputs()
+        totals = [np.zeros(len(values)) for _, _, values in found] if not totals else totals
+        for total, (_, _, values) in zip(totals, found, strict=True):
+            total += values
+        if each:
+            each(i, found)
+    net.check_faults()
+    outputs = [(v.name, w, total / count) for (v, w, _), total in zip(net.outputs(), totals, strict=True)]
+    return Scores(outputs, float(net.dev.download(net.loss)[0]) / count)
