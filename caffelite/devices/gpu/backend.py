@@ -147,7 +147,9 @@ class Blas:
 
             self._library = ctypes.CDLL(name)
         except (ImportError, OSError) as mistake:
-            raise CaffeliteError(f"{name} cannot be loaded", found=str(mistake), remedy='install "cupy-cuda13x[ctk]" or the CUDA toolkit') from mistake
+            raise CaffeliteError(
+                f"{name} cannot be loaded", found=str(mistake), remedy='install "cupy-cuda13x[ctk]" or the CUDA toolkit'
+            ) from mistake
         self._handle = ctypes.c_void_p()
         self._call("cublasCreate_v2", ctypes.byref(self._handle))
         self._call("cublasSetStream_v2", self._handle, ctypes.c_void_p(stream.ptr))

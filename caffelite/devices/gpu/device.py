@@ -27,11 +27,12 @@ class GPU:
     """
 
     name = "gpu"
+    waits = False  # an operation may not have finished when it returns: to read what it found is to wait for it
 
     def __init__(self, number: int = 0, dtype: str = "float32", backend=None):
         self.dtype = np.dtype(dtype)
         self.number = number
-        self.clock = (0, 0)  # iteration, and the first sample's place in its iteration: what random numbers are keyed by
+        self.clock = (0, 0)  # the iteration, and which part of its batch runs: what random numbers are keyed by
         self.seed = 0
         self.backend = backend or CuPyBackend(number)
         self.engine = cudnn.engine(self.backend) if dtype == "float32" else None
@@ -86,10 +87,10 @@ class GPU:
 
     # kernels
 
-    def random_key(self) -> tuple[np.uint32, ...]:
-        """What random kernels take: the seed's two words, the iteration, the first sample. All that changes from run to run passes here."""
-        iteration, sample = self.clock
-        return tuple(np.uint32(v & 0xFFFFFFFF) for v in (self.seed, self.seed >> 32, iteration, sample))
+    def random_key(self, samples: int) -> tuple[np.uint32, ...]:
+        """What random kernels take besides their arrays: the seed's two words, the iteration, the first of this part's ``samples``."""
+        iteration, part = self.clock
+        return tuple(np.uint32(v & 0xFFFFFFFF) for v in (self.seed, self.seed >> 32, iteration, part * samples))
 
     def kernel(self, family: str, name: str, threads: int, *fixed, size: int = 0, block: int = BLOCK):
         """``run(*arguments)``: a kernel of <family>.cu on at least ``threads`` threads or ``MOST_BLOCKS`` blocks.
@@ -113,9 +114,9 @@ class GPU:
     def _argument(self, value, whole):
         if value is None:
             return np.uintp(0)
-        if isinstance(value, int):
+        if type(value) in (int, bool):
             return whole(value)
-        return self.dtype.type(value) if isinstance(value, float) else value
+        return self.dtype.type(value) if type(value) is float else value
 
     def _compile(self, text: str, name: str, idx: str = "long long"):
         """The kernel ``name`` of a text that follows the prelude."""
@@ -155,7 +156,10 @@ class GPU:
         return run
 
     def updater(self, formula: Formula, chunks: np.ndarray, lr_mult: np.ndarray, decay: np.ndarray, **constants: float):
-        """``run(rate, scale, *arrays)``: an update rule over flat buffers; chunks (K, 2) are element ranges, lr_mult and decay (K) theirs."""
+        """``run(rate, scale, *arrays, **changing)``: an update rule over flat buffers.
+
+        chunks (K, 2) are element ranges, lr_mult and decay (K) theirs; changing are constants that differ from call to call.
+        """
         launch = self._compile(formulas.update_source(formula), "formula_update")
         tiles = [(at, min(at + UPDATE_TILE, stop), k) for k, (start, stop) in enumerate(chunks) for at in range(start, stop, UPDATE_TILE)]
         start, stop, owner = np.array(tiles, np.int64).reshape(-1, 3).T

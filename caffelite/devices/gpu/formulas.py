@@ -6,6 +6,7 @@ import ast
 
 from ..formula import Formula
 
+# A formula may use any name that does not end in _, so every name of ours does.
 _BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 _COMPARE = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
 
@@ -72,10 +73,10 @@ def statements(text: str) -> str:
 
 def _parts(formula: Formula) -> tuple[str, str, str]:
     """The kernel's last parameters, the lines that read the scalars, and those that read element i."""
-    pointers = [f"const real* {name}_" for name in (*formula.arrays, *formula.scalars)]
+    pointers = [f"const real* {name}_at_" for name in (*formula.arrays, *formula.scalars)]
     parameters = "".join(f", {p}" for p in (*pointers, *(f"real {name}" for name in formula.constants)))
-    scalars = "".join(f"real {s} = {s}_[0]; " for s in formula.scalars)
-    loads = "".join(f"real {a} = {a}_[i]; " for a in formula.arrays if formula.uses(a))
+    scalars = "".join(f"real {s} = {s}_at_[0]; " for s in formula.scalars)
+    loads = "".join(f"real {a} = {a}_at_[i_]; " for a in formula.arrays if formula.uses(a))
     return parameters, scalars, loads
 
 
@@ -86,7 +87,7 @@ def _cpp(formula: Formula) -> str:
 def map_source(formula: Formula) -> str:
     """``formula_map(n, out, *arrays, *scalars, *constants)``."""
     parameters, scalars, loads = _parts(formula)
-    return f"{FUNCTIONS}KERNEL formula_map(idx n, real* out_{parameters}) {{\n  {scalars}\n  EACH(i, n) {{ {loads}out_[i] = {_cpp(formula)}; }}\n}}\n"
+    return f"{FUNCTIONS}KERNEL formula_map(idx n_, real* out_{parameters}) {{\n  {scalars}\n  EACH(i_, n_) {{ {loads}out_[i_] = {_cpp(formula)}; }}\n}}\n"
 
 
 def sum_source(formula: Formula) -> str:
@@ -98,18 +99,18 @@ def sum_source(formula: Formula) -> str:
     return f"""{FUNCTIONS}__device__ void finish(double total, real* out_, double scale_, idx add_) {{
   out_[0] = scale_ * total + (add_ ? out_[0] : real(0));
 }}
-KERNEL formula_sum(idx n, double* partial_, real* out_, double scale_, idx add_{parameters}) {{
+KERNEL formula_sum(idx n_, double* partial_, real* out_, double scale_, idx add_{parameters}) {{
   {scalars}
   double total_ = 0;
-  EACH(i, n) {{ {loads}total_ += {_cpp(formula)}; }}
+  EACH(i_, n_) {{ {loads}total_ += {_cpp(formula)}; }}
   total_ = block_sum(total_);
   if (threadIdx.x) return;
   if (gridDim.x == 1) finish(total_, out_, scale_, add_);
   else partial_[blockIdx.x] = total_;
 }}
-KERNEL formula_sum_finish(idx blocks, const double* partial_, real* out_, double scale_, idx add_) {{
+KERNEL formula_sum_finish(idx blocks_, const double* partial_, real* out_, double scale_, idx add_) {{
   double total_ = 0;
-  for (idx b = threadIdx.x; b < blocks; b += blockDim.x) total_ += partial_[b];
+  for (idx b_ = threadIdx.x; b_ < blocks_; b_ += blockDim.x) total_ += partial_[b_];
   total_ = block_sum(total_);
   if (threadIdx.x == 0) finish(total_, out_, scale_, add_);
 }}
@@ -122,13 +123,13 @@ def update_source(formula: Formula) -> str:
     The rule sees ``rate`` (the rate times the tile's lr_mult), ``decay`` and g already scaled; every array but g is written back.
     """
     constants = [c for c in formula.constants if c not in ("rate", "decay")]
-    arrays = "".join(f", {'const ' if a == 'g' else ''}real* {a}_" for a in formula.arrays)
-    loads = " ".join(f"real {a} = {a}_[i];" for a in formula.arrays)
-    stores = " ".join(f"{a}_[i] = {a};" for a in formula.arrays if a != "g")
+    arrays = "".join(f", {'const ' if a == 'g' else ''}real* {a}_at_" for a in formula.arrays)
+    loads = " ".join(f"real {a} = {a}_at_[i_];" for a in formula.arrays)
+    stores = " ".join(f"{a}_at_[i_] = {a};" for a in formula.arrays if a != "g")
     return f"""{FUNCTIONS}KERNEL formula_update(const long long* start_, const long long* stop_, const real* lr_mult_, const real* decay_mult_,
     real rate_, real scale_{arrays}{"".join(f", real {c}" for c in constants)}) {{
   const real rate = rate_ * lr_mult_[blockIdx.x], decay = decay_mult_[blockIdx.x];
-  for (idx i = start_[blockIdx.x] + threadIdx.x; i < stop_[blockIdx.x]; i += blockDim.x) {{
+  for (idx i_ = start_[blockIdx.x] + threadIdx.x; i_ < stop_[blockIdx.x]; i_ += blockDim.x) {{
     {loads} g = g * scale_;
     {statements(formula.text)}
     {stores}

@@ -202,14 +202,14 @@ class Dropout:
     """
 
     def __init__(self, device, n: int, d: int, ratio: float, stream: int):
-        self._device, scale = device, float(1 / (1 - ratio))
+        self._device, self._n, scale = device, n, float(1 / (1 - ratio))
         words = (np.uint32(stream & 0xFFFFFFFF), np.uint32(min(int(ratio * 2**32), 2**32 - 1)))
         self._forward = device.kernel("elementwise", "dropout_forward", n * math.ceil(d / 4), *words, scale, n, d, size=n * d)
         self._backward = device.kernel("elementwise", "dropout_backward", n * d, scale, n * d)
 
     def forward(self, x, mask, y) -> None:
         """mask: uint8, like x, kept for backward."""
-        self._forward(x, mask, y, *self._device.random_key())
+        self._forward(x, mask, y, *self._device.random_key(self._n))
 
     def backward(self, mask, dy, dx) -> None:
         self._backward(mask, dy, dx)

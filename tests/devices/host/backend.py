@@ -1,0 +1,126 @@
+"""A GPU device without a GPU: NumPy's memory, and CUDA kernels compiled by g++ through cuda_host.h.
+
+Every argument is checked against the kernel's own signature, which CUDA would not do. With CAFFELITE_HOST_SANITIZE=1 kernels are compiled
+with the address and undefined-behaviour sanitizers; start Python with LD_PRELOAD="$(g++ -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import math
+import os
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).parent
+TYPES = {
+    "float": np.float32, "double": np.float64, "int": np.int32, "long long": np.int64, "unsigned": np.uint32, "byte": np.uint8,
+}  # fmt: skip
+WAITING = re.compile(r"__sync|__shfl|block_sum|team_")  # what makes fibers of a kernel's threads
+
+
+def compiled(source: str) -> Path:
+    """The library of a source, from the temporary folder where this text was compiled before."""
+    sanitize = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"] if os.environ.get("CAFFELITE_HOST_SANITIZE") == "1" else []
+    text = f'#include "cuda_host.h"\n#line 1 "kernel.cu"\n{source}\n' + "".join(f"HOST_EXPORT({name})\n" for name in signatures(source))
+    flags = ["-std=c++17", "-O1", "-g1", "-fPIC", "-shared", "-ffp-contract=off", "-Wno-unused-function", *sanitize]
+    key = hashlib.blake2b("\0".join([text, (HERE / "cuda_host.h").read_text(), *flags]).encode(), digest_size=12).hexdigest()
+    library = Path(tempfile.gettempdir()) / f"caffelite-host-{os.getuid()}-{key}.so"
+    if not library.exists():
+        draft = library.with_suffix(f".{os.getpid()}")
+        done = subprocess.run(["g++", *flags, f"-I{HERE}", "-x", "c++", "-", "-o", draft], input=text, text=True, capture_output=True)
+        assert done.returncode == 0, done.stderr
+        draft.replace(library)
+    return library
+
+
+@functools.cache
+def signatures(source: str) -> dict[str, tuple[list[tuple[bool, np.dtype]], bool]]:
+    """For every kernel its parameters, (is a pointer, type) each, and whether its threads wait for each other."""
+    aliases = {name: kind for kind, name in re.findall(r"^typedef ([\w ]+) (\w+);", source, re.M)} | {"byte": "byte"}
+    kernels = {}
+    for name, parameters, body in re.findall(r"^KERNEL (\w+)\(([^)]*)\) \{(.*?)^\}", source, re.M | re.S):
+        found = []
+        for parameter in parameters.split(","):
+            kind = re.sub(r"\bconst\b", "", parameter.replace("*", " * ")).split()[:-1]
+            words = " ".join(k for k in kind if k != "*")
+            found.append(("*" in kind, np.dtype(TYPES[aliases.get(words, words)])))
+        kernels[name] = found, bool(WAITING.search(body))
+    return kernels
+
+
+class HostBackend:
+    """What caffelite.devices.gpu.backend.CuPyBackend does, on the host."""
+
+    name = "host"
+
+    def __init__(self) -> None:
+        self._libraries: dict[str, ctypes.CDLL] = {}
+
+    def empty(self, shape, dtype) -> np.ndarray:
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        raw = np.full(math.prod(shape) * np.dtype(dtype).itemsize, 0xFF, np.uint8)  # NaN: nothing may count on zeros
+        return raw.view(dtype).reshape(shape)
+
+    def view(self, raw, offset, shape, dtype) -> np.ndarray:
+        assert offset % dtype.itemsize == 0
+        return np.ndarray(shape, dtype, raw.data, offset)
+
+    def upload(self, array, host) -> None:
+        array[...] = host
+
+    def download(self, array) -> np.ndarray:
+        return array.copy()
+
+    def copy(self, source, target) -> None:
+        target.reshape(-1)[:] = source.reshape(-1)
+
+    def fill(self, array, value) -> None:
+        array.fill(value)
+
+    def synchronize(self) -> None:
+        pass
+
+    def memory(self) -> tuple[int, int]:
+        return 1 << 30, 1 << 30
+
+    def kernel(self, source: str, name: str):
+        if source not in self._libraries:
+            self._libraries[source] = ctypes.CDLL(str(compiled(source)))
+        function = self._libraries[source][f"{name}_on_host"]
+        parameters, waiting = signatures(source)[name]
+
+        def launch(grid, block, args):
+            assert len(args) == len(parameters), f"{name}: {len(args)} arguments for {len(parameters)} parameters"
+            assert grid[1:] == block[1:] == (1, 1) and 0 < grid[0] < 1 << 31 and 0 < block[0] <= 1024
+            values = [_value(f"{name}, argument {i}", v, *p) for i, (v, p) in enumerate(zip(args, parameters, strict=True))]
+            pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(v) for v in values))
+            function((ctypes.c_uint * 3)(grid[0], block[0], waiting), pointers)
+
+        return launch
+
+    def matmul(self, a, b, c, m, n, k, trans_a=False, trans_b=False, add=False, batch=1) -> None:
+        assert a.dtype == b.dtype == c.dtype
+        a = a.reshape(-1)[: batch * m * k].reshape(batch, *((k, m) if trans_a else (m, k)))
+        b = b.reshape(-1)[: batch * k * n].reshape(batch, *((n, k) if trans_b else (k, n)))
+        c = c.reshape(-1)[: batch * m * n].reshape(batch, m, n)
+        product = (a.swapaxes(1, 2) if trans_a else a) @ (b.swapaxes(1, 2) if trans_b else b)
+        c[...] = c + product if add else product
+
+
+def _value(what: str, value, pointer: bool, dtype: np.dtype):
+    """The C value of an argument; CUDA would take any, and read what it finds."""
+    if isinstance(value, np.uintp) and pointer and value == 0:
+        return ctypes.c_void_p(0)
+    assert isinstance(value, np.ndarray if pointer else np.generic), f"{what}: {type(value)}"
+    assert value.dtype == dtype, f"{what}: {value.dtype} for {dtype}"
+    if pointer:
+        assert value.flags.c_contiguous, what
+        return ctypes.c_void_p(value.ctypes.data)
+    return (ctypes.c_char * dtype.itemsize).from_buffer_copy(value.tobytes())

@@ -1,0 +1,114 @@
+// CUDA C++ for a host compiler: a launch runs block after block, a block's threads one after the other, or, in kernels that wait for
+// each other, as fibers that are switched at barriers and shuffles.
+#pragma once
+#include <ucontext.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#define __global__
+#define __device__ static
+#define __shared__ static
+struct dim3 { unsigned x, y, z; };
+static dim3 threadIdx, blockIdx, blockDim, gridDim;
+using std::exp; using std::fabs; using std::log; using std::log1p; using std::pow; using std::sqrt; using std::tanh;
+
+template <class T> static T atomicAdd(T* at, T v) { T old = *at; *at = old + v; return old; }
+template <class T> static T atomicMin(T* at, T v) { T old = *at; if (v < old) *at = v; return old; }
+
+namespace host {
+enum State { READY, AT_BLOCK, AT_WARP, DONE };
+struct Fiber { ucontext_t context; State state; };
+const unsigned MOST = 1024, STACK = 32768;
+static Fiber fibers[MOST];
+static char* stacks;
+static ucontext_t scheduler;
+static unsigned current;
+static uint64_t lanes[MOST];
+static void (*body)(void*);
+static void* argument;
+
+static void wait_as(State state) {
+  fibers[current].state = state;
+  swapcontext(&fibers[current].context, &scheduler);
+}
+static void entry() {
+  body(argument);
+  wait_as(DONE);
+}
+// Lets fibers lo .. hi go on where every one that still runs waits for the others in the same way.
+static bool release(unsigned lo, unsigned hi, State state) {
+  bool any = false;
+  for (unsigned i = lo; i < hi; ++i) {
+    if (fibers[i].state == DONE) continue;
+    if (fibers[i].state != state) return false;
+    any = true;
+  }
+  for (unsigned i = lo; any && i < hi; ++i)
+    if (fibers[i].state != DONE) fibers[i].state = READY;
+  return any;
+}
+static void run_fibers() {
+  unsigned n = blockDim.x;
+  if (n > MOST || n % 32) { std::fprintf(stderr, "host: a block of %u threads\n", n); std::abort(); }
+  if (!stacks) stacks = (char*)std::malloc((size_t)MOST * STACK);
+  for (unsigned i = 0; i < n; ++i) {
+    Fiber& f = fibers[i];
+    f.state = READY;
+    getcontext(&f.context);
+    f.context.uc_stack.ss_sp = stacks + (size_t)i * STACK;
+    f.context.uc_stack.ss_size = STACK;
+    f.context.uc_link = nullptr;
+    makecontext(&f.context, entry, 0);
+  }
+  for (;;) {
+    bool left = false;
+    for (current = 0; current < n; ++current) {
+      if (fibers[current].state != READY) continue;
+      threadIdx.x = current;
+      swapcontext(&scheduler, &fibers[current].context);
+    }
+    bool moved = false;
+    for (unsigned w = 0; w < n; w += 32) moved |= release(w, w + 32, AT_WARP);
+    if (!moved) moved = release(0, n, AT_BLOCK);
+    for (unsigned i = 0; i < n; ++i) left |= fibers[i].state != DONE;
+    if (!left) return;
+    if (!moved) { std::fprintf(stderr, "host: threads of block %u wait for each other in different places\n", blockIdx.x); std::abort(); }
+  }
+}
+template <class T> static T exchange(T v, unsigned source) {
+  std::memcpy(&lanes[current], &v, sizeof v);
+  wait_as(AT_WARP);
+  T other;
+  std::memcpy(&other, &lanes[source], sizeof other);
+  wait_as(AT_WARP);
+  return other;
+}
+template <class... A, size_t... I> static void call(void (*kernel)(A...), void** a, std::index_sequence<I...>) { kernel(*(A*)a[I]...); }
+// threads: blocks (x), threads of a block (x), and whether they are fibers.
+template <class... A> static void launch(void (*kernel)(A...), const unsigned* threads, void** a) {
+  gridDim = {threads[0], 1, 1};
+  blockDim = {threads[1], 1, 1};
+  auto one = [&] { call(kernel, a, std::index_sequence_for<A...>{}); };
+  body = [](void* f) { (*(decltype(one)*)f)(); };
+  argument = &one;
+  for (blockIdx.x = 0; blockIdx.x < gridDim.x; ++blockIdx.x) {
+    if (threads[2]) run_fibers();
+    else
+      for (threadIdx.x = 0; threadIdx.x < blockDim.x; ++threadIdx.x) one();
+  }
+}
+}  // namespace host
+
+static void __syncthreads() { host::wait_as(host::AT_BLOCK); }
+template <class T> static T __shfl_down_sync(unsigned, T v, int d) {
+  unsigned c = host::current;
+  return host::exchange(v, (c & 31) + d < 32 ? c + d : c);
+}
+template <class T> static T __shfl_xor_sync(unsigned, T v, int mask) { return host::exchange(v, host::current ^ mask); }
+#define HOST_EXPORT(kernel) \
+  extern "C" void kernel##_on_host(const unsigned* threads, void** a) { host::launch(kernel, threads, a); }

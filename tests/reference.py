@@ -1,0 +1,169 @@
+"""The oracle: what the operations mean, in float64, by the plainest NumPy and Python. Slow, and easy to believe."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+
+
+def convolution(x, w, b, window, groups=1):
+    """y (N, M, OH, OW) = w (M, C/g, kh, kw) * x (N, C, H, W) + b (M, or None)."""
+    x, w = np.asarray(x, np.float64), np.asarray(w, np.float64)
+    (kh, kw), (sh, sw), (ph, pw), (dh, dw) = window
+    n, c, height, width = x.shape
+    m, part = w.shape[:2]
+    padded = np.pad(x, ((0, 0), (0, 0), (ph, ph), (pw, pw)))
+    oh = (height + 2 * ph - (dh * (kh - 1) + 1)) // sh + 1
+    ow = (width + 2 * pw - (dw * (kw - 1) + 1)) // sw + 1
+    y = np.zeros((n, m, oh, ow))
+    for image, k, u, v in itertools.product(range(n), range(m), range(oh), range(ow)):
+        first = k // (m // groups) * part
+        patch = padded[image, first : first + part, u * sh : u * sh + dh * (kh - 1) + 1 : dh, v * sw : v * sw + dw * (kw - 1) + 1 : dw]
+        y[image, k, u, v] = (patch * w[k]).sum() + (0 if b is None else b[k])
+    return y
+
+
+def convolution_backward(x, w, dy, window, groups=1):
+    """dx, dw, db of convolution."""
+    x, w, dy = (np.asarray(a, np.float64) for a in (x, w, dy))
+    (kh, kw), (sh, sw), (ph, pw), (dh, dw) = window
+    n, c, height, width = x.shape
+    m, part = w.shape[:2]
+    padded = np.pad(x, ((0, 0), (0, 0), (ph, ph), (pw, pw)))
+    dpadded, dweights = np.zeros_like(padded), np.zeros_like(w)
+    for image, k, u, v in itertools.product(range(n), range(m), *map(range, dy.shape[2:])):
+        first = k // (m // groups) * part
+        place = (
+            image,
+            slice(first, first + part),
+            slice(u * sh, u * sh + dh * (kh - 1) + 1, dh),
+            slice(v * sw, v * sw + dw * (kw - 1) + 1, dw),
+        )
+        dpadded[place] += w[k] * dy[image, k, u, v]
+        dweights[k] += padded[place] * dy[image, k, u, v]
+    return dpadded[:, :, ph : ph + height, pw : pw + width], dweights, dy.sum((0, 2, 3))
+
+
+def pooled_size(size: int, kernel: int, stride: int, pad: int) -> int:
+    """The ceiling; where it pads, without a last window that starts outside the image plus its left pad."""
+    out = math.ceil((size + 2 * pad - kernel) / stride) + 1
+    return out - 1 if pad and (out - 1) * stride >= size + pad else out
+
+
+def _pool_windows(shape, window):
+    """For every output place the rows and columns inside the image, and the size of the window clipped to the padded image."""
+    (kh, kw), (sh, sw), (ph, pw) = window[:3]
+    height, width = shape[2:]
+    for u, v in itertools.product(range(pooled_size(height, kh, sh, ph)), range(pooled_size(width, kw, sw, pw))):
+        top, left = u * sh - ph, v * sw - pw
+        size = (min(top + kh, height + ph) - top) * (min(left + kw, width + pw) - left)
+        yield u, v, range(max(top, 0), min(top + kh, height)), range(max(left, 0), min(left + kw, width)), size
+
+
+def pooling(method, x, window):
+    """y, and for MAX the place of each winner (first of equals) in its plane."""
+    x = np.asarray(x, np.float64)
+    size = [pooled_size(x.shape[2 + i], window.kernel[i], window.stride[i], window.pad[i]) for i in (0, 1)]
+    y, index = np.zeros((*x.shape[:2], *size)), np.zeros((*x.shape[:2], *size), int)
+    for n, c in np.ndindex(*x.shape[:2]):
+        for u, v, rows, columns, count in _pool_windows(x.shape, window):
+            values = {r * x.shape[3] + s: x[n, c, r, s] for r in rows for s in columns}
+            if method == "AVE":
+                y[n, c, u, v] = sum(values.values()) / count
+            else:
+                index[n, c, u, v] = max(values, key=values.get)
+                y[n, c, u, v] = values[index[n, c, u, v]]
+    return y, index
+
+
+def pooling_backward(method, x, dy, window):
+    _, index = pooling(method, x, window)
+    dx = np.zeros(np.shape(x))
+    for n, c in np.ndindex(*dx.shape[:2]):
+        for u, v, rows, columns, count in _pool_windows(dx.shape, window):
+            if method == "AVE":
+                for r, s in itertools.product(rows, columns):
+                    dx[n, c, r, s] += dy[n, c, u, v] / count
+            else:
+                dx[n, c].reshape(-1)[index[n, c, u, v]] += dy[n, c, u, v]
+    return dx
+
+
+def leaky(y, slope):
+    return y if slope is None else np.where(y > 0, y, slope * y)
+
+
+def softmax(x):
+    """Over axis 1 of (N, C, P)."""
+    e = np.exp(x - np.max(x, 1, keepdims=True))
+    return e / e.sum(1, keepdims=True)
+
+
+def softmax_backward(y, dy):
+    return (dy - (dy * y).sum(1, keepdims=True)) * y
+
+
+def log_loss(prob, label, ignore=None, divisor=None):
+    """loss, the divisor, and 1 + the place of the first label that is no class."""
+    total, counted, bad = 0.0, 0, 0
+    for place, given in enumerate(np.ravel(label)):
+        n, p = divmod(place, prob.shape[2])
+        if ignore is not None and given == ignore:
+            continue
+        if not 0 <= given < prob.shape[1]:
+            bad = bad or place + 1
+            continue
+        total -= math.log(max(prob[n, int(given), p], np.finfo(np.float32).tiny))
+        counted += 1
+    divisor = max(1.0, counted if divisor is None else divisor)
+    return total / divisor, divisor, bad
+
+
+def log_loss_backward(prob, label, dloss, divisor, ignore=None):
+    dx = np.array(prob, np.float64)
+    for n, p in np.ndindex(prob.shape[0], prob.shape[2]):
+        given = label[n, p]
+        if ignore is not None and given == ignore:
+            dx[n, :, p] = 0
+        elif 0 <= given < prob.shape[1]:
+            dx[n, int(given), p] -= 1
+    return dx * dloss / divisor
+
+
+def accuracy(x, label, top_k=1, ignore=None):
+    """The share of labels among the top_k scores, that of each class, and 1 + the place of the first label that is no class."""
+    hits, counts, bad = np.zeros(x.shape[1]), np.zeros(x.shape[1]), 0
+    for place, given in enumerate(np.ravel(label)):
+        n, p = divmod(place, x.shape[2])
+        if ignore is not None and given == ignore:
+            continue
+        if not 0 <= given < x.shape[1]:
+            bad = bad or place + 1
+            continue
+        scores = x[n, :, p]
+        mine = scores[int(given)]
+        rivals = sum(1 for k, s in enumerate(scores) if k != given and not s < mine)  # a tie and a NaN count as wrong
+        counts[int(given)] += 1
+        hits[int(given)] += rivals < top_k and mine == mine
+    return hits.sum() / max(1, counts.sum()), hits / np.maximum(1, counts), bad
+
+
+def philox(counter, key):
+    """Philox 4×32 with 10 rounds, as published: four 32-bit words."""
+    c, k = list(counter), list(key)
+    for _ in range(10):
+        a, b = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+        c = [(b >> 32) ^ c[1] ^ k[0], b % 2**32, (a >> 32) ^ c[3] ^ k[1], a % 2**32]
+        k = [(k[0] + 0x9E3779B9) % 2**32, (k[1] + 0xBB67AE85) % 2**32]
+    return c
+
+
+def dropout_mask(n, d, ratio, seed, stream, iteration, sample):
+    """1 where an element of (N, D) is kept."""
+    mask = np.zeros((n, d), np.uint8)
+    for row, i in np.ndindex(n, d):
+        words = philox((i // 4, sample + row, iteration, stream), (seed % 2**32, seed >> 32))
+        mask[row, i] = words[i % 4] >= int(ratio * 2**32)
+    return mask
