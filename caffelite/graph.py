@@ -83,6 +83,7 @@ class Graph:
     learnable: list[Learnable]
     message: pb.NetParameter
     dropped: list[tuple[str, str]]
+    notes: list[str] = field(default_factory=list)
 
     @property
     def outputs(self) -> list[Value]:
@@ -150,6 +151,7 @@ class _Builder:
         self.learnable: list[Learnable] = []
         self.by_param_name: dict[str, int] = {}
         self.mistakes = Collector()
+        self.notes: list[str] = []
 
     def graph(self) -> Graph:
         dropped = []
@@ -174,7 +176,7 @@ class _Builder:
         self.mistakes.raise_any()
         self._gradients()
         self.mistakes.raise_any()
-        return Graph(self.net.name, self.state.phase, self.nodes, self.values, self.learnable, self.net, dropped)
+        return Graph(self.net.name, self.state.phase, self.nodes, self.values, self.learnable, self.net, dropped, self.notes)
 
     def _add(self, place: int, spec: pb.LayerParameter, at: Locator) -> None:
         layer = layers.create(spec, self.state.phase, at)
@@ -278,6 +280,11 @@ class _Builder:
     def _gradients(self) -> None:
         """Backward runs where a learned parameter lies below and a loss above, as in Caffe."""
         force = self.net.force_backward
+        for node in self.nodes:
+            if node.layer.spec.type == "Parameter" and [r.layer.takes_over_gradient for r, _ in node.tops[0].readers] == [True]:
+                reader = node.tops[0].readers[0][0]
+                node.params[0].wanted = False
+                self.notes.append(f'layer "{node.name}" learns nothing, as in Caffe: its only reader, "{reader.name}", takes its gradient over')
         for node in self.nodes:
             layer, down = node.layer, node.layer.spec.propagate_down
             want = [bool(down[i]) if down else b.gradient for i, b in enumerate(node.bottoms)]

@@ -130,6 +130,8 @@ def decode_blob(data: memoryview) -> np.ndarray:
 
 def read_model(path: str | Path) -> dict[str, list[np.ndarray]]:
     """The parameter blobs of a caffemodel by layer name, old (V1) files included. Layers without blobs are left out."""
+    if str(path).endswith(".h5"):
+        return _read_hdf5_model(path)
     data = read_bytes(path)
     check_seal(data, Path(path))
     found: dict[str, list[np.ndarray]] = {}
@@ -149,6 +151,24 @@ def read_model(path: str | Path) -> dict[str, list[np.ndarray]]:
     except (Damaged, ValueError) as error:
         raise CaffeliteError(f"{path} is no caffemodel, or a damaged one ({error})") from None
     return found
+
+
+def _read_hdf5_model(path: str | Path) -> dict[str, list[np.ndarray]]:
+    """Caffe's HDF5 form: a group "data", in it a group a layer, in it a data set a blob, named by its number."""
+    with open_hdf5(path) as file:
+        if "data" not in file:
+            raise CaffeliteError(f"{path} is no caffemodel: it has no group data")
+        layers = {name: [np.asarray(group[str(i)], np.float32) for i in range(len(group))] for name, group in file["data"].items()}
+    return {name: blobs for name, blobs in layers.items() if blobs}
+
+
+def open_hdf5(path: str | Path):
+    import h5py
+
+    try:
+        return h5py.File(path, "r")
+    except OSError as error:
+        raise CaffeliteError(f"cannot read {path} as HDF5: {error}") from None
 
 
 def read_bytes(path: str | Path) -> bytes:

@@ -71,8 +71,6 @@ def load_weights(net, files: str | list[str]) -> None:
     from .. import weights
 
     for path in names(files) if isinstance(files, str) else files:
-        if path.endswith(".h5"):
-            raise CaffeliteError(f"{path}: weights in HDF5 are not built yet", remedy="convert them to a binary caffemodel")
         blobs = weights.read_model(Path(path))
         loaded = net.load(blobs, path)
         if not loaded.matched:

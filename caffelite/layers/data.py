@@ -145,7 +145,10 @@ class Parameter(Layer):
 
 @register
 class HDF5Output(Layer):
-    """Appends its two bottoms, (N, ...) each, to the data sets "data" and "label" of hdf5_output_param.file_name, made anew by each run."""
+    """Appends its two bottoms, (N, ...) each, to the data sets "data" and "label" of hdf5_output_param.file_name, made anew by each run.
+
+    As in Caffe, what has fewer than four axes gets trailing ones.
+    """
 
     field = "hdf5_output_param"
     bottoms, tops = (2, 2), (0, 0)
@@ -167,6 +170,7 @@ class HDF5Output(Layer):
         with h5py.File(Path(self.p.file_name), "a" if self.started else "w") as file:
             for name, bottom in zip(("data", "label"), x, strict=True):
                 rows = self.dev.download(bottom)
+                rows = rows.reshape(*rows.shape, *[1] * (4 - rows.ndim))
                 if name not in file:
                     file.create_dataset(name, data=rows, maxshape=(None, *rows.shape[1:]), chunks=rows.shape, dtype=np.float32)
                 else:

@@ -51,6 +51,7 @@ class Layer:
     differentiable = True
     constant_bottoms: frozenset[int] = frozenset()
     feeds = False
+    takes_over_gradient = False  # hands its bottom its top's gradient memory, as Caffe's Flatten and Reshape do
     filled_once = False  # its tops stand from one pass to the next
     absorbs_relu = False  # forward can apply a leaky ReLU to its top: see ``slope``
 

@@ -13,6 +13,7 @@ class Flatten(Layer):
 
     field = "flatten_param"
     view = True
+    takes_over_gradient = True
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = bottoms[0]

@@ -92,6 +92,8 @@ def write_state(path: Path, state: State) -> None:
 
 def read_state(path: Path) -> State:
     """Reads a solver state of ours or of Caffe's; a damaged one is an error that names the newest good one beside it."""
+    if path.suffix == ".h5":
+        return _read_hdf5_state(path)
     data = weights.read_bytes(path)
     try:
         weights.check_seal(data, path)
@@ -111,6 +113,18 @@ def read_state(path: Path) -> State:
     if not head.HasField("iter"):
         raise CaffeliteError(f"{path} is no solverstate: it has no iteration", remedy=newest_good(path))
     return State(head.iter, head.learned_net, history, head.current_step, head.resume if head.HasField("resume") else None)
+
+
+def _read_hdf5_state(path: Path) -> State:
+    """Caffe's HDF5 form: iter, learned_net, current_step, and a group history with a data set a blob, named by its number."""
+    with weights.open_hdf5(path) as file:
+        if "iter" not in file:
+            raise CaffeliteError(f"{path} is no solverstate: it has no iteration")
+        group = file.get("history", {})
+        history = [np.asarray(group[str(i)], np.float32) for i in range(len(group))]
+        model = file["learned_net"].asstr()[()] if "learned_net" in file else ""
+        iteration, step = (int(np.ravel(file[name])[0]) if name in file else 0 for name in ("iter", "current_step"))
+        return State(iteration, str(model), history, step)
 
 
 def find_model(state: State, path: Path) -> Path | None:

@@ -83,6 +83,10 @@ class Solver:
         """Trains to max_iter, or so many iterations, or until a signal asks to stop."""
         p = self.p
         left = max(0, p.max_iter - self.iteration)
+        for note in self.net.graph.notes:
+            log.warning("%s", note)
+        for name in self.net.plan.undone:
+            log.warning('layer "%s" does not run in place: its bottom is still read', name)
         log.info("Solving %s", self.net.graph.name)
         log.info("Learning Rate Policy: %s", p.lr_policy)
         self.step(min(left, iterations or left), progress)
