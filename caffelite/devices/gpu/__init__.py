@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from .device import GPU
 
-__all__ = ["GPU", "count", "describe"]
+__all__ = ["GPU", "count", "describe", "why_none"]
 
 
 def count() -> int:
-    """How many GPUs can be used; 0 where CuPy or a driver is missing (``describe`` says which)."""
+    """How many GPUs can be used; 0 where there is none, or CuPy or a driver is missing (``why_none`` says which)."""
+    return _look()[0]
+
+
+def why_none() -> str:
+    """What is missing where ``count`` is 0, else nothing."""
+    return _look()[1]
+
+
+def _look() -> tuple[int, str]:
     from ...errors import CaffeliteError
     from .backend import cupy_module, device_count
 
     try:
-        return device_count(cupy_module())
-    except CaffeliteError:
-        return 0
+        return device_count(cupy_module()), ""
+    except CaffeliteError as mistake:
+        return 0, str(mistake)
 
 
 def describe(number: int) -> dict[str, str | int]:

@@ -60,6 +60,19 @@ def checked_number(number: int, count: int) -> int:
     return number
 
 
+def _unloadable(cupy, name: str, mistake: Exception) -> CaffeliteError:
+    remedy = f'install "cupy-cuda{cupy.cuda.runtime.runtimeGetVersion() // 1000}x[ctk]" or the CUDA toolkit'
+    return CaffeliteError(f"{name} cannot be loaded", found=str(mistake).strip().split("\n")[0], remedy=remedy)
+
+
+def check_compiler(cupy) -> None:
+    """Says so where the library that compiles kernels is missing."""
+    try:
+        cupy.cuda.nvrtc.getVersion()
+    except Exception as mistake:  # what CuPy raises for it differs from version to version
+        raise _unloadable(cupy, "NVRTC", mistake) from mistake
+
+
 class CuPyBackend:
     """One GPU by way of CuPy; everything runs on one stream, so that an iteration can be captured.
 
@@ -75,6 +88,7 @@ class CuPyBackend:
         with self._device:
             self.stream = cupy.cuda.Stream(non_blocking=True)
         self._here()
+        check_compiler(cupy)
         self._blas = Blas(cupy, self.stream)
 
     def _here(self) -> None:
@@ -147,9 +161,7 @@ class Blas:
 
             self._library = ctypes.CDLL(name)
         except (ImportError, OSError) as mistake:
-            raise CaffeliteError(
-                f"{name} cannot be loaded", found=str(mistake), remedy='install "cupy-cuda13x[ctk]" or the CUDA toolkit'
-            ) from mistake
+            raise _unloadable(cupy, name, mistake) from mistake
         self._handle = ctypes.c_void_p()
         self._call("cublasCreate_v2", ctypes.byref(self._handle))
         self._call("cublasSetStream_v2", self._handle, ctypes.c_void_p(stream.ptr))

@@ -46,9 +46,9 @@ def engine(backend):
 class Plan:
     """One of the three convolutions for float32, N×C×H×W and contiguous, finalised.
 
-    kind: "forward" (x, w [, b] → y), "dgrad" (dy, w → dx), "wgrad" (x, dy → dw). w: the shape of the weights. biased, rectified: a bias
-    and a ReLU in forward's epilogue. handle: cuDNN's, on the device that will run it; or properties, a device's as cuDNN writes them (JSON),
-    for plans that are only to be built. Raises frontend().cudnnGraphNotSupportedError where no plan fits.
+    kind: "forward" (x, w [, b] → y), "dgrad" (dy, w → dx), "wgrad" (x, dy → dw). x, w, y: shapes, w that of the weights. biased,
+    rectified: a bias and a ReLU in forward's epilogue. handle: cuDNN's, on the device that will run it; or properties, a device's as
+    cuDNN writes them (JSON), for a plan that is only to be built. Raises cudnnGraphNotSupportedError where no plan fits.
     """
 
     def __init__(self, kind: str, x, w, y, window, biased=False, rectified=False, handle=None, properties: str | None = None):
@@ -104,7 +104,10 @@ def _virtual(tensor, shape):
 
 
 class Convolution:
-    """operations.Convolution by cuDNN. Plans are built when first needed, since only then is known which; what cuDNN has no plan for runs there."""
+    """operations.Convolution by cuDNN; what it has no plan for runs there.
+
+    Plans are built in the first run, which tells whether there is a bias, a ReLU, a gradient wanted.
+    """
 
     def __init__(self, device, x: tuple[int, ...], y: tuple[int, ...], window, groups: int = 1):
         self._device, self._shapes = device, (x, (y[1], x[1] // groups, *window.kernel), y, window)

@@ -39,8 +39,6 @@ def expression(node: ast.AST) -> str:
             return f"(-{expression(operand)})"
         case ast.UnaryOp(ast.UAdd(), operand):
             return expression(operand)
-        case ast.UnaryOp(ast.Not(), operand):
-            return f"(!{expression(operand)})"
         case ast.BinOp(left, ast.Pow(), right):
             return f"f_pow({expression(left)}, {expression(right)})"
         case ast.BinOp(left, op, right) if type(op) in _BINARY:
@@ -48,10 +46,6 @@ def expression(node: ast.AST) -> str:
         case ast.Compare(left, ops, rights) if all(type(op) in _COMPARE for op in ops):
             terms = [expression(n) for n in (left, *rights)]
             return "(" + " && ".join(f"{a} {_COMPARE[type(o)]} {b}" for a, o, b in zip(terms, ops, terms[1:], strict=False)) + ")"
-        case ast.BoolOp(op, values):
-            return "(" + (" && " if isinstance(op, ast.And) else " || ").join(map(expression, values)) + ")"
-        case ast.IfExp(test, body, other):
-            return f"f_where({expression(test)}, {expression(body)}, {expression(other)})"
         case ast.Call(ast.Name(name), arguments, []):
             return f"f_{name}({', '.join(map(expression, arguments))})"
     raise AssertionError(f"no CUDA for {ast.unparse(node)!r}")
@@ -87,7 +81,11 @@ def _cpp(formula: Formula) -> str:
 def map_source(formula: Formula) -> str:
     """``formula_map(n, out, *arrays, *scalars, *constants)``."""
     parameters, scalars, loads = _parts(formula)
-    return f"{FUNCTIONS}KERNEL formula_map(idx n_, real* out_{parameters}) {{\n  {scalars}\n  EACH(i_, n_) {{ {loads}out_[i_] = {_cpp(formula)}; }}\n}}\n"
+    return f"""{FUNCTIONS}KERNEL formula_map(idx n_, real* out_{parameters}) {{
+  {scalars}
+  EACH(i_, n_) {{ {loads}out_[i_] = {_cpp(formula)}; }}
+}}
+"""
 
 
 def sum_source(formula: Formula) -> str:
@@ -126,8 +124,8 @@ def update_source(formula: Formula) -> str:
     arrays = "".join(f", {'const ' if a == 'g' else ''}real* {a}_at_" for a in formula.arrays)
     loads = " ".join(f"real {a} = {a}_at_[i_];" for a in formula.arrays)
     stores = " ".join(f"{a}_at_[i_] = {a};" for a in formula.arrays if a != "g")
-    return f"""{FUNCTIONS}KERNEL formula_update(const long long* start_, const long long* stop_, const real* lr_mult_, const real* decay_mult_,
-    real rate_, real scale_{arrays}{"".join(f", real {c}" for c in constants)}) {{
+    return f"""{FUNCTIONS}KERNEL formula_update(const long long* start_, const long long* stop_,
+    const real* lr_mult_, const real* decay_mult_, real rate_, real scale_{arrays}{"".join(f", real {c}" for c in constants)}) {{
   const real rate = rate_ * lr_mult_[blockIdx.x], decay = decay_mult_[blockIdx.x];
   for (idx i_ = start_[blockIdx.x] + threadIdx.x; i_ < stop_[blockIdx.x]; i_ += blockDim.x) {{
     {loads} g = g * scale_;

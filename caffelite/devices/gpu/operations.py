@@ -55,7 +55,7 @@ class InnerProduct:
 
 
 class Convolution:
-    """y (N, M, OH, OW) = w (M, C/groups, kh, kw) * x (N, C, H, W) + b (M); columns of a tile of images, one matrix product for all groups."""
+    """y (N, M, OH, OW) = w (M, C/groups, kh, kw) * x (N, C, H, W) + b (M): columns of a tile of images, a matrix product a tile."""
 
     def __init__(self, device, x: tuple[int, ...], y: tuple[int, ...], window, groups: int = 1):
         n, c, h, w = x
@@ -198,7 +198,8 @@ class Accuracy(_Labels):
 class Dropout:
     """y = x · mask / (1 - ratio), each element of (N, D) kept with probability 1 - ratio.
 
-    Random words come from Philox, keyed by the device's seed, ``stream`` (which layer), the iteration and the sample: every device draws the same.
+    Random words come from Philox, keyed by the device's seed, ``stream`` (which layer), the iteration and the sample: every device
+    draws the same.
     """
 
     def __init__(self, device, n: int, d: int, ratio: float, stream: int):

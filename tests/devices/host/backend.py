@@ -1,7 +1,8 @@
 """A GPU device without a GPU: NumPy's memory, and CUDA kernels compiled by g++ through cuda_host.h.
 
-Every argument is checked against the kernel's own signature, which CUDA would not do. With CAFFELITE_HOST_SANITIZE=1 kernels are compiled
-with the address and undefined-behaviour sanitizers; start Python with LD_PRELOAD="$(g++ -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0.
+Every argument is checked against the kernel's own signature, which CUDA would not do. With CAFFELITE_HOST_SANITIZE=1 kernels are
+compiled with the address and undefined-behaviour sanitizers; Python then needs
+LD_PRELOAD="$(g++ -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0.
 """
 
 from __future__ import annotations

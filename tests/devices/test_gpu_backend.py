@@ -1,0 +1,218 @@
+"""What stands between the device and CUDA, with a stand-in for CuPy; and what a user is told where something is missing."""
+
+import ctypes
+import sys
+from contextlib import nullcontext
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from devices.host.backend import HostBackend
+
+from caffelite.devices import Window, gpu, open_device
+from caffelite.devices.formula import Formula
+from caffelite.devices.gpu import GPU, backend, cudnn, operations
+from caffelite.errors import CaffeliteError
+
+
+class Pointer:
+    """A place in memory, as CuPy's arrays have one in ``data``."""
+
+    def __init__(self, array, offset=0):
+        self.array, self.offset, self.ptr = array, offset, array.ctypes.data + offset
+
+    def __add__(self, offset):
+        return Pointer(self.array, self.offset + offset)
+
+
+class Array(np.ndarray):
+    """An array that tells its address as CuPy's do."""
+
+    @property
+    def data(self):
+        return Pointer(self)
+
+    def get(self, stream):
+        return np.array(self)
+
+
+def array(values, dtype="float32"):
+    return np.ascontiguousarray(values, dtype).view(Array)
+
+
+class CUDAError(RuntimeError):
+    pass
+
+
+def fake_cupy(count=1):
+    """As much of CuPy as the backend uses, on the host."""
+
+    def copy(target, source, size, kind, stream):
+        assert stream == 7 and kind in (1, 3)
+        ctypes.memmove(target, source, size)
+
+    def device_count():
+        if isinstance(count, Exception):
+            raise count
+        return count
+
+    properties = {"name": b"Fake", "major": 9, "minor": 0, "maxGridSize": (3, 2, 1), "totalGlobalMem": 5}
+    runtime = SimpleNamespace(
+        CUDARuntimeError=CUDAError, getDeviceCount=device_count, memcpyAsync=copy, memGetInfo=lambda: (3, 5),
+        getDeviceProperties=lambda number: properties, runtimeGetVersion=lambda: 13020,
+    )  # fmt: skip
+
+    class Device(nullcontext):
+        def __init__(self, number):
+            super().__init__()
+
+        def use(self):
+            pass
+
+    host = HostBackend()
+
+    def module(code, options):
+        return SimpleNamespace(get_function=lambda name: host.kernel(code, name))
+
+    nvrtc = SimpleNamespace(getVersion=lambda: (13, 2))
+    stream = SimpleNamespace(ptr=7, use=lambda: None, synchronize=lambda: None)
+    return SimpleNamespace(
+        __version__="14.0", empty=lambda shape, dtype: np.zeros(shape, dtype).view(Array), RawModule=module,
+        ndarray=lambda shape, dtype, memptr: np.ndarray(shape, dtype, memptr.array.view(np.ndarray), memptr.offset).view(Array),
+        cuda=SimpleNamespace(runtime=runtime, Device=Device, Stream=lambda non_blocking: stream, nvrtc=nvrtc),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def no_driver(monkeypatch):
+    monkeypatch.setattr(backend, "driver_version", lambda: None)
+
+
+def test_backend_by_cupy(monkeypatch, seed):
+    """The device runs on what it asks of CuPy: copies on its stream, kernels, products."""
+    monkeypatch.setitem(sys.modules, "cupy", fake_cupy())
+    monkeypatch.setattr(backend, "Blas", lambda cupy, stream: _by_host)
+    monkeypatch.setattr(cudnn, "frontend", lambda: None)
+    rng, dev = np.random.default_rng(seed), GPU(0)
+    x, w, y = dev.empty((3, 4)), dev.empty((2, 4)), dev.zeros((3, 2))
+    host = rng.normal(size=(3, 4)).astype(np.float32)
+    dev.upload(x, host)
+    dev.upload(w, np.float64(2))
+    dev.inner_product(3, 4, 2).forward(x, w, None, y, 0.0)
+    np.testing.assert_allclose(dev.download(y), np.maximum(0, host @ np.full((4, 2), 2)), rtol=1e-5)
+    dev.copy(x, w2 := dev.empty((3, 4)))
+    dev.map(Formula("a * 2", ("a",)))(w2, w2)
+    np.testing.assert_array_equal(dev.download(w2), 2 * host)
+    raw = dev.empty((64,), np.uint8)
+    part = dev.view(dev.view(raw, 16, (40,), np.uint8), 8, (2, 3))
+    dev.fill(raw, 0)
+    dev.upload(part, 1)
+    assert np.flatnonzero(dev.download(raw)).min() == 26 and np.count_nonzero(dev.download(raw)) == 2 * 6  # 1.0 is 00 00 80 3F
+    assert isinstance(dev.convolution((1, 1, 3, 3), (1, 1, 3, 3), Window((1, 1))), operations.Convolution)
+    dev.synchronize()
+
+
+def _by_host(a, b, c, m, n, k, *flags):
+    HostBackend().matmul(*(v.view(np.ndarray) for v in (a, b, c)), m, n, k, *flags)
+
+
+def fake_gemm(handle, op_a, op_b, m, n, k, alpha, a, lda, stride_a, b, ldb, stride_b, beta, c, ldc, stride_c, batch):
+    """cuBLAS's own words: everything by columns."""
+    alpha, beta = (v._obj.value for v in (alpha, beta))
+
+    def matrix(address, rows, columns, ld):
+        whole = np.ctypeslib.as_array(ctypes.cast(address, ctypes.POINTER(ctypes.c_float)), (columns, ld))
+        return whole[:, :rows].T
+
+    for i in range(batch):
+        left = matrix(a + 4 * i * stride_a, *((k, m) if op_a else (m, k)), lda)
+        right = matrix(b + 4 * i * stride_b, *((n, k) if op_b else (k, n)), ldb)
+        out = matrix(c + 4 * i * stride_c, m, n, ldc)
+        out[...] = alpha * (left.T if op_a else left) @ (right.T if op_b else right) + (beta * out if beta else 0)
+    return 0
+
+
+@pytest.mark.parametrize("trans_a", [False, True])
+@pytest.mark.parametrize("trans_b", [False, True])
+@pytest.mark.parametrize("add", [False, True])
+def test_products_by_rows(trans_a, trans_b, add, seed):
+    rng = np.random.default_rng(seed)
+    m, n, k, batch = 3, 5, 4, 2
+    a, b = (
+        array(rng.normal(size=(batch, k, m) if trans_a else (batch, m, k))),
+        array(rng.normal(size=(batch, n, k) if trans_b else (batch, k, n))),
+    )
+    c = array(rng.normal(size=(batch, m, n)))
+    expected = np.array(c)
+    HostBackend().matmul(*(v.view(np.ndarray) for v in (a, b)), expected, m, n, k, trans_a, trans_b, add, batch)
+    blas = backend.Blas.__new__(backend.Blas)
+    blas._handle = None
+    blas._gemm = {"float32": (fake_gemm, [ctypes.byref(ctypes.c_float(v)) for v in (0, 1)])}
+    blas(a, b, c, m, n, k, trans_a, trans_b, add, batch)
+    np.testing.assert_allclose(c, expected, rtol=1e-5)
+
+
+# what is missing
+
+
+@pytest.mark.parametrize("driver, extra", [(None, "cuda13"), (12080, "cuda12"), (13000, "cuda13")])
+def test_no_cupy(monkeypatch, driver, extra):
+    monkeypatch.setattr(backend, "driver_version", lambda: driver)
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    with pytest.raises(CaffeliteError, match=rf"-gpu needs cupy, which is not installed; .*caffelite\[{extra}\]"):
+        open_device(0)
+    assert gpu.count() == 0 and "cupy" in gpu.why_none()
+
+
+def test_no_driver(monkeypatch, no_driver):
+    monkeypatch.setitem(sys.modules, "cupy", fake_cupy(CUDAError("cudaErrorInsufficientDriver")))
+    with pytest.raises(CaffeliteError, match="no usable GPU; expected an NVIDIA GPU, found no NVIDIA driver .*libcuda"):
+        open_device(0)
+    assert gpu.count() == 0 and "driver" in gpu.why_none()
+
+
+def test_old_driver(monkeypatch):
+    monkeypatch.setattr(backend, "driver_version", lambda: 12020)
+    monkeypatch.setitem(sys.modules, "cupy", fake_cupy(CUDAError("cudaErrorInsufficientDriver: too old")))
+    with pytest.raises(CaffeliteError, match=r"a driver for CUDA 12\.2: .*too old; match the extra"):
+        open_device(0)
+
+
+def test_hidden_gpus(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", fake_cupy(0))
+    with pytest.raises(CaffeliteError, match="CUDA_VISIBLE_DEVICES"):
+        open_device(0)
+
+
+@pytest.mark.parametrize(
+    "count, number, text", [(1, 1, "no GPU 1; expected 0, found 1 GPU"), (4, -1, "no GPU -1; expected 0 to 3, found 4 GPUs")]
+)
+def test_number_out_of_range(monkeypatch, count, number, text):
+    monkeypatch.setitem(sys.modules, "cupy", fake_cupy(count))
+    for use in (open_device, gpu.describe):
+        with pytest.raises(CaffeliteError, match=text):
+            use(number)
+    assert gpu.count() == count and gpu.why_none() == ""
+
+
+def test_no_cublas(monkeypatch):
+    fake = fake_cupy()
+    fake.cuda.runtime.runtimeGetVersion = lambda: 99000
+    monkeypatch.setitem(sys.modules, "cupy", fake)
+    with pytest.raises(CaffeliteError, match=r"libcublas\.so\.99 cannot be loaded"):
+        open_device(0)
+
+
+def test_no_compiler(monkeypatch):
+    fake = fake_cupy()
+    fake.cuda.nvrtc.getVersion = None
+    monkeypatch.setitem(sys.modules, "cupy", fake)
+    with pytest.raises(CaffeliteError, match=r"NVRTC cannot be loaded; .*cupy-cuda13x\[ctk\]"):
+        open_device(0)
+
+
+def test_describe(monkeypatch, no_driver):
+    monkeypatch.setitem(sys.modules, "cupy", fake_cupy(2))
+    told = gpu.describe(1)
+    assert told["Device id"] == 1 and told["Name"] == "Fake" and told["Maximum dimension of grid"] == "3 x 2 x 1"
+    assert told["Free global memory (bytes)"] == 3 and told["CUDA runtime"] == "13.2" and "CUDA driver" not in told and told["cuDNN"]
