@@ -10,8 +10,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-import numpy as np
-
 from ..formula import Formula
 
 _HEADER = """\
@@ -60,30 +58,56 @@ def _compiled(source: str):
     return module.kernel
 
 
-def _arguments(formula: Formula) -> tuple[str, str, str]:
-    """The kernel's parameters, the lines that read the scalars, and the lines that read element i."""
-    names = [f"{a}_" for a in (*formula.arrays, *formula.scalars)] + list(formula.constants)
-    scalars = "".join(f"    {s} = {s}_[0]\n" for s in formula.scalars)
+_MAP = """\
+def kernel(out_, {names}):
+{scalars}
+    for i in prange(out_.size):
+        {loads}
+        out_[i] = {formula}
+"""
+
+_SUM = """\
+def kernel(partial, {names}):
+{scalars}
+    n = {first}_.size
+    for c in prange(partial.size):
+        total = 0.0
+        for i in range(c * n // partial.size, (c + 1) * n // partial.size):
+            {loads}
+            total += {formula}
+        partial[c] = total
+"""
+
+_UPDATE = """\
+def kernel(start, stop, lr_mult, decay_mult, rate_, scale, {names}):
+    for c in prange(start.size):
+        rate = rate_ * lr_mult[c]
+        decay = decay_mult[c]
+        for i in range(start[c], stop[c]):
+            {loads}
+            g = g * scale
+            {formula}
+            {stores}
+"""
+
+
+def _fill(template: str, formula: Formula, dtype: str, constants: tuple[str, ...], **more: str):
+    """Compiles a template. Arrays are arguments with an underscore behind their names; the formula sees element i of each."""
+    names = [f"{a}_" for a in (*formula.arrays, *formula.scalars)] + list(constants)
+    scalars = "\n".join(f"    {s} = {s}_[0]" for s in formula.scalars)
     loads = "; ".join(f"{a} = {a}_[i]" for a in formula.arrays if formula.uses(a))
-    return ", ".join(names), scalars, loads
+    parts = {"names": ", ".join(names), "scalars": scalars, "loads": loads, "formula": formula.typed("T"), **more}
+    return _compiled(_HEADER.format(dtype=dtype) + template.format(**parts))
 
 
 def map_kernel(formula: Formula, dtype: str):
     """``kernel(out, *arrays, *scalars, *constants)``: out[i] = formula, all arrays flat."""
-    names, scalars, loads = _arguments(formula)
-    body = f"def kernel(out_, {names}):\n{scalars}    for i in prange(out_.size):\n        {loads}\n        out_[i] = {formula.typed('T')}\n"
-    return _compiled(_HEADER.format(dtype=dtype) + body)
+    return _fill(_MAP, formula, dtype, formula.constants)
 
 
 def sum_kernel(formula: Formula, dtype: str):
     """``kernel(partial, *arrays, *scalars, *constants)``: partial sums in float64 over equal parts, the same for every thread count."""
-    names, scalars, loads = _arguments(formula)
-    body = (
-        f"def kernel(partial, {names}):\n{scalars}    n = {formula.arrays[0]}_.size\n    for c in prange(partial.size):\n        total = 0.0\n"
-        f"        for i in range(c * n // partial.size, (c + 1) * n // partial.size):\n            {loads}\n"
-        f"            total += {formula.typed('T')}\n        partial[c] = total\n"
-    )
-    return _compiled(_HEADER.format(dtype=dtype) + body)
+    return _fill(_SUM, formula, dtype, formula.constants, first=formula.arrays[0])
 
 
 def update_kernel(formula: Formula, dtype: str):
@@ -91,15 +115,5 @@ def update_kernel(formula: Formula, dtype: str):
 
     The formula sees ``rate`` (the rate times lr_mult), ``decay`` (weight decay times decay_mult) and g already scaled.
     """
-    names = ", ".join([*(f"{a}_" for a in formula.arrays), *(c for c in formula.constants if c not in ("rate", "decay"))])
-    loads = "\n            ".join(f"{a} = {a}_[i]" for a in formula.arrays)
-    written = [a for a in formula.arrays if a != "g"]
-    steps = "\n            ".join(part.strip() for part in formula.typed("T").split(";"))
-    stores = "\n            ".join(f"{a}_[i] = {a}" for a in written)
-    body = (
-        f"def kernel(start, stop, lr_mult, decay_mult, rate_, scale, {names}):\n    for c in prange(start.size):\n"
-        f"        rate = rate_ * lr_mult[c]\n        decay = decay_mult[c]\n        for i in range(start[c], stop[c]):\n"
-        f"            {loads}\n            g = g * scale\n            {steps}\n            {stores}\n"
-    )
-    return _compiled(_HEADER.format(dtype=dtype) + body)
-
+    stores = "; ".join(f"{a}_[i] = {a}" for a in formula.arrays if a != "g")
+    return _fill(_UPDATE, formula, dtype, tuple(c for c in formula.constants if c not in ("rate", "decay")), stores=stores)

@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from . import blas, kernels
+from . import blas
+from .kernels import convolution, dense, dropout, pooling, scores
 
 TILE_BYTES = 512 * 1024  # rows and columns that stay in a core's second-level cache
 SPLIT_LENGTH = 32  # channels times kernel columns from which a kernel row is worth a matrix product of its own
@@ -22,7 +23,7 @@ class InnerProduct:
 
     def _gemm(self, trans_a, trans_b, m, n, k, a, b, c, add=False):
         lda, ldb = a.shape[1], b.shape[1]
-        kernels.panel_gemm(
+        dense.panel_gemm(
             self._fn, trans_a, trans_b, m, n, k, a.ctypes.data, lda, b.ctypes.data, ldb, self._device.dtype.type(add),
             c.ctypes.data, n, self._device.threads, m >= n, self._device.dtype.itemsize,
         )  # fmt: skip
@@ -33,7 +34,7 @@ class InnerProduct:
         w = w.reshape((self.k, self.n) if self.transpose else (self.n, self.k))
         self._gemm(False, not self.transpose, self.m, self.n, self.k, x, w, y)
         if b is not None or slope is not None:
-            kernels.row_bias(y, self._none if b is None else b.reshape(-1), b is not None, y.dtype.type(slope or 0), slope is not None)
+            dense.row_bias(y, self._none if b is None else b.reshape(-1), b is not None, y.dtype.type(slope or 0), slope is not None)
 
     def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
         """dx, dw, db: None where not wanted; add_w, add_b: add to what is there."""
@@ -45,7 +46,7 @@ class InnerProduct:
             else:
                 self._gemm(True, False, self.n, self.k, self.m, dy, x, dw.reshape(self.n, self.k), add_w)
         if db is not None:
-            kernels.channel_sums(dy.reshape(self.m, self.n, 1), db.reshape(-1), add_b)
+            dense.channel_sums(dy.reshape(self.m, self.n, 1), db.reshape(-1), add_b)
         if dx is not None:
             self._gemm(False, self.transpose, self.m, self.k, self.n, dy, w, dx.reshape(self.m, self.k))
 
@@ -95,7 +96,7 @@ class Convolution:
         space, _, spare = self._space(0)
         bias = self._none if b is None else b.reshape(-1)
         args = bias, b is not None, y.dtype.type(slope or 0), slope is not None, y.reshape(self._y), space
-        kernels.convolution_forward(self._fn, x.reshape(self._x), self._arranged(w, spare), *args, *self._geometry)
+        convolution.convolution_forward(self._fn, x.reshape(self._x), self._arranged(w, spare), *args, *self._geometry)
 
     def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
         """dx, dw, db: None where not wanted; add_w, add_b: add to what is there."""
@@ -104,12 +105,13 @@ class Convolution:
             space, parts, spare = self._space(0 if dw is None else math.prod(self._w))
             target = (x if dx is None else dx).reshape(self._x)
             args = dy, target, dx is not None, parts, dw is not None, space
-            kernels.convolution_backward(self._fn, x.reshape(self._x), self._arranged(w, spare), *args, *self._geometry)
+            convolution.convolution_backward(self._fn, x.reshape(self._x), self._arranged(w, spare), *args, *self._geometry)
         if dw is not None:
             m, c, kh, kw = self._w
-            kernels.add_parts(parts.reshape(-1, kh if self._split else 1, m, c, 1 if self._split else kh, kw), dw.reshape(self._w), add_w)
+            parts = parts.reshape(-1, kh, m, c, 1, kw) if self._split else parts.reshape(-1, 1, m, c, kh, kw)
+            convolution.add_parts(parts, dw.reshape(self._w), add_w)
         if db is not None:
-            kernels.channel_sums(dy.reshape(dy.shape[0], dy.shape[1], -1), db.reshape(-1), add_b)
+            dense.channel_sums(dy.reshape(dy.shape[0], dy.shape[1], -1), db.reshape(-1), add_b)
 
 
 class Pooling:
@@ -123,16 +125,16 @@ class Pooling:
     def forward(self, x, y, index) -> None:
         x, y = x.reshape(self._x), y.reshape(self._y)
         if self._max:
-            kernels.max_pool_forward(x, y, index.reshape(self._y), *self._window)
+            pooling.max_pool_forward(x, y, index.reshape(self._y), *self._window)
         else:
-            kernels.average_pool_forward(x, y, *self._window)
+            pooling.average_pool_forward(x, y, *self._window)
 
     def backward(self, dy, index, dx) -> None:
         dy, dx = dy.reshape(self._y), dx.reshape(self._x)
         if self._max:
-            kernels.max_pool_backward(dy, index.reshape(self._y), dx)
+            pooling.max_pool_backward(dy, index.reshape(self._y), dx)
         else:
-            kernels.average_pool_backward(dy, dx, *self._window)
+            pooling.average_pool_backward(dy, dx, *self._window)
 
 
 class Softmax:
@@ -142,10 +144,10 @@ class Softmax:
         self._shape = (n, c, p)
 
     def forward(self, x, y) -> None:
-        kernels.softmax_forward(x.reshape(self._shape), y.reshape(self._shape))
+        scores.softmax_forward(x.reshape(self._shape), y.reshape(self._shape))
 
     def backward(self, y, dy, dx) -> None:
-        kernels.softmax_backward(y.reshape(self._shape), dy.reshape(self._shape), dx.reshape(self._shape))
+        scores.softmax_backward(y.reshape(self._shape), dy.reshape(self._shape), dx.reshape(self._shape))
 
 
 class LogLoss:
@@ -165,12 +167,12 @@ class LogLoss:
     def forward(self, prob, label, loss) -> None:
         label = label.reshape(self._labels)
         args = (*self._ignore, self._fixed, self._tiny, loss.reshape(-1), self._divisor, self.bad)
-        kernels.log_loss_forward(prob.reshape(self._shape), label, *args)
+        scores.log_loss_forward(prob.reshape(self._shape), label, *args)
 
     def backward(self, prob, label, dloss, dx) -> None:
         """dx: the gradient before the softmax."""
         label, dx = label.reshape(self._labels), dx.reshape(self._shape)
-        kernels.softmax_loss_backward(prob.reshape(self._shape), label, *self._ignore, dloss.reshape(-1), self._divisor, dx)
+        scores.softmax_loss_backward(prob.reshape(self._shape), label, *self._ignore, dloss.reshape(-1), self._divisor, dx)
 
 
 class Accuracy:
@@ -184,13 +186,14 @@ class Accuracy:
     def forward(self, x, label, score, per_class) -> None:
         shares = np.empty(0, x.dtype) if per_class is None else per_class.reshape(-1)
         args = (label.reshape(self._labels), self._top_k, *self._ignore, score.reshape(-1), shares, self._counts, self.bad)
-        kernels.accuracy(x.reshape(self._shape), *args)
+        scores.accuracy(x.reshape(self._shape), *args)
 
 
 class Dropout:
     """y = x · mask / (1 - ratio), each element of (N, D) kept with probability 1 - ratio.
 
-    Random words come from Philox, keyed by the device's seed, ``stream`` (which layer), the iteration and the sample: every device draws the same.
+    Random words come from Philox, keyed by the device's seed, ``stream`` (which layer), the iteration and the sample, so that every
+    device draws the same.
     """
 
     def __init__(self, device, n: int, d: int, ratio: float, stream: int):
@@ -203,7 +206,7 @@ class Dropout:
         iteration, part = self._device.clock
         sample = part * self._shape[0]
         x, mask, y = x.reshape(self._shape), mask.reshape(self._shape), y.reshape(self._shape)
-        kernels.dropout_forward(x, mask, y, self._threshold, self._scale, self._device.seed, self._stream, iteration, sample)
+        dropout.dropout_forward(x, mask, y, self._threshold, self._scale, self._device.seed, self._stream, iteration, sample)
 
     def backward(self, mask, dy, dx) -> None:
-        kernels.dropout_backward(mask.reshape(-1), dy.reshape(-1), dx.reshape(-1), self._scale)
+        dropout.dropout_backward(mask.reshape(-1), dy.reshape(-1), dx.reshape(-1), self._scale)

@@ -1,0 +1,64 @@
+"""Matrix products split over threads, biases and their gradients."""
+
+from numba import njit, prange
+
+from ..blas import gemm
+from .settings import PARALLEL, SERIAL
+
+
+@njit(**SERIAL, fastmath={"reassoc"})
+def _total(run):
+    """The sum of a run; letting the order be the compiler's makes it a vector loop, the same on every call."""
+    total = run.dtype.type(0)
+    for i in range(run.size):
+        total += run[i]
+    return total
+
+
+@njit(**PARALLEL)
+def channel_sums(dy, out, keep):
+    """out (C) = [out +] the sum of dy (N, C, P) over N and P, runs in the array's type and their sum in float64."""
+    for c in prange(dy.shape[1]):
+        total = 0.0
+        for n in range(dy.shape[0]):
+            total += _total(dy[n, c])
+        out[c] = total + (out[c] if keep else 0)
+
+
+@njit(**PARALLEL)
+def panel_gemm(fn, trans_a, trans_b, m, n, k, a, lda, b, ldb, beta, c, ldc, threads, by_rows, real):
+    """C = op(A) op(B) + beta C, each thread a panel of rows or of columns of C; a, b, c are addresses, real the bytes of a number."""
+    row = 1 if trans_a else lda
+    column = ldb if trans_b else 1
+    for t in prange(threads):
+        if by_rows:
+            lo, hi = t * m // threads, (t + 1) * m // threads
+            if hi > lo:
+                gemm(
+                    fn,
+                    trans_a,
+                    trans_b,
+                    hi - lo,
+                    n,
+                    k,
+                    a + lo * row * real,
+                    lda,
+                    b,
+                    ldb,
+                    beta,
+                    c + lo * ldc * real,
+                    ldc,
+                )
+        else:
+            lo, hi = t * n // threads, (t + 1) * n // threads
+            if hi > lo:
+                gemm(fn, trans_a, trans_b, m, hi - lo, k, a, lda, b + lo * column * real, ldb, beta, c + lo * real, ldc)
+
+
+@njit(**PARALLEL)
+def row_bias(y, bias, biased, slope, rectified):
+    """y (M, N) += bias (N), then leaky ReLU where rectified."""
+    for i in prange(y.shape[0]):
+        for j in range(y.shape[1]):
+            s = y[i, j] + (bias[j] if biased else y.dtype.type(0))
+            y[i, j] = s if not rectified or s > 0 else slope * s

@@ -1,0 +1,44 @@
+"""Dropout, and the counter-based random words that it draws."""
+
+import numpy as np
+from numba import njit, prange
+
+from .settings import PARALLEL, SERIAL
+
+
+@njit(**SERIAL)
+def _philox(c0, c1, c2, c3, k0, k1):
+    """Philox 4×32, 10 rounds (Salmon et al. 2011): four random words from a counter and a key."""
+    mask = np.uint64(0xFFFFFFFF)
+    c0, c1, c2, c3 = np.uint64(c0), np.uint64(c1), np.uint64(c2), np.uint64(c3)
+    k0, k1 = np.uint64(k0), np.uint64(k1)
+    for _ in range(10):
+        a = c0 * np.uint64(0xD2511F53)
+        b = c2 * np.uint64(0xCD9E8D57)
+        c0, c1, c2, c3 = (b >> np.uint64(32)) ^ c1 ^ k0, b & mask, (a >> np.uint64(32)) ^ c3 ^ k1, a & mask
+        k0 = (k0 + np.uint64(0x9E3779B9)) & mask
+        k1 = (k1 + np.uint64(0xBB67AE85)) & mask
+    return c0, c1, c2, c3
+
+
+@njit(**PARALLEL)
+def dropout_forward(x, mask, y, threshold, scale, key, stream, iteration, sample):
+    """y = x · scale where a random 32-bit word is at least threshold, else 0. x (N, D); row n draws from sample + n."""
+    zero = x.dtype.type(0)
+    for n in prange(x.shape[0]):
+        width = x.shape[1]
+        for quad in range((width + 3) // 4):
+            words = _philox(quad, sample + n, iteration, stream, key & 0xFFFFFFFF, key >> 32)
+            for lane in range(min(4, width - 4 * quad)):
+                i = 4 * quad + lane
+                kept = words[lane] >= threshold
+                mask[n, i] = kept
+                y[n, i] = x[n, i] * scale if kept else zero
+
+
+@njit(**PARALLEL)
+def dropout_backward(mask, dy, dx, scale):
+    """dx = dy · scale where mask, else 0 (flat)."""
+    zero = dy.dtype.type(0)
+    for i in prange(dx.size):
+        dx[i] = dy[i] * scale if mask[i] else zero

@@ -1,0 +1,108 @@
+"""Softmax, its loss, and accuracy, over (N, C, P)."""
+
+import numpy as np
+from numba import njit, prange
+
+from .settings import PARALLEL, SERIAL
+
+
+@njit(**PARALLEL)
+def softmax_forward(x, y):
+    """y = exp(x - max) / sum over axis 1 of (N, C, P)."""
+    for n in prange(x.shape[0]):
+        for p in range(x.shape[2]):
+            top = x[n, 0, p]
+            for c in range(1, x.shape[1]):
+                top = max(top, x[n, c, p])
+            total = x.dtype.type(0)
+            for c in range(x.shape[1]):
+                e = np.exp(x[n, c, p] - top)
+                y[n, c, p] = e
+                total += e
+            for c in range(x.shape[1]):
+                y[n, c, p] /= total
+
+
+@njit(**PARALLEL)
+def softmax_backward(y, dy, dx):
+    """dx = (dy - Σ dy·y) y over axis 1 of (N, C, P)."""
+    for n in prange(y.shape[0]):
+        for p in range(y.shape[2]):
+            dot = y.dtype.type(0)
+            for c in range(y.shape[1]):
+                dot += dy[n, c, p] * y[n, c, p]
+            for c in range(y.shape[1]):
+                dx[n, c, p] = (dy[n, c, p] - dot) * y[n, c, p]
+
+
+@njit(**SERIAL)
+def log_loss_forward(prob, label, ignore, ignoring, fixed, tiny, loss, divisor, bad):
+    """loss[0] = -Σ log max(prob[label], tiny) / divisor[0]; divisor: ``fixed``, or the labels that count where it is negative.
+
+    prob (N, C, P), label (N, P) as floats. bad[0] keeps 1 + the place of the first label that is no class.
+    """
+    total, counted = 0.0, 0
+    for n in range(prob.shape[0]):
+        for p in range(prob.shape[2]):
+            given = label[n, p]
+            if ignoring and given == ignore:
+                continue
+            if not (0 <= given < prob.shape[1]):
+                if bad[0] == 0:
+                    bad[0] = 1 + n * prob.shape[2] + p
+                continue
+            v = prob[n, int(given), p]
+            total -= np.log(v if not v < tiny else tiny)
+            counted += 1
+    divisor[0] = max(1.0, counted if fixed < 0 else fixed)
+    loss[0] = total / divisor[0]
+
+
+@njit(**PARALLEL)
+def softmax_loss_backward(prob, label, ignore, ignoring, dloss, divisor, dx):
+    """dx = (prob - onehot(label)) · dloss / divisor; 0 where the label is ignored."""
+    scale = dloss[0] / divisor[0]
+    for n in prange(prob.shape[0]):
+        for p in range(prob.shape[2]):
+            given = label[n, p]
+            if ignoring and given == ignore:
+                for c in range(prob.shape[1]):
+                    dx[n, c, p] = 0
+                continue
+            for c in range(prob.shape[1]):
+                dx[n, c, p] = (prob[n, c, p] - (1 if c == given else 0)) * scale
+
+
+@njit(**SERIAL)
+def accuracy(x, label, top_k, ignore, ignoring, score, per_class, counts, bad):
+    """score[0] = the share of labels among their top_k scores; a tie and a NaN count as wrong. x (N, C, P), label (N, P).
+
+    counts (C) is workspace; per_class (C, or empty) the share for each class, 0 where it has no sample.
+    """
+    hits, counted = 0, 0
+    counts[:] = 0
+    per_class[:] = 0
+    for n in range(x.shape[0]):
+        for p in range(x.shape[2]):
+            given = label[n, p]
+            if ignoring and given == ignore:
+                continue
+            if not (0 <= given < x.shape[1]):
+                if bad[0] == 0:
+                    bad[0] = 1 + n * x.shape[2] + p
+                continue
+            which = int(given)
+            mine = x[n, which, p]
+            better = 0
+            for c in range(x.shape[1]):
+                if c != which and not x[n, c, p] < mine:
+                    better += 1
+            counted += 1
+            counts[which] += 1
+            if better < top_k and mine == mine:
+                hits += 1
+                if per_class.size:
+                    per_class[which] += 1
+    score[0] = hits / counted if counted else 0
+    for c in range(per_class.size):
+        per_class[c] = per_class[c] / counts[c] if counts[c] else 0
