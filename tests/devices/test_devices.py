@@ -1,6 +1,7 @@
 """Every operation of every device against the oracle: on the CPU, on the GPU's kernels run by the host, and on a GPU where there is one."""
 
 import math
+import os
 
 import numpy as np
 import pytest
@@ -36,12 +37,15 @@ def rng(seed):
     return np.random.default_rng(seed)
 
 
+GUARD = 0 if os.environ.get("CAFFELITE_HOST_SANITIZE") == "1" else 256  # bytes before and behind an array
+
+
 def put(dev, array, dtype=None):
-    """An array of the device between two guards that nothing may touch."""
+    """An array of the device between two guards that nothing may touch; the sanitizers have their own."""
     host = np.asarray(array, dtype or dev.dtype)
-    whole = dev.empty((host.nbytes + 512,), np.uint8)
+    whole = dev.empty((host.nbytes + 2 * GUARD,), np.uint8)
     dev.fill(whole, 0x5A)
-    there = dev.view(whole, 256, host.shape, host.dtype)
+    there = dev.view(whole, GUARD, host.shape, host.dtype)
     dev.upload(there, host)
     GUARDED.append((dev, whole, host.nbytes))
     return there
@@ -57,7 +61,7 @@ def guards():
     yield
     for dev, whole, size in GUARDED:
         raw = dev.download(whole)
-        assert (raw[:256] == 0x5A).all() and (raw[256 + size :] == 0x5A).all(), "written outside an array"
+        assert (raw[:GUARD] == 0x5A).all() and (raw[GUARD + size :] == 0x5A).all(), "written outside an array"
 
 
 def blank(dev, shape, dtype=None):
@@ -367,6 +371,11 @@ def test_bad_labels(dev, rng, n, p, wrong):
         for later in (label, good, np.full((n, p), -5.0)):
             run(put(dev, later))
             assert dev.download(op.bad).tolist() == [first] and np.isfinite(dev.download(out))
+        dev.fill(op.bad, 0)
+        last = good.copy()
+        last.reshape(-1)[-1] = 3
+        run(put(dev, last))
+        assert dev.download(op.bad).tolist() == [n * p]
 
 
 @pytest.mark.parametrize("top_k, ignore", [(1, None), (3, None), (1, 1), (2, 255)])
@@ -384,8 +393,9 @@ def test_accuracy(dev, rng, n, c, p, top_k, ignore):
         op.forward(*there, score, each)
         close(dev, score, expected[0])
         close(dev, each, expected[1])
-    op.forward(*there, score, None)
-    close(dev, score, expected[0])
+    shifted = (label + 1) % c
+    op.forward(there[0], put(dev, shifted), score, None)  # nothing is left of the runs before
+    close(dev, score, reference.accuracy(x, shifted, top_k, ignore)[0])
 
 
 def test_ties_and_nan_count_as_wrong(dev):

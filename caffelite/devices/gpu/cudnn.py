@@ -6,10 +6,12 @@ Strict float32: plans that use tensor cores (TF32) or whose results vary from ru
 from __future__ import annotations
 
 import functools
+import logging
 import math
 
 from . import operations
 
+log = logging.getLogger(__name__)
 WORKSPACE = 256 << 20  # bytes that a plan may ask for
 
 
@@ -38,8 +40,12 @@ def engine(backend):
     stream = getattr(backend, "stream", None)
     if stream is None or frontend() is None:
         return None
-    handle = frontend().create_handle()
-    frontend().set_stream(handle=handle, stream=stream.ptr)
+    try:
+        handle = frontend().create_handle()
+        frontend().set_stream(handle=handle, stream=stream.ptr)
+    except RuntimeError as mistake:
+        log.warning("cuDNN does not start, convolutions run by cuBLAS: %s", mistake)
+        return None
     return handle
 
 
@@ -121,7 +127,8 @@ class Convolution:
             try:
                 self._plans[key] = Plan(kind, *self._shapes, biased, rectified, handle=self._device.engine)
                 self._space(self._plans[key].workspace)
-            except (frontend().cudnnGraphNotSupportedError, RuntimeError):
+            except (frontend().cudnnGraphNotSupportedError, RuntimeError) as mistake:
+                log.info("cuDNN has no plan for %s of %s: %s", " ".join(map(str, key)), self._shapes, str(mistake).split("\n")[0])
                 self._plans[key] = None
         return self._plans[key]
 

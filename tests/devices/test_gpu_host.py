@@ -1,0 +1,115 @@
+"""What only large arrays reach on a GPU, brought about in small ones: strides over the grid, long indices, tiles of images."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import reference
+from devices.host.backend import HostBackend
+
+from caffelite.devices import Window
+from caffelite.devices.gpu import GPU, device, operations
+
+
+@pytest.fixture
+def dev(monkeypatch):
+    """One block a kernel, long long indices, and workspace for one image at a time."""
+    monkeypatch.setattr(device, "MOST_BLOCKS", 1)
+    monkeypatch.setattr(device, "SMALL", 0)
+    monkeypatch.setattr(operations, "COLUMN_BYTES", 1)
+    return GPU(0, "float32", HostBackend())
+
+
+def put(dev, array):
+    there = dev.empty(np.shape(array))
+    dev.upload(there, array)
+    return there
+
+
+def close(there, expected):
+    np.testing.assert_allclose(there, expected, rtol=2e-4, atol=2e-4)
+
+
+def test_convolution(dev, seed):
+    rng = np.random.default_rng(seed)
+    x, w, b, window = (
+        rng.normal(size=(3, 4, 9, 8)),
+        rng.normal(size=(6, 2, 3, 2)),
+        rng.normal(size=6),
+        Window((3, 2), (1, 2), (1, 0), (2, 1)),
+    )
+    y = reference.convolution(x, w, b, window, 2)
+    op = dev.convolution(x.shape, y.shape, window, 2)
+    assert len(op._tiles) == 3
+    out, dy = dev.empty(y.shape), rng.normal(size=y.shape)
+    op.forward(put(dev, x), put(dev, w), put(dev, b), out, 0.1)
+    close(out, reference.leaky(y, 0.1))
+    dx, dw, db = dev.empty(x.shape), dev.zeros(w.shape), dev.zeros(6)
+    for times in (1, 2):
+        op.backward(put(dev, x), put(dev, w), put(dev, dy), dx, dw, db, times == 2, times == 2)
+        expected = reference.convolution_backward(x, w, dy, window, 2)
+        for there, value in zip((dx, dw / times, db / times), expected, strict=True):
+            close(there, value)
+
+
+@pytest.mark.parametrize("n, c, p", [(300, 5, 1), (3, 5, 200)])
+def test_reductions(dev, seed, n, c, p):
+    rng = np.random.default_rng(seed)
+    x, label = rng.normal(size=(n, c, p)), rng.integers(0, c, size=(n, p))
+    prob, loss, score, dx = dev.empty(x.shape), dev.empty(1), dev.empty(1), dev.empty(x.shape)
+    dev.softmax(n, c, p).forward(put(dev, x), prob)
+    close(prob, reference.softmax(x))
+    op = dev.log_loss(n, c, p, None, None)
+    op.forward(prob, put(dev, label), loss)
+    close(loss, reference.log_loss(reference.softmax(x), label)[0])
+    op.backward(prob, put(dev, label), put(dev, [1.0]), dx)
+    close(dx, reference.log_loss_backward(reference.softmax(x), label, 1, n * p))
+    dev.accuracy(n, c, p, 2, None).forward(put(dev, x), put(dev, label), score, None)
+    close(score, reference.accuracy(x, label, 2)[0])
+
+
+def test_max_pooling_over_its_pixels(dev, seed):
+    x, window = np.random.default_rng(seed).normal(size=(2, 3, 13, 12)), Window((3, 3), (2, 2))
+    y, index = reference.pooling("MAX", x, window)
+    out, places, dx = dev.empty(y.shape), dev.empty(y.shape, np.int32), dev.empty(x.shape)
+    op = dev.pooling("MAX", x.shape, y.shape, window)
+    op.forward(put(dev, x), out, places)
+    close(out, y)
+    op.backward(put(dev, y), places, dx)
+    close(dx, reference.pooling_backward("MAX", x, y, window))
+
+
+def test_the_signature_is_checked(dev):
+    """The host's kernels refuse what CUDA would silently read as something else."""
+    run = dev.kernel("elementwise", "add", 4, 4)
+    with pytest.raises(AssertionError, match="add, argument 1: float64 for float32"):
+        run(dev.zeros(4), dev.zeros(4, np.float64))
+    with pytest.raises(AssertionError, match="2 arguments for 3"):
+        run(dev.zeros(4))
+
+
+DIVERGENT = (
+    """
+import numpy as np
+from devices.host.backend import HostBackend
+kernel = """
+    + repr(
+        """#define KERNEL extern "C" __global__ void
+KERNEL f(int n) {
+  if (threadIdx.x < 32 || threadIdx.x == 40) __syncthreads();
+  else __shfl_down_sync(~0u, 1, 1);
+}
+"""
+    )
+    + """
+HostBackend().kernel(kernel, "f")((1, 1, 1), (64, 1, 1), (np.int32(1),))
+"""
+)
+
+
+def test_threads_that_wait_for_each_other_in_different_places():
+    """The host stops a kernel whose barriers not every thread reaches, instead of going on."""
+    done = subprocess.run([sys.executable, "-c", DIVERGENT], cwd=Path(__file__).parent.parent, capture_output=True, text=True)
+    assert done.returncode != 0 and "wait for each other in different places" in done.stderr

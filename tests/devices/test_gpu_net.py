@@ -1,0 +1,57 @@
+"""A whole net gives the same numbers on the GPU's kernels, run by the host, as on the CPU: blobs, gradients, updates."""
+
+import numpy as np
+from devices.host.backend import HostBackend
+
+from caffelite import caffelite_pb2 as pb
+from caffelite import graph, prototxt
+from caffelite.devices import open_device
+from caffelite.devices.gpu import GPU
+from caffelite.errors import NOWHERE
+from caffelite.net import Net
+from caffelite.solver.updates import Updater
+
+NET = """
+layer { name: "data" type: "DummyData" top: "x" top: "label" dummy_data_param {
+  shape { dim: 4 dim: 2 dim: 9 dim: 8 } shape { dim: 4 } data_filler { type: "gaussian" } data_filler { type: "constant" value: 2 } } }
+layer { name: "conv" type: "Convolution" bottom: "x" top: "conv"
+  convolution_param { num_output: 4 kernel_size: 3 pad: 1 group: 2
+    weight_filler { type: "xavier" } bias_filler { type: "constant" value: 0.1 } } }
+layer { name: "relu" type: "ReLU" bottom: "conv" top: "conv" relu_param { negative_slope: 0.1 } }
+layer { name: "pool" type: "Pooling" bottom: "conv" top: "pool" pooling_param { kernel_size: 3 stride: 2 } }
+layer { name: "ave" type: "Pooling" bottom: "pool" top: "ave" pooling_param { pool: AVE kernel_size: 2 pad: 1 } }
+layer { name: "ip" type: "InnerProduct" bottom: "ave" top: "ip" inner_product_param { num_output: 11 weight_filler { type: "xavier" } } }
+layer { name: "sigmoid" type: "Sigmoid" bottom: "ip" top: "s" }
+layer { name: "drop" type: "Dropout" bottom: "s" top: "d" dropout_param { dropout_ratio: 0.4 } }
+layer { name: "ip2" type: "InnerProduct" bottom: "d" top: "score" inner_product_param { num_output: 5 weight_filler { type: "xavier" } } }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "score" bottom: "label" top: "loss" }
+layer { name: "accuracy" type: "Accuracy" bottom: "score" bottom: "label" top: "accuracy" }
+"""
+
+
+def trained(dev, iterations=3):
+    message = prototxt.parse(NET, pb.NetParameter).message
+    net = Net(graph.build(message, pb.NetState(phase=pb.TRAIN)), dev, seed=3, keep=True)
+    solver = pb.SolverParameter(momentum=0.9, weight_decay=0.01)
+    updater = Updater(solver, net, NOWHERE)
+    for iteration in range(iterations):
+        for part in range(2):
+            net.clear_loss()
+            net.forward(iteration, part)
+            net.backward(add=part > 0)
+        updater.run(0.1, 0.5)
+    net.check_faults()
+    blobs = {name: dev.download(array) for name, array in net.blobs.items()}
+    return {
+        **blobs,
+        "(weights)": dev.download(net.params.data),
+        "(gradients)": dev.download(net.params.diff),
+        "(norm)": updater.gradient_norm(),
+    }
+
+
+def test_net_as_on_the_cpu():
+    on_cpu, on_gpu = trained(open_device()), trained(GPU(0, "float32", HostBackend()))
+    assert on_cpu.keys() == on_gpu.keys() and np.abs(on_cpu["(gradients)"]).max() > 1e-3
+    for name, expected in on_cpu.items():
+        np.testing.assert_allclose(on_gpu[name], expected, rtol=1e-4, atol=1e-5, err_msg=name)
