@@ -7,10 +7,12 @@ everything else goes through protobuf. A checksum (ours, which Caffe skips as an
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
+from google.protobuf.message import DecodeError
 
 from . import caffelite_pb2 as pb
 from .errors import CaffeliteError
@@ -58,16 +60,25 @@ def encode_net(net: pb.NetParameter, blobs: Iterable[tuple[pb.LayerParameter, li
 
 
 def sealed(body: bytes) -> bytes:
-    """The body of a message with its checksum behind it."""
+    """The body of a message with its checksum behind it, and before it the promise of one, so that a lost end shows."""
+    body = _PROMISE + body
     return body + field_bytes(_CHECKSUM, hashlib.blake2b(body, digest_size=_DIGEST).digest())
 
 
-def check_seal(data: bytes, path: Path) -> None:
-    """Compares a file's checksum, where it has one (Caffe's own files have none)."""
+def check_seal(data: bytes, path: Path) -> bool:
+    """Compares a file's checksum, where it has one (Caffe's own files have none); whether it has."""
     mark = _tag(_CHECKSUM, LENGTH) + _varint(_DIGEST)
     body, seal = data[: -len(mark) - _DIGEST], data[-len(mark) - _DIGEST :]
-    if seal[: len(mark)] == mark and hashlib.blake2b(body, digest_size=_DIGEST).digest() != seal[len(mark) :]:
+    if seal[: len(mark)] != mark:
+        if data.startswith(_PROMISE):
+            raise CaffeliteError(f"{path} is damaged: its end is missing")
+        return False
+    if hashlib.blake2b(body, digest_size=_DIGEST).digest() != seal[len(mark) :]:
         raise CaffeliteError(f"{path} is damaged: its checksum does not match")
+    return True
+
+
+_PROMISE = field_bytes(_CHECKSUM, b"")
 
 
 class Damaged(ValueError):
@@ -107,6 +118,8 @@ def fields(data: memoryview) -> Iterator[tuple[int, int, int | memoryview, memor
                 raise Damaged("truncated")
             value = data[at : at + size]
             at += size
+        if not 0 < key >> 3 < 1 << 29:
+            raise Damaged(f"field {key >> 3}")
         yield key >> 3, wire, value, data[start:at]
 
 
@@ -115,17 +128,21 @@ def decode_blob(data: memoryview) -> np.ndarray:
     shape, legacy, parts = None, {}, []
     for number, wire, value, _ in fields(data):
         if number == 7 and wire == LENGTH:
-            shape = tuple(pb.BlobShape.FromString(bytes(value)).dim)
+            try:
+                shape = tuple(pb.BlobShape.FromString(bytes(value)).dim)
+            except DecodeError as error:
+                raise Damaged(str(error)) from None
         elif number in (1, 2, 3, 4) and wire == VARINT:
             legacy[number] = value
-        elif number in (5, 8) and wire != VARINT:
+        elif wire == LENGTH and number in (5, 8) or (number, wire) in ((5, FIXED32), (8, FIXED64)):
             parts.append(np.frombuffer(value, "<f4" if number == 5 else "<f8"))
     flat = parts[0] if len(parts) == 1 else np.concatenate([*parts, np.empty(0, np.float32)])
     if shape is None:
         shape = tuple(legacy.get(i, 1) for i in (1, 2, 3, 4)) if legacy else (flat.size,)
-    if int(np.prod(shape, dtype=np.int64)) != flat.size:
+    if min(shape, default=0) < 0 or math.prod(shape) != flat.size:
         raise Damaged(f"a blob of shape {list(shape)} with {flat.size} values")
-    return flat.astype(np.float32).reshape(shape)
+    with np.errstate(over="ignore", invalid="ignore"):  # a double beyond float32 becomes infinite
+        return flat.astype(np.float32).reshape(shape)
 
 
 def read_model(path: str | Path) -> dict[str, list[np.ndarray]]:
@@ -133,6 +150,8 @@ def read_model(path: str | Path) -> dict[str, list[np.ndarray]]:
     if str(path).endswith(".h5"):
         return _read_hdf5_model(path)
     data = read_bytes(path)
+    if not data:
+        raise CaffeliteError(f"{path} is empty")
     check_seal(data, Path(path))
     found: dict[str, list[np.ndarray]] = {}
     try:
@@ -148,7 +167,7 @@ def read_model(path: str | Path) -> dict[str, list[np.ndarray]]:
                     blobs.append(decode_blob(value))
             if blobs:
                 found[name] = blobs
-    except (Damaged, ValueError) as error:
+    except ValueError as error:
         raise CaffeliteError(f"{path} is no caffemodel, or a damaged one ({error})") from None
     return found
 
@@ -158,7 +177,10 @@ def _read_hdf5_model(path: str | Path) -> dict[str, list[np.ndarray]]:
     with open_hdf5(path) as file:
         if "data" not in file:
             raise CaffeliteError(f"{path} is no caffemodel: it has no group data")
-        layers = {name: [np.asarray(group[str(i)], np.float32) for i in range(len(group))] for name, group in file["data"].items()}
+        try:
+            layers = {name: [np.asarray(group[str(i)], np.float32) for i in range(len(group))] for name, group in file["data"].items()}
+        except (AttributeError, KeyError, OSError, RuntimeError, TypeError, ValueError) as error:
+            raise CaffeliteError(f"{path} is no caffemodel, or a damaged one ({error})") from None
     return {name: blobs for name, blobs in layers.items() if blobs}
 
 

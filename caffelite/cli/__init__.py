@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
 import sys
 
-import click
+try:
+    import click
 
-from .. import __version__
-from ..errors import CaffeliteError
+    from .. import __version__
+    from ..errors import CaffeliteError, did_you_mean
+except KeyboardInterrupt:  # Ctrl-C comes early too
+    sys.exit(130)
 
 COMMANDS = ("train", "test", "time", "dataset", "device_query")
 
@@ -26,8 +30,6 @@ class Commands(click.Group):
         return getattr(importlib.import_module(f"{__name__}.{name}"), name)
 
     def resolve_command(self, ctx: click.Context, args: list[str]):
-        from ..errors import did_you_mean
-
         if args and args[0] not in COMMANDS:
             near = did_you_mean(args[0], COMMANDS)
             ctx.fail(f'no command "{args[0]}"; {near or "expected one of " + ", ".join(COMMANDS)}')
@@ -52,13 +54,30 @@ def normalise(argument: str) -> str:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs a command; a user's mistake is a line or more on standard error, and status 2."""
+    """Runs a command; a user's mistake is a line or more on standard error, and status 2; Ctrl-C is status 130."""
+    _open_streams()
     given = sys.argv[1:] if arguments is None else arguments
     try:
-        caffelite.main([normalise(a) for a in given], prog_name="caffelite", standalone_mode=True)
+        caffelite.main([normalise(a) for a in given], prog_name="caffelite", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
     except CaffeliteError as error:
         click.echo(f"caffelite: {error}" if "\n" not in str(error) else str(error), err=True)
         sys.exit(2)
     except MemoryError as error:
         click.echo(f"caffelite: out of memory{f' ({error})' if str(error) else ''}; use a smaller batch_size or a smaller net", err=True)
         sys.exit(2)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    except BrokenPipeError:  # whoever read the output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(1)
+
+
+def _open_streams() -> None:
+    """Gives a stream that was closed before the start (2>&-) to nowhere, so that no data file takes its number."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            handle = os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one's
+            setattr(sys, name, os.fdopen(handle if handle == number else os.dup2(handle, number), "r" if number == 0 else "w"))

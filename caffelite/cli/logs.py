@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
 import sys
 import time
 
@@ -24,7 +26,18 @@ class BarHandler(logging.Handler):
     """Writes above a progress bar where one is shown."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        tqdm.write(self.format(record), file=sys.stderr)
+        try:
+            tqdm.write(self.format(record), file=sys.stderr)
+        except OSError:
+            give_up_stderr()
+
+
+def give_up_stderr() -> None:
+    """Whoever read standard error is gone (a closed pipe or terminal): training goes on without."""
+    with contextlib.suppress(OSError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stderr.fileno())
+        os.close(nowhere)
 
 
 def start() -> None:
@@ -42,7 +55,13 @@ class Progress:
     def __init__(self, solver):
         total = solver.p.max_iter
         self._bar = tqdm(
-            total=total, initial=solver.iteration, unit="it", file=sys.stderr, disable=not sys.stderr.isatty(), dynamic_ncols=True, mininterval=0.2
+            total=total,
+            initial=solver.iteration,
+            unit="it",
+            file=sys.stderr,
+            disable=not sys.stderr.isatty(),
+            dynamic_ncols=True,
+            mininterval=0.2,
         )
         self._started, self._from, self._next = time.perf_counter(), solver.iteration, 0.0
         self._images = solver.batch * solver.p.iter_size * solver.comm.size
@@ -50,7 +69,10 @@ class Progress:
     def __call__(self, solver, rate: float) -> None:
         if self._bar.disable:
             return
-        self._bar.update(solver.iteration - self._bar.n)
+        try:
+            self._bar.update(solver.iteration - self._bar.n)
+        except OSError:
+            give_up_stderr()
         now = time.perf_counter()
         if now >= self._next:
             self._next = now + SHOW_EVERY
@@ -58,4 +80,5 @@ class Progress:
             self._bar.set_postfix_str(f"loss {solver.smoothed_loss():.4g}, lr {rate:.4g}, {per_second:.0f} images/s", refresh=False)
 
     def close(self) -> None:
-        self._bar.close()
+        with contextlib.suppress(OSError):
+            self._bar.close()

@@ -15,13 +15,17 @@ log = logging.getLogger("caffelite")
 gpu = click.option("--gpu", metavar="IDS", help='GPUs to use: "all", or numbers as in 0,1. Default: what solver_mode says, else the CPU.')
 weights = click.option("--weights", metavar="FILES", help="caffemodels to copy weights from, by layer name; several separated by commas.")
 level = click.option("--level", type=int, metavar="N", help="The net's level, for rules with min_level and max_level.")
-stage = click.option("--stage", metavar="NAMES", default="", help="The net's stages, separated by commas, for rules with stage and not_stage.")
+stage = click.option(
+    "--stage", metavar="NAMES", default="", help="The net's stages, separated by commas, for rules with stage and not_stage."
+)
 phase = click.option("--phase", type=click.Choice(["TRAIN", "TEST"], case_sensitive=False), help="The net's phase.")
 model = click.option("--model", metavar="FILE", required=True, help="The net, a prototxt.")
 
 
 def iterations(help: str, default: int | None = None) -> Callable:
-    return click.option("--iterations", type=click.IntRange(min=1), metavar="N", default=default, show_default=default is not None, help=help)
+    return click.option(
+        "--iterations", type=click.IntRange(min=1), metavar="N", default=default, show_default=default is not None, help=help
+    )
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -75,7 +79,9 @@ def load_weights(net, files: str | list[str]) -> None:
         loaded = net.load(blobs, path)
         if not loaded.matched:
             mine = ", ".join(n.name for n in net.graph.nodes if n.params) or "none"
-            raise CaffeliteError(f"{path}: no layer of the file is in the net", expected=f"layers {mine}", found=", ".join(blobs) or "no layers with weights")
+            raise CaffeliteError(
+                f"{path}: no layer of the file is in the net", expected=f"layers {mine}", found=", ".join(blobs) or "no layers with weights"
+            )
         log.info("Weights from %s: matched %s", path, ", ".join(loaded.matched))
         if loaded.skipped:
             log.info("  skipped, not in the net: %s", ", ".join(loaded.skipped))

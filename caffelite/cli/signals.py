@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from types import FrameType
@@ -34,4 +35,6 @@ class Signals:
             if self.requests.stop:
                 os._exit(128 + number)
             self.requests.stop = True
+            with contextlib.suppress(OSError):  # no log here: the signal may have come amid a line of it
+                os.write(2, b"Stopping after this iteration, with a snapshot; a second signal stops at once.\n")
             self.status = 128 + number if number == signal.SIGTERM else 0

@@ -19,8 +19,12 @@ from .logs import Progress, start
 @options.level
 @options.stage
 @options.iterations("Stop after so many iterations, with a snapshot. Default: go on to max_iter.")
-@click.option("--sigint_effect", type=click.Choice(["stop", "snapshot", "none"]), default="stop", show_default=True, help="What Ctrl-C does.")
-@click.option("--sighup_effect", type=click.Choice(["stop", "snapshot", "none"]), default="snapshot", show_default=True, help="What SIGHUP does.")
+@click.option(
+    "--sigint_effect", type=click.Choice(["stop", "snapshot", "none"]), default="stop", show_default=True, help="What Ctrl-C does."
+)
+@click.option(
+    "--sighup_effect", type=click.Choice(["stop", "snapshot", "none"]), default="snapshot", show_default=True, help="What SIGHUP does."
+)
 def train(solver, gpu, snapshot, weights, phase, level, stage, iterations, sigint_effect, sighup_effect) -> None:
     """Trains a net, or goes on from a snapshot.
 
@@ -41,11 +45,9 @@ def train(solver, gpu, snapshot, weights, phase, level, stage, iterations, sigin
     document = prototxt.read_solver(solver)
     with Signals(sigint_effect, sighup_effect) as signals:
         device = options.open_device(gpu, document.message)
-        run = Solver(document.message, document.locate, solver, device, level=level, stages=options.names(stage), requests=signals.requests)
+        run = Solver(document.message, document.locate, solver, device, level=level, stages=options.names(stage), requests=signals.requests, resume=snapshot)  # fmt: skip
         try:
-            if snapshot:
-                run.restore(snapshot)
-            elif weights or document.message.weights:
+            if not snapshot and (weights or document.message.weights):
                 options.load_weights(run.net, weights or list(document.message.weights))
             progress = Progress(run)
             try:

@@ -25,7 +25,9 @@ class Watch:
     def backward(self, node: Node) -> None:
         for value, wanted in zip(node.bottoms, node.gradient_to, strict=True):
             if wanted and value in self._net.diff:
-                log.info("    [Backward] Layer %s, bottom blob %s diff: %.6g", node.name, value.name, self._net.mean_abs(self._net.diff[value]))
+                log.info(
+                    "    [Backward] Layer %s, bottom blob %s diff: %.6g", node.name, value.name, self._net.mean_abs(self._net.diff[value])
+                )
         for i, param in enumerate(node.layer.params):
             if param.wanted:
                 log.info("    [Backward] Layer %s, param blob %d diff: %.6g", node.name, i, self._net.mean_abs(param.diff))

@@ -25,7 +25,9 @@ def read(name: str, locate: Locator, at: Locator) -> prototxt.Document:
     return prototxt.read_net(prototxt.resolve(name, locate))
 
 
-def state(phase: int, net: pb.NetParameter, extra: pb.NetState | None = None, level: int | None = None, stages: tuple[str, ...] = ()) -> pb.NetState:
+def state(
+    phase: int, net: pb.NetParameter, extra: pb.NetState | None = None, level: int | None = None, stages: tuple[str, ...] = ()
+) -> pb.NetState:
     """The phase, then what the net's own state says, then the solver's, then the command line's."""
     merged = pb.NetState(phase=phase)
     merged.MergeFrom(net.state)
@@ -62,7 +64,9 @@ def test_nets(p: pb.SolverParameter, locate: Locator) -> list[NetSpec]:
         raise CaffeliteError("test_iter does not fit the test nets", where=locate("test_iter"), expected=expected, found=len(p.test_iter))
     if len(p.test_state) not in (0, len(documents)):
         expected = f"none, or one for each of the {len(documents)} test nets"
-        raise CaffeliteError("test_state does not fit the test nets", where=locate("test_state"), expected=expected, found=len(p.test_state))
+        raise CaffeliteError(
+            "test_state does not fit the test nets", where=locate("test_state"), expected=expected, found=len(p.test_state)
+        )
     if documents and p.test_interval < 1:
         raise CaffeliteError("test_iter without test_interval", where=locate("test_iter"), remedy="set test_interval, or drop test_iter")
     specs = []

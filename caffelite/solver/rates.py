@@ -5,10 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
+
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Locator, did_you_mean
 
 Rate = Callable[[int], float]
+
+
+def _power(base: float, exponent: float) -> float:
+    """As C's pow: what is too large is inf, what has no real value is nan."""
+    with np.errstate(all="ignore"):
+        return float(np.float64(base) ** exponent)
 
 
 def fixed(p: pb.SolverParameter) -> Rate:
@@ -16,27 +24,27 @@ def fixed(p: pb.SolverParameter) -> Rate:
 
 
 def step(p: pb.SolverParameter) -> Rate:
-    return lambda i: p.base_lr * p.gamma ** (i // p.stepsize)
+    return lambda i: p.base_lr * _power(p.gamma, i // p.stepsize)
 
 
 def exp(p: pb.SolverParameter) -> Rate:
-    return lambda i: p.base_lr * p.gamma**i
+    return lambda i: p.base_lr * _power(p.gamma, i)
 
 
 def inv(p: pb.SolverParameter) -> Rate:
-    return lambda i: p.base_lr * (1 + p.gamma * i) ** -p.power
+    return lambda i: p.base_lr * _power(1 + p.gamma * i, -p.power)
 
 
 def multistep(p: pb.SolverParameter) -> Rate:
-    return lambda i: p.base_lr * p.gamma ** sum(value <= i for value in p.stepvalue)
+    return lambda i: p.base_lr * _power(p.gamma, sum(value <= i for value in p.stepvalue))
 
 
 def poly(p: pb.SolverParameter) -> Rate:
-    return lambda i: p.base_lr * max(0.0, 1 - i / p.max_iter) ** p.power
+    return lambda i: p.base_lr * _power(max(0.0, 1 - i / p.max_iter), p.power)
 
 
 def sigmoid(p: pb.SolverParameter) -> Rate:
-    return lambda i: p.base_lr / (1 + math.exp(-p.gamma * (i - p.stepsize)))
+    return lambda i: p.base_lr / (1 + _power(math.e, -p.gamma * (i - p.stepsize)))
 
 
 POLICIES: dict[str, tuple[Callable[[pb.SolverParameter], Rate], tuple[str, ...]]] = {
@@ -67,4 +75,13 @@ def policy(p: pb.SolverParameter, locate: Locator) -> Rate:
         raise CaffeliteError("stepsize must be at least 1", where=locate("stepsize"), found=p.stepsize)
     if "max_iter" in needs and p.max_iter < 1:
         raise CaffeliteError("max_iter must be at least 1", where=locate("max_iter"), found=p.max_iter)
-    return make(p)
+    rate = make(p)
+
+    def finite(i: int) -> float:
+        value = rate(i)
+        if not math.isfinite(value):
+            what = f'lr_policy "{p.lr_policy}" gives no finite rate at iteration {i}'
+            raise CaffeliteError(what, where=locate("lr_policy"), found=value, remedy=f"correct {', '.join(('base_lr', *needs))}")
+        return value
+
+    return finite

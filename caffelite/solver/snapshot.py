@@ -7,9 +7,11 @@ its model. What Caffe's state lacks for an exact resume lies in fields that Caff
 from __future__ import annotations
 
 import contextlib
+import errno
+import glob
 import os
 import re
-import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,7 +38,8 @@ def prefix(p: pb.SolverParameter, solver_path: str) -> str:
     stem = Path(solver_path).stem
     if not p.snapshot_prefix:
         return str(Path(solver_path).with_suffix(""))
-    return str(Path(p.snapshot_prefix) / stem) if Path(p.snapshot_prefix).is_dir() else p.snapshot_prefix
+    folder = p.snapshot_prefix.endswith("/") or Path(p.snapshot_prefix).is_dir()
+    return str(Path(p.snapshot_prefix) / stem) if folder else p.snapshot_prefix
 
 
 def names(prefix: str, iteration: int) -> tuple[Path, Path]:
@@ -45,49 +48,93 @@ def names(prefix: str, iteration: int) -> tuple[Path, Path]:
 
 
 def check_room(prefix: str, size: int, locate: Locator) -> None:
-    """Finds out before training starts that snapshots of ``size`` bytes cannot be written."""
+    """Finds out before training starts that snapshots of ``size`` bytes cannot be written. Removes what killed runs left half written."""
     folder = Path(prefix).parent
     where = locate("snapshot_prefix")
     if not folder.is_dir():
         raise CaffeliteError(f"the folder of snapshot_prefix, {folder}, does not exist", where=where, remedy=f"make it: mkdir -p {folder}")
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{Path(prefix).name}.", dir=folder)
+        _remove_stale(prefix)
+        draft = _draft(Path(f"{prefix}_iter_"))
         try:
-            os.posix_fallocate(handle, 0, max(size, 1))
+            with open(draft, "wb") as file:
+                os.posix_fallocate(file.fileno(), 0, max(size, 1))
         finally:
-            os.close(handle)
-            os.unlink(name)
+            draft.unlink(missing_ok=True)
     except OSError as error:
-        what = f"snapshots cannot be written to {folder}: {error.strerror.lower()}"
-        raise CaffeliteError(what, where=where, expected=f"room for {size / 2**20:.1f} MiB", remedy="choose another snapshot_prefix") from None
+        what = f"snapshots cannot be written to {folder}: {_reason(error)}"
+        raise CaffeliteError(
+            what, where=where, expected=f"room for {size / 2**20:.1f} MiB", remedy="choose another snapshot_prefix"
+        ) from None
 
 
-def write(path: Path, body: bytes) -> None:
-    """Writes a file whole or not at all."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
+def write(files: Iterable[tuple[Path, bytes]]) -> None:
+    """Writes files whole or not at all: drafts of all of them are on disk before the first takes its name, in the order given."""
+    drafts: list[tuple[Path, Path]] = []
     try:
-        with open(draft, "wb") as file:
-            file.write(body)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        for path, body in files:
+            drafts.append((_draft(path), path))
+            with open(drafts[-1][0], "wb") as file:
+                file.write(body)
+                file.flush()
+                os.fsync(file.fileno())
+        for draft, path in drafts:
+            os.replace(draft, path)
+            _sync_folder(path.parent)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            draft.unlink()
-        raise CaffeliteError(f"cannot write {path}: {error.strerror.lower()}") from None
+        what = f"cannot write {path}: {_reason(error)}"
+        raise CaffeliteError(what, remedy="make room, then go on from the last snapshot with -snapshot") from None
+    finally:
+        for draft, _ in drafts:
+            with contextlib.suppress(OSError):
+                draft.unlink()
 
 
-def write_state(path: Path, state: State) -> None:
+def _draft(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.draft")
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # file systems that sync no folders
+            raise
+    finally:
+        os.close(handle)
+
+
+def _remove_stale(prefix: str) -> None:
+    """Removes the drafts of processes that are no more."""
+    for draft in Path(prefix).parent.glob(f".{glob.escape(Path(prefix).name)}_iter_*.draft"):
+        process = draft.name.split(".")[-2]
+        if process.isdecimal() and not _runs(int(process)):
+            draft.unlink(missing_ok=True)
+
+
+def _runs(process: int) -> bool:
+    if process == os.getpid():
+        return False  # a number used again: this process has written nothing yet
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def encode_state(state: State) -> bytes:
+    # What marks a state as ours comes first, so that a file cut anywhere cannot pass for one of Caffe's, which have no checksum.
+    mark = pb.SolverState(resume=state.resume).SerializeToString()
     head = pb.SolverState(iter=state.iteration, learned_net=state.model, current_step=state.current_step)
-    if state.resume is not None:
-        head.resume.CopyFrom(state.resume)
     history = b"".join(weights.field_bytes(3, weights.encode_blob(blob)) for blob in state.history)
-    write(path, weights.sealed(head.SerializeToString() + history))
+    return weights.sealed(mark + head.SerializeToString() + history)
 
 
 def read_state(path: Path) -> State:
@@ -96,7 +143,7 @@ def read_state(path: Path) -> State:
         return _read_hdf5_state(path)
     data = weights.read_bytes(path)
     try:
-        weights.check_seal(data, path)
+        sealed = weights.check_seal(data, path)
         rest, history = [], []
         for number, wire, value, whole in weights.fields(memoryview(data)):
             if number == 3 and wire == weights.LENGTH:
@@ -104,6 +151,8 @@ def read_state(path: Path) -> State:
             else:
                 rest.append(bytes(whole))
         head = pb.SolverState.FromString(b"".join(rest))
+        if head.HasField("resume") and not sealed:
+            raise CaffeliteError(f"{path} is damaged: its end is missing")
     except CaffeliteError as error:
         raise CaffeliteError(str(error), remedy=newest_good(path)) from None
     except ValueError as error:
@@ -120,21 +169,41 @@ def _read_hdf5_state(path: Path) -> State:
     with weights.open_hdf5(path) as file:
         if "iter" not in file:
             raise CaffeliteError(f"{path} is no solverstate: it has no iteration")
-        group = file.get("history", {})
-        history = [np.asarray(group[str(i)], np.float32) for i in range(len(group))]
-        model = file["learned_net"].asstr()[()] if "learned_net" in file else ""
-        iteration, step = (int(np.ravel(file[name])[0]) if name in file else 0 for name in ("iter", "current_step"))
+        try:
+            group = file.get("history", {})
+            history = [np.asarray(group[str(i)], np.float32) for i in range(len(group))]
+            model = file["learned_net"].asstr()[()] if "learned_net" in file else ""
+            iteration, step = (int(np.ravel(file[name])[0]) if name in file else 0 for name in ("iter", "current_step"))
+        except (KeyError, ValueError, TypeError, IndexError, AttributeError, OSError) as error:
+            raise CaffeliteError(f"{path} is no solverstate, or a damaged one ({error})") from None
         return State(iteration, str(model), history, step)
 
 
 def find_model(state: State, path: Path) -> Path | None:
-    """The model that a state names: as written, or beside the state, which may have been moved."""
+    """The model that a state names: beside the state, where every snapshot puts it and which may have been moved, or else as written."""
     if not state.model:
         return None
     named, beside = Path(state.model), path.with_name(Path(state.model).name)
     if not named.exists() and not beside.exists():
         raise CaffeliteError(f"{path} belongs to {named}, which is not there", remedy=newest_good(path))
-    return named if named.exists() else beside
+    return beside if beside.exists() else named
+
+
+def read_model(state: State, path: Path) -> tuple[Path, dict[str, list[np.ndarray]]] | None:
+    """The path and the blobs of a state's model; None where it names none. A damaged one is an error that names the newest good snapshot."""
+    model = find_model(state, path)
+    if model is None:
+        return None
+    try:
+        if state.resume is not None and not _sealed(model):
+            raise CaffeliteError(f"{model} is damaged: its end is missing")
+        return model, weights.read_model(model)
+    except CaffeliteError as error:
+        raise CaffeliteError(str(error), remedy=newest_good(path)) from None
+
+
+def _sealed(model: Path) -> bool:
+    return weights.check_seal(weights.read_bytes(model), model)
 
 
 def newest_good(path: Path) -> str | None:
@@ -143,7 +212,7 @@ def newest_good(path: Path) -> str | None:
     if not match:
         return None
     others = {}
-    for other in path.parent.glob(f"{glob_escape(match[1])}*.solverstate"):
+    for other in path.parent.glob(f"{glob.escape(match[1])}*.solverstate"):
         number = re.fullmatch(r"(\d+)\.solverstate", other.name[len(match[1]) :])
         if number and other != path:
             others[int(number[1])] = other
@@ -153,18 +222,15 @@ def newest_good(path: Path) -> str | None:
     return "no other good snapshot lies beside it"
 
 
-def glob_escape(text: str) -> str:
-    return re.sub(r"([*?[])", r"[\1]", text)
-
-
 def _sound(path: Path) -> bool:
     try:
         data = weights.read_bytes(path)
-        weights.check_seal(data, path)
+        sealed = weights.check_seal(data, path)
         head = pb.SolverState.FromString(data)
-        model = find_model(State(head.iter, head.learned_net, []), path) if path.exists() else None
+        model = find_model(State(head.iter, head.learned_net, []), path)
         if model is not None:
             weights.read_model(model)
-        return head.HasField("iter")
+        ours = head.HasField("resume")
+        return head.HasField("iter") and (not ours or sealed and (model is None or _sealed(model)))
     except Exception:  # whatever is wrong with it, it is not good
         return False

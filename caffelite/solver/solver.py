@@ -7,7 +7,7 @@ import hashlib
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from .. import caffelite_pb2 as pb
 from .. import data, graph, weights
 from ..devices.formula import Formula
 from ..errors import CaffeliteError, Locator
-from ..net import Loaded, Net
+from ..net import Net
 from ..parallel import Alone
 from . import debug, nets, rates, snapshot
 from .updates import Updater
@@ -37,11 +37,11 @@ class Solver:
     """Trains the net of a solver.prototxt on one device.
 
     message, locate: the SolverParameter and its places. path: its file, for the snapshot prefix. comm: averages gradients over processes.
-    level, stages: for the train net. progress(iteration, loss, rate, samples) is called after each iteration.
+    level, stages: for the train net. resume: a solverstate to go on from, exactly where it is one of ours.
     """
 
     def __init__(self, message: pb.SolverParameter, locate: Locator, path: str, dev, *, comm=None, level: int | None = None,
-                 stages: tuple[str, ...] = (), requests: Requests | None = None):  # fmt: skip
+                 stages: tuple[str, ...] = (), requests: Requests | None = None, resume: str | None = None):  # fmt: skip
         self.p, self.dev, self.comm = message, dev, comm or Alone()
         self.requests = requests or Requests()
         self.rate = rates.policy(message, locate)
@@ -50,24 +50,30 @@ class Solver:
                 raise CaffeliteError(f"{name} must be at least {least}", where=locate(name), found=getattr(message, name))
         if message.snapshot_format != pb.SolverParameter.BINARYPROTO:
             raise CaffeliteError("snapshots in HDF5 are not built yet", where=locate("snapshot_format"), remedy="use BINARYPROTO")
-        self.seed = message.random_seed if message.random_seed >= 0 else int.from_bytes(os.urandom(4), "little")
+        state = snapshot.read_state(Path(resume)) if resume else None
+        # Every random number follows from the seed, so a run that chose its own hands it on.
+        chosen = state.resume.random_seed if state and state.resume else int.from_bytes(os.urandom(4), "little")
+        self.seed = message.random_seed if message.random_seed >= 0 else chosen
         dev.seed = self.seed & 2**64 - 1
         self.prefix = snapshot.prefix(message, path)
         self.iteration = 0
         train, tests = nets.train_net(message, locate, level, stages), nets.test_nets(message, locate)
-        self.net = self._net(train)
+        self.net, self.tests = self._net(train), []
         try:
-            self.tests = [(self._net(spec, self.net), spec.iterations) for spec in tests]
+            for spec in tests:
+                self.tests.append((self._net(spec, self.net), spec.iterations))
             self.updater = Updater(message, self.net, locate)
             if message.snapshot or message.snapshot_after_train:
                 snapshot.check_room(self.prefix, self._snapshot_bytes(), locate)
+            self._window = dev.zeros(message.average_loss)
+            self._losses = 0  # iterations whose loss the window has seen
+            if state:
+                self._restore(state, Path(resume))
         except BaseException:
-            self.net.close()
+            self.close()
             raise
         means = {n: dev.map(Formula("x / n", ("x",), constants=("n",)), n=n) for n in (1, message.iter_size)}
         self._mean_loss = lambda total, out, n: means[n](total, out)
-        self._window = dev.zeros(message.average_loss)
-        self._losses = 0  # iterations whose loss the window has seen
         self.batch = next((v.shape[0] for n in self.net.graph.feeds for v in n.tops if v.shape), 1)
 
     def _net(self, spec: nets.NetSpec, share: Net | None = None) -> Net:
@@ -149,7 +155,7 @@ class Solver:
         if limit < 0:
             return 1.0
         norm = self.updater.gradient_norm()
-        if norm <= limit:
+        if not norm > limit:
             return 1.0
         log.info("Gradient clipping: scaling down gradients (L2 norm %.6g > %.6g) by scale factor %.6g", norm, limit, limit / norm)
         return limit / norm
@@ -175,7 +181,9 @@ class Solver:
         now = time.perf_counter()
         done, lapse = self.iteration - self._shown, now - self._shown_at
         rate = done / lapse if lapse else 0
-        log.info("Iteration %d (%.6g iter/s, %.3gs/%d iters), loss = %.6g", self.iteration, rate, lapse, self.p.display, self.smoothed_loss())
+        log.info(
+            "Iteration %d (%.6g iter/s, %.3gs/%d iters), loss = %.6g", self.iteration, rate, lapse, self.p.display, self.smoothed_loss()
+        )
         self._shown, self._shown_at = self.iteration, now
         self._log_outputs("Train", ((v.name, w, values) for v, w, values in self.net.outputs()))
 
@@ -188,12 +196,16 @@ class Solver:
                 number += 1
 
     def test(self) -> None:
-        """Runs every test net over its test_iter batches and logs the mean of each score."""
+        """Runs every test net over its test_iter batches and logs the mean of each score. A request to stop breaks it off, as if it had not begun."""
+        positions = [source.position for _, _, source in self._sources()]
         for which, (net, count) in enumerate(self.tests):
             log.info("Iteration %d, Testing net (#%d)", self.iteration, which)
             scores = mean_scores(net, count, lambda: self.requests.stop)
             if scores is None:
                 log.info("Test interrupted.")
+                for (_, _, source), position in zip(self._sources(), positions, strict=True):
+                    if source.position != position:
+                        source.seek(position)
                 return
             if self.p.test_compute_loss:
                 log.info("Test loss: %.6g", scores.loss)
@@ -219,40 +231,41 @@ class Solver:
 
     def snapshot(self) -> None:
         """Writes the model, then the state."""
-        if self.comm.rank:
-            return
+        if not self.comm.rank:
+            snapshot.write(self._snapshot_files())
+
+    def _snapshot_files(self) -> Iterator[tuple[Path, bytes]]:
         model, state_path = snapshot.names(self.prefix, self.iteration)
         log.info("Snapshotting to binary proto file %s", model)
         blobs = [(node.layer.spec, arrays) for node, arrays in self.net.layer_blobs()]
-        snapshot.write(model, weights.sealed(weights.encode_net(self.net.graph.message, blobs)))
-        resume = pb.ResumeState(solver_type=self.updater.name, config_hash=self._config_hash(), random_seed=self.seed, loss_window=self.loss_window())
+        yield model, weights.sealed(weights.encode_net(self.net.graph.message, blobs))
+        resume = pb.ResumeState(
+            solver_type=self.updater.name, config_hash=self._config_hash(), random_seed=self.seed, loss_window=self.loss_window()
+        )
         for label, layer, source in self._sources():
             resume.source.add(net=label, layer=layer, samples=source.position)
         log.info("Snapshotting solver state to binary proto file %s", state_path)
         step = self.iteration // self.p.stepsize if self.p.lr_policy == "step" else 0
         if self.p.lr_policy == "multistep":
             step = sum(v <= self.iteration for v in self.p.stepvalue)
-        snapshot.write_state(state_path, snapshot.State(self.iteration, str(model), self.updater.history_blobs(), step, resume))
+        yield state_path, snapshot.encode_state(snapshot.State(self.iteration, str(model), self.updater.history_blobs(), step, resume))
 
-    def restore(self, path: str) -> None:
-        """Goes on from a solver state, exactly where it is one of ours."""
+    def _restore(self, state: snapshot.State, path: Path) -> None:
         log.info("Resuming from %s", path)
-        state = snapshot.read_state(Path(path))
         resume = state.resume
         if resume is not None and resume.solver_type != self.updater.name:
             raise CaffeliteError(f"{path} is the state of another solver type", expected=self.updater.name, found=resume.solver_type)
         self.updater.load_history(state.history, path)
-        if (model := snapshot.find_model(state, Path(path))) is not None:
-            self.load(str(model))
+        if found := snapshot.read_model(state, path):
+            model, blobs = found
+            if missing := self.net.load(blobs, str(model)).missing:
+                raise CaffeliteError(f"{model} is the model of another net", expected=f"weights of layers {', '.join(missing)}")
         self.iteration = state.iteration
         if resume is None:
             log.warning("%s was not written by caffelite: data starts from the first sample", path)
             return
         if resume.config_hash != self._config_hash():
             log.warning("the net or the solver differs from what %s was trained with: this run is no exact continuation", path)
-        if self.p.random_seed < 0:
-            self.seed = resume.random_seed
-            self.dev.seed = self.seed & 2**64 - 1
         positions = {(s.net, s.layer): s.samples for s in resume.source}
         for label, layer, source in self._sources():
             if (label, layer) in positions:
@@ -260,10 +273,6 @@ class Solver:
         kept = list(resume.loss_window)[-len(self._window) :]
         self.dev.upload(self._window[: len(kept)], np.array(kept, self.dev.dtype))
         self._losses = len(kept)
-
-    def load(self, path: str) -> Loaded:
-        """Copies weights by layer name into the train net; the test nets share them."""
-        return self.net.load(weights.read_model(path), path)
 
     def close(self) -> None:
         for net in (self.net, *(net for net, _ in self.tests)):

@@ -41,7 +41,9 @@ def rule_name(p: pb.SolverParameter, locate: Locator) -> str:
         name = next((r for r in RULES if r.upper() == old), old)
     if name not in RULES:
         known = ", ".join(RULES)
-        raise CaffeliteError(f'unknown solver type "{name}"', where=locate("type"), expected=f"one of {known}", remedy=did_you_mean(name, RULES))
+        raise CaffeliteError(
+            f'unknown solver type "{name}"', where=locate("type"), expected=f"one of {known}", remedy=did_you_mean(name, RULES)
+        )
     return name
 
 
@@ -54,7 +56,9 @@ class Updater:
         if p.regularization_type not in REGULARIZATION:
             known = " or ".join(REGULARIZATION)
             remedy = did_you_mean(p.regularization_type, REGULARIZATION)
-            raise CaffeliteError(f'unknown regularization_type "{p.regularization_type}"', where=locate("regularization_type"), expected=known, remedy=remedy)
+            raise CaffeliteError(
+                f'unknown regularization_type "{p.regularization_type}"', where=locate("regularization_type"), expected=known, remedy=remedy
+            )
         self._net, dev, params = net, net.dev, net.params
         self.history = [dev.zeros(params.size) for _ in rule.history]
         chunks, lr, decay = [], [], []
@@ -95,5 +99,7 @@ class Updater:
             raise CaffeliteError(what, expected=f"{len(targets)} blobs for type {self.name}", found=len(blobs))
         for (target, label), blob in zip(targets, blobs, strict=True):
             if blob.size != target.size:
-                raise CaffeliteError(f"{path}: history of parameter {label} does not fit", expected=list(target.shape), found=list(blob.shape))
+                raise CaffeliteError(
+                    f"{path}: history of parameter {label} does not fit", expected=list(target.shape), found=list(blob.shape)
+                )
             dev.upload(target, blob.reshape(target.shape))
