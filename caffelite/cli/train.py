@@ -45,7 +45,10 @@ def train(solver, gpu, snapshot, weights, phase, level, stage, iterations, sigin
     document = prototxt.read_solver(solver)
     with Signals(sigint_effect, sighup_effect) as signals:
         device = options.open_device(gpu, document.message)
-        run = Solver(document.message, document.locate, solver, device, level=level, stages=options.names(stage), requests=signals.requests, resume=snapshot)  # fmt: skip
+        stages = options.names(stage)
+        run = Solver(
+            document.message, document.locate, solver, device, level=level, stages=stages, requests=signals.requests, resume=snapshot
+        )
         try:
             if not snapshot and (weights or document.message.weights):
                 options.load_weights(run.net, weights or list(document.message.weights))

@@ -47,7 +47,8 @@ def train_net(p: pb.SolverParameter, locate: Locator, level: int | None = None, 
     chosen = own or given
     if len(chosen) != 1:
         found = ", ".join(chosen) or "none"
-        raise CaffeliteError("a solver trains one net", where=locate(chosen[-1]) if chosen else locate(), expected="one of net, net_param, train_net, train_net_param", found=found)  # fmt: skip
+        where, expected = locate(chosen[-1]) if chosen else locate(), "one of net, net_param, train_net, train_net_param"
+        raise CaffeliteError("a solver trains one net", where=where, expected=expected, found=found)
     document = _document(p, chosen[0], None, locate)
     extra = p.train_state if p.HasField("train_state") else None
     return NetSpec(document.message, document.locate, state(pb.TRAIN, document.message, extra, level, stages))
@@ -61,7 +62,8 @@ def test_nets(p: pb.SolverParameter, locate: Locator) -> list[NetSpec]:
         documents += [_document(p, common[0], None, locate)] * (len(p.test_iter) - len(documents))
     if len(documents) != len(p.test_iter):
         expected = f"one test_iter for each of the {len(documents)} test nets"
-        raise CaffeliteError("test_iter does not fit the test nets", where=locate("test_iter"), expected=expected, found=len(p.test_iter))
+        field = next(f for f in ("test_iter", "test_net", "test_net_param") if len(getattr(p, f)))
+        raise CaffeliteError("test_iter does not fit the test nets", where=locate(field, 0), expected=expected, found=len(p.test_iter))
     if len(p.test_state) not in (0, len(documents)):
         expected = f"none, or one for each of the {len(documents)} test nets"
         raise CaffeliteError(

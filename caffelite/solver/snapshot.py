@@ -190,7 +190,7 @@ def find_model(state: State, path: Path) -> Path | None:
 
 
 def read_model(state: State, path: Path) -> tuple[Path, dict[str, list[np.ndarray]]] | None:
-    """The path and the blobs of a state's model; None where it names none. A damaged one is an error that names the newest good snapshot."""
+    """The path and the blobs of a state's model; None where it names none. Of a damaged one the error names the newest good."""
     model = find_model(state, path)
     if model is None:
         return None

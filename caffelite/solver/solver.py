@@ -196,7 +196,10 @@ class Solver:
                 number += 1
 
     def test(self) -> None:
-        """Runs every test net over its test_iter batches and logs the mean of each score. A request to stop breaks it off, as if it had not begun."""
+        """Runs every test net over its test_iter batches and logs the mean of each score.
+
+        A request to stop breaks it off; the data goes back to where it stood, so that a resumed run tests the same.
+        """
         positions = [source.position for _, _, source in self._sources()]
         for which, (net, count) in enumerate(self.tests):
             log.info("Iteration %d, Testing net (#%d)", self.iteration, which)

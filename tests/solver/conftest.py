@@ -30,11 +30,14 @@ layer { name: "conv" type: "Convolution" bottom: "image" top: "conv" param { lr_
   convolution_param { num_output: 4 kernel_size: 3 weight_filler { type: "xavier" } } }
 layer { name: "relu" type: "ReLU" bottom: "conv" top: "conv" }
 layer { name: "drop" type: "Dropout" bottom: "conv" top: "conv" }
-layer { name: "class" type: "InnerProduct" bottom: "conv" top: "class" inner_product_param { num_output: 3 weight_filler { type: "xavier" } } }
-layer { name: "hidden" type: "InnerProduct" bottom: "x" top: "hidden" inner_product_param { num_output: 6 weight_filler { type: "xavier" } } }
+layer { name: "class" type: "InnerProduct" bottom: "conv" top: "class"
+  inner_product_param { num_output: 3 weight_filler { type: "xavier" } } }
+layer { name: "hidden" type: "InnerProduct" bottom: "x" top: "hidden"
+  inner_product_param { num_output: 6 weight_filler { type: "xavier" } } }
 layer { name: "tanh" type: "TanH" bottom: "hidden" top: "hidden" }
 layer { name: "drop2" type: "Dropout" bottom: "hidden" top: "hidden" dropout_param { dropout_ratio: 0.3 } }
-layer { name: "value" type: "InnerProduct" bottom: "hidden" top: "value" inner_product_param { num_output: 2 weight_filler { type: "xavier" } } }
+layer { name: "value" type: "InnerProduct" bottom: "hidden" top: "value"
+  inner_product_param { num_output: 2 weight_filler { type: "xavier" } } }
 layer { name: "loss" type: "SoftmaxWithLoss" bottom: "class" bottom: "label" top: "loss" }
 layer { name: "distance" type: "EuclideanLoss" bottom: "value" bottom: "y" top: "distance" loss_weight: 0.5 }
 layer { name: "jitter" type: "EuclideanLoss" bottom: "value" bottom: "noise" top: "jitter" loss_weight: 0.1 include { phase: TRAIN } }

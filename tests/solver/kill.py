@@ -20,10 +20,12 @@ from caffelite.data.writers import write_hdf5
 NET = """
 name: "killed"
 layer { name: "rows" type: "HDF5Data" top: "x" top: "y" hdf5_data_param { source: "rows.txt" batch_size: 4 shuffle: true } }
-layer { name: "hidden" type: "InnerProduct" bottom: "x" top: "hidden" inner_product_param { num_output: 4000 weight_filler { type: "xavier" } } }
+layer { name: "hidden" type: "InnerProduct" bottom: "x" top: "hidden"
+  inner_product_param { num_output: 4000 weight_filler { type: "xavier" } } }
 layer { name: "tanh" type: "TanH" bottom: "hidden" top: "hidden" }
 layer { name: "drop" type: "Dropout" bottom: "hidden" top: "hidden" }
-layer { name: "value" type: "InnerProduct" bottom: "hidden" top: "value" inner_product_param { num_output: 2 weight_filler { type: "xavier" } } }
+layer { name: "value" type: "InnerProduct" bottom: "hidden" top: "value"
+  inner_product_param { num_output: 2 weight_filler { type: "xavier" } } }
 layer { name: "loss" type: "EuclideanLoss" bottom: "value" bottom: "y" top: "loss" }
 """
 SOLVER = 'net: "net.prototxt" base_lr: 0.001 lr_policy: "fixed" momentum: 0.9 average_loss: 3 snapshot: 1 random_seed: 9 '

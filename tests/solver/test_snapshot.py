@@ -96,19 +96,19 @@ def test_what_protobuf_sees(folder, train):
     assert [(s.net, s.layer, s.samples) for s in state.resume.source] == [("train", "rows", 16)]
 
 
-CALLS = [(os, "fsync", 4), (os, "replace", 2), (os, "open", 2)]  # and how often a snapshot makes the call
+CALLS = {"fsync": 4, "replace": 2, "open": 2}  # of os, and how often a snapshot makes the call
 
 
 @pytest.mark.parametrize(
     "module, name, which", [(m, n, i) for m, n, count in CALLS for i in range(count)], ids=lambda v: getattr(v, "__name__", str(v))
 )
-def test_a_failure_at_any_step_leaves_no_half_file(folder, make, monkeypatch, module, name, which):
+def test_a_failure_at_any_step_leaves_no_half_file(folder, make, monkeypatch, name, which):
     solver = make(SOLVER)
     solver.step(2)
     before = {path: (folder / path).read_bytes() for path in files(folder)}
     assert len(before) == 2
     solver.iteration = 3
-    call, calls = getattr(module, name), []
+    call, calls = getattr(os, name), []
 
     def failing(*arguments, **options):
         calls.append(arguments)
@@ -116,7 +116,7 @@ def test_a_failure_at_any_step_leaves_no_half_file(folder, make, monkeypatch, mo
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return call(*arguments, **options)
 
-    monkeypatch.setattr(module, name, failing)
+    monkeypatch.setattr(os, name, failing)
     with pytest.raises(CaffeliteError, match="cannot write run_iter_3.*: no space left on device; make room, then go on from the last"):
         solver.snapshot()
     monkeypatch.undo()
@@ -200,9 +200,7 @@ def test_no_good_snapshot_is_left(folder, train):
 
 @pytest.mark.parametrize("prefix", ["absent/run", "absent/"])
 def test_a_missing_folder_is_found_before_training(folder, make, prefix):
-    with pytest.raises(
-        CaffeliteError, match=r"solver.prototxt:1:\d+: the folder of snapshot_prefix, absent, does not exist; make it: mkdir -p absent"
-    ):
+    with pytest.raises(CaffeliteError, match=r"^solver.prototxt:1:\d+: the folder .*, absent, does not exist; make it: mkdir -p absent"):
         make(SOLVER.replace('"run"', f'"{prefix}"'))
 
 
