@@ -99,9 +99,7 @@ def test_what_protobuf_sees(folder, train):
 CALLS = {"fsync": 4, "replace": 2, "open": 2}  # of os, and how often a snapshot makes the call
 
 
-@pytest.mark.parametrize(
-    "module, name, which", [(m, n, i) for m, n, count in CALLS for i in range(count)], ids=lambda v: getattr(v, "__name__", str(v))
-)
+@pytest.mark.parametrize("name, which", [(name, i) for name, count in CALLS.items() for i in range(count)])
 def test_a_failure_at_any_step_leaves_no_half_file(folder, make, monkeypatch, name, which):
     solver = make(SOLVER)
     solver.step(2)
