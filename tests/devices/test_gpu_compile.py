@@ -43,7 +43,7 @@ def nvcc(source, arch, folder):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.fixture(scope="module", params=["nvrtc", "nvcc"])
+@pytest.fixture(scope="module", params=["nvrtc", pytest.param("nvcc", marks=pytest.mark.slow)])
 def compile_for(request):
     if request.param == "nvcc":
         if not shutil.which("nvcc"):
