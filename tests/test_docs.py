@@ -1,0 +1,170 @@
+"""What the documents say is so: commands, links, file names, and the README's first steps."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from caffelite.cli import COMMANDS, caffelite, normalise
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+
+import make_cli_docs  # noqa: E402
+
+PAGES = sorted(p.relative_to(ROOT).as_posix() for p in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("models/*.md")])
+ALL = dict(make_cli_docs.commands())
+
+
+def test_cli_page_is_current():
+    assert (ROOT / "docs/cli.md").read_text() == make_cli_docs.page(), "run: python tools/make_cli_docs.py"
+
+
+def test_every_command_has_its_file_and_its_section():
+    files = {
+        p.stem for p in (ROOT / "caffelite/cli").glob("*.py") if re.search(r"^@click\.(command|group)\(\)", p.read_text(), re.MULTILINE)
+    }
+    assert files == set(COMMANDS)
+    page = (ROOT / "docs/cli.md").read_text()
+    assert all(f"\n## {name}\n" in page for name in ALL)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_help_has_an_example_that_parses(name):
+    shown = CliRunner().invoke(caffelite, [*name.split()[1:], "--help"])
+    assert shown.exit_code == 0, shown.output
+    text, examples = make_cli_docs.split_help(ALL[name])
+    assert text and examples
+    for example in examples:
+        assert example in shown.output, "the example must stand on a line of its own: begin the paragraph with \\b"
+        check_command_line(example)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_option_is_explained(name):
+    assert not [o.name for o in ALL[name].params if isinstance(o, click.Option) and not o.help]
+
+
+def check_command_line(line: str) -> None:
+    """Parses a command as the command line would, and runs nothing."""
+    words = [normalise(word) for word in shlex.split(line, comments=True)]
+    assert words.pop(0) == "caffelite", line
+    command, context = caffelite, click.Context(caffelite)
+    while isinstance(command, click.Group):
+        assert words, line
+        name = words.pop(0)
+        if name == "--help" or name == "--version":
+            return
+        command = command.get_command(context, name)
+        assert command is not None, line
+    if words:  # a bare name only speaks of the command
+        command.make_context(command.name, words)
+
+
+def command_lines(page: str) -> list[str]:
+    """The caffelite commands in a page's code, one each; those that an && joins come apart."""
+    text = (ROOT / page).read_text()
+    blocks = re.findall(r"^```(?:bash|sh|console)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    lines = [line for block in blocks for line in block.replace("\\\n", " ").split("\n")]
+    lines += re.findall(r"`(caffelite [^`]+)`", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL))
+    parts = [part.strip() for line in lines for part in line.split("&&")]
+    return [part for part in parts if part.startswith("caffelite ")]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_in_pages_parse(page):
+    for line in command_lines(page):
+        check_command_line(line)
+
+
+def test_readme_shows_commands():
+    assert len(command_lines("README.md")) > 5
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page):
+    text = (ROOT / page).read_text()
+    links = [link for link in re.findall(r"\]\(([^)\s#]+)(?:#[^)]*)?\)", text) if "://" not in link]
+    assert not [link for link in links if not ((ROOT / page).parent / link).exists()]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_files_named_in_pages_exist(page):
+    """Names in code of files in this repository: models/…, solvers/…, tools/…, docs/…, caffelite/…, tests/…."""
+    named = set(re.findall(r"(?<![\w./-])((?:models|solvers|tools|docs|caffelite|tests|proto)/[\w./-]+\w)", (ROOT / page).read_text()))
+    assert not [name for name in named if not (ROOT / name).exists() and not (ROOT / "models" / name).exists()]
+
+
+# The README's first commands
+
+
+def first_commands() -> list[str]:
+    blocks = re.findall(r"^```bash\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    return [block.strip() for block in blocks[:2]]
+
+
+def test_readme_begins_with_a_run_and_the_tests():
+    run, test = first_commands()
+    assert run.startswith('pip install -e ".[digits]" && caffelite dataset digits && caffelite train -solver ')
+    assert "\n" not in run and "\n" not in test
+    for part in run.split(" && ")[1:]:
+        check_command_line(part)
+
+
+def test_ci_runs_the_tests_that_the_readme_names():
+    install, test = first_commands()[1].split(" && ")
+    script = (ROOT / ".ci/run").read_text()
+    assert re.search(rf"^{re.escape(install.replace('pip install', 'pip install --quiet'))}$", script, re.MULTILINE)
+    last = [line for line in script.strip().split("\n") if line and not line.startswith("#")][-3:]
+    assert any(re.match(rf"{re.escape(test)}( |$)", line) for line in last), "pytest comes last, so that its count closes the log"
+
+
+def test_ci_script_is_sound():
+    assert (ROOT / ".ci/run").stat().st_mode & 0o111
+    subprocess.run(["bash", "-n", str(ROOT / ".ci/run")], check=True)
+
+
+def test_every_extra_that_is_named_exists():
+    import configparser
+
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    extras = set(config["options.extras_require"])
+    sources = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("tools/*.py"), ROOT / ".ci/run"]
+    named = {
+        extra for p in sources for group in re.findall(r"(?:\.|caffelite)\[([a-z0-9,]+)\]", p.read_text()) for extra in group.split(",")
+    }
+    code = "".join(p.read_text() for p in (ROOT / "caffelite").rglob("*.py"))
+    named |= set(re.findall(r'missing_extra\("[^"]+", "([^"]+)"', code))
+    assert named and named <= extras
+
+
+def test_folder_list_of_the_readme_is_complete():
+    text = (ROOT / "README.md").read_text()
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    if tracked.returncode:
+        pytest.skip("not a git checkout")
+    top = {name.split("/")[0] + "/" for name in tracked.stdout.split("\n") if "/" in name} - {".ci/"}
+    assert not [folder for folder in top if f"`{folder}`" not in text]
+    rooms = {p.name for p in (ROOT / "caffelite").iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()} - {
+        "__init__.py",
+        "caffelite_pb2.py",
+    }
+    architecture = (ROOT / "docs/architecture.md").read_text()
+    assert not [room for room in rooms if f"`{room}" not in architecture]
+
+
+def test_readme_lists_what_there_is():
+    from caffelite.fillers import FILLERS
+    from caffelite.layers import REGISTRY
+    from caffelite.solver.rates import POLICIES
+    from caffelite.solver.updates import RULES
+
+    rows = dict(re.findall(r"^\| ([\w` ()]+?) \| (.*) \|$", (ROOT / "README.md").read_text(), re.MULTILINE))
+    for row, there in (("layers", REGISTRY), ("fillers", FILLERS), ("rates (`lr_policy`)", POLICIES), ("update rules (`type`)", RULES)):
+        assert set(re.split(r", ", rows[row].split(":")[0])) == set(there), row

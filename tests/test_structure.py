@@ -1,0 +1,175 @@
+"""The house keeps its order: who imports whom, what stands where, and that nothing lacks its document."""
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from caffelite.layers import REGISTRY
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "caffelite"
+
+# Each room and the rooms that it may import; the arrows go one way, which test_arrows_make_no_circle proves.
+LANGUAGE = {"errors", "caffelite_pb2"}
+ARROWS = {
+    "errors": set(),
+    "caffelite_pb2": set(),
+    "textformat": LANGUAGE,
+    "prototxt": LANGUAGE | {"textformat"},
+    "upgrade": LANGUAGE | {"prototxt"},
+    "weights": LANGUAGE,
+    "fillers": LANGUAGE,
+    "devices": {"errors"},
+    "layers": LANGUAGE | {"fillers", "devices"},
+    "graph": LANGUAGE | {"layers"},
+    "plan": {"graph"},
+    "net": LANGUAGE | {"fillers", "devices", "graph", "plan"},
+    "parallel": {"errors", "devices"},
+    "data": LANGUAGE | {"prototxt"},
+    "solver": LANGUAGE | {"prototxt", "weights", "graph", "net", "data", "parallel", "devices"},
+    "cli": LANGUAGE | {"prototxt", "weights", "graph", "plan", "net", "data", "parallel", "devices", "solver", "__version__"},
+}
+
+# Of devices, layers see the shape of a window and the text of a formula, never a device.
+SEEN_BY_LAYERS = {("devices", "Window"), ("devices", "formula", "Formula")}
+
+# Packages that stay in one place: the rooms that may import them.
+KEPT = {
+    "cupy": ("devices/gpu/",),
+    "cupy_backends": ("devices/gpu/",),
+    "cudnn": ("devices/gpu/",),
+    "numba": ("devices/cpu/",),
+    "llvmlite": ("devices/cpu/",),
+    "threadpoolctl": ("devices/cpu/",),
+    "click": ("cli/",),
+    "tqdm": ("cli/", "data/writers.py"),
+    "lmdb": ("data/",),
+    "cv2": ("data/",),
+    "sklearn": ("cli/dataset.py",),
+}
+
+
+def modules() -> Iterator[tuple[Path, ast.Module]]:
+    for path in sorted(PACKAGE.rglob("*.py")):
+        yield path, ast.parse(path.read_text(), str(path))
+
+
+def imports(path: Path, tree: ast.Module) -> Iterator[tuple[str, ...]]:
+    """Every name that a module imports, absolute and in parts, also those inside functions."""
+    here = path.relative_to(ROOT).parent.parts
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (tuple(alias.name.split(".")) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = here[: len(here) - node.level + 1] if node.level else ()
+            base += tuple(node.module.split(".")) if node.module else ()
+            yield from ((*base, alias.name) for alias in node.names)
+
+
+def room(path: Path) -> str:
+    parts = path.relative_to(PACKAGE).parts
+    return parts[0].removesuffix(".py")
+
+
+def test_imports_follow_the_arrows():
+    wrong, seen = [], set()
+    for path, tree in modules():
+        mine = room(path)
+        seen.add(mine)
+        if mine == "__init__":
+            assert not list(imports(path, tree)), "caffelite itself imports nothing, so that --help answers at once"
+            continue
+        for name in imports(path, tree):
+            if name[0] == "caffelite" and len(name) > 1 and name[1] != mine and name[1] not in ARROWS.get(mine, ()):
+                wrong.append(f"{path.relative_to(ROOT)} imports {'.'.join(name)}")
+    assert not wrong
+    assert seen - {"__init__"} <= set(ARROWS), "a room without a place in the order"
+
+
+def test_arrows_make_no_circle():
+    left = {mine: set(others) & set(ARROWS) for mine, others in ARROWS.items()}
+    while left:
+        free = [mine for mine, others in left.items() if not others & set(left)]
+        assert free, f"a circle among {sorted(left)}"
+        for mine in free:
+            del left[mine]
+
+
+def test_layers_see_no_device():
+    for path, tree in modules():
+        if room(path) == "layers":
+            found = {name[1:] for name in imports(path, tree) if name[:2] == ("caffelite", "devices")}
+            assert found <= SEEN_BY_LAYERS, path
+
+
+@pytest.mark.parametrize("package", KEPT)
+def test_packages_stay_in_their_rooms(package):
+    users = {path.relative_to(PACKAGE).as_posix() for path, tree in modules() if any(name[0] == package for name in imports(path, tree))}
+    assert users, f"nobody imports {package}"
+    assert all(user.startswith(KEPT[package]) for user in users), users
+
+
+def test_every_dependency_is_declared():
+    import configparser
+
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    declared = config["options"]["install_requires"] + "".join(config["options.extras_require"].values())
+    names = {re.match(r"[\w-]+", line)[0] for line in declared.split("\n") if line.strip()}
+    provided = {"google": "protobuf", "cv2": "opencv-python-headless", "sklearn": "scikit-learn", "cudnn": "nvidia-cudnn-frontend",
+                "cupy": "cupy-cuda12x", "cupy_backends": "cupy-cuda12x", "llvmlite": "numba"}  # fmt: skip
+    found = {name[0] for path, tree in modules() for name in imports(path, tree)} - set(sys.stdlib_module_names) - {"caffelite"}
+    found -= {"PIL"}  # decodes images where OpenCV, which the extra brings, is missing and it happens to be there
+    assert {provided.get(name, name) for name in found} <= names
+
+
+def test_no_module_is_called_utils():
+    every = [p for folder in ("caffelite", "tests", "tools") for p in (ROOT / folder).rglob("*.py")]
+    assert not [p for p in every if re.search(r"util|helper|misc|common", p.stem)]
+
+
+def test_every_module_says_what_it_is():
+    assert not [str(path) for path, tree in modules() if not ast.get_docstring(tree) and not path.name.endswith("_pb2.py")]
+
+
+def test_help_needs_nothing_heavy():
+    import subprocess
+
+    code = "import sys, caffelite.cli; print(*sorted({m.split('.')[0] for m in sys.modules}))"
+    loaded = set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
+    assert not loaded & {"numpy", "numba", "scipy", "google", "h5py", "lmdb", "cupy", "tqdm"}
+
+
+# Layers
+
+
+@pytest.mark.parametrize("name", sorted(REGISTRY))
+def test_layer_says_its_shapes(name):
+    """A shape is axes by letter, (N, C), or said to be any."""
+    text = REGISTRY[name].__doc__
+    assert text and re.search(r"\([A-Z][\w.·]*(, ?[A-Z.][\w.·/]*)*,?( ?\.\.\.)?\)|\(\)|any shape|one shape|[a-z_]+\.shape", text), text
+
+
+def documented_layers() -> dict[str, str]:
+    """Type → its row in docs/layers.md."""
+    return {m[1]: m[0] for m in re.finditer(r"^\| `(\w+)` \|.*$", (ROOT / "docs/layers.md").read_text(), re.MULTILINE)}
+
+
+def test_layer_table_is_complete():
+    assert sorted(documented_layers()) == sorted(REGISTRY)
+
+
+@pytest.mark.parametrize("name", sorted(REGISTRY))
+def test_layer_row_names_fields_that_exist(name):
+    """Each `word` in the last column of a layer's row is a field of its message or of one that every layer has."""
+    from caffelite import caffelite_pb2 as pb
+
+    layer = pb.LayerParameter.DESCRIPTOR.fields_by_name
+    words = re.findall(r"`([a-z]\w+)`", documented_layers()[name].rsplit("|", 2)[1])
+    messages = [layer[f].message_type for f in (REGISTRY[name].field, "loss_param", "transform_param", "softmax_param") if f]
+    known = {f for message in messages for f in message.fields_by_name}
+    assert not [w for w in words if w not in known]
