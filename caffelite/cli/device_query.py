@@ -23,7 +23,7 @@ def device_query(gpu) -> None:
         if not numbers:
             click.echo(f"No usable GPU: {gpus.why_none()}")
     else:
-        numbers = [int(n) for n in options.names(gpu)]
+        numbers = options.gpu_numbers(gpu)
     for number in numbers:
         for name, value in gpus.describe(number).items():
             click.echo(f"{name + ':':32}{value}")

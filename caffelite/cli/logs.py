@@ -8,8 +8,6 @@ import os
 import sys
 import time
 
-from tqdm import tqdm
-
 SHOW_EVERY = 0.3  # seconds between looks at the loss, which may have to wait for the device
 
 
@@ -26,6 +24,8 @@ class BarHandler(logging.Handler):
     """Writes above a progress bar where one is shown."""
 
     def emit(self, record: logging.LogRecord) -> None:
+        from tqdm import tqdm
+
         try:
             tqdm.write(self.format(record), file=sys.stderr)
         except OSError:
@@ -53,6 +53,8 @@ class Progress:
     """A bar over a solver's iterations: loss, rate, iterations/s, images/s, time left. Shown on a terminal only."""
 
     def __init__(self, solver):
+        from tqdm import tqdm
+
         total = solver.p.max_iter
         self._bar = tqdm(
             total=total,

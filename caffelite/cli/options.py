@@ -32,6 +32,13 @@ def names(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
+def gpu_numbers(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise CaffeliteError("-gpu takes numbers or all", expected='"all", or numbers as in 0,1', found=f'"{text}"') from None
+
+
 def open_device(gpu: str | None, solver=None):
     """The device that -gpu names; without it the one of the solver's solver_mode; without that the CPU. Says which."""
     from .. import caffelite_pb2 as pb
@@ -61,10 +68,7 @@ def _one_gpu(text: str, required: bool) -> int | None:
             return None
         numbers = list(range(found)) or [0]
     else:
-        try:
-            numbers = [int(part) for part in text.split(",")]
-        except ValueError:
-            raise CaffeliteError("-gpu takes numbers or all", expected='"all", or numbers as in 0,1', found=f'"{text}"') from None
+        numbers = gpu_numbers(text)
     if len(numbers) > 1:
         raise CaffeliteError("training on several GPUs is not built yet", found=f"-gpu {text}", remedy=f"use one: -gpu {numbers[0]}")
     return numbers[0]

@@ -7,7 +7,6 @@ import logging
 import sys
 
 import click
-from tqdm import tqdm
 
 from . import options
 from .logs import start
@@ -33,6 +32,8 @@ def test(model, weights, gpu, iterations, level, stage, phase) -> None:
     if not weights:
         raise click.UsageError("-weights is missing: name a caffemodel to score")
     start()
+    from tqdm import tqdm
+
     from ..solver import mean_scores
 
     net = open_net(model, gpu, phase or "TEST", level, stage)
@@ -50,7 +51,7 @@ def test(model, weights, gpu, iterations, level, stage, phase) -> None:
             log.info("%s = %.6g%s", name, value, note)
 
 
-def show_batch(bar: tqdm, index: int, outputs) -> None:
+def show_batch(bar, index: int, outputs) -> None:
     for value, _, values in outputs:
         for number in values[:100]:
             log.info("Batch %d, %s = %.6g", index, value.name, number)

@@ -56,7 +56,8 @@ def newest(folder: Path, prefix: str) -> tuple[int, Path | None]:
 
 def start(folder: Path, solver: str, state: Path | None) -> subprocess.Popen:
     resume = ["-snapshot", state.name] if state else []
-    return subprocess.Popen([*COMMAND, solver, *resume], cwd=folder, stdout=subprocess.DEVNULL, stderr=(folder / "log").open("w"))
+    with (folder / "log").open("w") as log:
+        return subprocess.Popen([*COMMAND, solver, *resume], cwd=folder, stdout=subprocess.DEVNULL, stderr=log)
 
 
 def kill_once(folder: Path, rng: random.Random) -> int:

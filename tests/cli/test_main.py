@@ -1,0 +1,137 @@
+"""The command line as a whole: dashes, mistakes, help, what it imports, and streams that are closed."""
+
+import subprocess
+import sys
+
+import click
+import pytest
+
+from caffelite import cli
+
+COMMAND = [sys.executable, "-c", "from caffelite.cli import main; main()"]
+
+
+@pytest.mark.parametrize(
+    "given, expected",
+    [
+        ("-solver", "--solver"),
+        ("--solver", "--solver"),
+        ("-solver=a-b.prototxt", "--solver=a-b.prototxt"),
+        ("--sigint-effect", "--sigint_effect"),
+        ("--sigint-effect=no-ne", "--sigint_effect=no-ne"),
+        ("-gpu=0", "--gpu=0"),
+        ("-h", "-h"),
+        ("--", "--"),
+        ("-", "-"),
+        ("-1", "-1"),
+        ("my-file", "my-file"),
+    ],
+)
+def test_dashes(given, expected):
+    assert cli.normalise(given) == expected
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (["trian"], 'no command "trian"; did you mean "train"?'),
+        (["zzz"], 'no command "zzz"; expected one of train, test, time, dataset, device_query'),
+        (["train", "-slover", "x"], "--solver'?"),
+        (["train"], "Missing option '--solver'"),
+        (["test"], "Missing option '--model'"),
+        (["train", "-solver", "x", "-iterations", "0"], "0 is not in the range x>=1"),
+        (["train", "-solver", "x", "-sigint_effect", "stopp"], "'stopp' is not one of 'stop', 'snapshot', 'none'"),
+        (["train", "-solver", "x", "-snapshot", "a", "-weights", "b"], "-snapshot and -weights exclude each other"),
+        (["train", "-solver", "x", "-phase", "TEST"], "use caffelite test"),
+        (["test", "-model", "x"], "-weights is missing"),
+        (["train", "-solver", "absent.prototxt"], "caffelite: cannot read absent.prototxt: no such file"),
+        (["time", "-model", "absent.prototxt"], "caffelite: cannot read absent.prototxt: no such file"),
+        (["train", "-solver", "x", "extra"], "Got unexpected extra argument (extra)"),
+    ],
+)
+def test_mistakes(folder, call, arguments, said):
+    answer = call(*arguments)
+    assert answer.status == 2 and said in answer.err
+
+
+def test_a_near_file_name(folder, call):
+    assert 'no such file; did you mean "solver.prototxt"?' in call("train", "-solver", "sover.prototxt").err
+
+
+def commands(group, *names):
+    """(names, command) of every command and those below it."""
+    with click.Context(group) as context:
+        for name in group.list_commands(context):
+            command = group.get_command(context, name)
+            yield (*names, name), command
+            if isinstance(command, click.Group):
+                yield from commands(command, *names, name)
+
+
+@pytest.mark.parametrize("names, command", list(commands(cli.caffelite)), ids=lambda v: "-".join(v) if isinstance(v, tuple) else "")
+def test_every_command_has_help_with_an_example(names, command):
+    text = command.get_help(click.Context(command, info_name=" ".join(names)))
+    assert "Example" in text and f"caffelite {' '.join(names)}" in text
+    for parameter in command.params:
+        assert parameter.help, f"{parameter.name} has no help"
+
+
+def test_help_and_version(call):
+    for arguments in (["--help"], ["-h"], ["-help"]):
+        answer = call(*arguments)
+        assert answer.status == 0 and all(name in answer.out for name in cli.COMMANDS)
+    assert call("--version").out.startswith("caffelite, version ")
+
+
+def test_help_imports_nothing_heavy():
+    code = "import sys; from caffelite.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert (
+        loaded & {"numpy", "numba", "h5py", "google.protobuf", "scipy", "lmdb", "tqdm", "caffelite.solver", "caffelite.caffelite_pb2"}
+        == set()
+    )
+    assert "click" in loaded
+
+
+def test_out_of_memory_is_a_line(call, monkeypatch):
+    def starved(*_, **__):
+        raise MemoryError("Unable to allocate 9 EiB")
+
+    monkeypatch.setattr(cli.caffelite, "main", starved)
+    answer = call("train")
+    assert answer.status == 2 and answer.err.startswith("caffelite: out of memory (Unable to allocate 9 EiB); use a smaller batch_size")
+
+
+def test_ctrl_c_is_130_without_a_traceback(folder, call, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("caffelite.prototxt.read_net", interrupted)
+    answer = call("time", "-model", "net.prototxt")
+    assert (answer.status, answer.err.strip()) == (130, "")
+
+
+def test_ctrl_c_during_imports():
+    code = """
+import builtins, os, signal, sys
+real = builtins.__import__
+def slow(name, *rest):
+    if name == "click":
+        os.kill(os.getpid(), signal.SIGINT)
+    return real(name, *rest)
+builtins.__import__ = slow
+from caffelite.cli import main
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
+def test_closed_standard_output():
+    """As in `caffelite --help | true`: no traceback."""
+    code = "import time, sys; sys.stdin.read(); from caffelite.cli import main; main(['--help'])"
+    process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdout.close()
+    process.stdin.close()
+    assert process.stderr.read() == b"" and process.wait() in (0, 1)
+    process.stderr.close()

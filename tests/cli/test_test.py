@@ -1,0 +1,48 @@
+"""`caffelite test`: Caffe's lines, and scores that are means over the batches."""
+
+import re
+
+import h5py
+import numpy as np
+import pytest
+
+from caffelite import weights
+
+
+@pytest.fixture
+def trained(folder, call):
+    call("train", "-solver", "solver.prototxt")
+    return folder
+
+
+def test_lines(trained, call):
+    answer = call("test", "-model", "net.prototxt", "-weights", "run_iter_20.caffemodel", "-iterations", "3")
+    assert answer.status == 0
+    shape = [re.sub(r"\d\.\d+(e-\d+)?", "x", line) for line in answer.lines]
+    assert shape[:3] == ["Use CPU.", "Weights from run_iter_20.caffemodel: matched value", "Running for 3 iterations."]
+    assert shape[3:] == ["Batch 0, loss = x", "Batch 1, loss = x", "Batch 2, loss = x", "Loss: x", "loss = x (* 1 = x loss)"]
+    (w, b), losses = weights.read_model("run_iter_20.caffemodel")["value"], []
+    with h5py.File("rows.h5") as file:
+        x, y = (file[name][()].astype(float) for name in "xy")
+    for start in (0, 4, 8):
+        rows = slice(start, start + 4)
+        losses.append(((x[rows] @ w.T + b - y[rows]) ** 2).sum() / 8)
+    found = [float(line.split(" ")[-1]) for line in answer.lines[3:7]]
+    assert found == pytest.approx([*losses, np.mean(losses)], rel=1e-5)
+
+
+def test_level_stage_and_phase(trained, call):
+    def outputs(*options):
+        lines = call("test", "-model", "net.prototxt", "-weights", "run_iter_20.caffemodel", "-iterations=1", *options).lines
+        return {m[1] for line in lines if (m := re.match(r"Batch 0, (\w+)", line))}
+
+    assert outputs() == outputs("-phase", "train") == {"loss"}
+    assert outputs("-stage", "more") == {"loss", "sigmoid"} and outputs("-level=5") == {"loss", "tanh"}
+
+
+def test_mistakes(trained, call):
+    (trained / "other.prototxt").write_text((trained / "net.prototxt").read_text().replace('"value"', '"other"'))
+    answer = call("test", "-model", "other.prototxt", "-weights", "run_iter_20.caffemodel")
+    assert answer.status == 2 and "no layer of the file is in the net; expected layers other, found value" in answer.err
+    answer = call("test", "-model", "net.prototxt", "-weights", "net.prototxt")
+    assert answer.status == 2 and "net.prototxt is no caffemodel, or a damaged one" in answer.err

@@ -1,0 +1,39 @@
+"""`caffelite time` and `device_query`: the lines that Caffe prints."""
+
+import re
+
+import pytest
+
+from caffelite.devices import gpu as gpus
+
+
+def test_lines(folder, call):
+    answer = call("time", "-model", "net.prototxt", "-iterations", "3")
+    assert answer.status == 0
+    shape = [re.sub(r"\d+(\.\d+)?(e-\d+)? ms", "x ms", line).strip() for line in answer.lines]
+    assert shape == [
+        *("Use CPU.", "*** Benchmark begins ***", "Testing for 3 iterations.", "Average time per layer:"),
+        *("rows\tforward: x ms.", "value\tforward: x ms.", "value\tbackward: x ms."),
+        *("loss\tforward: x ms.", "loss\tbackward: x ms."),
+        *("Average Forward pass: x ms.", "Average Backward pass: x ms.", "Average Forward-Backward: x ms."),
+        *("Total Time: x ms.", "*** Benchmark ends ***"),
+    ]
+
+
+def test_weights_and_phase(folder, call):
+    call("train", "-solver", "solver.prototxt")
+    answer = call("time", "-model", "net.prototxt", "-iterations=1", "-weights", "run_iter_20.caffemodel", "-phase", "TEST")
+    assert answer.status == 0 and "Weights from run_iter_20.caffemodel: matched value" in answer.lines
+
+
+@pytest.mark.skipif(gpus.count() > 0, reason="a GPU is at hand")
+def test_device_query_without_a_gpu(call):
+    answer = call("device_query")
+    assert answer.status == 0 and answer.out.startswith("No usable GPU: ")
+    answer = call("device_query", "-gpu", "0")
+    assert answer.status == 2 and "Traceback" not in answer.err
+
+
+def test_device_query_with_a_number_that_is_none(call):
+    answer = call("device_query", "-gpu", "x")
+    assert answer.status == 2 and '"all", or numbers as in 0,1' in answer.err

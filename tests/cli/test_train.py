@@ -1,0 +1,243 @@
+"""`caffelite train`: its options, its lines, and signals to a real process."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from caffelite.devices import gpu as gpus
+
+COMMAND = [sys.executable, "-c", "from caffelite.cli import main; main()", "train", "-solver", "solver.prototxt"]
+NUMBER = r"-?(\d+(\.\d*)?(e[+-]\d+)?|nan|inf)"
+LINES = [
+    rf"Iteration \d+ \({NUMBER} iter/s, {NUMBER}s/5 iters\), loss = {NUMBER}",
+    rf"    Train net output #0: loss = {NUMBER} \(\* 1 = {NUMBER} loss\)",
+    rf"Iteration \d+, lr = {NUMBER}",
+    r"Iteration \d+, Testing net \(#0\)",
+    rf"    Test net output #0: loss = {NUMBER} \(\* 1 = {NUMBER} loss\)",
+    r"Snapshotting to binary proto file run_iter_\d+\.caffemodel",
+    r"Snapshotting solver state to binary proto file run_iter_\d+\.solverstate",
+    r"Optimization Done\.",
+    *(r"Use CPU\.", r"Solving small", r"Learning Rate Policy: inv", rf"Iteration 20, loss = {NUMBER}"),
+]
+
+
+def test_lines_as_caffe_writes_them(folder, call):
+    answer = call("train", "-solver", "solver.prototxt")
+    assert answer.status == 0 and answer.out == ""
+    for line in answer.err.splitlines():
+        assert re.fullmatch(r"[IWE]\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ \w+\.py:\d+\] .+", line), line
+    found = {next((p for p in LINES if re.fullmatch(p, line)), line) for line in answer.lines}
+    assert found == set(LINES), "every kind of line, and no other"
+
+
+def test_what_a_parser_of_caffes_logs_makes_of_it(folder, call):
+    """The columns that parse_log gets from Caffe's own log, by its regular expressions."""
+    train, test, at, rate = [], [], None, float("nan")
+    for line in call("train", "-solver", "solver.prototxt").err.splitlines():
+        if m := re.search(r"Iteration (\d+)", line):
+            at = float(m[1])
+        if m := re.search(r"lr = ([-+]?[0-9]*\.?[0-9]+([eE]?[-+]?[0-9]+)?)", line):
+            rate = float(m[1])
+        for kind, rows in (("Train", train), ("Test", test)):
+            if m := re.search(rf"{kind} net output #(\d+): (\S+) = ([\.\deE+-]+)", line):
+                rows.append((at, m[2], float(m[3])))
+    assert [row[:2] for row in train] == [(i, "loss") for i in (0, 5, 10, 15)]
+    assert [row[:2] for row in test] == [(i, "loss") for i in (0, 10, 20)]
+    assert rate == pytest.approx(0.05 * 2.5**-0.75, rel=1e-5)
+
+
+def test_options_with_an_equals_sign_and_two_dashes(folder, call):
+    assert call("train", "--solver=solver.prototxt", "-iterations=3", "--sigint-effect", "none").status == 0
+    assert (folder / "run_iter_3.solverstate").exists()
+
+
+def test_resume_goes_on(folder, call):
+    whole = call("train", "-solver", "solver.prototxt").lines
+    resumed = call("train", "-solver", "solver.prototxt", "-snapshot", "run_iter_10.solverstate").lines
+    assert "Resuming from run_iter_10.solverstate" in resumed
+
+    def losses(lines):
+        return [re.sub(r" \(.*\)", "", line) for line in lines if re.search(r"(Iteration|Test).*loss = ", line)]
+
+    assert losses(resumed) == losses(whole)[-len(losses(resumed)) :] and len(losses(resumed)) == 5
+
+
+def test_weights_say_what_was_matched(folder, call):
+    call("train", "-solver", "solver.prototxt")
+    net = (folder / "net.prototxt").read_text()
+    command = ("train", "-solver", "solver.prototxt", "-weights")
+    assert "Weights from run_iter_20.caffemodel: matched value" in call(*command, "run_iter_20.caffemodel").lines
+    extra = 'layer { name: "new" type: "InnerProduct" bottom: "x" top: "new" inner_product_param { num_output: 2 } }'
+    (folder / "net.prototxt").write_text(net + extra)
+    assert "  missing, kept as the fillers made them: new" in call(*command, "run_iter_10.caffemodel").lines
+    call("train", "-solver", "solver.prototxt")
+    (folder / "net.prototxt").write_text(net)
+    assert "  skipped, not in the net: new" in call(*command, "run_iter_20.caffemodel").lines
+    (folder / "net.prototxt").write_text(net.replace('"value"', '"valeu"'))
+    answer = call(*command, "run_iter_10.caffemodel")
+    assert answer.status == 2
+    assert "caffelite: run_iter_10.caffemodel: no layer of the file is in the net; expected layers valeu, found value" in answer.err
+    (folder / "net.prototxt").write_text(net.replace("num_output: 2", "num_output: 2 bias_term: false"))
+    answer = call(*command, "run_iter_10.caffemodel")
+    assert answer.status == 2 and "net.prototxt:4:" in answer.err and "does not fit; expected 1 blobs, found 2" in answer.err
+    assert "cannot read absent.caffemodel: no such file" in call(*command, "absent.caffemodel").err
+
+
+def test_level_and_stage_reach_the_train_net(folder, call):
+    def outputs(*options):
+        lines = call("train", "-solver", "solver.prototxt", "-iterations", 1, *options).lines
+        return {m[1] for line in lines if (m := re.search(r"Train net output #\d+: (\w+)", line))}
+
+    assert outputs() == {"loss"}
+    assert outputs("-stage", "other,more") == {"loss", "sigmoid"}
+    assert outputs("-level", 2) == {"loss", "tanh"}
+
+
+NO_GPU = pytest.mark.skipif(gpus.count() > 0, reason="a GPU is at hand")
+
+
+@NO_GPU
+def test_gpu_0_without_one_says_what_is_missing(folder, call):
+    answer = call("train", "-solver", "solver.prototxt", "-gpu", "0")
+    assert answer.status == 2 and re.search(r"caffelite: .*(cupy|CuPy|CUDA|GPU)", answer.err), answer.err
+
+
+@NO_GPU
+def test_gpu_all_without_one_runs_on_the_cpu_and_says_so(folder, call):
+    answer = call("train", "-solver", "solver.prototxt", "-gpu", "all")
+    assert answer.status == 0 and answer.lines[:2] == ["No usable GPU was found; running on the CPU.", "Use CPU."]
+
+
+@NO_GPU
+def test_solver_mode_gpu_without_one(folder, call):
+    (folder / "solver.prototxt").write_text((folder / "solver.prototxt").read_text() + "solver_mode: GPU")
+    for options in ([], ["-gpu", "all"]):
+        assert call("train", "-solver", "solver.prototxt", *options).status == 2
+    (folder / "solver.prototxt").write_text((folder / "solver.prototxt").read_text().replace("GPU", "CPU"))
+    assert call("train", "-solver", "solver.prototxt").status == 0
+
+
+@pytest.mark.parametrize("text", ["x", "0,x", "", "-1"])
+def test_gpu_numbers(folder, call, text):
+    answer = call("train", "-solver", "solver.prototxt", "-gpu", text)
+    assert answer.status == 2 and "-gpu" in answer.err
+
+
+# Signals, to a process that runs until it is told to end.
+
+
+@pytest.fixture
+def endless(folder):
+    """Starts a run of a billion iterations; ends it at the latest with the test."""
+    text = (folder / "solver.prototxt").read_text().replace("max_iter: 20", "max_iter: 1000000000").replace("snapshot: 10", "snapshot: 0")
+    (folder / "solver.prototxt").write_text(text.replace("display: 5", "display: 100").replace("test_interval: 10", "test_interval: 500"))
+    started = []
+
+    def start(*options, wait_for="Iteration 100,", solver=None, **pipes):
+        pipes = {"stderr": subprocess.PIPE, **pipes}
+        process = subprocess.Popen([*COMMAND, *options], text=True, **pipes)
+        started.append(process)
+        while wait_for and wait_for not in process.stderr.readline():
+            assert process.poll() is None
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+        process.stderr.close()
+
+
+def states(folder):
+    return sorted(int(re.search(r"_(\d+)\.", path.name)[1]) for path in folder.glob("run_iter_*.solverstate"))
+
+
+@pytest.mark.parametrize("number, status", [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
+def test_int_and_term_snapshot_and_end(folder, endless, number, status):
+    process = endless()
+    process.send_signal(number)
+    err = process.communicate(timeout=60)[1]
+    assert process.returncode == status and "Traceback" not in err and "Optimization stopped early." in err
+    assert "Stopping after this iteration, with a snapshot; a second signal stops at once." in err
+    assert len(states(folder)) == 1 and not list(folder.glob(".*.draft"))
+
+
+def test_hup_snapshots_and_goes_on_until_term(folder, endless):
+    process = endless("-sigint_effect", "none")
+    process.send_signal(signal.SIGHUP)
+    while "Snapshotting solver state" not in process.stderr.readline():
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)  # does nothing
+    while "Iteration " not in process.stderr.readline():
+        assert process.poll() is None
+    process.terminate()
+    process.communicate(timeout=60)
+    assert process.returncode == 143 and len(states(folder)) == 2
+
+
+def test_effects_of_the_options(folder, endless):
+    process = endless("-sigint_effect", "snapshot", "-sighup_effect", "stop")
+    process.send_signal(signal.SIGINT)
+    while "Snapshotting solver state" not in process.stderr.readline():
+        assert process.poll() is None
+    process.send_signal(signal.SIGHUP)
+    process.communicate(timeout=60)
+    assert process.returncode == 0 and len(states(folder)) in (1, 2), "the second may come within the iteration of the first"
+
+
+def test_a_signal_amid_a_test(folder, endless):
+    """A test of a billion batches is broken off."""
+    text = (folder / "solver.prototxt").read_text()
+    (folder / "solver.prototxt").write_text(text.replace("test_iter: 2", "test_iter: 1000000000"))
+    process = endless(wait_for="Testing net")
+    process.terminate()
+    err = process.communicate(timeout=60)[1]
+    assert process.returncode == 143 and "Test interrupted." in err and states(folder) == [0]
+
+
+def test_a_signal_while_starting_up(folder, endless):
+    """It is kept until the loop begins, which ends after an iteration with a snapshot."""
+    process = endless(wait_for="Use CPU.")
+    process.send_signal(signal.SIGINT)
+    err = process.communicate(timeout=60)[1]
+    assert process.returncode == 0 and "Traceback" not in err and len(states(folder)) == 1
+
+
+def test_a_second_signal_ends_at_once():
+    """Where the iteration does not finish."""
+    code = """
+import os, signal
+from caffelite.cli.signals import Signals
+with Signals() as signals:
+    os.kill(os.getpid(), signal.SIGINT)
+    while not signals.requests.stop: pass
+    os.kill(os.getpid(), signal.SIGTERM)
+    while True: pass
+"""
+    done = subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, timeout=60)
+    assert done.returncode == 143 and done.stderr.count(b"\n") == 1
+
+
+def test_standard_error_that_is_closed_does_not_end_the_run(folder, endless):
+    """As when the terminal or `| head` is gone: it trains on, snapshots, and its status is what it would have been."""
+    process = endless()
+    process.stderr.close()
+    time.sleep(0.3)
+    assert process.poll() is None
+    process.send_signal(signal.SIGHUP)
+    while not states(folder):
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.terminate()
+    assert process.wait(timeout=60) == 143 and len(states(folder)) == 2
+
+
+def test_streams_closed_from_the_start(folder):
+    command = " ".join(f"'{part}'" for part in COMMAND) + " -iterations 3"
+    assert os.system(f"{command} 0<&- 1>&- 2>&-") == 0
+    assert states(folder) == [3]
