@@ -61,8 +61,6 @@ def msra(f, shape, rng):
 
 def bilinear(f, shape, rng):
     """Weights of a deconvolution that interpolates: one tent a channel, (M, C, K, K)."""
-    if len(shape) != 4 or shape[2] != shape[3]:
-        raise CaffeliteError("the bilinear filler needs a blob of 4 axes with a square kernel", found=f"shape {list(shape)}")
     half = math.ceil(shape[3] / 2)
     centre = (2 * half - 1 - half % 2) / (2 * half)
     tent = 1 - np.abs(np.arange(shape[3]) / half - centre)
@@ -72,13 +70,32 @@ def bilinear(f, shape, rng):
 FILLERS: dict[str, Callable] = {f.__name__: f for f in (constant, uniform, gaussian, positive_unitball, xavier, msra, bilinear)}
 
 
-def check(f: pb.FillerParameter, locate: Locator) -> None:
-    """An unknown filler type, or a sparse filler other than gaussian, is the user's mistake."""
+def check(f: pb.FillerParameter, shape: tuple[int, ...], locate: Locator) -> None:
+    """What a user can get wrong: the type, sparse weights, the range, the deviation, a shape that the filler cannot fill."""
     if f.type not in FILLERS:
         known = ", ".join(sorted(FILLERS))
-        raise CaffeliteError(f'unknown filler type "{f.type}"', where=locate("type"), expected=f"one of {known}", remedy=did_you_mean(f.type, FILLERS))
+        raise CaffeliteError(
+            f'unknown filler type "{f.type}"', where=locate("type"), expected=f"one of {known}", remedy=did_you_mean(f.type, FILLERS)
+        )
     if f.sparse != -1 and f.type != "gaussian":
-        raise CaffeliteError(f'the filler "{f.type}" knows no sparse weights', where=locate("sparse"), remedy='use type "gaussian", or drop sparse')
+        raise CaffeliteError(
+            f'the filler "{f.type}" knows no sparse weights', where=locate("sparse"), remedy='use type "gaussian", or drop sparse'
+        )
+    if not shape and (f.sparse >= 0 or f.type in ("positive_unitball", "xavier", "msra")):
+        raise CaffeliteError(
+            f'the filler "{f.type}" cannot fill a single number', where=locate("type"), expected="a shape of 1 axis or more"
+        )
+    if f.sparse < -1 or f.sparse > (shape[0] if shape else 0):
+        raise CaffeliteError("a bad sparse", where=locate("sparse"), expected="-1 (off), or at most the number of outputs", found=f.sparse)
+    if f.type == "uniform" and not (math.isfinite(f.max - f.min) and f.min <= f.max):
+        found = f"min {f.min:g}, max {f.max:g}"
+        raise CaffeliteError("the uniform filler has no range", where=locate("min"), expected="min at most max, both finite", found=found)
+    if f.type == "gaussian" and not (f.std >= 0 and math.isfinite(f.mean + f.std)):
+        found = f"mean {f.mean:g}, std {f.std:g}"
+        raise CaffeliteError("a bad gaussian filler", where=locate("std"), expected="std of 0 or more, both finite", found=found)
+    if f.type == "bilinear" and (len(shape) != 4 or shape[2] != shape[3]):
+        what = "the bilinear filler cannot fill this blob"
+        raise CaffeliteError(what, where=locate("type"), expected="4 axes and a square kernel", found=f"shape {list(shape)}")
 
 
 def fill(f: pb.FillerParameter, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:

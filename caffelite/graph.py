@@ -6,15 +6,17 @@ means for memory is left to the plan.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from . import caffelite_pb2 as pb
 from . import layers
-from .errors import NOWHERE, CaffeliteError, Collector, Locator, did_you_mean
+from .errors import NOWHERE, CaffeliteError, Collector, Locator, Where, did_you_mean
 from .layers import Layer, ParamBlob, Shape
 
-AUTOMATIC = "(automatic)"  # what Caffe calls the top of a loss layer that names none
+AUTOMATIC = "(automatic)"  # what Caffe calls the top of a loss layer that names none; nobody can read it, and it is no output
+LARGEST = 2**31 - 1  # numbers in a blob, as in Caffe: indices are 32 bits wide
 
 
 @dataclass(eq=False)
@@ -101,7 +103,9 @@ class Graph:
 def keeps(spec: pb.LayerParameter, state: pb.NetState, locate: Locator = NOWHERE) -> str | None:
     """None where the layer belongs to the state, else the reason why not."""
     if spec.include and spec.exclude:
-        raise CaffeliteError(f'layer "{spec.name}" has include and exclude rules', where=locate("exclude", 0), remedy="keep rules of one kind")
+        raise CaffeliteError(
+            f'layer "{spec.name}" has include and exclude rules', where=locate("exclude", 0), remedy="keep rules of one kind"
+        )
     reasons = [_mismatch(rule, state) for rule in (spec.include or spec.exclude)]
     if spec.exclude:
         return "an exclude rule holds" if None in reasons else None
@@ -150,11 +154,11 @@ class _Builder:
         self.values: dict[str, Value | None] = {}  # None: a blob whose shape a mistake hides
         self.learnable: list[Learnable] = []
         self.by_param_name: dict[str, int] = {}
+        self.dropped: dict[int, str] = {}  # place in the file → why this phase leaves the layer out
         self.mistakes = Collector()
         self.notes: list[str] = []
 
     def graph(self) -> Graph:
-        dropped = []
         if not self.net.layer:
             self.mistakes.add(CaffeliteError("the net has no layers", where=self.locate(), remedy="write layer { ... } for each layer"))
         names: dict[str, int] = {}
@@ -162,11 +166,13 @@ class _Builder:
             at = self.locate.at("layer", place)
             try:
                 if reason := keeps(spec, self.state, at):
-                    dropped.append((spec.name, reason))
+                    self.dropped[place] = reason
                     continue
                 if spec.name in names and spec.name:
                     first = self.locate("layer", names[spec.name])
-                    raise CaffeliteError(f'a second layer "{spec.name}"', where=at("name"), remedy=f"give it a name of its own; the first is at {first}")
+                    raise CaffeliteError(
+                        f'a second layer "{spec.name}"', where=at("name"), remedy=f"give it a name of its own; the first is at {first}"
+                    )
                 names[spec.name] = place
                 self._add(place, spec, at)
             except CaffeliteError as mistake:
@@ -176,6 +182,7 @@ class _Builder:
         self.mistakes.raise_any()
         self._gradients()
         self.mistakes.raise_any()
+        dropped = [(self.net.layer[place].name, reason) for place, reason in self.dropped.items()]
         return Graph(self.net.name, self.state.phase, self.nodes, self.values, self.learnable, self.net, dropped, self.notes)
 
     def _add(self, place: int, spec: pb.LayerParameter, at: Locator) -> None:
@@ -191,9 +198,11 @@ class _Builder:
         self._arity(layer, "top", len(tops), layer.tops)
         bottoms = [self._bottom(spec, i, at, place) for i in range(len(spec.bottom))]
         if len(spec.loss_weight) not in (0, len(tops)):
-            raise layer.error(f"has {len(spec.loss_weight)} loss_weight for {len(tops)} tops", "loss_weight", expected=f"none, or {len(tops)}")
+            what = f"has {len(spec.loss_weight)} loss_weight for {len(tops)} tops"
+            raise layer.outer_error(what, "loss_weight", len(tops), expected=f"none, or {len(tops)}")
         if len(spec.propagate_down) not in (0, len(bottoms)):
-            raise layer.error(f"has {len(spec.propagate_down)} propagate_down for {len(bottoms)} bottoms", expected=f"none, or {len(bottoms)}")
+            what = f"has {len(spec.propagate_down)} propagate_down for {len(bottoms)} bottoms"
+            raise layer.outer_error(what, "propagate_down", len(bottoms), expected=f"none, or {len(bottoms)}")
         self._tops(spec, tops, at)
         if any(b is None for b in bottoms):  # a mistake that is already reported hides the shape
             for top in tops:
@@ -208,8 +217,10 @@ class _Builder:
             bottom.readers.append((node, i))
         for i, (name, shape) in enumerate(zip(tops, shapes, strict=True)):
             value = Value(name, tuple(int(d) for d in shape), node, i)
+            _check_size(layer, f'top "{name}"', value.shape, at("top", i))
             node.tops.append(value)
-            self.values[name] = value
+            if name != AUTOMATIC:
+                self.values[name] = value
         node.loss_weights = list(spec.loss_weight) or [1.0 if layer.loss and i == 0 else 0.0 for i in range(len(tops))]
         self._params(node, at)
 
@@ -227,15 +238,31 @@ class _Builder:
         name = spec.bottom[index]
         if name in self.values:
             return self.values[name]
-        later = [s.name for s in self.net.layer[place:] if name in s.top and s.name != spec.name]
-        remedy = f'layer "{later[0]}" makes it further down: move that layer up' if later else did_you_mean(name, self.values)
-        self.mistakes.add(CaffeliteError(f'layer "{spec.name}" ({spec.type}): unknown bottom "{name}"', where=at("bottom", index), remedy=remedy))
+        remedy = self._maker(name, place) or did_you_mean(name, self.values)
+        self.mistakes.add(
+            CaffeliteError(f'layer "{spec.name}" ({spec.type}): unknown bottom "{name}"', where=at("bottom", index), remedy=remedy)
+        )
+        return None
+
+    def _maker(self, name: str, place: int) -> str | None:
+        """Where a blob comes from that the layer at ``place`` cannot see: a layer left out, or one further down."""
+        for other, spec in enumerate(self.net.layer):
+            if name not in spec.top or other == place:
+                continue
+            if other in self.dropped:
+                return f'layer "{spec.name}" makes it, but is left out: {self.dropped[other]}'
+            if other > place:
+                try:
+                    reason = keeps(spec, self.state)
+                except CaffeliteError:
+                    reason = None
+                return f'layer "{spec.name}" makes it further down' + (f", but is left out: {reason}" if reason else ": move that layer up")
         return None
 
     def _tops(self, spec: pb.LayerParameter, tops: Sequence[str], at: Locator) -> None:
         for i, name in enumerate(tops):
             in_place = i < len(spec.bottom) and spec.bottom[i] == name
-            if name in tops[:i] or (name in self.values and not in_place and name != AUTOMATIC):
+            if name in tops[:i] or (name in self.values and not in_place):
                 other = self.values.get(name)
                 first = f'; layer "{other.node.name}" makes it already' if other is not None else ""
                 what = f'layer "{spec.name}" ({spec.type}): a second top "{name}"{first}'
@@ -245,8 +272,11 @@ class _Builder:
         layer, specs = node.layer, node.layer.spec.param
         if len(specs) > len(layer.param_blobs):
             what = f'layer "{node.name}" ({layer.spec.type}): {len(specs)} param messages'
-            raise CaffeliteError(what, where=at("param", len(layer.param_blobs)), expected=f"at most {len(layer.param_blobs)}, one a parameter blob")
+            raise CaffeliteError(
+                what, where=at("param", len(layer.param_blobs)), expected=f"at most {len(layer.param_blobs)}, one a parameter blob"
+            )
         for i, blob in enumerate(layer.param_blobs):
+            _check_size(layer, f"parameter {i}", blob.shape, at(layer.field))
             spec = specs[i] if i < len(specs) else pb.ParamSpec()
             owner = self.by_param_name.get(spec.name) if spec.name else None
             if owner is None:
@@ -263,7 +293,7 @@ class _Builder:
     def _share(self, first: Learnable, node: Node, index: int, spec: pb.ParamSpec, at: Locator) -> None:
         mine, theirs = node.layer.param_blobs[index].shape, first.blob.shape
         permissive = spec.share_mode == pb.ParamSpec.PERMISSIVE
-        fits = _count(mine) == _count(theirs) if permissive else mine == theirs
+        fits = math.prod(mine) == math.prod(theirs) if permissive else mine == theirs
         where = at("param", index, "name")
         if not fits:
             what = f'layer "{node.name}": shared parameter "{spec.name}" does not fit that of layer "{first.node.name}"'
@@ -278,47 +308,60 @@ class _Builder:
             setattr(first, mult, value)
 
     def _gradients(self) -> None:
-        """Backward runs where a learned parameter lies below and a loss above, as in Caffe."""
+        """Backward runs where a learned parameter lies below and a loss above, as in Caffe; in TEST only under force_backward."""
         force = self.net.force_backward
+        if self.state.phase == pb.TEST and not force:
+            for node in self.nodes:
+                node.gradient_to = [False] * len(node.bottoms)
+            return
         for node in self.nodes:
             if node.layer.spec.type == "Parameter" and [r.layer.takes_over_gradient for r, _ in node.tops[0].readers] == [True]:
                 reader = node.tops[0].readers[0][0]
                 node.params[0].wanted = False
-                self.notes.append(f'layer "{node.name}" learns nothing, as in Caffe: its only reader, "{reader.name}", takes its gradient over')
+                self.notes.append(
+                    f'layer "{node.name}" learns nothing, as in Caffe: its only reader, "{reader.name}", takes its gradient over'
+                )
+        refused: set[tuple[Node, int]] = set()
         for node in self.nodes:
             layer, down = node.layer, node.layer.spec.propagate_down
             want = [bool(down[i]) if down else b.gradient for i, b in enumerate(node.bottoms)]
-            for i in layer.constant_bottoms:
-                if i < len(want) and want[i]:
-                    if down:
-                        self.mistakes.add(CaffeliteError(
-                            f'layer "{node.name}" ({layer.spec.type}): bottom "{node.bottoms[i].name}" gets no gradient from this layer',
-                            where=layer.locate("propagate_down", i), remedy="set it to false"))  # fmt: skip
-                    want[i] = False
             if force and layer.differentiable:
                 want = [i not in layer.constant_bottoms for i in range(len(want))]
+            want = [w and b.top not in b.node.layer.constant_tops for w, b in zip(want, node.bottoms, strict=True)]
+            for i in layer.constant_bottoms & set(range(len(want))):
+                if want[i]:
+                    refused.add((node, i))
+                want[i] = False
             node.gradient_to = want
-            learns = any(p.wanted for p in node.params)
-            node.backward = layer.differentiable and (learns or any(want) or any(b.gradient for b in node.bottoms))
-            for top in node.tops:
-                top.gradient = node.backward
+            node.backward = layer.differentiable and (any(p.wanted for p in node.params) or any(want))
+            for i, top in enumerate(node.tops):
+                top.gradient = node.backward and i not in layer.constant_tops
         under_loss: set[Value] = set()
         for node in reversed(self.nodes):
             contributes = any(w != 0 for w in node.loss_weights) or any(t in under_loss for t in node.tops)
             if contributes and not node.layer.differentiable and any(b.gradient for b in node.bottoms) and any(node.loss_weights):
-                self.mistakes.add(node.layer.error("has a loss_weight, but no gradient", remedy="drop loss_weight"))
+                self.mistakes.add(node.layer.outer_error("has a loss_weight, but no gradient", "loss_weight", 0, remedy="drop loss_weight"))
+            for i in sorted(i for other, i in refused if other is node and contributes):
+                what = f'can give its bottom "{node.bottoms[i].name}" no gradient'
+                remedy = f"propagate_down: {'false' if len(node.bottoms) == 1 else f'false for bottom {i}, one value a bottom'}"
+                self.mistakes.add(node.layer.outer_error(what, "propagate_down", i, remedy=remedy))
             node.backward = node.backward and contributes
             node.gradient_to = [w and node.backward for w in node.gradient_to]
             under_loss.update(b for b, w in zip(node.bottoms, node.gradient_to, strict=True) if w)
         for node in reversed(self.nodes):
             for top, weight in zip(node.tops, node.loss_weights, strict=True):
-                top.gradient = (node.backward and weight != 0) or any(reader.gradient_to[i] for reader, i in top.readers)
+                seeded = node.backward and weight != 0 and top.top not in node.layer.constant_tops
+                top.gradient = seeded or any(reader.gradient_to[i] for reader, i in top.readers)
             if not any(top.gradient for top in node.tops):
                 node.backward, node.gradient_to = False, [False] * len(node.bottoms)
 
 
-def _count(shape: Shape) -> int:
-    total = 1
-    for d in shape:
-        total *= d
-    return total
+def _check_size(layer: Layer, what: str, shape: Shape, where: Where) -> None:
+    """A blob that holds nothing, or more than 32 bits can count, is a mistake."""
+    what = f'layer "{layer.name}" ({layer.spec.type}): {what}'
+    if min(shape, default=1) < 1:
+        raise CaffeliteError(f"{what} is empty", where=where, expected="dimensions of 1 or more", found=list(shape))
+    if math.prod(shape) > LARGEST:
+        raise CaffeliteError(
+            f"{what} is too large", where=where, expected=f"at most {LARGEST} numbers", found=f"{math.prod(shape)} {list(shape)}"
+        )

@@ -49,10 +49,7 @@ class Parameters:
         self.diffs = [self.cut(self.diff, i) if train else None for i in range(len(self.learnable))]
         for learnable, blob in zip(self.learnable, self.blobs, strict=True):
             rng = fillers.generator(seed, "filler", learnable.node.name, learnable.index)
-            try:
-                dev.upload(blob, fillers.fill(learnable.blob.filler, learnable.blob.shape, rng))
-            except CaffeliteError as error:
-                raise learnable.node.layer.error(str(error)) from None
+            dev.upload(blob, fillers.fill(learnable.blob.filler, learnable.blob.shape, rng))
 
     def cut(self, flat, index: int):
         """Parameter ``index``'s part of a flat buffer, in the parameter's shape."""
@@ -65,7 +62,7 @@ class Net:
     """A graph on a device.
 
     share: a net whose parameters this one uses where layer names and shapes agree (a TEST net beside its TRAIN net).
-    keep: every blob keeps its own memory, so that all of ``blobs`` hold what the last pass computed.
+    keep: every blob and gradient keeps its own memory, so that all of them hold what the last pass computed.
     """
 
     def __init__(self, graph: Graph, dev, *, seed: int = 0, share: Net | None = None, keep: bool = False, fuse: bool = True):
@@ -109,7 +106,9 @@ class Net:
             ]
             storages = self.plan.saved.get(node, {})
             layer.saved = {
-                name: dev.view(self._arena, storages[name].offset, shape, dtype) for name, (shape, dtype) in layer.saved_shapes.items() if name in storages
+                name: dev.view(self._arena, storages[name].offset, shape, dtype)
+                for name, (shape, dtype) in layer.saved_shapes.items()
+                if name in storages
             }
             layer.build(dev)
         self._forward = [self._forward_step(step) for step in self.plan.forward]
@@ -233,7 +232,11 @@ class Net:
                 if not _same_shape(array.shape, param.data.shape):
                     remedy = "rename the layer to start it anew"
                     raise CaffeliteError(
-                        f"{what}, blob {i}", where=node.layer.locate(), expected=list(param.data.shape), found=list(array.shape), remedy=remedy
+                        f"{what}, blob {i}",
+                        where=node.layer.locate(),
+                        expected=list(param.data.shape),
+                        found=list(array.shape),
+                        remedy=remedy,
                     )
             for param, array in zip(params, given, strict=True):
                 self.dev.upload(param.data, array.reshape(param.data.shape))
@@ -252,7 +255,7 @@ class Net:
 
 @dataclass
 class Loaded:
-    """What a caffemodel brought: layers that took weights, layers of the file that no layer here matches, layers here without weights there."""
+    """What a caffemodel brought: layers that took weights, layers of the file that no layer here matches, layers here that it lacks."""
 
     matched: list[str]
     skipped: list[str]

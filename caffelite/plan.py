@@ -60,7 +60,8 @@ class Plan:
 def make(graph: Graph, itemsize: int = 4, keep: bool = False, fuse: bool = True) -> Plan:
     """Plans a graph for blobs of ``itemsize`` bytes a number.
 
-    keep: every blob keeps its own memory, so that it can be looked at after the pass (and nothing is fused).
+    keep: every blob and gradient keeps its own memory, so that it can be looked at after the pass (and nothing is fused). A view has that
+    of its bottom.
     """
     return _Planner(graph, itemsize, keep, fuse and not keep).plan()
 
@@ -121,6 +122,8 @@ class _Planner:
         times += [self._backward_time(r) for r, i in value.readers if r.backward and r.layer.backward_reads_bottom(i)]
         if value.node.backward and value.node.layer.backward_reads_top(value.top):
             times.append(self._backward_time(value.node))
+        if value.node.loss_weights[value.top]:  # the loss is added up when all have run
+            times.append(len(self.graph.nodes) - 1)
         return max(times, default=value.node.index)
 
     def _place_tops(self, node: Node, relu: Node | None) -> None:
@@ -197,12 +200,16 @@ class _Planner:
                     self.diff[bottom] = self._bottom_diff(node, i, bottom, time, constants)
                     written.add(bottom)
             steps.append(step)
+        for value, storage in self.diff.items():
+            if self.keep or value.node.layer.feeds:  # nobody but the user asked for the gradient of what is fed
+                storage.use(self.span)
         return steps, seeds, constants
 
     def _bottom_diff(self, node: Node, i: int, bottom: Value, time: int, constants: list) -> Storage:
         """A gradient may overwrite that of the top it comes from: nobody reads that one later."""
         top = node.tops[i] if i < len(node.tops) else None
-        if top is not None and top.gradient and (node.layer.in_place or node.layer.view) and top not in dict(constants) and not self.keep:
+        over = node.layer.view or (node.layer.in_place and not self.keep)
+        if top is not None and top.gradient and over and top not in dict(constants):
             return self.diff[top].use(time)
         return self._new(math.prod(bottom.shape), self.itemsize, time)
 

@@ -29,7 +29,9 @@ class Dropout(Layer):
 
     def setup(self) -> None:
         if not 0 <= self.p.dropout_ratio < 1:
-            raise self.error("a bad dropout_ratio", "dropout_ratio", expected="0 or more and less than 1", found=f"{self.p.dropout_ratio:g}")
+            raise self.error(
+                "a bad dropout_ratio", "dropout_ratio", expected="0 or more and less than 1", found=f"{self.p.dropout_ratio:g}"
+            )
         self.training = self.phase == pb.TRAIN
         self.view = not self.training
 

@@ -54,6 +54,7 @@ def legacy_shapes(layer: Layer) -> list[Shape]:
     if len(p.shape) and any(old):
         raise layer.error("gives shape and num/channels/height/width", "shape", remedy="keep shape")
     found = [tuple(s.dim) for s in p.shape] or [tuple(dims) for dims in zip(*old, strict=False)]
+    positive(layer, found, *[("shape", i) for i in range(len(found))])
     if any(old) and len({len(values) for values in old}) != 1:
         raise layer.error("num, channels, height and width differ in number", "num", expected="the same number of each")
     if len(found) not in (1, tops):
@@ -61,10 +62,12 @@ def legacy_shapes(layer: Layer) -> list[Shape]:
     return found * tops if len(found) == 1 else found
 
 
-def positive(layer: Layer, shapes: list[Shape], *path: str) -> list[Shape]:
-    for i, shape in enumerate(shapes):
-        if any(d < 0 for d in shape):
-            raise layer.error("a dimension is negative", *path, i, found=list(shape))
+def positive(layer: Layer, shapes: list[Shape], *paths: tuple) -> list[Shape]:
+    """The shapes, where every dimension is 1 or more; ``paths`` say where each stands."""
+    for shape, path in zip(shapes, paths, strict=True):
+        for i, d in enumerate(shape):
+            if d < 1:
+                raise layer.error("a bad dimension", *path, "dim", i, expected="1 or more", found=d)
     return shapes
 
 
@@ -80,11 +83,13 @@ class DummyData(Layer):
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         found = list(self.p.data_filler) or [pb.FillerParameter()]
         if len(found) not in (1, len(self.spec.top)):
-            raise self.error(f"has {len(found)} fillers for {len(self.spec.top)} tops", "data_filler", expected=f"0, 1 or {len(self.spec.top)}")
-        for i, filler in enumerate(found):
-            fillers.check(filler, self.locate.at(self.field, "data_filler", i))
+            raise self.error(
+                f"has {len(found)} fillers for {len(self.spec.top)} tops", "data_filler", expected=f"0, 1 or {len(self.spec.top)}"
+            )
         self.fillers = found * len(self.spec.top) if len(found) == 1 else found
-        self.found = positive(self, legacy_shapes(self), "shape")
+        self.found = legacy_shapes(self)
+        for i, (filler, shape) in enumerate(zip(self.fillers, self.found, strict=True)):
+            fillers.check(filler, shape, self.locate.at(self.field, "data_filler", min(i, len(found) - 1)))
         return self.found
 
     def build(self, dev) -> None:
@@ -113,7 +118,8 @@ class Input(Layer):
         found = [tuple(s.dim) for s in self.p.shape]
         if len(found) not in (1, len(self.spec.top)):
             raise self.error(f"has {len(found)} shapes for {len(self.spec.top)} tops", "shape", expected=f"1 or {len(self.spec.top)}")
-        return positive(self, found * len(self.spec.top) if len(found) == 1 else found, "shape")
+        positive(self, found, *[("shape", i) for i in range(len(found))])
+        return found * len(self.spec.top) if len(found) == 1 else found
 
     def forward(self, x: list, y: list) -> None:
         pass
@@ -127,7 +133,7 @@ class Parameter(Layer):
     bottoms = (0, 0)
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        shape = positive(self, [tuple(self.p.shape.dim)], "shape")[0]
+        shape = positive(self, [tuple(self.p.shape.dim)], ("shape",))[0]
         self.add_param(shape, pb.FillerParameter(), "shape")
         return [shape]
 
@@ -159,6 +165,8 @@ class HDF5Output(Layer):
             raise self.error("has no file_name", "file_name", remedy='set hdf5_output_param { file_name: "out.h5" }')
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        if bottoms[0][:1] != bottoms[1][:1]:
+            raise self.bottom_error(1, "differs in batch size", expected=list(bottoms[0][:1]), found=list(bottoms[1]))
         return []
 
     def build(self, dev) -> None:
@@ -167,7 +175,11 @@ class HDF5Output(Layer):
     def forward(self, x: list, y: list) -> None:
         import h5py
 
-        with h5py.File(Path(self.p.file_name), "a" if self.started else "w") as file:
+        try:
+            file = h5py.File(Path(self.p.file_name), "a" if self.started else "w")
+        except OSError as error:
+            raise self.error(f"cannot write {self.p.file_name}: {error}", "file_name") from None
+        with file:
             for name, bottom in zip(("data", "label"), x, strict=True):
                 rows = self.dev.download(bottom)
                 rows = rows.reshape(*rows.shape, *[1] * (4 - rows.ndim))

@@ -37,7 +37,8 @@ class Layer:
     - ``field``: its message in LayerParameter;
     - ``in_place``: the top may overwrite the bottom; ``view``: the top is the bottom under another shape;
     - ``loss``: its first top has loss_weight 1 unless told otherwise;
-    - ``differentiable``: backward exists; ``constant_bottoms``: bottoms that never get a gradient (labels);
+    - ``differentiable``: backward exists; ``constant_bottoms``: bottoms that never get a gradient (labels); ``constant_tops``: tops whose
+      gradient goes no further down;
     - ``feeds``: tops come from outside (a source, the user) and not from bottoms.
     """
 
@@ -50,6 +51,7 @@ class Layer:
     loss = False
     differentiable = True
     constant_bottoms: frozenset[int] = frozenset()
+    constant_tops: frozenset[int] = frozenset()
     feeds = False
     takes_over_gradient = False  # hands its bottom its top's gradient memory, as Caffe's Flatten and Reshape do
     filled_once = False  # its tops stand from one pass to the next
@@ -111,9 +113,15 @@ class Layer:
     def error(self, what: str, *path: str | int, **parts: object) -> CaffeliteError:
         return CaffeliteError(f'layer "{self.name}" ({self.spec.type}): {what}', where=self.where(*path), **parts)
 
+    def outer_error(self, what: str, *path: str | int, **parts: object) -> CaffeliteError:
+        """An error in a field that every layer has."""
+        return CaffeliteError(f'layer "{self.name}" ({self.spec.type}): {what}', where=self.locate(*path), **parts)
+
     def bottom_error(self, index: int, what: str, **parts: object) -> CaffeliteError:
         blob = self.spec.bottom[index]
-        return CaffeliteError(f'layer "{self.name}" ({self.spec.type}): bottom "{blob}" {what}', where=self.locate("bottom", index), **parts)
+        return CaffeliteError(
+            f'layer "{self.name}" ({self.spec.type}): bottom "{blob}" {what}', where=self.locate("bottom", index), **parts
+        )
 
     def same_count(self, bottoms: list[Shape], a: int, b: int) -> None:
         if math.prod(bottoms[a]) != math.prod(bottoms[b]):
@@ -123,11 +131,13 @@ class Layer:
     def axis(self, value: int, rank: int, name: str = "axis", end: bool = False) -> int:
         """A possibly negative axis made absolute; one that the bottom does not have is an error."""
         if not -rank <= value < rank + end:
-            raise self.error(f"{name} {value} is outside the bottom's {rank} axes", name, expected=f"{-rank} to {rank - 1 + end}", found=value)
+            raise self.error(
+                f"{name} {value} is outside the bottom's {rank} axes", name, expected=f"{-rank} to {rank - 1 + end}", found=value
+            )
         return value + rank if value < 0 else value
 
     def add_param(self, shape: Shape, filler: pb.FillerParameter, *path: str | int) -> None:
-        fillers.check(filler, self.locate.at(self.field, *path))
+        fillers.check(filler, shape, self.locate.at(self.field, *path))
         self.param_blobs.append(ParamBlob(shape, filler))
 
     @property

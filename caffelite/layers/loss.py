@@ -18,6 +18,7 @@ class Loss(Layer):
     bottoms = (2, 2)
     loss = True
     constant_bottoms = frozenset({1})
+    constant_tops = frozenset({1})
     default_normalization = LOSS.VALID
 
     def normalization(self) -> int:
@@ -83,7 +84,7 @@ class SoftmaxWithLoss(Loss):
 
 @register
 class SigmoidCrossEntropyLoss(Loss):
-    """loss = -Σ (t log σ(x) + (1 - t) log(1 - σ(x))) / divisor; x and targets t in [0, 1] of one count, the divisor N by default (BATCH_SIZE).
+    """loss = -Σ (t log σ(x) + (1 - t) log(1 - σ(x))) / divisor; x and targets t in [0, 1] of one count, the divisor N (BATCH_SIZE).
 
     Other divisors by loss_param.normalization: FULL (all values), VALID (those whose target is not ignore_label), NONE (1). As in Caffe.
     """
@@ -102,7 +103,9 @@ class SigmoidCrossEntropyLoss(Loss):
         slope = "(1 / (1 + exp(-x)) - t) * dloss / divisor"
         constants = {} if ignored is None else {"ignore": ignored}
         self._sum = dev.sum(Formula(counts.format(each) if counts else each, ("x", "t"), constants=tuple(constants)), **constants)
-        self._dx = dev.map(Formula(counts.format(slope) if counts else slope, ("x", "t"), ("dloss", "divisor"), tuple(constants)), **constants)
+        self._dx = dev.map(
+            Formula(counts.format(slope) if counts else slope, ("x", "t"), ("dloss", "divisor"), tuple(constants)), **constants
+        )
         self._divisor = dev.zeros(1)
         self._count = None
         if self.divide is None:

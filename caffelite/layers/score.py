@@ -22,7 +22,8 @@ def label_fault(layer: Layer, op, shape: tuple[int, int, int]) -> str | None:
         return None
     sample, position = divmod(place - 1, shape[2])
     spot = f"sample {sample} of the batch" + (f", position {position}" if shape[2] > 1 else "")
-    return f'a label in bottom "{layer.spec.bottom[1]}" is no class ({spot}); expected whole numbers 0 to {shape[1] - 1}, the channels of "{layer.spec.bottom[0]}"'
+    scores, labels = layer.spec.bottom[:2]
+    return f'a label in bottom "{labels}" is no class ({spot}); expected whole numbers 0 to {shape[1] - 1}, the channels of "{scores}"'
 
 
 @register
@@ -53,8 +54,8 @@ class Softmax(Layer):
 class Accuracy(Layer):
     """The share of labels that are among their top_k scores (default 1) along ``axis`` (default 1); ignore_label does not count.
 
-    x (N, C, P...), label (N, P...); tops: the score (), and optionally each class's own share (C). A tie counts as wrong, as in Caffe, and so
-    does a NaN, which Caffe counted as right. Errors: labels outside 0 to C - 1, top_k above C.
+    x (N, C, P...), label (N, P...); tops: the score (), and optionally each class's own share (C). A tie counts as wrong, as in Caffe,
+    and so does a NaN, which Caffe counted as right. Errors: labels outside 0 to C - 1, top_k above C.
     """
 
     field = "accuracy_param"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from .. import caffelite_pb2 as pb
 from ..devices import Window
 from .layer import Layer, Shape, register
@@ -72,7 +70,9 @@ class Convolution(Layer):
             for size, kernel, stride, pad, d in zip((h, w), k.kernel, k.stride, k.pad, k.dilation, strict=True)
         ]
         if min(out) < 1:
-            raise self.error(f"its kernel {list(k.kernel)} does not fit", "kernel_size", found=f"an image of {h}×{w} with pad {list(k.pad)}")
+            raise self.error(
+                f"its kernel {list(k.kernel)} does not fit", "kernel_size", found=f"an image of {h}×{w} with pad {list(k.pad)}"
+            )
         self.add_param((m, c // group, *k.kernel), self.p.weight_filler, "weight_filler")
         if self.p.bias_term:
             self.add_param((m,), self.p.bias_filler, "bias_filler")
@@ -104,14 +104,17 @@ class Convolution(Layer):
             if top is not None:
                 self.op.backward(x[i], self.params[0].data, top, dx[i], dw, db, add_w, add_b)
                 add_w = add_b = True
+            elif dx[i] is not None:
+                self.dev.fill(dx[i], 0)
 
 
 @register
 class Pooling(Layer):
     """The largest (MAX) or the mean (AVE) of each window, channel by channel.
 
-    x (N, C, H, W); y (N, C, OH, OW) with OH = ⌈(H + 2·pad - kernel) / stride⌉ + 1 (round_mode FLOOR: ⌊⌋), less a last window that would start
-    beyond the image and its left pad. AVE divides by the window clipped to the padded image. Defaults: MAX, stride 1, pad 0. As in Caffe.
+    x (N, C, H, W); y (N, C, OH, OW) with OH = ⌈(H + 2·pad - kernel) / stride⌉ + 1 (round_mode FLOOR: ⌊⌋), less a last window that
+    would start beyond the image and its left pad. AVE divides by the window clipped to the padded image. global_pooling: one window, the
+    image. Defaults: MAX, stride 1, pad 0. Errors: a kernel larger than the padded image, a pad as large as the kernel. As in Caffe.
     """
 
     field = "pooling_param"
@@ -119,6 +122,8 @@ class Pooling(Layer):
     def setup(self) -> None:
         if self.p.pool == pb.PoolingParameter.STOCHASTIC:
             raise self.error("stochastic pooling is not built yet", "pool", expected="MAX or AVE", found="STOCHASTIC")
+        if self.p.global_pooling and (pair(self, "stride", 1) != (1, 1) or pair(self, "pad", 0) != (0, 0)):
+            raise self.error("global_pooling has one window", "global_pooling", expected="stride 1 and pad 0")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         if len(bottoms[0]) != 4:
@@ -131,7 +136,9 @@ class Pooling(Layer):
         for size, kernel, stride, pad in zip(bottoms[0][2:], k.kernel, k.stride, k.pad, strict=True):
             room = size + 2 * pad - kernel
             if room < 0:
-                raise self.error(f"its kernel {list(k.kernel)} does not fit", "kernel_size", found=f"an image of {bottoms[0][2]}×{bottoms[0][3]}")
+                raise self.error(
+                    f"its kernel {list(k.kernel)} does not fit", "kernel_size", found=f"an image of {bottoms[0][2]}×{bottoms[0][3]}"
+                )
             count = (-(-room // stride) if ceil else room // stride) + 1
             out.append(count - 1 if pad and (count - 1) * stride >= size + pad else count)
         self.x_shape, self.y_shape = bottoms[0], (*bottoms[0][:2], *out)

@@ -1,0 +1,325 @@
+"""The graph: which layers a phase keeps, how blobs are wired, what gets a gradient; every mistake with its place."""
+
+import pytest
+from textnet import build, inputs, mistakes
+
+from caffelite.errors import CaffeliteError
+
+IP = 'inner_product_param { num_output: 3 weight_filler { type: "xavier" } }'
+
+
+def ip(name: str, bottom: str, top: str, more: str = "") -> str:
+    return f'layer {{ name: "{name}" type: "InnerProduct" bottom: "{bottom}" top: "{top}" {IP} {more} }}\n'
+
+
+def loss(name: str, a: str, b: str, more: str = "") -> str:
+    return f'layer {{ name: "{name}" type: "EuclideanLoss" bottom: "{a}" bottom: "{b}" top: "{name}" {more} }}\n'
+
+
+def node(graph, name):
+    return next(n for n in graph.nodes if n.name == name)
+
+
+DATA = inputs(data=(2, 4), target=(2, 3))
+
+
+# which layers belong
+
+
+def kept(rules: str, phase="TRAIN", level=0, stages=()) -> bool:
+    graph = build(inputs(x=(1, 1)) + f'layer {{ name: "s" type: "Silence" bottom: "x" {rules} }}', phase, level, stages)
+    return any(n.name == "s" for n in graph.nodes)
+
+
+@pytest.mark.parametrize(
+    ("rules", "state", "belongs"),
+    [
+        ("", {}, True),
+        ("include { phase: TRAIN }", {}, True),
+        ("include { phase: TEST }", {}, False),
+        ("include { }", {"phase": "TEST"}, True),
+        ("include { min_level: 2 }", {"level": 1}, False),
+        ("include { min_level: 2 }", {"level": 2}, True),
+        ("include { max_level: 2 }", {"level": 3}, False),
+        ("include { max_level: 2 }", {"level": 2}, True),
+        ('include { stage: "a" stage: "b" }', {"stages": ("a",)}, False),
+        ('include { stage: "a" stage: "b" }', {"stages": ("b", "a", "c")}, True),
+        ('include { not_stage: "a" not_stage: "b" }', {"stages": ("b",)}, False),
+        ('include { not_stage: "a" }', {"stages": ("c",)}, True),
+        ('include { phase: TEST } include { stage: "a" }', {"stages": ("a",)}, True),
+        ('include { phase: TEST stage: "a" }', {"stages": ("a",)}, False),
+        ("exclude { phase: TRAIN }", {}, False),
+        ("exclude { phase: TEST }", {}, True),
+        ('exclude { phase: TEST } exclude { stage: "a" }', {"stages": ("a",)}, False),
+        ('exclude { phase: TRAIN stage: "a" }', {}, True),
+    ],
+)
+def test_rules(rules, state, belongs):
+    assert kept(rules, **state) is belongs
+
+
+def test_reasons_of_layers_left_out():
+    silence = 'layer {{ name: "{}" type: "Silence" bottom: "x" {} }}'
+    rules = {
+        "a": "include { phase: TEST }",
+        "b": 'include { min_level: 3 } include { stage: "s" }',
+        "c": 'include { max_level: -1 } include { not_stage: "u" }',
+        "d": "exclude { phase: TRAIN }",
+    }
+    graph = build(inputs(x=(1, 1)) + "".join(silence.format(*r) for r in rules.items()), stages=("u",))
+    assert graph.dropped == [
+        ("a", "phase is TRAIN, the rule wants TEST"),
+        ("b", 'level 0 is below min_level 3; stage "s" is not set'),
+        ("c", 'level 0 is above max_level -1; stage "u" is set'),
+        ("d", "an exclude rule holds"),
+    ]
+    assert [n.index for n in graph.nodes] == [0]
+
+
+def test_include_and_exclude_exclude_each_other():
+    text = 'layer { name: "s" type: "Silence" bottom: "x" include { phase: TEST } @exclude { phase: TEST } }'
+    mistakes(inputs(x=(1,)) + text, 'layer "s" has include and exclude rules')
+
+
+# wiring
+
+
+def test_in_place_makes_versions_and_fan_out_counts_readers():
+    text = (
+        DATA
+        + ip("a", "data", "h")
+        + ip("before", "h", "b")
+        + 'layer { name: "r" type: "ReLU" bottom: "h" top: "h" }'
+        + ip("after", "h", "c")
+    )
+    graph = build(text)
+    first, second = node(graph, "a").tops[0], node(graph, "r").tops[0]
+    assert first is not second and first.name == second.name == "h"
+    assert [(r.name, i) for r, i in first.readers] == [("before", 0), ("r", 0)]
+    assert [(r.name, i) for r, i in second.readers] == [("after", 0)]
+    assert graph.values["h"] is second
+
+
+def test_one_blob_twice_below_a_layer():
+    graph = build(DATA + loss("l", "target", "target"))
+    assert [i for _, i in graph.values["target"].readers] == [0, 1]
+
+
+def test_outputs_are_unread_and_in_alphabetical_order():
+    text = inputs(m=(2, 3), z=(1,)) + ip("i", "m", "b") + ip("j", "m", "a") + loss("l", "b", "b")
+    assert [v.name for v in build(text).outputs] == ["a", "l", "z"]
+
+
+def test_loss_without_a_top_counts_but_is_no_output():
+    text = DATA + ip("i", "data", "y") + 'layer { name: "l" type: "EuclideanLoss" bottom: "y" bottom: "target" }'
+    graph = build(text + text.splitlines()[-1].replace('"l"', '"m"'))
+    assert [(v.name, w) for v, w in graph.losses] == [("(automatic)", 1.0)] * 2
+    assert graph.outputs == []
+    assert node(graph, "i").backward
+
+
+def test_loss_weights():
+    graph = build(DATA + ip("i", "data", "y", "loss_weight: 0.5") + loss("l", "y", "target", "loss_weight: 2") + loss("m", "y", "target"))
+    assert [(v.name, w) for v, w in graph.losses] == [("y", 0.5), ("l", 2.0), ("m", 1.0)]
+
+
+# gradients
+
+
+def flags(graph) -> dict:
+    return {n.name: n.gradient_to for n in graph.nodes if n.backward}
+
+
+def test_backward_runs_between_a_parameter_and_a_loss():
+    text = DATA + ip("a", "data", "x") + ip("aside", "x", "s") + ip("b", "x", "y") + loss("l", "y", "target")
+    assert flags(build(text)) == {"a": [False], "b": [True], "l": [True, False]}
+
+
+def test_frozen_layers_below_need_no_backward():
+    frozen = "param { lr_mult: 0 } param { lr_mult: 0 }"
+    graph = build(DATA + ip("a", "data", "x", frozen) + ip("b", "x", "y") + loss("l", "y", "target"))
+    assert flags(graph) == {"b": [False], "l": [True, False]}
+    assert [p.wanted for p in node(graph, "a").params] == [False, False]
+
+
+def test_nothing_learns_nothing_runs_backward():
+    assert flags(build(DATA + 'layer { name: "r" type: "ReLU" bottom: "target" top: "y" }' + loss("l", "y", "target"))) == {}
+
+
+def test_propagate_down():
+    stop = ip("b", "x", "y", "propagate_down: false")
+    assert flags(build(DATA + ip("a", "data", "x") + stop + loss("l", "y", "target"))) == {"b": [False], "l": [True, False]}
+    relu = 'layer { name: "r" type: "ReLU" bottom: "x" top: "y" propagate_down: false }'
+    assert flags(build(DATA + ip("a", "data", "x") + relu + loss("l", "y", "target"))) == {}
+    reach = ip("b", "data", "y", "propagate_down: true")
+    graph = build(DATA + reach + loss("l", "y", "target", "propagate_down: true propagate_down: false"))
+    assert flags(graph) == {"b": [True], "l": [True, False]} and graph.values["data"].gradient
+
+
+def test_force_backward_reaches_the_inputs():
+    text = DATA + ip("a", "data", "y", "param { lr_mult: 0 } param { lr_mult: 0 }") + loss("l", "y", "target")
+    for phase in ("TRAIN", "TEST"):
+        graph = build("force_backward: true\n" + text, phase)
+        assert flags(graph) == {"a": [True], "l": [True, True]}
+        assert graph.values["data"].gradient and graph.values["target"].gradient
+    assert flags(build(text)) == {}
+
+
+def test_force_backward_leaves_labels_alone():
+    text = inputs(data=(2, 3), label=(2,)) + 'layer { name: "l" type: "SoftmaxWithLoss" bottom: "data" bottom: "label" top: "l" }'
+    assert flags(build("force_backward: true\n" + text)) == {"l": [True, False]}
+
+
+def test_test_nets_run_no_backward():
+    assert flags(build(DATA + ip("a", "data", "y") + loss("l", "y", "target"), "TEST")) == {}
+
+
+def test_probabilities_beside_a_loss_hand_no_gradient_down():
+    softmax = 'layer { name: "s" type: "SoftmaxWithLoss" bottom: "y" bottom: "label" top: "l" top: "p" loss_weight: 0 loss_weight: 0 }'
+    text = DATA + inputs(label=(2,)) + ip("a", "data", "y") + softmax + ip("b", "p", "q") + loss("m", "q", "target")
+    assert flags(build(text)) == {"b": [False], "m": [True, False]}
+
+
+def test_labels_that_are_learned():
+    text = DATA + ip("a", "data", "x") + ip("b", "data", "t")
+    sigmoid = '@layer { name: "l" type: "SigmoidCrossEntropyLoss" bottom: "x" bottom: "t" top: "l" }'
+    mistakes(text + sigmoid, 'layer "l" (SigmoidCrossEntropyLoss): can give its bottom "t" no gradient; propagate_down: false for bottom 1')
+    asked = sigmoid[1:].replace('top: "l"', 'top: "l" propagate_down: true propagate_down: @true')
+    mistakes(text + asked, 'can give its bottom "t" no gradient')
+    build(text + asked.replace("@true", "false"))
+    build(text + sigmoid[1:].replace('top: "l"', 'top: "l" loss_weight: 0'))
+
+
+def test_loss_weight_without_gradient():
+    accuracy = 'layer { name: "s" type: "Accuracy" bottom: "y" bottom: "label" top: "s" loss_weight: @1 }'
+    text = DATA + inputs(label=(2,)) + ip("a", "data", "y") + accuracy
+    mistakes(text, 'layer "s" (Accuracy): has a loss_weight, but no gradient; drop loss_weight')
+
+
+# sharing
+
+SHARED = 'param {{ name: "w" {} }}'
+
+
+def shared(first="", second="", bottom="data") -> str:
+    return inputs(data=(2, 4), other=(2, 2, 2)) + ip("a", "data", "x", SHARED.format(first)) + ip("b", bottom, "y", SHARED.format(second))
+
+
+def test_sharing_by_name():
+    graph = build(shared("lr_mult: 2", "decay_mult: 3"))
+    assert [[p.owner for p in node(graph, n).params] for n in "ab"] == [[0, 1], [0, 2]]
+    first = graph.learnable[0]
+    assert (first.label, first.lr_mult, first.decay_mult, first.node.name) == ("w", 2.0, 3.0, "a")
+    assert [q.label for q in graph.learnable] == ["w", "a[1]", "b[1]"]
+
+
+def test_sharing_shapes():
+    transposed = IP.replace("num_output: 3", "num_output: 3 transpose: true")
+    text = shared().replace(IP, transposed, 1)
+    strict = text.replace(SHARED.format(""), 'param { name: @"w" }').replace('@"w"', '"w"', 1)
+    mistakes(strict, 'layer "b": shared parameter "w" does not fit that of layer "a"; expected shape [4, 3], found [3, 4]')
+    assert len(build(text.replace(SHARED.format(""), SHARED.format("share_mode: PERMISSIVE"))).learnable) == 3
+    few = shared().replace("dim: 2 dim: 2 dim: 2", "dim: 2 dim: 5").replace('bottom: "data" top: "y"', 'bottom: "other" top: "y"')
+    few = few.replace(SHARED.format(""), 'param { share_mode: PERMISSIVE name: @"w" }').replace('@"w"', '"w"', 1)
+    mistakes(few, "expected shape [3, 4], found [3, 5]")
+
+
+@pytest.mark.parametrize("mult", ["lr_mult", "decay_mult"])
+def test_sharing_multipliers_must_agree(mult):
+    mistakes(
+        shared(f"{mult}: 1", f"{mult}: @2"), f'layer "b": shared parameter "w" has another {mult} than in layer "a"; expected 1, found 2'
+    )
+
+
+def test_too_many_param_messages():
+    text = DATA + ip("a", "data", "x", "param { } param { } @param { }")
+    mistakes(text, 'layer "a" (InnerProduct): 3 param messages; expected at most 2')
+
+
+# mistakes of wiring
+
+
+def mark(text: str, part: str) -> str:
+    """The text with a mark before the last place where the part stands."""
+    head, found, tail = text.rpartition(part)
+    assert found
+    return f"{head}@{part}{tail}"
+
+
+ONLY_TEST = inputs(x=(2, 2)).replace("input_param", "include { phase: TEST } input_param")
+LOSS_3 = 'layer { name: "l" type: "SoftmaxWithLoss" bottom: "data" bottom: "target" top: @"a" top: "b" top: "c" }'
+WIDE = 'layer { name: "c" type: "Convolution" bottom: "a" top: @"c" convolution_param { num_output: 1 kernel_size: 1 pad: 4000000000 } }'
+
+TWO_BELOW = 'layer { name: "s" type: "Sigmoid" bottom: @"data" bottom: "target" top: "x" }'
+TWINS = mark(ip("data", "data", "x"), '"data" type')
+
+MISTAKES = [
+    ('layer { name: "a" type: @"Convolutoin" }', 'unknown type "Convolutoin"; expected one of '),
+    ('layer { name: "a" type: @"Convolutoin" }', 'did you mean "Convolution"?'),
+    ('@layer { name: "a" }', 'layer "a" has no type'),
+    (DATA + mark(ip("a", "dato", "x"), '"dato"'), 'unknown bottom "dato"; did you mean "data"?'),
+    (mark(ip("a", "x", "x"), '"x" top'), 'unknown bottom "x"'),
+    (mark(ip("a", "late", "x"), '"late"') + inputs(late=(2, 2)), 'layer "late" makes it further down: move that layer up'),
+    (ONLY_TEST + mark(ip("a", "x", "y"), '"x"'), 'layer "x" makes it, but is left out: phase is TRAIN, the rule wants TEST'),
+    (mark(ip("a", "x", "y"), '"x"') + ONLY_TEST, 'layer "x" makes it further down, but is left out: phase is TRAIN, the rule wants TEST'),
+    (DATA + mark(ip("a", "data", "target"), '"target"'), 'a second top "target"; layer "target" makes it already'),
+    (inputs(a=(2,)).replace('top: "a"', 'top: "a" top: @"a"'), 'a second top "a"; give it a name of its own'),
+    (DATA + TWINS, 'a second layer "data"; give it a name of its own; the first is at net.prototxt:1:1'),
+    (DATA + TWO_BELOW, 'layer "s" (Sigmoid): has 2 bottom blobs; expected 1'),
+    (DATA + '@layer { name: "s" type: "Sigmoid" bottom: "data" }', "has 0 top blobs; expected 1"),
+    ('@layer { name: "s" type: "Silence" }', "has 0 bottom blobs; expected 1 or more"),
+    (DATA + LOSS_3, "has 3 top blobs; expected 1 to 2"),
+    (DATA + ip("a", "data", "x", "loss_weight: 1 loss_weight: @1"), "has 2 loss_weight for 1 tops; expected none, or 1"),
+    (DATA + ip("a", "data", "x", "propagate_down: true propagate_down: @true"), "has 2 propagate_down for 1 bottoms; expected none, or 1"),
+    (mark(inputs(a=(0,)), "0"), "a bad dimension; expected 1 or more, found 0"),
+    (mark(inputs(a=(3, -4)), "-4"), "a bad dimension; expected 1 or more, found -4"),
+    (mark(inputs(a=(2**16, 2**15)), '"a" input'), 'top "a" is too large; expected at most 2147483647 numbers, found 2147483648'),
+    (DATA + mark(ip("a", "data", "x"), '"x"').replace("output: 3", "output: 4000000000"), 'top "x" is too large'),
+    (
+        inputs(a=(1, 100000)) + mark(ip("a2", "a", "x"), "inner_product_param").replace("output: 3", "output: 100000"),
+        "parameter 0 is too large; expected at most 2147483647 numbers, found 10000000000 [100000, 100000]",
+    ),
+    (inputs(a=(1, 1, 8, 8)) + WIDE, 'top "c" is too large'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "message"), MISTAKES)
+def test_mistakes(text, message):
+    mistakes(text, message)
+
+
+def test_a_net_without_layers():
+    with pytest.raises(CaffeliteError, match="^net.prototxt: the net has no layers; write layer "):
+        build("")
+
+
+def test_largest_blob_is_fine():
+    assert build(inputs(a=(2**31 - 1,))).values["a"].shape == (2**31 - 1,)
+
+
+def test_all_mistakes_in_one_pass_and_no_follow_ons():
+    text = (
+        DATA
+        + 'layer { name: "a" type: @"Relu6" bottom: "data" top: "x" }\n'
+        + ip("b", "x", "y")  # its bottom's shape is hidden by the mistake above: no mistake of its own
+        + 'layer { name: "c" type: "ReLU" bottom: @"datta" top: "z" }\n'
+        + 'layer { name: "a" type: "ReLU" bottom: "data" top: @"target" }\n'
+        + 'layer { name: "d" type: "Dropout" bottom: "data" top: "w" dropout_param { dropout_ratio: @2 } }\n'
+        + 'layer { name: @"d" type: "ReLU" bottom: "w" top: "v" }\n'
+    )
+    messages = ['unknown type "Relu6"', 'unknown bottom "datta"', 'a second top "target"', "a bad dropout_ratio", 'a second layer "d"']
+    mistakes(text.replace('name: "a" type: "ReLU"', 'name: "e" type: "ReLU"'), *messages)
+
+
+def test_sources_are_closed_when_the_graph_fails():
+    class Source:
+        shapes, closed = [(2, 4)], False
+
+        def close(self):
+            self.closed = True
+
+    source = Source()
+    text = 'layer { name: "d" type: "Data" top: "data" }\n' + ip("a", "nowhere", "x")
+    with pytest.raises(CaffeliteError, match="nowhere"):
+        build(text, open_source=lambda spec, phase, locate: source)
+    assert source.closed

@@ -1,0 +1,63 @@
+"""Nets written as text: their graphs, and the mistakes in them with their places."""
+
+import numpy as np
+import pytest
+
+from caffelite import caffelite_pb2 as pb
+from caffelite import graph, prototxt
+from caffelite.devices import open_device
+from caffelite.errors import CaffeliteError
+from caffelite.net import Net
+
+
+def build(text: str, phase: str = "TRAIN", level: int = 0, stages: tuple[str, ...] = (), open_source=None) -> graph.Graph:
+    """The graph of a prototxt."""
+    document = prototxt.parse(text, pb.NetParameter, "net.prototxt")
+    state = pb.NetState(phase=pb.Phase.Value(phase), level=level, stage=stages)
+    return graph.build(document.message, state, document.locate, open_source)
+
+
+def bind(text: str, phase: str = "TRAIN", dtype: str = "float64", seed: int = 1, **options) -> Net:
+    """The net of a prototxt on the CPU, its random numbers keyed by ``seed``."""
+    device = open_device(None, dtype)
+    device.seed = seed
+    return Net(build(text, phase, open_source=options.pop("open_source", None)), device, seed=seed, **options)
+
+
+def mistakes(text: str, *messages: str, phase: str = "TRAIN", run=build) -> None:
+    """Building the net fails with just these messages; each @ of the text marks the place of one, in order."""
+    places, plain = [], ""
+    for i, part in enumerate(text.split("@")):
+        if i:
+            places.append((plain.count("\n") + 1, len(plain) - plain.rfind("\n")))
+        plain += part
+    assert len(places) == len(messages), "a mark for each message"
+    with pytest.raises(CaffeliteError) as caught:
+        run(plain, phase)
+    found = str(caught.value).splitlines()
+    expected = [f"net.prototxt:{line}:{column}: " for line, column in places]
+    assert [f[: len(e)] for f, e in zip(found, expected, strict=True)] == expected, found
+    for line, start, message in zip(found, expected, messages, strict=True):
+        assert message in line[len(start) :], f"{message!r} is not in {line!r}"
+
+
+def inputs(**shapes: tuple[int, ...]) -> str:
+    """An Input layer a blob."""
+    dims = {name: " ".join(f"dim: {d}" for d in shape) for name, shape in shapes.items()}
+    return "".join(f'layer {{ name: "{n}" type: "Input" top: "{n}" input_param {{ shape {{ {d} }} }} }}\n' for n, d in dims.items())
+
+
+def feed(net: Net, **arrays: np.ndarray) -> None:
+    """Fills Input blobs."""
+    for node in net.graph.feeds:
+        for value in node.tops:
+            if value.name in arrays:
+                net.dev.upload(net.data[value], arrays[value.name])
+
+
+def run(net: Net, iteration: int = 0) -> float:
+    """One pass forward and backward; its loss."""
+    net.clear_loss()
+    net.forward(iteration)
+    net.backward()
+    return float(net.loss[0])
