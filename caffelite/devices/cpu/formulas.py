@@ -17,7 +17,6 @@ from math import exp, log, log1p, pow, sqrt, tanh
 import numpy as np
 from numba import njit, prange
 T = np.{dtype}
-settings = dict(parallel=True, nogil=True, cache=True, error_model="numpy")
 
 @njit(inline="always")
 def where(condition, a, b):
@@ -27,7 +26,7 @@ def where(condition, a, b):
 def sign(x):
     return T(x > 0) - T(x < 0)
 
-@njit(**settings)
+@njit(parallel=True, nogil=True, cache=True, error_model="numpy")
 """
 
 
@@ -58,44 +57,45 @@ def _compiled(source: str):
     return module.kernel
 
 
+# Names of our own end in two underscores, so that a formula may choose its names freely.
 _MAP = """\
-def kernel(out_, {names}):
+def kernel(out__, {names}):
 {scalars}
-    for i in prange(out_.size):
+    for i__ in prange(out__.size):
         {loads}
-        out_[i] = {formula}
+        out__[i__] = {formula}
 """
 
 _SUM = """\
-def kernel(partial, {names}):
+def kernel(partial__, {names}):
 {scalars}
-    n = {first}_.size
-    for c in prange(partial.size):
-        total = 0.0
-        for i in range(c * n // partial.size, (c + 1) * n // partial.size):
+    n__ = {first}.size
+    for c__ in prange(partial__.size):
+        total__ = 0.0
+        for i__ in range(c__ * n__ // partial__.size, (c__ + 1) * n__ // partial__.size):
             {loads}
-            total += {formula}
-        partial[c] = total
+            total__ += {formula}
+        partial__[c__] = total__
 """
 
 _UPDATE = """\
-def kernel(start, stop, lr_mult, decay_mult, rate_, scale, {names}):
-    for c in prange(start.size):
-        rate = rate_ * lr_mult[c]
-        decay = decay_mult[c]
-        for i in range(start[c], stop[c]):
+def kernel(start__, stop__, lr_mult__, decay_mult__, rate__, scale__, {names}):
+    for c__ in prange(start__.size):
+        rate = rate__ * lr_mult__[c__]
+        decay = decay_mult__[c__]
+        for i__ in range(start__[c__], stop__[c__]):
             {loads}
-            g = g * scale
+            g = g_array__[i__] * scale__
             {formula}
             {stores}
 """
 
 
 def _fill(template: str, formula: Formula, dtype: str, constants: tuple[str, ...], **more: str):
-    """Compiles a template. Arrays are arguments with an underscore behind their names; the formula sees element i of each."""
-    names = [f"{a}_" for a in (*formula.arrays, *formula.scalars)] + list(constants)
-    scalars = "\n".join(f"    {s} = {s}_[0]" for s in formula.scalars)
-    loads = "; ".join(f"{a} = {a}_[i]" for a in formula.arrays if formula.uses(a))
+    """Compiles a template. Arrays are arguments with underscores behind their names; the formula sees element i of each."""
+    names = [f"{a}_array__" for a in (*formula.arrays, *formula.scalars)] + list(constants)
+    scalars = "\n".join(f"    {s} = {s}_array__[0]" for s in formula.scalars)
+    loads = "; ".join(f"{a} = {a}_array__[i__]" for a in formula.arrays if formula.uses(a))
     parts = {"names": ", ".join(names), "scalars": scalars, "loads": loads, "formula": formula.typed("T"), **more}
     return _compiled(_HEADER.format(dtype=dtype) + template.format(**parts))
 
@@ -107,7 +107,7 @@ def map_kernel(formula: Formula, dtype: str):
 
 def sum_kernel(formula: Formula, dtype: str):
     """``kernel(partial, *arrays, *scalars, *constants)``: partial sums in float64 over equal parts, the same for every thread count."""
-    return _fill(_SUM, formula, dtype, formula.constants, first=formula.arrays[0])
+    return _fill(_SUM, formula, dtype, formula.constants, first=f"{formula.arrays[0]}_array__")
 
 
 def update_kernel(formula: Formula, dtype: str):
@@ -115,5 +115,5 @@ def update_kernel(formula: Formula, dtype: str):
 
     The formula sees ``rate`` (the rate times lr_mult), ``decay`` (weight decay times decay_mult) and g already scaled.
     """
-    stores = "; ".join(f"{a}_[i] = {a}" for a in formula.arrays if a != "g")
+    stores = "; ".join(f"{a}_array__[i__] = {a}" for a in formula.arrays if a != "g")
     return _fill(_UPDATE, formula, dtype, tuple(c for c in formula.constants if c not in ("rate", "decay")), stores=stores)

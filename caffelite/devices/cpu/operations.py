@@ -204,9 +204,9 @@ class Dropout:
     def forward(self, x, mask, y) -> None:
         """mask: uint8, like x, kept for backward."""
         iteration, part = self._device.clock
-        sample = part * self._shape[0]
+        sample, key = part * self._shape[0], (np.uint64(self._device.seed & 0xFFFFFFFF), np.uint64(self._device.seed >> 32))
         x, mask, y = x.reshape(self._shape), mask.reshape(self._shape), y.reshape(self._shape)
-        dropout.dropout_forward(x, mask, y, self._threshold, self._scale, self._device.seed, self._stream, iteration, sample)
+        dropout.dropout_forward(x, mask, y, self._threshold, self._scale, *key, self._stream, iteration, sample)
 
     def backward(self, mask, dy, dx) -> None:
         dropout.dropout_backward(mask.reshape(-1), dy.reshape(-1), dx.reshape(-1), self._scale)

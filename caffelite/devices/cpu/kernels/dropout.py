@@ -22,13 +22,16 @@ def _philox(c0, c1, c2, c3, k0, k1):
 
 
 @njit(**PARALLEL)
-def dropout_forward(x, mask, y, threshold, scale, key, stream, iteration, sample):
-    """y = x · scale where a random 32-bit word is at least threshold, else 0. x (N, D); row n draws from sample + n."""
+def dropout_forward(x, mask, y, threshold, scale, low, high, stream, iteration, sample):
+    """y = x · scale where a random 32-bit word is at least threshold, else 0.
+
+    x (N, D); row n draws from sample + n; low and high are the seed's words.
+    """
     zero = x.dtype.type(0)
     for n in prange(x.shape[0]):
         width = x.shape[1]
         for quad in range((width + 3) // 4):
-            words = _philox(quad, sample + n, iteration, stream, key & 0xFFFFFFFF, key >> 32)
+            words = _philox(quad, sample + n, iteration, stream, low, high)
             for lane in range(min(4, width - 4 * quad)):
                 i = 4 * quad + lane
                 kept = words[lane] >= threshold
