@@ -1,0 +1,339 @@
+"""The plan: packed memory gives the very numbers that memory of one's own gives; nothing alive overlaps; unsafe wishes are undone."""
+
+import random
+
+import numpy as np
+import pytest
+from textnet import bind, build, feed, inputs, run
+
+from caffelite import caffelite_pb2 as pb
+from caffelite import plan
+
+FILL = 'weight_filler { type: "xavier" } bias_filler { type: "uniform" min: -0.5 max: 0.5 }'
+SHAPE = (2, 3, 4, 4)
+ACTIVATIONS = ("ReLU", "Sigmoid", "TanH", "Dropout", "leaky", "contrary")
+
+
+def layer(name: str, kind: str, bottoms: list[str], top: str, more: str = "") -> str:
+    """A layer's text; "leaky" and "contrary" are ReLUs with a slope above and below 0."""
+    slope = {"leaky": "0.25", "contrary": "-0.5"}.get(kind)
+    body = {
+        "Convolution": f"convolution_param {{ num_output: 3 kernel_size: 3 pad: 1 {FILL} }}",
+        "InnerProduct": f"inner_product_param {{ num_output: 48 {FILL} }}",
+        "Pooling": "pooling_param { kernel_size: 3 stride: 1 pad: 1 }",
+    }.get(kind, f"relu_param {{ negative_slope: {slope} }}" if slope else "")
+    below = " ".join(f'bottom: "{b}"' for b in bottoms)
+    return f'layer {{ name: "{name}" type: "{"ReLU" if slope else kind}" {below} top: "{top}" {body} {more} }}\n'
+
+
+def random_net(seed: int, stops: bool = True) -> str:
+    """A net of up to a dozen layers: chains, fan-outs, in-place wishes, views, shared weights, several losses, weights on inner tops."""
+    rng = random.Random(seed)
+    text = inputs(data=SHAPE, t4=SHAPE, t2=(2, 48), label=(2,))
+    blobs = {"data": 4}  # name → axes
+    shared = 'param { name: "shared" } param { name: "shared_bias" }'
+    for i in range(rng.randint(4, 12)):
+        bottom = rng.choice(list(blobs)[-4:])
+        kinds = ["InnerProduct", "Flatten", *ACTIVATIONS, *ACTIVATIONS] + (
+            ["Convolution", "Convolution", "Pooling"] if blobs[bottom] == 4 else []
+        )
+        kind = rng.choice(kinds) if i else "Convolution"
+        in_place = kind in ACTIVATIONS and bottom != "data" and rng.random() < 0.6
+        top = bottom if in_place else f"b{i}"
+        more = shared if kind == "Convolution" and rng.random() < 0.4 else ""
+        more += " loss_weight: 0.125" if rng.random() < 0.15 else ""
+        more += " propagate_down: false" if rng.random() < 0.06 and stops else ""
+        text += layer(f"l{i}", kind, [bottom], top, more)
+        blobs[top] = 2 if kind in ("InnerProduct", "Flatten") else blobs[bottom]
+    names = [b for b in blobs if b != "data"]
+    for i, name in enumerate(rng.sample(names, min(len(names), rng.randint(1, 3)))):
+        if blobs[name] == 2 and rng.random() < 0.5:
+            text += layer(f"loss{i}", "SoftmaxWithLoss", [name, "label"], f"loss{i}", "loss_weight: 0.5")
+        else:
+            text += layer(f"loss{i}", "EuclideanLoss", [name, f"t{blobs[name]}"], f"loss{i}", rng.choice(["", "loss_weight: 3"]))
+    return ("force_backward: true\n" if rng.random() < 0.2 else "") + text
+
+
+def arrays(seed: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return {"data": rng.normal(size=SHAPE), "t4": rng.normal(size=SHAPE), "t2": rng.normal(size=(2, 48)), "label": rng.integers(0, 48, 2)}
+
+
+def results(text: str, rounds: int = 2, **options) -> dict[str, np.ndarray]:
+    """Loss, outputs, parameter gradients and the gradients of fed blobs after some passes, with memory that starts as garbage."""
+    net = bind(text, seed=3, **options)
+    feeds = {v for n in net.graph.feeds for v in n.tops}
+    for value, array in net.data.items():
+        if value not in feeds and not any(value is v or net.plan.data[value] is net.plan.data[v] for v in feeds):
+            array[...] = np.nan
+    feed(net, **arrays(5))
+    for iteration in range(rounds):
+        loss = run(net, iteration)
+    found = {"loss": np.array(loss), "diff": net.params.diff.copy() if net.params.diff is not None else np.zeros(0)}
+    found |= {f"output {v.name}": values for v, _, values in net.outputs()}
+    return found | {f"gradient of {v.name}": net.diff[v].copy() for v in feeds if v in net.diff}
+
+
+def assert_sound(net_plan: plan.Plan) -> None:
+    """No two storages that are alive at one time share a byte, and every value and gradient has one."""
+    storages = {id(s): s for table in (net_plan.data, net_plan.diff) for s in table.values()}
+    storages |= {id(s): s for names in net_plan.saved.values() for s in names.values()}
+    storages |= {id(s): s for step in net_plan.backward for s in step.spare.values()}
+    constants = {id(net_plan.diff[v]) for v, _ in net_plan.constants}
+    placed = [s for key, s in storages.items() if key not in constants]
+    assert all(s.offset >= 0 and s.offset % plan.ALIGN == 0 and s.offset + s.bytes <= net_plan.arena for s in placed)
+    for i, a in enumerate(placed):
+        for b in placed[:i]:
+            together = a.first <= b.last and b.first <= a.last
+            assert not (together and a.offset < b.offset + b.bytes and b.offset < a.offset + a.bytes)
+    for node in net_plan.graph.nodes:
+        assert all(v in net_plan.data for v in node.tops)
+        assert all(v in net_plan.diff for v in node.tops if v.gradient)
+
+
+def assert_same(text: str) -> None:
+    packed, roomy = results(text), results(text, keep=True, fuse=False)
+    assert packed.keys() == roomy.keys()
+    for name, values in roomy.items():
+        assert np.isfinite(values).all(), name
+        np.testing.assert_array_equal(packed[name], values, name)
+    assert_sound(bind(text).plan)
+
+
+@pytest.mark.parametrize("block", range(6))
+def test_random_nets_give_equal_numbers_packed_and_roomy(block):
+    for seed in range(block * 25, block * 25 + 25):
+        text = random_net(seed)
+        try:
+            assert_same(text)
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}:\n{text}\n{error}") from None
+
+
+@pytest.mark.parametrize("seed", range(200, 220))
+def test_random_nets_have_the_gradient_of_their_loss(seed):
+    net, way = bind(random_net(seed, stops=False), seed=3), np.random.default_rng(seed)
+    feed(net, **arrays(5))
+    run(net)
+    step = way.normal(size=net.params.size) * 1e-6
+    slope, losses = 0.0 if net.params.diff is None else float(net.params.diff @ step), []
+    for sign in (1, -1):
+        net.params.data += sign * step
+        losses.append(run(net))
+        net.params.data -= sign * step
+    assert (losses[0] - losses[1]) / 2 == pytest.approx(slope, rel=1e-4, abs=1e-11)
+
+
+def test_random_nets_try_everything():
+    plans = [plan.make(build(random_net(seed))) for seed in range(150)]
+    assert sum(bool(p.undone) for p in plans) > 10
+    assert sum(any(s.relu for s in p.forward) for p in plans) > 10
+    assert sum(any(s.spare for s in p.backward) for p in plans) > 10
+    assert sum(bool(p.seeds) for p in plans) > 10
+    assert sum(len(p.constants) > 1 for p in plans) > 10
+
+
+LOSS = layer("loss", "EuclideanLoss", ["y", "t4"], "loss")
+HEAD = inputs(data=SHAPE, t4=SHAPE, t2=(2, 48)) + layer("conv", "Convolution", ["data"], "c")
+
+
+# The wish lies on a value that somebody's backward still reads.
+UNSAFE = {
+    "sigmoid": layer("s", "Sigmoid", ["c"], "s") + layer("wish", "TanH", ["s"], "s") + LOSS.replace('"y"', '"s"'),
+    "tanh": layer("s", "TanH", ["c"], "s") + layer("wish", "ReLU", ["s"], "s") + LOSS.replace('"y"', '"s"'),
+    "relu": layer("s", "ReLU", ["c"], "s") + layer("wish", "Sigmoid", ["s"], "s") + LOSS.replace('"y"', '"s"'),
+    "softmax": layer("s", "Softmax", ["c"], "s") + layer("wish", "TanH", ["s"], "s") + LOSS.replace('"y"', '"s"'),
+    "contrary": layer("wish", "contrary", ["c"], "c") + LOSS.replace('"y"', '"c"'),
+    "below a convolution": layer("next", "Convolution", ["c"], "y") + layer("wish", "ReLU", ["c"], "c") + LOSS,
+    "read later": layer("f", "Flatten", ["c"], "f") + layer("wish", "ReLU", ["c"], "c") + layer("l", "EuclideanLoss", ["f", "t2"], "l"),
+    "view read later": layer("f", "Flatten", ["c"], "f") + layer("wish", "ReLU", ["f"], "f") + LOSS.replace('"y"', '"c"'),
+    "weighted": layer("s", "Pooling", ["c"], "s", "loss_weight: 0.5") + layer("wish", "TanH", ["s"], "s") + LOSS.replace('"y"', '"s"'),
+}
+
+
+@pytest.mark.parametrize("case", UNSAFE)
+def test_unsafe_wishes_are_undone(case):
+    text = HEAD + UNSAFE[case]
+    assert plan.make(build(text)).undone == ["wish"]
+    assert_same(text)
+    assert plan.make(build(text), keep=True).undone == []
+
+
+SAFE = {
+    "after a convolution": layer("wish", "Sigmoid", ["c"], "c") + LOSS.replace('"y"', '"c"'),
+    "dropout on a relu": layer("r", "ReLU", ["c"], "r") + layer("p", "Pooling", ["r"], "y") + layer("wish", "Dropout", ["y"], "y") + LOSS,
+    "a view": layer("f", "Flatten", ["c"], "f") + layer("wish", "TanH", ["f"], "f") + layer("loss", "EuclideanLoss", ["f", "t2"], "loss"),
+}
+
+
+@pytest.mark.parametrize("case", SAFE)
+def test_safe_wishes_are_granted(case):
+    text = HEAD + SAFE[case]
+    made = plan.make(build(text), fuse=False)
+    wish = next(n for n in made.graph.nodes if n.name == "wish")
+    assert made.undone == []
+    assert made.data[wish.tops[0]] is made.data[wish.bottoms[0]]
+    assert_same(text)
+
+
+def test_what_is_fed_is_never_overwritten():
+    text = inputs(data=SHAPE, t4=SHAPE) + layer("wish", "ReLU", ["data"], "data") + layer("conv", "Convolution", ["data"], "y") + LOSS
+    assert plan.make(build(text)).undone == ["wish"]
+    assert_same(text)
+
+
+def test_a_relu_fuses_where_it_alone_reads_a_layer_that_can():
+    def fused(text: str) -> list[str]:
+        return [step.relu.name for step in plan.make(build(HEAD + text)).forward if step.relu]
+
+    assert fused(layer("r", "ReLU", ["c"], "c") + LOSS.replace('"y"', '"c"')) == ["r"]
+    assert fused(layer("r", "leaky", ["c"], "y") + LOSS) == ["r"]
+    assert fused(layer("r", "contrary", ["c"], "y") + LOSS) == []
+    assert fused(layer("r", "ReLU", ["c"], "y") + layer("s", "Pooling", ["c"], "p") + LOSS) == []
+    assert fused(layer("p", "Pooling", ["c"], "p") + layer("r", "ReLU", ["p"], "y") + LOSS) == []
+
+
+def test_views_with_fan_out():
+    flats = layer("f", "Flatten", ["c"], "f") + layer("g", "Flatten", ["c"], "g") + layer("h", "Flatten", ["f"], "h")
+    loss = "".join(
+        layer(f"loss_{b}", "EuclideanLoss", [b, "t2"], f"loss_{b}", f"loss_weight: {w}") for b, w in (("f", 1), ("g", 2), ("h", 4))
+    )
+    text = HEAD + flats + loss
+    made = plan.make(build(text))
+    assert len({id(made.data[v]) for v in made.data if v.name in "cfgh"}) == 1
+    assert_same(text)
+    single = HEAD + layer("f", "Flatten", ["c"], "f") + layer("loss", "EuclideanLoss", ["f", "t2"], "loss", "loss_weight: 7")
+    np.testing.assert_allclose(results(text)["diff"], results(single)["diff"], rtol=1e-12)
+
+
+def test_a_view_with_a_loss_weight():
+    assert_same(HEAD + layer("f", "Flatten", ["c"], "f", "loss_weight: 0.5"))
+
+
+def test_weighted_tops_count_when_read_and_when_not():
+    alone = results(HEAD + layer("s", "Sigmoid", ["c"], "s", "loss_weight: 2"))
+    assert alone["loss"] == pytest.approx(2 * alone["output s"].sum())
+    both = results(HEAD + layer("s", "Sigmoid", ["c"], "s", "loss_weight: 2") + layer("l", "EuclideanLoss", ["s", "t4"], "l"))
+    rest = results(HEAD + layer("s", "Sigmoid", ["c"], "s") + layer("l", "EuclideanLoss", ["s", "t4"], "l"))
+    assert both["loss"] == pytest.approx(alone["loss"] + rest["loss"])
+    np.testing.assert_allclose(both["diff"], alone["diff"] + rest["diff"], rtol=1e-11)
+
+
+def test_a_weighted_top_outlives_what_comes_after_it():
+    pools = "".join(layer(f"p{i}", "Pooling", [f"p{i - 1}"], f"p{i}") for i in range(1, 6))
+    text = HEAD + layer("p0", "Pooling", ["c"], "p0", "loss_weight: 1") + pools
+    assert_same(text)
+    net = bind(text)
+    feed(net, **arrays(5))
+    assert run(net) == pytest.approx(float(bind_sum(text)))
+
+
+def bind_sum(text: str) -> float:
+    net = bind(text, keep=True)
+    feed(net, **arrays(5))
+    run(net)
+    return net.blobs["p0"].sum()
+
+
+def test_several_tops_where_one_has_no_loss_above():
+    """The bottom of a convolution whose second top nobody learns from gets a gradient of 0, not what lay there."""
+    pair = layer("pair", "Convolution", ["c", "d"], "y").replace('top: "y"', 'top: "y" top: "z"')
+    text = HEAD + layer("other", "Convolution", ["data"], "d") + pair + LOSS
+    assert_same(text)
+    net = bind(text)
+    net._arena[...] = 0x40
+    feed(net, **arrays(5))
+    run(net)
+    other = next(n for n in net.graph.nodes if n.name == "other")
+    assert not any(p.diff.any() for p in other.layer.params)
+
+
+def test_shared_parameters_add_their_gradients():
+    shared = 'param { name: "w" } param { name: "b" }'
+    first = layer("conv", "Convolution", ["data"], "c", shared)
+    text = inputs(data=SHAPE, t4=SHAPE) + first + layer("again", "Convolution", ["c"], "y", shared) + LOSS
+    own = inputs(data=SHAPE, t4=SHAPE) + layer("conv", "Convolution", ["data"], "c") + layer("again", "Convolution", ["c"], "y") + LOSS
+    net, apart = bind(text), bind(own)
+    assert len(net.params.blobs) == 2 and len(apart.params.blobs) == 4
+    for i, blob in enumerate(net.params.blobs):
+        apart.params.blobs[i][...] = apart.params.blobs[i + 2][...] = blob
+    for each in (net, apart):
+        feed(each, **arrays(5))
+        run(each)
+    for i in (0, 1):
+        np.testing.assert_allclose(net.params.diffs[i], apart.params.diffs[i] + apart.params.diffs[i + 2], rtol=1e-12)
+
+
+def test_micro_batches_add_their_gradients():
+    shared = 'param { name: "w" } param { name: "b" }'
+    text = (
+        inputs(data=SHAPE, t4=SHAPE)
+        + layer("conv", "Convolution", ["data"], "c", shared)
+        + layer("again", "Convolution", ["c"], "y", shared)
+    )
+    net = bind(text + LOSS + layer("ip", "InnerProduct", ["y"], "z", "loss_weight: 1"))
+    total = 0
+    for seed in (1, 2, 3):
+        feed(net, **arrays(seed))
+        run(net)
+        total += net.params.diff.copy()
+    for seed in (1, 2, 3):
+        feed(net, **arrays(seed))
+        net.forward(0)
+        net.backward(add=seed > 1)
+    np.testing.assert_allclose(net.params.diff, total, rtol=1e-12)
+    run(net)
+    feed(net, **arrays(1))
+    once = net.params.diff.copy()
+    run(net)
+    run(net)
+    assert not np.array_equal(net.params.diff, once) and not np.array_equal(net.params.diff, total)
+
+
+def test_a_test_plan_is_smaller():
+    chain = "".join(layer(f"c{i}", "Convolution", [f"b{i}"], f"b{i + 1}") for i in range(6))
+    text = inputs(b0=SHAPE, t4=SHAPE) + chain + LOSS.replace('"y"', '"b6"')
+    train, test = plan.make(build(text)), plan.make(build(text, "TEST"))
+    assert test.backward == [] and test.diff == {}
+    assert test.arena < train.arena / 2
+    assert_sound(train)
+    assert_sound(test)
+
+
+def test_packing_shares_memory():
+    chain = "".join(layer(f"p{i}", "Pooling", [f"b{i}"], f"b{i + 1}") for i in range(9))
+    made = plan.make(build(inputs(b0=SHAPE) + chain, "TEST"))
+    one = made.data[made.graph.values["b1"]].bytes
+    index = made.saved[made.graph.nodes[1]]["index"].bytes
+    assert made.arena <= 4 * one + 2 * index
+    roomy = plan.make(build(inputs(b0=SHAPE) + chain, "TEST"), keep=True)
+    assert roomy.arena >= 10 * one
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_pack_never_overlaps(seed):
+    rng = random.Random(seed)
+    storages = []
+    for _ in range(60):
+        first = rng.randrange(40)
+        storages.append(plan.Storage(64 * rng.randint(1, 9), first, first + rng.randrange(12)))
+    total = plan._pack(storages)
+    for i, a in enumerate(storages):
+        assert 0 <= a.offset and a.offset + a.bytes <= total
+        for b in storages[:i]:
+            if a.first <= b.last and b.first <= a.last:
+                assert a.offset + a.bytes <= b.offset or b.offset + b.bytes <= a.offset
+    busiest = max(sum(s.bytes for s in storages if s.first <= t <= s.last) for t in range(60))
+    assert busiest <= total < 1.5 * busiest
+
+
+def test_gradients_of_what_is_fed_stay_to_be_read():
+    text = "force_backward: true\n" + HEAD + layer("again", "Convolution", ["c"], "y") + LOSS
+    found = results(text)
+    assert {"gradient of data", "gradient of t4"} <= set(found)
+    assert_same(text)
+
+
+def test_phase_of_the_graph_decides_what_is_trained():
+    net = bind(HEAD + LOSS.replace('"y"', '"c"'), "TEST")
+    assert net.graph.phase == pb.TEST and net.params.diff is None
