@@ -99,16 +99,16 @@ def test_recipe_names_a_shipped_net(path):
 def test_deploy_net_has_the_trained_layers():
     """A deploy net takes the weights of the net beside it: the same layers with the same parameters."""
     deploy, train = (prototxt.read_net(ROOT / f"models/lenet/{name}.prototxt").message for name in ("deploy", "train_val"))
-    shapes = []
-    for net in (deploy, train):
-        kept = {layer.name: layer for layer in net.layer if layer.HasField("convolution_param") or layer.HasField("inner_product_param")}
-        shapes.append(
-            {
-                k: (v.type, v.convolution_param.kernel_size, v.convolution_param.num_output, v.inner_product_param.num_output)
-                for k, v in kept.items()
-            }
-        )
-    assert shapes[0] and str(shapes[0]) == str(shapes[1])
+    found = [{layer.name: parameters(layer) for layer in net.layer if parameters(layer)} for net in (deploy, train)]
+    assert found[0] and found[0] == found[1]
+
+
+def parameters(layer: pb.LayerParameter) -> tuple | None:
+    """What decides the shapes of a layer's weights."""
+    for p in (layer.convolution_param, layer.inner_product_param):
+        if p.num_output:
+            return layer.type, p.num_output, str(getattr(p, "kernel_size", None)), p.bias_term
+    return None
 
 
 @pytest.mark.parametrize("path", NETS + SOLVERS)
