@@ -73,7 +73,7 @@ def positive(layer: Layer, shapes: list[Shape], *paths: tuple) -> list[Shape]:
 
 @register
 class DummyData(Layer):
-    """Tops filled by fillers: constant ones once, random ones anew every iteration. data_filler: none (0), one for all tops or one each."""
+    """Tops of any shape, filled by fillers: constants once, random numbers anew every iteration. data_filler: none (0), one for all or one each."""
 
     field = "dummy_data_param"
     bottoms, tops = (0, 0), (1, None)
