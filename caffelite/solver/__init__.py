@@ -1,5 +1,6 @@
 """The solver: rates, update rules, snapshots, and the loop that uses them."""
 
-from .solver import Requests, Scores, Solver, mean_scores
+from .scores import Scores, mean_scores
+from .solver import Requests, Solver
 
 __all__ = ["Requests", "Scores", "Solver", "mean_scores"]

@@ -22,7 +22,7 @@ class NetSpec:
 def read(name: str, locate: Locator, at: Locator) -> prototxt.Document:
     if not name:
         raise CaffeliteError("an empty path of a net", where=at(), remedy="name a prototxt")
-    return prototxt.read_net(prototxt.resolve(name, locate))
+    return prototxt.read_net(prototxt.resolve(name, locate), at())
 
 
 def state(

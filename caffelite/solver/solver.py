@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from .. import caffelite_pb2 as pb
-from .. import data, graph, weights
+from .. import data, graph
 from ..devices.formula import Formula
 from ..errors import CaffeliteError, Locator
 from ..net import Net
 from ..parallel import Alone
-from . import debug, nets, rates, snapshot
+from . import checkpoint, debug, nets, rates, scores, snapshot
 from .updates import Updater
 
 log = logging.getLogger("caffelite")
@@ -65,10 +64,10 @@ class Solver:
             self.updater = Updater(message, self.net, locate)
             if message.snapshot or message.snapshot_after_train:
                 snapshot.check_room(self.prefix, self._snapshot_bytes(), locate)
-            self._window = dev.zeros(message.average_loss)
-            self._losses = 0  # iterations whose loss the window has seen
+            self.window = dev.zeros(message.average_loss)
+            self.losses = 0  # iterations whose loss the window has seen
             if state:
-                self._restore(state, Path(resume))
+                checkpoint.restore(self, state, Path(resume))
         except BaseException:
             self.close()
             raise
@@ -164,14 +163,14 @@ class Solver:
 
     def _remember_loss(self, micro_batches: int) -> None:
         """Keeps the iteration's mean loss on the device; it is read when it is shown."""
-        at = self._losses % len(self._window)
-        self._mean_loss(self.net.loss, self._window[at : at + 1], micro_batches)
-        self._losses += 1
+        at = self.losses % len(self.window)
+        self._mean_loss(self.net.loss, self.window[at : at + 1], micro_batches)
+        self.losses += 1
 
     def loss_window(self) -> list[float]:
         """The losses of the last average_loss iterations, oldest first."""
-        window, size = self.dev.download(self._window), len(self._window)
-        order = range(min(self._losses, size)) if self._losses <= size else [(self._losses + i) % size for i in range(size)]
+        window, size = self.dev.download(self.window), len(self.window)
+        order = range(min(self.losses, size)) if self.losses <= size else [(self.losses + i) % size for i in range(size)]
         return [float(window[i]) for i in order]
 
     def smoothed_loss(self) -> float:
@@ -185,125 +184,39 @@ class Solver:
             "Iteration %d (%.6g iter/s, %.3gs/%d iters), loss = %.6g", self.iteration, rate, lapse, self.p.display, self.smoothed_loss()
         )
         self._shown, self._shown_at = self.iteration, now
-        self._log_outputs("Train", ((v.name, w, values) for v, w, values in self.net.outputs()))
-
-    def _log_outputs(self, phase: str, outputs) -> None:
-        number = 0
-        for name, weight, values in outputs:
-            for value in values:
-                note = f" (* {weight:g} = {weight * value:.6g} loss)" if weight else ""
-                log.info("    %s net output #%d: %s = %.6g%s", phase, number, name, value, note)
-                number += 1
+        scores.show("Train", ((v.name, w, values) for v, w, values in self.net.outputs()))
 
     def test(self) -> None:
         """Runs every test net over its test_iter batches and logs the mean of each score.
 
         A request to stop breaks it off; the data goes back to where it stood, so that a resumed run tests the same.
         """
-        positions = [source.position for _, _, source in self._sources()]
+        positions = [source.position for _, _, source in self.sources()]
         for which, (net, count) in enumerate(self.tests):
             log.info("Iteration %d, Testing net (#%d)", self.iteration, which)
-            scores = mean_scores(net, count, lambda: self.requests.stop)
-            if scores is None:
+            found = scores.mean_scores(net, count, lambda: self.requests.stop)
+            if found is None:
                 log.info("Test interrupted.")
-                for (_, _, source), position in zip(self._sources(), positions, strict=True):
+                for (_, _, source), position in zip(self.sources(), positions, strict=True):
                     if source.position != position:
                         source.seek(position)
                 return
             if self.p.test_compute_loss:
-                log.info("Test loss: %.6g", scores.loss)
-            self._log_outputs("Test", scores.outputs)
+                log.info("Test loss: %.6g", found.loss)
+            scores.show("Test", found.outputs)
 
     # snapshots
 
-    def _sources(self):
+    def sources(self) -> list[tuple[str, str, data.Source]]:
+        """(net, layer, source) of every source, the nets named as solver states name them."""
         found = [("train", self.net)] + [(f"test {i}", net) for i, (net, _) in enumerate(self.tests)]
         return [(label, layer, source) for label, net in found for layer, source in net.sources()]
-
-    def _config_hash(self) -> str:
-        """What shapes the numbers of a run: the solver's arithmetic fields and the nets; not how long it runs or what it shows."""
-        kept = pb.SolverParameter()
-        kept.CopyFrom(self.p)
-        for name in ("net", "train_net", "test_net", "max_iter", "display", "snapshot", "snapshot_prefix", "snapshot_after_train",
-                     "solver_mode", "device_id", "debug_info", "test_iter", "test_interval", "test_initialization"):  # fmt: skip
-            kept.ClearField(name)
-        if self.p.lr_policy == "poly":
-            kept.max_iter = self.p.max_iter
-        parts = [kept.SerializeToString(deterministic=True), self.net.graph.message.SerializeToString(deterministic=True)]
-        return hashlib.blake2b(b"".join(parts), digest_size=16).hexdigest()
 
     def snapshot(self) -> None:
         """Writes the model, then the state."""
         if not self.comm.rank:
-            snapshot.write(self._snapshot_files())
-
-    def _snapshot_files(self) -> Iterator[tuple[Path, bytes]]:
-        model, state_path = snapshot.names(self.prefix, self.iteration)
-        log.info("Snapshotting to binary proto file %s", model)
-        blobs = [(node.layer.spec, arrays) for node, arrays in self.net.layer_blobs()]
-        yield model, weights.sealed(weights.encode_net(self.net.graph.message, blobs))
-        resume = pb.ResumeState(
-            solver_type=self.updater.name, config_hash=self._config_hash(), random_seed=self.seed, loss_window=self.loss_window()
-        )
-        for label, layer, source in self._sources():
-            resume.source.add(net=label, layer=layer, samples=source.position)
-        log.info("Snapshotting solver state to binary proto file %s", state_path)
-        step = self.iteration // self.p.stepsize if self.p.lr_policy == "step" else 0
-        if self.p.lr_policy == "multistep":
-            step = sum(v <= self.iteration for v in self.p.stepvalue)
-        yield state_path, snapshot.encode_state(snapshot.State(self.iteration, str(model), self.updater.history_blobs(), step, resume))
-
-    def _restore(self, state: snapshot.State, path: Path) -> None:
-        log.info("Resuming from %s", path)
-        resume = state.resume
-        if resume is not None and resume.solver_type != self.updater.name:
-            raise CaffeliteError(f"{path} is the state of another solver type", expected=self.updater.name, found=resume.solver_type)
-        self.updater.load_history(state.history, path)
-        if found := snapshot.read_model(state, path):
-            model, blobs = found
-            if missing := self.net.load(blobs, str(model)).missing:
-                raise CaffeliteError(f"{model} is the model of another net", expected=f"weights of layers {', '.join(missing)}")
-        self.iteration = state.iteration
-        if resume is None:
-            log.warning("%s was not written by caffelite: data starts from the first sample", path)
-            return
-        if resume.config_hash != self._config_hash():
-            log.warning("the net or the solver differs from what %s was trained with: this run is no exact continuation", path)
-        positions = {(s.net, s.layer): s.samples for s in resume.source}
-        for label, layer, source in self._sources():
-            if (label, layer) in positions:
-                source.seek(positions[label, layer])
-        kept = list(resume.loss_window)[-len(self._window) :]
-        self.dev.upload(self._window[: len(kept)], np.array(kept, self.dev.dtype))
-        self._losses = len(kept)
+            snapshot.write(checkpoint.files(self))
 
     def close(self) -> None:
         for net in (self.net, *(net for net, _ in self.tests)):
             net.close()
-
-
-@dataclass
-class Scores:
-    """Means over the tested batches: ``outputs`` of (name, loss weight, values), and the net's total loss."""
-
-    outputs: list[tuple[str, float, np.ndarray]]
-    loss: float
-
-
-def mean_scores(net: Net, count: int, stopped: Callable[[], bool] = lambda: False, each: Callable | None = None) -> Scores | None:
-    """Runs ``count`` batches; every output's mean, added up in float64. None where stopped. each(i, outputs) sees every batch."""
-    totals: list[np.ndarray] = []
-    net.clear_loss()
-    for i in range(count):
-        if stopped():
-            return None
-        net.forward(i)
-        found = net.outputs()
-        totals = [np.zeros(len(values)) for _, _, values in found] if not totals else totals
-        for total, (_, _, values) in zip(totals, found, strict=True):
-            total += values
-        if each:
-            each(i, found)
-    net.check_faults()
-    outputs = [(v.name, w, total / count) for (v, w, _), total in zip(net.outputs(), totals, strict=True)]
-    return Scores(outputs, float(net.dev.download(net.loss)[0]) / count)
