@@ -73,7 +73,7 @@ def positive(layer: Layer, shapes: list[Shape], *paths: tuple) -> list[Shape]:
 
 @register
 class DummyData(Layer):
-    """Tops of any shape, filled by fillers: constants once, random numbers anew every iteration. data_filler: none (0), one for all or one each."""
+    """Tops of any shape, from data_filler: none (0), one for all or one each; constants once, random numbers anew every iteration."""
 
     field = "dummy_data_param"
     bottoms, tops = (0, 0), (1, None)
