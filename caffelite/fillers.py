@@ -62,7 +62,7 @@ def msra(f, shape, rng):
 def bilinear(f, shape, rng):
     """Weights of a deconvolution that interpolates: one tent a channel, (M, C, K, K)."""
     half = math.ceil(shape[3] / 2)
-    centre = (2 * half - 1 - half % 2) / (2 * half)
+    centre = (shape[3] - 1) / (2 * half)
     tent = 1 - np.abs(np.arange(shape[3]) / half - centre)
     return np.broadcast_to(tent[:, None] * tent, shape)
 
