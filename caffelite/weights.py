@@ -178,7 +178,7 @@ def _read_hdf5_model(path: str | Path) -> dict[str, list[np.ndarray]]:
         if "data" not in file:
             raise CaffeliteError(f"{path} is no caffemodel: it has no group data")
         try:
-            layers = {name: [np.asarray(group[str(i)], np.float32) for i in range(len(group))] for name, group in file["data"].items()}
+            layers = {name: [np.asarray(group[str(i)][()], np.float32) for i in range(len(group))] for name, group in file["data"].items()}
         except (AttributeError, KeyError, OSError, RuntimeError, TypeError, ValueError) as error:
             raise CaffeliteError(f"{path} is no caffemodel, or a damaged one ({error})") from None
     return {name: blobs for name, blobs in layers.items() if blobs}
