@@ -55,7 +55,12 @@ class CaffeliteError(Exception):
         text = "; ".join([parts[0], ", ".join(parts[1:])] if len(parts) > 1 else parts)
         if remedy:
             text += f"; {remedy}"
-        super().__init__(f"{where}: {text}" if where else text)
+        super().__init__(_one_line(f"{where}: {text}" if where else text))
+
+
+def _one_line(text: str) -> str:
+    """Names come from files and may hold anything; a terminal gets to see what it can show."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
 
 
 class Mistakes(CaffeliteError):
@@ -63,7 +68,7 @@ class Mistakes(CaffeliteError):
 
     def __init__(self, mistakes: Iterable[CaffeliteError]):
         self.mistakes = list(mistakes)
-        super().__init__("\n".join(str(m) for m in self.mistakes))
+        Exception.__init__(self, "\n".join(str(m) for m in self.mistakes))
 
 
 class Collector:

@@ -34,9 +34,9 @@ class Document:
     locate: Locator
 
 
-def read_net(path: str | Path) -> Document:
-    """Reads a NetParameter; a binary one (a caffemodel) is taken too, without places."""
-    return read_message(path, pb.NetParameter)
+def read_net(path: str | Path, named_at: Where | None = None) -> Document:
+    """Reads a NetParameter; a binary one (a caffemodel) is taken too, without places. named_at: where the path stands, for errors."""
+    return read_message(path, pb.NetParameter, named_at)
 
 
 def read_solver(path: str | Path) -> Document:
@@ -44,9 +44,9 @@ def read_solver(path: str | Path) -> Document:
     return read_message(path, pb.SolverParameter)
 
 
-def read_message(path: str | Path, message_type: type[Message]) -> Document:
+def read_message(path: str | Path, message_type: type[Message], named_at: Where | None = None) -> Document:
     """Reads a file as a message of the type. Raises a CaffeliteError that names every mistake."""
-    data, file = _read(path), str(path)
+    data, file = _read(path, named_at), str(path)
     if re.search(rb"[\0-\x08\x0e-\x1f]", data) and message_type is pb.NetParameter:
         try:
             message = message_type.FromString(data)
@@ -91,19 +91,19 @@ def resolve(path: str, locate: Locator) -> Path:
     return beside if not os.path.exists(path) and os.path.exists(beside) else Path(path)
 
 
-def _read(path: str | Path) -> bytes:
+def _read(path: str | Path, named_at: Where | None) -> bytes:
     try:
         return Path(path).read_bytes()
     except FileNotFoundError:
         folder = Path(path).parent
         near = did_you_mean(Path(path).name, os.listdir(folder)) if folder.is_dir() and os.access(folder, os.R_OK) else None
-        raise CaffeliteError(f"cannot read {path}: no such file", remedy=near) from None
+        raise CaffeliteError(f"cannot read {path}: no such file", where=named_at, remedy=near) from None
     except IsADirectoryError:
-        raise CaffeliteError(f"cannot read {path}: it is a folder", expected="a file") from None
+        raise CaffeliteError(f"cannot read {path}: it is a folder", where=named_at, expected="a file") from None
     except PermissionError:
-        raise CaffeliteError(f"cannot read {path}: permission denied") from None
+        raise CaffeliteError(f"cannot read {path}: permission denied", where=named_at) from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        raise CaffeliteError(f"cannot read {path!s}: {getattr(error, 'strerror', None) or error}") from None
+        raise CaffeliteError(f"cannot read {path!s}: {getattr(error, 'strerror', None) or error}", where=named_at) from None
 
 
 def place(text: str, start: int) -> tuple[int, int]:

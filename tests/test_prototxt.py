@@ -414,7 +414,7 @@ def test_files_that_cannot_be_read(tmp_path, monkeypatch):
     assert unreadable("nte.prototxt") == 'cannot read nte.prototxt: no such file; did you mean "net.prototxt"?'
     assert unreadable(".") == "cannot read .: it is a folder; expected a file"
     assert unreadable("net.prototxt/x") == "cannot read net.prototxt/x: Not a directory"
-    assert unreadable("a\0b") == "cannot read a\0b: embedded null byte"
+    assert unreadable("a\0b") == r"cannot read a\x00b: embedded null byte"
     assert unreadable("bytes") == "bytes:2:9: not a prototxt; expected text in UTF-8, found the byte 0xff"
     assert unreadable("mark") == "mark:1:2: not a prototxt; expected text in UTF-8, found the byte 0xfe"
     assert unreadable("garbage") == 'garbage:1:11: unexpected character "U+0000"'

@@ -109,7 +109,7 @@ def _files(listing: Path, locate: Locator) -> list[tuple[Path, Where]]:
     for number, line in enumerate(lines, 1):
         if name := line.strip():
             path, beside = Path(name), listing.parent / name
-            named.append((beside if not path.exists() and beside.exists() else path, Where(os.fspath(listing), number)))
+            named.append((beside if not os.path.exists(path) and os.path.exists(beside) else path, Where(os.fspath(listing), number)))
     return named
 
 
@@ -117,7 +117,7 @@ def _look(path: Path, where: Where, tops: list[str]) -> Part:
     """Reads a file's shapes, no values."""
     import h5py
 
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise CaffeliteError(f"no file {path}", where=where, remedy="paths count from the working directory, then from the list's folder")
     try:
         file = h5py.File(path, "r")

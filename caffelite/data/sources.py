@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -97,7 +98,7 @@ def _file(param: pb.DataParameter | pb.HDF5DataParameter, locate: Locator) -> Pa
     if not param.source:
         raise CaffeliteError("source is missing", where=locate("source"), expected="the path of the data")
     path = resolve(param.source, locate)
-    if not path.exists():
+    if not os.path.exists(path):
         command = MADE_BY.get(path.name.split("_")[0])
         remedy = f"make it with: caffelite dataset {command}" if command else "correct the path"
         raise CaffeliteError(f'source "{param.source}" does not exist', where=locate("source"), remedy=remedy)

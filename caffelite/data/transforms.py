@@ -26,6 +26,9 @@ class Transform:
         self.scale, self.mirror, self.crop = np.float32(param.scale), param.mirror, param.crop_size
         if param.force_color and param.force_gray:
             raise CaffeliteError("force_color and force_gray exclude each other", where=locate("force_gray"), remedy="leave one out")
+        for name in ("scale", "mean_value"):
+            if not np.isfinite(getattr(param, name)).all():
+                raise CaffeliteError(f"{name} is no finite number", where=locate(name), remedy=f"correct {name}")
         self._input = shape
         self.mean, self._mean_image = self._mean(param, shape), bool(param.mean_file)
         self.shape = (shape[0], self.crop, self.crop) if self.crop else shape

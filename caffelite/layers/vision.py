@@ -140,7 +140,15 @@ class Pooling(Layer):
                     f"its kernel {list(k.kernel)} does not fit", "kernel_size", found=f"an image of {bottoms[0][2]}×{bottoms[0][3]}"
                 )
             count = (-(-room // stride) if ceil else room // stride) + 1
-            out.append(count - 1 if pad and (count - 1) * stride >= size + pad else count)
+            count -= any(k.pad) and (count - 1) * stride >= size + pad
+            if (count - 1) * stride >= size + pad:
+                raise self.error(
+                    "its last window lies beyond the image",
+                    "stride",
+                    found=f"stride {stride}",
+                    remedy="use round_mode: FLOOR, or a smaller stride",
+                )
+            out.append(count)
         self.x_shape, self.y_shape = bottoms[0], (*bottoms[0][:2], *out)
         self.maximum = self.p.pool == pb.PoolingParameter.MAX
         if self.maximum:

@@ -38,7 +38,7 @@ def prefix(p: pb.SolverParameter, solver_path: str) -> str:
     stem = Path(solver_path).stem
     if not p.snapshot_prefix:
         return str(Path(solver_path).with_suffix(""))
-    folder = p.snapshot_prefix.endswith("/") or Path(p.snapshot_prefix).is_dir()
+    folder = p.snapshot_prefix.endswith("/") or os.path.isdir(p.snapshot_prefix)
     return str(Path(p.snapshot_prefix) / stem) if folder else p.snapshot_prefix
 
 
@@ -51,7 +51,7 @@ def check_room(prefix: str, size: int, locate: Locator) -> None:
     """Finds out before training starts that snapshots of ``size`` bytes cannot be written. Removes what killed runs left half written."""
     folder = Path(prefix).parent
     where = locate("snapshot_prefix")
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         raise CaffeliteError(f"the folder of snapshot_prefix, {folder}, does not exist", where=where, remedy=f"make it: mkdir -p {folder}")
     try:
         _remove_stale(prefix)
@@ -61,7 +61,7 @@ def check_room(prefix: str, size: int, locate: Locator) -> None:
                 os.posix_fallocate(file.fileno(), 0, max(size, 1))
         finally:
             draft.unlink(missing_ok=True)
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         what = f"snapshots cannot be written to {folder}: {_reason(error)}"
         raise CaffeliteError(
             what, where=where, expected=f"room for {size / 2**20:.1f} MiB", remedy="choose another snapshot_prefix"
@@ -94,8 +94,8 @@ def _draft(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}.draft")
 
 
-def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()
+def _reason(error: OSError | ValueError) -> str:
+    return (getattr(error, "strerror", None) or str(error)).lower()
 
 
 def _sync_folder(folder: Path) -> None:

@@ -58,6 +58,7 @@ class Solver:
         self.iteration = 0
         train, tests = nets.train_net(message, locate, level, stages), nets.test_nets(message, locate)
         self.net, self.tests = self._net(train), []
+        self.learns = self.net.params.diff is not None
         try:
             for spec in tests:
                 self.tests.append((self._net(spec, self.net), spec.iterations))
@@ -90,6 +91,8 @@ class Solver:
         left = max(0, p.max_iter - self.iteration)
         for note in self.net.graph.notes:
             log.warning("%s", note)
+        if not self.learns:
+            log.warning("nothing is learned: the net has no loss with a learned parameter below it")
         for name in self.net.plan.undone:
             log.warning('layer "%s" does not run in place: its bottom is still read', name)
         log.info("Solving %s", self.net.graph.name)
@@ -132,12 +135,14 @@ class Solver:
             self._remember_loss(p.iter_size)
             if display:
                 self._display()
-            self.comm.average(net.params.diff)
+            if self.learns:
+                self.comm.average(net.params.diff)
             rate = self.rate(self.iteration)
             if display:
                 log.info("Iteration %d, lr = %.6g", self.iteration, rate)
-            self.updater.run(rate, self._clip() / p.iter_size)
-            if watch:
+            if self.learns:
+                self.updater.run(rate, self._clip() / p.iter_size)
+            if watch and self.learns:
                 watch.update()
             self.iteration += 1
             if progress:
