@@ -45,7 +45,17 @@ WORDS = (  # what to look for, and what to put there
         r"(num_output|kernel_size|stride|batch_size|stepsize|power|max_iter|test_iter|base_lr|momentum)",
         ("pad", "dilation", "group", "axis", "bias_term", "kernel_h", "stride_w", "pad_h", "iter_size", "clip_gradients", "average_loss"),
     ),
-    (r"(\A)", ("force_backward: true ", "debug_info: true ", "iter_size: 2 ", 'state { stage: "x" } ', "snapshot: 1 ", "test_compute_loss: true ")),
+    (
+        r"(\A)",
+        (
+            "force_backward: true ",
+            "debug_info: true ",
+            "iter_size: 2 ",
+            'state { stage: "x" } ',
+            "snapshot: 1 ",
+            "test_compute_loss: true ",
+        ),
+    ),
 )
 MORE_MEMORY = 1 << 30
 
@@ -94,9 +104,9 @@ class Fuzz:
         trainer = None
         try:
             document = prototxt.read_solver("solver.prototxt")
+            document.message.iter_size = min(document.message.iter_size, 2)  # long runs are no mistake, but no news either
             trainer = Solver(document.message, document.locate, "solver.prototxt", self.device)
-            trainer.tests = [(net, min(count, 2)) for net, count in trainer.tests]  # long runs are no mistake, but no news either
-            trainer.p.iter_size = min(trainer.p.iter_size, 2)
+            trainer.tests = [(net, min(count, 2)) for net, count in trainer.tests]
             trainer.step(1)
             return "runs"
         except CaffeliteError as error:
