@@ -127,6 +127,20 @@ def test_every_dependency_is_declared():
     assert {provided.get(name, name) for name in found} <= names
 
 
+def test_every_file_of_the_package_is_installed():
+    import configparser
+
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    patterns = [
+        PACKAGE.parent / package.replace(".", "/") / p for package, ps in config["options.package_data"].items() for p in ps.split()
+    ]
+    others = [p for p in PACKAGE.rglob("*") if p.is_file() and p.suffix not in (".py", ".pyc", ".nbc", ".nbi")]
+    assert others and not [p for p in others if not any(p.match(str(pattern)) for pattern in patterns)]
+    packages = {p.parent for p in PACKAGE.rglob("*.py")}
+    assert not [p for p in packages if not (p / "__init__.py").exists()]
+
+
 def test_no_module_is_called_utils():
     every = [p for folder in ("caffelite", "tests", "tools") for p in (ROOT / folder).rglob("*.py")]
     assert not [p for p in every if re.search(r"util|helper|misc|common", p.stem)]
