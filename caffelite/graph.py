@@ -232,7 +232,7 @@ class _Builder:
             else:
                 expected = f"{low} or more" if high is None else f"{low} to {high}"
             what = f'layer "{layer.name}" ({layer.spec.type}): has {count} {kind} blobs'
-            raise CaffeliteError(what, where=layer.locate(kind, 0), expected=expected)
+            raise CaffeliteError(what, where=layer.locate(kind, low if count < low else high), expected=expected)
 
     def _bottom(self, spec: pb.LayerParameter, index: int, at: Locator, place: int) -> Value | None:
         name = spec.bottom[index]
@@ -334,8 +334,8 @@ class _Builder:
                 want[i] = False
             node.gradient_to = want
             node.backward = layer.differentiable and (any(p.wanted for p in node.params) or any(want))
-            for i, top in enumerate(node.tops):
-                top.gradient = node.backward and i not in layer.constant_tops
+            for top in node.tops:
+                top.gradient = node.backward
         under_loss: set[Value] = set()
         for node in reversed(self.nodes):
             contributes = any(w != 0 for w in node.loss_weights) or any(t in under_loss for t in node.tops)

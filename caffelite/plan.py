@@ -164,7 +164,7 @@ class _Planner:
 
     def _free(self, value: Value, node: Node) -> bool:
         """Whether nobody reads a value's data once ``node`` has run forward."""
-        return value not in self.held and self._last_read(value, node) < node.index
+        return self._last_read(value, node) < node.index
 
     # backward
 

@@ -180,6 +180,24 @@ def test_probabilities_beside_a_loss_hand_no_gradient_down():
     assert flags(build(text)) == {"b": [False], "m": [True, False]}
 
 
+def test_a_weight_on_the_probabilities_brings_no_gradient_either():
+    softmax = 'layer { name: "s" type: "SoftmaxWithLoss" bottom: "y" bottom: "label" top: "l" top: "p" loss_weight: 0 loss_weight: 1 }'
+    assert flags(build(DATA + inputs(label=(2,)) + ip("a", "data", "y") + softmax)) == {}
+    asked = ip("b", "p", "q", "propagate_down: true") + loss("m", "q", "target")
+    for head in ("", "force_backward: true\n"):
+        graph = build(head + DATA + inputs(label=(2,)) + ip("a", "data", "y") + softmax + asked)
+        assert not node(graph, "s").backward and node(graph, "b").gradient_to == [False]
+
+
+@pytest.mark.parametrize(("between", "learns"), [("Flatten", False), ("ReLU", True)])
+def test_a_parameter_that_only_a_flatten_reads_learns_nothing(between, learns):
+    text = 'layer { name: "p" type: "Parameter" top: "p" parameter_param { shape { dim: 2 dim: 3 } } }\n'
+    text += f'layer {{ name: "f" type: "{between}" bottom: "p" top: "f" }}\n'
+    graph = build(DATA + text + loss("l", "f", "target"))
+    assert node(graph, "p").params[0].wanted is learns
+    assert graph.notes == ([] if learns else ['layer "p" learns nothing, as in Caffe: its only reader, "f", takes its gradient over'])
+
+
 def test_labels_that_are_learned():
     text = DATA + ip("a", "data", "x") + ip("b", "data", "t")
     sigmoid = '@layer { name: "l" type: "SigmoidCrossEntropyLoss" bottom: "x" bottom: "t" top: "l" }'
@@ -247,10 +265,10 @@ def mark(text: str, part: str) -> str:
 
 
 ONLY_TEST = inputs(x=(2, 2)).replace("input_param", "include { phase: TEST } input_param")
-LOSS_3 = 'layer { name: "l" type: "SoftmaxWithLoss" bottom: "data" bottom: "target" top: @"a" top: "b" top: "c" }'
+LOSS_3 = 'layer { name: "l" type: "SoftmaxWithLoss" bottom: "data" bottom: "target" top: "a" top: "b" top: @"c" }'
 WIDE = 'layer { name: "c" type: "Convolution" bottom: "a" top: @"c" convolution_param { num_output: 1 kernel_size: 1 pad: 4000000000 } }'
 
-TWO_BELOW = 'layer { name: "s" type: "Sigmoid" bottom: @"data" bottom: "target" top: "x" }'
+TWO_BELOW = 'layer { name: "s" type: "Sigmoid" bottom: "data" bottom: @"target" top: "x" }'
 TWINS = mark(ip("data", "data", "x"), '"data" type')
 
 MISTAKES = [

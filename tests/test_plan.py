@@ -182,6 +182,21 @@ def test_what_is_fed_is_never_overwritten():
     assert_same(text)
 
 
+def test_what_is_filled_once_stands_while_earlier_layers_run():
+    param = "dummy_data_param { num: 2 channels: 3 height: 4 width: 4 data_filler { value: 2 } }"
+    dummy = f'layer {{ name: "d" type: "DummyData" top: "t" {param} }}\n'
+    pools = "".join(layer(f"p{i}", "Pooling", [f"p{i - 1}"], f"p{i}") for i in range(1, 4))
+    text = HEAD + layer("p0", "Pooling", ["c"], "p0") + pools + dummy + layer("loss", "EuclideanLoss", ["p3", "t"], "loss")
+    assert_same(text)
+    for phase in ("TRAIN", "TEST"):
+        net = bind(text, phase)
+        feed(net, **arrays(5))
+        losses = [run(net) for _ in range(3)]
+        assert losses[0] == losses[1] == losses[2]
+        made = net.plan
+        assert not any(made.data[made.graph.values["t"]].offset == s.offset for v, s in made.data.items() if v.name != "t")
+
+
 def test_a_relu_fuses_where_it_alone_reads_a_layer_that_can():
     def fused(text: str) -> list[str]:
         return [step.relu.name for step in plan.make(build(HEAD + text)).forward if step.relu]

@@ -15,6 +15,24 @@ elementwise(
 )
 elementwise("Sigmoid", y="1 / (1 + exp(-x))", dx="dy * y * (1 - y)", field="sigmoid_param")
 elementwise("TanH", y="tanh(x)", dx="dy * (1 - y * y)", field="tanh_param")
+elementwise(
+    "ELU",
+    y="where(x > 0, x, alpha * (exp(x) - 1))",
+    dx=lambda p: f"where({'y' if p.alpha >= 0 else 'x'} > 0, dy, dy * (y + alpha))",
+    field="elu_param",
+    alpha="alpha",
+)
+elementwise(
+    "Swish",
+    y="x / (1 + exp(-beta * x))",
+    dx="dy * (beta * y + (1 - beta * y) / (1 + exp(-beta * x)))",
+    field="swish_param",
+    beta="beta",
+)
+elementwise("AbsVal", y="abs(x)", dx="dy * sign(x)")
+# log(1 + e^x) without overflow on either side; its slope is the sigmoid.
+elementwise("BNLL", y="max(x, 0) + log1p(exp(-abs(x)))", dx="dy / (1 + exp(-x))")
+elementwise("Threshold", y="where(x > threshold, 1, x - x)", dx=None, field="threshold_param", threshold="threshold")
 
 
 @register

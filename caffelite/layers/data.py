@@ -24,7 +24,9 @@ class Feed(Layer):
             raise self.error("its data is not at hand")
         found = list(self.source.shapes)
         if len(found) < len(self.spec.top):
-            raise self.error(f"its source fills {len(found)} tops", expected=f"at most {len(found)}", found=len(self.spec.top))
+            raise self.outer_error(
+                f"its source fills {len(found)} tops", "top", len(found), expected=f"at most {len(found)}", found=len(self.spec.top)
+            )
         return found[: len(self.spec.top)]
 
     def forward(self, x: list, y: list) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from .. import caffelite_pb2 as pb
@@ -158,44 +159,49 @@ def split_axis(shape: Shape, axis: int) -> tuple[int, int, int]:
     return math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
 
 
-def elementwise(name: str, y: str, dx, field: str = "", **constants: str) -> type[Layer]:
-    """Registers a layer that is a formula: y of x, and dx of x, y and dy; constants name fields of its message.
+def elementwise(name: str, y, dx, field: str = "", check: Callable | None = None, **constants) -> type[Layer]:
+    """Registers a layer that is a formula: y of x, and dx of x, y and dy; None for dx: no gradient.
 
-    dx may be a function of the message where the formula depends on it.
+    y and dx may be functions of the message that give the text; a constant is a field's name or a function of the message.
+    check(layer) raises an error for values that make no sense.
     """
 
     class Elementwise(Layer):
         in_place = True
+        differentiable = dx is not None
 
         def setup(self) -> None:
-            self.dx = dx(self.p) if callable(dx) else dx
-            self.constants = {c: getattr(self.p, f) for c, f in constants.items()}
-            reads = Formula(self.dx, ("x", "y", "dy"), constants=tuple(constants))
-            self.reads = [a for a in reads.arrays if reads.uses(a)]
+            if check:
+                check(self)
+            self.constants = {c: f(self.p) if callable(f) else getattr(self.p, f) for c, f in constants.items()}
+            self.y, self.dx = (self._formula(text(self.p) if callable(text) else text) for text in (y, dx or "0"))
+
+        def _formula(self, text: str) -> Formula:
+            """With no more arrays and constants than it uses."""
+            every = Formula(text, ("x", "y", "dy"), constants=tuple(self.constants))
+            return Formula(text, tuple(filter(every.uses, every.arrays)), constants=tuple(filter(every.uses, every.constants)))
 
         def shapes(self, bottoms: list[Shape]) -> list[Shape]:
             return [bottoms[0]]
 
         def backward_reads_bottom(self, index: int) -> bool:
-            return "x" in self.reads
+            return "x" in self.dx.arrays
 
         def backward_reads_top(self, index: int) -> bool:
-            return "y" in self.reads
+            return "y" in self.dx.arrays
 
         def build(self, dev) -> None:
-            used = tuple(c for c in self.constants if Formula(y, ("x",), constants=tuple(self.constants)).uses(c))
-            self._y = dev.map(Formula(y, ("x",), constants=used), **self.constants)
-            used = tuple(c for c in self.constants if Formula(self.dx, ("x", "y", "dy"), constants=tuple(self.constants)).uses(c))
-            self._dx = dev.map(Formula(self.dx, tuple(self.reads), constants=used), **self.constants)
+            self._y, self._dx = (dev.map(f, **self.constants) for f in (self.y, self.dx))
 
         def forward(self, x: list, y: list) -> None:
-            self._y(x[0], y[0])
+            self._y(*[x[0]] * len(self.y.arrays), y[0])
 
         def backward(self, x: list, y: list, dy: list, dx: list) -> None:
             arrays = {"x": x[0], "y": y[0], "dy": dy[0]}
-            self._dx(*[arrays[a] for a in self.reads], dx[0])
+            self._dx(*[arrays[a] for a in self.dx.arrays], dx[0])
 
     Elementwise.type = Elementwise.__name__ = Elementwise.__qualname__ = name
     Elementwise.field = field
-    Elementwise.__doc__ = f"y = {y}; dx = {dx if isinstance(dx, str) else 'see its formula'}; any shape."
+    texts = [text if isinstance(text, str) else "see its formula" for text in (y, dx or "none")]
+    Elementwise.__doc__ = f"y = {texts[0]}; dx = {texts[1]}; any shape."
     return register(Elementwise)

@@ -51,10 +51,11 @@ class SoftmaxWithLoss(Loss):
     loss_param.normalization: VALID (default: labels not ignored), FULL (N·P), BATCH_SIZE (N), NONE (1). Errors: labels that are no class.
     """
 
+    field = "softmax_param"
     tops = (1, 2)
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        axis = self.axis(self.spec.softmax_param.axis, len(bottoms[0]))
+        axis = self.axis(self.p.axis, len(bottoms[0]))
         check_labels(self, bottoms, axis)
         self.split = n, _, p = split_axis(bottoms[0], axis)
         self.divide = self.divisor(n, n * p)

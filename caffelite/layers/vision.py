@@ -35,7 +35,7 @@ def window(layer: Layer, shape: Shape) -> Window:
     found = Window(kernel, pair(layer, "stride", 1), pair(layer, "pad", 0), dilation)
     for name, values, least in (("kernel_size", found.kernel, 1), ("stride", found.stride, 1), ("dilation", found.dilation, 1)):
         if min(values) < least:
-            raise layer.error(f"{name} must be at least 1", name, found=min(values) if any(values) else "none")
+            raise layer.error(f"{name} must be at least 1", name, found=min(values) if any(values) or name != "kernel_size" else "none")
     return found
 
 

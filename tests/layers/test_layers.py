@@ -1,0 +1,599 @@
+"""One battery for every layer: a row in the table is a layer's test. Float64, against the plainest NumPy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import h5py
+import numpy as np
+import pytest
+import reference
+from textnet import bind, feed, inputs, mistakes, run
+
+from caffelite.devices import Window
+from caffelite.errors import CaffeliteError
+from caffelite.layers import REGISTRY
+
+FILL = 'weight_filler { type: "gaussian" } bias_filler { type: "gaussian" }'
+
+
+def off_kinks(rng, shape):
+    """Normal, but nowhere near 0, where a ReLU has no slope."""
+    x = rng.normal(size=shape)
+    return x + np.where(x < 0, -0.1, 0.1)
+
+
+def distinct(rng, shape):
+    """No two alike, so that every maximum is one number's own."""
+    return rng.permutation(math.prod(shape)).reshape(shape) / math.prod(shape)
+
+
+def share(rng, shape):
+    return rng.random(shape)
+
+
+def labels(classes: int, ignore: int | None = None):
+    def draw(rng, shape):
+        values = rng.integers(0, classes, shape).astype(float)
+        if ignore is not None:
+            values.flat[0] = ignore
+        return values
+
+    return draw
+
+
+@dataclass
+class Row:
+    """A layer: its message, its bottoms (shape, how they are drawn), and its tops by the oracle from bottoms and parameters."""
+
+    kind: str
+    body: str
+    bottoms: list[tuple[tuple[int, ...], Callable]]
+    oracle: Callable
+    tops: int = 1
+    constant: tuple[int, ...] = ()  # bottoms without gradient
+    phase: str = "TRAIN"
+    name: str = ""
+    source: list | None = field(default=None)
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}".strip()
+
+    @property
+    def differentiable(self) -> bool:
+        return REGISTRY[self.kind].differentiable
+
+    def shapes(self, batch: int | None) -> list[tuple[int, ...]]:
+        return [shape if batch is None else (batch, *shape[1:]) for shape, _ in self.bottoms]
+
+    def draw(self, rng, batch: int | None = None) -> dict[str, np.ndarray]:
+        return {f"x{i}": draw(rng, shape) for i, (shape, (_, draw)) in enumerate(zip(self.shapes(batch), self.bottoms, strict=True))}
+
+    def text(self, batch: int | None = None, more: str = "") -> str:
+        below = " ".join(f'bottom: "x{i}"' for i in range(len(self.bottoms)))
+        above = " ".join(f'top: "y{i}"' for i in range(self.tops))
+        fed = inputs(**{f"x{i}": shape for i, shape in enumerate(self.shapes(batch))})
+        return fed + f'layer {{ name: "layer" type: "{self.kind}" {below} {above} {self.body} {more} }}\n'
+
+    def bind(self, text: str, **options):
+        return bind(text, self.phase, open_source=lambda *_: Source(self.source), **options)
+
+
+class Source:
+    """Hands out the same batch again and again."""
+
+    def __init__(self, batch):
+        self.batch, self.shapes = batch, [a.shape for a in batch]
+
+    def next(self):
+        return self.batch
+
+    def close(self):
+        pass
+
+
+def three(x, axis=1):
+    """(N, C, P)."""
+    return x.reshape(math.prod(x.shape[:axis]), x.shape[axis], -1)
+
+
+def softmax(axis=1):
+    return lambda x: [reference.softmax(three(x, axis)).reshape(x.shape)]
+
+
+def log_loss(ignore=None, divisor=None, axis=1, top=2):
+    def oracle(x, t):
+        prob = reference.softmax(three(x, axis))
+        count = divisor(x, t) if divisor else None
+        return [reference.log_loss(prob, t.reshape(prob.shape[0], -1), ignore, count)[0], prob.reshape(x.shape)][:top]
+
+    return oracle
+
+
+def accuracy(ignore=None, top_k=1, axis=1):
+    return lambda x, t: list(reference.accuracy(three(x, axis), t.reshape(three(x, axis).shape[0], -1), top_k, ignore)[:2])
+
+
+def cross_entropy(divisor, ignore=None):
+    def oracle(x, t):
+        each = np.where(t == ignore, 0, np.logaddexp(0, x) - x * t)
+        return [each.sum() / divisor(x, t)]
+
+    return oracle
+
+
+def inner_product(axis=1, transpose=False):
+    def oracle(x, w, b=0.0):
+        flat = x.reshape(math.prod(x.shape[:axis]), -1)
+        return [(flat @ (w if transpose else w.T) + b).reshape(*x.shape[:axis], -1)]
+
+    return oracle
+
+
+def convolution(window, groups=1):
+    return lambda x, w, b=None: [reference.convolution(x, w, b, window, groups)]
+
+
+def pooling(method, window):
+    return lambda x: [reference.pooling(method, x, window)[0]]
+
+
+BATCH, IMAGE = (2, 3), (2, 4, 6, 5)
+BATCH_SIZE = "loss_param { normalization: BATCH_SIZE }"
+FED = [np.arange(6.0).reshape(2, 3), np.array([1.0, 0.0])]
+
+ROWS = [
+    Row("ReLU", "", [(IMAGE, off_kinks)], lambda x: [np.maximum(x, 0)]),
+    Row("ReLU", "relu_param { negative_slope: 0.25 }", [(BATCH, off_kinks)], lambda x: [np.where(x > 0, x, x / 4)], name="leaky"),
+    Row("ReLU", "relu_param { negative_slope: -0.5 }", [(BATCH, off_kinks)], lambda x: [np.where(x > 0, x, -x / 2)], name="contrary"),
+    Row("Sigmoid", "", [(BATCH, off_kinks)], lambda x: [1 / (1 + np.exp(-x))]),
+    Row("TanH", "", [(BATCH, off_kinks)], lambda x: [np.tanh(x)]),
+    Row("Dropout", "", [(BATCH, off_kinks)], lambda x: [x], phase="TEST"),
+    Row("Softmax", "", [(IMAGE, off_kinks)], softmax()),
+    Row("Softmax", "softmax_param { axis: -1 }", [((2, 3, 4), off_kinks)], softmax(2), name="last axis"),
+    Row("Flatten", "", [(IMAGE, off_kinks)], lambda x: [x.reshape(len(x), -1)]),
+    Row("Flatten", "flatten_param { axis: -3 end_axis: 2 }", [(IMAGE, off_kinks)], lambda x: [x.reshape(len(x), 24, 5)], name="middle"),
+    Row("InnerProduct", f"inner_product_param {{ num_output: 4 {FILL} }}", [(IMAGE, off_kinks)], inner_product()),
+    Row(
+        "InnerProduct",
+        f"inner_product_param {{ num_output: 4 axis: 2 transpose: true bias_term: false {FILL} }}",
+        [((2, 3, 5), off_kinks)],
+        inner_product(2, True),
+        name="transposed",
+    ),
+    Row(
+        "InnerProduct",
+        f"inner_product_param {{ num_output: 4 axis: -1 {FILL} }}",
+        [((2, 3, 5), off_kinks)],
+        inner_product(2),
+        name="last axis",
+    ),
+    Row("Convolution", f"convolution_param {{ num_output: 4 kernel_size: 3 {FILL} }}", [(IMAGE, off_kinks)], convolution(Window((3, 3)))),
+    Row(
+        "Convolution",
+        f"convolution_param {{ num_output: 6 kernel_h: 2 kernel_w: 3 stride_h: 2 stride_w: 1 pad_h: 0 pad_w: 2 group: 2 {FILL} }}",
+        [(IMAGE, off_kinks)],
+        convolution(Window((2, 3), (2, 1), (0, 2)), 2),
+        name="grouped",
+    ),
+    Row(
+        "Convolution",
+        f"convolution_param {{ num_output: 2 kernel_size: 3 kernel_size: 2 dilation: 2 pad: 1 bias_term: false {FILL} }}",
+        [(IMAGE, off_kinks)],
+        convolution(Window((3, 2), (1, 1), (1, 1), (2, 2))),
+        name="dilated",
+    ),
+    Row(
+        "Pooling", "pooling_param { kernel_size: 3 stride: 2 pad: 1 }", [(IMAGE, distinct)], pooling("MAX", Window((3, 3), (2, 2), (1, 1)))
+    ),
+    Row(
+        "Pooling",
+        "pooling_param { pool: AVE kernel_size: 3 stride: 2 pad: 1 }",
+        [(IMAGE, off_kinks)],
+        pooling("AVE", Window((3, 3), (2, 2), (1, 1))),
+        name="average",
+    ),
+    Row(
+        "Pooling",
+        "pooling_param { pool: AVE global_pooling: true }",
+        [(IMAGE, off_kinks)],
+        lambda x: [x.mean((2, 3), keepdims=True)],
+        name="global",
+    ),
+    Row(
+        "Pooling",
+        "pooling_param { kernel_size: 2 stride: 3 round_mode: FLOOR }",
+        [((2, 4, 6, 6), distinct)],
+        lambda x: [np.stack([x[:, :, i : i + 2, j : j + 2].max((2, 3)) for i in (0, 3) for j in (0, 3)], -1).reshape(*x.shape[:2], 2, 2)],
+        name="floor",
+    ),
+    Row("SoftmaxWithLoss", "", [(BATCH, off_kinks), ((2,), labels(3))], log_loss(), tops=2, constant=(1,)),
+    Row(
+        "SoftmaxWithLoss",
+        "loss_param { ignore_label: 1 }",
+        [((2, 3, 4), off_kinks), ((2, 4), labels(3, 1))],
+        log_loss(1, top=1),
+        constant=(1,),
+        name="ignoring",
+    ),
+    Row(
+        "SoftmaxWithLoss",
+        f"softmax_param {{ axis: 2 }} {BATCH_SIZE}",
+        [((2, 4, 3), off_kinks), ((2, 4), labels(3))],
+        log_loss(divisor=lambda x, t: x.shape[0] * x.shape[1], axis=2, top=1),
+        constant=(1,),
+        name="last axis",
+    ),
+    Row(
+        "SoftmaxWithLoss",
+        "loss_param { normalization: NONE }",
+        [(BATCH, off_kinks), ((2,), labels(3))],
+        log_loss(divisor=lambda x, t: 1, top=1),
+        constant=(1,),
+        name="sum",
+    ),
+    Row("SigmoidCrossEntropyLoss", "", [(BATCH, off_kinks), (BATCH, share)], cross_entropy(lambda x, t: len(x)), constant=(1,)),
+    Row(
+        "SigmoidCrossEntropyLoss",
+        "loss_param { ignore_label: 2 normalization: VALID }",
+        [(BATCH, off_kinks), (BATCH, labels(2, 2))],
+        cross_entropy(lambda x, t: max(1, (t != 2).sum()), 2),
+        constant=(1,),
+        name="ignoring",
+    ),
+    Row(
+        "SigmoidCrossEntropyLoss",
+        "loss_param { normalization: FULL }",
+        [(BATCH, off_kinks), (BATCH, share)],
+        cross_entropy(lambda x, t: x.size),
+        constant=(1,),
+        name="mean",
+    ),
+    Row("EuclideanLoss", "", [(IMAGE, off_kinks), (IMAGE, off_kinks)], lambda a, b: [((a - b) ** 2).sum() / 2 / len(a)]),
+    Row("Accuracy", "", [((9, 3), distinct), ((9,), labels(3))], accuracy(), tops=2),
+    Row(
+        "Accuracy",
+        "accuracy_param { top_k: 2 ignore_label: 1 axis: 2 }",
+        [((2, 4, 3), distinct), ((2, 4), labels(3, 1))],
+        accuracy(1, 2, 2),
+        tops=2,
+        name="top 2",
+    ),
+    Row("Silence", "", [(BATCH, off_kinks), (IMAGE, off_kinks)], lambda *x: [], tops=0),
+    Row("HDF5Output", 'hdf5_output_param { file_name: "out.h5" }', [(BATCH, off_kinks), ((2,), labels(3))], lambda *x: [], tops=0),
+    Row("Parameter", "parameter_param { shape { dim: 2 dim: 3 } }", [], lambda w: [w]),
+    Row("Input", "input_param { shape { dim: 2 dim: 3 } }", [], lambda: [np.zeros((2, 3))]),
+    Row("DummyData", 'dummy_data_param { shape { dim: 2 } data_filler { type: "constant" value: 3 } }', [], lambda: [np.full(2, 3.0)]),
+    Row(
+        "DummyData",
+        "dummy_data_param { num: 2 channels: 3 height: 1 width: 4 }",
+        [],
+        lambda: [np.zeros((2, 3, 1, 4))] * 2,
+        tops=2,
+        name="old",
+    ),
+    Row("Data", "", [], lambda: FED, tops=2, source=FED),
+    Row("HDF5Data", "", [], lambda: FED[:1], source=FED),
+]
+
+every_row = pytest.mark.parametrize("row", ROWS, ids=str)
+every_gradient = pytest.mark.parametrize("row", [r for r in ROWS if r.differentiable], ids=str)
+
+
+@pytest.fixture
+def rng(seed):
+    return np.random.default_rng(seed)
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def test_every_layer_has_a_row():
+    assert {row.kind for row in ROWS} == set(REGISTRY)
+    assert all(cls.__doc__ for cls in REGISTRY.values())
+
+
+def assert_forward(row: Row, rng, batch: int | None = None) -> None:
+    net, fed = row.bind(row.text(batch)), row.draw(rng, batch)
+    for blob in net.params.blobs:
+        blob[...] = rng.normal(size=blob.shape)
+    feed(net, **fed)
+    net.forward()
+    expected = row.oracle(*fed.values(), *[p.copy() for p in net.params.blobs])
+    assert len(expected) == row.tops
+    for i, values in enumerate(expected):
+        assert net.blobs[f"y{i}"].shape == np.shape(values)
+        np.testing.assert_allclose(net.blobs[f"y{i}"], values, rtol=1e-10, atol=1e-12)
+    net.check_faults()
+
+
+@every_row
+def test_forward(row, rng):
+    assert_forward(row, rng)
+
+
+@pytest.mark.parametrize("row", [r for r in ROWS if r.bottoms], ids=str)
+def test_a_batch_of_one(row, rng):
+    assert_forward(row, rng, 1)
+
+
+@every_gradient
+def test_gradient(row, rng):
+    """Along random directions of bottoms and parameters, with a random gradient from above."""
+    top = row.bind(row.text()).blobs["y0"].shape
+    judge = 'layer { name: "judge" type: "EuclideanLoss" bottom: "y0" bottom: "target" top: "judge" }'
+    text = "force_backward: true\n" + inputs(target=top) + row.text() + judge
+    net, fed = row.bind(text, keep=True), row.draw(rng)
+    net.params.data[...] = rng.normal(size=net.params.size)
+    fed["target"] = rng.normal(size=top)
+    feed(net, **fed)
+    run(net)
+    values = {v.name: v for v in net.graph.values.values()}
+    moved = [f"x{i}" for i in range(len(row.bottoms)) if i not in row.constant]
+    assert [name for name in fed if name != "target" and values[name] in net.diff] == moved
+    gradients = [net.diff[values[name]].copy() for name in moved] + [net.params.diff.copy()]
+    spots = [net.data[values[name]] for name in moved] + [net.params.data]
+    for _ in range(3):
+        steps = [rng.normal(size=s.shape) * 1e-5 for s in spots]
+        slope = sum(float((g * s).sum()) for g, s in zip(gradients, steps, strict=True))
+        losses = []
+        for sign in (1, -1):
+            for spot, step in zip(spots, steps, strict=True):
+                spot += sign * step
+            losses.append(run(net))
+            for spot, step in zip(spots, steps, strict=True):
+                spot -= sign * step
+        assert (losses[0] - losses[1]) / 2 == pytest.approx(slope, rel=1e-5, abs=1e-13)
+
+
+@pytest.mark.parametrize("kind", sorted(k for k, cls in REGISTRY.items() if cls.in_place))
+def test_in_place_gives_the_same(kind, rng):
+    """Over a layer of its own, whose output nobody else reads, the wish is granted, and nothing changes."""
+    head = inputs(x=(3, 4), target=(3, 5))
+    head += f'layer {{ name: "ip" type: "InnerProduct" bottom: "x" top: "h" inner_product_param {{ num_output: 5 {FILL} }} }}\n'
+    fed = {"x": rng.normal(size=(3, 4)), "target": rng.normal(size=(3, 5))}
+    found = {}
+    for top in "hy":
+        text = head + f'layer {{ name: "layer" type: "{kind}" bottom: "h" top: "{top}" }}\n'
+        text += f'layer {{ name: "loss" type: "EuclideanLoss" bottom: "{top}" bottom: "target" top: "loss" }}'
+        net = bind(text, fuse=False)
+        feed(net, **fed)
+        found[top] = (run(net), net.params.diff.copy())
+        node = net.graph.nodes[3]
+        assert top == "y" or net.data[node.tops[0]].ctypes.data == net.data[node.bottoms[0]].ctypes.data
+    assert found["h"][0] == found["y"][0]
+    np.testing.assert_array_equal(found["h"][1], found["y"][1])
+
+
+@pytest.mark.parametrize("row", [r for r in ROWS if r.differentiable and r.bottoms], ids=str)
+def test_nan_is_not_hidden(row, rng):
+    net, fed = row.bind(row.text()), row.draw(rng)
+    fed["x0"][0] = np.nan
+    feed(net, **fed)
+    net.forward()
+    top = net.blobs["y0"]
+    assert np.isnan(top if top.shape == () else top[0]).all()
+    assert top.shape == () or not np.isnan(top[1:]).any()
+
+
+@pytest.mark.parametrize("nan", ["all", "own", "rival"])
+def test_accuracy_never_counts_nan_as_right(nan):
+    net = bind(inputs(x=(1, 3), t=(1,)) + 'layer { name: "a" type: "Accuracy" bottom: "x" bottom: "t" top: "y" }', "TEST")
+    scores = np.array([[0.0, 9.0, 1.0]])
+    feed(net, x=scores, t=np.array([1.0]))
+    net.forward()
+    assert net.blobs["y"] == 1
+    scores[0, {"all": slice(None), "own": 1, "rival": 2}[nan]] = np.nan
+    feed(net, x=scores)
+    net.forward()
+    assert net.blobs["y"] == 0
+
+
+def test_accuracy_counts_a_tie_as_wrong():
+    net = bind(inputs(x=(1, 3), t=(1,)) + 'layer { name: "a" type: "Accuracy" bottom: "x" bottom: "t" top: "y" }', "TEST")
+    feed(net, x=np.array([[1.0, 1.0, 0.0]]), t=np.array([0.0]))
+    net.forward()
+    assert net.blobs["y"] == 0
+
+
+def test_convolution_of_several_bottoms(rng):
+    body = 'layer { name: "c" type: "Convolution" bottom: "x0" bottom: "x1" top: "y0" top: "y1" '
+    body += f"convolution_param {{ num_output: 2 kernel_size: 2 {FILL} }} }}"
+    net, fed = bind(inputs(x0=IMAGE, x1=IMAGE) + body), {n: rng.normal(size=IMAGE) for n in ("x0", "x1")}
+    feed(net, **fed)
+    net.forward()
+    for i in (0, 1):
+        expected = reference.convolution(fed[f"x{i}"], *net.params.blobs, Window((2, 2)))
+        np.testing.assert_allclose(net.blobs[f"y{i}"], expected, rtol=1e-10, atol=1e-12)
+
+
+# labels
+
+
+@pytest.mark.parametrize("kind", ["SoftmaxWithLoss", "Accuracy"])
+@pytest.mark.parametrize("label", [3, -1, np.nan])
+def test_labels_out_of_range(kind, label):
+    text = inputs(x=(4, 3), t=(4,)) + f'layer {{ name: "layer" type: "{kind}" bottom: "x" bottom: "t" top: "y" }}'
+    net = bind(text)
+    feed(net, x=np.zeros((4, 3)), t=np.array([0, 2, label, 1]))
+    net.forward()
+    message = (
+        'layer "layer" .*: a label in bottom "t" is no class .sample 2 of the batch.; expected whole numbers 0 to 2, the channels of "x"'
+    )
+    with pytest.raises(CaffeliteError, match=message) as caught:
+        net.check_faults()
+    assert str(caught.value).startswith("net.prototxt:3:1: ")
+
+
+def test_labels_out_of_range_of_pixels():
+    text = (
+        inputs(x=(2, 3, 4), t=(2, 4))
+        + 'layer { name: "layer" type: "SoftmaxWithLoss" bottom: "x" bottom: "t" top: "y" loss_param { ignore_label: 255 } }'
+    )
+    net, given = bind(text), np.zeros((2, 4))
+    given[0, 1] = 255
+    feed(net, x=np.zeros((2, 3, 4)), t=given)
+    net.forward()
+    net.check_faults()
+    given[1, 2] = 3
+    feed(net, t=given)
+    net.forward()
+    with pytest.raises(CaffeliteError, match="sample 1 of the batch, position 2"):
+        net.check_faults()
+
+
+# data
+
+
+def test_dummy_data_keeps_constants_and_redraws_the_rest():
+    filler = 'data_filler { type: "constant" value: 2 } data_filler { type: "uniform" }'
+    net = bind(f'layer {{ name: "d" type: "DummyData" top: "a" top: "b" dummy_data_param {{ shape {{ dim: 500 }} {filler} }} }}')
+    seen = []
+    for iteration, part in ((0, 0), (1, 0), (1, 1), (1, 1)):
+        net.forward(iteration, part)
+        assert (net.blobs["a"] == 2).all()
+        seen.append(net.blobs["b"].copy())
+    assert len({s.tobytes() for s in seen}) == 3 and np.array_equal(seen[2], seen[3])
+    assert all(0.4 < s.mean() < 0.6 for s in seen)
+    net.blobs["a"][...] = 7
+    net.forward(2)
+    assert (net.blobs["a"] == 7).all(), "filled once"
+
+
+def test_hdf5_output_appends(rng):
+    row = next(r for r in ROWS if r.kind == "HDF5Output")
+    for _ in range(2):  # a second run starts the file anew
+        net, batches = row.bind(row.text()), [row.draw(rng) for _ in range(3)]
+        for fed in batches:
+            feed(net, **fed)
+            net.forward()
+    with h5py.File("out.h5") as file:
+        for name, x in (("data", "x0"), ("label", "x1")):
+            expected = np.concatenate([b[x] for b in batches]).astype(np.float32)
+            np.testing.assert_array_equal(file[name][...].reshape(expected.shape), expected)
+            assert file[name].ndim == 4
+
+
+def test_hdf5_output_that_cannot_be_written():
+    row = next(r for r in ROWS if r.kind == "HDF5Output")
+    net = row.bind(row.text().replace("out.h5", "none/out.h5"))
+    with pytest.raises(CaffeliteError, match=r"^net.prototxt:3:\d+: layer .layer. .HDF5Output.: cannot write none/out.h5: "):
+        net.forward()
+
+
+# mistakes: each @ marks the place that the message names
+
+
+def one(kind: str, body: str, *shapes: tuple[int, ...], tops: str = "y") -> str:
+    below = " ".join(f'bottom: "x{i}"' for i in range(len(shapes)))
+    above = " ".join(f'top: "{t}"' for t in tops)
+    return inputs(**{f"x{i}": s for i, s in enumerate(shapes)}) + f'layer {{ name: "layer" type: "{kind}" {below} {above} {body} }}'
+
+
+def conv(body: str, shape=IMAGE) -> str:
+    return one("Convolution", f"convolution_param {{ {body} }}", shape)
+
+
+def pool(body: str, shape=IMAGE) -> str:
+    return one("Pooling", f"pooling_param {{ {body} }}", shape)
+
+
+def at_bottom(text: str, i: int) -> str:
+    return text.replace(f'bottom: "x{i}"', f'bottom: @"x{i}"')
+
+
+def at_layer(text: str) -> str:
+    return text.replace('layer { name: "layer"', '@layer { name: "layer"')
+
+
+MISTAKES = [
+    (one("Dropout", "dropout_param { dropout_ratio: @1 }", BATCH), "a bad dropout_ratio; expected 0 or more and less than 1, found 1"),
+    (one("Dropout", "dropout_param { dropout_ratio: @-0.5 }", BATCH), "a bad dropout_ratio"),
+    (one("Dropout", "dropout_param { dropout_ratio: @nan }", BATCH), "a bad dropout_ratio"),
+    (one("Softmax", "softmax_param { axis: @2 }", BATCH), "axis 2 is outside the bottom's 2 axes; expected -2 to 1, found 2"),
+    (one("SoftmaxWithLoss", "softmax_param { axis: @-3 }", BATCH, (2,)), "axis -3 is outside"),
+    (at_layer(one("Softmax", "", (2,))), "axis 1 is outside the bottom's 1 axes"),
+    (one("Flatten", "flatten_param { axis: 2 end_axis: @1 }", IMAGE), "end_axis lies before axis; expected 2 or more, found 1"),
+    (one("Flatten", "flatten_param { end_axis: @4 }", IMAGE), "end_axis 4 is outside the bottom's 4 axes"),
+    (one("InnerProduct", "@inner_product_param { }", BATCH), "num_output must be positive; set num_output"),
+    (one("InnerProduct", "inner_product_param { num_output: @0 }", BATCH), "num_output must be positive"),
+    (
+        one("InnerProduct", "inner_product_param { num_output: 2 axis: @3 }", BATCH),
+        "axis 3 is outside the bottom's 2 axes; expected -2 to 2",
+    ),
+    (conv("num_output: @0 kernel_size: 1"), "num_output must be positive"),
+    (conv("num_output: 2").replace("convolution_param", "@convolution_param"), "kernel_size must be at least 1; found none"),
+    (conv("num_output: 2 @kernel_size: 3 kernel_size: 0"), "kernel_size must be at least 1; found 0"),
+    (conv("num_output: 2 @kernel_size: 7"), "its kernel [7, 7] does not fit; found an image of 6×5"),
+    (conv("num_output: 2 kernel_size: 3 @stride: 0"), "stride must be at least 1; found 0"),
+    (conv("num_output: 2 kernel_size: 3 @dilation: 0"), "dilation must be at least 1"),
+    (
+        conv("num_output: 2 kernel_size: 3 kernel_size: 3 kernel_size: @3"),
+        "has 3 values of kernel_size; expected one, or one for each of the 2",
+    ),
+    (conv("num_output: 2 @kernel_size: 3 kernel_h: 3"), "gives kernel_size and kernel_h/kernel_w; keep one of the two"),
+    (conv("num_output: 3 kernel_size: 1 group: @2"), "group 2 does not divide the 3 num_output"),
+    (conv("num_output: 3 kernel_size: 1 group: @3"), "group 3 does not divide the 4 input channels"),
+    (conv("num_output: 3 kernel_size: 1 group: @0"), "group 0 does not divide"),
+    (
+        at_bottom(conv("num_output: 2 kernel_size: 1", BATCH), 0),
+        'bottom "x0" is no batch of images; expected 4 axes N×C×H×W, axis 1, found shape [2, 3]',
+    ),
+    (at_bottom(conv("num_output: 2 kernel_size: 1 axis: 2"), 0), 'bottom "x0" is no batch of images'),
+    (
+        at_bottom(one("Convolution", "convolution_param { num_output: 2 kernel_size: 1 }", IMAGE, (2, 4, 5, 6), tops="yz"), 1),
+        'bottom "x1" differs from the first',
+    ),
+    (
+        at_layer(one("Convolution", "convolution_param { num_output: 2 kernel_size: 1 }", IMAGE, IMAGE)),
+        "has 1 tops for 2 bottoms; expected as many tops as bottoms",
+    ),
+    (pool("pool: @STOCHASTIC kernel_size: 2"), "stochastic pooling is not built yet; expected MAX or AVE"),
+    (pool("global_pooling: @true kernel_size: 2"), "global_pooling takes its kernel from the bottom; drop kernel_size"),
+    (pool("global_pooling: @true pad: 1"), "global_pooling has one window; expected stride 1 and pad 0"),
+    (pool("global_pooling: @true stride: 2"), "global_pooling has one window"),
+    (pool("kernel_size: @7"), "its kernel [7, 7] does not fit"),
+    (pool("kernel_size: 2 pad: @2"), "pad must be less than the kernel; found pad [2, 2], kernel [2, 2]"),
+    (pool("kernel_size: 2 stride: @0"), "stride must be at least 1"),
+    (at_bottom(pool("kernel_size: 2", BATCH), 0), 'bottom "x0" is no batch of images'),
+    (
+        at_bottom(one("SoftmaxWithLoss", "", BATCH, (3,)), 1),
+        'bottom "x1" does not fit; expected 2 labels, one for each vector of "x0" [2, 3] along axis 1, found 3 [3]',
+    ),
+    (
+        at_bottom(one("SigmoidCrossEntropyLoss", "", BATCH, (2, 2)), 1),
+        'bottom "x1" does not fit; expected 6 values, as "x0" [2, 3] has, found 4 [2, 2]',
+    ),
+    (at_bottom(one("EuclideanLoss", "", BATCH, (2, 2)), 1), 'bottom "x1" does not fit'),
+    (at_bottom(one("Accuracy", "", BATCH, BATCH), 1), 'bottom "x1" does not fit; expected 2 labels'),
+    (one("Accuracy", "accuracy_param { top_k: @4 }", BATCH, (2,)), "top_k must lie among the classes; expected 1 to 3, found 4"),
+    (one("Accuracy", "accuracy_param { top_k: @0 }", BATCH, (2,)), "top_k must lie among the classes"),
+    (at_bottom(one("HDF5Output", 'hdf5_output_param { file_name: "o.h5" }', BATCH, (3,), tops=""), 1), 'bottom "x1" differs in batch size'),
+    (one("HDF5Output", "@hdf5_output_param { }", BATCH, BATCH, tops=""), "has no file_name"),
+    (one("Parameter", "parameter_param { shape { dim: 2 dim: @0 } }"), "a bad dimension; expected 1 or more, found 0"),
+    (one("Input", "input_param { @shape { dim: 1 } shape { dim: 1 } }"), "has 2 shapes for 1 tops; expected 1 or 1"),
+    (one("DummyData", "@dummy_data_param { }"), "has 0 shapes for 1 tops"),
+    (one("DummyData", "dummy_data_param { @shape { dim: 1 } num: 1 }"), "gives shape and num/channels/height/width; keep shape"),
+    (one("DummyData", "dummy_data_param { @num: 1 channels: 1 height: 1 }"), "num, channels, height and width differ in number"),
+    (one("DummyData", "@dummy_data_param { num: 1 channels: 1 height: 1 width: 0 }"), "a bad dimension"),
+    (one("DummyData", "dummy_data_param { shape { dim: 1 } @data_filler { } data_filler { } }"), "has 2 fillers for 1 tops"),
+    (one("Data", "", tops="abc").replace('"c"', '@"c"'), "has 3 top blobs"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), MISTAKES)
+def test_mistakes(text, message):
+    mistakes(text, message)
+
+
+def test_more_tops_than_a_source_fills():
+    text = 'layer { name: "layer" type: "HDF5Data" top: "a" top: "b" top: @"c" }'
+    mistakes(
+        text,
+        "its source fills 2 tops; expected at most 2, found 3",
+        run=lambda t, phase: bind(t, phase, open_source=lambda *_: Source(FED)),
+    )
