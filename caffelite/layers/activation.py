@@ -1,9 +1,10 @@
-"""Activations: formulas of one bottom, any shape. Dropout is the one that draws random numbers."""
+"""Activations: formulas of one bottom, any shape. Dropout draws random numbers, PReLU learns. Exp, Log and Power are in powers.py."""
 
 import math
 
 from .. import caffelite_pb2 as pb
-from .layer import Layer, Shape, elementwise, register
+from ..devices.formula import Formula
+from .layer import Layer, Shape, elementwise, register, split_axis
 
 # ReLU reads its top, which a fused convolution leaves in memory anyway; a negative slope below 0 makes the top's sign useless.
 elementwise(
@@ -32,7 +33,23 @@ elementwise(
 elementwise("AbsVal", y="abs(x)", dx="dy * sign(x)")
 # log(1 + e^x) without overflow on either side; its slope is the sigmoid.
 elementwise("BNLL", y="max(x, 0) + log1p(exp(-abs(x)))", dx="dy / (1 + exp(-x))")
-elementwise("Threshold", y="where(x > threshold, 1, x - x)", dx=None, field="threshold_param", threshold="threshold")
+elementwise("Threshold", y="where(x > threshold, 1, where(x == x, 0, x))", dx=None, field="threshold_param", threshold="threshold")
+
+
+def _limits(layer: Layer) -> None:
+    if layer.p.max < layer.p.min:
+        raise layer.error("max lies below min", "max", expected=f"{layer.p.min:g} or more", found=f"{layer.p.max:g}")
+
+
+elementwise(
+    "Clip",
+    y="where(x < low, low, where(x > high, high, x))",
+    dx="where(low <= x <= high, dy, 0)",
+    field="clip_param",
+    check=_limits,
+    low="min",
+    high="max",
+)
 
 
 @register
@@ -76,3 +93,46 @@ class Dropout(Layer):
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         if self.training:
             self.op.backward(self.saved["mask"], dy[0], dx[0])
+
+
+@register
+class PReLU(Layer):
+    """y = x where x > 0, else a · x; a learned for each channel, or one for all with channel_shared; a starts at 0.25.
+
+    x, y (N, C, ...); a (C), or () where shared. Errors: a bottom of fewer than 2 axes. Source: He et al. 2015.
+    """
+
+    field = "prelu_param"
+    in_place = True
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        if len(bottoms[0]) < 2:
+            raise self.bottom_error(0, "has no channels", expected="2 axes or more, N×C×...", found=f"shape {list(bottoms[0])}")
+        self.split = split_axis(bottoms[0], 1)
+        quarter = pb.FillerParameter(type="constant", value=0.25)
+        shape = () if self.p.channel_shared else (bottoms[0][1],)
+        self.add_param(shape, self.p.filler if self.p.HasField("filler") else quarter, "filler")
+        return [bottoms[0]]
+
+    def backward_reads_top(self, index: int) -> bool:
+        return False
+
+    def build(self, dev) -> None:
+        y, dx, da = "where(x > 0, x, a * x)", "where(x > 0, dy, a * dy)", Formula("where(x > 0, 0, x * dy)", ("x", "dy"))
+        if self.p.channel_shared:
+            self._y, self._dx = dev.map(Formula(y, ("x",), ("a",))), dev.map(Formula(dx, ("x", "dy"), ("a",)))
+            self._da = dev.sum(da)
+        else:
+            self._y = dev.channel_map(Formula(y, ("x", "a")), ("a",), *self.split)
+            self._dx = dev.channel_map(Formula(dx, ("x", "dy", "a")), ("a",), *self.split)
+            self._da = dev.channel_sum(da, (), *self.split)
+
+    def forward(self, x: list, y: list) -> None:
+        self._y(x[0], self.params[0].data, y[0])
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        da, add = self._param_args(0)
+        if da is not None:
+            self._da(x[0], dy[0], da, add=add)
+        if dx[0] is not None:
+            self._dx(x[0], dy[0], self.params[0].data, dx[0])
