@@ -194,9 +194,88 @@ def test_a_formula_chooses_its_names(kind):
     close(dev, out, expected)
     dev.sum(formula, **values)(*there, out)
     close(dev, out, expected)
+    dev.channel_map(formula, names[:1], 1, 1, 1, **values)(*there, out)
+    close(dev, out, expected)
+    for p in (1, 2):
+        dev.channel_sum(formula, names[:1], 1, 2, p, **values)(put(dev, [5.0, 5.0]), there[1], twice := blank(dev, 2))
+        close(dev, twice, np.full(2, p * expected))
     rule = Formula("w = " + " + ".join(names[2:]), ("w", "g"), constants=names[2:])
     dev.updater(rule, np.array([[0, 1]]), np.ones(1), np.ones(1), **values)(1.0, 1.0, out, there[0])
     close(dev, out, sum(values.values()))
+
+
+CHANNELS = [(1, 1, 1), (3, 5, 1), (300, 33, 1), (5000, 2, 1), (9, 1, 1), (2, 3, 5), (4, 1, 2500), (1, 3, 5001), (1, 40, 7), (1, 6, 1)]
+
+
+@pytest.mark.parametrize("n, c, p", CHANNELS)
+def test_channel_map(dev, rng, n, c, p):
+    x, dy, mean, each, s = *rng.normal(size=(2, n, c, p)), *rng.normal(size=(2, c)), np.array([0.7])
+    formula = Formula("(x - mean) * each + k * s * dy", ("x", "mean", "each", "dy"), ("s",), ("k",))
+    run = dev.channel_map(formula, ("each", "mean"), n, c, p, k=0.5)
+    expected = (x - mean[:, None]) * each[:, None] + 0.35 * dy
+    there, out = [put(dev, v) for v in (x, mean, each, dy, s)], blank(dev, (n, c, p))
+    run(*there, out)
+    close(dev, out, expected, 10)
+    run(*there, there[0])  # in place
+    close(dev, there[0], expected, 10)
+
+
+@pytest.mark.parametrize("n, c, p", CHANNELS)
+def test_channel_sum(dev, rng, n, c, p):
+    x, dy, mean, s = *rng.normal(size=(2, n, c, p)), rng.normal(size=c), np.array([2.0])
+    run = dev.channel_sum(Formula("(x - mean) * dy * s * k", ("mean", "x", "dy"), ("s",), ("k",)), ("mean",), n, c, p, 0.5, k=3)
+    expected = 3 * ((x - mean[:, None]) * dy).sum((0, 2))
+    arrays, out = [put(dev, v) for v in (mean, x, dy, s)], blank(dev, c)
+    run(*arrays, out)
+    close(dev, out, expected, 50)
+    first = dev.download(out)
+    run(*arrays, out, add=True)
+    close(dev, out, 2 * expected, 100)
+    run(*arrays, out)
+    assert (dev.download(out) == first).all()
+
+
+def test_channel_sums_add_in_float64(kind):
+    dev = MAKE[kind]("float32")
+    for n, c, p in [(3_000, 2, 1), (2, 3, 1_500)]:
+        out = blank(dev, c)
+        dev.channel_sum(Formula("x", ("x",)), (), n, c, p)(put(dev, np.full((n, c, p), 0.1)), out)
+        np.testing.assert_array_equal(dev.download(out), np.full(c, n * p * np.float64(np.float32(0.1)), "float32"))
+
+
+def test_sums_of_nothing_are_zero(kind):
+    dev = MAKE[kind]("float32")
+    for n, p in [(0, 1), (0, 4)]:
+        x, out = dev.empty((n, 3, p)), blank(dev, 3)
+        dev.channel_sum(Formula("x", ("x",)), (), n, 3, p)(x, out)
+        dev.channel_map(Formula("2 * x", ("x",)), (), n, 3, p)(x, x)
+        assert not dev.download(out).any()
+
+
+def test_assign_and_add_views(dev, rng):
+    x = rng.normal(size=(4, 3, 5)).astype(dev.dtype)
+    there, y, whole = put(dev, x), np.full((5, 2, 7), 77, dev.dtype), blank(dev, (5, 2, 7))
+    views = {
+        "a slice": (lambda a: a[1:3, 0], lambda b: b[:2, 1, 2:]),
+        "every other, transposed": (lambda a: a[::2, :2].transpose(2, 1, 0), lambda b: b[..., 1:6:3]),
+        "broadcast": (lambda a: a[0, :1, :1], lambda b: b),
+        "a row for every row": (lambda a: a[3, 2, :2].reshape(2, 1), lambda b: b[3]),
+        "an axis more": (lambda a: a[:, :2, 3], lambda b: b[:4, :, :3].transpose(2, 0, 1)),
+        "backwards": (lambda a: a[0, 0, ::-1], lambda b: b[:, 0, 0]),
+        "whole rows": (lambda a: a[2, :2], lambda b: b.reshape(-1)[20:30].reshape(2, 5)),
+    }
+    for name, (source, target) in views.items():
+        dev.assign(source(there), target(whole))
+        target(y)[...] = source(x)
+        np.testing.assert_array_equal(dev.download(whole), y, err_msg=name)
+        dev.add(source(there), target(whole))
+        target(y)[...] += source(x)
+        np.testing.assert_array_equal(dev.download(whole), y, err_msg=name)
+    dev.assign(whole[:, 0], whole[:, 1])  # from the array itself, where the two do not overlap
+    assert (dev.download(whole)[:, 1] == dev.download(whole)[:, 0]).all()
+    numbers = dev.zeros((3, 2), np.int32)
+    dev.assign(put(dev, [4, 5, 6], np.int32), numbers[:, 1])
+    assert dev.download(numbers).tolist() == [[0, 4], [0, 5], [0, 6]]
 
 
 def test_sum_adds_in_float64(kind):

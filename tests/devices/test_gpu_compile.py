@@ -77,6 +77,9 @@ def sources(dtype: str, huge: bool = False) -> list[str]:
     formula = Formula(ALL, ("x",), ("s",), ("k",))
     dev.map(formula, k=1)
     dev.sum(formula, k=1)
+    both = Formula(f"y * ({ALL})", ("x", "y"), ("s",), ("k",))
+    dev.channel_map(both, ("y",), scale, 100, 1, k=1)
+    dev.channel_sum(both, ("y",), scale, 100, 1, k=1)
     rule = "g = g + decay * sign(w); h = mu * h + rate * g; w -= h"
     dev.updater(Formula(rule, ("w", "g", "h"), constants=("rate", "decay", "mu")), np.array([[0, 5]]), np.ones(1), np.ones(1))
     return sorted(backend.sources)
@@ -85,14 +88,14 @@ def sources(dtype: str, huge: bool = False) -> list[str]:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_compiles(compile_for, dtype, tmp_path):
     every = sources(dtype)
-    assert len(every) == 6
+    assert len(every) == 8
     for source in every:
         compile_for(source, "sm_90", tmp_path)
 
 
 def test_compiles_for_older_gpus_and_huge_arrays(compile_for, tmp_path):
     huge = [s for s in sources("float32", True) if "typedef long long idx" in s]
-    assert len(huge) == 6
+    assert len(huge) == 8
     for source in huge[:1] if compile_for is nvcc else huge:
         compile_for(source, "sm_80", tmp_path)
 

@@ -56,10 +56,15 @@ class CPU:
     def copy(self, source: np.ndarray, target: np.ndarray) -> None:
         np.copyto(target, source)
 
+    def assign(self, source: np.ndarray, target: np.ndarray) -> None:
+        """target = source, both perhaps views (slices, transposes) that do not overlap; source is broadcast."""
+        np.copyto(target, source)
+
     def fill(self, array: np.ndarray, value: float) -> None:
         array.fill(value)
 
     def add(self, source: np.ndarray, target: np.ndarray) -> None:
+        """target += source, views as in ``assign``."""
         np.add(target, source, out=target)
 
     def synchronize(self) -> None:
@@ -96,6 +101,48 @@ class CPU:
             out[0] = scale * partial.sum() + (out[0] if add else 0)
 
         return run
+
+    def channel_map(self, formula: Formula, channels: tuple[str, ...], n: int, c: int, p: int, /, **constants: float):
+        """``run(*arrays, *scalars, out)``: ``map`` over (N, C, P), where the arrays named in ``channels`` have C elements."""
+        rows, width = (n, c) if p == 1 else (n * c, p)
+        kernel = formulas.channel_map_kernel(formula, self.dtype.name, tuple(channels), p == 1)
+        values = tuple(self.dtype.type(constants[name]) for name in formula.constants)
+        shapes, pieces = self._channel_shapes(formula, channels, rows, width), _pieces(rows, width)
+
+        def run(*operands):
+            arrays = [a.reshape(s) for a, s in zip(operands[:-1], shapes, strict=True)]
+            kernel(operands[-1].reshape(rows, width), pieces, c, *arrays, *values)
+
+        return run
+
+    def channel_sum(self, formula: Formula, channels: tuple[str, ...], n: int, c: int, p: int, /, scale: float = 1.0, **constants: float):
+        """``run(*arrays, *scalars, out, add=False)``: out (C) = [out +] scale · Σ formula over N and P, added up in float64.
+
+        The arrays named in ``channels`` have C elements, the others N·C·P.
+        """
+        if c == 1:
+            n, p = 1, n * p  # one long plane
+        columns = p == 1
+        rows, width = (n, c) if columns else (n * c, p)
+        kernel = formulas.channel_sum_kernel(formula, self.dtype.name, tuple(channels), columns)
+        values = tuple(self.dtype.type(constants[name]) for name in formula.constants)
+        shapes = self._channel_shapes(formula, channels, rows, width)
+        parts = max(1, min(PARTS, n // 8)) if columns else _pieces(rows, width)
+        size = (parts, c) if columns else (rows, parts)
+
+        def run(*operands, add: bool = False):
+            arrays = [a.reshape(s) for a, s in zip(operands[:-1], shapes, strict=True)]
+            partial = self.workspace(size[0] * size[1], np.float64).reshape(size)
+            kernel(partial, *((n,) if columns else (p, c)), *arrays, *values)
+            total = partial.sum(0) if columns else partial.reshape(n, c, parts).sum((0, 2))
+            out = operands[-1].reshape(c)
+            out[...] = scale * total + (out if add else 0)
+
+        return run
+
+    @staticmethod
+    def _channel_shapes(formula: Formula, channels, rows: int, width: int) -> list:
+        return [-1 if a in channels else (rows, width) for a in formula.arrays] + [-1] * len(formula.scalars)
 
     def updater(self, formula: Formula, chunks: np.ndarray, lr_mult: np.ndarray, decay: np.ndarray, **constants: float):
         """``run(rate, scale, *arrays, **changing)``: an update rule over flat buffers.
@@ -135,3 +182,8 @@ class CPU:
 
     def dropout(self, n: int, d: int, ratio: float, stream: int):
         return operations.Dropout(self, n, d, ratio, stream)
+
+
+def _pieces(rows: int, width: int) -> int:
+    """How many pieces a row is cut into: enough to share few rows among threads, and the same for any number of them."""
+    return max(1, min(PARTS // max(1, rows), width // 1024))

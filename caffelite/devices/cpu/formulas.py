@@ -26,6 +26,10 @@ def where(condition, a, b):
 def sign(x):
     return T(x > 0) - T(x < 0)
 
+@njit(fastmath={{"reassoc"}})
+def plus__(a, b):  # the one sum whose order is the compiler's, which makes a vector loop of it; the formula keeps its own
+    return a + b
+
 @njit(parallel=True, nogil=True, cache=True, error_model="numpy")
 """
 
@@ -78,6 +82,46 @@ def kernel(partial__, {names}):
         partial__[c__] = total__
 """
 
+# Rows are planes (N·C, P), or samples (N, C) where P = 1; a row is cut in pieces where rows are few. `outer` reads the channels' arrays
+# once for a plane, `loads` for every element of a sample.
+_CHANNEL_MAP = """\
+def kernel(out__, pieces__, channels__, {names}):
+{scalars}
+    width__ = out__.shape[1]
+    for t__ in prange(out__.shape[0] * pieces__):
+        i__, k__ = t__ // pieces__, t__ % pieces__
+        {outer}
+        for j__ in range(k__ * width__ // pieces__, (k__ + 1) * width__ // pieces__):
+            {loads}
+            out__[i__, j__] = {formula}
+"""
+
+_PLANE_SUM = """\
+def kernel(partial__, width__, channels__, {names}):
+{scalars}
+    pieces__ = partial__.shape[1]
+    for t__ in prange(partial__.size):
+        i__, k__ = t__ // pieces__, t__ % pieces__
+        {outer}
+        total__ = 0.0
+        for j__ in range(k__ * width__ // pieces__, (k__ + 1) * width__ // pieces__):
+            {loads}
+            total__ = plus__(total__, {formula})
+        partial__[i__, k__] = total__
+"""
+
+_COLUMN_SUM = """\
+def kernel(partial__, rows__, {names}):
+{scalars}
+    for t__ in prange(partial__.shape[0]):
+        for j__ in range(partial__.shape[1]):
+            partial__[t__, j__] = 0
+        for i__ in range(t__ * rows__ // partial__.shape[0], (t__ + 1) * rows__ // partial__.shape[0]):
+            for j__ in range(partial__.shape[1]):
+                {loads}
+                partial__[t__, j__] += {formula}
+"""
+
 _UPDATE = """\
 def kernel(start__, stop__, lr_mult__, decay_mult__, rate__, scale__, {names}):
     for c__ in prange(start__.size):
@@ -91,11 +135,15 @@ def kernel(start__, stop__, lr_mult__, decay_mult__, rate__, scale__, {names}):
 """
 
 
+def _loads(formula: Formula, arrays, at: str) -> str:
+    return "; ".join(f"{a} = {a}_array__[{at}]" for a in arrays if formula.uses(a)) or "pass"
+
+
 def _fill(template: str, formula: Formula, dtype: str, constants: tuple[str, ...], **more: str):
     """Compiles a template. Arrays are arguments with underscores behind their names; the formula sees element i of each."""
     names = [f"{a}_array__" for a in (*formula.arrays, *formula.scalars)] + list(constants)
     scalars = "\n".join(f"    {s} = {s}_array__[0]" for s in formula.scalars)
-    loads = "; ".join(f"{a} = {a}_array__[i__]" for a in formula.arrays if formula.uses(a))
+    loads = _loads(formula, formula.arrays, "i__")
     parts = {"names": ", ".join(names), "scalars": scalars, "loads": loads, "formula": formula.typed("T"), **more}
     return _compiled(_HEADER.format(dtype=dtype) + template.format(**parts))
 
@@ -108,6 +156,25 @@ def map_kernel(formula: Formula, dtype: str):
 def sum_kernel(formula: Formula, dtype: str):
     """``kernel(partial, *arrays, *scalars, *constants)``: partial sums in float64 over equal parts, the same for every thread count."""
     return _fill(_SUM, formula, dtype, formula.constants, first=f"{formula.arrays[0]}_array__")
+
+
+def _fill_channels(template: str, formula: Formula, dtype: str, channels: tuple[str, ...], columns: bool):
+    assert set(channels) <= set(formula.arrays), channels
+    every = _loads(formula, [a for a in formula.arrays if a not in channels], "i__, j__")
+    once = _loads(formula, channels, "j__" if columns else "i__ % channels__")
+    return _fill(
+        template, formula, dtype, formula.constants, loads=f"{once}; {every}" if columns else every, outer="pass" if columns else once
+    )
+
+
+def channel_map_kernel(formula: Formula, dtype: str, channels: tuple[str, ...], columns: bool):
+    """``kernel(out, pieces, C, *arrays, *scalars, *constants)``: out (N·C, P) = formula, or (N, C) for columns."""
+    return _fill_channels(_CHANNEL_MAP, formula, dtype, channels, columns)
+
+
+def channel_sum_kernel(formula: Formula, dtype: str, channels: tuple[str, ...], columns: bool):
+    """``kernel(partial, P, C, *arrays, *scalars, *constants)``: partial (N·C, pieces); for columns ``kernel(partial, N, …)``: (parts, C)."""
+    return _fill_channels(_COLUMN_SUM if columns else _PLANE_SUM, formula, dtype, channels, columns)
 
 
 def update_kernel(formula: Formula, dtype: str):

@@ -118,6 +118,16 @@ class CuPyBackend:
         self._here()
         self._cupy.cuda.runtime.memcpyAsync(target.data.ptr, source.data.ptr, source.nbytes, 3, self.stream.ptr)
 
+    def assign(self, source, target) -> None:
+        """target = source, broadcast; views of any strides."""
+        self._here()
+        self._cupy.copyto(target, source)
+
+    def add(self, source, target) -> None:
+        """target += source, broadcast; views of any strides."""
+        self._here()
+        self._cupy.add(target, source, out=target)
+
     def fill(self, array, value: float) -> None:
         self._here()
         array.fill(value)

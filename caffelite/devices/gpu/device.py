@@ -16,6 +16,8 @@ PARTS = 256  # most blocks of a sum: fixed, so that results do not depend on the
 BLOCK = 256  # threads of a block
 MOST_BLOCKS = 1 << 14  # kernels stride over what is left
 UPDATE_TILE = 2048  # elements that one block of an update rule takes
+PIECE = 4096  # numbers of a channel's sum that are worth a block of their own
+SUM_BLOCKS = 2048  # most blocks of the sums of all channels, where channels are fewer
 SMALL = 1 << 30  # elements that int indices reach, strides included
 
 
@@ -69,8 +71,16 @@ class GPU:
     def fill(self, array, value: float) -> None:
         self.backend.fill(array, value)
 
+    def assign(self, source, target) -> None:
+        """target = source, both perhaps views (slices, transposes) that do not overlap; source is broadcast."""
+        self.backend.assign(source, target)
+
     def add(self, source, target) -> None:
+        """target += source, views as in ``assign``."""
         size = target.size
+        if source.size != size or not (source.flags.c_contiguous and target.flags.c_contiguous):
+            self.backend.add(source, target)
+            return
         if size not in self._add:
             self._add[size] = self.kernel("elementwise", "add", size, size)
         self._add[size](source, target)
@@ -152,6 +162,48 @@ class GPU:
             launch(grid, (BLOCK, 1, 1), (np.int64(n), *result, *operands[:-1], *values))
             if grid[0] > 1:
                 finish((1, 1, 1), (BLOCK, 1, 1), (np.int64(grid[0]), *result))
+
+        return run
+
+    def _indices(self, elements: int):
+        """The type of indices, in CUDA and in NumPy, that reach ``elements``."""
+        return ("int", np.int32) if elements < SMALL else ("long long", np.int64)
+
+    def channel_map(self, formula: Formula, channels: tuple[str, ...], n: int, c: int, p: int, /, **constants: float):
+        """``run(*arrays, *scalars, out)``: ``map`` over (N, C, P), where the arrays named in ``channels`` have C elements."""
+        kind, whole = self._indices(n * c * p)
+        launch = self._compile(formulas.channel_map_source(formula, tuple(channels)), "formula_channel_map", kind)
+        values = tuple(self.dtype.type(constants[name]) for name in formula.constants)
+        grid, sizes = _grid(n * c * p, BLOCK, MOST_BLOCKS), (whole(n), whole(c), whole(p))
+
+        def run(*operands):
+            launch(grid, (BLOCK, 1, 1), (*sizes, operands[-1], *operands[:-1], *values))
+
+        return run
+
+    def channel_sum(self, formula: Formula, channels: tuple[str, ...], n: int, c: int, p: int, /, scale: float = 1.0, **constants: float):
+        """``run(*arrays, *scalars, out, add=False)``: out (C) = [out +] scale · Σ formula over N and P, added up in float64.
+
+        The arrays named in ``channels`` have C elements, the others N·C·P.
+        """
+        if c == 1:
+            n, p = 1, n * p  # one long plane
+        columns, (kind, whole) = p == 1, self._indices(n * c * p)
+        source = formulas.channel_sum_source(formula, tuple(channels))
+        names = "formula_column_sum" if columns else "formula_channel_sum", "formula_channel_finish"
+        launch, finish = (self._compile(source, name, kind) for name in names)
+        values = tuple(self.dtype.type(constants[name]) for name in formula.constants)
+        groups, numbers = (math.ceil(c / 32), 32 * n) if columns else (c, n * p)
+        pieces = max(1, min(math.ceil(numbers / PIECE), SUM_BLOCKS // max(1, groups)))
+        partial = self.empty(c * pieces if pieces > 1 else 1, np.float64)
+        block = 32 if numbers <= 128 and not columns else BLOCK
+        sizes = (whole(n), whole(c), whole(p), whole(pieces), partial)
+
+        def run(*operands, add: bool = False):
+            result = operands[-1], np.float64(scale), whole(add)
+            launch(_grid(groups * pieces, 1, MOST_BLOCKS), (block, 1, 1), (*sizes, *result, *operands[:-1], *values))
+            if pieces > 1:
+                finish(_grid(c, 1, MOST_BLOCKS), (BLOCK, 1, 1), (whole(c), whole(pieces), partial, *result))
 
         return run
 

@@ -65,12 +65,13 @@ def statements(text: str) -> str:
     return " ".join(lines)
 
 
-def _parts(formula: Formula) -> tuple[str, str, str]:
-    """The kernel's last parameters, the lines that read the scalars, and those that read element i."""
+def _parts(formula: Formula, channels: tuple[str, ...] = ()) -> tuple[str, str, str]:
+    """The kernel's last parameters, the lines that read the scalars, and those that read element i (k of the channels' arrays)."""
+    assert set(channels) <= set(formula.arrays), channels
     pointers = [f"const real* {name}_at_" for name in (*formula.arrays, *formula.scalars)]
     parameters = "".join(f", {p}" for p in (*pointers, *(f"real {name}" for name in formula.constants)))
     scalars = "".join(f"real {s} = {s}_at_[0]; " for s in formula.scalars)
-    loads = "".join(f"real {a} = {a}_at_[i_]; " for a in formula.arrays if formula.uses(a))
+    loads = "".join(f"real {a} = {a}_at_[{'k_' if a in channels else 'i_'}]; " for a in formula.arrays if formula.uses(a))
     return parameters, scalars, loads
 
 
@@ -111,6 +112,76 @@ KERNEL formula_sum_finish(idx blocks_, const double* partial_, real* out_, doubl
   for (idx b_ = threadIdx.x; b_ < blocks_; b_ += blockDim.x) total_ += partial_[b_];
   total_ = block_sum(total_);
   if (threadIdx.x == 0) finish(total_, out_, scale_, add_);
+}}
+"""
+
+
+def channel_map_source(formula: Formula, channels: tuple[str, ...]) -> str:
+    """``formula_channel_map(n, c, p, out, *arrays, *scalars, *constants)``: the arrays named in channels have C elements."""
+    parameters, scalars, loads = _parts(formula, channels)
+    return f"""{FUNCTIONS}KERNEL formula_channel_map(idx n_, idx c_, idx p_, real* out_{parameters}) {{
+  {scalars}
+  EACH(i_, n_ * c_ * p_) {{ const idx k_ = i_ / p_ % c_; {loads}out_[i_] = {_cpp(formula)}; }}
+}}
+"""
+
+
+def channel_sum_source(formula: Formula, channels: tuple[str, ...]) -> str:
+    """``formula_channel_sum(n, c, p, pieces, partial, out, scale, add, *arrays, *scalars, *constants)``: a block a piece of a channel.
+
+    ``formula_column_sum``, the same for P = 1: a block a piece of 32 columns, so that neighbours read neighbours.
+    ``formula_channel_finish(c, pieces, partial, out, scale, add)`` adds up the pieces (partial (C, pieces)) where there are several.
+    """
+    parameters, scalars, loads = _parts(formula, channels)
+    head = f"idx n_, idx c_, idx p_, idx pieces_, double* partial_, real* out_, double scale_, idx add_{parameters}"
+    return f"""{FUNCTIONS}__device__ void finish(double total, real* out_, idx k_, double scale_, idx add_) {{
+  out_[k_] = scale_ * total + (add_ ? out_[k_] : real(0));
+}}
+KERNEL formula_channel_sum({head}) {{
+  {scalars}
+  const idx count_ = n_ * p_, each_ = (count_ + pieces_ - 1) / pieces_;
+  for (idx b_ = blockIdx.x; b_ < c_ * pieces_; b_ += gridDim.x) {{
+    const idx k_ = b_ / pieces_, first_ = b_ % pieces_ * each_, stop_ = first_ + each_ < count_ ? first_ + each_ : count_;
+    double total_ = 0;
+    for (idx e_ = first_ + threadIdx.x; e_ < stop_; e_ += blockDim.x) {{
+      const idx i_ = (e_ / p_ * c_ + k_) * p_ + e_ % p_;
+      {loads}total_ += {_cpp(formula)};
+    }}
+    total_ = block_sum(total_);
+    if (threadIdx.x == 0) {{
+      if (pieces_ == 1) finish(total_, out_, k_, scale_, add_);
+      else partial_[b_] = total_;
+    }}
+  }}
+}}
+KERNEL formula_column_sum({head}) {{
+  __shared__ double rows_[8][32];
+  {scalars}
+  const idx each_ = (n_ + pieces_ - 1) / pieces_, lane_ = threadIdx.x & 31, row_ = threadIdx.x >> 5;
+  for (idx b_ = blockIdx.x; b_ < (c_ + 31) / 32 * pieces_; b_ += gridDim.x) {{
+    const idx k_ = b_ / pieces_ * 32 + lane_, first_ = b_ % pieces_ * each_, stop_ = first_ + each_ < n_ ? first_ + each_ : n_;
+    double total_ = 0;
+    for (idx e_ = first_ + row_; k_ < c_ && e_ < stop_; e_ += 8) {{
+      const idx i_ = e_ * c_ + k_;
+      {loads}total_ += {_cpp(formula)};
+    }}
+    rows_[row_][lane_] = total_;
+    __syncthreads();
+    if (row_ == 0 && k_ < c_) {{
+      for (int r_ = 1; r_ < 8; ++r_) total_ += rows_[r_][lane_];
+      if (pieces_ == 1) finish(total_, out_, k_, scale_, add_);
+      else partial_[k_ * pieces_ + b_ % pieces_] = total_;
+    }}
+    __syncthreads();
+  }}
+}}
+KERNEL formula_channel_finish(idx c_, idx pieces_, const double* partial_, real* out_, double scale_, idx add_) {{
+  for (idx k_ = blockIdx.x; k_ < c_; k_ += gridDim.x) {{
+    double total_ = 0;
+    for (idx s_ = threadIdx.x; s_ < pieces_; s_ += blockDim.x) total_ += partial_[k_ * pieces_ + s_];
+    total_ = block_sum(total_);
+    if (threadIdx.x == 0) finish(total_, out_, k_, scale_, add_);
+  }}
 }}
 """
 

@@ -82,6 +82,12 @@ class HostBackend:
     def copy(self, source, target) -> None:
         target.reshape(-1)[:] = source.reshape(-1)
 
+    def assign(self, source, target) -> None:
+        np.copyto(target, source)
+
+    def add(self, source, target) -> None:
+        np.add(target, source, out=target)
+
     def fill(self, array, value) -> None:
         array.fill(value)
 
