@@ -27,17 +27,30 @@ class Locator:
     """
 
     def __init__(self, file: str, places: Mapping[tuple, tuple[int, int]] | None = None, prefix: tuple = ()):
-        self.file, self._places, self._prefix = file, places or {}, prefix
+        self.file, self.places, self._prefix = file, places or {}, prefix
 
     def __call__(self, *path: str | int) -> Where:
         full = self._prefix + path
         for end in range(len(full), -1, -1):
-            if full[:end] in self._places:
-                return Where(self.file, *self._places[full[:end]])
+            if full[:end] in self.places:
+                return Where(self.file, *self.places[full[:end]])
         return Where(self.file)
 
     def at(self, *path: str | int) -> Locator:
-        return Locator(self.file, self._places, self._prefix + path)
+        return Locator(self.file, self.places, self._prefix + path)
+
+    def moved(self, moves: Mapping[tuple, tuple]) -> Locator:
+        """The same places by new paths: what begins with a key of ``moves`` (the longest counts) begins with its value, or goes for ()."""
+        places, n = {}, len(self._prefix)
+        for path, place in self.places.items():
+            old = path[n:]
+            if path[:n] == self._prefix:
+                end = next((end for end in range(len(old), 0, -1) if old[:end] in moves), 0)
+                if end and not moves[old[:end]]:
+                    continue
+                path = self._prefix + moves.get(old[:end], old[:end]) + old[end:]
+            places[path] = place
+        return Locator(self.file, places, self._prefix)
 
 
 NOWHERE = Locator("<net>")

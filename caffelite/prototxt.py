@@ -8,9 +8,11 @@ accepts; a file that this reader takes, protobuf takes, with equal messages.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,9 @@ from google.protobuf.message import DecodeError, Message
 from . import caffelite_pb2 as pb
 from .errors import CaffeliteError, Locator, Where, did_you_mean
 from .textformat import Reader, shown
+from .upgrade import upgrade_net, upgrade_solver
+
+log = logging.getLogger("caffelite")
 
 
 @dataclass
@@ -35,13 +40,38 @@ class Document:
 
 
 def read_net(path: str | Path, named_at: Where | None = None) -> Document:
-    """Reads a NetParameter; a binary one (a caffemodel) is taken too, without places. named_at: where the path stands, for errors."""
-    return read_message(path, pb.NetParameter, named_at)
+    """Reads a NetParameter; a binary one (a caffemodel) is taken too, without places. named_at: where the path stands, for errors.
+
+    Nets in an old dialect of Caffe come out in the modern form.
+    """
+    return modern(read_message(path, pb.NetParameter, named_at))
 
 
 def read_solver(path: str | Path) -> Document:
-    """Reads a SolverParameter."""
-    return read_message(path, pb.SolverParameter)
+    """Reads a SolverParameter, whose old fields come out in the modern form."""
+    return modern(read_message(path, pb.SolverParameter))
+
+
+def modern(document: Document) -> Document:
+    """A net or a solver in the modern form; says so once a file where it was not."""
+    if isinstance(document.message, pb.SolverParameter):
+        new = upgrade_solver(document.message, document.locate)
+    else:
+        new = upgrade_net(document.message, document.locate, weights_only=not document.locate.places)
+    file = document.locate.file
+    for where, note in new.notes:
+        say_once(f"{where}: {note}")
+    if new.dialects:
+        say_once(
+            f"{file} is in an old dialect ({', '.join(new.dialects)}); this writes it in the modern form: caffelite upgrade {file} NEW"
+        )
+    return Document(new.message, new.locate)
+
+
+@cache
+def say_once(line: str) -> None:
+    """A net is read for training and again for each test; what is odd about it is told once."""
+    log.warning("%s", line)
 
 
 def read_message(path: str | Path, message_type: type[Message], named_at: Where | None = None) -> Document:
