@@ -278,6 +278,8 @@ class _Builder:
         for i, blob in enumerate(layer.param_blobs):
             _check_size(layer, f"parameter {i}", blob.shape, at(layer.field))
             spec = specs[i] if i < len(specs) else pb.ParamSpec()
+            if layer.frozen_params:
+                spec = _frozen(layer, spec, at.at("param", i))
             owner = self.by_param_name.get(spec.name) if spec.name else None
             if owner is None:
                 lr = spec.lr_mult if spec.HasField("lr_mult") else None
@@ -354,6 +356,17 @@ class _Builder:
                 top.gradient = seeded or any(reader.gradient_to[i] for reader, i in top.readers)
             if not any(top.gradient for top in node.tops):
                 node.backward, node.gradient_to = False, [False] * len(node.bottoms)
+
+
+def _frozen(layer: Layer, spec: pb.ParamSpec, at: Locator) -> pb.ParamSpec:
+    """The spec of a parameter that no solver changes; a rate for it is a mistake, as in Caffe."""
+    if spec.HasField("lr_mult") and spec.lr_mult:
+        what = f'layer "{layer.name}" ({layer.spec.type}): its blobs are statistics, not parameters to learn'
+        raise CaffeliteError(what, where=at("lr_mult"), expected="lr_mult: 0, or none", found=f"{spec.lr_mult:g}")
+    frozen = pb.ParamSpec()
+    frozen.CopyFrom(spec)
+    frozen.lr_mult = 0
+    return frozen
 
 
 def _check_size(layer: Layer, what: str, shape: Shape, where: Where) -> None:

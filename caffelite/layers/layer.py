@@ -56,6 +56,7 @@ class Layer:
     feeds = False
     takes_over_gradient = False  # hands its bottom its top's gradient memory, as Caffe's Flatten and Reshape do
     filled_once = False  # its tops stand from one pass to the next
+    frozen_params = False  # its parameters are its own to change, not the solver's
     absorbs_relu = False  # forward can apply a leaky ReLU to its top: see ``slope``
 
     def __init__(self, spec: pb.LayerParameter, phase: int, locate: Locator):
