@@ -95,7 +95,7 @@ def caffelite_step(args, net, images, labels):
         bound.clear_loss()
         bound.forward(iteration)
         bound.backward()
-        updater.run(RECIPE["base_lr"], 1.0)
+        updater.run(RECIPE["base_lr"], 1.0, iteration)
         iteration += 1
 
     return step, device.synchronize

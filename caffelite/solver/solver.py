@@ -141,7 +141,7 @@ class Solver:
             if display:
                 log.info("Iteration %d, lr = %.6g", self.iteration, rate)
             if self.learns:
-                self.updater.run(rate, self._clip() / p.iter_size)
+                self.updater.run(rate, self._clip() / p.iter_size, self.iteration)
             if watch and self.learns:
                 watch.update()
             self.iteration += 1

@@ -1,12 +1,15 @@
 """Update rules: the lines of their mathematics for one number w with gradient g; both devices compile the same text.
 
 ``rate`` is the learning rate times lr_mult, ``decay`` the weight decay times decay_mult; g comes divided by iter_size and clipped.
-Names in ``history`` are buffers as large as the parameters, kept in solver states in this order.
+A rule may write to g, which nobody reads after it. Names in ``history`` are buffers as large as the parameters, kept in solver states in
+this order. ``changing`` are constants that follow from the iteration.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -24,10 +27,50 @@ class Rule:
     text: str
     history: tuple[str, ...]
     constants: tuple[str, ...]  # fields of SolverParameter
+    changing: dict[str, Callable[[pb.SolverParameter, int], float]] = field(default_factory=dict)
 
 
+def _correction(p: pb.SolverParameter, iteration: int) -> float:
+    """What undoes the pull of Adam's averages towards the 0 that they start from."""
+    t = iteration + 1
+    return (1 - p.momentum2**t) ** 0.5 / (1 - p.momentum**t)
+
+
+_ADAM = (
+    "m = momentum * m + (1 - momentum) * g; v = momentum2 * v + (1 - momentum2) * g * g; w = w - rate * correction * m / (sqrt(v) + delta)"
+)
+
+# Text and order of history as in Caffe; the papers are named where the rule is not older than they.
 RULES = {
     "SGD": Rule("h = momentum * h + rate * g; w = w - h", ("h",), ("momentum",)),
+    # Nesterov 1983
+    "Nesterov": Rule("g = momentum * h + rate * g; w = w - ((1 + momentum) * g - momentum * h); h = g", ("h",), ("momentum",)),
+    # Duchi et al. 2011
+    "AdaGrad": Rule("h = h + g * g; w = w - rate * g / (sqrt(h) + delta)", ("h",), ("delta",)),
+    # Tieleman and Hinton 2012
+    "RMSProp": Rule("h = rms_decay * h + (1 - rms_decay) * g * g; w = w - rate * g / (sqrt(h) + delta)", ("h",), ("rms_decay", "delta")),
+    # Zeiler 2012
+    "AdaDelta": Rule(
+        "h = momentum * h + (1 - momentum) * g * g; g = g * sqrt((d + delta) / (h + delta)); "
+        "d = momentum * d + (1 - momentum) * g * g; w = w - rate * g",
+        ("h", "d"),
+        ("momentum", "delta"),
+    ),
+    # Kingma and Ba 2015
+    "Adam": Rule(_ADAM, ("m", "v"), ("momentum", "momentum2", "delta"), {"correction": _correction}),
+}
+# What the fields of a rule may be. Below 0, or from 1 on, an average grows without bound or turns round.
+_LIMITS = {
+    "AdaGrad": {"momentum": (lambda v: v == 0, "no momentum: AdaGrad has none")},
+    "RMSProp": {
+        "momentum": (lambda v: v == 0, "no momentum: RMSProp has none"),
+        "rms_decay": (lambda v: 0 <= v < 1, "a number from 0 to below 1"),
+    },
+    "AdaDelta": {"momentum": (lambda v: 0 <= v < 1, "a number from 0 to below 1")},
+    "Adam": {
+        "momentum": (lambda v: 0 <= v < 1, "a number from 0 to below 1"),
+        "momentum2": (lambda v: 0 <= v < 1, "a number from 0 to below 1"),
+    },
 }
 
 
@@ -47,11 +90,18 @@ def rule_name(p: pb.SolverParameter, locate: Locator) -> str:
     return name
 
 
+def _check(name: str, p: pb.SolverParameter, locate: Locator) -> None:
+    for of, (right, expected) in _LIMITS.get(name, {}).items():
+        if not right(getattr(p, of)):
+            raise CaffeliteError(f"{name} cannot run with this {of}", where=locate(of), expected=expected, found=f"{getattr(p, of):g}")
+
+
 class Updater:
     """Applies a rule to a net's flat parameters: one kernel for all of them."""
 
     def __init__(self, p: pb.SolverParameter, net: Net, locate: Locator):
         self.name = rule_name(p, locate)
+        _check(self.name, p, locate)
         rule = RULES[self.name]
         if p.regularization_type not in REGULARIZATION:
             known = " or ".join(REGULARIZATION)
@@ -69,10 +119,11 @@ class Updater:
                 lr.append(lr_mult)
                 decay.append(p.weight_decay * decay_mult)
         text = "; ".join([REGULARIZATION[p.regularization_type], rule.text] if any(decay) else [rule.text])
-        formula = Formula(text, ("w", "g", *rule.history), constants=("rate", "decay", *rule.constants))
+        formula = Formula(text, ("w", "g", *rule.history), constants=("rate", "decay", *rule.constants, *rule.changing))
         constants = {name: getattr(p, name) for name in rule.constants}
         table = np.array(chunks, np.int64).reshape(-1, 2)
         self._run = dev.updater(formula, table, np.array(lr), np.array(decay), **constants)
+        self._changing = {name: functools.partial(value, p) for name, value in rule.changing.items()}
         self._norm = dev.sum(Formula("g * g", ("g",)))
         self._square = dev.zeros(1)
 
@@ -81,10 +132,11 @@ class Updater:
         self._norm(self._net.params.diff, self._square)
         return float(self._net.dev.download(self._square)[0]) ** 0.5
 
-    def run(self, rate: float, scale: float) -> None:
-        """One update; gradients are multiplied by ``scale`` first."""
+    def run(self, rate: float, scale: float, iteration: int) -> None:
+        """The update of an iteration; gradients are multiplied by ``scale`` first."""
         params = self._net.params
-        self._run(rate, scale, params.data, params.diff, *self.history)
+        changing = {name: value(iteration) for name, value in self._changing.items()}
+        self._run(rate, scale, params.data, params.diff, *self.history, **changing)
 
     def history_blobs(self) -> list[np.ndarray]:
         """History as solver states keep it: for each kind, one blob a parameter."""

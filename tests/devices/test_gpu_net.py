@@ -39,7 +39,7 @@ def trained(dev, iterations=3):
             net.clear_loss()
             net.forward(iteration, part)
             net.backward(add=part > 0)
-        updater.run(0.1, 0.5)
+        updater.run(0.1, 0.5, iteration)
     net.check_faults()
     blobs = {name: dev.download(array) for name, array in net.blobs.items()}
     return {
