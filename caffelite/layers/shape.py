@@ -1,4 +1,4 @@
-"""Layers that move no numbers, or throw them away."""
+"""Layers that give numbers another shape, repeat them, or throw them away."""
 
 from __future__ import annotations
 
@@ -32,6 +32,74 @@ class Flatten(Layer):
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         pass
+
+
+@register
+class Reshape(Flatten):
+    """The bottom under another shape: its axes from ``axis`` (default 0) on, ``num_axes`` of them (default -1: all), become shape.dim.
+
+    A dim of 0 is the bottom's own at that place, one -1 is what is left. (N, C, H, W) → any shape of the same count. As in Caffe.
+    """
+
+    field = "reshape_param"
+    takes_over_gradient = False
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        shape, dims = bottoms[0], list(self.p.shape.dim)
+        first = self.axis(self.p.axis + len(shape) + 1 if self.p.axis < 0 else self.p.axis, len(shape), end=True)
+        stop = len(shape) if self.p.num_axes == -1 else first + self.p.num_axes
+        if not first <= stop <= len(shape):
+            raise self.error("num_axes goes beyond the bottom's axes", "num_axes", expected=f"-1 to {len(shape) - first}")
+        for i, dim in enumerate(dims):
+            if dim == 0:
+                if first + i >= len(shape):
+                    raise self.error("takes over an axis that the bottom lacks", "shape", "dim", i, found=f"bottom {list(shape)}")
+                dims[i] = shape[first + i]
+            elif dim < -1 or (dim == -1 and -1 in dims[:i]):
+                raise self.error("a bad dimension", "shape", "dim", i, expected="0 or more, or a single -1", found=dim)
+        if -1 in dims:
+            known = -math.prod(dims) * math.prod(shape[:first]) * math.prod(shape[stop:])
+            dims[dims.index(-1)] = math.prod(shape) // known
+        found = (*shape[:first], *dims, *shape[stop:])
+        if math.prod(found) != math.prod(shape):
+            what = f"shape {list(found)} does not hold the bottom"
+            raise self.error(what, "shape", expected=f"{math.prod(shape)} numbers, as {list(shape)} has", found=math.prod(found))
+        return [found]
+
+
+@register
+class Tile(Layer):
+    """The bottom ``tiles`` times along ``axis`` (default 1): (N, C, ...) → (N, C·tiles, ...). As in Caffe."""
+
+    field = "tile_param"
+
+    def setup(self) -> None:
+        if self.p.tiles < 1:
+            raise self.error("tiles must be at least 1", "tiles", found=self.p.tiles)
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        shape, axis = bottoms[0], self.axis(self.p.axis, len(bottoms[0]))
+        self.tiled = math.prod(shape[:axis]), self.p.tiles, math.prod(shape[axis:])
+        self.view = self.p.tiles == 1
+        return [(*shape[:axis], shape[axis] * self.p.tiles, *shape[axis + 1 :])]
+
+    def backward_reads_bottom(self, index: int) -> bool:
+        return False
+
+    backward_reads_top = backward_reads_bottom
+
+    def forward(self, x: list, y: list) -> None:
+        if not self.view:
+            outer, _, inner = self.tiled
+            self.dev.assign(x[0].reshape(outer, 1, inner), y[0].reshape(self.tiled))
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        if not self.view:
+            outer, tiles, inner = self.tiled
+            top, bottom = dy[0].reshape(self.tiled), dx[0].reshape(outer, inner)
+            self.dev.assign(top[:, 0], bottom)
+            for i in range(1, tiles):
+                self.dev.add(top[:, i], bottom)
 
 
 @register
