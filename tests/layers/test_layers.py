@@ -30,6 +30,10 @@ def distinct(rng, shape):
     return rng.permutation(math.prod(shape)).reshape(shape) / math.prod(shape)
 
 
+def positive(rng, shape):
+    return 0.2 + rng.random(shape)
+
+
 def share(rng, shape):
     return rng.random(shape)
 
@@ -154,6 +158,16 @@ ROWS = [
     Row("Swish", "swish_param { beta: 2 }", [(BATCH, off_kinks)], lambda x: [x / (1 + np.exp(-2 * x))]),
     Row("AbsVal", "", [(BATCH, off_kinks)], lambda x: [np.abs(x)]),
     Row("BNLL", "", [(BATCH, off_kinks)], lambda x: [np.logaddexp(0, x)]),
+    Row("Clip", "clip_param { min: -0.5 max: 0.75 }", [(BATCH, off_kinks)], lambda x: [np.clip(x, -0.5, 0.75)]),
+    Row("Exp", "", [(BATCH, off_kinks)], lambda x: [np.exp(x)]),
+    Row("Exp", "exp_param { base: 2 scale: 0.5 shift: 3 }", [(BATCH, off_kinks)], lambda x: [2 ** (3 + x / 2)], name="base 2"),
+    Row("Log", "", [(BATCH, positive)], lambda x: [np.log(x)]),
+    Row("Log", "log_param { base: 2 scale: 0.5 shift: 3 }", [(BATCH, positive)], lambda x: [np.log2(3 + x / 2)], name="base 2"),
+    Row("Power", "", [(BATCH, off_kinks)], lambda x: [x]),
+    Row("Power", "power_param { power: 2 scale: 0.5 shift: 3 }", [(BATCH, off_kinks)], lambda x: [(3 + x / 2) ** 2], name="square"),
+    Row("Power", "power_param { power: -1.5 scale: 0.5 shift: 3 }", [(BATCH, positive)], lambda x: [(3 + x / 2) ** -1.5], name="root"),
+    Row("PReLU", "", [(IMAGE, off_kinks)], lambda x, a: [np.where(x > 0, x, x * a[:, None, None])]),
+    Row("PReLU", "prelu_param { channel_shared: true }", [(BATCH, off_kinks)], lambda x, a: [np.where(x > 0, x, x * a)], name="shared"),
     Row("Threshold", "threshold_param { threshold: 0.25 }", [(BATCH, off_kinks)], lambda x: [x > 0.25]),
     Row("Dropout", "", [(BATCH, off_kinks)], lambda x: [x], phase="TEST"),
     Row("Softmax", "", [(IMAGE, off_kinks)], softmax()),
@@ -520,6 +534,11 @@ MISTAKES = [
     (one("Dropout", "dropout_param { dropout_ratio: @1 }", BATCH), "a bad dropout_ratio; expected 0 or more and less than 1, found 1"),
     (one("Dropout", "dropout_param { dropout_ratio: @-0.5 }", BATCH), "a bad dropout_ratio"),
     (one("Dropout", "dropout_param { dropout_ratio: @nan }", BATCH), "a bad dropout_ratio"),
+    (one("Clip", "clip_param { min: 1 max: @0 }", BATCH), "max lies below min; expected 1 or more, found 0"),
+    (one("Exp", "exp_param { base: @0 }", BATCH), "a bad base; expected more than 0, or -1 for e, found 0"),
+    (one("Log", "log_param { base: @-2 }", BATCH), "a bad base"),
+    (one("Log", "log_param { base: @1 }", BATCH), "no logarithm has base 1"),
+    (at_bottom(one("PReLU", "", (2,)), 0), 'bottom "x0" has no channels'),
     (one("Softmax", "softmax_param { axis: @2 }", BATCH), "axis 2 is outside the bottom's 2 axes; expected -2 to 1, found 2"),
     (one("SoftmaxWithLoss", "softmax_param { axis: @-3 }", BATCH, (2,)), "axis -3 is outside"),
     (at_layer(one("Softmax", "", (2,))), "axis 1 is outside the bottom's 1 axes"),
