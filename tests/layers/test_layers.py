@@ -174,6 +174,48 @@ ROWS = [
     Row("Softmax", "softmax_param { axis: -1 }", [((2, 3, 4), off_kinks)], softmax(2), name="last axis"),
     Row("Flatten", "", [(IMAGE, off_kinks)], lambda x: [x.reshape(len(x), -1)]),
     Row("Flatten", "flatten_param { axis: -3 end_axis: 2 }", [(IMAGE, off_kinks)], lambda x: [x.reshape(len(x), 24, 5)], name="middle"),
+    Row("Reshape", "reshape_param { shape { dim: 0 dim: -1 dim: 2 } }", [(IMAGE, off_kinks)], lambda x: [x.reshape(len(x), -1, 2)]),
+    Row("Tile", "tile_param { tiles: 3 }", [(IMAGE, off_kinks)], lambda x: [np.concatenate([x] * 3, 1)]),
+    Row("Concat", "", [(IMAGE, off_kinks), ((2, 1, 6, 5), off_kinks)], lambda *x: [np.concatenate(x, 1)]),
+    Row(
+        "Concat",
+        "concat_param { axis: -1 }",
+        [(BATCH, off_kinks), ((2, 5), off_kinks)],
+        lambda *x: [np.concatenate(x, 1)],
+        name="last axis",
+    ),
+    Row("Slice", "", [(IMAGE, off_kinks)], lambda x: [x[:, :2], x[:, 2:]], tops=2),
+    Row(
+        "Slice",
+        "slice_param { axis: 2 slice_point: 1 slice_point: 4 }",
+        [(IMAGE, off_kinks)],
+        lambda x: [x[:, :, :1], x[:, :, 1:4], x[:, :, 4:]],
+        tops=3,
+        name="points",
+    ),
+    Row("Split", "", [(BATCH, off_kinks)], lambda x: [x, x], tops=2),
+    Row("Eltwise", "", [(BATCH, off_kinks), (BATCH, off_kinks)], lambda a, b: [a + b]),
+    Row(
+        "Eltwise",
+        "eltwise_param { coeff: 2 coeff: -0.5 }",
+        [(BATCH, off_kinks), (BATCH, off_kinks)],
+        lambda a, b: [2 * a - b / 2],
+        name="weighted",
+    ),
+    Row(
+        "Eltwise",
+        "eltwise_param { operation: PROD }",
+        [(BATCH, off_kinks), (BATCH, off_kinks), (BATCH, off_kinks)],
+        lambda a, b, c: [a * b * c],
+        name="product",
+    ),
+    Row(
+        "Eltwise",
+        "eltwise_param { operation: MAX }",
+        [(BATCH, off_kinks), (BATCH, off_kinks), (BATCH, off_kinks)],
+        lambda *x: [np.max(x, 0)],
+        name="maximum",
+    ),
     Row("InnerProduct", f"inner_product_param {{ num_output: 4 {FILL} }}", [(IMAGE, off_kinks)], inner_product()),
     Row(
         "InnerProduct",
@@ -343,17 +385,18 @@ def test_a_batch_of_one(row, rng):
 @every_gradient
 def test_gradient(row, rng):
     """Along random directions of bottoms and parameters, with a random gradient from above."""
-    top = row.bind(row.text()).blobs["y0"].shape
-    judge = 'layer { name: "judge" type: "EuclideanLoss" bottom: "y0" bottom: "target" top: "judge" }'
-    text = "force_backward: true\n" + inputs(target=top) + row.text() + judge
+    blobs = row.bind(row.text()).blobs
+    judged = {f"t{i}": blobs[f"y{i}"].shape for i in range(row.tops) if i not in REGISTRY[row.kind].constant_tops}
+    judge = 'layer {{ name: "j{0}" type: "EuclideanLoss" bottom: "y{0}" bottom: "t{0}" top: "j{0}" }}\n'
+    text = "force_backward: true\n" + inputs(**judged) + row.text() + "".join(judge.format(name[1:]) for name in judged)
     net, fed = row.bind(text, keep=True), row.draw(rng)
     net.params.data[...] = rng.normal(size=net.params.size)
-    fed["target"] = rng.normal(size=top)
+    fed |= {name: rng.normal(size=shape) for name, shape in judged.items()}
     feed(net, **fed)
     run(net)
     values = {v.name: v for v in net.graph.values.values()}
     moved = [f"x{i}" for i in range(len(row.bottoms)) if i not in row.constant]
-    assert [name for name in fed if name != "target" and values[name] in net.diff] == moved
+    assert [name for name in fed if name not in judged and values[name] in net.diff] == moved
     gradients = [net.diff[values[name]].copy() for name in moved] + [net.params.diff.copy()]
     spots = [net.data[values[name]] for name in moved] + [net.params.data]
     for _ in range(3):
@@ -392,7 +435,8 @@ def test_in_place_gives_the_same(kind, rng):
 @pytest.mark.parametrize("row", [r for r in ROWS if r.differentiable and r.bottoms], ids=str)
 def test_nan_is_not_hidden(row, rng):
     net, fed = row.bind(row.text()), row.draw(rng)
-    fed["x0"][0] = np.nan
+    for i in set(range(len(row.bottoms))) - set(row.constant):
+        fed[f"x{i}"][0] = np.nan
     feed(net, **fed)
     net.forward()
     top = net.blobs["y0"]
