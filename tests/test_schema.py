@@ -14,6 +14,25 @@ from caffelite import caffelite_pb2 as pb
 PROTO = Path(__file__).resolve().parent.parent / "proto" / "caffelite.proto"
 SCHEMA = os.environ.get("CAFFELITE_SCHEMA")
 OWN = {"NetParameter.checksum", "SolverState.checksum", "SolverState.resume"}
+# Fields of NVCaffe ("nvidia") and Intel's Caffe ("intel"), by whose names their prototxts are read. A number of theirs that means something
+# else in another Caffe gives way to one from 8000 on: only their text files are read.
+FORKS = {
+    "SolverParameter.rampup_interval": ("nvidia", 8000),
+    "SolverParameter.rampup_lr": ("nvidia", 8001),
+    "SolverParameter.min_lr": ("nvidia", 8002),
+    "SolverParameter.larc": ("nvidia", 8003),
+    "SolverParameter.larc_policy": ("nvidia", 8004),
+    "SolverParameter.larc_eta": ("nvidia", 8005),
+    "SolverParameter.warmup_iter": ("intel", 8006),
+    "SolverParameter.warmup_start_lr": ("intel", 8007),
+    "SolverParameter.local_lr_auto": ("intel", 8008),
+    "SolverParameter.local_gw_ratio": ("intel", 8009),
+    "SolverParameter.stagelr": ("intel", 150),
+    "SolverParameter.stageiter": ("intel", 151),
+    "SolverParameter.plateau_winsize": ("nvidia", 243),
+    "SolverState.minimum_loss": ("nvidia", 5),
+    "SolverState.iter_last_event": ("nvidia", 6),
+}
 OWN_MESSAGES = {"ResumeState", "SourcePosition"}
 Kind = descriptor_pb2.FieldDescriptorProto
 
@@ -142,7 +161,29 @@ def test_old_layer_types_keep_their_numbers():
 
 def test_numbers_from_8000_are_ours_alone():
     high = {name for name, field in fields(committed()).items() if field.number >= 8000}
-    assert high == OWN
+    assert high == OWN | {name for name, (_, number) in FORKS.items() if number >= 8000}
+
+
+def test_fields_of_forks_have_their_numbers():
+    found = fields(committed())
+    assert {name: found[name].number for name in FORKS} == {name: number for name, (_, number) in FORKS.items()}
+
+
+@pytest.mark.skipif(not SCHEMA, reason="CAFFELITE_SCHEMA, the list of Caffe's own fields, is not set")
+def test_fields_of_forks_are_theirs():
+    """Type, label and default are the fork's, and its number too where that clashes with nobody's."""
+    lists = {fork: json.loads((Path(SCHEMA).parent / f"{fork}_extra.json").read_text())["messages"] for fork in ("nvidia", "intel")}
+    everyone = [json.loads(Path(SCHEMA).read_text())["messages"], *lists.values()]
+    found = fields(committed())
+    for name, (fork, number) in FORKS.items():
+        message, field = name.split(".")
+        theirs = lists[fork][message][field]
+        default = theirs.get("default", "")
+        mine = described(found[name])
+        assert mine[1:3] == (theirs["label"], theirs["type"]), name
+        assert mine[3] == default or float(mine[3]) == float(default), name
+        takers = {other for listed in everyone for other, f in listed.get(message, {}).items() if f["number"] == theirs["number"]}
+        assert (number == theirs["number"]) == (takers == {field}), f"{name}: {takers}"
 
 
 @pytest.mark.skipif(not SCHEMA, reason="CAFFELITE_SCHEMA, the list of Caffe's own fields, is not set")
@@ -155,7 +196,9 @@ def test_every_name_number_type_and_default_is_caffes():
         for message, listed in caffe["messages"].items()
         for name, f in listed.items()
     }
-    found = {name: described(f) for name, f in fields(file).items() if name not in OWN and name.split(".")[0] not in OWN_MESSAGES}
+    found = {
+        name: described(f) for name, f in fields(file).items() if name not in OWN | FORKS.keys() and name.split(".")[0] not in OWN_MESSAGES
+    }
     assert found == expected
     enums = {enum.name: enum for enum in file.enum_type}
     enums |= {f"{message.name}.{enum.name}": enum for message in file.message_type for enum in message.enum_type}
