@@ -18,9 +18,10 @@ LANGUAGE = {"errors", "caffelite_pb2"}
 ARROWS = {
     "errors": set(),
     "caffelite_pb2": set(),
-    "textformat": LANGUAGE,
+    "forks": set(),
+    "textformat": LANGUAGE | {"forks"},
     "upgrade": LANGUAGE,
-    "prototxt": LANGUAGE | {"textformat", "upgrade"},
+    "prototxt": LANGUAGE | {"forks", "textformat", "upgrade"},
     "weights": LANGUAGE,
     "fillers": LANGUAGE,
     "devices": {"errors"},
@@ -165,7 +166,7 @@ def test_help_needs_nothing_heavy():
 def test_layer_says_its_shapes(name):
     """A shape is axes by letter, (N, C), or said to be any."""
     text = REGISTRY[name].__doc__
-    assert text and re.search(r"\([A-Z][\w.·]*(, ?[A-Z.][\w.·/]*)*,?( ?\.\.\.)?\)|\(\)|any shape|one shape|[a-z_]+\.shape", text), text
+    assert text and re.search(r"\([A-Z][\w.·]*(, ?[A-Z.][\w.·/]*)*,?( ?\.\.\.)?\)|\(\)|any shape|one shape|is the bottom|[a-z_]+\.shape", text), text
 
 
 def documented_layers() -> dict[str, str]:
