@@ -137,6 +137,8 @@ class Solver:
                 self._display()
             if self.learns:
                 self.comm.average(net.params.diff)
+            if self.rate.plateau:
+                self._see_plateau()
             rate = self.rate(self.iteration)
             if display:
                 log.info("Iteration %d, lr = %.6g", self.iteration, rate)
@@ -180,6 +182,14 @@ class Solver:
 
     def smoothed_loss(self) -> float:
         return float(np.mean(self.loss_window()))
+
+    def _see_plateau(self) -> None:
+        """Shows the rate the loss, the mean over all processes, so that they agree on it."""
+        loss = self.dev.zeros(1)
+        self.dev.upload(loss, np.array([self.smoothed_loss()], self.dev.dtype))
+        self.comm.average(loss)
+        if self.rate.see(self.iteration, float(self.dev.download(loss)[0])):
+            log.info("Plateau Status: Iteration %d, step = %d", self.iteration, self.rate.plateau.steps)
 
     def _display(self) -> None:
         now = time.perf_counter()
