@@ -247,6 +247,14 @@ ROWS = [
         name="dilated",
     ),
     Row(
+        "Convolution",
+        f"convolution_param {{ num_output: 2 kernel_size: 2 {FILL} }}",
+        [(IMAGE, off_kinks)] * 2,
+        lambda x0, x1, w, b: [reference.convolution(x, w, b, Window((2, 2))) for x in (x0, x1)],
+        tops=2,
+        name="of two",
+    ),
+    Row(
         "Pooling", "pooling_param { kernel_size: 3 stride: 2 pad: 1 }", [(IMAGE, distinct)], pooling("MAX", Window((3, 3), (2, 2), (1, 1)))
     ),
     Row(
@@ -462,17 +470,6 @@ def test_accuracy_counts_a_tie_as_wrong():
     feed(net, x=np.array([[1.0, 1.0, 0.0]]), t=np.array([0.0]))
     net.forward()
     assert net.blobs["y"] == 0
-
-
-def test_convolution_of_several_bottoms(rng):
-    body = 'layer { name: "c" type: "Convolution" bottom: "x0" bottom: "x1" top: "y0" top: "y1" '
-    body += f"convolution_param {{ num_output: 2 kernel_size: 2 {FILL} }} }}"
-    net, fed = bind(inputs(x0=IMAGE, x1=IMAGE) + body), {n: rng.normal(size=IMAGE) for n in ("x0", "x1")}
-    feed(net, **fed)
-    net.forward()
-    for i in (0, 1):
-        expected = reference.convolution(fed[f"x{i}"], *net.params.blobs, Window((2, 2)))
-        np.testing.assert_allclose(net.blobs[f"y{i}"], expected, rtol=1e-10, atol=1e-12)
 
 
 # labels
