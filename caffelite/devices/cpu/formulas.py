@@ -82,18 +82,20 @@ def kernel(partial__, {names}):
         partial__[c__] = total__
 """
 
-# Rows are planes (N·C, P), or samples (N, C) where P = 1; a row is cut in pieces where rows are few. `outer` reads the channels' arrays
-# once for a plane, `loads` for every element of a sample.
+# Rows are planes (N·C, P), or samples (N, C) where P = 1; a row is cut in pieces where rows are few. `outer` names the rows of the arrays,
+# which lets the inner loop be of vectors, and reads the channels of a plane; `loads` reads what changes from element to element.
 _CHANNEL_MAP = """\
 def kernel(out__, pieces__, channels__, {names}):
 {scalars}
     width__ = out__.shape[1]
     for t__ in prange(out__.shape[0] * pieces__):
         i__, k__ = t__ // pieces__, t__ % pieces__
+        lo__, hi__ = k__ * width__ // pieces__, (k__ + 1) * width__ // pieces__
         {outer}
-        for j__ in range(k__ * width__ // pieces__, (k__ + 1) * width__ // pieces__):
+        out_row__ = out__[i__, lo__:hi__]
+        for j__ in range(out_row__.size):
             {loads}
-            out__[i__, j__] = {formula}
+            out_row__[j__] = {formula}
 """
 
 _PLANE_SUM = """\
@@ -102,9 +104,10 @@ def kernel(partial__, width__, channels__, {names}):
     pieces__ = partial__.shape[1]
     for t__ in prange(partial__.size):
         i__, k__ = t__ // pieces__, t__ % pieces__
+        lo__, hi__ = k__ * width__ // pieces__, (k__ + 1) * width__ // pieces__
         {outer}
         total__ = 0.0
-        for j__ in range(k__ * width__ // pieces__, (k__ + 1) * width__ // pieces__):
+        for j__ in range(hi__ - lo__):
             {loads}
             total__ = plus__(total__, {formula})
         partial__[i__, k__] = total__
@@ -113,13 +116,15 @@ def kernel(partial__, width__, channels__, {names}):
 _COLUMN_SUM = """\
 def kernel(partial__, rows__, {names}):
 {scalars}
+    lo__, hi__ = 0, partial__.shape[1]
     for t__ in prange(partial__.shape[0]):
-        for j__ in range(partial__.shape[1]):
-            partial__[t__, j__] = 0
+        sums__ = partial__[t__]
+        sums__[:] = 0
         for i__ in range(t__ * rows__ // partial__.shape[0], (t__ + 1) * rows__ // partial__.shape[0]):
-            for j__ in range(partial__.shape[1]):
+            {outer}
+            for j__ in range(sums__.size):
                 {loads}
-                partial__[t__, j__] += {formula}
+                sums__[j__] += {formula}
 """
 
 _UPDATE = """\
@@ -135,15 +140,11 @@ def kernel(start__, stop__, lr_mult__, decay_mult__, rate__, scale__, {names}):
 """
 
 
-def _loads(formula: Formula, arrays, at: str) -> str:
-    return "; ".join(f"{a} = {a}_array__[{at}]" for a in arrays if formula.uses(a)) or "pass"
-
-
 def _fill(template: str, formula: Formula, dtype: str, constants: tuple[str, ...], **more: str):
     """Compiles a template. Arrays are arguments with underscores behind their names; the formula sees element i of each."""
     names = [f"{a}_array__" for a in (*formula.arrays, *formula.scalars)] + list(constants)
     scalars = "\n".join(f"    {s} = {s}_array__[0]" for s in formula.scalars)
-    loads = _loads(formula, formula.arrays, "i__")
+    loads = "; ".join(f"{a} = {a}_array__[i__]" for a in formula.arrays if formula.uses(a))
     parts = {"names": ", ".join(names), "scalars": scalars, "loads": loads, "formula": formula.typed("T"), **more}
     return _compiled(_HEADER.format(dtype=dtype) + template.format(**parts))
 
@@ -160,11 +161,12 @@ def sum_kernel(formula: Formula, dtype: str):
 
 def _fill_channels(template: str, formula: Formula, dtype: str, channels: tuple[str, ...], columns: bool):
     assert set(channels) <= set(formula.arrays), channels
-    every = _loads(formula, [a for a in formula.arrays if a not in channels], "i__, j__")
-    once = _loads(formula, channels, "j__" if columns else "i__ % channels__")
-    return _fill(
-        template, formula, dtype, formula.constants, loads=f"{once}; {every}" if columns else every, outer="pass" if columns else once
-    )
+    used = [a for a in formula.arrays if formula.uses(a)]
+    along = used if columns else [a for a in used if a not in channels]
+    outer = [f"{a}_row__ = {a}_array__[{'' if a in channels else 'i__, '}lo__:hi__]" for a in along]
+    outer += [f"{a} = {a}_array__[i__ % channels__]" for a in used if a not in along]
+    loads = "; ".join(f"{a} = {a}_row__[j__]" for a in along)
+    return _fill(template, formula, dtype, formula.constants, outer="; ".join(outer) or "pass", loads=loads or "pass")
 
 
 def channel_map_kernel(formula: Formula, dtype: str, channels: tuple[str, ...], columns: bool):
@@ -173,7 +175,7 @@ def channel_map_kernel(formula: Formula, dtype: str, channels: tuple[str, ...], 
 
 
 def channel_sum_kernel(formula: Formula, dtype: str, channels: tuple[str, ...], columns: bool):
-    """``kernel(partial, P, C, *arrays, *scalars, *constants)``: partial (N·C, pieces); for columns ``kernel(partial, N, …)``: (parts, C)."""
+    """``kernel(partial, P, C, *arrays, *scalars, *constants)``: (N·C, pieces); for columns ``kernel(partial, N, …)``: (parts, C)."""
     return _fill_channels(_COLUMN_SUM if columns else _PLANE_SUM, formula, dtype, channels, columns)
 
 
