@@ -25,7 +25,7 @@ ARROWS = {
     "weights": LANGUAGE,
     "fillers": LANGUAGE,
     "devices": {"errors"},
-    "layers": LANGUAGE | {"fillers", "devices"},
+    "layers": LANGUAGE | {"prototxt", "weights", "fillers", "devices"},
     "graph": LANGUAGE | {"layers"},
     "plan": {"graph"},
     "net": LANGUAGE | {"fillers", "devices", "graph", "plan"},
