@@ -20,6 +20,7 @@ from google.protobuf import text_format
 from google.protobuf.message import DecodeError, Message
 
 from . import caffelite_pb2 as pb
+from . import forks
 from .errors import CaffeliteError, Locator, Where, did_you_mean
 from .textformat import Reader, shown
 from .upgrade import upgrade_net, upgrade_solver
@@ -104,6 +105,9 @@ def parse(text: str, message_type: type[Message], file: str = "<text>") -> Docum
     reader = Reader(text, file)
     reader.block(message, (), None)
     reader.raise_any()
+    for (holder, field), places in reader.strangers.items():
+        more = f" ({len(places)} times in this file)" if len(places) > 1 else ""
+        say_once(f"{Where(file, *places[0])}: {forks.ignored(holder, field)}{more}")
     return Document(message, Locator(file, reader.places))
 
 

@@ -189,7 +189,7 @@ class _Upgrade:
                 if source not in layers:
                     continue
                 if layer.layer.type not in ("conv", "pool") or len(layer.bottom) != 1:
-                    found = f'"{layer.layer.type}" with {len(layer.bottom)} bottoms'
+                    found = f'"{layer.layer.type}" with {len(layer.bottom)}'
                     self.mistake(f'layer "{layer.layer.name}" reads a padding layer', "layers", i, "bottom", j,
                                  expected="a conv or pool layer with one bottom", found=found)  # fmt: skip
                 elif len(self.old.layers[source].bottom) != 1 or len(self.old.layers[source].top) != 1:

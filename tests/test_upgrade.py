@@ -1,4 +1,4 @@
-"""Old dialects beside the modern nets that they mean, written by hand, and where their fields stand afterwards."""
+"""Old dialects beside the modern nets that they mean, written by hand, and where their fields stand afterwards; fields of forks."""
 
 import pytest
 from google.protobuf import text_format
@@ -6,7 +6,7 @@ from google.protobuf import text_format
 from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt
 from caffelite.errors import CaffeliteError
-from caffelite.upgrade import V1_TYPES
+from caffelite.upgrade import V0_FIELDS, V0_TRANSFORM, V0_TYPES, V1_PARAM, V1_TYPES
 
 
 @pytest.fixture(autouse=True)
@@ -125,3 +125,203 @@ def test_shapes_that_do_not_fit_the_inputs():
 def test_old_caffemodel_with_an_input_and_no_shape(tmp_path):
     (tmp_path / "n.caffemodel").write_bytes(pb.NetParameter(name="n", input=["a"], layer=[pb.LayerParameter(name="r")]).SerializeToString())
     assert prototxt.read_net(tmp_path / "n.caffemodel").message == pb.NetParameter(name="n", layer=[pb.LayerParameter(name="r")])
+
+
+# layers { layer { type: "conv" } }
+
+
+def test_v0_net_with_padding():
+    word = expect(
+        """name: "v0" input: "x" input_dim: [2, 3, 8, 8]
+        layers { layer { name: "p" type: "padding" pad: 1 } bottom: "x" top: "padded" }
+        layers { layer { name: "c" type: "conv" num_output: 4 kernelsize: 5 stride: 2 group: 1 biasterm: false
+          weight_filler { type: "gaussian" std: 0.1 } blobs_lr: 3 blobs_lr: 4 weight_decay: 5 } bottom: "padded" top: "c" }
+        layers { layer { name: "q" type: "pool" pool: AVE kernelsize: 6 stride: 7 pad: 9 } bottom: "c" top: "q" }
+        layers { layer { name: "i" type: "innerproduct" num_output: 10 bias_filler { value: 8 } } bottom: "q" top: "i" }
+        """,
+        """name: "v0"
+        layer { name: "input" type: "Input" top: "x" input_param { shape { dim: [2, 3, 8, 8] } } }
+        layer { name: "c" type: "Convolution" bottom: "x" top: "c" param { lr_mult: 3 decay_mult: 5 } param { lr_mult: 4 }
+          convolution_param { num_output: 4 kernel_size: 5 stride: 2 group: 1 bias_term: false pad: 1
+            weight_filler { type: "gaussian" std: 0.1 } } }
+        layer { name: "q" type: "Pooling" bottom: "c" top: "q" pooling_param { pool: AVE kernel_size: 6 stride: 7 pad: 9 } }
+        layer { name: "i" type: "InnerProduct" bottom: "q" top: "i" inner_product_param { num_output: 10 bias_filler { value: 8 } } }
+        """,
+    )
+    assert word("layer", 1, "convolution_param", "pad", 0) == "1"
+    assert word("layer", 1, "convolution_param", "kernel_size", 0) == "5"
+    assert word("layer", 1, "param", 1, "lr_mult") == "4"
+    assert word("layer", 2, "type") == '"pool"'
+    assert word("layer", 3, "inner_product_param", "bias_filler", "value") == "8"
+
+
+def test_one_padding_layer_for_two_convolutions():
+    expect(
+        """layers { layer { type: "padding" pad: 2 } bottom: "x" top: "p" }
+        layers { layer { type: "conv" pad: 1 } bottom: "p" top: "a" } layers { layer { type: "conv" } bottom: "p" top: "b" }""",
+        """layer { type: "Convolution" bottom: "x" top: "a" convolution_param { pad: 2 } }
+        layer { type: "Convolution" bottom: "x" top: "b" convolution_param { pad: 2 } }""",
+    )
+
+
+# every V0 field in a type that has it: (old, modern)
+V0 = [
+    ('type: "lrn" local_size: 3 alpha: 2 beta: 0.5 k: 7', 'type: "LRN" lrn_param { local_size: 3 alpha: 2 beta: 0.5 k: 7 }'),
+    ('type: "dropout" dropout_ratio: 0.3', 'type: "Dropout" dropout_param { dropout_ratio: 0.3 }'),
+    ('type: "concat" concat_dim: 2', 'type: "Concat" concat_param { concat_dim: 2 }'),
+    ('type: "hdf5_data" source: "s" batchsize: 2', 'type: "HDF5Data" hdf5_data_param { source: "s" batch_size: 2 }'),
+    ('type: "infogain_loss" source: "s"', 'type: "InfogainLoss" infogain_loss_param { source: "s" }'),
+    ('type: "hdf5_output" hdf5_output_param { file_name: "f" }', 'type: "HDF5Output" hdf5_output_param { file_name: "f" }'),
+    (
+        'type: "data" source: "s" batchsize: 2 rand_skip: 3 scale: 0.5 meanfile: "m" cropsize: 4 mirror: true',
+        'type: "Data" data_param { source: "s" batch_size: 2 rand_skip: 3 } '
+        'transform_param { scale: 0.5 mean_file: "m" crop_size: 4 mirror: true }',
+    ),
+    (
+        'type: "images" source: "s" shuffle_images: true new_height: 3 new_width: 4',
+        'type: "ImageData" image_data_param { source: "s" shuffle: true new_height: 3 new_width: 4 }',
+    ),
+    (
+        'type: "window_data" det_fg_threshold: 0.1 det_bg_threshold: 0.2 det_fg_fraction: 0.3 det_context_pad: 4 det_crop_mode: "square"',
+        'type: "WindowData" window_data_param { fg_threshold: 0.1 bg_threshold: 0.2 fg_fraction: 0.3 context_pad: 4 crop_mode: "square" }',
+    ),
+    *((f'type: "{old}"', f'type: "{new}"') for old, new in [("relu", "ReLU"), ("softmax_loss", "SoftmaxWithLoss"), ("tanh", "TanH")]),
+    ('type: "multinomial_logistic_loss"', 'type: "MultinomialLogisticLoss"'),
+]
+
+
+@pytest.mark.parametrize("old, new", V0)
+def test_v0_layer(old, new):
+    expect(f'layers {{ layer {{ name: "l" {old} }} bottom: "x" }}', f'layer {{ name: "l" {new} bottom: "x" }}')
+
+
+def test_every_v0_field_is_known():
+    known = {*V0_FIELDS, *V0_TRANSFORM, *V1_PARAM, "name", "type", "blobs", "hdf5_output_param"}
+    lost = {"new_num", "new_channels"}  # of a layer that Caffe itself gave up
+    assert set(pb.V0LayerParameter.DESCRIPTOR.fields_by_name) == known - {"param", "blob_share_mode"} | lost
+    fields = pb.LayerParameter.DESCRIPTOR.fields_by_name
+    for field, (now, words) in V0_FIELDS.items():
+        for word in words:
+            assert (now or field) in fields[V0_TYPES[word][1]].message_type.fields_by_name
+
+
+def test_v0_mistakes(caplog):
+    assert error('layers { layer { type: "konv" } }') == 'n:1:24: unknown V0 layer type "konv"; did you mean "conv"?'
+    padded = 'layers { layer { type: "padding" } bottom: "x" top: "p" }\nlayers { layer { name: "r" type: "relu" } bottom: "p" top: "r" }'
+    expected = 'expected a conv or pool layer with one bottom, found "relu" with 1'
+    assert error(padded) == f'n:2:51: layer "r" reads a padding layer; {expected}'
+    expect('layers { layer { type: "relu"\n group: 3 } }', 'layer { type: "ReLU" }')
+    assert 'n:2:9: "group" means nothing in a V0 layer of type "relu" and is ignored' in caplog.messages
+
+
+# odds and ends
+
+
+def test_batch_norm_with_rates():
+    text = 'layer {{ type: "BatchNorm" param {{ {0} name: "m" }} param {{ {0} }} param {{ {0} }} }}'
+    expect(text.format("lr_mult: 1 decay_mult: 1"), text.format("lr_mult: 0 decay_mult: 0"))
+    same = text.format("lr_mult: 0")
+    assert modern(same).message == text_format.Parse(same, pb.NetParameter())
+
+
+def test_transform_fields_of_a_modern_layer_are_ignored_as_in_caffe(caplog):
+    modern('layer { type: "Data" data_param { source: "s"\nscale: 2 } }')
+    assert caplog.messages == ["n:2:8: scale in data_param is ignored, as in Caffe; it belongs in transform_param"]
+
+
+def test_solver():
+    word = expect(
+        'base_lr: 1\nsolver_type: NESTEROV net_param { layers { type: RELU\ntop: "t" } }\n'
+        'test_net_param { input: "a" input_dim: [1, 2, 3, 4] }',
+        """base_lr: 1 type: "Nesterov" net_param { layer { type: "ReLU" top: "t" } }
+        test_net_param { layer { name: "input" type: "Input" top: "a" input_param { shape { dim: [1, 2, 3, 4] } } } }""",
+        pb.SolverParameter,
+    )
+    assert word("type") == "NESTEROV"
+    assert word("net_param", "layer", 0, "top", 0) == '"t"'
+    assert word("test_net_param", 0, "layer", 0, "top", 0) == '"a"'
+    assert word("base_lr") == "1"
+
+
+@pytest.mark.parametrize("word", pb.SolverParameter.SolverType.keys())
+def test_solver_types(word):
+    assert modern(f"solver_type: {word}", pb.SolverParameter).message.type.upper() == word
+
+
+def test_solver_with_both_types():
+    text = 'type: "SGD"\nsolver_type: SGD'
+    assert error(text, pb.SolverParameter).startswith('n:2:14: solver_type beside type; expected one of them, found "type" at n:1:7')
+
+
+def test_modern_files_stay_as_they_are():
+    for text, message in [('layer { type: "ReLU" }', pb.NetParameter), ('type: "Adam"', pb.SolverParameter)]:
+        document = prototxt.parse(text, message)
+        assert prototxt.modern(document).message is document.message
+
+
+def test_it_is_said_once(caplog, tmp_path):
+    (tmp_path / "n").write_text('input: "a" input_dim: [1, 2, 3, 4] layers { type: RELU }')
+    for _ in range(2):
+        prototxt.read_net(tmp_path / "n")
+    said = "is in an old dialect (V1 layers, input fields); this writes it in the modern form: caffelite upgrade"
+    assert caplog.messages == [f"{tmp_path}/n {said} {tmp_path}/n NEW"]
+
+
+# forks
+
+
+def test_fields_of_forks_are_passed_over(caplog):
+    text = """name: "n" default_forward_type: FLOAT16 default_conv_algos_override: "0,1" ",2"
+    compile_net_state { kept: < x: [1, -2] y { z: "}" } >, more: 3 }
+    layer { forward_type: FLOAT name: "a" multibox_loss_param { a [{ }, { }] } quantization_param { scale_in: [1, 2] } top: "t"
+      transform_param { crop_h: -3 mirror: true, emit_constraint: { } } }
+    layer { forward_type: FLOAT }
+    """
+    document = prototxt.parse(text, pb.NetParameter, "n")
+    assert document.message == text_format.Parse(
+        'name: "n" layer { name: "a" top: "t" transform_param { mirror: true } } layer { }', pb.NetParameter()
+    )
+    assert [m.split(" is of ")[0] for m in caplog.messages] == [
+        'n:1:11: "default_forward_type" in NetParameter',
+        'n:1:41: "default_conv_algos_override" in NetParameter',
+        'n:2:5: "compile_net_state" in NetParameter',
+        'n:3:13: "forward_type" in LayerParameter',
+        'n:3:43: "multibox_loss_param" in LayerParameter',
+        'n:3:80: "quantization_param" in LayerParameter',
+        'n:4:25: "crop_h" in TransformationParameter',
+        'n:4:50: "emit_constraint" in TransformationParameter',
+    ]
+    assert caplog.messages[0].endswith("is of NVCaffe, unknown here and ignored")
+    assert caplog.messages[3].endswith("ignored (2 times in this file)")
+    assert "is of NVCaffe and Intel's Caffe, unknown here and ignored: what it asks for does not happen" in caplog.messages[4]
+
+
+@pytest.mark.parametrize("field", ["convolution_param", "pooling_param", "lrn_param", "relu_param"])
+def test_engines_of_forks(field, caplog):
+    document = prototxt.parse(f"layer {{ {field} {{ engine: MKLDNN }} }}", pb.NetParameter, "n")
+    assert document.message == text_format.Parse(f"layer {{ {field} {{ }} }}", pb.NetParameter())
+    assert '"engine: MKLDNN"' in caplog.text
+
+
+MISTAKES = {
+    "layer { forward_type }": 'n:1:9: "forward_type" has no value; expected a value, found "}"',
+    "layer { forward_type: }": 'n:1:9: "forward_type" has no value; expected a value, found "}"',
+    "layer { forward_typ: 1 }": 'n:1:9: unknown field "forward_typ" in LayerParameter; did you mean "forward_type"?',
+    "layer { relu_parm { } }": 'n:1:9: unknown field "relu_parm" in LayerParameter; did you mean "relu_param"?',
+    "pixelshuffler: 2": 'n:1:1: unknown field "pixelshuffler" in NetParameter; it belongs in ReshapeParameter (Intel\'s Caffe)',
+    "layer { convolution_param { engine: MKL } }": 'n:1:37: wrong value for "engine"; expected one of DEFAULT, CAFFE, CUDNN, found "MKL"',
+    "layer { forward_type: FLOAT16 FLOAT }": 'n:1:31: unknown field "FLOAT" in LayerParameter',
+}
+
+
+@pytest.mark.parametrize("text", MISTAKES)
+def test_mistakes_beside_forks(text):
+    assert error(text) == MISTAKES[text]
+
+
+def test_fork_tables_name_messages_of_the_schema():
+    from caffelite import forks
+
+    for messages in forks._FIELDS.values():
+        for message, names in messages.items():
+            assert message in pb.DESCRIPTOR.message_types_by_name and names.split() == sorted(names.split())

@@ -11,7 +11,7 @@ from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
 from ..errors import CaffeliteError, Collector, Where
-from .values import VALUES, Field, Fields, Wrong, fields_of, meant, reads, shown, wanted
+from .values import VALUES, Field, Fields, Stranger, Wrong, fields_of, meant, reads, shown, wanted
 
 DEEPEST = 100  # blocks within blocks; protobuf's own limit
 MOST_REPORTED = 100  # mistakes spelt out; a file of prose would give thousands
@@ -52,6 +52,7 @@ class Reader:
         self.line_starts = [0, *(m.end() for m in re.finditer("\n", text))]
         self.mistakes: list[tuple[tuple[int, int], CaffeliteError | None]] = []
         self.places: dict[tuple, tuple[int, int]] = {}
+        self.strangers: dict[tuple[str, str], list[tuple[int, int]]] = {}  # (message, field or field: word) that only forks have → places
         self.open: list[Block] = []
         self.kinds: list[str] = []
         self.texts: list[str] = []
@@ -230,7 +231,7 @@ class Reader:
         the field is not indented deeper than this block.
         """
         name = self.texts[self.at]
-        if self.unclosed <= 0 or name in block.fields.by_name:
+        if self.unclosed <= 0 or name in block.fields.by_name or name in block.fields.foreign:
             return False
         inner = 0 if block is self.open[-1] else 1
         outward = next((n for n, outer in enumerate(reversed(self.open), inner) if name in outer.fields.by_name), 0)
@@ -251,7 +252,10 @@ class Reader:
         self.at += 1
         field = fields.by_name.get(name)
         if field is None:
-            self.unknown(name, start, message.DESCRIPTOR)
+            if name in fields.foreign:
+                self.foreign(name, start, fields.message)
+            else:
+                self.unknown(name, start, message.DESCRIPTOR)
             return
         if not field.repeated and name in first:
             self.mistake(start, f'"{name}" is set twice', remedy=f"first at {self.named(first[name])}")
@@ -292,6 +296,22 @@ class Reader:
                 remedy = meant(name, descriptor)
         self.mistake(start, f"unknown field {shown(name)} in {descriptor.name}", remedy=remedy)
         self.skip_value()
+
+    def foreign(self, name: str, start: int, message: str) -> None:
+        """Passes over a field of Caffe's forks, whatever it holds."""
+        self.strangers.setdefault((message, name), []).append(self.place(start))
+        colon = self.kinds[self.at] == ":"
+        self.at += colon
+        kind = self.kinds[self.at]
+        if kind in BRACKETS:
+            self.skip_block()
+        elif not colon or kind in STOPS or self.begins_field():
+            self.mistake(start, f'"{name}" has no value', expected="a value", found=self.found(self.at))
+        elif kind == "string":
+            while self.kinds[self.at] == "string":
+                self.at += 1
+        else:
+            self.at += 1 + (kind == "-" and self.kinds[self.at + 1] in ("number", "name"))
 
     def bare_value(self) -> bool:
         """Whether a word on the same line may be the value of a field whose colon was forgotten."""
@@ -347,6 +367,9 @@ class Reader:
             return None, self.place(at)
         try:
             return self.value(field), self.place(at)
+        except Stranger as word:
+            self.strangers.setdefault((self.open[-1].fields.message, f"{field.name}: {word}"), []).append(self.place(at))
+            return None, self.place(at)
         except Wrong as wrong:
             what = f'wrong value for "{field.name}"'
             self.mistake(at, what, expected=wrong.expected, found=self.found(at), remedy=wrong.remedy)

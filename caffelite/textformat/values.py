@@ -10,6 +10,7 @@ from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescript
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto
 
 from .. import caffelite_pb2 as pb
+from .. import forks
 from ..errors import did_you_mean
 
 INTEGER = re.compile(r"0|[1-9][0-9]{0,39}|0[0-7]{1,39}|0[xX][0-9A-Fa-f]{1,39}")
@@ -32,6 +33,7 @@ class Fields(NamedTuple):
     message: str
     by_name: dict[str, Field]
     required: list[str]
+    foreign: dict[str, tuple[str, ...]] = {}  # of Caffe's forks: name → forks
 
 
 F = FieldDescriptor
@@ -59,7 +61,8 @@ def fields_of(descriptor: Descriptor) -> Fields:
         low, high = INTEGERS.get(field.type, (0, 2**128 - 2**103 if field.type == F.TYPE_FLOAT else float("inf")))
         repeated = labels[field.name] == FieldDescriptorProto.LABEL_REPEATED
         known[field.name] = Field(field.name, KINDS[field.type], repeated, low, high, field.enum_type)
-    return Fields(descriptor.name, known, [n for n, label in labels.items() if label == FieldDescriptorProto.LABEL_REQUIRED])
+    required = [n for n, label in labels.items() if label == FieldDescriptorProto.LABEL_REQUIRED]
+    return Fields(descriptor.name, known, required, {n: f for n, f in forks.fields(descriptor.name).items() if n not in known})
 
 
 @cache
@@ -72,7 +75,13 @@ def meant(name: str, descriptor: Descriptor | EnumDescriptor) -> str | None:
         return f"it belongs in {' or '.join(holders[:3])}" + " or others" * (len(holders) > 3)
     if descriptor.name == "NetParameter" and name in pb.SolverParameter.DESCRIPTOR.fields_by_name:
         return "it belongs in a solver"
-    return did_you_mean(name, descriptor.fields_by_name)
+    if elsewhere := forks.holders(name):
+        return f"it belongs in {' or '.join(elsewhere[:3])}"
+    return did_you_mean(name, descriptor.fields_by_name) or did_you_mean(name, forks.fields(descriptor.name))
+
+
+class Stranger(Exception):
+    """A word that only forks have for an enum; it is ignored, with a warning."""
 
 
 class Wrong(Exception):
@@ -119,6 +128,13 @@ def _bool(field: Field, kind: str, text: str) -> bool:
 def _enum(field: Field, kind: str, text: str) -> int:
     if kind == "name" and text in field.enum.values_by_name:
         return field.enum.values_by_name[text].number
+    if (
+        kind == "name"
+        and (field.enum.full_name.partition(".")[2], text) in forks.VALUES
+        or field.enum.name == "Engine"
+        and text in forks.ENGINES
+    ):
+        raise Stranger(text)
     if kind == "number" and INTEGER.fullmatch(text.removeprefix("-")):
         number = _integer(field._replace(low=-(2**31), high=2**31 - 1), kind, text)
         if number in field.enum.values_by_number:
