@@ -130,11 +130,9 @@ def _runs(process: int) -> bool:
 
 
 def encode_state(state: State) -> bytes:
-    # What marks a state as ours comes first, so that a file cut anywhere cannot pass for one of Caffe's, which have no checksum.
-    mark = pb.SolverState(resume=state.resume).SerializeToString()
-    head = pb.SolverState(iter=state.iteration, learned_net=state.model, current_step=state.current_step)
+    head = pb.SolverState(iter=state.iteration, learned_net=state.model, current_step=state.current_step, resume=state.resume)
     history = b"".join(weights.field_bytes(3, weights.encode_blob(blob)) for blob in state.history)
-    return weights.sealed(mark + head.SerializeToString() + history)
+    return weights.sealed(head.SerializeToString() + history)
 
 
 def read_state(path: Path) -> State:
@@ -143,7 +141,7 @@ def read_state(path: Path) -> State:
         return _read_hdf5_state(path)
     data = weights.read_bytes(path)
     try:
-        sealed = weights.check_seal(data, path)
+        weights.check_seal(data, path)
         rest, history = [], []
         for number, wire, value, whole in weights.fields(memoryview(data)):
             if number == 3 and wire == weights.LENGTH:
@@ -151,8 +149,6 @@ def read_state(path: Path) -> State:
             else:
                 rest.append(bytes(whole))
         head = pb.SolverState.FromString(b"".join(rest))
-        if head.HasField("resume") and not sealed:
-            raise CaffeliteError(f"{path} is damaged: its end is missing")
     except CaffeliteError as error:
         raise CaffeliteError(str(error), remedy=newest_good(path)) from None
     except ValueError as error:
@@ -195,15 +191,9 @@ def read_model(state: State, path: Path) -> tuple[Path, dict[str, list[np.ndarra
     if model is None:
         return None
     try:
-        if state.resume is not None and not _sealed(model):
-            raise CaffeliteError(f"{model} is damaged: its end is missing")
         return model, weights.read_model(model)
     except CaffeliteError as error:
         raise CaffeliteError(str(error), remedy=newest_good(path)) from None
-
-
-def _sealed(model: Path) -> bool:
-    return weights.check_seal(weights.read_bytes(model), model)
 
 
 def newest_good(path: Path) -> str | None:
@@ -225,12 +215,11 @@ def newest_good(path: Path) -> str | None:
 def _sound(path: Path) -> bool:
     try:
         data = weights.read_bytes(path)
-        sealed = weights.check_seal(data, path)
+        weights.check_seal(data, path)
         head = pb.SolverState.FromString(data)
         model = find_model(State(head.iter, head.learned_net, []), path)
         if model is not None:
             weights.read_model(model)
-        ours = head.HasField("resume")
-        return head.HasField("iter") and (not ours or sealed and (model is None or _sealed(model)))
+        return head.HasField("iter")
     except Exception:  # whatever is wrong with it, it is not good
         return False
