@@ -167,3 +167,66 @@ def dropout_mask(n, d, ratio, seed, stream, iteration, sample):
         words = philox((i // 4, sample + row, iteration, stream), (seed % 2**32, seed >> 32))
         mask[row, i] = words[i % 4] >= int(ratio * 2**32)
     return mask
+
+
+def stochastic_pooling(x, window, seed, stream, iteration, sample):
+    """y and the winners' places: in each window the first whose running sum reaches u·Σx, u from the first word of the output's place."""
+    x = np.asarray(x, np.float64)
+    y, index = pooling("MAX", x, window)
+    for n, c in np.ndindex(*x.shape[:2]):
+        for u, v, rows, columns, _ in _pool_windows(x.shape, window):
+            place = (c * y.shape[2] + u) * y.shape[3] + v
+            word = philox((place, sample + n, iteration, stream), (seed % 2**32, seed >> 32))[0]
+            patch = x[n, c, rows.start : rows.stop, columns.start : columns.stop]
+            winner = int(np.argmax(np.cumsum(patch) >= (word + 1) / 2**32 * patch.sum()))
+            index[n, c, u, v] = (rows.start + winner // len(columns)) * x.shape[3] + columns.start + winner % len(columns)
+            y[n, c, u, v] = x[n, c].reshape(-1)[index[n, c, u, v]]
+    return y, index
+
+
+def expected_pooling(x, window):
+    """Σx² / Σx over each window, 0 where it is all 0."""
+    x = np.asarray(x, np.float64)
+    y = pooling("MAX", x, window)[0]
+    for n, c in np.ndindex(*x.shape[:2]):
+        for u, v, rows, columns, _ in _pool_windows(x.shape, window):
+            patch = x[n, c, rows.start : rows.stop, columns.start : columns.stop]
+            y[n, c, u, v] = (patch**2).sum() / max(patch.sum(), np.finfo(np.float32).tiny)
+    return y
+
+
+def lrn(x, size, alpha, beta, k):
+    """y, and what was raised to -beta."""
+    scale = np.full(np.shape(x), float(k))
+    for c in range(x.shape[1]):
+        first = c - (size - 1) // 2
+        scale[:, c] += alpha / size * (x[:, max(0, first) : first + size] ** 2).sum(1)
+    return x * scale**-beta, scale
+
+
+def lrn_backward(x, dy, size, alpha, beta, k):
+    scale = lrn(x, size, alpha, beta, k)[1]
+    dx = dy * scale**-beta
+    for c in range(x.shape[1]):
+        first = c - (size - 1) // 2
+        seen = slice(max(0, first), first + size)
+        dx[:, seen] -= 2 * alpha * beta / size * x[:, seen] * (dy * x * scale ** (-beta - 1))[:, c : c + 1]
+    return dx
+
+
+def im2col(x, window):
+    """Columns (N, C·kh·kw, OH, OW): every column the dot products of its window with the identity."""
+    c, (kh, kw) = x.shape[1], window.kernel
+    identity = np.eye(c * kh * kw).reshape(-1, c, kh, kw)
+    return convolution(x, identity, None, window)
+
+
+def im2col_backward(x, dcolumns, window):
+    c, (kh, kw) = x.shape[1], window.kernel
+    return convolution_backward(x, np.eye(c * kh * kw).reshape(-1, c, kh, kw), dcolumns, window)[0]
+
+
+def top_k(x, k):
+    """Values and places of the k largest over axis 1 of (N, C, P), the first of equals, NaN last."""
+    order = np.argsort(-np.asarray(x, np.float64), axis=1, kind="stable")[:, :k]  # NumPy sorts NaN last
+    return np.take_along_axis(x, order, 1), order

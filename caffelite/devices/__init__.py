@@ -18,6 +18,12 @@ class Window(NamedTuple):
     pad: tuple[int, int] = (0, 0)
     dilation: tuple[int, int] = (1, 1)
 
+    def outputs(self, size: tuple[int, int]) -> tuple[int, int]:
+        """(OH, OW): how many whole windows fit into the padded image (H, W)."""
+        reach = [d * (k - 1) + 1 for k, d in zip(self.kernel, self.dilation, strict=True)]
+        oh, ow = ((n + 2 * p - r) // s + 1 for n, p, r, s in zip(size, self.pad, reach, self.stride, strict=True))
+        return oh, ow
+
 
 def open_device(gpu: int | None = None, dtype: str = "float32"):
     """The CPU where ``gpu`` is None, else the GPU of that number."""

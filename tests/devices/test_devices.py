@@ -521,6 +521,116 @@ def test_dropout(dev, rng, n, d, ratio, seed, stream, clock):
     dev.seed, dev.clock = old
 
 
+@pytest.mark.parametrize("case", POOLS)
+def test_stochastic_pooling(dev, rng, case, monkeypatch):
+    shape, window = POOLS[case]
+    x = rng.integers(0, 4, size=shape) / 4  # zeros, which must not win, unless all are
+    x[0, 0, :2, :2] = 0
+    seed, stream, clock = 2**64 - 5, 7, (123_456, 3)
+    monkeypatch.setattr(dev, "seed", seed)
+    monkeypatch.setattr(dev, "clock", clock)
+    expected, winners = reference.stochastic_pooling(x, window, seed, stream, clock[0], clock[1] * shape[0])
+    op = dev.pooling("STOCHASTIC", shape, expected.shape, window, stream)
+    y, index, dx, dy = blank(dev, expected.shape), blank(dev, expected.shape, np.int32), blank(dev, shape), rng.normal(size=expected.shape)
+    op.forward(put(dev, x), y, index)
+    np.testing.assert_array_equal(dev.download(index), winners)
+    close(dev, y, expected)
+    op.backward(put(dev, dy), index, dx)
+    drawn = np.zeros((shape[0] * shape[1], math.prod(shape[2:])))
+    for plane, at, v in zip(drawn, winners.reshape(len(drawn), -1), dy.reshape(len(drawn), -1), strict=True):
+        np.add.at(plane, at, v)
+    close(dev, dx, drawn.reshape(shape))
+    dev.pooling("STOCHASTIC", shape, expected.shape, window).forward(put(dev, x), y, None)
+    close(dev, y, reference.expected_pooling(x, window))
+
+
+def test_stochastic_pooling_keeps_nan_and_chances(kind):
+    dev = MAKE[kind]("float32")
+    x = np.tile([[1.0, 0.0], [0.0, 3.0]], (50, 4, 1, 1))
+    x[0, 0, 0] = np.nan, 2
+    y, index = blank(dev, (50, 4, 1, 1)), blank(dev, (50, 4, 1, 1), np.int32)
+    for stream in (1, None):
+        dev.pooling("STOCHASTIC", x.shape, y.shape, Window((2, 2)), stream).forward(put(dev, x), y, index)
+        found = dev.download(y).reshape(-1)
+        assert np.isnan(found[0]) and not np.isnan(found[1:]).any()
+    assert dev.download(index).reshape(-1)[0] == 0
+    share = (dev.download(index).reshape(-1)[1:] == 3).mean()
+    assert abs(share - 0.75) < 4 * math.sqrt(0.1875 / 199)
+
+
+@pytest.mark.parametrize(
+    "n, c, p, size, beta", [(1, 1, 1, 3, 0.75), (2, 7, 6, 5, 0.75), (3, 4, 5, 3, 0.6), (2, 3, 4, 9, 1), (2, 5, 1, 2, 0.75)]
+)
+def test_lrn(dev, rng, n, c, p, size, beta):
+    x, dy = 3 * rng.normal(size=(n, c, p)), rng.normal(size=(n, c, p))
+    given, there = (size, 0.7, beta, 1.5), put(dev, x)
+    op, scale, y, dx = dev.lrn(n, c, p, *given), *(blank(dev, x.shape) for _ in range(3))
+    op.forward(there, scale, y)
+    expected = reference.lrn(x, *given)
+    close(dev, y, expected[0], 5)
+    close(dev, scale, expected[1], 5)
+    op.backward(there, y, scale, put(dev, dy), dx)
+    close(dev, dx, reference.lrn_backward(x, dy, *given), 10)
+    op.forward(there, scale, there)
+    close(dev, there, expected[0], 5)
+
+
+@pytest.mark.parametrize("case", [name for name in CONVOLUTIONS if CONVOLUTIONS[name][3] == 1])
+def test_im2col(dev, rng, case):
+    shape, _, window, _ = CONVOLUTIONS[case]
+    x = rng.normal(size=shape)
+    expected = reference.im2col(x, window)
+    dy = rng.normal(size=expected.shape)
+    op, columns, dx = dev.im2col(shape, window), blank(dev, expected.shape), blank(dev, shape)
+    op.forward(put(dev, x), columns)
+    close(dev, columns, expected)
+    op.backward(put(dev, dy), dx)
+    close(dev, dx, reference.im2col_backward(x, dy, window), 5)
+
+
+@pytest.mark.parametrize("rows, width, count", [(1, 1, 1), (6, 5, 9), (3, 130, 7), (300, 2, 700)])
+def test_take(dev, rng, rows, width, count):
+    table, dout, index = rng.normal(size=(rows, width)), rng.normal(size=(count, width)), rng.integers(0, rows, size=count)
+    op, out, dtable = dev.take(rows, width, count), blank(dev, (count, width)), blank(dev, (rows, width))
+    there = put(dev, index)
+    op.forward(put(dev, table), there, out)
+    close(dev, out, table[index])
+    expected = np.zeros((rows, width), dev.dtype)
+    np.add.at(expected, index, dout.astype(dev.dtype))
+    op.backward(there, put(dev, dout), dtable, False)
+    np.testing.assert_array_equal(dev.download(dtable), expected)  # in the order of the index
+    op.backward(there, put(dev, dout), dtable, True)
+    close(dev, dtable, 2 * expected.astype(np.float64))
+    assert dev.download(op.bad).tolist() == [0]
+
+
+def test_take_tells_of_numbers_that_name_no_row(dev):
+    op, out, dtable = dev.take(3, 2, 5), blank(dev, (5, 2)), blank(dev, (3, 2))
+    for _ in range(2):
+        for index in ([2.9, -1, 3, float("nan"), 0], [0, 0, -0.5, 1e9, 0]):
+            op.forward(put(dev, [[1, 2], [3, 4], [5, 6]]), put(dev, index), out)
+            op.backward(put(dev, index), put(dev, np.ones((5, 2))), dtable)
+    assert dev.download(op.bad).tolist() == [2]
+    assert dev.download(out).tolist() == [[1, 2], [1, 2], [0, 0], [0, 0], [1, 2]] and dev.download(dtable).tolist() == [
+        [3, 3],
+        [0, 0],
+        [0, 0],
+    ]
+
+
+@pytest.mark.parametrize("n, c, p, k", [(1, 1, 1, 1), (4, 9, 1, 9), (2, 70, 1, 3), (3, 6, 5, 2), (2, 5, 3, 5)])
+def test_top_k(dev, rng, n, c, p, k):
+    x = rng.integers(-3, 3, size=(n, c, p)) / 2  # ties
+    x[0, c // 2, 0] = np.nan
+    x[-1, :, -1] = np.nan if n > 1 else 1
+    x[0, -1, -1] = -np.inf
+    values, places = blank(dev, (n, k, p)), blank(dev, (n, k, p))
+    dev.top_k(n, c, p, k).forward(put(dev, x), values, places)
+    expected = reference.top_k(x, k)
+    np.testing.assert_array_equal(dev.download(places), expected[1])
+    np.testing.assert_array_equal(dev.download(values), expected[0])
+
+
 def test_dropout_keeps_its_share(kind):
     dev = MAKE[kind]("float32")
     op, mask, y = dev.dropout(20, 1000, 0.3, 0), blank(dev, (20, 1000), np.uint8), blank(dev, (20, 1000))

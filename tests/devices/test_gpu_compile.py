@@ -74,6 +74,7 @@ def sources(dtype: str, huge: bool = False) -> list[str]:
     dev.kernel("elementwise", "add", 100 * scale)
     dev.pooling("MAX", (scale, 1, 8, 8), (scale, 1, 4, 4), Window((2, 2), (2, 2)))
     dev.softmax(scale, 100, 1)
+    dev.top_k(scale, 100, 1, 1)
     formula = Formula(ALL, ("x",), ("s",), ("k",))
     dev.map(formula, k=1)
     dev.sum(formula, k=1)
@@ -88,14 +89,14 @@ def sources(dtype: str, huge: bool = False) -> list[str]:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_compiles(compile_for, dtype, tmp_path):
     every = sources(dtype)
-    assert len(every) == 8
+    assert len(every) == 9
     for source in every:
         compile_for(source, "sm_90", tmp_path)
 
 
 def test_compiles_for_older_gpus_and_huge_arrays(compile_for, tmp_path):
     huge = [s for s in sources("float32", True) if "typedef long long idx" in s]
-    assert len(huge) == 8
+    assert len(huge) == 9
     for source in huge[:1] if compile_for is nvcc else huge:
         compile_for(source, "sm_80", tmp_path)
 

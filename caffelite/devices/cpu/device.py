@@ -7,7 +7,7 @@ import threadpoolctl
 
 from .. import Window
 from ..formula import Formula
-from . import blas, formulas, operations
+from . import blas, formulas, operations, selection, windows
 
 PARTS = 64  # parts of a sum: fixed, so that results do not depend on the number of threads
 
@@ -76,6 +76,11 @@ class CPU:
         if self._workspace.nbytes < count * dtype.itemsize:
             self._workspace = np.empty(count * dtype.itemsize, np.uint8)
         return self._workspace[: count * dtype.itemsize].view(dtype)
+
+    def random_key(self, samples: int) -> tuple[int, ...]:
+        """What random kernels take besides their arrays: the seed's two words, the iteration, the first of this part's ``samples``."""
+        iteration, part = self.clock
+        return self.seed & 0xFFFFFFFF, self.seed >> 32, iteration, part * samples
 
     # formulas
 
@@ -168,8 +173,20 @@ class CPU:
     def convolution(self, x: tuple[int, ...], y: tuple[int, ...], window: Window, groups: int = 1):
         return operations.Convolution(self, x, y, window, groups)
 
-    def pooling(self, method: str, x: tuple[int, ...], y: tuple[int, ...], window: Window):
-        return operations.Pooling(method, x, y, window)
+    def pooling(self, method: str, x: tuple[int, ...], y: tuple[int, ...], window: Window, stream: int | None = None):
+        return windows.Pooling(self, method, x, y, window, stream)
+
+    def lrn(self, n: int, c: int, p: int, size: int, alpha: float, beta: float, k: float):
+        return windows.LRN(self, n, c, p, size, alpha, beta, k)
+
+    def im2col(self, x: tuple[int, ...], window: Window):
+        return windows.Im2col(x, window.outputs(x[2:]), window)
+
+    def take(self, rows: int, width: int, count: int):
+        return selection.Take(rows, width, count)
+
+    def top_k(self, n: int, c: int, p: int, k: int):
+        return selection.TopK(n, c, p, k)
 
     def softmax(self, n: int, c: int, p: int):
         return operations.Softmax(n, c, p)

@@ -7,10 +7,10 @@ import math
 import numpy as np
 
 from . import blas
-from .kernels import convolution, dense, dropout, pooling, scores
+from .kernels import convolution, dense, dropout, scores
 
 TILE_BYTES = 512 * 1024  # rows and columns that stay in a core's second-level cache
-SPLIT_LENGTH = 32  # channels times kernel columns from which a kernel row is worth a matrix product of its own
+SPLIT_LENGTH = 1000000  # channels times kernel columns from which a kernel row is worth a matrix product of its own
 
 
 class InnerProduct:
@@ -112,29 +112,6 @@ class Convolution:
             convolution.add_parts(parts, dw.reshape(self._w), add_w)
         if db is not None:
             dense.channel_sums(dy.reshape(dy.shape[0], dy.shape[1], -1), db.reshape(-1), add_b)
-
-
-class Pooling:
-    """x (N, C, H, W) → y (N, C, OH, OW); method "MAX" (index: int32, like y, each winner's place) or "AVE" (index unused)."""
-
-    def __init__(self, method: str, x: tuple[int, ...], y: tuple[int, ...], window):
-        self._max = method == "MAX"
-        self._x, self._y = (-1, *x[2:]), (-1, *y[2:])
-        self._window = window.kernel, window.stride, window.pad
-
-    def forward(self, x, y, index) -> None:
-        x, y = x.reshape(self._x), y.reshape(self._y)
-        if self._max:
-            pooling.max_pool_forward(x, y, index.reshape(self._y), *self._window)
-        else:
-            pooling.average_pool_forward(x, y, *self._window)
-
-    def backward(self, dy, index, dx) -> None:
-        dy, dx = dy.reshape(self._y), dx.reshape(self._x)
-        if self._max:
-            pooling.max_pool_backward(dy, index.reshape(self._y), dx)
-        else:
-            pooling.average_pool_backward(dy, dx, *self._window)
 
 
 class Softmax:

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import Window
 from ..formula import Formula
-from . import cudnn, formulas, operations
+from . import cudnn, formulas, operations, selection, windows
 from .backend import HEAD, CuPyBackend
 
 PARTS = 256  # most blocks of a sum: fixed, so that results do not depend on the GPU
@@ -237,8 +237,20 @@ class GPU:
     def convolution(self, x: tuple[int, ...], y: tuple[int, ...], window: Window, groups: int = 1):
         return (cudnn.Convolution if self.engine else operations.Convolution)(self, x, y, window, groups)
 
-    def pooling(self, method: str, x: tuple[int, ...], y: tuple[int, ...], window: Window):
-        return operations.Pooling(self, method, x, y, window)
+    def pooling(self, method: str, x: tuple[int, ...], y: tuple[int, ...], window: Window, stream: int | None = None):
+        return windows.Pooling(self, method, x, y, window, stream)
+
+    def lrn(self, n: int, c: int, p: int, size: int, alpha: float, beta: float, k: float):
+        return windows.LRN(self, n, c, p, size, alpha, beta, k)
+
+    def im2col(self, x: tuple[int, ...], window: Window):
+        return windows.Im2col(self, x, window.outputs(x[2:]), window)
+
+    def take(self, rows: int, width: int, count: int):
+        return selection.Take(self, rows, width, count)
+
+    def top_k(self, n: int, c: int, p: int, k: int):
+        return selection.TopK(self, n, c, p, k)
 
     def softmax(self, n: int, c: int, p: int):
         return operations.Softmax(self, n, c, p)

@@ -14,20 +14,6 @@ KERNEL bias_relu(real* y, const real* bias, real slope, idx rectified, idx n, id
   EACH(i, n * channels * p) y[i] = biased(y[i], bias, i / p % channels, slope, rectified);
 }
 
-// Philox 4x32, 10 rounds (Salmon et al. 2011): four random words from a counter and a key.
-__device__ void philox(unsigned* c, unsigned k0, unsigned k1) {
-  for (int round = 0; round < 10; ++round) {
-    unsigned long long a = c[0] * 0xD2511F53ull, b = c[2] * 0xCD9E8D57ull;
-    unsigned c1 = c[1], c3 = c[3];
-    c[0] = (unsigned)(b >> 32) ^ c1 ^ k0;
-    c[1] = (unsigned)b;
-    c[2] = (unsigned)(a >> 32) ^ c3 ^ k1;
-    c[3] = (unsigned)a;
-    k0 += 0x9E3779B9u;
-    k1 += 0xBB67AE85u;
-  }
-}
-
 // y = x · scale where a random word is at least threshold, else 0. x (N, D); row n draws from sample + n, four words a counter.
 KERNEL dropout_forward(const real* x, byte* mask, real* y, unsigned key_low, unsigned key_high, unsigned iteration, unsigned sample,
                        unsigned stream, unsigned threshold, real scale, idx n, idx d) {

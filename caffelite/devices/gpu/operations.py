@@ -105,25 +105,7 @@ class Convolution:
             self._bias.backward(dy, db, add_b)
 
 
-class Pooling:
-    """x (N, C, H, W) → y (N, C, OH, OW); method "MAX" (index: int32, like y, each winner's place) or "AVE" (index unused)."""
-
-    def __init__(self, device, method: str, x: tuple[int, ...], y: tuple[int, ...], window):
-        self._max = method == "MAX"
-        name, planes = "max_pool" if self._max else "average_pool", x[0] * x[1]
-        geometry = planes, *x[2:], *y[2:], *(v for pair in (window.kernel, window.stride, window.pad) for v in pair)
-        size = max(math.prod(x), math.prod(y))
-        self._forward = device.kernel("windows", f"{name}_forward", math.prod(y), *geometry, size=size)
-        self._backward = device.kernel("windows", f"{name}_backward", math.prod(x), *geometry, size=size)
-
-    def forward(self, x, y, index) -> None:
-        self._forward(*((x, y, index) if self._max else (x, y)))
-
-    def backward(self, dy, index, dx) -> None:
-        self._backward(*((dy, index, dx) if self._max else (dy, dx)))
-
-
-def _team(p: int) -> int:
+def team(p: int) -> int:
     """Threads that share one reduction: a warp where its elements are neighbours."""
     return 32 if p == 1 else 1
 
@@ -132,7 +114,7 @@ class Softmax:
     """y = softmax of x over the middle axis of (N, C, P)."""
 
     def __init__(self, device, n: int, c: int, p: int):
-        threads, shape, size = n * p * _team(p), (_team(p), n, c, p), n * c * p
+        threads, shape, size = n * p * team(p), (team(p), n, c, p), n * c * p
         self._forward = device.kernel("reductions", "softmax_forward", threads, *shape, size=size)
         self._backward = device.kernel("reductions", "softmax_backward", threads, *shape, size=size)
 
@@ -143,7 +125,7 @@ class Softmax:
         self._backward(y, dy, dx)
 
 
-class _Labels:
+class Labels:
     """What losses and scores say of labels that are no class. ``bad`` (int64, one element): 0, or 1 + the place of the first."""
 
     def __init__(self, device, ignore: int | None):
@@ -152,7 +134,7 @@ class _Labels:
         self._ignore = (float(ignore or 0), ignore is not None)
 
 
-class LogLoss(_Labels):
+class LogLoss(Labels):
     """loss = -Σ log prob[label] / divisor over prob (N, C, P) and label (N, P).
 
     ignore: a label that does not count, or None. divisor: a number, or None for how many labels count.
@@ -180,14 +162,14 @@ class LogLoss(_Labels):
         self._backward(prob, label, dloss, self._divisor, dx)
 
 
-class Accuracy(_Labels):
+class Accuracy(Labels):
     """The share of labels (N, P) among the top_k scores of x (N, C, P); per_class (C) or None."""
 
     def __init__(self, device, n: int, c: int, p: int, top_k: int, ignore: int | None):
         super().__init__(device, ignore)
         self._counts = device.zeros(2 * c, np.uint32)
-        tail = (top_k, *self._ignore, _team(p), n, c, p)
-        self._count = device.kernel("reductions", "accuracy_count", n * p * _team(p), *tail, size=n * c * p)
+        tail = (top_k, *self._ignore, team(p), n, c, p)
+        self._count = device.kernel("reductions", "accuracy_count", n * p * team(p), *tail, size=n * c * p)
         self._score = device.kernel("reductions", "accuracy_score", 256, c)
 
     def forward(self, x, label, score, per_class) -> None:

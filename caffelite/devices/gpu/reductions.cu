@@ -28,7 +28,7 @@ KERNEL column_sums(const real* dy, real* out, idx keep, idx n, idx channels) {
   }
 }
 
-// A team is one thread, or a warp where the reduced axis is contiguous (P = 1). Its members agree on the result.
+// The members of a team agree on the result.
 __device__ real team_sum(real v, idx team) {
   if (team == 32)
     for (int d = 16; d; d >>= 1) v += __shfl_xor_sync(~0u, v, d);
@@ -42,9 +42,6 @@ __device__ real team_max(real v, idx team) {
     }
   return v;
 }
-#define EACH_TEAM(s, count)                                                                              \
-  for (idx s = (blockIdx.x * (idx)blockDim.x + threadIdx.x) / team, lane = threadIdx.x % team,           \
-           s##_step = gridDim.x * (idx)blockDim.x / team; s < (count); s += s##_step)
 
 // y = exp(x - max) / sum over axis 1 of (N, C, P).
 KERNEL softmax_forward(const real* x, real* y, idx team, idx n, idx c, idx p) {
@@ -76,13 +73,6 @@ KERNEL softmax_backward(const real* y, const real* dy, real* dx, idx team, idx n
     dot = team_sum(dot, team);
     for (idx k = lane; k < c; k += team) dx[base + k * p] = (dy[base + k * p] - dot) * y[base + k * p];
   }
-}
-
-// bad[0] keeps 1 + the place of the first label ever that was no class; `first` holds this run's candidate and is put back to NONE.
-#define NONE 0x7fffffffffffffffLL
-__device__ void note_bad(long long* first, long long* bad) {
-  if (bad[0] == 0 && first[0] != NONE) bad[0] = first[0];
-  first[0] = NONE;
 }
 
 __device__ void finish_loss(double total, double counted, double fixed, real* loss, real* divisor, long long* first, long long* bad) {

@@ -1,4 +1,4 @@
-// Sliding windows: pooling, and the unfolding of images for convolutions. A backward pass gathers, so that sums have one order and need no atomics.
+// Sliding windows: pooling, normalisation over neighbouring channels, and the unfolding of images for convolutions. A backward pass gathers, so that sums have one order and need no atomics.
 
 __device__ idx least(idx a, idx b) { return a < b ? a : b; }
 __device__ idx most(idx a, idx b) { return a > b ? a : b; }
@@ -69,6 +69,84 @@ KERNEL average_pool_backward(const real* dy, real* dx, idx planes, idx h, idx w,
       for (idx v = first_window(c, kw, sw); v <= c1; ++v)
         total += dy[plane + u * ow + v] / real(extent(u * sh - ph, kh, h, ph) * extent(v * sw - pw, kw, w, pw));
     dx[i] = total;
+  }
+}
+
+// Of every window the place (index) where its running sum reaches u · sum, u in (0, 1]; NaN wins, or the last where rounding lets none reach.
+// u is the first word that belongs to the output's place in its sample.
+KERNEL stochastic_pool_forward(const real* x, real* y, int* index, unsigned key_low, unsigned key_high, unsigned iteration, unsigned sample,
+                               unsigned stream, idx channels, idx planes, idx h, idx w, idx oh, idx ow, idx kh, idx kw, idx sh, idx sw, idx ph,
+                               idx pw) {
+  idx each = channels * oh * ow;
+  EACH(i, planes * oh * ow) {
+    idx h0 = i / ow % oh * sh - ph, w0 = i % ow * sw - pw;
+    idx h1 = least(h0 + kh, h), w1 = least(w0 + kw, w);
+    h0 = most(h0, 0);
+    w0 = most(w0, 0);
+    const real* plane = x + i / (oh * ow) * h * w;
+    real total = 0, seen = 0;
+    for (idx r = h0; r < h1; ++r)
+      for (idx c = w0; c < w1; ++c) total += plane[r * w + c];
+    unsigned words[4] = {(unsigned)(i % each), sample + (unsigned)(i / each), iteration, stream};
+    philox(words, key_low, key_high);
+    real enough = real((words[0] + 1.0) * (1.0 / 4294967296.0)) * total;
+    bool found = false;
+    for (idx r = h0; r < h1 && !found; ++r)
+      for (idx c = w0; c < w1 && !found; ++c) {
+        real v = plane[r * w + c];
+        seen += v;
+        found = seen >= enough || v != v;
+        y[i] = v;
+        index[i] = (int)(r * w + c);
+      }
+  }
+}
+
+// What stochastic pooling gives on average: the sum of squares over the sum, which starts at float's least number.
+KERNEL expected_pool_forward(const real* x, real* y, idx planes, idx h, idx w, idx oh, idx ow, idx kh, idx kw, idx sh, idx sw, idx ph, idx pw) {
+  EACH(i, planes * oh * ow) {
+    idx h0 = i / ow % oh * sh - ph, w0 = i % ow * sw - pw;
+    idx h1 = least(h0 + kh, h), w1 = least(w0 + kw, w);
+    const real* plane = x + i / (oh * ow) * h * w;
+    real total = real(1.17549435e-38), squares = 0;
+    for (idx r = most(h0, 0); r < h1; ++r)
+      for (idx c = most(w0, 0); c < w1; ++c) {
+        real v = plane[r * w + c];
+        total += v;
+        squares += v * v;
+      }
+    y[i] = squares / total;
+  }
+}
+
+// scale = k + share · the sum of x² over `size` channels around each of (N, C, P).
+KERNEL lrn_scale(const real* x, real* scale, idx size, real share, real k, idx n, idx channels, idx p) {
+  EACH(i, n * channels * p) {
+    idx c = i / p % channels, first = c - (size - 1) / 2, stop = least(first + size, channels);
+    real total = k;
+    for (idx d = most(first, 0); d < stop; ++d) {
+      real v = x[i + (d - c) * p];
+      total += share * v * v;
+    }
+    scale[i] = total;
+  }
+}
+
+KERNEL lrn_output(const real* x, const real* scale, real* y, real beta, idx n) {
+  EACH(i, n) y[i] = x[i] * pow(scale[i], -beta);
+}
+
+// dx = dy · scale^-beta - factor · x · the sum of dy·y / scale over the channels that see each.
+KERNEL lrn_backward(const real* x, const real* y, const real* scale, const real* dy, real* dx, idx size, real factor, real beta, idx n,
+                    idx channels, idx p) {
+  EACH(i, n * channels * p) {
+    idx c = i / p % channels, last = c + (size - 1) / 2, stop = least(last + 1, channels);
+    real total = 0;
+    for (idx d = most(last - size + 1, 0); d < stop; ++d) {
+      idx at = i + (d - c) * p;
+      total += dy[at] * y[at] / scale[at];
+    }
+    dx[i] = dy[i] * pow(scale[i], -beta) - factor * x[i] * total;
   }
 }
 

@@ -7,7 +7,7 @@ from .settings import PARALLEL, SERIAL
 
 
 @njit(**SERIAL)
-def _philox(c0, c1, c2, c3, k0, k1):
+def philox(c0, c1, c2, c3, k0, k1):
     """Philox 4×32, 10 rounds (Salmon et al. 2011): four random words from a counter and a key."""
     mask = np.uint64(0xFFFFFFFF)
     c0, c1, c2, c3 = np.uint64(c0), np.uint64(c1), np.uint64(c2), np.uint64(c3)
@@ -31,7 +31,7 @@ def dropout_forward(x, mask, y, threshold, scale, low, high, stream, iteration, 
     for n in prange(x.shape[0]):
         width = x.shape[1]
         for quad in range((width + 3) // 4):
-            words = _philox(quad, sample + n, iteration, stream, low, high)
+            words = philox(quad, sample + n, iteration, stream, low, high)
             for lane in range(min(4, width - 4 * quad)):
                 i = 4 * quad + lane
                 kept = words[lane] >= threshold

@@ -1,7 +1,9 @@
 """Pooling over planes (N·C, H, W)."""
 
+import numpy as np
 from numba import njit, prange
 
+from .dropout import philox
 from .settings import PARALLEL, SERIAL
 
 
@@ -101,3 +103,53 @@ def average_pool_backward(dy, dx, kernel, stride, pad):
                 for h in range(h0, h1):
                     for w in range(w0, w1):
                         dx[plane, h, w] += share
+
+
+@njit(**PARALLEL)
+def stochastic_pool_forward(x, y, index, channels, kernel, stride, pad, low, high, stream, iteration, sample):
+    """x (N·C, H, W) → y (N·C, OH, OW): of a window the place (index) where its running sum reaches u·Σx, u in (0, 1]; NaN wins.
+
+    u is the first word that belongs to the output's place in sample ``sample`` + n; low and high are the seed's words.
+    """
+    width, size = x.shape[2], y.shape[1] * y.shape[2]
+    for plane in prange(x.shape[0]):
+        for oh in range(y.shape[1]):
+            h0 = oh * stride[0] - pad[0]
+            h0, h1 = max(h0, 0), min(h0 + kernel[0], x.shape[1])
+            for ow in range(y.shape[2]):
+                w0 = ow * stride[1] - pad[1]
+                w0, w1 = max(w0, 0), min(w0 + kernel[1], width)
+                total = x.dtype.type(0)
+                for h in range(h0, h1):
+                    for w in range(w0, w1):
+                        total += x[plane, h, w]
+                place = plane % channels * size + oh * y.shape[2] + ow
+                word = philox(place, sample + plane // channels, iteration, stream, low, high)[0]
+                least = x.dtype.type((np.float64(word) + 1) * 2.0**-32) * total
+                found, seen = False, x.dtype.type(0)
+                for h in range(h0, h1):
+                    for w in range(w0, w1):
+                        if not found:  # the last of the window where rounding lets none reach
+                            v = x[plane, h, w]
+                            seen += v
+                            found = seen >= least or v != v
+                            y[plane, oh, ow] = v
+                            index[plane, oh, ow] = h * width + w
+
+
+@njit(**PARALLEL)
+def expected_pool_forward(x, y, kernel, stride, pad, tiny):
+    """What stochastic pooling gives on average: Σx² / (tiny + Σx) over each window; x (N·C, H, W), y (N·C, OH, OW)."""
+    for plane in prange(x.shape[0]):
+        for oh in range(y.shape[1]):
+            h0 = oh * stride[0] - pad[0]
+            h0, h1 = max(h0, 0), min(h0 + kernel[0], x.shape[1])
+            for ow in range(y.shape[2]):
+                w0 = ow * stride[1] - pad[1]
+                w0, w1 = max(w0, 0), min(w0 + kernel[1], x.shape[2])
+                total, squares = tiny, x.dtype.type(0)
+                for h in range(h0, h1):
+                    for w in range(w0, w1):
+                        total += x[plane, h, w]
+                        squares += x[plane, h, w] * x[plane, h, w]
+                y[plane, oh, ow] = squares / total

@@ -1,0 +1,52 @@
+"""Local response normalisation across channels, over (N, C, P)."""
+
+import numpy as np
+from numba import njit, prange
+
+from .settings import PARALLEL
+
+
+@njit(**PARALLEL)
+def lrn_forward(x, scale, y, size, share, k, beta):
+    """scale = k + share · Σ x² over ``size`` channels around each, y = x · scale^-beta."""
+    channels, before = x.shape[1], (size - 1) // 2
+    for plane in prange(x.shape[0] * channels):
+        n, c = plane // channels, plane % channels
+        s = scale[n, c]
+        s[:] = k
+        for d in range(max(0, c - before), min(channels, c - before + size)):
+            other = x[n, d]
+            for p in range(s.size):
+                s[p] += share * other[p] * other[p]
+    for plane in prange(x.shape[0] * channels):  # afterwards, so that y may be x
+        n, c = plane // channels, plane % channels
+        v, s, out = x[n, c], scale[n, c], y[n, c]
+        if beta == 0.75:  # everyone's, and two roots are vector instructions
+            for p in range(s.size):
+                root = np.sqrt(s[p])
+                out[p] = v[p] / (root * np.sqrt(root))
+        else:
+            for p in range(s.size):
+                out[p] = v[p] * s[p] ** -beta
+
+
+@njit(**PARALLEL)
+def lrn_backward(x, y, scale, dy, dx, size, factor, beta):
+    """dx = dy · scale^-beta - factor · x · Σ dy·y / scale over the channels that see each; dx is none of the others."""
+    channels, before = x.shape[1], (size - 1) // 2
+    for plane in prange(x.shape[0] * channels):
+        n, c = plane // channels, plane % channels
+        out = dx[n, c]
+        out[:] = 0
+        for d in range(max(0, c + before - size + 1), min(channels, c + before + 1)):
+            a, b, s = dy[n, d], y[n, d], scale[n, d]
+            for p in range(out.size):
+                out[p] += a[p] * b[p] / s[p]
+        v, a, s = x[n, c], dy[n, c], scale[n, c]
+        if beta == 0.75:
+            for p in range(out.size):
+                root = np.sqrt(s[p])
+                out[p] = a[p] / (root * np.sqrt(root)) - factor * v[p] * out[p]
+        else:
+            for p in range(out.size):
+                out[p] = a[p] * s[p] ** -beta - factor * v[p] * out[p]

@@ -1,0 +1,61 @@
+"""Rows of a table by number, and the largest numbers."""
+
+from numba import njit, prange
+
+from .settings import PARALLEL, SERIAL
+
+COLUMNS = 64  # what one thread adds up at a time
+
+
+@njit(**PARALLEL)
+def take_forward(table, index, out, bad):
+    """out (count, width) = the rows of table that index (count) names, 0 where there is none: bad[0] keeps 1 + the first such place."""
+    for i in range(index.size):
+        if bad[0] == 0 and not (0 <= index[i] < table.shape[0]):
+            bad[0] = 1 + i
+    for i in prange(index.size):
+        if 0 <= index[i] < table.shape[0]:
+            out[i] = table[int(index[i])]
+        else:
+            out[i] = 0
+
+
+@njit(**PARALLEL)
+def take_backward(index, dout, dtable, keep):
+    """dtable [+]= the rows of dout (count, width), in order, each to the row that index names."""
+    width = dtable.shape[1]
+    for t in prange((width + COLUMNS - 1) // COLUMNS):
+        lo, hi = t * COLUMNS, min((t + 1) * COLUMNS, width)
+        if not keep:
+            dtable[:, lo:hi] = 0
+        for i in range(index.size):
+            if 0 <= index[i] < dtable.shape[0]:
+                target, source = dtable[int(index[i]), lo:hi], dout[i, lo:hi]
+                for w in range(target.size):
+                    target[w] += source[w]
+
+
+@njit(**SERIAL)
+def _comes_first(a, i, b, j):
+    """Whether a at place i is chosen before b at place j: the larger, the first of equals, NaN last."""
+    if a != a:
+        return b != b and i < j
+    return b != b or a > b or (a == b and i < j)
+
+
+@njit(**PARALLEL)
+def top_k(x, values, places):
+    """The k largest over axis 1 of x (N, C, P) in order: values and places (N, k, P)."""
+    n, k, width = values.shape
+    for s in prange(n * width):
+        i, p = s // width, s % width
+        last, place = x[i, 0, p], -1
+        for j in range(k):
+            best, where = last, -1
+            for c in range(x.shape[1]):
+                v = x[i, c, p]
+                if (place < 0 or _comes_first(last, place, v, c)) and (where < 0 or _comes_first(v, c, best, where)):
+                    best, where = v, c
+            values[i, j, p] = best
+            places[i, j, p] = where
+            last, place = best, where
