@@ -15,6 +15,7 @@ from . import plan as planning
 from .devices.formula import Formula
 from .errors import CaffeliteError
 from .graph import Graph, Learnable, Node, Value
+from .layers import Shape
 from .plan import Step
 
 PARAM_ALIGN = 16  # elements: each parameter starts on a cache line
@@ -91,9 +92,10 @@ class Net:
         for value, _ in plan.constants:
             plan.diff[value].offset = at
             at += plan.diff[value].bytes
-        fixed = {value for value, _ in plan.constants}
+        self._fixed = {value for value, _ in plan.constants}
+        self._varied: set[Value] = set()
         self.data = {v: dev.view(self._arena, s.offset, v.shape) for v, s in plan.data.items()}
-        self.diff = {v: dev.view(self._constants if v in fixed else self._arena, s.offset, v.shape) for v, s in plan.diff.items()}
+        self.diff = {v: dev.view(self._constants if v in self._fixed else self._arena, s.offset, v.shape) for v, s in plan.diff.items()}
 
     def _bind_layers(self) -> None:
         dev = self.dev
@@ -104,15 +106,53 @@ class Net:
                 Param(self._shaped(self.params.blobs[p.owner], node, i), self._shaped(self.params.diffs[p.owner], node, i), p.wanted)
                 for i, p in enumerate(node.params)
             ]
-            storages = self.plan.saved.get(node, {})
-            layer.saved = {
-                name: dev.view(self._arena, storages[name].offset, shape, dtype)
-                for name, (shape, dtype) in layer.saved_shapes.items()
-                if name in storages
-            }
-            layer.build(dev)
+            if layer.varies:
+                layer.resize = functools.partial(self._resize, node)
+            self._build(node)
         self._forward = [self._forward_step(step) for step in self.plan.forward]
         self._backward = [call for step in self.plan.backward for call in self._backward_step(step)]
+
+    def _build(self, node: Node) -> None:
+        layer, storages = node.layer, self.plan.saved.get(node, {})
+        layer.saved = {
+            name: self.dev.view(self._arena, storages[name].offset, shape, dtype)
+            for name, (shape, dtype) in layer.saved_shapes.items()
+            if name in storages
+        }
+        layer.build(self.dev)
+
+    def _resize(self, node: Node, shapes: list[Shape]) -> list:
+        """Gives a node's tops other shapes, none larger than was planned, and so all that follows; the memory stays where it is."""
+        changed = set()
+        self._reshape(node, shapes, changed)
+        for follower in self.graph.nodes[node.index + 1 :]:
+            layer = follower.layer
+            if changed.isdisjoint(follower.bottoms):
+                continue
+            params = [p.shape for p in layer.param_blobs]
+            layer.param_blobs, layer.saved_shapes = [], {}
+            self._reshape(follower, layer.shapes([b.shape for b in follower.bottoms]), changed)
+            if params != [p.shape for p in layer.param_blobs]:
+                remedy = f'its parameters must not depend on how many samples "{node.name}" lets pass'
+                raise layer.outer_error("its parameters change their shape with the data", remedy=remedy)
+            self._build(follower)
+        self._varied |= changed
+        # In place, for the pass that runs through them.
+        self._forward[:] = [self._forward_step(step) for step in self.plan.forward]
+        self._backward[:] = [call for step in self.plan.backward for call in self._backward_step(step)]
+        self._terms[:] = [(total, self.data[value]) for (total, _), (value, _) in zip(self._terms, self.graph.losses, strict=True)]
+        return [self.data[top] for top in node.tops]
+
+    def _reshape(self, node: Node, shapes: list[Shape], changed: set[Value]) -> None:
+        for value, shape in zip(node.tops, shapes, strict=True):
+            if value.shape == tuple(shape):
+                continue
+            value.shape = tuple(shape)
+            changed.add(value)
+            for arrays, storages in ((self.data, self.plan.data), (self.diff, self.plan.diff)):
+                if value in arrays:
+                    constant = arrays is self.diff and value in self._fixed
+                    arrays[value] = self.dev.view(self._constants if constant else self._arena, storages[value].offset, value.shape)
 
     def _shaped(self, blob, node: Node, i: int):
         """A shared parameter seen in the shape of this layer (PERMISSIVE sharing compares counts only)."""
@@ -206,6 +246,9 @@ class Net:
     def outputs(self) -> list[tuple[Value, float, np.ndarray]]:
         """(blob, loss weight, values) of the tops that nobody reads, in alphabetical order."""
         weights = dict(self.graph.losses)
+        for value in self._varied & set(self.graph.outputs) if not self.training else ():
+            what = f'output "{value.name}" changes its shape with the data, and has no mean'
+            raise value.node.layer.outer_error(what, "top", value.top, remedy="give it to a Silence layer")
         return [(v, weights.get(v, 0.0), self.dev.download(self.data[v]).reshape(-1)) for v in self.graph.outputs]
 
     def mean_abs(self, array) -> float:

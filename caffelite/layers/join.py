@@ -1,15 +1,11 @@
-"""Layers that join blobs or part them: Concat, Slice, Split, Eltwise."""
+"""Layers that join blobs along an axis or part them: Concat, Slice, Split."""
 
 from __future__ import annotations
 
 import itertools
 import math
 
-from .. import caffelite_pb2 as pb
-from ..devices.formula import Formula
 from .layer import Layer, Shape, register
-
-ELTWISE = pb.EltwiseParameter
 
 
 class Joint(Layer):
@@ -144,79 +140,3 @@ class Split(Layer):
         self.dev.copy(first, dx[0])
         for top in others:
             self.dev.add(top, dx[0])
-
-
-@register
-class Eltwise(Layer):
-    """Bottoms of one shape joined element by element: SUM (default) Σ coeff_i · x_i (coeff 1), PROD Π x_i, MAX.
-
-    x_i, y (N, ...). The slope of PROD multiplies the other bottoms; with stable_prod_grad: false it is y / x_i, no number at 0. MAX sends
-    its gradient to the bottom that was the largest; of equals, to the second of the first two, then to the earliest. As in Caffe, but a
-    NaN is the largest of all.
-    """
-
-    field = "eltwise_param"
-    bottoms = (2, None)
-
-    def setup(self) -> None:
-        count, coeffs = len(self.spec.bottom), len(self.p.coeff)
-        if coeffs and self.p.operation != ELTWISE.SUM:
-            raise self.error("takes coeff for SUM only", "coeff", 0)
-        if coeffs not in (0, count):
-            raise self.error(f"has {coeffs} coeff for {count} bottoms", "coeff", expected=f"none, or {count}")
-        self.in_place = self.p.operation == ELTWISE.SUM
-
-    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        for i, shape in enumerate(bottoms):
-            if shape != bottoms[0]:
-                raise self.bottom_error(i, "does not fit the first", expected=list(bottoms[0]), found=list(shape))
-        return [bottoms[0]]
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return self.p.operation != ELTWISE.SUM
-
-    def backward_reads_top(self, index: int) -> bool:
-        return self.p.operation == ELTWISE.MAX or (self.p.operation == ELTWISE.PROD and not self.p.stable_prod_grad)
-
-    def build(self, dev) -> None:
-        names = tuple(f"x{i}" for i in range(len(self.spec.bottom)))
-        if self.p.operation == ELTWISE.SUM:
-            coeffs = {f"c{i}": c for i, c in enumerate(self.p.coeff or [1.0] * len(names))}
-            text = " + ".join(f"c{i} * x{i}" for i in range(len(names)))
-            self._y = dev.map(Formula(text, names, constants=tuple(coeffs)), **coeffs)
-            self._dx = [dev.map(Formula("c * dy", ("dy",), constants=("c",)), c=c) for c in coeffs.values()]
-        elif self.p.operation == ELTWISE.PROD:
-            self._y = dev.map(Formula(" * ".join(names), names))
-            self._dx = [dev.map(Formula(f"dy * {self._others(names, i)}", (*names, "y", "dy"))) for i in range(len(names))]
-        else:
-            self._y = dev.map(Formula("where(a > b, a, where(a == a, b, a))", ("a", "b")))
-            self._later = dev.map(Formula("where(a >= b, a, where(a == a, b, a))", ("a", "b")))
-            self._dx = [dev.map(Formula(self._wins(i), (*names, "y", "dy"))) for i in range(len(names))]
-
-    def _others(self, names: tuple[str, ...], i: int) -> str:
-        return " * ".join(n for n in names if n != names[i]) if self.p.stable_prod_grad else f"(y / {names[i]})"
-
-    @staticmethod
-    def _wins(i: int) -> str:
-        """dy where bottom i is the one that MAX took: none that goes before it is as large."""
-        text = f"where(x{i} == y, dy, 0)"
-        for earlier in {0: [1], 1: []}.get(i, range(i)):
-            text = f"where(x{earlier} < y, {text}, 0)"
-        return text
-
-    def forward(self, x: list, y: list) -> None:
-        if self.p.operation != ELTWISE.MAX:
-            self._y(*x, y[0])
-            return
-        self._y(x[0], x[1], y[0])
-        for bottom in x[2:]:
-            self._later(y[0], bottom, y[0])
-
-    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        for i in reversed(range(len(dx))):  # the first may lie on dy
-            if dx[i] is None:
-                continue
-            if self.p.operation == ELTWISE.SUM:
-                self._dx[i](dy[0], dx[i])
-            else:
-                self._dx[i](*x, y[0], dy[0], dx[i])

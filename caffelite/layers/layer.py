@@ -57,6 +57,7 @@ class Layer:
     takes_over_gradient = False  # hands its bottom its top's gradient memory, as Caffe's Flatten and Reshape do
     filled_once = False  # its tops stand from one pass to the next
     frozen_params = False  # its parameters are its own to change, not the solver's
+    varies = False  # its tops' shapes depend on the data: it calls ``resize``
     absorbs_relu = False  # forward can apply a leaky ReLU to its top: see ``slope``
 
     def __init__(self, spec: pb.LayerParameter, phase: int, locate: Locator):
@@ -105,6 +106,7 @@ class Layer:
     dev = None
     params: list = ()  # Param: data, diff, add (to what diff holds), wanted
     saved: dict
+    resize: Callable[[list[Shape]], list]  # where it varies: gives the tops other shapes, and the layers above; returns the new tops
     slope: float | None = None  # of the leaky ReLU that the plan fused into this layer
 
     # Helpers

@@ -43,6 +43,28 @@ class Loss(Layer):
         return False
 
 
+class Divisor:
+    """What a loss is divided by, a device's number: fixed, or where ``fixed`` is None the labels that are not ignored, at least 1."""
+
+    def __init__(self, dev, fixed: float | None, ignored: int | None):
+        self.value = dev.zeros(1)
+        self._divide = dev.map(Formula("loss / divisor", ("loss", "divisor")))
+        self._count = None
+        if fixed is None:
+            self._count = dev.sum(Formula("where(t == ignore, 0, 1)", ("t",), constants=("ignore",)), ignore=ignored)
+            self._least_one = dev.map(Formula("max(d, 1)", ("d",)))
+        else:
+            dev.fill(self.value, fixed)
+
+    def count(self, labels) -> None:
+        if self._count:
+            self._count(labels, self.value)
+            self._least_one(self.value, self.value)
+
+    def divide(self, loss) -> None:
+        self._divide(loss, self.value, loss)
+
+
 @register
 class SoftmaxWithLoss(Loss):
     """loss = -Σ log softmax(x)[label] / divisor along softmax_param.axis (default 1).
@@ -99,32 +121,21 @@ class SigmoidCrossEntropyLoss(Loss):
 
     def build(self, dev) -> None:
         ignored = self.ignored()
-        counts = "" if ignored is None else "where(t == ignore, 0, {})"
-        each = "max(x, 0) - x * t + log1p(exp(-abs(x)))"
-        slope = "(1 / (1 + exp(-x)) - t) * dloss / divisor"
+        counts = "{}" if ignored is None else "where(t == ignore, 0, {})"
+        each = counts.format("max(x, 0) - x * t + log1p(exp(-abs(x)))")
+        slope = counts.format("(1 / (1 + exp(-x)) - t) * dloss / divisor")
         constants = {} if ignored is None else {"ignore": ignored}
-        self._sum = dev.sum(Formula(counts.format(each) if counts else each, ("x", "t"), constants=tuple(constants)), **constants)
-        self._dx = dev.map(
-            Formula(counts.format(slope) if counts else slope, ("x", "t"), ("dloss", "divisor"), tuple(constants)), **constants
-        )
-        self._divisor = dev.zeros(1)
-        self._count = None
-        if self.divide is None:
-            self._count = dev.sum(Formula("where(t == ignore, 0, 1)", ("t",), constants=("ignore",)), **constants)
-            self._least_one = dev.map(Formula("max(d, 1)", ("d",)))
-        else:
-            dev.fill(self._divisor, self.divide)
-        self._divide = dev.map(Formula("s / d", ("s", "d")))
+        self._sum = dev.sum(Formula(each, ("x", "t"), constants=tuple(constants)), **constants)
+        self._dx = dev.map(Formula(slope, ("x", "t"), ("dloss", "divisor"), tuple(constants)), **constants)
+        self._divisor = Divisor(dev, self.divide, ignored)
 
     def forward(self, x: list, y: list) -> None:
-        if self._count:
-            self._count(x[1], self._divisor)
-            self._least_one(self._divisor, self._divisor)
+        self._divisor.count(x[1])
         self._sum(x[0], x[1], y[0])
-        self._divide(y[0], self._divisor, y[0])
+        self._divisor.divide(y[0])
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        self._dx(x[0], x[1], dy[0], self._divisor, dx[0])
+        self._dx(x[0], x[1], dy[0], self._divisor.value, dx[0])
 
 
 @register

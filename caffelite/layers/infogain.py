@@ -1,0 +1,111 @@
+"""InfogainLoss: a log loss in which every mistake has a weight of its own."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .. import weights
+from ..devices.formula import Formula
+from ..errors import CaffeliteError, Where
+from ..prototxt import resolve
+from .layer import Shape, register, split_axis
+from .loss import Divisor, Loss
+from .score import check_labels, label_fault
+
+
+@register
+class InfogainLoss(Loss):
+    """loss = -Σ H[label, k] log max(prob_k, 1e-20) / divisor over all labels and classes k, prob the softmax along ``axis`` (default 1).
+
+    x (N, C, P...), label (N, P...), whole numbers 0 to C - 1; H (C, C), a third bottom or the binaryproto file ``source``; tops: the
+    loss () and optionally the probabilities, like x. Divisor by loss_param.normalization as in SoftmaxWithLoss. Errors: labels that are no
+    class, an H of another size. As in Caffe.
+    """
+
+    field = "infogain_loss_param"
+    bottoms, tops = (2, 3), (1, 2)
+    constant_bottoms = frozenset({1, 2})
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        axis = self.axis(self.p.axis, len(bottoms[0]))
+        check_labels(self, bottoms, axis)
+        self.split = n, c, p = split_axis(bottoms[0], axis)
+        self.divide = self.divisor(n, n * p)
+        self.gains = None
+        if len(bottoms) == 2:
+            self.gains = self._read(c)
+        elif math.prod(bottoms[2]) != c * c:
+            raise self.bottom_error(2, "is no infogain matrix", expected=f"{c}×{c}, classes by classes", found=list(bottoms[2]))
+        self.saved_shapes.update(prob=(bottoms[0], None), slope=((n * p, c), None))
+        return [(), bottoms[0]][: len(self.spec.top)]
+
+    def _read(self, classes: int) -> np.ndarray:
+        if not self.p.source:
+            raise self.error("has no matrix", remedy="give a third bottom, or infogain_loss_param.source")
+        file = resolve(self.p.source, self.locate)
+        try:
+            gains = weights.decode_blob(memoryview(weights.read_bytes(file)))
+        except weights.Damaged as damage:
+            raise CaffeliteError(f"not an infogain matrix: {damage}", where=Where(str(file)), expected="a binary BlobProto") from None
+        if gains.size != classes * classes:
+            raise self.error("its matrix does not fit", "source", expected=f"{classes}×{classes}", found=list(gains.shape))
+        return gains.reshape(classes, classes)
+
+    def backward_reads_bottom(self, index: int) -> bool:
+        return False
+
+    def build(self, dev) -> None:
+        n, c, p = self.split
+        rows, ignored = n * p, self.ignored()
+        self.softmax, self.op = dev.softmax(n, c, p), dev.take(c, c, rows)
+        self._table = dev.empty((c, c))
+        if self.gains is not None:
+            dev.upload(self._table, self.gains)
+        # Labels that are ignored take row 0 of H with weight 0.
+        self._label, self._weight, self._total, self._losses = (dev.empty(rows) for _ in range(4))
+        dev.fill(self._weight, 1)
+        self._ignore = None
+        if ignored is not None:
+            self._ignore = [dev.map(Formula(f"where(t == ignore, 0, {v})", ("t",), constants=("ignore",)), ignore=ignored) for v in "t1"]
+        self._prob = dev.empty((n, p, c)) if p > 1 else None
+        self._each = dev.channel_sum(Formula("-w * h * log(max(prob, 1e-20))", ("prob", "h", "w")), ("w",), 1, rows, c)
+        self._row = dev.channel_sum(Formula("h", ("h",)), (), 1, rows, c)
+        text = Formula("w * (prob * total - h)", ("prob", "h", "w", "total"))
+        self._slope = dev.channel_map(text, ("w", "total"), 1, rows, c)
+        self._sum = dev.sum(Formula("x", ("x",)))
+        self._dx = dev.map(Formula("slope * dloss / divisor", ("slope",), ("dloss", "divisor")))
+        self._divisor = Divisor(dev, self.divide, ignored)
+
+    def forward(self, x: list, y: list) -> None:
+        n, c, p = self.split
+        prob, gains, label, dev = self.saved["prob"], self.saved["slope"], x[1], self.dev
+        self.softmax.forward(x[0], prob)
+        if len(y) > 1:
+            dev.copy(prob, y[1])
+        if p > 1:  # classes last, as in the rows of H
+            dev.assign(prob.reshape(n, c, p).transpose(0, 2, 1), self._prob)
+            prob = self._prob
+        if self._ignore:
+            self._ignore[0](label, self._label)
+            self._ignore[1](label, self._weight)
+            label = self._label
+        self.op.forward(self._table if self.gains is not None else x[2].reshape(c, c), label, gains)
+        self._each(prob, gains, self._weight, self._losses)
+        self._sum(self._losses, y[0])
+        self._divisor.count(x[1])
+        self._divisor.divide(y[0])
+        self._row(gains, self._total)
+        self._slope(prob, gains, self._weight, self._total, gains)
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        n, c, p = self.split
+        slope = self.saved["slope"]
+        if p > 1:
+            self.dev.assign(slope.reshape(n, p, c).transpose(0, 2, 1), dx[0].reshape(n, c, p))
+            slope = dx[0]
+        self._dx(slope, dy[0], self._divisor.value, dx[0])
+
+    def faults(self) -> str | None:
+        return label_fault(self, self.op, self.split)

@@ -1,0 +1,85 @@
+"""Layers that keep little of much: Reduction and ArgMax."""
+
+from __future__ import annotations
+
+import math
+
+from .. import caffelite_pb2 as pb
+from ..devices.formula import Formula
+from .layer import Layer, Shape, register
+
+REDUCTION = pb.ReductionParameter
+
+
+@register
+class Reduction(Layer):
+    """y = coeff · Σ x (SUM, the default), Σ |x| (ASUM), Σ x² (SUMSQ) or the mean of x (MEAN), over the axes from ``axis`` on (default 0).
+
+    x (M..., K...) → y (M...), a single number for axis 0. Default: coeff 1. As in Caffe.
+    """
+
+    field = "reduction_param"
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        axis = self.axis(self.p.axis, len(bottoms[0]))
+        self.rows, self.columns = math.prod(bottoms[0][:axis]), math.prod(bottoms[0][axis:])
+        return [bottoms[0][:axis]]
+
+    def backward_reads_bottom(self, index: int) -> bool:
+        return self.p.operation in (REDUCTION.ASUM, REDUCTION.SUMSQ)
+
+    def backward_reads_top(self, index: int) -> bool:
+        return False
+
+    def build(self, dev) -> None:
+        each, slope = {REDUCTION.ASUM: ("abs(x)", "sign(x)"), REDUCTION.SUMSQ: ("x * x", "2 * x")}.get(self.p.operation, ("x", "1"))
+        scale = self.p.coeff / (self.columns if self.p.operation == REDUCTION.MEAN else 1)
+        self._y = dev.channel_sum(Formula(each, ("x",)), (), 1, self.rows, self.columns, scale)
+        text = Formula(f"scale * dy * {slope}", ("x", "dy"), constants=("scale",))
+        self._dx = dev.channel_map(text, ("dy",), 1, self.rows, self.columns, scale=scale)
+
+    def forward(self, x: list, y: list) -> None:
+        self._y(x[0], y[0])
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        self._dx(x[0], dy[0], dx[0])
+
+
+@register
+class ArgMax(Layer):
+    """The places of the top_k largest numbers (default 1), or with out_max_val the numbers too; no gradient.
+
+    x (N, ...) → y (N, 1, k), places in the flattened sample; with out_max_val (N, 2, k), places and then values. Along ``axis`` where it is
+    given: (N, C, P...) → (N, k, P...), places or, with out_max_val, values. Errors: top_k beyond what there is. As in Caffe, except for
+    equal numbers: the first of them counts.
+    """
+
+    field = "argmax_param"
+    differentiable = False
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        shape, k = bottoms[0], self.p.top_k
+        if self.p.HasField("axis"):
+            axis = self.axis(self.p.axis, len(shape))
+            self.split = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
+            top = (*shape[:axis], k, *shape[axis + 1 :])
+        else:
+            self.split = n, _, _ = shape[0] if shape else 1, math.prod(shape[1:]), 1
+            top = (n, 1 + self.p.out_max_val, k, *[1] * (len(shape) - 3))
+        if not 1 <= k <= self.split[1]:
+            raise self.error("top_k must lie among the numbers", "top_k", expected=f"1 to {self.split[1]}", found=k)
+        self.saved_shapes["values"] = self.saved_shapes["places"] = ((self.split[0], k, self.split[2]), None)
+        return [top]
+
+    def build(self, dev) -> None:
+        self.op = dev.top_k(*self.split, self.p.top_k)
+
+    def forward(self, x: list, y: list) -> None:
+        values, places = self.saved["values"], self.saved["places"]
+        self.op.forward(x[0], values, places)
+        if self.p.HasField("axis"):
+            self.dev.copy(values if self.p.out_max_val else places, y[0])
+            return
+        tops = y[0].reshape(self.split[0], -1, self.p.top_k)
+        for i, found in enumerate((places, values)[: tops.shape[1]]):
+            self.dev.assign(found.reshape(self.split[0], self.p.top_k), tops[:, i])
