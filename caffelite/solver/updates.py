@@ -8,6 +8,8 @@ this order. ``changing`` are constants that follow from the iteration.
 from __future__ import annotations
 
 import functools
+import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -20,6 +22,7 @@ from ..net import Net, learnable_multipliers
 
 CHUNK = 4096  # elements that one thread or block updates at a time
 REGULARIZATION = {"L2": "g = g + decay * w", "L1": "g = g + decay * sign(w)"}
+DECOUPLED = {"L2": "w = w - rate * decay * w", "L1": "w = w - rate * decay * sign(w)"}
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,7 @@ class Rule:
     history: tuple[str, ...]
     constants: tuple[str, ...]  # fields of SolverParameter
     changing: dict[str, Callable[[pb.SolverParameter, int], float]] = field(default_factory=dict)
+    decay: dict[str, str] = field(default_factory=lambda: REGULARIZATION)
 
 
 def _correction(p: pb.SolverParameter, iteration: int) -> float:
@@ -58,19 +62,17 @@ RULES = {
     ),
     # Kingma and Ba 2015
     "Adam": Rule(_ADAM, ("m", "v"), ("momentum", "momentum2", "delta"), {"correction": _correction}),
+    # Loshchilov and Hutter 2019; Caffe has none
+    "AdamW": Rule(_ADAM, ("m", "v"), ("momentum", "momentum2", "delta"), {"correction": _correction}, DECOUPLED),
 }
 # What the fields of a rule may be. Below 0, or from 1 on, an average grows without bound or turns round.
+_NONE, _SHARE = (lambda v: v == 0, "0: this rule has none"), (lambda v: 0 <= v < 1, "a number from 0 to below 1")
 _LIMITS = {
-    "AdaGrad": {"momentum": (lambda v: v == 0, "no momentum: AdaGrad has none")},
-    "RMSProp": {
-        "momentum": (lambda v: v == 0, "no momentum: RMSProp has none"),
-        "rms_decay": (lambda v: 0 <= v < 1, "a number from 0 to below 1"),
-    },
-    "AdaDelta": {"momentum": (lambda v: 0 <= v < 1, "a number from 0 to below 1")},
-    "Adam": {
-        "momentum": (lambda v: 0 <= v < 1, "a number from 0 to below 1"),
-        "momentum2": (lambda v: 0 <= v < 1, "a number from 0 to below 1"),
-    },
+    "AdaGrad": {"momentum": _NONE},
+    "RMSProp": {"momentum": _NONE, "rms_decay": _SHARE},
+    "AdaDelta": {"momentum": _SHARE},
+    "Adam": {"momentum": _SHARE, "momentum2": _SHARE},
+    "AdamW": {"momentum": _SHARE, "momentum2": _SHARE},
 }
 
 
@@ -96,6 +98,41 @@ def _check(name: str, p: pb.SolverParameter, locate: Locator) -> None:
             raise CaffeliteError(f"{name} cannot run with this {of}", where=locate(of), expected=expected, found=f"{getattr(p, of):g}")
 
 
+class LocalRates:
+    """A rate for every parameter blob, from the norms of its weights and of its gradient: LARS as in Intel's Caffe, LARC as in NVCaffe.
+
+    You, Gitman and Ginsburg 2017. ``flat`` holds each blob's rate at each of its elements, so that the rule reads it like its history.
+    """
+
+    def __init__(self, p: pb.SolverParameter, net: Net, locate: Locator):
+        if p.local_lr_auto and p.larc:
+            raise CaffeliteError("both local_lr_auto and larc are set", where=locate("larc"), remedy="keep LARS or LARC")
+        if p.larc_policy not in ("scale", "clip"):
+            remedy = did_you_mean(p.larc_policy, ("scale", "clip"))
+            raise CaffeliteError(
+                f'unknown larc_policy "{p.larc_policy}"', where=locate("larc_policy"), expected="scale or clip", remedy=remedy
+            )
+        eta = "larc_eta" if p.larc else "local_gw_ratio"
+        if not 0 < getattr(p, eta) < math.inf:
+            raise CaffeliteError(f"{eta} must be above 0", where=locate(eta), found=getattr(p, eta))
+        self.text = "min(rate, local)" if p.larc and p.larc_policy == "clip" else "(rate * local)"
+        dev, self._params = net.dev, net.params
+        self.flat, self._scale, self._norms = dev.zeros(net.params.size), dev.zeros(1), dev.zeros(2)
+        self._dev, self._square = dev, dev.sum(Formula("x * x", ("x",)))
+        share, decay = ((1 - p.momentum) * p.larc_eta, 0) if p.larc else (p.local_gw_ratio, p.weight_decay)
+        local = "where(w > 0, where(g > 0, share * sqrt(w) / (abs(scale) * sqrt(g) + decay * sqrt(w)), 1), 1)"
+        self._local = dev.map(Formula(local, (), ("w", "g", "scale"), ("share", "decay")), share=share, decay=decay)
+
+    def run(self, scale: float) -> None:
+        """Sets the rates for gradients that ``scale`` will be multiplied with."""
+        self._dev.upload(self._scale, np.array([scale], self._dev.dtype))
+        w, g = self._norms[:1], self._norms[1:]
+        for i, (data, diff) in enumerate(zip(self._params.blobs, self._params.diffs, strict=True)):
+            self._square(data, w)
+            self._square(diff, g)
+            self._local(w, g, self._scale, self._params.cut(self.flat, i))
+
+
 class Updater:
     """Applies a rule to a net's flat parameters: one kernel for all of them."""
 
@@ -111,15 +148,19 @@ class Updater:
             )
         self._net, dev, params = net, net.dev, net.params
         self.history = [dev.zeros(params.size) for _ in rule.history]
+        self._local = LocalRates(p, net, locate) if p.local_lr_auto or p.larc else None
         chunks, lr, decay = [], [], []
         for start, learnable, blob in zip(params.starts, params.learnable, params.blobs, strict=True):
             lr_mult, decay_mult = learnable_multipliers(learnable)
             for at in range(start, start + blob.size, CHUNK):
                 chunks.append((at, min(at + CHUNK, start + blob.size)))
-                lr.append(lr_mult)
+                lr.append(float(lr_mult != 0) if self._local else lr_mult)
                 decay.append(p.weight_decay * decay_mult)
-        text = "; ".join([REGULARIZATION[p.regularization_type], rule.text] if any(decay) else [rule.text])
-        formula = Formula(text, ("w", "g", *rule.history), constants=("rate", "decay", *rule.constants, *rule.changing))
+        text = "; ".join([rule.decay[p.regularization_type], rule.text] if any(decay) else [rule.text])
+        arrays = ("w", "g", *rule.history)
+        if self._local:
+            text, arrays = re.sub(r"\brate\b", self._local.text, text), (*arrays, "local")
+        formula = Formula(text, arrays, constants=("rate", "decay", *rule.constants, *rule.changing))
         constants = {name: getattr(p, name) for name in rule.constants}
         table = np.array(chunks, np.int64).reshape(-1, 2)
         self._run = dev.updater(formula, table, np.array(lr), np.array(decay), **constants)
@@ -136,7 +177,11 @@ class Updater:
         """The update of an iteration; gradients are multiplied by ``scale`` first."""
         params = self._net.params
         changing = {name: value(iteration) for name, value in self._changing.items()}
-        self._run(rate, scale, params.data, params.diff, *self.history, **changing)
+        local = ()
+        if self._local:
+            self._local.run(scale)
+            local = (self._local.flat,)
+        self._run(rate, scale, params.data, params.diff, *self.history, *local, **changing)
 
     def history_blobs(self) -> list[np.ndarray]:
         """History as solver states keep it: for each kind, one blob a parameter."""
