@@ -146,7 +146,7 @@ def decode_blob(data: memoryview) -> np.ndarray:
 
 
 def read_model(path: str | Path) -> dict[str, list[np.ndarray]]:
-    """The parameter blobs of a caffemodel by layer name, old (V1) files included. Layers without blobs are left out."""
+    """The parameter blobs of a caffemodel by layer name, old (V0, V1) files included. Layers without blobs are left out."""
     if str(path).endswith(".h5"):
         return _read_hdf5_model(path)
     data = read_bytes(path)
@@ -158,18 +158,31 @@ def read_model(path: str | Path) -> dict[str, list[np.ndarray]]:
         for number, wire, layer, _ in fields(memoryview(data)):
             if number not in (100, 2) or wire != LENGTH:
                 continue
-            name, blobs = "", []
-            name_field, blob_field = (1, 7) if number == 100 else (4, 6)
-            for n, w, value, _ in fields(layer):
-                if n == name_field and w == LENGTH:
-                    name = bytes(value).decode()
-                elif n == blob_field and w == LENGTH:
-                    blobs.append(decode_blob(value))
+            name, blobs = _layer(layer, "modern" if number == 100 else "V1")
             if blobs:
                 found[name] = blobs
     except ValueError as error:
         raise CaffeliteError(f"{path} is no caffemodel, or a damaged one ({error})") from None
     return found
+
+
+# form of a layer: numbers of its fields name and blobs, and of V1's field that holds a V0 layer
+_FORMS = {"modern": (1, 7, 0), "V1": (4, 6, 1), "V0": (1, 50, 0)}
+
+
+def _layer(data: memoryview, form: str) -> tuple[str, list[np.ndarray]]:
+    """The name and the blobs of a layer."""
+    name, blobs = "", []
+    name_field, blob_field, inner = _FORMS[form]
+    for number, wire, value, _ in fields(data):
+        if wire == LENGTH and number == name_field:
+            name = bytes(value).decode()
+        elif wire == LENGTH and number == blob_field:
+            blobs.append(decode_blob(value))
+        elif wire == LENGTH and number == inner:
+            name, more = _layer(value, "V0")
+            blobs += more
+    return name, blobs
 
 
 def _read_hdf5_model(path: str | Path) -> dict[str, list[np.ndarray]]:

@@ -32,7 +32,7 @@ ARROWS = {
     "parallel": {"errors", "devices"},
     "data": LANGUAGE | {"prototxt"},
     "solver": LANGUAGE | {"prototxt", "weights", "graph", "net", "data", "parallel", "devices"},
-    "cli": LANGUAGE | {"prototxt", "weights", "graph", "plan", "net", "data", "parallel", "devices", "solver", "__version__"},
+    "cli": LANGUAGE | {"prototxt", "upgrade", "weights", "graph", "plan", "net", "data", "parallel", "devices", "solver", "__version__"},
 }
 
 # Of devices, layers see the shape of a window and the text of a formula, never a device.

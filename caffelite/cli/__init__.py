@@ -15,7 +15,7 @@ try:
 except KeyboardInterrupt:  # Ctrl-C comes early too
     sys.exit(130)
 
-COMMANDS = ("train", "test", "time", "dataset", "device_query")
+COMMANDS = ("train", "test", "time", "upgrade", "dataset", "device_query")
 
 
 class Commands(click.Group):

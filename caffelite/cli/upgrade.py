@@ -1,0 +1,131 @@
+"""`caffelite upgrade`: nets, solvers and caffemodels of old Caffes, written in the modern form."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+from pathlib import Path
+
+import click
+
+from ..errors import CaffeliteError, Locator
+from .logs import start
+
+log = logging.getLogger("caffelite")
+
+
+@click.command()
+@click.argument("old", metavar="IN")
+@click.argument("new", metavar="OUT", type=click.Path(path_type=Path))
+@click.option("--force", is_flag=True, help="Replace OUT where it exists.")
+def upgrade(old: str, new: Path, force: bool) -> None:
+    """Writes a net, a solver or a caffemodel IN of an old Caffe in the modern form to OUT.
+
+    Text stays text and binary stays binary, now with a checksum; weights keep every bit. What is lost: comments, and fields of
+    Caffe's forks that mean nothing here (each is named).
+
+    \b
+    Example:
+      caffelite upgrade old_train_val.prototxt train_val.prototxt
+      caffelite upgrade old.caffemodel new.caffemodel
+    """
+    start()
+    if new.exists() and not force:
+        raise CaffeliteError(f"{new} exists", remedy="write to another file, or replace it with --force")
+    from ..weights import read_bytes
+
+    data = read_bytes(old)
+    if data.startswith(b"\x89HDF"):
+        raise CaffeliteError(f"{old} is HDF5, whose form never changed", expected="a prototxt, or a binary net or caffemodel")
+    binary = re.search(rb"[\0-\x08\x0e-\x1f]", data) is not None
+    body, dialects, notes = upgraded_binary(old, data) if binary else upgraded_text(old)
+    for where, note in notes:
+        log.warning("%s: %s", where, note)
+    write(new, body)
+    log.info("Wrote %s; %s", new, f"upgraded: {', '.join(dialects)}" if dialects else f"{old} was modern already")
+
+
+def upgraded_text(path: str) -> tuple[bytes, list[str], list]:
+    """The modern text of a net or a solver: of what it can be read as, or else of what it comes nearer to."""
+    from .. import caffelite_pb2 as pb
+    from .. import prototxt
+    from ..upgrade import upgrade_net, upgrade_solver
+
+    errors = []
+    for kind, change in ((pb.NetParameter, upgrade_net), (pb.SolverParameter, upgrade_solver)):
+        try:
+            document = prototxt.read_message(path, kind)
+        except CaffeliteError as error:
+            errors.append(error)
+            continue
+        modern = change(document.message, document.locate)
+        return prototxt.write(modern.message).encode(), modern.dialects, modern.notes
+    raise min(errors, key=lambda error: str(error).count("\n"))
+
+
+def upgraded_binary(path: str, data: bytes) -> tuple[bytes, list[str], list]:
+    """The modern bytes of a binary net or caffemodel. Its weights pass through as they are, in place of each a number meanwhile."""
+    from google.protobuf.message import DecodeError
+
+    from .. import caffelite_pb2 as pb
+    from .. import weights
+    from ..upgrade import upgrade_net
+
+    weights.check_seal(data, Path(path))
+    blobs: list[bytes] = []
+    try:
+        net = pb.NetParameter.FromString(without_blobs(memoryview(data), blobs))
+        known = len(net.layer) or len(net.layers)
+    except (DecodeError, weights.Damaged):
+        known = False
+    if not known:
+        raise CaffeliteError(f"{path} is no net and no solver that can be read", expected="a prototxt, or a binary net or caffemodel")
+    net.ClearField("checksum")
+    modern = upgrade_net(net, Locator(path), weights_only=True)
+    rest = pb.NetParameter()
+    rest.CopyFrom(modern.message)
+    rest.ClearField("layer")
+    parts = [rest.SerializeToString()]
+    for layer in modern.message.layer:
+        kept = b"".join(weights.field_bytes(7, blobs[blob.num]) for blob in layer.blobs)
+        layer.ClearField("blobs")
+        parts.append(weights.field_bytes(100, layer.SerializeToString() + kept))
+    return weights.sealed(b"".join(parts)), modern.dialects, modern.notes
+
+
+# message: (fields that hold such messages: what they hold; "blob" for a BlobProto)
+LAYERS = {"net": {100: "layer", 2: "v1"}, "layer": {7: "blob"}, "v1": {6: "blob", 1: "v0"}, "v0": {50: "blob"}}
+
+
+def without_blobs(data: memoryview, blobs: list[bytes], message: str = "net") -> bytes:
+    """The message with a small BlobProto for each blob, whose ``num`` is the number of the blob's own bytes in ``blobs``."""
+    from .. import caffelite_pb2 as pb
+    from .. import weights
+
+    parts = []
+    for number, wire, value, whole in weights.fields(data):
+        held = LAYERS[message].get(number) if wire == weights.LENGTH else None
+        if held == "blob":
+            parts.append(weights.field_bytes(number, pb.BlobProto(num=len(blobs)).SerializeToString()))
+            blobs.append(bytes(value))
+        else:
+            parts.append(weights.field_bytes(number, without_blobs(value, blobs, held)) if held else bytes(whole))
+    return b"".join(parts)
+
+
+def write(path: Path, body: bytes) -> None:
+    """Writes a file whole or not at all."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
+    try:
+        with open(draft, "wb") as file:
+            file.write(body)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+    except (OSError, ValueError) as error:
+        raise CaffeliteError(f"cannot write {path}: {(getattr(error, 'strerror', None) or str(error)).lower()}") from None
+    finally:
+        with contextlib.suppress(OSError, ValueError):
+            draft.unlink()

@@ -1,0 +1,140 @@
+"""caffelite upgrade: nets, solvers and caffemodels in, their modern form out, and the weights bit for bit."""
+
+import numpy as np
+import pytest
+from google.protobuf import text_format
+
+from caffelite import caffelite_pb2 as pb
+from caffelite import prototxt, weights
+
+V1 = """name: "old" # a comment
+input: "x" input_dim: 1 input_dim: 3 input_dim: 4 input_dim: 4
+layers { name: "ip" type: INNER_PRODUCT bottom: "x" top: "ip" blobs_lr: 1 blobs_lr: 2 inner_product_param { num_output: 2 } }
+"""
+MODERN = """name: "old"
+layer { name: "input" type: "Input" top: "x" input_param { shape { dim: [1, 3, 4, 4] } } }
+layer { name: "ip" type: "InnerProduct" bottom: "x" top: "ip" param { lr_mult: 1 } param { lr_mult: 2 }
+  inner_product_param { num_output: 2 } }
+"""
+
+
+def blob(*values, **more):
+    return pb.BlobProto(data=values, **more)
+
+
+@pytest.fixture
+def upgrade(call, tmp_path):
+    def run(content, *options):
+        """Upgrades the bytes or the text of a file: the answer, and the bytes that were written."""
+        (tmp_path / "in").write_bytes(content if isinstance(content, bytes) else content.encode())
+        answer = call("upgrade", tmp_path / "in", tmp_path / "out", *options)
+        return answer, (tmp_path / "out").read_bytes() if (tmp_path / "out").exists() else None
+
+    return run
+
+
+def test_net(upgrade):
+    answer, out = upgrade(V1)
+    assert answer.status == 0 and "V1 layers, input fields" in answer.lines[-1]
+    assert text_format.Parse(out.decode(), pb.NetParameter()) == text_format.Parse(MODERN, pb.NetParameter())
+    assert "old dialect" not in answer.err
+
+
+def test_solver(upgrade):
+    answer, out = upgrade('net: "a" solver_type: ADAM momentum: 0.1')
+    assert answer.status == 0 and text_format.Parse(out.decode(), pb.SolverParameter()) == pb.SolverParameter(
+        net="a", type="Adam", momentum=0.1
+    )
+
+
+def test_what_is_modern_stays(upgrade):
+    answer, out = upgrade(MODERN)
+    assert "was modern already" in answer.lines[-1]
+    assert upgrade(out, "--force")[1] == out
+
+
+def test_caffemodel_of_v1(upgrade, tmp_path):
+    net = pb.NetParameter(name="n", input=["data"])
+    old = blob(1, float("nan"), -0.0, 1e-45, num=1, channels=1, height=2, width=2, diff=[5, 6, 7, 8])
+    net.layers.add(
+        name="c", type=pb.V1LayerParameter.CONVOLUTION, blobs=[old, blob(3, num=1, channels=1, height=1, width=1)], blobs_lr=[1, 2]
+    )
+    net.layers.add(name="r", type=pb.V1LayerParameter.RELU)
+    net.layers.add(name="d", type=pb.V1LayerParameter.DECONVOLUTION, blobs=[pb.BlobProto(double_data=[0.1])])
+    answer, out = upgrade(net.SerializeToString())
+    assert answer.status == 0 and weights.check_seal(out, tmp_path / "out")
+    new = pb.NetParameter.FromString(out)
+    assert [(layer.name, layer.type) for layer in new.layer] == [("c", "Convolution"), ("r", "ReLU"), ("d", "Deconvolution")]
+    assert not new.layers and not new.input and new.name == "n" and new.layer[0].param[1].lr_mult == 2
+    kept = [b.SerializeToString() for layer in new.layer for b in layer.blobs]
+    assert kept == [b.SerializeToString() for layer in net.layers for b in layer.blobs]
+    was, now = weights.read_model(tmp_path / "in"), weights.read_model(tmp_path / "out")
+    assert list(was) == list(now) == ["c", "d"]
+    assert all(np.array_equal(a.view(np.uint32), b.view(np.uint32)) for name in was for a, b in zip(was[name], now[name], strict=True))
+
+
+def test_caffemodel_of_v0(upgrade, tmp_path):
+    net = pb.NetParameter(name="n")
+    net.layers.add(layer=pb.V0LayerParameter(name="p", type="padding", pad=1), bottom=["x"], top=["p"])
+    net.layers.add(layer=pb.V0LayerParameter(name="c", type="conv", blobs=[blob(1, 2), blob(3)]), bottom=["p"], top=["c"])
+    net.layers.add(layer=pb.V0LayerParameter(name="i", type="innerproduct", blobs=[blob(4)]), bottom=["c"], top=["i"])
+    upgrade(net.SerializeToString())
+    for file in ("in", "out"):
+        found = weights.read_model(tmp_path / file)
+        assert {name: [b.tolist() for b in blobs] for name, blobs in found.items()} == {"c": [[1, 2], [3]], "i": [[4]]}
+    assert pb.NetParameter.FromString((tmp_path / "out").read_bytes()).layer[0].convolution_param.pad == [1]
+
+
+def test_binary_net_keeps_its_state(upgrade):
+    net = prototxt.parse(V1 + "force_backward: true state { level: 3 }", pb.NetParameter).message
+    new = pb.NetParameter.FromString(upgrade(net.SerializeToString())[1])
+    assert new.force_backward and new.state.level == 3 and new.layer[0].input_param.shape[0].dim == [1, 3, 4, 4]
+
+
+def test_modern_caffemodel_twice_is_the_same(upgrade):
+    body = weights.sealed(pb.NetParameter(layer=[pb.LayerParameter(name="a", type="ReLU", blobs=[blob(1)])]).SerializeToString())
+    once = upgrade(body)[1]
+    assert once == upgrade(once, "--force")[1]
+
+
+def test_nothing_is_replaced_without_force(upgrade, tmp_path):
+    (tmp_path / "out").write_text("mine")
+    answer, out = upgrade(V1)
+    assert answer.status == 2 and out == b"mine" and "--force" in answer.err
+    answer, out = upgrade(V1, "--force")
+    assert answer.status == 0 and b"InnerProduct" in out
+
+
+def test_over_itself(call, tmp_path):
+    (tmp_path / "n").write_text(V1)
+    assert call("upgrade", tmp_path / "n", tmp_path / "n", "--force").status == 0
+    assert text_format.Parse((tmp_path / "n").read_text(), pb.NetParameter()) == text_format.Parse(MODERN, pb.NetParameter())
+    assert [p.name for p in tmp_path.iterdir()] == ["n"]
+
+
+SEALED = weights.sealed(pb.NetParameter(layer=[pb.LayerParameter(name="a", blobs=[blob(1, 2)])]).SerializeToString())
+BAD = {
+    "mixed": (b"layer { }\nlayers { }", 'in:2:1: both "layers" and "layer"'),
+    "misspelt": (b'layers { name: "a" blob_lr: 1 }', 'in:1:20: unknown field "blob_lr" in V1LayerParameter; did you mean "blobs_lr"?'),
+    "a solver's mistake": (b"base_lr: 0.1\nmax_iter: 3\nmomentun: 0.5", 'in:3:1: unknown field "momentun" in SolverParameter'),
+    "hdf5": (b"\x89HDF\r\n\x1a\n", "is HDF5"),
+    "noise": (b"\x00\x01\x02\x03", "no net and no solver"),
+    "a state": (pb.SolverState(iter=3, learned_net="n").SerializeToString(), "no net and no solver"),
+    "a changed byte": (SEALED.replace(b"\x00\x00\x80?", b"\x00\x00\x81?"), "damaged"),
+    "a lost end": (SEALED[:-3], "damaged"),
+    "a binary mixture": (pb.NetParameter(layer=[pb.LayerParameter()], layers=[pb.V1LayerParameter()]).SerializeToString(), "both"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_mistakes(name, upgrade, tmp_path):
+    content, expected = BAD[name]
+    answer, out = upgrade(content)
+    assert answer.status == 2 and expected in answer.err and len(answer.err.splitlines()) == 1
+    assert out is None and [p.name for p in tmp_path.iterdir()] == ["in"]
+
+
+def test_files_that_are_not_there(call, tmp_path):
+    assert "no such file" in call("upgrade", tmp_path / "in", tmp_path / "out").err
+    (tmp_path / "in").write_text(V1)
+    assert "cannot write" in call("upgrade", tmp_path / "in", tmp_path / "no folder" / "out").err
