@@ -77,7 +77,7 @@ def fake_cupy(count=1):
     nvrtc = SimpleNamespace(getVersion=lambda: (13, 2))
     stream = SimpleNamespace(ptr=7, use=lambda: None, synchronize=lambda: None)
     return SimpleNamespace(
-        __version__="14.0", empty=lambda shape, dtype: np.zeros(shape, dtype).view(Array), RawModule=module,
+        __version__="14.0", empty=lambda shape, dtype: np.zeros(shape, dtype).view(Array), RawModule=module, copyto=np.copyto, add=np.add,
         ndarray=lambda shape, dtype, memptr: np.ndarray(shape, dtype, memptr.array.view(np.ndarray), memptr.offset).view(Array),
         cuda=SimpleNamespace(runtime=runtime, Device=Device, Stream=lambda non_blocking: stream, nvrtc=nvrtc),
     )  # fmt: skip
@@ -101,6 +101,13 @@ def test_backend_by_cupy(monkeypatch, seed):
     dev.inner_product(3, 4, 2).forward(x, w, None, y, 0.0)
     np.testing.assert_allclose(dev.download(y), np.maximum(0, host @ np.full((4, 2), 2)), rtol=1e-5)
     dev.copy(x, w2 := dev.empty((3, 4)))
+    dev.assign(x.T[1:3], w2[:2].reshape(4, 2).T[:, :3])
+    dev.add(x[:, :2], w2[:, 1:3])
+    moved = host.copy()
+    moved[:2].reshape(4, 2)[:3] = host[:, 1:3]
+    moved[:, 1:3] += host[:, :2]
+    np.testing.assert_array_equal(dev.download(w2), moved)
+    dev.copy(x, w2)
     dev.map(Formula("a * 2", ("a",)))(w2, w2)
     np.testing.assert_array_equal(dev.download(w2), 2 * host)
     raw = dev.empty((64,), np.uint8)

@@ -10,6 +10,7 @@ import reference
 from devices.host.backend import HostBackend
 
 from caffelite.devices import Window
+from caffelite.devices.formula import Formula
 from caffelite.devices.gpu import GPU, device, operations
 
 
@@ -68,6 +69,33 @@ def test_reductions(dev, seed, n, c, p):
     close(dx, reference.log_loss_backward(reference.softmax(x), label, 1, n * p))
     dev.accuracy(n, c, p, 2, None).forward(put(dev, x), put(dev, label), score, None)
     close(score, reference.accuracy(x, label, 2)[0])
+
+
+@pytest.mark.parametrize("n, c, p", [(3, 2, 3000), (5000, 70, 1)])
+def test_channels(dev, seed, n, c, p):
+    """Several pieces a channel, all of them by one block."""
+    x, mean = (v.astype(np.float32) for v in np.random.default_rng(seed).normal(size=(2, n, c, p)))
+    mean, out, y = mean[0, :, 0].copy(), dev.empty(c), dev.empty(x.shape)
+    formula = Formula("x - m", ("x", "m"))
+    dev.channel_map(formula, ("m",), n, c, p)(x, mean, y)
+    close(y, x - mean[:, None])
+    dev.channel_sum(formula, ("m",), n, c, p)(x, mean, out)
+    np.testing.assert_allclose(out, (x.astype(np.float64) - mean[:, None]).sum((0, 2)), rtol=1e-4, atol=2e-3)
+
+
+def test_selection(dev, seed):
+    rng = np.random.default_rng(seed)
+    index, table, dout = rng.integers(0, 5, size=600), rng.normal(size=(5, 40)), rng.normal(size=(600, 40))
+    op, out, dtable = dev.take(5, 40, 600), dev.empty((600, 40)), dev.zeros((5, 40))
+    op.forward(put(dev, table), put(dev, index), out)
+    close(out, table[index])
+    op.backward(put(dev, index), put(dev, dout), dtable, True)
+    expected = np.zeros((5, 40))
+    np.add.at(expected, index, dout)
+    close(dtable, expected)
+    x, values, places = rng.normal(size=(30, 40, 1)), dev.empty((30, 3, 1)), dev.empty((30, 3, 1))
+    dev.top_k(30, 40, 1, 3).forward(put(dev, x), values, places)
+    np.testing.assert_array_equal(places, reference.top_k(x, 3)[1])
 
 
 def test_max_pooling_over_its_pixels(dev, seed):

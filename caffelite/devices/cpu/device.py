@@ -57,7 +57,7 @@ class CPU:
         np.copyto(target, source)
 
     def assign(self, source: np.ndarray, target: np.ndarray) -> None:
-        """target = source, both perhaps views (slices, transposes) that do not overlap; source is broadcast."""
+        """target = source, both perhaps views (slices, transposes), of different stretches of memory; source is broadcast."""
         np.copyto(target, source)
 
     def fill(self, array: np.ndarray, value: float) -> None:

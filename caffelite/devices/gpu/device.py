@@ -72,7 +72,7 @@ class GPU:
         self.backend.fill(array, value)
 
     def assign(self, source, target) -> None:
-        """target = source, both perhaps views (slices, transposes) that do not overlap; source is broadcast."""
+        """target = source, both perhaps views (slices, transposes), of different stretches of memory; source is broadcast."""
         self.backend.assign(source, target)
 
     def add(self, source, target) -> None:

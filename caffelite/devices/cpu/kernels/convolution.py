@@ -7,6 +7,19 @@ from .settings import PARALLEL, SERIAL
 
 
 @njit(**SERIAL)
+def _copy(source, target):
+    """Slices of their own, because an index that might be negative keeps a loop from becoming vector instructions."""
+    for i in range(target.size):
+        target[i] = source[i]
+
+
+@njit(**SERIAL)
+def _add(source, target):
+    for i in range(target.size):
+        target[i] += source[i]
+
+
+@njit(**SERIAL)
 def _shift(x, rows, first, kw, stride, pad, dilation):
     """x (C, H, W) → rows (C·kw, R, Q, OW): for each kernel column the image shifted by it, its input rows from ``first`` on dealt out
     to R = vertical stride piles of Q. What a kernel row sees of all windows then lies in one run of memory."""
@@ -25,8 +38,7 @@ def _shift(x, rows, first, kw, stride, pad, dilation):
                         lo, hi = min(max(0, -shift), out_w), max(0, min(out_w, width - shift))
                         for w in range(lo):
                             run[w] = 0
-                        for w in range(lo, hi):
-                            run[w] = x[c, h, w + shift]
+                        _copy(x[c, h, lo + shift : hi + shift], run[lo:hi])
                         for w in range(max(lo, hi), out_w):
                             run[w] = 0
                     else:
@@ -50,8 +62,8 @@ def _unshift(rows, dx, first, kw, stride, pad, dilation):
                         continue
                     run = rows[c * kw + j, r, q]
                     if stride[1] == 1:
-                        for w in range(max(0, -shift), min(out_w, width - shift)):
-                            dx[c, h, w + shift] += run[w]
+                        lo, hi = min(max(0, -shift), out_w), max(0, min(out_w, width - shift))
+                        _add(run[lo:hi], dx[c, h, lo + shift : hi + shift])
                     else:
                         for w in range(out_w):
                             at = w * stride[1] + shift
@@ -70,11 +82,9 @@ def _runs(rows, col, kernel, dilation, collect):
         flat = rows[k // (kernel[0] * kernel[1]) * kernel[1] + j].reshape(piles * depth * out_w)
         start = ((local % piles) * depth + local // piles) * out_w
         if collect:
-            for i in range(p):
-                col[k, i] = flat[start + i]
+            _copy(flat[start : start + p], col[k])
         else:
-            for i in range(p):
-                flat[start + i] += col[k, i]
+            _add(col[k], flat[start : start + p])
 
 
 @njit(**PARALLEL)
