@@ -15,7 +15,6 @@ from . import plan as planning
 from .devices.formula import Formula
 from .errors import CaffeliteError
 from .graph import Graph, Learnable, Node, Value
-from .layers import Shape
 from .plan import Step
 
 PARAM_ALIGN = 16  # elements: each parameter starts on a cache line
@@ -121,7 +120,7 @@ class Net:
         }
         layer.build(self.dev)
 
-    def _resize(self, node: Node, shapes: list[Shape]) -> list:
+    def _resize(self, node: Node, shapes: list[tuple[int, ...]]) -> list:
         """Gives a node's tops other shapes, none larger than was planned, and so all that follows; the memory stays where it is."""
         changed = set()
         self._reshape(node, shapes, changed)
@@ -143,7 +142,7 @@ class Net:
         self._terms[:] = [(total, self.data[value]) for (total, _), (value, _) in zip(self._terms, self.graph.losses, strict=True)]
         return [self.data[top] for top in node.tops]
 
-    def _reshape(self, node: Node, shapes: list[Shape], changed: set[Value]) -> None:
+    def _reshape(self, node: Node, shapes: list[tuple[int, ...]], changed: set[Value]) -> None:
         for value, shape in zip(node.tops, shapes, strict=True):
             if value.shape == tuple(shape):
                 continue
