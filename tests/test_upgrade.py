@@ -1,7 +1,10 @@
 """Old dialects beside the modern nets that they mean, written by hand, and where their fields stand afterwards; fields of forks."""
 
+import random
+
 import pytest
 from google.protobuf import text_format
+from test_prototxt_mutations import mutate
 
 from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt
@@ -317,6 +320,37 @@ MISTAKES = {
 @pytest.mark.parametrize("text", MISTAKES)
 def test_mistakes_beside_forks(text):
     assert error(text) == MISTAKES[text]
+
+
+OLD = [
+    """layers { layer { name: "p" type: "padding" pad: 1 } bottom: "x" top: "p" }
+layers { layer { name: "c" type: "conv" num_output: 4 kernelsize: 5 weight_filler { std: 0.1 } blobs_lr: 3 } bottom: "p" top: "c" }
+layers { layer { name: "q" type: "pool" pool: AVE kernelsize: 6 } bottom: "c" top: "q" }""",
+    """input: "a" input: "b"\ninput_dim: 1 input_dim: 2 input_dim: 3 input_dim: 4\ninput_dim: [5, 6, 7, 8]
+layers { type: DATA data_param { scale: 2 } blobs_lr: 1 param: "w" } layers { type: RELU loss_weight: 1 }""",
+    """input: "a" input_shape { dim: 2 } layer { type: "BatchNorm" param { } param { } param { } forward_type: FLOAT16
+multibox_loss_param { a: [1] b { } } convolution_param { engine: MKLDNN } }""",
+]
+
+
+@pytest.mark.parametrize("text", OLD)
+def test_damaged_files_give_a_modern_net_or_a_mistake(text):
+    """And what is modern stays so."""
+    modern(text)
+    for seed in range(300):
+        damaged = mutate(text, random.Random(seed))
+        try:
+            document = modern(damaged)
+        except CaffeliteError:
+            continue
+        assert not document.message.layers and not document.message.input
+        assert prototxt.modern(document).message is document.message
+        for i in range(len(document.message.layer)):
+            assert document.locate("layer", i).line
+
+
+def test_string_that_is_no_text_for_a_number():
+    assert error('input_dim: "\\xff"').startswith('n:1:12: wrong value for "input_dim"; expected an integer')
 
 
 def test_fork_tables_name_messages_of_the_schema():

@@ -393,7 +393,7 @@ class Reader:
 
     def quoted(self, field: Field) -> str | bytes:
         """Joins adjacent strings and resolves their escapes."""
-        first, data = self.at, b""
+        data = b""
         while self.kinds[self.at] == "string":
             data += self.unescape(self.at)
             self.at += 1
@@ -402,8 +402,7 @@ class Reader:
         try:
             text = data.decode()
         except UnicodeDecodeError:
-            self.mistake(first, f'wrong value for "{field.name}"', expected="text in UTF-8", found=self.found(first))
-            return ""
+            raise Wrong("text in UTF-8" if field.kind == "string" else wanted(field)) from None
         if field.kind != "string":
             meant = field.enum.values_by_name if field.kind == "enum" else [text] if reads(field, text) else []
             raise Wrong(wanted(field), "write it without quotes" if text in meant else None)
