@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from . import blas
 from .kernels import convolution, dense, dropout, scores
 
 TILE_BYTES = 512 * 1024  # rows and columns that stay in a core's second-level cache
-SPLIT_LENGTH = 1000000  # channels times kernel columns from which a kernel row is worth a matrix product of its own
 
 
 class InnerProduct:
@@ -52,64 +49,50 @@ class InnerProduct:
 
 
 class Convolution:
-    """y (N, M, OH, OW) = w (M, C/groups, kh, kw) * x (N, C, H, W) + b (M): matrix products on shifted rows, tile by tile (see kernels)."""
+    """y (N, M, OH, OW) = w (M, C/groups, kh, kw) * x (N, C, H, W) + b (M): a matrix product a tile of rows (see kernels)."""
 
     def __init__(self, device, x: tuple[int, ...], y: tuple[int, ...], window, groups: int = 1):
         self._device, self._fn = device, blas.address(device.dtype.name)
         self._x, self._y = x, y
         (kh, kw), (sh, _), _, (dh, _) = window
-        self._w = (y[1], x[1] // groups, kh, kw)
-        row_length, columns = self._w[1] * kw, math.prod(self._w[1:])
-        self._split = row_length >= SPLIT_LENGTH and kh > 1
-        itemsize, out_h, out_w = device.dtype.itemsize, y[2], y[3]
+        self._weights = y[1] * x[1] // groups * kh * kw
+        row_length, itemsize, out_h, out_w = x[1] // groups * kw, device.dtype.itemsize, y[2], y[3]
 
-        def rows(tile: int) -> tuple[int, int]:
-            """How deep the shifted rows of a tile are, and the numbers that a thread holds for it."""
+        def held(tile: int) -> tuple[int, int]:
+            """How deep the shifted rows of a tile are, and how many numbers they and their columns are."""
             depth = -(-((tile - 1) * sh + (kh - 1) * dh + 1) // sh)
-            return depth, row_length * sh * depth * out_w + (0 if self._split else columns * tile * out_w)
+            return depth, row_length * (sh * depth + kh * tile) * out_w
 
         tile = out_h
-        while tile > 1 and rows(tile)[1] * itemsize > TILE_BYTES:
+        while tile > 1 and held(tile)[1] * itemsize > TILE_BYTES:
             tile = (tile + 1) // 2
-        depth, self._held = rows(tile)
-        self._geometry = (tile, depth, self._split, *window, groups)
+        depth, self._held = held(tile)
+        self._geometry = (tile, depth, *window, groups)
         self._none = np.empty(0, device.dtype)
 
-    def _space(self, weights: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Workspace: each thread's rows and columns, each thread's weight gradient, the weights in the kernel's layout."""
-        threads, count = self._device.threads, math.prod(self._w) if self._split else 0
-        space = self._device.workspace(threads * (self._held + weights) + count)
-        cuts = threads * self._held, threads * (self._held + weights)
-        return space[: cuts[0]].reshape(threads, -1), space[cuts[0] : cuts[1]].reshape(threads, -1), space[cuts[1] :]
-
-    def _arranged(self, w, space):
-        """The weights as the kernel reads them: kernel rows first where it takes them one by one."""
-        w = w.reshape(self._w)
-        if not self._split:
-            return w
-        arranged = space.reshape(self._w[2], self._w[0], self._w[1], self._w[3])
-        np.copyto(arranged, w.transpose(2, 0, 1, 3))
-        return arranged
+    def _space(self, weights: int) -> tuple[np.ndarray, np.ndarray]:
+        """Workspace: each thread's rows and columns, and each thread's weight gradient."""
+        threads = self._device.threads
+        space = self._device.workspace(threads * (self._held + weights))
+        return space[: threads * self._held].reshape(threads, -1), space[threads * self._held :].reshape(threads, -1)
 
     def forward(self, x, w, b, y, slope: float | None = None) -> None:
         """slope: a leaky ReLU's negative slope, fused; None for no ReLU."""
-        space, _, spare = self._space(0)
+        space, _ = self._space(0)
         bias = self._none if b is None else b.reshape(-1)
         args = bias, b is not None, y.dtype.type(slope or 0), slope is not None, y.reshape(self._y), space
-        convolution.convolution_forward(self._fn, x.reshape(self._x), self._arranged(w, spare), *args, *self._geometry)
+        convolution.convolution_forward(self._fn, x.reshape(self._x), w, *args, *self._geometry)
 
     def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
         """dx, dw, db: None where not wanted; add_w, add_b: add to what is there."""
         dy = dy.reshape(self._y)
         if dx is not None or dw is not None:
-            space, parts, spare = self._space(0 if dw is None else math.prod(self._w))
+            space, parts = self._space(0 if dw is None else self._weights)
             target = (x if dx is None else dx).reshape(self._x)
             args = dy, target, dx is not None, parts, dw is not None, space
-            convolution.convolution_backward(self._fn, x.reshape(self._x), self._arranged(w, spare), *args, *self._geometry)
+            convolution.convolution_backward(self._fn, x.reshape(self._x), w, *args, *self._geometry)
         if dw is not None:
-            m, c, kh, kw = self._w
-            parts = parts.reshape(-1, kh, m, c, 1, kw) if self._split else parts.reshape(-1, 1, m, c, kh, kw)
-            convolution.add_parts(parts, dw.reshape(self._w), add_w)
+            convolution.add_parts(parts, dw.reshape(-1), add_w)
         if db is not None:
             dense.channel_sums(dy.reshape(dy.shape[0], dy.shape[1], -1), db.reshape(-1), add_b)
 

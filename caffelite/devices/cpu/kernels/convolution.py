@@ -1,4 +1,4 @@
-"""Convolution on shifted rows: the image shifted by each kernel column, so that what a kernel row sees is one run of memory."""
+"""Convolution by matrix products on columns, which are filled in two steps that each copy runs of memory (see _shift)."""
 
 from numba import njit, prange
 
@@ -75,51 +75,47 @@ def _unshift(rows, dx, first, kw, stride, pad, dilation):
 def _runs(rows, col, kernel, dilation, collect):
     """Between rows (C·kw, R, Q, OW) and columns (C·kh·kw, P): copies runs to columns where collect, else adds columns to runs."""
     piles, depth, out_w = rows.shape[1], rows.shape[2], rows.shape[3]
-    p = col.shape[1]
-    for k in range(col.shape[0]):
-        j = k % kernel[1]
-        local = (k // kernel[1]) % kernel[0] * dilation[0]
-        flat = rows[k // (kernel[0] * kernel[1]) * kernel[1] + j].reshape(piles * depth * out_w)
-        start = ((local % piles) * depth + local // piles) * out_w
-        if collect:
-            _copy(flat[start : start + p], col[k])
-        else:
-            _add(col[k], flat[start : start + p])
+    flat, held = rows.reshape(rows.size), piles * depth * out_w
+    p, k = col.shape[1], 0
+    for c in range(rows.shape[0] // kernel[1]):
+        for i in range(kernel[0]):
+            local = i * dilation[0]
+            start = ((local % piles) * depth + local // piles) * out_w
+            for j in range(kernel[1]):
+                at = (c * kernel[1] + j) * held + start
+                if collect:
+                    _copy(flat[at : at + p], col[k])
+                else:
+                    _add(col[k], flat[at : at + p])
+                k += 1
 
 
 @njit(**PARALLEL)
-def convolution_forward(fn, x, w, bias, biased, slope, rectified, y, space, tile, depth, split, kernel, stride, pad, dilation, groups):
-    """y (N, M, OH, OW) = w * x (N, C, H, W) + bias (M), then leaky ReLU where rectified; ``tile`` output rows at a time.
+def convolution_forward(fn, x, w, bias, biased, slope, rectified, y, space, tile, depth, kernel, stride, pad, dilation, groups):
+    """y (N, M, OH, OW) = w (M, C/g, kh, kw) * x (N, C, H, W) + bias (M), then leaky ReLU where rectified; ``tile`` output rows at a time.
 
-    w is (M, C/g, kh, kw), or where split (kh, M, C/g, kw): then each kernel row is a matrix product of its own on the shifted rows, which
-    spares the copy to columns. depth: the Q of a tile's shifted rows. space: workspace, a row a thread.
+    depth: the Q of a tile's shifted rows. space: workspace, a row a thread. The sum over C/g, kh and kw is one matrix product, in that
+    order, as in Caffe: another order rounds otherwise, and training magnifies it.
     """
     n, channels = x.shape[0], x.shape[1]
     m, out_h, out_w = y.shape[1], y.shape[2], y.shape[3]
     cg, mg = channels // groups, m // groups
     k, kr = cg * kernel[0] * kernel[1], cg * kernel[1]
-    zero, one = x.dtype.type(0), x.dtype.type(1)
+    zero = x.dtype.type(0)
     threads = space.shape[0]
     size, real = out_h * out_w, x.itemsize
-    held = stride[0] * depth * out_w
+    held = kr * stride[0] * depth * out_w
     for t in prange(threads):
-        rows = space[t, : kr * held].reshape(kr, stride[0], depth, out_w)
+        rows = space[t, :held].reshape(kr, stride[0], depth, out_w)
         for image in range(t * n // threads, (t + 1) * n // threads):
             for g in range(groups):
                 for row in range(0, out_h, tile):
                     p = (min(row + tile, out_h) - row) * out_w
+                    col = space[t, held : held + k * p].reshape(k, p)
                     _shift(x[image, g * cg : (g + 1) * cg], rows, row * stride[0] - pad[0], kernel[1], stride, pad, dilation)
+                    _runs(rows, col, kernel, dilation, True)
                     out = y[image, g * mg :].ctypes.data + row * out_w * real
-                    if split:
-                        for i in range(kernel[0]):
-                            local = i * dilation[0]
-                            run = rows.ctypes.data + ((local % stride[0]) * depth + local // stride[0]) * out_w * real
-                            weights = w.ctypes.data + (i * m + g * mg) * kr * real
-                            gemm(fn, False, False, mg, p, kr, weights, kr, run, held, one if i else zero, out, size)
-                    else:
-                        col = space[t, kr * held : kr * held + k * p].reshape(k, p)
-                        _runs(rows, col, kernel, dilation, True)
-                        gemm(fn, False, False, mg, p, k, w.ctypes.data + g * mg * k * real, k, col.ctypes.data, p, zero, out, size)
+                    gemm(fn, False, False, mg, p, k, w.ctypes.data + g * mg * k * real, k, col.ctypes.data, p, zero, out, size)
             if biased or rectified:
                 for c in range(m):
                     b = bias[c] if biased else zero
@@ -130,8 +126,8 @@ def convolution_forward(fn, x, w, bias, biased, slope, rectified, y, space, tile
 
 
 @njit(**PARALLEL)
-def convolution_backward(fn, x, w, dy, dx, want_dx, dw, want_dw, space, tile, depth, split, kernel, stride, pad, dilation, groups):
-    """dx (N, C, H, W) and, per thread, dw (T, ...) in the layout of w, which the caller adds up in order. The rest as in forward."""
+def convolution_backward(fn, x, w, dy, dx, want_dx, dw, want_dw, space, tile, depth, kernel, stride, pad, dilation, groups):
+    """dx (N, C, H, W) and, per thread, dw (T, M·C/g·kh·kw), which the caller adds up in order. The rest as in forward."""
     n, channels = x.shape[0], x.shape[1]
     m, out_h, out_w = dy.shape[1], dy.shape[2], dy.shape[3]
     cg, mg = channels // groups, m // groups
@@ -139,9 +135,9 @@ def convolution_backward(fn, x, w, dy, dx, want_dx, dw, want_dw, space, tile, de
     zero, one = x.dtype.type(0), x.dtype.type(1)
     threads = space.shape[0]
     size, real = out_h * out_w, x.itemsize
-    held = stride[0] * depth * out_w
+    held = kr * stride[0] * depth * out_w
     for t in prange(threads):
-        rows = space[t, : kr * held].reshape(kr, stride[0], depth, out_w)
+        rows = space[t, :held].reshape(kr, stride[0], depth, out_w)
         if want_dw:
             dw[t] = 0
         for image in range(t * n // threads, (t + 1) * n // threads):
@@ -152,40 +148,23 @@ def convolution_backward(fn, x, w, dy, dx, want_dx, dw, want_dw, space, tile, de
                     p = (min(row + tile, out_h) - row) * out_w
                     first = row * stride[0] - pad[0]
                     top = dy[image, g * mg :].ctypes.data + row * out_w * real
-                    col = space[t, kr * held : kr * held + (0 if split else k * p)].reshape(-1, p)
+                    col = space[t, held : held + k * p].reshape(k, p)
                     if want_dw:
                         _shift(x[image, g * cg : (g + 1) * cg], rows, first, kernel[1], stride, pad, dilation)
-                        if split:
-                            for i in range(kernel[0]):
-                                local = i * dilation[0]
-                                run = rows.ctypes.data + ((local % stride[0]) * depth + local // stride[0]) * out_w * real
-                                part = dw[t].ctypes.data + (i * m + g * mg) * kr * real
-                                gemm(fn, False, True, mg, kr, p, top, size, run, held, one, part, kr)
-                        else:
-                            _runs(rows, col, kernel, dilation, True)
-                            gemm(fn, False, True, mg, k, p, top, size, col.ctypes.data, p, one, dw[t].ctypes.data + g * mg * k * real, k)
+                        _runs(rows, col, kernel, dilation, True)
+                        gemm(fn, False, True, mg, k, p, top, size, col.ctypes.data, p, one, dw[t].ctypes.data + g * mg * k * real, k)
                     if want_dx:
+                        gemm(fn, True, False, k, p, mg, w.ctypes.data + g * mg * k * real, k, top, size, zero, col.ctypes.data, p)
                         rows[:] = 0
-                        if split:
-                            for i in range(kernel[0]):
-                                local = i * dilation[0]
-                                run = rows.ctypes.data + ((local % stride[0]) * depth + local // stride[0]) * out_w * real
-                                weights = w.ctypes.data + (i * m + g * mg) * kr * real
-                                gemm(fn, True, False, kr, p, mg, weights, kr, top, size, one, run, held)
-                        else:
-                            gemm(fn, True, False, k, p, mg, w.ctypes.data + g * mg * k * real, k, top, size, zero, col.ctypes.data, p)
-                            _runs(rows, col, kernel, dilation, False)
+                        _runs(rows, col, kernel, dilation, False)
                         _unshift(rows, dx[image, g * cg : (g + 1) * cg], first, kernel[1], stride, pad, dilation)
 
 
 @njit(**PARALLEL)
 def add_parts(parts, out, keep):
-    """out (M, C/g, kh, kw) = [out +] the sum over parts (T, A, M, C/g, B, kw) in order; A·B = kh, one of them 1."""
-    for m in prange(out.shape[0]):
-        for c in range(out.shape[1]):
-            for i in range(out.shape[2]):
-                for j in range(out.shape[3]):
-                    total = out[m, c, i, j] if keep else parts.dtype.type(0)
-                    for t in range(parts.shape[0]):
-                        total += parts[t, i, m, c, 0, j] if parts.shape[4] == 1 else parts[t, 0, m, c, i, j]
-                    out[m, c, i, j] = total
+    """out (flat) = [out +] the sum over parts (T, ...) in order."""
+    for i in prange(out.size):
+        total = out[i] if keep else parts.dtype.type(0)
+        for t in range(parts.shape[0]):
+            total += parts[t, i]
+        out[i] = total
