@@ -76,10 +76,10 @@ class ArgMax(Layer):
 
     def forward(self, x: list, y: list) -> None:
         values, places = self.saved["values"], self.saved["places"]
-        self.op.forward(x[0], values, places)
         if self.p.HasField("axis"):
-            self.dev.copy(values if self.p.out_max_val else places, y[0])
+            self.op.forward(x[0], *((y[0], places) if self.p.out_max_val else (values, y[0])))
             return
+        self.op.forward(x[0], values, places)
         tops = y[0].reshape(self.split[0], -1, self.p.top_k)
         for i, found in enumerate((places, values)[: tops.shape[1]]):
             self.dev.assign(found.reshape(self.split[0], self.p.top_k), tops[:, i])
