@@ -21,7 +21,7 @@ def device_query(gpu) -> None:
     if gpu is None or gpu == "all":
         numbers = list(range(gpus.count()))
         if not numbers:
-            click.echo(f"No usable GPU: {gpus.why_none()}")
+            click.echo(gpus.why_none())
     else:
         numbers = options.gpu_numbers(gpu)
     for number in numbers:

@@ -47,8 +47,6 @@ class Solver:
         for name, least in (("max_iter", 0), ("iter_size", 1), ("average_loss", 1), ("display", 0), ("test_interval", 0), ("snapshot", 0)):
             if getattr(message, name) < least:
                 raise CaffeliteError(f"{name} must be at least {least}", where=locate(name), found=getattr(message, name))
-        if message.snapshot_format != pb.SolverParameter.BINARYPROTO:
-            raise CaffeliteError("snapshots in HDF5 are not built yet", where=locate("snapshot_format"), remedy="use BINARYPROTO")
         state = snapshot.read_state(Path(resume)) if resume else None
         # Every random number follows from the seed, so a run that chose its own hands it on.
         chosen = state.resume.random_seed if state and state.resume else int.from_bytes(os.urandom(4), "little")
@@ -81,12 +79,14 @@ class Solver:
         return Net(graph.build(spec.message, spec.state, spec.locate, open_source), self.dev, seed=self.seed, share=share)
 
     def _snapshot_bytes(self) -> int:
-        return 4 * self.net.params.size * (1 + len(self.updater.history)) + 2**16
+        hdf5 = self.p.snapshot_format == pb.SolverParameter.HDF5
+        sizes = 1 + self.p.snapshot_diff + len(self.updater.history)
+        return 4 * self.net.params.size * sizes + 2**16 + (2**12 * len(self.net.graph.nodes) if hdf5 else 0)
 
     # the loop
 
     def solve(self, progress: Callable | None = None, iterations: int | None = None) -> None:
-        """Trains to max_iter, or so many iterations, or until a signal asks to stop."""
+        """Trains to max_iter, or only so many iterations (then with a snapshot), or until a signal asks to stop."""
         p = self.p
         left = max(0, p.max_iter - self.iteration)
         for note in self.net.graph.notes:
@@ -97,11 +97,12 @@ class Solver:
             log.warning('layer "%s" does not run in place: its bottom is still read', name)
         log.info("Solving %s", self.net.graph.name)
         log.info("Learning Rate Policy: %s", p.lr_policy)
-        self.step(min(left, iterations or left), progress)
+        part = iterations is not None and iterations < left
+        self.step(iterations if part else left, progress)
         if self.requests.stop:
             log.info("Optimization stopped early.")
             return
-        if p.snapshot_after_train and not (p.snapshot and self.iteration % p.snapshot == 0):
+        if (p.snapshot_after_train or part) and not (p.snapshot and self.iteration % p.snapshot == 0):
             self.snapshot()
         if p.display and self.iteration % p.display == 0:
             self.net.clear_loss()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import logging
+
 import numpy as np
 import threadpoolctl
 
@@ -9,6 +12,7 @@ from .. import Window
 from ..formula import Formula
 from . import blas, formulas, operations, selection, windows
 
+log = logging.getLogger("caffelite")
 PARTS = 64  # parts of a sum: fixed, so that results do not depend on the number of threads
 
 
@@ -24,6 +28,7 @@ class CPU:
     def __init__(self, dtype: str = "float32"):
         import numba
 
+        _tell_of_compiling()
         self.dtype = np.dtype(dtype)
         self.threads = numba.get_num_threads()
         self.clock = (0, 0)  # the iteration, and which part of its batch runs: what random numbers are keyed by
@@ -204,3 +209,22 @@ class CPU:
 def _pieces(rows: int, width: int) -> int:
     """How many pieces a row is cut into: enough to share few rows among threads, and the same for any number of them."""
     return max(1, min(PARTS // max(1, rows), width // 1024))
+
+
+@functools.cache
+def _tell_of_compiling() -> None:
+    """Says once that kernels are being compiled, which makes the first run on a machine slow to start."""
+    from numba.core import event
+
+    class Told(event.Listener):
+        said = False
+
+        def on_start(self, compiling) -> None:
+            if not self.said:
+                self.said = True
+                log.info("Compiling kernels for this processor; later runs start without this")
+
+        def on_end(self, compiled) -> None:
+            pass
+
+    event.register("numba:compile", Told())
