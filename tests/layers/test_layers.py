@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -144,6 +146,115 @@ def pooling(method, window):
     return lambda x: [reference.pooling(method, x, window)[0]]
 
 
+def places(kernel):
+    return itertools.product(*map(range, kernel))
+
+
+def correlation(window, groups=1):
+    """Convolution over any number of spatial axes: a sum over the kernel's places."""
+
+    def oracle(x, w, b=None):
+        kernel, stride, pad, dilation = window
+        padded = np.pad(x, ((0, 0), (0, 0), *((p, p) for p in pad)))
+        out = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(padded.shape[2:], kernel, stride, dilation, strict=True)]
+        y, part, share = np.zeros((len(x), len(w), *out)), w.shape[1], len(w) // groups
+        for place in places(kernel):
+            starts = [k * d for k, d in zip(place, dilation, strict=True)]
+            seen = padded[(..., *(slice(i, i + (o - 1) * s + 1, s) for i, o, s in zip(starts, out, stride, strict=True)))]
+            for g in range(groups):
+                rows = slice(g * share, (g + 1) * share)
+                y[:, rows] += np.einsum("nc...,mc->nm...", seen[:, g * part : (g + 1) * part], w[(rows, slice(None), *place)])
+        return [y if b is None else y + b.reshape(-1, *[1] * len(kernel))]
+
+    return oracle
+
+
+def transposed(window, groups=1):
+    """Deconvolution over any number of spatial axes: every input stamps the kernel onto the output."""
+
+    def oracle(x, w, b=None):
+        kernel, stride, pad, dilation = window
+        sizes = list(zip(x.shape[2:], kernel, stride, dilation, strict=True))
+        part, share = x.shape[1] // groups, w.shape[1]
+        y = np.zeros((len(x), share * groups, *((n - 1) * s + d * (k - 1) + 1 for n, k, s, d in sizes)))
+        for place in places(kernel):
+            spot = [slice(i * d, i * d + (n - 1) * s + 1, s) for i, (n, _, s, d) in zip(place, sizes, strict=True)]
+            for g in range(groups):
+                rows = slice(g * part, (g + 1) * part)
+                stamp = np.einsum("nc...,cm->nm...", x[:, rows], w[(rows, slice(None), *place)])
+                y[(slice(None), slice(g * share, (g + 1) * share), *spot)] += stamp
+        y = y[(..., *(slice(p, n - p) for p, n in zip(pad, y.shape[2:], strict=True)))]
+        return [y if b is None else y + b.reshape(-1, *[1] * len(kernel))]
+
+    return oracle
+
+
+def columns(window):
+    count = math.prod(window.kernel)
+    return lambda x: correlation(window)(x, np.eye(x.shape[1] * count).reshape(-1, x.shape[1], *window.kernel))
+
+
+def winners(window):
+    def oracle(x):
+        y, index = reference.pooling("MAX", x, window)
+        return [y, index]
+
+    return oracle
+
+
+def drawn(window):
+    return lambda x: [reference.stochastic_pooling(x, window, 1, zlib.crc32(b"layer"), 0, 0)[0]]
+
+
+def pyramid(method, *windows):
+    return lambda x: [np.concatenate([reference.pooling(method, x, w)[0].reshape(len(x), -1) for w in windows], 1)]
+
+
+def samples(rng, shape):
+    """Places of a batch of 4, the first once."""
+    places = rng.integers(1, 4, shape).astype(float)
+    places[0] = 0
+    return places
+
+
+def far(rng, shape):
+    """Points so far apart that the 0.0001 which Caffe adds to their distance does not show."""
+    return 100 * off_kinks(rng, shape)
+
+
+def hinge(power):
+    def oracle(x, t):
+        x = x.reshape(len(x), -1)
+        side = np.where(np.arange(x.shape[1]) == t[:, None], -1, 1)
+        return [(np.maximum(1 + side * x, 0) ** power).sum() / len(x)]
+
+    return oracle
+
+
+def contrastive(apart):
+    def oracle(a, b, alike):
+        d = np.sqrt(((a - b) ** 2).sum(1))
+        return [np.where(alike != 0, d * d, apart(d)).sum() / 2 / len(a)]
+
+    return oracle
+
+
+def infogain(divisor, axis=1):
+    def oracle(x, t, h):
+        prob, h = reference.softmax(three(x, axis)), h.reshape(x.shape[axis], -1)
+        total = 0.0
+        for (n, p), label in np.ndenumerate(t.reshape(prob.shape[0], -1)):
+            if label < len(h):
+                total -= (h[int(label)] * np.log(prob[n, :, p])).sum()
+        return [total / divisor(x, t), prob.reshape(x.shape)]
+
+    return oracle
+
+
+def smooth(d):
+    return np.where(np.abs(d) < 1, d * d / 2, np.abs(d) - 0.5)
+
+
 BATCH, IMAGE = (2, 3), (2, 4, 6, 5)
 BATCH_SIZE = "loss_param { normalization: BATCH_SIZE }"
 FED = [np.arange(6.0).reshape(2, 3), np.array([1.0, 0.0])]
@@ -278,6 +389,127 @@ ROWS = [
         lambda x: [np.stack([x[:, :, i : i + 2, j : j + 2].max((2, 3)) for i in (0, 3) for j in (0, 3)], -1).reshape(*x.shape[:2], 2, 2)],
         name="floor",
     ),
+    Row(
+        "Convolution",
+        f"convolution_param {{ num_output: 4 kernel_size: 3 stride: 2 pad: 1 group: 2 {FILL} }}",
+        [((2, 4, 7), off_kinks)],
+        correlation(Window((3,), (2,), (1,), (1,)), 2),
+        name="of one axis",
+    ),
+    Row(
+        "Convolution",
+        "convolution_param { num_output: 4 kernel_size: 3 kernel_size: 2 kernel_size: 3 stride: 2 stride: 1 stride: 2 pad: 1 "
+        f"dilation: 1 dilation: 2 dilation: 1 group: 2 force_nd_im2col: true engine: CAFFE {FILL} }}",
+        [((2, 2, 4, 5, 5), off_kinks)],
+        correlation(Window((3, 2, 3), (2, 1, 2), (1, 1, 1), (1, 2, 1)), 2),
+        name="of three axes",
+    ),
+    Row(
+        "Convolution",
+        f"convolution_param {{ num_output: 2 kernel_size: 2 bias_term: false {FILL} }}",
+        [((2, 1, 2, 3, 2, 3), off_kinks)],
+        correlation(Window((2,) * 4, (1,) * 4, (0,) * 4, (1,) * 4)),
+        name="of four axes",
+    ),
+    Row(
+        "Convolution",
+        f"convolution_param {{ num_output: 3 kernel_size: 2 axis: -3 {FILL} }}",
+        [((2, 2, 2, 4, 3), off_kinks)],
+        lambda x, w, b: [reference.convolution(x.reshape(-1, 2, 4, 3), w, b, Window((2, 2))).reshape(len(x), 2, 3, 3, 2)],
+        name="of sequences",
+    ),
+    Row(
+        "Deconvolution",
+        f"convolution_param {{ num_output: 3 kernel_size: 3 stride: 2 {FILL} }}",
+        [(IMAGE, off_kinks)],
+        transposed(Window((3, 3), (2, 2), (0, 0), (1, 1))),
+    ),
+    Row(
+        "Deconvolution",
+        "convolution_param { num_output: 6 kernel_h: 4 kernel_w: 2 stride_h: 2 stride_w: 1 pad_h: 1 pad_w: 0 dilation: 1 dilation: 2 "
+        f"group: 2 bias_term: false {FILL} }}",
+        [(IMAGE, off_kinks)],
+        transposed(Window((4, 2), (2, 1), (1, 0), (1, 2)), 2),
+        name="grouped",
+    ),
+    Row(
+        "Deconvolution",
+        f"convolution_param {{ num_output: 2 kernel_size: 3 stride: 2 pad: 1 {FILL} }}",
+        [((2, 3, 4), off_kinks)],
+        transposed(Window((3,), (2,), (1,), (1,))),
+        name="of one axis",
+    ),
+    Row(
+        "Deconvolution",
+        f"convolution_param {{ num_output: 2 kernel_size: 2 stride: 2 stride: 1 stride: 2 pad: 0 pad: 1 pad: 1 group: 2 {FILL} }}",
+        [((2, 4, 2, 3, 2), off_kinks)],
+        transposed(Window((2, 2, 2), (2, 1, 2), (0, 1, 1), (1, 1, 1)), 2),
+        name="of three axes",
+    ),
+    Row(
+        "Im2col",
+        "convolution_param { kernel_size: 3 kernel_size: 2 stride: 2 pad: 1 dilation: 1 dilation: 2 }",
+        [(IMAGE, off_kinks)],
+        columns(Window((3, 2), (2, 2), (1, 1), (1, 2))),
+    ),
+    Row(
+        "Im2col",
+        "convolution_param { kernel_size: 2 stride: 2 pad: 1 }",
+        [((2, 3, 5), off_kinks)],
+        columns(Window((2,), (2,), (1,), (1,))),
+        name="of one axis",
+    ),
+    Row(
+        "Im2col",
+        "convolution_param { kernel_size: 2 pad: 1 stride: 2 stride: 1 stride: 1 }",
+        [((2, 2, 3, 2, 3), off_kinks)],
+        columns(Window((2,) * 3, (2, 1, 1), (1,) * 3, (1,) * 3)),
+        name="of three axes",
+    ),
+    Row("Crop", "crop_param { offset: 1 }", [(IMAGE, off_kinks), ((2, 4, 3, 4), off_kinks)], lambda x, r: [x[:, :, 1:4, 1:5]]),
+    Row(
+        "Crop",
+        "crop_param { axis: -3 offset: 1 offset: 0 offset: 2 }",
+        [(IMAGE, off_kinks), ((2, 2, 6, 3), off_kinks)],
+        lambda x, r: [x[:, 1:3, :, 2:]],
+        name="of channels",
+    ),
+    Row(
+        "Pooling",
+        "pooling_param { kernel_size: 3 stride: 2 pad: 1 engine: CAFFE }",
+        [(IMAGE, distinct)],
+        winners(Window((3, 3), (2, 2), (1, 1))),
+        tops=2,
+        name="and its winners",
+    ),
+    Row(
+        "Pooling",
+        "pooling_param { pool: STOCHASTIC kernel_size: 3 stride: 2 }",
+        [(IMAGE, positive)],
+        drawn(Window((3, 3), (2, 2))),
+        name="drawn",
+    ),
+    Row(
+        "Pooling",
+        "pooling_param { pool: AVE kernel_size: 3 stride: 2 pad: 1 }",
+        [((2, 3, 7), off_kinks)],
+        lambda x: [reference.pooling("AVE", x[:, :, None], Window((1, 3), (1, 2), (0, 1)))[0][:, :, 0]],
+        name="of one axis",
+    ),
+    Row(
+        "SPP",
+        "spp_param { pyramid_height: 3 }",
+        [((2, 3, 9, 7), distinct)],
+        pyramid("MAX", Window((9, 7), (9, 7)), Window((5, 4), (5, 4), (1, 1)), Window((3, 2), (3, 2), (2, 1))),
+    ),
+    Row(
+        "SPP",
+        "spp_param { pyramid_height: 2 pool: AVE engine: CUDNN }",
+        [(IMAGE, off_kinks)],
+        pyramid("AVE", Window((6, 5), (6, 5)), Window((3, 3), (3, 3), (0, 1))),
+        name="of means",
+    ),
+    Row("SPP", "spp_param { pyramid_height: 1 }", [(IMAGE, distinct)], lambda x: [x.max((2, 3), keepdims=True)], name="of one level"),
     Row("SoftmaxWithLoss", "", [(BATCH, off_kinks), ((2,), labels(3))], log_loss(), tops=2, constant=(1,)),
     Row(
         "SoftmaxWithLoss",
@@ -329,6 +561,92 @@ ROWS = [
         accuracy(1, 2, 2),
         tops=2,
         name="top 2",
+    ),
+    Row("Reduction", "reduction_param { coeff: 2 }", [(IMAGE, off_kinks)], lambda x: [2 * x.sum()]),
+    Row(
+        "Reduction",
+        "reduction_param { operation: ASUM axis: 1 coeff: -0.5 }",
+        [(IMAGE, off_kinks)],
+        lambda x: [-np.abs(x).sum((1, 2, 3)) / 2],
+        name="of absolutes",
+    ),
+    Row("Reduction", "reduction_param { operation: SUMSQ axis: -1 }", [(IMAGE, off_kinks)], lambda x: [(x * x).sum(-1)], name="of squares"),
+    Row("Reduction", "reduction_param { operation: MEAN axis: 2 }", [(IMAGE, off_kinks)], lambda x: [x.mean((2, 3))], name="mean"),
+    Row("ArgMax", "", [(IMAGE, distinct)], lambda x: [x.reshape(len(x), -1).argmax(1).reshape(-1, 1, 1, 1)]),
+    Row(
+        "ArgMax",
+        "argmax_param { top_k: 2 out_max_val: true }",
+        [(BATCH, distinct)],
+        lambda x: [np.stack([(-x).argsort(1)[:, :2], -np.sort(-x, 1)[:, :2]], 1)],
+        name="with values",
+    ),
+    Row("ArgMax", "argmax_param { axis: 1 top_k: 3 }", [(IMAGE, distinct)], lambda x: [(-x).argsort(1)[:, :3]], name="along an axis"),
+    Row(
+        "ArgMax",
+        "argmax_param { axis: -1 out_max_val: true }",
+        [(IMAGE, distinct)],
+        lambda x: [x.max(-1, keepdims=True)],
+        name="values along an axis",
+    ),
+    Row("BatchReindex", "", [((4, 3, 2), off_kinks), ((6,), samples)], lambda x, i: [x[i.astype(int)]], constant=(1,)),
+    Row(
+        "Filter",
+        "",
+        [((4, 3), off_kinks), ((4, 2), off_kinks), ((4,), lambda rng, shape: rng.integers(1, 3, shape) * 1.0)],
+        lambda a, b, s: [a, b],
+        tops=2,
+        constant=(2,),
+    ),
+    Row("HingeLoss", "", [((4, 3), off_kinks), ((4,), labels(3))], hinge(1), constant=(1,)),
+    Row("HingeLoss", "hinge_loss_param { norm: L2 }", [((4, 3, 2), off_kinks), ((4,), labels(6))], hinge(2), constant=(1,), name="squared"),
+    Row(
+        "MultinomialLogisticLoss",
+        "",
+        [((4, 3), share), ((4,), labels(3))],
+        lambda x, t: [-np.log(x[np.arange(len(x)), t.astype(int)]).mean()],
+        constant=(1,),
+    ),
+    Row(
+        "ContrastiveLoss",
+        "contrastive_loss_param { margin: 300 }",
+        [((8, 3), far), ((8, 3), far), ((8,), labels(2))],
+        contrastive(lambda d: np.maximum(300 - d, 0) ** 2),
+        constant=(2,),
+    ),
+    Row(
+        "ContrastiveLoss",
+        "contrastive_loss_param { margin: 9 legacy_version: true }",
+        [((8, 3), off_kinks), ((8, 3), off_kinks), ((8,), labels(2))],
+        contrastive(lambda d: np.maximum(9 - d * d, 0)),
+        constant=(2,),
+        name="legacy",
+    ),
+    Row(
+        "InfogainLoss",
+        "",
+        [((4, 3), off_kinks), ((4,), labels(3)), ((1, 1, 3, 3), share)],
+        infogain(lambda x, t: t.size),
+        tops=2,
+        constant=(1, 2),
+    ),
+    Row(
+        "InfogainLoss",
+        "infogain_loss_param { axis: -2 } loss_param { ignore_label: 7 }",
+        [((2, 4, 3, 5), off_kinks), ((2, 4, 5), labels(3, 7)), ((1, 9), share)],
+        infogain(lambda x, t: max(1, (t != 7).sum()), 2),
+        tops=2,
+        constant=(1, 2),
+        name="of pixels",
+    ),
+    Row("L1Loss", "", [(IMAGE, off_kinks), (IMAGE, off_kinks)], lambda a, b: [np.abs(a - b).sum() / len(a)]),
+    Row("SmoothL1Loss", "", [(IMAGE, off_kinks), (IMAGE, off_kinks)], lambda a, b: [smooth(a - b).sum() / len(a)]),
+    Row(
+        "SmoothL1Loss",
+        "",
+        [(BATCH, off_kinks), (BATCH, off_kinks), (BATCH, share), (BATCH, off_kinks)],
+        lambda a, b, inside, outside: [(outside * smooth(inside * (a - b))).sum() / len(a)],
+        constant=(2, 3),
+        name="weighted",
     ),
     Row("Silence", "", [(BATCH, off_kinks), (IMAGE, off_kinks)], lambda *x: [], tops=0),
     Row("HDF5Output", 'hdf5_output_param { file_name: "out.h5" }', [(BATCH, off_kinks), ((2,), labels(3))], lambda *x: [], tops=0),
@@ -440,7 +758,7 @@ def test_in_place_gives_the_same(kind, rng):
         np.testing.assert_array_equal(of_one, of_both)
 
 
-@pytest.mark.parametrize("row", [r for r in ROWS if r.differentiable and r.bottoms], ids=str)
+@pytest.mark.parametrize("row", [r for r in ROWS if r.differentiable and r.bottoms and 0 not in r.constant], ids=str)
 def test_nan_is_not_hidden(row, rng):
     net, fed = row.bind(row.text()), row.draw(rng)
     for i in set(range(len(row.bottoms))) - set(row.constant):
@@ -607,9 +925,44 @@ MISTAKES = [
     (conv("num_output: 3 kernel_size: 1 group: @0"), "group 0 does not divide"),
     (
         at_bottom(conv("num_output: 2 kernel_size: 1", BATCH), 0),
-        'bottom "x0" is no batch of images; expected 4 axes N×C×H×W, axis 1, found shape [2, 3]',
+        'bottom "x0" has no spatial axes; expected N×C×H×W, with channels at axis 1, found shape [2, 3]',
     ),
-    (at_bottom(conv("num_output: 2 kernel_size: 1 axis: 2"), 0), 'bottom "x0" is no batch of images'),
+    (at_bottom(conv("num_output: 2 kernel_size: 1 axis: 3"), 0), 'bottom "x0" has no spatial axes'),
+    (conv("num_output: 2 kernel_size: 1 axis: @-5"), "axis -5 is outside the bottom's 4 axes"),
+    (
+        conv("num_output: 2 kernel_h: @1 kernel_w: 1", (2, 3, 4)),
+        "kernel_h and kernel_w are for two spatial axes; expected kernel_size for 1",
+    ),
+    (conv("num_output: 2 kernel_size: 1 kernel_size: @1", (2, 3, 4)), "has 2 values of kernel_size; expected one"),
+    (
+        conv("num_output: 2 kernel_size: 1 stride: 1 stride: @2", (2, 3, 4, 5, 6)),
+        "has 2 values of stride; expected one, or one for each of the 3",
+    ),
+    (
+        one("Deconvolution", "convolution_param { num_output: 2 kernel_size: 2 @pad: 9 }", IMAGE),
+        "its pad leaves nothing of the output; found pad [9, 9], output [-11, -12]",
+    ),
+    (one("Im2col", "convolution_param { @kernel_size: 7 }", IMAGE), "its kernel [7, 7] does not fit; found an image of 6×5"),
+    (at_bottom(one("Im2col", "convolution_param { kernel_size: 1 }", BATCH), 0), "has no spatial axes"),
+    (at_bottom(one("Crop", "", IMAGE, BATCH), 1), 'bottom "x1" has another number of axes; expected 4, as the first, found [2, 3]'),
+    (
+        one("Crop", "crop_param { offset: 1 offset: 1 offset: @1 }", IMAGE, IMAGE),
+        "has 3 values of offset; expected one, or one for each of the 2 axes from axis 2",
+    ),
+    (
+        one("Crop", "crop_param { offset: 0 offset: @1 }", IMAGE, IMAGE),
+        'its part leaves "x0" [2, 4, 6, 5] along axis 3; expected offset + 5 up to 5, found offset 1',
+    ),
+    (at_layer(one("Crop", "", IMAGE, (2, 4, 7, 5))), "along axis 2; expected offset + 7 up to 6, found offset 0"),
+    (one("Crop", "crop_param { axis: @4 }", IMAGE, IMAGE), "axis 4 is outside"),
+    (one("SPP", "@spp_param { }", IMAGE), "a bad pyramid_height; expected 1 level or more, at most 16, found none"),
+    (one("SPP", "spp_param { pyramid_height: @0 }", IMAGE), "a bad pyramid_height"),
+    (
+        one("SPP", "spp_param { pyramid_height: @3 }", IMAGE),
+        "level 2 of the pyramid, 4 by 4, is too fine for an image of 6×5; make the pyramid lower, or the image larger",
+    ),
+    (one("SPP", "spp_param { pyramid_height: 2 pool: @STOCHASTIC }", IMAGE), "stochastic pooling knows no pad"),
+    (at_bottom(one("SPP", "spp_param { pyramid_height: 1 }", BATCH), 0), "is no batch of images"),
     (
         at_bottom(one("Convolution", "convolution_param { num_output: 2 kernel_size: 1 }", IMAGE, (2, 4, 5, 6), tops="yz"), 1),
         'bottom "x1" differs from the first',
@@ -618,7 +971,11 @@ MISTAKES = [
         at_layer(one("Convolution", "convolution_param { num_output: 2 kernel_size: 1 }", IMAGE, IMAGE)),
         "has 1 tops for 2 bottoms; expected as many tops as bottoms",
     ),
-    (pool("pool: @STOCHASTIC kernel_size: 2"), "stochastic pooling is not built yet; expected MAX or AVE"),
+    (pool("pool: STOCHASTIC kernel_size: 2 pad: @1"), "stochastic pooling knows no pad; expected pad 0, found pad [1, 1]"),
+    (
+        one("Pooling", "pooling_param { pool: AVE kernel_size: 2 }", IMAGE, tops="yz").replace('"z"', '@"z"'),
+        "a second top, the winners' places, is for MAX pooling; found pool: AVE",
+    ),
     (pool("global_pooling: @true kernel_size: 2"), "global_pooling takes its kernel from the bottom; drop kernel_size"),
     (pool("global_pooling: @true pad: 1"), "global_pooling has one window; expected stride 1 and pad 0"),
     (pool("global_pooling: @true stride: 2"), "global_pooling has one window"),
