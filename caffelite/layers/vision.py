@@ -1,56 +1,19 @@
-"""Layers over images: convolution and pooling, (N, C, H, W)."""
+"""Layers over images, or over any number of spatial axes: convolution, its transpose, its columns; cropping."""
 
 from __future__ import annotations
 
-from .. import caffelite_pb2 as pb
-from ..devices import Window
+import math
+
+from ..devices.formula import Formula
+from . import sliding
 from .layer import Layer, Shape, register
 
 
-def pair(layer: Layer, name: str, default: int, stem: str | None = None) -> tuple[int, int]:
-    """(vertical, horizontal) from ``name`` (none, one or two values) or from ``stem_h`` and ``stem_w``, as Caffe allows."""
-    p, stem = layer.p, stem or name
-    value = getattr(p, name)
-    both = ([value] if p.HasField(name) else []) if isinstance(value, int) else list(value)
-    high, wide = f"{stem}_h", f"{stem}_w"
-    if high in p.DESCRIPTOR.fields_by_name and (p.HasField(high) or p.HasField(wide)):
-        if both:
-            raise layer.error(f"gives {name} and {high}/{wide}", name, remedy="keep one of the two")
-        return getattr(p, high), getattr(p, wide)
-    if len(both) > 2:
-        raise layer.error(f"has {len(both)} values of {name}", name, 2, expected="one, or one for each of the 2 spatial axes")
-    return tuple((both or [default]) * 2)[:2]
-
-
-def window(layer: Layer, shape: Shape) -> Window:
-    """Kernel, stride, pad and dilation of a Convolution or Pooling over a bottom (N, C, H, W), checked."""
-    p = layer.p
-    if layer.spec.type == "Pooling" and p.global_pooling:
-        if p.HasField("kernel_size") or p.HasField("kernel_h") or p.HasField("kernel_w"):
-            raise layer.error("global_pooling takes its kernel from the bottom", "global_pooling", remedy="drop kernel_size")
-        kernel = (shape[2], shape[3])
-    else:
-        kernel = pair(layer, "kernel_size", 0, "kernel")
-    dilation = pair(layer, "dilation", 1) if "dilation" in p.DESCRIPTOR.fields_by_name else (1, 1)
-    found = Window(kernel, pair(layer, "stride", 1), pair(layer, "pad", 0), dilation)
-    for name, values, least in (("kernel_size", found.kernel, 1), ("stride", found.stride, 1), ("dilation", found.dilation, 1)):
-        if min(values) < least:
-            raise layer.error(f"{name} must be at least 1", name, found=min(values) if any(values) or name != "kernel_size" else "none")
-    return found
-
-
-@register
-class Convolution(Layer):
-    """y[n, m] = Σ_c w[m, c] * x[n, c] + b[m]: correlation with learned kernels.
-
-    x (N, C, H, W); w (M, C/group, kh, kw), b (M); y (N, M, OH, OW) with OH = ⌊(H + 2·pad - (dilation·(kh - 1) + 1)) / stride⌋ + 1.
-    Defaults: stride 1, pad 0, dilation 1, group 1, bias_term true. Errors: channels that group does not divide, a kernel larger than the
-    padded image. As in Caffe.
-    """
+class Kernels(Layer):
+    """A layer of learned kernels over x (N..., C, spatial...), channels at ``axis`` (default 1); any number of bottoms share them."""
 
     field = "convolution_param"
     bottoms, tops = (1, None), (1, None)
-    absorbs_relu = True
 
     def setup(self) -> None:
         if not self.p.num_output:
@@ -59,39 +22,64 @@ class Convolution(Layer):
             raise self.error(f"has {len(self.spec.top)} tops for {len(self.spec.bottom)} bottoms", expected="as many tops as bottoms")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        n, c, h, w = self._images(bottoms)
-        self.window = k = window(self, bottoms[0])
-        m, group = self.p.num_output, self.p.group
+        first, m, group = bottoms[0], self.p.num_output, self.p.group
+        for i, shape in enumerate(bottoms):
+            if shape != first:
+                raise self.bottom_error(i, "differs from the first", expected=list(first), found=list(shape))
+        axis = spatial_axis(self, first)
+        c, spatial = first[axis], first[axis + 1 :]
+        self.window = sliding.window(self, len(spatial))
         for what, count in (("input channels", c), ("num_output", m)):
             if group < 1 or count % group:
                 raise self.error(f"group {group} does not divide the {count} {what}", "group")
-        out = [
-            (size + 2 * pad - (d * (kernel - 1) + 1)) // stride + 1
-            for size, kernel, stride, pad, d in zip((h, w), k.kernel, k.stride, k.pad, k.dilation, strict=True)
-        ]
-        if min(out) < 1:
-            raise self.error(
-                f"its kernel {list(k.kernel)} does not fit", "kernel_size", found=f"an image of {h}×{w} with pad {list(k.pad)}"
-            )
-        self.add_param((m, c // group, *k.kernel), self.p.weight_filler, "weight_filler")
+        out = self.sizes(spatial)
+        self.add_param((*self.channels(c, m, group), *self.window.kernel), self.p.weight_filler, "weight_filler")
         if self.p.bias_term:
             self.add_param((m,), self.p.bias_filler, "bias_filler")
-        self.x_shape, self.y_shape = bottoms[0], (n, m, *out)
-        return [self.y_shape] * len(bottoms)
+        n = math.prod(first[:axis])
+        self.x_shape, self.y_shape = (n, c, *spatial), (n, m, *out)
+        return [(*first[:axis], m, *out)] * len(bottoms)
 
-    def _images(self, bottoms: list[Shape]) -> Shape:
-        for i, shape in enumerate(bottoms):
-            if len(shape) != 4 or self.axis(self.p.axis, 4) != 1:
-                raise self.bottom_error(i, "is no batch of images", expected="4 axes N×C×H×W, axis 1", found=f"shape {list(shape)}")
-            if shape != bottoms[0]:
-                raise self.bottom_error(i, "differs from the first", expected=list(bottoms[0]), found=list(shape))
-        return bottoms[0]
+    def sizes(self, spatial: Shape) -> Shape:
+        """The output's spatial shape."""
+        raise NotImplementedError
+
+    def channels(self, c: int, m: int, group: int) -> Shape:
+        """The weights' first two axes."""
+        raise NotImplementedError
 
     def backward_reads_top(self, index: int) -> bool:
         return False
 
+
+def spatial_axis(layer: Layer, shape: Shape) -> int:
+    """The channels' axis, absolute; spatial axes follow it."""
+    axis = layer.axis(layer.p.axis, len(shape)) if layer.p.axis < len(shape) else len(shape)
+    if axis + 2 > len(shape):
+        raise layer.bottom_error(0, "has no spatial axes", expected=f"N×C×H×W, with channels at axis {axis}", found=f"shape {list(shape)}")
+    return axis
+
+
+@register
+class Convolution(Kernels):
+    """y[n, m] = Σ_c w[m, c] * x[n, c] + b[m]: correlation with learned kernels, over any number of spatial axes.
+
+    x (N, C, H, W); w (M, C/group, kh, kw), b (M); y (N, M, OH, OW) with OH = ⌊(H + 2·pad - (dilation·(kh - 1) + 1)) / stride⌋ + 1.
+    Defaults: axis 1, stride 1, pad 0, dilation 1, group 1, bias_term true. Errors: channels that group does not divide, a kernel larger
+    than the padded image. As in Caffe.
+    """
+
+    absorbs_relu = True
+
+    def sizes(self, spatial: Shape) -> Shape:
+        self.absorbs_relu = len(spatial) < 3
+        return sliding.whole_windows(self, spatial, self.window)
+
+    def channels(self, c: int, m: int, group: int) -> Shape:
+        return m, c // group
+
     def build(self, dev) -> None:
-        self.op = dev.convolution(self.x_shape, self.y_shape, self.window, self.p.group)
+        self.op = sliding.convolution(dev, self.x_shape, self.y_shape, self.window, self.p.group)
 
     def forward(self, x: list, y: list) -> None:
         bias = self.params[1].data if self.p.bias_term else None
@@ -109,51 +97,68 @@ class Convolution(Layer):
 
 
 @register
-class Pooling(Layer):
-    """The largest (MAX) or the mean (AVE) of each window, channel by channel.
+class Deconvolution(Kernels):
+    """Convolution's transpose: y is what a Convolution of these kernels would give its bottom as gradient, plus b.
 
-    x (N, C, H, W); y (N, C, OH, OW) with OH = ⌈(H + 2·pad - kernel) / stride⌉ + 1 (round_mode FLOOR: ⌊⌋), less a last window that
-    would start beyond the image and its left pad. AVE divides by the window clipped to the padded image. global_pooling: one window, the
-    image. Defaults: MAX, stride 1, pad 0. Errors: a kernel larger than the padded image, a pad as large as the kernel. As in Caffe.
+    x (N, C, H, W); w (C, M/group, kh, kw), b (M); y (N, M, OH, OW) with OH = stride·(H - 1) + dilation·(kh - 1) + 1 - 2·pad. Any number
+    of spatial axes; defaults as Convolution's. Errors: channels that group does not divide, a pad that leaves nothing. As in Caffe.
     """
 
-    field = "pooling_param"
+    def sizes(self, spatial: Shape) -> Shape:
+        k = self.window
+        out = [s * (size - 1) + far - 2 * pad for s, size, far, pad in zip(k.stride, spatial, sliding.reach(k), k.pad, strict=True)]
+        if min(out) < 1:
+            raise self.error("its pad leaves nothing of the output", "pad", found=f"pad {list(k.pad)}, output {out}")
+        return tuple(out)
 
-    def setup(self) -> None:
-        if self.p.pool == pb.PoolingParameter.STOCHASTIC:
-            raise self.error("stochastic pooling is not built yet", "pool", expected="MAX or AVE", found="STOCHASTIC")
-        if self.p.global_pooling and (pair(self, "stride", 1) != (1, 1) or pair(self, "pad", 0) != (0, 0)):
-            raise self.error("global_pooling has one window", "global_pooling", expected="stride 1 and pad 0")
+    def channels(self, c: int, m: int, group: int) -> Shape:
+        return c, m // group
+
+    def build(self, dev) -> None:
+        self.op = sliding.convolution(dev, self.y_shape, self.x_shape, self.window, self.p.group)
+        split = *self.y_shape[:2], math.prod(self.y_shape[2:])
+        self._bias = dev.channel_map(Formula("y + b", ("y", "b")), ("b",), *split)
+        self._db = dev.channel_sum(Formula("dy", ("dy",)), (), *split)
+
+    def forward(self, x: list, y: list) -> None:
+        for bottom, top in zip(x, y, strict=True):
+            self.op.backward(top, self.params[0].data, bottom, top, None, None)
+            if self.p.bias_term:
+                self._bias(top, self.params[1].data, top)
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        (dw, add_w), (db, add_b) = self._param_args(0), self._param_args(1)
+        w = self.params[0].data
+        for i, top in enumerate(dy):
+            if top is None:
+                if dx[i] is not None:
+                    self.dev.fill(dx[i], 0)
+                continue
+            if dw is not None:
+                self.op.backward(top, w, x[i], None, dw, None, add_w)
+            if db is not None:
+                self._db(top, db, add=add_b)
+            if dx[i] is not None:
+                self.op.forward(top, w, None, dx[i], None)
+            add_w = add_b = True
+
+
+@register
+class Im2col(Layer):
+    """What each window sees, as channels: x (N, C, H, W) → y (N, C·kh·kw, OH, OW), OH as Convolution's, 0 outside the image.
+
+    Any number of spatial axes; kernel_size, stride, pad, dilation and axis as Convolution's. As in Caffe.
+    """
+
+    field = "convolution_param"
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        if len(bottoms[0]) != 4:
-            raise self.bottom_error(0, "is no batch of images", expected="4 axes N×C×H×W", found=f"shape {list(bottoms[0])}")
-        self.window = k = window(self, bottoms[0])
-        if any(pad >= kernel for pad, kernel in zip(k.pad, k.kernel, strict=True)):
-            raise self.error("pad must be less than the kernel", "pad", found=f"pad {list(k.pad)}, kernel {list(k.kernel)}")
-        ceil = self.p.round_mode == pb.PoolingParameter.CEIL
-        out = []
-        for size, kernel, stride, pad in zip(bottoms[0][2:], k.kernel, k.stride, k.pad, strict=True):
-            room = size + 2 * pad - kernel
-            if room < 0:
-                raise self.error(
-                    f"its kernel {list(k.kernel)} does not fit", "kernel_size", found=f"an image of {bottoms[0][2]}×{bottoms[0][3]}"
-                )
-            count = (-(-room // stride) if ceil else room // stride) + 1
-            count -= any(k.pad) and (count - 1) * stride >= size + pad
-            if (count - 1) * stride >= size + pad:
-                raise self.error(
-                    "its last window lies beyond the image",
-                    "stride",
-                    found=f"stride {stride}",
-                    remedy="use round_mode: FLOOR, or a smaller stride",
-                )
-            out.append(count)
-        self.x_shape, self.y_shape = bottoms[0], (*bottoms[0][:2], *out)
-        self.maximum = self.p.pool == pb.PoolingParameter.MAX
-        if self.maximum:
-            self.saved_shapes["index"] = (self.y_shape, "int32")
-        return [self.y_shape]
+        shape = bottoms[0]
+        axis = spatial_axis(self, shape)
+        self.window = sliding.window(self, len(shape) - axis - 1)
+        self.out = sliding.whole_windows(self, shape[axis + 1 :], self.window)
+        self.x_shape = (math.prod(shape[:axis]), *shape[axis:])
+        return [(*shape[:axis], shape[axis] * math.prod(self.window.kernel), *self.out)]
 
     def backward_reads_bottom(self, index: int) -> bool:
         return False
@@ -161,10 +166,55 @@ class Pooling(Layer):
     backward_reads_top = backward_reads_bottom
 
     def build(self, dev) -> None:
-        self.op = dev.pooling("MAX" if self.maximum else "AVE", self.x_shape, self.y_shape, self.window)
+        self.op = sliding.im2col(dev, self.x_shape, self.out, self.window)
 
     def forward(self, x: list, y: list) -> None:
-        self.op.forward(x[0], y[0], self.saved.get("index"))
+        self.op.forward(x[0], y[0])
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        self.op.backward(dy[0], self.saved.get("index"), dx[0])
+        self.op.backward(dy[0], dx[0])
+
+
+@register
+class Crop(Layer):
+    """The part of the first bottom that is as large as the second from ``axis`` (default 2) on, ``offset`` from its start.
+
+    x (N, C, H, W), reference (..., h, w) → (N, C, h, w). offset: none (0), one for all, or one for each axis from ``axis`` on. The
+    reference gets no gradient. Errors: a part that leaves x, bottoms of another number of axes. As in Caffe.
+    """
+
+    field = "crop_param"
+    bottoms = (2, 2)
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        whole, reference = bottoms
+        if len(whole) != len(reference):
+            raise self.bottom_error(1, "has another number of axes", expected=f"{len(whole)}, as the first", found=list(reference))
+        axis, given = self.axis(self.p.axis, len(whole)), list(self.p.offset)
+        if len(given) not in (0, 1, len(whole) - axis):
+            what, expected = f"has {len(given)} values of offset", f"one, or one for each of the {len(whole) - axis} axes from axis {axis}"
+            raise self.error(what, "offset", min(len(given) - 1, len(whole) - axis), expected=expected)
+        offsets = given if len(given) == len(whole) - axis else (given or [0]) * (len(whole) - axis)
+        for i, (start, size, room) in enumerate(zip(offsets, reference[axis:], whole[axis:], strict=True)):
+            if start + size > room:
+                what = f'its part leaves "{self.spec.bottom[0]}" {list(whole)} along axis {axis + i}'
+                place = ("offset", min(i, len(given) - 1)) if given else ()
+                raise self.error(what, *place, expected=f"offset + {size} up to {room}", found=f"offset {start}")
+        parts = [slice(start, start + size) for start, size in zip(offsets, reference[axis:], strict=True)]
+        self.part = (*[slice(None)] * axis, *parts)
+        return [(*whole[:axis], *reference[axis:])]
+
+    def backward_reads_bottom(self, index: int) -> bool:
+        return False
+
+    backward_reads_top = backward_reads_bottom
+
+    def forward(self, x: list, y: list) -> None:
+        self.dev.assign(x[0][self.part], y[0])
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        for bottom in dx:  # the reference's is 0, for nets where it learns by another way
+            if bottom is not None:
+                self.dev.fill(bottom, 0)
+        if dx[0] is not None:
+            self.dev.assign(dy[0], dx[0][self.part])

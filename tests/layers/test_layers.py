@@ -758,7 +758,11 @@ def test_in_place_gives_the_same(kind, rng):
         np.testing.assert_array_equal(of_one, of_both)
 
 
-@pytest.mark.parametrize("row", [r for r in ROWS if r.differentiable and r.bottoms and 0 not in r.constant], ids=str)
+# A label gives no score; the columns of a pad are 0.
+NAN_ROWS = [r for r in ROWS if r.differentiable and r.bottoms and 0 not in r.constant and r.kind != "Im2col"]
+
+
+@pytest.mark.parametrize("row", NAN_ROWS, ids=str)
 def test_nan_is_not_hidden(row, rng):
     net, fed = row.bind(row.text()), row.draw(rng)
     for i in set(range(len(row.bottoms))) - set(row.constant):

@@ -1,0 +1,173 @@
+"""Pooling: one number a window, and pyramids of them."""
+
+from __future__ import annotations
+
+import math
+
+from .. import caffelite_pb2 as pb
+from ..devices import Window
+from . import sliding
+from .layer import Layer, Shape, register
+
+METHODS = pb.PoolingParameter.PoolMethod
+
+
+def pooled(layer: Layer, spatial: Shape, k: Window, ceil: bool = True) -> Shape:
+    """How many windows there are along each axis: the last may reach beyond the image where ``ceil``, but must begin within."""
+    out = []
+    for size, kernel, stride, pad in zip(spatial, k.kernel, k.stride, k.pad, strict=True):
+        room = size + 2 * pad - kernel
+        if room < 0:
+            found = f"an image of {'×'.join(map(str, spatial))}"
+            raise layer.error(f"its kernel {list(k.kernel)} does not fit", "kernel_size", found=found)
+        count = (-(-room // stride) if ceil else room // stride) + 1
+        count -= any(k.pad) and (count - 1) * stride >= size + pad
+        if (count - 1) * stride >= size + pad:
+            remedy = "use round_mode: FLOOR, or a smaller stride"
+            raise layer.error("its last window lies beyond the image", "stride", found=f"stride {stride}", remedy=remedy)
+        out.append(count)
+    return tuple(out)
+
+
+def no_padding(layer: Layer, k: Window, *path: str) -> None:
+    if any(k.pad):
+        raise layer.error("stochastic pooling knows no pad", *path, expected="pad 0", found=f"pad {list(k.pad)}")
+
+
+class Pooled(Layer):
+    """A layer that pools by p.pool: MAX, AVE or STOCHASTIC, which draws its winners in TRAIN."""
+
+    def setup(self) -> None:
+        self.method = METHODS.Name(self.p.pool)
+        self.drawn = self.method == "STOCHASTIC" and self.phase == pb.TRAIN
+        self.differentiable = self.drawn or self.method != "STOCHASTIC"
+
+    def index(self, name: str, shape: Shape) -> None:
+        """Asks for memory for the winners' places."""
+        if self.drawn or self.method == "MAX":
+            self.saved_shapes[name] = (shape, "int32")
+
+    def operation(self, dev, x: Shape, y: Shape, window: Window, stream: int):
+        return dev.pooling(self.method, x, y, window, stream if self.drawn else None)
+
+    def backward_reads_bottom(self, index: int) -> bool:
+        return False
+
+    backward_reads_top = backward_reads_bottom
+
+
+@register
+class Pooling(Pooled):
+    """One number of each window, channel by channel: the largest (MAX), the mean (AVE), or STOCHASTIC: in TRAIN one that is drawn with
+    probability x / Σx, in TEST what to expect of that, Σx² / Σx.
+
+    x (N, C, H, W) or (N, C, W); y (N, C, OH, OW) with OH = ⌈(H + 2·pad - kernel) / stride⌉ + 1 (round_mode FLOOR: ⌊⌋), less a last window
+    that would start beyond the image and its left pad. A second top of MAX: the winners' places in their planes, h·W + w. AVE divides by
+    the window clipped to the padded image. global_pooling: one window, the image. Defaults: MAX, stride 1, pad 0. Errors: a kernel larger
+    than the padded image, a pad as large as the kernel, a pad for STOCHASTIC. As in Caffe.
+    """
+
+    field = "pooling_param"
+    tops = (1, 2)
+    constant_tops = frozenset({1})
+
+    def setup(self) -> None:
+        super().setup()
+        if len(self.spec.top) > 1 and self.method != "MAX":
+            raise self.outer_error("a second top, the winners' places, is for MAX pooling", "top", 1, found=f"pool: {self.method}")
+        p = self.p
+        if p.global_pooling:
+            if p.HasField("kernel_size") or p.HasField("kernel_h") or p.HasField("kernel_w"):
+                raise self.error("global_pooling takes its kernel from the bottom", "global_pooling", remedy="drop kernel_size")
+            if sliding.per_axis(self, "stride", 2, 1) != (1, 1) or sliding.per_axis(self, "pad", 2, 0) != (0, 0):
+                raise self.error("global_pooling has one window", "global_pooling", expected="stride 1 and pad 0")
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        shape = bottoms[0]
+        if len(shape) not in (3, 4):
+            raise self.bottom_error(0, "is no batch of images", expected="4 axes N×C×H×W, or 3, N×C×W", found=f"shape {list(shape)}")
+        spatial = shape[2:]
+        one = (1,) * len(spatial)
+        self.window = k = Window(spatial, one, (0,) * len(spatial), one) if self.p.global_pooling else sliding.window(self, len(spatial))
+        if self.method == "STOCHASTIC":
+            no_padding(self, k, "pad")
+        if any(pad >= kernel for pad, kernel in zip(k.pad, k.kernel, strict=True)):
+            raise self.error("pad must be less than the kernel", "pad", found=f"pad {list(k.pad)}, kernel {list(k.kernel)}")
+        out = pooled(self, spatial, k, self.p.round_mode == pb.PoolingParameter.CEIL)
+        self.x_shape, self.y_shape = shape, (*shape[:2], *out)
+        self.index("index", self.y_shape)
+        return [self.y_shape] * len(self.spec.top)
+
+    def build(self, dev) -> None:
+        self.op = self.operation(dev, sliding.image(self.x_shape), sliding.image(self.y_shape), sliding.flat(self.window), self.stream)
+
+    def forward(self, x: list, y: list) -> None:
+        self.op.forward(x[0], y[0], self.saved.get("index"))
+        if len(y) == 2:
+            self.dev.assign(self.saved["index"], y[1])
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        self.op.backward(dy[0], self.saved.get("index"), dx[0])
+
+
+@register
+class SPP(Pooled):
+    """A pyramid of poolings: level l pools each channel to 2^l × 2^l numbers, and the levels lie one after the other.
+
+    x (N, C, H, W); y (N, C·(1 + 4 + 16 + …)), or (N, C, 1, 1) for a pyramid of one level. pool: MAX (default), AVE or STOCHASTIC, as in
+    Pooling. Errors: an image too small for its highest level. Source: He et al. 2014, windows as in Caffe.
+    """
+
+    field = "spp_param"
+
+    def setup(self) -> None:
+        super().setup()
+        if not 1 <= self.p.pyramid_height <= 16:
+            found = self.p.pyramid_height if self.p.HasField("pyramid_height") else "none"
+            raise self.error("a bad pyramid_height", "pyramid_height", expected="1 level or more, at most 16", found=found)
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        shape = bottoms[0]
+        if len(shape) != 4:
+            raise self.bottom_error(0, "is no batch of images", expected="4 axes N×C×H×W", found=f"shape {list(shape)}")
+        self.x_shape, self.levels, n = shape, [], shape[0]
+        for level in range(self.p.pyramid_height):
+            kernel = tuple(-(-size // 2**level) for size in shape[2:])
+            pad = tuple((k * 2**level - size + 1) // 2 for k, size in zip(kernel, shape[2:], strict=True))
+            k = Window(kernel, kernel, pad)
+            if any(pad >= kernel for pad, kernel in zip(k.pad, k.kernel, strict=True)):
+                what = f"level {level} of the pyramid, {2**level} by {2**level}, is too fine for an image of {shape[2]}×{shape[3]}"
+                raise self.error(what, "pyramid_height", remedy="make the pyramid lower, or the image larger")
+            if self.method == "STOCHASTIC":
+                no_padding(self, k, "pool")
+            self.levels.append((k, (*shape[:2], *pooled(self, shape[2:], k))))
+            self.index(f"index {level}", self.levels[-1][1])
+            if self.p.pyramid_height > 1:
+                self.saved_shapes[f"level {level}"] = (self.levels[-1][1], None)
+        if len(self.levels) == 1:
+            return [self.levels[0][1]]
+        sizes = [math.prod(y) // n for _, y in self.levels]
+        self.ends = [sum(sizes[:i]) for i in range(len(sizes) + 1)]
+        self.saved_shapes["part"] = (shape, None)
+        return [(n, self.ends[-1])]
+
+    def build(self, dev) -> None:
+        self.ops = [self.operation(dev, self.x_shape, y, k, self.stream + i) for i, (k, y) in enumerate(self.levels)]
+
+    def forward(self, x: list, y: list) -> None:
+        if len(self.ops) == 1:
+            return self.ops[0].forward(x[0], y[0], self.saved.get("index 0"))
+        for i, op in enumerate(self.ops):
+            level = self.saved[f"level {i}"]
+            op.forward(x[0], level, self.saved.get(f"index {i}"))
+            self.dev.assign(level.reshape(level.shape[0], -1), y[0][:, self.ends[i] : self.ends[i + 1]])
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        if len(self.ops) == 1:
+            return self.ops[0].backward(dy[0], self.saved.get("index 0"), dx[0])
+        for i, op in enumerate(self.ops):
+            level, part = self.saved[f"level {i}"], self.saved["part"] if i else dx[0]
+            self.dev.assign(dy[0][:, self.ends[i] : self.ends[i + 1]], level.reshape(level.shape[0], -1))
+            op.backward(level, self.saved.get(f"index {i}"), part)
+            if i:
+                self.dev.add(part, dx[0])

@@ -1,0 +1,185 @@
+"""Windows that slide over any number of spatial axes: their geometry, and what devices compute with them.
+
+Devices know windows over (H, W). One axis becomes an image of one row; three or more become batches of images, one batch for each place
+of the kernel along the axes before the last two.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+from ..devices import Window
+from ..devices.formula import Formula
+from .layer import Layer, Shape
+
+
+def per_axis(layer: Layer, name: str, rank: int, default: int, stem: str | None = None) -> tuple[int, ...]:
+    """A number for each of ``rank`` spatial axes, from ``name`` (none, one, or one each) or, for two, ``stem_h`` and ``stem_w``."""
+    p, stem = layer.p, stem or name
+    value = getattr(p, name)
+    given = ([value] if p.HasField(name) else []) if isinstance(value, int) else list(value)
+    high, wide = f"{stem}_h", f"{stem}_w"
+    if high in p.DESCRIPTOR.fields_by_name and (p.HasField(high) or p.HasField(wide)):
+        written = high if p.HasField(high) else wide
+        if given:
+            raise layer.error(f"gives {name} and {high}/{wide}", name, remedy="keep one of the two")
+        if rank != 2:
+            raise layer.error(f"{high} and {wide} are for two spatial axes", written, expected=f"{name} for {rank}")
+        return getattr(p, high), getattr(p, wide)
+    if len(given) not in (0, 1, rank):
+        expected = f"one, or one for each of the {rank} spatial axes" if rank > 1 else "one"
+        raise layer.error(f"has {len(given)} values of {name}", name, min(rank, len(given) - 1), expected=expected)
+    return tuple(given) if len(given) == rank else tuple((given or [default]) * rank)
+
+
+def window(layer: Layer, rank: int) -> Window:
+    """Kernel, stride, pad and dilation of a layer over ``rank`` spatial axes, checked."""
+    dilates = "dilation" in layer.p.DESCRIPTOR.fields_by_name
+    kernel, stride, pad = (per_axis(layer, *args) for args in (("kernel_size", rank, 0, "kernel"), ("stride", rank, 1), ("pad", rank, 0)))
+    found = Window(kernel, stride, pad, per_axis(layer, "dilation", rank, 1) if dilates else (1,) * rank)
+    for name, values in (("kernel_size", found.kernel), ("stride", found.stride), ("dilation", found.dilation)):
+        if min(values) < 1:
+            raise layer.error(f"{name} must be at least 1", name, found=min(values) if any(values) or name != "kernel_size" else "none")
+    return found
+
+
+def reach(window: Window) -> list[int]:
+    """How far a window reaches along each axis."""
+    return [d * (k - 1) + 1 for k, d in zip(window.kernel, window.dilation, strict=True)]
+
+
+def whole_windows(layer: Layer, spatial: Shape, window: Window) -> Shape:
+    """How many windows fit into the padded image, along each axis; none is an error."""
+    sizes = zip(spatial, window.pad, reach(window), window.stride, strict=True)
+    out = tuple((size + 2 * pad - far) // stride + 1 for size, pad, far, stride in sizes)
+    if min(out) < 1:
+        found = f"an image of {'×'.join(map(str, spatial))} with pad {list(window.pad)}"
+        raise layer.error(f"its kernel {list(window.kernel)} does not fit", "kernel_size", found=found)
+    return out
+
+
+def image(shape: Shape) -> Shape:
+    """(N, C, W) as (N, C, 1, W)."""
+    return (*shape[:2], 1, shape[2]) if len(shape) == 3 else shape
+
+
+def flat(window: Window) -> Window:
+    """A window over the last two axes; over one axis it has one row."""
+    (kernel, stride, pad, dilation), one = (v[-2:] for v in window), len(window.kernel) == 1
+    return Window((1, *kernel), (1, *stride), (0, *pad), (1, *dilation)) if one else Window(kernel, stride, pad, dilation)
+
+
+def convolution(dev, x: Shape, y: Shape, window: Window, groups: int):
+    """The device's convolution from x (N, C, ...) to y (N, M, ...), over any number of spatial axes."""
+    return VolumeConvolution(dev, x, y, window, groups) if len(x) > 4 else dev.convolution(image(x), image(y), flat(window), groups)
+
+
+def im2col(dev, x: Shape, out: Shape, window: Window):
+    """What each window over x (N, C, ...) sees, as columns (N, C·Π kernel, *out)."""
+    return VolumeColumns(dev, x, out, window) if len(x) > 4 else dev.im2col(image(x), flat(window))
+
+
+class Volumes:
+    """The images of x (N, C, D..., H, W) that a place of the kernel along D... meets, as (N, O..., C, H, W): an image an output there."""
+
+    def __init__(self, dev, x: Shape, out: Shape, window: Window):
+        self.dev, self.x, lead = dev, x, len(x) - 4
+        self.out, self.flat = out[:lead], flat(window)
+        self.batch = x[0] * math.prod(self.out)
+        self.swap = (0, lead + 1, *range(1, lead + 1), lead + 2, lead + 3)  # (N, O..., C, H, W) → (N, C, O..., H, W)
+        self.images = dev.empty((x[0], *self.out, x[1], *x[-2:]))
+        per_axis = zip(x[2:-2], self.out, *(v[:lead] for v in window), strict=True)
+        kernels = [[(k, *self._met(size, count, k * d - p, s)) for k in range(kernel)] for size, count, kernel, s, p, d in per_axis]
+        places = [tuple(zip(*found, strict=True)) for found in itertools.product(*kernels)]
+        every = slice(None)
+        # (place in the kernel, the images that it meets in x, their outputs)
+        self.places = [(place, (every, every, *met), (every, every, *outs)) for place, met, outs in places if None not in met]
+
+    @staticmethod
+    def _met(size: int, count: int, shift: int, stride: int) -> tuple[slice | None, slice | None]:
+        """Which of ``size`` inputs output o = 0, 1, ... meets at o·stride + shift, and which outputs those are."""
+        first, last = max(0, -(shift // stride)), min(count, (size - 1 - shift) // stride + 1)
+        if first >= last:
+            return None, None
+        return slice(first * stride + shift, (last - 1) * stride + shift + 1, stride), slice(first, last)
+
+    def collect(self, x, met: tuple, outs: tuple) -> None:
+        self.dev.fill(self.images, 0)
+        self.dev.assign(x.reshape(self.x)[met], self.images.transpose(self.swap)[outs])
+
+    def scatter(self, dx, met: tuple, outs: tuple) -> None:
+        self.dev.add(self.images.transpose(self.swap)[outs], dx.reshape(self.x)[met])
+
+
+class VolumeConvolution(Volumes):
+    """Convolution as the devices have it, over three spatial axes or more: the sum of the places' convolutions of images."""
+
+    def __init__(self, dev, x: Shape, y: Shape, window: Window, groups: int):
+        super().__init__(dev, x, y[2:], window)
+        self.y, self.w = y, (y[1], x[1] // groups, *window.kernel)
+        self.rows, self.kernel = dev.empty((x[0], *self.out, y[1], *y[-2:])), dev.empty((*self.w[:2], *self.flat.kernel))
+        self.dkernel = dev.empty(self.kernel.shape)
+        self.op = dev.convolution((self.batch, x[1], *x[-2:]), (self.batch, y[1], *y[-2:]), self.flat, groups)
+        split = y[0], y[1], math.prod(y[2:])
+        self._bias = dev.channel_map(Formula("y + b", ("y", "b")), ("b",), *split)
+        self._db = dev.channel_sum(Formula("dy", ("dy",)), (), *split)
+
+    def _weights(self, w, place: tuple[int, ...]):
+        return w.reshape(self.w)[(slice(None), slice(None), *place)]
+
+    def forward(self, x, w, b, y, slope: None = None) -> None:
+        self.dev.fill(y, 0)
+        for place, met, outs in self.places:
+            self.collect(x, met, outs)
+            self.dev.assign(self._weights(w, place), self.kernel)
+            self.op.forward(self.images, self.kernel, None, self.rows, None)
+            self.dev.add(self.rows.transpose(self.swap), y.reshape(self.y))
+        if b is not None:
+            self._bias(y, b, y)
+
+    def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
+        for array in [dx] if add_w else [dx, dw]:
+            if array is not None:
+                self.dev.fill(array, 0)
+        self.dev.assign(dy.reshape(self.y), self.rows.transpose(self.swap))
+        for place, met, outs in self.places if dx is not None or dw is not None else ():
+            if dw is not None:
+                self.collect(x, met, outs)
+                self.op.backward(self.images, self.kernel, self.rows, None, self.dkernel, None)
+                self.dev.add(self.dkernel, self._weights(dw, place))
+            if dx is not None:
+                self.dev.assign(self._weights(w, place), self.kernel)
+                self.op.backward(self.images, self.kernel, self.rows, self.images, None, None)
+                self.scatter(dx, met, outs)
+        if db is not None:
+            self._db(dy, db, add=add_b)
+
+
+class VolumeColumns(Volumes):
+    """im2col as the devices have it, over three spatial axes or more."""
+
+    def __init__(self, dev, x: Shape, out: Shape, window: Window):
+        super().__init__(dev, x, out, window)
+        self.op, lead = dev.im2col((self.batch, x[1], *x[-2:]), self.flat), len(self.out)
+        area = math.prod(self.flat.kernel)
+        self.columns = dev.empty((x[0], *self.out, x[1], area, *out[-2:]))
+        self.deal = (0, lead + 1, lead + 2, *range(1, lead + 1), lead + 3, lead + 4)  # (N, O..., C, k, OH, OW) → (N, C, k, O..., OH, OW)
+        self.whole = (*x[:2], *window.kernel[:lead], area, *out)
+
+    def _at(self, columns, place: tuple[int, ...]):
+        return columns.reshape(self.whole)[(slice(None), slice(None), *place)]
+
+    def forward(self, x, columns) -> None:
+        self.dev.fill(columns, 0)
+        for place, met, outs in self.places:
+            self.collect(x, met, outs)
+            self.op.forward(self.images, self.columns)
+            self.dev.assign(self.columns.transpose(self.deal), self._at(columns, place))
+
+    def backward(self, dcolumns, dx) -> None:
+        self.dev.fill(dx, 0)
+        for place, met, outs in self.places:
+            self.dev.assign(self._at(dcolumns, place), self.columns.transpose(self.deal))
+            self.op.backward(self.columns, self.images)
+            self.scatter(dx, met, outs)
