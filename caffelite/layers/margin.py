@@ -30,13 +30,16 @@ class PerClass(Loss):
             raise self.bottom_error(1, "does not fit", expected=expected, found=f"{math.prod(bottoms[1])} {list(bottoms[1])}")
         return [()]
 
+    def backward_reads_bottom(self, index: int) -> bool:
+        return index == 0
+
     def build(self, dev) -> None:
         n, c, _ = self.split
         each, slope = self.formulas()
         self._places, self._table, self._label, self._rows = dev.empty((n, c)), dev.empty((c, 1)), dev.empty(n), dev.empty(n)
         dev.upload(self._places, np.arange(c))
         dev.upload(self._table, np.arange(c)[:, None])
-        self.op = dev.take(c, 1, n)  # finds labels that are no class
+        self.op = dev.take(c, 1, n)  # labels as whole numbers; finds those that are no class
         self._each = dev.channel_sum(Formula(each, ("x", "k", "t")), ("t",), 1, n, c)
         self._sum = dev.sum(Formula("row", ("row",)), 1 / n)
         text = Formula(f"({slope}) * dloss / n", ("x", "k", "t"), ("dloss",), ("n",))
@@ -44,11 +47,11 @@ class PerClass(Loss):
 
     def forward(self, x: list, y: list) -> None:
         self.op.forward(self._table, x[1], self._label)
-        self._each(x[0], self._places, x[1], self._rows)
+        self._each(x[0], self._places, self._label, self._rows)
         self._sum(self._rows, y[0])
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        self._dx(x[0], self._places, x[1], dy[0], dx[0])
+        self._dx(x[0], self._places, self._label, dy[0], dx[0])
 
     def faults(self) -> str | None:
         return label_fault(self, self.op, self.split)
