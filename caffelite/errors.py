@@ -40,14 +40,12 @@ class Locator:
         return Locator(self.file, self.places, self._prefix + path)
 
     def moved(self, moves: Mapping[tuple, tuple]) -> Locator:
-        """The same places by new paths: what begins with a key of ``moves`` (the longest counts) begins with its value, or goes for ()."""
+        """The same places by new paths: what begins with a key of ``moves`` (the longest counts) begins with its value."""
         places, n = {}, len(self._prefix)
         for path, place in self.places.items():
             old = path[n:]
             if path[:n] == self._prefix:
                 end = next((end for end in range(len(old), 0, -1) if old[:end] in moves), 0)
-                if end and not moves[old[:end]]:
-                    continue
                 path = self._prefix + moves.get(old[:end], old[:end]) + old[end:]
             places[path] = place
         return Locator(self.file, places, self._prefix)

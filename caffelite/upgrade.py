@@ -164,7 +164,7 @@ class _Upgrade:
         self.net.ClearField("layers")
         for i, layer in enumerate(old):
             if i in padding:
-                self.moves["layers", i] = ()
+                self.moves["layers", i] = "layers", i  # out of the way of the layers that are left
             else:
                 self.moves["layers", i] = "layer", len(self.net.layer)
                 self.layer(i, layer, self.net.layer.add())

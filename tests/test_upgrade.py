@@ -28,6 +28,7 @@ def expect(old, new, message=pb.NetParameter):
 
     def word(*path):
         where = document.locate(*path)
+        assert where.line
         return old.split("\n")[where.line - 1][where.column - 1 :].split()[0]
 
     return word
@@ -165,6 +166,14 @@ def test_one_padding_layer_for_two_convolutions():
         """layer { type: "Convolution" bottom: "x" top: "a" convolution_param { pad: 2 } }
         layer { type: "Convolution" bottom: "x" top: "b" convolution_param { pad: 2 } }""",
     )
+
+
+def test_a_padding_layer_leaves_no_places():
+    word = expect(
+        'layers { layer { type: "padding" pad: 1 } bottom: "x" top: "p" }\nlayers { layer { type: "conv" } bottom: "p" }',
+        'layer { type: "Convolution" bottom: "x" convolution_param { pad: 1 } }',
+    )
+    assert word("layer", 0, "top", 0) == "layers"  # none was written: the layer's own place
 
 
 # every V0 field in a type that has it: (old, modern)

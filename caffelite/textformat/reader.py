@@ -231,7 +231,7 @@ class Reader:
         the field is not indented deeper than this block.
         """
         name = self.texts[self.at]
-        if self.unclosed <= 0 or name in block.fields.by_name or name in block.fields.foreign:
+        if self.unclosed <= 0 or name in block.fields.by_name:
             return False
         inner = 0 if block is self.open[-1] else 1
         outward = next((n for n, outer in enumerate(reversed(self.open), inner) if name in outer.fields.by_name), 0)
