@@ -49,9 +49,9 @@ class Reduction(Layer):
 class ArgMax(Layer):
     """The places of the top_k largest numbers (default 1), or with out_max_val the numbers too; no gradient.
 
-    x (N, ...) → y (N, 1, k), places in the flattened sample; with out_max_val (N, 2, k), places and then values. Along ``axis`` where it is
-    given: (N, C, P...) → (N, k, P...), places or, with out_max_val, values. Errors: top_k beyond what there is. As in Caffe, except for
-    equal numbers: the first of them counts.
+    x (N, ...) → y (N, 1, k), places in the flattened sample; with out_max_val (N, 2, k), places and then values. Along ``axis`` where it
+    is given: (N, C, P...) → (N, k, P...), places or, with out_max_val, values. Of equal numbers the last comes first. Errors: top_k beyond
+    what there is. As in Caffe, but a NaN is never the largest.
     """
 
     field = "argmax_param"
@@ -68,18 +68,23 @@ class ArgMax(Layer):
             top = (n, 1 + self.p.out_max_val, k, *[1] * (len(shape) - 3))
         if not 1 <= k <= self.split[1]:
             raise self.error("top_k must lie among the numbers", "top_k", expected=f"1 to {self.split[1]}", found=k)
-        self.saved_shapes["values"] = self.saved_shapes["places"] = ((self.split[0], k, self.split[2]), None)
+        found = (self.split[0], k, self.split[2]), None
+        self.saved_shapes.update(values=found, places=found, flipped=(self.split, None))
         return [top]
 
     def build(self, dev) -> None:
         self.op = dev.top_k(*self.split, self.p.top_k)
+        self._turn = dev.map(Formula("last - place", ("place",), constants=("last",)), last=self.split[1] - 1)
 
     def forward(self, x: list, y: list) -> None:
-        values, places = self.saved["values"], self.saved["places"]
+        # The operation takes the first of equals, so it is given the numbers back to front.
+        values, places, flipped = (self.saved[name] for name in ("values", "places", "flipped"))
+        self.dev.assign(x[0].reshape(self.split)[:, ::-1], flipped)
+        self.op.forward(flipped, values, places)
+        self._turn(places, places)
         if self.p.HasField("axis"):
-            self.op.forward(x[0], *((y[0], places) if self.p.out_max_val else (values, y[0])))
+            self.dev.assign((values if self.p.out_max_val else places).reshape(y[0].shape), y[0])
             return
-        self.op.forward(x[0], values, places)
         tops = y[0].reshape(self.split[0], -1, self.p.top_k)
         for i, found in enumerate((places, values)[: tops.shape[1]]):
             self.dev.assign(found.reshape(self.split[0], self.p.top_k), tops[:, i])

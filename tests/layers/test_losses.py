@@ -74,6 +74,15 @@ def test_the_largest_of_equals():
     assert gradients == [[0, 1, 0, 0], [1, 0, 1, 1], [0, 0, 0, 0]]
 
 
+@pytest.mark.parametrize("axis", ["", "axis: 1"])
+def test_places_of_equals(axis):
+    """As in Caffe: the last first; a NaN is never among the largest while there are numbers."""
+    net = bind(layer("ArgMax", f"argmax_param {{ top_k: 2 {axis} }}", x=(2, 4)))
+    feed(net, x=[[1, 3, 3, 3], [np.nan, 2, np.nan, 1]])
+    net.forward()
+    assert net.blobs["y"].reshape(2, 2).tolist() == [[3, 2], [1, 3]]
+
+
 @pytest.mark.parametrize("stable", [True, False])
 def test_product_with_a_zero(stable):
     text = layer("Eltwise", f"eltwise_param {{ operation: PROD stable_prod_grad: {str(stable).lower()} }} loss_weight: 1", a=(2,), b=(2,))
