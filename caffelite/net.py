@@ -261,16 +261,24 @@ class Net:
             yield node, [self.dev.download(p.data) for p in node.layer.params]
 
     def load(self, blobs: dict[str, list[np.ndarray]], source: str) -> Loaded:
-        """Copies parameters by layer name; a shape that does not fit is an error, a name that is missing is told."""
+        """Copies parameters by layer name; a shape that does not fit is an error, a name that is missing is told.
+
+        A blob that belongs to another layer may be left out (None, or the last ones lacking), as Caffe does in HDF5.
+        """
         matched = []
         for node in self.graph.nodes:
             if not node.params or node.name not in blobs:
                 continue
             given, params = blobs[node.name], node.layer.params
+            given = [*given, *[None] * sum(not self._owns(node, i) for i in range(len(given), len(params)))]
             what = f'layer "{node.name}" ({node.layer.spec.type}): {source} does not fit'
             if len(given) != len(params):
                 raise CaffeliteError(what, where=node.layer.locate(), expected=f"{len(params)} blobs", found=len(given))
             for i, (param, array) in enumerate(zip(params, given, strict=True)):
+                if array is None:
+                    if self._owns(node, i):
+                        raise CaffeliteError(what, where=node.layer.locate(), expected=f"blob {i}", found="none")
+                    continue
                 if not _same_shape(array.shape, param.data.shape):
                     remedy = "rename the layer to start it anew"
                     raise CaffeliteError(
@@ -280,11 +288,17 @@ class Net:
                         found=list(array.shape),
                         remedy=remedy,
                     )
-            for param, array in zip(params, given, strict=True):
+            for param, array in ((p, a) for p, a in zip(params, given, strict=True) if a is not None):
                 self.dev.upload(param.data, array.reshape(param.data.shape))
             matched.append(node.name)
-        missing = [n.name for n in self.graph.nodes if n.params and n.name not in blobs]
+        own = [n.name for n in self.graph.nodes if any(self._owns(n, i) for i in range(len(n.params)))]
+        missing = [name for name in own if name not in blobs]
         return Loaded(matched, sorted(set(blobs) - set(matched)), missing)
+
+    def _owns(self, node: Node, i: int) -> bool:
+        """Whether a layer's parameter is its own, not another layer's of the same name."""
+        learnable = self.graph.learnable[node.params[i].owner]
+        return learnable.node is node and learnable.index == i
 
     def sources(self) -> Iterable[tuple[str, object]]:
         return [(n.name, n.layer.source) for n in self.graph.nodes if getattr(n.layer, "source", None) is not None]

@@ -6,9 +6,11 @@ everything else goes through protobuf. A checksum (ours, which Caffe skips as an
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import io
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +22,8 @@ from .errors import CaffeliteError
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 _CHECKSUM = pb.NetParameter.CHECKSUM_FIELD_NUMBER
 _DIGEST = 16
+# HDF5 looks no further than its own end; there our checksum stands. An attribute of the root says that it should.
+_HDF5, _HDF5_SEAL, _HDF5_PROMISE = b"\x89HDF\r\n\x1a\n", b"caffelite checksum", "caffelite_checksum"
 
 
 def _varint(number: int) -> bytes:
@@ -40,13 +44,19 @@ def field_bytes(number: int, body: bytes) -> bytes:
     return _tag(number, LENGTH) + _varint(len(body)) + body
 
 
-def encode_blob(array: np.ndarray) -> bytes:
-    """A BlobProto: shape, and data as float."""
-    shape = pb.BlobShape(dim=array.shape).SerializeToString()
-    return field_bytes(7, shape) + field_bytes(5, np.ascontiguousarray(array, "<f4").tobytes())
+# A blob's values, or its values and gradients.
+Blob = np.ndarray | tuple[np.ndarray, np.ndarray]
 
 
-def encode_net(net: pb.NetParameter, blobs: Iterable[tuple[pb.LayerParameter, list[np.ndarray]]]) -> bytes:
+def encode_blob(blob: Blob) -> bytes:
+    """A BlobProto: shape, and data, and perhaps diff, as float."""
+    parts = blob if isinstance(blob, tuple) else (blob,)
+    shape = pb.BlobShape(dim=parts[0].shape).SerializeToString()
+    values = (field_bytes(number, np.ascontiguousarray(part, "<f4").tobytes()) for number, part in zip((5, 6), parts, strict=False))
+    return field_bytes(7, shape) + b"".join(values)
+
+
+def encode_net(net: pb.NetParameter, blobs: Iterable[tuple[pb.LayerParameter, list[Blob]]]) -> bytes:
     """A NetParameter as Caffe writes a caffemodel: the net's name, and each layer with its blobs."""
     head = pb.NetParameter(name=net.name)
     parts = [head.SerializeToString()]
@@ -67,6 +77,13 @@ def sealed(body: bytes) -> bytes:
 
 def check_seal(data: bytes, path: Path) -> bool:
     """Compares a file's checksum, where it has one (Caffe's own files have none); whether it has."""
+    if data.startswith(_HDF5):
+        body, seal = data[: -len(_HDF5_SEAL) - _DIGEST], data[-len(_HDF5_SEAL) - _DIGEST :]
+        if not seal.startswith(_HDF5_SEAL):
+            return False
+        if hashlib.blake2b(body, digest_size=_DIGEST).digest() != seal[len(_HDF5_SEAL) :]:
+            raise CaffeliteError(f"{path} is damaged: its checksum does not match")
+        return True
     mark = _tag(_CHECKSUM, LENGTH) + _varint(_DIGEST)
     body, seal = data[: -len(mark) - _DIGEST], data[-len(mark) - _DIGEST :]
     if seal[: len(mark)] != mark:
@@ -185,25 +202,86 @@ def _layer(data: memoryview, form: str) -> tuple[str, list[np.ndarray]]:
     return name, blobs
 
 
-def _read_hdf5_model(path: str | Path) -> dict[str, list[np.ndarray]]:
-    """Caffe's HDF5 form: a group "data", in it a group a layer, in it a data set a blob, named by its number."""
+def _read_hdf5_model(path: str | Path) -> dict[str, list[np.ndarray | None]]:
+    """Caffe's HDF5 form: a group "data", in it a group a layer, in it a data set a blob, named by its number.
+
+    A slash in a layer's name makes groups within groups. A blob that belongs to another layer is left out by Caffe, and None here.
+    """
+    found: dict[str, list[np.ndarray | None]] = {}
+
+    def gather(group, name: str) -> None:
+        sets = {key: item for key, item in group.items() if not hasattr(item, "items")}
+        numbers = sorted(int(key) for key in sets if key.isdecimal() and str(int(key)) == key)
+        if len(numbers) < len(sets) or sets and not name:
+            raise ValueError(f"data set {name}/{next(iter(sets))}")
+        if numbers:
+            blobs = {number: np.asarray(sets[str(number)][()], np.float32) for number in numbers}
+            found[name] = [blobs.get(i) for i in range(min(numbers[-1] + 1, 2 * len(numbers) + 64))]
+        for key, item in group.items():
+            if hasattr(item, "items"):
+                if key.isdecimal() and name and not len(item):
+                    raise ValueError(f"{name}/{key} is no data set")
+                gather(item, f"{name}/{key}" if name else key)
+
     with open_hdf5(path) as file:
         if "data" not in file:
             raise CaffeliteError(f"{path} is no caffemodel: it has no group data")
         try:
-            layers = {name: [np.asarray(group[str(i)][()], np.float32) for i in range(len(group))] for name, group in file["data"].items()}
-        except (AttributeError, KeyError, OSError, RuntimeError, TypeError, ValueError) as error:
+            gather(file["data"], "")
+        except (AttributeError, KeyError, OSError, RecursionError, RuntimeError, TypeError, ValueError) as error:
             raise CaffeliteError(f"{path} is no caffemodel, or a damaged one ({error})") from None
-    return {name: blobs for name, blobs in layers.items() if blobs}
+    return found
 
 
-def open_hdf5(path: str | Path):
+@contextlib.contextmanager
+def open_hdf5(path: str | Path) -> Iterator:
+    """An h5py.File to read, its checksum verified where it has one."""
     import h5py
 
+    data = read_bytes(path)
+    sealed = check_seal(data, Path(path))
     try:
-        return h5py.File(path, "r")
-    except OSError as error:
+        file = h5py.File(io.BytesIO(data), "r")
+        promised = _HDF5_PROMISE in file.attrs
+    except (OSError, RuntimeError, ValueError) as error:
         raise CaffeliteError(f"cannot read {path} as HDF5: {error}") from None
+    with file:
+        if promised and not sealed:
+            raise CaffeliteError(f"{path} is damaged: its end is missing")
+        yield file
+
+
+def encode_hdf5(fill: Callable[[object], None]) -> bytes:
+    """The bytes of an HDF5 file that ``fill`` was given to fill, and their checksum."""
+    import h5py
+
+    with h5py.File("in memory", "w", driver="core", backing_store=False) as file:
+        file.attrs[_HDF5_PROMISE] = "stands behind the end"
+        fill(file)
+        file.flush()
+        body = file.id.get_file_image()
+    return body + _HDF5_SEAL + hashlib.blake2b(body, digest_size=_DIGEST).digest()
+
+
+def encode_hdf5_net(blobs: Iterable[tuple[str, list[Blob]]]) -> bytes:
+    """A caffemodel in HDF5: layer names with their blobs; gradients in a group "diff" like "data"."""
+
+    def fill(file) -> None:
+        file.create_group("data")
+        for name, each in blobs:
+            try:
+                for kind, which in (("data", 0), ("diff", 1)):
+                    if which and not any(isinstance(blob, tuple) for blob in each):
+                        continue
+                    group = file.require_group(f"{kind}/{name}")
+                    for i, blob in enumerate(each):
+                        part = blob[which] if isinstance(blob, tuple) else blob
+                        group.create_dataset(str(i), data=np.ascontiguousarray(part, "<f4"))
+            except (ValueError, TypeError) as error:
+                what = f'layer "{name}" cannot be written to HDF5: {error}'
+                raise CaffeliteError(what, remedy="rename the layer, or use snapshot_format: BINARYPROTO") from None
+
+    return encode_hdf5(fill)
 
 
 def read_bytes(path: str | Path) -> bytes:

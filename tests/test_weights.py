@@ -238,7 +238,6 @@ def test_hdf5_models(tmp_path, rng):
         lambda file: file.create_dataset("data", data=[1.0]),
         lambda file: file.create_dataset("data/conv", data=[1.0]),
         lambda file: file.create_group("data/conv").create_group("0"),
-        lambda file: file.create_dataset("data/conv/1", data=[1.0]),
         lambda file: file.create_dataset("data/conv/0", data="text"),
     ],
 )
@@ -248,6 +247,14 @@ def test_hdf5_files_that_are_no_models(tmp_path, write):
         write(file)
     with pytest.raises(CaffeliteError, match="m.h5 is no caffemodel"):
         weights.read_model(path)
+
+
+def test_hdf5_layers_in_groups_within_groups(tmp_path):
+    """A slash in a layer's name; a blob that is another layer's."""
+    with h5py.File(tmp_path / "m.h5", "w") as file:
+        file["data/conv/0"], file["data/conv/3x3/0"], file["data/deep/a/b/1"] = [1.0], [2.0], [3.0]
+    found = weights.read_model(tmp_path / "m.h5")
+    assert found == {"conv": [1], "conv/3x3": [2], "deep/a/b": [None, 3]}
 
 
 def test_hdf5_garbage(tmp_path):
@@ -270,6 +277,23 @@ def test_load_matches_by_name(rng):
     np.testing.assert_array_equal(net.params.blobs[0], w)
     np.testing.assert_array_equal(net.params.blobs[1], b)
     assert not net.params.blobs[2].any()
+
+
+SHARING = NET.replace("inner_product_param", 'param { name: "w" } inner_product_param')
+
+
+def test_load_does_without_what_is_another_layers(rng):
+    w, b, c = rng.normal(size=(3, 4)), rng.normal(size=3), rng.normal(size=3)
+    net = bind(SHARING, "TEST")
+    assert net.load({"a": [w, b], "b": [None, c]}, "m").missing == []
+    for mine, theirs in zip(net.params.blobs, (w, b, c), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    with pytest.raises(CaffeliteError, match=r'layer "b" \(InnerProduct\): m does not fit; expected 2 blobs, found 1'):
+        net.load({"a": [w, b], "b": [w]}, "m")
+    with pytest.raises(CaffeliteError, match=r'layer "a" .* does not fit; expected blob 0, found none'):
+        net.load({"a": [None, b]}, "m")
+    both = SHARING.replace('param { name: "w" }', 'param { name: "w" } param { name: "c" }')
+    assert bind(both, "TEST").load({"a": [w, b]}, "m").missing == []
 
 
 def test_load_takes_the_four_axes_of_old_files(rng):

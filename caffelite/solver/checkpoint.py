@@ -13,6 +13,7 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from .. import weights
 from ..errors import CaffeliteError
+from ..graph import Node
 from . import snapshot
 
 if TYPE_CHECKING:
@@ -26,9 +27,10 @@ def config_hash(solver: Solver) -> str:
     kept = pb.SolverParameter()
     kept.CopyFrom(solver.p)
     for name in ("net", "train_net", "test_net", "max_iter", "display", "snapshot", "snapshot_prefix", "snapshot_after_train",
-                 "solver_mode", "device_id", "debug_info", "test_iter", "test_interval", "test_initialization"):  # fmt: skip
+                 "snapshot_format", "snapshot_diff", "solver_mode", "device_id", "debug_info", "test_iter", "test_interval",
+                 "test_initialization"):  # fmt: skip
         kept.ClearField(name)
-    if solver.p.lr_policy == "poly":
+    if solver.p.lr_policy in ("poly", "cosine"):
         kept.max_iter = solver.p.max_iter
     parts = [kept.SerializeToString(deterministic=True), solver.net.graph.message.SerializeToString(deterministic=True)]
     return hashlib.blake2b(b"".join(parts), digest_size=16).hexdigest()
@@ -36,20 +38,33 @@ def config_hash(solver: Solver) -> str:
 
 def files(solver: Solver) -> Iterator[tuple[Path, bytes]]:
     """The model and then the state of a solver as it stands, each made when it is asked for."""
-    model, state_path = snapshot.names(solver.prefix, solver.iteration)
-    log.info("Snapshotting to binary proto file %s", model)
-    blobs = [(node.layer.spec, arrays) for node, arrays in solver.net.layer_blobs()]
-    yield model, weights.sealed(weights.encode_net(solver.net.graph.message, blobs))
+    hdf5 = solver.p.snapshot_format == pb.SolverParameter.HDF5
+    model, state_path = snapshot.names(solver.prefix, solver.iteration, hdf5)
+    form = "HDF5 file" if hdf5 else "binary proto file"
+    log.info("Snapshotting to %s %s", form, model)
+    blobs = [(node.layer.spec, _with_diffs(solver, node, arrays)) for node, arrays in solver.net.layer_blobs()]
+    if hdf5:
+        yield model, weights.encode_hdf5_net((spec.name, arrays) for spec, arrays in blobs)
+    else:
+        yield model, weights.sealed(weights.encode_net(solver.net.graph.message, blobs))
     resume = pb.ResumeState(
         solver_type=solver.updater.name, config_hash=config_hash(solver), random_seed=solver.seed, loss_window=solver.loss_window()
     )
     for label, layer, source in solver.sources():
         resume.source.add(net=label, layer=layer, samples=source.position)
-    log.info("Snapshotting solver state to binary proto file %s", state_path)
-    step = solver.iteration // solver.p.stepsize if solver.p.lr_policy == "step" else 0
-    if solver.p.lr_policy == "multistep":
-        step = sum(v <= solver.iteration for v in solver.p.stepvalue)
-    yield state_path, snapshot.encode_state(snapshot.State(solver.iteration, str(model), solver.updater.history_blobs(), step, resume))
+    log.info("Snapshotting solver state to %s %s", form, state_path)
+    state = snapshot.State(solver.iteration, str(model), solver.updater.history_blobs(), solver.rate.current_step(solver.iteration), resume)
+    if plateau := solver.rate.plateau:
+        state.plateau = plateau.minimum_loss, plateau.last_event
+    yield state_path, (snapshot.encode_hdf5_state if hdf5 else snapshot.encode_state)(state)
+
+
+def _with_diffs(solver: Solver, node: Node, arrays: list[np.ndarray]) -> list[weights.Blob]:
+    """A layer's parameters, where snapshot_diff asks for it each with the gradient of the last iteration, 0 where it never learns."""
+    if not solver.p.snapshot_diff:
+        return arrays
+    params = zip(node.layer.params, arrays, strict=True)
+    return [(data, np.zeros_like(data) if param.diff is None else solver.dev.download(param.diff)) for param, data in params]
 
 
 def restore(solver: Solver, state: snapshot.State, path: Path) -> None:
@@ -64,6 +79,9 @@ def restore(solver: Solver, state: snapshot.State, path: Path) -> None:
         if missing := solver.net.load(blobs, str(model)).missing:
             raise CaffeliteError(f"{model} is the model of another net", expected=f"weights of layers {', '.join(missing)}")
     solver.iteration = state.iteration
+    if (plateau := solver.rate.plateau) and state.plateau:
+        plateau.steps = state.current_step
+        plateau.minimum_loss, plateau.last_event = state.plateau
     if resume is None:
         log.warning("%s was not written by caffelite: data starts from the first sample", path)
         return

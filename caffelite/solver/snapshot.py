@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from google.protobuf.message import DecodeError
 
 from .. import caffelite_pb2 as pb
 from .. import weights
@@ -31,6 +32,7 @@ class State:
     history: list[np.ndarray]
     current_step: int = 0
     resume: pb.ResumeState | None = field(default=None)
+    plateau: tuple[float, int] | None = None  # the least loss and the iteration of the latest event, of lr_policy "plateau"
 
 
 def prefix(p: pb.SolverParameter, solver_path: str) -> str:
@@ -42,9 +44,10 @@ def prefix(p: pb.SolverParameter, solver_path: str) -> str:
     return str(Path(p.snapshot_prefix) / stem) if folder else p.snapshot_prefix
 
 
-def names(prefix: str, iteration: int) -> tuple[Path, Path]:
+def names(prefix: str, iteration: int, hdf5: bool = False) -> tuple[Path, Path]:
     """The paths of an iteration's model and state."""
-    return Path(f"{prefix}_iter_{iteration}.caffemodel"), Path(f"{prefix}_iter_{iteration}.solverstate")
+    end = ".h5" if hdf5 else ""
+    return Path(f"{prefix}_iter_{iteration}.caffemodel{end}"), Path(f"{prefix}_iter_{iteration}.solverstate{end}")
 
 
 def check_room(prefix: str, size: int, locate: Locator) -> None:
@@ -135,13 +138,43 @@ def encode_state(state: State) -> bytes:
     return weights.sealed(head.SerializeToString() + history)
 
 
+def encode_hdf5_state(state: State) -> bytes:
+    """A solver state in HDF5; what Caffe's lacks is a data set that Caffe does not ask for."""
+
+    def fill(file) -> None:
+        model = state.model.encode()
+        file["learned_net"] = np.array(model, f"S{len(model) + 1}")  # Caffe reads to the 0 behind it
+        file["iter"], file["current_step"] = (np.array([n], np.int32) for n in (state.iteration, state.current_step))
+        if state.plateau:
+            file["minimum_loss"], file["iter_last_event"] = np.array(state.plateau[:1], "<f4"), np.array(state.plateau[1:], np.int32)
+        history = file.create_group("history")
+        for i, blob in enumerate(state.history):
+            history[str(i)] = np.ascontiguousarray(blob, "<f4")
+        if state.resume is not None:
+            file[_RESUME] = np.frombuffer(state.resume.SerializeToString(), np.uint8)
+
+    return weights.encode_hdf5(fill)
+
+
+_RESUME = "caffelite_resume"
+
+
 def read_state(path: Path) -> State:
     """Reads a solver state of ours or of Caffe's; a damaged one is an error that names the newest good one beside it."""
-    if path.suffix == ".h5":
-        return _read_hdf5_state(path)
-    data = weights.read_bytes(path)
     try:
-        weights.check_seal(data, path)
+        return _read_state(path)
+    except CaffeliteError as error:
+        raise CaffeliteError(str(error), remedy=newest_good(path)) from None
+
+
+def _read_state(path: Path) -> State:
+    return _read_hdf5_state(path) if path.suffix == ".h5" else _read_binary_state(path)
+
+
+def _read_binary_state(path: Path) -> State:
+    data = weights.read_bytes(path)
+    weights.check_seal(data, path)
+    try:
         rest, history = [], []
         for number, wire, value, whole in weights.fields(memoryview(data)):
             if number == 3 and wire == weights.LENGTH:
@@ -149,15 +182,14 @@ def read_state(path: Path) -> State:
             else:
                 rest.append(bytes(whole))
         head = pb.SolverState.FromString(b"".join(rest))
-    except CaffeliteError as error:
-        raise CaffeliteError(str(error), remedy=newest_good(path)) from None
     except ValueError as error:
-        raise CaffeliteError(f"{path} is no solverstate, or a damaged one ({error})", remedy=newest_good(path)) from None
-    except Exception as error:  # protobuf's DecodeError differs between versions
-        raise CaffeliteError(f"{path} is no solverstate ({error})", remedy=newest_good(path)) from None
+        raise CaffeliteError(f"{path} is no solverstate, or a damaged one ({error})") from None
+    except DecodeError as error:
+        raise CaffeliteError(f"{path} is no solverstate ({error})") from None
     if not head.HasField("iter"):
-        raise CaffeliteError(f"{path} is no solverstate: it has no iteration", remedy=newest_good(path))
-    return State(head.iter, head.learned_net, history, head.current_step, head.resume if head.HasField("resume") else None)
+        raise CaffeliteError(f"{path} is no solverstate: it has no iteration")
+    plateau = (head.minimum_loss, head.iter_last_event) if head.HasField("minimum_loss") else None
+    return State(head.iter, head.learned_net, history, head.current_step, head.resume if head.HasField("resume") else None, plateau)
 
 
 def _read_hdf5_state(path: Path) -> State:
@@ -169,10 +201,16 @@ def _read_hdf5_state(path: Path) -> State:
             group = file.get("history", {})
             history = [np.asarray(group[str(i)], np.float32) for i in range(len(group))]
             model = file["learned_net"].asstr()[()] if "learned_net" in file else ""
-            iteration, step = (int(np.ravel(file[name])[0]) if name in file else 0 for name in ("iter", "current_step"))
-        except (KeyError, ValueError, TypeError, IndexError, AttributeError, OSError) as error:
+            numbers = {name: np.ravel(file[name])[0] for name in _NUMBERS if name in file}
+            resume = pb.ResumeState.FromString(np.asarray(file[_RESUME], np.uint8).tobytes()) if _RESUME in file else None
+        except (KeyError, ValueError, TypeError, IndexError, AttributeError, OSError, RuntimeError, DecodeError) as error:
             raise CaffeliteError(f"{path} is no solverstate, or a damaged one ({error})") from None
-        return State(iteration, str(model), history, step)
+        iteration, step, event = (int(numbers.get(name, 0)) for name in _NUMBERS[:3])
+        plateau = (float(numbers["minimum_loss"]), event) if "minimum_loss" in numbers else None
+        return State(iteration, str(model), history, step, resume, plateau)
+
+
+_NUMBERS = ("iter", "current_step", "iter_last_event", "minimum_loss")
 
 
 def find_model(state: State, path: Path) -> Path | None:
@@ -198,12 +236,12 @@ def read_model(state: State, path: Path) -> tuple[Path, dict[str, list[np.ndarra
 
 def newest_good(path: Path) -> str | None:
     """The remedy that names the newest sound snapshot with the prefix of a damaged one."""
-    match = re.fullmatch(r"(.*_iter_)\d+\.solverstate", path.name)
+    match = re.fullmatch(r"(.*_iter_)\d+(\.solverstate(?:\.h5)?)", path.name)
     if not match:
         return None
     others = {}
-    for other in path.parent.glob(f"{glob.escape(match[1])}*.solverstate"):
-        number = re.fullmatch(r"(\d+)\.solverstate", other.name[len(match[1]) :])
+    for other in path.parent.glob(f"{glob.escape(match[1])}*{match[2]}"):
+        number = re.fullmatch(rf"(\d+){re.escape(match[2])}", other.name[len(match[1]) :])
         if number and other != path:
             others[int(number[1])] = other
     for _, other in sorted(others.items(), reverse=True):
@@ -214,12 +252,9 @@ def newest_good(path: Path) -> str | None:
 
 def _sound(path: Path) -> bool:
     try:
-        data = weights.read_bytes(path)
-        weights.check_seal(data, path)
-        head = pb.SolverState.FromString(data)
-        model = find_model(State(head.iter, head.learned_net, []), path)
+        model = find_model(_read_state(path), path)
         if model is not None:
             weights.read_model(model)
-        return head.HasField("iter")
+        return True
     except Exception:  # whatever is wrong with it, it is not good
         return False

@@ -198,7 +198,6 @@ def test_debug_info(folder, train):
             'train_net: "plain.prototxt" train_net_param { }',
             "a solver trains one net; expected one of .*, found train_net_param, train_net",
         ),
-        ("snapshot_format: HDF5", "snapshots in HDF5 are not built yet"),
     ],
 )
 def test_mistakes(folder, make, text, message):
