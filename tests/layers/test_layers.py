@@ -255,6 +255,23 @@ def smooth(d):
     return np.where(np.abs(d) < 1, d * d / 2, np.abs(d) - 0.5)
 
 
+def normalised(x, axes, eps, root=True):
+    """Less its mean over axes, by its deviation there; eps under the root, or beside it."""
+    centred = x - x.mean(axes, keepdims=True)
+    variance = (centred**2).mean(axes, keepdims=True)
+    return [centred / (np.sqrt(variance + eps) if root else np.sqrt(variance) + eps)]
+
+
+def within(x, size, alpha, beta):
+    squares = np.pad(x**2, ((0, 0), (0, 0), *[((size - 1) // 2,) * 2] * 2))
+    mean = np.lib.stride_tricks.sliding_window_view(squares, (size, size), (2, 3)).mean((-2, -1))
+    return [x * (1 + alpha * mean) ** -beta]
+
+
+def numbers(rows: int):
+    return lambda rng, shape: rng.integers(0, rows, shape).astype(float)
+
+
 BATCH, IMAGE = (2, 3), (2, 4, 6, 5)
 BATCH_SIZE = "loss_param { normalization: BATCH_SIZE }"
 FED = [np.arange(6.0).reshape(2, 3), np.array([1.0, 0.0])]
@@ -510,6 +527,87 @@ ROWS = [
         name="of means",
     ),
     Row("SPP", "spp_param { pyramid_height: 1 }", [(IMAGE, distinct)], lambda x: [x.max((2, 3), keepdims=True)], name="of one level"),
+    Row("BatchNorm", "", [(IMAGE, off_kinks)], lambda x, *stored: normalised(x, (0, 2, 3), 1e-5)),
+    Row("BatchNorm", "batch_norm_param { eps: 0.5 }", [((5, 3), off_kinks)], lambda x, *stored: normalised(x, 0, 0.5), name="of vectors"),
+    Row("Scale", "", [(IMAGE, off_kinks)], lambda x, s: [x * s[:, None, None]]),
+    Row(
+        "Scale",
+        "scale_param { axis: -2 num_axes: 2 bias_term: true }",
+        [(IMAGE, off_kinks)],
+        lambda x, s, b: [x * s + b],
+        name="of pixels, with bias",
+    ),
+    Row("Scale", "scale_param { num_axes: 0 bias_term: true }", [(IMAGE, off_kinks)], lambda x, s, b: [x * s + b], name="by a number"),
+    Row("Scale", "scale_param { axis: 2 num_axes: -1 }", [(IMAGE, off_kinks)], lambda x, s: [x * s], name="to the end"),
+    Row(
+        "Scale",
+        "scale_param { axis: 0 }",
+        [(IMAGE, off_kinks), ((2, 4), off_kinks)],
+        lambda x, s: [x * s[..., None, None]],
+        name="by a bottom",
+    ),
+    Row(
+        "Scale",
+        "scale_param { axis: 0 bias_term: true }",
+        [(IMAGE, off_kinks), ((2, 4), off_kinks)],
+        lambda x, s, b: [x * s[..., None, None] + b[..., None, None]],
+        name="by a bottom, with bias",
+    ),
+    Row("Bias", "", [(IMAGE, off_kinks)], lambda x, b: [x + b[:, None, None]]),
+    Row("Bias", "bias_param { axis: -1 }", [(IMAGE, off_kinks)], lambda x, b: [x + b], name="last axis"),
+    Row("Bias", "bias_param { num_axes: 0 }", [(IMAGE, off_kinks)], lambda x, b: [x + b], name="by a number"),
+    Row(
+        "Bias",
+        "bias_param { axis: 0 }",
+        [(IMAGE, off_kinks), ((2, 4, 6), off_kinks)],
+        lambda x, b: [x + b[..., None]],
+        name="by a bottom",
+    ),
+    Row("MVN", "", [(IMAGE, off_kinks)], lambda x: normalised(x, (2, 3), 1e-9, root=False)),
+    Row(
+        "MVN",
+        "mvn_param { across_channels: true eps: 1e-6 }",
+        [(IMAGE, off_kinks)],
+        lambda x: normalised(x, (1, 2, 3), 1e-6, root=False),
+        name="across channels",
+    ),
+    Row(
+        "MVN",
+        "mvn_param { normalize_variance: false }",
+        [(IMAGE, off_kinks)],
+        lambda x: [x - x.mean((2, 3), keepdims=True)],
+        name="of means",
+    ),
+    Row("LRN", "", [(IMAGE, off_kinks)], lambda x: [reference.lrn(x, 5, 1, 0.75, 1)[0]]),
+    Row(
+        "LRN",
+        "lrn_param { local_size: 3 alpha: 0.5 beta: 1.5 k: 2 engine: CAFFE }",
+        [((2, 7, 2, 3), off_kinks)],
+        lambda x: [reference.lrn(x, 3, 0.5, 1.5, 2)[0]],
+        name="tuned",
+    ),
+    Row(
+        "LRN",
+        "lrn_param { norm_region: WITHIN_CHANNEL local_size: 3 alpha: 0.5 beta: 0.7 }",
+        [(IMAGE, off_kinks)],
+        lambda x: within(x, 3, 0.5, float(np.float32(0.7))),
+        name="within a channel",
+    ),
+    Row(
+        "Embed",
+        f"embed_param {{ input_dim: 3 num_output: 5 {FILL} }}",
+        [((2, 4), numbers(3))],
+        lambda x, w, b: [w[x.astype(int)] + b],
+        constant=(0,),
+    ),
+    Row(
+        "Embed",
+        f"embed_param {{ input_dim: 7 num_output: 2 bias_term: false {FILL} }}",
+        [((4,), numbers(7))],
+        lambda x, w: [w[x.astype(int)]],
+        constant=(0,),
+        name="without bias",
+    ),
     Row("SoftmaxWithLoss", "", [(BATCH, off_kinks), ((2,), labels(3))], log_loss(), tops=2, constant=(1,)),
     Row(
         "SoftmaxWithLoss",
@@ -758,8 +856,8 @@ def test_in_place_gives_the_same(kind, rng):
         np.testing.assert_array_equal(of_one, of_both)
 
 
-# A label gives no score; the columns of a pad are 0.
-NAN_ROWS = [r for r in ROWS if r.differentiable and r.bottoms and 0 not in r.constant and r.kind != "Im2col"]
+# A label gives no score, the columns of a pad are 0, and the samples of a batch share their moments.
+NAN_ROWS = [r for r in ROWS if r.differentiable and r.bottoms and 0 not in r.constant and r.kind not in ("Im2col", "BatchNorm")]
 
 
 @pytest.mark.parametrize("row", NAN_ROWS, ids=str)
@@ -959,6 +1057,19 @@ MISTAKES = [
     ),
     (at_layer(one("Crop", "", IMAGE, (2, 4, 7, 5))), "along axis 2; expected offset + 7 up to 6, found offset 0"),
     (one("Crop", "crop_param { axis: @4 }", IMAGE, IMAGE), "axis 4 is outside"),
+    (one("Scale", "scale_param { num_axes: @4 }", IMAGE), "num_axes 4 from axis 1 leaves the bottom's 4 axes; expected -1 to 3, found 4"),
+    (one("Bias", "bias_param { num_axes: @-2 }", IMAGE), "num_axes -2 from axis 1 leaves"),
+    (one("Bias", "bias_param { axis: @-5 }", IMAGE), "axis -5 is outside"),
+    (at_bottom(one("Scale", "", IMAGE, (4, 5)), 1), 'bottom "x1" does not fit; expected [4, 6], found [4, 5]'),
+    (at_bottom(one("Bias", "", IMAGE, (2,)), 1), 'bottom "x1" does not fit; expected [4], found [2]'),
+    (one("LRN", "lrn_param { local_size: @4 }", IMAGE), "local_size must be odd; found 4"),
+    (at_bottom(one("LRN", "", BATCH), 0), "is no batch of images"),
+    (
+        one("BatchNorm", "param { lr_mult: 0 } param { lr_mult: @1 }", IMAGE),
+        "its blobs are statistics, not parameters to learn; expected lr_mult: 0, or none, found 1",
+    ),
+    (one("Embed", "@embed_param { input_dim: 3 }", (2,)), "num_output must be positive; set num_output"),
+    (one("Embed", "embed_param { num_output: 3 input_dim: @0 }", (2,)), "input_dim must be positive; set input_dim"),
     (one("SPP", "@spp_param { }", IMAGE), "a bad pyramid_height; expected 1 level or more, at most 16, found none"),
     (one("SPP", "spp_param { pyramid_height: @0 }", IMAGE), "a bad pyramid_height"),
     (

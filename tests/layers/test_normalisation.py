@@ -1,0 +1,132 @@
+"""What the battery's rows cannot say of normalisation: moments that are stored, and second bottoms."""
+
+import numpy as np
+import pytest
+from textnet import bind, feed, inputs, run
+
+from caffelite.errors import CaffeliteError
+
+SHAPE = (4, 3, 2, 5)
+LOSS = 'layer { name: "loss" type: "EuclideanLoss" bottom: "y" bottom: "t" top: "loss" }'
+
+
+@pytest.fixture
+def rng(seed):
+    return np.random.default_rng(seed)
+
+
+def norm(body: str = "", more: str = "") -> str:
+    return inputs(x=SHAPE) + f'layer {{ name: "n" type: "BatchNorm" bottom: "x" top: "y" batch_norm_param {{ {body} }} }}' + more
+
+
+def test_running_moments(rng):
+    """Sums that fade by moving_average_fraction each pass; the variances with m / (m - 1)."""
+    net, kept, m = bind(norm("moving_average_fraction: 0.75")), [np.zeros(3), np.zeros(3), np.zeros(1)], 4 * 2 * 5
+    for _ in range(3):
+        x = rng.normal(2, 3, SHAPE)
+        feed(net, x=x)
+        net.forward()
+        for blob, seen in zip(kept, (x.mean((0, 2, 3)), x.var((0, 2, 3)) * m / (m - 1), 1), strict=True):
+            blob[...] = 0.75 * blob + seen
+    for blob, expected in zip(net.params.blobs, kept, strict=True):
+        np.testing.assert_allclose(blob, expected, rtol=1e-12)
+
+
+def test_one_number_a_channel_has_no_infinite_variance():
+    net = bind(inputs(x=(1, 2)) + 'layer { name: "n" type: "BatchNorm" bottom: "x" top: "y" }')
+    feed(net, x=np.ones((1, 2)))
+    net.forward()
+    assert (net.params.blobs[1] == 0).all() and (net.blobs["y"] == 0).all()
+
+
+@pytest.mark.parametrize(("phase", "body"), [("TEST", ""), ("TRAIN", "use_global_stats: true")])
+def test_stored_moments(phase, body, rng):
+    net, x = bind(norm(body), phase), rng.normal(size=SHAPE)
+    mean, variance, factor = rng.normal(size=3), 0.5 + rng.random(3), 2.5
+    for blob, values in zip(net.params.blobs, (mean, variance, factor), strict=True):
+        blob[...] = values
+    feed(net, x=x)
+    net.forward()
+    expected = (x - mean[:, None, None] / factor) / np.sqrt(variance[:, None, None] / factor + 1e-5)
+    np.testing.assert_allclose(net.blobs["y"], expected, rtol=1e-10)
+    assert [b.copy().tolist() for b in net.params.blobs] == [mean.tolist(), variance.tolist(), [factor]], "they stay"
+
+
+def test_nothing_stored_is_no_division_by_zero():
+    net = bind(norm(), "TEST")
+    feed(net, x=np.full(SHAPE, 2.0))
+    net.forward()
+    np.testing.assert_allclose(net.blobs["y"], 2 / np.sqrt(1e-5))
+
+
+def test_moments_of_this_batch_in_test(rng):
+    net, x = bind(norm("use_global_stats: false"), "TEST"), rng.normal(size=SHAPE)
+    feed(net, x=x)
+    net.forward()
+    np.testing.assert_allclose(net.blobs["y"].mean((0, 2, 3)), 0, atol=1e-12)
+
+
+@pytest.mark.parametrize("body", ["", "use_global_stats: true"])
+@pytest.mark.parametrize("top", ["x", "y"])
+def test_gradient_with_stored_moments_and_in_place(body, top, rng):
+    text = "force_backward: true\n" + inputs(t=SHAPE) + norm(body, LOSS.replace('"y"', f'"{top}"')).replace('top: "y"', f'top: "{top}"')
+    net, x, t = bind(text), rng.normal(size=SHAPE), rng.normal(size=SHAPE)
+    for blob in net.params.blobs:
+        blob[...] = 0.5 + rng.random(blob.shape)
+    value = net.graph.nodes[1].tops[0]
+
+    def loss(x):
+        stored = net.params.data.copy()
+        feed(net, x=x, t=t)
+        out = run(net)
+        net.params.data[...] = stored
+        return out
+
+    loss(x)
+    gradient = net.diff[value].copy()
+    step = rng.normal(size=SHAPE) * 1e-5
+    assert (loss(x + step) - loss(x - step)) / 2 == pytest.approx((gradient * step).sum(), rel=1e-6)
+    assert (net.params.diff == 0).all()
+
+
+def test_nan_stays_in_its_channel():
+    net, x = bind(norm()), np.arange(120.0).reshape(SHAPE)
+    x[0, 1] = np.nan
+    feed(net, x=x)
+    net.forward()
+    assert np.isnan(net.blobs["y"]).all((0, 2, 3)).tolist() == [False, True, False]
+    assert not np.isnan(net.blobs["y"][:, ::2]).any()
+
+
+@pytest.mark.parametrize("kind", ["Scale", "Bias"])
+@pytest.mark.parametrize(("axis", "shape"), [(1, (3,)), (-2, (2, 5)), (2, (2,)), (0, SHAPE), (0, ())])
+def test_a_second_bottom_at_any_axis(kind, axis, shape, rng):
+    body = f"{kind.lower()}_param {{ axis: {axis} }}"
+    text = "force_backward: true\n" + inputs(x=SHAPE, s=shape, t=SHAPE) if shape else "force_backward: true\n" + inputs(x=SHAPE, t=SHAPE)
+    if not shape:
+        text += 'layer { name: "s" type: "Input" top: "s" input_param { shape { } } }'
+    text += f'layer {{ name: "l" type: "{kind}" bottom: "x" bottom: "s" top: "y" {body} }}' + LOSS
+    net, fed = bind(text, keep=True), {"x": rng.normal(size=SHAPE), "s": rng.normal(size=shape), "t": rng.normal(size=SHAPE)}
+    feed(net, **fed)
+    run(net)
+    spread = fed["s"].reshape((1,) * (axis % 4) + shape + (1,) * (4 - axis % 4 - len(shape)))
+    values = net.graph.values
+    expected = fed["x"] * spread if kind == "Scale" else fed["x"] + spread
+    np.testing.assert_allclose(net.blobs["y"], expected, rtol=1e-12)
+    dy = (expected - fed["t"]) / 4
+    np.testing.assert_allclose(net.diff[values["x"]], dy * spread if kind == "Scale" else dy, rtol=1e-10)
+    each = dy * fed["x"] if kind == "Scale" else dy
+    others = tuple(a for a in range(4) if not axis % 4 <= a < axis % 4 + len(shape))
+    np.testing.assert_allclose(net.diff[values["s"]], each.sum(others), rtol=1e-10)
+
+
+def test_numbers_that_name_no_row():
+    text = inputs(x=(2, 3)) + 'layer { name: "e" type: "Embed" bottom: "x" top: "y" embed_param { input_dim: 4 num_output: 2 } }'
+    net = bind(text)
+    for bad in (4, -1, np.nan):
+        net = bind(text)
+        feed(net, x=np.array([[0, 3, 1], [2, bad, 4]]))
+        net.forward()
+        message = r'layer "e" .Embed.: a number in bottom "x" names no row .at .1, 1..; expected whole numbers 0 to 3'
+        with pytest.raises(CaffeliteError, match=message):
+            net.check_faults()
