@@ -1,3 +1,15 @@
 """caffelite trains Caffe nets: any prototxt and caffemodel, Caffe's numbers, on CPUs and NVIDIA GPUs."""
 
+from __future__ import annotations
+
 __version__ = "0.1.0"
+__all__ = ["TEST", "TRAIN", "Net", "Solver", "__version__"]
+
+
+def __getattr__(name: str) -> object:
+    """The Python API, loaded when it is first asked for, so that the command line starts at once."""
+    if name in ("Net", "Solver", "TRAIN", "TEST"):
+        from . import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

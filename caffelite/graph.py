@@ -96,6 +96,12 @@ class Graph:
         return [n for n in self.nodes if n.layer.feeds]
 
     @property
+    def seeds(self) -> list[tuple[Value, float]]:
+        """(blob, loss weight) where backward starts: the losses; under force_backward without any, the outputs (0: the user sets them)."""
+        pairs = [(v, w) for n in self.nodes for v, w in zip(n.tops, n.loss_weights, strict=True)]
+        return [(v, w) for v, w in pairs if v.gradient and (w or not v.readers)]
+
+    @property
     def losses(self) -> list[tuple[Value, float]]:
         return [(v, w) for n in self.nodes for v, w in zip(n.tops, n.loss_weights, strict=True) if w]
 
@@ -168,13 +174,8 @@ class _Builder:
                 if reason := keeps(spec, self.state, at):
                     self.dropped[place] = reason
                     continue
-                if spec.name in names and spec.name:
-                    first = self.locate("layer", names[spec.name])
-                    raise CaffeliteError(
-                        f'a second layer "{spec.name}"', where=at("name"), remedy=f"give it a name of its own; the first is at {first}"
-                    )
-                names[spec.name] = place
                 self._add(place, spec, at)
+                self._note_name(place, spec, names)
             except CaffeliteError as mistake:
                 self.mistakes.add(mistake)
                 for top in spec.top:
@@ -184,6 +185,13 @@ class _Builder:
         self.mistakes.raise_any()
         dropped = [(self.net.layer[place].name, reason) for place, reason in self.dropped.items()]
         return Graph(self.net.name, self.state.phase, self.nodes, self.values, self.learnable, self.net, dropped, self.notes)
+
+    def _note_name(self, place: int, spec: pb.LayerParameter, names: dict[str, int]) -> None:
+        """Two layers of one name are no mistake in Caffe, but weights are found by name."""
+        first = names.setdefault(spec.name, place)
+        if first != place and self.nodes and self.nodes[-1].params:
+            what = f'layer "{spec.name}" at {self.locate("layer", place, "name")} has the name of the one at'
+            self.notes.append(f"{what} {self.locate('layer', first, 'name')}: both read and write the same weights in a caffemodel")
 
     def _add(self, place: int, spec: pb.LayerParameter, at: Locator) -> None:
         layer = layers.create(spec, self.state.phase, at)
@@ -339,6 +347,9 @@ class _Builder:
             for top in node.tops:
                 top.gradient = node.backward
         under_loss: set[Value] = set()
+        if force and not any(any(node.loss_weights) for node in self.nodes):
+            under_loss = {top for node in self.nodes for top in node.tops if node.backward and not top.readers}
+        asked = set(under_loss)
         for node in reversed(self.nodes):
             contributes = any(w != 0 for w in node.loss_weights) or any(t in under_loss for t in node.tops)
             if contributes and not node.layer.differentiable and any(b.gradient for b in node.bottoms) and any(node.loss_weights):
@@ -353,7 +364,7 @@ class _Builder:
         for node in reversed(self.nodes):
             for top, weight in zip(node.tops, node.loss_weights, strict=True):
                 seeded = node.backward and weight != 0 and top.top not in node.layer.constant_tops
-                top.gradient = seeded or any(reader.gradient_to[i] for reader, i in top.readers)
+                top.gradient = seeded or (top in asked and node.backward) or any(reader.gradient_to[i] for reader, i in top.readers)
             if not any(top.gradient for top in node.tops):
                 node.backward, node.gradient_to = False, [False] * len(node.bottoms)
 

@@ -170,10 +170,9 @@ class _Planner:
 
     def _gradients(self) -> tuple[list[Step], list[tuple[Value, float]], list[tuple[Value, float]]]:
         """Every value with a gradient gets a storage; the first reader in backward order writes it, the others add."""
-        weights = {v: w for n in self.graph.nodes for v, w in zip(n.tops, n.loss_weights, strict=True) if w and v.gradient}
         seeds, constants, steps = [], [], []
         written: set[Value] = set()
-        for value, weight in weights.items():
+        for value, weight in self.graph.seeds:
             if value.node.layer.view or any(reader.gradient_to[i] for reader, i in value.readers):
                 storage = self._new(math.prod(value.shape), self.itemsize, len(self.graph.nodes))
                 seeds.append((value, weight))

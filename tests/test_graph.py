@@ -269,7 +269,6 @@ LOSS_3 = 'layer { name: "l" type: "SoftmaxWithLoss" bottom: "data" bottom: "targ
 WIDE = 'layer { name: "c" type: "Convolution" bottom: "a" top: @"c" convolution_param { num_output: 1 kernel_size: 1 pad: 4000000000 } }'
 
 TWO_BELOW = 'layer { name: "s" type: "Sigmoid" bottom: "data" bottom: @"target" top: "x" }'
-TWINS = mark(ip("data", "data", "x"), '"data" type')
 
 MISTAKES = [
     ('layer { name: "a" type: @"Convolutoin" }', 'unknown type "Convolutoin"; expected one of '),
@@ -282,7 +281,6 @@ MISTAKES = [
     (mark(ip("a", "x", "y"), '"x"') + ONLY_TEST, 'layer "x" makes it further down, but is left out: phase is TRAIN, the rule wants TEST'),
     (DATA + mark(ip("a", "data", "target"), '"target"'), 'a second top "target"; layer "target" makes it already'),
     (inputs(a=(2,)).replace('top: "a"', 'top: "a" top: @"a"'), 'a second top "a"; give it a name of its own'),
-    (DATA + TWINS, 'a second layer "data"; give it a name of its own; the first is at net.prototxt:1:1'),
     (DATA + TWO_BELOW, 'layer "s" (Sigmoid): has 2 bottom blobs; expected 1'),
     (DATA + '@layer { name: "s" type: "Sigmoid" bottom: "data" }', "has 0 top blobs; expected 1"),
     ('@layer { name: "s" type: "Silence" }', "has 0 bottom blobs; expected 1 or more"),
@@ -323,10 +321,16 @@ def test_all_mistakes_in_one_pass_and_no_follow_ons():
         + 'layer { name: "c" type: "ReLU" bottom: @"datta" top: "z" }\n'
         + 'layer { name: "a" type: "ReLU" bottom: "data" top: @"target" }\n'
         + 'layer { name: "d" type: "Dropout" bottom: "data" top: "w" dropout_param { dropout_ratio: @2 } }\n'
-        + 'layer { name: @"d" type: "ReLU" bottom: "w" top: "v" }\n'
     )
-    messages = ['unknown type "Relu6"', 'unknown bottom "datta"', 'a second top "target"', "a bad dropout_ratio", 'a second layer "d"']
+    messages = ['unknown type "Relu6"', 'unknown bottom "datta"', 'a second top "target"', "a bad dropout_ratio"]
     mistakes(text.replace('name: "a" type: "ReLU"', 'name: "e" type: "ReLU"'), *messages)
+
+
+def test_layers_of_one_name_are_built_and_named():
+    ip = 'layer {{ name: "same" type: "InnerProduct" bottom: "{}" top: "{}" inner_product_param {{ num_output: 2 }} }}\n'
+    graph = build(inputs(data=(2, 3)) + ip.format("data", "a") + ip.format("a", "b"))
+    assert [node.name for node in graph.nodes][-2:] == ["same", "same"]
+    assert len(graph.notes) == 1 and "both read and write the same weights" in graph.notes[0]
 
 
 def test_sources_are_closed_when_the_graph_fails():

@@ -1,0 +1,199 @@
+"""Nets and solvers for a notebook, by the names that pycaffe made familiar.
+
+```python
+net = caffelite.Net("deploy.prototxt", "lenet_iter_10000.caffemodel")
+scores = net.forward(data=images)["prob"]          # (N, 10)
+first = net.params["conv1"][0].data                # (20, 1, 5, 5)
+```
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from . import caffelite_pb2 as pb
+from . import data, devices, graph, prototxt, weights
+from . import net as nets
+from . import solver as solvers
+from .errors import CaffeliteError
+from .solver.nets import state as net_state
+from .solver.snapshot import write
+
+TRAIN, TEST = pb.TRAIN, pb.TEST
+
+
+class Blob:
+    """Values of a net as a host array: ``data`` and, where backward computes it, ``diff`` (else None), both float32 in the blob's shape.
+
+    On the CPU they are the net's own memory. On a GPU an array is a copy, good until the next pass; what is written to it is brought to
+    the GPU before that pass.
+    """
+
+    def __init__(self, dev, values, gradient, copies: dict):
+        self._dev, self._values, self._gradient, self._copies = dev, values, gradient, copies
+
+    @property
+    def data(self) -> np.ndarray:
+        return self._host(self._values)
+
+    @property
+    def diff(self) -> np.ndarray | None:
+        return None if self._gradient is None else self._host(self._gradient)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self._values.shape)
+
+    @property
+    def count(self) -> int:
+        return math.prod(self.shape)
+
+    num, channels, height, width = (
+        property(lambda self, i=i: self.shape[i] if i < len(self.shape) else 1, doc=f"Length of axis {i}, 1 where there is none.")
+        for i in range(4)
+    )
+
+    def _host(self, array) -> np.ndarray:
+        if self._dev.name == "cpu":
+            return array
+        key = id(array)
+        if key not in self._copies:
+            self._copies[key] = (array, self._dev.download(array))
+        return self._copies[key][1]
+
+    def __repr__(self) -> str:
+        return f"Blob{self.shape}"
+
+
+class Net:
+    """A net to run: every blob keeps its values after a pass.
+
+    model: a prototxt. weights: a caffemodel to copy from, by layer name. phase: TEST (default) or TRAIN. gpu: a GPU's number, or None for
+    the CPU. level, stages: for rules of the prototxt. force_backward: gradients of everything, the inputs included, in TEST too.
+    Errors: CaffeliteError for every mistake in the files; a caffemodel none of whose layers is here.
+    """
+
+    def __init__(self, model: str | Path, weights: str | Path | None = None, phase: int = TEST, *, gpu: int | None = None,
+                 level: int | None = None, stages: tuple[str, ...] = (), force_backward: bool = False, seed: int = 0):  # fmt: skip
+        document = prototxt.read_net(model)
+        if force_backward:
+            document.message.force_backward = True
+        state = net_state(phase, document.message, None, level, tuple(stages))
+        open_source = functools.partial(data.open_source, seed=seed)
+        wiring = graph.build(document.message, state, document.locate, open_source)
+        self._adopt(nets.Net(wiring, devices.open_device(gpu), seed=seed, keep=True))
+        if weights is not None:
+            self.copy_from(weights)
+
+    def _adopt(self, net: nets.Net) -> None:
+        self._net, self._copies = net, {}
+        values = net.graph.values
+        self.blobs: Mapping[str, Blob] = {n: Blob(net.dev, net.data[v], net.diff.get(v), self._copies) for n, v in values.items()}
+        self.params: Mapping[str, list[Blob]] = {
+            node.name: [Blob(net.dev, p.data, p.diff, self._copies) for p in node.layer.params] for node in net.graph.nodes if node.params
+        }
+        self.inputs: list[str] = [v.name for n in net.graph.feeds for v in n.tops if n.layer.spec.type == "Input"]
+        self.outputs: list[str] = [v.name for v in net.graph.outputs]
+
+    def copy_from(self, path: str | Path) -> nets.Loaded:
+        """Copies weights by layer name; returns which layers matched, were skipped (not in the net) and are missing (not in the file)."""
+        loaded = self._net.load(weights.read_model(path), str(path))
+        if not loaded.matched:
+            raise CaffeliteError(f"{path}: no layer of the file is in the net", expected=", ".join(self.params) or "a net with weights")
+        return loaded
+
+    def save(self, path: str | Path) -> None:
+        """Writes the weights as a caffemodel that Caffe reads."""
+        blobs = [(node.layer.spec, arrays) for node, arrays in self._net.layer_blobs()]
+        write([(Path(path), weights.sealed(weights.encode_net(self._net.graph.message, blobs)))])
+
+    def forward(self, **inputs: np.ndarray) -> dict[str, np.ndarray]:
+        """Runs forward; inputs are blobs by name, in their shapes. Returns copies of the outputs by name."""
+        self._set(inputs, "data")
+        self._upload()
+        self._net.clear_loss()
+        self._net.forward()
+        self._net.check_faults()
+        return {name: np.array(self.blobs[name].data) for name in self.outputs}
+
+    def backward(self, **gradients: np.ndarray) -> dict[str, np.ndarray]:
+        """Runs backward from the losses, or, in a net without any (force_backward), from the outputs' gradients given by name.
+
+        Returns copies of the gradients of the inputs by name, where there are any.
+        """
+        if not self._net.plan.backward:
+            raise CaffeliteError("this net has no backward pass", remedy="build it with force_backward=True, or in phase TRAIN with a loss")
+        self._set(gradients, "diff")
+        self._upload()
+        self._net.backward()
+        return {name: np.array(self.blobs[name].diff) for name in self.inputs if self.blobs[name].diff is not None}
+
+    def _set(self, arrays: dict[str, np.ndarray], which: str) -> None:
+        for name, array in arrays.items():
+            if name not in self.blobs:
+                raise CaffeliteError(f'the net has no blob "{name}"', expected=f"one of {', '.join(self.blobs)}")
+            target = getattr(self.blobs[name], which)
+            if target is None:
+                raise CaffeliteError(f'blob "{name}" has no gradient', remedy="build the net with force_backward=True")
+            if np.shape(array) != target.shape:
+                raise CaffeliteError(f'blob "{name}": a wrong shape', expected=list(target.shape), found=list(np.shape(array)))
+            target[...] = array
+
+    def _upload(self) -> None:
+        for array, host in self._copies.values():
+            self._net.dev.upload(array, host)
+        self._copies.clear()
+
+    def close(self) -> None:
+        """Ends the threads that read data."""
+        self._net.close()
+
+
+class Solver:
+    """A solver to step through.
+
+    path: a solver prototxt. gpu: a GPU's number, or None for the CPU. resume: a solverstate to go on from.
+    ``net.blobs`` hold what the plan keeps: outputs and fed blobs; others share memory.
+    """
+
+    def __init__(self, path: str | Path, *, gpu: int | None = None, resume: str | Path | None = None):
+        document = prototxt.read_solver(path)
+        device = devices.open_device(gpu)
+        self._solver = solvers.Solver(document.message, document.locate, str(path), device, resume=str(resume) if resume else None)
+        self.net = self._wrap(self._solver.net)
+        self.test_nets = [self._wrap(net) for net, _ in self._solver.tests]
+
+    @staticmethod
+    def _wrap(net: nets.Net) -> Net:
+        wrapped = Net.__new__(Net)
+        wrapped._adopt(net)
+        return wrapped
+
+    @property
+    def iter(self) -> int:
+        """Iterations done."""
+        return self._solver.iteration
+
+    def step(self, count: int) -> float:
+        """Runs iterations; returns the loss, averaged as average_loss says."""
+        self.net._upload()
+        self._solver.step(count)
+        return self._solver.smoothed_loss()
+
+    def solve(self) -> None:
+        """Trains to max_iter, with its tests and snapshots."""
+        self.net._upload()
+        self._solver.solve()
+
+    def snapshot(self) -> None:
+        """Writes a caffemodel and a solverstate."""
+        self._solver.snapshot()
+
+    def close(self) -> None:
+        """Ends the threads that read data."""
+        self._solver.close()

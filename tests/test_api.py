@@ -1,0 +1,98 @@
+"""The Python API: nets and solvers as a notebook uses them."""
+
+import numpy as np
+import pytest
+from devices.host.backend import HostBackend
+
+import caffelite
+from caffelite import devices
+from caffelite.devices.gpu import GPU
+from caffelite.errors import CaffeliteError
+
+DEPLOY = """
+layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 2 dim: 3 } } }
+layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip" inner_product_param { num_output: 4 weight_filler { type: "xavier" } } }
+layer { name: "act" type: "TanH" bottom: "ip" top: "ip" }
+layer { name: "out" type: "InnerProduct" bottom: "ip" top: "out" inner_product_param { num_output: 2 weight_filler { type: "xavier" } } }
+"""
+TRAIN = """
+layer { name: "data" type: "DummyData" top: "data" top: "label" dummy_data_param {
+  shape { dim: 4 dim: 3 } shape { dim: 4 } data_filler { type: "gaussian" } data_filler { value: 1 } } }
+layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip" inner_product_param { num_output: 4 weight_filler { type: "xavier" } } }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" }
+"""
+
+
+@pytest.fixture(params=["cpu", "host"])
+def gpu(request, monkeypatch):
+    """None for the CPU; a number where the GPU's code runs on the host."""
+    if request.param == "cpu":
+        return None
+    monkeypatch.setattr(devices, "open_device", lambda number: GPU(number, "float32", HostBackend()))
+    return 0
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "deploy.prototxt").write_text(DEPLOY)
+    (tmp_path / "train.prototxt").write_text(TRAIN)
+    text = 'net: "train.prototxt" base_lr: 0.1 lr_policy: "fixed" max_iter: 20 snapshot_prefix: "run" random_seed: 1'
+    (tmp_path / "solver.prototxt").write_text(text)
+    return tmp_path
+
+
+def test_forward_and_backward_of_a_net_without_loss(folder, gpu, seed):
+    net = caffelite.Net("deploy.prototxt", gpu=gpu, force_backward=True)
+    assert net.inputs == ["data"] and net.outputs == ["out"]
+    rng = np.random.default_rng(seed)
+    for blobs in net.params.values():
+        for blob in blobs:
+            blob.data[...] = rng.normal(size=blob.shape)
+    x, dy = rng.normal(size=(2, 3)).astype("f4"), rng.normal(size=(2, 2)).astype("f4")
+    out = net.forward(data=x)["out"]
+    (w, b), (v, c) = ([blob.data.astype("f8") for blob in net.params[name]] for name in ("ip", "out"))
+    hidden = np.tanh(x @ w.T + b)
+    np.testing.assert_allclose(out, hidden @ v.T + c, rtol=1e-5)
+    np.testing.assert_allclose(net.blobs["ip"].data, hidden, rtol=1e-5)
+    dx = net.backward(out=dy)["data"]
+    np.testing.assert_allclose(dx, ((dy @ v) * (1 - hidden**2)) @ w, rtol=1e-4)
+    np.testing.assert_allclose(net.params["out"][0].diff, dy.T @ hidden, rtol=1e-4, atol=1e-6)
+    assert (net.blobs["data"].num, net.blobs["data"].channels, net.blobs["data"].height, net.blobs["data"].count) == (2, 3, 1, 6)
+
+
+def test_weights_are_saved_and_copied(folder):
+    one, other = caffelite.Net("deploy.prototxt", seed=1), caffelite.Net("deploy.prototxt", seed=2)
+    one.save("net.caffemodel")
+    assert not np.array_equal(one.params["ip"][0].data, other.params["ip"][0].data)
+    assert other.copy_from("net.caffemodel").matched == ["ip", "out"]
+    x = np.ones((2, 3), "f4")
+    np.testing.assert_array_equal(one.forward(data=x)["out"], other.forward(data=x)["out"])
+
+
+def test_a_solver_steps_and_snapshots(folder):
+    solver = caffelite.Solver("solver.prototxt")
+    first = solver.step(1)
+    assert solver.step(19) < first and solver.iter == 20
+    solver.snapshot()
+    again = caffelite.Solver("solver.prototxt", resume="run_iter_20.solverstate")
+    assert again.iter == 20
+    np.testing.assert_array_equal(again.net.params["ip"][0].data, solver.net.params["ip"][0].data)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda n: n.forward(dat=np.ones((2, 3))), 'no blob "dat"'),
+        (lambda n: n.forward(data=np.ones((3, 3))), r"expected \[2, 3\], found \[3, 3\]"),
+        (lambda n: n.backward(), "force_backward=True"),
+    ],
+)
+def test_mistakes(folder, call, message):
+    with pytest.raises(CaffeliteError, match=message):
+        call(caffelite.Net("deploy.prototxt"))
+
+
+def test_no_such_name():
+    with pytest.raises(AttributeError, match="Nett"):
+        caffelite.Nett  # noqa: B018
