@@ -134,6 +134,8 @@ def _runs(process: int) -> bool:
 
 def encode_state(state: State) -> bytes:
     head = pb.SolverState(iter=state.iteration, learned_net=state.model, current_step=state.current_step, resume=state.resume)
+    if state.plateau:
+        head.minimum_loss, head.iter_last_event = state.plateau
     history = b"".join(weights.field_bytes(3, weights.encode_blob(blob)) for blob in state.history)
     return weights.sealed(head.SerializeToString() + history)
 
