@@ -53,7 +53,6 @@ class Eltwise(Layer):
             self._dx = [dev.map(Formula(f"dy * {self._others(names, i)}", (*names, "y", "dy"))) for i in range(len(names))]
         else:
             self._y = dev.map(Formula("where(a > b, a, where(a == a, b, a))", ("a", "b")))
-            self._later = dev.map(Formula("where(a >= b, a, where(a == a, b, a))", ("a", "b")))
             self._dx = [dev.map(Formula(self._wins(i), (*names, "y", "dy"))) for i in range(len(names))]
 
     def _others(self, names: tuple[str, ...], i: int) -> str:
@@ -73,7 +72,7 @@ class Eltwise(Layer):
             return
         self._y(x[0], x[1], y[0])
         for bottom in x[2:]:
-            self._later(y[0], bottom, y[0])
+            self._y(y[0], bottom, y[0])
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         for i in reversed(range(len(dx))):  # the first may lie on dy

@@ -101,6 +101,26 @@ def test_old_names_of_the_axis():
     mistakes(layer("Concat", "concat_param { axis: 1 concat_dim: @1 }", a=(2, 3)), "gives axis and concat_dim; keep axis")
 
 
+PARTS = {
+    "Slice": layer("Slice", x=(4, 2)).replace('top: "y"', 'top: "y" top: "z"'),
+    "Filter": layer("Filter", x=(4, 1), x2=(4, 1), s=(4,)).replace('top: "y"', 'top: "y" top: "z"'),
+}
+
+
+@pytest.mark.parametrize("kind", PARTS)
+def test_a_top_without_gradient(kind):
+    """A part that nobody wants a gradient for brings zeros, whatever lay in memory."""
+    judge = 'layer { name: "sum" type: "Reduction" bottom: "y" top: "sum" loss_weight: 1 }'
+    net = bind("force_backward: true\n" + PARTS[kind] + judge, keep=True)
+    feed(net, s=1)
+    diffs = {name: net.diff[value] for name, value in net.graph.values.items() if name[0] == "x" and value in net.diff}
+    for diff in diffs.values():
+        diff.fill(np.nan)
+    run(net)
+    assert diffs["x"].tolist() == ([[1, 0]] * 4 if kind == "Slice" else [[1]] * 4)
+    assert kind == "Slice" or diffs["x2"].tolist() == [[0]] * 4
+
+
 @pytest.mark.parametrize("power", [0, 1, 2, 3, 0.5])
 @pytest.mark.parametrize("shift", [0, 1])
 def test_powers_have_a_slope_at_zero_wherever_there_is_one(power, shift):
