@@ -101,6 +101,10 @@ class Layer:
         """What is wrong with the data that the last passes saw, or None. May wait for the device."""
         return None
 
+    def counted(self, top: int):
+        """How many samples the last pass's top is a mean of, a number or one for each of its values; None where that never changes."""
+        return None
+
     # What the net sets when it binds a layer
 
     dev = None

@@ -101,6 +101,9 @@ class SoftmaxWithLoss(Loss):
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         self.op.backward(self.saved["prob"], x[1], dy[0], dx[0])
 
+    def counted(self, top: int):
+        return None if top or self.divide is not None else self.dev.download(self.op.divisor)[0]
+
     def faults(self) -> str | None:
         return label_fault(self, self.op, self.split)
 

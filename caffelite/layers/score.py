@@ -76,5 +76,9 @@ class Accuracy(Layer):
     def forward(self, x: list, y: list) -> None:
         self.op.forward(x[0], x[1], y[0], y[1] if len(y) > 1 else None)
 
+    def counted(self, top: int):
+        counts = self.dev.download(self.op.counts)
+        return counts if top else counts.sum()
+
     def faults(self) -> str | None:
         return label_fault(self, self.op, self.split)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -22,21 +23,27 @@ class Scores:
 
 
 def mean_scores(net: Net, count: int, stopped: Callable[[], bool] = lambda: False, each: Callable | None = None) -> Scores | None:
-    """Runs ``count`` batches; every output's mean, added up in float64. None where stopped. each(i, outputs) sees every batch."""
-    totals: list[np.ndarray] = []
+    """Runs ``count`` batches; every output's mean over what was tested, added up in float64. None where stopped.
+
+    A batch counts as much as it holds: ignored labels count for nothing. each(i, outputs) sees every batch.
+    """
+    totals, tested = ([np.zeros(math.prod(v.shape)) for v in net.graph.outputs] for _ in range(2))
     net.clear_loss()
     for i in range(count):
         if stopped():
             return None
         net.forward(i)
         found = net.outputs()
-        totals = [np.zeros(len(values)) for _, _, values in found] if not totals else totals
-        for total, (_, _, values) in zip(totals, found, strict=True):
-            total += values
+        for total, many, (value, _, values) in zip(totals, tested, found, strict=True):
+            samples = value.node.layer.counted(value.top)
+            share = 1 if samples is None else samples
+            total += values * share
+            many += share
         if each:
             each(i, found)
     net.check_faults()
-    outputs = [(v.name, w, total / count) for (v, w, _), total in zip(net.outputs(), totals, strict=True)]
+    means = [np.divide(t, n, out=np.zeros_like(t), where=n > 0) for t, n in zip(totals, tested, strict=True)]
+    outputs = [(v.name, w, mean) for (v, w, _), mean in zip(net.outputs(), means, strict=True)]
     return Scores(outputs, float(net.dev.download(net.loss)[0]) / count)
 
 

@@ -121,31 +121,34 @@ class LogLoss:
         self._shape, self._labels = (n, c, p), (n, p)
         self._ignore = (device.dtype.type(ignore or 0), ignore is not None)
         self._fixed = -1.0 if divisor is None else float(divisor)
-        self._divisor, self.bad = device.zeros(1), device.zeros(1, np.int64)
+        self.divisor, self.bad = device.zeros(1), device.zeros(1, np.int64)
         self._tiny = np.finfo(np.float32).tiny
 
     def forward(self, prob, label, loss) -> None:
         label = label.reshape(self._labels)
-        args = (*self._ignore, self._fixed, self._tiny, loss.reshape(-1), self._divisor, self.bad)
+        args = (*self._ignore, self._fixed, self._tiny, loss.reshape(-1), self.divisor, self.bad)
         scores.log_loss_forward(prob.reshape(self._shape), label, *args)
 
     def backward(self, prob, label, dloss, dx) -> None:
         """dx: the gradient before the softmax."""
         label, dx = label.reshape(self._labels), dx.reshape(self._shape)
-        scores.softmax_loss_backward(prob.reshape(self._shape), label, *self._ignore, dloss.reshape(-1), self._divisor, dx)
+        scores.softmax_loss_backward(prob.reshape(self._shape), label, *self._ignore, dloss.reshape(-1), self.divisor, dx)
 
 
 class Accuracy:
-    """The share of labels (N, P) among the top_k scores of x (N, C, P); per_class (C) or None. ``bad`` as in LogLoss."""
+    """The share of labels (N, P) among the top_k scores of x (N, C, P); per_class (C) or None.
+
+    ``counts`` (C): the samples of each class in the last run. ``bad`` as in LogLoss.
+    """
 
     def __init__(self, n: int, c: int, p: int, top_k: int, ignore: int | None):
         self._shape, self._labels, self._top_k = (n, c, p), (n, p), top_k
         self._ignore = (float(ignore or 0), ignore is not None)
-        self._counts, self.bad = np.zeros(c, np.int64), np.zeros(1, np.int64)
+        self.counts, self.bad = np.zeros(c, np.int64), np.zeros(1, np.int64)
 
     def forward(self, x, label, score, per_class) -> None:
         shares = np.empty(0, x.dtype) if per_class is None else per_class.reshape(-1)
-        args = (label.reshape(self._labels), self._top_k, *self._ignore, score.reshape(-1), shares, self._counts, self.bad)
+        args = (label.reshape(self._labels), self._top_k, *self._ignore, score.reshape(-1), shares, self.counts, self.bad)
         scores.accuracy(x.reshape(self._shape), *args)
 
 

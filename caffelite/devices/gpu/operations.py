@@ -145,7 +145,7 @@ class LogLoss(Labels):
     def __init__(self, device, n: int, c: int, p: int, ignore: int | None, divisor: float | None):
         super().__init__(device, ignore)
         blocks = max(1, min(self.PARTS, n * p // self.EACH))
-        self._divisor, self._partial = device.zeros(1), device.empty(2 * blocks, np.float64)
+        self.divisor, self._partial = device.zeros(1), device.empty(2 * blocks, np.float64)
         fixed = np.float64(-1 if divisor is None else divisor)
         tail = (*self._ignore, fixed, float(np.finfo(np.float32).tiny), n, c, p)
         self._forward = device.kernel("reductions", "log_loss", blocks * 256, *tail, size=n * c * p)
@@ -153,28 +153,28 @@ class LogLoss(Labels):
         self._backward = device.kernel("elementwise", "softmax_loss_backward", n * c * p, *self._ignore, n, c, p)
 
     def forward(self, prob, label, loss) -> None:
-        self._forward(prob, label, loss, self._divisor, self.bad, self._partial, self._first)
+        self._forward(prob, label, loss, self.divisor, self.bad, self._partial, self._first)
         if self._finish:
-            self._finish(loss, self._divisor, self.bad, self._partial, self._first)
+            self._finish(loss, self.divisor, self.bad, self._partial, self._first)
 
     def backward(self, prob, label, dloss, dx) -> None:
         """dx: the gradient before the softmax."""
-        self._backward(prob, label, dloss, self._divisor, dx)
+        self._backward(prob, label, dloss, self.divisor, dx)
 
 
 class Accuracy(Labels):
-    """The share of labels (N, P) among the top_k scores of x (N, C, P); per_class (C) or None."""
+    """The share of labels (N, P) among the top_k scores of x (N, C, P); per_class (C) or None. ``counts`` (C): samples of each class."""
 
     def __init__(self, device, n: int, c: int, p: int, top_k: int, ignore: int | None):
         super().__init__(device, ignore)
-        self._counts = device.zeros(2 * c, np.uint32)
+        self._counts, self.counts = device.zeros(2 * c, np.uint32), device.zeros(c, np.uint32)
         tail = (top_k, *self._ignore, team(p), n, c, p)
         self._count = device.kernel("reductions", "accuracy_count", n * p * team(p), *tail, size=n * c * p)
         self._score = device.kernel("reductions", "accuracy_score", 256, c)
 
     def forward(self, x, label, score, per_class) -> None:
         self._count(x, label, self._counts, self._first)
-        self._score(self._counts, score, per_class, self._first, self.bad)
+        self._score(self._counts, score, per_class, self.counts, self._first, self.bad)
 
 
 class Dropout:

@@ -90,7 +90,7 @@ KERNEL log_loss(const real* prob, const real* label, real* loss, real* divisor, 
   EACH(i, n * p) {
     real given = label[i];
     if (ignoring && given == ignore) continue;
-    if (!(given >= 0 && given < c)) {
+    if (!(given >= 0 && given < c && given == floor(given))) {
       atomicMin(first, (long long)i + 1);
       continue;
     }
@@ -127,7 +127,7 @@ KERNEL accuracy_count(const real* x, const real* label, unsigned* counts, long l
   EACH_TEAM(s, n * p) {
     real given = label[s];
     if (ignoring && given == ignore) continue;
-    if (!(given >= 0 && given < c)) {
+    if (!(given >= 0 && given < c && given == floor(given))) {
       if (lane == 0) atomicMin(first, (long long)s + 1);
       continue;
     }
@@ -141,12 +141,13 @@ KERNEL accuracy_count(const real* x, const real* label, unsigned* counts, long l
   }
 }
 
-// score[0] = hits / samples; per_class (C, or null) the same for each class; counts are put back to 0. One block.
-KERNEL accuracy_score(unsigned* counts, real* score, real* per_class, long long* first, long long* bad, idx c) {
+// score[0] = hits / samples; per_class (C, or null) the same for each class, of seen (C) samples; counts are put back to 0. One block.
+KERNEL accuracy_score(unsigned* counts, real* score, real* per_class, unsigned* seen, long long* first, long long* bad, idx c) {
   double hits = 0, counted = 0;
   for (idx k = threadIdx.x; k < c; k += blockDim.x) {
     unsigned all = counts[k], right = counts[c + k];
     if (per_class) per_class[k] = all ? real(right) / real(all) : real(0);
+    seen[k] = all;
     counted += all;
     hits += right;
     counts[k] = counts[c + k] = 0;

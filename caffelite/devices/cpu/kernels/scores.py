@@ -47,7 +47,7 @@ def log_loss_forward(prob, label, ignore, ignoring, fixed, tiny, loss, divisor, 
             given = label[n, p]
             if ignoring and given == ignore:
                 continue
-            if not (0 <= given < prob.shape[1]):
+            if not (0 <= given < prob.shape[1]) or given != np.floor(given):
                 if bad[0] == 0:
                     bad[0] = 1 + n * prob.shape[2] + p
                 continue
@@ -87,7 +87,7 @@ def accuracy(x, label, top_k, ignore, ignoring, score, per_class, counts, bad):
             given = label[n, p]
             if ignoring and given == ignore:
                 continue
-            if not (0 <= given < x.shape[1]):
+            if not (0 <= given < x.shape[1]) or given != np.floor(given):
                 if bad[0] == 0:
                     bad[0] = 1 + n * x.shape[2] + p
                 continue
