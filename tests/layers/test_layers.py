@@ -272,6 +272,17 @@ def numbers(rows: int):
     return lambda rng, shape: rng.integers(0, rows, shape).astype(float)
 
 
+def starts(rng, shape):
+    """cont of sequences: all start at the first two steps, one at the fourth."""
+    cont = np.ones(shape)
+    cont[:2], cont[3:4, :1] = 0, 0
+    return cont
+
+
+def some(rng, shape):
+    return (np.arange(math.prod(shape)) % 2).reshape(shape).astype(float)
+
+
 BATCH, IMAGE = (2, 3), (2, 4, 6, 5)
 BATCH_SIZE = "loss_param { normalization: BATCH_SIZE }"
 FED = [np.arange(6.0).reshape(2, 3), np.array([1.0, 0.0])]
@@ -283,6 +294,7 @@ ROWS = [
     Row("Sigmoid", "", [(BATCH, off_kinks)], lambda x: [1 / (1 + np.exp(-x))]),
     Row("TanH", "", [(BATCH, off_kinks)], lambda x: [np.tanh(x)]),
     Row("ELU", "elu_param { alpha: 0.5 }", [(BATCH, off_kinks)], lambda x: [np.where(x > 0, x, np.expm1(x) / 2)]),
+    Row("ELU", "elu_param { alpha: -0.5 }", [(BATCH, off_kinks)], lambda x: [np.where(x > 0, x, -np.expm1(x) / 2)], name="contrary"),
     Row("Swish", "swish_param { beta: 2 }", [(BATCH, off_kinks)], lambda x: [x / (1 + np.exp(-2 * x))]),
     Row("AbsVal", "", [(BATCH, off_kinks)], lambda x: [np.abs(x)]),
     Row("BNLL", "", [(BATCH, off_kinks)], lambda x: [np.logaddexp(0, x)]),
@@ -608,6 +620,28 @@ ROWS = [
         constant=(0,),
         name="without bias",
     ),
+    Row(
+        "RNN",
+        f"recurrent_param {{ num_output: 2 debug_info: true {FILL} }}",
+        [((5, 3, 4), off_kinks), ((5, 3), starts)],
+        lambda x, cont, *params: reference.rnn(x, cont, None, [np.zeros((3, 2))], params)[:1],
+        constant=(1,),
+    ),
+    Row(
+        "LSTM",
+        f"recurrent_param {{ num_output: 2 {FILL} }}",
+        [((5, 3, 4), off_kinks), ((5, 3), starts)],
+        lambda x, cont, *params: reference.lstm(x, cont, None, [np.zeros((3, 2))] * 2, params)[:1],
+        constant=(1,),
+    ),
+    Row(
+        "LSTMUnit",
+        "",
+        [((1, 3, 2), off_kinks), ((1, 3, 8), off_kinks), ((1, 3), some)],
+        lambda c, x, k: reference.lstm_unit(c, x, k[..., None]),
+        tops=2,
+        constant=(2,),
+    ),
     Row("SoftmaxWithLoss", "", [(BATCH, off_kinks), ((2,), labels(3))], log_loss(), tops=2, constant=(1,)),
     Row(
         "SoftmaxWithLoss",
@@ -659,6 +693,13 @@ ROWS = [
         accuracy(1, 2, 2),
         tops=2,
         name="top 2",
+    ),
+    Row(
+        "Eltwise",
+        "eltwise_param { operation: PROD stable_prod_grad: false }",
+        [(BATCH, off_kinks), (BATCH, off_kinks), (BATCH, off_kinks)],
+        lambda a, b, c: [a * b * c],
+        name="product by division",
     ),
     Row("Reduction", "reduction_param { coeff: 2 }", [(IMAGE, off_kinks)], lambda x: [2 * x.sum()]),
     Row(
@@ -856,8 +897,8 @@ def test_in_place_gives_the_same(kind, rng):
         np.testing.assert_array_equal(of_one, of_both)
 
 
-# A label gives no score, the columns of a pad are 0, and the samples of a batch share their moments.
-NAN_ROWS = [r for r in ROWS if r.differentiable and r.bottoms and 0 not in r.constant and r.kind not in ("Im2col", "BatchNorm")]
+# A label gives no score, the columns of a pad are 0, the samples of a batch share their moments, and a batch of states has N second.
+NAN_ROWS = [r for r in ROWS if r.differentiable and r.bottoms and 0 not in r.constant and r.kind not in ("Im2col", "BatchNorm", "LSTMUnit")]
 
 
 @pytest.mark.parametrize("row", NAN_ROWS, ids=str)
