@@ -230,3 +230,35 @@ def top_k(x, k):
     """Values and places of the k largest over axis 1 of (N, C, P), the first of equals, NaN last."""
     order = np.argsort(-np.asarray(x, np.float64), axis=1, kind="stable")[:, :k]  # NumPy sorts NaN last
     return np.take_along_axis(x, order, 1), order
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def rnn(x, cont, static, states, params):
+    """y (T, N, D) and the last h, step by step: x (T, N, ...), cont (T, N), static (N, S) or None, states [h], params as in Caffe."""
+    w_x, b, *w_s, w_h, w_o, b_o = params
+    h, out = states[0], []
+    for step, k in zip(x, cont, strict=True):
+        h = np.tanh(step.reshape(len(h), -1) @ w_x.T + b + (static @ w_s[0].T if w_s else 0) + (k[:, None] * h) @ w_h.T)
+        out.append(np.tanh(h @ w_o.T + b_o))
+    return [np.stack(out), h]
+
+
+def lstm_unit(c, gates, k):
+    """c and h of one step, cont k (..., 1)."""
+    i, f, o, g = np.split(gates, 4, -1)
+    c = sigmoid(f) * k * c + sigmoid(i) * np.tanh(g)
+    return [c, sigmoid(o) * np.tanh(c)]
+
+
+def lstm(x, cont, static, states, params):
+    """h (T, N, D), the last h and c; states [h, c], the rest as in rnn."""
+    w_x, b, *w_s, w_h = params
+    (h, c), out = states, []
+    for step, k in zip(x, cont[..., None], strict=True):
+        gates = step.reshape(len(h), -1) @ w_x.T + b + (static @ w_s[0].T if w_s else 0) + (k * h) @ w_h.T
+        c, h = lstm_unit(c, gates, k)
+        out.append(h)
+    return [np.stack(out), h, c]

@@ -1,0 +1,295 @@
+"""Recurrent layers over sequences, time first: (T, N, ...)."""
+
+from __future__ import annotations
+
+import math
+
+from ..devices.formula import Formula
+from .layer import Layer, Shape, register
+
+
+class Recurrent(Layer):
+    """Steps over x (T, N, ...) that carry a state; cont (T, N) is 0 where a sequence starts and 1 where it goes on.
+
+    A third bottom x_static (N, ...) joins in at every step. The state goes on from one pass to the next; with expose_hidden it is the
+    last bottoms (1, N, D) instead, and what it became the last tops. D = num_output.
+    """
+
+    field = "recurrent_param"
+    bottoms, tops = (2, None), (1, None)
+    constant_bottoms = frozenset({1})
+    states: tuple[str, ...] = ("h",)
+    gates = 1
+
+    def setup(self) -> None:
+        if not self.p.num_output:
+            raise self.error("num_output must be positive", "num_output", remedy="set num_output, the number of units")
+        self.exposed = self.states if self.p.expose_hidden else ()
+        least, given, tops = 2 + len(self.exposed), len(self.spec.bottom), 1 + len(self.exposed)
+        ends = [f"{s}_0" for s in self.exposed], [f"{s}_T" for s in self.exposed]
+        if given not in (least, least + 1):
+            expected = ", ".join(["x, cont[, x_static]", *ends[0]])
+            raise self.outer_error(f"has {given} bottoms", "bottom", max(0, min(given, least + 2) - 1), expected=expected)
+        if len(self.spec.top) != tops:
+            place, expected = min(len(self.spec.top), tops + 1) - 1, ", ".join([self.states[0], *ends[1]])
+            raise self.outer_error(f"has {len(self.spec.top)} tops", "top", max(0, place), expected=expected)
+        self.static = given > least
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        x = bottoms[0]
+        if len(x) < 2:
+            raise self.bottom_error(0, "is no batch of sequences", expected="T×N×...", found=f"shape {list(x)}")
+        d = self.p.num_output
+        self.t, self.n, self.d = x[0], x[1], d
+        state = (1, self.n, d)
+        for i, shape in enumerate(bottoms[1:], 1):
+            expected = x[:2] if i == 1 else (self.n, *shape[1:]) if i == 2 and self.static else state
+            if shape != expected:
+                raise self.bottom_error(i, "does not fit", expected=list(expected), found=list(shape))
+        self.inputs, wide = math.prod(x[2:]), self.gates * d
+        self.add_param((wide, self.inputs), self.p.weight_filler, "weight_filler")
+        self.add_param((wide,), self.p.bias_filler, "bias_filler")
+        if self.static:
+            self.statics = math.prod(bottoms[2][1:])
+            self.add_param((wide, self.statics), self.p.weight_filler, "weight_filler")
+        self.add_param((wide, d), self.p.weight_filler, "weight_filler")
+        self.saved_shapes |= {"wide": ((self.t, self.n, wide), None), "hidden": ((self.t, self.n, d), None)}
+        return [(self.t, self.n, d)] + [state] * len(self.exposed)
+
+    def backward_reads_top(self, index: int) -> bool:
+        return False
+
+    def build(self, dev) -> None:
+        t, n, d, wide = self.t, self.n, self.d, self.gates * self.d
+        self.from_x, self.from_h = dev.inner_product(t * n, self.inputs, wide), dev.inner_product(n, d, wide)
+        self.from_all_h = dev.inner_product(t * n, d, wide)
+        if self.static:
+            self.from_static = dev.inner_product(n, self.statics, wide)
+            self._sum = dev.channel_sum(Formula("d", ("d",)), (), t, n * wide, 1)
+        self._continued = dev.channel_map(Formula("where(k == 0, 0, k * h)", ("h", "k")), ("k",), 1, n, d)
+        self.step, self.gradients = dev.empty((n, wide)), [dev.empty((n, d)) for _ in self.states]
+        self.carried = [dev.zeros((n, d)) for _ in self.states]
+
+    def begin(self, x: list) -> list:
+        """What every step takes from x and x_static into "wide" (T, N, G·D); the states to start with."""
+        self.from_x.forward(x[0], self.params[0].data, self.params[1].data, self.saved["wide"])
+        if self.static:
+            self.from_static.forward(x[2], self.params[2].data, None, self.step)
+            self.dev.add(self.step, self.saved["wide"])
+        return [s.reshape(self.n, self.d) for s in x[-len(self.states) :]] if self.exposed else self.carried
+
+    def recur(self, t: int, before, cont) -> None:
+        """``step`` from the state before, which "hidden" keeps as far as it goes on."""
+        hidden = self.saved["hidden"][t]
+        self._continued(before, cont[t], hidden)
+        self.from_h.forward(hidden, self.params[2 + self.static].data, None, self.step)
+
+    def end(self, y: list, last: list) -> None:
+        for state, target in zip(last, y[1:] if self.exposed else self.carried, strict=True):
+            self.dev.copy(state, target.reshape(self.n, self.d))
+
+    def begin_backward(self, dy: list) -> None:
+        """The states' gradients from above."""
+        for i, gradient in enumerate(self.gradients):
+            if self.exposed and dy[1 + i] is not None:
+                self.dev.copy(dy[1 + i].reshape(self.n, self.d), gradient)
+            else:
+                self.dev.fill(gradient, 0)
+
+    def recur_backward(self, t: int, cont) -> None:
+        """The hidden state's gradient one step earlier, from that of "wide"."""
+        wide, dh = self.saved["wide"][t], self.gradients[0]
+        self.from_h.backward(self.saved["hidden"][t], self.params[2 + self.static].data, wide, dh, None, None)
+        self._continued(dh, cont[t], dh)
+
+    def end_backward(self, x: list, dx: list) -> None:
+        """Everything that "wide", by now its gradient, gives at once for all steps."""
+        wide, (dw, add_w), (db, add_b) = self.saved["wide"], self._param_args(0), self._param_args(1)
+        self.from_x.backward(x[0], self.params[0].data, wide, dx[0], dw, db, add_w, add_b)
+        if self.static:
+            dw, add = self._param_args(2)
+            self._sum(wide, self.step)
+            self.from_static.backward(x[2], self.params[2].data, self.step, dx[2], dw, None, add)
+        dw, add = self._param_args(2 + self.static)
+        if dw is not None:
+            self.from_all_h.backward(self.saved["hidden"], self.params[2 + self.static].data, wide, None, dw, None, add)
+        for gradient, target in zip(self.gradients, dx[-len(self.states) :] if self.exposed else (), strict=bool(self.exposed)):
+            if target is not None:
+                self.dev.copy(gradient, target.reshape(self.n, self.d))
+
+
+@register
+class RNN(Recurrent):
+    """h_t = tanh(W_xh x_t + W_xs x_static + W_hh (cont_t · h_{t-1}) + b_h); y_t = tanh(W_ho h_t + b_o).
+
+    x (T, N, ...), cont (T, N)[, x_static (N, ...)][, h_0 (1, N, D)] → y (T, N, D)[, h_T (1, N, D)]; D = num_output. Parameters: W_xh,
+    b_h, [W_xs,] W_hh, W_ho, b_o. Default: expose_hidden false, the state goes on from pass to pass. Errors: bottoms that do not fit. As
+    in Caffe.
+    """
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        tops = super().shapes(bottoms)
+        self.add_param((self.d, self.d), self.p.weight_filler, "weight_filler")
+        self.add_param((self.d,), self.p.bias_filler, "bias_filler")
+        self.saved_shapes |= {"h": (tops[0], None), "dy": (tops[0], None), "dh": (tops[0], None)}
+        return tops
+
+    def backward_reads_top(self, index: int) -> bool:
+        return index == 0
+
+    def build(self, dev) -> None:
+        super().build(dev)
+        self.out = dev.inner_product(self.t * self.n, self.d, self.d)
+        self._h = dev.map(Formula("tanh(x + r)", ("x", "r")))
+        self._tanh = dev.map(Formula("tanh(x)", ("x",)))
+        self._slope = dev.map(Formula("dy * (1 - y * y)", ("dy", "y")))
+
+    def forward(self, x: list, y: list) -> None:
+        (before,), h = self.begin(x), self.saved["h"]
+        for t in range(self.t):
+            self.recur(t, before, x[1])
+            self._h(self.saved["wide"][t], self.step, h[t])
+            before = h[t]
+        self.out.forward(h, self.params[-2].data, self.params[-1].data, y[0])
+        self._tanh(y[0], y[0])
+        self.end(y, [before])
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        h, above, from_above = (self.saved[name] for name in ("h", "dy", "dh"))
+        if dy[0] is None:
+            self.dev.fill(above, 0)
+        else:
+            self._slope(dy[0], y[0], above)
+        (dw, add_w), (db, add_b) = (self._param_args(len(self.params) - i) for i in (2, 1))
+        self.out.backward(h, self.params[-2].data, above, from_above, dw, db, add_w, add_b)
+        self.begin_backward(dy)
+        for t in reversed(range(self.t)):
+            self.dev.add(from_above[t], self.gradients[0])
+            self._slope(self.gradients[0], h[t], self.saved["wide"][t])
+            self.recur_backward(t, x[1])
+        self.end_backward(x, dx)
+
+
+class Cell:
+    """An LSTM's step for N sequences of D units, from the gates' sums i, f, o, g (4, N, D); cont (N)."""
+
+    def __init__(self, dev, n: int, d: int):
+        def over(text: str, *arrays: str):
+            for gate in "ifo":
+                text = text.replace(f"σ{gate}", f"(1 / (1 + exp(-{gate})))")
+            return dev.channel_map(Formula(text, arrays), ("k",) if "k" in arrays else (), 1, n, d)
+
+        self._c = over("where(k == 0, 0, k * σf * c) + σi * tanh(g)", "c", "i", "f", "g", "k")
+        self._h = over("σo * tanh(c)", "o", "c")
+        self._dc = over("dc + dh * σo * (1 - tanh(c) * tanh(c))", "dc", "dh", "o", "c")
+        self._di = over("dc * tanh(g) * σi * (1 - σi)", "dc", "i", "g")
+        self._df = over("where(k == 0, 0, dc * c * k * σf * (1 - σf))", "dc", "c", "f", "k")
+        self._do = over("dh * tanh(c) * σo * (1 - σo)", "dh", "c", "o")
+        self._dg = over("dc * σi * (1 - tanh(g) * tanh(g))", "dc", "i", "g")
+        self._before = over("where(k == 0, 0, dc * k * σf)", "dc", "f", "k")
+
+    def forward(self, before, gates, cont, c, h) -> None:
+        i, f, o, g = (gates[q] for q in range(4))
+        self._c(before, i, f, g, cont, c)
+        self._h(o, c, h)
+
+    def backward(self, before, gates, cont, c, dh, dc, dgates) -> None:
+        """dc: the gradient of c from above, then that of the cell before."""
+        i, f, o, g = (gates[q] for q in range(4))
+        self._dc(dc, dh, o, c, dc)
+        self._di(dc, i, g, dgates[0])
+        self._df(dc, before, f, cont, dgates[1])
+        self._do(dh, c, o, dgates[2])
+        self._dg(dc, i, g, dgates[3])
+        self._before(dc, f, cont, dc)
+
+
+@register
+class LSTM(Recurrent):
+    """c_t = σ(f)·cont_t·c_{t-1} + σ(i)·tanh(g), h_t = σ(o)·tanh(c_t), (i, f, o, g) = W_xc x_t + W_xs x_static + W_hc (cont_t·h_{t-1}) + b.
+
+    x (T, N, ...), cont (T, N)[, x_static (N, ...)][, h_0, c_0 (1, N, D)] → h (T, N, D)[, h_T, c_T (1, N, D)]; D = num_output. Parameters:
+    W_xc (4D, ...), b (4D), [W_xs,] W_hc (4D, D). Default: expose_hidden false, the state goes on from pass to pass. Errors: bottoms that
+    do not fit. Source: Hochreiter and Schmidhuber 1997, as in Caffe.
+    """
+
+    states = ("h", "c")
+    gates = 4
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        tops = super().shapes(bottoms)
+        self.saved_shapes |= {"gates": ((4, self.t, self.n, self.d), None), "c": ((self.t + 1, self.n, self.d), None)}
+        return tops
+
+    def build(self, dev) -> None:
+        super().build(dev)
+        self.cell, self.dgates = Cell(dev, self.n, self.d), dev.empty((4, self.n, self.d))
+
+    def forward(self, x: list, y: list) -> None:
+        t, n, d = self.t, self.n, self.d
+        (h, c_0), gates, c = self.begin(x), self.saved["gates"], self.saved["c"]
+        self.dev.assign(self.saved["wide"].reshape(t, n, 4, d).transpose(2, 0, 1, 3), gates)
+        self.dev.copy(c_0, c[0])
+        for t in range(self.t):
+            self.recur(t, h, x[1])
+            self.dev.add(self.step.reshape(n, 4, d).transpose(1, 0, 2), gates[:, t])
+            h = y[0][t]
+            self.cell.forward(c[t], gates[:, t], x[1][t], c[t + 1], h)
+        self.end(y, [h, c[self.t]])
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        gates, c, (dh, dc) = self.saved["gates"], self.saved["c"], self.gradients
+        self.begin_backward(dy)
+        for t in reversed(range(self.t)):
+            if dy[0] is not None:
+                self.dev.add(dy[0][t], dh)
+            self.cell.backward(c[t], gates[:, t], x[1][t], c[t + 1], dh, dc, self.dgates)
+            self.dev.assign(self.dgates.transpose(1, 0, 2), self.saved["wide"][t].reshape(self.n, 4, self.d))
+            self.recur_backward(t, x[1])
+        self.end_backward(x, dx)
+
+
+@register
+class LSTMUnit(Layer):
+    """One step of an LSTM (see there): c_0 (1, N, D), gates i, f, o, g (1, N, 4D), cont (1, N) → c, h (1, N, D). As in Caffe."""
+
+    bottoms, tops = (3, 3), (2, 2)
+    constant_bottoms = frozenset({2})
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        c = bottoms[0]
+        if len(c) != 3 or c[0] != 1:
+            raise self.bottom_error(0, "is no state", expected="1×N×D", found=f"shape {list(c)}")
+        for i, expected in ((1, (1, c[1], 4 * c[2])), (2, (1, c[1]))):
+            if bottoms[i] != expected:
+                raise self.bottom_error(i, "does not fit", expected=list(expected), found=list(bottoms[i]))
+        self.n, self.d = c[1:]
+        self.saved_shapes["gates"] = ((4, self.n, self.d), None)
+        return [c, c]
+
+    def backward_reads_bottom(self, index: int) -> bool:
+        return index != 1
+
+    def backward_reads_top(self, index: int) -> bool:
+        return index == 0
+
+    def build(self, dev) -> None:
+        self.cell, self.dgates = Cell(dev, self.n, self.d), dev.empty((4, self.n, self.d))
+        self.dc, self.dh = dev.empty((self.n, self.d)), dev.zeros((self.n, self.d))
+
+    def forward(self, x: list, y: list) -> None:
+        gates = self.saved["gates"]
+        self.dev.assign(x[1].reshape(self.n, 4, self.d).transpose(1, 0, 2), gates)
+        self.cell.forward(x[0], gates, x[2], *y)
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        if dy[0] is None:
+            self.dev.fill(self.dc, 0)
+        else:
+            self.dev.copy(dy[0].reshape(self.n, self.d), self.dc)
+        dh = self.dh if dy[1] is None else dy[1]
+        self.cell.backward(x[0], self.saved["gates"], x[2], y[0], dh, self.dc, self.dgates)
+        if dx[0] is not None:
+            self.dev.copy(self.dc, dx[0].reshape(self.n, self.d))
+        if dx[1] is not None:
+            self.dev.assign(self.dgates.transpose(1, 0, 2), dx[1].reshape(self.n, 4, self.d))

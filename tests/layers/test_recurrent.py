@@ -1,0 +1,192 @@
+"""RNN and LSTM beside a loop in NumPy; where sequences start; the state that goes on; what is static and what is exposed."""
+
+import numpy as np
+import pytest
+import reference
+from textnet import bind, feed, inputs, mistakes, run
+
+T, N, K, D = 5, 3, 4, 2
+CONT = np.ones((T, N))
+CONT[0], CONT[2, 1], CONT[3] = 0, 0, [1, 0, 1]
+FILL = 'weight_filler { type: "gaussian" } bias_filler { type: "gaussian" }'
+
+
+@pytest.fixture
+def rng(seed):
+    return np.random.default_rng(seed)
+
+
+KINDS = {"RNN": (reference.rnn, 1), "LSTM": (reference.lstm, 2)}
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def net_text(kind: str, static: bool, exposed: bool, judged: bool = True, batch: int = N) -> str:
+    states = KINDS[kind][1] if exposed else 0
+    below = {"x": (T, batch, 2, 2), "cont": (T, batch)} | ({"s": (batch, 3)} if static else {})
+    below |= {f"s{i}": (1, batch, D) for i in range(states)}
+    tops = ["y", *(f"y{i}" for i in range(states))]
+    text = inputs(**below) + f'layer {{ name: "l" type: "{kind}" ' + " ".join(f'bottom: "{b}"' for b in below) + " "
+    text += " ".join(f'top: "{t}"' for t in tops)
+    text += f" recurrent_param {{ num_output: {D} {FILL} {'expose_hidden: true' if exposed else ''} }} }}\n"
+    if judged:
+        shapes = [(T, batch, D)] + [(1, batch, D)] * states
+        text = "force_backward: true\n" + text + inputs(**{f"t_{t}": s for t, s in zip(tops, shapes, strict=True)})
+        for t in tops:
+            text += f'layer {{ name: "j{t}" type: "EuclideanLoss" bottom: "{t}" bottom: "t_{t}" top: "j{t}" }}\n'
+    return text
+
+
+def draw(net, rng) -> dict[str, np.ndarray]:
+    fed = {v.name: rng.normal(size=v.shape) for node in net.graph.feeds for v in node.tops}
+    return fed | {"cont": CONT[:, : fed["cont"].shape[1]]}
+
+
+@every_kind
+@pytest.mark.parametrize("static", [False, True])
+@pytest.mark.parametrize("exposed", [False, True])
+def test_forward_and_gradient(kind, static, exposed, rng):
+    net = bind(net_text(kind, static, exposed), keep=True)
+    loop, states = KINDS[kind]
+    fed = draw(net, rng)
+    if exposed:
+        fed["cont"] = np.maximum(CONT, [[1, 0, 1]])  # some go on from the state that is given
+    net.params.data[...] = rng.normal(size=net.params.size)
+    feed(net, **fed)
+    run(net)
+    begin = [fed[f"s{i}"][0] if exposed else np.zeros((N, D)) for i in range(states)]
+    found = loop(fed["x"], fed["cont"], fed.get("s"), begin, net.params.blobs)
+    np.testing.assert_allclose(net.blobs["y"], found[0], rtol=1e-10)
+    for i in range(states if exposed else 0):
+        np.testing.assert_allclose(net.blobs[f"y{i}"][0], found[1 + i], rtol=1e-10)
+
+    moved = [n for n in fed if n in "xs" or (n[0] == "s" and exposed)]
+    values = {v.name: v for v in net.graph.values.values()}
+    assert values["cont"] not in net.diff
+    gradients = [net.diff[values[n]].copy() for n in moved] + [net.params.diff.copy()]
+    spots = [net.data[values[n]] for n in moved] + [net.params.data]
+    for _ in range(3):
+        steps = [rng.normal(size=s.shape) * 1e-5 for s in spots]
+        losses = []
+        for sign in (1, -1):
+            for spot, step in zip(spots, steps, strict=True):
+                spot += sign * step
+            losses.append(run(net))
+            for spot, step in zip(spots, steps, strict=True):
+                spot -= sign * step
+        slope = sum(float((g * s).sum()) for g, s in zip(gradients, steps, strict=True))
+        assert (losses[0] - losses[1]) / 2 == pytest.approx(slope, rel=1e-5, abs=1e-13)
+
+
+@every_kind
+def test_a_loss_on_the_last_state_alone(kind, rng):
+    text = net_text(kind, False, True, judged=False)
+    judge = inputs(t=(1, N, D)) + 'layer { name: "j" type: "EuclideanLoss" bottom: "y0" bottom: "t" top: "j" }'
+    net = bind(text + judge, keep=True)
+    feed(net, **draw(net, rng))
+    run(net)
+    gradient, step = net.params.diff.copy(), rng.normal(size=net.params.size) * 1e-5
+    losses = []
+    for sign in (1, -2):
+        net.params.data += sign * step
+        losses.append(run(net))
+    assert (losses[0] - losses[1]) / 2 == pytest.approx(float((gradient * step).sum()), rel=1e-5)
+
+
+@every_kind
+@pytest.mark.parametrize("keep", [False, True])
+def test_the_state_goes_on_from_pass_to_pass(kind, keep, rng):
+    """Two passes of T steps are one of 2T, as long as cont says so."""
+    net = bind(net_text(kind, False, False, judged=False), keep=keep)
+    loop, states = KINDS[kind]
+    parts = [draw(net, rng) for _ in range(2)]
+    parts[1]["cont"] = np.maximum(CONT, np.array([1, 0, 1]) * (np.arange(T) == 0)[:, None])
+    x, cont = (np.concatenate([p[name] for p in parts]) for name in ("x", "cont"))
+    expected = loop(x, cont, None, [np.zeros((N, D))] * states, net.params.blobs)[0]
+    for i, part in enumerate(parts):
+        feed(net, **part)
+        net.forward()
+        np.testing.assert_allclose(net.blobs["y"], expected[i * T : (i + 1) * T], rtol=1e-10)
+
+
+@every_kind
+def test_a_sequence_starts_clean(kind, rng):
+    """What came before cont = 0, a NaN even, is forgotten."""
+    net = bind(net_text(kind, False, False, judged=False))
+    fed = draw(net, rng)
+    feed(net, **fed)
+    net.forward()
+    clean = net.blobs["y"].copy()
+    fed["x"][:2, 1] = np.nan
+    feed(net, **fed)
+    net.forward()
+    spoilt = net.blobs["y"]
+    assert np.isnan(spoilt[:2, 1]).all()
+    np.testing.assert_array_equal(spoilt[2:, 1], clean[2:, 1])
+    np.testing.assert_array_equal(spoilt[:, [0, 2]], clean[:, [0, 2]])
+
+
+@every_kind
+def test_sequences_do_not_mix(kind, rng):
+    one, all_ = (bind(net_text(kind, False, False, judged=False, batch=n)) for n in (1, N))
+    fed = draw(all_, rng)
+    one.params.data[...] = all_.params.data
+    feed(all_, **fed)
+    feed(one, x=fed["x"][:, :1], cont=fed["cont"][:, :1])
+    for net in (one, all_):
+        net.forward()
+    np.testing.assert_allclose(one.blobs["y"][:, 0], all_.blobs["y"][:, 0], rtol=1e-12)
+
+
+@every_kind
+@pytest.mark.parametrize("static", [False, True])
+def test_parameters_in_caffes_order(kind, static):
+    g = {"RNN": 1, "LSTM": 4}[kind] * D
+    expected = [(g, 4), (g,), *([(g, 3)] if static else []), (g, D), *([(D, D), (D,)] if kind == "RNN" else [])]
+    assert [b.shape for b in bind(net_text(kind, static, False, judged=False)).params.blobs] == expected
+
+
+def sequence(kind: str, body: str, *bottoms: tuple[int, ...], tops: str = "y") -> str:
+    fed = {f"b{i}": s for i, s in enumerate(bottoms)}
+    wiring = " ".join([f'bottom: "{b}"' for b in fed] + [f'top: "{t}"' for t in tops])
+    return inputs(**fed) + f'layer {{ name: "l" type: "{kind}" {wiring} {body} }}'
+
+
+WIDE, NARROW, TWO = (T, N, K), (T, N), "recurrent_param { num_output: 2 }"
+OPEN = "recurrent_param { num_output: 2 expose_hidden: true }"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (sequence("RNN", "@recurrent_param { }", WIDE, NARROW), "num_output must be positive"),
+        (sequence("RNN", TWO, (T,), (T,)).replace('"b0" b', '@"b0" b'), 'bottom "b0" is no batch of sequences; expected T×N×...'),
+        (
+            sequence("LSTM", TWO, WIDE, (T, 2)).replace('"b1" top: "y', '@"b1" top: "y'),
+            'bottom "b1" does not fit; expected [5, 3], found [5, 2]',
+        ),
+        (
+            sequence("LSTM", TWO, WIDE, NARROW, (2, 9)).replace('"b2" top: "y', '@"b2" top: "y'),
+            'bottom "b2" does not fit; expected [3, 9], found [2, 9]',
+        ),
+        (
+            sequence("LSTM", TWO, WIDE, NARROW, (N,), (N,)).replace('"b3" top: "y', '@"b3" top: "y'),
+            "has 4 bottoms; expected x, cont[, x_static]",
+        ),
+        (
+            sequence("LSTM", OPEN, WIDE, NARROW, tops="yhc").replace('"b1" top: "y', '@"b1" top: "y'),
+            "has 2 bottoms; expected x, cont[, x_static], h_0, c_0",
+        ),
+        (sequence("RNN", OPEN, WIDE, NARROW, (1, N, 2)).replace('"y"', '@"y"'), "has 1 tops; expected h, h_T"),
+        (
+            sequence("RNN", OPEN, WIDE, NARROW, (1, N, 3), tops="yh").replace('"b2" top: "y', '@"b2" top: "y'),
+            "expected [1, 3, 2], found [1, 3, 3]",
+        ),
+        (sequence("LSTMUnit", "", (2, N, D), (1, N, 8), (1, N), tops="ch").replace('"b0" b', '@"b0" b'), "is no state; expected 1×N×D"),
+        (
+            sequence("LSTMUnit", "", (1, N, D), (1, N, 6), (1, N), tops="ch").replace('"b1" b', '@"b1" b'),
+            "expected [1, 3, 8], found [1, 3, 6]",
+        ),
+    ],
+)
+def test_mistakes(text, message):
+    mistakes(text, message)
