@@ -93,8 +93,6 @@ class Solver:
             log.warning("%s", note)
         if not self.learns:
             log.warning("nothing is learned: the net has no loss with a learned parameter below it")
-        for name in self.net.plan.undone:
-            log.warning('layer "%s" does not run in place: its bottom is still read', name)
         log.info("Solving %s", self.net.graph.name)
         log.info("Learning Rate Policy: %s", p.lr_policy)
         part = iterations is not None and iterations < left
