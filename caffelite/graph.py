@@ -346,6 +346,7 @@ class _Builder:
             node.backward = layer.differentiable and (any(p.wanted for p in node.params) or any(want))
             for top in node.tops:
                 top.gradient = node.backward
+        learns = {top for node in self.nodes for top in node.tops if top.gradient}
         under_loss: set[Value] = set()
         if force and not any(any(node.loss_weights) for node in self.nodes):
             under_loss = {top for node in self.nodes for top in node.tops if node.backward and not top.readers}
@@ -367,6 +368,12 @@ class _Builder:
                 top.gradient = seeded or (top in asked and node.backward) or any(reader.gradient_to[i] for reader, i in top.readers)
             if not any(top.gradient for top in node.tops):
                 node.backward, node.gradient_to = False, [False] * len(node.bottoms)
+            if (
+                not node.layer.differentiable
+                and learns & set(node.bottoms)
+                and any(r.backward for top in node.tops for r, _ in top.readers)
+            ):
+                self.notes.append(f'layer "{node.name}" ({node.layer.spec.type}) passes no gradient on: nothing is learned through it')
 
 
 def _frozen(layer: Layer, spec: pb.ParamSpec, at: Locator) -> pb.ParamSpec:

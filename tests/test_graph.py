@@ -333,6 +333,13 @@ def test_layers_of_one_name_are_built_and_named():
     assert len(graph.notes) == 1 and "both read and write the same weights" in graph.notes[0]
 
 
+def test_a_layer_without_gradient_in_a_learned_path_is_named():
+    text = DATA + ip("a", "data", "a") + 'layer { name: "cut" type: "Threshold" bottom: "a" top: "b" }\n' + ip("c", "b", "c")
+    text += 'layer { name: "l" type: "EuclideanLoss" bottom: "c" bottom: "target" top: "l" }\n'
+    (note,) = build(text).notes
+    assert 'layer "cut" (Threshold) passes no gradient on' in note
+
+
 def test_sources_are_closed_when_the_graph_fails():
     class Source:
         shapes, closed = [(2, 4)], False

@@ -620,15 +620,12 @@ def test_take(dev, rng, rows, width, count):
 def test_take_tells_of_numbers_that_name_no_row(dev):
     op, out, dtable = dev.take(3, 2, 5), blank(dev, (5, 2)), blank(dev, (3, 2))
     for _ in range(2):
-        for index in ([2.9, -1, 3, float("nan"), 0], [0, 0, -0.5, 1e9, 0]):
+        for index in ([2, -1, 3, float("nan"), 0], [0, 0.5, -0.5, 1e9, 0]):
             op.forward(put(dev, [[1, 2], [3, 4], [5, 6]]), put(dev, index), out)
             op.backward(put(dev, index), put(dev, np.ones((5, 2))), dtable)
     assert dev.download(op.bad).tolist() == [2]
-    assert dev.download(out).tolist() == [[1, 2], [1, 2], [0, 0], [0, 0], [1, 2]] and dev.download(dtable).tolist() == [
-        [3, 3],
-        [0, 0],
-        [0, 0],
-    ]
+    assert dev.download(out).tolist() == [[1, 2], [0, 0], [0, 0], [0, 0], [1, 2]]
+    assert dev.download(dtable).tolist() == [[2, 2], [0, 0], [0, 0]]
 
 
 @pytest.mark.parametrize("n, c, p, k", [(1, 1, 1, 1), (4, 9, 1, 9), (2, 70, 1, 3), (3, 6, 5, 2), (2, 5, 3, 5)])

@@ -15,7 +15,7 @@ def layer(kind: str, body: str = "", **shapes: tuple[int, ...]) -> str:
 
 
 @pytest.mark.parametrize("kind", ["HingeLoss", "MultinomialLogisticLoss", "InfogainLoss"])
-@pytest.mark.parametrize("label", [3, -1, np.nan])
+@pytest.mark.parametrize("label", [3, -1, 0.5, np.nan])
 def test_labels_that_are_no_class(kind, label):
     shapes = {"x": (4, 3), "t": (4,)} | ({"h": (3, 3)} if kind == "InfogainLoss" else {})
     net = bind(layer(kind, **shapes))
@@ -25,7 +25,7 @@ def test_labels_that_are_no_class(kind, label):
         net.check_faults()
 
 
-@pytest.mark.parametrize("index", [4, -1])
+@pytest.mark.parametrize("index", [4, -1, 1.5])
 def test_an_index_that_is_no_sample(index):
     net = bind(layer("BatchReindex", x=(4, 2), i=(3,)))
     feed(net, x=1, i=[0, index, 3])

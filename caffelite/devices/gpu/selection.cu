@@ -1,6 +1,6 @@
 // Rows of a table by number, and the largest numbers.
 
-__device__ bool names_row(real given, idx rows) { return given >= 0 && given < rows; }
+__device__ bool names_row(real given, idx rows) { return given >= 0 && given < rows && given == floor(given); }
 
 // out (count, width) = the rows of table (rows, width) that index (count) names, 0 where there is none.
 KERNEL take_forward(const real* table, const real* index, real* out, long long* first, idx rows, idx width, idx count) {

@@ -1,5 +1,6 @@
 """Rows of a table by number, and the largest numbers."""
 
+import numpy as np
 from numba import njit, prange
 
 from .settings import PARALLEL, SERIAL
@@ -7,14 +8,20 @@ from .settings import PARALLEL, SERIAL
 COLUMNS = 64  # what one thread adds up at a time
 
 
+@njit(**SERIAL)
+def _names_row(index, rows):
+    """Whether a number is a whole one from 0 to rows - 1."""
+    return 0 <= index < rows and index == np.floor(index)
+
+
 @njit(**PARALLEL)
 def take_forward(table, index, out, bad):
     """out (count, width) = the rows of table that index (count) names, 0 where there is none: bad[0] keeps 1 + the first such place."""
     for i in range(index.size):
-        if bad[0] == 0 and not (0 <= index[i] < table.shape[0]):
+        if bad[0] == 0 and not _names_row(index[i], table.shape[0]):
             bad[0] = 1 + i
     for i in prange(index.size):
-        if 0 <= index[i] < table.shape[0]:
+        if _names_row(index[i], table.shape[0]):
             out[i] = table[int(index[i])]
         else:
             out[i] = 0
@@ -29,7 +36,7 @@ def take_backward(index, dout, dtable, keep):
         if not keep:
             dtable[:, lo:hi] = 0
         for i in range(index.size):
-            if 0 <= index[i] < dtable.shape[0]:
+            if _names_row(index[i], dtable.shape[0]):
                 target, source = dtable[int(index[i]), lo:hi], dout[i, lo:hi]
                 for w in range(target.size):
                     target[w] += source[w]
