@@ -108,6 +108,47 @@ class DummyData(Layer):
 
 
 @register
+class MemoryData(Layer):
+    """Arrays that the caller gives with ``set_input_arrays``, batch after batch, over and over.
+
+    Tops: data (N, C, H, W), label (N), N = batch_size, C = channels, H = height, W = width. Errors: a pass without arrays, arrays of
+    another shape. As in Caffe, which knows no transformation of them either.
+    """
+
+    field = "memory_data_param"
+    bottoms, tops = (0, 0), (2, 2)
+    feeds = True
+    differentiable = False
+
+    def setup(self) -> None:
+        for name in ("batch_size", "channels", "height", "width"):
+            if not getattr(self.p, name):
+                raise self.error(f"{name} must be positive", name, remedy="set batch_size, channels, height and width")
+        self.arrays: tuple[np.ndarray, np.ndarray] | None = None
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        p = self.p
+        return [(p.batch_size, p.channels, p.height, p.width), (p.batch_size,)]
+
+    def set_input_arrays(self, data: np.ndarray, labels: np.ndarray) -> None:
+        """data (M, C, H, W) and labels (M), M a multiple of the batch size; they are read, not copied, from the next pass on."""
+        p, count = self.p, len(data)
+        if data.shape[1:] != (p.channels, p.height, p.width) or count % p.batch_size or not count:
+            expected = f"M×{p.channels}×{p.height}×{p.width}, M a multiple of batch_size {p.batch_size}"
+            raise self.error("its data does not fit", expected=expected, found=list(data.shape))
+        if labels.size != count:
+            raise self.error("its labels do not fit the data", expected=count, found=list(labels.shape))
+        self.arrays, self.position = (data, labels.reshape(-1)), 0
+
+    def forward(self, x: list, y: list) -> None:
+        if self.arrays is None:
+            raise self.error("has no data", remedy="give it some with set_input_arrays(data, labels)")
+        for top, array in zip(y, self.arrays, strict=True):
+            self.dev.upload(top, array[self.position : self.position + self.p.batch_size])
+        self.position = (self.position + self.p.batch_size) % len(self.arrays[0])
+
+
+@register
 class Input(Layer):
     """Tops that the user fills (deploy nets): input_param.shape, one for all tops or one each."""
 

@@ -63,6 +63,7 @@ class Row:
     phase: str = "TRAIN"
     name: str = ""
     source: list | None = field(default=None)
+    prepare: Callable = lambda net: None  # done to each net
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}".strip()
@@ -84,7 +85,9 @@ class Row:
         return fed + f'layer {{ name: "layer" type: "{self.kind}" {below} {above} {self.body} {more} }}\n'
 
     def bind(self, text: str, **options):
-        return bind(text, self.phase, open_source=lambda *_: Source(self.source), **options)
+        net = bind(text, self.phase, open_source=lambda *_: Source(self.source), **options)
+        self.prepare(net)
+        return net
 
 
 class Source:
@@ -285,6 +288,7 @@ def some(rng, shape):
 
 BATCH, IMAGE = (2, 3), (2, 4, 6, 5)
 BATCH_SIZE = "loss_param { normalization: BATCH_SIZE }"
+IN_MEMORY = np.arange(24.0).reshape(4, 3, 1, 2), np.arange(4.0)
 FED = [np.arange(6.0).reshape(2, 3), np.array([1.0, 0.0])]
 
 ROWS = [
@@ -800,6 +804,20 @@ ROWS = [
         tops=2,
         name="old",
     ),
+    Row(
+        "MemoryData",
+        "memory_data_param { batch_size: 2 channels: 3 height: 1 width: 2 }",
+        [],
+        lambda: [IN_MEMORY[0][:2], IN_MEMORY[1][:2]],
+        tops=2,
+        prepare=lambda net: net.graph.nodes[0].layer.set_input_arrays(*IN_MEMORY),
+    ),
+    Row(
+        "Python",
+        'python_param { module: "user_scaling" layer: "Scaling" param_str: "3" share_in_parallel: true }',
+        [(BATCH, off_kinks)],
+        lambda x: [3 * x],
+    ),
     Row("Data", "", [], lambda: FED, tops=2, source=FED),
     Row("HDF5Data", "", [], lambda: FED[:1], source=FED),
 ]
@@ -986,6 +1004,26 @@ def test_dummy_data_keeps_constants_and_redraws_the_rest():
     assert (net.blobs["a"] == 7).all(), "filled once"
 
 
+def test_memory_data_goes_round():
+    net = bind(
+        'layer { name: "m" type: "MemoryData" top: "a" top: "b" memory_data_param { batch_size: 2 channels: 3 height: 1 width: 2 } }'
+    )
+    layer = net.graph.nodes[0].layer
+    with pytest.raises(CaffeliteError, match=r"^net.prototxt:1:1: layer .m. .MemoryData.: has no data; give it some with set_input_arrays"):
+        net.forward()
+    data, labels = IN_MEMORY
+    layer.set_input_arrays(np.repeat(data, 2, 0)[::2], labels[:, None])  # no matter how it lies in memory
+    for start in (0, 2, 0):
+        net.forward()
+        np.testing.assert_array_equal(net.blobs["a"], data[start : start + 2])
+        np.testing.assert_array_equal(net.blobs["b"], labels[start : start + 2])
+    for bad in ((data[:3], labels[:3]), (data[:0], labels[:0]), (data[:, :2], labels)):
+        with pytest.raises(CaffeliteError, match="its data does not fit; expected M×3×1×2, M a multiple of batch_size 2, found"):
+            layer.set_input_arrays(*bad)
+    with pytest.raises(CaffeliteError, match="its labels do not fit the data; expected 4, found .3."):
+        layer.set_input_arrays(data, labels[:3])
+
+
 def test_hdf5_output_appends(rng):
     row = next(r for r in ROWS if r.kind == "HDF5Output")
     for _ in range(2):  # a second run starts the file anew
@@ -1111,6 +1149,8 @@ MISTAKES = [
     ),
     (one("Embed", "@embed_param { input_dim: 3 }", (2,)), "num_output must be positive; set num_output"),
     (one("Embed", "embed_param { num_output: 3 input_dim: @0 }", (2,)), "input_dim must be positive; set input_dim"),
+    (one("MemoryData", "memory_data_param { batch_size: 1 channels: 1 height: @0 width: 1 }", tops="yz"), "height must be positive"),
+    (one("MemoryData", "@memory_data_param { }", tops="yz"), "batch_size must be positive; set batch_size, channels, height and width"),
     (one("SPP", "@spp_param { }", IMAGE), "a bad pyramid_height; expected 1 level or more, at most 16, found none"),
     (one("SPP", "spp_param { pyramid_height: @0 }", IMAGE), "a bad pyramid_height"),
     (

@@ -1,0 +1,183 @@
+"""Layers that users write in Python, over NumPy arrays on every device."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import math
+import sys
+import traceback
+import types
+from pathlib import Path
+
+import numpy as np
+
+from .. import caffelite_pb2 as pb
+from .layer import Layer, Shape, register
+
+
+class HostBlob:
+    """What a user's code sees of a blob: ``data`` and ``diff``, arrays of one shape that are zeros until written."""
+
+    def __init__(self, shape: Shape = (), dtype: np.dtype | type = np.float32):
+        self.shape, self.dtype = tuple(shape), dtype
+        self._arrays: dict[str, np.ndarray] = {}
+
+    def reshape(self, *shape: int) -> None:
+        """Dimensions one by one, or as one sequence."""
+        shape = tuple(int(d) for d in (shape[0] if len(shape) == 1 and not np.isscalar(shape[0]) else shape))
+        if shape != self.shape:
+            self.shape, self._arrays = shape, {}
+
+    def retype(self, dtype: np.dtype) -> None:
+        self.dtype, self._arrays = dtype, {name: array.astype(dtype) for name, array in self._arrays.items()}
+
+    def _array(self, name: str) -> np.ndarray:
+        if name not in self._arrays:
+            self._arrays[name] = np.zeros(self.shape, self.dtype)
+        return self._arrays[name]
+
+    data, diff = (property(lambda self, name=name: self._array(name)) for name in ("data", "diff"))
+    count = property(lambda self: math.prod(self.shape))
+    num, channels, height, width = (property(lambda self, i=i: self.shape[i] if i < len(self.shape) else 1) for i in range(4))
+
+
+class HostBlobs(list):
+    """A user's layer's parameters."""
+
+    def add_blob(self, *shape: int) -> None:
+        self.append(HostBlob())
+        self[-1].reshape(*shape)
+
+
+class UserLayer:
+    """What ``caffe.Layer`` is to files that import caffe for nothing but this name."""
+
+
+def load(name: str, folders: list[str]) -> types.ModuleType:
+    """A module by name: from one of the folders, or from wherever Python finds it."""
+    importlib.invalidate_caches()
+    known = list(sys.path)
+    sys.path[:0] = folders
+    lent = "caffe" not in sys.modules and importlib.util.find_spec("caffe") is None
+    if lent:
+        sys.modules["caffe"] = types.ModuleType("caffe", "Stands in while a layer's module is imported.")
+        vars(sys.modules["caffe"]).update(Layer=UserLayer, TRAIN=pb.TRAIN, TEST=pb.TEST)
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.path[:] = known + [f for f in folders if f not in known]  # last: for what the module imports later
+        if lent:
+            del sys.modules["caffe"]
+
+
+@register
+class Python(Layer):
+    """What a class of the user's computes: python_param { module, layer, param_str }, found in the working directory, beside the
+    prototxt, or on PYTHONPATH.
+
+    The class has setup(bottom, top), reshape(bottom, top), which gives the tops their shapes, forward(bottom, top) and, for gradients,
+    backward(top, propagate_down, bottom). bottom and top are lists of blobs with .data, .diff (NumPy arrays), .reshape(...), .shape,
+    .count, .num, .channels, .height and .width; the object has param_str, phase and blobs, whose blobs.add_blob(...) in setup makes
+    parameters. share_in_parallel means nothing here. Errors: whatever the class raises, with its file and line. As in Caffe.
+    """
+
+    field = "python_param"
+    bottoms, tops = (0, None), (0, None)
+
+    def setup(self) -> None:
+        for name in ("module", "layer"):
+            if not getattr(self.p, name):
+                raise self.error(f"has no {name}", name, remedy=f"set python_param {{ {name}: ... }}")
+        folders = list(dict.fromkeys(str(p.resolve()) for p in (Path.cwd(), Path(self.locate.file).parent)))
+        try:
+            module = load(self.p.module, folders)
+        except Exception as mistake:  # a user's module may raise anything
+            if isinstance(mistake, ModuleNotFoundError) and mistake.name and f"{self.p.module}.".startswith(f"{mistake.name}."):
+                what, remedy = f'there is no module "{self.p.module}"', f"put {self.p.module}.py into the working directory"
+                raise self.error(what, "module", expected=f"one in {' or '.join(folders)}, or on PYTHONPATH", remedy=remedy) from None
+            raise self.error(f'module "{self.p.module}" {told(mistake, None)}', "module") from mistake
+        self.file = getattr(module, "__file__", None)
+        kind = getattr(module, self.p.layer, None)
+        if not isinstance(kind, type):
+            found = ", ".join(n for n, v in vars(module).items() if isinstance(v, type) and v.__module__ == module.__name__)
+            raise self.error(f'{self.file} has no class "{self.p.layer}"', "layer", found=found or "no class")
+        missing = [name for name in ("setup", "reshape", "forward") if not callable(getattr(kind, name, None))]
+        if missing:
+            raise self.error(f"{self.file}: class {self.p.layer} has no {missing[0]}", "layer", expected="setup, reshape and forward")
+        self.differentiable = callable(getattr(kind, "backward", None))
+        self.kind, self.user = kind, None
+
+    def _call(self, method: str, *arguments):
+        try:
+            return getattr(self.user, method)(*arguments)
+        except Exception as mistake:  # a user's class may raise anything
+            raise self.error(f"{self.p.layer}.{method} {told(mistake, self.file)}") from mistake
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        first = self.user is None
+        if first:
+            self.bottom, self.top = ([HostBlob() for _ in names] for names in (self.spec.bottom, self.spec.top))
+            try:
+                self.user = self.kind()
+            except Exception as mistake:
+                raise self.error(f"{self.p.layer}() {told(mistake, self.file)}") from mistake
+            self.user.param_str, self.user.phase, self.user.blobs = self.p.param_str, self.phase, HostBlobs()
+        for blob, shape in zip(self.bottom, bottoms, strict=True):
+            blob.reshape(*shape)
+        if first:
+            self._call("setup", self.bottom, self.top)
+        self._call("reshape", self.bottom, self.top)
+        for blob in self.user.blobs:
+            self.add_param(blob.shape, pb.FillerParameter())
+        self.planned = [blob.shape for blob in self.top]
+        return self.planned
+
+    def backward_reads_bottom(self, index: int) -> bool:
+        return False  # host copies do
+
+    backward_reads_top = backward_reads_bottom
+
+    def build(self, dev) -> None:
+        for blob in (*self.bottom, *self.top, *self.user.blobs):
+            blob.retype(dev.dtype)
+        if not getattr(self, "started", False):  # what setup wrote into its parameters is how they start
+            for blob, param in zip(self.user.blobs, self.params, strict=True):
+                dev.upload(param.data, blob.data)
+        self.started = True
+
+    def forward(self, x: list, y: list) -> None:
+        for blob, array in (*zip(self.bottom, x, strict=True), *zip(self.user.blobs, (p.data for p in self.params), strict=True)):
+            blob.data[...] = self.dev.download(array)
+        self._call("reshape", self.bottom, self.top)
+        for i, (blob, shape) in enumerate(zip(self.top, self.planned, strict=True)):
+            if blob.shape != shape:
+                what = f'{self.p.layer}.reshape gave top "{self.spec.top[i]}" another shape while running'
+                raise self.error(what, expected=list(shape), found=list(blob.shape))
+        self._call("forward", self.bottom, self.top)
+        for blob, array in zip(self.top, y, strict=True):
+            self.dev.upload(array, blob.data)
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        for blob, gradient in zip(self.top, dy, strict=True):
+            blob.diff[...] = 0 if gradient is None else self.dev.download(gradient)
+        for blob in (*self.bottom, *self.user.blobs):
+            blob.diff[...] = 0
+        self._call("backward", self.top, [gradient is not None for gradient in dx], self.bottom)
+        for blob, gradient in zip(self.bottom, dx, strict=True):
+            if gradient is not None:
+                self.dev.upload(gradient, blob.diff)
+        for i, blob in enumerate(self.user.blobs):
+            gradient, add = self._param_args(i)
+            if gradient is not None:
+                self.dev.upload(gradient, blob.diff + self.dev.download(gradient) if add else blob.diff)
+
+
+def told(mistake: Exception, file: str | None) -> str:
+    """What a user's code raised and where: the last line of its own file, else the last of all."""
+    if isinstance(mistake, SyntaxError) and mistake.filename:
+        return f"does not parse: {mistake.msg} ({mistake.filename}:{mistake.lineno})"
+    frames = traceback.extract_tb(mistake.__traceback__)
+    own = [f for f in frames if f.filename == file] or [f for f in frames if "importlib" not in f.filename and f.filename != __file__]
+    place = (own or frames)[-1]
+    return f"raised {type(mistake).__name__}: {mistake} ({place.filename}:{place.lineno})"
