@@ -74,7 +74,7 @@ def load(name: str, folders: list[str]) -> types.ModuleType:
 @register
 class Python(Layer):
     """What a class of the user's computes: python_param { module, layer, param_str }, found in the working directory, beside the
-    prototxt, or on PYTHONPATH.
+    prototxt, or on PYTHONPATH. Bottoms and tops are of any shape.
 
     The class has setup(bottom, top), reshape(bottom, top), which gives the tops their shapes, forward(bottom, top) and, for gradients,
     backward(top, propagate_down, bottom). bottom and top are lists of blobs with .data, .diff (NumPy arrays), .reshape(...), .shape,

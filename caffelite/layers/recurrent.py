@@ -251,7 +251,10 @@ class LSTM(Recurrent):
 
 @register
 class LSTMUnit(Layer):
-    """One step of an LSTM (see there): c_0 (1, N, D), gates i, f, o, g (1, N, 4D), cont (1, N) → c, h (1, N, D). As in Caffe."""
+    """One step of an LSTM (see there) over states (N, D).
+
+    c_0 (1, N, D), the gates' sums i, f, o, g (1, N, 4D), cont (1, N) → c, h (1, N, D). Errors: bottoms that do not fit. As in Caffe.
+    """
 
     bottoms, tops = (3, 3), (2, 2)
     constant_bottoms = frozenset({2})
