@@ -34,22 +34,26 @@ class Param:
 
 
 class Parameters:
-    """The learnable parameters of a net: ``data`` and ``diff`` are one flat buffer each, ``blobs`` the views, one a Learnable."""
+    """The learnable parameters of a net: ``data`` and ``diff`` are one flat buffer each, ``blobs`` the views, one a Learnable.
 
-    def __init__(self, graph: Graph, dev, train: bool, seed: int):
+    borrowed: blobs of another net, by Learnable, that take no room here.
+    """
+
+    def __init__(self, graph: Graph, dev, train: bool, seed: int, borrowed: dict[int, object]):
         self.learnable = graph.learnable
         self.starts, at = [], 0
-        for learnable in self.learnable:
+        for i, learnable in enumerate(self.learnable):
             self.starts.append(at)
-            at += -(-math.prod(learnable.blob.shape) // PARAM_ALIGN) * PARAM_ALIGN
+            at += 0 if i in borrowed else -(-math.prod(learnable.blob.shape) // PARAM_ALIGN) * PARAM_ALIGN
         self.size = at
         self.data = dev.zeros(at)
         self.diff = dev.zeros(at) if train else None
-        self.blobs = [self.cut(self.data, i) for i in range(len(self.learnable))]
-        self.diffs = [self.cut(self.diff, i) if train else None for i in range(len(self.learnable))]
-        for learnable, blob in zip(self.learnable, self.blobs, strict=True):
-            rng = fillers.generator(seed, "filler", learnable.node.name, learnable.index)
-            dev.upload(blob, fillers.fill(learnable.blob.filler, learnable.blob.shape, rng))
+        self.blobs = [borrowed.get(i) if i in borrowed else self.cut(self.data, i) for i in range(len(self.learnable))]
+        self.diffs = [self.cut(self.diff, i) if train and i not in borrowed else None for i in range(len(self.learnable))]
+        for i, learnable in enumerate(self.learnable):
+            if i not in borrowed:
+                rng = fillers.generator(seed, "filler", learnable.node.name, learnable.index)
+                dev.upload(self.blobs[i], fillers.fill(learnable.blob.filler, learnable.blob.shape, rng))
 
     def cut(self, flat, index: int):
         """Parameter ``index``'s part of a flat buffer, in the parameter's shape."""
@@ -61,7 +65,7 @@ class Parameters:
 class Net:
     """A graph on a device.
 
-    share: a net whose parameters this one uses where layer names and shapes agree (a TEST net beside its TRAIN net).
+    share: a net whose parameters this one uses, layer by layer by name (a TEST net beside its TRAIN net).
     keep: every blob and gradient keeps its own memory, so that all of them hold what the last pass computed.
     """
 
@@ -69,11 +73,9 @@ class Net:
         self.graph, self.dev = graph, dev
         self.plan = planning.make(graph, np.dtype(dev.dtype).itemsize, keep, fuse)
         self.training = graph.phase == pb.TRAIN
-        self.params = Parameters(graph, dev, bool(self.plan.backward), seed)
+        self.params = Parameters(graph, dev, bool(self.plan.backward), seed, _borrowed(graph, share) if share else {})
         self._bind_memory()
         self._bind_layers()
-        if share is not None:
-            self.share(share)
         self.loss = dev.zeros(1)
         self._terms = [(dev.sum(Formula("x", ("x",)), weight), self.data[value]) for value, weight in graph.losses]
         self._abs = dev.sum(Formula("abs(x)", ("x",)))
@@ -177,17 +179,6 @@ class Net:
         yield node, functools.partial(node.layer.backward, x, y, [self.diff.get(v) for v in node.tops], dx)
         for i in step.spare:
             yield node, functools.partial(dev.add, dx[i], self.diff[node.bottoms[i]])
-
-    def share(self, other: Net) -> None:
-        """Uses another net's parameters, layer by layer by name."""
-        theirs = {n.name: n for n in other.graph.nodes}
-        for node in self.graph.nodes:
-            if node.params and node.name in theirs:
-                for i, (mine, source) in enumerate(zip(node.layer.params, theirs[node.name].layer.params, strict=False)):
-                    if mine.data.shape != source.data.shape:
-                        what = f'parameter {i} of layer "{node.name}" differs between the nets'
-                        raise CaffeliteError(what, where=node.layer.locate(), expected=list(source.data.shape), found=list(mine.data.shape))
-                    mine.data = source.data
 
     # running
 
@@ -307,6 +298,21 @@ class Net:
         """Ends the threads of its sources."""
         for _, source in self.sources():
             source.close()
+
+
+def _borrowed(graph: Graph, other: Net) -> dict[int, object]:
+    """Another net's blobs for the learnable parameters of a graph, by layer name; one that differs in shape is an error."""
+    theirs = {node.name: node.layer.params for node in other.graph.nodes}
+    found = {}
+    for i, learnable in enumerate(graph.learnable):
+        node, params = learnable.node, theirs.get(learnable.node.name, [])
+        if learnable.index < len(params):
+            blob = params[learnable.index].data
+            if tuple(blob.shape) != tuple(learnable.blob.shape):
+                what = f'parameter {learnable.index} of layer "{node.name}" differs between the nets'
+                raise CaffeliteError(what, where=node.layer.locate(), expected=list(blob.shape), found=list(learnable.blob.shape))
+            found[i] = blob
+    return found
 
 
 @dataclass
