@@ -55,8 +55,8 @@ def xavier(f, shape, rng):
 
 
 def msra(f, shape, rng):
-    """Normal with deviation √(2/n) (He et al. 2015)."""
-    return rng.normal(0, math.sqrt(2 / _fan(shape, f.variance_norm)), shape)
+    """Normal with deviation scale · √(2/n), scale 1 by default (He et al. 2015)."""
+    return rng.normal(0, f.scale * math.sqrt(2 / _fan(shape, f.variance_norm)), shape)
 
 
 def bilinear(f, shape, rng):
@@ -93,6 +93,8 @@ def check(f: pb.FillerParameter, shape: tuple[int, ...], locate: Locator) -> Non
     if f.type == "gaussian" and not (f.std >= 0 and math.isfinite(f.mean + f.std)):
         found = f"mean {f.mean:g}, std {f.std:g}"
         raise CaffeliteError("a bad gaussian filler", where=locate("std"), expected="std of 0 or more, both finite", found=found)
+    if f.type == "msra" and not 0 <= f.scale < math.inf:
+        raise CaffeliteError("a bad msra filler", where=locate("scale"), expected="a finite scale of 0 or more", found=f"{f.scale:g}")
     if f.type == "bilinear" and (len(shape) != 4 or shape[2] != shape[3]):
         what = "the bilinear filler cannot fill this blob"
         raise CaffeliteError(what, where=locate("type"), expected="4 axes and a square kernel", found=f"shape {list(shape)}")
@@ -100,4 +102,4 @@ def check(f: pb.FillerParameter, shape: tuple[int, ...], locate: Locator) -> Non
 
 def fill(f: pb.FillerParameter, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
     """The values of a blob of this shape, float32."""
-    return np.ascontiguousarray(FILLERS[f.type](f, shape, rng), np.float32)
+    return np.asarray(FILLERS[f.type](f, shape, rng), np.float32, order="C")

@@ -74,7 +74,7 @@ _FIELDS = {
 }
 
 
-# Those that are about speed, memory or printing: without them the numbers are the same.
+# Those that are about speed, memory or printing, and torch_pooling, which NVCaffe itself never looks at: the numbers are the same.
 SPEED = frozenset(
     (
         "ap_version backward_math backward_type cache compile_net_state conv_algorithm conv_algos_override "
@@ -83,12 +83,11 @@ SPEED = frozenset(
         "eltwise_mem_sharing engine eval_type forward_math forward_packing forward_type fuse global_grad_scale "
         "global_grad_scale_adaptive larc_turbo mn_activation_param mn_grad_compress_param multinode parser_threads per_fla_fuse "
         "precache raw_data_type raw_diff_type reduce_buckets show_per_class_result solver_data_type split_param "
-        "store_blobs_in_old_format test_and_snapshot_last_epochs threads use_gpu_transform"
+        "store_blobs_in_old_format test_and_snapshot_last_epochs threads torch_pooling use_gpu_transform"
     ).split()
 )
 
-# (enum, word): the fork that added the word. An engine of any kind is ignored: one engine computes everything here.
-VALUES = {("LossParameter.NormalizationMode", "PRE_FIXED"): "Intel's Caffe"}
+# An engine of any kind is ignored: one engine computes everything here.
 ENGINES = frozenset(("DEFAULT", "CAFFE", "CUDNN", "MKL2017", "MKLDNN"))
 
 

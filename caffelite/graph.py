@@ -286,7 +286,7 @@ class _Builder:
         for i, blob in enumerate(layer.param_blobs):
             _check_size(layer, f"parameter {i}", blob.shape, at(layer.field))
             spec = specs[i] if i < len(specs) else pb.ParamSpec()
-            if layer.frozen_params:
+            if i < layer.frozen_params:
                 spec = _frozen(layer, spec, at.at("param", i))
             owner = self.by_param_name.get(spec.name) if spec.name else None
             if owner is None:

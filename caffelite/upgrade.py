@@ -66,6 +66,10 @@ V0_TRANSFORM = {"scale": "scale", "meanfile": "mean_file", "cropsize": "crop_siz
 
 TRANSFORM = ("scale", "mean_file", "crop_size", "mirror")
 TRANSFORMED = {"Data": "data_param", "ImageData": "image_data_param", "WindowData": "window_data_param"}
+# NVCaffe's and Intel's: a BatchNorm that learns a scale and a bias has one of these written
+LEARNT = ("scale_bias", "scale_filler", "use_weight_bias", "filler", "bias_filler")
+# Intel's: layers that hold the ReLU after them
+FUSED = {"Convolution": "convolution_param", "InnerProduct": "inner_product_param", "BatchNorm": "batch_norm_param"}
 SOLVER_TYPES = dict(enumerate(("SGD", "Nesterov", "AdaGrad", "RMSProp", "AdaDelta", "Adam")))
 
 
@@ -88,6 +92,7 @@ def upgrade_net(net: pb.NetParameter, locate: Locator, weights_only: bool = Fals
     old.layers()
     old.inputs(weights_only)
     old.settings()
+    old.fused()
     old.mistakes.raise_any()
     if old.net == net:
         return Modern(net, locate, [], old.notes)
@@ -297,15 +302,52 @@ class _Upgrade:
 
     def settings(self) -> None:
         for i, layer in enumerate(self.net.layer):
-            if layer.type == "BatchNorm" and len(layer.param) == 3 and any(p.lr_mult for p in layer.param):
-                self.found("BatchNorm with rates")
-                for p in layer.param:
-                    p.lr_mult = p.decay_mult = 0
+            if layer.type == "BatchNorm":
+                self.batch_norm(layer)
             message = TRANSFORMED.get(layer.type)
             for name in TRANSFORM:
                 if message and getattr(layer, message).HasField(name):
                     where = self.locate("layer", i, message, name)
                     self.notes.append((where, f"{name} in {message} is ignored, as in Caffe; it belongs in transform_param"))
+
+    def batch_norm(self, layer: pb.LayerParameter) -> None:
+        """Rates of 0 for its statistics: where three params have rates, and, as in NVCaffe, where it learns beside them."""
+        learns = any(layer.batch_norm_param.HasField(field) for field in LEARNT)
+        if (learns or len(layer.param) == 3) and any(p.lr_mult for p in layer.param[:3]):
+            self.found("BatchNorm with rates")
+            for p in layer.param[:3]:
+                p.lr_mult = p.decay_mult = 0
+
+    def fused(self) -> None:
+        """``relu: true`` in a layer becomes a ReLU layer after it, in place."""
+        holders = {}
+        for i, layer in enumerate(self.net.layer):
+            field = FUSED.get(layer.type)
+            if field and getattr(layer, field).relu:
+                holders[i] = getattr(layer, field)
+        if not holders:
+            return
+        self.found("relu within a layer")
+        layers = list(self.net.layer)
+        self.net.ClearField("layer")
+        self.moves = {}
+        for i, old in enumerate(layers):
+            self.moves["layer", i] = "layer", len(self.net.layer)
+            new = self.net.layer.add()
+            new.CopyFrom(old)
+            if i not in holders:
+                continue
+            at, settings = ("layer", i, FUSED[old.type]), getattr(new, FUSED[old.type])
+            relu = self.net.layer.add(name=f"{old.name}/relu", type="ReLU", include=old.include, exclude=old.exclude)
+            relu.bottom.extend(old.top[:1])
+            relu.top.extend(old.top[:1])
+            to = "layer", len(self.net.layer) - 1
+            self.moves[(*at, "relu")] = to
+            if "negative_slope" in settings.DESCRIPTOR.fields_by_name and settings.HasField("negative_slope"):
+                self.put(settings.negative_slope, relu.relu_param, "negative_slope", (*at, "negative_slope"), (*to, "relu_param"))
+                settings.ClearField("negative_slope")
+            settings.ClearField("relu")
+        self.move()
 
     def move(self) -> None:
         self.locate = self.locate.moved(self.moves)

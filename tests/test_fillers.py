@@ -75,6 +75,7 @@ def test_xavier(norm, fan):
 def test_msra(norm, fan):
     norm = {} if norm is None else {"variance_norm": pb.FillerParameter.VarianceNorm.Value(norm)}
     normal(fill(type="msra", **norm), 0, math.sqrt(2 / fan))
+    normal(fill(type="msra", scale=0.5, **norm), 0, math.sqrt(2 / fan) / 2)
 
 
 def test_fans_of_vectors_and_matrices():
@@ -125,6 +126,8 @@ def test_a_layer_starts_the_same_whatever_stands_beside_it():
         ('type: "gaussian" std: @nan', "a bad gaussian filler"),
         ('type: "uniform" min: @2', "the uniform filler has no range; expected min at most max, both finite, found min 2, max 1"),
         ('type: "uniform" max: inf min: @0', "the uniform filler has no range"),
+        ('type: "msra" scale: @-1', "a bad msra filler; expected a finite scale of 0 or more, found -1"),
+        ('type: @"gabor"', 'unknown filler type "gabor"; expected one of bilinear, constant'),
         ('type: @"bilinear"', "the bilinear filler cannot fill this blob; expected 4 axes and a square kernel, found shape [6, 5]"),
     ],
 )

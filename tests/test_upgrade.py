@@ -9,7 +9,8 @@ from test_prototxt_mutations import mutate
 from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt
 from caffelite.errors import CaffeliteError
-from caffelite.upgrade import V0_FIELDS, V0_TRANSFORM, V0_TYPES, V1_PARAM, V1_TYPES
+from caffelite.layers import normalisation
+from caffelite.upgrade import LEARNT, V0_FIELDS, V0_TRANSFORM, V0_TYPES, V1_PARAM, V1_TYPES
 
 
 @pytest.fixture(autouse=True)
@@ -236,6 +237,32 @@ def test_batch_norm_with_rates():
     assert modern(same).message == text_format.Parse(same, pb.NetParameter())
 
 
+def test_batch_norm_that_learns():
+    """NVCaffe: three blobs of statistics, then those that learn."""
+    text = 'layer {{ type: "BatchNorm" batch_norm_param {{ scale_bias: true }} {} param {{ lr_mult: 2 decay_mult: 3 }} }}'
+    expect(text.format("param { lr_mult: 1 } " * 3), text.format("param { lr_mult: 0 decay_mult: 0 } " * 3))
+    assert LEARNT == normalisation.LEARNT
+
+
+def test_relu_within_a_layer():
+    word = expect(
+        """layer { type: "Input" name: "in" top: "x" }
+        layer { name: "c" type: "Convolution" bottom: "x" top: "c" include { phase: TEST }
+          convolution_param { num_output: 1 relu: true negative_slope: 0.5 } }
+        layer { name: "b" type: "BatchNorm" bottom: "c" top: "b" batch_norm_param { relu: true eps: 1 } }
+        layer { name: "i" type: "InnerProduct" bottom: "b" top: "i" inner_product_param { relu: false } }""",
+        """layer { type: "Input" name: "in" top: "x" }
+        layer { name: "c" type: "Convolution" bottom: "x" top: "c" include { phase: TEST } convolution_param { num_output: 1 } }
+        layer { name: "c/relu" type: "ReLU" bottom: "c" top: "c" include { phase: TEST } relu_param { negative_slope: 0.5 } }
+        layer { name: "b" type: "BatchNorm" bottom: "c" top: "b" batch_norm_param { eps: 1 } }
+        layer { name: "b/relu" type: "ReLU" bottom: "b" top: "b" }
+        layer { name: "i" type: "InnerProduct" bottom: "b" top: "i" inner_product_param { relu: false } }""",
+    )
+    assert word("layer", 2) == word("layer", 4) == "true"
+    assert word("layer", 2, "relu_param", "negative_slope") == "0.5"
+    assert word("layer", 5, "top", 0) == "\"i\""
+
+
 def test_transform_fields_of_a_modern_layer_are_ignored_as_in_caffe(caplog):
     modern('layer { type: "Data" data_param { source: "s"\nscale: 2 } }')
     assert caplog.messages == ["n:2:8: scale in data_param is ignored, as in Caffe; it belongs in transform_param"]
@@ -286,7 +313,7 @@ def test_fields_of_forks_are_passed_over(caplog):
     text = """name: "n" default_forward_type: FLOAT16 default_conv_algos_override: "0,1" ",2"
     compile_net_state { kept: < x: [1, -2] y { z: "}" } >, more: 3 }
     layer { forward_type: FLOAT name: "a" multibox_loss_param { a [{ }, { }] } quantization_param { scale_in: [1, 2] } top: "t"
-      transform_param { crop_h: -3 mirror: true, emit_constraint: { } } }
+      transform_param { resize_param: -3 mirror: true, emit_constraint: { } } }
     layer { forward_type: FLOAT }
     """
     document = prototxt.parse(text, pb.NetParameter, "n")
@@ -300,8 +327,8 @@ def test_fields_of_forks_are_passed_over(caplog):
         'n:3:13: "forward_type" in LayerParameter',
         'n:3:43: "multibox_loss_param" in LayerParameter',
         'n:3:80: "quantization_param" in LayerParameter',
-        'n:4:25: "crop_h" in TransformationParameter',
-        'n:4:50: "emit_constraint" in TransformationParameter',
+        'n:4:25: "resize_param" in TransformationParameter',
+        'n:4:56: "emit_constraint" in TransformationParameter',
     ]
     assert caplog.messages[0].endswith("is of NVCaffe, unknown here and ignored")
     assert caplog.messages[3].endswith("ignored (2 times in this file)")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 
+from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from .layer import Shape, register
 from .loss import Loss
@@ -14,6 +16,7 @@ class Distance(Loss):
 
     constant_bottoms = frozenset()
     each = slope = ""
+    constants: dict[str, float] = {}
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         for i in range(1, len(bottoms)):
@@ -25,8 +28,10 @@ class Distance(Loss):
         names = ("a", "b", "inside", "outside")[: len(self.spec.bottom)]
         inside, outside = (name if name in names else "1" for name in ("inside", "outside"))
         each, slope = (re.sub(r"\bd\b", f"({inside} * (a - b))", text) for text in (self.each, self.slope))
-        self._sum = dev.sum(Formula(f"{outside} * {each}", names), 1 / self.n)
-        self._dx = dev.map(Formula(f"{outside} * {inside} * {slope} * dloss / n", names, ("dloss",), ("n",)), n=self.n)
+        constants = tuple(self.constants)
+        self._sum = dev.sum(Formula(f"{outside} * {each}", names, constants=constants), 1 / self.n, **self.constants)
+        text = f"{outside} * {inside} * {slope} * dloss / n"
+        self._dx = dev.map(Formula(text, names, ("dloss",), (*constants, "n")), n=self.n, **self.constants)
 
     def forward(self, x: list, y: list) -> None:
         self._sum(*x, y[0])
@@ -46,11 +51,26 @@ class L1Loss(Distance):
 
 @register
 class SmoothL1Loss(Distance):
-    """loss = Σ outside · f(inside · (a - b)) / N, f(d) = d² / 2 where |d| < 1, else |d| - 1/2; a and b get gradients.
+    """loss = Σ outside · f(inside · (a - b)) / N, f(d) = (σd)² / 2 where |d| < 1/σ², else |d| - 1/(2σ²); a and b get gradients.
 
-    a, b, and optionally the weights inside and outside, (N, ...) of one count. Source: Girshick 2015.
+    a, b, and optionally the weights inside and outside, (N, ...) of one count. sigma (σ) 1; normalization NONE: not divided by N.
+    Errors: a sigma of 0 or less. Source: Girshick 2015, sigma as in Intel's Caffe.
     """
+
+    field = "smooth_l1_loss_param"
 
     bottoms = (2, 4)
     constant_bottoms = frozenset({2, 3})
-    each, slope = "where(abs(d) < 1, 0.5 * d * d, abs(d) - 0.5)", "where(abs(d) < 1, d, sign(d))"
+    each = "where(abs(d) < 1 / square, 0.5 * square * d * d, abs(d) - 0.5 / square)"
+    slope = "where(abs(d) < 1 / square, square * d, sign(d))"
+
+    def setup(self) -> None:
+        if not 0 < self.p.sigma < math.inf:
+            raise self.error("a bad sigma", "sigma", expected="a finite number above 0", found=f"{self.p.sigma:g}")
+        self.constants = {"square": self.p.sigma**2}
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        tops = super().shapes(bottoms)
+        if self.normalization() == pb.LossParameter.NONE:
+            self.n = 1
+        return tops

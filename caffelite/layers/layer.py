@@ -56,7 +56,7 @@ class Layer:
     feeds = False
     takes_over_gradient = False  # hands its bottom its top's gradient memory, as Caffe's Flatten and Reshape do
     filled_once = False  # its tops stand from one pass to the next
-    frozen_params = False  # its parameters are its own to change, not the solver's
+    frozen_params = 0  # how many parameters, the first ones, are its own to change, not the solver's
     varies = False  # its tops' shapes depend on the data: it calls ``resize``
     absorbs_relu = False  # forward can apply a leaky ReLU to its top: see ``slope``
 

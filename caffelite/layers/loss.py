@@ -22,7 +22,7 @@ class Loss(Layer):
     default_normalization = LOSS.VALID
 
     def normalization(self) -> int:
-        """FULL, VALID, BATCH_SIZE or NONE; the old switch ``normalize`` means VALID or BATCH_SIZE."""
+        """FULL, VALID, BATCH_SIZE, NONE or PRE_FIXED; the old switch ``normalize`` means VALID or BATCH_SIZE."""
         p = self.spec.loss_param
         if p.HasField("normalization") or not p.HasField("normalize"):
             return p.normalization if p.HasField("normalization") else self.default_normalization
@@ -35,6 +35,12 @@ class Loss(Layer):
     def divisor(self, batch: int, labels: int) -> float | None:
         """What the sum is divided by, at least 1; None where it is the number of labels that are not ignored."""
         kind = self.normalization()
+        if kind == LOSS.PRE_FIXED:
+            fixed = self.spec.loss_param.pre_fixed_normalizer
+            if not 0 < fixed < math.inf:
+                where = "loss_param", "pre_fixed_normalizer"
+                raise self.outer_error("a bad pre_fixed_normalizer", *where, expected="a finite number above 0", found=f"{fixed:g}")
+            return max(1.0, fixed)
         if kind == LOSS.VALID and self.ignored() is not None:
             return None
         return max(1.0, {LOSS.BATCH_SIZE: batch, LOSS.NONE: 1}.get(kind, labels))
@@ -70,7 +76,8 @@ class SoftmaxWithLoss(Loss):
     """loss = -Σ log softmax(x)[label] / divisor along softmax_param.axis (default 1).
 
     x (N, C, P...), label (N, P...), whole numbers 0 to C - 1; tops: the loss () and optionally the probabilities, like x. Divisor by
-    loss_param.normalization: VALID (default: labels not ignored), FULL (N·P), BATCH_SIZE (N), NONE (1). Errors: labels that are no class.
+    loss_param.normalization: VALID (default: labels not ignored), FULL (N·P), BATCH_SIZE (N), NONE (1),
+    PRE_FIXED (pre_fixed_normalizer). Errors: labels that are no class.
     """
 
     field = "softmax_param"

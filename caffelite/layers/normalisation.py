@@ -9,24 +9,30 @@ from ..devices import Window
 from ..devices.formula import Formula
 from .layer import Layer, Shape, register, split_axis
 
+LEARNT = ("scale_bias", "scale_filler", "use_weight_bias", "filler", "bias_filler")  # the fields by which a BatchNorm learns
+
 
 @register
 class BatchNorm(Layer):
-    """y = (x - μ_c) / √(σ²_c + eps), moments over the batch and positions of each channel; a Scale layer may follow.
+    """y = (x - μ_c) / √(σ²_c + eps) [· scale_c + bias_c], moments over the batch and positions of each channel.
 
-    x, y (N, C, ...). Three blobs that no solver touches: running sums of means (C) and variances (C, with m/(m-1)), and the factor (1)
-    that both are divided by; each training pass multiplies them by moving_average_fraction (default 0.999) and adds its own.
-    use_global_stats (default: in TEST) takes the running moments. eps 1e-5. Errors: a rate for the blobs. Source: Ioffe and Szegedy 2015,
-    blobs as in Caffe.
+    x, y (N, C, ...); a Scale layer may follow. Three blobs that no solver touches: running sums of means (C) and variances (C, with
+    m/(m-1)), and the factor (1) that both are divided by; each training pass multiplies them by moving_average_fraction (default
+    0.999) and adds its own.
+    use_global_stats (default: in TEST) takes the running moments. eps 1e-5. Two more, learnt, where scale_bias, use_weight_bias or one of
+    their fillers is written: scale (C), from 1, and bias (C), from 0, unless bias_term is false. Errors: a rate for the first three.
+    Source: Ioffe and Szegedy 2015, blobs as in Caffe, NVCaffe and Intel's Caffe.
     """
 
     field = "batch_norm_param"
     in_place = True
-    frozen_params = True
+    frozen_params = 3
 
     def setup(self) -> None:
         p = self.p
         self.stored = p.use_global_stats if p.HasField("use_global_stats") else self.phase == pb.TEST
+        asked = [f for f in LEARNT if p.HasField(f)]
+        self.learnt = bool(asked) and not any(p.HasField(f) and not getattr(p, f) for f in ("scale_bias", "use_weight_bias"))
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = bottoms[0]
@@ -35,13 +41,20 @@ class BatchNorm(Layer):
         for size in ((c,), (c,), (1,)):
             self.add_param(size, pb.FillerParameter())
         self.saved_shapes["scale"] = ((c,), None)
+        if self.learnt:
+            self.saved_shapes["mean"] = ((c,), None)
+            filler = "filler" if self.p.HasField("filler") else "scale_filler"
+            one = pb.FillerParameter(type="constant", value=1)
+            self.add_param((c,), getattr(self.p, filler) if self.p.HasField(filler) else one, filler)
+            if self.p.bias_term:
+                self.add_param((c,), self.p.bias_filler, "bias_filler")
         return [shape]
 
     def backward_reads_bottom(self, index: int) -> bool:
-        return False
+        return self.learnt  # y may have lost what x says: the scale may be 0
 
     def backward_reads_top(self, index: int) -> bool:
-        return not self.stored
+        return not self.stored and not self.learnt
 
     def build(self, dev) -> None:
         n, c, p = self.split
@@ -62,9 +75,25 @@ class BatchNorm(Layer):
         self._rescale = dev.channel_map(Formula("dy * s", ("dy", "s")), ("s",), n, c, p)
         formula = Formula("(dy - u - d * y) * s", ("dy", "y", "u", "d", "s"))
         self._dx = dev.channel_map(formula, ("u", "d", "s"), n, c, p)
+        if self.learnt:
+            self._build_learnt(dev)
+
+    def _build_learnt(self, dev) -> None:
+        n, c, p = self.split
+        self.mean, each = None, ("u", "s", "g", "b")[: 3 + self.p.bias_term]
+        text = "(x - u) * s * g + b" if self.p.bias_term else "(x - u) * s * g"
+        self._normalise = dev.channel_map(Formula(text, ("x", *each)), each, n, c, p)
+        self.sum = dev.zeros(c)
+        self._dot = dev.channel_sum(Formula("dy * (x - m) * s", ("dy", "x", "m", "s")), ("m", "s"), n, c, p)
+        self._sum = dev.channel_sum(Formula("dy", ("dy",)), (), n, c, p)
+        self._rescale = dev.channel_map(Formula("dy * s * g", ("dy", "s", "g")), ("s", "g"), n, c, p)
+        text = Formula("(dy - u / m - d / m * (x - mean) * s) * s * g", ("dy", "x", "mean", "u", "d", "s", "g"), constants=("m",))
+        self._dx = dev.channel_map(text, ("mean", "u", "d", "s", "g"), n, c, p, m=n * p)
 
     def forward(self, x: list, y: list) -> None:
-        mean, variance, factor = (param.data for param in self.params)
+        mean, variance, factor, *learnt = (param.data for param in self.params)
+        if self.learnt:
+            self.mean = self.saved["mean"]
         if self.stored:
             self._stored(mean, factor, self.mean)
             self._stored(variance, factor, self.variance)
@@ -75,15 +104,32 @@ class BatchNorm(Layer):
             self._remember(mean, self.mean, mean)
             self._remember_variance(variance, self.variance, variance)
         self._scale(self.variance, self.saved["scale"])
-        self._normalise(x[0], self.mean, self.saved["scale"], y[0])
+        self._normalise(x[0], self.mean, self.saved["scale"], *learnt, y[0])
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        if self.stored:
+        if self.learnt:
+            self._backward_learnt(x[0], dy[0], dx[0])
+        elif self.stored:
             self._rescale(dy[0], self.saved["scale"], dx[0])
         else:
             self._sum(dy[0], self.mean)
             self._dot(dy[0], y[0], self.dot)
             self._dx(dy[0], y[0], self.mean, self.dot, self.saved["scale"], dx[0])
+
+    def _backward_learnt(self, x, dy, dx) -> None:
+        scale, mean, g = self.saved["scale"], self.saved["mean"], self.params[3].data
+        self._sum(dy, self.sum)
+        self._dot(dy, x, mean, scale, self.dot)
+        for found, i in ((self.dot, 3), (self.sum, 4)):
+            diff, add = self._param_args(i)
+            if diff is not None:
+                (self.dev.add if add else self.dev.copy)(found, diff)
+        if dx is None:
+            return
+        if self.stored:
+            self._rescale(dy, scale, g, dx)
+        else:
+            self._dx(dy, x, mean, self.sum, self.dot, scale, g, dx)
 
 
 class Broadcast(Layer):

@@ -128,12 +128,7 @@ def _bool(field: Field, kind: str, text: str) -> bool:
 def _enum(field: Field, kind: str, text: str) -> int:
     if kind == "name" and text in field.enum.values_by_name:
         return field.enum.values_by_name[text].number
-    if (
-        kind == "name"
-        and (field.enum.full_name.partition(".")[2], text) in forks.VALUES
-        or field.enum.name == "Engine"
-        and text in forks.ENGINES
-    ):
+    if field.enum.name == "Engine" and text in forks.ENGINES:
         raise Stranger(text)
     if kind == "number" and INTEGER.fullmatch(text.removeprefix("-")):
         number = _integer(field._replace(low=-(2**31), high=2**31 - 1), kind, text)

@@ -265,6 +265,10 @@ def normalised(x, axes, eps, root=True):
     return [centred / (np.sqrt(variance + eps) if root else np.sqrt(variance) + eps)]
 
 
+def unit(x, axes, eps):
+    return x / np.sqrt((x**2).sum(axes, keepdims=True) + eps)
+
+
 def within(x, size, alpha, beta):
     squares = np.pad(x**2, ((0, 0), (0, 0), *[((size - 1) // 2,) * 2] * 2))
     mean = np.lib.stride_tricks.sliding_window_view(squares, (size, size), (2, 3)).mean((-2, -1))
@@ -781,6 +785,62 @@ ROWS = [
         constant=(1, 2),
         name="of pixels",
     ),
+    Row(
+        "BatchNorm",
+        "batch_norm_param { scale_bias: true }",
+        [(IMAGE, off_kinks)],
+        lambda x, m, v, f, g, b: [normalised(x, (0, 2, 3), 1e-5)[0] * g[:, None, None] + b[:, None, None]],
+        name="with scale and bias",
+    ),
+    Row(
+        "BatchNorm",
+        'batch_norm_param { use_weight_bias: true bias_term: false filler { type: "uniform" } eps: 0.5 }',
+        [((5, 3), off_kinks)],
+        lambda x, m, v, f, g: [normalised(x, 0, 0.5)[0] * g],
+        name="with scale",
+    ),
+    Row(
+        "Axpy",
+        "",
+        [((2, 4, 1, 1), off_kinks), (IMAGE, off_kinks), (IMAGE, off_kinks)],
+        lambda a, x, b: [a * x + b],
+    ),
+    Row("Axpy", "", [(BATCH, off_kinks)] * 3, lambda a, x, b: [a * x + b], name="of vectors"),
+    Row("Permute", "permute_param { order: 0 order: 2 order: 3 order: 1 }", [(IMAGE, off_kinks)], lambda x: [x.transpose(0, 2, 3, 1)]),
+    Row("Permute", "permute_param { order: 0 order: 3 }", [(IMAGE, off_kinks)], lambda x: [x.transpose(0, 3, 1, 2)], name="in part"),
+    Row("Permute", "", [(IMAGE, off_kinks)], lambda x: [x], name="of nothing"),
+    Row("Normalize", "norm_param { eps: 0.5 }", [(IMAGE, off_kinks)], lambda x, s: [s * unit(x, (1, 2, 3), 0.5)]),
+    Row(
+        "Normalize",
+        "norm_param { across_spatial: false channel_shared: false }",
+        [(IMAGE, off_kinks)],
+        lambda x, s: [s[:, None, None] * unit(x, 1, 1e-10)],
+        name="of each place",
+    ),
+    Row("Normalize", "norm_param { across_spatial: false }", [(BATCH, off_kinks)], lambda x, s: [s * unit(x, 1, 1e-10)], name="of vectors"),
+    Row(
+        "Normalize",
+        "norm_param { channel_shared: false }",
+        [(IMAGE, off_kinks)],
+        lambda x, s: [s[:, None, None] * unit(x, (1, 2, 3), 0)],
+        name="channels apart",
+    ),
+    Row(
+        "SoftmaxWithLoss",
+        "loss_param { normalization: PRE_FIXED pre_fixed_normalizer: 2.5 }",
+        [(BATCH, off_kinks), ((2,), labels(3))],
+        log_loss(divisor=lambda x, t: 2.5),
+        tops=2,
+        constant=(1,),
+        name="PRE_FIXED",
+    ),
+    Row(
+        "SmoothL1Loss",
+        "smooth_l1_loss_param { sigma: 2 } loss_param { normalization: NONE }",
+        [(IMAGE, off_kinks), (IMAGE, off_kinks)],
+        lambda a, b: [smooth(4 * (a - b)).sum() / 4],
+        name="with sigma",
+    ),
     Row("L1Loss", "", [(IMAGE, off_kinks), (IMAGE, off_kinks)], lambda a, b: [np.abs(a - b).sum() / len(a)]),
     Row("SmoothL1Loss", "", [(IMAGE, off_kinks), (IMAGE, off_kinks)], lambda a, b: [smooth(a - b).sum() / len(a)]),
     Row(
@@ -1146,6 +1206,21 @@ MISTAKES = [
     (
         one("BatchNorm", "param { lr_mult: 0 } param { lr_mult: @1 }", IMAGE),
         "its blobs are statistics, not parameters to learn; expected lr_mult: 0, or none, found 1",
+    ),
+    (
+        one("BatchNorm", "batch_norm_param { scale_bias: true }" + " param { }" * 5 + " @param { }", IMAGE),
+        "6 param messages; expected at most 5",
+    ),
+    (at_bottom(one("Axpy", "", (2, 3), IMAGE, IMAGE), 0), 'bottom "x0" does not fit; expected [2, 4] or [2, 4, 1, 1], found [2, 3]'),
+    (at_bottom(one("Axpy", "", (2, 4), IMAGE, (2, 4, 6, 4)), 2), 'bottom "x2" does not fit; expected [2, 4, 6, 5], found [2, 4, 6, 4]'),
+    (at_bottom(one("Axpy", "", (2,), (2,), (2,)), 1), 'bottom "x1" has no channels'),
+    (one("Permute", "permute_param { order: @4 }", IMAGE), "axis 4 is outside the bottom's 4 axes; expected 0 to 3, found 4"),
+    (one("Permute", "permute_param { order: 1 order: @1 }", IMAGE), "names axis 1 twice"),
+    (at_bottom(one("Normalize", "", (2,)), 0), 'bottom "x0" has no channels'),
+    (one("SmoothL1Loss", "smooth_l1_loss_param { sigma: @0 }", BATCH, BATCH), "a bad sigma; expected a finite number above 0, found 0"),
+    (
+        one("SoftmaxWithLoss", "loss_param { normalization: PRE_FIXED pre_fixed_normalizer: @-1 }", BATCH, (2,)),
+        "a bad pre_fixed_normalizer; expected a finite number above 0, found -1",
     ),
     (one("Embed", "@embed_param { input_dim: 3 }", (2,)), "num_output must be positive; set num_output"),
     (one("Embed", "embed_param { num_output: 3 input_dim: @0 }", (2,)), "input_dim must be positive; set input_dim"),

@@ -52,6 +52,59 @@ def test_stored_moments(phase, body, rng):
     assert [b.copy().tolist() for b in net.params.blobs] == [mean.tolist(), variance.tolist(), [factor]], "they stay"
 
 
+@pytest.mark.parametrize("phase", ["TRAIN", "TEST"])
+@pytest.mark.parametrize("value", [0.0, 2.0])
+def test_learnt_scale_and_bias(phase, value, rng):
+    """Against a Scale layer after it: the same loss and gradients, also where a scale is 0 and y has lost x."""
+    target = 'layer { name: "ip" type: "InnerProduct" bottom: "s" top: "y" inner_product_param { num_output: 2 } }' + LOSS
+    head = inputs(x=SHAPE, t=(4, 2)) + "force_backward: true\n"
+    one = head + 'layer { name: "n" type: "BatchNorm" bottom: "x" top: "s" batch_norm_param { scale_bias: true } }'
+    two = head + 'layer { name: "n" type: "BatchNorm" bottom: "x" top: "n" }'
+    two += 'layer { name: "s" type: "Scale" bottom: "n" top: "s" scale_param { bias_term: true } }'
+    fed = {"x": rng.normal(size=SHAPE), "t": rng.normal(size=(4, 2))}
+    start = [rng.normal(size=3), 0.5 + rng.random(3), np.array([2.5]), np.array([value, 1, 3]), rng.normal(size=3)]
+    start += [rng.normal(size=(2, 30)), rng.normal(size=2)]
+    found = []
+    for text in (one, two):
+        net = bind(text + target, phase, keep=True)
+        for blob, values in zip(net.params.blobs, start, strict=True):
+            blob[...] = values
+        feed(net, **fed)
+        for _ in range(2):
+            loss = run(net)
+        x = next(v for v in net.graph.values.values() if v.name == "x")
+        found.append([loss, net.params.diff.copy(), net.diff[x], *net.params.blobs[:3]])
+    for mine, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-12)
+    assert np.count_nonzero(found[0][1]) == 68, "all that learn"
+
+
+@pytest.mark.parametrize(
+    ("body", "shapes"),
+    [
+        ("scale_bias: true", 5),
+        ("scale_bias: false bias_filler { }", 3),
+        ("use_weight_bias: true", 5),
+        ("use_weight_bias: true bias_term: false", 4),
+        ("use_weight_bias: false filler { }", 3),
+        ("bias_term: false", 3),
+        ("scale_filler { value: 2 }", 5),
+    ],
+)
+def test_what_asks_for_scale_and_bias(body, shapes):
+    net = bind(norm(body))
+    assert len(net.params.blobs) == shapes
+    assert [b.max() for b in net.params.blobs[3:]] == [2.0 if "filler" in body else 1.0, 0.0][: shapes - 3]
+
+
+def test_rates_of_a_learnt_scale():
+    text = norm("scale_bias: true").replace(
+        'top: "y"', 'top: "y" param { } param { } param { } param { lr_mult: 3 } param { decay_mult: 0 }'
+    )
+    found = bind(text).graph.learnable
+    assert [(p.lr_mult, p.decay_mult) for p in found] == [(0, None)] * 3 + [(3, None), (None, 0)]
+
+
 def test_nothing_stored_is_no_division_by_zero():
     net = bind(norm(), "TEST")
     feed(net, x=np.full(SHAPE, 2.0))

@@ -1,0 +1,163 @@
+"""Layers that came with Caffe's forks: Axpy, Permute, Normalize."""
+
+from __future__ import annotations
+
+import math
+
+from .. import caffelite_pb2 as pb
+from ..devices.formula import Formula
+from .layer import Layer, Shape, register
+
+
+@register
+class Axpy(Layer):
+    """y = a · x + b, a one number for each channel of each sample, as where an image is weighed and added to another.
+
+    a (N, C) or (N, C, 1, 1); x, b, y (N, C, P...). Source: Hu et al. 2018 (squeeze and excitation), as in NVCaffe.
+    """
+
+    bottoms = (3, 3)
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        a, x, b = bottoms
+        if len(x) < 2:
+            raise self.bottom_error(1, "has no channels", expected="N×C×...", found=f"shape {list(x)}")
+        if a[:2] != x[:2] or math.prod(a[2:]) != 1:
+            raise self.bottom_error(0, "does not fit", expected=f"{[*x[:2]]} or {[*x[:2], *[1] * (len(x) - 2)]}", found=list(a))
+        if b != x:
+            raise self.bottom_error(2, "does not fit", expected=list(x), found=list(b))
+        self.split = 1, math.prod(x[:2]), math.prod(x[2:])
+        return [x]
+
+    def backward_reads_bottom(self, index: int) -> bool:
+        return index < 2
+
+    def backward_reads_top(self, index: int) -> bool:
+        return False
+
+    def build(self, dev) -> None:
+        self._y = dev.channel_map(Formula("a * x + b", ("a", "x", "b")), ("a",), *self.split)
+        self._da = dev.channel_sum(Formula("dy * x", ("dy", "x")), (), *self.split)
+        self._dx = dev.channel_map(Formula("a * dy", ("a", "dy")), ("a",), *self.split)
+
+    def forward(self, x: list, y: list) -> None:
+        self._y(*x, y[0])
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        if dx[0] is not None:
+            self._da(dy[0], x[1], dx[0])
+        if dx[1] is not None:
+            self._dx(x[0], dy[0], dx[1])
+        if dx[2] is not None:
+            self.dev.copy(dy[0], dx[2])
+
+
+@register
+class Permute(Layer):
+    """The axes of x in another order: axis i of y is axis order[i] of x; those not named follow in their own order.
+
+    order 0 2 3 1: (N, C, H, W) → (N, H, W, C). Errors: an axis twice, an axis that x lacks. As in NVCaffe and Intel's Caffe.
+    """
+
+    field = "permute_param"
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        rank, order = len(bottoms[0]), list(self.p.order)
+        for i, axis in enumerate(order):
+            if axis >= rank:
+                raise self.error(f"axis {axis} is outside the bottom's {rank} axes", "order", i, expected=f"0 to {rank - 1}", found=axis)
+            if axis in order[:i]:
+                raise self.error(f"names axis {axis} twice", "order", i)
+        self.order = (*order, *(axis for axis in range(rank) if axis not in order))
+        self.view = self.order == tuple(range(rank))
+        return [tuple(bottoms[0][axis] for axis in self.order)]
+
+    def backward_reads_bottom(self, index: int) -> bool:
+        return False
+
+    backward_reads_top = backward_reads_bottom
+
+    def forward(self, x: list, y: list) -> None:
+        if not self.view:
+            self.dev.assign(x[0].transpose(self.order), y[0])
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        if not self.view:
+            self.dev.assign(dy[0], dx[0].transpose(self.order))
+
+
+@register
+class Normalize(Layer):
+    """y = s · x / |x|, |x| = √(Σ x² + eps) over a sample, or over the channels of each of its places; s learnt.
+
+    x, y (N, C, P...); s a number (channel_shared, the default) or (C), from 1. Defaults: across_spatial true (a sample), eps 1e-10.
+    Errors: a bottom without channels. Source: Liu et al. 2015 (ParseNet), as in NVCaffe and Intel's Caffe.
+    """
+
+    field = "norm_param"
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        shape = bottoms[0]
+        if len(shape) < 2:
+            raise self.bottom_error(0, "has no channels", expected="N×C×...", found=f"shape {list(shape)}")
+        one = pb.FillerParameter(type="constant", value=1)
+        filler = self.p.scale_filler if self.p.HasField("scale_filler") else one
+        self.add_param(() if self.p.channel_shared else (shape[1],), filler, "scale_filler")
+        n, c, p = self.whole = (*shape[:2], math.prod(shape[2:]))
+        self.split = (n, 1, c * p) if self.p.channel_shared else (n, c, p)
+        self.rows, self.width = (n, c * p) if self.p.across_spatial else (n * p, c)  # of numbers that share a |x|
+        self.saved_shapes |= {"unit": (shape, None), "scale": ((self.rows,), None)}
+        return [shape]
+
+    def backward_reads_bottom(self, index: int) -> bool:
+        return False
+
+    backward_reads_top = backward_reads_bottom
+
+    def build(self, dev) -> None:
+        rows = 1, self.rows, self.width
+        self.a, self.b = dev.empty((self.rows, self.width)), dev.empty((self.rows, self.width))
+        self.dot = dev.zeros(self.rows)
+        self._square = dev.channel_sum(Formula("x * x", ("x",)), (), *rows)
+        self._scale = dev.map(Formula("1 / sqrt(v + eps)", ("v",), constants=("eps",)), eps=self.p.eps)
+        self._unit = dev.channel_map(Formula("x * r", ("x", "r")), ("r",), *rows)
+        self._dot = dev.channel_sum(Formula("dy * u", ("dy", "u")), (), *rows)
+        self._dx = dev.channel_map(Formula("(dy - u * d) * r", ("dy", "u", "d", "r")), ("d", "r"), *rows)
+        self._times = dev.channel_map(Formula("x * s", ("x", "s")), ("s",), *self.split)
+        self._ds = dev.channel_sum(Formula("dy * u", ("dy", "u")), (), *self.split)
+
+    def _as_rows(self, blob):
+        """The blob's numbers with those that share a |x| side by side: a view (N, P, C), or (N, C, P) for whole samples."""
+        view = blob.reshape(self.whole)
+        return view if self.p.across_spatial else view.transpose(0, 2, 1)
+
+    def _rows(self, blob, rows) -> None:
+        view = self._as_rows(blob)
+        self.dev.assign(view, rows.reshape(view.shape))
+
+    def _blob(self, rows, blob) -> None:
+        view = self._as_rows(blob)
+        self.dev.assign(rows.reshape(view.shape), view)
+
+    def forward(self, x: list, y: list) -> None:
+        scale, unit = self.saved["scale"], self.saved["unit"]
+        self._rows(x[0], self.a)
+        self._square(self.a, scale)
+        self._scale(scale, scale)
+        self._unit(self.a, scale, self.a)
+        self._blob(self.a, unit)
+        self._times(unit, self.params[0].data, y[0])
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        scale, unit = self.saved["scale"], self.saved["unit"]
+        ds, add = self._param_args(0)
+        if ds is not None:
+            self._ds(dy[0], unit, ds, add=add)
+        if dx[0] is None:
+            return
+        self._times(dy[0], self.params[0].data, dx[0])
+        self._rows(dx[0], self.a)
+        self._rows(unit, self.b)
+        self._dot(self.a, self.b, self.dot)
+        self._dx(self.a, self.b, self.dot, scale, self.a)
+        self._blob(self.a, dx[0])
