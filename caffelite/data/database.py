@@ -31,7 +31,7 @@ class Database:
 
     def __init__(self, path: Path, color: bool | None = None):
         self.path, self.color = path, color
-        self._transaction = self._cursor = self._images = self._labels = None
+        self._transaction = self._cursor = self._images = self._labels = self._keys = None
         self._identity, self.env = _open(path)
         try:
             self.length = self.env.stat()["entries"]
@@ -56,14 +56,36 @@ class Database:
                 return self._images[start : start + count], self._labels[start : start + count]
             records = [self._checked(key, value, check) for key, value in self._walk(start, count)]
         except lmdb.Error as mistake:
-            raise CaffeliteError(f"cannot read the LMDB: {mistake}", where=Where(str(self.path))) from None
+            raise self._unreadable(mistake) from None
         return [image for image, _ in records], [label for _, label in records]
+
+    def pick(self, places: np.ndarray, check: Check) -> tuple[np.ndarray | list[np.ndarray], np.ndarray | list[int]]:
+        """The records at these places, in any order; else as `read`. Where they are not in memory, all their keys are."""
+        import lmdb
+
+        try:
+            if self._small and self._images is None:
+                self._small = self._load(check)
+            if self._small:
+                return self._images[places], self._labels[places]
+            if self._keys is None:
+                with self.env.begin() as transaction, transaction.cursor() as cursor:
+                    self._keys = list(cursor.iternext(values=False))
+            with self.env.begin(buffers=True) as transaction:
+                keys = [self._keys[place] for place in places]
+                records = [self._checked(key, transaction.get(key), check) for key in keys]
+        except lmdb.Error as mistake:
+            raise self._unreadable(mistake) from None
+        return [image for image, _ in records], [label for _, label in records]
+
+    def _unreadable(self, mistake: Exception) -> CaffeliteError:
+        return CaffeliteError(f"cannot read the LMDB: {mistake}", where=Where(str(self.path)))
 
     def close(self) -> None:
         """Lets go of the file; a second call does nothing."""
         if self.env:
             # The cursor must not outlive its transaction, nor that its database.
-            self._cursor = self._transaction = self._images = self._labels = self.env = None
+            self._cursor = self._transaction = self._images = self._labels = self._keys = self.env = None
             _close(self._identity)
 
     def _load(self, check: Check) -> bool:

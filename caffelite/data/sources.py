@@ -9,7 +9,7 @@ import numpy as np
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.data.database import Database
-from caffelite.data.draws import below, key, per_sample
+from caffelite.data.draws import below, key, per_sample, permutation
 from caffelite.data.hdf5 import HDF5Source
 from caffelite.data.pipeline import Source
 from caffelite.data.transforms import Transform
@@ -29,7 +29,7 @@ def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int
 
 
 class DataSource(Source):
-    """Images and labels of an LMDB, in the order of its keys, around and around: N×C×H×W and N."""
+    """Images and labels of an LMDB, around and around: N×C×H×W and N; in the order of its keys, or shuffled anew every time around."""
 
     def __init__(self, layer: pb.LayerParameter, phase: int, locate: Locator, seed: int):
         param, transform = layer.data_param, layer.transform_param
@@ -48,6 +48,8 @@ class DataSource(Source):
         except BaseException:
             self._database.close()
             raise
+        self._shuffle = key(seed, layer.name, "shuffle") if param.shuffle else None
+        self._epoch: tuple[int, np.ndarray] | None = None
         skip = per_sample(key(seed, layer.name, "skip"), 0, 1)[0]
         self._skipped = int(below(skip, param.rand_skip)[0]) if param.rand_skip else 0
         super().__init__([(batch, *self._transform.shape), (batch,)][:tops], self._database.length, param.prefetch)
@@ -55,13 +57,21 @@ class DataSource(Source):
     def fill(self, position: int, batch: list[np.ndarray]) -> None:
         done, size = 0, len(batch[0])
         while done < size:
-            record = (position + self._skipped + done) % self.length
+            epoch, record = divmod(position + self._skipped + done, self.length)
             count = min(size - done, self.length - record)
-            images, labels = self._database.read(record, count, self._transform.check)
+            if self._shuffle:
+                images, labels = self._database.pick(self._order(epoch)[record : record + count], self._transform.check)
+            else:
+                images, labels = self._database.read(record, count, self._transform.check)
             self._transform(images, position + done, batch[0][done : done + count])
             if len(batch) > 1:
                 batch[1][done : done + count] = labels
             done += count
+
+    def _order(self, epoch: int) -> np.ndarray:
+        if self._epoch is None or self._epoch[0] != epoch:
+            self._epoch = epoch, permutation(self._shuffle, epoch, 0, self.length)
+        return self._epoch[1]
 
     def release(self) -> None:
         self._database.close()

@@ -16,14 +16,18 @@ from caffelite.prototxt import resolve
 class Transform:
     """y = scale · mirror(crop(x - mean)) for images C×H×W, as in Caffe.
 
-    Where crop_size is set, TRAIN crops at random and TEST in the centre; mirror flips every other image on average, in
-    both phases. shape: C×H×W of y. Errors: mean_file and mean_value together, force_color and force_gray together, a mean
-    or a crop_size that does not fit the image.
+    Where crop_size is set, or crop_h and crop_w, TRAIN crops at random and TEST in the centre; mirror flips every other
+    image on average, in both phases. shape: C×H×W of y. Errors: mean_file and mean_value together, force_color and
+    force_gray together, a mean or a crop that does not fit the image.
     """
 
     def __init__(self, param: pb.TransformationParameter, phase: int, shape: tuple[int, int, int], locate: Locator, key: Key):
         self.locate, self.key = locate, key
-        self.scale, self.mirror, self.crop = np.float32(param.scale), param.mirror, param.crop_size
+        self.scale, self.mirror, self.crop = (
+            np.float32(param.scale),
+            param.mirror,
+            (param.crop_h or param.crop_size, param.crop_w or param.crop_size),
+        )
         if param.force_color and param.force_gray:
             raise CaffeliteError("force_color and force_gray exclude each other", where=locate("force_gray"), remedy="leave one out")
         for name in ("scale", "mean_value"):
@@ -31,17 +35,23 @@ class Transform:
                 raise CaffeliteError(f"{name} is no finite number", where=locate(name), remedy=f"correct {name}")
         self._input = shape
         self.mean, self._mean_image = self._mean(param, shape), bool(param.mean_file)
-        self.shape = (shape[0], self.crop, self.crop) if self.crop else shape
-        self._random_crop = bool(self.crop) and phase == pb.TRAIN
+        if any(self.crop) and not all(self.crop):
+            name, other = ("crop_h", "crop_w") if self.crop[0] else ("crop_w", "crop_h")
+            raise CaffeliteError(f"{name} without {other}", where=locate(name), remedy=f"set {other}, or crop_size")
+        self.shape = (shape[0], *self.crop) if any(self.crop) else shape
+        self._random_crop = any(self.crop) and phase == pb.TRAIN
         self.check(shape)
 
     def check(self, shape: tuple[int, ...]) -> None:
         """Raises the error that says why an image of this shape cannot be taken, if it cannot."""
-        if self.crop and min(shape[1:]) < self.crop:
-            where = self.locate("crop_size")
-            raise CaffeliteError("crop_size is larger than the image", where=where, expected=f"at most {min(shape[1:])}", found=self.crop)
+        for i, (name, side) in enumerate((("crop_h", "rows"), ("crop_w", "columns"))):
+            if self.crop[i] > shape[i + 1]:
+                square = self.crop[0] == self.crop[1]
+                most = f"at most {min(shape[1:])}" if square else f"at most {shape[i + 1]} {side}"
+                name = "crop_size" if square else name
+                raise CaffeliteError(f"{name} is larger than the image", where=self.locate(name), expected=most, found=self.crop[i])
         # As in Caffe, images may differ in size where a crop makes them equal, and no mean image needs them equal.
-        if shape[0] != self._input[0] or shape != self._input and (not self.crop or self._mean_image):
+        if shape[0] != self._input[0] or shape != self._input and (not any(self.crop) or self._mean_image):
             raise CaffeliteError("images differ in shape", expected=_times(self._input), found=_times(shape))
 
     def __call__(self, images: np.ndarray | Sequence[np.ndarray], start: int, out: np.ndarray) -> None:

@@ -110,6 +110,30 @@ def test_epochs_and_seeds_draw_different_flips(database, images, images_source):
     assert (take(images_source(path, 7, TRANSFORM, seed=2), 1)[0] != first).any()
 
 
+SHUFFLE = "rand_skip: 4 shuffle: true"
+
+
+@pytest.mark.parametrize("batch", [1, 3, 7, 16])
+def test_shuffle_gives_each_record_once_a_round(database, images, images_source, size, batch):
+    """In an order of its own each round, keyed by the seed; images go with their labels."""
+    path = database(images)
+    found, label = take(images_source(path, batch, data="shuffle: true"), -(-70 // batch))
+    np.testing.assert_array_equal(found, images[label.astype(int)])
+    rounds = label[:70].reshape(10, 7)
+    assert (np.sort(rounds) == np.arange(7)).all() and len(np.unique(rounds, axis=0)) > 8
+    assert (take(images_source(path, 7, data="shuffle: true", seed=2), 10)[1].reshape(10, 7) != rounds).any()
+
+
+def test_shuffle_in_memory_and_not_and_after_a_seek(database, images, images_source, monkeypatch):
+    path = database(images)
+    whole = take(images_source(path, more=TRANSFORM, data=SHUFFLE), 12)
+    monkeypatch.setattr(database_module, "RESIDENT_BYTES", 0)
+    source = images_source(path, more=TRANSFORM, data=SHUFFLE)
+    source.seek(15)
+    for rest, all_ in zip(take(source, 7), whole, strict=True):
+        np.testing.assert_array_equal(rest, all_[15:])
+
+
 def test_rand_skip_starts_somewhere_and_stays_in_order(database, images, images_source):
     path = database(images)
     starts = set()

@@ -62,6 +62,18 @@ def test_test_phase_crops_the_centre(images):
     np.testing.assert_array_equal(run(transform("crop_size: 3", (3, 6, 5), pb.TEST), images), by_hand(images, crop=3))
 
 
+def test_crops_that_are_not_square(images):
+    """crop_h and crop_w, crop_size where one is missing."""
+    for text, (high, wide) in {"crop_h: 2 crop_w: 5": (2, 5), "crop_w: 1 crop_size: 4": (4, 1)}.items():
+        found = run(transform(text, (3, 6, 5), pb.TEST), images)
+        np.testing.assert_array_equal(found, images[:, :, (6 - high) // 2 :, (5 - wide) // 2 :][:, :, :high, :wide].astype(np.float32))
+    found = run(transform("crop_h: 3 crop_w: 2", (3, 6, 5)), images, 4)
+    for image, row, (top, left) in zip(
+        images, found, below(per_sample(KEY, 4, len(images))[:, 1:3], np.array([4, 4])).astype(int), strict=True
+    ):
+        np.testing.assert_array_equal(row, image[:, top : top + 3, left : left + 2].astype(np.float32))
+
+
 def test_train_phase_crops_at_random(images):
     corners, _ = drawn(images, 3, start=4)
     assert len(np.unique(corners, axis=0)) > 2
@@ -127,6 +139,9 @@ def test_float_images():
         ("mean_value: 1 mean_value: 2", "wrong number of mean_value; expected 1 or 3, one for each channel, found 2"),
         ('mean_value: 1 mean_file: "m"', "mean_file and mean_value exclude each other"),
         ('mean_file: "nowhere"', 'cannot read mean_file "nowhere": No such file'),
+        ("crop_h: 7 crop_w: 2", "crop_h is larger than the image; expected at most 6 rows, found 7"),
+        ("crop_h: 2 crop_w: 6", "crop_w is larger than the image; expected at most 5 columns, found 6"),
+        ("crop_h: 2", "crop_h without crop_w; set crop_w, or crop_size"),
         ("crop_size: 6", "crop_size is larger than the image; expected at most 5, found 6"),
         ("force_color: true force_gray: true", "force_color and force_gray exclude each other"),
     ],
