@@ -133,6 +133,15 @@ class Net:
         self._net.backward()
         return {name: np.array(self.blobs[name].diff) for name in self.inputs if self.blobs[name].diff is not None}
 
+    def set_input_arrays(self, data: np.ndarray, labels: np.ndarray) -> None:
+        """Feeds the net's MemoryData layer: data (M, C, H, W) and labels (M), M a multiple of its batch size."""
+        layers = [node.layer for node in self._net.graph.feeds if hasattr(node.layer, "set_input_arrays")]
+        if len(layers) != 1:
+            raise CaffeliteError(
+                "set_input_arrays feeds one MemoryData layer", expected="a net with one", found=f"{len(layers)} in this net"
+            )
+        layers[0].set_input_arrays(np.asarray(data), np.asarray(labels))
+
     def _set(self, arrays: dict[str, np.ndarray], which: str) -> None:
         for name, array in arrays.items():
             if name not in self.blobs:

@@ -109,6 +109,7 @@ class Layer:
 
     dev = None
     params: list = ()  # Param: data, diff, add (to what diff holds), wanted
+    carried: list = ()  # arrays that go on from one pass to the next; snapshots keep them
     saved: dict
     resize: Callable[[list[Shape]], list]  # where it varies: gives the tops other shapes, and the layers above; returns the new tops
     slope: float | None = None  # of the leaky ReLU that the plan fused into this layer

@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 log = logging.getLogger("caffelite")
 
 
+def _carried(solver: Solver) -> list[tuple[str, str, list]]:
+    """(net, layer, arrays) of every layer whose state goes on from pass to pass."""
+    found = [("train", solver.net)] + [(f"test {i}", net) for i, (net, _) in enumerate(solver.tests)]
+    return [(label, node.name, node.layer.carried) for label, net in found for node in net.graph.nodes if node.layer.carried]
+
+
 def config_hash(solver: Solver) -> str:
     """What shapes the numbers of a run: the solver's arithmetic fields and the nets; not how long it runs or what it shows."""
     kept = pb.SolverParameter()
@@ -50,6 +56,10 @@ def files(solver: Solver) -> Iterator[tuple[Path, bytes]]:
     resume = pb.ResumeState(
         solver_type=solver.updater.name, config_hash=config_hash(solver), random_seed=solver.seed, loss_window=solver.loss_window()
     )
+    for label, layer, arrays in _carried(solver):
+        entry = resume.carried.add(net=label, layer=layer)
+        for array in arrays:
+            entry.blob.add(shape=pb.BlobShape(dim=array.shape), data=solver.dev.download(array).reshape(-1).tolist())
     for label, layer, source in solver.sources():
         resume.source.add(net=label, layer=layer, samples=source.position)
     log.info("Snapshotting solver state to %s %s", form, state_path)
@@ -91,6 +101,10 @@ def restore(solver: Solver, state: snapshot.State, path: Path) -> None:
     for label, layer, source in solver.sources():
         if (label, layer) in positions:
             source.seek(positions[label, layer])
+    carried = {(s.net, s.layer): s.blob for s in resume.carried}
+    for label, layer, arrays in _carried(solver):
+        for array, blob in zip(arrays, carried.get((label, layer), ()), strict=False):
+            solver.dev.upload(array, np.array(blob.data, array.dtype).reshape(array.shape))
     kept = list(resume.loss_window)[-len(solver.window) :]
     solver.dev.upload(solver.window[: len(kept)], np.array(kept, solver.dev.dtype))
     solver.losses = len(kept)

@@ -53,6 +53,25 @@ def test_from_a_snapshot(folder, train, seed):
     same_state("run", "again")
 
 
+def test_a_state_that_goes_on_from_pass_to_pass(folder, train):
+    """An LSTM whose sequences are longer than a batch."""
+    filler = 'weight_filler { type: "gaussian" std: 0.5 }'
+    (folder / "sequence.prototxt").write_text(f"""
+layer {{ name: "in" type: "DummyData" top: "x" top: "go" top: "t" dummy_data_param {{
+  shape {{ dim: 3 dim: 2 dim: 4 }} shape {{ dim: 3 dim: 2 }} shape {{ dim: 3 dim: 2 dim: 5 }}
+  data_filler {{ type: "gaussian" }} data_filler {{ value: 1 }} data_filler {{ type: "gaussian" }} }} }}
+layer {{ name: "lstm" type: "LSTM" bottom: "x" bottom: "go" top: "h" recurrent_param {{ num_output: 5 {filler} }} }}
+layer {{ name: "loss" type: "EuclideanLoss" bottom: "h" bottom: "t" top: "loss" }}
+""")
+    solver = 'net: "sequence.prototxt" base_lr: 0.05 lr_policy: "fixed" max_iter: 12 display: 1 random_seed: 3'
+    solver += ' snapshot: 5 snapshot_prefix: "run"'
+    whole = train(solver)
+    resumed = train(solver.replace('"run"', '"again"'), resume="run_iter_5.solverstate")
+    assert after(resumed.log, 5) == [line.replace("run_iter", "again_iter") for line in after(whole.log, 5)]
+    for a, b in zip(whole.params(), resumed.params(), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 @pytest.mark.parametrize("stop_at", [1, 4, 9, 19])
 def test_from_where_a_signal_stopped_it(folder, train, stop_at):
     whole = train(SOLVER + "random_seed: 5")
