@@ -105,6 +105,31 @@ def test_rates_of_a_learnt_scale():
     assert [(p.lr_mult, p.decay_mult) for p in found] == [(0, None)] * 3 + [(3, None), (None, 0)]
 
 
+FREE = "param { } " * 3 + 'param { name: "s" } param { name: "b" }'
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("BatchNorm", "batch_norm_param { scale_bias: true } " + FREE),
+        ("Normalize", 'norm_param { across_spatial: false channel_shared: false } param { name: "s" }'),
+    ],
+)
+def test_gradients_of_shared_parameters_add_up(kind, body, rng):
+    """Of two layers that do the same, twice that of one."""
+    layer = 'layer {{ name: "n{0}" type: "' + kind + '" bottom: "x" top: "y{0}" {1} }}'
+    loss = 'layer {{ name: "loss{0}" type: "EuclideanLoss" bottom: "y{0}" bottom: "t" top: "loss{0}" }}'
+    fed, found = {"x": rng.normal(size=SHAPE), "t": rng.normal(size=SHAPE)}, []
+    for count in (1, 2):
+        net = bind(inputs(x=SHAPE, t=SHAPE) + "".join(layer.format(i, body) + loss.format(i) for i in range(count)))
+        feed(net, **fed)
+        run(net)
+        found.append([net.params.diffs[i].copy() for i, p in enumerate(net.graph.learnable) if p.name])
+    for one, two in zip(*found, strict=True):
+        np.testing.assert_allclose(two, 2 * one, rtol=1e-12)
+    assert all(np.abs(one).min() > 0 for one in found[0])
+
+
 def test_nothing_stored_is_no_division_by_zero():
     net = bind(norm(), "TEST")
     feed(net, x=np.full(SHAPE, 2.0))
