@@ -344,7 +344,7 @@ def test_shipped_prototxt_reads_as_protobuf_reads_it(path):
 
 def test_shipped_solvers_name_shipped_nets():
     solvers = [path for path in SHIPPED if message_type(path) is pb.SolverParameter]
-    assert len(solvers) == 4
+    assert len(solvers) >= 17
     for path in solvers:
         solver = prototxt.read_solver(path).message
         assert ROOT / solver.net in SHIPPED

@@ -168,7 +168,8 @@ def test_help_needs_nothing_heavy():
 def test_layer_says_its_shapes(name):
     """A shape is axes by letter, (N, C), or said to be any."""
     text = REGISTRY[name].__doc__
-    assert text and re.search(r"\([A-Z][\w.·]*(, ?[A-Z.][\w.·/]*)*,?( ?\.\.\.)?\)|\(\)|any shape|one shape|is the bottom|[a-z_]+\.shape", text), text
+    shape = r"\([A-Z][\w.·]*(, ?[A-Z.][\w.·/]*)*,?( ?\.\.\.)?\)|\(\)|any shape|one shape|is the bottom|[a-z_]+\.shape"
+    assert text and re.search(shape, text), text
 
 
 def documented_layers() -> dict[str, str]:

@@ -260,7 +260,7 @@ def test_relu_within_a_layer():
     )
     assert word("layer", 2) == word("layer", 4) == "true"
     assert word("layer", 2, "relu_param", "negative_slope") == "0.5"
-    assert word("layer", 5, "top", 0) == "\"i\""
+    assert word("layer", 5, "top", 0) == '"i"'
 
 
 def test_transform_fields_of_a_modern_layer_are_ignored_as_in_caffe(caplog):
