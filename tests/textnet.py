@@ -17,9 +17,9 @@ def build(text: str, phase: str = "TRAIN", level: int = 0, stages: tuple[str, ..
     return graph.build(document.message, state, document.locate, open_source)
 
 
-def bind(text: str, phase: str = "TRAIN", dtype: str = "float64", seed: int = 1, **options) -> Net:
-    """The net of a prototxt on the CPU, its random numbers keyed by ``seed``."""
-    device = open_device(None, dtype)
+def bind(text: str, phase: str = "TRAIN", dtype: str = "float64", seed: int = 1, dev=None, **options) -> Net:
+    """The net of a prototxt on a device, where None is given the CPU; its random numbers are keyed by ``seed``."""
+    device = dev or open_device(None, dtype)
     device.seed = seed
     return Net(build(text, phase, open_source=options.pop("open_source", None)), device, seed=seed, **options)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import zlib
@@ -12,9 +13,11 @@ import h5py
 import numpy as np
 import pytest
 import reference
+from devices.host.backend import HostBackend
 from textnet import bind, feed, inputs, mistakes, run
 
-from caffelite.devices import Window
+from caffelite.devices import Window, open_device
+from caffelite.devices.gpu import GPU, count
 from caffelite.errors import CaffeliteError
 from caffelite.layers import REGISTRY
 
@@ -886,6 +889,20 @@ every_row = pytest.mark.parametrize("row", ROWS, ids=str)
 every_gradient = pytest.mark.parametrize("row", [r for r in ROWS if r.differentiable], ids=str)
 
 
+@functools.cache
+def opened(kind: str, dtype: str):
+    """A device, for all rows the same."""
+    return open_device(None, dtype) if kind == "cpu" else GPU(0, dtype, HostBackend() if kind == "host" else None)
+
+
+@pytest.fixture(params=["cpu", "host", pytest.param("gpu", marks=pytest.mark.gpu)])
+def kind(request):
+    """A CPU, the GPU's kernels run by the host, and a GPU where there is one."""
+    if request.param == "gpu" and not count():
+        pytest.skip("no usable GPU")
+    return request.param
+
+
 @pytest.fixture
 def rng(seed):
     return np.random.default_rng(seed)
@@ -901,57 +918,66 @@ def test_every_layer_has_a_row():
     assert all(cls.__doc__ for cls in REGISTRY.values())
 
 
-def assert_forward(row: Row, rng, batch: int | None = None) -> None:
-    net, fed = row.bind(row.text(batch)), row.draw(rng, batch)
+def assert_forward(row: Row, rng, dev, batch: int | None = None, rtol: float = 1e-10, atol: float = 1e-12) -> None:
+    net, fed = row.bind(row.text(batch), dev=dev), row.draw(rng, batch)
     for blob in net.params.blobs:
-        blob[...] = rng.normal(size=blob.shape)
+        dev.upload(blob, rng.normal(size=blob.shape))
     feed(net, **fed)
     net.forward()
-    expected = row.oracle(*fed.values(), *[p.copy() for p in net.params.blobs])
+    expected = row.oracle(*fed.values(), *[dev.download(p).astype(float) for p in net.params.blobs])
     assert len(expected) == row.tops
     for i, values in enumerate(expected):
-        assert net.blobs[f"y{i}"].shape == np.shape(values)
-        np.testing.assert_allclose(net.blobs[f"y{i}"], values, rtol=1e-10, atol=1e-12)
+        found = dev.download(net.blobs[f"y{i}"])
+        assert found.shape == np.shape(values)
+        np.testing.assert_allclose(found, values, rtol, atol)
     net.check_faults()
 
 
 @every_row
-def test_forward(row, rng):
-    assert_forward(row, rng)
+def test_forward(row, rng, kind):
+    assert_forward(row, rng, opened(kind, "float64"))
+
+
+@pytest.mark.gpu
+@every_row
+def test_forward_in_float32(row, rng):
+    if not count():
+        pytest.skip("no usable GPU")
+    assert_forward(row, rng, opened("gpu", "float32"), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("row", [r for r in ROWS if r.bottoms], ids=str)
-def test_a_batch_of_one(row, rng):
-    assert_forward(row, rng, 1)
+def test_a_batch_of_one(row, rng, kind):
+    assert_forward(row, rng, opened(kind, "float64"), 1)
 
 
 @every_gradient
-def test_gradient(row, rng):
+def test_gradient(row, rng, kind):
     """Along random directions of bottoms and parameters, with a random gradient from above."""
+    dev = opened(kind, "float64")
     blobs = row.bind(row.text()).blobs
     judged = {f"t{i}": blobs[f"y{i}"].shape for i in range(row.tops) if i not in REGISTRY[row.kind].constant_tops}
     judge = 'layer {{ name: "j{0}" type: "EuclideanLoss" bottom: "y{0}" bottom: "t{0}" top: "j{0}" }}\n'
     text = "force_backward: true\n" + inputs(**judged) + row.text() + "".join(judge.format(name[1:]) for name in judged)
-    net, fed = row.bind(text, keep=True), row.draw(rng)
-    net.params.data[...] = rng.normal(size=net.params.size)
+    net, fed = row.bind(text, keep=True, dev=dev), row.draw(rng)
+    dev.upload(net.params.data, rng.normal(size=net.params.size))
     fed |= {name: rng.normal(size=shape) for name, shape in judged.items()}
     feed(net, **fed)
     run(net)
     values = {v.name: v for v in net.graph.values.values()}
     moved = [f"x{i}" for i in range(len(row.bottoms)) if i not in row.constant]
     assert [name for name in fed if name not in judged and values[name] in net.diff] == moved
-    gradients = [net.diff[values[name]].copy() for name in moved] + [net.params.diff.copy()]
+    gradients = [dev.download(net.diff[values[name]]) for name in moved] + [dev.download(net.params.diff)]
     spots = [net.data[values[name]] for name in moved] + [net.params.data]
+    starts = [dev.download(spot) for spot in spots]
     for _ in range(3):
-        steps = [rng.normal(size=s.shape) * 1e-5 for s in spots]
+        steps = [rng.normal(size=s.shape) * 1e-5 for s in starts]
         slope = sum(float((g * s).sum()) for g, s in zip(gradients, steps, strict=True))
         losses = []
         for sign in (1, -1):
-            for spot, step in zip(spots, steps, strict=True):
-                spot += sign * step
+            for spot, start, step in zip(spots, starts, steps, strict=True):
+                dev.upload(spot, start + sign * step)
             losses.append(run(net))
-            for spot, step in zip(spots, steps, strict=True):
-                spot -= sign * step
         assert (losses[0] - losses[1]) / 2 == pytest.approx(slope, rel=1e-5, abs=1e-13)
 
 

@@ -1,0 +1,51 @@
+"""Training cases with Caffe's own numbers, in this process, on the GPU's kernels run by the host."""
+
+import json
+import logging
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from devices.host.backend import HostBackend
+
+from caffelite import prototxt, weights
+from caffelite.devices.gpu import GPU
+from caffelite.solver import Solver
+
+CASES = [line.split("#")[0].strip() for line in (Path(__file__).parent / "golden_cases.txt").read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def dev():
+    return GPU(0, "float32", HostBackend())
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", [name for name in CASES if name])
+def test_trains_as_caffe_did(name, golden_folder, dev, tmp_path, monkeypatch, caplog):
+    case = json.loads((golden_folder / name / "case.json").read_text())
+    if case.get("kind") == "test":
+        pytest.skip("a data layer's output, the same on every device")
+    shutil.copytree(golden_folder / name, tmp_path / name)
+    monkeypatch.chdir(tmp_path / name)
+    monkeypatch.setattr(logging.getLogger("caffelite"), "propagate", True)
+    caplog.set_level(logging.INFO, "caffelite")
+    document = prototxt.read_solver("solver.prototxt")
+    solver = Solver(document.message, document.locate, "solver.prototxt", dev, resume=case.get("snapshot"))
+    if "snapshot" not in case:
+        solver.net.load(weights.read_model("init.caffemodel"), "init.caffemodel")
+    solver.solve()
+    solver.close()
+    expected = weights.read_model("expected.caffemodel")
+    found = weights.read_model(f"out_iter_{case['iterations']}.caffemodel")
+    for layer, blobs in expected.items():
+        assert len(found.get(layer, [])) == len(blobs)
+        for i, (ours, caffes) in enumerate(zip(found.get(layer, []), blobs, strict=True)):
+            atol = case["tolerance"] * max(1, np.abs(caffes).max(initial=0))
+            np.testing.assert_allclose(ours, caffes, rtol=0, atol=atol, err_msg=f"{layer}[{i}]")
+    printed = [float(x) for x in re.findall(r"Iteration \d+.*?loss = (\S+)", caplog.text)]
+    assert len(printed) >= len(case["losses"])
+    close = pytest.approx(case["losses"], rel=max(case["tolerance"], 1e-4), abs=max(case["tolerance"], 1e-4))
+    assert printed[: len(case["losses"])] == close
