@@ -57,7 +57,7 @@ FORKS = {
 }
 FORK_MESSAGES = {"NormalizeParameter", "PermuteParameter", "SmoothL1LossParameter"}
 FORK_VALUES = {"LossParameter.NormalizationMode": {"PRE_FIXED": 8000}}  # 3, Intel's number, is NONE here
-OWN_MESSAGES = {"ResumeState", "SourcePosition"}
+OWN_MESSAGES = {"CarriedState", "ResumeState", "SourcePosition"}
 Kind = descriptor_pb2.FieldDescriptorProto
 
 # field: (number, label, type, default as protobuf writes it); what files of other programs rest on
