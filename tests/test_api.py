@@ -61,6 +61,14 @@ def test_forward_and_backward_of_a_net_without_loss(folder, gpu, seed):
     assert (net.blobs["data"].num, net.blobs["data"].channels, net.blobs["data"].height, net.blobs["data"].count) == (2, 3, 1, 6)
 
 
+def test_inputs_need_not_be_contiguous(folder, gpu, seed):
+    net = caffelite.Net("deploy.prototxt", gpu=gpu)
+    x = np.random.default_rng(seed).normal(size=(3, 4))
+    strided = x[:, ::2].T
+    assert not strided.flags.c_contiguous
+    np.testing.assert_array_equal(net.forward(data=strided)["out"], net.forward(data=np.ascontiguousarray(strided, "f4"))["out"])
+
+
 def test_weights_are_saved_and_copied(folder):
     one, other = caffelite.Net("deploy.prototxt", seed=1), caffelite.Net("deploy.prototxt", seed=2)
     one.save("net.caffemodel")
