@@ -9,8 +9,6 @@ from types import FrameType
 
 from ..solver import Requests
 
-EFFECTS = ("stop", "snapshot", "none")
-
 
 class Signals:
     """Turns SIGINT, SIGHUP and SIGTERM into requests. ``status`` is what to exit with: 128 + 15 after a SIGTERM."""

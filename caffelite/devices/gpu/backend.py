@@ -135,11 +135,6 @@ class CuPyBackend:
     def synchronize(self) -> None:
         self.stream.synchronize()
 
-    def memory(self) -> tuple[int, int]:
-        """Bytes free and in all."""
-        with self._device:
-            return self._cupy.cuda.runtime.memGetInfo()
-
     def kernel(self, source: str, name: str):
         """``launch(grid, block, args)``: args are arrays and NumPy scalars of the parameters' very types."""
         if source not in self._modules:

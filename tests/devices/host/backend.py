@@ -94,9 +94,6 @@ class HostBackend:
     def synchronize(self) -> None:
         pass
 
-    def memory(self) -> tuple[int, int]:
-        return 1 << 30, 1 << 30
-
     def kernel(self, source: str, name: str):
         if source not in self._libraries:
             self._libraries[source] = ctypes.CDLL(str(compiled(source)))
