@@ -55,9 +55,10 @@ NOWHERE = Locator("<net>")
 
 
 class CaffeliteError(Exception):
-    """A mistake that the user can mend; the command line prints it and exits with status 2."""
+    """A mistake that the user can mend; the command line prints it and exits with status 2. Its parts are attributes."""
 
     def __init__(self, what: str, *, where: Where | None = None, expected: object = None, found: object = None, remedy: str | None = None):
+        self.what, self.where, self.expected, self.found, self.remedy = what, where, expected, found, remedy
         parts = [what]
         if expected is not None:
             parts.append(f"expected {expected}")

@@ -15,13 +15,22 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from .. import data, graph
 from ..devices.formula import Formula
-from ..errors import CaffeliteError, Locator
+from ..errors import CaffeliteError, Collector, Locator
 from ..net import Net
 from ..parallel import Alone
 from . import checkpoint, debug, nets, rates, scores, snapshot
 from .updates import Updater
 
 log = logging.getLogger("caffelite")
+
+
+def check_counts(p: pb.SolverParameter, locate: Locator) -> None:
+    """Raises every count of the solver that is too small."""
+    mistakes = Collector()
+    for name, least in (("max_iter", 0), ("iter_size", 1), ("average_loss", 1), ("display", 0), ("test_interval", 0), ("snapshot", 0)):
+        if getattr(p, name) < least:
+            mistakes.add(CaffeliteError(f"{name} must be at least {least}", where=locate(name), found=getattr(p, name)))
+    mistakes.raise_any()
 
 
 @dataclass
@@ -44,9 +53,7 @@ class Solver:
         self.p, self.dev, self.comm = message, dev, comm or Alone()
         self.requests = requests or Requests()
         self.rate = rates.policy(message, locate)
-        for name, least in (("max_iter", 0), ("iter_size", 1), ("average_loss", 1), ("display", 0), ("test_interval", 0), ("snapshot", 0)):
-            if getattr(message, name) < least:
-                raise CaffeliteError(f"{name} must be at least {least}", where=locate(name), found=getattr(message, name))
+        check_counts(message, locate)
         state = snapshot.read_state(Path(resume)) if resume else None
         # Every random number follows from the seed, so a run that chose its own hands it on.
         chosen = state.resume.random_seed if state and state.resume else int.from_bytes(os.urandom(4), "little")

@@ -17,7 +17,7 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
-from ..errors import CaffeliteError, Locator, did_you_mean
+from ..errors import CaffeliteError, Collector, Locator, did_you_mean
 from ..net import Net, learnable_multipliers
 
 CHUNK = 4096  # elements that one thread or block updates at a time
@@ -92,10 +92,29 @@ def rule_name(p: pb.SolverParameter, locate: Locator) -> str:
     return name
 
 
-def _check(name: str, p: pb.SolverParameter, locate: Locator) -> None:
+def check(p: pb.SolverParameter, locate: Locator) -> str:
+    """The rule's name. Raises every mistake in the fields that rules read."""
+    mistakes, name = Collector(), ""
+    try:
+        name = rule_name(p, locate)
+    except CaffeliteError as mistake:
+        mistakes.add(mistake)
     for of, (right, expected) in _LIMITS.get(name, {}).items():
         if not right(getattr(p, of)):
-            raise CaffeliteError(f"{name} cannot run with this {of}", where=locate(of), expected=expected, found=f"{getattr(p, of):g}")
+            what = f"{name} cannot run with this {of}"
+            mistakes.add(CaffeliteError(what, where=locate(of), expected=expected, found=f"{getattr(p, of):g}"))
+    words = [("regularization_type", tuple(REGULARIZATION)), ("larc_policy", ("scale", "clip"))]
+    for of, known in words if p.local_lr_auto or p.larc else words[:1]:
+        if (word := getattr(p, of)) not in known:
+            what, expected = f'unknown {of} "{word}"', " or ".join(known)
+            mistakes.add(CaffeliteError(what, where=locate(of), expected=expected, remedy=did_you_mean(word, known)))
+    if p.local_lr_auto and p.larc:
+        mistakes.add(CaffeliteError("both local_lr_auto and larc are set", where=locate("larc"), remedy="keep LARS or LARC"))
+    for on, eta in (("larc", "larc_eta"), ("local_lr_auto", "local_gw_ratio")):
+        if getattr(p, on) and not 0 < getattr(p, eta) < math.inf:
+            mistakes.add(CaffeliteError(f"{eta} must be above 0", where=locate(eta), found=getattr(p, eta)))
+    mistakes.raise_any()
+    return name
 
 
 class LocalRates:
@@ -104,17 +123,7 @@ class LocalRates:
     You, Gitman and Ginsburg 2017. ``flat`` holds each blob's rate at each of its elements, so that the rule reads it like its history.
     """
 
-    def __init__(self, p: pb.SolverParameter, net: Net, locate: Locator):
-        if p.local_lr_auto and p.larc:
-            raise CaffeliteError("both local_lr_auto and larc are set", where=locate("larc"), remedy="keep LARS or LARC")
-        if p.larc_policy not in ("scale", "clip"):
-            remedy = did_you_mean(p.larc_policy, ("scale", "clip"))
-            raise CaffeliteError(
-                f'unknown larc_policy "{p.larc_policy}"', where=locate("larc_policy"), expected="scale or clip", remedy=remedy
-            )
-        eta = "larc_eta" if p.larc else "local_gw_ratio"
-        if not 0 < getattr(p, eta) < math.inf:
-            raise CaffeliteError(f"{eta} must be above 0", where=locate(eta), found=getattr(p, eta))
+    def __init__(self, p: pb.SolverParameter, net: Net):
         self.text = "min(rate, local)" if p.larc and p.larc_policy == "clip" else "(rate * local)"
         dev, self._params = net.dev, net.params
         self.flat, self._scale, self._norms = dev.zeros(net.params.size), dev.zeros(1), dev.zeros(2)
@@ -137,18 +146,11 @@ class Updater:
     """Applies a rule to a net's flat parameters: one kernel for all of them."""
 
     def __init__(self, p: pb.SolverParameter, net: Net, locate: Locator):
-        self.name = rule_name(p, locate)
-        _check(self.name, p, locate)
+        self.name = check(p, locate)
         rule = RULES[self.name]
-        if p.regularization_type not in REGULARIZATION:
-            known = " or ".join(REGULARIZATION)
-            remedy = did_you_mean(p.regularization_type, REGULARIZATION)
-            raise CaffeliteError(
-                f'unknown regularization_type "{p.regularization_type}"', where=locate("regularization_type"), expected=known, remedy=remedy
-            )
         self._net, dev, params = net, net.dev, net.params
         self.history = [dev.zeros(params.size) for _ in rule.history]
-        self._local = LocalRates(p, net, locate) if p.local_lr_auto or p.larc else None
+        self._local = LocalRates(p, net) if p.local_lr_auto or p.larc else None
         chunks, lr, decay = [], [], []
         for start, learnable, blob in zip(params.starts, params.learnable, params.blobs, strict=True):
             lr_mult, decay_mult = learnable_multipliers(learnable)
