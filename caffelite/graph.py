@@ -29,6 +29,12 @@ class Value:
     top: int
     readers: list[tuple[Node, int]] = field(default_factory=list)
     gradient: bool = False
+    last: bool = False  # lies as N×H×W×C in memory: see layout.py
+
+    @property
+    def memory_shape(self) -> Shape:
+        n, *rest = self.shape or (1,)
+        return (n, *rest[1:], rest[0]) if self.last else self.shape
 
 
 @dataclass(eq=False)
@@ -57,7 +63,7 @@ class Learnable:
 
 @dataclass(eq=False)
 class Node:
-    """A layer in its net. ``index`` counts the layers that this phase keeps, ``place`` those of the file."""
+    """A layer in its net. ``index`` counts the layers that this phase keeps, ``place`` those of the file (-1: none of them)."""
 
     index: int
     place: int

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from . import caffelite_pb2 as pb
-from . import fillers
+from . import fillers, layout
 from . import plan as planning
 from .devices.formula import Formula
 from .errors import CaffeliteError
@@ -71,6 +71,7 @@ class Net:
 
     def __init__(self, graph: Graph, dev, *, seed: int = 0, share: Net | None = None, keep: bool = False, fuse: bool = True):
         self.graph, self.dev = graph, dev
+        layout.assign(graph, dev)
         self.plan = planning.make(graph, np.dtype(dev.dtype).itemsize, keep, fuse)
         self.training = graph.phase == pb.TRAIN
         self.params = Parameters(graph, dev, bool(self.plan.backward), seed, _borrowed(graph, share) if share else {})
@@ -95,8 +96,10 @@ class Net:
             at += plan.diff[value].bytes
         self._fixed = {value for value, _ in plan.constants}
         self._varied: set[Value] = set()
-        self.data = {v: dev.view(self._arena, s.offset, v.shape) for v, s in plan.data.items()}
-        self.diff = {v: dev.view(self._constants if v in self._fixed else self._arena, s.offset, v.shape) for v, s in plan.diff.items()}
+        self.data = {v: dev.view(self._arena, s.offset, v.memory_shape) for v, s in plan.data.items()}
+        self.diff = {
+            v: dev.view(self._constants if v in self._fixed else self._arena, s.offset, v.memory_shape) for v, s in plan.diff.items()
+        }
 
     def _bind_layers(self) -> None:
         dev = self.dev
@@ -172,7 +175,7 @@ class Net:
         dx = []
         for i, bottom in enumerate(node.bottoms):
             if i in step.spare:
-                dx.append(dev.view(self._arena, step.spare[i].offset, bottom.shape))
+                dx.append(dev.view(self._arena, step.spare[i].offset, bottom.memory_shape))
             else:
                 dx.append(self.diff.get(bottom) if node.gradient_to[i] else None)
         x, y = [self.data[v] for v in node.bottoms], [self.data[v] for v in node.tops]
@@ -230,8 +233,10 @@ class Net:
 
     @property
     def blobs(self) -> dict[str, object]:
-        """Blob arrays by name, the last version of each."""
-        return {name: self.data[value] for name, value in self.graph.values.items()}
+        """Blob arrays by name, the last version of each; N×C×H×W however they lie in memory."""
+        return {
+            name: self.data[value].transpose(0, 3, 1, 2) if value.last else self.data[value] for name, value in self.graph.values.items()
+        }
 
     def outputs(self) -> list[tuple[Value, float, np.ndarray]]:
         """(blob, loss weight, values) of the tops that nobody reads, in alphabetical order."""
@@ -249,7 +254,8 @@ class Net:
     def layer_blobs(self) -> Iterator[tuple[Node, list[np.ndarray]]]:
         """Every layer with its parameters as host arrays, as a caffemodel stores them."""
         for node in self.graph.nodes:
-            yield node, [self.dev.download(p.data) for p in node.layer.params]
+            if node.place >= 0:  # one of the file's
+                yield node, [self.dev.download(p.data) for p in node.layer.params]
 
     def load(self, blobs: dict[str, list[np.ndarray]], source: str) -> Loaded:
         """Copies parameters by layer name; a shape that does not fit is an error, a name that is missing is told.

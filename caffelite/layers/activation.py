@@ -68,7 +68,7 @@ class Dropout(Layer):
                 "a bad dropout_ratio", "dropout_ratio", expected="0 or more and less than 1", found=f"{self.p.dropout_ratio:g}"
             )
         self.training = self.phase == pb.TRAIN
-        self.view = not self.training
+        self.view = self.follows_layout = not self.training  # the mask is drawn in Caffe's order of elements
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         if self.training:
@@ -103,7 +103,7 @@ class PReLU(Layer):
     """
 
     field = "prelu_param"
-    in_place = True
+    in_place = follows_layout = True
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         if len(bottoms[0]) < 2:
@@ -123,9 +123,9 @@ class PReLU(Layer):
             self._y, self._dx = dev.map(Formula(y, ("x",), ("a",))), dev.map(Formula(dx, ("x", "dy"), ("a",)))
             self._da = dev.sum(da)
         else:
-            self._y = dev.channel_map(Formula(y, ("x", "a")), ("a",), *self.split)
-            self._dx = dev.channel_map(Formula(dx, ("x", "dy", "a")), ("a",), *self.split)
-            self._da = dev.channel_sum(da, (), *self.split)
+            self._y = dev.channel_map(Formula(y, ("x", "a")), ("a",), *self.spread(self.split))
+            self._dx = dev.channel_map(Formula(dx, ("x", "dy", "a")), ("a",), *self.spread(self.split))
+            self._da = dev.channel_sum(da, (), *self.spread(self.split))
 
     def forward(self, x: list, y: list) -> None:
         self._y(x[0], self.params[0].data, y[0])

@@ -20,6 +20,7 @@ class Eltwise(Layer):
 
     field = "eltwise_param"
     bottoms = (2, None)
+    follows_layout = True
 
     def setup(self) -> None:
         count, coeffs = len(self.spec.bottom), len(self.p.coeff)

@@ -27,6 +27,11 @@ class Joint(Layer):
         inner = math.prod(whole[axis + 1 :])
         self.ends = list(itertools.accumulate((size * inner for size in sizes), initial=0))
         self.view = len(sizes) == 1
+        self.sizes, self.follows_layout = sizes, len(whole) == 4 and axis == 1
+        self.pixels = inner * math.prod(whole[:axis])
+
+    def lie_last(self) -> None:
+        self.whole, self.ends = (self.pixels, -1), list(itertools.accumulate(self.sizes, initial=0))
 
     def backward_reads_bottom(self, index: int) -> bool:
         return False
@@ -40,18 +45,18 @@ class Joint(Layer):
         whole = whole.reshape(self.whole)
         if any(part is None for part in parts):
             self.dev.fill(whole, 0)
-        for part, start, stop in zip(parts, self.ends, self.ends[1:], strict=False):
+        for part, start in zip(parts, self.ends, strict=False):
             if part is not None:
-                self.dev.assign(part.reshape(self.whole), whole[:, start:stop])
+                self.dev.copy_into(part.reshape(self.whole), whole, start)
 
     def part(self, whole, parts: list) -> None:
         """Copies the whole's parts out, but for those that are None."""
         if self.view:
             return
         whole = whole.reshape(self.whole)
-        for part, start, stop in zip(parts, self.ends, self.ends[1:], strict=False):
+        for part, start in zip(parts, self.ends, strict=False):
             if part is not None:
-                self.dev.assign(whole[:, start:stop], part.reshape(self.whole))
+                self.dev.copy_out(whole, start, part.reshape(self.whole))
 
 
 @register

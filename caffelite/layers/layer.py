@@ -59,6 +59,8 @@ class Layer:
     frozen_params = 0  # how many parameters, the first ones, are its own to change, not the solver's
     varies = False  # its tops' shapes depend on the data: it calls ``resize``
     absorbs_relu = False  # forward can apply a leaky ReLU to its top: see ``slope``
+    follows_layout = False  # works on images that lie channels last (N, H, W, C) as well: see ``last``
+    last = False  # its images lie channels last
 
     def __init__(self, spec: pb.LayerParameter, phase: int, locate: Locator):
         self.spec, self.phase, self.locate = spec, phase, locate
@@ -82,6 +84,18 @@ class Layer:
 
     def backward_reads_top(self, index: int) -> bool:
         return True
+
+    def prefers_channels_last(self, dev) -> bool:
+        """Whether its images should lie channels last (N, H, W, C) on this device."""
+        return False
+
+    def lie_last(self) -> None:
+        """Told, before the plan, that its images will lie channels last."""
+
+    def spread(self, split: tuple[int, int, int]) -> tuple[int, int, int]:
+        """(N, C, P) as it lies in memory: (N·P, C, 1) where channels are last."""
+        n, c, p = split
+        return (n * p, c, 1) if self.last else split
 
     def build(self, dev) -> None:
         """Makes the device operations, once."""
@@ -175,7 +189,7 @@ def elementwise(name: str, y, dx, field: str = "", check: Callable | None = None
     """
 
     class Elementwise(Layer):
-        in_place = True
+        in_place = follows_layout = True
         differentiable = dx is not None
 
         def setup(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 from .. import caffelite_pb2 as pb
@@ -25,7 +26,7 @@ class BatchNorm(Layer):
     """
 
     field = "batch_norm_param"
-    in_place = True
+    in_place = follows_layout = True
     frozen_params = 3
 
     def setup(self) -> None:
@@ -57,7 +58,7 @@ class BatchNorm(Layer):
         return not self.stored and not self.learnt
 
     def build(self, dev) -> None:
-        n, c, p = self.split
+        n, c, p = self.spread(self.split)
         m = n * p
         self.mean, self.variance, self.dot = dev.zeros(c), dev.zeros(c), dev.zeros(c)
         self._mean = dev.channel_sum(Formula("x", ("x",)), (), n, c, p, 1 / m)
@@ -79,7 +80,7 @@ class BatchNorm(Layer):
             self._build_learnt(dev)
 
     def _build_learnt(self, dev) -> None:
-        n, c, p = self.split
+        n, c, p = self.spread(self.split)
         self.mean, each = None, ("u", "s", "g", "b")[: 3 + self.p.bias_term]
         text = "(x - u) * s * g + b" if self.p.bias_term else "(x - u) * s * g"
         self._normalise = dev.channel_map(Formula(text, ("x", *each)), each, n, c, p)
@@ -156,6 +157,7 @@ class Broadcast(Layer):
             raise self.bottom_error(1, "does not fit", expected=list(bottoms[0][axis : axis + len(shape)]), found=list(shape))
         n, c = math.prod(bottoms[0][:axis]), math.prod(shape)
         self.split = n, c, math.prod(bottoms[0]) // max(1, n * c)
+        self.follows_layout = len(bottoms) == 1 and len(bottoms[0]) == 4 and axis == 1 and len(shape) == 1
         return shape
 
     def second(self, x: list):
@@ -190,12 +192,12 @@ class Scale(Broadcast):
 
     def build(self, dev) -> None:
         if self.p.bias_term:
-            self._y = dev.channel_map(Formula("x * s + b", ("x", "s", "b")), ("s", "b"), *self.split)
-            self._db = dev.channel_sum(Formula("dy", ("dy",)), (), *self.split)
+            self._y = dev.channel_map(Formula("x * s + b", ("x", "s", "b")), ("s", "b"), *self.spread(self.split))
+            self._db = dev.channel_sum(Formula("dy", ("dy",)), (), *self.spread(self.split))
         else:
-            self._y = dev.channel_map(Formula("x * s", ("x", "s")), ("s",), *self.split)
-        self._ds = dev.channel_sum(Formula("dy * x", ("dy", "x")), (), *self.split)
-        self._dx = dev.channel_map(Formula("dy * s", ("dy", "s")), ("s",), *self.split)
+            self._y = dev.channel_map(Formula("x * s", ("x", "s")), ("s",), *self.spread(self.split))
+        self._ds = dev.channel_sum(Formula("dy * x", ("dy", "x")), (), *self.spread(self.split))
+        self._dx = dev.channel_map(Formula("dy * s", ("dy", "s")), ("s",), *self.spread(self.split))
 
     def forward(self, x: list, y: list) -> None:
         bias = [self.params[-1].data] if self.p.bias_term else []
@@ -232,8 +234,8 @@ class Bias(Broadcast):
     backward_reads_top = backward_reads_bottom
 
     def build(self, dev) -> None:
-        self._y = dev.channel_map(Formula("x + b", ("x", "b")), ("b",), *self.split)
-        self._db = dev.channel_sum(Formula("dy", ("dy",)), (), *self.split)
+        self._y = dev.channel_map(Formula("x + b", ("x", "b")), ("b",), *self.spread(self.split))
+        self._db = dev.channel_sum(Formula("dy", ("dy",)), (), *self.spread(self.split))
 
     def forward(self, x: list, y: list) -> None:
         self._y(x[0], self.second(x), y[0])
@@ -306,6 +308,7 @@ class LRN(Layer):
     """
 
     field = "lrn_param"
+    follows_layout = True
 
     def setup(self) -> None:
         if self.p.local_size % 2 == 0:
@@ -328,10 +331,11 @@ class LRN(Layer):
     def build(self, dev) -> None:
         p = self.p
         if self.across:
-            self.op = dev.lrn(*split_axis(self.shape, 1), p.local_size, p.alpha, p.beta, p.k)
+            self.op = dev.lrn(*self.spread(split_axis(self.shape, 1)), p.local_size, p.alpha, p.beta, p.k)
             return
         side = (p.local_size, p.local_size)
-        self.pool = dev.pooling("AVE", self.shape, self.shape, Window(side, (1, 1), ((p.local_size - 1) // 2,) * 2))
+        pooling = functools.partial(dev.channels_last_pooling if self.last else dev.pooling, "AVE")
+        self.pool = pooling(self.shape, self.shape, Window(side, (1, 1), ((p.local_size - 1) // 2,) * 2))
         constants = {"alpha": p.alpha, "beta": p.beta}
         self._square = dev.map(Formula("x * x", ("x",)))
         self._y = dev.map(Formula("x * pow(1 + alpha * m, -beta)", ("x", "m"), constants=("alpha", "beta")), **constants)

@@ -70,9 +70,11 @@ class Pooling(Pooled):
     field = "pooling_param"
     tops = (1, 2)
     constant_tops = frozenset({1})
+    follows_layout = True
 
     def setup(self) -> None:
         super().setup()
+        self.follows_layout = self.method != "STOCHASTIC" and len(self.spec.top) == 1
         if len(self.spec.top) > 1 and self.method != "MAX":
             raise self.outer_error("a second top, the winners' places, is for MAX pooling", "top", 1, found=f"pool: {self.method}")
         p = self.p
@@ -98,8 +100,15 @@ class Pooling(Pooled):
         self.index("index", self.y_shape)
         return [self.y_shape] * len(self.spec.top)
 
+    def lie_last(self) -> None:
+        if self.method == "MAX" and math.prod(self.window.kernel) <= 256:  # places in their windows, not in their planes
+            self.saved_shapes["index"] = (self.y_shape, "uint8")
+
     def build(self, dev) -> None:
-        self.op = self.operation(dev, sliding.image(self.x_shape), sliding.image(self.y_shape), sliding.flat(self.window), self.stream)
+        if self.last:
+            self.op = dev.channels_last_pooling(self.method, self.x_shape, self.y_shape, self.window)
+        else:
+            self.op = self.operation(dev, sliding.image(self.x_shape), sliding.image(self.y_shape), sliding.flat(self.window), self.stream)
 
     def forward(self, x: list, y: list) -> None:
         self.op.forward(x[0], y[0], self.saved.get("index"))

@@ -78,8 +78,14 @@ class Convolution(Kernels):
     def channels(self, c: int, m: int, group: int) -> Shape:
         return m, c // group
 
+    def prefers_channels_last(self, dev) -> bool:
+        return len(self.x_shape) == 4 and self.axis(self.p.axis, 4) == 1 and dev.prefers_channels_last
+
     def build(self, dev) -> None:
-        self.op = sliding.convolution(dev, self.x_shape, self.y_shape, self.window, self.p.group)
+        if self.last:
+            self.op = dev.convolution(self.x_shape, self.y_shape, self.window, self.p.group, channels_last=True)
+        else:
+            self.op = sliding.convolution(dev, self.x_shape, self.y_shape, self.window, self.p.group)
 
     def forward(self, x: list, y: list) -> None:
         bias = self.params[1].data if self.p.bias_term else None

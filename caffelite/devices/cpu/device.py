@@ -10,7 +10,8 @@ import threadpoolctl
 
 from .. import Window
 from ..formula import Formula
-from . import blas, formulas, operations, selection, windows
+from . import blas, formulas, onednn, operations, primitives, selection, windows
+from .kernels import channels_last
 
 log = logging.getLogger("caffelite")
 PARTS = 64  # parts of a sum: fixed, so that results do not depend on the number of threads
@@ -34,6 +35,8 @@ class CPU:
         self.clock = (0, 0)  # the iteration, and which part of its batch runs: what random numbers are keyed by
         self.seed = 0
         self._workspace = np.empty(0, np.uint8)
+        self._onednn = onednn.load() if dtype == "float32" else None
+        self.prefers_channels_last = self._onednn is not None
         blas.address(dtype)  # loads the library whose threads are limited below
         # Kernels split work over Numba's threads; a BLAS that starts its own inside them only fights for the cores.
         threadpoolctl.threadpool_limits(1, user_api="blas")
@@ -65,6 +68,18 @@ class CPU:
         """target = source, both perhaps views (slices, transposes), of different stretches of memory; source is broadcast."""
         np.copyto(target, source)
 
+    def transpose(self, source: np.ndarray, target: np.ndarray) -> None:
+        """target (N, B, A) = source (N, A, B) with its last axes swapped."""
+        channels_last.transpose(source, target)
+
+    def copy_into(self, part: np.ndarray, whole: np.ndarray, start: int) -> None:
+        """The columns of ``whole`` (R, T) from ``start`` on become ``part`` (R, S)."""
+        channels_last.copy_into(part, whole, start)
+
+    def copy_out(self, whole: np.ndarray, start: int, part: np.ndarray) -> None:
+        """part (R, S) becomes the columns of ``whole`` (R, T) from ``start`` on."""
+        channels_last.copy_out(whole, start, part)
+
     def fill(self, array: np.ndarray, value: float) -> None:
         array.fill(value)
 
@@ -78,9 +93,13 @@ class CPU:
     def workspace(self, count: int, dtype=None) -> np.ndarray:
         """Scratch shared by all operations, valid within one of them; ask for it again on every run."""
         dtype = np.dtype(dtype or self.dtype)
-        if self._workspace.nbytes < count * dtype.itemsize:
-            self._workspace = np.empty(count * dtype.itemsize, np.uint8)
-        return self._workspace[: count * dtype.itemsize].view(dtype)
+        return self.space(count * dtype.itemsize)[: count * dtype.itemsize].view(dtype)
+
+    def space(self, size: int) -> np.ndarray:
+        """The workspace as bytes, ``size`` of them or more."""
+        if self._workspace.nbytes < size:
+            self._workspace = np.empty(size, np.uint8)
+        return self._workspace
 
     def random_key(self, samples: int) -> tuple[int, ...]:
         """What random kernels take besides their arrays: the seed's two words, the iteration, the first of this part's ``samples``."""
@@ -173,16 +192,24 @@ class CPU:
     # operations
 
     def inner_product(self, m: int, k: int, n: int, transpose: bool = False):
+        if self._onednn:
+            return primitives.InnerProduct(self, self._onednn, m, k, n, transpose)
         return operations.InnerProduct(self, m, k, n, transpose)
 
-    def convolution(self, x: tuple[int, ...], y: tuple[int, ...], window: Window, groups: int = 1):
+    def convolution(self, x: tuple[int, ...], y: tuple[int, ...], window: Window, groups: int = 1, channels_last: bool = False):
+        if channels_last:
+            return primitives.Convolution(self, self._onednn, x, y, window, groups)
         return operations.Convolution(self, x, y, window, groups)
 
     def pooling(self, method: str, x: tuple[int, ...], y: tuple[int, ...], window: Window, stream: int | None = None):
         return windows.Pooling(self, method, x, y, window, stream)
 
+    def channels_last_pooling(self, method: str, x: tuple[int, ...], y: tuple[int, ...], window: Window):
+        return windows.ChannelsLastPooling(method, x, y, window)
+
     def lrn(self, n: int, c: int, p: int, size: int, alpha: float, beta: float, k: float):
-        return windows.LRN(self, n, c, p, size, alpha, beta, k)
+        kind = windows.ChannelsLastLRN if p == 1 else windows.LRN
+        return kind(self, n, c, p, size, alpha, beta, k)
 
     def im2col(self, x: tuple[int, ...], window: Window):
         return windows.Im2col(x, window.outputs(x[2:]), window)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from .kernels import lrn, pooling, unfolding
+from .kernels import channels_last, lrn, pooling, unfolding
 
 
 class Pooling:
@@ -48,7 +48,7 @@ class LRN:
 
     def __init__(self, device, n: int, c: int, p: int, size: int, alpha: float, beta: float, k: float):
         real = device.dtype.type
-        self._shape, self._size, self._beta = (n, c, p), size, real(beta)
+        self._device, self._shape, self._size, self._beta = device, (n, c, p), size, real(beta)
         self._share, self._k, self._factor = real(alpha / size), real(k), real(2 * alpha * beta / size)
 
     def forward(self, x, scale, y) -> None:
@@ -60,6 +60,43 @@ class LRN:
         """dx: an array of its own."""
         arrays = (a.reshape(self._shape) for a in (x, y, scale, dy, dx))
         lrn.lrn_backward(*arrays, self._size, self._factor, self._beta)
+
+
+class ChannelsLastPooling:
+    """Pooling, MAX or AVE, of x (N, H, W, C) to y (N, OH, OW, C); index (uint8 or int32, like y): each winner's place in its window."""
+
+    def __init__(self, method: str, x: tuple[int, ...], y: tuple[int, ...], window):
+        self._largest, self._window = method == "MAX", (window.kernel, window.stride, window.pad)
+
+    def forward(self, x, y, index) -> None:
+        if self._largest:
+            channels_last.max_pool_forward(x, y, index.reshape(y.shape), *self._window)
+        else:
+            channels_last.average_pool_forward(x, y, *self._window)
+
+    def backward(self, dy, index, dx) -> None:
+        if self._largest:
+            channels_last.max_pool_backward(dy, index.reshape(dy.shape), dx, *self._window)
+        else:
+            channels_last.average_pool_backward(dy, dx, *self._window)
+
+
+class ChannelsLastLRN(LRN):
+    """LRN of x (N, C): each position's channels in one run of memory."""
+
+    def _space(self) -> np.ndarray:
+        threads, width = self._device.threads, self._shape[1] + self._size
+        return self._device.workspace(threads * 2 * width).reshape(threads, 2, width)
+
+    def forward(self, x, scale, y) -> None:
+        """scale: like x, kept for backward; y may be x."""
+        x, scale, y = (a.reshape(self._shape[:2]) for a in (x, scale, y))
+        channels_last.lrn_forward(x, scale, y, self._size, self._share, self._k, self._beta, self._space())
+
+    def backward(self, x, y, scale, dy, dx) -> None:
+        """dx: an array of its own."""
+        arrays = (a.reshape(self._shape[:2]) for a in (x, y, scale, dy, dx))
+        channels_last.lrn_backward(*arrays, self._size, self._factor, self._beta, self._space())
 
 
 class Im2col:

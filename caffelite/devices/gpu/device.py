@@ -29,6 +29,7 @@ class GPU:
     """
 
     name = "gpu"
+    prefers_channels_last = False
     waits = False  # an operation may not have finished when it returns: to read what it found is to wait for it
 
     def __init__(self, number: int = 0, dtype: str = "float32", backend=None):
@@ -67,6 +68,14 @@ class GPU:
     def copy(self, source, target) -> None:
         assert source.size == target.size and source.dtype == target.dtype, (source.shape, target.shape)
         self.backend.copy(source, target)
+
+    def copy_into(self, part, whole, start: int) -> None:
+        """The columns of ``whole`` (R, T) from ``start`` on become ``part`` (R, S)."""
+        self.assign(part, whole[:, start : start + part.shape[1]])
+
+    def copy_out(self, whole, start: int, part) -> None:
+        """part (R, S) becomes the columns of ``whole`` (R, T) from ``start`` on."""
+        self.assign(whole[:, start : start + part.shape[1]], part)
 
     def fill(self, array, value: float) -> None:
         self.backend.fill(array, value)

@@ -1,0 +1,213 @@
+"""oneDNN 3 through its C interface: where the library is, its descriptors, its primitives. The wheel `onednn-cpu-gomp` (the extra `onednn`),
+conda and Linux distributions bring it; whichever is there is taken, and $CAFFELITE_ONEDNN names another, or is 0 for none.
+
+Numbers in this file are those of the header dnnl_types.h of oneDNN 3.0, which later versions keep.
+"""
+
+from __future__ import annotations
+
+import ctypes as ct
+import ctypes.util
+import functools
+import logging
+import os
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+
+log = logging.getLogger("caffelite")
+
+FORWARD_TRAINING, DIRECT = 64, 1
+SRC, DIFF_SRC, WEIGHTS, DIFF_WEIGHTS, DST, DIFF_DST, SCRATCHPAD = (
+    129,
+    130,
+    131,
+    132,
+    133,
+    134,
+    136,
+)  # what a primitive descriptor is asked for
+RELU = 0x20
+F32, BF16 = 3, 2
+_ANY, _CPU, _IN_ORDER, _USER_SCRATCHPAD, _IMPLEMENTATION = 1, 1, 1, 1, 8
+_UNIMPLEMENTED = 3
+# Names of operands → (the number by which they are passed, what to ask for their layout, its index)
+OPERANDS = {
+    "x": (1, SRC, 0),
+    "y": (17, DST, 0),
+    "w": (33, WEIGHTS, 0),
+    "b": (41, WEIGHTS, 1),
+    "scratch": (80, SCRATCHPAD, 0),
+    "dx": (129, DIFF_SRC, 0),
+    "dy": (145, DIFF_DST, 0),
+    "dw": (161, DIFF_WEIGHTS, 0),
+    "db": (169, DIFF_WEIGHTS, 1),
+}
+
+_pointer, _long = ct.c_void_p, ct.c_int64
+
+
+class _Argument(ct.Structure):
+    _fields_ = [("kind", ct.c_int), ("memory", _pointer)]
+
+
+def _paths() -> list[str]:
+    """Where the library may be, the likeliest place first."""
+    name, found = "libdnnl.so.3", []
+    try:
+        found += [str(f.locate()) for f in metadata.files("onednn-cpu-gomp") or () if f.name == name]
+    except metadata.PackageNotFoundError:
+        pass
+    found += [str(path) for path in [Path(sys.prefix) / "lib" / name, Path(sys.prefix) / "lib" / "libdnnl.3.dylib"] if path.exists()]
+    return [*found, name, *filter(None, [ctypes.util.find_library("dnnl")])]
+
+
+@functools.cache
+def load() -> Library | None:
+    """The library, or None where there is none (of version 3)."""
+    chosen = os.environ.get("CAFFELITE_ONEDNN", "")
+    if chosen == "0":
+        return None
+    for path in [chosen] if chosen else _paths():
+        try:
+            library = Library(ct.CDLL(path))
+        except (OSError, AttributeError):  # not there, or of a version that lacks what version 3 has
+            continue
+        if library.version[0] == 3:
+            return library
+    return None
+
+
+class Unsupported(Exception):
+    """The library has no implementation of a primitive for this processor."""
+
+
+class Library:
+    """The loaded library with its CPU engine and stream. Everything made from it lives as long as the process."""
+
+    def __init__(self, functions: ct.CDLL):
+        self._functions = functions
+        functions.dnnl_primitive_desc_query_md.restype = _pointer
+        functions.dnnl_primitive_desc_query_md.argtypes = [_pointer, ct.c_int, ct.c_int]
+        functions.dnnl_memory_desc_get_size.restype = ct.c_size_t
+        functions.dnnl_memory_desc_get_size.argtypes = [_pointer]
+        functions.dnnl_memory_desc_equal.argtypes = [_pointer, _pointer]
+        functions.dnnl_memory_set_data_handle.argtypes = [_pointer, _pointer]
+        functions.dnnl_primitive_execute.argtypes = [_pointer, _pointer, ct.c_int, _pointer]
+        functions.dnnl_version.restype = ct.POINTER(ct.c_int * 3)
+        self.version = tuple(functions.dnnl_version().contents)
+        self.engine, self.stream = _pointer(), _pointer()
+        self("engine_create", ct.byref(self.engine), _CPU, ct.c_size_t(0))
+        self("stream_create", ct.byref(self.stream), self.engine, _IN_ORDER)
+        self.execute, self.set_handle = functions.dnnl_primitive_execute, functions.dnnl_memory_set_data_handle
+
+    def __call__(self, name: str, *arguments) -> None:
+        """Calls a function of the library that returns a status."""
+        status = getattr(self._functions, f"dnnl_{name}")(*arguments)
+        if status == _UNIMPLEMENTED:
+            raise Unsupported(name)
+        if status:
+            raise RuntimeError(f"oneDNN's {name} failed with status {status}")
+
+    def layout(self, shape: tuple[int, ...], strides: tuple[int, ...] | None = None, dtype: int = F32) -> ct.c_void_p:
+        """A memory descriptor; strides in elements, None: whatever suits the primitive best."""
+        found, dims = _pointer(), (_long * len(shape))(*shape)
+        if strides is None:
+            self("memory_desc_create_with_tag", ct.byref(found), len(shape), dims, dtype, _ANY)
+        else:
+            self("memory_desc_create_with_strides", ct.byref(found), len(shape), dims, dtype, (_long * len(shape))(*strides))
+        return found
+
+    def dense(self, shape: tuple[int, ...], dtype: int = F32) -> ct.c_void_p:
+        """A memory descriptor of an array as NumPy has it."""
+        return self.layout(shape, tuple(int(np.prod(shape[i + 1 :])) for i in range(len(shape))), dtype)
+
+    def channels_last(self, shape: tuple[int, int, int, int], dtype: int = F32) -> ct.c_void_p:
+        """A memory descriptor of N×C×H×W whose numbers lie as N×H×W×C."""
+        _, c, h, w = shape
+        return self.layout(shape, (c * h * w, 1, w * c, c), dtype)
+
+    def attributes(self, slope: float | None = None, add: bool = False) -> ct.c_void_p:
+        """A primitive's attributes: scratchpad given by the caller, a leaky ReLU at the end, the result added to what is there."""
+        found, after = _pointer(), _pointer()
+        self("primitive_attr_create", ct.byref(found))
+        self("primitive_attr_set_scratchpad_mode", found, _USER_SCRATCHPAD)
+        self("post_ops_create", ct.byref(after))
+        if add:
+            self("post_ops_append_sum", after, ct.c_float(1), ct.c_int32(0), 0)
+        if slope is not None:
+            self("post_ops_append_eltwise", after, RELU, ct.c_float(slope), ct.c_float(0))
+        self("primitive_attr_set_post_ops", found, after)
+        return found
+
+    def describe(self, kind: str, *arguments) -> Descriptor:
+        """A primitive descriptor: ``kind`` and arguments as in the header, without the result and the engine."""
+        found = _pointer()
+        self(f"{kind}_primitive_desc_create", ct.byref(found), self.engine, *arguments)
+        return Descriptor(self, found)
+
+    def reorder(self, source: ct.c_void_p, target: ct.c_void_p, add: bool = False) -> Primitive:
+        """``run(x, y)``: copies from one layout to another."""
+        found = _pointer()
+        self("reorder_primitive_desc_create", ct.byref(found), source, self.engine, target, self.engine, self.attributes(add=add))
+        return Descriptor(self, found).primitive("x", "y", layouts={"x": source, "y": target})
+
+    def bytes(self, layout: ct.c_void_p) -> int:
+        return self._functions.dnnl_memory_desc_get_size(layout)
+
+    def equal(self, a: ct.c_void_p, b: ct.c_void_p) -> bool:
+        return bool(self._functions.dnnl_memory_desc_equal(a, b))
+
+
+class Descriptor:
+    """What a primitive will do, and in which layouts."""
+
+    def __init__(self, library: Library, handle: ct.c_void_p):
+        self.library, self.handle = library, handle
+
+    def layout(self, operand: str) -> ct.c_void_p:
+        """How an operand lies in memory; NULL where it has none."""
+        _, query, index = OPERANDS[operand]
+        return ct.c_void_p(self.library._functions.dnnl_primitive_desc_query_md(self.handle, query, index))
+
+    def bytes(self, operand: str) -> int:
+        layout = self.layout(operand)
+        return self.library.bytes(layout) if layout else 0
+
+    @property
+    def implementation(self) -> str:
+        text = ct.c_char_p()
+        self.library("primitive_desc_query", self.handle, _IMPLEMENTATION, 0, ct.byref(text))
+        return text.value.decode()
+
+    def primitive(self, *operands: str, layouts: dict | None = None) -> Primitive:
+        return Primitive(self, operands, layouts or {})
+
+
+class Primitive:
+    """``run(*arrays)``, operands in the order that it was made with; with ``at`` they start so many bytes into their arrays."""
+
+    def __init__(self, descriptor: Descriptor, operands: tuple[str, ...], layouts: dict):
+        library = descriptor.library
+        self._library, self._handle = library, _pointer()
+        library("primitive_create", ct.byref(self._handle), descriptor.handle)
+        self._memories, self._seen = [], [None] * len(operands)
+        self.at = [0] * len(operands)
+        for operand in operands:
+            memory = _pointer()
+            layout = layouts.get(operand) or descriptor.layout(operand)
+            library("memory_create", ct.byref(memory), layout, library.engine, None)
+            self._memories.append(memory)
+        pairs = zip(operands, self._memories, strict=True)
+        self._arguments = (_Argument * len(operands))(*[_Argument(OPERANDS[o][0], m.value) for o, m in pairs])
+
+    def run(self, *arrays: np.ndarray) -> None:
+        for i, array in enumerate(arrays):
+            if array is not self._seen[i]:  # held, so that no other array can take its identity
+                self._library.set_handle(self._memories[i], array.ctypes.data + self.at[i])
+                self._seen[i] = array
+        status = self._library.execute(self._handle, self._library.stream, len(arrays), self._arguments)
+        if status:
+            raise RuntimeError(f"oneDNN failed with status {status}")

@@ -1,0 +1,144 @@
+"""Operations that oneDNN does, on blobs that lie channels last (N, H, W, C)."""
+
+from __future__ import annotations
+
+import ctypes as ct
+import functools
+
+import numpy as np
+
+from . import onednn
+from .kernels import dense
+from .onednn import DIRECT, FORWARD_TRAINING, Library
+
+LINE = 64  # bytes: parts of the workspace start on cache lines
+
+
+def _pair(a: int, b: int) -> ct.Array:
+    return (ct.c_int64 * 2)(a, b)
+
+
+class Convolution:
+    """y (N, OH, OW, M) = w (M, C/groups, kh, kw) * x (N, H, W, C) + b (M). Weights come and go in Caffe's order, and are put into the
+    primitive's within the run."""
+
+    def __init__(self, device, library: Library, x: tuple[int, ...], y: tuple[int, ...], window, groups: int = 1):
+        self._device, self._library = device, library
+        kernel = window.kernel
+        dims = (y[1], x[1] // groups, *kernel) if groups == 1 else (groups, y[1] // groups, x[1] // groups, *kernel)
+        self._x, self._y = library.channels_last(x), library.channels_last(y)
+        self._any, self._b = library.layout(dims), library.dense((y[1],))
+        self._w = library.dense(dims)
+        pad = _pair(*window.pad)
+        self._window = _pair(*window.stride), _pair(*(d - 1 for d in window.dilation)), pad, pad
+
+    @functools.cache  # noqa: B019 (an operation lives as long as its net)
+    def _forward(self, biased: bool, slope: float | None):
+        library = self._library
+        arguments = FORWARD_TRAINING, DIRECT, self._x, self._any, self._b if biased else None, self._y
+        found = library.describe("convolution_forward", *arguments, *self._window, library.attributes(slope))
+        return found, _Packed(self, found, "x", "w", *(["b"] if biased else []), "y")
+
+    @functools.cache  # noqa: B019
+    def _hint(self):
+        return self._forward(False, None)[0].handle
+
+    @functools.cache  # noqa: B019
+    def _data(self):
+        library = self._library
+        arguments = DIRECT, self._x, self._any, self._y, *self._window, self._hint(), library.attributes()
+        return _Packed(self, library.describe("convolution_backward_data", *arguments), "dy", "w", "dx")
+
+    @functools.cache  # noqa: B019
+    def _weights(self, biased: bool, add: bool):
+        library = self._library
+        arguments = DIRECT, self._x, self._any, self._b if biased else None, self._y, *self._window, self._hint(), library.attributes()
+        found = library.describe("convolution_backward_weights", *arguments)
+        return _Packed(self, found, "x", "dy", "dw", *(["db"] if biased else []), add=add)
+
+    def forward(self, x, w, b, y, slope: float | None = None) -> None:
+        """slope: a leaky ReLU's negative slope, fused; None for no ReLU."""
+        run = self._forward(b is not None, slope)[1].run
+        run(x, w, y) if b is None else run(x, w, b, y)
+
+    def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
+        """dx, dw, db: None where not wanted; add_w, add_b: add to what is there."""
+        if dw is not None:
+            if db is None or add_b:
+                self._weights(False, add_w).run(x, dy, dw)
+            else:
+                self._weights(True, add_w).run(x, dy, dw, db)
+        if db is not None and (dw is None or add_b):
+            total = dy.reshape(-1, dy.shape[-1]).sum(0, dtype=np.float64)
+            db[...] = total + db if add_b else total
+        if dx is not None:
+            self._data().run(dy, w, dx)
+
+
+class InnerProduct:
+    """y (M, N) = x (M, K) w^T + b, w (N, K), or (K, N) where transpose; b (N) or None."""
+
+    def __init__(self, device, library: Library, m: int, k: int, n: int, transpose: bool = False):
+        self._device, self._library = device, library
+        self._x, self._y, self._b = ((m, k), (k, 1)), ((m, n), (n, 1)), ((1, n), (n, 1))
+        stored, turned = ((n, k), (k, 1)), ((k, n), (1, k))
+        if transpose:
+            stored, turned = ((n, k), (1, n)), ((k, n), (n, 1))
+        self._w, self._turned = stored, turned
+        self._dy_turned = (n, m), (1, n)
+
+    @functools.cache  # noqa: B019
+    def _product(self, a, b, bias, out, slope: float | None = None, add: bool = False):
+        layouts = [layout and self._library.layout(*layout) for layout in (a, b, bias, out)]
+        found = self._library.describe("matmul", *layouts, self._library.attributes(slope, add))
+        primitive = found.primitive("x", "w", *(["b"] if bias else []), "y", "scratch")
+        return primitive.run, found.bytes("scratch")
+
+    def _run(self, product, *arrays) -> None:
+        run, scratch = product
+        run(*arrays, self._device.space(scratch))
+
+    def forward(self, x, w, b, y, slope: float | None = None) -> None:
+        """slope: a leaky ReLU's negative slope, fused; None for no ReLU."""
+        if b is None:
+            self._run(self._product(self._x, self._turned, None, self._y, slope), x, w, y)
+        else:
+            self._run(self._product(self._x, self._turned, self._b, self._y, slope), x, w, b, y)
+
+    def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
+        """dx, dw, db: None where not wanted; add_w, add_b: add to what is there."""
+        if dw is not None:
+            self._run(self._product(self._dy_turned, self._x, None, self._w, None, add_w), dy, x, dw)
+        if db is not None:
+            dense.channel_sums(dy.reshape(*self._y[0], 1), db.reshape(-1), add_b)
+        if dx is not None:
+            self._run(self._product(self._y, self._w, None, self._x), dy, w, dx)
+
+
+class _Packed:
+    """A primitive that takes its weights, or gives their gradient, in an order of its own: with the reorder from or to Caffe's."""
+
+    def __init__(self, owner: Convolution, descriptor: onednn.Descriptor, *operands: str, add: bool = False):
+        library, self._device = owner._library, owner._device
+        weights = "w" if "w" in operands else "dw"
+        theirs = descriptor.layout(weights)
+        self._place, self._before, self._after = operands.index(weights), None, None
+        if add or not library.equal(theirs, owner._w):
+            if weights == "w":
+                self._before = library.reorder(owner._w, theirs)
+            else:
+                self._after = library.reorder(theirs, owner._w, add)
+        packed = -(-library.bytes(theirs) // LINE) * LINE if self._before or self._after else 0
+        self._bytes = packed + descriptor.bytes("scratch")
+        self._primitive = descriptor.primitive(*operands, "scratch")
+        self._primitive.at[-1] = packed
+
+    def run(self, *arrays) -> None:
+        space, weights = self._device.space(self._bytes), arrays[self._place]
+        if self._before:
+            self._before.run(weights, space)
+        if self._before or self._after:
+            arrays = (*arrays[: self._place], space, *arrays[self._place + 1 :])
+        self._primitive.run(*arrays, space)
+        if self._after:
+            self._after.run(space, weights)
