@@ -1,5 +1,7 @@
-"""oneDNN 3 through its C interface: where the library is, its descriptors, its primitives. The wheel `onednn-cpu-gomp` (the extra `onednn`),
-conda and Linux distributions bring it; whichever is there is taken, and $CAFFELITE_ONEDNN names another, or is 0 for none.
+"""oneDNN 3 through its C interface: where the library is, its descriptors, its primitives.
+
+The wheel `onednn-cpu-gomp` (the extra `onednn`), conda and Linux distributions bring it; whichever is there is taken. $CAFFELITE_ONEDNN
+names another, or is 0 for none.
 
 Numbers in this file are those of the header dnnl_types.h of oneDNN 3.0, which later versions keep.
 """
@@ -20,15 +22,8 @@ import numpy as np
 log = logging.getLogger("caffelite")
 
 FORWARD_TRAINING, DIRECT = 64, 1
-SRC, DIFF_SRC, WEIGHTS, DIFF_WEIGHTS, DST, DIFF_DST, SCRATCHPAD = (
-    129,
-    130,
-    131,
-    132,
-    133,
-    134,
-    136,
-)  # what a primitive descriptor is asked for
+# What a primitive descriptor is asked for
+SRC, DIFF_SRC, WEIGHTS, DIFF_WEIGHTS, DST, DIFF_DST, SCRATCHPAD = 129, 130, 131, 132, 133, 134, 136
 RELU = 0x20
 F32, BF16 = 3, 2
 _ANY, _CPU, _IN_ORDER, _USER_SCRATCHPAD, _IMPLEMENTATION = 1, 1, 1, 1, 8
