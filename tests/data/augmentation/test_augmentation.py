@@ -9,7 +9,8 @@ from google.protobuf import text_format
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.data import images
-from caffelite.data.draws import key
+from caffelite.data.augmentation.perturbation import Perturbation
+from caffelite.data.draws import key, of_sample, uniform
 from caffelite.data.transforms import Transform
 from caffelite.errors import CaffeliteError, Locator
 
@@ -71,6 +72,25 @@ def test_one_perturbation_does_not_move_another(transform, batch):
     plain, inverted = (transform(f"perturb_param {{ shift_x: 5 shift_y: 5 {more} }}") for more in ("", "inverse_prob: 1"))
     for i, image in enumerate(batch):
         np.testing.assert_array_equal(inverted.augment(image, i), 255 - plain.augment(image, i))
+
+
+def test_perturbations_happen_apart(transform):
+    """Two with probability one half: all four combinations come, a quarter of the time each."""
+    made = transform("perturb_param { inverse_prob: 0.5 } noise_param { prob: 0.5 posterize: true }")
+    image = np.full((3, 16, 20), 70, np.uint8)
+    values, counts = np.unique([made.augment(image, i)[0, 0, 0] for i in range(400)], return_counts=True)
+    assert values.tolist() == [70, 96, 160, 185] and counts.min() > 70
+
+
+def test_words_of_pixels_are_not_those_that_decide():
+    step = Perturbation()
+    step.name = "test"
+    step.seed((1, 2))
+    words = of_sample(step._key, 5, 40)
+    np.testing.assert_array_equal(step.more(5, 20), words[12:32])
+    step.probability, step.change = 0.5, lambda image, u, sample: u
+    happens, *numbers = uniform(words[:12]).tolist()
+    assert step(None, 5) == (numbers if happens < 0.5 else None)
 
 
 def test_test_phase_draws_nothing(transform, batch):
@@ -189,6 +209,13 @@ def test_images_that_are_no_bytes(transform):
     made = transform("perturb_param { cutout_size: 3 }")
     with pytest.raises(CaffeliteError, match="perturbations need bytes; expected uint8, found float32; leave"):
         made.augment(np.zeros((3, 16, 20), np.float32), 0)
+
+
+def test_image_that_does_not_fit(transform):
+    with pytest.raises(CaffeliteError, match="crop_size is larger than the image; expected at most 8, found 12"):
+        transform("crop_size: 12").augment(np.zeros((3, 8, 30), np.uint8), 0)
+    with pytest.raises(CaffeliteError, match="images differ in shape; expected 3×16×20, found 1×16×20"):
+        transform("crop_size: 12").augment(np.zeros((1, 16, 20), np.uint8), 0)
 
 
 def test_images_of_many_channels(transform):

@@ -78,6 +78,14 @@ def test_probabilities_are_drawn_apart(perturbed, picture):
     assert 0.7 < still / 400 < 0.83, "three in four, and one in 49 of the others"
 
 
+def test_scale_and_rotation_have_their_own_probabilities(picture):
+    fields = {"scale_prob": 0.5, "scale_max": 2, "rotation_prob": 0.5, "max_rotate_degree": 90}
+    np.testing.assert_array_equal(warped(picture, [1, 0, 0, 0.6, 1, 0.6, 1], **fields), picture)
+    scaled, turned = (warped(picture, [1, 0, 0, *u], **fields) for u in ((0.4, 1, 0.6, 1), (0.6, 1, 0.4, 1)))
+    np.testing.assert_array_equal(scaled, warped(picture, [1, 0, 0, 0, 1, 1, 0], scale_max=2))
+    np.testing.assert_array_equal(turned, warped(picture, [1, 0, 0, 1, 0, 0, 1], max_rotate_degree=90))
+
+
 # Sizes
 
 
@@ -143,6 +151,12 @@ def test_random_part_has_its_area_and_ratio(transform):
     areas, ratios = spans.prod(1) / 200**2, spans[:, 0] / spans[:, 1]
     assert 0.2 < areas.min() < 0.3 and 0.45 < areas.max() < 0.55
     assert 0.45 < ratios.min() < 0.6 and 1.7 < ratios.max() < 2.2
+
+
+def test_random_part_that_shrinks_is_averaged(transform):
+    noise = np.random.default_rng(1).integers(0, 256, (3, 200, 200)).astype(np.uint8)
+    made = transform("crop_size: 20 random_aspect_ratio_param { min_area_ratio: 1 }", (3, 200, 200))
+    assert made.augment(noise, 0).std() < 10, "the mean of 100 pixels, each with a deviation of 74"
 
 
 def test_random_part_without_a_crop_keeps_the_size(transform, picture):
