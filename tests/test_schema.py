@@ -13,7 +13,13 @@ from caffelite import caffelite_pb2 as pb
 
 PROTO = Path(__file__).resolve().parent.parent / "proto" / "caffelite.proto"
 SCHEMA = os.environ.get("CAFFELITE_SCHEMA")
-OWN = {"NetParameter.checksum", "SolverState.checksum", "SolverState.resume", "TransformationParameter.perturb_param"}
+OWN = {
+    "NetParameter.checksum",
+    "SolverState.checksum",
+    "SolverState.resume",
+    "DataParameter.label_source",
+    "TransformationParameter.perturb_param",
+}
 # Fields of NVCaffe ("nvidia") and Intel's Caffe ("intel"), by whose names their prototxts are read. A number of theirs that means something
 # else in another Caffe gives way to one from 8000 on: only their text files are read.
 FORKS = {
@@ -65,7 +71,9 @@ FORKS = {
     "ConvolutionParameter.negative_slope": ("intel", 8001),
     "InnerProductParameter.relu": ("intel", 8),
     "InnerProductParameter.negative_slope": ("intel", 9),
+    "DataParameter.cache": ("nvidia", 13),
     "DataParameter.shuffle": ("nvidia", 14),
+    "ImageDataParameter.cache": ("nvidia", 15),
     **{f"NormalizeParameter.{f}": ("nvidia", n + 1) for n, f in enumerate(("across_spatial", "scale_filler", "channel_shared", "eps"))},
     "PermuteParameter.order": ("nvidia", 1),
     "SmoothL1LossParameter.sigma": ("intel", 1),
@@ -83,6 +91,7 @@ FORK_MESSAGES = {
     *("DistortionParameter", "NoiseParameter", "SaltPepperParameter"),
 }
 FORK_VALUES = {"LossParameter.NormalizationMode": {"PRE_FIXED": 8000}}  # 3, Intel's number, is NONE here
+OWN_VALUES = {"DataParameter.DB": {"ARRAYS": 8000}}
 OWN_MESSAGES = {"CarriedState", "PerturbationParameter", "ResumeState", "SourcePosition"}
 NEW_ENUMS = {  # of a fork, and of our own
     "TransformationParameter.InterpolationAlgo": {"INTER_NEAREST": 0, "INTER_LINEAR": 1, "INTER_CUBIC": 2, "INTER_AREA": 3},
@@ -256,5 +265,5 @@ def test_every_name_number_type_and_default_is_caffes():
     assert found == expected
     enums = {enum.name: enum for enum in file.enum_type}
     enums |= {f"{message.name}.{enum.name}": enum for message in file.message_type for enum in message.enum_type}
-    expected = {name: values | FORK_VALUES.get(name, {}) for name, values in caffe["enums"].items()} | NEW_ENUMS
+    expected = {name: values | FORK_VALUES.get(name, {}) | OWN_VALUES.get(name, {}) for name, values in caffe["enums"].items()} | NEW_ENUMS
     assert {name: {value.name: value.number for value in enum.value} for name, enum in enums.items()} == expected
