@@ -1,7 +1,9 @@
 """Perturbations together: what decides them, what they leave alone, what is refused."""
 
+import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -239,3 +241,12 @@ def test_without_opencv(monkeypatch):
             made("perturb_param { cutout_size: 3 }")
     finally:
         images.opencv.cache_clear()
+
+
+def test_every_field_is_in_the_document():
+    text = (Path(__file__).parents[3] / "docs/data.md").read_text()
+    named = set(re.findall(r"`(\w+)`", text)) | {f"{m[1]}_upper" for m in re.finditer(r"`(\w+)_lower` and `_upper`", text)}
+    messages = pb.TransformationParameter, pb.PerturbationParameter, pb.DistortionParameter, pb.NoiseParameter, pb.SaltPepperParameter
+    messages += pb.RandomResizeParameter, pb.RandomAspectRatioParameter
+    fields = {field.name for message in messages for field in message.DESCRIPTOR.fields}
+    assert fields - named == {"crop_h", "crop_w"}
