@@ -214,17 +214,13 @@ def test_recipe_trains(folder, tmp_path, caplog):
 
 
 def test_augmented_recipe_trains(tmp_path, monkeypatch, caplog):
-    """CIFAR-10 full on mirrored and shifted images, by its recipe and its own data layers; deploy takes its weights."""
+    """CIFAR-10 full on mirrored and shifted images, by its recipe and its own data layers."""
     pytest.importorskip("cv2", reason="OpenCV, of the extra `images`, is not installed")
     caplog.set_level(logging.INFO, "caffelite")
     document = prototxt.read_solver(ROOT / "solvers/cifar10_full_augmented_solver.prototxt")
     p = document.message
     net = prototxt.read_net(ROOT / p.net).message
-    assert learned(built(read("cifar10_full", "deploy"), pb.TEST)) == learned(built(fed("cifar10_full"), pb.TEST))
-    trained, plain = (
-        [(each.name, each.type, each.convolution_param, each.param) for each in n.layer[2:]] for n in (net, read("cifar10_full"))
-    )
-    assert trained == plain, "the data layers alone differ"
+    assert list(net.layer[2:]) == list(read("cifar10_full").layer[2:]), "the data layers alone differ"
     monkeypatch.chdir(tmp_path)
     images = np.random.default_rng(1).integers(0, 256, (300, 3, 32, 32)).astype(np.uint8)
     for part in ("train", "test"):

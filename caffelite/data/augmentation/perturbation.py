@@ -12,12 +12,14 @@ NUMBERS = 12  # a perturbation's numbers of one sample: the first says whether i
 class Perturbation:
     """Changes images H×W×C, or H×W where C is 1, of bytes, and never the array that it is given.
 
-    A subclass sets `name`, which keys its draws, and implements `change`. Draws: words of Philox under the key of (seed, layer,
-    "transform", name), the row of the sample's number in the run; so no perturbation's numbers depend on another's, nor on who computes.
+    A subclass sets `name`, which keys its draws, `probability` and `active`, which is false where nothing can ever happen, and
+    implements `change`. Draws: words of Philox under the key of (seed, layer, "transform", name), the row of the sample's number in
+    the run; so no perturbation's numbers depend on another's, nor on who computes them.
     """
 
     name: str
-    probability = 1.0
+    probability: float = 1
+    active: object = True
 
     def seed(self, transform: Key) -> Perturbation:
         self._key = key(transform[0], transform[1], self.name)
