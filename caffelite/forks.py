@@ -33,6 +33,7 @@ _FIELDS = {
             "interpolation_algo_up noise_param num_labels rand_resize_ratio_lower rand_resize_ratio_upper random_seed resize_param "
             "use_gpu_transform vertical_stretch_lower vertical_stretch_upper"
         ),
+        "NoiseParameter": "convert_to_hsv convert_to_lab",
         "LossParameter": "label_smoothing",
         "BatchNormParameter": "bias_filler engine scale_bias scale_filler",
         "ConvolutionParameter": "conv_algos_override cudnn_convolution_algo_seeker",
@@ -59,6 +60,9 @@ _FIELDS = {
             "bgr2rgb crop_h crop_w distort_param emit_constraint expand_param flow noise_param pad random_aspect_ratio_param "
             "random_resize_param resize_param"
         ),
+        "NoiseParameter": "convert_to_hsv convert_to_lab",
+        "RandomAspectRatioParameter": "resize_param",
+        "RandomResizeParameter": "resize_param",
         "LossParameter": "label_smoothing pre_fixed_normalizer",
         "ConcatParameter": "engine per_fla_fuse",
         "BatchNormParameter": "bias_filler bias_term engine filler relu stats_batch_size use_weight_bias",

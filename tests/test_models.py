@@ -124,9 +124,7 @@ def test_file_is_what_the_tool_writes(path):
 def test_folding_changes_no_net(path):
     """What is written in the short form reads as the net that was built, and no line is wider than the page."""
     folder, kind = Path(path).parent.name, Path(path).stem
-    model = make_models.Model(shipped_nets.NETS[folder].name, "", kind == "deploy")
-    shipped_nets.NETS[folder].build(model)
-    assert prototxt.parse(FILES[path], pb.NetParameter).message == model.net
+    assert prototxt.parse(FILES[path], pb.NetParameter).message == shipped_nets.NETS[folder].model(kind).net
     assert max(map(len, FILES[path].split("\n"))) <= 130
 
 
@@ -213,6 +211,32 @@ def test_recipe_trains(folder, tmp_path, caplog):
     assert all(np.isfinite(blob).all() for blobs in after.values() for blob in blobs)
     still = {name for name, blobs in after.items() for old, new in zip(before[name], blobs, strict=True) if (old == new).all()}
     assert still <= STILL.get(folder, set()), still
+
+
+def test_augmented_recipe_trains(tmp_path, monkeypatch, caplog):
+    """CIFAR-10 full on mirrored and shifted images, by its recipe and its own data layers."""
+    pytest.importorskip("cv2", reason="OpenCV, of the extra `images`, is not installed")
+    caplog.set_level(logging.INFO, "caffelite")
+    document = prototxt.read_solver(ROOT / "solvers/cifar10_full_augmented_solver.prototxt")
+    p = document.message
+    net = prototxt.read_net(ROOT / p.net).message
+    assert list(net.layer[2:]) == list(read("cifar10_full").layer[2:]), "the data layers alone differ"
+    monkeypatch.chdir(tmp_path)
+    images = np.random.default_rng(1).integers(0, 256, (300, 3, 32, 32)).astype(np.uint8)
+    for part in ("train", "test"):
+        write_lmdb(f"cifar10_{part}_lmdb", ((image, i % 10) for i, image in enumerate(images)))
+    mean = pb.BlobProto(data=images.mean(0).ravel(), num=1, channels=3, height=32, width=32)
+    Path("mean.binaryproto").write_bytes(mean.SerializeToString())
+    p.net, p.max_iter, p.display, p.test_iter[:] = str(ROOT / p.net), 2, 1, [2]
+    p.test_initialization, p.snapshot_after_train, p.random_seed = False, False, 1
+    solver = Solver(p, document.locate, "", open_device())
+    try:
+        before = solver.dev.download(solver.net.params.data)
+        solver.solve()
+        after = solver.dev.download(solver.net.params.data)
+    finally:
+        solver.close()
+    assert np.isfinite(after).all() and (after != before).any() and solver.iteration == 2
 
 
 # Layers that two iterations leave as they are: one is fixed, the steps of the other are too short for float32 while its scores start at 0.

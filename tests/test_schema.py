@@ -13,7 +13,13 @@ from caffelite import caffelite_pb2 as pb
 
 PROTO = Path(__file__).resolve().parent.parent / "proto" / "caffelite.proto"
 SCHEMA = os.environ.get("CAFFELITE_SCHEMA")
-OWN = {"NetParameter.checksum", "SolverState.checksum", "SolverState.resume"}
+OWN = {
+    "NetParameter.checksum",
+    "SolverState.checksum",
+    "SolverState.resume",
+    "DataParameter.label_source",
+    "TransformationParameter.perturb_param",
+}
 # Fields of NVCaffe ("nvidia") and Intel's Caffe ("intel"), by whose names their prototxts are read. A number of theirs that means something
 # else in another Caffe gives way to one from 8000 on: only their text files are read.
 FORKS = {
@@ -38,6 +44,21 @@ FORKS = {
     "LayerParameter.smooth_l1_loss_param": ("intel", 8000),
     "TransformationParameter.crop_h": ("nvidia", 211),
     "TransformationParameter.crop_w": ("nvidia", 212),
+    "TransformationParameter.img_rand_resize_lower": ("nvidia", 8000),
+    "TransformationParameter.img_rand_resize_upper": ("nvidia", 8001),
+    "TransformationParameter.rand_resize_ratio_lower": ("nvidia", 8002),
+    "TransformationParameter.rand_resize_ratio_upper": ("nvidia", 8003),
+    "TransformationParameter.vertical_stretch_lower": ("nvidia", 8004),
+    "TransformationParameter.vertical_stretch_upper": ("nvidia", 8005),
+    "TransformationParameter.horizontal_stretch_lower": ("nvidia", 8006),
+    "TransformationParameter.horizontal_stretch_upper": ("nvidia", 8007),
+    "TransformationParameter.interpolation_algo_down": ("nvidia", 8008),
+    "TransformationParameter.interpolation_algo_up": ("nvidia", 8009),
+    "TransformationParameter.allow_upscale": ("nvidia", 20),
+    "TransformationParameter.random_resize_param": ("intel", 8010),
+    "TransformationParameter.random_aspect_ratio_param": ("intel", 8011),
+    "TransformationParameter.distort_param": ("nvidia", 213),
+    "TransformationParameter.noise_param": ("nvidia", 209),
     "LossParameter.pre_fixed_normalizer": ("intel", 8000),
     "BatchNormParameter.scale_filler": ("nvidia", 8000),
     "BatchNormParameter.scale_bias": ("nvidia", 8001),
@@ -50,14 +71,32 @@ FORKS = {
     "ConvolutionParameter.negative_slope": ("intel", 8001),
     "InnerProductParameter.relu": ("intel", 8),
     "InnerProductParameter.negative_slope": ("intel", 9),
+    "DataParameter.cache": ("nvidia", 13),
     "DataParameter.shuffle": ("nvidia", 14),
+    "ImageDataParameter.cache": ("nvidia", 15),
     **{f"NormalizeParameter.{f}": ("nvidia", n + 1) for n, f in enumerate(("across_spatial", "scale_filler", "channel_shared", "eps"))},
     "PermuteParameter.order": ("nvidia", 1),
     "SmoothL1LossParameter.sigma": ("intel", 1),
+    **{f"RandomResizeParameter.{f}": ("intel", n) for n, f in enumerate(("min_size", "max_size"), 1)},
+    **{
+        f"RandomAspectRatioParameter.{f}": ("intel", n)
+        for n, f in enumerate(("min_area_ratio", "max_area_ratio", "aspect_ratio_change", "max_attempt"), 1)
+    },
+    **{f"DistortionParameter.{field.name}": ("nvidia", field.number) for field in pb.DistortionParameter.DESCRIPTOR.fields},
+    **{f"NoiseParameter.{field.name}": ("nvidia", field.number) for field in pb.NoiseParameter.DESCRIPTOR.fields},
+    **{f"SaltPepperParameter.{f}": ("nvidia", n) for n, f in enumerate(("fraction", "value"), 1)},
 }
-FORK_MESSAGES = {"NormalizeParameter", "PermuteParameter", "SmoothL1LossParameter"}
+FORK_MESSAGES = {
+    *("NormalizeParameter", "PermuteParameter", "SmoothL1LossParameter", "RandomResizeParameter", "RandomAspectRatioParameter"),
+    *("DistortionParameter", "NoiseParameter", "SaltPepperParameter"),
+}
 FORK_VALUES = {"LossParameter.NormalizationMode": {"PRE_FIXED": 8000}}  # 3, Intel's number, is NONE here
-OWN_MESSAGES = {"CarriedState", "ResumeState", "SourcePosition"}
+OWN_VALUES = {"DataParameter.DB": {"ARRAYS": 8000}}
+OWN_MESSAGES = {"CarriedState", "PerturbationParameter", "ResumeState", "SourcePosition"}
+NEW_ENUMS = {  # of a fork, and of our own
+    "TransformationParameter.InterpolationAlgo": {"INTER_NEAREST": 0, "INTER_LINEAR": 1, "INTER_CUBIC": 2, "INTER_AREA": 3},
+    "PerturbationParameter.Border": {"MIRRORED": 0, "REPEATED": 1, "CONSTANT": 2},
+}
 Kind = descriptor_pb2.FieldDescriptorProto
 
 # field: (number, label, type, default as protobuf writes it); what files of other programs rest on
@@ -226,5 +265,5 @@ def test_every_name_number_type_and_default_is_caffes():
     assert found == expected
     enums = {enum.name: enum for enum in file.enum_type}
     enums |= {f"{message.name}.{enum.name}": enum for message in file.message_type for enum in message.enum_type}
-    expected = {name: values | FORK_VALUES.get(name, {}) for name, values in caffe["enums"].items()}
+    expected = {name: values | FORK_VALUES.get(name, {}) | OWN_VALUES.get(name, {}) for name, values in caffe["enums"].items()} | NEW_ENUMS
     assert {name: {value.name: value.number for value in enum.value} for name, enum in enums.items()} == expected

@@ -52,7 +52,7 @@ KEPT = {
     "tqdm": ("cli/", "data/writers.py"),
     "lmdb": ("data/",),
     "cv2": ("data/",),
-    "sklearn": ("cli/dataset.py",),
+    "sklearn": ("cli/dataset/digits.py",),
 }
 
 

@@ -57,13 +57,15 @@ class Model:
     def drop(self, name: str, blob: str, ratio: float = 0.5) -> str:
         return self.on("Dropout", name, blob, dropout_param={"dropout_ratio": ratio})
 
-    def data(self, source: str, shape: tuple[int, ...], batches: tuple[int, int], test: str = "test", transform=None, mirror=False) -> str:
-        """An LMDB for TRAIN and one for TEST; in a deploy net an input of one image."""
+    def data(self, source: str, shape: tuple[int, ...], batches: tuple[int, int], test: str = "test", transform=None, **train) -> str:
+        """An LMDB for TRAIN and one for TEST; in a deploy net an input of one image. train: fields of TRAIN's transform, or shuffle."""
         if self.deploy:
             return self.add("Input", "data", input_param={"shape": [{"dim": (1, *shape)}]})
         for phase, part, batch in zip((pb.TRAIN, pb.TEST), ("train", test), batches, strict=True):
-            change = {**(transform or {}), **({"mirror": True} if mirror and phase == pb.TRAIN else {})}
-            p = {"source": f"{source}_{part}_lmdb", "batch_size": batch, "backend": "LMDB"}
+            change, p = transform or {}, {"source": f"{source}_{part}_lmdb", "batch_size": batch, "backend": "LMDB"}
+            if phase == pb.TRAIN:
+                change = change | {name: value for name, value in train.items() if name != "shuffle"}
+                p |= {"shuffle": True} if train.get("shuffle") else {}
             include = [{"phase": phase}]
             self.add(
                 "Data", "data", top=["data", "label"], include=include, **({"transform_param": change} if change else {}), data_param=p
@@ -117,13 +119,7 @@ def files() -> dict[Path, str]:
     """Path → text of every net that this tool writes."""
     from shipped_nets import NETS
 
-    found = {}
-    for folder, net in NETS.items():
-        for kind in ("train_val", "deploy") if net.deploy else ("train_val",):
-            model = Model(net.name, net.about_deploy if kind == "deploy" else net.about, kind == "deploy")
-            net.build(model)
-            found[FOLDER / folder / f"{kind}.prototxt"] = model.text()
-    return found
+    return {FOLDER / folder / f"{kind}.prototxt": net.model(kind).text() for folder, net in NETS.items() for kind in net.kinds}
 
 
 def main() -> None:

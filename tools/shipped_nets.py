@@ -4,7 +4,7 @@ published weights bear."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from string import ascii_lowercase
 
@@ -31,6 +31,11 @@ def cifar10(m: Model) -> str:
     return m.data("cifar10", (3, 32, 32), (100, 100), transform={"mean_value": [113.9, 123.0, 125.3]})  # blue, green, red
 
 
+def cifar10_augmented(m: Model) -> str:
+    perturbations = {"mirror": True, "perturb_param": {"shift_x": 3, "shift_y": 3}}
+    return m.data("cifar10", (3, 32, 32), (100, 100), transform={"mean_file": "mean.binaryproto"}, shuffle=True, **perturbations)
+
+
 def cifar10_quick(m: Model) -> None:
     x = cifar10(m)
     m.section("Three rounds of convolution and pooling: 32 x 16 x 16, 32 x 8 x 8, 64 x 4 x 4.")
@@ -47,8 +52,8 @@ def cifar10_quick(m: Model) -> None:
     m.classify(x)
 
 
-def cifar10_full(m: Model) -> None:
-    x = cifar10(m)
+def cifar10_full(m: Model, data: Callable[[Model], str] = cifar10) -> None:
+    x = data(m)
     m.section("Three rounds of convolution, pooling and, twice, normalisation: 32 x 16 x 16, 32 x 8 x 8, 64 x 4 x 4.")
     rates = [{"lr_mult": 1}, {"lr_mult": 2}]
     local = {"local_size": 3, "alpha": 5e-5, "beta": 0.75, "norm_region": "WITHIN_CHANNEL"}
@@ -320,16 +325,24 @@ def fcn8s(m: Model) -> None:
 
 @dataclass(frozen=True)
 class Net:
-    """A folder of models/: its net's name, what a reader should know, and how it is built."""
+    """A folder of models/: its net's name, what a reader should know, and how it is built; variants: the same for other train_vals."""
 
     name: str
     build: Callable[[Model], None]
     about: str
     deploy: str = ""  # what goes in and comes out
+    variants: dict[str, tuple[str, Callable[[Model], None]]] = field(default_factory=dict)
 
     @property
-    def about_deploy(self) -> str:
-        return f"{self.name} for classifying: {self.deploy}"
+    def kinds(self) -> list[str]:
+        return ["train_val", *(["deploy"] if self.deploy else []), *(f"train_val_{variant}" for variant in self.variants)]
+
+    def model(self, kind: str) -> Model:
+        """One of the folder's files, built."""
+        about, build = self.variants.get(kind.removeprefix("train_val_"), (self.about, self.build))
+        made = Model(self.name, f"{self.name} for classifying: {self.deploy}" if kind == "deploy" else about, kind == "deploy")
+        build(made)
+        return made
 
 
 COLOUR = "colour images in (blue, green, red, of 0 to 255), 104, 117 and 123 taken off; probabilities of 1000 classes out."
@@ -337,9 +350,17 @@ CIFAR = "colour images of 32 x 32 in (blue, green, red, of 0 to 255), 113.9, 123
 IMAGES = "ImageNet (ILSVRC 2012): ilsvrc12_train_lmdb and ilsvrc12_val_lmdb hold images of 256 x 256 in 1000 classes."
 CIFAR_IMAGES = "cifar10_train_lmdb and cifar10_test_lmdb hold images of 3 x 32 x 32 in ten classes."
 
+AUGMENTED = "cuda-convnet's net of train_val.prototxt on images that are mirrored and shifted anew every time, mean.binaryproto taken off."
+
 NETS = {
     "cifar10_quick": Net("CIFAR-10 quick", cifar10_quick, f"CIFAR-10, the small fast net of cuda-convnet: {CIFAR_IMAGES}", CIFAR),
-    "cifar10_full": Net("CIFAR-10 full", cifar10_full, f"CIFAR-10, cuda-convnet's net with local normalisation: {CIFAR_IMAGES}", CIFAR),
+    "cifar10_full": Net(
+        "CIFAR-10 full",
+        cifar10_full,
+        f"CIFAR-10, cuda-convnet's net with local normalisation: {CIFAR_IMAGES}",
+        CIFAR,
+        {"augmented": (f"{AUGMENTED} {CIFAR_IMAGES}", partial(cifar10_full, data=cifar10_augmented))},
+    ),
     "alexnet": Net("AlexNet", partial(alexnet, pool_first=False, bias=0.1), f"AlexNet on {IMAGES}", COLOUR),
     "caffenet": Net("CaffeNet", partial(alexnet, pool_first=True, bias=1), f"CaffeNet, AlexNet that pools first, on {IMAGES}", COLOUR),
     "vgg16": Net("VGG-16", vgg16, f"VGG-16 (configuration D) on {IMAGES}", COLOUR),

@@ -15,28 +15,34 @@ try:
 except KeyboardInterrupt:  # Ctrl-C comes early too
     sys.exit(130)
 
-COMMANDS = ("train", "test", "time", "upgrade", "dataset", "device_query")
+COMMANDS = (
+    "train", "test", "time", "upgrade", "dataset", "convert_imageset", "compute_image_mean", "device_query"
+)  # fmt: skip
 
 
 class Commands(click.Group):
-    """Finds a command by the name of its file."""
+    """Finds a command by the name of its file in a package. names: all of them, in the order in which help shows them."""
+
+    def __init__(self, *args, package: str, names: tuple[str, ...], **kwargs):
+        super().__init__(*args, **kwargs)
+        self.package, self.names = package, names
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return list(self.names)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in COMMANDS:
+        if name not in self.names:
             return None
-        return getattr(importlib.import_module(f"{__name__}.{name}"), name)
+        return getattr(importlib.import_module(f"{self.package}.{name}"), name)
 
     def resolve_command(self, ctx: click.Context, args: list[str]):
-        if args and args[0] not in COMMANDS:
-            near = did_you_mean(args[0], COMMANDS)
-            ctx.fail(f'no command "{args[0]}"; {near or "expected one of " + ", ".join(COMMANDS)}')
+        if args and args[0] not in self.names:
+            near = did_you_mean(args[0], self.names)
+            ctx.fail(f'no command "{args[0]}"; {near or "expected one of " + ", ".join(self.names)}')
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["--help", "-h"]})
+@click.group(cls=Commands, package=__name__, names=COMMANDS, context_settings={"help_option_names": ["--help", "-h"]})
 @click.version_option(__version__, prog_name="caffelite")
 def caffelite() -> None:
     """Trains and tests Caffe nets. Options take one dash or two: -solver or --solver.

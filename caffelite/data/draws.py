@@ -33,5 +33,15 @@ def permutation(key: Key, epoch: int, part: int, items: int) -> np.ndarray:
     return np.argsort(_words(key, epoch << 128 | part << 64, items), kind="stable")
 
 
+def of_sample(key: Key, sample: int, words: int, first: int = 0) -> np.ndarray:
+    """Words first … first + words - 1 (uint64) of the endless row that belongs to one sample of the run; first is a multiple of 4."""
+    return _words(key, (sample << 64) + first // 4, words)
+
+
+def uniform(words: np.ndarray) -> np.ndarray:
+    """Numbers of [0, 1), one for each word: its upper 53 bits."""
+    return (words >> np.uint64(11)) * 2.0**-53
+
+
 def _words(key: Key, counter: int, words: int) -> np.ndarray:
     return np.random.Philox(key=np.array(key, np.uint64), counter=counter).random_raw(words)

@@ -1,28 +1,67 @@
-"""Decodes JPEG and PNG bytes to Caffe's layout, C×H×W in the order blue, green, red."""
+"""Images by OpenCV: JPEG and PNG bytes to Caffe's layout, C×H×W in the order blue, green, red, and other sizes."""
 
 from __future__ import annotations
 
 import io
+from functools import cache
+from types import ModuleType
 
 import numpy as np
 
 from caffelite.errors import missing_extra
 
+EIGHT_BITS = "not an image of 8 bits a channel"
+
+
+@cache
+def opencv(use: str) -> ModuleType:
+    """OpenCV, told to compute on the calling thread: the workers are the parallelism. Errors: it is not installed."""
+    try:
+        import cv2
+    except ImportError:
+        raise missing_extra("opencv-python-headless", "images", use) from None
+    cv2.setNumThreads(1)
+    return cv2
+
 
 def decode(content: bytes, color: bool | None = None) -> np.ndarray:
-    """uint8 C×H×W. color: True gives 3 channels, False 1, None as many as the file has.
+    """uint8 C×H×W, a view of H×W×C. color: True gives 3 channels, False 1, None as many as the file has.
 
-    Errors: ValueError where the bytes are no image of 8 bits a channel; neither OpenCV nor Pillow is installed.
+    As in Caffe, an image of 16 bits is brought to 8 where color says which channels to give. Errors: ValueError where the bytes
+    are no image that can be decoded, or not of 8 bits a channel; neither OpenCV nor Pillow is installed.
     """
+    if not content:
+        raise ValueError("no image: 0 bytes")
     try:
         import cv2
     except ImportError:
         return _with_pillow(content, color)
     flag = {True: cv2.IMREAD_COLOR, False: cv2.IMREAD_GRAYSCALE, None: cv2.IMREAD_UNCHANGED}[color]
-    image = cv2.imdecode(np.frombuffer(content, np.uint8), flag)
-    if image is None or image.dtype != np.uint8:
-        raise ValueError("not an image of 8 bits a channel that can be decoded")
-    return np.ascontiguousarray(np.atleast_3d(image).transpose(2, 0, 1))
+    try:
+        image = cv2.imdecode(np.frombuffer(content, np.uint8), flag)
+    except cv2.error as mistake:  # of sizes beyond its limits
+        raise ValueError(f"not an image that can be decoded ({mistake.err})") from None
+    if image is None:
+        raise ValueError("not an image that can be decoded")
+    if image.dtype != np.uint8:
+        raise ValueError(f"{EIGHT_BITS}: {8 * image.dtype.itemsize} bits; set force_color or force_gray to have it brought to 8")
+    return np.atleast_3d(image).transpose(2, 0, 1)
+
+
+def resize(image: np.ndarray, height: int, width: int, algorithm: str = "INTER_LINEAR") -> np.ndarray:
+    """C×height×width of an image C×H×W, by bilinear interpolation as in Caffe; algorithm: OpenCV's name of another."""
+    cv2 = opencv("another size of images")
+    return channels_first(cv2.resize(channels_last(image), (width, height), interpolation=getattr(cv2, algorithm)))
+
+
+def channels_last(image: np.ndarray) -> np.ndarray:
+    """H×W×C of C×H×W for OpenCV, H×W where C is 1; a view where the pixels lie so already, as those of `decode` do."""
+    return image[0] if len(image) == 1 else np.ascontiguousarray(image.transpose(1, 2, 0))
+
+
+def channels_first(image: np.ndarray) -> np.ndarray:
+    """C×H×W of H×W×C or H×W, a view."""
+    return np.atleast_3d(image).transpose(2, 0, 1)
 
 
 def _with_pillow(content: bytes, color: bool | None) -> np.ndarray:
@@ -33,7 +72,7 @@ def _with_pillow(content: bytes, color: bool | None) -> np.ndarray:
     try:
         with Image.open(io.BytesIO(content)) as image:
             if image.mode.startswith(("I", "F")):
-                raise ValueError("not an image of 8 bits a channel")
+                raise ValueError(EIGHT_BITS)
             native = image.mode if image.mode in ("L", "RGBA") else "RGB"
             wanted = {True: "RGB", False: "L", None: native}[color]
             image.draft(wanted, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import Thread
 
@@ -13,15 +14,25 @@ from caffelite.errors import CaffeliteError
 MOST_PREFETCH = 32  # batches; more would only take memory
 
 
-class Source:
-    """Hands out batches, one float32 array per top; what it hands out depends on nothing but `position`.
+@dataclass(frozen=True)
+class Share:
+    """One of ``size`` readers of the same samples: they take batches in turn, so that together they read what one alone would."""
 
-    shapes: one per top, batch first. length: samples per epoch. position: samples handed out since the start; what the
-    thread has prepared beyond that does not count. A kind of source implements `fill` and, where it holds files, `release`.
+    rank: int = 0
+    size: int = 1
+
+
+class Source:
+    """Hands out batches, one float32 array per top; what it hands out depends on nothing but `position` and `share`.
+
+    shapes: one per top, batch first. length: samples per epoch. position: samples handed out since the start, by all that share them and
+    are equally far; what the thread has prepared beyond that does not count. A kind of source implements `fill` and, where it holds files,
+    `release`.
     """
 
     def __init__(self, shapes: list[tuple[int, ...]], length: int, prefetch: int = 4):
         self.shapes, self.length, self.position = shapes, length, 0
+        self.share = Share()
         self._prefetch = min(max(1, prefetch), MOST_PREFETCH)
         self._thread: Thread | None = None
         self._closed = False
@@ -50,11 +61,11 @@ class Source:
             self._stop()
             raise answer
         self._lent = answer
-        self.position += self.shapes[0][0]
+        self.position += self.shapes[0][0] * self.share.size
         return answer
 
     def seek(self, samples: int) -> None:
-        """Goes on as a source would that has handed out so many samples since the start."""
+        """Goes on as a source would that has handed out, with those that share its samples, so many since the start."""
         self._stop()
         self.position = samples
 
@@ -94,10 +105,11 @@ class Source:
         self._thread = self._lent = None
 
     def _work(self, free: SimpleQueue, ready: SimpleQueue, position: int) -> None:
+        size = self.shapes[0][0]
         try:
             while (batch := free.get()) is not None:
-                self.fill(position, batch)
+                self.fill(position + self.share.rank * size, batch)
                 ready.put(batch)
-                position += self.shapes[0][0]
+                position += self.share.size * size
         except BaseException as failure:
             ready.put(failure)

@@ -11,7 +11,7 @@ from caffelite import caffelite_pb2 as pb
 from caffelite.data.database import Database
 from caffelite.data.draws import below, key, per_sample, permutation
 from caffelite.data.hdf5 import HDF5Source
-from caffelite.data.pipeline import Source
+from caffelite.data.pipeline import Share, Source
 from caffelite.data.transforms import Transform
 from caffelite.errors import CaffeliteError, Locator
 from caffelite.prototxt import resolve
@@ -19,13 +19,15 @@ from caffelite.prototxt import resolve
 MADE_BY = {"mnist": "mnist", "digits": "digits", "logreg": "blobs"}  # how a set's name starts: the dataset command that makes it
 
 
-def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
+def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int, share: Share = Share()) -> Source:  # noqa: B008
     """The source of a data layer. Reads no more than its shapes need; the thread starts with the first next().
 
     phase: pb.TRAIN or pb.TEST; locate: bound to the layer; seed: with the layer's name it decides every random number.
-    Errors: whatever is wrong with the layer's fields, files or records.
+    share: which of several processes reads. Errors: whatever is wrong with the layer's fields, files or records.
     """
-    return _SOURCES[layer.type](layer, phase, locate, seed)
+    source = _SOURCES[layer.type](layer, phase, locate, seed)
+    source.share = share
+    return source
 
 
 class DataSource(Source):

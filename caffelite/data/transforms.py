@@ -1,82 +1,134 @@
-"""What happens to an image on its way into a net: mean, crop, mirror, scale, in Caffe's order."""
+"""What happens to an image on its way into a net: perturbations, then mean, crop, mirror and scale in Caffe's order."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from caffelite import caffelite_pb2 as pb
+from caffelite.data.augmentation import Augmentation
 from caffelite.data.draws import Key, below, per_sample
+from caffelite.data.images import channels_first, channels_last
 from caffelite.errors import CaffeliteError, Locator, Where
 from caffelite.prototxt import resolve
 
 
+@dataclass(frozen=True)
+class Choice:
+    """What chance, or the middle, decided for N samples: corners N×2 (top, left of the crop) and flips N (1: mirrored)."""
+
+    corners: np.ndarray
+    flips: np.ndarray
+
+
 class Transform:
-    """y = scale · mirror(crop(x - mean)) for images C×H×W, as in Caffe.
+    """y = scale · mirror(crop(x - mean)) for images C×H×W, as in Caffe, of images that TRAIN may have perturbed before.
 
     Where crop_size is set, or crop_h and crop_w, TRAIN crops at random and TEST in the centre; mirror flips every other
-    image on average, in both phases. shape: C×H×W of y. Errors: mean_file and mean_value together, force_color and
-    force_gray together, a mean or a crop that does not fit the image.
+    image on average, in both phases. A sample goes one of two ways: `augment`, by a worker that has the image alone, and then
+    `finish`; or, where `plain` says that nothing else is asked for and images have one size, `finish` alone, also on a device.
+
+    shape: C×h×w of y. plain: there is mean, crop, mirror and scale only. mean: None, C×1×1 or an image C×H×W; scale: float32.
+    Errors: mean_file and mean_value together, force_color and force_gray together, a mean or a crop that does not fit the image,
+    whatever is wrong with a perturbation.
     """
 
     def __init__(self, param: pb.TransformationParameter, phase: int, shape: tuple[int, int, int], locate: Locator, key: Key):
         self.locate, self.key = locate, key
-        self.scale, self.mirror, self.crop = (
-            np.float32(param.scale),
-            param.mirror,
-            (param.crop_h or param.crop_size, param.crop_w or param.crop_size),
-        )
+        self.scale, self.mirror = np.float32(param.scale), param.mirror
+        self.crop = param.crop_h or param.crop_size, param.crop_w or param.crop_size
         if param.force_color and param.force_gray:
             raise CaffeliteError("force_color and force_gray exclude each other", where=locate("force_gray"), remedy="leave one out")
         for name in ("scale", "mean_value"):
             if not np.isfinite(getattr(param, name)).all():
                 raise CaffeliteError(f"{name} is no finite number", where=locate(name), remedy=f"correct {name}")
-        self._input = shape
-        self.mean, self._mean_image = self._mean(param, shape), bool(param.mean_file)
         if any(self.crop) and not all(self.crop):
             name, other = ("crop_h", "crop_w") if self.crop[0] else ("crop_w", "crop_h")
             raise CaffeliteError(f"{name} without {other}", where=locate(name), remedy=f"set {other}, or crop_size")
+        self._input = shape
         self.shape = (shape[0], *self.crop) if any(self.crop) else shape
+        self._augmentation = Augmentation(param, phase, shape, self.crop, locate, key)
+        self.plain = not self._augmentation
+        self.mean = self._mean(param, shape)
+        self._mean_image = bool(param.mean_file)
         self._random_crop = any(self.crop) and phase == pb.TRAIN
         self.check(shape)
 
     def check(self, shape: tuple[int, ...]) -> None:
         """Raises the error that says why an image of this shape cannot be taken, if it cannot."""
         for i, (name, side) in enumerate((("crop_h", "rows"), ("crop_w", "columns"))):
-            if self.crop[i] > shape[i + 1]:
+            if self.crop[i] > shape[i + 1] and not self._augmentation.grows:
                 square = self.crop[0] == self.crop[1]
                 most = f"at most {min(shape[1:])}" if square else f"at most {shape[i + 1]} {side}"
                 name = "crop_size" if square else name
                 raise CaffeliteError(f"{name} is larger than the image", where=self.locate(name), expected=most, found=self.crop[i])
         # As in Caffe, images may differ in size where a crop makes them equal, and no mean image needs them equal.
-        if shape[0] != self._input[0] or shape != self._input and (not any(self.crop) or self._mean_image):
+        free = self._augmentation.resizes or any(self.crop) and not self._mean_image
+        if shape[0] != self._input[0] or shape != self._input and not free:
             raise CaffeliteError("images differ in shape", expected=_times(self._input), found=_times(shape))
 
-    def __call__(self, images: np.ndarray | Sequence[np.ndarray], start: int, out: np.ndarray) -> None:
-        """Writes N×C×h×w into out. images: N×C×H×W, or a list of C×H×W; start: the run's number of the first of them."""
-        # Where nothing is drawn, one array operation does the whole batch.
+    def __call__(self, images: np.ndarray | Sequence[np.ndarray], position: int, out: np.ndarray) -> None:
+        """Writes N×C×h×w into out. images: N×C×H×W, or a list of C×H×W; position: the run's number of the first of them."""
+        if not self.plain or not isinstance(images, np.ndarray):
+            images = [self.augment(image, position + i) for i, image in enumerate(images)]
+        self.finish(images, self.choose(position, len(images)), out)
+
+    def augment(self, image: np.ndarray, position: int) -> np.ndarray:
+        """C×h×w of a sample's image C×H×W: perturbed and cut out, neither mirrored nor less the mean. position: its number in the run."""
+        self.check(image.shape)
+        pixels = image
+        if not self.plain:
+            if image.dtype != np.uint8:
+                remedy = "leave the perturbations out of transform_param"
+                raise CaffeliteError("perturbations need bytes", where=self.locate(), expected="uint8", found=image.dtype, remedy=remedy)
+            pixels = channels_last(image)
+            for step in self._augmentation.places:
+                pixels = step(pixels, position)
+            pixels = channels_first(pixels)
+        top, left = self._corners(per_sample(self.key, position, 1), np.array([pixels.shape[1:]]))[0]
+        pixels = pixels[:, top : top + self.shape[1], left : left + self.shape[2]]
+        if self._augmentation.looks:
+            pixels = channels_last(pixels)
+            for step in self._augmentation.looks:
+                pixels = step(pixels, position)
+            pixels = channels_first(pixels)
+        return pixels
+
+    def choose(self, position: int, count: int) -> Choice:
+        """Crops and flips of samples position … position + count - 1 of the run, in images of the size that the transform was made for."""
+        draws = per_sample(self.key, position, count)
+        return Choice(self._corners(draws, np.array([self._input[1:]])), (self.mirror * below(draws[:, 0], 2)).astype(np.uint8))
+
+    def finish(self, images: np.ndarray | Sequence[np.ndarray], choice: Choice, out: np.ndarray) -> None:
+        """Writes scale · mirror(x - mean) as float32 N×C×h×w into out. images: as `augment` gives them, or whole, to be cut here."""
         if isinstance(images, np.ndarray) and not (self.mirror or self._random_crop):
-            self._window(images, (images.shape[2] - self.shape[1]) // 2, (images.shape[3] - self.shape[2]) // 2, 0, out)
+            self._window(images, *choice.corners[0].tolist(), 0, out)  # where nothing is drawn, one operation does the whole batch
         else:
-            draws = per_sample(self.key, start, len(images))
-            room = np.array([image.shape[1:] for image in images]) - self.shape[1:]
-            corners = below(draws[:, 1:3], room + 1) if self._random_crop else room // 2
-            flips = self.mirror * below(draws[:, 0], 2)
-            for image, (top, left), flip, row in zip(images, corners.tolist(), flips.tolist(), out, strict=True):
+            for image, (top, left), flip, row in zip(images, choice.corners.tolist(), choice.flips.tolist(), out, strict=True):
                 self._window(image, top, left, flip, row)
         if self.scale != 1:
             np.multiply(out, self.scale, out=out)
 
+    def _corners(self, draws: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+        room = np.maximum(sizes - self.shape[1:], 0)
+        return below(draws[:, 1:3], room + 1).astype(int) if self._random_crop else np.repeat(room // 2, len(draws) // len(room), 0)
+
     def _window(self, images: np.ndarray, top: int, left: int, flip: int, out: np.ndarray) -> None:
-        window = (..., slice(top, top + self.shape[1]), slice(left, left + self.shape[2]))
         step = (..., slice(None, None, -1 if flip else None))
         if self.mean is None:
-            out[...] = images[window][step]
+            out[...] = self._cut(images, top, left)[step]
         else:
-            mean = self.mean[window] if self._mean_image else self.mean
-            np.subtract(images[window][step], mean[step], out=out)
+            mean = self._cut(self.mean, top, left) if self._mean_image else self.mean
+            np.subtract(self._cut(images, top, left)[step], mean[step], out=out)
+
+    def _cut(self, images: np.ndarray, top: int, left: int) -> np.ndarray:
+        """The crop; what has the crop's size is cut out already."""
+        if images.shape[-2:] == self.shape[1:]:
+            return images
+        return images[..., top : top + self.shape[1], left : left + self.shape[2]]
 
     def _mean(self, param: pb.TransformationParameter, shape: tuple[int, int, int]) -> np.ndarray | None:
         """C×H×W, C×1×1, or None where nothing is to be subtracted."""
@@ -84,7 +136,11 @@ class Transform:
             where = self.locate("mean_value", 0)
             raise CaffeliteError("mean_file and mean_value exclude each other", where=where, remedy="leave one out")
         if param.mean_file:
-            return read_mean(param.mean_file, shape, self.locate)
+            if not self._augmentation.resizes:
+                return read_mean(param.mean_file, shape, self.locate)
+            mean = read_mean(param.mean_file, self.shape, self.locate, larger=True)  # of images of any size, as in NVCaffe its middle
+            top, left = (np.array(mean.shape[1:]) - self.shape[1:]) // 2
+            return mean[:, top : top + self.shape[1], left : left + self.shape[2]]
         if not param.mean_value:
             return None
         if len(param.mean_value) not in (1, shape[0]):
@@ -94,8 +150,8 @@ class Transform:
         return np.broadcast_to(np.array(param.mean_value, np.float32)[:, None, None], (shape[0], 1, 1))
 
 
-def read_mean(path: str, shape: tuple[int, int, int], locate: Locator) -> np.ndarray:
-    """The mean image C×H×W of a binaryproto file (a BlobProto, 1×C×H×W in its old or new shape)."""
+def read_mean(path: str, shape: tuple[int, int, int], locate: Locator, larger: bool = False) -> np.ndarray:
+    """The mean image C×H×W of a binaryproto file (a BlobProto, 1×C×H×W in its old or new shape); larger: than shape will do too."""
     from google.protobuf.message import DecodeError
 
     where = locate("mean_file")
@@ -108,11 +164,12 @@ def read_mean(path: str, shape: tuple[int, int, int], locate: Locator) -> np.nda
         raise CaffeliteError("not a mean file", where=Where(str(file)), expected="a binary BlobProto", remedy=f"named at {where}") from None
     axes = tuple(blob.shape.dim) if blob.HasField("shape") else (blob.num, blob.channels, blob.height, blob.width)
     values = np.array(blob.data or blob.double_data, np.float32)
-    if axes[-3:] != shape or max(axes[:-3], default=1) > 1 or values.size != math.prod(shape):
+    fits = axes[-3:] == shape or larger and axes[-3:-2] == shape[:1] and axes[-2] >= shape[1] and axes[-1] >= shape[2]
+    if not fits or max(axes[:-3], default=1) > 1 or values.size != math.prod(axes[-3:]):
         where, remedy = Where(str(file)), f"named at {where}"
         found = f"{_times(axes)} with {values.size} values"
         raise CaffeliteError("the mean does not fit the images", where=where, expected=_times(shape), found=found, remedy=remedy)
-    return values.reshape(shape)
+    return values.reshape(axes[-3:])
 
 
 def _times(shape: tuple[int, ...]) -> str:

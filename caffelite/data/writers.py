@@ -25,28 +25,47 @@ def write_lmdb(
     total: int | None = None,
     progress: bool = False,
     *,
+    digits: int = 8,
     force: bool = False,
 ) -> int:
     """Writes (C×H×W uint8, label) pairs as Datum records under the keys 00000000, 00000001, … and returns their number.
 
-    total: how many will come, for the bar; progress: draw a bar where standard error is a terminal; force: replace what stands at path.
+    total, progress, force: as for `write_records`; digits: the least length of a key.
     Errors: path exists and not force; a sample is not C×H×W uint8; there are none.
     """
+    records = ((b"%0*d" % (digits, i), _datum(Path(path), i, image, label)) for i, (image, label) in enumerate(samples))
+    return write_records(path, records, total, progress, force=force)
+
+
+def write_records(
+    path: str | os.PathLike,
+    records: Iterable[tuple[bytes, bytes]],
+    total: int | None = None,
+    progress: bool = False,
+    *,
+    force: bool = False,
+) -> int:
+    """Writes an LMDB of (key, value) pairs, which come in the order of their keys, and returns their number.
+
+    total: how many will come, for the bar; progress: draw a bar where standard error is a terminal; force: replace what stands at path.
+    The file grows as it is filled. Errors: path exists and not force; a key that LMDB does not take; there are no records.
+    """
     import lmdb
-    from tqdm import tqdm
 
     path = Path(path)
     check_free([path], force)
-    with _whole(path, folder=True) as unfinished:
-        bar = tqdm(samples, path.name, total, unit=" images", disable=None if progress else True)
-        records = ((b"%08d" % i, _datum(path, i, image, label)) for i, (image, label) in enumerate(bar))
-        written = 0
+    with whole(path, folder=True) as unfinished, progress_bar(path.name, total, progress) as shown:
+        written, records = 0, iter(records)
         try:
             with lmdb.open(str(unfinished), map_size=FIRST_MAP_BYTES, lock=False, sync=False, metasync=False) as db:
                 while chunk := list(islice(records, RECORDS_PER_TRANSACTION)):
                     _put(db, chunk)
                     written += len(chunk)
+                    shown.update(len(chunk))
                 db.sync(True)
+        except lmdb.BadValsizeError:
+            longest = max((key for key, _ in chunk), key=len).decode(errors="backslashreplace")
+            raise CaffeliteError(f'cannot write the key "{longest}"', where=Where(str(path)), expected="1 to 511 bytes") from None
         except lmdb.Error as mistake:
             raise CaffeliteError(f"cannot write: {mistake}", where=Where(str(path))) from None
         if not written:
@@ -61,11 +80,28 @@ def write_hdf5(path: str | os.PathLike, datasets: Mapping[str, np.ndarray], *, f
     path = Path(path)
     listing = path.with_suffix(".txt")
     check_free([path, listing], force)
-    with _whole(path) as unfinished, h5py.File(unfinished, "w") as file:
+    with whole(path) as unfinished, h5py.File(unfinished, "w") as file:
         for name, values in datasets.items():
             file.create_dataset(name, data=np.asarray(values, np.float32))
-    with _whole(listing) as unfinished:
+    with whole(listing) as unfinished:
         unfinished.write_text(f"{path.name}\n")
+
+
+def write_mean(path: str | os.PathLike, mean: np.ndarray, *, force: bool = False) -> None:
+    """Writes a mean image, C×H×W, as the binary BlobProto that mean_file takes."""
+    path = Path(path)
+    check_free([path], force)
+    channels, height, width = mean.shape
+    values = mean.astype(np.float32).ravel().tolist()
+    with whole(path) as unfinished:
+        unfinished.write_bytes(pb.BlobProto(num=1, channels=channels, height=height, width=width, data=values).SerializeToString())
+
+
+def write_lines(path: str | os.PathLike, lines: Iterable[str], *, force: bool = False) -> None:
+    """Writes a text file, such as the names of the classes in the order of their labels."""
+    check_free([Path(path)], force)
+    with whole(Path(path)) as unfinished:
+        unfinished.write_text("".join(f"{line}\n" for line in lines), errors="surrogateescape")
 
 
 def check_free(paths: Iterable[Path], force: bool) -> None:
@@ -73,6 +109,34 @@ def check_free(paths: Iterable[Path], force: bool) -> None:
     for path in paths:
         if not force and os.path.lexists(path):
             raise CaffeliteError("already exists", where=Where(str(path)), remedy="give --force to replace it")
+
+
+def progress_bar(name: str, total: int | None, progress: bool = True, unit: str = "images"):
+    """A progress bar, drawn where standard error is a terminal and progress is asked for."""
+    from tqdm import tqdm
+
+    return tqdm(desc=name, total=total, unit=f" {unit}", disable=None if progress else True)
+
+
+@contextmanager
+def whole(path: Path, folder: bool = False) -> Iterator[Path]:
+    """A place beside path to write at, moved to path at the end; after an error neither it nor a half of it stays."""
+    workshop = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        workshop = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+        unfinished = workshop / path.name
+        if folder:
+            unfinished.mkdir()
+        yield unfinished
+        if os.path.lexists(path):
+            os.rename(path, workshop / "replaced")
+        os.rename(unfinished, path)
+    except OSError as mistake:
+        raise CaffeliteError(f"cannot write: {mistake.strerror or mistake}", where=Where(str(path))) from None
+    finally:
+        if workshop:
+            shutil.rmtree(workshop, ignore_errors=True)
 
 
 def _datum(path: Path, index: int, image: np.ndarray, label: int) -> bytes:
@@ -93,24 +157,3 @@ def _put(db, records: list[tuple[bytes, bytes]]) -> None:
             return
         except lmdb.MapFullError:
             db.set_mapsize(2 * db.info()["map_size"])
-
-
-@contextmanager
-def _whole(path: Path, folder: bool = False) -> Iterator[Path]:
-    """A place beside path to write at, moved to path at the end; after an error neither it nor a half of it stays."""
-    workshop = None
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        workshop = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-        unfinished = workshop / path.name
-        if folder:
-            unfinished.mkdir()
-        yield unfinished
-        if os.path.lexists(path):
-            os.rename(path, workshop / "replaced")
-        os.rename(unfinished, path)
-    except OSError as mistake:
-        raise CaffeliteError(f"cannot write: {mistake.strerror or mistake}", where=Where(str(path))) from None
-    finally:
-        if workshop:
-            shutil.rmtree(workshop, ignore_errors=True)

@@ -12,14 +12,14 @@ from click.testing import CliRunner
 from google.protobuf import text_format
 
 from caffelite import caffelite_pb2 as pb
-from caffelite.cli import dataset as commands
+from caffelite.cli.dataset import dataset, mnist
 from caffelite.data import open_source
 from caffelite.errors import NOWHERE, CaffeliteError
 
 
 def invoke(*arguments):
     """What the command said on standard error; its errors pass through."""
-    result = CliRunner().invoke(commands.dataset, [str(a) for a in arguments], standalone_mode=False)
+    result = CliRunner().invoke(dataset, [str(a) for a in arguments], standalone_mode=False)
     if result.exception:
         raise result.exception
     return result.stderr
@@ -45,13 +45,13 @@ def small_mnist(monkeypatch):
     """Four small files in MNIST's format, for which the checksums are made to fit."""
     random = np.random.default_rng(0)
     contents, sums = {}, {}
-    for name in commands.MNIST_FILES:
+    for name in mnist.MNIST_FILES:
         rows = 12 if name.startswith("train") else 5
         shape = (rows, 28, 28) if "images" in name else (rows,)
         contents[name] = idx(random.integers(0, 10, shape).astype(np.uint8))
         packed = gzip.compress(contents[name], mtime=0)
         sums[name] = hashlib.md5(packed).hexdigest(), hashlib.md5(contents[name]).hexdigest()
-    monkeypatch.setattr(commands, "MNIST_FILES", sums)
+    monkeypatch.setattr(mnist, "MNIST_FILES", sums)
     return contents
 
 
@@ -79,14 +79,14 @@ def test_mnist_from_a_folder(tmp_path, small_mnist, packed):
 
 def test_mnist_downloaded_from_the_second_mirror(tmp_path, small_mnist, monkeypatch):
     good, bad = put(tmp_path / "good", small_mnist), put(tmp_path / "bad", dict.fromkeys(small_mnist, b"<html>"))
-    monkeypatch.setattr(commands, "MNIST_MIRRORS", (bad.as_uri(), good.as_uri()))
+    monkeypatch.setattr(mnist, "MNIST_MIRRORS", (bad.as_uri(), good.as_uri()))
     invoke("mnist", "--out", tmp_path / "out")
     check_mnist(tmp_path / "out", small_mnist)
 
 
 def test_mnist_that_no_mirror_has(tmp_path, small_mnist, monkeypatch):
     bad = put(tmp_path / "bad", dict.fromkeys(small_mnist, b"<html>"))
-    monkeypatch.setattr(commands, "MNIST_MIRRORS", ((tmp_path / "gone").as_uri(), bad.as_uri()))
+    monkeypatch.setattr(mnist, "MNIST_MIRRORS", ((tmp_path / "gone").as_uri(), bad.as_uri()))
     with pytest.raises(CaffeliteError, match=r"cannot download train-images.*No such file.*wrong checksum.*--from"):
         invoke("mnist", "--out", tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -163,7 +163,7 @@ def test_another_seed_draws_other_blobs(tmp_path):
 
 @pytest.mark.parametrize("command", [[], ["digits"], ["mnist"], ["blobs"]])
 def test_every_help_has_an_example(command):
-    assert "Example: caffelite dataset" in CliRunner().invoke(commands.dataset, [*command, "--help"]).stdout
+    assert "Example: caffelite dataset" in CliRunner().invoke(dataset, [*command, "--help"]).stdout
 
 
 @pytest.mark.data

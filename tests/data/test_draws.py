@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from caffelite.data.draws import below, key, per_sample, permutation
+from caffelite.data.draws import below, key, of_sample, per_sample, permutation, uniform
 
 
 def test_a_samples_numbers_do_not_depend_on_the_batch_around_it():
@@ -16,6 +16,16 @@ def test_numbers_stay_what_they_are():
     # Philox 4x64 with these keys, for ever: a resume under another NumPy must draw them too.
     assert key(0, "a") == (14095590313209647305, 9184685222286960072)
     assert per_sample((1, 2), 3, 1)[0].tolist() == [12041484836206075626, 2041653232955156763, 13509355576974963856, 11687580399408351183]
+    assert of_sample((1, 2), 3, 2).tolist() == [2533144363980168765, 4154714089138655030]
+    assert uniform(of_sample((1, 2), 3, 2)).tolist() == [0.13732203113233543, 0.22522750207501308]
+
+
+def test_a_sample_has_as_many_words_as_it_asks_for():
+    row = of_sample((1, 2), 7, 5000)
+    np.testing.assert_array_equal(of_sample((1, 2), 7, 30, first=12), row[12:42])
+    assert not np.intersect1d(row, of_sample((1, 2), 8, 5000)).size
+    numbers = uniform(row)
+    assert 0 <= numbers.min() < 0.001 and 0.999 < numbers.max() < 1 and abs(numbers.mean() - 0.5) < 0.02
 
 
 @pytest.mark.parametrize("other", [key(6, "data"), key(5, "date"), key(5, "data", "skip")])

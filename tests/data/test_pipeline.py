@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from caffelite.data.pipeline import Source
+from caffelite.data.pipeline import Share, Source
 from caffelite.errors import CaffeliteError
 
 
@@ -111,3 +111,23 @@ def test_prefetch_is_bounded(monkeypatch):
     monkeypatch.setattr("caffelite.data.pipeline.MOST_PREFETCH", 3)
     with Counting(prefetch=4_000) as source:
         assert len({source.next()[0].ctypes.data for _ in range(30)}) <= 4
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_shares_together_read_what_one_alone_would(size):
+    """Also after a seek, and though another number of readers got there."""
+
+    def numbers(batch, share, start, rounds):
+        source = Counting(batch)
+        source.share = share
+        with source:
+            source.seek(start)
+            found = [source.next()[0].copy() for _ in range(rounds)]
+            assert source.position == start + rounds * batch * share.size
+        return found
+
+    for start in (0, 7):
+        whole = numbers(2 * size, Share(), start, 4)
+        parts = [numbers(2, Share(rank, size), start, 4) for rank in range(size)]
+        for i, batch in enumerate(whole):
+            np.testing.assert_array_equal(batch, np.concatenate([part[i] for part in parts]))

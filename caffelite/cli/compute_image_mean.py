@@ -1,0 +1,40 @@
+"""caffelite compute_image_mean"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import click
+
+from .imaging import GflagsCommand
+from .logs import start
+
+log = logging.getLogger("caffelite")
+
+
+@click.command(cls=GflagsCommand)
+@click.argument("db", metavar="INPUT_DB", type=click.Path(path_type=Path))
+@click.argument("mean", metavar="[OUTPUT_FILE]", required=False, type=click.Path(path_type=Path))
+@click.option("--backend", type=click.Choice(["lmdb"]), default="lmdb", show_default=True, help="Kind of database.")
+@click.option("--force", is_flag=True, help="Replace OUTPUT_FILE where it exists.")
+def compute_image_mean(db: Path, mean: Path | None, backend: str, force: bool) -> None:
+    """Computes the mean image of INPUT_DB: written to OUTPUT_FILE, for mean_file, and told by channel, for mean_value.
+
+    \b
+    Example:
+      caffelite compute_image_mean mnist_train_lmdb mean.binaryproto
+    """
+    start()
+    from ..data.mean import compute_mean
+    from ..data.writers import check_free, write_mean
+
+    check_free([mean] if mean else [], force)
+    found = compute_mean(db, progress=True)
+    log.info("Processed %d files.", found.count)
+    if mean:
+        write_mean(mean, found.image, force=force)
+        log.info("Write to %s", mean)
+    log.info("Number of channels: %d", len(found.channels))
+    for channel, value in enumerate(found.channels):
+        log.info("mean_value channel [%d]: %g", channel, value)

@@ -1,0 +1,48 @@
+"""caffelite convert_imageset"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from . import imaging
+
+
+@click.command(cls=imaging.GflagsCommand)
+@click.argument("places", metavar="ROOT [LISTFILE] DB_NAME", nargs=-1)
+@click.option("--shuffle", is_flag=True, help="Mix the images before they get their numbers.")
+@click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Another seed mixes otherwise.")
+@click.option("--backend", type=click.Choice(["lmdb"]), default="lmdb", show_default=True, help="Kind of database.")
+@imaging.options
+@click.option("--force", is_flag=True, help="Replace DB_NAME where it exists.")
+def convert_imageset(places, shuffle, seed, backend, check_size, skip, threads, force, **how) -> None:
+    """Writes the images that LISTFILE names, each below the folder ROOT, into the database DB_NAME.
+
+    A line of LISTFILE is an image's name and its label, a whole number. Without LISTFILE, ROOT holds a folder of images for each class:
+    classes get labels in the order of their names, which are written to DB_NAME_labels.txt.
+
+    Keys and records are those of Caffe's tool: 00000000_cat/1.jpg, 00000001_…
+
+    \b
+    Example:
+      caffelite convert_imageset -resize_height=256 -resize_width=256 -shuffle imagenet/train/ train.txt ilsvrc12_train_lmdb
+      caffelite convert_imageset flowers/ flowers_lmdb -encoded
+    """
+    from ..data.convert import convert, reader
+    from ..data.listing import files_below, list_classes, read_list, shuffled
+    from ..data.writers import check_free, write_lines
+
+    if len(places) not in (2, 3):
+        raise click.UsageError(f"expected ROOT [LISTFILE] DB_NAME, found {len(places)} of them")
+    root, listing, db = places[0], places[1] if len(places) == 3 else None, Path(places[-1])
+    labels = db.with_name(f"{db.name}_labels.txt")
+    check_free([db] if listing else [db, labels], force)
+    recipe = imaging.recipe(**how)
+    images, classes = (read_list(listing), []) if listing else list_classes(files_below(root), root)
+    if shuffle:
+        images = shuffled(images, seed)
+    done = convert(db, images, reader(root), recipe, check_size=check_size, skip=skip, threads=threads, progress=True, force=force)
+    if classes:
+        write_lines(labels, classes, force=force)
+    imaging.report(db, done)

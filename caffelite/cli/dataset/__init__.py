@@ -1,0 +1,17 @@
+"""`caffelite dataset`: makes data sets, and looks into them. Each command is a file here."""
+
+from __future__ import annotations
+
+import click
+
+from .. import Commands
+
+COMMANDS = ("digits", "mnist", "cifar10", "blobs")
+
+
+@click.group(cls=Commands, package=__name__, names=COMMANDS)
+def dataset() -> None:
+    """Makes a data set to train on, or looks into one.
+
+    Example: caffelite dataset digits
+    """

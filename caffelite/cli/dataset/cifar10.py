@@ -1,0 +1,49 @@
+"""caffelite dataset cifar10"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from caffelite.errors import CaffeliteError, Where
+
+from . import making
+
+URL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
+MD5 = "c32a1d4ab5d03f1284b67883e8d87530"
+
+
+@click.command()
+@click.option("--from", "origin", type=click.Path(path_type=Path), help="Archive or folder to take the images from; else it is downloaded.")
+@making.out
+@making.force
+def cifar10(origin: Path | None, out: Path, force: bool) -> None:
+    """CIFAR-10: cifar10_train_lmdb (50,000 images of 32×32), cifar10_test_lmdb (10,000), and the first one's mean.binaryproto.
+
+    --from takes the official archive, binary or python, or its files. Records then are as Caffe's example makes them, with channels red,
+    green, blue. It also takes an archive or a folder of image files, train/CLASS/FILE and test/CLASS/FILE. These come mixed, as
+    convert_imageset writes them, with channels blue, green, red.
+
+    Example: caffelite dataset cifar10 --from cifar-10-python.tar.gz --out data
+    """
+    from caffelite.data import cifar
+    from caffelite.data.archive import Files, parts
+    from caffelite.data.mean import compute_mean
+    from caffelite.data.writers import write_mean
+
+    train, test, mean = making.free(out, force, "cifar10_train_lmdb", "cifar10_test_lmdb", "mean.binaryproto")
+    files = Files(origin) if origin else Files(making.download([URL], MD5), URL)
+    if batches := cifar.find(files):
+        for path, names in ((train, cifar.TRAIN), (test, cifar.TEST)):
+            making.write(path, *cifar.read(files, [batches[name] for name in names]), force, digits=5)
+    else:
+        folders = parts(files, "train", "test")
+        if None in folders:
+            expected = "CIFAR-10's own files, or image files as train/CLASS/FILE and test/CLASS/FILE"
+            raise CaffeliteError("not CIFAR-10", where=Where(files.where), expected=expected)
+        for path, part in zip((train, test), folders, strict=True):
+            making.write_classes(path, part, list(cifar.CLASSES), force)
+    found = compute_mean(train, progress=True)
+    write_mean(mean, found.image, force=force)
+    click.echo(f"wrote {mean}: mean of {found.count} images; mean_value: {', '.join(f'{value:g}' for value in found.channels)}", err=True)

@@ -1,0 +1,75 @@
+"""What the commands that turn image files into records share: Caffe's flags, and the report at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from ..errors import CaffeliteError
+
+_TRUE, _FALSE = {"true", "t", "yes", "y", "1"}, {"false", "f", "no", "n", "0"}
+_SIDE = {"type": click.IntRange(min=0), "default": 0, "metavar": "N"}
+_OPTIONS = (
+    click.option("--gray", is_flag=True, help="One channel, grey; else three: blue, green, red."),
+    click.option("--resize_width", **_SIDE, help="Width to bring images to, with -resize_height."),
+    click.option("--resize_height", **_SIDE, help="Height to bring images to, with -resize_width."),
+    click.option("--check_size", is_flag=True, help="An image of another shape than the first one is an error."),
+    click.option("--encoded", is_flag=True, help="Store image files, not pixels; a file that needs no resizing is stored as it is."),
+    click.option("--encode_type", metavar="TYPE", default="", help="Format of the stored files: png, jpg, … Default: each file's own."),
+    click.option("--skip", is_flag=True, help="Leave out images that cannot be read, and tell how many and which; else they are errors."),
+    click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Decoding threads. Default: one for each core."),
+)
+
+
+class GflagsCommand(click.Command):
+    """A command whose switches take a value too, as Caffe's do: -gray=true, -gray=false, -nogray."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        switches = {name for p in self.params if isinstance(p, click.Option) and p.is_flag for name in p.opts}
+        return super().parse_args(ctx, [word for arg in args for word in _switch(arg, switches, ctx)])
+
+
+def _switch(arg: str, switches: set[str], ctx: click.Context) -> list[str]:
+    name, equals, value = arg.partition("=")
+    if name.startswith("--no") and f"--{name[4:]}" in switches and not equals:
+        return []
+    if name not in switches or not equals:
+        return [arg]
+    if value.lower() not in _TRUE | _FALSE:
+        raise click.BadParameter(f'expected true or false, found "{value}"', ctx, param_hint=name)
+    return [name] * (value.lower() in _TRUE)
+
+
+def options(command: Callable) -> Callable:
+    """Gives a command the options of `recipe` and of `convert`."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def recipe(gray: bool, resize_width: int, resize_height: int, encoded: bool, encode_type: str):
+    """How the options want an image stored. Errors: one side of a size without the other."""
+    from ..data.convert import Recipe
+
+    if bool(resize_width) != bool(resize_height):
+        missing, given = ("-resize_height", "-resize_width") if resize_width else ("-resize_width", "-resize_height")
+        raise CaffeliteError(f"{given} without {missing}", remedy="give both, or none to keep each image's size")
+    encoding = encode_type.removeprefix(".") if encoded or encode_type else None
+    return Recipe(not gray, resize_height, resize_width, encoding)
+
+
+def report(path: Path, done) -> None:
+    """Says what was written, in which shapes, and names every image that was left out."""
+    shapes = [f"{'×'.join(map(str, shape))}{f' ({count})' if len(done.shapes) > 1 else ''}" for shape, count in done.shapes.most_common(5)]
+    more = len(done.shapes) - len(shapes)
+    click.echo(f"wrote {path}: {done.written} images of {', '.join(shapes)}{f' and {more} other shapes' * (more > 0)}", err=True)
+    if len(done.shapes) > 1:
+        click.echo(
+            "  images differ in shape: a net takes them only with a crop; -resize_width and -resize_height make them equal", err=True
+        )
+    if done.skipped:
+        click.echo(f"  left out {len(done.skipped)}:", err=True)
+        for line in done.skipped:
+            click.echo(f"    {line}", err=True)

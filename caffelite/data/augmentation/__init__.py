@@ -1,0 +1,63 @@
+"""Perturbations of images on their way into a net, in the order in which they happen; docs/data.md has them for users."""
+
+from __future__ import annotations
+
+from caffelite import caffelite_pb2 as pb
+from caffelite.data.augmentation.colour import Distort, Inverse, Tint
+from caffelite.data.augmentation.fields import Fields
+from caffelite.data.augmentation.geometry import Part, Resize, Warp
+from caffelite.data.augmentation.perturbation import Perturbation
+from caffelite.data.augmentation.spoiling import Blur, Cutout, Noise, Spoil
+from caffelite.data.draws import Key
+from caffelite.data.images import opencv
+from caffelite.errors import CaffeliteError, Locator
+
+MOST_CHANNELS = 4  # of OpenCV's functions
+
+
+class Augmentation:
+    """What a transform_param asks for besides mean, crop, mirror and scale. All of it is checked in either phase; TRAIN alone draws.
+
+    places: what happens before the crop; looks: what happens after it. resizes: images may differ in size, and the crop is of another
+    size than they are; grows: even be smaller than the crop. Errors: a wrong value, colour asked of gray, OpenCV is missing.
+    """
+
+    def __init__(
+        self, param: pb.TransformationParameter, phase: int, shape: tuple[int, int, int], crop: tuple[int, int], locate: Locator, key: Key
+    ):
+        fields, train = Fields(param, locate, shape), phase == pb.TRAIN
+        perturb = fields.inner("perturb_param")
+        size = Resize(fields, crop, train) if Resize.asked(param) else None
+        part = None
+        if param.HasField("random_aspect_ratio_param"):
+            if size:
+                what = "random_aspect_ratio_param excludes other random sizes"
+                raise fields.error("random_aspect_ratio_param", what, remedy="leave them out")
+            part = Part(fields.inner("random_aspect_ratio_param"), crop if all(crop) else shape[1:])
+        warp = Warp(perturb)
+        mean = tuple(min(255, max(0, round(value))) for value in param.mean_value)
+        looks = [
+            Distort(fields.inner("distort_param")),
+            Tint(perturb),
+            Inverse(perturb),
+            Spoil(fields.inner("noise_param")),
+            Blur(perturb),
+            Noise(perturb),
+            Cutout(perturb, mean if len(mean) in (1, shape[0]) else (127,)),
+        ]
+        self.places: list[Perturbation] = [step for step in (size, train and part, train and warp.active and warp) if step]
+        self.looks: list[Perturbation] = [step for step in looks if train and step.active]
+        self.resizes, self.grows = bool(size or part and train), bool(size and size.grows or part and train)
+        for step in self.places + self.looks:
+            step.seed(key)
+        if self:
+            opencv("a perturbation of images")
+            if shape[0] > MOST_CHANNELS:
+                remedy = "leave the perturbations out of transform_param"
+                found = f"{shape[0]} channels"
+                raise CaffeliteError(
+                    "perturbations do not take such images", where=locate(), expected=f"at most {MOST_CHANNELS}", found=found, remedy=remedy
+                )
+
+    def __bool__(self) -> bool:
+        return bool(self.places or self.looks)

@@ -1,0 +1,60 @@
+"""Fields of a perturbation, read with a check: probabilities, amounts, ranges, values of a pixel."""
+
+from __future__ import annotations
+
+import math
+
+from google.protobuf.message import Message
+
+from caffelite.errors import CaffeliteError, Locator
+
+
+class Fields:
+    """A message whose numbers are checked as they are read. Errors: CaffeliteError at the field."""
+
+    def __init__(self, message: Message, locate: Locator, shape: tuple[int, int, int]):
+        self.message, self.locate, self.channels, self.size = message, locate, shape[0], shape[1:]
+
+    def inner(self, name: str) -> Fields:
+        return Fields(getattr(self.message, name), self.locate.at(name), (self.channels, *self.size))
+
+    def probability(self, name: str) -> float:
+        return self.amount(name, 1)
+
+    def amount(self, name: str, most: float = math.inf, least: float = 0) -> float:
+        """A finite number from least to most."""
+        value = getattr(self.message, name)
+        if not (least <= value <= most and math.isfinite(value)):
+            raise self.error(name, expected=f"{least:g} or more" if most == math.inf else f"from {least:g} to {most:g}", found=value)
+        return value
+
+    def range(self, low: str, high: str, least: float = 0, most: float = math.inf) -> tuple[float, float]:
+        """Two amounts, the first not above the second."""
+        found = self.amount(low, most, least), self.amount(high, most, least)
+        if found[0] > found[1]:
+            raise self.error(low, f"{low} is above {high}", expected=f"at most {found[1]:g}", found=found[0], remedy="swap them")
+        return found
+
+    def positive(self, *names: str) -> None:
+        for name in names:
+            if not getattr(self.message, name) > 0:
+                raise self.error(name, expected="above 0", found=getattr(self.message, name))
+
+    def values(self, name: str, default: tuple[int, ...] = (0,)) -> tuple[int, ...]:
+        """What a pixel becomes: a whole number of 0 to 255 a channel; the field gives one for all, one for each, or none."""
+        given = list(getattr(self.message, name)) or list(default)
+        for i, value in enumerate(given):
+            if not 0 <= value <= 255:
+                raise self.error(name, place=(name, i), expected="0 to 255", found=value)
+        if len(given) not in (1, self.channels):
+            what = f"wrong number of {name}"
+            raise self.error(name, what, (name, 0), expected=f"1 or {self.channels}, one a channel", found=len(given))
+        return tuple(round(value) for value in given * (self.channels if len(given) == 1 else 1))
+
+    def needs_colour(self, name: str) -> None:
+        if self.channels != 3:
+            remedy = f"leave out {name}, or set force_color where images are encoded"
+            raise self.error(name, f"{name} needs colour", expected="images of 3 channels", found=self.channels, remedy=remedy)
+
+    def error(self, name: str, what: str = "", place: tuple = (), **said: object) -> CaffeliteError:
+        return CaffeliteError(what or f"wrong value for {name}", where=self.locate(*(place or (name,))), **said)

@@ -1,0 +1,130 @@
+"""Perturbations of place: random sizes, random parts, and one warp for shift, scale and rotation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from caffelite import caffelite_pb2 as pb
+from caffelite.data.augmentation.fields import Fields
+from caffelite.data.augmentation.perturbation import Perturbation, between, whole
+from caffelite.data.draws import uniform
+from caffelite.data.images import opencv
+
+_Algorithm = pb.TransformationParameter.InterpolationAlgo
+
+
+class Resize(Perturbation):
+    """The shorter side from img_rand_resize_lower to _upper, then another ratio of the sides, then a stretch of each; as in NVCaffe.
+
+    In TEST it draws nothing: the shorter side is the middle of both, the ratio stays.
+    """
+
+    name = "size"
+
+    def __init__(self, fields: Fields, crop: tuple[int, int], draws: bool):
+        p, self._crop, self._draws = fields.message, crop, draws
+        if not any(crop):
+            raise fields.error("crop_size", "a random size needs a crop", remedy="set crop_size")
+        self.grows, down, up = p.allow_upscale, _Algorithm.INTER_NEAREST, _Algorithm.INTER_CUBIC
+        low, high = "img_rand_resize_lower", "img_rand_resize_upper"
+        sides = fields
+        if p.HasField("random_resize_param"):
+            if p.img_rand_resize_lower or p.img_rand_resize_upper:
+                raise fields.error("random_resize_param", f"random_resize_param and {low} exclude each other", remedy="leave one out")
+            self.grows, down, up = True, _Algorithm.INTER_LINEAR, _Algorithm.INTER_LINEAR
+            low, high = "min_size", "max_size"
+            sides = fields.inner("random_resize_param")
+        self._side = sides.range(low, high)
+        if self._side[1] or sides is not fields:
+            sides.positive(low, high)
+        self._ratio = fields.range("rand_resize_ratio_lower", "rand_resize_ratio_upper")
+        if any(self._ratio):
+            fields.amount("rand_resize_ratio_lower", least=1)
+        self._stretch = [fields.range(f"{which}_stretch_lower", f"{which}_stretch_upper") for which in ("vertical", "horizontal")]
+        fields.positive("vertical_stretch_lower", "horizontal_stretch_lower")
+        self._down = _Algorithm.Name(p.interpolation_algo_down if p.HasField("interpolation_algo_down") else down)
+        self._up = _Algorithm.Name(p.interpolation_algo_up if p.HasField("interpolation_algo_up") else up)
+
+    @staticmethod
+    def asked(p: pb.TransformationParameter) -> bool:
+        pairs = "img_rand_resize", "rand_resize_ratio", "vertical_stretch", "horizontal_stretch"
+        return p.HasField("random_resize_param") or any(p.HasField(f"{pair}_{end}") for pair in pairs for end in ("lower", "upper"))
+
+    def change(self, image: np.ndarray, u: list[float], sample: int) -> np.ndarray:
+        sides = image.shape[:2]
+        low, high = self._side if self._side[1] else (min(sides),) * 2
+        factor = (whole(low, high, u[0]) if self._draws else (low + high) // 2) / min(sides)
+        new = [factor * side for side in sides]
+        if self._draws:
+            if self._ratio[1] > 1:
+                longer = int(new[1] > new[0] or new[1] == new[0] and u[2] < 0.5)
+                new[longer] = new[1 - longer] * between(*self._ratio, u[1])
+            new = [side * between(*stretch, v) for side, stretch, v in zip(new, self._stretch, u[3:5], strict=True)]
+        new = [max(least, math.floor(side + 0.5)) for side, least in zip(new, self._crop, strict=True)]
+        if not self.grows:
+            new = [min(side, old) for side, old in zip(new, sides, strict=True)]
+        cv2 = opencv("a random size")
+        algorithm = self._down if new[0] <= sides[0] and new[1] <= sides[1] else self._up
+        return image if tuple(new) == sides else cv2.resize(image, new[::-1], interpolation=getattr(cv2, algorithm))
+
+
+class Part(Perturbation):
+    """A random part of the image, resized to what the net takes; as Intel's Caffe, and Inception's training (Szegedy et al., 2014)."""
+
+    name = "part"
+
+    def __init__(self, fields: Fields, size: tuple[int, int]):
+        self._size, self._area = size, fields.range("min_area_ratio", "max_area_ratio", most=1)
+        fields.positive("min_area_ratio", "aspect_ratio_change")
+        self._log_ratio = abs(math.log(fields.amount("aspect_ratio_change")))
+        self._attempts = int(fields.amount("max_attempt", most=100, least=1))
+
+    def change(self, image: np.ndarray, u: list[float], sample: int) -> np.ndarray:
+        height, width = image.shape[:2]
+        tries = uniform(self.more(sample, 2 * self._attempts)).reshape(-1, 2)
+        areas = height * width * between(*self._area, tries[:, 0])
+        ratios = np.exp(between(-self._log_ratio, self._log_ratio, tries[:, 1]))
+        sides = np.floor(np.sqrt([areas / ratios, areas * ratios]) + 0.5).astype(int).T
+        fitting = sides[(sides >= 1).all(1) & (sides <= (height, width)).all(1)]
+        h, w = fitting[0].tolist() if len(fitting) else (height, width)
+        top, left = whole(0, height - h, u[0]), whole(0, width - w, u[1])
+        cv2 = opencv("a random part")
+        smaller = h >= self._size[0] and w >= self._size[1]
+        algorithm = cv2.INTER_AREA if smaller else cv2.INTER_LINEAR
+        return cv2.resize(image[top : top + h, left : left + w], self._size[::-1], interpolation=algorithm)
+
+
+class Warp(Perturbation):
+    """Shift, scale and rotation around the middle, as one affine map; what lies outside is as `border` says. Bilinear."""
+
+    name = "warp"
+
+    def __init__(self, fields: Fields):
+        p = fields.message
+        for name, side in (("shift_y", fields.size[0]), ("shift_x", fields.size[1])):
+            if getattr(p, name) >= side:
+                raise fields.error(name, f"{name} moves images out of sight", expected=f"at most {side - 1}", found=getattr(p, name))
+        self._shift = p.shift_x, p.shift_y
+        self._scale = fields.range("scale_min", "scale_max")
+        fields.positive("scale_min")
+        self._angle = fields.amount("max_rotate_degree", most=180)
+        self._shifts, self._scales, self._rotates = (fields.probability(f"{what}_prob") for what in ("shift", "scale", "rotation"))
+        self._border = {p.MIRRORED: "BORDER_REFLECT_101", p.REPEATED: "BORDER_REPLICATE", p.CONSTANT: "BORDER_CONSTANT"}[p.border]
+        self._value = fields.values("border_value")
+        self.active = any(self._shift) and self._shifts or self._scale != (1, 1) and self._scales or self._angle and self._rotates
+
+    def change(self, image: np.ndarray, u: list[float], sample: int) -> np.ndarray:
+        dx, dy = (whole(-limit, limit, v) * (u[0] < self._shifts) for limit, v in zip(self._shift, u[1:3], strict=True))
+        scale = between(*self._scale, u[4]) if u[3] < self._scales else 1.0
+        angle = math.radians(between(-self._angle, self._angle, u[6])) if u[5] < self._rotates else 0.0
+        if (dx, dy, scale, angle) == (0, 0, 1, 0):
+            return image
+        height, width = image.shape[:2]
+        a, b = scale * math.cos(angle), scale * math.sin(angle)
+        x, y = (width - 1) / 2, (height - 1) / 2
+        matrix = np.array([[a, b, x - a * x - b * y + dx], [-b, a, y + b * x - a * y + dy]])
+        cv2 = opencv("shift, scale and rotation")
+        border = getattr(cv2, self._border)
+        return cv2.warpAffine(image, matrix, (width, height), flags=cv2.INTER_LINEAR, borderMode=border, borderValue=self._value)

@@ -1,0 +1,47 @@
+"""What every perturbation is: a change of one image that happens with a probability, by random numbers of its own."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from caffelite.data.draws import Key, key, of_sample, uniform
+
+NUMBERS = 12  # a perturbation's numbers of one sample: the first says whether it happens, the others how; more is drawn from word 12 on
+
+
+class Perturbation:
+    """Changes images H×W×C, or H×W where C is 1, of bytes, and never the array that it is given.
+
+    A subclass sets `name`, which keys its draws, `probability` and `active`, which is false where nothing can ever happen, and
+    implements `change`. Draws: words of Philox under the key of (seed, layer, "transform", name), the row of the sample's number in
+    the run; so no perturbation's numbers depend on another's, nor on who computes them.
+    """
+
+    name: str
+    probability: float = 1
+    active: object = True
+
+    def seed(self, transform: Key) -> Perturbation:
+        self._key = key(transform[0], transform[1], self.name)
+        return self
+
+    def __call__(self, image: np.ndarray, sample: int) -> np.ndarray:
+        happens, *numbers = uniform(of_sample(self._key, sample, NUMBERS)).tolist()
+        return self.change(image, numbers, sample) if happens < self.probability else image
+
+    def change(self, image: np.ndarray, u: list[float], sample: int) -> np.ndarray:
+        """The changed image; u: numbers of [0, 1)."""
+        raise NotImplementedError
+
+    def more(self, sample: int, words: int) -> np.ndarray:
+        """Words beyond u, for what draws by the pixel."""
+        return of_sample(self._key, sample, words, first=NUMBERS)
+
+
+def between(low: float, high: float, u: float) -> float:
+    return low + (high - low) * u
+
+
+def whole(low: int, high: int, u: float) -> int:
+    """A whole number from low to high, both included."""
+    return low + int((high - low + 1) * u)

@@ -1,0 +1,75 @@
+"""CIFAR-10's own files, binary or pickled: 3×32×32 bytes an image, red, green, blue."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Sequence
+
+import numpy as np
+
+from caffelite.data.archive import Files
+from caffelite.errors import CaffeliteError, Where
+
+CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+TRAIN, TEST = tuple(f"data_batch_{i}" for i in range(1, 6)), ("test_batch",)
+SHAPE = (3, 32, 32)
+RECORD = 1 + 3 * 32 * 32  # the label, then the image
+
+
+def find(files: Files) -> dict[str, str] | None:
+    """Each batch's file (batch → name); None where the files are no CIFAR-10 of this kind. Errors: some batches are missing."""
+    for ending in (".bin", ""):
+        found = {name.rsplit("/", 1)[-1]: name for name in files}
+        batches = {batch: found[batch + ending] for batch in TRAIN + TEST if batch + ending in found}
+        if batches:
+            missing = [batch + ending for batch in TRAIN + TEST if batch not in batches]
+            if missing:
+                raise CaffeliteError("batches of CIFAR-10 are missing", where=Where(files.where), expected=", ".join(missing))
+            return batches
+    return None
+
+
+def read(files: Files, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """(images N×3×32×32, labels N) of some files, joined. Errors: one is not of the two forms; a label that is no class."""
+    batches = [_read(files[name], Where(f"{files.where}/{name}"), name.endswith(".bin")) for name in names]
+    return np.concatenate([images for images, _ in batches]).reshape(-1, *SHAPE), np.concatenate([labels for _, labels in batches])
+
+
+def _read(content: bytes, where: Where, binary: bool) -> tuple[np.ndarray, np.ndarray]:
+    if not binary:
+        images, labels = _unpickled(content, where)
+    elif not content or len(content) % RECORD:
+        expected = f"a multiple of {RECORD} bytes"
+        raise CaffeliteError("not a batch of CIFAR-10", where=where, expected=expected, found=f"{len(content)} bytes")
+    else:
+        rows = np.frombuffer(content, np.uint8).reshape(-1, RECORD)
+        images, labels = rows[:, 1:], rows[:, 0]
+    if labels.max() >= len(CLASSES):
+        raise CaffeliteError("a label that is no class", where=where, expected=f"0 to {len(CLASSES) - 1}", found=labels.max())
+    return images, labels
+
+
+class _Arrays(pickle.Unpickler):
+    """Makes arrays and plain values, and nothing else that a pickle may ask for."""
+
+    def find_class(self, module: str, name: str):
+        if name == "_reconstruct" and module in ("numpy.core.multiarray", "numpy._core.multiarray"):
+            from numpy._core.multiarray import _reconstruct
+
+            return _reconstruct
+        if (module, name) in (("numpy", "ndarray"), ("numpy", "dtype")):
+            return getattr(np, name)
+        raise pickle.UnpicklingError(f"it asks for {module}.{name}")
+
+
+def _unpickled(content: bytes, where: Where) -> tuple[np.ndarray, np.ndarray]:
+    try:
+        batch = _Arrays(io.BytesIO(content), encoding="bytes").load()
+        images, labels = np.asarray(batch[b"data"]), np.asarray(batch[b"labels"])
+        if images.dtype != np.uint8 or images.shape != (len(labels), RECORD - 1) or labels.min() < 0:
+            raise ValueError(f"{images.shape} of {images.dtype}")
+    except Exception as mistake:  # whatever a damaged pickle makes of itself
+        expected = f'a pickle with "data", N×{RECORD - 1} of uint8, and "labels"'
+        raise CaffeliteError("not a batch of CIFAR-10", where=where, expected=expected, found=mistake) from None
+    return images, labels.astype(np.uint8)

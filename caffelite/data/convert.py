@@ -1,0 +1,174 @@
+"""Image files into records, as Caffe's convert_imageset makes them: decoded by threads, written in order, none left out unsaid."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from caffelite import caffelite_pb2 as pb
+from caffelite.data.images import decode
+from caffelite.data.listing import Listed
+from caffelite.data.writers import write_records
+from caffelite.errors import CaffeliteError, Where, missing_extra
+
+IMAGES_PER_TASK = 32
+TASKS_AHEAD = 4  # for each thread
+Item, Result = TypeVar("Item"), TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How the bytes of an image file become a Datum.
+
+    color: 3 channels, else 1. height, width: the size to bring it to (bilinear), where both are set. encoding: None stores pixels;
+    "jpg", "png", … an image file of that format; "" one of the format that the image's name ends with. A file that is already what is
+    asked for is stored byte by byte.
+    """
+
+    color: bool = True
+    height: int = 0
+    width: int = 0
+    encoding: str | None = None
+
+    def __call__(self, content: bytes, name: str, label: int) -> tuple[pb.Datum, tuple[int, ...]]:
+        """The record, and the image's shape. Errors: ValueError where the content is no whole image or cannot be encoded."""
+        if not content:
+            raise ValueError("the file is empty")
+        if is_cut(content):
+            raise ValueError("the JPEG is cut short")
+        image = decode(content, self.color)
+        if self.height and self.width:
+            image = _resized(image, self.height, self.width)
+        if self.encoding is None:
+            channels, height, width = image.shape
+            # Caffe's tool sets `encoded`, so that its records hold it though it is the default.
+            datum = pb.Datum(channels=channels, height=height, width=width, data=image.tobytes(), label=label, encoded=False)
+            return datum, image.shape
+        ending = os.path.splitext(name)[1][1:].lower()
+        encoding = self.encoding.lower() or ending
+        if not (self.height and self.width) and (encoding == ending or (encoding, ending) == ("jpg", "jpeg")):
+            return pb.Datum(data=content, label=label, encoded=True), image.shape
+        return pb.Datum(data=_encoded(image, encoding), label=label, encoded=True), image.shape
+
+
+@dataclass
+class Converted:
+    """What became of a list of images: how many were written, which were not and why, and how many have each shape C×H×W."""
+
+    written: int = 0
+    skipped: list[str] = field(default_factory=list)
+    shapes: Counter = field(default_factory=Counter)
+
+
+def convert(
+    path: str | os.PathLike,
+    images: Sequence[Listed],
+    read: Callable[[str], bytes],
+    recipe: Recipe,
+    *,
+    check_size: bool = False,
+    skip: bool = False,
+    threads: int | None = None,
+    progress: bool = False,
+    force: bool = False,
+) -> Converted:
+    """Writes an LMDB of images under the keys "<number>_<name>", the number of eight digits.
+
+    read: a name's bytes. check_size: all must be of the first one's shape. skip: leave out what cannot be read; its number is not given to
+    another. threads: default one for each core. Errors: path exists and not force; else the first image, by its place, that will not do.
+    """
+    done = Converted()
+
+    def task(item: tuple[int, Listed]):
+        number, image = item
+        try:
+            datum, shape = recipe(read(image.name), image.name, image.label)
+            return number, image, datum.SerializeToString(), shape
+        except (OSError, ValueError) as mistake:
+            reason = mistake.strerror or mistake if isinstance(mistake, OSError) else mistake
+            return number, image, CaffeliteError(f'cannot read "{image.name}": {reason}', where=image.where, remedy=LEAVE_OUT), None
+
+    def records() -> Iterator[tuple[bytes, bytes]]:
+        first = None
+        for number, image, value, shape in in_order(task, enumerate(images), threads):
+            if isinstance(value, CaffeliteError):
+                if not skip:
+                    raise value
+                done.skipped.append(str(value).removesuffix(f"; {LEAVE_OUT}"))
+                continue
+            first = first or shape
+            if check_size and shape != first:
+                expected, found = ("×".join(map(str, s)) for s in (first, shape))
+                raise CaffeliteError(
+                    f'"{image.name}" has another shape than the first image', where=image.where, expected=expected, found=found
+                )
+            done.shapes[shape] += 1
+            yield b"%08d_%s" % (number, os.fsencode(image.name)), value
+
+    try:
+        done.written = write_records(path, records(), len(images), progress, force=force)
+    except CaffeliteError as mistake:
+        if done.skipped and not done.shapes:
+            raise CaffeliteError("none of the images can be read", where=Where(str(path)), found=done.skipped[0]) from mistake
+        raise
+    return done
+
+
+LEAVE_OUT = "mend or remove it, or leave out such images with -skip"
+
+
+def reader(root: str) -> Callable[[str], bytes]:
+    """Reads a file by its name below root."""
+    return lambda name: Path(f"{root}{'' if root.endswith('/') or name.startswith('/') or not root else '/'}{name}").read_bytes()
+
+
+def is_cut(content: bytes) -> bool:
+    """Whether a JPEG lacks its end, which decoders fill with grey: no end marker follows the last start of a scan."""
+    return content.startswith(b"\xff\xd8") and content.rfind(b"\xff\xd9") < content.rfind(b"\xff\xda")
+
+
+def in_order(function: Callable[[Item], Result], items: Iterable[Item], threads: int | None = None) -> Iterator[Result]:
+    """function(item) of each item in their order, computed by threads a bounded number of items ahead. Default: a thread for each core."""
+    threads = threads or len(os.sched_getaffinity(0))
+    items, ahead = iter(items), deque()
+    with ThreadPoolExecutor(threads, "caffelite decode") as pool:
+        try:
+            while chunk := list(islice(items, IMAGES_PER_TASK)):
+                ahead.append(pool.submit(lambda chunk: [function(item) for item in chunk], chunk))
+                if len(ahead) > threads * TASKS_AHEAD:
+                    yield from ahead.popleft().result()
+            while ahead:
+                yield from ahead.popleft().result()
+        finally:
+            for task in ahead:
+                task.cancel()
+
+
+def _resized(image: np.ndarray, height: int, width: int) -> np.ndarray:
+    cv2 = _opencv("resizing an image")
+    return np.atleast_3d(cv2.resize(image.transpose(1, 2, 0), (width, height))).transpose(2, 0, 1)
+
+
+def _encoded(image: np.ndarray, encoding: str) -> bytes:
+    cv2 = _opencv("encoding an image")
+    try:
+        _, content = cv2.imencode(f".{encoding}", np.ascontiguousarray(image.transpose(1, 2, 0)))
+    except cv2.error:
+        raise ValueError(f'no image can be encoded as "{encoding}"') from None
+    return content.tobytes()
+
+
+def _opencv(use: str):
+    try:
+        import cv2
+    except ImportError:
+        raise missing_extra("opencv-python-headless", "images", use) from None
+    return cv2

@@ -1,0 +1,48 @@
+"""The mean image of a data set."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+import numpy as np
+
+from caffelite.data.convert import in_order
+from caffelite.data.records import Records, read
+from caffelite.data.writers import progress_bar
+
+
+@dataclass(frozen=True)
+class Mean:
+    """image: float32 C×H×W, for mean_file; channels: its mean by channel, for mean_value; count: how many images it is of."""
+
+    image: np.ndarray
+    channels: list[float]
+    count: int
+
+
+def compute_mean(path: str | os.PathLike, progress: bool = False) -> Mean:
+    """The mean over all records of an LMDB; sums of bytes are exact. Errors: a record that cannot be read, or of another shape or type."""
+
+    def image(record: tuple[bytes, bytes]) -> tuple[bytes, np.ndarray | ValueError]:
+        try:
+            return record[0], read(record[1])[1]
+        except ValueError as mistake:
+            return record[0], mistake
+
+    total = None
+    with Records(path) as records, progress_bar(f"mean of {os.path.basename(path)}", len(records), progress) as bar:
+        for key, values in in_order(image, records):
+            if isinstance(values, ValueError):
+                raise records.bad(key, values)
+            if total is None:
+                shape, dtype = values.shape, values.dtype
+                total = np.zeros(shape, np.int64 if dtype == np.uint8 else np.float64)
+            if values.shape != shape or values.dtype != dtype:
+                expected, found = (f"{'×'.join(map(str, s))} of {t}" for s, t in ((shape, dtype), (values.shape, values.dtype)))
+                raise records.bad(key, "unlike the first", expected=expected, found=found, remedy="make all images of one size")
+            total += values
+            bar.update()
+        count = len(records)
+    mean = total.astype(np.float32) / np.float32(count)  # Caffe divides in float32 too
+    return Mean(mean, mean.mean((1, 2), np.float64).tolist(), count)

@@ -1,0 +1,177 @@
+"""Random sizes, random parts, shift, scale and rotation, on images that tell where each pixel came from."""
+
+import numpy as np
+import pytest
+
+from caffelite import caffelite_pb2 as pb
+from caffelite.data.augmentation.fields import Fields
+from caffelite.data.augmentation.geometry import Warp
+from caffelite.data.images import channels_first, channels_last
+from caffelite.errors import NOWHERE
+
+
+def ramps(height, width):
+    """Channel 0 tells the column, channel 1 the row."""
+    y, x = np.mgrid[:height, :width]
+    return np.stack([x, y, 0 * x]).astype(np.uint8)
+
+
+def shifted(image, dx, dy, mode="reflect"):
+    pad = 8
+    wide = np.pad(image, ((0, 0), (pad, pad), (pad, pad)), mode)
+    return wide[:, pad - dy : pad - dy + image.shape[1], pad - dx : pad - dx + image.shape[2]]
+
+
+def warped(image, u, **fields):
+    """One warp by numbers of the test's choice: u = shift?, x, y, scale?, factor, rotation?, angle."""
+    warp = Warp(Fields(pb.PerturbationParameter(**fields), NOWHERE, image.shape))
+    return channels_first(warp.change(channels_last(image), u, 0))
+
+
+@pytest.mark.parametrize("border, mode", [("MIRRORED", "reflect"), ("REPEATED", "edge"), ("CONSTANT", "constant")])
+def test_shift_moves_by_whole_pixels(perturbed, picture, border, mode):
+    seen = set()
+    for found in perturbed(f"perturb_param {{ shift_x: 3 shift_y: 1 border: {border} }}", picture, 200):
+        where = [(dx, dy) for dx in range(-3, 4) for dy in (-1, 0, 1) if (found == shifted(picture, dx, dy, mode)).all()]
+        assert len(where) == 1
+        seen |= set(where)
+    assert len(seen) == 21, "every shift from -3 to 3 and from -1 to 1 is drawn"
+
+
+def test_shift_goes_right_and_down(picture):
+    np.testing.assert_array_equal(warped(picture, [0, 0.999, 0.999, 0, 0, 0, 0], shift_x=5, shift_y=2), shifted(picture, 5, 2))
+
+
+def test_border_value(picture):
+    found = warped(picture, [0, 0.999, 0.5, 0, 0, 0, 0], shift_x=4, border=pb.PerturbationParameter.CONSTANT, border_value=[7, 8, 9])
+    np.testing.assert_array_equal(found[:, :, :4], np.broadcast_to([[[7]], [[8]], [[9]]], (3, 16, 4)))
+
+
+@pytest.mark.parametrize("u, turns", [(0.0, -1), (0.5, 0), (1.0, 1)])
+def test_rotation_is_against_the_clock(u, turns):
+    image = np.random.default_rng(1).integers(0, 256, (3, 15, 15)).astype(np.uint8)
+    np.testing.assert_array_equal(warped(image, [1, 0, 0, 1, 0, 0, u], max_rotate_degree=90), np.rot90(image, turns, (1, 2)))
+
+
+def test_scale_enlarges_around_the_middle():
+    found = warped(ramps(21, 31), [1, 0, 0, 0, 1.0, 1, 0], scale_max=2)
+    np.testing.assert_allclose(found[0], np.broadcast_to((np.arange(31) - 15) / 2 + 15, (21, 31)), atol=0.5)
+    np.testing.assert_allclose(found[1].T, np.broadcast_to((np.arange(21) - 10) / 2 + 10, (31, 21)), atol=0.5)
+
+
+def test_scale_and_rotation_stay_within_their_ranges(perturbed):
+    """From the slopes of the ramps: the factor is 1 over their length, the angle is their direction."""
+    text = "perturb_param { scale_min: 0.5 scale_max: 2 max_rotate_degree: 30 border: REPEATED }"
+    factors, angles = [], []
+    for found in perturbed(text, 5 * ramps(41, 41), 100):
+        dx = (found[0, 20, 24].astype(float) - found[0, 20, 16]) / 40
+        dy = (found[0, 24, 20].astype(float) - found[0, 16, 20]) / 40
+        factors.append(1 / np.hypot(dx, dy))
+        angles.append(np.degrees(np.arctan2(-dy, dx)))
+    assert 0.45 < min(factors) < 0.7 and 1.7 < max(factors) < 2.2
+    assert -33 < min(angles) < -22 and 22 < max(angles) < 33
+
+
+def test_probabilities_are_drawn_apart(perturbed, picture):
+    found = perturbed("perturb_param { shift_prob: 0.25 shift_x: 3 shift_y: 3 }", picture, 400)
+    still = sum((image == picture).all() for image in found)
+    assert 0.7 < still / 400 < 0.83, "three in four, and one in 49 of the others"
+
+
+def test_scale_and_rotation_have_their_own_probabilities(picture):
+    fields = {"scale_prob": 0.5, "scale_max": 2, "rotation_prob": 0.5, "max_rotate_degree": 90}
+    np.testing.assert_array_equal(warped(picture, [1, 0, 0, 0.6, 1, 0.6, 1], **fields), picture)
+    scaled, turned = (warped(picture, [1, 0, 0, *u], **fields) for u in ((0.4, 1, 0.6, 1), (0.6, 1, 0.4, 1)))
+    np.testing.assert_array_equal(scaled, warped(picture, [1, 0, 0, 0, 1, 1, 0], scale_max=2))
+    np.testing.assert_array_equal(turned, warped(picture, [1, 0, 0, 1, 0, 0, 1], max_rotate_degree=90))
+
+
+# Sizes
+
+
+def sizes(transform, text, image, count=200, phase=pb.TRAIN):
+    step = transform(text, image.shape, phase)._augmentation.places[0]
+    return np.array([step(channels_last(image), i).shape[:2] for i in range(count)])
+
+
+def test_shorter_side_is_drawn(transform):
+    text = "crop_size: 8 img_rand_resize_lower: 10 img_rand_resize_upper: 14"
+    found = sizes(transform, text, ramps(16, 32))
+    assert set(found[:, 0]) == {10, 11, 12, 13, 14} and (found[:, 1] == 2 * found[:, 0]).all()
+
+
+def test_sides_do_not_grow_unless_allowed(transform):
+    text = "crop_size: 8 img_rand_resize_lower: 30 img_rand_resize_upper: 30"
+    assert (sizes(transform, text, ramps(16, 32), 3) == (16, 32)).all()
+    assert (sizes(transform, text + " allow_upscale: true", ramps(16, 32), 3) == (30, 60)).all()
+
+
+def test_no_side_is_shorter_than_the_crop(transform):
+    text = "crop_h: 12 crop_w: 9 img_rand_resize_lower: 4 img_rand_resize_upper: 4"
+    assert (sizes(transform, text, ramps(16, 32), 3) == (12, 9)).all()
+
+
+def test_ratio_of_the_sides(transform):
+    text = "crop_size: 8 img_rand_resize_lower: 60 img_rand_resize_upper: 60 rand_resize_ratio_lower: 1.2 rand_resize_ratio_upper: 1.5"
+    found = sizes(transform, text + " allow_upscale: true", ramps(60, 60))
+    assert (found.min(1) == 60).all() and found.max() <= 90 and found.max(1).min() >= 72
+    assert 60 < (found[:, 0] == 60).sum() < 140, "either side"
+    assert (sizes(transform, text + " allow_upscale: true", ramps(60, 80))[:, 1] > 71).all(), "the longer side stays the longer"
+
+
+def test_stretch(transform):
+    text = "crop_size: 8 vertical_stretch_lower: 0.5 vertical_stretch_upper: 0.75 horizontal_stretch_upper: 1.5 allow_upscale: true"
+    found = sizes(transform, text, ramps(40, 40))
+    assert found[:, 0].min() == 20 and found[:, 0].max() == 30 and found[:, 1].min() == 40 and found[:, 1].max() == 60
+
+
+def test_test_phase_takes_the_middle_size(transform):
+    text = "crop_size: 8 img_rand_resize_lower: 10 img_rand_resize_upper: 14 horizontal_stretch_upper: 2"
+    assert (sizes(transform, text, ramps(16, 32), 20, pb.TEST) == (12, 24)).all()
+
+
+def test_intels_random_size_grows(transform):
+    found = sizes(transform, "crop_size: 8 random_resize_param { min_size: 18 max_size: 20 }", ramps(16, 32))
+    assert set(found[:, 0]) == {18, 19, 20}
+
+
+def test_interpolation(transform, picture):
+    """The nearest pixel makes no new value, the mean of those covered does."""
+    image = np.repeat(np.repeat(np.array([[[0, 255]]], np.uint8), 8, 1), 8, 2)[:, :, [0, 8] * 8]
+    for algorithm, expected in (("INTER_NEAREST", {0, 255}), ("INTER_AREA", {128})):
+        text = f"crop_size: 4 img_rand_resize_lower: 4 img_rand_resize_upper: 4 interpolation_algo_down: {algorithm}"
+        assert set(transform(text, image.shape).augment(image, 0).ravel().tolist()) <= expected
+
+
+def test_random_part_has_its_area_and_ratio(transform):
+    made = transform(
+        "crop_size: 50 random_aspect_ratio_param { min_area_ratio: 0.25 max_area_ratio: 0.5 aspect_ratio_change: 0.5 }", (3, 200, 200)
+    )
+    spans = np.array([np.ptp(made.augment(ramps(200, 200), i)[:2].astype(float), (1, 2)) + 3 for i in range(150)])
+    areas, ratios = spans.prod(1) / 200**2, spans[:, 0] / spans[:, 1]
+    assert 0.2 < areas.min() < 0.3 and 0.45 < areas.max() < 0.55
+    assert 0.45 < ratios.min() < 0.6 and 1.7 < ratios.max() < 2.2
+
+
+def test_random_part_that_shrinks_is_averaged(transform):
+    noise = np.random.default_rng(1).integers(0, 256, (3, 200, 200)).astype(np.uint8)
+    made = transform("crop_size: 20 random_aspect_ratio_param { min_area_ratio: 1 }", (3, 200, 200))
+    assert made.augment(noise, 0).std() < 10, "the mean of 100 pixels, each with a deviation of 74"
+
+
+def test_random_part_without_a_crop_keeps_the_size(transform, picture):
+    made = transform("random_aspect_ratio_param { min_area_ratio: 0.3 }", picture.shape)
+    found = [made.augment(picture, i) for i in range(5)]
+    assert {image.shape for image in found} == {(3, 16, 20)} and not (found[0] == found[1]).all()
+    assert made.augment(ramps(40, 30), 0).shape == (3, 16, 20), "images may differ in size"
+
+
+def test_random_part_that_never_fits_is_the_whole(transform):
+    made = transform("random_aspect_ratio_param { min_area_ratio: 1 aspect_ratio_change: 1 }", (3, 16, 20))
+    np.testing.assert_array_equal(made.augment(ramps(16, 20), 0), ramps(16, 20))
+
+
+def test_random_part_is_for_train_alone(transform):
+    made = transform("crop_size: 8 random_aspect_ratio_param {}", (3, 16, 20), pb.TEST)
+    assert made.plain
+    np.testing.assert_array_equal(made.augment(ramps(16, 20), 0), ramps(16, 20)[:, 4:12, 6:14])

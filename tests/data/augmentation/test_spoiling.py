@@ -1,0 +1,133 @@
+"""noise_param, blur, noise and cutout."""
+
+import numpy as np
+import pytest
+
+from caffelite.errors import CaffeliteError
+
+
+def point(channels=3):
+    image = np.zeros((channels, 21, 21), np.uint8)
+    image[:, 10, 10] = 255
+    return image
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_cutout_is_a_square_of_one_value(perturbed, channels):
+    image = np.full((channels, 16, 20), 9, np.uint8)
+    found = perturbed("mean_value: 100.6 perturb_param { cutout_size: 6 }", image, 400)
+    assert set(np.unique(found)) == {9, 101}, "the mean, rounded"
+    gone = (found == 101).all(1)
+    areas = gone.sum((1, 2))
+    assert areas.max() == 36 and 9 <= areas.min() <= 16, "all of it within the image, or its middle in a corner"
+    for each in gone:
+        rows, columns = np.flatnonzero(each.any(1)), np.flatnonzero(each.any(0))
+        assert each.sum() == len(rows) * len(columns) == (np.ptp(rows) + 1) * (np.ptp(columns) + 1)
+    assert gone.any(0).all(), "anywhere"
+
+
+def test_cutout_value_and_probability(perturbed, picture):
+    found = perturbed("perturb_param { cutout_prob: 0.25 cutout_size: 4 cutout_value: 1 cutout_value: 2 cutout_value: 3 }", picture, 400)
+    changed = [(image != picture).any(0) for image in found]
+    assert 0.2 < np.mean([each.any() for each in changed]) < 0.3
+    for image, each in zip(found, changed, strict=True):
+        assert (image[:, each] == [[1], [2], [3]]).all()
+
+
+def test_cutout_lies_in_what_the_net_sees(perturbed):
+    found = perturbed("crop_size: 8 perturb_param { cutout_size: 4 cutout_value: 0 }", np.full((3, 64, 64), 9, np.uint8), 50)
+    assert found.shape == (50, 3, 8, 8) and (found == 0).any((1, 2, 3)).all()
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_noise_has_its_deviation(perturbed, channels):
+    image = np.full((channels, 64, 64), 128, np.uint8)
+    noise = perturbed("perturb_param { noise_sigma_min: 10 noise_sigma_max: 10 }", image, 4).astype(float) - 128
+    assert abs(noise.mean()) < 0.3 and 9.7 < noise.std() < 10.3
+    assert 0.64 < (abs(noise) < 10).mean() < 0.72, "normal, not uniform"
+    pairs = np.corrcoef(noise.reshape(4 * channels, -1))[np.triu_indices(4 * channels, 1)]
+    assert abs(pairs).max() < 0.08, "another for each channel and sample"
+
+
+def test_noise_is_held_within_a_byte(perturbed):
+    found = perturbed("perturb_param { noise_sigma_min: 10 noise_sigma_max: 10 }", np.full((1, 32, 32), 254, np.uint8), 1)
+    assert found.min() > 200 and (found == 255).mean() > 0.4
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_blur_spreads_a_point(perturbed, channels):
+    found = perturbed("perturb_param { blur_sigma_min: 1.5 blur_sigma_max: 1.5 }", point(channels), 1)[0].astype(float)
+    at = np.arange(21) - 10
+    for each in found:
+        assert abs(each.sum() - 255) < 30
+        assert np.sqrt((each.sum(0) * at**2).sum() / each.sum()) == pytest.approx(1.5, abs=0.25)
+
+
+def test_blur_from_nothing_on(perturbed):
+    peaks = perturbed("perturb_param { blur_sigma_max: 2 }", point(), 100)[:, 0, 10, 10]
+    assert peaks.max() == 255 and peaks.min() < 20
+
+
+def spoilt(perturbed, image, text):
+    return perturbed(f"noise_param {{ prob: 1 {text} }}", image, 1)[0].astype(int)
+
+
+def test_what_spoils_an_image(perturbed, picture):
+    image = picture.astype(int)
+    np.testing.assert_array_equal(spoilt(perturbed, picture, "inverse: true"), 255 - image)
+    np.testing.assert_array_equal(spoilt(perturbed, picture, "posterize: true"), image // 64 * 64 + 32)
+    gray = spoilt(perturbed, picture, "decolorize: true")
+    np.testing.assert_allclose(gray[1], 0.114 * image[0] + 0.587 * image[1] + 0.299 * image[2], atol=1)
+    assert (gray == gray[:1]).all()
+    wide = np.pad(image, ((0, 0), (1, 1), (1, 1)), "edge")
+    cross = [wide[:, 1:-1, 1:-1], wide[:, :-2, 1:-1], wide[:, 2:, 1:-1], wide[:, 1:-1, :-2], wide[:, 1:-1, 2:]]
+    np.testing.assert_array_equal(spoilt(perturbed, picture, "erode: true"), np.min(cross, 0))
+    found = spoilt(perturbed, picture, "jpeg: 90")
+    assert 0 < abs(found - image).max() < 25
+    assert abs(spoilt(perturbed, picture, "jpeg: 5") - image).mean() > abs(found - image).mean()
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_gauss_blur_and_histograms(perturbed, channels):
+    spread = spoilt(perturbed, point(channels), "gauss_blur: true")
+    assert spread[0].astype(bool).sum() <= 49 and abs(spread[0].sum() - 255) < 30
+    dim = np.random.default_rng(1).integers(100, 140, (channels, 32, 32)).astype(np.uint8)
+    dim[:] = dim[:1]
+    for text in ("hist_eq: true", "clahe: true"):
+        assert np.ptp(spoilt(perturbed, dim, text)) > 1.5 * np.ptp(dim)
+
+
+def test_the_order_is_nvcaffes(perturbed, picture):
+    """Posterized first, inverted after it."""
+    found = spoilt(perturbed, picture, "inverse: true posterize: true")
+    np.testing.assert_array_equal(found, 255 - (picture.astype(int) // 64 * 64 + 32))
+
+
+@pytest.mark.parametrize("channels, value", [(1, "255"), (3, "255"), (3, "255 value: 254 value: 253")])
+def test_salt_on_a_share_of_the_pixels(perturbed, channels, value):
+    image = np.zeros((channels, 40, 40), np.uint8)
+    text = f"noise_param {{ prob: 0.5 saltpepper: true saltpepper_param {{ fraction: 0.1 value: {value} }} }}"
+    found = perturbed(text, image, 100)
+    share = (found > 0).all(1).mean((1, 2))
+    assert 0.35 < (share > 0).mean() < 0.65
+    assert (share <= 0.1).all() and share[share > 0].min() > 0.08, "the same pixel may come twice"
+    if " " in value:
+        assert (found[(share > 0).argmax()].max((1, 2)) == [255, 254, 253]).all()
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("prob: 1.5", "wrong value for prob; expected from 0 to 1, found 1.5"),
+        ("prob: 1 jpeg: 0", "wrong value for jpeg; expected above 0, found 0"),
+        ("prob: 1 jpeg: 101", "wrong value for jpeg; expected from 0 to 100, found 101"),
+        ("prob: 1 saltpepper: true", "wrong value for fraction; expected above 0, found 0"),
+        ("prob: 1 saltpepper: true saltpepper_param { fraction: 0.1 }", "saltpepper without a value; expected 0 to 255; set value in"),
+        ("prob: 1 saltpepper: true saltpepper_param { fraction: 0.1 value: 256 }", "wrong value for value; expected 0 to 255, found 256"),
+        ("prob: 1 saltpepper: true saltpepper_param { fraction: 0.1 value: 1 value: 2 }", "expected 1 or 3, one a channel, found 2"),
+    ],
+)
+def test_mistakes(transform, text, said):
+    with pytest.raises(CaffeliteError, match=r"net\.prototxt") as mistake:
+        transform(f"noise_param {{ {text} }}")
+    assert said in str(mistake.value)

@@ -1,0 +1,88 @@
+"""Bytes to pixels, with OpenCV and without; other sizes."""
+
+import io
+import sys
+
+import numpy as np
+import pytest
+
+from caffelite.data import images
+from caffelite.data.images import channels_first, channels_last, decode, resize
+from caffelite.errors import CaffeliteError
+
+cv2 = pytest.importorskip("cv2", reason="OpenCV, of the extra `images`, is not installed")
+
+
+@pytest.fixture
+def picture():
+    """H×W×C, smooth."""
+    y, x = np.mgrid[:12, :16]
+    return np.stack([10 * x, 15 * y, 5 * (x + y)], axis=-1).astype(np.uint8)
+
+
+def encoded(image, kind=".png"):
+    return cv2.imencode(kind, image)[1].tobytes()
+
+
+def test_colour_comes_channels_first_and_blue_first(picture):
+    found = decode(encoded(picture))
+    np.testing.assert_array_equal(found, picture.transpose(2, 0, 1))
+    assert channels_last(found).base is not None and np.shares_memory(channels_last(found), found), "OpenCV gets its pixels back uncopied"
+
+
+@pytest.mark.parametrize("color, channels", [(True, 3), (False, 1), (None, 1)])
+def test_gray_files(picture, color, channels):
+    gray = np.ascontiguousarray(picture[..., 1])
+    found = decode(encoded(gray), color)
+    np.testing.assert_array_equal(found, np.repeat(gray[None], channels, 0))
+
+
+def test_cmyk_becomes_colour():
+    pil = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+    content = io.BytesIO()
+    pil.new("RGB", (8, 8), (200, 100, 50)).convert("CMYK").save(content, "JPEG", quality=100)
+    np.testing.assert_allclose(decode(content.getvalue())[:, 0, 0], [50, 100, 200], atol=3)
+
+
+def test_sixteen_bits_are_brought_to_eight_where_channels_are_forced():
+    deep = (np.arange(64) * 1000).astype(np.uint16).reshape(8, 8)
+    np.testing.assert_allclose(decode(encoded(deep), False)[0], deep >> 8, atol=1)
+    with pytest.raises(ValueError, match="8 bits a channel: 16 bits; set force_color or force_gray"):
+        decode(encoded(deep))
+
+
+@pytest.mark.parametrize("module", ["cv2", "PIL"])
+@pytest.mark.parametrize("content, said", [(b"", "0 bytes"), (b"no image", "can be decoded"), ("cut", "can be decoded")])
+def test_what_is_no_image(picture, monkeypatch, module, content, said):
+    if module == "PIL":
+        pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+        monkeypatch.setitem(sys.modules, "cv2", None)
+    if content == "cut":
+        whole = encoded(np.repeat(np.repeat(picture, 8, 0), 8, 1), ".jpg")
+        content = whole[: len(whole) // 2]
+    with pytest.raises(ValueError, match=said):
+        decode(content, True)
+
+
+def test_resize_is_opencvs_bilinear(picture):
+    for channels in (3, 1):
+        image = picture[..., :channels]
+        expected = cv2.resize(image, (9, 7)).reshape(7, 9, channels).transpose(2, 0, 1)
+        np.testing.assert_array_equal(resize(channels_first(image), 7, 9), expected)
+
+
+def test_resize_by_hand():
+    """To half: the mean of 2 x 2 pixels."""
+    image = np.random.default_rng(1).integers(0, 256, (2, 8, 6)).astype(np.uint8)
+    expected = image.reshape(2, 4, 2, 3, 2).mean((2, 4))
+    np.testing.assert_allclose(resize(image, 4, 3), expected, atol=0.51)
+
+
+def test_resize_without_opencv(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cv2", None)
+    images.opencv.cache_clear()
+    try:
+        with pytest.raises(CaffeliteError, match="another size of images needs opencv-python-headless, which is not installed"):
+            resize(np.zeros((3, 4, 4), np.uint8), 2, 2)
+    finally:
+        images.opencv.cache_clear()
