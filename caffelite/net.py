@@ -234,9 +234,12 @@ class Net:
     @property
     def blobs(self) -> dict[str, object]:
         """Blob arrays by name, the last version of each; N×C×H×W however they lie in memory."""
-        return {
-            name: self.data[value].transpose(0, 3, 1, 2) if value.last else self.data[value] for name, value in self.graph.values.items()
-        }
+        return {name: self.shown(self.data[value], value) for name, value in self.graph.values.items()}
+
+    @staticmethod
+    def shown(array, value: Value):
+        """A blob's array as N×C×H×W."""
+        return array.transpose(0, 3, 1, 2) if value.last else array
 
     def outputs(self) -> list[tuple[Value, float, np.ndarray]]:
         """(blob, loss weight, values) of the tops that nobody reads, in alphabetical order."""
