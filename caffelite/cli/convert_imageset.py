@@ -42,7 +42,18 @@ def convert_imageset(places, shuffle, seed, backend, check_size, skip, threads, 
     images, classes = (read_list(listing), []) if listing else list_classes(files_below(root), root)
     if shuffle:
         images = shuffled(images, seed)
-    done = convert(db, images, reader(root), recipe, check_size=check_size, skip=skip, threads=threads, progress=True, force=force)
+    done = convert(
+        db,
+        images,
+        reader(root),
+        recipe,
+        check_size=check_size,
+        skip=skip,
+        remedy=imaging.REMEDY,
+        threads=threads,
+        progress=True,
+        force=force,
+    )
     if classes:
         write_lines(labels, classes, force=force)
     imaging.report(db, done)

@@ -38,8 +38,8 @@ class Part(Mapping[str, bytes]):
     """Of some files those below one folder, by their names from there."""
 
     def __init__(self, files: Files, folder: str):
-        self._files, self._prefix = files, f"{folder}/" if folder else ""
-        self.where = f"{files.where}/{folder}" if folder else files.where
+        self._files, self._prefix = files, f"{folder}/"
+        self.where = f"{files.where}/{folder}"
         self._names = [name.removeprefix(self._prefix) for name in files if name.startswith(self._prefix)]
 
     def __getitem__(self, name: str) -> bytes:
@@ -52,13 +52,14 @@ class Part(Mapping[str, bytes]):
         return len(self._names)
 
 
-def parts(files: Files, *names: str) -> list[Part | None]:
-    """The parts of a set that lies as …/PART/CLASS/FILE, all in one folder; None for a part that is not there."""
-    found = [name.split("/")[:-2] for name in files if name.count("/") >= 2]
-    homes = sorted({"/".join(folder[:-1]) for folder in found if folder[-1] in names})
-    folders = {"/".join(folder) for folder in found}
-    places = [f"{homes[0]}/{name}".lstrip("/") if homes else "" for name in names]
-    return [Part(files, place) if place in folders and place else None for place in places]
+def splits(files: Files) -> tuple[Part, Part] | None:
+    """(train, test) of files that lie as train/CLASS/FILE and test/CLASS/FILE, or val/ for test/, below any one folder; else None."""
+    folders = {name.rsplit("/", 2)[0] for name in files if name.count("/") >= 2}
+    for train in sorted(f for f in folders if f.split("/")[-1] == "train"):
+        for test in (train.removesuffix("train") + other for other in ("test", "val")):
+            if test in folders:
+                return Part(files, train), Part(files, test)
+    return None
 
 
 def _members(root: Path | bytes, where: str) -> dict[str, bytes]:

@@ -1,4 +1,4 @@
-"""CIFAR-10's own files, binary or pickled: 3×32×32 bytes an image, red, green, blue."""
+"""CIFAR-10's own files, binary or pickled: 3×32×32 bytes an image, red, green, blue; they are given as blue, green, red."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def find(files: Files) -> dict[str, str] | None:
 def read(files: Files, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """(images N×3×32×32, labels N) of some files, joined. Errors: one is not of the two forms; a label that is no class."""
     batches = [_read(files[name], Where(f"{files.where}/{name}"), name.endswith(".bin")) for name in names]
-    return np.concatenate([images for images, _ in batches]).reshape(-1, *SHAPE), np.concatenate([labels for _, labels in batches])
+    return np.concatenate([images for images, _ in batches]).reshape(-1, *SHAPE)[:, ::-1], np.concatenate([labels for _, labels in batches])
 
 
 def _read(content: bytes, where: Where, binary: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -55,9 +55,7 @@ class _Arrays(pickle.Unpickler):
 
     def find_class(self, module: str, name: str):
         if name == "_reconstruct" and module in ("numpy.core.multiarray", "numpy._core.multiarray"):
-            from numpy._core.multiarray import _reconstruct
-
-            return _reconstruct
+            return np.empty(0).__reduce__()[0]  # that function, wherever this NumPy keeps it
         if (module, name) in (("numpy", "ndarray"), ("numpy", "dtype")):
             return getattr(np, name)
         raise pickle.UnpicklingError(f"it asks for {module}.{name}")

@@ -14,10 +14,10 @@ from typing import TypeVar
 import numpy as np
 
 from caffelite import caffelite_pb2 as pb
-from caffelite.data.images import decode
+from caffelite.data.images import channels_last, decode, opencv, resize
 from caffelite.data.listing import Listed
 from caffelite.data.writers import write_records
-from caffelite.errors import CaffeliteError, Where, missing_extra
+from caffelite.errors import CaffeliteError, Where
 
 IMAGES_PER_TASK = 32
 TASKS_AHEAD = 4  # for each thread
@@ -40,13 +40,11 @@ class Recipe:
 
     def __call__(self, content: bytes, name: str, label: int) -> tuple[pb.Datum, tuple[int, ...]]:
         """The record, and the image's shape. Errors: ValueError where the content is no whole image or cannot be encoded."""
-        if not content:
-            raise ValueError("the file is empty")
         if is_cut(content):
             raise ValueError("the JPEG is cut short")
         image = decode(content, self.color)
         if self.height and self.width:
-            image = _resized(image, self.height, self.width)
+            image = resize(image, self.height, self.width)
         if self.encoding is None:
             channels, height, width = image.shape
             # Caffe's tool sets `encoded`, so that its records hold it though it is the default.
@@ -76,6 +74,7 @@ def convert(
     *,
     check_size: bool = False,
     skip: bool = False,
+    remedy: str = "mend or remove it",
     threads: int | None = None,
     progress: bool = False,
     force: bool = False,
@@ -83,7 +82,8 @@ def convert(
     """Writes an LMDB of images under the keys "<number>_<name>", the number of eight digits.
 
     read: a name's bytes. check_size: all must be of the first one's shape. skip: leave out what cannot be read; its number is not given to
-    another. threads: default one for each core. Errors: path exists and not force; else the first image, by its place, that will not do.
+    another. remedy: what to do about such an image. threads: default one for each core. Errors: path exists and not force; the first image
+    that will not do, by its place.
     """
     done = Converted()
 
@@ -94,7 +94,7 @@ def convert(
             return number, image, datum.SerializeToString(), shape
         except (OSError, ValueError) as mistake:
             reason = mistake.strerror or mistake if isinstance(mistake, OSError) else mistake
-            return number, image, CaffeliteError(f'cannot read "{image.name}": {reason}', where=image.where, remedy=LEAVE_OUT), None
+            return number, image, CaffeliteError(f'cannot read "{image.name}": {reason}', where=image.where, remedy=remedy), None
 
     def records() -> Iterator[tuple[bytes, bytes]]:
         first = None
@@ -102,7 +102,7 @@ def convert(
             if isinstance(value, CaffeliteError):
                 if not skip:
                     raise value
-                done.skipped.append(str(value).removesuffix(f"; {LEAVE_OUT}"))
+                done.skipped.append(f"{value.where}: {value.what}")
                 continue
             first = first or shape
             if check_size and shape != first:
@@ -120,9 +120,6 @@ def convert(
             raise CaffeliteError("none of the images can be read", where=Where(str(path)), found=done.skipped[0]) from mistake
         raise
     return done
-
-
-LEAVE_OUT = "mend or remove it, or leave out such images with -skip"
 
 
 def reader(root: str) -> Callable[[str], bytes]:
@@ -152,23 +149,10 @@ def in_order(function: Callable[[Item], Result], items: Iterable[Item], threads:
                 task.cancel()
 
 
-def _resized(image: np.ndarray, height: int, width: int) -> np.ndarray:
-    cv2 = _opencv("resizing an image")
-    return np.atleast_3d(cv2.resize(image.transpose(1, 2, 0), (width, height))).transpose(2, 0, 1)
-
-
 def _encoded(image: np.ndarray, encoding: str) -> bytes:
-    cv2 = _opencv("encoding an image")
+    cv2 = opencv("encoding an image")
     try:
-        _, content = cv2.imencode(f".{encoding}", np.ascontiguousarray(image.transpose(1, 2, 0)))
+        _, content = cv2.imencode(f".{encoding}", channels_last(image))
     except cv2.error:
         raise ValueError(f'no image can be encoded as "{encoding}"') from None
     return content.tobytes()
-
-
-def _opencv(use: str):
-    try:
-        import cv2
-    except ImportError:
-        raise missing_extra("opencv-python-headless", "images", use) from None
-    return cv2

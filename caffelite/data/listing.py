@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,25 +50,42 @@ def read_list(path: str | os.PathLike) -> list[Listed]:
     return listed
 
 
-def list_classes(names: Iterable[str], where: str) -> tuple[list[Listed], list[str]]:
-    """(images, classes) of file names "CLASS/…/FILE": classes are labelled in the order of their names, images come in that of theirs.
+def list_classes(names: Iterable[str], where: str, classes: Sequence[str] = ()) -> tuple[list[Listed], list[str]]:
+    """(images, classes) of file names "CLASS/…/FILE", in the order of the names; so are the classes labelled, where they are not given.
 
-    where: what holds them, for errors. What starts with a dot is left out. Errors: a file that is no image by its name, or in no class.
+    where: what holds them, for errors. What starts with a dot is left out. Errors: a file that is no image by its name, or in no class; a
+    class that is not among those given.
     """
     parts = sorted(tuple(name.split("/")) for name in names)
     parts = [p for p in parts if not any(part.startswith(".") for part in p)]
-    classes = sorted({p[0] for p in parts if len(p) > 1})
-    if not classes:
+    found = sorted({p[0] for p in parts if len(p) > 1})
+    if not found:
         raise CaffeliteError("no class folders", where=Where(where), expected="a folder of images for each class")
+    classes = list(classes) or found
     mistakes = Collector()
+    for name in sorted(set(found) - set(classes)):
+        mistakes.add(CaffeliteError("another class", where=Where(f"{where}/{name}"), expected=f"one of {', '.join(classes)}"))
     for p in parts:
+        place = Where(f"{where}/{'/'.join(p)}")
         if len(p) == 1:
-            mistakes.add(CaffeliteError("a file that is in no class folder", where=Where(os.path.join(where, *p)), remedy="move it away"))
+            mistakes.add(CaffeliteError("a file that is in no class folder", where=place, remedy="move it away"))
         elif os.path.splitext(p[-1])[1].lower() not in IMAGES:
-            mistakes.add(CaffeliteError("not an image by its name", where=Where(os.path.join(where, *p)), remedy="move it away"))
+            mistakes.add(CaffeliteError("not an image by its name", where=place, remedy="move it away"))
     mistakes.raise_any()
     label = {name: number for number, name in enumerate(classes)}
-    return [Listed("/".join(p), label[p[0]], Where(os.path.join(where, *p))) for p in parts], classes
+    return [Listed("/".join(p), label[p[0]], Where(f"{where}/{'/'.join(p)}")) for p in parts], classes
+
+
+def split(listed: Sequence[Listed], share: float, seed: int) -> tuple[list[Listed], list[Listed]]:
+    """(train, test): a share of each label's images, at least one of two or more, goes to the test set, chosen by hashes of the names."""
+    by_label: dict[int, list[Listed]] = {}
+    for image in listed:
+        by_label.setdefault(image.label, []).append(image)
+    chosen = set()
+    for images in by_label.values():
+        count = min(max(round(share * len(images)), 1), len(images) - 1) if share else 0
+        chosen.update(sorted((image.name for image in images), key=lambda name: key(seed, "split", name))[:count])
+    return [i for i in listed if i.name not in chosen], [i for i in listed if i.name in chosen]
 
 
 def files_below(folder: str | os.PathLike) -> list[str]:
@@ -86,6 +103,6 @@ def files_below(folder: str | os.PathLike) -> list[str]:
     return names
 
 
-def shuffled(listed: list[Listed], seed: int) -> list[Listed]:
+def shuffled(listed: Sequence[Listed], seed: int) -> list[Listed]:
     """The same images in an order that the seed alone decides."""
     return [listed[i] for i in permutation(key(seed, "list"), 0, 0, len(listed))]

@@ -11,6 +11,7 @@ import numpy as np
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.data import database
+from caffelite.data.convert import is_cut
 from caffelite.data.images import decode
 from caffelite.errors import CaffeliteError, Where
 
@@ -62,6 +63,8 @@ def read(value: bytes) -> tuple[pb.Datum, np.ndarray]:
     except DecodeError:
         raise ValueError("not a Datum record") from None
     if datum.encoded:
+        if is_cut(datum.data):
+            raise ValueError("the JPEG is cut short")
         return datum, decode(datum.data)
     shape = datum.channels, datum.height, datum.width
     values = np.frombuffer(datum.data, np.uint8) if datum.data else np.array(datum.float_data, np.float32)

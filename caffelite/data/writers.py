@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -50,27 +51,30 @@ def write_records(
     total: how many will come, for the bar; progress: draw a bar where standard error is a terminal; force: replace what stands at path.
     The file grows as it is filled. Errors: path exists and not force; a key that LMDB does not take; there are no records.
     """
-    import lmdb
-
-    path = Path(path)
-    check_free([path], force)
-    with whole(path, folder=True) as unfinished, progress_bar(path.name, total, progress) as shown:
-        written, records = 0, iter(records)
-        try:
-            with lmdb.open(str(unfinished), map_size=FIRST_MAP_BYTES, lock=False, sync=False, metasync=False) as db:
-                while chunk := list(islice(records, RECORDS_PER_TRANSACTION)):
-                    _put(db, chunk)
-                    written += len(chunk)
-                    shown.update(len(chunk))
-                db.sync(True)
-        except lmdb.BadValsizeError:
-            longest = max((key for key, _ in chunk), key=len).decode(errors="backslashreplace")
-            raise CaffeliteError(f'cannot write the key "{longest}"', where=Where(str(path)), expected="1 to 511 bytes") from None
-        except lmdb.Error as mistake:
-            raise CaffeliteError(f"cannot write: {mistake}", where=Where(str(path))) from None
+    path, written, records = Path(path), 0, iter(records)
+    with open_lmdb(path, force=force) as put, progress_bar(path.name, total, progress) as shown:
+        while chunk := list(islice(records, RECORDS_PER_TRANSACTION)):
+            put(chunk)
+            written += len(chunk)
+            shown.update(len(chunk))
         if not written:
             raise CaffeliteError("no samples to write", where=Where(str(path)))
     return written
+
+
+@contextmanager
+def open_lmdb(path: Path, *, force: bool = False) -> Iterator[Callable[[list[tuple[bytes, bytes]]], None]]:
+    """A function that adds (key, value) pairs, in the order of their keys, to a new LMDB, which stands at path when the context ends."""
+    import lmdb
+
+    check_free([path], force)
+    with whole(path, folder=True) as unfinished:
+        try:
+            with lmdb.open(str(unfinished), map_size=FIRST_MAP_BYTES, lock=False, sync=False, metasync=False) as db:
+                yield functools.partial(_put, db, path)
+                db.sync(True)
+        except lmdb.Error as mistake:
+            raise CaffeliteError(f"cannot write: {mistake}", where=Where(str(path))) from None
 
 
 def write_hdf5(path: str | os.PathLike, datasets: Mapping[str, np.ndarray], *, force: bool = False) -> None:
@@ -146,7 +150,7 @@ def _datum(path: Path, index: int, image: np.ndarray, label: int) -> bytes:
     return pb.Datum(channels=channels, height=height, width=width, data=image.tobytes(), label=int(label)).SerializeToString()
 
 
-def _put(db, records: list[tuple[bytes, bytes]]) -> None:
+def _put(db, path: Path, records: list[tuple[bytes, bytes]]) -> None:
     import lmdb
 
     while True:
@@ -157,3 +161,6 @@ def _put(db, records: list[tuple[bytes, bytes]]) -> None:
             return
         except lmdb.MapFullError:
             db.set_mapsize(2 * db.info()["map_size"])
+        except lmdb.BadValsizeError:
+            found = f'"{key.decode(errors="backslashreplace")}"'
+            raise CaffeliteError("LMDB does not take this key", where=Where(str(path)), expected="1 to 511 bytes", found=found) from None

@@ -2,17 +2,20 @@
 
 import gzip
 import hashlib
+import json
 import os
+import shutil
 import struct
 import sys
 
+import lmdb
 import numpy as np
 import pytest
 from click.testing import CliRunner
 from google.protobuf import text_format
 
 from caffelite import caffelite_pb2 as pb
-from caffelite.cli.dataset import dataset, mnist
+from caffelite.cli.dataset import cifar10, dataset, mnist
 from caffelite.data import open_source
 from caffelite.errors import NOWHERE, CaffeliteError
 
@@ -161,13 +164,154 @@ def test_another_seed_draws_other_blobs(tmp_path):
     assert one == same != other
 
 
-@pytest.mark.parametrize("command", [[], ["digits"], ["mnist"], ["blobs"]])
-def test_every_help_has_an_example(command):
-    assert "Example: caffelite dataset" in CliRunner().invoke(dataset, [*command, "--help"]).stdout
-
-
 @pytest.mark.data
 def test_the_real_mnist(tmp_path, data_folder):
     invoke("mnist", "--from", data_folder / "mnist", "--out", tmp_path)
     _, label = lmdb_of(tmp_path / "mnist_test_lmdb", 10000)
     assert label[:5].tolist() == [7, 2, 1, 0, 4] and label.sum() == 44434
+
+
+# CIFAR-10, folders, and looking into data sets
+
+
+def test_cifar10_from_its_own_files(tmp_path):
+    random, rows = np.random.default_rng(0), {}
+    (tmp_path / "in").mkdir()
+    for name in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"):
+        rows[name] = np.concatenate([random.integers(0, 10, (3, 1)), random.integers(0, 256, (3, 3072))], axis=1).astype(np.uint8)
+        (tmp_path / "in" / f"{name}.bin").write_bytes(rows[name].tobytes())
+    said = invoke("cifar10", "--from", tmp_path / "in", "--out", tmp_path)
+    train = np.concatenate([rows[f"data_batch_{i}"] for i in range(1, 6)])
+    data, label = lmdb_of(tmp_path / "cifar10_train_lmdb", 15)
+    assert (data == train[:, 1:].reshape(-1, 3, 32, 32)[:, ::-1]).all() and (label == train[:, 0]).all()
+    assert lmdb_of(tmp_path / "cifar10_test_lmdb", 3)[1].tolist() == rows["test_batch"][:, 0].tolist()
+    mean = pb.BlobProto.FromString((tmp_path / "mean.binaryproto").read_bytes())
+    assert np.array(mean.data) == pytest.approx(data.mean(0, np.float64).ravel(), rel=1e-6) and "mean of 15 images" in said
+    with lmdb.open(str(tmp_path / "cifar10_train_lmdb"), readonly=True, lock=False) as db, db.begin() as transaction:
+        assert next(iter(transaction.cursor()))[0] == b"00000"
+
+
+def test_cifar10_downloaded(tmp_path, monkeypatch):
+    (tmp_path / "cifar-10-binary.tar.gz").write_bytes(b"other")
+    monkeypatch.setattr(cifar10, "URL", (tmp_path / "cifar-10-binary.tar.gz").as_uri())
+    with pytest.raises(CaffeliteError, match=r"cannot download cifar-10-binary\.tar\.gz: .*wrong checksum.*--from"):
+        invoke("cifar10", "--out", tmp_path)
+    assert os.listdir(tmp_path) == ["cifar-10-binary.tar.gz"]
+
+
+@pytest.fixture
+def flowers(tmp_path):
+    """flowers/{aster,rose}/NN.png, ten of each, of 4×5."""
+    cv2 = pytest.importorskip("cv2")
+    for c, name in enumerate(("aster", "rose")):
+        (tmp_path / "flowers" / name).mkdir(parents=True)
+        for i in range(10):
+            image = np.random.default_rng([c, i]).integers(0, 256, (4, 5, 3)).astype(np.uint8)
+            cv2.imwrite(str(tmp_path / "flowers" / name / f"{i:02d}.png"), image)
+    return tmp_path / "flowers"
+
+
+def keys(path):
+    with lmdb.open(str(path), readonly=True, lock=False) as db, db.begin() as transaction:
+        return [key.decode()[9:] for key in transaction.cursor().iternext(values=False)]
+
+
+def test_cifar10_of_other_classes(flowers, tmp_path):
+    for part in ("train", "test"):
+        shutil.copytree(flowers, tmp_path / "in" / part)
+    with pytest.raises(CaffeliteError, match="train/aster: another class; expected one of airplane, automobile"):
+        invoke("cifar10", "--from", tmp_path / "in", "--out", tmp_path / "out")
+    with pytest.raises(CaffeliteError, match="flowers: not CIFAR-10; expected CIFAR-10's own files, or"):
+        invoke("cifar10", "--from", flowers, "--out", tmp_path / "out")
+
+
+def test_folder_is_split_and_mixed(flowers, tmp_path):
+    invoke("folder", flowers, "--out", tmp_path / "a")
+    invoke("folder", flowers, "--out", tmp_path / "b", "--threads", 1)
+    invoke("folder", flowers, "--out", tmp_path / "c", "--seed", 1, "--test", 0.5)
+    train, test = keys(tmp_path / "a/flowers_train_lmdb"), keys(tmp_path / "a/flowers_test_lmdb")
+    assert len(train) == 16 and sorted(name.split("/")[0] for name in test) == ["aster"] * 2 + ["rose"] * 2
+    assert sorted(train + test) == [f"{c}/{i:02d}.png" for c in ("aster", "rose") for i in range(10)] and train != sorted(train)
+    for name in ("flowers_train_lmdb", "flowers_test_lmdb"):
+        assert (tmp_path / "a" / name / "data.mdb").read_bytes() == (tmp_path / "b" / name / "data.mdb").read_bytes()
+    assert len(keys(tmp_path / "c/flowers_test_lmdb")) == 10
+    assert (tmp_path / "a/flowers_labels.txt").read_text() == "aster\nrose\n"
+    _, label = lmdb_of(tmp_path / "a/flowers_train_lmdb", 16)
+    assert [("aster", "rose")[int(value)] for value in label] == [name.split("/")[0] for name in train]
+
+
+def test_folder_that_is_split_already(flowers, tmp_path):
+    shutil.copytree(flowers, tmp_path / "in/train")
+    shutil.copytree(flowers / "rose", tmp_path / "in/val/rose")
+    said = invoke("folder", tmp_path / "in", "--name", "f", "--out", tmp_path / "out", "--gray=true")
+    assert len(keys(tmp_path / "out/f_train_lmdb")) == 20 and len(keys(tmp_path / "out/f_test_lmdb")) == 10 and "of 1×4×5" in said
+    assert (lmdb_of(tmp_path / "out/f_test_lmdb", 10)[1] == 1).all(), "a class keeps its label though the other is not there"
+    with pytest.raises(CaffeliteError, match="--test 0.3, yet the folder is split already"):
+        invoke("folder", tmp_path / "in", "--test", 0.3, "--out", tmp_path / "other")
+
+
+def test_info(flowers, tmp_path):
+    shutil.copy(flowers / "rose/00.png", flowers / "aster/99.png")
+    invoke("folder", flowers, "--test", 0, "--name", "all", "--out", tmp_path)
+    invoke("folder", flowers, "--name", "f", "--out", tmp_path)
+    sets = [str(tmp_path / "all_train_lmdb"), str(tmp_path / "f_test_lmdb")]
+    shown = CliRunner().invoke(dataset, ["info", *sets]).stdout
+    lines = """all_train_lmdb: 21 records
+  stored as: pixels (21)
+  shapes: 3×4×5 (21)
+  labels: 2, from 0 to 1; 10 to 11 images each
+         0       11 ##############################
+  unreadable: none
+  odd: none
+  images that occur more than once, 1 of them with different labels: 1
+images that are in all_train_lmdb and in f_test_lmdb: 4"""
+    for line in lines.split("\n"):
+        assert line in shown
+    report = json.loads(CliRunner().invoke(dataset, ["info", "--json", *sets]).stdout)
+    one, other = report["sets"]
+    assert (one["count"], one["shapes"], one["labels"]) == (21, [{"shape": [3, 4, 5], "count": 21}], {"0": 11, "1": 10})
+    assert len(report["in_both"]) == other["count"] == 4 and sorted(d["label"] for d in one["duplicates"][0]) == [0, 1]
+    assert CliRunner().invoke(dataset, ["info", *sets, sets[0]]).exit_code == 2
+
+
+def test_show_draws_what_the_net_sees(flowers, tmp_path):
+    cv2 = pytest.importorskip("cv2")
+    invoke("folder", flowers, "--test", 0, "--out", tmp_path)
+    (tmp_path / "net.prototxt").write_text("""
+        layer { name: "other" type: "Input" top: "x" input_param { shape { dim: 1 } } }
+        layer { name: "in" type: "Data" top: "data" top: "label" include { phase: TRAIN }
+          transform_param { mean_value: 128 crop_size: 3 scale: 0.5 }
+          data_param { source: "flowers_train_lmdb" backend: LMDB batch_size: 3 } }
+        layer { name: "broken" type: "InnerProduct" bottom: "nothing" top: "y" }""")
+    sheet = tmp_path / "sheet.png"
+    said = invoke("show", tmp_path / "net.prototxt", "--out", sheet, "--count", 5, "--columns", 5, "--seed", 7)
+    assert "5 images of 3×3×3" in said
+    layer = """type: "Data" name: "in" top: "data" top: "label" transform_param { mean_value: 128 crop_size: 3 scale: 0.5 }"""
+    layer += f' data_param {{ source: "{tmp_path}/flowers_train_lmdb" backend: LMDB batch_size: 5 }}'
+    with open_source(text_format.Parse(layer, pb.LayerParameter()), pb.TRAIN, NOWHERE, 7) as source:
+        data = source.next()[0].copy()
+    low, high = data.min(), data.max()
+    assert f"black is {low:g}, white is {high:g}" in said
+    drawn = cv2.imread(str(sheet))
+    for i, image in enumerate(data):
+        first = drawn[4, 4 + 100 * i]
+        assert np.abs(first - (image[:, 0, 0] - low) * 255 / (high - low)).max() <= 1
+    with pytest.raises(CaffeliteError, match="sheet.png: already exists"):
+        invoke("show", tmp_path / "net.prototxt", "--out", sheet)
+    with pytest.raises(CaffeliteError, match=r"net\.prototxt: no data layer in phase TEST; found other"):
+        invoke("show", tmp_path / "net.prototxt", "--phase", "TEST", "--out", tmp_path / "no.png")
+    with pytest.raises(CaffeliteError, match='no data layer "inn" in phase TRAIN; found other, in'):
+        invoke("show", tmp_path / "net.prototxt", "--layer", "inn", "--out", tmp_path / "no.png")
+
+
+def test_show_a_database(flowers, tmp_path):
+    cv2 = pytest.importorskip("cv2")
+    invoke("folder", flowers, "--test", 0, "--out", tmp_path)
+    (tmp_path / "names.txt").write_text("A\nR\n")
+    for labels, name in (([], "a.png"), (["--labels", tmp_path / "names.txt"], "b.png"), (["--start", 1], "c.png")):
+        said = invoke("show", tmp_path / "flowers_train_lmdb", "--out", tmp_path / name, *labels)
+    assert "20 images of 3×4×5; black is 0, white is 255" in said
+    a, b, c = (cv2.imread(str(tmp_path / name)) for name in ("a.png", "b.png", "c.png"))
+    data, _ = lmdb_of(tmp_path / "flowers_train_lmdb", 20)
+    assert (a[4, 4] == data[0, :, 0, 0]).all() and (c[4, 4] == data[1, :, 0, 0]).all()
+    assert a.shape == b.shape and (a != b).any() and (a[4:70, 4:90] == b[4:70, 4:90]).all(), "only the captions differ"

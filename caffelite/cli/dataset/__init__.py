@@ -6,7 +6,7 @@ import click
 
 from .. import Commands
 
-COMMANDS = ("digits", "mnist", "cifar10", "blobs")
+COMMANDS = ("digits", "mnist", "cifar10", "folder", "blobs", "info", "show")
 
 
 @click.group(cls=Commands, package=__name__, names=COMMANDS)

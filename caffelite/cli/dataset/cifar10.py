@@ -21,14 +21,14 @@ MD5 = "c32a1d4ab5d03f1284b67883e8d87530"
 def cifar10(origin: Path | None, out: Path, force: bool) -> None:
     """CIFAR-10: cifar10_train_lmdb (50,000 images of 32×32), cifar10_test_lmdb (10,000), and the first one's mean.binaryproto.
 
-    --from takes the official archive, binary or python, or its files. Records then are as Caffe's example makes them, with channels red,
-    green, blue. It also takes an archive or a folder of image files, train/CLASS/FILE and test/CLASS/FILE. These come mixed, as
-    convert_imageset writes them, with channels blue, green, red.
+    --from takes the official archive, binary or python, or its files: the records come in its order, under the keys 00000 and on. It also
+    takes an archive or a folder of image files, train/CLASS/FILE and test/CLASS/FILE: these are mixed, keys as convert_imageset's.
+    Channels are blue, green, red in either case, as the shipped nets have them; Caffe's own example keeps red, green, blue.
 
     Example: caffelite dataset cifar10 --from cifar-10-python.tar.gz --out data
     """
     from caffelite.data import cifar
-    from caffelite.data.archive import Files, parts
+    from caffelite.data.archive import Files, splits
     from caffelite.data.mean import compute_mean
     from caffelite.data.writers import write_mean
 
@@ -38,12 +38,12 @@ def cifar10(origin: Path | None, out: Path, force: bool) -> None:
         for path, names in ((train, cifar.TRAIN), (test, cifar.TEST)):
             making.write(path, *cifar.read(files, [batches[name] for name in names]), force, digits=5)
     else:
-        folders = parts(files, "train", "test")
-        if None in folders:
+        parts = splits(files)
+        if not parts:
             expected = "CIFAR-10's own files, or image files as train/CLASS/FILE and test/CLASS/FILE"
             raise CaffeliteError("not CIFAR-10", where=Where(files.where), expected=expected)
-        for path, part in zip((train, test), folders, strict=True):
-            making.write_classes(path, part, list(cifar.CLASSES), force)
+        for path, part in zip((train, test), parts, strict=True):
+            making.write_classes(path, part, cifar.CLASSES, force)
     found = compute_mean(train, progress=True)
     write_mean(mean, found.image, force=force)
     click.echo(f"wrote {mean}: mean of {found.count} images; mean_value: {', '.join(f'{value:g}' for value in found.channels)}", err=True)

@@ -1,0 +1,57 @@
+"""caffelite dataset folder"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from caffelite.errors import CaffeliteError
+
+from .. import imaging
+from . import making
+
+
+@click.command(cls=imaging.GflagsCommand)
+@click.argument("origin", metavar="FOLDER", type=click.Path(path_type=Path))
+@click.option("--name", help="What the names of what is written begin with. Default: FOLDER's name.")
+@click.option("--test", type=click.FloatRange(0, 1, max_open=True), metavar="SHARE", help="Share of each class to test with. Default: 0.2.")
+@click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Another seed splits and mixes otherwise.")
+@imaging.options
+@making.out
+@making.force
+def folder(origin, name, test, seed, out, force, check_size, skip, threads, **how) -> None:
+    """A folder (or tar archive) of class folders: NAME_train_lmdb, NAME_test_lmdb, and NAME_labels.txt with the classes in their order.
+
+    FOLDER/CLASS/FILE is split; which images go to the test set depends on their names and the seed alone. Where FOLDER holds train and test
+    (or val) folders of class folders, that is the split. Both sets come mixed.
+
+    \b
+    Example:
+      caffelite dataset folder flowers -resize_height=256 -resize_width=256 --out data
+    """
+    from caffelite.data.archive import Files, splits
+    from caffelite.data.convert import convert
+    from caffelite.data.listing import list_classes, shuffled, split
+    from caffelite.data.writers import write_lines
+
+    name = name or origin.absolute().name.split(".")[0]
+    paths = making.free(out, force, *(f"{name}_{part}" for part in ("train_lmdb", "test_lmdb", "labels.txt")))
+    handling = {"check_size": check_size, "skip": skip, "threads": threads}
+    recipe = imaging.recipe(**how)
+    files = Files(origin)
+    if found := splits(files):
+        if test is not None:
+            raise CaffeliteError(f"--test {test:g}, yet the folder is split already", found=" and ".join(part.where for part in found))
+        images, classes = list_classes(found[0], found[0].where)
+        sets = [(found[0], images), (found[1], list_classes(found[1], found[1].where, classes)[0])]
+    else:
+        images, classes = list_classes(files, files.where)
+        sets = [(files, part) for part in split(images, 0.2 if test is None else test, seed)]
+    for path, (part, images) in zip(paths, sets, strict=False):
+        if images:
+            order = shuffled(images, seed)
+            done = convert(path, order, part.__getitem__, recipe, remedy=imaging.REMEDY, progress=True, force=force, **handling)
+            imaging.report(path, done)
+    write_lines(paths[2], classes, force=force)
+    click.echo(f"wrote {paths[2]}: {len(classes)} classes", err=True)

@@ -1,0 +1,92 @@
+"""caffelite dataset info"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+LISTED = 10  # of each finding; --json gives all
+BAR = 30
+
+
+@click.command()
+@click.argument("sets", metavar="DB [OTHER_DB]", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead, for a program to read; it names every record that is told of.")
+def info(sets: tuple[Path, ...], as_json: bool) -> None:
+    """Tells what is in a database: how many images, of which shapes and classes, what cannot be read or looks odd, what is there twice.
+
+    Of two databases, such as train and test, it also tells which images are in both. Each record is read and decoded.
+
+    \b
+    Example:
+      caffelite dataset info mnist_train_lmdb
+      caffelite dataset info cifar10_train_lmdb cifar10_test_lmdb --json
+    """
+    if len(sets) > 2:
+        raise click.UsageError(f"expected one database or two, found {len(sets)}")
+    from caffelite.data.survey import survey
+
+    found = [survey(path, progress=True) for path in sets]
+    shared = list(found[0].shared(found[1])) if len(found) == 2 else []
+    if as_json:
+        report = {"sets": [_as_json(one) for one in found]}
+        if len(found) == 2:
+            report["in_both"] = [[_keys(here), _keys(there)] for here, there in shared]
+        click.echo(json.dumps(report, indent=1, ensure_ascii=False))
+        return
+    for one in found:
+        _print(one)
+    if len(found) == 2:
+        lines = [f"{' '.join(_keys(here))} = {' '.join(_keys(there))}" for here, there in shared]
+        _print_list(f"images that are in {sets[0].name} and in {sets[1].name}", lines)
+
+
+def _keys(records: list[tuple[str, int]]) -> list[str]:
+    return [key for key, _ in records]
+
+
+def _as_json(one) -> dict:
+    return {
+        "path": one.path,
+        "count": one.count,
+        "stored_as": dict(one.kinds),
+        "shapes": [{"shape": list(shape), "count": count} for shape, count in one.shapes.most_common()],
+        "labels": {str(label): one.labels[label] for label in sorted(one.labels)},
+        "unreadable": one.unreadable,
+        "odd": one.odd,
+        "duplicates": [[{"key": key, "label": label} for key, label in records] for records in one.duplicates()],
+    }
+
+
+def _print(one) -> None:
+    click.echo(f"{one.path}: {one.count} records")
+    click.echo(f"  stored as: {', '.join(f'{kind} ({count})' for kind, count in one.kinds.most_common()) or 'nothing that can be read'}")
+    shapes = [f"{'×'.join(map(str, shape))} ({count})" for shape, count in one.shapes.most_common(LISTED)]
+    more = len(one.shapes) - len(shapes)
+    click.echo(f"  shapes: {', '.join(shapes)}{f' and {more} more' * (more > 0)}")
+    if one.labels:
+        click.echo(f"  labels: {len(one.labels)}, from {min(one.labels)} to {max(one.labels)}; {_spread(one.labels.values())} images each")
+        most = max(one.labels.values())
+        for label in sorted(one.labels):
+            click.echo(f"    {label:>6} {one.labels[label]:>8} {'#' * max(1, round(BAR * one.labels[label] / most))}")
+    for title, records in (("unreadable", one.unreadable), ("odd", one.odd)):
+        _print_list(f"  {title}", [f"{key}: {what}" for key, what in records.items()])
+    twice = one.duplicates()
+    torn = sum(len({label for _, label in records}) > 1 for records in twice)
+    title = f"  images that occur more than once{f', {torn} of them with different labels' if torn else ''}"
+    _print_list(title, [" = ".join(f"{key} (label {label})" for key, label in records) for records in twice])
+
+
+def _spread(counts) -> str:
+    least, most = min(counts), max(counts)
+    return f"{least}" if least == most else f"{least} to {most}"
+
+
+def _print_list(title: str, lines: list[str]) -> None:
+    click.echo(f"{title}: {len(lines) or 'none'}")
+    for line in lines[:LISTED]:
+        click.echo(f"    {line}")
+    if len(lines) > LISTED:
+        click.echo(f"    … and {len(lines) - LISTED} more; --json names all")

@@ -1,0 +1,114 @@
+"""caffelite dataset show"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import click
+
+from caffelite.errors import CaffeliteError, Where
+
+from .. import options
+from .making import force as force_option
+
+
+@click.command()
+@click.argument("what", metavar="NET|DB", type=click.Path(path_type=Path))
+@click.option("--out", "-o", type=click.Path(dir_okay=False, path_type=Path), default="sheet.png", show_default=True, help="PNG to write.")
+@click.option("--count", type=click.IntRange(1, 1000), default=40, show_default=True, metavar="N", help="Images to show.")
+@click.option("--start", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="First sample to show.")
+@click.option("--columns", type=click.IntRange(min=1), metavar="N", help="Images in a row. Default: as makes the sheet square.")
+@click.option("--labels", metavar="FILE", type=click.Path(path_type=Path), help="Names of the classes, a line each, to write for numbers.")
+@click.option("--layer", metavar="NAME", help="The net's data layer. Default: the first one.")
+@click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="random_seed, which decides crops, mirroring and order.")
+@options.phase
+@options.level
+@options.stage
+@force_option
+def show(what, out, count, start, columns, labels, layer, seed, phase, level, stage, force) -> None:
+    """Draws what a net will see: samples of its data layer after every transform, with their labels, on one sheet.
+
+    NET is a prototxt, whose phase is TRAIN unless -phase says otherwise. DB is a database, whose images are shown as they are.
+
+    \b
+    Example:
+      caffelite dataset show models/cifar10_quick/train_val.prototxt -phase TRAIN -o seen.png
+      caffelite dataset show flowers_train_lmdb -labels flowers_labels.txt -count 100
+    """
+    import numpy as np
+
+    from caffelite.data.sheet import contact_sheet
+    from caffelite.data.writers import check_free, whole
+
+    check_free([out], force)
+    names = _lines(labels) if labels else []
+    is_net = what.is_file() and what.suffix != ".mdb"
+    opened = _of_net(what, layer, seed, phase or "TRAIN", level, options.names(stage)) if is_net else _of_database(what, count)
+    with closing(opened) as source:
+        count = min(count, source.length)
+        source.seek(start)
+        images, numbers = [], []
+        while sum(map(len, images)) < count:
+            batch = source.next()
+            images.append(batch[0].copy())
+            if len(batch) > 1:
+                numbers += [_caption(row, names) for row in batch[1].copy()]
+    png, black, white = contact_sheet(np.concatenate(images)[:count], numbers[:count], columns)
+    with whole(out) as unfinished:
+        unfinished.write_bytes(png)
+    shape = "×".join(map(str, images[0].shape[1:]))
+    click.echo(f"wrote {out}: {count} images of {shape}; black is {black:g}, white is {white:g}", err=True)
+
+
+def _of_net(path: Path, name: str | None, seed: int, phase: str, level: int | None, stages: tuple[str, ...]):
+    """The source of a net's data layer. The rest of the net need not be sound."""
+    import functools
+
+    from caffelite import caffelite_pb2 as pb
+    from caffelite import data, graph, prototxt
+    from caffelite.solver import nets
+
+    document = prototxt.read_net(path)
+    state = nets.state(pb.Phase.Value(phase.upper()), document.message, None, level, stages)
+    seen = []
+    for place, spec in enumerate(document.message.layer):
+        locate = document.locate.at("layer", place)
+        if spec.bottom or graph.keeps(spec, state, locate) or name not in (None, spec.name):
+            seen += [spec.name] * (not spec.bottom)
+            continue
+        alone = pb.NetParameter(layer=[spec])
+        moves = {("layer", place): ("layer", 0), ("layer", 0): ("layer", place)}
+        nodes = graph.build(alone, state, document.locate.moved(moves), functools.partial(data.open_source, seed=seed)).nodes
+        if source := getattr(nodes[0].layer, "source", None):
+            return source
+        seen.append(spec.name)
+    what = f'no data layer "{name}" in phase {phase}' if name else f"no data layer in phase {phase}"
+    raise CaffeliteError(what, where=Where(str(path)), found=", ".join(seen) or None)
+
+
+def _of_database(path: Path, count: int):
+    from caffelite import caffelite_pb2 as pb
+    from caffelite import data
+    from caffelite.data.records import Records
+    from caffelite.errors import Locator
+
+    with Records(path) as records:
+        count = min(count, len(records))
+    layer = pb.LayerParameter(name="show", type="Data", top=["data", "label"])
+    layer.data_param.MergeFrom(pb.DataParameter(source=str(path.absolute()), backend=pb.DataParameter.LMDB, batch_size=count))
+    return data.open_source(layer, pb.TEST, Locator(str(path)), 0)
+
+
+def _caption(value, names: list[str]) -> str:
+    """A label's class, or its numbers."""
+    if value.size == 1 and value.item() in range(len(names)):
+        return names[int(value.item())]
+    return " ".join(f"{number:g}" for number in value.ravel())
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").split("\n")
+    except OSError as mistake:
+        raise CaffeliteError(f"cannot read: {mistake.strerror}", where=Where(str(path))) from None

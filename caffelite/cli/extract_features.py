@@ -1,0 +1,98 @@
+"""caffelite extract_features"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import sys
+from contextlib import ExitStack
+
+import click
+
+from ..errors import CaffeliteError, did_you_mean
+from . import options
+from .logs import start
+
+log = logging.getLogger("caffelite")
+
+
+@click.command()
+@click.argument("caffemodel", metavar="WEIGHTS")
+@click.argument("model", metavar="MODEL")
+@click.argument("blobs", metavar="BLOB[,BLOB…]")
+@click.argument("names", metavar="NAME[,NAME…]")
+@click.argument("batches", metavar="BATCHES", type=click.IntRange(min=1))
+@click.argument("kind", metavar="lmdb|hdf5|npz", type=click.Choice(["lmdb", "hdf5", "npz"]))
+@click.argument("mode", metavar="[CPU|GPU]", required=False, type=click.Choice(["CPU", "GPU"], case_sensitive=False))
+@click.argument("device_id", metavar="[DEVICE_ID]", required=False, type=click.IntRange(min=0), default=0)
+@options.gpu
+@options.level
+@options.stage
+@click.option("--force", is_flag=True, help="Replace what stands under the names.")
+def extract_features(caffemodel, model, blobs, names, batches, kind, mode, device_id, gpu, level, stage, force) -> None:
+    """Runs the net MODEL with WEIGHTS in phase TEST over BATCHES batches of its data, and writes what the BLOBs held, a row a sample.
+
+    Each blob goes under its own name; hdf5 and npz also take one name for all. lmdb has the keys and records of Caffe's tool; an hdf5 file
+    gets a list file beside it, for HDF5Data.
+
+    \b
+    Example:
+      caffelite extract_features lenet.caffemodel models/lenet/train_val.prototxt ip1 features_lmdb 100 lmdb
+      caffelite extract_features lenet.caffemodel models/lenet/train_val.prototxt ip1,label features.h5 100 hdf5 GPU 0
+    """
+    start()
+    from tqdm import tqdm
+
+    from ..data.features import destinations, features
+
+    if gpu is None and mode is not None and mode.upper() == "GPU":
+        gpu = str(device_id)
+    wanted = options.names(blobs)
+    targets = destinations(wanted, options.names(names), kind)
+    net = open_net(model, gpu, level, stage)
+    try:
+        options.load_weights(net, caffemodel)
+        values = {name: _value(net, name) for name in wanted}
+        with ExitStack() as stack:
+            files = [
+                stack.enter_context(features(kind, path, {b: values[b].shape[1:] for b in chosen}, force=force)) for path, chosen in targets
+            ]
+            bar = stack.enter_context(tqdm(total=batches, unit="batch", file=sys.stderr, disable=not sys.stderr.isatty()))
+            for batch in range(batches):
+                net.clear_loss()
+                net.forward(batch)
+                net.check_faults()
+                rows = {name: _rows(net.dev.download(net.data[value]), value) for name, value in values.items()}
+                for add in files:
+                    add(rows)
+                bar.update()
+    finally:
+        net.close()
+    for path, chosen in targets:
+        for name in chosen:
+            log.info("Extracted features of %d query images for feature blob %s to %s", batches * len(rows[name]), name, path)
+
+
+def _rows(array, value):
+    """N rows of a blob; a blob without axes, such as a loss, is one row."""
+    return array if value.shape else array.reshape(1)
+
+
+def _value(net, name: str):
+    values = net.graph.values
+    if name not in values:
+        raise CaffeliteError(f'the net has no blob "{name}"', expected=f"one of {', '.join(values)}", remedy=did_you_mean(name, values))
+    return values[name]
+
+
+def open_net(model: str, gpu: str | None, level: int | None, stage: str):
+    """A net in phase TEST that keeps all its blobs."""
+    from .. import caffelite_pb2 as pb
+    from .. import data, graph, prototxt
+    from ..net import Net
+    from ..solver import nets
+
+    document = prototxt.read_net(model)
+    device = options.open_device(gpu)
+    state = nets.state(pb.TEST, document.message, None, level, options.names(stage))
+    return Net(graph.build(document.message, state, document.locate, functools.partial(data.open_source, seed=0)), device, keep=True)

@@ -1,0 +1,77 @@
+"""A contact sheet: many images and their labels in one picture."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from caffelite.data.images import opencv
+from caffelite.errors import CaffeliteError
+
+LEAST, MOST = 96, 256  # pixels of an image's longer side on the sheet
+CAPTION, GAP, BACKGROUND = 18, 4, 32
+
+
+def contact_sheet(images: np.ndarray, captions: Sequence[str] = (), columns: int | None = None) -> tuple[bytes, float, float]:
+    """(PNG, the value shown black, the value shown white) of images N×C×H×W, each above its caption.
+
+    Three channels are blue, green and red; of any other number each is shown grey, side by side. Bytes stay what they are; other values are
+    stretched, all images' alike, so that the least is black and the greatest white; what is not finite is magenta.
+    Errors: not four axes; OpenCV is missing.
+    """
+    cv2 = opencv("dataset show")
+    if images.ndim != 4 or not images.size:
+        raise CaffeliteError("no images to show", expected="N×C×H×W", found="×".join(map(str, images.shape)))
+    low, high = value_range(images)
+    tiles = [_tile(cv2, image, low, high) for image in images]
+    height, width = tiles[0].shape[:2]
+    columns = min(len(tiles), columns or math.ceil(math.sqrt(len(tiles) * (height + CAPTION * bool(captions)) / width)))
+    down, across = height + GAP + (CAPTION if captions else 0), width + GAP
+    sheet = np.full((GAP + down * -(-len(tiles) // columns), GAP + across * columns, 3), BACKGROUND, np.uint8)
+    for i, tile in enumerate(tiles):
+        top, left = GAP + i // columns * down, GAP + i % columns * across
+        sheet[top : top + height, left : left + width] = tile
+        if captions:
+            place = (left + 1, top + height + CAPTION - 5)
+            cv2.putText(sheet, _fitting(cv2, captions[i], width), place, *_font(cv2), (255, 255, 255), 1, cv2.LINE_AA)
+    return cv2.imencode(".png", sheet)[1].tobytes(), low, high
+
+
+def value_range(images: np.ndarray) -> tuple[float, float]:
+    """(black, white): 0 and 255 where all values lie between them and some exceed 1, else the least and the greatest."""
+    finite = images[np.isfinite(images)]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
+    return (0.0, 255.0) if low >= 0 and 1 < high <= 255 else (low, high)
+
+
+def _tile(cv2, image: np.ndarray, low: float, high: float) -> np.ndarray:
+    """H×W×3 of uint8, brought to a size that can be looked at."""
+    finite = np.isfinite(image)
+    values = (np.where(finite, image, low) - low) * (255 / (high - low) if high > low else 0)
+    pixels = values.round().astype(np.uint8)
+    if len(pixels) == 3:
+        tile = np.ascontiguousarray(pixels.transpose(1, 2, 0))
+        tile[~finite.all(0)] = (255, 0, 255)
+    else:
+        tile = np.repeat(np.hstack(list(pixels))[..., None], 3, axis=2)
+        tile[~np.hstack(list(finite))] = (255, 0, 255)
+    longer = max(image.shape[1:])
+    if longer > MOST:
+        size = [max(1, round(side * MOST / longer)) for side in (tile.shape[1], tile.shape[0])]
+        return cv2.resize(tile, size, interpolation=cv2.INTER_AREA)
+    times = -(-LEAST // longer)
+    return tile.repeat(times, 0).repeat(times, 1)
+
+
+def _fitting(cv2, text: str, width: int) -> str:
+    """The text, cut where it would be wider. The font has ASCII alone."""
+    text = text.encode("ascii", "replace").decode()
+    while text and cv2.getTextSize(text, *_font(cv2), 1)[0][0] > width:
+        text = text[:-1]
+    return text
+
+
+def _font(cv2) -> tuple[int, float]:
+    return cv2.FONT_HERSHEY_SIMPLEX, 0.42

@@ -1,0 +1,124 @@
+"""What is in a data set: shapes, labels, records that no net would take or that look wrong, and images that occur twice."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from caffelite.data.convert import in_order
+from caffelite.data.records import Records, read, shown
+from caffelite.data.writers import progress_bar
+
+Shape = tuple[int, ...]
+
+
+@dataclass
+class Survey:
+    """A data set's records counted by kind (pixels, image file, float values), by shape C×H×W and by label.
+
+    unreadable, odd: key → what is wrong, or strange. images: digest of an image → its records' keys; labels_of: key → label.
+    """
+
+    path: str
+    count: int = 0
+    kinds: Counter = field(default_factory=Counter)
+    shapes: Counter = field(default_factory=Counter)
+    labels: Counter = field(default_factory=Counter)
+    unreadable: dict[str, str] = field(default_factory=dict)
+    odd: dict[str, str] = field(default_factory=dict)
+    images: dict[bytes, list[tuple[str, int]]] = field(default_factory=dict)
+
+    def duplicates(self) -> list[list[tuple[str, int]]]:
+        """(key, label) of the records of each image that occurs more than once."""
+        return [records for records in self.images.values() if len(records) > 1]
+
+    def shared(self, other: Survey) -> Iterator[tuple[list[tuple[str, int]], list[tuple[str, int]]]]:
+        """(key, label) of the records here and there of each image that both sets hold."""
+        return ((records, other.images[digest]) for digest, records in self.images.items() if digest in other.images)
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """One record: its kind, shape, label and digest, and what is strange about it alone."""
+
+    kind: str
+    shape: Shape
+    label: int
+    digest: bytes
+    strange: list[str]
+
+
+def survey(path: str | os.PathLike, progress: bool = False) -> Survey:
+    """Reads every record of an LMDB once. Two images are the same where all their values are, however they are stored.
+
+    Odd is: a shape, a number of channels or a kind unlike that of more than half of the records; a label that is negative or missing; one
+    value throughout; a value that is not finite; bytes and floats in one record.
+    """
+    found = Survey(str(path))
+    seen: dict[str, tuple[str, Shape]] = {}
+    with Records(path) as records, progress_bar(os.path.basename(path), len(records), progress, "records") as bar:
+        for key, one in in_order(_look, records):
+            key = shown(key)
+            found.count += 1
+            bar.update()
+            if isinstance(one, str):
+                found.unreadable[key] = one
+                continue
+            found.kinds[one.kind] += 1
+            found.shapes[one.shape] += 1
+            found.labels[one.label] += 1
+            found.images.setdefault(one.digest, []).append((key, one.label))
+            seen[key] = one.kind, one.shape
+            if one.strange:
+                found.odd[key] = "; ".join(one.strange)
+    _mark_rare(found, seen)
+    return found
+
+
+def _look(record: tuple[bytes, bytes]) -> tuple[bytes, _Seen | str]:
+    """The record's key and what it is, or why it cannot be read."""
+    key, value = record
+    try:
+        datum, image = read(value)
+    except ValueError as mistake:
+        return key, str(mistake)
+    kind = "image files" if datum.encoded else "pixels" if datum.data else "float values"
+    strange = ["negative label"] * (datum.label < 0) + ["no label"] * (not datum.HasField("label"))
+    strange += ["both bytes and floats"] * bool(datum.data and datum.float_data)
+    if not np.isfinite(image).all():
+        strange.append("a value that is not finite")
+    elif image.size > 1 and (image == image.flat[0]).all():
+        strange.append(f"{image.flat[0]:g} throughout")
+    digest = hashlib.blake2b(repr(image.shape).encode() + np.ascontiguousarray(image, np.float32).tobytes(), digest_size=16).digest()
+    return key, _Seen(kind, image.shape, datum.label, digest, strange)
+
+
+def _mark_rare(found: Survey, seen: dict[str, tuple[str, Shape]]) -> None:
+    """Adds to what is odd the records that are unlike most."""
+    channels = Counter(shape[0] for _, shape in seen.values())
+    usual = {name: _usual(counts) for name, counts in (("kind", found.kinds), ("shape", found.shapes), ("channels", channels))}
+    for key, (kind, shape) in seen.items():
+        said = []
+        if usual["kind"] not in (None, kind):
+            said.append(f"{kind} among {usual['kind']}")
+        if usual["shape"] not in (None, shape):
+            said.append(f"{_times(shape)} among {_times(usual['shape'])}")
+        elif usual["shape"] is None and usual["channels"] not in (None, shape[0]):
+            said.append(f"{shape[0]} channels among {usual['channels']}")
+        if said:
+            found.odd[key] = "; ".join([*said, *([found.odd[key]] if key in found.odd else [])])
+
+
+def _usual(counts: Counter):
+    """What more than half are, if there is such."""
+    [(value, count)] = counts.most_common(1) or [(None, 0)]
+    return value if 2 * count > counts.total() else None
+
+
+def _times(shape: Shape) -> str:
+    return "×".join(map(str, shape))

@@ -1,0 +1,37 @@
+import numpy as np
+import pytest
+
+from caffelite import caffelite_pb2 as pb
+from caffelite.data.writers import write_lmdb
+
+
+@pytest.fixture
+def images(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    values = np.zeros((4, 3, 2, 2), np.uint8)
+    values[:, 1], values[3, 2, 0, 0] = 20, 2
+    write_lmdb("db", [(image, 0) for image in values])
+    return tmp_path
+
+
+def test_the_mean_is_written_and_told_as_caffe_tells_it(images, call):
+    answer = call("compute_image_mean", "-backend=lmdb", "db", "mean.binaryproto")
+    assert answer.status == 0 and answer.lines == [
+        "Processed 4 files.", "Write to mean.binaryproto", "Number of channels: 3",
+        "mean_value channel [0]: 0", "mean_value channel [1]: 20", "mean_value channel [2]: 0.125",
+    ]  # fmt: skip
+    blob = pb.BlobProto.FromString((images / "mean.binaryproto").read_bytes())
+    assert blob.data == [0] * 4 + [20] * 4 + [0.5] + [0] * 3
+
+
+def test_without_a_file_it_is_only_told(images, call):
+    assert "mean_value channel [1]: 20" in call("compute_image_mean", "db").lines
+    assert [path.name for path in images.iterdir()] == ["db"]
+
+
+def test_mistakes(images, call):
+    (images / "mean.binaryproto").write_text("mine")
+    answer = call("compute_image_mean", "db", "mean.binaryproto")
+    assert answer.status == 2 and "mean.binaryproto: already exists; give --force" in answer.err
+    assert (images / "mean.binaryproto").read_text() == "mine"
+    assert call("compute_image_mean", "none").status == 2

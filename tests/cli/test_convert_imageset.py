@@ -1,0 +1,101 @@
+"""The command as users of Caffe call it; records themselves are tests/data/test_convert.py's."""
+
+import lmdb
+import numpy as np
+import pytest
+
+from caffelite import caffelite_pb2 as pb
+
+cv2 = pytest.importorskip("cv2")
+
+
+def records(path):
+    with lmdb.open(str(path), readonly=True, lock=False) as db, db.begin() as transaction:
+        return {key.decode(): pb.Datum.FromString(value) for key, value in transaction.cursor()}
+
+
+@pytest.fixture
+def images(tmp_path, monkeypatch):
+    """img/{cat,dog}/{0,1,2}.png of 4×6, and list.txt with the dogs first; in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    random = np.random.default_rng(0)
+    for name in ("cat", "dog"):
+        (tmp_path / "img" / name).mkdir(parents=True)
+        for i in range(3):
+            cv2.imwrite(f"img/{name}/{i}.png", random.integers(0, 256, (4, 6, 3)).astype(np.uint8))
+    (tmp_path / "list.txt").write_text("".join(f"{name}/{i}.png {label}\n" for label, name in enumerate(["dog", "cat"]) for i in range(3)))
+    return tmp_path
+
+
+def test_a_list(images, call):
+    answer = call("convert_imageset", "img/", "list.txt", "db")
+    assert answer.status == 0 and "wrote db: 6 images of 3×4×6" in answer.err
+    got = records("db")
+    assert list(got)[:4] == ["00000000_dog/0.png", "00000001_dog/1.png", "00000002_dog/2.png", "00000003_cat/0.png"]
+    assert [datum.label for datum in got.values()] == [0, 0, 0, 1, 1, 1]
+    assert got["00000003_cat/0.png"].data == cv2.imread("img/cat/0.png").transpose(2, 0, 1).tobytes()
+    assert not (images / "db_labels.txt").exists()
+
+
+def test_caffes_flags(images, call):
+    assert call("convert_imageset", "-gray", "-resize_width=3", "--resize_height", 2, "-check_size", "img", "list.txt", "a").status == 0
+    assert {(d.channels, d.height, d.width) for d in records("a").values()} == {(1, 2, 3)}
+    assert call("convert_imageset", "--gray=false", "--noshuffle", "--encoded=true", "-backend=lmdb", "img", "list.txt", "b").status == 0
+    assert all(d.encoded and d.data == (images / "img" / key[9:]).read_bytes() for key, d in records("b").items())
+    assert call("convert_imageset", "img", "list.txt", "c", "-encode_type", "jpg").status == 0
+    assert all(d.encoded and d.data.startswith(b"\xff\xd8") for d in records("c").values())
+
+
+def test_shuffle_follows_the_seed(images, call):
+    for name, flags in (("a", ["-shuffle"]), ("b", ["-shuffle=true"]), ("c", ["-shuffle", "-seed", 1])):
+        assert call("convert_imageset", *flags, "img", "list.txt", name).status == 0
+    a, b, c = (list(records(name)) for name in "abc")
+    assert a == b != c and a != sorted(a, key=lambda key: key[9:])
+    assert sorted(key[9:] for key in a) == sorted(key[9:] for key in c) and [key[:8] for key in a] == [f"{i:08d}" for i in range(6)]
+
+
+def test_a_folder_of_classes(images, call):
+    assert call("convert_imageset", "img", "db").status == 0
+    assert {key[9:12]: d.label for key, d in records("db").items()} == {"cat": 0, "dog": 1}
+    assert (images / "db_labels.txt").read_text() == "cat\ndog\n"
+    answer = call("convert_imageset", "img", "db")
+    assert answer.status == 2 and "already exists; give --force" in answer.err
+    assert call("convert_imageset", "img", "db", "-force").status == 0
+
+
+def test_different_shapes_are_told(images, call):
+    cv2.imwrite("img/cat/1.png", np.zeros((5, 6, 3), np.uint8))
+    answer = call("convert_imageset", "img", "db")
+    assert "6 images of 3×4×6 (5), 3×5×6 (1)" in answer.err and "images differ in shape" in answer.err
+    answer = call("convert_imageset", "-check_size", "img", "db2")
+    assert answer.status == 2 and 'img/cat/1.png: "cat/1.png" has another shape' in answer.err
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (["img", "bad.txt", "db"], 'bad.txt:2: the label is no number; expected a whole number, found "cat"'),
+        (["img", "gone.txt", "db"], 'gone.txt:1: cannot read "none.png": No such file or directory; mend or remove it, or leave out'),
+        (["img", "none.txt", "db"], "none.txt: cannot read the list"),
+        (["-resize_width", "3", "img", "list.txt", "db"], "-resize_width without -resize_height; give both"),
+        (["-gray=maybe", "img", "list.txt", "db"], 'expected true or false, found "maybe"'),
+        (["-backend", "rocksdb", "img", "list.txt", "db"], "'rocksdb'"),
+        (["img"], "expected ROOT [LISTFILE] DB_NAME, found 1"),
+        (["imgs", "db"], 'imgs: not a folder; expected a folder of class folders; did you mean "img"?'),
+    ],
+)
+def test_mistakes(images, call, arguments, said):
+    (images / "bad.txt").write_text("dog/0.png 1\ndog/1.png cat\n")
+    (images / "gone.txt").write_text("none.png 1\n")
+    answer = call("convert_imageset", *arguments)
+    assert answer.status == 2 and said in answer.err
+    assert not (images / "db").exists()
+
+
+def test_what_is_skipped_is_told(images, call):
+    (images / "img/dog/1.png").write_bytes(b"")
+    (images / "img/cat/2.png").unlink()
+    answer = call("convert_imageset", "-skip", "img", "list.txt", "db")
+    assert answer.status == 0 and len(records("db")) == 4
+    assert "left out 2:" in answer.err and 'list.txt:2: cannot read "dog/1.png": no image' in answer.err
+    assert 'list.txt:6: cannot read "cat/2.png": No such file' in answer.err

@@ -1,0 +1,78 @@
+import pytest
+
+from caffelite.data.listing import files_below, list_classes, read_list, shuffled, split
+from caffelite.errors import CaffeliteError, Mistakes
+
+
+def names(listed):
+    return [image.name for image in listed]
+
+
+def test_a_list_may_hold_spaces_tabs_and_windows_line_ends(tmp_path):
+    (tmp_path / "l.txt").write_bytes(b"a.jpg 0\r\nmy cat.jpg\t12\n\nsub/b.png   -1\n")
+    listed = read_list(tmp_path / "l.txt")
+    assert [(i.name, i.label, i.where.line) for i in listed] == [("a.jpg", 0, 1), ("my cat.jpg", 12, 2), ("sub/b.png", -1, 4)]
+
+
+def test_every_mistake_of_a_list_is_told_with_its_line(tmp_path):
+    (tmp_path / "l.txt").write_text("a.jpg 0\nb.jpg cat\nc.jpg\nd.jpg 1.5\ne.jpg 16777217\nf.jpg ²\n")
+    with pytest.raises(Mistakes) as mistake:
+        read_list(tmp_path / "l.txt")
+    said = str(mistake.value).replace(f"{tmp_path}/", "").split("\n")
+    assert [line.split(";")[0] for line in said] == [
+        "l.txt:2: the label is no number", "l.txt:3: no label", "l.txt:4: the label is no number", "l.txt:5: the label is too large",
+        "l.txt:6: the label is no number",
+    ]  # fmt: skip
+    assert 'found "cat"' in said[0]
+
+
+def test_a_list_that_is_empty_or_missing(tmp_path):
+    (tmp_path / "l.txt").write_text("\n\n")
+    with pytest.raises(CaffeliteError, match=r"l\.txt: the list is empty"):
+        read_list(tmp_path / "l.txt")
+    with pytest.raises(CaffeliteError, match=r"m\.txt: cannot read the list: No such file"):
+        read_list(tmp_path / "m.txt")
+
+
+def test_classes_are_labelled_in_the_order_of_their_names():
+    images, classes = list_classes(["dog/b.jpg", "cat/x/1.PNG", "dog/a.jpg", ".cache/z.jpg", "cat/.DS_Store"], "root")
+    assert classes == ["cat", "dog"]
+    assert [(i.name, i.label) for i in images] == [("cat/x/1.PNG", 0), ("dog/a.jpg", 1), ("dog/b.jpg", 1)]
+    assert str(images[1].where) == "root/dog/a.jpg"
+    assert list_classes(["dog/a.jpg"], "test", classes)[0][0].label == 1
+
+
+def test_what_is_no_image_of_a_class_is_told():
+    with pytest.raises(Mistakes) as mistake:
+        list_classes(["cat/a.jpg", "cat/notes.txt", "list.txt", "dgo/b.jpg"], "root", ["cat", "dog"])
+    for said in ("root/cat/notes.txt: not an image", "root/list.txt: a file that is in no class", "root/dgo: another class"):
+        assert said in str(mistake.value)
+    with pytest.raises(CaffeliteError, match="root: no class folders"):
+        list_classes(["a.jpg"], "root")
+
+
+def test_files_below_a_folder(tmp_path):
+    (tmp_path / "flowers" / "rose").mkdir(parents=True)
+    with pytest.raises(CaffeliteError, match="rose: the folder is empty"):
+        files_below(tmp_path / "flowers")
+    (tmp_path / "flowers" / "rose" / "1.jpg").write_bytes(b"")
+    assert files_below(tmp_path / "flowers") == ["rose/1.jpg"]
+    with pytest.raises(CaffeliteError, match='not a folder.*did you mean "flowers"'):
+        files_below(tmp_path / "flwers")
+
+
+def test_split_takes_the_share_of_every_class_by_name_and_seed():
+    images, _ = list_classes([f"{c}/{i}.jpg" for c, n in (("a", 20), ("b", 5), ("c", 2), ("d", 1)) for i in range(n)], "")
+    train, test = split(images, 0.2, 0)
+    assert sorted(names(train) + names(test)) == names(sorted(images, key=lambda i: i.name))
+    assert [sum(i.label == label for i in test) for label in range(4)] == [4, 1, 1, 0]
+    assert split(list(reversed(images)), 0.2, 0)[1] == list(reversed(test)), "the order of the files does not matter"
+    assert split(images, 0.2, 1)[1] != test
+    assert split([i for i in images if i.label != 1], 0.2, 0)[1] == [i for i in test if i.label != 1], "nor do other classes"
+    assert split(images, 0, 0) == (images, [])
+
+
+def test_shuffled_is_another_order_for_another_seed():
+    images, _ = list_classes([f"a/{i}.jpg" for i in range(50)], "")
+    assert shuffled(images, 0) == shuffled(images, 0) != shuffled(images, 1)
+    assert shuffled(images, 0) != images and sorted(names(shuffled(images, 0))) == sorted(names(images))

@@ -1,0 +1,65 @@
+"""The sheet's pixels, read back from the PNG."""
+
+import numpy as np
+import pytest
+
+from caffelite.data.sheet import BACKGROUND, CAPTION, GAP, contact_sheet, value_range
+from caffelite.errors import CaffeliteError
+
+cv2 = pytest.importorskip("cv2")
+
+
+def drawn(images, captions=(), columns=None):
+    png, black, white = contact_sheet(images, captions, columns)
+    return cv2.imdecode(np.frombuffer(png, np.uint8), cv2.IMREAD_COLOR), black, white
+
+
+def test_bytes_stay_what_they_are():
+    image = np.random.default_rng(0).integers(0, 256, (1, 3, 100, 120)).astype(np.float32)
+    sheet, black, white = drawn(image)
+    assert (black, white) == (0, 255) and sheet.shape == (100 + 2 * GAP, 120 + 2 * GAP, 3)
+    assert (sheet[GAP:-GAP, GAP:-GAP] == image[0].transpose(1, 2, 0)).all() and (sheet[:GAP] == BACKGROUND).all()
+
+
+def test_other_values_are_stretched_alike_and_nan_is_magenta():
+    images = np.zeros((2, 3, 96, 96), np.float32)
+    images[0], images[1, :, 0, 0], images[1, 0, 5, 5] = -2, 2, np.nan
+    sheet, black, white = drawn(images, columns=2)
+    assert (black, white) == (-2, 2)
+    second = GAP + 96 + GAP
+    assert sheet[GAP + 10, GAP + 10].tolist() == [0] * 3 and sheet[GAP, second].tolist() == [255] * 3
+    assert sheet[GAP + 9, second + 9].tolist() == [128] * 3 and sheet[GAP + 5, second + 5].tolist() == [255, 0, 255]
+
+
+def test_small_images_grow_large_ones_shrink_and_channels_stand_side_by_side():
+    pair = np.zeros((1, 2, 28, 28), np.float32)
+    pair[0, 1] = 200
+    sheet, *_ = drawn(pair)
+    assert sheet.shape == (112 + 2 * GAP, 224 + 2 * GAP, 3)
+    assert not sheet[GAP:-GAP, GAP : GAP + 112].any() and (sheet[GAP:-GAP, GAP + 112 : -GAP] == 200).all()
+    assert drawn(np.zeros((1, 3, 512, 256)))[0].shape == (256 + 2 * GAP, 128 + 2 * GAP, 3)
+
+
+def test_captions_stand_below_their_images():
+    images = np.full((3, 1, 96, 96), 7.0)
+    sheet, *_ = drawn(images, ["1", "a name much too long for this width, really", ""], columns=3)
+    assert sheet.shape[0] == 96 + CAPTION + 2 * GAP
+    strips = [sheet[GAP + 96 : GAP + 96 + CAPTION, GAP + i * 100 : GAP + i * 100 + 96] for i in range(3)]
+    assert [bool((strip > 150).any()) for strip in strips] == [True, True, False]
+    assert (sheet[GAP + 96 : -GAP, GAP + 196 : GAP + 200] == BACKGROUND).all(), "no text runs into the next image"
+
+
+def test_rows_are_filled_in_order():
+    sheet, *_ = drawn(np.arange(0, 250, 50, dtype=np.float32).reshape(5, 1, 1, 1).repeat(96, 2).repeat(96, 3), columns=2)
+    values = [sheet[GAP + row * 100, GAP + column * 100, 0] for row in range(3) for column in range(2)]
+    assert values == [0, 50, 100, 150, 200, BACKGROUND]
+
+
+def test_value_range():
+    assert value_range(np.array([0, 1.0])) == (0, 1) and value_range(np.array([0, 200.0])) == (0, 255)
+    assert value_range(np.array([np.nan])) == (0, 0) and value_range(np.array([3.0, 300])) == (3, 300)
+
+
+def test_what_are_no_images():
+    with pytest.raises(CaffeliteError, match="no images to show; expected N×C×H×W, found 5×4"):
+        contact_sheet(np.zeros((5, 4)))

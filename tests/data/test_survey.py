@@ -1,0 +1,71 @@
+import numpy as np
+import pytest
+
+from caffelite import caffelite_pb2 as pb
+from caffelite.data.survey import survey
+from caffelite.errors import CaffeliteError
+
+
+def datum(image, label=0, **more):
+    c, h, w = image.shape
+    return pb.Datum(**{"channels": c, "height": h, "width": w, "data": image.tobytes(), "label": label} | more)
+
+
+def test_counts(records, images):
+    found = survey(records([datum(image, i % 3) for i, image in enumerate(images)]))
+    assert found.count == 7 and found.kinds == {"pixels": 7} and found.shapes == {(3, 6, 5): 7} and found.labels == {0: 3, 1: 2, 2: 2}
+    assert not found.unreadable and not found.odd and not found.duplicates()
+
+
+def test_records_that_cannot_be_read(records, images):
+    cv2 = pytest.importorskip("cv2")
+    jpeg = cv2.imencode(".jpg", np.random.default_rng(0).integers(0, 256, (64, 64, 3)).astype(np.uint8))[1].tobytes()
+    cut = pb.Datum(data=jpeg[:-600], encoded=True)
+    found = survey(
+        records([datum(images[0]), b"\xff", pb.Datum(data=b"no image", encoded=True), datum(images[1], height=99), pb.Datum(), cut])
+    )
+    assert found.count == 6 and list(found.unreadable) == ["00000001", "00000002", "00000003", "00000004", "00000005"]
+    said = list(found.unreadable.values())
+    assert "Datum" in said[0] and "decoded" in said[1] and "90 values, yet it says 3×99×5" in said[2] and "0 values" in said[3]
+    assert said[4] == "the JPEG is cut short"
+
+
+def test_what_is_odd(records, images):
+    strange = {
+        "3×5×5 among 3×6×5": datum(images[0][:, :5]),
+        "negative label": datum(images[1], -1),
+        "no label": pb.Datum(channels=3, height=6, width=5, data=images[2].tobytes()),
+        "0 throughout": datum(np.zeros_like(images[0])),
+        "not finite": pb.Datum(channels=3, height=6, width=5, float_data=[float("nan")] * 90, label=0),
+        "float values among pixels": pb.Datum(channels=3, height=6, width=5, float_data=range(90), label=0),
+        "both bytes and floats": datum(images[3], float_data=[1.0]),
+    }
+    others = [datum(image) for image in np.random.default_rng(1).integers(0, 256, (30, 3, 6, 5)).astype(np.uint8)]
+    found = survey(records([*strange.values(), *others]))
+    assert not found.unreadable and len(found.odd) == len(strange)
+    for i, said in enumerate(strange):
+        assert said in found.odd[f"{i:08d}"]
+
+
+def test_many_shapes_are_not_odd_but_another_number_of_channels_is(records):
+    random = np.random.default_rng(2)
+    sizes = [(3, 4 + i, 5) for i in range(6)] + [(1, 20, 5)]
+    found = survey(records([datum(random.integers(0, 256, size).astype(np.uint8)) for size in sizes]))
+    assert found.odd == {"00000006": "1 channels among 3"}
+
+
+def test_duplicates_within_and_between_sets(records, images):
+    cv2 = pytest.importorskip("cv2")
+    png = pb.Datum(data=cv2.imencode(".png", images[0].transpose(1, 2, 0))[1].tobytes(), label=4, encoded=True)
+    here = survey(records([datum(images[0]), datum(images[1]), png, datum(images[0].reshape(3, 5, 6))], "here"))
+    there = survey(records([datum(images[2]), datum(images[1], 3)], "there"))
+    assert here.duplicates() == [[("00000000", 0), ("00000002", 4)]], "however it is stored; another shape is another image"
+    assert list(here.shared(there)) == [([("00000001", 0)], [("00000001", 3)])]
+    assert list(there.shared(there)) and not list(there.shared(survey(records([datum(images[5])], "other"))))
+
+
+def test_no_database(tmp_path, records):
+    with pytest.raises(CaffeliteError, match="cannot open the LMDB"):
+        survey(tmp_path / "none")
+    with pytest.raises(CaffeliteError, match="the database is empty"):
+        survey(records([]))
