@@ -338,10 +338,13 @@ class LRN(Layer):
         self.pool = pooling(self.shape, self.shape, Window(side, (1, 1), ((p.local_size - 1) // 2,) * 2))
         constants = {"alpha": p.alpha, "beta": p.beta}
         self._square = dev.map(Formula("x * x", ("x",)))
-        self._y = dev.map(Formula("x * pow(1 + alpha * m, -beta)", ("x", "m"), constants=("alpha", "beta")), **constants)
-        text = "dy * x * pow(1 + alpha * m, -beta - 1)"
+        power = "pow(1 + alpha * m, beta)"
+        if p.beta == 0.75:  # everyone's, and two roots are vector instructions
+            power = "(sqrt(1 + alpha * m) * sqrt(sqrt(1 + alpha * m)))"
+        self._y = dev.map(Formula(f"x / {power}", ("x", "m"), constants=("alpha", "beta")), **constants)
+        text = f"dy * x / ({power} * (1 + alpha * m))"
         self._inner = dev.map(Formula(text, ("dy", "x", "m"), constants=("alpha", "beta")), **constants)
-        text = "dy * pow(1 + alpha * m, -beta) - 2 * alpha * beta * x * spread"
+        text = f"dy / {power} - 2 * alpha * beta * x * spread"
         self._dx = dev.map(Formula(text, ("dy", "m", "x", "spread"), constants=("alpha", "beta")), **constants)
 
     def forward(self, x: list, y: list) -> None:

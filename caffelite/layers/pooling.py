@@ -74,7 +74,6 @@ class Pooling(Pooled):
 
     def setup(self) -> None:
         super().setup()
-        self.follows_layout = self.method != "STOCHASTIC" and len(self.spec.top) == 1
         if len(self.spec.top) > 1 and self.method != "MAX":
             raise self.outer_error("a second top, the winners' places, is for MAX pooling", "top", 1, found=f"pool: {self.method}")
         p = self.p
@@ -98,11 +97,18 @@ class Pooling(Pooled):
         out = pooled(self, spatial, k, self.p.round_mode == pb.PoolingParameter.CEIL)
         self.x_shape, self.y_shape = shape, (*shape[:2], *out)
         self.index("index", self.y_shape)
+        self.follows_layout = len(self.spec.top) == 1 and (self.method == "MAX" or (self.method == "AVE" and self._plain_means()))
         return [self.y_shape] * len(self.spec.top)
 
+    def _plain_means(self) -> bool:
+        """Whether every mean of AVE is one over its window, or over what of it lies in the image: none is clipped to the padded image."""
+        k = self.window
+        reach = [(o - 1) * s + kernel - p for o, s, kernel, p in zip(self.y_shape[2:], k.stride, k.kernel, k.pad, strict=True)]
+        return not any(k.pad) or all(r <= size + p for r, size, p in zip(reach, self.x_shape[2:], k.pad, strict=True))
+
     def lie_last(self) -> None:
-        if self.method == "MAX" and math.prod(self.window.kernel) <= 256:  # places in their windows, not in their planes
-            self.saved_shapes["index"] = (self.y_shape, "uint8")
+        if self.method == "MAX":  # places in their windows, not in their planes
+            self.saved_shapes["index"] = (self.y_shape, "uint8" if math.prod(self.window.kernel) < 255 else "int32")
 
     def build(self, dev) -> None:
         if self.last:

@@ -205,7 +205,7 @@ class CPU:
         return windows.Pooling(self, method, x, y, window, stream)
 
     def channels_last_pooling(self, method: str, x: tuple[int, ...], y: tuple[int, ...], window: Window):
-        return windows.ChannelsLastPooling(method, x, y, window)
+        return primitives.Pooling(self, self._onednn, method, x, y, window)
 
     def lrn(self, n: int, c: int, p: int, size: int, alpha: float, beta: float, k: float):
         kind = windows.ChannelsLastLRN if p == 1 else windows.LRN

@@ -23,8 +23,8 @@ log = logging.getLogger("caffelite")
 
 FORWARD_TRAINING, DIRECT = 64, 1
 # What a primitive descriptor is asked for
-SRC, DIFF_SRC, WEIGHTS, DIFF_WEIGHTS, DST, DIFF_DST, SCRATCHPAD = 129, 130, 131, 132, 133, 134, 136
-RELU = 0x20
+SRC, DIFF_SRC, WEIGHTS, DIFF_WEIGHTS, DST, DIFF_DST, WORKSPACE, SCRATCHPAD = 129, 130, 131, 132, 133, 134, 135, 136
+RELU, POOL_MAX, POOL_INCLUDING, POOL_EXCLUDING = 0x20, 0x1FF, 0x2FF, 0x3FF
 F32, BF16 = 3, 2
 _ANY, _CPU, _IN_ORDER, _USER_SCRATCHPAD, _IMPLEMENTATION = 1, 1, 1, 1, 8
 _UNIMPLEMENTED = 3
@@ -34,6 +34,7 @@ OPERANDS = {
     "y": (17, DST, 0),
     "w": (33, WEIGHTS, 0),
     "b": (41, WEIGHTS, 1),
+    "record": (64, WORKSPACE, 0),
     "scratch": (80, SCRATCHPAD, 0),
     "dx": (129, DIFF_SRC, 0),
     "dy": (145, DIFF_DST, 0),

@@ -8,7 +8,7 @@ import functools
 import numpy as np
 
 from . import onednn
-from .kernels import dense
+from .kernels import dense, direct
 from .onednn import DIRECT, FORWARD_TRAINING, Library
 
 LINE = 64  # bytes: parts of the workspace start on cache lines
@@ -31,6 +31,8 @@ class Convolution:
         self._w = library.dense(dims)
         pad = _pair(*window.pad)
         self._window = _pair(*window.stride), _pair(*(d - 1 for d in window.dilation)), pad, pad
+        few = groups == 1 and direct.suits(x[1], y[1], window.pad)
+        self._direct = DirectConvolution(device, x, y, window) if few else None
 
     @functools.cache  # noqa: B019 (an operation lives as long as its net)
     def _forward(self, biased: bool, slope: float | None):
@@ -58,6 +60,8 @@ class Convolution:
 
     def forward(self, x, w, b, y, slope: float | None = None) -> None:
         """slope: a leaky ReLU's negative slope, fused; None for no ReLU."""
+        if self._direct:
+            return self._direct.forward(x, w, b, y, slope)
         run = self._forward(b is not None, slope)[1].run
         run(x, w, y) if b is None else run(x, w, b, y)
 
@@ -73,6 +77,66 @@ class Convolution:
             db[...] = total + db if add_b else total
         if dx is not None:
             self._data().run(dy, w, dx)
+
+
+class DirectConvolution:
+    """The forward pass of a convolution of few channels without pad, by kernels of our own (see kernels/direct.py)."""
+
+    def __init__(self, device, x: tuple[int, ...], y: tuple[int, ...], window):
+        (n, c, _, width), (_, m, out_h, out_w) = x, y
+        self._device, self._x, self._y = device, (n, -1), (n, out_h * out_w, m)
+        self._vectors = -(-m // direct.LANES)
+        self._pixels = direct.PIXELS[self._vectors]
+        self._lanes, self._none = self._vectors * direct.LANES, np.empty(0, np.float32)
+        (kh, kw), (sh, sw), _, (dh, dw) = window
+        rows, columns = np.arange(out_h) * sh * width, np.arange(out_w) * sw
+        places = (rows[:, None] + columns).reshape(-1) * c
+        self._places = np.pad(places, (0, -len(places) % self._pixels), "edge").astype(np.int64)
+        pixels = (np.arange(kh)[:, None] * dh * width + np.arange(kw) * dw).reshape(-1) * c
+        self._offsets = (np.arange(c)[:, None] + pixels).reshape(-1).astype(np.int64)
+
+    def forward(self, x, w, b, y, slope: float | None = None) -> None:
+        threads, positions, tile = self._device.threads, len(self._offsets), self._pixels * self._lanes
+        space = self._device.workspace(positions * self._lanes + threads * tile)
+        packed = space[: positions * self._lanes].reshape(positions, self._lanes)
+        direct.pack(w.reshape(w.shape[0], positions), packed)
+        bias, rest = (self._none, False) if b is None else (b, True), space[positions * self._lanes :].reshape(threads, tile)
+        after = *bias, np.float32(slope or 0), slope is not None
+        tables = self._places, self._offsets, rest, self._vectors, self._pixels
+        direct.forward(x.reshape(self._x), packed, *after, y.reshape(self._y), *tables)
+
+
+class Pooling:
+    """MAX or AVE pooling of x (N, H, W, C) to y (N, OH, OW, C); ``index`` is the library's own record of the winners."""
+
+    def __init__(self, device, library: Library, method: str, x: tuple[int, ...], y: tuple[int, ...], window):
+        self._device = device
+        before = _pair(*window.pad)
+        beyond = [
+            (o - 1) * s + k - size - p for o, s, k, size, p in zip(y[2:], window.stride, window.kernel, x[2:], window.pad, strict=True)
+        ]
+        algorithm = onednn.POOL_MAX if method == "MAX" else onednn.POOL_INCLUDING if any(window.pad) else onednn.POOL_EXCLUDING
+        layouts = library.channels_last(x), library.channels_last(y)
+        geometry = _pair(*window.stride), _pair(*window.kernel), _pair(0, 0), before, _pair(*beyond), library.attributes()
+        forward = library.describe("pooling_forward", FORWARD_TRAINING, algorithm, *layouts, *geometry)
+        backward = library.describe("pooling_backward", algorithm, *layouts, *geometry[:-1], forward.handle, geometry[-1])
+        record = ["record"] if method == "MAX" else []
+        if forward.bytes("record") > self.record_bytes(y, window):
+            raise RuntimeError(f"oneDNN keeps {forward.bytes('record')} bytes of winners for {y}, more than there is room for")
+        self._forward, self._scratch = forward.primitive("x", "y", *record, "scratch").run, forward.bytes("scratch")
+        self._backward, self._scratch_back = backward.primitive("dy", *record, "dx", "scratch").run, backward.bytes("scratch")
+
+    @staticmethod
+    def record_bytes(y: tuple[int, ...], window) -> int:
+        return int(np.prod(y)) * (1 if np.prod(window.kernel) < 255 else 4)
+
+    def forward(self, x, y, index) -> None:
+        record = [] if index is None else [index]
+        self._forward(x, y, *record, self._device.space(self._scratch))
+
+    def backward(self, dy, index, dx) -> None:
+        record = [] if index is None else [index]
+        self._backward(dy, *record, dx, self._device.space(self._scratch_back))
 
 
 class InnerProduct:

@@ -62,25 +62,6 @@ class LRN:
         lrn.lrn_backward(*arrays, self._size, self._factor, self._beta)
 
 
-class ChannelsLastPooling:
-    """Pooling, MAX or AVE, of x (N, H, W, C) to y (N, OH, OW, C); index (uint8 or int32, like y): each winner's place in its window."""
-
-    def __init__(self, method: str, x: tuple[int, ...], y: tuple[int, ...], window):
-        self._largest, self._window = method == "MAX", (window.kernel, window.stride, window.pad)
-
-    def forward(self, x, y, index) -> None:
-        if self._largest:
-            channels_last.max_pool_forward(x, y, index.reshape(y.shape), *self._window)
-        else:
-            channels_last.average_pool_forward(x, y, *self._window)
-
-    def backward(self, dy, index, dx) -> None:
-        if self._largest:
-            channels_last.max_pool_backward(dy, index.reshape(dy.shape), dx, *self._window)
-        else:
-            channels_last.average_pool_backward(dy, dx, *self._window)
-
-
 class ChannelsLastLRN(LRN):
     """LRN of x (N, C): each position's channels in one run of memory."""
 
