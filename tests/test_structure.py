@@ -52,6 +52,7 @@ KEPT = {
     "tqdm": ("cli/", "data/writers.py"),
     "lmdb": ("data/",),
     "cv2": ("data/",),
+    "mpi4py": ("parallel/",),
     "sklearn": ("cli/dataset/digits.py",),
 }
 
