@@ -51,7 +51,7 @@ KEPT = {
     "click": ("cli/",),
     "tqdm": ("cli/", "data/writers.py"),
     "lmdb": ("data/",),
-    "plyvel": ("data/leveldb.py",),
+    "plyvel": ("data/",),
     "cv2": ("data/",),
     "mpi4py": ("parallel/",),
     "sklearn": ("cli/dataset/digits.py",),
