@@ -352,9 +352,3 @@ def test_sources_are_closed_when_the_graph_fails():
     with pytest.raises(CaffeliteError, match="nowhere"):
         build(text, open_source=lambda spec, phase, locate: source)
     assert source.closed
-
-
-def test_a_type_of_caffes_that_is_not_built_is_told_as_such():
-    mistakes(
-        'layer { name: "d" type: @"ImageData" top: "x" }', 'layer "d": type "ImageData" is Caffe\'s, but not built yet; put the images'
-    )

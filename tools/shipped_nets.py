@@ -52,17 +52,18 @@ def cifar10_quick(m: Model) -> None:
     m.classify(x)
 
 
-def cifar10_full(m: Model, data: Callable[[Model], str] = cifar10) -> None:
+def cifar10_full(m: Model, data: Callable[[Model], str] = cifar10, start: tuple[dict, dict] = (gaussian(1e-4), gaussian(0.01))) -> None:
+    """start: fillers of the first convolution and of the others."""
     x = data(m)
     m.section("Three rounds of convolution, pooling and, twice, normalisation: 32 x 16 x 16, 32 x 8 x 8, 64 x 4 x 4.")
     rates = [{"lr_mult": 1}, {"lr_mult": 2}]
     local = {"local_size": 3, "alpha": 5e-5, "beta": 0.75, "norm_region": "WITHIN_CHANNEL"}
-    x = m.conv("conv1", x, 32, 5, pad=2, param=rates, weight_filler=gaussian(1e-4))
+    x = m.conv("conv1", x, 32, 5, pad=2, param=rates, weight_filler=start[0])
     x = m.relu("relu1", m.pool("pool1", x, "MAX", 3, 2))
     x = m.add("LRN", "norm1", x, lrn_param=local)
-    x = m.relu("relu2", m.conv("conv2", x, 32, 5, pad=2, param=rates, weight_filler=gaussian(0.01)))
+    x = m.relu("relu2", m.conv("conv2", x, 32, 5, pad=2, param=rates, weight_filler=start[1]))
     x = m.add("LRN", "norm2", m.pool("pool2", x, "AVE", 3, 2), lrn_param=local)
-    x = m.relu("relu3", m.conv("conv3", x, 64, 5, pad=2, param=rates[:1] * 2, weight_filler=gaussian(0.01)))
+    x = m.relu("relu3", m.conv("conv3", x, 64, 5, pad=2, param=rates[:1] * 2, weight_filler=start[1]))
     x = m.pool("pool3", x, "AVE", 3, 2)
     m.section("The classifier decays 250 times as much as the convolutions.")
     m.classify(m.fc("ip1", x, 10, param=[{"lr_mult": 1, "decay_mult": 250}, {"lr_mult": 2, "decay_mult": 0}], weight_filler=gaussian(0.01)))
@@ -359,7 +360,7 @@ NETS = {
         cifar10_full,
         f"CIFAR-10, cuda-convnet's net with local normalisation: {CIFAR_IMAGES}",
         CIFAR,
-        {"augmented": (f"{AUGMENTED} {CIFAR_IMAGES}", partial(cifar10_full, data=cifar10_augmented))},
+        {"augmented": (f"{AUGMENTED} {CIFAR_IMAGES}", partial(cifar10_full, data=cifar10_augmented, start=(gaussian(0.001), MSRA)))},
     ),
     "alexnet": Net("AlexNet", partial(alexnet, pool_first=False, bias=0.1), f"AlexNet on {IMAGES}", COLOUR),
     "caffenet": Net("CaffeNet", partial(alexnet, pool_first=True, bias=1), f"CaffeNet, AlexNet that pools first, on {IMAGES}", COLOUR),

@@ -16,9 +16,9 @@ log = logging.getLogger("caffelite")
 @click.command(cls=GflagsCommand)
 @click.argument("db", metavar="INPUT_DB", type=click.Path(path_type=Path))
 @click.argument("mean", metavar="[OUTPUT_FILE]", required=False, type=click.Path(path_type=Path))
-@click.option("--backend", type=click.Choice(["lmdb"]), default="lmdb", show_default=True, help="Kind of database.")
+@click.option("--backend", type=click.Choice(["lmdb", "leveldb"]), help="Kind of database. Default: what INPUT_DB is.")
 @click.option("--force", is_flag=True, help="Replace OUTPUT_FILE where it exists.")
-def compute_image_mean(db: Path, mean: Path | None, backend: str, force: bool) -> None:
+def compute_image_mean(db: Path, mean: Path | None, backend: str | None, force: bool) -> None:
     """Computes the mean image of INPUT_DB: written to OUTPUT_FILE, for mean_file, and told by channel, for mean_value.
 
     \b
@@ -30,7 +30,7 @@ def compute_image_mean(db: Path, mean: Path | None, backend: str, force: bool) -
     from ..data.writers import check_free, write_mean
 
     check_free([mean] if mean else [], force)
-    found = compute_mean(db, progress=True)
+    found = compute_mean(db, progress=True, backend=backend)
     log.info("Processed %d files.", found.count)
     if mean:
         write_mean(mean, found.image, force=force)

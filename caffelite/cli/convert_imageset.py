@@ -13,7 +13,7 @@ from . import imaging
 @click.argument("places", metavar="ROOT [LISTFILE] DB_NAME", nargs=-1)
 @click.option("--shuffle", is_flag=True, help="Mix the images before they get their numbers.")
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Another seed mixes otherwise.")
-@click.option("--backend", type=click.Choice(["lmdb"]), default="lmdb", show_default=True, help="Kind of database.")
+@click.option("--backend", type=click.Choice(["lmdb", "leveldb"]), default="lmdb", show_default=True, help="Kind of database.")
 @imaging.options
 @click.option("--force", is_flag=True, help="Replace DB_NAME where it exists.")
 def convert_imageset(places, shuffle, seed, backend, check_size, skip, threads, force, **how) -> None:
@@ -52,6 +52,7 @@ def convert_imageset(places, shuffle, seed, backend, check_size, skip, threads, 
         remedy=imaging.REMEDY,
         threads=threads,
         progress=True,
+        backend=backend,
         force=force,
     )
     if classes:

@@ -22,7 +22,7 @@ log = logging.getLogger("caffelite")
 @click.argument("blobs", metavar="BLOB[,BLOB…]")
 @click.argument("names", metavar="NAME[,NAME…]")
 @click.argument("batches", metavar="BATCHES", type=click.IntRange(min=1))
-@click.argument("kind", metavar="lmdb|hdf5|npz", type=click.Choice(["lmdb", "hdf5", "npz"]))
+@click.argument("kind", metavar="lmdb|leveldb|hdf5|npz", type=click.Choice(["lmdb", "leveldb", "hdf5", "npz"]))
 @click.argument("mode", metavar="[CPU|GPU]", required=False, type=click.Choice(["CPU", "GPU"], case_sensitive=False))
 @click.argument("device_id", metavar="[DEVICE_ID]", required=False, type=click.IntRange(min=0), default=0)
 @options.gpu
@@ -32,8 +32,8 @@ log = logging.getLogger("caffelite")
 def extract_features(caffemodel, model, blobs, names, batches, kind, mode, device_id, gpu, level, stage, force) -> None:
     """Runs the net MODEL with WEIGHTS in phase TEST over BATCHES batches of its data, and writes what the BLOBs held, a row a sample.
 
-    Each blob goes under its own name; hdf5 and npz also take one name for all. lmdb has the keys and records of Caffe's tool; an hdf5 file
-    gets a list file beside it, for HDF5Data.
+    Each blob goes under its own name; hdf5 and npz also take one name for all. Databases have the keys and records of Caffe's tool; an
+    hdf5 file gets a list file beside it, for HDF5Data.
 
     \b
     Example:

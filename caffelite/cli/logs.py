@@ -40,12 +40,13 @@ def give_up_stderr() -> None:
         os.close(nowhere)
 
 
-def start() -> None:
+def start(speaks: bool = True) -> None:
+    """speaks: whether this process logs; of several, one does."""
     handler = BarHandler()
     handler.setFormatter(GlogFormatter())
     log = logging.getLogger("caffelite")
     log.handlers[:] = [handler]
-    log.setLevel(logging.INFO)
+    log.setLevel(logging.INFO if speaks else logging.CRITICAL)
     log.propagate = False
 
 
@@ -61,7 +62,7 @@ class Progress:
             initial=solver.iteration,
             unit="it",
             file=sys.stderr,
-            disable=not sys.stderr.isatty(),
+            disable=solver.comm.rank > 0 or not sys.stderr.isatty(),
             dynamic_ncols=True,
             mininterval=0.2,
         )

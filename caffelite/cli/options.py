@@ -19,6 +19,10 @@ stage = click.option(
     "--stage", metavar="NAMES", default="", help="The net's stages, separated by commas, for rules with stage and not_stage."
 )
 phase = click.option("--phase", type=click.Choice(["TRAIN", "TEST"], case_sensitive=False), help="The net's phase.")
+shape = click.option(
+    "--shape", multiple=True, metavar="TOP=DIMS", help="A top's sample shape where the data is not there, as in data=3x227x227; repeatable."
+)
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead, for a program to read.")
 model = click.option("--model", metavar="FILE", required=True, help="The net, a prototxt.")
 
 
@@ -40,38 +44,41 @@ def gpu_numbers(text: str) -> list[int]:
 
 
 def open_device(gpu: str | None, solver=None):
-    """The device that -gpu names; without it the one of the solver's solver_mode; without that the CPU. Says which."""
-    from .. import caffelite_pb2 as pb
+    """The one device that -gpu names; without it the one of the solver's solver_mode; without that the CPU. Says which."""
+    numbers = gpus(gpu, solver)
+    if len(numbers) > 1:
+        raise CaffeliteError("only training runs on several GPUs", found=f"-gpu {gpu}", remedy=f"use one: -gpu {numbers[0]}")
+    return open_gpu(numbers)
+
+
+def open_gpu(numbers: list[int], which: int = 0):
+    """The GPU of that index among ``numbers``, over again where they are fewer; the CPU where there are none. Says which."""
     from .. import devices
 
+    if not numbers:
+        log.info("Use CPU.")
+        return devices.open_device()
+    device = devices.open_device(numbers[which % len(numbers)])
+    log.info("Using GPUs %s", ", ".join(map(str, numbers)))
+    return device
+
+
+def gpus(text: str | None, solver=None) -> list[int]:
+    """The GPUs that -gpu names; without it the one of the solver's solver_mode; none for the CPU."""
+    from .. import caffelite_pb2 as pb
+
     mode = solver.solver_mode if solver is not None and solver.HasField("solver_mode") else None
-    if gpu is None and mode == pb.SolverParameter.GPU:
-        gpu = str(solver.device_id)
-    if gpu is not None:
-        number = _one_gpu(gpu, mode == pb.SolverParameter.GPU)
-        if number is not None:
-            device = devices.open_device(number)
-            log.info("Using GPUs %d", number)
-            return device
-    log.info("Use CPU.")
-    return devices.open_device()
-
-
-def _one_gpu(text: str, required: bool) -> int | None:
-    """The GPU to use; None where ``all`` finds none and the solver does not insist on one."""
+    if text is None:
+        return [solver.device_id] if mode == pb.SolverParameter.GPU else []
     from ..devices import gpu
 
     if text == "all":
         found = gpu.count()
-        if not found and not required:
+        if not found and mode != pb.SolverParameter.GPU:
             log.info("No usable GPU was found; running on the CPU.")
-            return None
-        numbers = list(range(found)) or [0]
-    else:
-        numbers = gpu_numbers(text)
-    if len(numbers) > 1:
-        raise CaffeliteError("training on several GPUs is not built yet", found=f"-gpu {text}", remedy=f"use one: -gpu {numbers[0]}")
-    return numbers[0]
+            return []
+        return list(range(found)) or [0]
+    return gpu_numbers(text)
 
 
 def load_weights(net, files: str | list[str]) -> None:
@@ -91,3 +98,32 @@ def load_weights(net, files: str | list[str]) -> None:
             log.info("  skipped, not in the net: %s", ", ".join(loaded.skipped))
         if loaded.missing:
             log.warning("  missing, kept as the fillers made them: %s", ", ".join(loaded.missing))
+
+
+def net_or_solver(command: Callable) -> Callable:
+    """-model FILE or -solver FILE."""
+    command = click.option("--solver", metavar="FILE", help="A solver instead, for the net that it trains.")(command)
+    return click.option("--model", metavar="FILE", help="The net, a prototxt.")(command)
+
+
+def one_of(model: str | None, solver: str | None) -> str | None:
+    """The solver, where not both or neither were named."""
+    if bool(model) == bool(solver):
+        raise click.UsageError("name a net with -model, or a solver with -solver")
+    return solver
+
+
+def picture_form(path: Path) -> str:
+    """svg or png, by a picture's name."""
+    form = path.suffix.lower().removeprefix(".")
+    if form not in ("svg", "png"):
+        raise CaffeliteError("a picture is SVG or PNG", expected="a name that ends in .svg or .png", found=str(path))
+    return form
+
+
+def write_picture(path: Path, body: bytes) -> None:
+    try:
+        path.write_bytes(body)
+    except OSError as error:
+        raise CaffeliteError(f"cannot write {path}: {error.strerror}") from None
+    click.echo(f"wrote {path}", err=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 
 import click
@@ -9,49 +10,98 @@ import click
 from . import options
 from .logs import Progress, start
 
+log = logging.getLogger("caffelite")
+
 
 @click.command()
 @click.option("--solver", required=True, metavar="FILE", help="The solver, a prototxt.")
 @options.gpu
 @click.option("--snapshot", metavar="FILE", help="Go on from this solverstate.")
+@click.option("--resume", type=click.Choice(["auto"]), help="auto: go on from the newest good snapshot, or start where there is none yet.")
 @options.weights
 @options.phase
 @options.level
 @options.stage
 @options.iterations("Stop after so many iterations, with a snapshot. Default: go on to max_iter.")
 @click.option(
+    "--scaling",
+    type=click.Choice(["weak", "strong"]),
+    default="weak",
+    show_default=True,
+    help="Of several processes: weak, each takes the prototxt's batch; strong, they divide it.",
+)
+@click.option(
+    "--compress", type=click.Choice(["none", "fp16"]), default="none", show_default=True, help="How gradients travel between processes."
+)
+@click.option(
+    "--hang_seconds",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    default=20,
+    show_default=True,
+    help="End a job of several processes when one of them makes no progress for so long; 0: never.",
+)
+@click.option(
     "--sigint_effect", type=click.Choice(["stop", "snapshot", "none"]), default="stop", show_default=True, help="What Ctrl-C does."
 )
 @click.option(
     "--sighup_effect", type=click.Choice(["stop", "snapshot", "none"]), default="snapshot", show_default=True, help="What SIGHUP does."
 )
-def train(solver, gpu, snapshot, weights, phase, level, stage, iterations, sigint_effect, sighup_effect) -> None:
-    """Trains a net, or goes on from a snapshot.
+@click.pass_context
+def train(
+    context, solver, gpu, snapshot, resume, weights, phase, level, stage, iterations, scaling, compress, hang_seconds, sigint_effect,
+    sighup_effect,
+) -> None:  # fmt: skip
+    """Trains a net, or goes on from a snapshot; on several GPUs, or under mpirun or srun in several processes, as one.
 
     \b
     Examples:
       caffelite train -solver solvers/lenet_solver.prototxt -gpu all
       caffelite train -solver solvers/lenet_solver.prototxt -snapshot lenet_iter_5000.solverstate
+      caffelite train -solver solvers/lenet_solver.prototxt -resume auto
     """
     if snapshot and weights:
         raise click.UsageError("-snapshot and -weights exclude each other: a snapshot brings its own weights")
+    if snapshot and resume:
+        raise click.UsageError("-snapshot and -resume exclude each other: name a snapshot, or let the newest be found")
     if phase and phase.upper() != "TRAIN":
         raise click.UsageError("-phase TEST does not train; use caffelite test")
-    from .. import prototxt
-    from ..solver import Solver
+    from .. import parallel, prototxt
+    from ..parallel import star
+    from ..solver import Solver, newest
     from .signals import Signals
 
-    start()
-    document = prototxt.read_solver(solver)
-    with Signals(sigint_effect, sighup_effect) as signals:
-        device = options.open_device(gpu, document.message)
-        stages = options.names(stage)
-        run = Solver(
-            document.message, document.locate, solver, device, level=level, stages=stages, requests=signals.requests, resume=snapshot
-        )
+    rank = parallel.expected_rank()
+    start(rank == 0)
+    several = parallel.expected() > 1
+    if not several:
+        numbers = options.gpus(gpu, prototxt.read_solver(solver).message)
+        if len(numbers) > 1:
+            words = [f"--{name}={value}" for name, value in context.params.items() if value not in (None, "")]
+            sys.exit(star.launch(["train", *words], len(numbers)))
+    with (
+        Signals(sigint_effect, sighup_effect, told=rank == 0, apart=1 if several else 0) as signals,
+        parallel.session(hang_seconds) as comm,
+    ):
+
+        def make() -> Solver:
+            document = prototxt.read_solver(solver)
+            p = document.message
+            device = options.open_gpu(options.gpus(gpu, p) if several else numbers, comm.local_rank)
+            state = snapshot
+            if resume:
+                state = newest(p, solver)
+                log.info("Resuming from the newest good snapshot" if state else "There is no snapshot yet to resume from")
+            run = Solver(
+                p, document.locate, solver, device, comm=comm, strong=scaling == "strong", half=compress == "fp16", level=level,
+                stages=options.names(stage), requests=signals.requests, resume=state,
+            )  # fmt: skip
+            if not state and (weights or p.weights):
+                options.load_weights(run.net, weights or list(p.weights))
+            return run
+
+        run = parallel.agreed(comm, make)
         try:
-            if not snapshot and (weights or document.message.weights):
-                options.load_weights(run.net, weights or list(document.message.weights))
             progress = Progress(run)
             try:
                 run.solve(progress, iterations)
@@ -59,4 +109,5 @@ def train(solver, gpu, snapshot, weights, phase, level, stage, iterations, sigin
                 progress.close()
         finally:
             run.close()
-    sys.exit(signals.status)
+        status = max(comm.gather(signals.status))
+    sys.exit(status)

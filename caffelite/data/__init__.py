@@ -1,6 +1,6 @@
-"""Where a net's samples come from: sources (LMDB, HDF5), their transforms, and the thread that keeps batches ready."""
+"""Where a net's samples come from: sources, their transforms, and the threads that keep batches ready."""
 
-from caffelite.data.pipeline import Share, Source
+from caffelite.data.pipeline import Share, Source, set_workers
 from caffelite.data.sources import open_source
 
-__all__ = ["Share", "Source", "open_source"]
+__all__ = ["Share", "Source", "open_source", "set_workers"]

@@ -77,13 +77,14 @@ def convert(
     remedy: str = "mend or remove it",
     threads: int | None = None,
     progress: bool = False,
+    backend: str = "lmdb",
     force: bool = False,
 ) -> Converted:
-    """Writes an LMDB of images under the keys "<number>_<name>", the number of eight digits.
+    """Writes a database of images under the keys "<number>_<name>", the number of eight digits.
 
     read: a name's bytes. check_size: all must be of the first one's shape. skip: leave out what cannot be read; its number is not given to
-    another. remedy: what to do about such an image. threads: default one for each core. Errors: path exists and not force; the first image
-    that will not do, by its place.
+    another. remedy: what to do about such an image. threads: default one for each core. backend: "lmdb" or "leveldb".
+    Errors: path exists and not force; the first image that will not do, by its place.
     """
     done = Converted()
 
@@ -114,7 +115,7 @@ def convert(
             yield b"%08d_%s" % (number, os.fsencode(image.name)), value
 
     try:
-        done.written = write_records(path, records(), len(images), progress, force=force)
+        done.written = write_records(path, records(), len(images), progress, backend=backend, force=force)
     except CaffeliteError as mistake:
         if done.skipped and not done.shapes:
             raise CaffeliteError("none of the images can be read", where=Where(str(path)), found=done.skipped[0]) from mistake

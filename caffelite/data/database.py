@@ -1,9 +1,9 @@
-"""LMDB databases of Datum records: kept in memory where they are small, read record by record where they are not."""
+"""Databases of Datum records, by number in the order of their keys: LMDB here, LevelDB beside."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -12,120 +12,57 @@ import numpy as np
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.data.images import decode
+from caffelite.data.samples import Check, Samples
 from caffelite.errors import CaffeliteError, Where
 
 if TYPE_CHECKING:
     import lmdb
 
-RESIDENT_BYTES = 512 << 20
 EXACT_LABELS = 1 << 24  # float32 holds every whole number up to here
-Check = Callable[[tuple[int, ...]], None]
+Record = tuple[bytes, bytes]
 
 
-class Database:
-    """The records of one LMDB, in the order of its keys. Each read gives images C×H×W (uint8 or float32) and labels.
+class Datums(Samples):
+    """Datum records of any database; a kind of it implements `walk`, `read` and `close`, and calls `look` when it is open.
 
-    color: as `images.decode` for encoded records. Errors: no such folder, not an LMDB, truncated, empty; for a record: its
-    key and what is wrong with it.
+    color: as `images.decode` for encoded records. Errors: no records; for a record: its key and what is wrong with it.
     """
 
-    def __init__(self, path: Path, color: bool | None = None):
+    def __init__(self, path: Path, color: bool | None):
         self.path, self.color = path, color
-        self._transaction = self._cursor = self._images = self._labels = self._keys = None
-        self._identity, self.env = _open(path)
-        try:
-            self.length = self.env.stat()["entries"]
-            if not self.length:
-                raise CaffeliteError("the database is empty", where=Where(str(path)))
-            key, value = next(self._walk(0, 1))
-            self.first_image, _ = self._record(key, value)
-            encoded = pb.Datum.FromString(value).encoded
-        except BaseException:
-            self.close()
-            raise
-        self._small = not encoded and self.first_image.nbytes * self.length <= RESIDENT_BYTES
 
-    def read(self, start: int, count: int, check: Check) -> tuple[np.ndarray | list[np.ndarray], np.ndarray | list[int]]:
-        """Records start … start + count - 1, which must not run past the end. check: raises where a shape will not do."""
-        import lmdb
+    def walk(self, start: int) -> Iterator[Record]:
+        """(key, value) of the records from one on."""
+        raise NotImplementedError
 
-        try:
-            if self._small and self._images is None:
-                self._small = self._load(check)
-            if self._small:
-                return self._images[start : start + count], self._labels[start : start + count]
-            records = [self._checked(key, value, check) for key, value in self._walk(start, count)]
-        except lmdb.Error as mistake:
-            raise self._unreadable(mistake) from None
-        return [image for image, _ in records], [label for _, label in records]
+    def look(self) -> None:
+        """Learns what the images are from the first record."""
+        if not self.length:
+            raise CaffeliteError("the database is empty", where=Where(str(self.path)))
+        record = next(self.walk(0))
+        self.first, _ = self.image(0, record)
+        self.encoded = pb.Datum.FromString(record[1]).encoded
 
-    def pick(self, places: np.ndarray, check: Check) -> tuple[np.ndarray | list[np.ndarray], np.ndarray | list[int]]:
-        """The records at these places, in any order; else as `read`. Where they are not in memory, all their keys are."""
-        import lmdb
-
-        try:
-            if self._small and self._images is None:
-                self._small = self._load(check)
-            if self._small:
-                return self._images[places], self._labels[places]
-            if self._keys is None:
-                with self.env.begin() as transaction, transaction.cursor() as cursor:
-                    self._keys = list(cursor.iternext(values=False))
-            with self.env.begin(buffers=True) as transaction:
-                keys = [self._keys[place] for place in places]
-                records = [self._checked(key, transaction.get(key), check) for key in keys]
-        except lmdb.Error as mistake:
-            raise self._unreadable(mistake) from None
-        return [image for image, _ in records], [label for _, label in records]
-
-    def _unreadable(self, mistake: Exception) -> CaffeliteError:
-        return CaffeliteError(f"cannot read the LMDB: {mistake}", where=Where(str(self.path)))
-
-    def close(self) -> None:
-        """Lets go of the file; a second call does nothing."""
-        if self.env:
-            # The cursor must not outlive its transaction, nor that its database.
-            self._cursor = self._transaction = self._images = self._labels = self._keys = self.env = None
-            _close(self._identity)
-
-    def _load(self, check: Check) -> bool:
-        """Fills the arrays of all images and labels; False where images differ in shape or type and yet will do."""
-        images = np.empty((self.length, *self.first_image.shape), self.first_image.dtype)
+    def whole(self, most: int, check: Check) -> tuple[np.ndarray, np.ndarray] | None:
+        if self.first.nbytes * self.length > most:
+            return None
+        images = np.empty((self.length, *self.first.shape), self.first.dtype)
         labels = np.empty(self.length, np.int32)
-        with self.env.begin(buffers=True) as transaction, transaction.cursor() as cursor:
-            for i, (key, value) in enumerate(cursor):
-                image, labels[i] = self._checked(key, value, check)
-                if image.shape != images.shape[1:] or image.dtype != images.dtype:
-                    return False
-                images[i] = image
-        self._images, self._labels = images, labels
-        return True
+        for i, record in enumerate(self.walk(0)):
+            image, labels[i] = self.image(i, record)
+            if image.shape != images.shape[1:] or image.dtype != images.dtype:
+                try:
+                    check(image.shape)
+                except CaffeliteError as mistake:
+                    raise self.bad(i, record, str(mistake)) from None
+                return None  # they differ, and yet will do
+            images[i] = image
+        return images, labels
 
-    def _walk(self, start: int, count: int) -> Iterator[tuple[bytes, memoryview]]:
-        """(key, value) of some records; steps from where the last walk ended, else counts keys from the first."""
-        if not self._cursor or self._at != start:
-            self._transaction = self.env.begin(buffers=True)
-            self._cursor, self._at = self._transaction.cursor(), 0
-            self._cursor.first()
-            while self._at < start:
-                self._cursor.next()
-                self._at += 1
-        for _ in range(count):
-            yield self._cursor.item()
-            self._at += 1
-            self._cursor.next()
-
-    def _checked(self, key: bytes, value: bytes, check: Check) -> tuple[np.ndarray, int]:
-        image, label = self._record(key, value)
-        try:
-            check(image.shape)
-        except CaffeliteError as mistake:
-            raise self._bad(key, str(mistake)) from None
-        return image, label
-
-    def _record(self, key: bytes, value: bytes) -> tuple[np.ndarray, int]:
+    def image(self, number: int, content: Record) -> tuple[np.ndarray, int]:
         from google.protobuf.message import DecodeError
 
+        key, value = content
         try:
             datum = pb.Datum.FromString(value)
         except DecodeError:
@@ -143,8 +80,92 @@ class Database:
             raise self._bad(key, "wrong number of values", expected="×".join(map(str, shape)), found=values.size)
         return values.reshape(shape), datum.label
 
+    def bad(self, number: int, content: Record, what: str) -> CaffeliteError:
+        return self._bad(content[0], what)
+
     def _bad(self, key: bytes, what: str, **said: object) -> CaffeliteError:
         return CaffeliteError(f'record "{bytes(key).decode(errors="backslashreplace")}": {what}', where=Where(str(self.path)), **said)
+
+    def labels(self, most: int) -> np.ndarray:
+        from google.protobuf.message import DecodeError
+
+        found = []
+        for _, (_, value) in zip(range(most), self.walk(0), strict=False):
+            try:
+                found.append(pb.Datum.FromString(value).label)
+            except DecodeError:  # training will tell
+                break
+        return np.array(found, np.float64)
+
+
+class Database(Datums):
+    """The records of one LMDB. Errors besides: no such folder, not an LMDB, truncated.
+
+    shuffled: whether records will be read in any order, for which all keys are kept.
+    """
+
+    def __init__(self, path: Path, color: bool | None = None, shuffled: bool = False):
+        super().__init__(path, color)
+        self._walking: Iterator[Record] | None = None
+        self._shuffled, self._keys, self._transaction = shuffled, None, None
+        self._identity, self.env = _open(path)
+        try:
+            self._transaction = self.env.begin()
+            self.length = self.env.stat()["entries"]
+            self.look()
+        except BaseException:
+            self.close()
+            raise
+
+    def walk(self, start: int) -> Iterator[Record]:
+        import lmdb
+
+        try:
+            with self._transaction.cursor() as cursor:
+                here = cursor.first()
+                for _ in range(start):
+                    here = here and cursor.next()
+                while here:
+                    yield cursor.item()
+                    here = cursor.next()
+        except lmdb.Error as mistake:
+            raise self._unreadable(mistake) from None
+
+    def read(self, numbers: np.ndarray) -> Sequence[Record]:
+        import lmdb
+
+        if not self._shuffled:
+            return [self._step(number) for number in numbers.tolist()]
+        try:
+            if self._keys is None:
+                with self._transaction.cursor() as cursor:
+                    self._keys = list(cursor.iternext(values=False))
+            keys = [self._keys[number] for number in numbers.tolist()]
+            return [(key, self._transaction.get(key)) for key in keys]
+        except lmdb.Error as mistake:
+            raise self._unreadable(mistake) from None
+
+    def _step(self, number: int) -> Record:
+        """The record of a number, from where the last one was read, or anew from the first."""
+        if self._walking is None or number < self._next:
+            self._walking, self._next = self.walk(number), number
+        for _ in range(number - self._next):
+            next(self._walking)
+        self._next = number + 1
+        return next(self._walking)
+
+    def _unreadable(self, mistake: Exception) -> CaffeliteError:
+        return CaffeliteError(f"cannot read the LMDB: {mistake}", where=Where(str(self.path)))
+
+    def close(self) -> None:
+        if self.env:
+            # A cursor must not outlive its transaction, nor that its database.
+            if self._walking:
+                self._walking.close()
+            if self._transaction:
+                self._transaction.abort()
+            self._walking = self._transaction = self._keys = self.env = None
+            _close(self._identity)
 
 
 # LMDB forbids opening a file twice in one process, yet a train and a test net may read the same one.

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from caffelite.data.draws import Key, permutation
-from caffelite.data.pipeline import Source
+from caffelite.data.pipeline import Batch, Source
 from caffelite.errors import CaffeliteError, Locator, Where
 
 RESIDENT_BYTES = 512 << 20
@@ -30,8 +31,8 @@ class HDF5Source(Source):
     """One dataset per top, by the top's name, axis 0 the rows; file after file, around and around: N×….
 
     shuffle: the key of the permutations (files, and rows within each file) of every epoch, None for the files' order. Larger
-    than RESIDENT_BYTES in all, one file at a time is in memory. Errors: a file, a dataset or rows are missing, tops of
-    one file differ in rows, files differ in shape; each with the list's line.
+    than RESIDENT_BYTES in all, one file at a time is in memory; a file that alone is larger is read row by row. Errors: a file, a
+    dataset or rows are missing, tops of one file differ in rows, files differ in shape; each with the list's line.
     """
 
     def __init__(self, listing: Path, tops: list[str], batch: int, shuffle: Key | None, locate: Locator):
@@ -47,15 +48,16 @@ class HDF5Source(Source):
                     what = f'{part.path}: dataset "{top}" differs in shape from that of {first.path}'
                     raise CaffeliteError(what, where=part.where, expected=("rows", *expected), found=("rows", *shape))
         length = sum(part.rows for part in self._parts)
-        row_bytes = 4 * sum(math.prod(shape) for shape in first.row_shapes)
-        self._keep = len(self._parts) if length * row_bytes <= RESIDENT_BYTES else 1
+        self._row_bytes = 4 * sum(math.prod(shape) for shape in first.row_shapes)
+        self._keep = len(self._parts) if length * self._row_bytes <= RESIDENT_BYTES else 1
+        self._streamed: tuple[int, object] | None = None
         self._loaded: dict[int, list[np.ndarray]] = {}
         self._epoch: tuple[int, np.ndarray, np.ndarray] | None = None
         self._rows: tuple[int, int, np.ndarray] | None = None
         super().__init__([(batch, *shape) for shape in first.row_shapes], length)
 
-    def fill(self, position: int, batch: list[np.ndarray]) -> None:
-        done, size = 0, len(batch[0])
+    def tasks(self, position: int, batch: Batch) -> Iterator[Callable[[], None]]:
+        done, size = 0, len(batch.arrays[0])
         while done < size:
             epoch, sample = divmod(position + done, self.length)
             parts, starts = self._order(epoch)
@@ -63,12 +65,13 @@ class HDF5Source(Source):
             part, row = int(parts[place]), int(sample - starts[place])
             count = min(size - done, self._parts[part].rows - row)
             rows = self._permuted(epoch, part)[row : row + count] if self._shuffle else slice(row, row + count)
-            for values, out in zip(self._load(part), batch, strict=True):
-                out[done : done + count] = values[rows]
+            self._copy(part, rows, [out[done : done + count] for out in batch.arrays])
             done += count
+        return iter(())
 
     def release(self) -> None:
         self._loaded.clear()
+        self._leave()
 
     def _order(self, epoch: int) -> tuple[np.ndarray, np.ndarray]:
         """The parts in the epoch's order, and the sample at which each starts."""
@@ -83,19 +86,45 @@ class HDF5Source(Source):
             self._rows = epoch, part, permutation(self._shuffle, epoch, 1 + part, self._parts[part].rows)
         return self._rows[2]
 
+    def _copy(self, part: int, rows: slice | np.ndarray, out: list[np.ndarray]) -> None:
+        try:
+            if self._parts[part].rows * self._row_bytes <= RESIDENT_BYTES:
+                for values, array in zip(self._load(part), out, strict=True):
+                    array[...] = values[rows]
+            else:
+                self._stream(part, rows, out)
+        except (OSError, KeyError) as mistake:
+            raise CaffeliteError(f"cannot read {self._parts[part].path}: {mistake}", where=self._parts[part].where) from None
+
     def _load(self, part: int) -> list[np.ndarray]:
         import h5py
 
         if part not in self._loaded:
             if len(self._loaded) == self._keep:
                 self._loaded.clear()
-            path = self._parts[part].path
-            try:
-                with h5py.File(path, "r") as file:
-                    self._loaded[part] = [file[top].astype(np.float32)[()] for top in self._tops]
-            except (OSError, KeyError) as mistake:
-                raise CaffeliteError(f"cannot read {path}: {mistake}", where=self._parts[part].where) from None
+            with h5py.File(self._parts[part].path, "r") as file:
+                self._loaded[part] = [file[top].astype(np.float32)[()] for top in self._tops]
         return self._loaded[part]
+
+    def _stream(self, part: int, rows: slice | np.ndarray, out: list[np.ndarray]) -> None:
+        """Reads rows of a file that is too large for memory, which stays open until another one is asked for."""
+        import h5py
+
+        if not self._streamed or self._streamed[0] != part:
+            self._leave()
+            self._streamed = part, h5py.File(self._parts[part].path, "r")
+        for top, array in zip(self._tops, out, strict=True):
+            values = self._streamed[1][top]
+            if isinstance(rows, slice):
+                array[...] = values[rows]
+            else:
+                for i, row in enumerate(rows.tolist()):
+                    array[i] = values[row]
+
+    def _leave(self) -> None:
+        if self._streamed:
+            self._streamed[1].close()
+            self._streamed = None
 
 
 def _files(listing: Path, locate: Locator) -> list[tuple[Path, Where]]:

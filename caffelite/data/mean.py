@@ -21,8 +21,11 @@ class Mean:
     count: int
 
 
-def compute_mean(path: str | os.PathLike, progress: bool = False) -> Mean:
-    """The mean over all records of an LMDB; sums of bytes are exact. Errors: a record that cannot be read, or of another shape or type."""
+def compute_mean(path: str | os.PathLike, progress: bool = False, backend: str | None = None) -> Mean:
+    """The mean over all records of a database; sums of bytes are exact. backend: as for `Records`.
+
+    Errors: a record that cannot be read, or is of another shape or type than the first.
+    """
 
     def image(record: tuple[bytes, bytes]) -> tuple[bytes, np.ndarray | ValueError]:
         try:
@@ -31,7 +34,7 @@ def compute_mean(path: str | os.PathLike, progress: bool = False) -> Mean:
             return record[0], mistake
 
     total = None
-    with Records(path) as records, progress_bar(f"mean of {os.path.basename(path)}", len(records), progress) as bar:
+    with Records(path, backend) as records, progress_bar(f"mean of {os.path.basename(path)}", len(records), progress) as bar:
         for key, values in in_order(image, records):
             if isinstance(values, ValueError):
                 raise records.bad(key, values)

@@ -10,31 +10,55 @@ from pathlib import Path
 import numpy as np
 
 from caffelite import caffelite_pb2 as pb
-from caffelite.data import database
+from caffelite.data import database, leveldb
 from caffelite.data.convert import is_cut
 from caffelite.data.images import decode
 from caffelite.errors import CaffeliteError, Where
 
 
 class Records:
-    """(key, value) of every record of an LMDB, in the order of the keys. Errors: no database, a truncated or an empty one."""
+    """(key, value) of every record of an LMDB or a LevelDB, in the order of the keys.
 
-    def __init__(self, path: str | os.PathLike):
+    backend: "lmdb" or "leveldb"; None: what the files in the folder say. Errors: no database, a truncated, damaged or empty one.
+    """
+
+    def __init__(self, path: str | os.PathLike, backend: str | None = None):
         self.path = Path(path)
-        self._identity, self._env = database._open(self.path)
-        self._length = self._env.stat()["entries"]
-        if not self._length:
-            self.__exit__()
-            raise CaffeliteError("the database is empty", where=Where(str(path)))
+        self.backend = backend or ("leveldb" if (self.path / "CURRENT").is_file() else "lmdb")
+        if self.backend == "leveldb":
+            self._db = leveldb._open(self.path)
+            self._close = lambda: leveldb._close(self.path)
+        else:
+            identity, self._db = database._open(self.path)
+            self._close = lambda: database._close(identity)
+        try:
+            self._length = sum(1 for _ in self._walk(False)) if self.backend == "leveldb" else self._db.stat()["entries"]
+            if not self._length:
+                raise CaffeliteError("the database is empty", where=Where(str(path)))
+        except BaseException:
+            self._close()
+            raise
 
     def __len__(self) -> int:
         return self._length
 
     def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
+        return self._walk(True)
+
+    def _walk(self, values: bool) -> Iterator:
+        if self.backend == "leveldb":
+            import plyvel
+
+            try:
+                with self._db.iterator(include_value=values, verify_checksums=values) as records:
+                    yield from records
+            except plyvel.Error as mistake:
+                raise CaffeliteError(f"cannot read the LevelDB: {mistake}", where=Where(str(self.path))) from None
+            return
         import lmdb
 
         try:
-            with self._env.begin() as transaction, transaction.cursor() as cursor:
+            with self._db.begin() as transaction, transaction.cursor() as cursor:
                 yield from cursor
         except lmdb.Error as mistake:
             raise CaffeliteError(f"cannot read the LMDB: {mistake}", where=Where(str(self.path))) from None
@@ -43,7 +67,8 @@ class Records:
         return self
 
     def __exit__(self, *_: object) -> None:
-        database._close(self._identity)
+        self._db = None
+        self._close()
 
     def bad(self, key: bytes, what: object, **said: object) -> CaffeliteError:
         """The error that names a record."""

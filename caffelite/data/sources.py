@@ -1,18 +1,23 @@
-"""The sources behind the data layers: `Data` (LMDB) and `HDF5Data`."""
+"""The sources behind the data layers: `Data`, `ImageData`, `WindowData` and `HDF5Data`."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
-
 from caffelite import caffelite_pb2 as pb
+from caffelite.data import files, listing
+from caffelite.data.arrays import Arrays
 from caffelite.data.database import Database
-from caffelite.data.draws import below, key, per_sample, permutation
+from caffelite.data.draws import below, key, per_sample
 from caffelite.data.hdf5 import HDF5Source
+from caffelite.data.leveldb import LevelDB
+from caffelite.data.order import Order
 from caffelite.data.pipeline import Share, Source
+from caffelite.data.samples import DataSource, Samples
 from caffelite.data.transforms import Transform
+from caffelite.data.windows import WindowSource
 from caffelite.errors import CaffeliteError, Locator
 from caffelite.prototxt import resolve
 
@@ -20,7 +25,7 @@ MADE_BY = {"mnist": "mnist", "digits": "digits", "logreg": "blobs"}  # how a set
 
 
 def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int, share: Share = Share()) -> Source:  # noqa: B008
-    """The source of a data layer. Reads no more than its shapes need; the thread starts with the first next().
+    """The source of a data layer. Reads no more than its shapes need; threads start with the first batch.
 
     phase: pb.TRAIN or pb.TEST; locate: bound to the layer; seed: with the layer's name it decides every random number.
     share: which of several processes reads. Errors: whatever is wrong with the layer's fields, files or records.
@@ -30,53 +35,70 @@ def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int
     return source
 
 
-class DataSource(Source):
-    """Images and labels of an LMDB, around and around: N×C×H×W and N; in the order of its keys, or shuffled anew every time around."""
+def _data(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
+    param, at = layer.data_param, locate.at("data_param")
+    _tops(layer, locate, 2)
+    _batch_size(param, at)
+    path = _file(param, at)
+    transform = layer.transform_param
+    color = True if transform.force_color or param.force_encoded_color else False if transform.force_gray else None
 
-    def __init__(self, layer: pb.LayerParameter, phase: int, locate: Locator, seed: int):
-        param, transform = layer.data_param, layer.transform_param
-        tops = _tops(layer, locate, 2)
-        batch = _batch_size(param, locate.at("data_param"))
-        path = _file(param, locate.at("data_param"))
-        if param.backend != pb.DataParameter.LMDB:
-            remedy = ("" if (path / "data.mdb").is_file() else "convert the database to LMDB and ") + "write backend: LMDB"
-            what = "backend LEVELDB, which is the default, is not supported"
-            raise CaffeliteError(what, where=locate("data_param", "backend"), remedy=remedy)
-        color = True if transform.force_color or param.force_encoded_color else False if transform.force_gray else None
-        self._database = Database(path, color)
-        try:
-            shape = self._database.first_image.shape
-            self._transform = Transform(transform, phase, shape, locate.at("transform_param"), key(seed, layer.name, "transform"))
-        except BaseException:
-            self._database.close()
-            raise
-        self._shuffle = key(seed, layer.name, "shuffle") if param.shuffle else None
-        self._epoch: tuple[int, np.ndarray] | None = None
+    def samples() -> Samples:
+        if param.backend == pb.DataParameter.ARRAYS:
+            return Arrays(path, _named(param.label_source, "label_source", at) if param.label_source else None)
+        if param.label_source:
+            raise CaffeliteError("label_source belongs to backend ARRAYS", where=at("label_source"), remedy="leave it out")
+        if param.backend == pb.DataParameter.LMDB:
+            return Database(path, color, param.shuffle)
+        if (path / "data.mdb").is_file():
+            what = "the folder holds an LMDB, not a LevelDB, the default of backend"
+            raise CaffeliteError(what, where=at("backend"), remedy="write backend: LMDB")
+        return LevelDB(path, color)
+
+    return _source(samples, layer, param, phase, locate, seed)
+
+
+def _image_data(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
+    param, at = layer.image_data_param, locate.at("image_data_param")
+    _tops(layer, locate, 2)
+    _batch_size(param, at)
+    size = param.new_height, param.new_width
+    if any(size) and not all(size):
+        name, other = ("new_height", "new_width") if size[0] else ("new_width", "new_height")
+        raise CaffeliteError(f"{name} without {other}", where=at(name), remedy=f"set {other} too, or neither")
+    archives = [path for path in files.shards(param.source) if path.suffix == ".tar"] if ".tar" in param.source else []
+
+    def samples() -> Samples:
+        if archives:
+            return files.Shards([_named(str(path), "source", at) for path in archives], param.is_color, size)
+        path = _file(param, at)
+        if path.is_dir():
+            return files.Files(files.folder(path), f"{path}/", param.is_color, size)
+        return files.Files(listing.read_list(path), _root(param.root_folder, at), param.is_color, size)
+
+    return _source(samples, layer, param, phase, locate, seed)
+
+
+def _source(open_samples: Callable[[], Samples], layer, param, phase: int, locate: Locator, seed: int) -> Source:
+    samples = open_samples()
+    try:
+        keyed = key(seed, layer.name, "transform")
+        transform = Transform(layer.transform_param, phase, samples.first.shape, locate.at("transform_param"), keyed)
         skip = per_sample(key(seed, layer.name, "skip"), 0, 1)[0]
-        self._skipped = int(below(skip, param.rand_skip)[0]) if param.rand_skip else 0
-        super().__init__([(batch, *self._transform.shape), (batch,)][:tops], self._database.length, param.prefetch)
+        skipped = int(below(skip, param.rand_skip)[0]) if param.rand_skip else 0
+        order = Order(samples.length, key(seed, layer.name, "shuffle") if param.shuffle else None, skipped)
+        # As in Caffe, prefetch stands in data_param for ImageData too.
+        return DataSource(samples, transform, order, param.batch_size, len(layer.top), layer.data_param.prefetch, param.cache)
+    except BaseException:
+        samples.close()
+        raise
 
-    def fill(self, position: int, batch: list[np.ndarray]) -> None:
-        done, size = 0, len(batch[0])
-        while done < size:
-            epoch, record = divmod(position + self._skipped + done, self.length)
-            count = min(size - done, self.length - record)
-            if self._shuffle:
-                images, labels = self._database.pick(self._order(epoch)[record : record + count], self._transform.check)
-            else:
-                images, labels = self._database.read(record, count, self._transform.check)
-            self._transform(images, position + done, batch[0][done : done + count])
-            if len(batch) > 1:
-                batch[1][done : done + count] = labels
-            done += count
 
-    def _order(self, epoch: int) -> np.ndarray:
-        if self._epoch is None or self._epoch[0] != epoch:
-            self._epoch = epoch, permutation(self._shuffle, epoch, 0, self.length)
-        return self._epoch[1]
-
-    def release(self) -> None:
-        self._database.close()
+def _window_data(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
+    param = layer.window_data_param
+    _tops(layer, locate, 2)
+    _batch_size(param, locate.at("window_data_param"))
+    return WindowSource(layer, phase, _file(param, locate.at("window_data_param")), locate, seed)
 
 
 def _hdf5(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> Source:
@@ -90,7 +112,7 @@ def _hdf5(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> S
     return HDF5Source(listing, list(layer.top), batch, key(seed, layer.name, "shuffle") if layer.hdf5_data_param.shuffle else None, param)
 
 
-_SOURCES = {"Data": DataSource, "HDF5Data": _hdf5}
+_SOURCES = {"Data": _data, "ImageData": _image_data, "WindowData": _window_data, "HDF5Data": _hdf5}
 
 
 def _tops(layer: pb.LayerParameter, locate: Locator, most: int | None) -> int:
@@ -100,18 +122,28 @@ def _tops(layer: pb.LayerParameter, locate: Locator, most: int | None) -> int:
     return len(layer.top)
 
 
-def _batch_size(param: pb.DataParameter | pb.HDF5DataParameter, locate: Locator) -> int:
+def _batch_size(param, locate: Locator) -> int:
     if not param.batch_size:
         raise CaffeliteError("batch_size is missing", where=locate("batch_size"), expected="at least 1", found=0)
     return param.batch_size
 
 
-def _file(param: pb.DataParameter | pb.HDF5DataParameter, locate: Locator) -> Path:
+def _file(param, locate: Locator) -> Path:
     if not param.source:
         raise CaffeliteError("source is missing", where=locate("source"), expected="the path of the data")
-    path = resolve(param.source, locate)
+    return _named(param.source, "source", locate)
+
+
+def _named(name: str, field: str, locate: Locator) -> Path:
+    path = resolve(name, locate)
     if not os.path.exists(path):
         command = MADE_BY.get(path.name.split("_")[0])
         remedy = f"make it with: caffelite dataset {command}" if command else "correct the path"
-        raise CaffeliteError(f'source "{param.source}" does not exist', where=locate("source"), remedy=remedy)
+        raise CaffeliteError(f'{field} "{name}" does not exist', where=locate(field), remedy=remedy)
     return path
+
+
+def _root(folder: str, locate: Locator) -> str:
+    """Put before each name as it is written; from the prototxt's folder where there is no such folder here."""
+    beside = Path(locate.file).parent / folder
+    return f"{beside}{'/' * folder.endswith('/')}" if folder and not os.path.exists(folder) and beside.exists() else folder

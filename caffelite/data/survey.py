@@ -54,7 +54,7 @@ class _Seen:
 
 
 def survey(path: str | os.PathLike, progress: bool = False) -> Survey:
-    """Reads every record of an LMDB once. Two images are the same where all their values are, however they are stored.
+    """Reads every record of a database once. Two images are the same where all their values are, however they are stored.
 
     Odd is: a shape, a number of channels or a kind unlike that of more than half of the records; a label that is negative or missing; one
     value throughout; a value that is not finite; bytes and floats in one record.

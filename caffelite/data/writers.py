@@ -7,14 +7,14 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
 from caffelite import caffelite_pb2 as pb
-from caffelite.errors import CaffeliteError, Where
+from caffelite.errors import CaffeliteError, Where, missing_extra
 
 FIRST_MAP_BYTES = 1 << 20
 RECORDS_PER_TRANSACTION = 1000
@@ -44,15 +44,16 @@ def write_records(
     total: int | None = None,
     progress: bool = False,
     *,
+    backend: str = "lmdb",
     force: bool = False,
 ) -> int:
-    """Writes an LMDB of (key, value) pairs, which come in the order of their keys, and returns their number.
+    """Writes a database of (key, value) pairs, which come in the order of their keys, and returns their number.
 
-    total: how many will come, for the bar; progress: draw a bar where standard error is a terminal; force: replace what stands at path.
-    The file grows as it is filled. Errors: path exists and not force; a key that LMDB does not take; there are no records.
+    total: how many will come, for the bar; progress: draw a bar where standard error is a terminal; backend: "lmdb" or "leveldb"; force:
+    replace what stands at path. Errors: path exists and not force; a key that LMDB does not take; there are no records.
     """
     path, written, records = Path(path), 0, iter(records)
-    with open_lmdb(path, force=force) as put, progress_bar(path.name, total, progress) as shown:
+    with BACKENDS[backend](path, force=force) as put, progress_bar(path.name, total, progress) as shown:
         while chunk := list(islice(records, RECORDS_PER_TRANSACTION)):
             put(chunk)
             written += len(chunk)
@@ -75,6 +76,31 @@ def open_lmdb(path: Path, *, force: bool = False) -> Iterator[Callable[[list[tup
                 db.sync(True)
         except lmdb.Error as mistake:
             raise CaffeliteError(f"cannot write: {mistake}", where=Where(str(path))) from None
+
+
+@contextmanager
+def open_leveldb(path: Path, *, force: bool = False) -> Iterator[Callable[[list[tuple[bytes, bytes]]], None]]:
+    """As `open_lmdb`, for a LevelDB. Errors besides: plyvel is not installed."""
+    try:
+        import plyvel
+    except ImportError:
+        raise missing_extra("plyvel-ci", "leveldb", "writing a LevelDB") from None
+
+    def put(records: list[tuple[bytes, bytes]]) -> None:
+        with db.write_batch() as batch:
+            for key, value in records:
+                batch.put(key, value)
+
+    check_free([path], force)
+    with whole(path, folder=True) as unfinished:
+        try:
+            with closing(plyvel.DB(str(unfinished), create_if_missing=True)) as db:
+                yield put
+        except plyvel.Error as mistake:
+            raise CaffeliteError(f"cannot write: {mistake}", where=Where(str(path))) from None
+
+
+BACKENDS = {"lmdb": open_lmdb, "leveldb": open_leveldb}
 
 
 def write_hdf5(path: str | os.PathLike, datasets: Mapping[str, np.ndarray], *, force: bool = False) -> None:

@@ -12,14 +12,9 @@ from .layer import REGISTRY, Layer, ParamBlob, Shape
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")
 
-NOT_BUILT = ("ImageData", "WindowData")  # of Caffe's own types
-
 
 def create(spec: pb.LayerParameter, phase: int, locate: Locator) -> Layer:
     """The layer that a LayerParameter asks for; an unknown type is an error that names the nearest one."""
-    if spec.type in NOT_BUILT:
-        remedy = 'put the images into an LMDB and read it by type "Data"'
-        raise CaffeliteError(f'layer "{spec.name}": type "{spec.type}" is Caffe\'s, but not built yet', where=locate("type"), remedy=remedy)
     if spec.type not in REGISTRY:
         what = f'layer "{spec.name}": unknown type "{spec.type}"' if spec.type else f'layer "{spec.name}" has no type'
         raise CaffeliteError(what, where=locate("type"), expected=f"one of {len(REGISTRY)} types", remedy=did_you_mean(spec.type, REGISTRY))

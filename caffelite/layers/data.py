@@ -29,16 +29,46 @@ class Feed(Layer):
             )
         return found[: len(self.spec.top)]
 
+    def build(self, dev) -> None:
+        """Where a source hands out pixels, the device makes numbers of them."""
+        transform = getattr(self.source, "transform", None)
+        self._finish = dev.preprocess(self.source.shapes[0], transform.mean, transform.scale) if transform else None
+        if self._finish:
+            self.source.allocate = self._finish.memory
+
     def forward(self, x: list, y: list) -> None:
-        for top, batch in zip(y, self.source.next(), strict=False):
-            self.dev.upload(top, batch)
+        if self._finish:
+            self._finish.wait()  # drawing gives the last batch's memory back
+            batch = self.source.draw()
+            self._finish.forward(batch.pixels, batch.picks, y[0], batch.standing)
+            arrays, y = batch.arrays, y[1:]
+        else:
+            arrays = self.source.next()
+        for top, array in zip(y, arrays, strict=False):
+            self.dev.upload(top, array)
 
 
 @register
 class Data(Feed):
-    """Samples of an LMDB: data (N, C, H, W) and labels (N), transformed by transform_param; N = data_param.batch_size."""
+    """Samples of a database or of arrays: data (N, C, H, W) and labels (N), transformed by transform_param; N = data_param.batch_size."""
 
     field = "data_param"
+    tops = (1, 2)
+
+
+@register
+class ImageData(Feed):
+    """Image files with labels, of a list, a folder or tar files: data (N, C, H, W) and labels (N); N = image_data_param.batch_size."""
+
+    field = "image_data_param"
+    tops = (1, 2)
+
+
+@register
+class WindowData(Feed):
+    """Windows cut from images, objects and background: data (N, 3, S, S), S = crop_size, and labels (N), 0 for background."""
+
+    field = "window_data_param"
     tops = (1, 2)
 
 

@@ -1,5 +1,24 @@
-"""Several processes as one: a communicator averages gradients and says who writes."""
+"""Several processes as one: who they are, how gradients are summed over them, and how a job ends whose ranks die or hang."""
 
-from .comm import Alone
+from .buckets import Bucket, Exchange, Piece, cut
+from .comm import Alone, Ranks
+from .guard import BACKWARD, FORWARD, SNAPSHOT, TESTING, UPDATE
+from .session import agreed, expected, expected_rank, session
 
-__all__ = ["Alone"]
+__all__ = [
+    "BACKWARD",
+    "FORWARD",
+    "SNAPSHOT",
+    "TESTING",
+    "UPDATE",
+    "Alone",
+    "Bucket",
+    "Exchange",
+    "Piece",
+    "Ranks",
+    "agreed",
+    "cut",
+    "expected",
+    "expected_rank",
+    "session",
+]

@@ -1,12 +1,75 @@
-"""Communicators. The solver asks one thing of them: that gradients be the same, averaged, on every rank."""
+"""What the solver asks of the processes that train together. ``Alone`` is one process; ``Ranks`` are several."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Hashable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+
+from .buckets import Bucket, Exchange
+from .watch import Watched
+
 
 class Alone:
-    """One process: nothing to exchange."""
+    """One process: nothing to exchange, nobody to wait for."""
 
     rank, size = 0, 1
+    local_rank = 0  # among the processes of this machine
+    mark: Callable | None = None
+    kind = ""
 
-    def average(self, flat) -> None:
-        """Replaces a flat buffer by its mean over all ranks."""
+    def __init__(self) -> None:
+        self.seed = int.from_bytes(os.urandom(4), "little")  # the same on every rank
+
+    def gather(self, value: Any, what: str = "") -> list:
+        """Every rank's value, in the order of ranks, on every rank."""
+        return [value]
+
+    def total(self, values: np.ndarray, what: str = "") -> np.ndarray:
+        """The sum over ranks of a host array of float64, the same bits on every rank."""
+        return values
+
+    def exchange(self, dev, flat, buckets: list[Bucket], half: bool = False) -> None:
+        """What sums gradients in training; None where there is nobody to exchange with."""
+        return None
+
+    def name_layers(self, names: dict[Hashable, str]) -> None:
+        """Tells whoever watches this process what the keys given to ``mark`` are called."""
+
+
+class Ranks(Alone):
+    """Several processes. control: gathers Python values (MPI, or sockets between processes of one machine).
+
+    make_transport(dev, half): what sums device arrays over ranks. watched: the guard that ends a job whose ranks die or hang.
+    """
+
+    def __init__(self, control, make_transport: Callable, watched: Watched | None = None, kind: str = "", local_rank: int = 0):
+        super().__init__()
+        self._control, self._make_transport, self.watched, self.kind = control, make_transport, watched, kind
+        self.rank, self.size, self.local_rank = control.rank, control.size, local_rank
+        self.seed = control.gather(self.seed)[0]
+        self.mark = watched.mark if watched else None
+
+    def gather(self, value: Any, what: str = "an agreement") -> list:
+        with self._waiting(what):
+            return self._control.gather(value)
+
+    def total(self, values: np.ndarray, what: str = "scores") -> np.ndarray:
+        """Added up rank by rank, so that every rank gets the same bits."""
+        total = np.zeros_like(values)
+        for part in self.gather(values, what):
+            total += part
+        return total
+
+    def exchange(self, dev, flat, buckets: list[Bucket], half: bool = False) -> Exchange:
+        return Exchange(self._make_transport(dev, half), flat, buckets, self.size, self._waiting)
+
+    def name_layers(self, names: dict[Hashable, str]) -> None:
+        if self.watched:
+            self.watched.name_layers(names)
+
+    def _waiting(self, what: str) -> AbstractContextManager:
+        return self.watched.waiting(what) if self.watched else nullcontext()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from .. import caffelite_pb2 as pb
 from .. import weights
 from ..errors import CaffeliteError
 from ..graph import Node
-from . import snapshot
+from . import nets, snapshot
 
 if TYPE_CHECKING:
     from .solver import Solver
@@ -38,11 +38,25 @@ def config_hash(solver: Solver) -> str:
         kept.ClearField(name)
     if solver.p.lr_policy in ("poly", "cosine"):
         kept.max_iter = solver.p.max_iter
-    parts = [kept.SerializeToString(deterministic=True), solver.net.graph.message.SerializeToString(deterministic=True)]
+    parts = [
+        kept.SerializeToString(deterministic=True),
+        nets.effective(solver.net.graph.message, solver.comm.size).SerializeToString(deterministic=True),
+    ]
     return hashlib.blake2b(b"".join(parts), digest_size=16).hexdigest()
 
 
-def files(solver: Solver) -> Iterator[tuple[Path, bytes]]:
+def carried(solver: Solver) -> list[pb.CarriedState]:
+    """What layers carry from pass to pass: of each layer the arrays of rank 0, then those of rank 1, and so on."""
+    found = []
+    for label, layer, arrays in _carried(solver):
+        entry = pb.CarriedState(net=label, layer=layer)
+        for array in (a for rank in solver.comm.gather([solver.dev.download(a) for a in arrays]) for a in rank):
+            entry.blob.add(shape=pb.BlobShape(dim=array.shape), data=array.reshape(-1).tolist())
+        found.append(entry)
+    return found
+
+
+def files(solver: Solver, carried: list[pb.CarriedState]) -> Iterator[tuple[Path, bytes]]:
     """The model and then the state of a solver as it stands, each made when it is asked for."""
     hdf5 = solver.p.snapshot_format == pb.SolverParameter.HDF5
     model, state_path = snapshot.names(solver.prefix, solver.iteration, hdf5)
@@ -54,12 +68,9 @@ def files(solver: Solver) -> Iterator[tuple[Path, bytes]]:
     else:
         yield model, weights.sealed(weights.encode_net(solver.net.graph.message, blobs))
     resume = pb.ResumeState(
-        solver_type=solver.updater.name, config_hash=config_hash(solver), random_seed=solver.seed, loss_window=solver.loss_window()
-    )
-    for label, layer, arrays in _carried(solver):
-        entry = resume.carried.add(net=label, layer=layer)
-        for array in arrays:
-            entry.blob.add(shape=pb.BlobShape(dim=array.shape), data=solver.dev.download(array).reshape(-1).tolist())
+        solver_type=solver.updater.name, config_hash=config_hash(solver), random_seed=solver.seed, loss_window=solver.loss_window(),
+        carried=carried,
+    )  # fmt: skip
     for label, layer, source in solver.sources():
         resume.source.add(net=label, layer=layer, samples=source.position)
     log.info("Snapshotting solver state to %s %s", form, state_path)
@@ -73,8 +84,11 @@ def _with_diffs(solver: Solver, node: Node, arrays: list[np.ndarray]) -> list[we
     """A layer's parameters, where snapshot_diff asks for it each with the gradient of the last iteration, 0 where it never learns."""
     if not solver.p.snapshot_diff:
         return arrays
-    params = zip(node.layer.params, arrays, strict=True)
-    return [(data, np.zeros_like(data) if param.diff is None else solver.dev.download(param.diff)) for param, data in params]
+    found = []
+    for param, data in zip(node.layer.params, arrays, strict=True):
+        diff = np.zeros_like(data) if param.diff is None else solver.dev.download(param.diff) / solver.comm.size
+        found.append((data, diff))
+    return found
 
 
 def restore(solver: Solver, state: snapshot.State, path: Path) -> None:
@@ -101,10 +115,22 @@ def restore(solver: Solver, state: snapshot.State, path: Path) -> None:
     for label, layer, source in solver.sources():
         if (label, layer) in positions:
             source.seek(positions[label, layer])
-    carried = {(s.net, s.layer): s.blob for s in resume.carried}
-    for label, layer, arrays in _carried(solver):
-        for array, blob in zip(arrays, carried.get((label, layer), ()), strict=False):
-            solver.dev.upload(array, np.array(blob.data, array.dtype).reshape(array.shape))
+    _restore_carried(solver, {(s.net, s.layer): s.blob for s in resume.carried})
     kept = list(resume.loss_window)[-len(solver.window) :]
     solver.dev.upload(solver.window[: len(kept)], np.array(kept, solver.dev.dtype))
     solver.losses = len(kept)
+
+
+def _restore_carried(solver: Solver, kept: dict[tuple[str, str], Sequence[pb.BlobProto]]) -> None:
+    """Gives each process what it carried; of another number of processes, each its share of the sequences (axis 0) that all carried."""
+    rank, size = solver.comm.rank, solver.comm.size
+    for label, layer, arrays in _carried(solver):
+        blobs = [np.array(b.data, solver.dev.dtype).reshape(tuple(b.shape.dim)) for b in kept.get((label, layer), ())]
+        for i, array in enumerate(arrays):
+            whole = [b for b in blobs[i :: len(arrays)]]
+            joined = np.concatenate(whole) if whole else np.empty((0, *array.shape[1:]), array.dtype)
+            if joined.shape == (size * len(array), *array.shape[1:]):
+                solver.dev.upload(array, joined[rank * len(array) : (rank + 1) * len(array)])
+            elif whole:
+                log.warning('layer "%s" starts anew: its state was kept for a batch of %d, not %d', layer, len(joined), size * len(array))
+                break

@@ -11,10 +11,10 @@ log = logging.getLogger("caffelite")
 
 
 class Watch:
-    """Logs as a net runs; its methods are the net's ``watch`` callbacks."""
+    """Logs as a net runs; its methods are the net's ``watch`` callbacks. Gradients are sums over ``size`` processes when they update."""
 
-    def __init__(self, net: Net):
-        self._net = net
+    def __init__(self, net: Net, size: int = 1):
+        self._net, self._size = net, size
 
     def forward(self, node: Node) -> None:
         for value in node.tops:
@@ -35,5 +35,5 @@ class Watch:
     def update(self) -> None:
         params = self._net.params
         for learnable, data, diff in zip(params.learnable, params.blobs, params.diffs, strict=True):
-            values = self._net.mean_abs(data), self._net.mean_abs(diff)
+            values = self._net.mean_abs(data), self._net.mean_abs(diff) / self._size
             log.info("    [Update] Layer %s, param %s data: %.6g; diff: %.6g", learnable.node.name, learnable.index, *values)

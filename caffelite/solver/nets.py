@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from .. import caffelite_pb2 as pb
 from .. import prototxt
-from ..errors import CaffeliteError, Locator
+from ..errors import CaffeliteError, Collector, Locator
 
 
 @dataclass
@@ -78,6 +78,49 @@ def test_nets(p: pb.SolverParameter, locate: Locator) -> list[NetSpec]:
         extra = p.test_state[i] if p.test_state else None
         specs.append(NetSpec(document.message, document.locate, state(pb.TEST, document.message, extra), p.test_iter[i]))
     return specs
+
+
+def effective(message: pb.NetParameter, size: int) -> pb.NetParameter:
+    """The net with the batches that ``size`` processes read together."""
+    found = pb.NetParameter()
+    found.CopyFrom(message)
+    for layer in found.layer:
+        for field in _BATCHES:
+            if layer.HasField(field) and getattr(layer, field).batch_size:
+                getattr(layer, field).batch_size *= size
+    return found
+
+
+def divide(spec: NetSpec, size: int) -> None:
+    """Divides the batches of a net's data layers among processes. Errors: a batch that they cannot share evenly."""
+    mistakes = Collector()
+    message = pb.NetParameter()
+    message.CopyFrom(spec.message)
+    for i, layer in enumerate(message.layer):
+        for field in _BATCHES:
+            param = getattr(layer, field)
+            if not layer.HasField(field) or not param.batch_size:
+                continue
+            if param.batch_size % size:
+                near = param.batch_size // size * size
+                expected = f"a multiple of {size}, as {near or size} or {near + size}"
+                where = spec.locate("layer", i, field, "batch_size")
+                what = f'layer "{layer.name}": {size} processes cannot share its batch'
+                mistakes.add(CaffeliteError(what, where=where, expected=expected, found=param.batch_size, remedy="or use -scaling weak"))
+            param.batch_size //= size
+        if layer.type == "DummyData":
+            for j, shape in enumerate(layer.dummy_data_param.shape):
+                if shape.dim and shape.dim[0] % size:
+                    where = spec.locate("layer", i, "dummy_data_param", "shape", j)
+                    what = f'layer "{layer.name}": {size} processes cannot share its batch'
+                    mistakes.add(CaffeliteError(what, where=where, expected=f"a multiple of {size}", found=shape.dim[0]))
+                elif shape.dim:
+                    shape.dim[0] //= size
+    mistakes.raise_any()
+    spec.message = message
+
+
+_BATCHES = ("data_param", "hdf5_data_param", "image_data_param", "window_data_param", "memory_data_param")
 
 
 def _document(p: pb.SolverParameter, field: str, index: int | None, locate: Locator) -> prototxt.Document:

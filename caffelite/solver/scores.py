@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import math
 from collections.abc import Callable, Iterable
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..net import Net
+from ..parallel import TESTING, Alone
 
 log = logging.getLogger("caffelite")
 
@@ -22,17 +24,26 @@ class Scores:
     loss: float
 
 
-def mean_scores(net: Net, count: int, stopped: Callable[[], bool] = lambda: False, each: Callable | None = None) -> Scores | None:
-    """Runs ``count`` batches; every output's mean over what was tested, added up in float64. None where stopped.
+def mean_scores(
+    net: Net, count: int, stopped: Callable[[], bool] = lambda: False, each: Callable | None = None, comm: Alone | None = None
+) -> Scores | None:
+    """Runs ``count`` batches, shared among the processes of ``comm``; every output's mean over what was tested, added up in float64.
 
-    A batch counts as much as it holds: ignored labels count for nothing. each(i, outputs) sees every batch.
+    None where stopped, of which the processes must agree. A batch counts as much as it holds: ignored labels count for nothing.
+    each(i, outputs) sees every batch that this process tests.
     """
+    comm = comm or Alone()
     totals, tested = ([np.zeros(math.prod(v.shape)) for v in net.graph.outputs] for _ in range(2))
+    starts = [source.position for _, source in net.sources()]
     net.clear_loss()
-    for i in range(count):
+    watch = functools.partial(comm.mark, TESTING) if comm.mark else None
+    for first in range(0, count, comm.size):
         if stopped():
             return None
-        net.forward(i)
+        i = first + comm.rank
+        if i >= count:
+            break
+        net.forward(i, 0, watch)
         found = net.outputs()
         for total, many, (value, _, values) in zip(totals, tested, found, strict=True):
             samples = value.node.layer.counted(value.top)
@@ -42,9 +53,16 @@ def mean_scores(net: Net, count: int, stopped: Callable[[], bool] = lambda: Fals
         if each:
             each(i, found)
     net.check_faults()
+    for start, (_, source) in zip(starts, net.sources() if comm.size > 1 else (), strict=comm.size > 1):
+        end = start + count * source.shapes[0][0]
+        if source.position != end:  # the last round was not for every process
+            source.seek(end)
+    sums = comm.total(np.concatenate([*totals, *tested, net.dev.download(net.loss).astype(float)]))
+    parts = np.split(sums[:-1], np.cumsum([t.size for t in (*totals, *tested)])[:-1]) if totals else []
+    totals, tested = parts[: len(totals)], parts[len(totals) :]
     means = [np.divide(t, n, out=np.zeros_like(t), where=n > 0) for t, n in zip(totals, tested, strict=True)]
-    outputs = [(v.name, w, mean) for (v, w, _), mean in zip(net.outputs(), means, strict=True)]
-    return Scores(outputs, float(net.dev.download(net.loss)[0]) / count)
+    outputs = [(v, dict(net.graph.losses).get(v, 0.0), mean) for v, mean in zip(net.graph.outputs, means, strict=True)]
+    return Scores([(v.name, w, mean) for v, w, mean in outputs], float(sums[-1]) / count)
 
 
 def show(phase: str, outputs: Iterable[tuple[str, float, np.ndarray]]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import glob
+import logging
 import os
 import re
 from collections.abc import Iterable
@@ -21,6 +22,8 @@ from google.protobuf.message import DecodeError
 from .. import caffelite_pb2 as pb
 from .. import weights
 from ..errors import CaffeliteError, Locator
+
+log = logging.getLogger("caffelite")
 
 
 @dataclass
@@ -238,18 +241,32 @@ def read_model(state: State, path: Path) -> tuple[Path, dict[str, list[np.ndarra
 
 def newest_good(path: Path) -> str | None:
     """The remedy that names the newest sound snapshot with the prefix of a damaged one."""
-    match = re.fullmatch(r"(.*_iter_)\d+(\.solverstate(?:\.h5)?)", path.name)
+    match = re.fullmatch(r"(.*)_iter_\d+(\.solverstate(?:\.h5)?)", path.name)
     if not match:
         return None
-    others = {}
-    for other in path.parent.glob(f"{glob.escape(match[1])}*{match[2]}"):
-        number = re.fullmatch(rf"(\d+){re.escape(match[2])}", other.name[len(match[1]) :])
-        if number and other != path:
-            others[int(number[1])] = other
-    for _, other in sorted(others.items(), reverse=True):
-        if _sound(other):
+    for other in _states(path.with_name(match[1]), match[2]):
+        if other != path and _sound(other):
             return f"the newest good snapshot is {other}"
     return "no other good snapshot lies beside it"
+
+
+def newest(p: pb.SolverParameter, solver_path: str) -> str | None:
+    """The newest sound state that the solver's snapshots left, in either format, or None. Damaged ones are told and passed over."""
+    for path in _states(Path(prefix(p, solver_path)), ".solverstate", ".solverstate.h5"):
+        if _sound(path):
+            return str(path)
+        log.warning("%s is damaged, or its model is: passed over", path)
+    return None
+
+
+def _states(prefix: Path, *ends: str) -> list[Path]:
+    """The states with a prefix, the latest iteration first."""
+    found = []
+    for end in ends:
+        for path in prefix.parent.glob(f"{glob.escape(prefix.name)}_iter_*{end}"):
+            if number := re.fullmatch(rf"_iter_(\d+){re.escape(end)}", path.name[len(prefix.name) :]):
+                found.append((int(number[1]), path))
+    return [path for _, path in sorted(found, reverse=True)]
 
 
 def _sound(path: Path) -> bool:

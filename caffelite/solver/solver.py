@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import logging
-import os
 import time
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +17,8 @@ from .. import data, graph
 from ..devices.formula import Formula
 from ..errors import CaffeliteError, Collector, Locator
 from ..net import Net
-from ..parallel import Alone
-from . import checkpoint, debug, nets, rates, scores, snapshot
+from ..parallel import BACKWARD, FORWARD, SNAPSHOT, TESTING, UPDATE, Alone, Exchange
+from . import checkpoint, debug, gradients, nets, rates, scores, snapshot
 from .updates import Updater
 
 log = logging.getLogger("caffelite")
@@ -44,31 +44,35 @@ class Requests:
 class Solver:
     """Trains the net of a solver.prototxt on one device.
 
-    message, locate: the SolverParameter and its places. path: its file, for the snapshot prefix. comm: averages gradients over processes.
+    message, locate: the SolverParameter and its places. path: its file, for the snapshot prefix. comm: the processes that train together.
+    strong: they divide the prototxt's batches among them, instead of each taking such a batch. half: gradients travel in 16 bits.
     level, stages: for the train net. resume: a solverstate to go on from, exactly where it is one of ours.
     """
 
-    def __init__(self, message: pb.SolverParameter, locate: Locator, path: str, dev, *, comm=None, level: int | None = None,
-                 stages: tuple[str, ...] = (), requests: Requests | None = None, resume: str | None = None):  # fmt: skip
+    def __init__(self, message: pb.SolverParameter, locate: Locator, path: str, dev, *, comm: Alone | None = None, strong: bool = False,
+                 half: bool = False, level: int | None = None, stages: tuple[str, ...] = (), requests: Requests | None = None,
+                 resume: str | None = None):  # fmt: skip
         self.p, self.dev, self.comm = message, dev, comm or Alone()
         self.requests = requests or Requests()
         self.rate = rates.policy(message, locate)
         check_counts(message, locate)
         state = snapshot.read_state(Path(resume)) if resume else None
         # Every random number follows from the seed, so a run that chose its own hands it on.
-        chosen = state.resume.random_seed if state and state.resume else int.from_bytes(os.urandom(4), "little")
+        chosen = state.resume.random_seed if state and state.resume else self.comm.seed
         self.seed = message.random_seed if message.random_seed >= 0 else chosen
         dev.seed = self.seed & 2**64 - 1
         self.prefix = snapshot.prefix(message, path)
         self.iteration = 0
         train, tests = nets.train_net(message, locate, level, stages), nets.test_nets(message, locate)
+        if strong:
+            nets.divide(train, self.comm.size)
         self.net, self.tests = self._net(train), []
         self.learns = self.net.params.diff is not None
         try:
             for spec in tests:
                 self.tests.append((self._net(spec, self.net), spec.iterations))
             self.updater = Updater(message, self.net, locate)
-            if message.snapshot or message.snapshot_after_train:
+            if (message.snapshot or message.snapshot_after_train) and not self.comm.rank:
                 snapshot.check_room(self.prefix, self._snapshot_bytes(), locate)
             self.window = dev.zeros(message.average_loss)
             self.losses = 0  # iterations whose loss the window has seen
@@ -77,18 +81,45 @@ class Solver:
         except BaseException:
             self.close()
             raise
-        means = {n: dev.map(Formula("x / n", ("x",), constants=("n",)), n=n) for n in (1, message.iter_size)}
+        counts = {n * k for n in (1, message.iter_size) for k in (1, self.comm.size)}
+        means = {n: dev.map(Formula("x / n", ("x",), constants=("n",)), n=n) for n in counts}
         self._mean_loss = lambda total, out, n: means[n](total, out)
         self.batch = next((v.shape[0] for n in self.net.graph.feeds for v in n.tops if v.shape), 1)
+        self._stop = False  # all processes agreed to stop
+        self._exchange: Exchange | None = None
+        self._half, self._strong = half, strong
 
     def _net(self, spec: nets.NetSpec, share: Net | None = None) -> Net:
-        open_source = functools.partial(data.open_source, seed=self.seed)
+        open_source = functools.partial(data.open_source, seed=self.seed, share=data.Share(self.comm.rank, self.comm.size))
         return Net(graph.build(spec.message, spec.state, spec.locate, open_source), self.dev, seed=self.seed, share=share)
 
     def _snapshot_bytes(self) -> int:
         hdf5 = self.p.snapshot_format == pb.SolverParameter.HDF5
         sizes = 1 + self.p.snapshot_diff + len(self.updater.history)
         return 4 * self.net.params.size * sizes + 2**16 + (2**12 * len(self.net.graph.nodes) if hdf5 else 0)
+
+    def _join(self) -> None:
+        """Makes sure that all processes start from the same numbers, and joins them; says how they train."""
+        comm, dev = self.comm, self.dev
+        if comm.size == 1 or self._exchange:
+            return
+        held = [dev.download(flat) for flat in (self.net.params.data, *self.updater.history)]
+        starts = comm.gather((self.iteration, zlib.crc32(b"".join(flat.tobytes() for flat in held))), "what to start with")
+        if differ := [rank for rank, start in enumerate(starts) if start != starts[0]]:
+            what = f"rank {differ[0]} starts from other parameters than rank 0"
+            raise CaffeliteError(what, remedy="let all read the same snapshot, weights and random_seed, on a file system that they share")
+        cut = gradients.buckets(self.net, self.p.layer_wise_reduce)
+        self._exchange = comm.exchange(dev, self.net.params.diff, cut, self._half)
+        self._steps = gradients.steps(self.net)
+        comm.name_layers({step.node: step.node.name for step in self.net.plan.forward})
+        each = self.batch * self.p.iter_size
+        length = next((source.length for _, source in self.net.sources()), None)
+        epochs = f", {self.p.max_iter * each * comm.size / length:.4g} epochs of {length} samples" if length else ""
+        log.info(
+            "%d processes (%s, %s), %s scaling: %d samples each, %d in an iteration; rate %.6g as the solver sets it; %d iterations%s",
+            comm.size, comm.kind, dev.name.upper(), "strong" if self._strong else "weak", each, each * comm.size, self.rate(self.iteration),
+            self.p.max_iter, epochs,
+        )  # fmt: skip
 
     # the loop
 
@@ -100,19 +131,22 @@ class Solver:
             log.warning("%s", note)
         if not self.learns:
             log.warning("nothing is learned: the net has no loss with a learned parameter below it")
+        self._join()
         log.info("Solving %s", self.net.graph.name)
         log.info("Learning Rate Policy: %s", p.lr_policy)
         part = iterations is not None and iterations < left
         self.step(iterations if part else left, progress)
-        if self.requests.stop:
+        if self._stops():
             log.info("Optimization stopped early.")
             return
         if (p.snapshot_after_train or part) and not (p.snapshot and self.iteration % p.snapshot == 0):
             self.snapshot()
         if p.display and self.iteration % p.display == 0:
             self.net.clear_loss()
-            self.net.forward(self.iteration)
-            self._remember_loss(1)
+            self.net.forward(self.iteration, self.comm.rank)
+            total = self.comm.total(self.dev.download(self.net.loss).astype(float), "the loss")
+            self.dev.upload(self.net.loss, total.astype(self.dev.dtype))
+            self._remember_loss(self.comm.size)
             log.info("Iteration %d, loss = %.6g", self.iteration, self.smoothed_loss())
         if p.test_interval and self.iteration % p.test_interval == 0:
             self.test()
@@ -122,51 +156,92 @@ class Solver:
     def step(self, count: int, progress: Callable | None = None) -> None:
         """Runs ``count`` iterations."""
         p, net = self.p, self.net
+        self._join()
         end = self.iteration + count
         self._shown, self._shown_at = self.iteration, time.perf_counter()
         while self.iteration < end:
             if p.test_interval and self.iteration % p.test_interval == 0 and (self.iteration or p.test_initialization):
                 self.test()
-                if self.requests.stop:
+                if self._stops():
                     self.snapshot()
                     return
             display = p.display and self.iteration % p.display == 0
-            watch = debug.Watch(net) if display and p.debug_info else None
+            watch = debug.Watch(net, self.comm.size) if display and p.debug_info else None
             net.clear_loss()
             for part in range(p.iter_size):
-                net.forward(self.iteration, part * self.comm.size + self.comm.rank, watch and watch.forward)
-                net.backward(add=part > 0, watch=watch and watch.backward)
+                forward, backward = self._watches(watch, part == p.iter_size - 1)
+                net.forward(self.iteration, part * self.comm.size + self.comm.rank, forward)
+                if self._exchange and part == p.iter_size - 1:
+                    self._exchange.begin(net.loss, self._asked())
+                net.backward(add=part > 0, watch=backward)
             if self.dev.waits or display:
                 net.check_faults()
-            self._remember_loss(p.iter_size)
+            wants_snapshot = self._finish_exchange()
+            self._mark(UPDATE)
+            self._remember_loss(p.iter_size * self.comm.size)
             if display:
                 self._display()
-            if self.learns:
-                self.comm.average(net.params.diff)
-            if self.rate.plateau:
-                self._see_plateau()
+            if self.rate.plateau and self.rate.see(self.iteration, self.smoothed_loss()):
+                log.info("Plateau Status: Iteration %d, step = %d", self.iteration, self.rate.plateau.steps)
             rate = self.rate(self.iteration)
             if display:
                 log.info("Iteration %d, lr = %.6g", self.iteration, rate)
             if self.learns:
-                self.updater.run(rate, self._clip() / p.iter_size, self.iteration)
+                self.updater.run(rate, self._clip() / (p.iter_size * self.comm.size), self.iteration)
             if watch and self.learns:
                 watch.update()
             self.iteration += 1
             if progress:
                 progress(self, rate)
-            if (p.snapshot and self.iteration % p.snapshot == 0) or self.requests.snapshot or self.requests.stop:
-                self.requests.snapshot = False
+            if not self._exchange:
+                wants_snapshot, self.requests.snapshot = self.requests.snapshot, False
+            if (p.snapshot and self.iteration % p.snapshot == 0) or wants_snapshot or self._stops():
                 self.snapshot()
-            if self.requests.stop:
+            if self._stops():
                 return
+
+    def _watches(self, watch: debug.Watch | None, last: bool) -> list[Callable | None]:
+        """What forward and backward call after each layer: debug_info, the guard, and in the last micro-batch the exchange of gradients."""
+        mark, found = self.comm.mark, []
+        for what in (FORWARD, BACKWARD):
+            calls = [watch.forward if what == FORWARD else watch.backward] if watch else []
+            if mark:
+                calls.append(functools.partial(mark, what))
+                self._mark(what)
+            if what == BACKWARD and last and self._exchange:
+                calls.append(lambda node: self._exchange.after(self._steps[node]))
+            found.append(calls[0] if len(calls) == 1 else functools.partial(_each, calls) if calls else None)
+        return found
+
+    def _mark(self, what: int) -> None:
+        """Tells the guard, where there is one, how far this process is."""
+        if self.comm.mark:
+            self.comm.mark(what, iteration=self.iteration)
+
+    def _asked(self) -> np.ndarray:
+        """What signals asked of this process since the last iteration, for all to agree on: to stop, to snapshot."""
+        asked = np.array([self.requests.stop, self.requests.snapshot], float)
+        self.requests.snapshot = False
+        return asked
+
+    def _finish_exchange(self) -> bool:
+        """Waits for the sums over processes. Whether one of them was asked for a snapshot."""
+        if not self._exchange:
+            return False
+        stop, wants_snapshot = self._exchange.finish()
+        self._stop = self._stop or bool(stop)
+        return bool(wants_snapshot)
+
+    def _stops(self) -> bool:
+        """Whether to stop; processes that train together agree."""
+        return self._stop if self._exchange else self.requests.stop
 
     def _clip(self) -> float:
         """What clip_gradients scales the gradient of all parameters by."""
         limit = self.p.clip_gradients
         if limit < 0:
             return 1.0
-        norm = self.updater.gradient_norm()
+        norm = self.updater.gradient_norm() / self.comm.size
         if not norm > limit:
             return 1.0
         log.info("Gradient clipping: scaling down gradients (L2 norm %.6g > %.6g) by scale factor %.6g", norm, limit, limit / norm)
@@ -189,14 +264,6 @@ class Solver:
     def smoothed_loss(self) -> float:
         return float(np.mean(self.loss_window()))
 
-    def _see_plateau(self) -> None:
-        """Shows the rate the loss, the mean over all processes, so that they agree on it."""
-        loss = self.dev.zeros(1)
-        self.dev.upload(loss, np.array([self.smoothed_loss()], self.dev.dtype))
-        self.comm.average(loss)
-        if self.rate.see(self.iteration, float(self.dev.download(loss)[0])):
-            log.info("Plateau Status: Iteration %d, step = %d", self.iteration, self.rate.plateau.steps)
-
     def _display(self) -> None:
         now = time.perf_counter()
         done, lapse = self.iteration - self._shown, now - self._shown_at
@@ -205,17 +272,22 @@ class Solver:
             "Iteration %d (%.6g iter/s, %.3gs/%d iters), loss = %.6g", self.iteration, rate, lapse, self.p.display, self.smoothed_loss()
         )
         self._shown, self._shown_at = self.iteration, now
-        scores.show("Train", ((v.name, w, values) for v, w, values in self.net.outputs()))
+        outputs = self.net.outputs()
+        means = self.comm.total(np.concatenate([values.astype(float) for _, _, values in outputs] or [np.zeros(0)])) / self.comm.size
+        ends = np.cumsum([values.size for _, _, values in outputs])[:-1] if outputs else []
+        scores.show("Train", ((v.name, w, m) for (v, w, _), m in zip(outputs, np.split(means, ends), strict=bool(outputs))))
 
     def test(self) -> None:
         """Runs every test net over its test_iter batches and logs the mean of each score.
 
         A request to stop breaks it off; the data goes back to where it stood, so that a resumed run tests the same.
         """
+        self._level()
         positions = [source.position for _, _, source in self.sources()]
         for which, (net, count) in enumerate(self.tests):
             log.info("Iteration %d, Testing net (#%d)", self.iteration, which)
-            found = scores.mean_scores(net, count, lambda: self.requests.stop)
+            self._mark(TESTING)
+            found = scores.mean_scores(net, count, self._stop_asked, comm=self.comm)
             if found is None:
                 log.info("Test interrupted.")
                 for (_, _, source), position in zip(self.sources(), positions, strict=True):
@@ -226,6 +298,12 @@ class Solver:
                 log.info("Test loss: %.6g", found.loss)
             scores.show("Test", found.outputs)
 
+    def _stop_asked(self) -> bool:
+        """Whether any process was asked to stop: between two batches of a test."""
+        if self._exchange:
+            self._stop = self._stop or any(self.comm.gather(self.requests.stop))
+        return self._stops()
+
     # snapshots
 
     def sources(self) -> list[tuple[str, str, data.Source]]:
@@ -234,10 +312,27 @@ class Solver:
         return [(label, layer, source) for label, net in found for layer, source in net.sources()]
 
     def snapshot(self) -> None:
-        """Writes the model, then the state."""
+        """Writes the model, then the state; of several processes the first does."""
+        self._mark(SNAPSHOT)
+        self._level()
+        carried = checkpoint.carried(self)
         if not self.comm.rank:
-            snapshot.write(checkpoint.files(self))
+            snapshot.write(checkpoint.files(self, carried))
+
+    def _level(self) -> None:
+        """Sets what layers keep besides the solver, batch norm's statistics, to its mean over processes."""
+        kept = [p.data for n in self.net.graph.nodes for p in n.layer.params[: n.layer.frozen_params]] if self._exchange else []
+        if kept:
+            mine = np.concatenate([self.dev.download(array).reshape(-1).astype(float) for array in kept])
+            means = self.comm.total(mine, "an agreement") / self.comm.size
+            for array, mean in zip(kept, np.split(means, np.cumsum([a.size for a in kept])[:-1]), strict=True):
+                self.dev.upload(array, mean.reshape(array.shape).astype(self.dev.dtype))
 
     def close(self) -> None:
         for net in (self.net, *(net for net, _ in self.tests)):
             net.close()
+
+
+def _each(calls: list[Callable], node) -> None:
+    for call in calls:
+        call(node)

@@ -99,3 +99,15 @@ def test_what_is_skipped_is_told(images, call):
     assert answer.status == 0 and len(records("db")) == 4
     assert "left out 2:" in answer.err and 'list.txt:2: cannot read "dog/1.png": no image' in answer.err
     assert 'list.txt:6: cannot read "cat/2.png": No such file' in answer.err
+
+
+def test_leveldb(images, call):
+    pytest.importorskip("plyvel")
+    assert call("convert_imageset", "img", "list.txt", "a").status == 0
+    assert call("convert_imageset", "-backend=leveldb", "img", "list.txt", "b").status == 0
+    answer = call("dataset", "info", "a", "b")
+    assert answer.status == 0 and "images that are in a and in b: 6\n" in answer.out
+    means = [call("compute_image_mean", "-backend", backend, name).lines for name, backend in (("a", "lmdb"), ("b", "leveldb"))]
+    assert means[0] == means[1]
+    answer = call("dataset", "show", "b")
+    assert answer.status == 0 and "6 images of 3×4×6" in answer.err

@@ -57,7 +57,7 @@ def test_a_loss_is_a_row_a_batch(model, call):
     [
         (["w.caffemodel", "net.prototxt", "vale", "f", 1, "npz"], 'the net has no blob "vale"; expected one of x, y, value, loss; did you'),
         (["w.caffemodel", "net.prototxt", "value,x", "f", 1, "lmdb"], "wrong number of names to write to; expected 2, one for each blob"),
-        (["w.caffemodel", "net.prototxt", "value", "f", 1, "leveldb"], "'leveldb' is not one of 'lmdb', 'hdf5', 'npz'"),
+        (["w.caffemodel", "net.prototxt", "value", "f", 1, "tiff"], "'tiff' is not one of 'lmdb', 'leveldb', 'hdf5', 'npz'"),
         (["w.caffemodel", "net.prototxt", "value", "f", 0, "npz"], "0 is not in the range"),
         (["none.caffemodel", "net.prototxt", "value", "f", 1, "npz"], "none.caffemodel"),
         (["w.caffemodel", "net.prototxt", "value", "taken", 1, "npz"], "taken: already exists; give --force"),

@@ -1,5 +1,6 @@
 """The thread: order, failures, seeking, and that it ends."""
 
+import functools
 import threading
 import time
 
@@ -19,22 +20,37 @@ class Counting(Source):
         super().__init__([(batch, 2), (batch,)], length=5, **options)
         self.fails_at = fails_at
 
-    def fill(self, position, batch):
-        if self.fails_at is not None and position >= self.fails_at:
-            raise CaffeliteError(f"sample {position} is bad")
-        batch[1][...] = np.arange(position, position + len(batch[1]))
-        batch[0][...] = batch[1][:, None]
+    def tasks(self, position, batch):
+        """A task a sample; the reading itself does them where there are no workers."""
+        for i in range(len(batch.arrays[1])):
+            task = functools.partial(self.write, position + i, i, *batch.arrays)
+            if self.workers:
+                yield task
+            else:
+                task()
+
+    def write(self, number, i, data, label):
+        if self.workers and i == 0:
+            time.sleep(0.001)  # so that others are done first
+        if self.fails_at is not None and number >= self.fails_at:
+            raise CaffeliteError(f"sample {number} is bad")
+        data[i], label[i] = number, number
 
     def release(self):
         self.released += 1
+
+
+@pytest.fixture(params=[0, 3])
+def workers(request):
+    return request.param
 
 
 def threads():
     return [thread for thread in threading.enumerate() if thread.name == "caffelite data"]
 
 
-def test_batches_come_in_order_and_position_counts_only_what_was_handed_out():
-    with Counting() as source:
+def test_batches_come_in_order_and_position_counts_only_what_was_handed_out(workers):
+    with Counting(workers=workers) as source:
         for turn in range(20):
             assert source.position == 3 * turn
             data, label = source.next()
@@ -52,15 +68,15 @@ def test_a_batch_is_its_holders_until_the_following_next():
     with Counting(prefetch=1) as source:
         for turn in range(10):
             _, label = source.next()
-            while source._ready.empty():  # until the thread has filled its only other buffer
+            while source._made.empty():  # until the thread has begun its only other buffer
                 time.sleep(0)
             assert label[0] == 3 * turn
 
 
 @pytest.mark.parametrize("handed_out", [0, 1, 4])
-def test_seek_goes_on_from_there(handed_out):
-    with Counting() as source:
-        for _ in range(handed_out):
+def test_seek_goes_on_from_there(handed_out, workers):
+    with Counting(workers=workers) as source:
+        for _ in range(handed_out, workers):
             source.next()
         source.seek(100)
         assert source.position == 100 and not threads()
@@ -68,8 +84,8 @@ def test_seek_goes_on_from_there(handed_out):
         assert source.position == 103
 
 
-def test_a_failure_is_raised_in_its_turn_and_again():
-    with Counting(fails_at=6) as source:
+def test_a_failure_is_raised_in_its_turn_and_again(workers):
+    with Counting(fails_at=6, workers=workers) as source:
         source.next(), source.next()
         for _ in range(3):
             with pytest.raises(CaffeliteError, match="sample 6 is bad"):
@@ -79,17 +95,42 @@ def test_a_failure_is_raised_in_its_turn_and_again():
         assert source.next()[1][0] == 3
 
 
-def test_any_failure_of_the_thread_reaches_the_caller():
-    with Counting() as source:
-        source.fill = lambda position, batch: 1 / 0
+def test_any_failure_of_a_thread_reaches_the_caller(workers):
+    with Counting(workers=workers) as source:
+        source.write = lambda *_: 1 / 0
         with pytest.raises(ZeroDivisionError):
             source.next()
 
 
-def test_close_ends_the_thread_and_releases_once():
-    source = Counting()
+def test_a_failure_of_reading_waits_for_its_turn():
+    """What was read before it may fail as well, and comes first."""
+
+    class Ending(Counting):
+        def tasks(self, position, batch):
+            yield from super().tasks(position, batch)
+            raise CaffeliteError("the reading failed")
+
+    with Ending(fails_at=1, workers=2) as source, pytest.raises(CaffeliteError, match="sample 1 is bad"):
+        source.next()
+    with Ending(workers=2) as source, pytest.raises(CaffeliteError, match="the reading failed"):
+        source.next()
+
+
+def test_leaving_early_waits_for_nothing_that_is_not_begun():
+    begun, go = [], threading.Event()
+    with Counting(batch=50, workers=2) as source:
+        source.write = lambda number, *_: (begun.append(number), go.wait())
+        source._start()
+        while len(begun) < 2:
+            time.sleep(0)
+        threading.Timer(0.01, go.set).start()
+    assert not threads() and len(begun) <= 4
+
+
+def test_close_ends_the_thread_and_releases_once(workers):
+    source = Counting(workers=workers)
     source.next()
-    assert len(threads()) == 1
+    assert len(threads()) == 1 + workers
     source.close()
     source.close()
     assert not threads() and source.released == 1

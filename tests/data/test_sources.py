@@ -15,6 +15,7 @@ from google.protobuf import text_format
 from caffelite import caffelite_pb2 as pb
 from caffelite.data import database as database_module
 from caffelite.data import open_source
+from caffelite.data import samples as samples_module
 from caffelite.errors import CaffeliteError, Locator
 
 
@@ -46,7 +47,7 @@ def images_source(source):
 def size(request, monkeypatch):
     """Both ways of reading: all in memory, record by record."""
     if request.param == "streamed":
-        monkeypatch.setattr(database_module, "RESIDENT_BYTES", 0)
+        monkeypatch.setattr(samples_module, "RESIDENT_BYTES", 0)
 
 
 def take(source, batches):
@@ -98,7 +99,7 @@ def test_a_sample_does_not_depend_on_the_batch_size(database, images, images_sou
 def test_resident_and_streamed_agree(database, images, images_source, monkeypatch):
     path = database(images)
     resident = take(images_source(path, more=TRANSFORM), 5)
-    monkeypatch.setattr(database_module, "RESIDENT_BYTES", 0)
+    monkeypatch.setattr(samples_module, "RESIDENT_BYTES", 0)
     for one, other in zip(resident, take(images_source(path, more=TRANSFORM), 5), strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -127,7 +128,7 @@ def test_shuffle_gives_each_record_once_a_round(database, images, images_source,
 def test_shuffle_in_memory_and_not_and_after_a_seek(database, images, images_source, monkeypatch):
     path = database(images)
     whole = take(images_source(path, more=TRANSFORM, data=SHUFFLE), 12)
-    monkeypatch.setattr(database_module, "RESIDENT_BYTES", 0)
+    monkeypatch.setattr(samples_module, "RESIDENT_BYTES", 0)
     source = images_source(path, more=TRANSFORM, data=SHUFFLE)
     source.seek(15)
     for rest, all_ in zip(take(source, 7), whole, strict=True):
@@ -239,10 +240,7 @@ def test_a_file_that_is_no_database(tmp_path, images_source):
 def test_backend_left_at_its_default(database, images, source):
     path = database(images)
     layer = 'type: "Data" top: "data" data_param {{ source: "{}" batch_size: 2 }}'
-    with pytest.raises(CaffeliteError, match=r"LEVELDB.*is not supported; write backend: LMDB"):
-        source(layer.format(path))
-    (path / "data.mdb").unlink()
-    with pytest.raises(CaffeliteError, match="convert the database to LMDB"):
+    with pytest.raises(CaffeliteError, match=r"holds an LMDB, not a LevelDB, the default of backend; write backend: LMDB"):
         source(layer.format(path))
 
 
@@ -273,8 +271,8 @@ def test_a_mistake_in_the_transform_has_its_place(database, images, field, line)
 
 
 def test_a_small_database_is_read_once(database, images, images_source, monkeypatch):
-    keys, record = [], database_module.Database._record
-    monkeypatch.setattr(database_module.Database, "_record", lambda self, key, value: keys.append(bytes(key)) or record(self, key, value))
+    keys, image = [], database_module.Database.image
+    monkeypatch.setattr(database_module.Database, "image", lambda self, n, content: keys.append(content[0]) or image(self, n, content))
     take(images_source(database(images)), 20)
     assert keys == [b"%08d" % i for i in (0, *range(7))]
 

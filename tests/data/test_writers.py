@@ -1,4 +1,5 @@
 import os
+import sys
 
 import h5py
 import lmdb
@@ -87,3 +88,23 @@ def test_hdf5_and_its_list(tmp_path):
     assert (tmp_path / "a.txt").read_text() == "a.h5\n" and sorted(os.listdir(tmp_path)) == ["a.h5", "a.txt"]
     with pytest.raises(CaffeliteError, match="already exists"):
         write_hdf5(tmp_path / "a.h5", {})
+
+
+def test_a_leveldb_holds_the_same_records(tmp_path):
+    plyvel = pytest.importorskip("plyvel")
+    records = [(b"%08d" % i, bytes([i % 7]) * i) for i in range(2500)]
+    assert writers.write_records(tmp_path / "db", iter(records), backend="leveldb") == 2500
+    db = plyvel.DB(str(tmp_path / "db"))
+    assert list(db) == records
+    db.close()
+    with pytest.raises(CaffeliteError, match="already exists"):
+        writers.write_records(tmp_path / "db", iter(records), backend="leveldb")
+    with pytest.raises(CaffeliteError, match="no samples"):
+        writers.write_records(tmp_path / "none", [], backend="leveldb")
+    assert os.listdir(tmp_path) == ["db"]
+
+
+def test_a_leveldb_without_plyvel(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "plyvel", None)
+    with pytest.raises(CaffeliteError, match=r"needs plyvel-ci.*caffelite\[leveldb\]"):
+        writers.write_records(tmp_path / "db", [(b"0", b"")], backend="leveldb")

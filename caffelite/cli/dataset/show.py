@@ -94,9 +94,9 @@ def _of_database(path: Path, count: int):
     from caffelite.errors import Locator
 
     with Records(path) as records:
-        count = min(count, len(records))
+        count, backend = min(count, len(records)), pb.DataParameter.DB.Value(records.backend.upper())
     layer = pb.LayerParameter(name="show", type="Data", top=["data", "label"])
-    layer.data_param.MergeFrom(pb.DataParameter(source=str(path.absolute()), backend=pb.DataParameter.LMDB, batch_size=count))
+    layer.data_param.MergeFrom(pb.DataParameter(source=str(path.absolute()), backend=backend, batch_size=count))
     return data.open_source(layer, pb.TEST, Locator(str(path)), 0)
 
 

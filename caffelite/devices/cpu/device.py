@@ -10,7 +10,7 @@ import threadpoolctl
 
 from .. import Window
 from ..formula import Formula
-from . import blas, formulas, onednn, operations, primitives, selection, windows
+from . import blas, formulas, onednn, operations, preprocessing, primitives, selection, windows
 from .kernels import channels_last
 
 log = logging.getLogger("caffelite")
@@ -231,6 +231,9 @@ class CPU:
 
     def dropout(self, n: int, d: int, ratio: float, stream: int):
         return operations.Dropout(self, n, d, ratio, stream)
+
+    def preprocess(self, out: tuple[int, ...], mean: np.ndarray | None, scale: float):
+        return preprocessing.Preprocess(out, mean, scale)
 
 
 def _pieces(rows: int, width: int) -> int:

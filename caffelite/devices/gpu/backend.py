@@ -110,6 +110,20 @@ class CuPyBackend:
         self._here()
         self._cupy.cuda.runtime.memcpyAsync(array.data.ptr, host.ctypes.data, host.nbytes, 1, self.stream.ptr)
 
+    def pinned(self, shape, dtype) -> np.ndarray:
+        """Memory of the host that a GPU reads by itself."""
+        self._here()
+        count = int(np.prod(shape, dtype=np.int64))
+        return np.frombuffer(self._cupy.cuda.alloc_pinned_memory(max(1, count * dtype.itemsize)), dtype, count).reshape(shape)
+
+    def lane(self, slots: int) -> Lane:
+        self._here()
+        return Lane(self._cupy, self.stream, slots)
+
+    def free_bytes(self) -> int:
+        self._here()
+        return self._cupy.cuda.runtime.memGetInfo()[0]
+
     def download(self, array) -> np.ndarray:
         self._here()
         return array.get(stream=self.stream)
@@ -152,6 +166,29 @@ class CuPyBackend:
         """c (batch, m, n) = op(a) op(b) [+ c], row by row, no gaps; a (batch, m, k) or, transposed, (batch, k, m), b likewise."""
         self._here()
         self._blas(a, b, c, m, n, k, trans_a, trans_b, add, batch)
+
+
+class Lane:
+    """Copies to the device on a stream of their own, beside what is computed; each goes to one of a few slots, used in turn."""
+
+    def __init__(self, cupy, main, slots: int):
+        self._cupy, self._main, self._stream = cupy, main, cupy.cuda.Stream(non_blocking=True)
+        self._copied, self._used = ([cupy.cuda.Event(disable_timing=True) for _ in range(slots)] for _ in range(2))
+
+    def upload(self, slot: int, array, host: np.ndarray) -> None:
+        """Starts when the slot's last use has ended; what is computed from now on waits for it."""
+        self._stream.wait_event(self._used[slot])
+        self._cupy.cuda.runtime.memcpyAsync(array.data.ptr, host.ctypes.data, host.nbytes, 1, self._stream.ptr)
+        self._copied[slot].record(self._stream)
+        self._main.wait_event(self._copied[slot])
+
+    def used(self, slot: int) -> None:
+        """What was queued so far is the last that reads the slot."""
+        self._used[slot].record(self._main)
+
+    def wait(self, slot: int) -> None:
+        """Returns when the slot's last copy has ended."""
+        self._copied[slot].synchronize()
 
 
 class Blas:

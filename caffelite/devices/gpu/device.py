@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import Window
 from ..formula import Formula
-from . import cudnn, formulas, operations, selection, windows
+from . import cudnn, formulas, operations, preprocessing, selection, windows
 from .backend import HEAD, CuPyBackend
 
 PARTS = 256  # most blocks of a sum: fixed, so that results do not depend on the GPU
@@ -272,6 +272,9 @@ class GPU:
 
     def dropout(self, n: int, d: int, ratio: float, stream: int):
         return operations.Dropout(self, n, d, ratio, stream)
+
+    def preprocess(self, out: tuple[int, ...], mean: np.ndarray | None, scale: float):
+        return preprocessing.Preprocess(self, out, mean, scale)
 
 
 def _grid(threads: int, block: int, most: int) -> tuple[int, int, int]:

@@ -56,6 +56,20 @@ def signatures(source: str) -> dict[str, tuple[list[tuple[bool, np.dtype]], bool
     return kernels
 
 
+class Lane:
+    """Copies at once."""
+
+    def upload(self, slot, array, host) -> None:
+        assert array.shape == host.shape and array.dtype == host.dtype and host.flags.c_contiguous
+        array[...] = host
+
+    def used(self, slot) -> None:
+        pass
+
+    def wait(self, slot) -> None:
+        pass
+
+
 class HostBackend:
     """What caffelite.devices.gpu.backend.CuPyBackend does, on the host."""
 
@@ -75,6 +89,15 @@ class HostBackend:
 
     def upload(self, array, host) -> None:
         array[...] = host
+
+    def pinned(self, shape, dtype) -> np.ndarray:
+        return np.empty(shape, dtype)
+
+    def lane(self, slots: int) -> Lane:
+        return Lane()
+
+    def free_bytes(self) -> int:
+        return 1 << 30
 
     def download(self, array) -> np.ndarray:
         return array.copy()

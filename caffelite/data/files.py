@@ -1,0 +1,160 @@
+"""Image files as samples: those of a list, of a folder of class folders, and of tar files as WebDataset writes them."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import tarfile
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+from caffelite.data.convert import is_cut
+from caffelite.data.database import EXACT_LABELS
+from caffelite.data.images import decode, resize
+from caffelite.data.listing import IMAGES, Listed, files_below, list_classes
+from caffelite.data.samples import Samples
+from caffelite.errors import CaffeliteError, Where
+
+
+class Pictures(Samples):
+    """Image files, decoded to 3 channels or to 1 and resized as in Caffe; a kind of it implements `read` and `place`.
+
+    size: height and width, 0 for as they are. Errors: a file that cannot be read, is empty, is cut short or is no image.
+    """
+
+    encoded = True
+
+    def __init__(self, labels: Sequence[int], color: bool, size: tuple[int, int]):
+        self._labels, self.color, self.size = labels, color, size
+        self.length = len(labels)
+        self.first, _ = self.image(0, self.read(np.zeros(1, int))[0])
+
+    def place(self, number: int) -> tuple[str, Where]:
+        """A sample's file, and where it is named."""
+        raise NotImplementedError
+
+    def image(self, number: int, content: bytes) -> tuple[np.ndarray, int]:
+        try:
+            if is_cut(content):
+                raise ValueError("the JPEG is cut short")
+            image = decode(content, self.color)
+        except ValueError as mistake:
+            raise self.bad(number, content, str(mistake)) from None
+        if all(self.size) and image.shape[1:] != self.size:
+            image = resize(image, *self.size)
+        return image, self._labels[number]
+
+    def bad(self, number: int, content: bytes, what: str) -> CaffeliteError:
+        file, where = self.place(number)
+        return CaffeliteError(f'image "{file}": {what}', where=where)
+
+    def labels(self, most: int) -> np.ndarray:
+        return np.array(self._labels[:most], np.float64)
+
+
+class Files(Pictures):
+    """Images that a list names, or that lie in a folder, below a root that is put before each name as it is written."""
+
+    def __init__(self, listed: Sequence[Listed], root: str, color: bool, size: tuple[int, int]):
+        self._listed, self._root = listed, root
+        super().__init__([image.label for image in listed], color, size)
+
+    def read(self, numbers: np.ndarray) -> Sequence[bytes]:
+        return [self._read(number) for number in numbers.tolist()]
+
+    def place(self, number: int) -> tuple[str, Where]:
+        return self._root + self._listed[number].name, self._listed[number].where
+
+    def _read(self, number: int) -> bytes:
+        try:
+            with open(self._root + self._listed[number].name, "rb", buffering=0) as file:
+                return file.read()
+        except OSError as mistake:
+            file, where = self.place(number)
+            remedy = "names count from root_folder, which stands before them as it is written" if self._root else None
+            raise CaffeliteError(f'cannot read image "{file}": {mistake.strerror}', where=where, remedy=remedy) from None
+
+
+def folder(path: Path) -> list[Listed]:
+    """The images of a folder of class folders; labels count these in the order of their names."""
+    return list_classes(files_below(path), str(path))[0]
+
+
+class Shards(Pictures):
+    """The samples of tar files, in their order: what has one name up to the first dot of the file name is one sample, an image and a label.
+
+    Errors besides: a damaged or packed archive; a sample without exactly one image and one .cls; a label that is no number.
+    """
+
+    def __init__(self, paths: Sequence[Path], color: bool, size: tuple[int, int]):
+        self._paths, self._files = paths, {}
+        self._parts: list[tuple[int, str, int, int]] = []  # archive, name, offset and bytes of each image
+        try:
+            labels = [label for place, path in enumerate(paths) for label in self._index(place, path)]
+            if not labels:
+                raise CaffeliteError("no samples in any archive", where=Where(str(paths[0])))
+            super().__init__(labels, color, size)
+        except BaseException:
+            self.close()
+            raise
+
+    def _index(self, place: int, path: Path) -> list[int]:
+        samples: dict[str, dict[str, tarfile.TarInfo]] = {}
+        try:
+            file = self._files[place] = open(path, "rb", buffering=0)  # noqa: SIM115  closed by close
+            with tarfile.open(path, "r:") as archive:
+                for member in archive:
+                    folder_, name = os.path.split(member.name)
+                    stem, _, ending = name.partition(".")
+                    if member.isfile() and stem:
+                        samples.setdefault(os.path.join(folder_, stem), {})[ending.lower()] = member
+        except (OSError, tarfile.TarError) as mistake:
+            remedy = "unpack it with gunzip or the like" if path.suffix in (".gz", ".tgz", ".bz2", ".xz", ".zst") else None
+            raise CaffeliteError(f"cannot read the archive: {mistake}", where=Where(str(path)), expected="a .tar", remedy=remedy) from None
+        labels = []
+        for stem, members in samples.items():
+            images = [member for ending, member in members.items() if f".{ending.rsplit('.')[-1]}" in IMAGES]
+            if len(images) != 1 or "cls" not in members:
+                found, expected = ", ".join(sorted(members)), "an image and a .cls"
+                raise CaffeliteError(f'sample "{stem}"', where=Where(str(path)), expected=expected, found=found)
+            text = os.pread(file.fileno(), members["cls"].size, members["cls"].offset_data).strip()
+            if not re.fullmatch(rb"[+-]?\d+", text) or abs(int(text)) > EXACT_LABELS:
+                found = repr(text.decode(errors="backslashreplace"))
+                raise CaffeliteError(f'"{stem}.cls" is no label', where=Where(str(path)), expected="a whole number", found=found)
+            labels.append(int(text))
+            self._parts.append((place, images[0].name, images[0].offset_data, images[0].size))
+        return labels
+
+    def read(self, numbers: np.ndarray) -> Sequence[bytes]:
+        return [self._read(number) for number in numbers.tolist()]
+
+    def _read(self, number: int) -> bytes:
+        place, _, offset, size = self._parts[number]
+        try:
+            content = os.pread(self._files[place].fileno(), size, offset)
+        except OSError as mistake:
+            raise self.bad(number, b"", f"cannot be read: {mistake.strerror}") from None
+        if len(content) < size:
+            raise self.bad(number, b"", "the archive is cut short")
+        return content
+
+    def place(self, number: int) -> tuple[str, Where]:
+        place, name, _, _ = self._parts[number]
+        return name, Where(str(self._paths[place]))
+
+    def close(self) -> None:
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+
+
+def shards(pattern: str) -> list[Path]:
+    """The files that a pattern names: {000..127} counts, * and ? are as in a shell, in the order of their names."""
+    pieces = re.split(r"\{(\d+)\.\.(\d+)\}", pattern)
+    counts = [[f"{n:0{len(a)}d}" for n in range(int(a), int(b) + 1)] for a, b in zip(pieces[1::3], pieces[2::3], strict=True)]
+    named = ["".join(x for pair in zip(pieces[::3], [*numbers, ""], strict=True) for x in pair) for numbers in product(*counts)]
+    return [Path(path) for name in named for path in (sorted(glob.glob(name)) if glob.has_magic(name) else [name])]

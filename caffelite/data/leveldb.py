@@ -1,0 +1,94 @@
+"""LevelDB databases of Datum records."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from threading import Lock
+
+import numpy as np
+
+from caffelite.data.database import Record, Datums
+from caffelite.errors import CaffeliteError, Where, missing_extra
+
+log = logging.getLogger("caffelite")
+
+
+class LevelDB(Datums):
+    """The records of one LevelDB, which keeps no count of them: all keys are read when it is opened, and kept.
+
+    Errors besides those of `Datums`: no such folder, not a LevelDB, damaged, in use by another process.
+    """
+
+    def __init__(self, path: Path, color: bool | None = None):
+        super().__init__(path, color)
+        self._db = None
+        self._db = _open(path)
+        try:
+            self._keys = list(self._trying(lambda: self._db.iterator(include_value=False)))
+            self.length = len(self._keys)
+            self.look()
+        except BaseException:
+            self.close()
+            raise
+
+    def _trying(self, iterate) -> Iterator:
+        import plyvel
+
+        try:
+            with iterate() as iterator:
+                yield from iterator
+        except plyvel.Error as mistake:
+            raise CaffeliteError(f"cannot read the LevelDB: {mistake}", where=Where(str(self.path))) from None
+
+    def walk(self, start: int) -> Iterator[Record]:
+        first = self._keys[start]
+        return self._trying(lambda: self._db.iterator(start=first, verify_checksums=True))
+
+    def read(self, numbers: np.ndarray) -> Sequence[Record]:
+        import plyvel
+
+        keys = [self._keys[number] for number in numbers.tolist()]
+        try:
+            return [(key, self._db.get(key, verify_checksums=True)) for key in keys]
+        except plyvel.Error as mistake:
+            raise CaffeliteError(f"cannot read the LevelDB: {mistake}", where=Where(str(self.path))) from None
+
+    def close(self) -> None:
+        if self._db is not None:
+            self._db = None
+            _close(self.path)
+
+
+# A LevelDB is one process's, which opens it once, yet a train and a test net may read the same one.
+_opened: dict[Path, list] = {}
+_opening = Lock()
+
+
+def _open(path: Path):
+    try:
+        import plyvel
+    except ImportError:
+        raise missing_extra("plyvel-ci", "leveldb", "backend LEVELDB") from None
+    where, identity = Where(str(path)), path.resolve()
+    with _opening:
+        if identity not in _opened:
+            if not (path / "CURRENT").is_file():  # LevelDB would leave a lock file in any folder
+                raise CaffeliteError("cannot open the LevelDB", where=where, expected="a LevelDB folder", found="one without CURRENT")
+            try:
+                _opened[identity] = [plyvel.DB(str(path), create_if_missing=False), 0]
+            except (plyvel.Error, OSError) as mistake:
+                remedy = "only one process can read a LevelDB: end the other one, or convert it to LMDB" if "lock" in str(mistake) else None
+                raise CaffeliteError(f"cannot open the LevelDB: {mistake}", where=where, remedy=remedy) from None
+        _opened[identity][1] += 1
+        return _opened[identity][0]
+
+
+def _close(path: Path) -> None:
+    with _opening:
+        held = _opened[path.resolve()]
+        held[1] -= 1
+        if not held[1]:
+            del _opened[path.resolve()]
+            held[0].close()

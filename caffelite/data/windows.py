@@ -1,0 +1,233 @@
+"""WindowData: windows cut from images, objects and background in a fixed proportion."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from caffelite import caffelite_pb2 as pb
+from caffelite.data.database import EXACT_LABELS
+from caffelite.data.draws import below, key, per_sample
+from caffelite.data.images import decode, resize
+from caffelite.data.order import Order
+from caffelite.data.pipeline import Batch, Source, workers
+from caffelite.data.transforms import read_mean
+from caffelite.errors import CaffeliteError, Locator, Where
+
+WINDOWS_PER_TASK = 4
+
+
+@dataclass
+class Picture:
+    """An image of the list: its file, where that is named, its sides."""
+
+    file: str
+    where: Where
+    shape: tuple[int, int, int]
+
+
+@dataclass
+class Windows:
+    """A list's images, and its windows as rows of whole numbers: image, label, x1, y1, x2, y2; objects apart from background."""
+
+    pictures: list[Picture] = field(default_factory=list)
+    objects: list[tuple[int, ...]] = field(default_factory=list)
+    background: list[tuple[int, ...]] = field(default_factory=list)
+
+
+class WindowSource(Source):
+    """Windows of images, warped to a square: N×3×crop_size×crop_size, and their labels, 0 for background.
+
+    Each batch holds background first and then fg_fraction of objects; each kind comes in an order of its own, every window once a round.
+    As in Caffe, what lies beyond the image is 0 after the mean, and the mean is not mirrored. Decoded images are kept where
+    cache_images asks for it. Errors: a line that is not understood; no windows of a kind; an image that cannot be read.
+    """
+
+    def __init__(self, layer: pb.LayerParameter, phase: int, path: Path, locate: Locator, seed: int):
+        param, transform = layer.window_data_param, layer.transform_param
+        at = locate.at("transform_param")
+        self._size, self._pad = transform.crop_size, param.context_pad
+        if not self._size:
+            raise CaffeliteError("WindowData needs a crop_size", where=at("crop_size"), expected="at least 1", found=0)
+        if 2 * self._pad >= self._size:
+            found = self._pad
+            raise CaffeliteError(
+                "context_pad leaves nothing of the window",
+                where=locate("window_data_param", "context_pad"),
+                expected=f"less than half of crop_size {self._size}",
+                found=found,
+            )
+        if param.crop_mode not in ("warp", "square"):
+            where = locate("window_data_param", "crop_mode")
+            raise CaffeliteError("unknown crop_mode", where=where, expected='"warp" or "square"', found=f'"{param.crop_mode}"')
+        self._square, self._scale, self._mirror = param.crop_mode == "square", np.float32(transform.scale), transform.mirror
+        self._mean = self._read_mean(transform, at)
+        self._windows = read_windows(path, param)
+        batch = param.batch_size
+        self._objects = int(np.float32(batch) * np.float32(param.fg_fraction))
+        kinds = ("background", batch - self._objects, f"overlap below {param.bg_threshold:g}"), (
+            "objects", self._objects, f"overlap of {param.fg_threshold:g} or more")  # fmt: skip
+        for kind, wanted, what in kinds:
+            if wanted and not getattr(self._windows, kind):
+                raise CaffeliteError(f"no windows for {kind}", where=Where(str(path)), expected=f"some with {what}")
+        self._orders = [Order(max(1, len(found)), key(seed, layer.name, "shuffle", kind))
+                        for kind, found in (("background", self._windows.background), ("objects", self._windows.objects))]  # fmt: skip
+        self._flips = key(seed, layer.name, "transform")
+        self._kept: dict[int, np.ndarray] | None = {} if param.cache_images else None
+        shapes = [(batch, 3, self._size, self._size), (batch,)][: len(layer.top)]
+        length = len(self._windows.background) + len(self._windows.objects)
+        super().__init__(shapes, length, layer.data_param.prefetch, workers())
+
+    def _read_mean(self, transform: pb.TransformationParameter, at: Locator) -> np.ndarray:
+        if transform.mean_file and transform.mean_value:
+            where = at("mean_value", 0)
+            raise CaffeliteError("mean_file and mean_value exclude each other", where=where, remedy="leave one out")
+        if transform.mean_file:
+            mean = read_mean(transform.mean_file, (3, self._size, self._size), at, larger=True)
+            start = (mean.shape[2] - self._size) // 2  # as in Caffe, one for both sides
+            return mean[:, start : start + self._size, start : start + self._size]
+        if len(transform.mean_value) not in (0, 1, 3):
+            raise CaffeliteError(
+                "wrong number of mean_value", where=at("mean_value", 0), expected="1 or 3", found=len(transform.mean_value)
+            )
+        values = np.array(transform.mean_value or [0], np.float32)[:, None, None]
+        return np.broadcast_to(values, (3, self._size, self._size))
+
+    def tasks(self, position: int, batch: Batch) -> Iterator[Callable[[], None]]:
+        size = len(batch.arrays[0])
+        rows = self._rows(position, size)
+        flips = self._mirror * below(per_sample(self._flips, position, size)[:, 0], 2)
+        for start in range(0, size, WINDOWS_PER_TASK):
+            part = rows[start : start + WINDOWS_PER_TASK]
+            contents = [self._read(row[0]) for row in part]
+            yield partial(self._process, part, contents, flips[start:].tolist(), start, batch)
+
+    def _rows(self, position: int, size: int) -> list[tuple[int, ...]]:
+        """The windows of a batch: position counts samples, of which every batch has the same part of each kind."""
+        turn, (background, objects) = position // size, self._orders
+        first = size - self._objects
+        windows = [self._windows.background[number] for number in background(turn * first, first)]
+        return windows + [self._windows.objects[number] for number in objects(turn * self._objects, self._objects)]
+
+    def _read(self, number: int) -> bytes:
+        if self._kept and number in self._kept:
+            return b""
+        picture = self._windows.pictures[number]
+        try:
+            return Path(picture.file).read_bytes()
+        except OSError as mistake:
+            what = f'cannot read image "{picture.file}": {mistake.strerror}'
+            raise CaffeliteError(what, where=picture.where) from None
+
+    def _process(self, rows: list[tuple[int, ...]], contents: list[bytes], flips: list[int], start: int, batch: Batch) -> None:
+        for i, (row, content, flip) in enumerate(zip(rows, contents, flips, strict=False), start):
+            pixels, top, left = self._cut(self._image(row[0], content), row, flip)
+            out = batch.arrays[0][i]
+            out[...] = 0
+            place = (slice(None), slice(top, top + pixels.shape[1]), slice(left, left + pixels.shape[2]))
+            np.multiply(pixels - self._mean[place], self._scale, out=out[place])
+            if len(batch.arrays) > 1:
+                batch.arrays[1][i] = row[1]
+
+    def _image(self, number: int, content: bytes) -> np.ndarray:
+        if self._kept and number in self._kept:
+            return self._kept[number]
+        picture = self._windows.pictures[number]
+        try:
+            image = decode(content, True)
+        except ValueError as mistake:
+            raise CaffeliteError(f'image "{picture.file}": {mistake}', where=picture.where) from None
+        if self._kept is not None:
+            self._kept[number] = image
+        return image
+
+    def _cut(self, image: np.ndarray, row: tuple[int, ...], flip: int) -> tuple[np.ndarray, int, int]:
+        """A window's pixels C×h×w, mirrored, and where in the square they belong: top, left."""
+        number, _, *corners = row
+        rows, columns = image.shape[1:]
+        x1, y1, x2, y2 = corners
+        height = width = self._size
+        top = left = 0
+        if self._pad or self._square:
+            x1, y1, x2, y2 = self._expanded(x1, y1, x2, y2)
+            wide, high = np.float32(self._size) / np.float32(x2 - x1 + 1), np.float32(self._size) / np.float32(y2 - y1 + 1)
+            beyond = [max(0, -x1), max(0, -y1), max(0, x2 - columns + 1), max(0, y2 - rows + 1)]
+            x1, y1, x2, y2 = x1 + beyond[0], y1 + beyond[1], x2 - beyond[2], y2 - beyond[3]
+            width, height = _round((x2 - x1 + 1) * wide), _round((y2 - y1 + 1) * high)
+            left, top = _round(beyond[2 if flip else 0] * wide), _round(beyond[1] * high)
+            width, height = min(width, self._size - left), min(height, self._size - top)
+        if not (0 <= x1 <= x2 < columns and 0 <= y1 <= y2 < rows and height > 0 and width > 0):
+            picture = self._windows.pictures[number]
+            what = f'a window {corners[0]} {corners[1]} {corners[2]} {corners[3]} does not lie in image "{picture.file}"'
+            raise CaffeliteError(what, where=picture.where, expected=f"within {columns} columns and {rows} rows")
+        pixels = resize(image[:, y1 : y2 + 1, x1 : x2 + 1], height, width)
+        return (pixels[:, :, ::-1] if flip else pixels), top, left
+
+    def _expanded(self, x1: int, y1: int, x2: int, y2: int) -> tuple[int, int, int, int]:
+        """The region that, warped, has context_pad pixels on each side of the window."""
+        scale = np.float32(self._size) / np.float32(self._size - 2 * self._pad)
+        half = [np.float32(x2 - x1 + 1) / np.float32(2), np.float32(y2 - y1 + 1) / np.float32(2)]
+        middle = np.float32(x1) + half[0], np.float32(y1) + half[1]
+        if self._square:
+            half = [max(half)] * 2
+        low, high = ([_round(m + sign * h * scale) for m, h in zip(middle, half, strict=True)] for sign in (-1, 1))
+        return *low, *high
+
+    def release(self) -> None:
+        self._kept = None
+
+
+def _round(value: np.float32) -> int:
+    """To the nearest, halves away from 0, as C's round."""
+    return int(math.copysign(math.floor(abs(float(value)) + 0.5), value))
+
+
+def read_windows(path: Path, param: pb.WindowDataParameter) -> Windows:
+    """The windows of a list file. Errors: its first line that is not understood, with its number."""
+    found, listing = Windows(), str(path)
+    try:
+        lines = iter([(n, line.split()) for n, line in enumerate(path.read_text().splitlines(), 1) if line.strip()])
+    except (OSError, UnicodeDecodeError) as mistake:
+        raise CaffeliteError(f"cannot read the list of windows: {mistake}", where=Where(listing)) from None
+    end = Where(listing)
+
+    def line(count: int, what: str, whole: Callable = int) -> tuple[list, Where]:
+        number, words = next(lines, (0, None))
+        where = Where(listing, number) if number else end
+        try:
+            if words is None or len(words) != count:
+                raise ValueError
+            return [whole(word) for word in words], where
+        except ValueError:
+            raise CaffeliteError("a line is not understood", where=where, expected=what, found=" ".join(words or ["the end"])) from None
+
+    for number, words in lines:
+        where = Where(listing, number)
+        if len(words) != 2 or words[0] != "#":
+            raise CaffeliteError("a line is not understood", where=where, expected='"# index"', found=" ".join(words))
+        number, words = next(lines, (0, ["the end"]))
+        if not number:
+            raise CaffeliteError("an image without its path", where=where)
+        file, where = param.root_folder + " ".join(words), Where(listing, number)
+        shape = tuple(line(1, f"a whole number: {name}")[0][0] for name in ("channels", "height", "width"))
+        found.pictures.append(Picture(file, where, shape))
+        for _ in range(line(1, "the number of windows")[0][0]):
+            values, where = line(6, "class, overlap, x1 y1 x2 y2", float)
+            label, overlap, *corners = values
+            if not all(v == int(v) for v in (label, *corners)) or abs(label) > EXACT_LABELS:
+                raise CaffeliteError("class and corners must be whole numbers", where=where)
+            window = len(found.pictures) - 1, int(label), *map(int, corners)
+            if np.float32(overlap) >= np.float32(param.fg_threshold):
+                if label <= 0:
+                    raise CaffeliteError("an object has no class", where=where, expected="1 or more", found=int(label))
+                found.objects.append(window)
+            elif np.float32(overlap) < np.float32(param.bg_threshold):
+                found.background.append((window[0], 0, *window[2:]))
+    if not found.objects and not found.background:
+        raise CaffeliteError("no windows in the list", where=Where(listing))
+    return found

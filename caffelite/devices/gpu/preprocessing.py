@@ -1,0 +1,88 @@
+"""The GPU's way from pixels to a net's input: bytes travel, beside the computing, and become numbers where they are needed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+SLOTS = 2  # batches on the device: one being read while the other is copied
+STANDING_SHARE = 4  # a data set lives on the GPU where it takes at most this part of its free memory
+
+
+class Preprocess:
+    """out (N, C, h, w) = (pixels - mean) · scale, computed in float32; see ``forward``.
+
+    mean: None, (C, 1, 1) or an image (C, H, W), which is cropped as the pixels are unless it has the crop's size.
+    """
+
+    def __init__(self, device, out: tuple[int, ...], mean: np.ndarray | None, scale: float):
+        self._device, self._out, self._scale = device, out, np.float32(scale)
+        mean = np.zeros((out[1], 1, 1), np.float32) if mean is None else np.ascontiguousarray(mean, np.float32)
+        self._mean, self._mean_shape = device.empty(mean.shape, np.float32), mean.shape
+        device.upload(self._mean, mean)
+        self._lane = device.backend.lane(SLOTS)
+        self._turn, self._slots, self._picks = 0, {}, [device.empty((out[0], 4), np.int32) for _ in range(SLOTS)]
+        self._kernels: dict = {}
+        self._table, self._home = None, None  # a standing set, and the host's array that it is a copy of
+
+    def memory(self, shape: tuple[int, ...], dtype) -> np.ndarray:
+        """Memory of the host from which ``forward`` reads fast."""
+        return self._device.backend.pinned(shape, np.dtype(dtype))
+
+    def wait(self) -> None:
+        """Returns when the pixels of the last ``forward`` may be overwritten."""
+        self._lane.wait(self._turn)
+
+    def forward(self, pixels: np.ndarray, picks: np.ndarray, out, standing: bool = False) -> None:
+        """pixels (M, C, H, W), uint8 or float32, as rows of channels or of pixels, and picks (N, 4), int32, in the host's memory.
+
+        A row of picks is a sample: which pixels, the crop's top and left, 1 where it is mirrored. Pixels that already have the crop's size
+        are not cropped. standing: the pixels are always the same, and stay on the GPU where there is room.
+        """
+        self._turn = slot = (self._turn + 1) % SLOTS
+        table = self._stand(pixels) if standing else None
+        if table is None:
+            if standing:
+                pixels, picks = _flat(pixels)[picks[:, 0]], picks.copy()
+                picks[:, 0] = np.arange(len(picks))
+                pixels = pixels if _by_channels(pixels) else pixels.transpose(0, 3, 1, 2)
+            rows = _flat(pixels)
+            key = slot, rows.shape, rows.dtype
+            if key not in self._slots:
+                self._slots[key] = self._device.empty(rows.shape, rows.dtype)
+            table = self._slots[key]
+            self._lane.upload(slot, table, rows)
+        self._lane.upload(slot, self._picks[slot], np.ascontiguousarray(picks))
+        self._kernel(pixels)(table, self._picks[slot], self._mean, out, self._scale)
+        self._lane.used(slot)
+
+    def _stand(self, pixels: np.ndarray):
+        if self._home is not pixels:
+            self._home, self._table = pixels, None
+            if pixels.nbytes * STANDING_SHARE <= self._device.backend.free_bytes():
+                self._table = self._device.empty(_flat(pixels).shape, pixels.dtype)
+                self._device.upload(self._table, _flat(pixels))
+        return self._table
+
+    def _kernel(self, pixels: np.ndarray):
+        n, c, h, w = self._out
+        rows, columns = pixels.shape[2:]
+        channels_first = _by_channels(pixels)
+        key = pixels.dtype, rows, columns, channels_first
+        if key not in self._kernels:
+            strides = (rows * columns, columns, 1) if channels_first else (1, columns * c, c)
+            size = max(n * c * h * w, pixels.size)
+            name = {"uint8": "preprocess_bytes", "float32": "preprocess_floats"}[pixels.dtype.name]
+            cut, flat = (rows, columns) != (h, w), self._mean_shape[1:] == (1, 1)
+            mean = (0, 0, 0) if flat else (self._mean_shape[2], 1, int(self._mean_shape[1:] != (h, w)))
+            steps = c * rows * columns, *strides, self._mean_shape[1] * self._mean_shape[2], *mean
+            self._kernels[key] = self._device.kernel("pixels", name, n * c * h * w, *steps, int(cut), n, c, h, w, size=size)
+        return self._kernels[key]
+
+
+def _by_channels(pixels: np.ndarray) -> bool:
+    return pixels.flags.c_contiguous
+
+
+def _flat(pixels: np.ndarray) -> np.ndarray:
+    """The pixels as they lie in memory: M×C×H×W or M×H×W×C."""
+    return pixels if _by_channels(pixels) else pixels.transpose(0, 2, 3, 1)

@@ -1,0 +1,276 @@
+"""The guard of one rank: a small process of its own, so that it can tell of a rank that was killed and kill one that hangs.
+
+Run as a script, with the file of the rank's board as its argument (see board.py); the rank writes lines of JSON to its standard input. The
+guards of all ranks report to that of rank 0, which decides. A rank that ends unasked, has lost its guard, or makes no progress for
+``limit`` seconds ends the job: rank 0's guard prints where every rank was, and every guard kills its own rank.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import socket
+import struct
+import sys
+import time
+
+BOARD = struct.Struct("<qqqqq")  # progress, iteration, iterations since the start, what, where
+WHATS = ("starting", "forward", "backward", "update", "testing", "snapshot", "waiting")
+STARTING, FORWARD, BACKWARD, UPDATE, TESTING, SNAPSHOT, WAITING = range(7)
+BEAT = 0.25  # seconds between reports
+GRACE = 0.4  # what other guards have to say about the same moment
+SILENCE = 10  # seconds without a report after which a guard and its machine count as lost
+SLOW = 10  # times the limit: until the first iteration is done, while kernels are compiled and data sets read; and in a snapshot
+
+
+def place(report: dict) -> str:
+    """Where a rank was, in words."""
+    what, where, names = report["what"], report["where"], report["names"]
+    if what == WAITING:
+        collectives = report["collectives"]
+        at = f"waiting in the all-reduce of {collectives[where]}" if where < len(collectives) else "waiting"
+    elif what == FORWARD and where + 1 < len(names):
+        at = f'{WHATS[what]}, in layer "{names[where + 1]}"'
+    elif what == BACKWARD and 0 <= where < len(names):
+        at = f'{WHATS[what]}, after layer "{names[where]}"'
+    else:
+        at = WHATS[what]
+    return f"iteration {report['iteration']}, {at}"
+
+
+class Guard:
+    def __init__(self, board: int, first: dict):
+        self.board, self.rank, self.size, self.pid = board, first["rank"], first["size"], first["pid"]
+        self.limit, self.host = first["limit"], socket.gethostname()
+        self.names: list[str] = []
+        self.collectives: list[str] = []
+        self.words, self.done, self.lost_at = "", False, None
+        self.selector = selectors.DefaultSelector()
+        self.lines: dict[object, bytes] = {}
+        self.reports: dict[int, dict] = {}  # at rank 0: the latest of every rank
+        self.changed: dict[int, float] = {}  # and when its progress was seen to change
+        self.joined: dict[socket.socket, int | None] = {}
+        self.leader: socket.socket | None = None
+        self.listener: socket.socket | None = None
+        self.began = time.monotonic()
+        self.doubt: float | None = None  # when something went wrong
+        self.reason: dict[int, str] = {}
+
+    # what this rank does
+
+    def report(self) -> dict:
+        ticks, iteration, since, what, where = BOARD.unpack(os.pread(self.board, BOARD.size, 0))
+        return {
+            "rank": self.rank, "host": self.host, "pid": self.pid,
+            "ticks": ticks, "iteration": iteration, "since": since, "what": what, "where": where,
+            "names": self.names, "collectives": self.collectives, "words": self.words,
+            "done": self.done, "lost": self.lost_at, "stopped": self.stopped(),
+        }  # fmt: skip
+
+    def stopped(self) -> bool:
+        """Whether a signal stopped the rank, as SIGSTOP does."""
+        try:
+            with open(f"/proc/{self.pid}/stat") as file:
+                return file.read().rpartition(")")[2].split()[0] in "Tt"
+        except (OSError, IndexError):
+            return False
+
+    def hear(self, line: dict) -> None:
+        """A line from the rank."""
+        self.words = line.get("words", self.words)
+        self.names = line.get("names", self.names)
+        self.collectives = line.get("collectives", self.collectives)
+        self.done = self.done or "done" in line
+        if "join" in line:
+            try:
+                self.leader = socket.create_connection(tuple(line["join"]), timeout=SILENCE)
+                self.leader.sendall(line["token"].encode() + b"\n")
+                self.selector.register(self.leader, selectors.EVENT_READ)
+            except OSError as error:
+                where = ":".join(map(str, line["join"]))
+                print(f"caffelite: rank {self.rank} is not watched: cannot reach {where} ({error})", file=sys.stderr, flush=True)
+
+    # the loop
+
+    def run(self) -> None:
+        self.selector.register(0, selectors.EVENT_READ)
+        os.set_blocking(0, False)
+        beat = 0.0
+        while True:
+            for key, _ in self.selector.select(BEAT / 5 if self.doubt else BEAT):
+                self.read(key.fileobj)
+            if self.rank == 0:
+                self.judge()
+            if time.monotonic() - beat >= BEAT:
+                beat = time.monotonic()
+                self.send_report()
+            if self.done and (self.rank or all(r["done"] for r in self.reports.values()) and len(self.reports) == self.size):
+                return
+
+    def send_report(self) -> None:
+        if self.rank == 0:
+            self.take(self.report())
+        elif self.leader:
+            try:
+                self.leader.sendall(json.dumps(self.report()).encode() + b"\n")
+            except OSError:
+                self.forsaken()
+
+    def read(self, source) -> None:
+        if source is self.listener:
+            connection, _ = source.accept()
+            self.joined[connection] = None
+            self.selector.register(connection, selectors.EVENT_READ)
+            return
+        try:
+            data = os.read(0, 1 << 16) if source == 0 else source.recv(1 << 16)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self.selector.unregister(source)
+            self.gone(source)
+            return
+        *whole, self.lines[source] = (self.lines.get(source, b"") + data).split(b"\n")
+        for line in whole:
+            self.line(source, line)
+
+    def line(self, source, line: bytes) -> None:
+        if source == 0:
+            self.hear(json.loads(line))
+            self.send_report()
+        elif source is self.leader:
+            self.kill()
+        elif self.joined[source] is None:
+            if line.decode(errors="replace") != self.token:
+                self.selector.unregister(source)
+                source.close()
+                del self.joined[source]
+            else:
+                self.joined[source] = -1
+        else:
+            report = json.loads(line)
+            self.joined[source] = report["rank"]
+            self.take(report)
+
+    def gone(self, source) -> None:
+        """The rank, or another guard, is no more."""
+        if source == 0:
+            if not self.done:
+                self.lost_at = time.time()
+                self.send_report()
+        elif source is self.leader:
+            self.forsaken()
+        else:
+            rank = self.joined.pop(source)
+            if rank is not None and rank >= 0 and not self.reports[rank]["done"] and not self.reports[rank]["lost"]:
+                self.suspect(rank, "is lost with its machine or its guard")
+
+    def forsaken(self) -> None:
+        if not self.done:
+            if self.lost_at is None:
+                print(f"caffelite: rank {self.rank} ends: rank 0 or its machine is gone", file=sys.stderr, flush=True)
+            self.kill()
+
+    # rank 0's judgement
+
+    def listen(self) -> int:
+        """Opens the door to the other guards; its port."""
+        self.token = os.urandom(16).hex()
+        self.listener = socket.create_server(("", 0), backlog=max(128, self.size))
+        self.selector.register(self.listener, selectors.EVENT_READ)
+        return self.listener.getsockname()[1]
+
+    def take(self, report: dict) -> None:
+        rank, before, now = report["rank"], self.reports.get(report["rank"]), time.monotonic()
+        report["heard"] = now
+        self.reports[rank] = report
+        if before is None or before["ticks"] != report["ticks"]:
+            self.changed[rank] = now
+        if report["lost"] and not report["done"]:
+            self.suspect(rank, f"ended: {report['words']}" if report["words"] else "died: it was killed, or crashed without a word")
+
+    def suspect(self, rank: int, why: str) -> None:
+        self.reason.setdefault(rank, why)
+        self.doubt = self.doubt or time.monotonic()
+
+    def judge(self) -> None:
+        now = time.monotonic()
+        if self.doubt is None and self.limit and len(self.reports) == self.size:
+            self.look_for_hangs(now)
+        if self.doubt is not None and now - self.doubt > GRACE:
+            self.tell()
+            for connection in self.joined:
+                try:
+                    connection.sendall(b"end\n")
+                except OSError:
+                    pass
+            self.kill()
+
+    def look_for_hangs(self, now: float) -> None:
+        live = [r for r in self.reports.values() if not r["done"]]
+        for report in live:
+            if now - report["heard"] > SILENCE:
+                self.suspect(report["rank"], f"was not heard of for {SILENCE} s: its machine or the network is gone")
+        if live and all(r["stopped"] for r in live):  # somebody stopped the whole job, to go on later
+            self.changed.update({r["rank"]: now for r in live})
+            return
+        slow = any(r["since"] < 1 or r["what"] == SNAPSHOT for r in live)
+        limit = self.limit * (SLOW if slow else 1)
+        still = [r for r in live if now - self.changed[r["rank"]] > (min(5, self.limit) if r["stopped"] else limit)]
+        # Those that wait in a collective wait for the others.
+        guilty = [r for r in still if r["stopped"]] or [r for r in still if r["what"] != WAITING]
+        if not guilty and len(still) == len(live):
+            guilty = still
+        for report in guilty:
+            seconds = now - self.changed[report["rank"]]
+            how = "is stopped by a signal and" if report["stopped"] else "hangs: it"
+            self.suspect(report["rank"], f"{how} has made no progress for {seconds:.0f} s")
+
+    def tell(self) -> None:
+        """Says which rank ended the job and where each was."""
+        first = min(self.reason, key=lambda rank: (self.reports[rank]["lost"] or 0, rank))
+        lines = [f"caffelite: rank {first} {self.reason[first]}; the job ends. Each rank's last place:"]
+        for rank in range(self.size):
+            report = self.reports.get(rank)
+            if report is None:
+                lines.append(f"  rank {rank}: never heard of")
+                continue
+            note = f"  <- {self.reason[rank].split(':')[0]}" if rank in self.reason else ""
+            lines.append(f"  rank {rank} ({report['host']}, process {report['pid']}): {place(report)}{note}")
+        lines.append("The last snapshot stands: go on with -resume auto")
+        try:
+            os.write(2, ("\n".join(lines) + "\n").encode())
+        except OSError:
+            pass
+
+    def kill(self) -> None:
+        if self.lost_at is None:
+            try:
+                os.kill(self.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        os._exit(1)
+
+
+def main() -> None:
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN)
+    line = b""
+    while not line.endswith(b"\n"):  # byte by byte: what follows belongs to the loop
+        byte = os.read(0, 1)
+        if not byte:
+            return
+        line += byte
+    guard = Guard(int(sys.argv[1]), json.loads(line))
+    if guard.rank == 0:
+        os.write(1, json.dumps([guard.listen(), guard.token]).encode() + b"\n")
+    os.close(1)
+    guard.run()
+
+
+if __name__ == "__main__":
+    main()

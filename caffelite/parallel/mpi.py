@@ -1,0 +1,92 @@
+"""MPI: who is there, and sums of gradients between CPUs (or, by way of the host's memory, GPUs)."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from ..errors import CaffeliteError, missing_extra
+
+CHUNK = 1 << 20  # elements of one all-reduce: several under way are faster than one of all
+# (ranks, this rank) as process managers tell them: Hydra and SLURM's PMI, Open MPI
+_MANAGERS = (("PMI_SIZE", "PMI_RANK"), ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"))
+
+
+def launched() -> int:
+    """How many processes mpirun or srun started; 1 where none did."""
+    for size, _ in _MANAGERS:
+        if os.environ.get(size, "").isdecimal():
+            return int(os.environ[size])
+    if "SLURM_PROCID" in os.environ and "SLURM_STEP_ID" in os.environ:
+        return int(os.environ.get("SLURM_STEP_NUM_TASKS") or os.environ.get("SLURM_NTASKS") or 1)
+    return 1
+
+
+def launched_rank() -> int:
+    """Which of them this process is, before MPI is up."""
+    found = (os.environ.get(name, "") for name in (*(rank for _, rank in _MANAGERS), "SLURM_PROCID"))
+    return next((int(rank) for rank in found if rank.isdecimal()), 0)
+
+
+class World:
+    """All processes that mpirun or srun started. Errors: no mpi4py, or an MPI that is not the one of mpirun."""
+
+    def __init__(self) -> None:
+        try:
+            import mpi4py
+
+            # A rank that fails must not wait for the others in MPI_Finalize: ``close`` calls it where all went well.
+            mpi4py.rc.thread_level, mpi4py.rc.finalize = "funneled", False
+            from mpi4py import MPI
+        except ModuleNotFoundError:
+            raise missing_extra("mpi4py", "mpi", "training under mpirun or srun") from None
+        except (ImportError, RuntimeError) as error:
+            remedy = 'install an MPI, or one from a wheel: pip install "caffelite[mpi]"'
+            raise CaffeliteError("mpi4py finds no MPI library", found=str(error).strip().split("\n")[0], remedy=remedy) from None
+        self.mpi, self.comm = MPI, MPI.COMM_WORLD
+        self.rank, self.size = self.comm.rank, self.comm.size
+        if self.size != launched():
+            remedy = "start it with the mpirun of the MPI that mpi4py was built for; under SLURM try srun --mpi=pmi2"
+            found = f"{self.size}: {MPI.Get_library_version().split(chr(10))[0].strip()}"
+            raise CaffeliteError(
+                "the MPI of mpi4py sees other processes than were started", expected=launched(), found=found, remedy=remedy
+            )
+
+    def gather(self, value: Any) -> list:
+        return self.comm.allgather(value)
+
+    def close(self) -> None:
+        self.mpi.Finalize()
+
+
+class Sums:
+    """Sums of NumPy arrays in place, in chunks, under way while the caller computes; MPI moves them whenever ``progress`` is called."""
+
+    def __init__(self, world: World):
+        self._mpi, self._comm = world.mpi, world.comm
+        self._pending: list = []
+        self._note = np.zeros(3)
+
+    def note(self, loss: np.ndarray, flags: np.ndarray) -> None:
+        self._note[0], self._note[1:] = loss[0], flags
+        self._pending.append(self._comm.Iallreduce(self._mpi.IN_PLACE, self._note))
+
+    def noted(self, loss: np.ndarray) -> np.ndarray:
+        loss[0] = self._note[0]
+        return self._note[1:]
+
+    def post(self, array: np.ndarray) -> None:
+        for at in range(0, len(array), CHUNK):
+            self._pending.append(self._comm.Iallreduce(self._mpi.IN_PLACE, array[at : at + CHUNK]))
+
+    def progress(self) -> bool:
+        """Whether all are done."""
+        if self._pending and self._mpi.Request.Testall(self._pending):
+            self._pending.clear()
+        return not self._pending
+
+    def finish(self) -> None:
+        while not self.progress():
+            os.sched_yield()  # another rank may need this core

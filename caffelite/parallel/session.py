@@ -1,0 +1,103 @@
+"""The processes of one training job, from their meeting to their parting."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from ..errors import CaffeliteError
+from . import star
+from .comm import Alone, Ranks
+from .half import Halved
+from .host import Gathered, Staged
+from .mpi import Sums, World, launched, launched_rank
+from .watch import Watched
+
+T = TypeVar("T")
+
+
+def expected() -> int:
+    """How many processes train together, as the environment says; nothing is loaded for it."""
+    return star.inherited() or launched()
+
+
+def expected_rank() -> int:
+    """Which of them this one is."""
+    return star.inherited_rank() if star.inherited() else launched_rank()
+
+
+class Refused(CaffeliteError):
+    """What keeps a job from starting, agreed on by all ranks; rank 0 tells it."""
+
+
+@contextmanager
+def session(limit: float) -> Iterator[Alone]:
+    """The communicator of this process: of those that mpirun, srun or -gpu started together, or Alone.
+
+    limit: seconds without progress after which a rank counts as hanging; 0: never. What a rank raises within ends the whole job.
+    """
+    if star.inherited():
+        control, kind = star.Star(), "processes"
+    elif launched() > 1:
+        control, kind = World(), "MPI"
+    else:
+        yield Alone()
+        return
+    watched = Watched(control.rank, control.size, limit)
+    hosts = control.gather((socket.gethostname(), watched.address()))
+    host, (port, token) = hosts[0]
+    watched.join("127.0.0.1" if all(h == host for h, _ in hosts) else host, port, token)
+    try:
+        local_rank = [h for h, _ in hosts[: control.rank]].count(socket.gethostname())
+        comm = Ranks(control, lambda dev, half: _transport(control, dev, half), watched, kind, local_rank)
+        yield comm
+        comm.gather(None)
+    except Refused:
+        watched.done()
+        if control.rank:
+            raise SystemExit(2) from None
+        raise
+    except BaseException as error:
+        watched.last_words(f"{type(error).__name__}: {error}" if not isinstance(error, CaffeliteError) else str(error))
+        raise
+    watched.done()
+    control.close()
+
+
+def agreed(comm: Alone, make: Callable[[], T]) -> T:
+    """make() on every rank; where a rank refuses, all end, with what each that refused has to say, said once."""
+    if comm.size == 1:
+        return make()
+    value, refusal = None, None
+    try:
+        value = make()
+    except CaffeliteError as error:
+        refusal = str(error)
+    refusals = comm.gather(refusal, "what to start with")
+    if any(refusals):
+        texts: dict[str, list[int]] = {}
+        for rank, text in enumerate(refusals):
+            if text:
+                texts.setdefault(text, []).append(rank)
+        everywhere = len(texts) == 1 and None not in refusals
+        lines = [text if everywhere else f"rank {', '.join(map(str, ranks))}: {text}" for text, ranks in texts.items()]
+        error = Refused("")
+        error.args = ("\n".join(lines),)
+        raise error
+    return value
+
+
+def _transport(control, dev, half: bool):
+    """What sums arrays of ``dev`` over the ranks."""
+    if not isinstance(control, World):
+        host = Gathered(control)
+    else:
+        host = Halved(Sums(control), control.comm, control.mpi) if half else Sums(control)
+    if dev.name == "cpu":
+        return host
+    from ..devices import gpu
+
+    places = control.gather(gpu.place(dev))
+    return gpu.Sums(dev, control.rank, control.size, control.gather, half) if len(set(places)) == len(places) else Staged(dev, host)

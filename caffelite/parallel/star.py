@@ -1,0 +1,77 @@
+"""Processes that caffelite starts itself, one a GPU of this machine: sockets to rank 0 carry what Python values they exchange."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from multiprocessing.connection import Connection, Pipe
+from types import FrameType
+from typing import Any
+
+PLACE = "CAFFELITE_RANK"  # "rank size descriptor ...": of rank 0 one descriptor for each other rank, of the others the one of rank 0
+
+
+def inherited() -> int:
+    """How many processes ``launch`` started, this one among them; 0 where it did not."""
+    return int(os.environ[PLACE].split()[1]) if PLACE in os.environ else 0
+
+
+def inherited_rank() -> int:
+    return int(os.environ[PLACE].split()[0])
+
+
+class Star:
+    """The processes that ``launch`` started."""
+
+    def __init__(self) -> None:
+        self.rank, self.size, *descriptors = map(int, os.environ.pop(PLACE).split())
+        self._others = [Connection(descriptor) for descriptor in descriptors]
+
+    def gather(self, value: Any) -> list:
+        if self.rank:
+            self._others[0].send(value)
+            return self._others[0].recv()
+        values = [value, *(other.recv() for other in self._others)]
+        for other in self._others:
+            other.send(values)
+        return values
+
+    def close(self) -> None:
+        for other in self._others:
+            other.close()
+
+
+def launch(arguments: list[str], size: int) -> int:
+    """Runs ``caffelite ARGUMENTS`` in ``size`` processes and waits for them; the status of the first that failed, else 0.
+
+    Signals go on to all of them.
+    """
+    pairs = [Pipe() for _ in range(size - 1)]
+    children: list[subprocess.Popen] = []
+
+    def forward(number: int, frame: FrameType | None) -> None:
+        for child in children:
+            child.send_signal(number)
+
+    before = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        for rank in range(size):
+            mine = [pairs[rank - 1][1]] if rank else [near for near, _ in pairs]
+            place = " ".join(map(str, (rank, size, *(end.fileno() for end in mine))))
+            command = [sys.executable, "-c", "from caffelite.cli import main; main()", *arguments]
+            children.append(
+                subprocess.Popen(command, env={**os.environ, PLACE: place}, pass_fds=[end.fileno() for end in mine], start_new_session=True)
+            )
+        for end in (end for pair in pairs for end in pair):
+            end.close()
+        statuses = [child.wait() for child in children]
+    finally:
+        for child in children:
+            if child.poll() is None:
+                child.kill()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    failed = [status if status > 0 else 128 - status for status in statuses if status]
+    return min(failed, default=0)  # a mistake that was told (2) before those that were killed for it

@@ -1,0 +1,84 @@
+"""The CPU device by engine: with oneDNN, without it, and one that has blobs lie channels last though it has no oneDNN."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from caffelite.devices import Window
+from caffelite.devices.cpu import CPU, onednn
+
+ENGINES = ("onednn", "stand-in")
+
+
+@contextlib.contextmanager
+def chosen(library: str | None) -> Iterator[None]:
+    """Devices that open meanwhile look for oneDNN as $CAFFELITE_ONEDNN = ``library`` says; None: as they always do."""
+    with mock.patch.dict(os.environ):
+        os.environ.pop("CAFFELITE_ONEDNN", None)
+        if library is not None:
+            os.environ["CAFFELITE_ONEDNN"] = library
+        onednn.load.cache_clear()
+        try:
+            yield
+        finally:
+            onednn.load.cache_clear()
+
+
+def without_onednn(kind: type[CPU] = CPU) -> CPU:
+    """A float32 device that found no oneDNN."""
+    with chosen("0"):
+        return kind()
+
+
+def with_onednn() -> CPU:
+    """A float32 device that found oneDNN; skips where there is none."""
+    if onednn.load() is None:
+        pytest.skip("oneDNN is not installed")
+    return CPU()
+
+
+def channels_last(engine: str) -> CPU:
+    """A device, by its name among ENGINES, whose convolutions want their blobs channels last."""
+    return with_onednn() if engine == "onednn" else without_onednn(StandIn)
+
+
+class StandIn(CPU):
+    """A CPU whose convolutions lie channels last without oneDNN: Caffe's, in copies that NumPy transposes."""
+
+    def __init__(self):
+        super().__init__()
+        self.prefers_channels_last = True
+
+    def convolution(self, x, y, window: Window, groups: int = 1, channels_last: bool = False):
+        plain = super().convolution(x, y, window, groups)
+        return _Turned(plain, y) if channels_last else plain
+
+
+class _Turned:
+    def __init__(self, plain, y: tuple[int, ...]):
+        self._plain, self._y = plain, y
+
+    def forward(self, x, w, b, y, slope: float | None = None) -> None:
+        out = np.empty(self._y, x.dtype)
+        self._plain.forward(first(x), w, b, out, slope)
+        y[...] = last(out)
+
+    def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
+        out = None if dx is None else np.empty_like(first(dx))
+        self._plain.backward(first(x), w, first(dy), out, dw, db, add_w, add_b)
+        if dx is not None:
+            dx[...] = last(out)
+
+
+def last(x: np.ndarray) -> np.ndarray:
+    """N×C×H×W as N×H×W×C, a copy."""
+    return np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+
+
+def first(x: np.ndarray) -> np.ndarray:
+    """N×H×W×C as N×C×H×W, a copy."""
+    return np.ascontiguousarray(x.transpose(0, 3, 1, 2))

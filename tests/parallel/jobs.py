@@ -1,0 +1,38 @@
+"""A job for several ranks, which trains solvers and saves their parameters: mpirun -n N python jobs.py SOLVER:DTYPE[:twice][:half] ...
+
+What it saves lies beside each solver, as SOLVER.<ranks>.<run>.npz; h after the run says that gradients travelled in 16 bits.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from caffelite import devices, parallel, prototxt
+from caffelite.solver import Solver
+
+
+def train(comm, path: str, dtype: str, **options) -> list[np.ndarray]:
+    document = prototxt.read_solver(path)
+    run = Solver(document.message, document.locate, path, devices.open_device(dtype=dtype), comm=comm, **options)
+    try:
+        run.solve()
+    finally:
+        run.close()
+    return [blob.copy() for blob in run.net.params.blobs]
+
+
+def main() -> None:
+    with parallel.session(60) as comm:
+        for word in sys.argv[1:]:
+            path, dtype, *how = word.split(":")
+            for turn in range(2 if "twice" in how else 1):
+                params = train(comm, path, dtype, strong=True, half="half" in how)
+                same = comm.gather([blob.tobytes() for blob in params])
+                assert all(other == same[0] for other in same), "ranks end with other parameters"
+                if not comm.rank:
+                    np.savez(Path(path).with_suffix(f".{comm.size}.{turn}{'h' if 'half' in how else ''}.npz"), *params)
+
+
+if __name__ == "__main__":
+    main()

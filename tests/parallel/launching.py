@@ -1,0 +1,87 @@
+"""mpirun, small nets and their data, for the tests here."""
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from caffelite.data.writers import write_hdf5, write_lmdb
+
+ROOT = Path(__file__).parent.parent.parent
+COMMAND = [sys.executable, "-c", "from caffelite.cli import main; main()", "train", "-solver", "solver.prototxt"]
+MPIRUN = shutil.which("mpirun", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
+WHY_NOT = "mpi4py is not installed" if not importlib.util.find_spec("mpi4py") else "there is no mpirun" if not MPIRUN else ""
+needs_mpi = pytest.mark.skipif(bool(WHY_NOT), reason=f"{WHY_NOT}: pip install 'caffelite[mpi]'")
+
+# Everything that could depend on the rank: mirrored random crops, shuffled rows, dropout.
+MLP = """
+name: "mlp"
+layer { name: "data" type: "Data" top: "data" top: "label"
+  transform_param { mirror: true crop_size: 6 scale: 0.0039 }
+  data_param { source: "images" backend: LMDB batch_size: 12 shuffle: true } }
+layer { name: "ip1" type: "InnerProduct" bottom: "data" top: "ip1"
+  inner_product_param { num_output: 32 weight_filler { type: "xavier" } } }
+layer { name: "relu1" type: "ReLU" bottom: "ip1" top: "ip1" }
+layer { name: "drop1" type: "Dropout" bottom: "ip1" top: "ip1" }
+layer { name: "ip2" type: "InnerProduct" bottom: "ip1" top: "ip2"
+  inner_product_param { num_output: 10 weight_filler { type: "xavier" } } }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip2" bottom: "label" top: "loss" }
+layer { name: "accuracy" type: "Accuracy" bottom: "ip2" bottom: "label" top: "accuracy" include { phase: TEST } }
+"""
+SOLVER = 'net: "mlp.prototxt" base_lr: 0.05 lr_policy: "fixed" momentum: 0.9 weight_decay: 0.0005 random_seed: 3 max_iter: 50 '
+
+
+def images(count: int, shape: tuple[int, ...], rng) -> list[tuple[np.ndarray, int]]:
+    """Noise with a bright stripe where its label says."""
+    found = []
+    for i in range(count):
+        image, label = rng.integers(0, 90, shape), i * 7 % 10
+        image[:, label * shape[1] // 10] += 160
+        found.append((image.astype(np.uint8), label))
+    return found
+
+
+def prepare(folder: Path) -> None:
+    rng = np.random.default_rng(5)
+    write_lmdb(folder / "images", images(100, (3, 8, 8), rng))
+    write_hdf5(folder / "rows.h5", {"x": rng.standard_normal((13, 5)), "y": rng.standard_normal((13, 2))})
+    (folder / "mlp.prototxt").write_text(MLP)
+
+
+def shipped(folder: Path, name: str, shape: tuple[int, ...]) -> str:
+    """A shipped net on made up images, 12 a batch, by its own recipe for 50 iterations: its solver."""
+    write_lmdb(folder / f"{name}_images", images(60, shape, np.random.default_rng(6)))
+    net = re.sub(
+        r'source: "\w+" batch_size: \d+',
+        f'source: "{name}_images" batch_size: 12',
+        (ROOT / f"models/{name}/train_val.prototxt").read_text(),
+    )
+    (folder / f"{name}.prototxt").write_text(net)
+    kept = [line for line in (ROOT / f"solvers/{name}_solver.prototxt").read_text().split("\n")
+            if re.match(r"(base_lr|lr_policy|gamma|power|momentum|weight_decay|stepvalue|type)\b", line)]  # fmt: skip
+    return "\n".join([*kept, f'net: "{name}.prototxt" max_iter: 50 random_seed: 4 snapshot_after_train: false'])
+
+
+def environment() -> dict[str, str]:
+    """For ranks that share few cores, and for an MPI that does not like to be run by root."""
+    return {**os.environ, "NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "OMPI_ALLOW_RUN_AS_ROOT": "1",
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
+            "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}  # fmt: skip
+
+
+def mpirun(ranks: int, *command: object, **options) -> subprocess.Popen:
+    words = [MPIRUN, "-n", str(ranks), *map(str, command)]
+    return subprocess.Popen(words, env=environment(), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options)
+
+
+def finish(process: subprocess.Popen, timeout: float = 120) -> str:
+    """What a job that must succeed wrote on standard error."""
+    out, err = process.communicate(timeout=timeout)
+    assert process.returncode == 0, out + err
+    return err

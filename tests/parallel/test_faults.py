@@ -1,0 +1,230 @@
+"""A rank that fails ends the job: soon, with a status, saying where every rank was; and what was snapshotted stands."""
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import lmdb
+import pytest
+from launching import COMMAND, MLP, SOLVER, environment, finish, mpirun, needs_mpi
+
+from caffelite.parallel import guard
+from caffelite.solver import snapshot
+
+pytestmark = needs_mpi
+LAYER = """
+layer { name: "fault" type: "Python" bottom: "data" top: "data" python_param { module: "faults" layer: "Fault" param_str: "%s" } }
+"""
+# What a rank does to itself at an iteration, here in the midst of its net.
+FAULTS = """
+import os, resource, signal, time
+
+class Fault:
+    def setup(self, bottom, top):
+        self.what, rank, at = self.param_str.split()
+        self.left = int(at) if os.environ.get("PMI_RANK", os.environ.get("OMPI_COMM_WORLD_RANK")) == rank else -1
+    def reshape(self, bottom, top):
+        top[0].reshape(*bottom[0].data.shape)
+    def forward(self, bottom, top):
+        top[0].data[...] = bottom[0].data
+        self.left -= 1
+        if self.left == 0:
+            if self.what == "kill":
+                os.kill(os.getpid(), signal.SIGKILL)
+            if self.what == "stop":
+                os.kill(os.getpid(), signal.SIGSTOP)
+            if self.what == "sleep":
+                time.sleep(1000)
+            if self.what == "raise":
+                raise ValueError("a bug in a layer")
+            if self.what == "full":
+                resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+    def backward(self, top, propagate_down, bottom):
+        pass
+"""
+
+
+def job(folder, fault: str, *options: str, solver: str = "", ranks: int = 2):
+    """A run that snapshots every third iteration, with a layer that does this."""
+    (folder / "faults.py").write_text(FAULTS)
+    (folder / "mlp.prototxt").write_text(MLP.replace('layer { name: "relu1"', LAYER % fault + 'layer { name: "relu1"') if fault else MLP)
+    text = SOLVER.replace("max_iter: 50", "max_iter: 1000000") + f'snapshot: 3 snapshot_prefix: "run" {solver}'
+    (folder / "solver.prototxt").write_text(text)
+    return mpirun(ranks, *COMMAND, *options, cwd=folder)
+
+
+def end(process, within: float = 60) -> str:
+    err = process.communicate(timeout=within)[1]
+    assert process.returncode != 0, err
+    return err
+
+
+def the_last_snapshot_stands(folder, least: int = 3):
+    states = snapshot._states(folder / "run", ".solverstate")
+    assert states and not list(folder.glob("*.draft"))
+    for path in states:
+        assert snapshot._sound(path)
+    assert int(re.search(r"_iter_(\d+)", states[0].name)[1]) >= least
+
+
+def places(err: str) -> dict[int, str]:
+    """What is told of each rank."""
+    return {int(m[1]): m[2] for m in re.finditer(r"^  rank (\d+) \(.+?, process \d+\): (.*)$", err, re.MULTILINE)}
+
+
+@pytest.mark.parametrize(
+    "fault, told, how",
+    [
+        ("kill 1 7", "rank 1 died: it was killed", "died"),
+        ("stop 1 7", "rank 1 is stopped by a signal and has made no progress for", "is stopped"),
+        ("sleep 1 7", "rank 1 hangs: it has made no progress for", "hangs"),
+        ("raise 1 7", 'rank 1 ended: .*layer "fault".*a bug in a layer', "ended"),
+        ("kill 0 7", "rank 0 died: it was killed", "died"),
+    ],
+    ids=["kill -9", "SIGSTOP", "hang", "exception", "kill -9 of rank 0"],
+)
+def test_a_rank_that_fails(folder, started, fault, told, how):
+    process = job(folder, fault, "-hang_seconds", "2")
+    started.append(process)
+    err = end(process)
+    failing = int(fault.split()[1])
+    assert re.search(told, err), err
+    found = places(err)
+    assert found[failing].startswith(f'iteration 6, forward, in layer "fault"  <- {how}'), err
+    elsewhere = "waiting in the all-reduce of gradients|backward|forward|update|snapshot"
+    assert re.match(f"iteration [5-7], ({elsewhere})", found[1 - failing]), err
+    assert "go on with -resume auto" in err
+    the_last_snapshot_stands(folder, 6 if failing else 3)
+
+
+def test_data_that_one_rank_cannot_read(folder, started):
+    """Record 90 is in the share of rank 1: the second half of the fourth batch of 24."""
+    with lmdb.open(str(folder / "images")) as env, env.begin(write=True) as transaction:
+        keys = [key for key, _ in transaction.cursor()]
+        transaction.put(keys[90], b"no record")
+    process = job(folder, "")
+    (folder / "mlp.prototxt").write_text(MLP)
+    started.append(process)
+    err = end(process)
+    assert "not a Datum record" in err and 'record "' in err
+
+
+def test_a_full_disk_at_a_snapshot(folder, started):
+    """It fills up after the first snapshot: rank 0 may write files of 4 KB from its fifth iteration on."""
+    process = job(folder, "full 0 5")
+    started.append(process)
+    err = end(process)
+    assert "cannot write run_iter_6.caffemodel" in err and "file too large" in err
+    assert "rank 0 ended: cannot write" in err and places(err)[0].startswith("iteration 6, snapshot")
+    the_last_snapshot_stands(folder)
+
+
+def ranks_in(folder) -> list[int]:
+    """The processes of a job: those that train there."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            words = (process / "cmdline").read_bytes().split(b"\0")
+            if (process / "cwd").resolve() == folder and b"train" in words and words[0].endswith(COMMAND[0].encode()):
+                found.append(int(process.name))
+    return sorted(found)
+
+
+def wait_for(folder, name: str, process) -> None:
+    until = time.monotonic() + 60
+    while not (folder / name).exists():
+        assert process.poll() is None and time.monotonic() < until
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("number, status", [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
+def test_a_signal_to_one_rank_stops_all_after_the_same_iteration(folder, started, number, status):
+    process = job(folder, "", solver="display: 1")
+    started.append(process)
+    wait_for(folder, "run_iter_3.solverstate", process)
+    ranks = ranks_in(folder)
+    assert len(ranks) == 2
+    os.kill(ranks[-1], number)
+    err = process.communicate(timeout=60)[1]
+    assert process.returncode == status, err
+    assert err.count("Optimization stopped early.") == 1 and "last place" not in err
+    the_last_snapshot_stands(folder)
+
+
+def test_ctrl_c_behind_a_pipe_that_it_closes(folder, started):
+    """As in `mpirun ... 2>&1 | tee log`: the terminal sends the signal to tee too, which ends at once."""
+    process = job(folder, "", solver="display: 1")
+    started.append(process)
+    wait_for(folder, "run_iter_3.solverstate", process)
+    process.stderr.close()
+    process.stdout.close()
+    process.send_signal(signal.SIGINT)
+    process.wait(timeout=60)
+    process.stderr = process.stdout = None
+    states = snapshot._states(folder / "run", ".solverstate")
+    assert snapshot._sound(states[0])
+    time.sleep(0.5)
+    assert not ranks_in(folder)
+    assert states == snapshot._states(folder / "run", ".solverstate"), "nobody trains on"
+
+
+def test_a_job_ends_and_starts_again_by_itself(folder, started):
+    """What SLURM or Kubernetes do: the same command again."""
+    end(job(folder, "kill 1 7"))
+    process = job(folder, "kill 1 100000", "-resume", "auto", "-iterations", "4")
+    err = finish(process)
+    assert re.search(r"Resuming from run_iter_(3|6)\.solverstate", err) and "Optimization Done." in err
+
+
+# The guard alone
+
+
+def test_who_waits_is_not_to_blame():
+    judge = guard.Guard(0, {"rank": 0, "size": 3, "pid": os.getpid(), "limit": 10})
+    base = {"host": "h", "pid": 1, "ticks": 1, "iteration": 5, "since": 5, "where": 0, "names": ["a"], "collectives": ["gradients"],
+            "words": "", "done": False, "lost": None, "stopped": False}  # fmt: skip
+    for rank, what in enumerate((guard.WAITING, guard.BACKWARD, guard.WAITING)):
+        judge.take({**base, "rank": rank, "what": what})
+    now = time.monotonic()
+    judge.look_for_hangs(now + 5)
+    assert not judge.reason
+    for report in judge.reports.values():
+        report["heard"] = now + 11
+    judge.look_for_hangs(now + 11)
+    assert list(judge.reason) == [1] and judge.reason[1].startswith("hangs")
+
+
+@pytest.mark.parametrize("what, since, seconds", [(guard.SNAPSHOT, 5, 50), (guard.FORWARD, 0, 50)])
+def test_slow_starts_and_snapshots_have_more_time(what, since, seconds):
+    judge = guard.Guard(0, {"rank": 0, "size": 1, "pid": os.getpid(), "limit": 10})
+    report = {"rank": 0, "host": "h", "pid": 1, "ticks": 1, "iteration": 5, "since": since, "what": what, "where": 0, "names": ["a"],
+              "collectives": [], "words": "", "done": False, "lost": None, "stopped": False}  # fmt: skip
+    judge.take(report)
+    now = time.monotonic()
+    for later, guilty in ((seconds, []), (101, [0])):
+        report["heard"] = now + later
+        judge.look_for_hangs(now + later)
+        assert list(judge.reason) == guilty
+
+
+def test_a_job_that_is_suspended_as_a_whole_is_left_alone():
+    judge = guard.Guard(0, {"rank": 0, "size": 1, "pid": os.getpid(), "limit": 1})
+    report = {"rank": 0, "host": "h", "pid": 1, "ticks": 1, "iteration": 5, "since": 5, "what": guard.FORWARD, "where": 0, "names": [],
+              "collectives": [], "words": "", "done": False, "lost": None, "stopped": True}  # fmt: skip
+    judge.take(report)
+    report["heard"] = time.monotonic() + 100
+    judge.look_for_hangs(report["heard"])
+    assert not judge.reason
+
+
+def test_an_mpirun_without_its_mpi(folder):
+    """As where the mpirun of another MPI started the processes: each sees itself alone."""
+    (folder / "solver.prototxt").write_text(SOLVER)
+    alone = {**environment(), "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_RANK": "0"}
+    done = subprocess.run(COMMAND, env=alone, capture_output=True, text=True)
+    assert done.returncode == 2 and "the MPI of mpi4py sees other processes than were started; expected 4, found 1" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,312 @@
+"""Blobs that lie channels last: where transpositions go, what nobody may see of it, and the numbers of the plain layout."""
+
+import engines
+import numpy as np
+import pytest
+from textnet import bind, build, feed, inputs, run
+
+import caffelite
+from caffelite import caffelite_pb2 as pb
+from caffelite import layout
+from caffelite.devices.cpu import CPU
+
+FILL = 'weight_filler { type: "gaussian" std: 0.3 } bias_filler { type: "gaussian" std: 0.3 }'
+DATA = (2, 6, 9, 7)
+
+
+def layer(kind: str, bottoms: str, tops: str, body: str = "", name: str = "") -> str:
+    """A layer, named after its first top unless told otherwise; blobs separated by spaces."""
+    blobs = [*(f'bottom: "{b}"' for b in bottoms.split()), *(f'top: "{t}"' for t in tops.split())]
+    return f'layer {{ name: "{name or tops.split()[0]}" type: "{kind}" {" ".join(blobs)} {body} }}\n'
+
+
+def convolution(bottom: str, top: str, body: str = "kernel_size: 3 pad: 1", outputs: int = 8) -> str:
+    return layer("Convolution", bottom, top, f"convolution_param {{ num_output: {outputs} {body} {FILL} }}")
+
+
+def pooling(bottom: str, top: str, body: str) -> str:
+    return layer("Pooling", bottom, top, f"pooling_param {{ {body} }}")
+
+
+def dense(bottom: str, top: str) -> str:
+    return layer("InnerProduct", bottom, top, f"inner_product_param {{ num_output: 5 {FILL} }}")
+
+
+# Where transpositions go
+
+
+class Wanting(CPU):
+    """Never runs: its convolutions want blobs channels last."""
+
+    prefers_channels_last = True
+
+    def __init__(self):
+        pass
+
+
+class Indifferent(Wanting):
+    prefers_channels_last = False
+
+
+def laid(text: str, dev=None, phase: str = "TRAIN"):
+    graph = build(text, phase)
+    layout.assign(graph, dev or Wanting())
+    return graph
+
+
+def copies(graph) -> list[str]:
+    """Which blobs are copied into the other layout, in order; ↑ to channels last, ↓ back."""
+    nodes = [n for n in graph.nodes if isinstance(n.layer, layout.Transposition) and not n.layer.view]
+    return [("↑" if n.layer.forth else "↓") + n.bottoms[0].name for n in nodes]
+
+
+POOL = pooling("c1", "p1", "kernel_size: 2 stride: 2")
+CHAIN = inputs(data=DATA) + convolution("data", "c1") + POOL + layer("LRN", "p1", "n1") + convolution("n1", "c2")
+
+
+def test_a_chain_is_copied_once_on_the_way_in_and_once_on_the_way_out():
+    graph = laid(CHAIN + dense("c2", "scores"))
+    assert copies(graph) == ["↑data", "↓c2"]
+    assert all(v.last == (v.name not in ("data", "scores")) for n in graph.nodes if n.place >= 0 for v in n.tops)
+
+
+def test_one_channel_or_one_place_needs_no_copy():
+    text = inputs(data=(2, 1, 9, 7)) + convolution("data", "c1") + pooling("c1", "p1", "pool: AVE global_pooling: true")
+    graph = laid(text + dense("p1", "scores"))
+    assert copies(graph) == []
+    views = [n for n in graph.nodes if isinstance(n.layer, layout.Transposition)]
+    assert len(views) == 2 and all(n.layer.view for n in views)
+
+
+@pytest.mark.parametrize(
+    ("text", "dev"),
+    [
+        (CHAIN, Indifferent()),
+        (inputs(data=DATA) + pooling("data", "p", "kernel_size: 2") + dense("p", "scores"), Wanting()),
+        (inputs(data=(2, 6, 9)) + convolution("data", "c"), Wanting()),  # no images, but rows
+        (inputs(data=DATA) + convolution("data", "c", "kernel_size: 3 axis: 2"), Wanting()),
+        (
+            inputs(data=DATA, chosen=(2, 1)) + convolution("data", "c") + layer("Filter", "c chosen", "f") + convolution("f", "c2"),
+            Wanting(),
+        ),
+    ],
+    ids=["not wanted", "no convolution", "rows", "channels elsewhere", "varying"],
+)
+def test_left_as_it_is(text, dev):
+    before, after = build(text), laid(text, dev)
+    assert [n.name for n in after.nodes] == [n.name for n in before.nodes]
+    assert not any(v.last for n in after.nodes for v in n.tops)
+
+
+def test_readers_that_want_the_same_share_a_copy():
+    text = inputs(data=DATA) + convolution("data", "c1") + dense("c1", "a") + POOL + layer("Softmax", "c1", "b") + dense("c1", "c")
+    graph = laid(text + convolution("data", "c2"))
+    assert copies(graph) == ["↑data", "↓c1", "↓c2", "↓p1"]  # the last two are outputs
+    (twin,) = [n for n in graph.nodes if isinstance(n.layer, layout.Transposition) and n.bottoms[0].name == "c1"]
+    assert [reader.name for reader, _ in twin.tops[0].readers] == ["a", "b", "c"]
+    assert twin.index < next(n.index for n in graph.nodes if n.name == "a")
+
+
+def test_a_layer_takes_all_its_blobs_as_its_first_one_lies():
+    text = inputs(data=DATA) + convolution("data", "c1", outputs=6)
+    assert copies(laid(text + layer("Eltwise", "c1 data", "e") + convolution("e", "c2") + dense("c2", "s"))) == ["↑data", "↓c2"]
+    assert copies(laid(text + layer("Eltwise", "data c1", "e") + convolution("e", "c2") + dense("c2", "s"))) == ["↑data", "↓c1", "↑e", "↓c2"]
+
+
+def test_order_wiring_and_gradients_hold():
+    text = inputs(data=DATA) + convolution("data", "c1") + dense("c1", "a") + POOL + dense("p1", "b")
+    text += layer("EuclideanLoss", "a b", "loss")
+    graph = laid(text)
+    for index, node in enumerate(graph.nodes):
+        assert node.index == index
+        assert all(value.node.index < index and (node, i) in value.readers for i, value in enumerate(node.bottoms))
+        assert all(value.node is node and all(reader.bottoms[i] is value for reader, i in value.readers) for value in node.tops)
+    gradients = {n.bottoms[0].name: n.backward for n in graph.nodes if isinstance(n.layer, layout.Transposition)}
+    assert gradients == {"data": False, "c1": True, "p1": True}
+
+
+# What nobody sees
+
+SHOWN = CHAIN + layer("Softmax", "c2", "prob") + convolution("c2", "c3")
+
+
+@pytest.fixture(params=engines.ENGINES)
+def dev(request):
+    return engines.channels_last(request.param)
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_outputs_and_blobs_are_in_caffes_order(dev, seed, keep):
+    data = np.random.default_rng(seed).normal(size=DATA)
+    nets = [bind(SHOWN, "TEST", dev=d, keep=keep) for d in (dev, engines.without_onednn())]
+    for net in nets:
+        feed(net, data=data)
+        net.forward()
+    last, plain = nets
+    names = set(plain.graph.values) if keep else {v.name for v in plain.graph.outputs}
+    assert names >= {"c3", "prob"}
+    for name in names:
+        assert last.blobs[name].shape == plain.blobs[name].shape
+        close(last.blobs[name], plain.blobs[name])
+    assert [(v.name, v.shape, w) for v, w, _ in last.outputs()] == [(v.name, v.shape, w) for v, w, _ in plain.outputs()]
+    for (_, _, found), (_, _, expected) in zip(last.outputs(), plain.outputs(), strict=True):
+        close(found, expected)
+
+
+def test_the_notebooks_blobs_are_in_caffes_order(tmp_path, seed):
+    """Through caffelite.Net: blobs, what forward and backward return, and gradients, as without oneDNN."""
+    rng = np.random.default_rng(seed)
+    path = tmp_path / "net.prototxt"
+    path.write_text("force_backward: true\n" + SHOWN)
+    engines.with_onednn()
+    data, found = rng.normal(size=DATA).astype(np.float32), {}
+    for engine in ("onednn", "plain"):
+        with engines.chosen("0" if engine == "plain" else None):
+            net = caffelite.Net(path, phase=pb.TEST, seed=1)
+        tops = net.forward(data=data)
+        slopes = net.backward(**{name: np.cos(np.arange(top.size)).reshape(top.shape).astype(np.float32) for name, top in tops.items()})
+        blobs = {name: (b.shape, b.data.copy(), None if b.diff is None else b.diff.copy()) for name, b in net.blobs.items()}
+        found[engine] = tops, slopes, blobs
+    for mine, plain in zip(found["onednn"][:2], found["plain"][:2], strict=True):
+        assert list(mine) == list(plain)
+        for name, values in plain.items():
+            close(mine[name], values)
+    mine, plain = found["onednn"][2], found["plain"][2]
+    assert list(mine) == list(plain)
+    for name, (shape, values, slopes) in plain.items():
+        assert mine[name][0] == shape == mine[name][1].shape, name
+        close(mine[name][1], values)
+        close(mine[name][2], slopes)
+
+
+def test_what_a_notebook_writes_into_a_blob_is_read(tmp_path, seed):
+    """An inner blob's array, in Caffe's order, is the net's own memory on a CPU."""
+    engines.with_onednn()
+    path = tmp_path / "net.prototxt"
+    path.write_text(CHAIN)
+    net = caffelite.Net(path, phase=pb.TEST, seed=1)
+    net.forward(data=np.random.default_rng(seed).normal(size=DATA).astype(np.float32))
+    value = net.blobs["c1"].data[1, 2, 3, 4]
+    net.blobs["c1"].data[1, 2, 3, 4] = value + 1
+    assert net.blobs["c1"].data[1, 2, 3, 4] == value + 1
+
+
+# The numbers of the plain layout
+
+
+def close(found, expected):
+    """Within 1e-5 of the largest."""
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * max(1, float(np.abs(expected).max())))
+
+
+SILENT = {"places": layer("Silence", "places", "", name="silence"), "rest": layer("Silence", "rest", "", name="silence")}
+LEARN = f"bias_term: true {FILL.replace('weight_filler', 'filler')}"
+MORE = convolution("data", "d1")  # another of c1's shape
+BETWEEN = {  # what stands between two convolutions: it reads c1 (8 channels, of data) and makes m
+    "grouped": convolution("c1", "m", "kernel_size: 3 pad: 1 group: 2"),
+    "depthwise": convolution("c1", "m", "kernel_size: 3 pad: 1 group: 8"),
+    "dilated": convolution("c1", "m", "kernel_size: 3 pad: 2 dilation: 2", 5),
+    "strided": convolution("c1", "m", "kernel_h: 3 kernel_w: 2 stride_h: 2 stride_w: 3 pad_h: 1 pad_w: 0", 5),
+    "unbiased": convolution("c1", "m", "kernel_size: 1 bias_term: false", 17),
+    "of two bottoms": MORE + convolution("c1 d1", "a b", "kernel_size: 2", 3) + layer("Eltwise", "a b", "m"),
+    "shared": convolution("c1", "a").replace("{ name", '{ param { name: "w" } param { name: "b" } name')
+    + convolution("a", "m").replace("{ name", '{ param { name: "w" } param { name: "b" } name'),
+    "ReLU fused": convolution("c1", "c") + layer("ReLU", "c", "m"),
+    "ReLU in place": layer("ReLU", "c1", "c1", name="relu") + convolution("c1", "m"),
+    "leaky ReLU fused": convolution("c1", "c", "kernel_size: 2") + layer("ReLU", "c", "m", "relu_param { negative_slope: 0.1 }"),
+    "ReLU by itself": layer("AbsVal", "c1", "p") + layer("ReLU", "p", "m"),
+    "MAX": pooling("c1", "m", "kernel_size: 3 stride: 2 pad: 1"),
+    "MAX beyond the image": pooling("c1", "m", "kernel_size: 2 stride: 2"),
+    "MAX of all": pooling("c1", "m", "global_pooling: true"),
+    "MAX with places": pooling("c1", "m places", "kernel_size: 2 stride: 2") + SILENT["places"],
+    "AVE": pooling("c1", "m", "pool: AVE kernel_size: 3 stride: 2 pad: 1"),
+    "AVE beyond the image": pooling("c1", "m", "pool: AVE kernel_h: 4 kernel_w: 2 stride: 3"),
+    "AVE of all": pooling("c1", "m", "pool: AVE global_pooling: true"),
+    "STOCHASTIC": layer("Sigmoid", "c1", "s") + pooling("s", "m", "pool: STOCHASTIC kernel_size: 2 stride: 2"),
+    "LRN": layer("LRN", "c1", "m", "lrn_param { local_size: 5 alpha: 0.5 beta: 0.75 }"),
+    "LRN to another power": layer("LRN", "c1", "m", "lrn_param { local_size: 3 alpha: 0.5 beta: 0.6 k: 2 }"),
+    "LRN within channels": layer("LRN", "c1", "m", "lrn_param { local_size: 3 alpha: 0.5 norm_region: WITHIN_CHANNEL }"),
+    "BatchNorm": layer("BatchNorm", "c1", "m"),
+    "BatchNorm, Scale, ReLU in place": layer("BatchNorm", "c1", "c1", name="norm")
+    + layer("Scale", "c1", "c1", f"scale_param {{ {LEARN} }}", name="scale")
+    + layer("ReLU", "c1", "m"),
+    "BatchNorm by stored moments": layer("BatchNorm", "c1", "m", "batch_norm_param { use_global_stats: true }"),
+    "BatchNorm that learns": layer("BatchNorm", "c1", "m", "batch_norm_param { scale_bias: true }"),
+    "BatchNorm that learns, stored": layer("BatchNorm", "c1", "m", "batch_norm_param { scale_bias: true use_global_stats: true }"),
+    "BatchNorm that learns a scale": layer("BatchNorm", "c1", "m", "batch_norm_param { scale_bias: true bias_term: false }"),
+    "Scale": layer("Scale", "c1", "m"),
+    "Scale with bias": layer("Scale", "c1", "m", f"scale_param {{ {LEARN} }}"),
+    "Scale of two axes": layer("Scale", "c1", "m", "scale_param { num_axes: 2 }"),
+    "Scale by a blob": MORE + layer("Scale", "c1 d1", "m", "scale_param { axis: 0 }"),
+    "Bias": layer("Bias", "c1", "m"),
+    "Bias by a blob": MORE + layer("Bias", "c1 d1", "m", "bias_param { axis: 0 }"),
+    "PReLU": layer("PReLU", "c1", "m"),
+    "PReLU of one slope": layer("PReLU", "c1", "m", "prelu_param { channel_shared: true }"),
+    "SUM": MORE + layer("Eltwise", "c1 d1", "m", "eltwise_param { coeff: 0.5 coeff: -2 }"),
+    "PROD": MORE + layer("Eltwise", "c1 d1", "m", "eltwise_param { operation: PROD }"),
+    "MAX of blobs": MORE + layer("Eltwise", "c1 d1", "m", "eltwise_param { operation: MAX }"),
+    "SUM with a plain blob": convolution("c1", "d6", outputs=6) + layer("AbsVal", "data", "p") + layer("Eltwise", "p d6", "m"),
+    "Concat": MORE + pooling("c1", "p", "kernel_size: 3 stride: 1 pad: 1") + layer("Concat", "c1 d1 p data", "m"),
+    "Concat of images": MORE + layer("Concat", "c1 d1", "m4", "concat_param { axis: 0 }") + layer("Slice", "m4", "m m5", "slice_param { axis: 0 }"),
+    "Slice": layer("Slice", "c1", "a b c", "slice_param { slice_point: 1 slice_point: 4 }")
+    + layer("Sigmoid", "a", "d")
+    + layer("Concat", "c d b", "m"),
+    "Slice, half unread": layer("Slice", "c1", "m rest") + SILENT["rest"],
+    "Softmax": layer("Softmax", "c1", "m"),
+    "MVN": layer("MVN", "c1", "m"),
+    "Deconvolution": layer("Deconvolution", "c1", "m", f"convolution_param {{ num_output: 4 kernel_size: 2 stride: 2 {FILL} }}"),
+    "Dropout": layer("Dropout", "c1", "m"),
+    "Dropout of nothing": layer("Dropout", "c1", "m", "dropout_param { dropout_ratio: 0 }"),
+    "Reshape": layer("Reshape", "c1", "m", "reshape_param { shape { dim: 0 dim: 4 dim: -1 dim: 7 } }"),
+    "fan-out to both layouts": convolution("c1", "a", "kernel_size: 1")
+    + layer("Softmax", "c1", "b")
+    + pooling("c1", "c", "kernel_size: 3 stride: 1 pad: 1")
+    + layer("MVN", "c1", "d")
+    + layer("Eltwise", "a b c d c1", "m"),
+    **{k: layer(k, "c1", "m") for k in ("Sigmoid", "TanH", "ELU", "AbsVal", "BNLL", "Log", "Power", "Exp", "Threshold")},
+}
+BETWEEN["Log"] = BETWEEN["Log"].replace('"Log"', '"Log" log_param { scale: 0.001 shift: 3 }')
+
+
+def sandwich(between: str) -> str:
+    text = "force_backward: true\n" + inputs(data=DATA) + convolution("data", "c1") + between + convolution("m", "c2", "kernel_size: 1", 3)
+    shape = build(text).values["c2"].shape
+    return text + inputs(target=shape) + layer("EuclideanLoss", "c2 target", "loss")
+
+
+def numbers(text: str, dev, phase: str, seed: int, **options) -> dict[str, np.ndarray]:
+    """Loss, outputs, gradients of parameters and of the data after two passes, with random parameters."""
+    rng = np.random.default_rng(seed)
+    net = bind(text, phase, dev=dev, **options)
+    for learnable, blob in zip(net.graph.learnable, net.params.blobs, strict=True):
+        values = rng.normal(size=blob.shape) * 0.5
+        moments = learnable.node.layer.type == "BatchNorm" and learnable.index < 3
+        dev.upload(blob, abs(values) + 0.5 if moments else values)
+    feed(net, data=rng.normal(size=DATA), target=rng.normal(size=net.graph.values["target"].shape))
+    found = {"loss": sum(run(net, i) for i in range(2))}
+    if (data := net.graph.values["data"]) in net.diff:
+        found["data'"] = net.diff[data].copy()
+    found |= {f"output {v.name}": a for v, _, a in net.outputs()}
+    for learnable, data, diff in zip(net.graph.learnable, net.params.blobs, net.params.diffs, strict=True):
+        found |= {f"{learnable.label}": data.copy(), f"{learnable.label}'": diff.copy()}
+    if options.get("keep"):
+        found |= {name: array.copy() for name, array in net.blobs.items()}
+    return found
+
+
+@pytest.mark.parametrize("case", BETWEEN)
+def test_numbers_are_those_of_the_plain_layout(dev, seed, case):
+    text = sandwich(BETWEEN[case])
+    for phase in ("TRAIN", "TEST") if case in ("BatchNorm", "Dropout") else ("TRAIN",):
+        expected = numbers(text, engines.without_onednn(), phase, seed)
+        compare(numbers(text, dev, phase, seed), expected)
+        compare(numbers(text, dev, phase, seed, fuse=False), expected)
+        kept = numbers(text, engines.without_onednn(), phase, seed, keep=True)
+        compare(numbers(text, dev, phase, seed, keep=True), kept)
+
+
+def compare(found: dict, expected: dict) -> None:
+    assert list(found) == list(expected)
+    for name, array in expected.items():
+        assert np.shape(found[name]) == np.shape(array), name
+        close(found[name], array)
