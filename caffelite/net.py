@@ -72,6 +72,8 @@ class Net:
     def __init__(self, graph: Graph, dev, *, seed: int = 0, share: Net | None = None, keep: bool = False, fuse: bool = True):
         self.graph, self.dev = graph, dev
         layout.assign(graph, dev)
+        for node in graph.nodes:
+            node.layer.settle(dev)
         self.plan = planning.make(graph, np.dtype(dev.dtype).itemsize, keep, fuse)
         self.training = graph.phase == pb.TRAIN
         self.params = Parameters(graph, dev, bool(self.plan.backward), seed, _borrowed(graph, share) if share else {})

@@ -138,7 +138,7 @@ class _Planner:
                 self.data[node.tops[0]] = storage
         self.saved[node] = {}
         for name, (shape, dtype) in node.layer.saved_shapes.items():
-            size = {"uint8": 1, "int32": 4, None: self.itemsize}[dtype]
+            size = {"uint8": 1, "uint16": 2, "int32": 4, None: self.itemsize}[dtype]
             storage = self.saved[node][name] = self._new(math.prod(shape), size, node.index)
             if node.backward:
                 storage.use(self._backward_time(node))

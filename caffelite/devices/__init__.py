@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ..errors import CaffeliteError
+
 
 class Window(NamedTuple):
     """The geometry of a sliding window over (H, W): kernel, stride, pad and dilation, each (vertical, horizontal)."""
@@ -25,12 +27,17 @@ class Window(NamedTuple):
         return oh, ow
 
 
-def open_device(gpu: int | None = None, dtype: str = "float32"):
-    """The CPU where ``gpu`` is None, else the GPU of that number."""
+PRECISIONS = ("fp32", "bf16")
+
+
+def open_device(gpu: int | None = None, dtype: str = "float32", precision: str = "fp32"):
+    """The CPU where ``gpu`` is None, else the GPU of that number. precision: see the device. Errors: one that the device lacks."""
     if gpu is None:
         from .cpu import CPU
 
-        return CPU(dtype)
+        return CPU(dtype, precision)
     from .gpu import GPU
 
+    if precision != "fp32":
+        raise CaffeliteError(f"-precision {precision} is for the CPU only so far", remedy="leave it out on a GPU")
     return GPU(gpu, dtype)

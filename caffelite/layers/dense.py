@@ -9,6 +9,8 @@ import numpy as np
 from ..devices.formula import Formula
 from .layer import Layer, Shape, register
 
+HALF_ROWS = 32  # with fewer, reading the weights is the work, and rounding them first more of it
+
 
 @register
 class InnerProduct(Layer):
@@ -35,14 +37,24 @@ class InnerProduct(Layer):
     def backward_reads_top(self, index: int) -> bool:
         return False
 
+    def settle(self, dev) -> None:
+        if dev.half and self.m >= HALF_ROWS:
+            self.keep_halves([(self.m, self.k)])
+
+    def backward_reads_bottom(self, index: int) -> bool:
+        return not self.half
+
     def build(self, dev) -> None:
-        self.op = dev.inner_product(self.m, self.k, self.n, self.p.transpose)
+        half = {"half": True} if self.half else {}
+        self.op = dev.inner_product(self.m, self.k, self.n, self.p.transpose, **half)
 
     def forward(self, x: list, y: list) -> None:
-        self.op.forward(x[0], self.params[0].data, self.params[1].data if self.p.bias_term else None, y[0], self.slope)
+        bias = self.params[1].data if self.p.bias_term else None
+        self.op.forward(x[0], self.params[0].data, bias, y[0], self.slope, *(self.halves(x) if self.half else []))
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         (dw, add_w), (db, add_b) = self._param_args(0), self._param_args(1)
+        x = self.halves(x) if self.half else x
         self.op.backward(x[0], self.params[0].data, dy[0], dx[0], dw, db, add_w, add_b)
 
 

@@ -61,6 +61,7 @@ class Layer:
     absorbs_relu = False  # forward can apply a leaky ReLU to its top: see ``slope``
     follows_layout = False  # works on images that lie channels last (N, H, W, C) as well: see ``last``
     last = False  # its images lie channels last
+    half = False  # its products are of numbers of half the width: what it keeps of its bottoms is ``saved["half i"]``
 
     def __init__(self, spec: pb.LayerParameter, phase: int, locate: Locator):
         self.spec, self.phase, self.locate = spec, phase, locate
@@ -88,6 +89,18 @@ class Layer:
     def prefers_channels_last(self, dev) -> bool:
         """Whether its images should lie channels last (N, H, W, C) on this device."""
         return False
+
+    def settle(self, dev) -> None:
+        """Told, before the plan, which device it will run on."""
+
+    def keep_halves(self, shapes: list[Shape]) -> None:
+        """Asks for memory for what forward rounds of its bottoms, in whose place backward reads it."""
+        self.half = True
+        self.saved_shapes |= {f"half {i}": (shape, "uint16") for i, shape in enumerate(shapes)}
+
+    def halves(self, bottoms: list) -> list:
+        """What forward keeps of each bottom; None where it computes in full."""
+        return [self.saved[f"half {i}"] if self.half else None for i in range(len(bottoms))]
 
     def lie_last(self) -> None:
         """Told, before the plan, that its images will lie channels last."""

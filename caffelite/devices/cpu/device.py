@@ -8,6 +8,7 @@ import logging
 import numpy as np
 import threadpoolctl
 
+from ...errors import CaffeliteError
 from .. import Window
 from ..formula import Formula
 from . import blas, formulas, onednn, operations, preprocessing, primitives, selection, windows
@@ -20,13 +21,14 @@ PARTS = 64  # parts of a sum: fixed, so that results do not depend on the number
 class CPU:
     """Arrays are NumPy's; every operation finishes before it returns.
 
-    dtype: float32 (default), or float64, which the tests use to check gradients.
+    dtype: float32 (default), or float64, which the tests use to check gradients. precision: bf16 multiplies bfloat16 numbers in
+    convolutions and large inner products; sums, parameters and all else stay float32.
     """
 
     name = "cpu"
     waits = True  # an operation has finished when it returns, so that its faults can be read at no cost
 
-    def __init__(self, dtype: str = "float32"):
+    def __init__(self, dtype: str = "float32", precision: str = "fp32"):
         import numba
 
         _tell_of_compiling()
@@ -37,9 +39,20 @@ class CPU:
         self._workspace = np.empty(0, np.uint8)
         self._onednn = onednn.load() if dtype == "float32" else None
         self.prefers_channels_last = self._onednn is not None
+        self.half = precision == "bf16"
+        if self.half:
+            self._check_half()
         blas.address(dtype)  # loads the library whose threads are limited below
         # Kernels split work over Numba's threads; a BLAS that starts its own inside them only fights for the cores.
         threadpoolctl.threadpool_limits(1, user_api="blas")
+
+    def _check_half(self) -> None:
+        """bfloat16 takes oneDNN; on a processor without its instructions it is slower than float32, which is told."""
+        if self._onednn is None:
+            remedy = 'install the extra: pip install "caffelite[onednn]"'
+            raise CaffeliteError("bf16 on a CPU needs oneDNN (version 3)", found="none", remedy=remedy)
+        if not self._onednn.has_bf16():
+            log.warning("This processor has no bfloat16 instructions; -precision bf16 is imitated, and slower than fp32")
 
     # memory
 
@@ -191,14 +204,16 @@ class CPU:
 
     # operations
 
-    def inner_product(self, m: int, k: int, n: int, transpose: bool = False):
+    def inner_product(self, m: int, k: int, n: int, transpose: bool = False, half: bool = False):
         if self._onednn:
-            return primitives.InnerProduct(self, self._onednn, m, k, n, transpose)
+            return primitives.InnerProduct(self, self._onednn, m, k, n, transpose, half)
         return operations.InnerProduct(self, m, k, n, transpose)
 
-    def convolution(self, x: tuple[int, ...], y: tuple[int, ...], window: Window, groups: int = 1, channels_last: bool = False):
+    def convolution(
+        self, x: tuple[int, ...], y: tuple[int, ...], window: Window, groups: int = 1, channels_last: bool = False, half: bool = False
+    ):
         if channels_last:
-            return primitives.Convolution(self, self._onednn, x, y, window, groups)
+            return primitives.Convolution(self, self._onednn, x, y, window, groups, half)
         return operations.Convolution(self, x, y, window, groups)
 
     def pooling(self, method: str, x: tuple[int, ...], y: tuple[int, ...], window: Window, stream: int | None = None):

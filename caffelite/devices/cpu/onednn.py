@@ -27,7 +27,7 @@ SRC, DIFF_SRC, WEIGHTS, DIFF_WEIGHTS, DST, DIFF_DST, WORKSPACE, SCRATCHPAD = 129
 RELU, POOL_MAX, POOL_INCLUDING, POOL_EXCLUDING = 0x20, 0x1FF, 0x2FF, 0x3FF
 F32, BF16 = 3, 2
 _ANY, _CPU, _IN_ORDER, _USER_SCRATCHPAD, _IMPLEMENTATION = 1, 1, 1, 1, 8
-_UNIMPLEMENTED = 3
+_UNIMPLEMENTED, _AVX512_BF16 = 3, 0xE7
 # Names of operands → (the number by which they are passed, what to ask for their layout, its index)
 OPERANDS = {
     "x": (1, SRC, 0),
@@ -98,6 +98,10 @@ class Library:
         self("engine_create", ct.byref(self.engine), _CPU, ct.c_size_t(0))
         self("stream_create", ct.byref(self.stream), self.engine, _IN_ORDER)
         self.execute, self.set_handle = functions.dnnl_primitive_execute, functions.dnnl_memory_set_data_handle
+
+    def has_bf16(self) -> bool:
+        """Whether the processor multiplies bfloat16 numbers: AVX-512 with that extension, or AMX."""
+        return self._functions.dnnl_get_effective_cpu_isa() & _AVX512_BF16 == _AVX512_BF16
 
     def __call__(self, name: str, *arguments) -> None:
         """Calls a function of the library that returns a status."""

@@ -20,63 +20,79 @@ def _pair(a: int, b: int) -> ct.Array:
 
 class Convolution:
     """y (N, OH, OW, M) = w (M, C/groups, kh, kw) * x (N, H, W, C) + b (M). Weights come and go in Caffe's order, and are put into the
-    primitive's within the run."""
+    primitive's within the run.
 
-    def __init__(self, device, library: Library, x: tuple[int, ...], y: tuple[int, ...], window, groups: int = 1):
-        self._device, self._library = device, library
-        kernel = window.kernel
+    half: products of bfloat16 numbers, added up in float32. Then forward leaves x so rounded in ``kept`` (uint16, like x), which backward
+    takes for x; all other arrays are float32 still.
+    """
+
+    def __init__(self, device, library: Library, x: tuple[int, ...], y: tuple[int, ...], window, groups: int = 1, half: bool = False):
+        self._device, self._library, self._half = device, library, half
+        kernel, kind = window.kernel, onednn.BF16 if half else onednn.F32
         dims = (y[1], x[1] // groups, *kernel) if groups == 1 else (groups, y[1] // groups, x[1] // groups, *kernel)
-        self._x, self._y = library.channels_last(x), library.channels_last(y)
-        self._any, self._b = library.layout(dims), library.dense((y[1],))
-        self._w = library.dense(dims)
+        self._x, self._dx = library.channels_last(x, kind), library.channels_last(x)
+        self._y, self._dy = library.channels_last(y), library.channels_last(y, kind)
+        self._b, self._w = library.dense((y[1],)), library.dense(dims)
+        self._any_w, self._any_dw = library.layout(dims, dtype=kind), library.layout(dims)
         pad = _pair(*window.pad)
         self._window = _pair(*window.stride), _pair(*(d - 1 for d in window.dilation)), pad, pad
-        few = groups == 1 and direct.suits(x[1], y[1], window.pad)
+        few = groups == 1 and not half and direct.suits(x[1], y[1], window.pad)
         self._direct = DirectConvolution(device, x, y, window) if few else None
+        self._narrow = library.reorder(self._dx, self._x).run, library.reorder(self._y, self._dy).run
+        self._room = -(-library.bytes(self._dy) // LINE) * LINE if half else 0  # for dy, before what a primitive needs
 
     @functools.cache  # noqa: B019 (an operation lives as long as its net)
-    def _forward(self, biased: bool, slope: float | None):
-        library = self._library
-        arguments = FORWARD_TRAINING, DIRECT, self._x, self._any, self._b if biased else None, self._y
-        found = library.describe("convolution_forward", *arguments, *self._window, library.attributes(slope))
-        return found, _Packed(self, found, "x", "w", *(["b"] if biased else []), "y")
+    def _hint(self):
+        arguments = FORWARD_TRAINING, DIRECT, self._x, self._any_w, None, self._dy
+        return self._library.describe("convolution_forward", *arguments, *self._window, self._library.attributes()).handle
 
     @functools.cache  # noqa: B019
-    def _hint(self):
-        return self._forward(False, None)[0].handle
+    def _forward(self, biased: bool, slope: float | None):
+        library = self._library
+        arguments = FORWARD_TRAINING, DIRECT, self._x, self._any_w, self._b if biased else None, self._y
+        found = library.describe("convolution_forward", *arguments, *self._window, library.attributes(slope))
+        return _Packed(self._device, found, self._w, "x", "w", *(["b"] if biased else []), "y")
 
     @functools.cache  # noqa: B019
     def _data(self):
         library = self._library
-        arguments = DIRECT, self._x, self._any, self._y, *self._window, self._hint(), library.attributes()
-        return _Packed(self, library.describe("convolution_backward_data", *arguments), "dy", "w", "dx")
+        arguments = DIRECT, self._dx, self._any_w, self._dy, *self._window, self._hint(), library.attributes()
+        found = library.describe("convolution_backward_data", *arguments)
+        return _Packed(self._device, found, self._w, "dy", "w", "dx", room=self._room)
 
     @functools.cache  # noqa: B019
     def _weights(self, biased: bool, add: bool):
         library = self._library
-        arguments = DIRECT, self._x, self._any, self._b if biased else None, self._y, *self._window, self._hint(), library.attributes()
+        arguments = DIRECT, self._x, self._any_dw, self._b if biased else None, self._dy, *self._window, self._hint(), library.attributes()
         found = library.describe("convolution_backward_weights", *arguments)
-        return _Packed(self, found, "x", "dy", "dw", *(["db"] if biased else []), add=add)
+        return _Packed(self._device, found, self._w, "x", "dy", "dw", *(["db"] if biased else []), room=self._room, add=add)
 
-    def forward(self, x, w, b, y, slope: float | None = None) -> None:
+    def forward(self, x, w, b, y, slope: float | None = None, kept=None) -> None:
         """slope: a leaky ReLU's negative slope, fused; None for no ReLU."""
         if self._direct:
             return self._direct.forward(x, w, b, y, slope)
-        run = self._forward(b is not None, slope)[1].run
+        if self._half:
+            self._narrow[0](x, kept)
+            x = kept
+        run = self._forward(b is not None, slope).run
         run(x, w, y) if b is None else run(x, w, b, y)
 
     def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
         """dx, dw, db: None where not wanted; add_w, add_b: add to what is there."""
-        if dw is not None:
-            if db is None or add_b:
-                self._weights(False, add_w).run(x, dy, dw)
-            else:
-                self._weights(True, add_w).run(x, dy, dw, db)
-        if db is not None and (dw is None or add_b):
+        fused = dw is not None and db is not None and not add_b  # db comes with dw
+        if db is not None and not fused:
             total = dy.reshape(-1, dy.shape[-1]).sum(0, dtype=np.float64)
             db[...] = total + db if add_b else total
-        if dx is not None:
-            self._data().run(dy, w, dx)
+        weights = None if dw is None else self._weights(fused, add_w)
+        data = None if dx is None else self._data()
+        if self._half:
+            space = self._device.space(max(run.bytes for run in (weights, data) if run))
+            self._narrow[1](dy, space)
+            dy = space
+        if weights:
+            weights.run(x, dy, dw, *([db] if fused else []))
+        if data:
+            data.run(dy, w, dx)
 
 
 class DirectConvolution:
@@ -140,65 +156,98 @@ class Pooling:
 
 
 class InnerProduct:
-    """y (M, N) = x (M, K) w^T + b, w (N, K), or (K, N) where transpose; b (N) or None."""
+    """y (M, N) = x (M, K) w^T + b, w (N, K), or (K, N) where transpose; b (N) or None. half: as in Convolution."""
 
-    def __init__(self, device, library: Library, m: int, k: int, n: int, transpose: bool = False):
-        self._device, self._library = device, library
+    def __init__(self, device, library: Library, m: int, k: int, n: int, transpose: bool = False, half: bool = False):
+        self._device, self._library, self._half = device, library, half
         self._x, self._y, self._b = ((m, k), (k, 1)), ((m, n), (n, 1)), ((1, n), (n, 1))
-        stored, turned = ((n, k), (k, 1)), ((k, n), (1, k))
+        self._w, self._turned = ((n, k), (k, 1)), ((k, n), (1, k))
         if transpose:
-            stored, turned = ((n, k), (1, n)), ((k, n), (n, 1))
-        self._w, self._turned = stored, turned
+            self._w, self._turned = ((n, k), (1, n)), ((k, n), (n, 1))
         self._dy_turned = (n, m), (1, n)
+        if half:
+            sizes = [-(-2 * count // LINE) * LINE for count in (n * k, m * n)]
+            self._places = 0, sizes[0], sum(sizes)  # of w, dy and the scratchpad in the workspace
+            self._narrow_x, self._narrow_w, self._narrow_dy = (self._rounding(count) for count in (m * k, n * k, m * n))
+            self._narrow_dy.at[1] = self._places[1]
+
+    def _rounding(self, count: int) -> onednn.Primitive:
+        shape, library = ((count,), (1,)), self._library
+        return library.reorder(library.layout(*shape), library.layout(*shape, onednn.BF16))
 
     @functools.cache  # noqa: B019
-    def _product(self, a, b, bias, out, slope: float | None = None, add: bool = False):
-        layouts = [layout and self._library.layout(*layout) for layout in (a, b, bias, out)]
-        found = self._library.describe("matmul", *layouts, self._library.attributes(slope, add))
+    def _product(self, a, b, bias, out, places: tuple[int, int], slope: float | None = None, add: bool = False):
+        """out = a b + bias, a and b so many bytes into their arrays."""
+        library, kind = self._library, onednn.BF16 if self._half else onednn.F32
+        layouts = library.layout(*a, kind), library.layout(*b, kind), bias and library.layout(*bias), library.layout(*out)
+        found = library.describe("matmul", *layouts, library.attributes(slope, add))
         primitive = found.primitive("x", "w", *(["b"] if bias else []), "y", "scratch")
-        return primitive.run, found.bytes("scratch")
+        scratch = self._places[2] if self._half else 0
+        primitive.at[0], primitive.at[1], primitive.at[-1] = *places, scratch
+        return primitive.run, scratch + found.bytes("scratch")
 
     def _run(self, product, *arrays) -> None:
         run, scratch = product
         run(*arrays, self._device.space(scratch))
 
-    def forward(self, x, w, b, y, slope: float | None = None) -> None:
+    def forward(self, x, w, b, y, slope: float | None = None, kept=None) -> None:
         """slope: a leaky ReLU's negative slope, fused; None for no ReLU."""
-        if b is None:
-            self._run(self._product(self._x, self._turned, None, self._y, slope), x, w, y)
-        else:
-            self._run(self._product(self._x, self._turned, self._b, self._y, slope), x, w, b, y)
+        product = self._product(self._x, self._turned, None if b is None else self._b, self._y, (0, 0), slope)
+        if self._half:
+            space = self._device.space(product[1])
+            self._narrow_x.run(x, kept)
+            self._narrow_w.run(w, space)
+            x, w = kept, space
+        self._run(product, x, w, *([] if b is None else [b]), y)
 
     def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
         """dx, dw, db: None where not wanted; add_w, add_b: add to what is there."""
-        if dw is not None:
-            self._run(self._product(self._dy_turned, self._x, None, self._w, None, add_w), dy, x, dw)
         if db is not None:
             dense.channel_sums(dy.reshape(*self._y[0], 1), db.reshape(-1), add_b)
-        if dx is not None:
-            self._run(self._product(self._y, self._w, None, self._x), dy, w, dx)
+        w_place, dy_place = self._places[:2] if self._half else (0, 0)
+        weights = None if dw is None else self._product(self._dy_turned, self._x, None, self._w, (dy_place, 0), None, add_w)
+        data = None if dx is None else self._product(self._y, self._w, None, self._x, (dy_place, w_place))
+        if self._half and (weights or data):
+            space = self._device.space(max(product[1] for product in (weights, data) if product))
+            self._narrow_dy.run(dy, space)
+            if data:
+                self._narrow_w.run(w, space)
+                w = space
+            dy = space
+        if weights:
+            self._run(weights, dy, x, dw)
+        if data:
+            self._run(data, dy, w, dx)
 
 
 class _Packed:
-    """A primitive that takes its weights, or gives their gradient, in an order of its own: with the reorder from or to Caffe's."""
+    """A primitive that takes its weights, or gives their gradient, in an order of its own: with the reorder from or to Caffe's.
 
-    def __init__(self, owner: Convolution, descriptor: onednn.Descriptor, *operands: str, add: bool = False):
-        library, self._device = owner._library, owner._device
+    room: the first bytes of the workspace, that it leaves to its caller.
+    """
+
+    def __init__(self, device, descriptor: onednn.Descriptor, dense, *operands: str, room: int = 0, add: bool = False):
+        library, self._device = descriptor.library, device
         weights = "w" if "w" in operands else "dw"
         theirs = descriptor.layout(weights)
         self._place, self._before, self._after = operands.index(weights), None, None
-        if add or not library.equal(theirs, owner._w):
+        if add or not library.equal(theirs, dense):
             if weights == "w":
-                self._before = library.reorder(owner._w, theirs)
+                self._before = library.reorder(dense, theirs)
+                self._before.at[1] = room
             else:
-                self._after = library.reorder(theirs, owner._w, add)
-        packed = -(-library.bytes(theirs) // LINE) * LINE if self._before or self._after else 0
-        self._bytes = packed + descriptor.bytes("scratch")
+                self._after = library.reorder(theirs, dense, add)
+                self._after.at[0] = room
+        reordered = self._before or self._after
+        packed = room + (-(-library.bytes(theirs) // LINE) * LINE if reordered else 0)
+        self.bytes = packed + descriptor.bytes("scratch")
         self._primitive = descriptor.primitive(*operands, "scratch")
         self._primitive.at[-1] = packed
+        if reordered:
+            self._primitive.at[self._place] = room
 
     def run(self, *arrays) -> None:
-        space, weights = self._device.space(self._bytes), arrays[self._place]
+        space, weights = self._device.space(self.bytes), arrays[self._place]
         if self._before:
             self._before.run(weights, space)
         if self._before or self._after:

@@ -29,7 +29,7 @@ class GPU:
     """
 
     name = "gpu"
-    prefers_channels_last = False
+    prefers_channels_last = half = False
     waits = False  # an operation may not have finished when it returns: to read what it found is to wait for it
 
     def __init__(self, number: int = 0, dtype: str = "float32", backend=None):
