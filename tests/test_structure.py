@@ -33,7 +33,9 @@ ARROWS = {
     "parallel": {"errors", "devices"},
     "data": LANGUAGE | {"prototxt"},
     "solver": LANGUAGE | {"prototxt", "weights", "graph", "net", "data", "parallel", "devices"},
-    "cli": LANGUAGE | {"prototxt", "upgrade", "weights", "graph", "plan", "net", "data", "parallel", "devices", "solver", "__version__"},
+    "inspection": LANGUAGE | {"forks", "textformat", "prototxt", "upgrade", "fillers", "layers", "graph", "plan", "data", "solver"},
+    "cli": LANGUAGE
+    | {"prototxt", "upgrade", "weights", "graph", "plan", "net", "data", "parallel", "devices", "solver", "inspection", "__version__"},
     "api": LANGUAGE | {"prototxt", "weights", "graph", "net", "data", "devices", "solver"},
 }
 
@@ -54,6 +56,7 @@ KEPT = {
     "plyvel": ("data/",),
     "cv2": ("data/",),
     "mpi4py": ("parallel/",),
+    "matplotlib": ("inspection/",),
     "sklearn": ("cli/dataset/digits.py",),
 }
 
