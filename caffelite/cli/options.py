@@ -26,6 +26,19 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON inste
 model = click.option("--model", metavar="FILE", required=True, help="The net, a prototxt.")
 
 
+def _set_data_threads(context, option, count: int | None) -> None:
+    if count:
+        from ..data import set_workers
+
+        set_workers(count)
+
+
+data_threads = click.option(
+    "--data_threads", type=click.IntRange(min=1), metavar="N", callback=_set_data_threads, expose_value=False,
+    help="Threads that decode and perturb images, for each data layer. Default: one for each core.",
+)  # fmt: skip
+
+
 def iterations(help: str, default: int | None = None) -> Callable:
     return click.option(
         "--iterations", type=click.IntRange(min=1), metavar="N", default=default, show_default=default is not None, help=help

@@ -19,6 +19,7 @@ log = logging.getLogger("caffelite")
 @click.option("--snapshot", metavar="FILE", help="Go on from this solverstate.")
 @click.option("--resume", type=click.Choice(["auto"]), help="auto: go on from the newest good snapshot, or start where there is none yet.")
 @options.weights
+@options.data_threads
 @options.phase
 @options.level
 @options.stage
