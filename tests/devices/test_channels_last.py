@@ -100,7 +100,7 @@ def test_operations_share_a_workspace(rng):  # noqa: F811
 POOLINGS = {
     "2x2": ((2, 3, 6, 4), Window((2, 2), (2, 2))),
     "overlap": ((2, 17, 7, 9), Window((3, 3), (2, 2))),
-    "beyond the image": ((1, 2, 8, 7), Window((3, 2), (3, 4))),
+    "beyond the image": ((1, 2, 8, 7), Window((3, 2), (3, 3))),
     "pad": ((3, 5, 7, 6), Window((3, 4), (2, 1), (1, 2))),
     "pad, and beyond it": ((1, 4, 8, 9), Window((3, 3), (3, 3), (1, 1))),
     "pad, a last window dropped": ((1, 4, 5, 5), Window((2, 2), (2, 2), (1, 1))),
