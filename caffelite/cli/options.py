@@ -22,6 +22,10 @@ phase = click.option("--phase", type=click.Choice(["TRAIN", "TEST"], case_sensit
 shape = click.option(
     "--shape", multiple=True, metavar="TOP=DIMS", help="A top's sample shape where the data is not there, as in data=3x227x227; repeatable."
 )
+set_fields = click.option(
+    "--set", "set_fields", multiple=True, metavar="FIELD=VALUE",
+    help="Set a field of the solver, or of a layer as in conv1.convolution_param.num_output=32; repeatable.",
+)  # fmt: skip
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead, for a program to read.")
 model = click.option("--model", metavar="FILE", required=True, help="The net, a prototxt.")
 
@@ -47,6 +51,18 @@ def iterations(help: str, default: int | None = None) -> Callable:
 
 def names(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def words(context: click.Context) -> list[str]:
+    """The options that a command was called with, as it would take them again."""
+    found = []
+    for option in context.command.params:
+        value = context.params.get(option.name)
+        if option.is_flag:
+            found += [option.opts[0]] * bool(value)
+        else:
+            found += [f"{option.opts[0]}={v}" for v in (value if option.multiple else [value]) if v not in (None, "")]
+    return found
 
 
 def gpu_numbers(text: str) -> list[int]:
