@@ -16,7 +16,7 @@ except KeyboardInterrupt:  # Ctrl-C comes early too
     sys.exit(130)
 
 COMMANDS = (
-    "train", "test", "time", "check", "summary", "draw", "schedule", "explain", "diff", "upgrade", "dataset", "convert_imageset",
+    "train", "test", "time", "plan", "check", "summary", "draw", "schedule", "explain", "diff", "upgrade", "dataset", "convert_imageset",
     "compute_image_mean", "extract_features", "device_query"
 )  # fmt: skip
 
