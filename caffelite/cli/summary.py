@@ -121,7 +121,7 @@ def _table(table) -> str:
 def _memory(memory, phase: str, batch: int) -> str:
     named = [("weights", memory.weights), ("gradients of weights", memory.gradients), ("the solver's history", memory.history),
              ("activations and their gradients", memory.arena), ("constants", memory.constants), ("workspace", memory.workspace),
-             ("batches made ready", memory.prefetch)]  # fmt: skip
+             ("batches made ready", memory.prefetch), ("libraries and kernels", memory.kernels)]  # fmt: skip
     lines = [f"  {name:32}{_size(value):>10}" for name, value in named if value]
     lines[lines.index(next(line for line in lines if "activations" in line))] += f"  ({_size(memory.alone)} if they did not share memory)"
     return "\n".join([f"Memory of {phase}, batches of {batch}, on a CPU", *lines, f"  {'total':32}{_size(memory.total):>10}"])

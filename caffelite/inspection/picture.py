@@ -7,8 +7,8 @@ import math
 from .. import caffelite_pb2 as pb
 from ..graph import Graph, Node, Value
 from . import counts
-from .placement import lay_out
 from .nets import times
+from .placement import lay_out
 from .scene import Box, Curve, Scene, Text, text_width
 
 ROW, PAD, MARGIN, SIZE, SMALL = 24.0, 12.0, 28.0, 12.0, 10.5

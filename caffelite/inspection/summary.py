@@ -16,6 +16,7 @@ from . import counts
 from .nets import Subject
 
 BYTES = 4  # of a number
+KERNELS = 54 << 20  # compiled kernels and the libraries that they call, once they are loaded: measured, nearly the same for every net
 PREFETCHED = 4  # batches beside the one that is used, unless data_param says otherwise
 
 
@@ -81,10 +82,11 @@ class Memory:
     constants: int
     workspace: int
     prefetch: int
+    kernels: int = KERNELS
 
     @property
     def total(self) -> int:
-        return sum((self.weights, self.gradients, self.history, self.arena, self.constants, self.workspace, self.prefetch))
+        return sum((self.weights, self.gradients, self.history, self.arena, self.constants, self.workspace, self.prefetch, self.kernels))
 
 
 def memory(subject: Subject, batch: int | None = None, threads: int = 1, train: bool = True) -> Memory:

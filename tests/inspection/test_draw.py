@@ -5,8 +5,8 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 from textnet import build, inputs
 
-from caffelite.inspection.placement import GAP_X, lay_out
 from caffelite.inspection.picture import picture
+from caffelite.inspection.placement import GAP_X, lay_out
 from caffelite.inspection.scene import png, svg
 
 SVG = "{http://www.w3.org/2000/svg}"

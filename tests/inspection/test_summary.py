@@ -1,5 +1,7 @@
 """Counts that are published, the memory of a run, receptive fields."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -103,10 +105,53 @@ def test_memory_follows_the_plan_and_the_solver(folder):
 
 def test_largest_batch(folder):
     subject = nets.subject(None, "solver.prototxt", {"": (2, 9, 9)})
-    limit = 3 << 20
+    limit = summary.KERNELS + (3 << 20)
     batch, memory = summary.largest_batch(subject, limit)
     assert memory.total <= limit < summary.memory(subject, batch + batch // 50 + 1).total
     assert summary.largest_batch(subject, 1000) is None
+
+
+MEASURE = """
+import re, sys
+from caffelite import caffelite_pb2 as pb, devices
+from caffelite.inspection import nets, summary
+from caffelite.net import Net
+from caffelite.solver.updates import Updater
+
+def status(key):
+    return 1024 * int(re.search(key + ":[^0-9]*([0-9]+)", open("/proc/self/status").read())[1])
+
+subject = nets.subject(sys.argv[1], None, {})
+feed = pb.LayerParameter(name="data", type="Input", top=["data", "label"])
+batch = int(sys.argv[2])
+for dims in ((batch, 3, 227, 227), (batch,)):
+    feed.input_param.shape.add().dim.extend(dims)
+kept = [layer for layer in subject.message.layer if layer.type != "Data"]
+del subject.message.layer[:]
+subject.message.layer.extend([feed, *kept])
+subject.solver = pb.SolverParameter(momentum=0.9, weight_decay=5e-4)
+dev = devices.open_device()
+graph, _ = subject.graph(pb.TRAIN)
+predicted = summary.memory(subject, threads=dev.threads).total
+before = status("VmRSS")
+net = Net(graph, dev)
+updater = Updater(subject.solver, net, subject.locate)
+for i in range(2):
+    net.forward(i)
+    net.backward()
+    updater.run(0.01, 1.0, i)
+print(predicted / (status("VmHWM") - before))
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux how large the process is")
+def test_memory_is_what_a_run_takes():
+    """The peak of two training iterations on the CPU, less what the process took once all was imported and the device open."""
+    net = str(MODELS / "squeezenet/train_val.prototxt")
+    for batch in ("1", "16"):  # the first compiles kernels, which takes memory too, where that has not been done
+        done = subprocess.run([sys.executable, "-c", MEASURE, net, batch], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    assert 0.9 < float(done.stdout) < 1.1
 
 
 def test_a_deploy_net_is_for_testing():
