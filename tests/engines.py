@@ -47,7 +47,7 @@ def channels_last(engine: str) -> CPU:
 
 
 class StandIn(CPU):
-    """A CPU whose convolutions lie channels last without oneDNN: Caffe's, in copies that NumPy transposes."""
+    """A CPU that wants blobs channels last without oneDNN: it runs what Caffe's layout has in copies that NumPy transposes."""
 
     def __init__(self):
         super().__init__()
@@ -55,10 +55,13 @@ class StandIn(CPU):
 
     def convolution(self, x, y, window: Window, groups: int = 1, channels_last: bool = False):
         plain = super().convolution(x, y, window, groups)
-        return _Turned(plain, y) if channels_last else plain
+        return _Convolution(plain, y) if channels_last else plain
+
+    def channels_last_pooling(self, method: str, x, y, window: Window):
+        return _Pooling(self.pooling(method, x, y, window), x, y)
 
 
-class _Turned:
+class _Convolution:
     def __init__(self, plain, y: tuple[int, ...]):
         self._plain, self._y = plain, y
 
@@ -72,6 +75,27 @@ class _Turned:
         self._plain.backward(first(x), w, first(dy), out, dw, db, add_w, add_b)
         if dx is not None:
             dx[...] = last(out)
+
+
+class _Pooling:
+    def __init__(self, plain, x: tuple[int, ...], y: tuple[int, ...]):
+        self._plain, self._x, self._y, self._index = plain, x, y, np.zeros(y, np.int32)
+
+    def forward(self, x, y, index) -> None:
+        out = np.empty(self._y, x.dtype)
+        self._plain.forward(first(_seen(x, self._x)), out, self._index)
+        _seen(y, self._y)[...] = last(out)
+
+    def backward(self, dy, index, dx) -> None:
+        out = np.empty(self._x, dx.dtype)
+        self._plain.backward(first(_seen(dy, self._y)), self._index, out)
+        _seen(dx, self._x)[...] = last(out)
+
+
+def _seen(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """The memory of N×C×H×W as it lies, N×H×W×C."""
+    n, c, h, w = shape
+    return x.reshape(n, h, w, c)
 
 
 def last(x: np.ndarray) -> np.ndarray:

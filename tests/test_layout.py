@@ -110,7 +110,12 @@ def test_readers_that_want_the_same_share_a_copy():
 def test_a_layer_takes_all_its_blobs_as_its_first_one_lies():
     text = inputs(data=DATA) + convolution("data", "c1", outputs=6)
     assert copies(laid(text + layer("Eltwise", "c1 data", "e") + convolution("e", "c2") + dense("c2", "s"))) == ["↑data", "↓c2"]
-    assert copies(laid(text + layer("Eltwise", "data c1", "e") + convolution("e", "c2") + dense("c2", "s"))) == ["↑data", "↓c1", "↑e", "↓c2"]
+    assert copies(laid(text + layer("Eltwise", "data c1", "e") + convolution("e", "c2") + dense("c2", "s"))) == [
+        "↑data",
+        "↓c1",
+        "↑e",
+        "↓c2",
+    ]
 
 
 def test_order_wiring_and_gradients_hold():
@@ -219,6 +224,9 @@ BETWEEN = {  # what stands between two convolutions: it reads c1 (8 channels, of
     "MAX beyond the image": pooling("c1", "m", "kernel_size: 2 stride: 2"),
     "MAX of all": pooling("c1", "m", "global_pooling: true"),
     "MAX with places": pooling("c1", "m places", "kernel_size: 2 stride: 2") + SILENT["places"],
+    "MAX of whole windows": pooling("c1", "m", "kernel_size: 2 stride: 2 round_mode: FLOOR"),
+    "AVE of whole windows": pooling("c1", "m", "pool: AVE kernel_size: 2 stride: 2 round_mode: FLOOR"),
+    "AVE beyond the pad": pooling("c1", "m", "pool: AVE kernel_size: 3 stride: 3 pad: 1"),
     "AVE": pooling("c1", "m", "pool: AVE kernel_size: 3 stride: 2 pad: 1"),
     "AVE beyond the image": pooling("c1", "m", "pool: AVE kernel_h: 4 kernel_w: 2 stride: 3"),
     "AVE of all": pooling("c1", "m", "pool: AVE global_pooling: true"),
@@ -247,7 +255,9 @@ BETWEEN = {  # what stands between two convolutions: it reads c1 (8 channels, of
     "MAX of blobs": MORE + layer("Eltwise", "c1 d1", "m", "eltwise_param { operation: MAX }"),
     "SUM with a plain blob": convolution("c1", "d6", outputs=6) + layer("AbsVal", "data", "p") + layer("Eltwise", "p d6", "m"),
     "Concat": MORE + pooling("c1", "p", "kernel_size: 3 stride: 1 pad: 1") + layer("Concat", "c1 d1 p data", "m"),
-    "Concat of images": MORE + layer("Concat", "c1 d1", "m4", "concat_param { axis: 0 }") + layer("Slice", "m4", "m m5", "slice_param { axis: 0 }"),
+    "Concat of images": MORE
+    + layer("Concat", "c1 d1", "m4", "concat_param { axis: 0 }")
+    + layer("Slice", "m4", "m m5", "slice_param { axis: 0 }"),
     "Slice": layer("Slice", "c1", "a b c", "slice_param { slice_point: 1 slice_point: 4 }")
     + layer("Sigmoid", "a", "d")
     + layer("Concat", "c d b", "m"),

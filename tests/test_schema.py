@@ -15,6 +15,7 @@ PROTO = Path(__file__).resolve().parent.parent / "proto" / "caffelite.proto"
 SCHEMA = os.environ.get("CAFFELITE_SCHEMA")
 OWN = {
     "NetParameter.checksum",
+    "NetParameter.deploy_param",
     "SolverState.checksum",
     "SolverState.resume",
     "DataParameter.label_source",
@@ -92,10 +93,13 @@ FORK_MESSAGES = {
 }
 FORK_VALUES = {"LossParameter.NormalizationMode": {"PRE_FIXED": 8000}}  # 3, Intel's number, is NONE here
 OWN_VALUES = {"DataParameter.DB": {"ARRAYS": 8000}}
-OWN_MESSAGES = {"CarriedState", "PerturbationParameter", "ResumeState", "SourcePosition"}
+OWN_MESSAGES = {"CarriedState", "DeployParameter", "PerturbationParameter", "ResumeState", "SourcePosition"}
 NEW_ENUMS = {  # of a fork, and of our own
     "TransformationParameter.InterpolationAlgo": {"INTER_NEAREST": 0, "INTER_LINEAR": 1, "INTER_CUBIC": 2, "INTER_AREA": 3},
     "PerturbationParameter.Border": {"MIRRORED": 0, "REPEATED": 1, "CONSTANT": 2},
+    "DeployParameter.ChannelOrder": {"BGR": 0, "RGB": 1},
+    "DeployParameter.Ground": {"ANY": 0, "DARK": 1, "LIGHT": 2},
+    "DeployParameter.SignCentre": {"BOX": 0, "MASS": 1},
 }
 Kind = descriptor_pb2.FieldDescriptorProto
 

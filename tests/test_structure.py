@@ -22,6 +22,7 @@ ARROWS = {
     "textformat": LANGUAGE | {"forks"},
     "upgrade": LANGUAGE,
     "prototxt": LANGUAGE | {"forks", "textformat", "upgrade"},
+    "overrides": LANGUAGE | {"prototxt", "textformat"},
     "weights": LANGUAGE,
     "fillers": LANGUAGE,
     "devices": {"errors"},
@@ -32,8 +33,10 @@ ARROWS = {
     "net": LANGUAGE | {"fillers", "devices", "graph", "layout", "plan"},
     "parallel": {"errors", "devices"},
     "data": LANGUAGE | {"prototxt"},
-    "solver": LANGUAGE | {"prototxt", "weights", "graph", "net", "data", "parallel", "devices"},
-    "cli": LANGUAGE | {"prototxt", "upgrade", "weights", "graph", "plan", "net", "data", "parallel", "devices", "solver", "__version__"},
+    "solver": LANGUAGE | {"prototxt", "overrides", "weights", "graph", "net", "data", "parallel", "devices"},
+    "inspection": LANGUAGE | {"forks", "textformat", "prototxt", "upgrade", "fillers", "layers", "graph", "plan", "data", "solver"},
+    "cli": LANGUAGE
+    | {"prototxt", "overrides", "upgrade", "weights", "graph", "plan", "net", "data", "parallel", "devices", "solver", "inspection", "__version__"},
     "api": LANGUAGE | {"prototxt", "weights", "graph", "net", "data", "devices", "solver"},
 }
 
@@ -54,6 +57,7 @@ KEPT = {
     "plyvel": ("data/",),
     "cv2": ("data/",),
     "mpi4py": ("parallel/",),
+    "matplotlib": ("inspection/",),
     "sklearn": ("cli/dataset/digits.py",),
 }
 

@@ -1,16 +1,21 @@
-"""Times a training iteration of a classification net, side by side with the same net in PyTorch.
+"""Times an iteration of a net, training or testing, side by side with the same net in PyTorch.
 
-Both sides get the same kind of input, random images and labels, and run in processes of their own, so that their threads do not fight:
-a round is one process of each, and rounds alternate. Figures are medians over rounds. PyTorch comes with the extra `bench`.
+The net is a classifier of images, or an LSTM over codes, such as models/lstm. Both sides get the same kind of input, random numbers, and
+run in processes of their own, so that their threads do not fight: a round is one process of each, and rounds alternate. Figures are
+medians over rounds. PyTorch comes with the extra `bench`; it runs in its default layout and in channels-last.
 
-Example:
+Examples:
   python tools/bench_train.py models/lenet/train_val.prototxt --batch 64
+  python tools/bench_train.py models/lenet/train_val.prototxt --batch 64 --forward --precision bf16
+  python tools/bench_train.py models/lenet/train_val.prototxt --batch 64 --threads 1,2 --busy
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
+import itertools
 import json
 import os
 import platform
@@ -18,30 +23,52 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 SIDES = ("caffelite", "torch", "torch channels-last")
 SHAPE = (3, 227, 227)
+STEPS = 50
 FEEDS = ("Data", "ImageData", "HDF5Data", "WindowData", "MemoryData", "DummyData", "Input")
 RECIPE = {"base_lr": 1e-3, "momentum": 0.9, "weight_decay": 5e-4}
 
 
-def read(path: str, batch: int, shape: tuple[int, ...]):
-    """The net for TRAIN, its data layers replaced by one that holds images (batch, C, H, W) and labels (batch)."""
+class Setting(NamedTuple):
+    """What a process of a round is: one side, on so many threads (0: all cores), beside a busy process or not."""
+
+    side: str
+    threads: int = 0
+    busy: bool = False
+
+    def label(self, several: bool) -> str:
+        threads = f", {self.threads} thread{'s' * (self.threads > 1)}" if several else ""
+        return self.side + threads + (", busy" if self.busy else "")
+
+
+def reads_codes(net) -> bool:
+    return any(layer.type == "Embed" for layer in net.layer)
+
+
+def read(path: str, batch: int, shape: tuple[int, ...], forward: bool = False):
+    """(net, tops of its input): the net for TRAIN, or TEST where ``forward``, its data layers replaced by one that holds images
+    (batch, C, H, W) and labels (batch); or, where it reads codes, those, cont and what follows, each (T, batch)."""
     from caffelite import caffelite_pb2 as pb
     from caffelite import graph, prototxt
 
-    document = prototxt.read_net(path)
-    kept = [layer for layer in document.message.layer if not graph.keeps(layer, pb.NetState(phase=pb.TRAIN))]
+    document, phase = prototxt.read_net(path), pb.TEST if forward else pb.TRAIN
+    kept = [layer for layer in document.message.layer if not graph.keeps(layer, pb.NetState(phase=phase))]
     feeds = [layer for layer in kept if layer.type in FEEDS]
     net = pb.NetParameter(name=document.message.name)
     tops = [top for layer in feeds for top in layer.top]
-    if len(tops) != 2:
-        sys.exit(f"{path}: expected one data layer with tops data and label in phase TRAIN, found tops {tops}")
+    codes = reads_codes(document.message)
+    if len(tops) != 2 + codes:
+        wanted = "code, cont and target" if codes else "data and label"
+        sys.exit(f"{path}: expected one data layer with tops {wanted} in phase {pb.Phase.Name(phase)}, found tops {tops}")
     feed = net.layer.add(name="input", type="Input", top=tops)
-    feed.input_param.shape.add(dim=(batch, *shape))
-    feed.input_param.shape.add(dim=(batch,))
+    for dims in [(*shape, batch)] * 3 if codes else [(batch, *shape), (batch,)]:
+        feed.input_param.shape.add(dim=dims)
     for layer in kept:
         if layer.type not in (*FEEDS, "Accuracy", "Silence"):
             copy = net.layer.add()
@@ -56,26 +83,38 @@ def classes(net) -> int:
     return counts[-1]
 
 
-def guess_shape(path: str) -> tuple[int, int, int]:
-    """C, H, W of the shipped nets; else what ImageNet nets take."""
+def guess_shape(path: str) -> tuple[int, ...]:
+    """C, H, W of the shipped nets' images, else what ImageNet nets take; T of a net that reads codes."""
     from caffelite import prototxt
 
-    layers = prototxt.read_net(path).message.layer
-    if any(word in layer.data_param.source for layer in layers for word in ("mnist", "digits")):
-        return 1, 28, 28
-    crops = [layer.transform_param.crop_size for layer in layers if layer.transform_param.crop_size]
+    net = prototxt.read_net(path).message
+    if reads_codes(net):
+        return (next((layer.hdf5_data_param.batch_size for layer in net.layer if layer.type == "HDF5Data"), STEPS),)
+    sources = [layer.data_param.source for layer in net.layer]
+    for words, size in ((("mnist", "digits"), (1, 28, 28)), (("cifar",), (3, 32, 32))):
+        if any(word in source for word in words for source in sources):
+            return size
+    crops = [layer.transform_param.crop_size for layer in net.layer if layer.transform_param.crop_size]
     return (3, crops[0], crops[0]) if crops else SHAPE
 
 
-def random_batch(net, batch: int, shape: tuple[int, ...]):
+def random_batch(net, batch: int, shape: tuple[int, ...]) -> tuple:
+    """What the net's input takes, top by top."""
     import numpy as np
 
     rng = np.random.default_rng(1)
-    return rng.random((batch, *shape), np.float32), rng.integers(0, classes(net), batch)
+    if not reads_codes(net):
+        return rng.random((batch, *shape), np.float32), rng.integers(0, classes(net), batch)
+    known = next(layer.embed_param.input_dim for layer in net.layer if layer.type == "Embed")
+    goes_on = np.ones((*shape, batch), np.float32)
+    goes_on[0] = 0
+    return rng.integers(0, known, goes_on.shape), goes_on, rng.integers(0, classes(net), goes_on.shape)
 
 
-def caffelite_step(args, net, images, labels):
+def caffelite_step(args, net, batch: tuple):
     """(one iteration, wait for the device)"""
+    import numpy as np
+
     from caffelite import caffelite_pb2 as pb
     from caffelite import graph
     from caffelite.devices import open_device
@@ -83,25 +122,30 @@ def caffelite_step(args, net, images, labels):
     from caffelite.net import Net
     from caffelite.solver.updates import Updater
 
-    device = open_device(0 if args.device == "gpu" else None)
-    bound = Net(graph.build(net, pb.NetState(phase=pb.TRAIN)), device, seed=1)
-    for top, values in zip(net.layer[0].top, (images, labels), strict=True):
+    options = {} if args.precision == "fp32" else {"precision": args.precision}
+    device = open_device(0 if args.device == "gpu" else None, **options)
+    bound = Net(graph.build(net, pb.NetState(phase=pb.TEST if args.forward else pb.TRAIN)), device, seed=1)
+    for top, values in zip(net.layer[0].top, batch, strict=True):
         device.upload(bound.blobs[top], values)
-    updater = Updater(pb.SolverParameter(**RECIPE), bound, NOWHERE)
-    iteration = 0
+    for node in bound.graph.nodes:
+        if args.forward and node.layer.spec.type == "BatchNorm":  # moments as PyTorch's start, or numbers grow beyond bounds
+            for param in node.layer.params[1:3]:
+                device.upload(param.data, np.ones(param.data.shape))
+    updater = None if args.forward else Updater(pb.SolverParameter(**RECIPE), bound, NOWHERE)
+    iterations = itertools.count()
 
     def step():
-        nonlocal iteration
+        iteration = next(iterations)
         bound.clear_loss()
         bound.forward(iteration)
-        bound.backward()
-        updater.run(RECIPE["base_lr"], 1.0, iteration)
-        iteration += 1
+        if updater:
+            bound.backward()
+            updater.run(RECIPE["base_lr"], 1.0, iteration)
 
     return step, device.synchronize
 
 
-def torch_step(args, net, images, labels):
+def torch_step(args, net, batch: tuple):
     """(one iteration, wait for the device)"""
     import torch
     import torch_peer
@@ -112,16 +156,21 @@ def torch_step(args, net, images, labels):
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
         torch.backends.cudnn.benchmark = True
     layout = torch.channels_last if args.side.endswith("channels-last") else torch.contiguous_format
-    x = torch.from_numpy(images).to(name, memory_format=layout)
-    y = torch.from_numpy(labels).to(name)
-    module = torch_peer.Peer(net, tuple(x.shape)).to(name, memory_format=layout).train()
+    x = torch.from_numpy(batch[0]).to(name, memory_format=layout)
+    y = torch.from_numpy(batch[-1]).to(name)
+    module = torch_peer.Peer(net, tuple(x.shape)).to(name, memory_format=layout).train(not args.forward)
     optimizer = torch.optim.SGD(module.parameters(), RECIPE["base_lr"], RECIPE["momentum"], weight_decay=RECIPE["weight_decay"], fused=True)
 
-    def step():
+    def loss():
+        with torch.autocast(name, torch.bfloat16, enabled=args.precision == "bf16"):
+            return module(x, y)
+
+    def train():
         optimizer.zero_grad(set_to_none=True)
-        module(x, y).backward()
+        loss().backward()
         optimizer.step()
 
+    step = torch.no_grad()(loss) if args.forward else train
     return step, torch.cuda.synchronize if args.device == "gpu" else lambda: None
 
 
@@ -129,17 +178,8 @@ def run_side(args) -> None:
     """What a process of one side does: prints the milliseconds of an iteration and the peak memory."""
     import resource
 
-    if args.threads:
-        if args.side == "caffelite":
-            import numba
-
-            numba.set_num_threads(args.threads)
-        else:
-            import torch
-
-            torch.set_num_threads(args.threads)
-    net, _ = read(args.net, args.batch, args.shape)
-    step, wait = (caffelite_step if args.side == "caffelite" else torch_step)(args, net, *random_batch(net, args.batch, args.shape))
+    net, _ = read(args.net, args.batch, args.shape, args.forward)
+    step, wait = (caffelite_step if args.side == "caffelite" else torch_step)(args, net, random_batch(net, args.batch, args.shape))
     for _ in range(max(2, args.iterations // 4)):
         step()
     wait()
@@ -151,17 +191,31 @@ def run_side(args) -> None:
     print(json.dumps({"ms": lapse / args.iterations * 1e3, "mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
 
 
-def launch(side: str, args) -> dict:
-    words = [sys.executable, __file__, args.net, "--side", side, "--batch", str(args.batch), "--iterations", str(args.iterations)]
-    words += ["--device", args.device, "--shape", ",".join(map(str, args.shape)), "--threads", str(args.threads)]
+@contextlib.contextmanager
+def neighbour(busy: bool) -> Iterator[None]:
+    """A process that keeps one core busy meanwhile."""
+    process = subprocess.Popen([sys.executable, "-c", "while True: pass"]) if busy else None
+    try:
+        yield
+    finally:
+        if process:
+            process.kill()
+            process.wait()
+
+
+def launch(setting: Setting, args) -> dict:
+    words = [sys.executable, __file__, args.net, "--side", setting.side, "--batch", str(args.batch), "--iterations", str(args.iterations)]
+    words += ["--device", args.device, "--shape", ",".join(map(str, args.shape)), "--precision", args.precision]
+    words += ["--forward"] * args.forward
     environment = dict(os.environ)
-    if args.threads:
-        environment["NUMBA_NUM_THREADS"] = str(args.threads)
+    if setting.threads:
+        environment |= dict.fromkeys(("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(setting.threads))
     if args.passive:
         environment["OMP_WAIT_POLICY"] = "PASSIVE"
-    done = subprocess.run(words, capture_output=True, text=True, env=environment)
+    with neighbour(setting.busy):
+        done = subprocess.run(words, capture_output=True, text=True, env=environment)
     if done.returncode:
-        sys.exit(f"{side}: {done.stderr.strip() or done.stdout.strip()}")
+        sys.exit(f"{setting.side}: {done.stderr.strip() or done.stdout.strip()}")
     return json.loads(done.stdout.strip().split("\n")[-1])
 
 
@@ -176,7 +230,7 @@ def machine(args) -> str:
     if cpuinfo.exists():
         name = next((line.split(":")[1].strip() for line in cpuinfo.read_text().split("\n") if line.startswith("model name")), name)
     parts = [
-        f"{name}, {args.threads or len(os.sched_getaffinity(0))} threads",
+        f"{name}, {len(os.sched_getaffinity(0))} cores",
         f"caffelite {__version__}",
         f"Python {platform.python_version()}",
     ]
@@ -189,19 +243,22 @@ def machine(args) -> str:
     return ", ".join(parts)
 
 
-def shape(text: str) -> tuple[int, ...]:
+def numbers(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(","))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("net", help="a prototxt whose data layer has tops for images and labels")
-    parser.add_argument("--batch", type=int, default=64, help="images an iteration (default 64)")
+    parser.add_argument("net", help="a prototxt whose data layer has tops for images and labels, or for code, cont and target")
+    parser.add_argument("--batch", type=int, default=64, help="images an iteration, or texts (default 64)")
     parser.add_argument("--iterations", type=int, default=50, help="timed iterations of a round (default 50)")
     parser.add_argument("--rounds", type=int, default=5, help="processes of each side (default 5)")
-    parser.add_argument("--threads", type=int, default=0, help="threads of each side (default: all cores)")
+    parser.add_argument("--forward", action="store_true", help="test instead of training: forward only, in phase TEST")
+    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32", help="what both compute in (default fp32)")
+    parser.add_argument("--threads", type=numbers, default=(0,), help="of each side; several by commas compare them (default: all cores)")
+    parser.add_argument("--busy", action="store_true", help="time each side also beside a process that keeps one core busy")
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
-    parser.add_argument("--shape", type=shape, help="C,H,W of an image (default: by the net's data layer)")
+    parser.add_argument("--shape", type=numbers, help="C,H,W of an image, or the steps of a text (default: by the net's data layer)")
     parser.add_argument(
         "--passive", action="store_true", help="let PyTorch's threads sleep while they wait, as caffelite's do; for busy machines"
     )
@@ -214,11 +271,13 @@ def main() -> None:
         args.shape = args.shape or guess_shape(args.net)
         if args.side:
             return run_side(args)
-        read(args.net, args.batch, args.shape)
+        net, _ = read(args.net, args.batch, args.shape, args.forward)
     except CaffeliteError as error:
         sys.exit(str(error))
-    sides = SIDES if importlib.util.find_spec("torch") else SIDES[:1]
-    print(f"{args.net}, {args.batch} images of {'×'.join(map(str, args.shape))}: forward, backward and update on random data")
+    sides = SIDES[: 2 if reads_codes(net) else 3] if importlib.util.find_spec("torch") else SIDES[:1]
+    what = f"texts of {args.shape[0]} steps" if reads_codes(net) else f"images of {'×'.join(map(str, args.shape))}"
+    work = "forward" if args.forward else "forward, backward and update"
+    print(f"{args.net}, {args.batch} {what}: {work} on random data, {args.precision}")
     print(machine(args))
     args.load = os.getloadavg()[0]
     if args.load > 0.5:
@@ -226,28 +285,39 @@ def main() -> None:
     if len(sides) == 1:
         print('PyTorch is not installed, so nothing to compare with: pip install -e ".[bench]"')
     sys.stdout.flush()
-    rounds: dict[str, list[dict]] = {side: [] for side in sides}
+    settings = [Setting(s, t, b) for b in (False, True)[: 1 + args.busy] for t in args.threads for s in sides]
+    rounds: dict[Setting, list[dict]] = {setting: [] for setting in settings}
     for _ in range(args.rounds):
-        for side in sides:
-            rounds[side].append(launch(side, args))
-    report(args, {side: summary(found, args.batch) for side, found in rounds.items()})
+        for setting in settings:
+            rounds[setting].append(launch(setting, args))
+    report(args, {setting: summary(found, args.batch) for setting, found in rounds.items()})
 
 
 def summary(found: list[dict], batch: int) -> dict:
     times = [r["ms"] for r in found]
     median = statistics.median(times)
-    return {"ms": median, "low": min(times), "high": max(times), "images_s": batch / median * 1e3, "mb": max(r["mb"] for r in found)}
+    return {"ms": median, "low": min(times), "high": max(times), "samples_s": batch / median * 1e3, "mb": max(r["mb"] for r in found)}
 
 
-def report(args, results: dict[str, dict]) -> None:
-    mine = results["caffelite"]["ms"]
-    print(f"\n{'':22}{'ms/iteration':>14}{'lowest':>10}{'highest':>10}{'images/s':>11}{'peak MB':>10}{'/ caffelite':>13}")
-    for side, r in results.items():
-        print(f"{side:22}{r['ms']:14.3f}{r['low']:10.3f}{r['high']:10.3f}{r['images_s']:11.0f}{r['mb']:10.0f}{r['ms'] / mine:13.2f}")
+def report(args, results: dict[Setting, dict]) -> None:
+    several, ratios = len(args.threads) > 1, {}
+    print(f"\n{'':38}{'ms/iteration':>14}{'lowest':>10}{'highest':>10}{'samples/s':>11}{'peak MB':>10}{'/ caffelite':>13}")
+    for setting, r in results.items():
+        ratio = r["ms"] / results[setting._replace(side="caffelite")]["ms"]
+        if setting.side != "caffelite":
+            ratios[setting.label(several)] = ratio
+        times = f"{r['ms']:14.3f}{r['low']:10.3f}{r['high']:10.3f}{r['samples_s']:11.0f}{r['mb']:10.0f}"
+        print(f"{setting.label(several):38}{times}{ratio:13.2f}")
+    for setting, r in results.items():
+        fewer = setting._replace(threads=args.threads[0])
+        if fewer != setting:
+            print(f"{setting.label(several)}: {r['ms'] / results[fewer]['ms']:.2f} of the time that {args.threads[0]} takes")
+        if setting.busy:
+            print(f"{setting.label(several)}: {r['ms'] / results[setting._replace(busy=False)]['ms']:.2f} times as long as alone")
     if args.json:
-        ratios = {side: r["ms"] / mine for side, r in results.items() if side != "caffelite"}
-        what = {"net": args.net, "batch": args.batch, "shape": args.shape, "device": args.device, "passive": args.passive}
-        print(json.dumps({**what, "machine": machine(args), "load": args.load, "sides": results, "ratios": ratios}))
+        what = {name: getattr(args, name) for name in ("net", "batch", "shape", "device", "forward", "precision", "passive")}
+        sides = {setting.label(several): r for setting, r in results.items()}
+        print(json.dumps({**what, "machine": machine(args), "load": args.load, "sides": sides, "ratios": ratios}))
 
 
 if __name__ == "__main__":

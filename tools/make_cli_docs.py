@@ -27,6 +27,7 @@ the same. Log lines go to standard error in the form that Caffe writes; on a ter
 | exit status | meaning |
 | --- | --- |
 | 0 | done, or stopped by Ctrl-C after a snapshot |
+| 1 | `caffelite check` found mistakes, or with `-strict` lint |
 | 2 | a mistake that the user can mend, told in a line or more on standard error |
 | 143 | stopped by SIGTERM (128 + 15) after a snapshot |
 """

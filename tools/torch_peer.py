@@ -1,4 +1,4 @@
-"""A classification net of a prototxt as a PyTorch module; for tools/bench_train.py."""
+"""A net of a prototxt as a PyTorch module: a classifier of images, or an LSTM over codes; for tools/bench_train.py."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def pooling(layer: pb.LayerParameter, shape: torch.Size) -> nn.Module:
 
 def inner_product(layer: pb.LayerParameter, shape: torch.Size) -> nn.Module:
     p = layer.inner_product_param
-    return nn.Sequential(nn.Flatten(), nn.Linear(shape[1:].numel(), p.num_output, p.bias_term))
+    return nn.Sequential(nn.Flatten(p.axis), nn.Linear(shape[p.axis :].numel(), p.num_output, p.bias_term))
 
 
 def local_response(layer: pb.LayerParameter, shape: torch.Size) -> nn.Module:
@@ -56,6 +56,13 @@ def batch_norm(layer: pb.LayerParameter, shape: torch.Size) -> nn.Module:
     return nn.BatchNorm2d(shape[1], p.eps, 1 - p.moving_average_fraction)
 
 
+def embed(layer: pb.LayerParameter, shape: torch.Size) -> nn.Module:
+    p = layer.embed_param
+    if p.bias_term:
+        raise SystemExit(f'layer "{layer.name}": Embed is built for PyTorch with bias_term: false only')
+    return nn.Embedding(p.input_dim, p.num_output)
+
+
 class WithinChannel(nn.Module):
     """y = x (1 + α · mean of x² over a window)^-β."""
 
@@ -68,38 +75,52 @@ class WithinChannel(nn.Module):
         return x * (1 + self.alpha * mean) ** -self.beta
 
 
+class LSTM(nn.Module):
+    """Texts that begin with the batch: Caffe's cont is 0 at the first step and 1 at the others."""
+
+    def __init__(self, layer: pb.LayerParameter, shape: torch.Size):
+        super().__init__()
+        self.lstm = nn.LSTM(shape[2], layer.recurrent_param.num_output)
+
+    def forward(self, x):
+        return self.lstm(x)[0]
+
+
 MAKERS = {
     "Convolution": convolution,
     "Pooling": pooling,
     "InnerProduct": inner_product,
     "LRN": local_response,
-    "ReLU": lambda layer, shape: (
-        nn.LeakyReLU(layer.relu_param.negative_slope, inplace=True) if layer.relu_param.negative_slope else nn.ReLU(inplace=True)
-    ),
+    "ReLU": relu,
     "Sigmoid": lambda layer, shape: nn.Sigmoid(),
     "TanH": lambda layer, shape: nn.Tanh(),
     "Dropout": lambda layer, shape: nn.Dropout(layer.dropout_param.dropout_ratio),
     "Flatten": lambda layer, shape: nn.Flatten(),
-    "Softmax": lambda layer, shape: nn.Softmax(1),
-    "BatchNorm": lambda layer, shape: nn.BatchNorm2d(
-        shape[1], layer.batch_norm_param.eps, 1 - layer.batch_norm_param.moving_average_fraction
-    ),
+    "Softmax": lambda layer, shape: nn.Softmax(layer.softmax_param.axis),
+    "BatchNorm": batch_norm,
     "Scale": lambda layer, shape: nn.Identity(),
+    "Embed": embed,
+    "LSTM": LSTM,
 }
 JOINS = {"Concat": lambda blobs: torch.cat(blobs, 1), "Eltwise": sum}
 
 
 class Peer(nn.Module):
-    """Takes images and labels, gives the weighted loss. shape: (N, C, H, W). Exits where the net has a layer of another type."""
+    """Takes images and labels, or codes and what follows them, and gives the weighted loss.
+
+    shape: (N, C, H, W), or (T, N). Exits where the net has a layer of another type.
+    """
 
     def __init__(self, net: pb.NetParameter, shape: tuple[int, ...]):
         super().__init__()
         self.feed, self.steps, self.parts = net.layer[0].top[0], [], nn.ModuleList()
-        blobs = {self.feed: torch.zeros(2, *shape[1:])}  # two samples find out every shape
+        kind = torch.long if any(layer.type == "Embed" for layer in net.layer) else torch.float
+        blobs = {self.feed: torch.zeros(2, *shape[1:], dtype=kind)}  # two samples, or steps, find out every shape
         normalised = set()
         for layer in net.layer[1:]:
             if layer.type == "SoftmaxWithLoss":
-                self.steps.append(("loss", layer.bottom[0], "", layer.loss_weight[0] if layer.loss_weight else 1.0))
+                weight = layer.loss_weight[0] if layer.loss_weight else 1.0
+                self.steps.append(("loss", layer.bottom[0], layer.softmax_param.axis, weight))
                 continue
             if layer.type in JOINS:
                 call, what = JOINS[layer.type], list(layer.bottom)
@@ -121,8 +142,8 @@ class Peer(nn.Module):
     def forward(self, x, labels):
         blobs, loss = {self.feed: x}, 0
         for kind, bottom, top, what in self.steps:
-            if kind == "loss":
-                loss = loss + what * F.cross_entropy(blobs[bottom].flatten(1), labels)
+            if kind == "loss":  # here top is the classes' axis
+                loss = loss + what * F.cross_entropy(blobs[bottom].flatten(0, top - 1).flatten(1), labels.flatten())
             elif kind == "join":
                 blobs[top] = what([blobs[name] for name in bottom])
             else:

@@ -22,8 +22,25 @@ phase = click.option("--phase", type=click.Choice(["TRAIN", "TEST"], case_sensit
 shape = click.option(
     "--shape", multiple=True, metavar="TOP=DIMS", help="A top's sample shape where the data is not there, as in data=3x227x227; repeatable."
 )
+set_fields = click.option(
+    "--set", "set_fields", multiple=True, metavar="FIELD=VALUE",
+    help="Set a field of the solver, or of a layer as in conv1.convolution_param.num_output=32; repeatable.",
+)  # fmt: skip
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead, for a program to read.")
 model = click.option("--model", metavar="FILE", required=True, help="The net, a prototxt.")
+
+
+def _set_data_threads(context, option, count: int | None) -> None:
+    if count:
+        from ..data import set_workers
+
+        set_workers(count)
+
+
+data_threads = click.option(
+    "--data_threads", type=click.IntRange(min=1), metavar="N", callback=_set_data_threads, expose_value=False,
+    help="Threads that decode and perturb images, for each data layer. Default: one for each core.",
+)  # fmt: skip
 
 
 def iterations(help: str, default: int | None = None) -> Callable:
@@ -34,6 +51,18 @@ def iterations(help: str, default: int | None = None) -> Callable:
 
 def names(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def words(context: click.Context) -> list[str]:
+    """The options that a command was called with, as it would take them again."""
+    found = []
+    for option in context.command.params:
+        value = context.params.get(option.name)
+        if option.is_flag:
+            found += [option.opts[0]] * bool(value)
+        else:
+            found += [f"{option.opts[0]}={v}" for v in (value if option.multiple else [value]) if v not in (None, "")]
+    return found
 
 
 def gpu_numbers(text: str) -> list[int]:

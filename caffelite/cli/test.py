@@ -19,6 +19,7 @@ log = logging.getLogger("caffelite")
 @options.weights
 @options.gpu
 @options.iterations("Batches to test.", 50)
+@options.data_threads
 @options.level
 @options.stage
 @options.phase

@@ -19,6 +19,8 @@ log = logging.getLogger("caffelite")
 @click.option("--snapshot", metavar="FILE", help="Go on from this solverstate.")
 @click.option("--resume", type=click.Choice(["auto"]), help="auto: go on from the newest good snapshot, or start where there is none yet.")
 @options.weights
+@options.set_fields
+@options.data_threads
 @options.phase
 @options.level
 @options.stage
@@ -49,8 +51,8 @@ log = logging.getLogger("caffelite")
 )
 @click.pass_context
 def train(
-    context, solver, gpu, snapshot, resume, weights, phase, level, stage, iterations, scaling, compress, hang_seconds, sigint_effect,
-    sighup_effect,
+    context, solver, gpu, snapshot, resume, weights, set_fields, phase, level, stage, iterations, scaling, compress, hang_seconds,
+    sigint_effect, sighup_effect,
 ) -> None:  # fmt: skip
     """Trains a net, or goes on from a snapshot; on several GPUs, or under mpirun or srun in several processes, as one.
 
@@ -59,6 +61,7 @@ def train(
       caffelite train -solver solvers/lenet_solver.prototxt -gpu all
       caffelite train -solver solvers/lenet_solver.prototxt -snapshot lenet_iter_5000.solverstate
       caffelite train -solver solvers/lenet_solver.prototxt -resume auto
+      caffelite train -solver solvers/lenet_solver.prototxt -set base_lr=0.02 -set conv1.convolution_param.num_output=32
     """
     if snapshot and weights:
         raise click.UsageError("-snapshot and -weights exclude each other: a snapshot brings its own weights")
@@ -67,25 +70,26 @@ def train(
     if phase and phase.upper() != "TRAIN":
         raise click.UsageError("-phase TEST does not train; use caffelite test")
     from .. import parallel, prototxt
+    from ..overrides import Overrides
     from ..parallel import star
     from ..solver import Solver, newest
     from .signals import Signals
 
     rank = parallel.expected_rank()
     start(rank == 0)
+    overrides = Overrides(set_fields)
     several = parallel.expected() > 1
     if not several:
-        numbers = options.gpus(gpu, prototxt.read_solver(solver).message)
+        numbers = options.gpus(gpu, overrides.solver(prototxt.read_solver(solver)).message)
         if len(numbers) > 1:
-            words = [f"--{name}={value}" for name, value in context.params.items() if value not in (None, "")]
-            sys.exit(star.launch(["train", *words], len(numbers)))
+            sys.exit(star.launch(["train", *options.words(context)], len(numbers)))
     with (
         Signals(sigint_effect, sighup_effect, told=rank == 0, apart=1 if several else 0) as signals,
         parallel.session(hang_seconds) as comm,
     ):
 
         def make() -> Solver:
-            document = prototxt.read_solver(solver)
+            document = overrides.solver(prototxt.read_solver(solver))
             p = document.message
             device = options.open_gpu(options.gpus(gpu, p) if several else numbers, comm.local_rank)
             state = snapshot
@@ -94,7 +98,7 @@ def train(
                 log.info("Resuming from the newest good snapshot" if state else "There is no snapshot yet to resume from")
             run = Solver(
                 p, document.locate, solver, device, comm=comm, strong=scaling == "strong", half=compress == "fp16", level=level,
-                stages=options.names(stage), requests=signals.requests, resume=state,
+                stages=options.names(stage), requests=signals.requests, resume=state, overrides=overrides,
             )  # fmt: skip
             if not state and (weights or p.weights):
                 options.load_weights(run.net, weights or list(p.weights))

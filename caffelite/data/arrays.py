@@ -98,10 +98,10 @@ def _idx(path: Path) -> np.ndarray:
     if len(head) < 4 or head[:2] != b"\0\0" or head[2] not in IDX:
         raise ValueError("not an IDX file; packed files must be unpacked" if head[:2] == b"\x1f\x8b" else "not an IDX file")
     axes = head[3]
-    shape = np.frombuffer(_head(path, 4 + 4 * axes)[4:], ">u4")
-    if len(shape) != axes:
+    sides = _head(path, 4 + 4 * axes)[4:]
+    if len(sides) != 4 * axes:
         raise ValueError("the file is cut short")
-    dtype, shape = np.dtype(IDX[head[2]]), tuple(shape.tolist())
+    dtype, shape = np.dtype(IDX[head[2]]), tuple(np.frombuffer(sides, ">u4").tolist())
     needed = 4 + 4 * axes + dtype.itemsize * math.prod(shape)
     if path.stat().st_size != needed:
         raise ValueError(f"{path.stat().st_size} bytes instead of {needed}")

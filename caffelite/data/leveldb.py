@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from threading import Lock
 
 import numpy as np
 
-from caffelite.data.database import Record, Datums
+from caffelite.data.database import Datums, Record
 from caffelite.errors import CaffeliteError, Where, missing_extra
-
-log = logging.getLogger("caffelite")
 
 
 class LevelDB(Datums):
@@ -26,7 +23,7 @@ class LevelDB(Datums):
         self._db = None
         self._db = _open(path)
         try:
-            self._keys = list(self._trying(lambda: self._db.iterator(include_value=False)))
+            self._keys = list(self._trying(lambda: self._db.iterator(include_value=False, verify_checksums=True)))
             self.length = len(self._keys)
             self.look()
         except BaseException:
@@ -40,11 +37,10 @@ class LevelDB(Datums):
             with iterate() as iterator:
                 yield from iterator
         except plyvel.Error as mistake:
-            raise CaffeliteError(f"cannot read the LevelDB: {mistake}", where=Where(str(self.path))) from None
+            raise self._unreadable(mistake) from None
 
     def walk(self, start: int) -> Iterator[Record]:
-        first = self._keys[start]
-        return self._trying(lambda: self._db.iterator(start=first, verify_checksums=True))
+        return self._trying(lambda: self._db.iterator(start=self._keys[start], verify_checksums=True))
 
     def read(self, numbers: np.ndarray) -> Sequence[Record]:
         import plyvel
@@ -53,7 +49,10 @@ class LevelDB(Datums):
         try:
             return [(key, self._db.get(key, verify_checksums=True)) for key in keys]
         except plyvel.Error as mistake:
-            raise CaffeliteError(f"cannot read the LevelDB: {mistake}", where=Where(str(self.path))) from None
+            raise self._unreadable(mistake) from None
+
+    def _unreadable(self, mistake: Exception) -> CaffeliteError:
+        return CaffeliteError(f"cannot read the LevelDB: {mistake}", where=Where(str(self.path)), remedy="copy or make it again")
 
     def close(self) -> None:
         if self._db is not None:
@@ -77,7 +76,7 @@ def _open(path: Path):
             if not (path / "CURRENT").is_file():  # LevelDB would leave a lock file in any folder
                 raise CaffeliteError("cannot open the LevelDB", where=where, expected="a LevelDB folder", found="one without CURRENT")
             try:
-                _opened[identity] = [plyvel.DB(str(path), create_if_missing=False), 0]
+                _opened[identity] = [plyvel.DB(str(path), create_if_missing=False, paranoid_checks=True), 0]
             except (plyvel.Error, OSError) as mistake:
                 remedy = "only one process can read a LevelDB: end the other one, or convert it to LMDB" if "lock" in str(mistake) else None
                 raise CaffeliteError(f"cannot open the LevelDB: {mistake}", where=where, remedy=remedy) from None

@@ -21,7 +21,7 @@ class Order:
         """The numbers of samples position … position + count - 1 of the run."""
         epoch, at = divmod(position + self.skipped, self.length)
         pieces = []
-        while count:
+        while count or not pieces:
             stop = min(at + count, self.length)
             pieces.append(self._permuted(epoch)[at:stop] if self.shuffle else np.arange(at, stop))
             count, epoch, at = count - (stop - at), epoch + 1, 0

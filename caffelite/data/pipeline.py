@@ -1,4 +1,4 @@
-"""Source: batches kept ready. A thread reads, workers decode and perturb, the net's thread copies to its device; between them bounded queues."""
+"""Source: batches kept ready. A thread reads, workers decode and perturb, the net's thread copies to its device, all at once."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Batch:
 
 @dataclass
 class _Slot:
-    """A batch in the making: it is ready when what was begun for it has ended; of several failures the first in the batch's order counts."""
+    """A batch in the making, ready when what was begun for it has ended; of several failures the first in the batch's order counts."""
 
     batch: Batch
     ready: Event = field(default_factory=Event)

@@ -62,6 +62,9 @@ class WindowSource(Source):
                 expected=f"less than half of crop_size {self._size}",
                 found=found,
             )
+        if not 0 <= param.fg_fraction <= 1:
+            where, found = locate("window_data_param", "fg_fraction"), f"{param.fg_fraction:g}"
+            raise CaffeliteError("fg_fraction is no share", where=where, expected="0 to 1", found=found)
         if param.crop_mode not in ("warp", "square"):
             where = locate("window_data_param", "crop_mode")
             raise CaffeliteError("unknown crop_mode", where=where, expected='"warp" or "square"', found=f'"{param.crop_mode}"')
@@ -104,7 +107,7 @@ class WindowSource(Source):
         flips = self._mirror * below(per_sample(self._flips, position, size)[:, 0], 2)
         for start in range(0, size, WINDOWS_PER_TASK):
             part = rows[start : start + WINDOWS_PER_TASK]
-            contents = [self._read(row[0]) for row in part]
+            contents = [self._content(row[0]) for row in part]
             yield partial(self._process, part, contents, flips[start:].tolist(), start, batch)
 
     def _rows(self, position: int, size: int) -> list[tuple[int, ...]]:
@@ -114,7 +117,7 @@ class WindowSource(Source):
         windows = [self._windows.background[number] for number in background(turn * first, first)]
         return windows + [self._windows.objects[number] for number in objects(turn * self._objects, self._objects)]
 
-    def _read(self, number: int) -> bytes:
+    def _content(self, number: int) -> bytes:
         if self._kept and number in self._kept:
             return b""
         picture = self._windows.pictures[number]

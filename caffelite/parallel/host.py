@@ -25,10 +25,11 @@ class Gathered:
     def progress(self) -> None: ...
 
     def finish(self) -> None:
-        for total, *others in zip(self._posted, *self._control.gather(self._posted), strict=True):
-            total[...] = 0
-            for other in others:
+        for array, *every in zip(self._posted, *self._control.gather(self._posted), strict=True):
+            total = np.zeros_like(array)  # rank 0 gathers its own arrays, not copies of them
+            for other in every:
                 total += other
+            array[...] = total
 
 
 class Staged:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from ..errors import CaffeliteError, missing_extra
 
 CHUNK = 1 << 20  # elements of one all-reduce: several under way are faster than one of all
+WINDOW = 4  # all-reduces under way at a time
 # (ranks, this rank) as process managers tell them: Hydra and SLURM's PMI, Open MPI
 _MANAGERS = (("PMI_SIZE", "PMI_RANK"), ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"))
 
@@ -66,25 +68,30 @@ class Sums:
 
     def __init__(self, world: World):
         self._mpi, self._comm = world.mpi, world.comm
+        self._posted: deque[np.ndarray] = deque()
         self._pending: list = []
         self._note = np.zeros(3)
 
     def note(self, loss: np.ndarray, flags: np.ndarray) -> None:
         self._note[0], self._note[1:] = loss[0], flags
-        self._pending.append(self._comm.Iallreduce(self._mpi.IN_PLACE, self._note))
+        self._posted.append(self._note)
+        self.progress()
 
     def noted(self, loss: np.ndarray) -> np.ndarray:
         loss[0] = self._note[0]
         return self._note[1:]
 
     def post(self, array: np.ndarray) -> None:
-        for at in range(0, len(array), CHUNK):
-            self._pending.append(self._comm.Iallreduce(self._mpi.IN_PLACE, array[at : at + CHUNK]))
+        self._posted.extend(array[at : at + CHUNK] for at in range(0, len(array), CHUNK))
+        self.progress()
 
     def progress(self) -> bool:
-        """Whether all are done."""
-        if self._pending and self._mpi.Request.Testall(self._pending):
-            self._pending.clear()
+        """Whether all are done. A few are under way at a time: MPI looks at each of them whenever it is asked."""
+        if self._pending and (done := self._mpi.Request.Testsome(self._pending)):
+            for at in sorted(done, reverse=True):
+                del self._pending[at]
+        while self._posted and len(self._pending) < WINDOW:
+            self._pending.append(self._comm.Iallreduce(self._mpi.IN_PLACE, self._posted.popleft()))
         return not self._pending
 
     def finish(self) -> None:

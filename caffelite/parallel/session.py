@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -39,18 +40,23 @@ def session(limit: float) -> Iterator[Alone]:
     limit: seconds without progress after which a rank counts as hanging; 0: never. What a rank raises within ends the whole job.
     """
     if star.inherited():
-        control, kind = star.Star(), "processes"
+        control, kind = star.Star(), "started by caffelite"
     elif launched() > 1:
         control, kind = World(), "MPI"
     else:
         yield Alone()
         return
     watched = Watched(control.rank, control.size, limit)
-    hosts = control.gather((socket.gethostname(), watched.address()))
-    host, (port, token) = hosts[0]
-    watched.join("127.0.0.1" if all(h == host for h, _ in hosts) else host, port, token)
+    name, cores = socket.gethostname(), sorted(os.sched_getaffinity(0))
+    met = control.gather((name, cores, watched.address()))
+    hosts = [host for host, _, _ in met]
+    watched.join("127.0.0.1" if set(hosts) == {name} else hosts[0], *met[0][2])
+    # Processes that may use the same cores share them; those that mpirun or SLURM pinned have their own.
+    threads = max(1, len(cores) // [(host, theirs) for host, theirs, _ in met].count((name, cores)))
+    for variable in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS"):
+        os.environ.setdefault(variable, str(threads))
     try:
-        local_rank = [h for h, _ in hosts[: control.rank]].count(socket.gethostname())
+        local_rank = hosts[: control.rank].count(name)
         comm = Ranks(control, lambda dev, half: _transport(control, dev, half), watched, kind, local_rank)
         yield comm
         comm.gather(None)
@@ -99,5 +105,7 @@ def _transport(control, dev, half: bool):
         return host
     from ..devices import gpu
 
-    places = control.gather(gpu.place(dev))
-    return gpu.Sums(dev, control.rank, control.size, control.gather, half) if len(set(places)) == len(places) else Staged(dev, host)
+    places = control.gather(gpu.place(dev.number))
+    if len(set(places)) < len(places):  # NCCL takes one process a GPU
+        return Staged(dev, host)
+    return gpu.Sums(dev.backend.stream, control.rank, control.size, control.gather, half)

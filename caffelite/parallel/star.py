@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from multiprocessing.connection import Connection, Pipe
 from types import FrameType
 from typing import Any
@@ -30,6 +31,13 @@ class Star:
         self._others = [Connection(descriptor) for descriptor in descriptors]
 
     def gather(self, value: Any) -> list:
+        try:
+            return self._gather(value)
+        except (EOFError, OSError):  # another process is gone: this one's guard ends it, and says so
+            time.sleep(60)
+            raise
+
+    def _gather(self, value: Any) -> list:
         if self.rank:
             self._others[0].send(value)
             return self._others[0].recv()

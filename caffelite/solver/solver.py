@@ -17,6 +17,7 @@ from .. import data, graph
 from ..devices.formula import Formula
 from ..errors import CaffeliteError, Collector, Locator
 from ..net import Net
+from ..overrides import Overrides
 from ..parallel import BACKWARD, FORWARD, SNAPSHOT, TESTING, UPDATE, Alone, Exchange
 from . import checkpoint, debug, gradients, nets, rates, scores, snapshot
 from .updates import Updater
@@ -46,12 +47,13 @@ class Solver:
 
     message, locate: the SolverParameter and its places. path: its file, for the snapshot prefix. comm: the processes that train together.
     strong: they divide the prototxt's batches among them, instead of each taking such a batch. half: gradients travel in 16 bits.
-    level, stages: for the train net. resume: a solverstate to go on from, exactly where it is one of ours.
+    level, stages: for the train net. resume: a solverstate to go on from, exactly where it is one of ours. overrides: fields of layers
+    that the command line sets.
     """
 
     def __init__(self, message: pb.SolverParameter, locate: Locator, path: str, dev, *, comm: Alone | None = None, strong: bool = False,
                  half: bool = False, level: int | None = None, stages: tuple[str, ...] = (), requests: Requests | None = None,
-                 resume: str | None = None):  # fmt: skip
+                 resume: str | None = None, overrides: Overrides | None = None):  # fmt: skip
         self.p, self.dev, self.comm = message, dev, comm or Alone()
         self.requests = requests or Requests()
         self.rate = rates.policy(message, locate)
@@ -64,6 +66,7 @@ class Solver:
         self.prefix = snapshot.prefix(message, path)
         self.iteration = 0
         train, tests = nets.train_net(message, locate, level, stages), nets.test_nets(message, locate)
+        (overrides or Overrides()).nets([train, *tests])
         if strong:
             nets.divide(train, self.comm.size)
         self.net, self.tests = self._net(train), []
@@ -117,7 +120,7 @@ class Solver:
         epochs = f", {self.p.max_iter * each * comm.size / length:.4g} epochs of {length} samples" if length else ""
         log.info(
             "%d processes (%s, %s), %s scaling: %d samples each, %d in an iteration; rate %.6g as the solver sets it; %d iterations%s",
-            comm.size, comm.kind, dev.name.upper(), "strong" if self._strong else "weak", each, each * comm.size, self.rate(self.iteration),
+            comm.size, comm.kind, dev.name.upper(), "strong" if self._strong else "weak", each, each * comm.size, self.p.base_lr or self.rate(self.iteration),
             self.p.max_iter, epochs,
         )  # fmt: skip
 

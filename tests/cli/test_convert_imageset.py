@@ -42,6 +42,8 @@ def test_caffes_flags(images, call):
     assert {(d.channels, d.height, d.width) for d in records("a").values()} == {(1, 2, 3)}
     assert call("convert_imageset", "--gray=false", "--noshuffle", "--encoded=true", "-backend=lmdb", "img", "list.txt", "b").status == 0
     assert all(d.encoded and d.data == (images / "img" / key[9:]).read_bytes() for key, d in records("b").items())
+    assert call("convert_imageset", "-encoded=false", "-gray=true", "img", "list.txt", "d").status == 0
+    assert all(not d.encoded and d.channels == 1 for d in records("d").values())
     assert call("convert_imageset", "img", "list.txt", "c", "-encode_type", "jpg").status == 0
     assert all(d.encoded and d.data.startswith(b"\xff\xd8") for d in records("c").values())
 

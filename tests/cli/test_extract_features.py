@@ -52,6 +52,14 @@ def test_a_loss_is_a_row_a_batch(model, call):
         assert arrays["loss"].shape == (3,) and len(set(arrays["loss"])) == 3
 
 
+def test_the_phase_is_test(model, call):
+    layer = 'layer { name: "sign" type: "Power" bottom: "x" top: "sign" power_param { scale: -1 } include { phase: TEST } }'
+    (model / "net.prototxt").write_text((model / "net.prototxt").read_text() + layer)
+    assert call("extract_features", "w.caffemodel", "net.prototxt", "sign,x", "f.npz", 1, "npz").status == 0
+    with np.load("f.npz") as arrays:
+        assert (arrays["sign"] == -arrays["x"]).all()
+
+
 @pytest.mark.parametrize(
     "arguments, said",
     [

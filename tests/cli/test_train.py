@@ -241,3 +241,15 @@ def test_streams_closed_from_the_start(folder):
     command = " ".join(f"'{part}'" for part in COMMAND) + " -iterations 3"
     assert os.system(f"{command} 0<&- 1>&- 2>&-") == 0
     assert states(folder) == [3]
+
+
+def test_fields_set_on_the_command_line(folder, call):
+    command = ("train", "-solver", "solver.prototxt", "-set", "max_iter=10", "-set=value.inner_product_param.num_output=2")
+    assert call(*command, "-set", "lr_policy=fixed").status == 0
+    assert (folder / "run_iter_10.solverstate").exists() and not (folder / "run_iter_20.solverstate").exists()
+    answer = call(*command, "-set", "value.inner_product_param.num_output=3")
+    assert answer.status == 2 and '(EuclideanLoss): bottom "y" does not fit' in answer.err
+    answer = call(*command, "-set", "valeu.inner_product_param.num_output=3", "-set", "display=-1")
+    assert answer.status == 2 and "-set display=-1: display must be at least 0; found -1" in answer.err
+    answer = call(*command, "-set", "valeu.inner_product_param.num_output=3")
+    assert answer.status == 2 and 'no layer is called "valeu"' in answer.err and 'did you mean "value"?' in answer.err

@@ -26,10 +26,10 @@ def test_a_batch_counts_as_much_as_it_holds(open_it, seed):
     batches = iter(zip(x, t, strict=True))
     forward = net.forward
 
-    def feed(iteration):
+    def feed(iteration, *rest):
         for name, values in zip("xt", next(batches), strict=True):
             net.dev.upload(net.blobs[name], values)
-        forward(iteration)
+        forward(iteration, *rest)
 
     net.forward = feed
     found = {name: values for name, _, values in mean_scores(net, 3).outputs}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from .device import GPU
+from .nccl import Sums, place
 
-__all__ = ["GPU", "count", "describe", "why_none"]
+__all__ = ["GPU", "Sums", "count", "describe", "place", "why_none"]
 
 
 def count() -> int:

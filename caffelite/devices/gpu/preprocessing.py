@@ -42,9 +42,9 @@ class Preprocess:
         table = self._stand(pixels) if standing else None
         if table is None:
             if standing:
-                pixels, picks = _flat(pixels)[picks[:, 0]], picks.copy()
+                rows = _flat(pixels)[picks[:, 0]]
+                pixels, picks = rows if _by_channels(pixels) else rows.transpose(0, 3, 1, 2), picks.copy()
                 picks[:, 0] = np.arange(len(picks))
-                pixels = pixels if _by_channels(pixels) else pixels.transpose(0, 3, 1, 2)
             rows = _flat(pixels)
             key = slot, rows.shape, rows.dtype
             if key not in self._slots:

@@ -1,0 +1,98 @@
+"""caffelite check"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import click
+
+from . import options
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@options.shape
+@options.phase
+@options.level
+@options.stage
+@click.option("--strict", is_flag=True, help="Lint too makes the exit status 1.")
+@options.as_json
+def check(files, shape, phase, level, stage, strict, as_json) -> None:
+    """Names every mistake in nets and solvers, each at its line, and what is odd about them (lint). Nothing is run.
+
+    A solver's nets are checked with it. Data need not be there: what it would tell is then left out. The exit status is 1 where there are
+    mistakes.
+
+    \b
+    Examples:
+      caffelite check solvers/lenet_solver.prototxt
+      caffelite check models/alexnet/*.prototxt --strict
+    """
+    from .. import caffelite_pb2 as pb
+    from ..inspection.check import check as find
+    from ..inspection.feeds import parse_shapes
+
+    phases = [pb.Phase.Value(phase.upper())] if phase else []
+    said, findings = set(), []
+    for file in files:
+        for found in find(file, parse_shapes(shape), phases, level, options.names(stage)):
+            if str(found.error) not in said:
+                said.add(str(found.error))
+                findings.append(found)
+    counts = {kind: sum(f.kind == kind for f in findings) for kind in ("mistake", "lint", "note")}
+    if as_json:
+        click.echo(json.dumps({"findings": [_record(f) for f in findings], "counts": counts}, indent=2))
+    else:
+        for found in findings:
+            click.echo(_text(found))
+        mistakes, lint, notes = counts.values()
+        click.echo(f"{_many(mistakes, 'mistake')}, {lint} lint, {_many(notes, 'note')} in {_many(len(files), 'file')}")
+    sys.exit(1 if counts["mistake"] or (strict and counts["lint"]) else 0)
+
+
+def _many(count: int, word: str) -> str:
+    return f"{count or 'no'} {word}{'s' * (count != 1)}"
+
+
+def _line(where) -> str:
+    """The line of a file that a place names, or nothing."""
+    try:
+        return Path(where.file).read_text(encoding="utf-8-sig").splitlines()[where.line - 1] if where and where.line else ""
+    except (OSError, ValueError, IndexError):
+        return ""
+
+
+def _parts(error) -> dict[str, str]:
+    """What an error says besides, as text that any terminal can show."""
+    parts = {"expected": error.expected, "found": error.found, "remedy": error.remedy}
+    return {name: _shown(str(part)) for name, part in parts.items() if part is not None and part != ""}
+
+
+def _shown(text: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def _text(found) -> str:
+    error, where = found.error, found.error.where
+    lines = [f"{_shown(str(where))}: {found.kind}: {_shown(error.what)}" if where else f"{found.kind}: {_shown(error.what)}"]
+    if line := _shown(_line(where).replace("\t", " ")):
+        number, at = str(where.line), where.column - 1
+        under = re.match(r'"[^"]*"|[\w.+-]+|.?', line[at:])[0]
+        lines += (
+            [f"  {number} | {line}", f"  {' ' * len(number)} | {' ' * at}^{'~' * (len(under) - 1)}"]
+            if where.column
+            else [f"  {number} | {line}"]
+        )
+    parts = _parts(error)
+    told = ", ".join(f"{name} {parts[name]}" for name in ("expected", "found") if name in parts)
+    lines += [f"    {text}" for text in (told, parts.get("remedy")) if text]
+    return "\n".join(lines)
+
+
+def _record(found) -> dict:
+    where = found.error.where
+    place = {"file": where.file, "line": where.line or None, "column": where.column or None} if where else {}
+    return {"kind": found.kind, **place, "message": found.error.what, **_parts(found.error), "text": _line(where) or None}

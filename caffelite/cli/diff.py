@@ -1,0 +1,55 @@
+"""caffelite diff"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+import click
+
+from . import options
+
+
+@click.command()
+@click.argument("a")
+@click.argument("b")
+@options.shape
+@options.phase
+@options.level
+@options.stage
+@options.as_json
+def diff(a, b, shape, phase, level, stage, as_json) -> None:
+    """Compares two nets by what they mean: layers, settings, shapes, parameters, and which weights of A fit B.
+
+    Layers are compared by name; one that only has another name is found by its type and settings. Without -phase it is TRAIN where both
+    have it.
+
+    \b
+    Example:
+      caffelite diff models/alexnet/train_val.prototxt models/caffenet/train_val.prototxt
+    """
+    from ..inspection import nets
+    from ..inspection.diff import diff as compare
+    from ..inspection.feeds import parse_shapes
+
+    subjects = [nets.subject(file, None, parse_shapes(shape), level, options.names(stage)) for file in (a, b)]
+    shared = [p for p in nets.phases(phase, subjects[0].message) if p in nets.phases(phase, subjects[1].message)]
+    phases = [shared[0] if shared else nets.phases(phase, s.message)[0] for s in subjects]
+    found = compare(*(s.graph(p)[0] for s, p in zip(subjects, phases, strict=True)))
+    click.echo(json.dumps(asdict(found) | {"same": found.same}, indent=2) if as_json else _text(found, a, b))
+
+
+def _text(found, a: str, b: str) -> str:
+    lines = [f"A: {a}", f"B: {b}", ""]
+    for name, (x, y) in found.totals.items():
+        lines.append(f"{name:24}{x:,.0f}" + (f" → {y:,.0f}" + (f" ({(y - x) / x:+.1%})" if x else "") if x != y else ""))
+    for mark, names in (("-", found.only_a), ("+", found.only_b)):
+        lines += ["", *(f"{mark} {name}" for name in names)] if names else []
+    for change in found.changed:
+        lines += ["", f"~ {change.layer}", *(f"    {what}" for what in change.what)]
+    lines += ["", "Weights of A in B"] if found.fits or found.clashes or found.renamed or found.fresh else []
+    lines += [f"  fit: {', '.join(found.fits)}"] * bool(found.fits)
+    lines += [f"  do not fit, an error when loaded: {name}, {why}" for name, why in found.clashes]
+    lines += [f"  would fit under B's name: {old} → {new}" for old, new in found.renamed]
+    lines += [f"  start anew: {', '.join(found.fresh)}"] * bool(found.fresh)
+    return "\n".join(lines + (["", "the nets mean the same"] if found.same else []))

@@ -1,0 +1,43 @@
+"""caffelite draw"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from . import options
+
+
+@click.command()
+@options.net_or_solver
+@click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="The picture, .svg or .png. Default: SVG on standard output.")
+@options.shape
+@options.phase
+@options.level
+@options.stage
+def draw(model, solver, out, shape, phase, level, stage) -> None:
+    """Draws a net: layers coloured by kind, shapes on the edges. Nothing is run, no data is needed.
+
+    Layers that work in place lie on the one that they work on. SVG needs nothing; PNG needs matplotlib (extra: plot). Of a net with both
+    phases the one for TRAIN is drawn.
+
+    \b
+    Examples:
+      caffelite draw -model models/googlenet/train_val.prototxt -out googlenet.svg
+      caffelite draw -model models/lenet/train_val.prototxt -phase TEST -out lenet.png
+    """
+    from ..inspection import nets, picture, scene
+    from ..inspection.feeds import parse_shapes
+
+    form = options.picture_form(out) if out else "svg"
+    subject = nets.subject(model, options.one_of(model, solver), parse_shapes(shape), level, options.names(stage))
+    graph, guessed = subject.graph(nets.phases(phase, subject.message)[0])
+    drawn = picture.picture(graph)
+    for note in guessed:
+        click.echo(f"Data is not there: {note}", err=True)
+    body = scene.png(drawn) if form == "png" else scene.svg(drawn).encode()
+    if out:
+        options.write_picture(out, body)
+    else:
+        click.echo(body.decode(), nl=False)

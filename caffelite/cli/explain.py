@@ -1,0 +1,47 @@
+"""caffelite explain"""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from dataclasses import asdict
+
+import click
+
+from . import options
+
+HEADS = {"shape": "Shape", "parameters": "Parameters", "backward": "Backward", "plan": "Memory and fusion"}
+
+
+@click.command()
+@click.argument("layer")
+@options.net_or_solver
+@options.shape
+@options.phase
+@options.level
+@options.stage
+@options.as_json
+def explain(layer, model, solver, shape, phase, level, stage, as_json) -> None:
+    """Tells of one layer how its shape comes about, how its weights start, why it does or does not run backward, what it is fused with.
+
+    Of a net with both phases the one for TRAIN is explained, where the layer is in it.
+
+    \b
+    Example:
+      caffelite explain conv2 -model models/lenet/train_val.prototxt
+    """
+    from ..inspection import nets
+    from ..inspection.explain import explain as told_of
+    from ..inspection.feeds import parse_shapes
+
+    subject = nets.subject(model, options.one_of(model, solver), parse_shapes(shape), level, options.names(stage))
+    graphs = [subject.graph(p) for p in nets.phases(phase, subject.message)]
+    graph, guessed = next((g for g in graphs if any(n.name == layer for n in g[0].nodes)), graphs[0])
+    told = told_of(graph, nets.node_of(graph, layer))
+    if as_json:
+        click.echo(json.dumps(asdict(told), indent=2))
+        return
+    lines = [f"{told.layer} ({told.type}) in {told.phase}: {told.place}", *textwrap.wrap(told.about, 110)]
+    for name, head in HEADS.items():
+        lines += ["", head, *(textwrap.fill(line, 110, initial_indent="  ", subsequent_indent="    ") for line in getattr(told, name))]
+    click.echo("\n".join([*lines, *(f"\nData is not there: {note}" for note in guessed)]))

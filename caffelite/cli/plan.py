@@ -1,0 +1,125 @@
+"""caffelite plan"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+
+import click
+
+from . import options
+from .logs import start
+from .test import open_net
+from .time import timed_pass
+
+GPU, CPU = {"bandwidth": 200.0, "latency": 5.0, "machine": 8}, {"bandwidth": 4.0, "latency": 5.0}  # GB/s, µs; a lead, no measurement
+LADDER = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+
+
+@click.command()
+@options.model
+@click.option("--gpus", "ranks", type=click.IntRange(1, 1024), metavar="N", required=True, help="Processes, one a GPU, or a core of a CPU.")
+@options.gpu
+@click.option(
+    "--bandwidth", type=click.FloatRange(0, min_open=True), metavar="GB/S",
+    help="Of a process's link within a machine. Default: 200 on a GPU, 4 on a CPU."
+)  # fmt: skip
+@click.option(
+    "--network", type=click.FloatRange(0, min_open=True), metavar="GB/S", default=12.5, show_default=True,
+    help="Of a process's share of the network between machines."
+)  # fmt: skip
+@click.option("--latency", type=click.FloatRange(0), metavar="MICROSECONDS", default=5, show_default=True, help="Of one message.")
+@click.option("--machine", type=click.IntRange(min=1), metavar="N", help="Processes a machine. Default: 8 GPUs; a CPU's cores.")
+@click.option("--scaling", type=click.Choice(["weak", "strong"]), default="weak", show_default=True, help="As that of caffelite train.")
+@options.iterations("Passes to time.", 10)
+@options.phase
+@options.level
+@options.stage
+def plan(model, ranks, gpu, bandwidth, network, latency, machine, scaling, iterations, phase, level, stage) -> None:
+    """Predicts how an iteration scales: times the layers here, on one process, and adds what gradients take to travel.
+
+    \b
+    Example:
+      caffelite plan -model models/lenet/train_val.prototxt -gpus 8
+    """
+    start()
+    from ..parallel.forecast import Link, forecast
+
+    if gpu is None:  # a process a core, as mpirun would start them
+        os.environ.setdefault("NUMBA_NUM_THREADS", "1")
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
+    net = open_net(model, gpu, phase or "TRAIN", level, stage)
+    try:
+        measured = measure(net, iterations)
+    finally:
+        net.close()
+    cpu = net.dev.name == "cpu"
+    cores = len(os.sched_getaffinity(0))
+    machine = machine or (cores if cpu else GPU["machine"])
+    bandwidth = bandwidth or (CPU if cpu else GPU)["bandwidth"]
+    near, far = (Link(speed * 1e9, latency * 1e-6) for speed in (bandwidth, network))
+
+    def of(n: int):
+        # A CPU's cores move the gradients themselves, and processes beyond their number share them.
+        slower = max(1.0, min(n, machine) / cores) if cpu else 1.0
+        return forecast(measured, n, near if n <= machine else far, overlap=not cpu, strong=scaling == "strong", slower=slower)
+
+    megabytes = sum(size for _, size in measured.buckets) / 1e6
+    click.echo(
+        f"{net.graph.name}, {measured.batch} images a process: {measured.compute * 1e3:.4g} ms of computing, {megabytes:.4g} MB gradients"
+    )
+    click.echo(f"{'processes':>9}{'ms':>11}{'images/s':>12}{'times one':>11}{'efficiency':>12}{'waiting':>9}")
+    alone = of(1)
+    for n in sorted({*(n for n in LADDER if n < ranks), ranks}):
+        found = of(n)
+        faster = found.images / alone.images
+        click.echo(
+            f"{n:9}{found.seconds * 1e3:11.4g}{found.images:12.5g}{faster:11.4g}{faster / n:12.1%}{found.waiting / found.seconds:9.1%}"
+        )
+    click.echo(bottleneck(net, measured, of(ranks), bandwidth if ranks <= machine else network))
+
+
+def measure(net, iterations: int):
+    """What one process takes, medians over passes."""
+    from .. import caffelite_pb2 as pb
+    from ..errors import NOWHERE
+    from ..parallel.forecast import Measured
+    from ..solver import gradients
+    from ..solver.updates import Updater
+
+    net.forward()
+    net.backward()
+    passes = [timed_pass(net, i) for i in range(iterations)]
+    forward = statistics.median(p[2] for p in passes) / 1e3
+    order = sorted(gradients.steps(net), key=gradients.steps(net).get)
+    steps = [statistics.median(p[1].get(node.name, 0.0) for p in passes) / 1e3 for node in order]
+    updater = Updater(pb.SolverParameter(momentum=0.9, weight_decay=5e-4), net, NOWHERE)
+    updater.run(0.0, 1.0, 0)
+    begin = time.perf_counter()
+    for i in range(iterations):
+        updater.run(0.0, 1.0, i)
+    net.dev.synchronize()
+    update = (time.perf_counter() - begin) / iterations
+    itemsize = net.dev.dtype.itemsize
+    buckets = sorted((b.step, (b.stop - b.start) * itemsize) for b in gradients.buckets(net))
+    batch = next((v.shape[0] for n in net.graph.feeds for v in n.tops if v.shape), 1)
+    return Measured(forward, steps, update, buckets, batch)
+
+
+def bottleneck(net, measured, found, bandwidth: float) -> str:
+    """What limits ``found``, in a sentence."""
+    if found.waiting > 0.1 * found.seconds:
+        sizes = {learnable.node.name: 0 for learnable in net.params.learnable}
+        for learnable, blob in zip(net.params.learnable, net.params.blobs, strict=True):
+            sizes[learnable.node.name] += blob.size
+        name = max(sizes, key=sizes.get)
+        share = sizes[name] / max(1, sum(sizes.values()))
+        return (
+            f"The bottleneck is the all-reduce: {found.travel * 1e3:.4g} ms at {bandwidth:g} GB/s, {found.waiting * 1e3:.4g} ms of it not "
+            f'hidden; layer "{name}" has {share:.0%} of the gradients. A larger batch, -compress fp16 or a faster link help.'
+        )
+    parts = {"forward": measured.forward, "backward": sum(measured.backward), "the update": measured.update}
+    name = max(parts, key=parts.get)
+    waiting = found.waiting / found.seconds
+    return f"The bottleneck is computing, of which {name} is {parts[name] / measured.compute:.0%}; gradients cost {waiting:.1%}."

@@ -1,0 +1,65 @@
+"""caffelite schedule"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from . import options
+
+
+@click.command()
+@click.option("--solver", required=True, metavar="FILE", help="The solver, a prototxt.")
+@click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Draw the schedule too: .svg or .png (extra: plot).")
+@click.option("--samples", type=click.IntRange(min=1), metavar="N", help="Size of the training set, for epochs where it is not there.")
+@options.shape
+@options.as_json
+def schedule(solver, out, samples, shape, as_json) -> None:
+    """A solver's run before it is run: rates, epochs, tests and snapshots, as a table and, with -out, as a chart.
+
+    \b
+    Examples:
+      caffelite schedule -solver solvers/lenet_solver.prototxt -samples 60000
+      caffelite schedule -solver solvers/resnet50_solver.prototxt -out schedule.svg
+    """
+    from ..inspection.chart import chart
+    from ..inspection.feeds import parse_shapes
+    from ..inspection.schedule import schedule as plan
+
+    form = options.picture_form(out) if out else None
+    run = plan(solver, parse_shapes(shape), samples)
+    if as_json:
+        record = asdict(run) | {"epochs": run.epochs}
+        click.echo(json.dumps({name: value for name, value in record.items() if name != "curve"}, indent=2))
+    else:
+        click.echo(_text(run))
+    if out:
+        options.write_picture(out, chart(run, form))
+
+
+def _text(run) -> str:
+    batch = f" of {run.batch:,} samples" if run.batch else ""
+    epochs = f": {run.epochs:.4g} epochs of {run.samples:,}" if run.epochs else ""
+    head = ("iteration", "epoch", "rate", "")
+    rows = [head, *((f"{m.iteration:,}", "" if m.epoch is None else f"{m.epoch:.2f}", f"{m.rate:.6g}", m.what) for m in run.moments)]
+    widths = [max(len(row[i]) for row in rows) for i in range(4)]
+    lines = ["  ".join([*(c.rjust(w) for c, w in zip(row[:3], widths, strict=False)), row[3]]).rstrip() for row in rows]
+    return "\n".join([f"{run.rule}, lr_policy {run.policy}, {run.iterations:,} iterations{batch}{epochs}", "", *lines, "", *_events(run)])
+
+
+def _events(run) -> list[str]:
+    tests = "no tests"
+    if run.tests:
+        batches = " and ".join(map(str, run.test_iterations))
+        tests = f"{len(run.tests)} tests of {batches} batches: {_moments(run.tests)}"
+    saved = f"{len(run.snapshots)} snapshots, {run.prefix}_iter_N: {_moments(run.snapshots)}" if run.snapshots else "no snapshots"
+    return [tests, saved, *run.notes]
+
+
+def _moments(places: list[int]) -> str:
+    """0, 500, 1,000 … 10,000"""
+    shown = [f"{i:,}" for i in places]
+    return ", ".join(shown) if len(shown) < 6 else f"{', '.join(shown[:3])} … {shown[-1]}"

@@ -1,0 +1,127 @@
+"""caffelite summary"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import asdict
+
+import click
+
+from ..errors import CaffeliteError
+from . import options
+
+UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+@click.command()
+@options.net_or_solver
+@options.shape
+@options.phase
+@options.level
+@options.stage
+@click.option("--batch", type=click.IntRange(min=1), metavar="N", help="Take this batch size instead of the net's own.")
+@click.option("--memory", "limit", metavar="SIZE", help="Find the largest batch that fits into so much memory, as in 16G.")
+@click.option("--threads", type=click.IntRange(min=1), metavar="N", help="CPU threads, which share out scratch memory. Default: all cores.")
+@options.as_json
+def summary(model, solver, shape, phase, level, stage, batch, limit, threads, as_json) -> None:
+    """A table of a net's layers with totals, for TRAIN and TEST, and the memory that a run takes. Nothing is run, no data is needed.
+
+    Multiply-adds are products with learned weights, a sample; activations are what a layer's tops take anew; the field is how many of the
+    data's pixels a number depends on along an axis. With -solver, memory has its history and its test nets too.
+
+    \b
+    Examples:
+      caffelite summary -model models/alexnet/deploy.prototxt
+      caffelite summary -solver solvers/resnet50_solver.prototxt -memory 16G
+    """
+    from .. import caffelite_pb2 as pb
+    from ..inspection import nets
+    from ..inspection import summary as summaries
+    from ..inspection.feeds import parse_shapes, rebatched
+
+    subject = nets.subject(model, options.one_of(model, solver), parse_shapes(shape), level, options.names(stage))
+    if batch:
+        subject.message = rebatched(subject.message, batch)
+    phases = nets.phases(phase, subject.message)
+    tables = [summaries.table(*subject.graph(p)) for p in phases]
+    threads, train = threads or os.cpu_count() or 1, pb.TRAIN in phases
+    memory = summaries.memory(subject, None, threads, train)
+    fits = summaries.largest_batch(subject, _bytes(limit), threads, train) if limit else None
+    if as_json:
+        record = {"phases": [asdict(t) for t in tables], "memory": asdict(memory) | {"total": memory.total}}
+        if limit:
+            record["largest_batch"] = fits and fits[0]
+        click.echo(json.dumps(record, indent=2))
+        return
+    for table in tables:
+        click.echo(_table(table))
+    click.echo(_memory(memory, pb.Phase.Name(pb.TRAIN if train else pb.TEST), tables[0].batch))
+    if limit:
+        click.echo(f"Largest batch within {limit}: " + (f"{fits[0]:,}, which takes {_size(fits[1].total)}" if fits else "none fits"))
+
+
+def _bytes(text: str) -> int:
+    match = re.fullmatch(r"([\d.]+) *([KMGT]?)(i?B)?", text.strip(), re.IGNORECASE)
+    try:
+        return int(float(match[1]) * UNITS[match[2].upper()])
+    except (TypeError, ValueError):
+        raise CaffeliteError("-memory cannot be read", expected="a size as in 16G, 512M", found=f'"{text}"') from None
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024 or unit == "GiB":
+            return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.3g} {unit}"
+        count /= 1024
+
+
+def _count(value: float) -> str:
+    """A count in three digits and a letter, as in 724M."""
+    if value < 1000:
+        return f"{value:.0f}" if value else ""
+    for letter in ("K", "M", "G", "T"):
+        value /= 1000
+        if value < 999.5 or letter == "T":
+            return f"{value:.3g}{letter}"
+
+
+def _mults(values: list[float]) -> str:
+    return " ".join(f"{v:g}" for v in values)
+
+
+def _table(table) -> str:
+    from ..inspection.nets import times
+
+    head = ("layer", "type", "tops", "parameters", "mult-adds", "activations", "field", "lr", "decay")
+    rows = [head]
+    for row in table.rows:
+        tops = (
+            " ".join(times(t) for t in row.tops)
+            if len({*row.tops}) > 1 or len(row.tops) < 2
+            else f"{len(row.tops)} of {times(row.tops[0])}"
+        )
+        activations = _size(row.activations) if row.activations else "in place" * bool(row.tops)
+        rows.append((row.name, row.type, tops, f"{row.parameters:,}" if row.parameters else "", _count(row.multiply_adds),
+                     activations, row.field, _mults(row.lr_mult), _mults(row.decay_mult)))  # fmt: skip
+    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
+    right = {3, 4, 5, 6}
+    lines = [
+        "  ".join(c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(r, widths, strict=True))).rstrip() for r in rows
+    ]
+    rule = "  ".join("─" * w for w in widths)
+    statistics = f" and {table.statistics:,} statistics" if table.statistics else ""
+    total = f"{len(table.rows)} layers: {table.parameters:,} parameters{statistics}, {table.multiply_adds:,.0f} multiply-adds a sample, "
+    notes = [f"Data is not there: {note}" for note in table.guessed]
+    head = f"{table.phase}, batches of {table.batch}"
+    return "\n".join([head, lines[0], rule, *lines[1:], rule, total + f"{_size(table.activations)} of activations a batch", *notes, ""])
+
+
+def _memory(memory, phase: str, batch: int) -> str:
+    named = [("weights", memory.weights), ("gradients of weights", memory.gradients), ("the solver's history", memory.history),
+             ("activations and their gradients", memory.arena), ("constants", memory.constants), ("workspace", memory.workspace),
+             ("batches made ready", memory.prefetch), ("libraries and kernels", memory.kernels)]  # fmt: skip
+    lines = [f"  {name:32}{_size(value):>10}" for name, value in named if value]
+    lines[lines.index(next(line for line in lines if "activations" in line))] += f"  ({_size(memory.alone)} if they did not share memory)"
+    return "\n".join([f"Memory of {phase}, batches of {batch}, on a CPU", *lines, f"  {'total':32}{_size(memory.total):>10}"])

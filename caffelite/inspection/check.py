@@ -1,0 +1,81 @@
+"""Every mistake in nets and solvers, and what is odd about them, in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .. import caffelite_pb2 as pb
+from ..graph import Graph
+from ..layers import Shape
+from ..solver import nets
+from . import lint, partial, solvers
+from .feeds import Feeds
+from .nets import phases_of
+from .reading import Findings, Reading, read
+
+
+def check(path: str, shapes: dict[str, Shape] | None = None, phases: Iterable[int] = (), level: int | None = None,
+          stages: tuple[str, ...] = ()) -> Findings:  # fmt: skip
+    """What there is to say of a file, in the order of its lines. phases: of a net; without, those that it has data for."""
+    findings = Findings()
+    reading = read(path, findings)
+    if reading is None:
+        return findings
+    if isinstance(reading.message, pb.SolverParameter):
+        solvers.check(reading, findings)
+        lint.solver(reading, findings)
+        decay, tests = reading.message.weight_decay, 0
+        for one in solvers.nets_of(reading, findings):
+            graph = _net(one.reading, nets.state(one.state.phase, pb.NetParameter(), one.state, level, stages), shapes, findings, decay)
+            if one.iterations:
+                if graph:
+                    lint.test_size(graph, one.iterations, tests, reading, findings)
+                tests += 1
+            _close(graph)
+    else:
+        for phase in phases or phases_of(reading.message):
+            _close(_net(reading, nets.state(phase, reading.message, None, level, stages), shapes, findings))
+    return sort(merged(findings), path)
+
+
+def _net(
+    reading: Reading, state: pb.NetState, shapes: dict[str, Shape] | None, findings: Findings, decay: float | None = None
+) -> Graph | None:
+    feeds = Feeds(shapes)
+    graph, whole = partial.build(reading, state, findings, feeds)
+    for missing in feeds.missing:
+        findings.add("note", missing)
+    if graph:
+        lint.net(graph, reading, whole, findings, decay)
+    return graph
+
+
+def _close(graph: Graph | None) -> None:
+    for node in graph.feeds if graph else ():
+        if getattr(node.layer, "source", None) is not None:
+            node.layer.source.close()
+
+
+def merged(findings: Findings) -> Findings:
+    """What holds in TRAIN and in TEST alike is told once."""
+    twins = {(str(f.error.where), f.error.what) for f in findings}
+    found = Findings()
+    for one in findings:
+        error, (start, _, phase) = one.error, one.error.what.rpartition(" in ")
+        other = {"TRAIN": "TEST", "TEST": "TRAIN"}.get(phase)
+        if other is None or (str(error.where), f"{start} in {other}") not in twins:
+            found.add(one.kind, error)
+        elif phase == "TRAIN":
+            found.say(one.kind, f"{start} in TRAIN and TEST", error.where, expected=error.expected, found=error.found, remedy=error.remedy)
+    return found
+
+
+def sort(findings: Findings, path: str) -> Findings:
+    """By file, the checked one first, and by line."""
+
+    def place(found):
+        where = found.error.where
+        return (where.file != path, where.file, where.line, where.column) if where else (False, path, 0, 0)
+
+    findings.sort(key=place)
+    return findings

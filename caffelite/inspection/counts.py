@@ -1,0 +1,96 @@
+"""What a layer costs and sees: multiply-adds, and its receptive field."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from ..graph import Graph, Node, Value
+from ..layers import Shape
+
+SUMMED_SPATIALLY = ("InnerProduct", "RNN", "LSTM", "Reduction", "SPP")  # each number of their tops may depend on all of the bottom
+
+
+def multiply_adds(node: Node) -> int:
+    """Products with learned weights in one forward pass: of Convolution, Deconvolution, InnerProduct, RNN and LSTM; else 0."""
+    kind, weights = node.layer.spec.type, [p.shape for p in node.layer.param_blobs]
+    if kind == "Convolution":
+        return sum(math.prod(top.shape) for top in node.tops) * math.prod(weights[0][1:])
+    if kind == "Deconvolution":
+        return sum(math.prod(bottom.shape) for bottom in node.bottoms) * math.prod(weights[0][1:])
+    if kind == "InnerProduct":
+        outputs = node.layer.p.num_output
+        return math.prod(node.tops[0].shape) * (math.prod(weights[0]) // outputs)
+    if kind in ("RNN", "LSTM"):
+        steps, batch = node.bottoms[0].shape[:2]
+        matrices = [math.prod(shape) for shape in weights if len(shape) == 2]
+        return sum(matrices) * steps * batch
+    return 0
+
+
+class Field(NamedTuple):
+    """Along one axis: how many numbers of the data a number depends on, and how far the fields of neighbours lie apart."""
+
+    size: float
+    jump: float
+
+
+EVERYTHING = None  # the whole image
+Fields = tuple[Field, ...] | None
+
+
+def receptive_fields(graph: Graph) -> dict[Value, Fields]:
+    """For each blob its receptive field in the data along each spatial axis; EVERYTHING; or () where there are no axes.
+
+    As Araujo, Norris and Sim 2019 compute it: a window of reach k widens the field by (k - 1) jumps, a stride multiplies the jump.
+    """
+    found: dict[Value, Fields] = {}
+    for node in graph.nodes:
+        bottoms = [found[b] for b in node.bottoms]
+        for top in node.tops:
+            found[top] = _field(node, bottoms, top)
+    return found
+
+
+def _field(node: Node, bottoms: list[Fields], top: Value) -> Fields:
+    if not bottoms:
+        return tuple(Field(1, 1) for _ in top.shape[2:])
+    spatial = [b for b in bottoms if b != ()]
+    if not spatial:
+        return ()
+    if node.layer.loss or node.layer.spec.type in SUMMED_SPATIALLY or EVERYTHING in spatial:
+        return EVERYTHING
+    axes = min(map(len, spatial))
+    merged = tuple(Field(max(s[i].size for s in spatial), max(s[i].jump for s in spatial)) for i in range(axes))
+    window = getattr(node.layer, "window", None)
+    if window is None or len(window.kernel) != axes:
+        return merged
+    if node.layer.spec.type == "Deconvolution":  # a number of its top meets every stride-th number of the kernel
+        return tuple(
+            Field(f.size + (-(-_reach(k, d) // s) - 1) * f.jump, f.jump / s)
+            for f, k, s, d in zip(merged, window.kernel, window.stride, window.dilation, strict=True)
+        )
+    if getattr(node.layer.p, "global_pooling", False):
+        return EVERYTHING
+    return tuple(
+        Field(f.size + (_reach(k, d) - 1) * f.jump, f.jump * s)
+        for f, k, s, d in zip(merged, window.kernel, window.stride, window.dilation, strict=True)
+    )
+
+
+def _reach(kernel: int, dilation: int) -> int:
+    return dilation * (kernel - 1) + 1
+
+
+def shown(fields: Fields) -> str:
+    """A receptive field as text: 195, 195×163, "all", or nothing."""
+    if fields is EVERYTHING:
+        return "all"
+    sizes = [f"{f.size:g}" for f in fields]
+    return sizes[0] if len(set(sizes)) == 1 else "×".join(sizes)
+
+
+def batch_of(graph: Graph) -> int:
+    """Samples in a batch: the first axis of the first blob that feeds the net."""
+    shapes: list[Shape] = [v.shape for n in graph.feeds for v in n.tops if v.shape]
+    return shapes[0][0] if shapes else 1

@@ -1,0 +1,178 @@
+"""Two nets by what they mean: layers, settings, wiring, shapes, parameters, and which weights of one fit the other."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from google.protobuf.message import Message
+
+from ..graph import Graph, Node
+from ..layers import Shape
+from . import counts
+from .nets import times
+
+WIRING = ("name", "type", "bottom", "top", "include", "exclude", "phase", "blobs", "param")
+
+# How a window may be written; the layer knows what it is
+WINDOW = ("kernel_size", "stride", "pad", "dilation", "kernel_h", "kernel_w", "stride_h", "stride_w", "pad_h", "pad_w")
+
+
+@dataclass
+class Change:
+    """What differs in a layer that both nets have; ``other``: its name in B."""
+
+    layer: str
+    other: str
+    what: list[str]
+
+
+@dataclass
+class Difference:
+    """``fits``: layers whose weights of A B takes as they are; ``clashes``: layers of one name whose weights do not fit, (name, why);
+    ``renamed``: (A's name, B's name) of weights that would fit under B's name."""
+
+    only_a: list[str]
+    only_b: list[str]
+    changed: list[Change]
+    totals: dict[str, tuple[float, float]]
+    fits: list[str] = field(default_factory=list)
+    clashes: list[tuple[str, str]] = field(default_factory=list)
+    renamed: list[tuple[str, str]] = field(default_factory=list)
+    fresh: list[str] = field(default_factory=list)
+
+    @property
+    def same(self) -> bool:
+        return not (self.only_a or self.only_b or self.changed)
+
+
+def diff(a: Graph, b: Graph) -> Difference:
+    pairs = _pairs(a, b)
+    theirs = {y: x for x, y in pairs.items()}
+    changed = [Change(x.name, y.name, what) for x, y in pairs.items() if (what := list(_changes(x, y, pairs)))]
+    found = Difference(
+        [_shown(n) for n in a.nodes if n not in pairs], [_shown(n) for n in b.nodes if n not in theirs], changed, _totals(a, b)
+    )
+    by_name = {n.name: n for n in a.nodes if n.params}
+    for node in (n for n in b.nodes if n.params):
+        mine = by_name.get(node.name)
+        if mine is None:
+            old = theirs.get(node)
+            if old is not None and _weights_fit(old, node) is None:
+                found.renamed.append((old.name, node.name))
+            else:
+                found.fresh.append(node.name)
+        elif why := _weights_fit(mine, node):
+            found.clashes.append((node.name, why))
+        else:
+            found.fits.append(node.name)
+    return found
+
+
+def _shown(node: Node) -> str:
+    return f"{node.name} ({node.layer.spec.type})"
+
+
+def _pairs(a: Graph, b: Graph) -> dict[Node, Node]:
+    """Layers of one name and type; then, between those, layers of one type and equal settings in the same order."""
+    named = {(n.name, n.layer.spec.type): n for n in b.nodes}
+    pairs = {n: named[n.name, n.layer.spec.type] for n in a.nodes if (n.name, n.layer.spec.type) in named}
+    taken = set(pairs.values())
+
+    def keys(nodes: list[Node], other: dict | set) -> list:
+        return [n.name if n in other else (n.layer.spec.type, _settings(n)) for n in nodes]
+
+    matcher = difflib.SequenceMatcher(None, keys(a.nodes, pairs), keys(b.nodes, taken), autojunk=False)
+    for i, j, size in matcher.get_matching_blocks():
+        for x, y in zip(a.nodes[i : i + size], b.nodes[j : j + size], strict=True):
+            if x not in pairs and y not in taken:
+                pairs[x] = y
+                taken.add(y)
+    return {n: pairs[n] for n in a.nodes if n in pairs}
+
+
+def _settings(node: Node) -> str:
+    return repr(sorted((name, str(value)) for name, value in _fields(node.layer.spec) if name not in WIRING))
+
+
+def _fields(message: Message) -> Iterator[tuple[str, object]]:
+    for descriptor, value in message.ListFields():
+        yield descriptor.name, value
+
+
+def _changes(x: Node, y: Node, pairs: dict[Node, Node]) -> Iterator[str]:
+    if x.name != y.name:
+        yield f"is called {y.name}"
+    if x.layer.spec.type != y.layer.spec.type:
+        yield f"type: {x.layer.spec.type} → {y.layer.spec.type}"
+    makers = [(pairs.get(u.node), v.node, u, v) for u, v in zip(x.bottoms, y.bottoms, strict=False)]
+    if len(x.bottoms) != len(y.bottoms) or any(mine is not theirs or u.top != v.top for mine, theirs, u, v in makers):
+        yield f"reads: {_makers(x)} → {_makers(y)}"
+    windows = [getattr(n.layer, "window", None) for n in (x, y)]
+    if None not in windows:
+        for name, u, v in zip(windows[0]._fields, *windows, strict=True):
+            if u != v:
+                yield f"{name}: {times(u)} → {times(v)}"
+    yield from _messages("", x.layer.spec, y.layer.spec, WIRING if None in windows else WIRING + WINDOW)
+    for i, (u, v) in enumerate(zip(x.tops, y.tops, strict=False)):
+        if u.shape != v.shape:
+            yield f"top {i}: {times(u.shape)} → {times(v.shape)}"
+    for i, (u, v) in enumerate(zip(x.layer.param_blobs, y.layer.param_blobs, strict=False)):
+        if u.shape != v.shape:
+            yield f"parameter {i}: {times(u.shape)} → {times(v.shape)}"
+    for i in range(max(len(x.layer.spec.param), len(y.layer.spec.param))):
+        yield from _messages(f"param {i} ", *(n.layer.spec.param[i] if i < len(n.layer.spec.param) else None for n in (x, y)))
+
+
+def _makers(node: Node) -> str:
+    return ", ".join(v.node.name for v in node.bottoms) or "nothing"
+
+
+def _messages(before: str, x: Message | None, y: Message | None, but: tuple[str, ...] = ()) -> Iterator[str]:
+    """Fields whose values differ, what is not written counting as its default."""
+    x, y = (type(y)() if x is None else x), (type(x)() if y is None else y)
+    for name in sorted({f for m in (x, y) for f, _ in _fields(m)} - set(but)):
+        u, v, kind = getattr(x, name), getattr(y, name), x.DESCRIPTOR.fields_by_name[name]
+        if isinstance(u, Message):
+            yield from _messages(f"{before}{name}.", u, v, but)
+        elif (list(u) != list(v)) if not isinstance(u, str | bytes) and hasattr(u, "__len__") else u != v:
+            yield f"{before}{name}: {_value(u, kind)} → {_value(v, kind)}"
+
+
+def _value(value: object, kind) -> str:
+    if not isinstance(value, str | bytes) and hasattr(value, "__len__"):
+        return " ".join(_value(one, kind) for one in value) or "none"
+    if kind.enum_type:
+        return kind.enum_type.values_by_number[value].name
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Message):
+        return "{ " + str(value).replace("\n", " ") + "}"
+    return f'"{value}"' if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _weights_fit(x: Node, y: Node) -> str | None:
+    """None where B's layer takes the weights of A's, else why not; leading axes of 1 do not count, as in old caffemodels."""
+    mine, theirs = ([p.shape for p in n.layer.param_blobs] for n in (x, y))
+    if len(mine) != len(theirs):
+        return f"{len(mine)} blobs → {len(theirs)}"
+    for i, (u, v) in enumerate(zip(mine, theirs, strict=True)):
+        if _trimmed(u) != _trimmed(v):
+            return f"blob {i}: {times(u)} → {times(v)}"
+    return None
+
+
+def _trimmed(shape: Shape) -> Shape:
+    return shape[next((i for i, d in enumerate(shape) if d != 1), len(shape)) :]
+
+
+def _totals(a: Graph, b: Graph) -> dict[str, tuple[float, float]]:
+    def of(g: Graph) -> tuple[float, ...]:
+        parameters = sum(math.prod(p.blob.shape) for p in g.learnable if p.index >= p.node.layer.frozen_params)
+        work = sum(map(counts.multiply_adds, g.nodes)) / max(counts.batch_of(g), 1)
+        return len(g.nodes), parameters, work, counts.batch_of(g)
+
+    names = ("layers", "parameters", "multiply-adds a sample", "batch")
+    return {name: (x, y) for name, x, y in zip(names, of(a), of(b), strict=True)}

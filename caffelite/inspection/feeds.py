@@ -1,0 +1,154 @@
+"""Shapes of data that need not be there: what a net is fed with, told by the user, by the data itself, or by what the layer says of it."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from .. import caffelite_pb2 as pb
+from .. import data, prototxt
+from ..data.draws import key
+from ..data.transforms import Transform
+from ..errors import CaffeliteError, Locator
+from ..layers import REGISTRY, Shape
+
+# Data sets by their name, less _train_lmdb and the like: the shape of a sample
+KNOWN = {"mnist": (1, 28, 28), "digits": (1, 28, 28), "cifar10": (3, 32, 32)}
+IMAGES = ("Data", "ImageData", "WindowData")  # images, then labels
+LABEL_TOPS = ("label", "labels")
+
+
+class Absent:
+    """A source that only knows its shapes."""
+
+    length = None
+
+    def __init__(self, shapes: list[Shape]):
+        self.shapes = shapes
+
+    def close(self) -> None:
+        pass
+
+
+class Feeds:
+    """Opens the sources of a graph: ``graph.build(..., open_source=Feeds(shapes))``.
+
+    shapes: sample shapes by top, without the batch; under "" that of every data layer's first top. ``missing`` collects the errors of
+    data that is not there, ``guessed`` the shapes that were taken instead: (layer, top, shape, why).
+    """
+
+    def __init__(self, shapes: dict[str, Shape] | None = None):
+        self.given = shapes or {}
+        self.missing: list[CaffeliteError] = []
+        self.guessed: list[tuple[str, str, Shape, str]] = []
+
+    def __call__(self, spec: pb.LayerParameter, phase: int, locate: Locator):
+        param = getattr(spec, REGISTRY[spec.type].field)
+        source, batch = param.source, param.batch_size
+        told = [self._told(spec, i) for i in range(len(spec.top))]
+        if batch and None not in told:
+            return Absent([(batch, *shape) for shape in told])
+        whole = spec
+        if mean := self._missing_mean(spec, locate):
+            whole = pb.LayerParameter()
+            whole.CopyFrom(spec)
+            whole.transform_param.ClearField("mean_file")
+            self.missing.append(mean)
+        try:
+            return data.open_source(whole, phase, locate, 0)
+        except CaffeliteError as error:
+            if not batch or not source or os.path.exists(prototxt.resolve(source, locate)):
+                raise
+            return self._stand_in(whole, phase, locate, batch, told, error)
+
+    def _told(self, spec: pb.LayerParameter, i: int) -> Shape | None:
+        top = spec.top[i]
+        if top in self.given:
+            return self.given[top]
+        if i == 0 and "" in self.given:
+            return self.given[""]
+        label = i == 1 and spec.type in IMAGES or top in LABEL_TOPS
+        return () if label and (set(spec.top) | {""}) & set(self.given) else None
+
+    def _missing_mean(self, spec: pb.LayerParameter, locate: Locator) -> CaffeliteError | None:
+        name, at = spec.transform_param.mean_file, locate.at("transform_param")
+        if not name or os.path.exists(prototxt.resolve(name, at)):
+            return None
+        return CaffeliteError(f'mean_file "{name}" does not exist', where=at("mean_file"), remedy="correct the path")
+
+    def _stand_in(self, spec: pb.LayerParameter, phase: int, locate: Locator, batch: int, told: list, error: CaffeliteError) -> Absent:
+        self.missing.append(error)
+        shapes = []
+        for i, top in enumerate(spec.top):
+            shape = told[i]
+            if shape is None and (top in LABEL_TOPS or (spec.type in IMAGES and i == 1)):
+                shape = ()
+            elif shape is None and spec.type in IMAGES:
+                shape, why = _image(spec)
+                if shape:
+                    self.guessed.append((spec.name, top, shape, why))
+                    Transform(spec.transform_param, phase, shape, locate.at("transform_param"), key(0, spec.name))
+            if shape is None:
+                what, remedy = (
+                    f'layer "{spec.name}": the shape of "{top}" is not known without its data',
+                    f"give it: -shape {top}=3x227x227",
+                )
+                missing = CaffeliteError(what, where=locate("top", i), remedy=remedy)
+                self.missing.append(missing)
+                raise missing
+            shapes.append((batch, *shape))
+        return Absent(shapes)
+
+
+def _image(spec: pb.LayerParameter) -> tuple[Shape | None, str]:
+    """(C, H, W) of a layer's images, as far as the layer tells, and how."""
+    t, param = spec.transform_param, getattr(spec, REGISTRY[spec.type].field)
+    known = KNOWN.get(re.sub(r"_(train|test|val)\w*", "", os.path.basename(os.path.normpath(param.source)).lower()))
+    if t.force_gray or getattr(param, "is_color", True) is False:
+        channels = 1
+    elif len(t.mean_value) > 1:
+        channels = len(t.mean_value)
+    else:
+        channels = known[0] if known and not t.force_color else 3
+    sizes = [(t.crop_h or t.crop_size, t.crop_w or t.crop_size, "crop_size")]
+    sizes += [
+        (getattr(param, "crop_size", 0),) * 2 + ("crop_size",),
+        (getattr(param, "new_height", 0), getattr(param, "new_width", 0), "new_height"),
+    ]
+    for height, width, why in sizes:
+        if height and width:
+            return (channels, height, width), why
+    return (known, "the name of its source") if known else (None, "")
+
+
+def rebatched(net: pb.NetParameter, batch: int) -> pb.NetParameter:
+    """The net with another batch size in every layer that feeds it."""
+    new = pb.NetParameter()
+    new.CopyFrom(net)
+    for spec in new.layer:
+        for name in ("data_param", "hdf5_data_param", "memory_data_param", "image_data_param", "window_data_param"):
+            if spec.HasField(name):
+                getattr(spec, name).batch_size = batch
+        for name in ("input_param", "dummy_data_param"):
+            for shape in getattr(spec, name).shape:
+                if shape.dim:
+                    shape.dim[0] = batch
+        for i in range(len(spec.dummy_data_param.num)):
+            spec.dummy_data_param.num[i] = batch
+    return new
+
+
+def parse_shapes(texts: tuple[str, ...]) -> dict[str, Shape]:
+    """NAME=3x227x227, or 3x227x227 for the first top of every data layer; × and commas separate too; NAME= is a single number."""
+    found = {}
+    for text in texts:
+        name, _, dims = text.rpartition("=")
+        try:
+            shape = tuple(int(d) for d in dims.replace("×", "x").replace(",", "x").split("x") if d)
+        except ValueError:
+            shape = (0,)
+        if min(shape, default=1) < 1:
+            expected = "TOP=3x227x227, the shape of a sample without the batch"
+            raise CaffeliteError("-shape cannot be read", expected=expected, found=f'"{text}"') from None
+        found[name] = shape
+    return found

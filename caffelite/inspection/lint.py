@@ -1,0 +1,196 @@
+"""What is odd about a net or a solver though it runs."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .. import caffelite_pb2 as pb
+from .. import plan
+from ..data.labels import MOST, labels
+from ..graph import AUTOMATIC, Graph, Learnable, Node
+from ..solver import rates, updates
+from .feeds import Absent
+from .reading import Findings, Reading
+
+POLICY_FIELDS = ("gamma", "power", "stepsize", "stepvalue", "stagelr", "stageiter", "plateau_winsize")
+RULE_FIELDS = ("momentum", "momentum2", "delta", "rms_decay")
+# Layers that score a blob of classes by a label: bottom 1 of each
+CLASS_AXIS = {"SoftmaxWithLoss": ("softmax_param", 1), "Accuracy": ("accuracy_param", 1), "MultinomialLogisticLoss": ("", 1),
+              "InfogainLoss": ("infogain_loss_param", 1), "HingeLoss": ("", 1)}  # fmt: skip
+SCORES = ("Accuracy", "ArgMax")
+PULLED = {"Scale": "scales", "Bias": "biases", "BatchNorm": "batch norm", "PReLU": "slopes"}
+
+
+def _given(p: pb.SolverParameter, name: str) -> bool:
+    value = getattr(p, name)
+    return p.HasField(name) if isinstance(value, int | float) else bool(len(value))
+
+
+def solver(reading: Reading, findings: Findings) -> None:
+    """Fields that nobody reads, and moments that no run reaches."""
+    p, locate = reading.message, reading.locate
+    if p.lr_policy in rates.POLICIES:
+        needs = rates.POLICIES[p.lr_policy][1]
+        for name in POLICY_FIELDS:
+            if name not in needs and _given(p, name):
+                users = ", ".join(policy for policy, (_, of) in rates.POLICIES.items() if name in of)
+                what = f'lr_policy "{p.lr_policy}" does not use {name}'
+                findings.say("lint", what, locate(name), remedy=f"drop it; {users} would use it")
+    if p.type in updates.RULES:
+        for name in RULE_FIELDS:
+            if name not in updates.RULES[p.type].constants and p.HasField(name) and getattr(p, name):
+                users = ", ".join(rule for rule, of in updates.RULES.items() if name in of.constants)
+                findings.say("lint", f"the rule {p.type} does not use {name}", locate(name), remedy=f"drop it; {users} would use it")
+    _moments(p, locate, findings)
+    if p.test_interval and not p.test_iter:
+        findings.say(
+            "lint", "test_interval without test_iter: nothing is tested", locate("test_interval"), remedy="set test_iter, or drop it"
+        )
+    if p.snapshot > p.max_iter:
+        findings.say("lint", f"snapshot {p.snapshot} comes after max_iter {p.max_iter}", locate("snapshot"))
+
+
+def _moments(p: pb.SolverParameter, locate, findings: Findings) -> None:
+    """Steps beyond the end, or out of order."""
+    steps = {"multistep": ("stepvalue", list(p.stepvalue)), "multifixed": ("stageiter", list(p.stageiter)[:-1])}
+    if p.lr_policy in steps:
+        name, values = steps[p.lr_policy]
+        for i, value in enumerate(values):
+            if value >= p.max_iter:
+                findings.say("lint", f"{name} {value} is never reached", locate(name, i), expected=f"below max_iter {p.max_iter}")
+            elif i and value < values[i - 1]:
+                findings.say("lint", f"{name} {value} comes after a later one", locate(name, i), expected=f"above {values[i - 1]}")
+    if p.lr_policy == "step" and p.stepsize >= p.max_iter > 0:
+        findings.say("lint", f"stepsize {p.stepsize} is never reached", locate("stepsize"), expected=f"below max_iter {p.max_iter}")
+    for name in ("warmup_iter", "rampup_interval"):
+        if getattr(p, name) >= p.max_iter > 0:
+            findings.say("lint", "the warm-up does not end", locate(name), expected=f"below max_iter {p.max_iter}", found=getattr(p, name))
+
+
+def net(graph: Graph, reading: Reading, whole: bool, findings: Findings, decay: float | None = None) -> None:
+    """whole: all layers of the phase are there, so that what is missing is missing. decay: the solver's weight_decay, None: no solver."""
+    locate = reading.locate
+    for note in graph.notes:
+        findings.say("lint", note, locate())
+    for node in graph.nodes:
+        _labels(node, findings)
+    if not whole:
+        return
+    _undone(graph, reading, findings)
+    if graph.losses:
+        _unread(graph, reading, findings)
+    if graph.phase == pb.TRAIN:
+        _untrained(graph, reading, findings)
+        if decay:
+            _decay(graph, reading, findings)
+
+
+def _undone(graph: Graph, reading: Reading, findings: Findings) -> None:
+    """One line for each type of layer that cannot work in place, at the first of them."""
+    undone, found = set(plan.make(graph).undone), {}
+    for node in graph.nodes:
+        if node.name in undone:
+            found.setdefault(node.layer.spec.type, []).append(node)
+    for kind, nodes in found.items():
+        what = f"{kind} cannot work in place, its bottom's numbers are still needed: {_names([n.name for n in nodes])}"
+        where, remedy = (
+            reading.locate("layer", nodes[0].place, "top", 0),
+            "tops get memory of their own; giving them names of their own says so",
+        )
+        findings.say("lint", what, where, remedy=remedy)
+
+
+def _names(names: list[str]) -> str:
+    names = list(dict.fromkeys(names))
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _unread(graph: Graph, reading: Reading, findings: Findings) -> None:
+    weighted = {value for value, _ in graph.losses}
+    for node in graph.nodes:
+        for i, top in enumerate(node.tops):
+            if top.readers or top in weighted or top.name == AUTOMATIC or node.layer.loss or node.layer.spec.type in SCORES:
+                continue
+            phase = pb.Phase.Name(graph.phase)
+            what = f'nobody reads top "{top.name}" of layer "{node.name}" in {phase}'
+            findings.say("lint", what, reading.locate("layer", node.place, "top", i), remedy="give it to a Silence layer, or drop it")
+
+
+def _untrained(graph: Graph, reading: Reading, findings: Findings) -> None:
+    if not any(n.backward for n in graph.nodes) and not graph.losses:
+        return  # a deploy net, or one that only measures
+    for node in graph.nodes:
+        wanted = [p for i, p in enumerate(node.params) if p.wanted and i >= node.layer.frozen_params]
+        if wanted and not node.backward:
+            what = f'nothing trains the weights of layer "{node.name}" ({node.layer.spec.type}): no loss gets a gradient to it'
+            findings.say("lint", what, reading.locate("layer", node.place), remedy="param { lr_mult: 0 } says so, if it is meant")
+
+
+def _decay(graph: Graph, reading: Reading, findings: Findings) -> None:
+    """One line for each kind of parameter that decay should spare, at the first of them."""
+    spared: dict[str, list[Learnable]] = {}
+    for one in graph.learnable:
+        kind = one.node.layer.spec.type
+        learns = one.lr_mult != 0 and one.node.backward and one.index >= one.node.layer.frozen_params
+        if learns and one.decay_mult != 0:
+            what = PULLED.get(kind) or ("biases" if len(one.blob.shape) == 1 and one.index == 1 else None)
+            if what:
+                spared.setdefault(what, []).append(one)
+    for what, ones in spared.items():
+        shown = _names([one.node.name for one in ones])
+        where = reading.locate("layer", ones[0].node.place, "param", ones[0].index)
+        findings.say("lint", f"weight_decay pulls on the {what} of {shown}", where, remedy="param { decay_mult: 0 } spares them")
+
+
+def _labels(node: Node, findings: Findings) -> None:
+    """Labels in the data that are no class of the blob that they judge, and classes that no label names."""
+    if node.layer.spec.type not in CLASS_AXIS or len(node.bottoms) < 2:
+        return
+    value = node.bottoms[1]
+    source = getattr(value.node.layer, "source", None)
+    found = labels(source, value.top) if source is not None and not isinstance(source, Absent) else np.empty(0)
+    message, axis = CLASS_AXIS[node.layer.spec.type]
+    shape = node.bottoms[0].shape
+    axis = getattr(node.layer.spec, message).axis if message else axis
+    classes = shape[axis] if -len(shape) <= axis < len(shape) else math.prod(shape[1:])
+    p = node.layer.spec.accuracy_param if node.layer.spec.type == "Accuracy" else node.layer.spec.loss_param
+    if p.HasField("ignore_label"):
+        found = found[found != p.ignore_label]
+    if not len(found):
+        return
+    where, name = node.layer.locate("bottom", 1), f'layer "{node.name}" ({node.layer.spec.type})'
+    bad = found[(found < 0) | (found >= classes) | (found != np.floor(found))]
+    if len(bad):
+        what = f'{name}: a label in the data is no class of "{node.bottoms[0].name}"'
+        findings.say(
+            "mistake", what, where, expected=f"0 to {classes - 1}", found=f"{bad[0]:g}", remedy="correct num_output, or the labels"
+        )
+    elif found.max() + 1 < classes and node.layer.loss:
+        what = f'{name}: "{node.bottoms[0].name}" has {classes} classes'
+        findings.say(
+            "lint", what, where, found=f"labels up to {found.max():g}" + (f" in the first {MOST} samples" if len(found) == MOST else "")
+        )
+
+
+def test_size(graph: Graph, iterations: int, which: int, reading: Reading, findings: Findings) -> None:
+    """test_iter × batch that is not the test set's size."""
+    for node in graph.feeds:
+        length = getattr(getattr(node.layer, "source", None), "length", None)
+        if not length:
+            continue
+        batch = node.tops[0].shape[0]
+        if iterations * batch == length:
+            continue
+        seen = (
+            f"{iterations * batch} of the {length}" if iterations * batch < length else f"{iterations * batch}, though there are {length}"
+        )
+        if length % batch:
+            most = max(d for d in range(1, batch + 1) if length % d == 0)
+            remedy = f"batch_size {most} and test_iter {length // most} would see each once"
+        else:
+            remedy = f"test_iter: {length // batch} sees each once"
+        where = reading.locate("test_iter", which)
+        findings.say("lint", f'a test sees {seen} samples of layer "{node.name}"', where, remedy=remedy)
+        return

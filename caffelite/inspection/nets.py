@@ -1,0 +1,94 @@
+"""A net's graph for looking at: one phase, with shapes even where its data is not there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .. import caffelite_pb2 as pb
+from .. import graph, prototxt
+from ..errors import CaffeliteError, Locator, did_you_mean
+from ..graph import Graph, Node
+from ..layers import REGISTRY, Shape
+from ..solver import nets
+from .feeds import Feeds, rebatched
+
+NO_FEEDS = ("Parameter",)  # layers without bottoms that bring no data
+
+
+@dataclass
+class Subject:
+    """What a command is asked about: a net, how a solver would use it (if one was named), and where its shapes come from."""
+
+    message: pb.NetParameter
+    locate: Locator
+    shapes: dict[str, Shape]
+    level: int | None = None
+    stages: tuple[str, ...] = ()
+    solver: pb.SolverParameter | None = None
+    states: tuple[pb.NetState, ...] = ()
+    tests: int = 0  # how many of a solver's test nets there are
+
+    def graph(self, phase: int, batch: int | None = None) -> tuple[Graph, list[str]]:
+        """The graph of a phase, and what was guessed: the shapes of data that is not there."""
+        feeds = Feeds(self.shapes)
+        net = self.message if batch is None else rebatched(self.message, batch)
+        state = nets.state(phase, net, next((s for s in self.states if s.phase == phase), None), self.level, self.stages)
+        found = graph.build(net, state, self.locate, feeds)
+        for node in found.feeds:
+            if getattr(node.layer, "source", None) is not None:
+                node.layer.source.close()
+        return found, [f'layer "{name}": "{top}" taken as {times(shape)} by {why}' for name, top, shape, why in feeds.guessed]
+
+
+def subject(model: str | None, solver: str | None, shapes: dict[str, Shape], level: int | None = None,
+            stages: tuple[str, ...] = ()) -> Subject:  # fmt: skip
+    """The net of ``model``, or the one that ``solver`` trains."""
+    if not solver:
+        document = prototxt.read_net(model)
+        return Subject(document.message, document.locate, shapes, level, stages)
+    document = prototxt.read_solver(solver)
+    train = nets.train_net(document.message, document.locate)
+    tests = nets.test_nets(document.message, document.locate)
+    states = (train.state, *(spec.state for spec in tests[:1]))
+    if any(spec.locate.file != train.locate.file for spec in tests):
+        states = states[:1]
+    return Subject(train.message, train.locate, shapes, level, stages, document.message, states, len(tests))
+
+
+def phases(asked: str | None, net: pb.NetParameter) -> list[int]:
+    """The phase that was asked for, or those that the net is made for."""
+    return [pb.Phase.Value(asked.upper())] if asked else phases_of(net)
+
+
+def phases_of(net: pb.NetParameter) -> list[int]:
+    """The phases in which something feeds the net, both where that does not tell; TEST for one that nothing judges."""
+    fed, judged = [], False
+    for phase in (pb.TRAIN, pb.TEST):
+        state = nets.state(phase, net)
+        try:
+            kept = [spec for spec in net.layer if graph.keeps(spec, state) is None]
+        except CaffeliteError:  # rules that make no sense are told when the net is built
+            return [pb.TRAIN, pb.TEST]
+        if any(not spec.bottom and spec.type not in NO_FEEDS for spec in kept):
+            fed.append(phase)
+        judged |= any(any(spec.loss_weight) or (spec.type in REGISTRY and REGISTRY[spec.type].loss) for spec in kept)
+    if judged:
+        return fed or [pb.TRAIN, pb.TEST]
+    return [pb.TEST] if pb.TEST in fed or not fed else fed
+
+
+def node_of(found: Graph, name: str) -> Node:
+    """The layer of a name; an unknown one is an error that names the nearest."""
+    node = next((n for n in found.nodes if n.name == name), None)
+    if node is None:
+        why = dict(found.dropped).get(name)
+        near = did_you_mean(name, [n.name for n in found.nodes])
+        phase = pb.Phase.Name(found.phase)
+        raise CaffeliteError(
+            f'no layer "{name}" in {phase}', remedy=f"it is left out: {why}" if why else near or "caffelite summary lists them"
+        )
+    return node
+
+
+def times(shape: Shape) -> str:
+    return "×".join(map(str, shape)) or "1"

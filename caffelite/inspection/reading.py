@@ -1,0 +1,116 @@
+"""Files read as far as they can be read: the message, the mistakes of its text, and what was passed over."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from google.protobuf.message import Message
+
+from .. import caffelite_pb2 as pb
+from .. import forks, prototxt
+from ..errors import CaffeliteError, Locator, Mistakes, Where
+from ..textformat import Reader
+from ..upgrade import upgrade_net, upgrade_solver
+
+KINDS = ("mistake", "lint", "note")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something to tell of a file. A mistake stops a run or makes it wrong; lint is odd but runs; a note is neither."""
+
+    kind: str
+    error: CaffeliteError
+
+
+class Findings(list):
+    """Findings in the order they were made, each once however many nets of a file have it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: set[str] = set()
+
+    def add(self, kind: str, error: CaffeliteError) -> None:
+        for one in error.mistakes if isinstance(error, Mistakes) else [error]:
+            if str(one) not in self._said:
+                self._said.add(str(one))
+                self.append(Finding(kind, one))
+
+    def say(self, kind: str, what: str, where: Where | None = None, **parts: object) -> None:
+        self.add(kind, CaffeliteError(what, where=where, **parts))
+
+    def run(self, check: Any, *arguments: Any) -> Any:
+        """What a check returns, or None where it raised mistakes, which are kept."""
+        try:
+            return check(*arguments)
+        except CaffeliteError as error:
+            self.add("mistake", error)
+            return None
+
+
+@dataclass
+class Reading:
+    """A net or solver as far as its text could be read. ``broken``: (line, column) of the mistakes of its text; ``suspects``: the names
+    in them, of fields that may lack a value only for such a mistake."""
+
+    message: Any
+    locate: Locator
+    broken: list[tuple[int, int]] = field(default_factory=list)
+    suspects: set[str] = field(default_factory=set)
+
+
+def read(path: str, findings: Findings, kinds: Iterable[type[Message]] = (pb.NetParameter, pb.SolverParameter),
+         named_at: Where | None = None) -> Reading | None:  # fmt: skip
+    """Reads a file as what it comes nearest to; None where it cannot be read at all. What is wrong goes to ``findings``."""
+    readers = []
+    for kind in kinds:
+        try:
+            text = _text(path)
+        except (OSError, UnicodeDecodeError, ValueError):
+            return _binary(path, findings, named_at)
+        reader, message = Reader(text, str(path)), kind()
+        reader.block(message, (), None)
+        readers.append((len(reader.mistakes), len(readers), reader, message))
+        if not reader.mistakes:
+            break
+    _, _, reader, message = min(readers, key=lambda found: found[:2])
+    findings.run(reader.raise_any)
+    for (holder, name), places in reader.strangers.items():
+        kind = "note" if name.partition(":")[0] in forks.SPEED else "lint"
+        for place in places:
+            findings.say(kind, forks.ignored(holder, name), Where(str(path), *place))
+    suspects = set(re.findall(r'"(\w+)"', " ".join(str(mistake) for _, mistake in reader.mistakes)))
+    return _modern(Reading(message, Locator(str(path), reader.places), [place for place, _ in reader.mistakes], suspects), findings)
+
+
+def _text(path: str) -> str:
+    text = Path(path).read_bytes().decode("utf-8-sig")
+    if "\0" in text:
+        raise ValueError("binary")
+    return text
+
+
+def _binary(path: str, findings: Findings, named_at: Where | None) -> Reading | None:
+    """A caffemodel, which has no places; or the reason why the file is none."""
+    document = findings.run(prototxt.read_message, path, pb.NetParameter, named_at)
+    return document and _modern(Reading(document.message, document.locate), findings)
+
+
+def _modern(reading: Reading, findings: Findings) -> Reading | None:
+    locate = reading.locate
+    if isinstance(reading.message, pb.SolverParameter):
+        new = findings.run(upgrade_solver, reading.message, locate)
+    else:
+        new = findings.run(upgrade_net, reading.message, locate, not locate.places)
+    if new is None:
+        return None
+    for where, what in new.notes:
+        findings.say("note", what, where)
+    if new.dialects:
+        remedy = f"caffelite upgrade {locate.file} NEW writes the modern form"
+        findings.say("note", f"an old dialect of Caffe ({', '.join(new.dialects)})", locate(), remedy=remedy)
+    return Reading(new.message, new.locate, reading.broken, reading.suspects)

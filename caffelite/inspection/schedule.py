@@ -1,0 +1,115 @@
+"""What a solver will do and when: rates, tests, snapshots, epochs, from the first iteration to the last."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .. import caffelite_pb2 as pb
+from .. import prototxt
+from ..errors import CaffeliteError
+from ..layers import Shape
+from ..solver import rates, snapshot, updates
+from . import counts
+from .nets import Subject, subject
+
+MOST_ROWS, POINTS = 40, 1000
+
+
+@dataclass
+class Moment:
+    """An iteration, the rate with which it updates, and what happens there; epoch: None where the data set's size is not known."""
+
+    iteration: int
+    epoch: float | None
+    rate: float
+    what: str
+
+
+@dataclass
+class Run:
+    """A solver's run. ``batch``: samples an iteration; ``samples``: of the training set, None: unknown; ``curve``: (iteration, rate)."""
+
+    solver: str
+    rule: str
+    policy: str
+    iterations: int
+    batch: int | None
+    samples: int | None
+    moments: list[Moment]
+    tests: list[int]
+    test_iterations: list[int]
+    snapshots: list[int]
+    prefix: str
+    notes: list[str] = field(default_factory=list)
+    curve: list[tuple[int, float]] = field(default_factory=list, repr=False)
+
+    @property
+    def epochs(self) -> float | None:
+        return self.epoch(self.iterations)
+
+    def epoch(self, iteration: int) -> float | None:
+        return iteration * self.batch / self.samples if self.batch and self.samples else None
+
+
+def schedule(path: str, shapes: dict[str, Shape] | None = None, samples: int | None = None) -> Run:
+    """The run of a solver's file. samples: the training set's size, where the data is not there to tell it."""
+    document = prototxt.read_solver(path)
+    p, locate = document.message, document.locate
+    rate, rule = rates.policy(p, locate), updates.check(p, locate)
+    if p.max_iter < 1:
+        raise CaffeliteError("a run of no iterations", where=locate("max_iter"), expected="max_iter of 1 or more", found=p.max_iter)
+    notes, batch = [], None
+    try:
+        found = subject(None, path, shapes or {})
+        batch, length = _data(found)
+        samples = samples or length
+        if samples is None:
+            notes.append("epochs are not known without the data; -samples N tells how large the training set is")
+    except CaffeliteError as error:
+        notes.append(f"epochs are not known: {error}")
+    if rate.plateau:
+        notes.append('the rate of "plateau" falls when the loss stands still, which nobody knows beforehand')
+    every, last = p.test_interval, p.max_iter
+    tests = [i for i in range(0, last + 1, every) if i or p.test_initialization] if every and p.test_iter else []
+    saved = list(range(p.snapshot, last + 1, p.snapshot)) if p.snapshot else []
+    if p.snapshot_after_train and last not in saved:
+        saved.append(last)
+    run = Run(path, rule, p.lr_policy, last, batch, samples, [], tests, list(p.test_iter), saved, snapshot.prefix(p, path), notes)
+    turns = _turns(p, rate)
+    run.moments = [Moment(i, run.epoch(i), rate(i), what) for i, what in sorted(turns.items())]
+    step = max(1, last // POINTS)
+    run.curve = [(i, rate(i)) for i in sorted({*range(0, last, step), *turns, *(i - 1 for i in turns if i), last - 1}) if i < last]
+    return run
+
+
+def _data(found: Subject) -> tuple[int, int | None]:
+    """(samples an iteration, samples in the training set)."""
+    graph, _ = found.graph(pb.TRAIN)
+    lengths = [getattr(getattr(n.layer, "source", None), "length", None) for n in graph.feeds]
+    return counts.batch_of(graph) * found.solver.iter_size, next((length for length in lengths if length), None)
+
+
+def _turns(p: pb.SolverParameter, rate: rates.Schedule) -> dict[int, str]:
+    """The iterations worth a row: the ends, the warm-up's end, steps, and tenths of a rate that changes all the time."""
+    last, warm = p.max_iter, p.warmup_iter or p.rampup_interval
+    turns = {last - 1: "the last update"}
+    steps = {"step": lambda: range(p.stepsize, last, p.stepsize), "multistep": lambda: p.stepvalue,
+             "multifixed": lambda: [i + 1 for i in p.stageiter[:-1]]}  # fmt: skip
+    if p.lr_policy in steps:
+        found = [i for i in steps[p.lr_policy]() if 0 < i < last]
+        skip = -(-len(found) // MOST_ROWS)
+        turns |= dict.fromkeys(
+            found[::skip] if skip else [], "the rate changes" if skip < 2 else f"one of {len(found)} changes of the rate"
+        )
+    elif p.lr_policy not in ("fixed", "plateau"):
+        turns |= {round(last * tenth / 10): "" for tenth in range(1, 10)} | turns
+    if warm and warm < last:
+        turns[warm] = "the warm-up ends"
+    if p.min_lr and rate(last - 1) <= p.min_lr < rate(warm if warm < last else 0):
+        low, high = 0, last - 1
+        while low < high:  # rates fall after the warm-up
+            middle = (low + high) // 2
+            low, high = (low, middle) if middle >= warm and rate(middle) <= p.min_lr else (middle + 1, high)
+        turns.setdefault(low, "min_lr is reached")
+    turns[0] = "the warm-up begins" if warm else "the first update"
+    return turns

@@ -1,0 +1,109 @@
+"""A solver and its nets, as far as they can be read; and what its fields get wrong."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import caffelite_pb2 as pb
+from .. import prototxt
+from ..errors import Locator
+from ..solver import nets, rates, snapshot, updates
+from ..solver.nets import NetSpec
+from ..solver.solver import check_counts
+from .reading import Findings, Reading, read
+
+
+@dataclass
+class NetOf:
+    """A net of a solver: its reading, its state, how many batches a test runs (0: it trains)."""
+
+    reading: Reading
+    state: pb.NetState
+    iterations: int = 0
+
+
+class _Routed(Locator):
+    """A locator that leads into the files of nets that were read in place of their names."""
+
+    def __init__(self, base: Locator, routes: dict[tuple, Locator]):
+        super().__init__(base.file, base.places)
+        self.routes = routes
+
+    def at(self, *path: str | int) -> Locator:
+        return self.routes.get(path) or super().at(*path)
+
+
+def nets_of(solver: Reading, findings: Findings) -> list[NetOf]:
+    """The nets that a solver trains and tests; those that can be read. The train net comes first."""
+    message, files = pb.SolverParameter(), {}
+    message.CopyFrom(solver.message)
+    routes: dict[tuple, Locator] = {}
+    moves: dict[tuple, tuple] = {}
+    for name in ("net", "train_net"):
+        if message.HasField(name) and not message.HasField(f"{name}_param"):
+            target = getattr(message, f"{name}_param")
+            _take(getattr(message, name), (name,), (f"{name}_param",), target, solver, findings, files, routes)
+            moves[name,] = (f"{name}_param",)
+            message.ClearField(name)
+    for i, path in enumerate(message.test_net):
+        at = len(message.test_net_param)
+        _take(path, ("test_net", i), ("test_net_param", at), message.test_net_param.add(), solver, findings, files, routes)
+        moves["test_net", i] = ("test_net_param", at)
+    del message.test_net[:]
+    locate = _Routed(solver.locate.moved(moves), routes)
+    specs: list[NetSpec] = []
+    if not solver.suspects & {"net", "train_net", "net_param", "train_net_param"}:
+        train = findings.run(nets.train_net, message, locate)
+        specs += [train] if train else []
+    specs += findings.run(nets.test_nets, message, locate) or []
+    readable = [s for s in specs if files.get(s.locate.file, solver)]
+    return [NetOf(Reading(s.message, s.locate, files.get(s.locate.file, solver).broken), s.state, s.iterations) for s in readable]
+
+
+def _take(
+    path: str, old: tuple, new: tuple, target: pb.NetParameter, solver: Reading, findings: Findings, files: dict, routes: dict
+) -> None:
+    """Reads a net that the solver names into the field for nets that are written out."""
+    target.SetInParent()
+    file = prototxt.resolve(path, solver.locate) if path else ""
+    if not path:
+        findings.say("mistake", "an empty path of a net", solver.locate(*old), remedy="name a prototxt")
+    if str(file) not in files:
+        files[str(file)] = read(str(file), findings, [pb.NetParameter], solver.locate(*old)) if path else None
+    reading = files[str(file)]
+    if reading:
+        target.CopyFrom(reading.message)
+    routes[new] = reading.locate if reading else Locator(str(file))
+
+
+def check(solver: Reading, findings: Findings) -> None:
+    """The mistakes in a solver's own fields."""
+    p, locate, found = solver.message, solver.locate, Findings()
+    if not _rate(p, locate, found) and p.lr_policy != "fixed":  # what is wrong besides the policy itself
+        plain = pb.SolverParameter()
+        plain.CopyFrom(p)
+        plain.lr_policy = "fixed"
+        _rate(plain, locate, found)
+    found.run(updates.check, p, locate)
+    found.run(check_counts, p, locate)
+    folder = Path(snapshot.prefix(p, locate.file)).parent
+    if (p.snapshot or p.snapshot_after_train) and not os.path.isdir(folder):
+        what, remedy = f"the folder of snapshot_prefix, {folder}, does not exist", f"make it: mkdir -p {folder}"
+        found.say("mistake", what, locate("snapshot_prefix"), remedy=remedy)
+    unset = solver.suspects - {field.name for field, _ in p.ListFields()}
+    for one in found:
+        if not unset & set(re.findall(r"\w+", f"{one.error.what} {one.error.remedy}")):
+            findings.add(one.kind, one.error)
+
+
+def _rate(p: pb.SolverParameter, locate: Locator, findings: Findings) -> bool:
+    """Whether there is a rate at the start, in the middle and at the end."""
+
+    def ask() -> bool:
+        rate = rates.policy(p, locate)
+        return all(rate(i) is not None for i in (0, max(0, p.max_iter) // 2, max(0, p.max_iter - 1)))
+
+    return bool(findings.run(ask))

@@ -1,0 +1,154 @@
+"""What a net is made of, and the memory that it takes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from .. import caffelite_pb2 as pb
+from .. import plan
+from ..errors import CaffeliteError
+from ..graph import Graph, Node
+from ..layers import Shape
+from ..plan import Plan
+from ..solver import updates
+from . import counts
+from .nets import Subject
+
+BYTES = 4  # of a number
+KERNELS = 54 << 20  # compiled kernels and the libraries that they call, once they are loaded: measured, nearly the same for every net
+PREFETCHED = 4  # batches beside the one that is used, unless data_param says otherwise
+
+
+@dataclass
+class Row:
+    """A layer: its tops' shapes, parameters of its own, multiply-adds a sample, bytes of its tops (0 where they lie on a bottom)."""
+
+    name: str
+    type: str
+    tops: list[Shape]
+    parameters: int
+    multiply_adds: float
+    activations: int
+    field: str
+    lr_mult: list[float] = field(default_factory=list)
+    decay_mult: list[float] = field(default_factory=list)
+
+
+@dataclass
+class Table:
+    """A phase of a net. ``statistics``: numbers that layers keep but no solver learns, such as the means of BatchNorm."""
+
+    phase: str
+    batch: int
+    rows: list[Row]
+    parameters: int
+    statistics: int
+    multiply_adds: float
+    activations: int
+    guessed: list[str]
+
+
+def table(graph: Graph, guessed: list[str]) -> Table:
+    planned = plan.make(graph)
+    fields, batch = counts.receptive_fields(graph), counts.batch_of(graph)
+    rows = [_row(graph, planned, node, fields, batch) for node in graph.nodes]
+    statistics = sum(math.prod(p.blob.shape) for p in graph.learnable if p.index < p.node.layer.frozen_params)
+    total = sum(row.parameters for row in rows)
+    return Table(pb.Phase.Name(graph.phase), batch, rows, total - statistics, statistics, sum(r.multiply_adds for r in rows),
+                 sum(r.activations for r in rows), guessed)  # fmt: skip
+
+
+def _row(graph: Graph, planned: Plan, node: Node, fields: dict, batch: int) -> Row:
+    own = [p for p in graph.learnable if p.node is node]
+    mults = [[1.0 if m is None else m for m in ms] for ms in ([p.lr_mult for p in own], [p.decay_mult for p in own])]
+    below = {id(planned.data[b]) for b in node.bottoms if b in planned.data}
+    new = {id(s): s.bytes for s in (planned.data[t] for t in node.tops if t in planned.data) if id(s) not in below}
+    seen = next((counts.shown(fields[t]) for t in node.tops if fields[t] != ()), "")
+    work = counts.multiply_adds(node) / max(batch, 1)
+    own_count = sum(math.prod(p.blob.shape) for p in own)
+    return Row(node.name, node.layer.spec.type, [t.shape for t in node.tops], own_count, work, sum(new.values()), seen, *mults)
+
+
+@dataclass
+class Memory:
+    """Bytes of a run. ``alone``: what blobs and gradients would take without sharing; ``arena``: what they take."""
+
+    weights: int
+    gradients: int
+    history: int
+    alone: int
+    arena: int
+    constants: int
+    workspace: int
+    prefetch: int
+    kernels: int = KERNELS
+
+    @property
+    def total(self) -> int:
+        return sum((self.weights, self.gradients, self.history, self.arena, self.constants, self.workspace, self.prefetch, self.kernels))
+
+
+def memory(subject: Subject, batch: int | None = None, threads: int = 1, train: bool = True) -> Memory:
+    """What training takes: the TRAIN net, the solver's history, and the arena of each test net, which share the weights. train=False:
+    what the TEST net takes by itself."""
+    graph, _ = subject.graph(pb.TRAIN if train else pb.TEST, batch)
+    planned, apart = plan.make(graph), plan.make(graph, keep=True)
+    weights = BYTES * sum(math.prod(p.blob.shape) for p in graph.learnable)
+    learns = bool(planned.backward)
+    history = 0
+    if learns and subject.solver is not None and subject.solver.type in updates.RULES:
+        history = weights * len(updates.RULES[subject.solver.type].history)
+    found = Memory(weights, weights if learns else 0, history, apart.arena, planned.arena, planned.constant_bytes,
+                   _workspace(graph, planned, threads), _prefetch(graph))  # fmt: skip
+    if train and subject.tests:
+        test, _ = subject.graph(pb.TEST)
+        found.arena += subject.tests * plan.make(test).arena
+        found.alone += subject.tests * plan.make(test, keep=True).arena
+        found.prefetch += subject.tests * _prefetch(test)
+    return found
+
+
+def _prefetch(graph: Graph) -> int:
+    """Batches that the thread of a source keeps ready."""
+    total = 0
+    for node in graph.feeds:
+        if hasattr(type(node.layer), "source"):
+            ahead = node.layer.spec.data_param.prefetch if node.layer.spec.type == "Data" else PREFETCHED
+            total += (1 + max(1, ahead)) * BYTES * sum(math.prod(t.shape) for t in node.tops)
+    return total
+
+
+def _workspace(graph: Graph, planned: Plan, threads: int) -> int:
+    """Scratch of the largest operation: a tile of columns for each thread, and in backward each thread's sum of a kernel's gradient."""
+    kernels = [n for n in graph.nodes if n.layer.spec.type in ("Convolution", "Deconvolution")]
+    backward = {step.node for step in planned.backward}
+    largest = max((math.prod(n.layer.param_blobs[0].shape) for n in kernels if n in backward), default=0)
+    return threads * (bool(kernels) * TILE + BYTES * largest)
+
+
+TILE = 1 << 20
+
+
+def largest_batch(subject: Subject, limit: int, threads: int = 1, train: bool = True) -> tuple[int, Memory] | None:
+    """The largest batch whose memory is within ``limit`` bytes, and that memory; None where not even one sample fits.
+
+    Memory grows with the batch on a line but for alignment, so two batches tell where to look.
+    """
+
+    def of(batch: int) -> Memory:
+        return memory(subject, batch, threads, train)
+
+    one, more = of(1), of(65)
+    if one.total > limit:
+        return None
+    slope = (more.total - one.total) / 64
+    if slope <= 0:
+        raise CaffeliteError("the batch of this net cannot be changed", where=subject.locate(), expected="a layer with a batch size")
+    low = max(1, int((limit - one.total) / slope) + 1)
+    try:
+        while low > 1 and of(low).total > limit:
+            low -= max(1, int((of(low).total - limit) / slope))
+    except CaffeliteError as error:  # blobs too large for 32-bit indices
+        raise CaffeliteError(f"a batch of {low} would fit, but cannot be built: {error.what}", where=error.where) from None
+    return low, of(low)

@@ -1,0 +1,142 @@
+"""check, summary, draw, schedule, explain and diff as commands: what they print, JSON, status, mistakes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+MODELS = Path(__file__).parent.parent.parent / "models"
+LENET = MODELS / "lenet/train_val.prototxt"
+
+
+def test_check_prints_line_caret_and_remedy(folder, call):
+    (folder / "net.prototxt").write_text('name: "n"\nlayer { name: "a" tpye: "ReLU" }\n')
+    answer = call("check", "net.prototxt")
+    assert answer.status == 1
+    assert answer.out.splitlines() == [
+        'net.prototxt:2:19: mistake: unknown field "tpye" in LayerParameter',
+        '  2 | layer { name: "a" tpye: "ReLU" }',
+        "    |                   ^~~~",
+        '    did you mean "type"?',
+        "1 mistake, 0 lint, no notes in 1 file",
+    ]
+
+
+def test_check_status_and_strict(folder, call):
+    assert call("check", "net.prototxt", "solver.prototxt").status == 0
+    (folder / "solver.prototxt").write_text((folder / "solver.prototxt").read_text() + "stepsize: 5\n")
+    assert call("check", "solver.prototxt").status == 0
+    answer = call("check", "solver.prototxt", "-strict")
+    assert answer.status == 1 and 'lr_policy "inv" does not use stepsize' in answer.out and answer.err == ""
+
+
+def test_check_json(folder, call):
+    (folder / "bad.prototxt").write_text("layer { name: 3 }")
+    answer = json.loads(call("check", "bad.prototxt", "-json").out)
+    assert answer["counts"]["mistake"] == 1
+    assert answer["findings"][0] == {
+        "kind": "mistake", "file": "bad.prototxt", "line": 1, "column": 15, "message": 'wrong value for "name"',
+        "expected": "a string in quotes", "found": "3", "remedy": 'write "3"', "text": "layer { name: 3 }"}  # fmt: skip
+
+
+def test_check_needs_no_device():
+    code = "import sys; from caffelite.cli import main\ntry: main(['check', sys.argv[1]])\nexcept SystemExit: pass\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code, str(LENET)], capture_output=True, text=True, check=True)
+    assert not set(done.stdout.splitlines()[-1].split()) & {"numba", "cupy", "matplotlib", "scipy", "torch"}
+
+
+def test_summary(call):
+    answer = call("summary", "-model", LENET, "-phase", "TRAIN")
+    lines = answer.out.splitlines()
+    assert answer.status == 0 and lines[0] == "TRAIN, batches of 64"
+    (conv2,) = [line.split() for line in lines if line.startswith("conv2")]
+    assert conv2 == ["conv2", "Convolution", "64×50×8×8", "25,050", "1.6M", "800", "KiB", "14", "1", "2", "1", "1"]
+    assert any(line.startswith("9 layers: 431,080 parameters, 2,293,000 multiply-adds a sample") for line in lines)
+    assert any(line.startswith("  total") for line in lines)
+
+
+def test_summary_json_batch_and_memory(call):
+    answer = json.loads(call("summary", "-model", LENET, "-json", "-batch", 8, "-memory", "64M").out)
+    assert [p["batch"] for p in answer["phases"]] == [8, 8] and answer["largest_batch"] > 8
+    assert answer["memory"]["total"] == sum(v for k, v in answer["memory"].items() if k not in ("total", "alone"))
+
+
+def test_summary_of_a_solver_has_its_history(folder, call):
+    assert "the solver's history" in call("summary", "-solver", "solver.prototxt").out
+    assert "the solver's history" not in call("summary", "-model", "net.prototxt").out
+
+
+def test_draw(tmp_path, call):
+    assert call("draw", "-model", LENET).out.startswith("<svg ")
+    answer = call("draw", "-model", LENET, "-out", tmp_path / "net.svg")
+    assert answer.out == "" and (tmp_path / "net.svg").read_text().endswith("</svg>\n")
+
+
+def test_schedule(folder, call):
+    answer = call("schedule", "-solver", "solver.prototxt")
+    assert answer.out.startswith("SGD, lr_policy inv, 20 iterations of 4 samples: 6.154 epochs of 13\n")
+    assert "3 tests of 2 batches: 0, 10, 20" in answer.out and "2 snapshots, run_iter_N: 10, 20" in answer.out
+    assert json.loads(call("schedule", "-solver", "solver.prototxt", "-json").out)["tests"] == [0, 10, 20]
+
+
+def test_explain(call):
+    answer = call("explain", "conv2", "-model", LENET)
+    assert answer.out.startswith("conv2 (Convolution) in TRAIN: layer 4 of 9") and "  H: ⌊(12 + 2 · 0 - 5) / 1⌋ + 1 = 8\n" in answer.out
+    assert json.loads(call("explain", "accuracy", "-model", LENET, "-json").out)["phase"] == "TEST"
+
+
+def test_diff(call):
+    answer = call("diff", LENET, LENET)
+    assert answer.status == 0 and "the nets mean the same" in answer.out and "fit: conv1, conv2, ip1, ip2" in answer.out
+    answer = json.loads(call("diff", LENET, MODELS / "lenet/deploy.prototxt", "-phase", "TEST", "-json").out)
+    assert not answer["same"] and answer["fits"] == ["conv1", "conv2", "ip1", "ip2"]
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (["summary"], "name a net with -model, or a solver with -solver"),
+        (["summary", "-model", "a", "-solver", "b"], "name a net with -model, or a solver with -solver"),
+        (["summary", "-model", LENET, "-memory", "much"], "-memory cannot be read"),
+        (["summary", "-model", LENET, "-shape", "data=1x28xx28"], None),
+        (["summary", "-model", LENET, "-shape", "data=a"], "-shape cannot be read"),
+        (["summary", "-model", MODELS / "siamese/train_val.prototxt"], "give it: -shape pair="),
+        (["draw", "-model", LENET, "-out", "x.gif"], "a name that ends in .svg or .png"),
+        (["draw", "-model", LENET, "-out", "absent/x.svg"], "cannot write absent/x.svg"),
+        (["explain", "conv3", "-model", LENET], 'did you mean "conv'),
+        (["schedule", "-solver", "absent"], "cannot read absent: no such file"),
+        (["diff", LENET], "Missing argument 'B'"),
+    ],
+)
+def test_mistakes(tmp_path, monkeypatch, call, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    answer = call(*arguments)
+    assert (answer.status, said is None or said in answer.err) == (0 if said is None else 2, True), answer.err
+
+
+def test_a_missing_extra_is_one_line(tmp_path, call, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    answer = call("draw", "-model", LENET, "-out", tmp_path / "net.png")
+    assert answer.status == 2 and answer.err.splitlines()[-1].endswith('install it with: pip install "caffelite[plot]"')
+
+
+# of data that tells no shape without being there
+SHAPES = {
+    "siamese": "pair=2x28x28 sim=",
+    "lstm": "code=1 cont=1 target=1",
+    "logistic_regression": "data=4",
+    "fcn8s": "data=3x64x64 label=1x64x64",
+}
+SHIPPED = sorted(p for p in MODELS.glob("*/*.prototxt"))
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda p: f"{p.parent.name}/{p.stem}")
+def test_shipped_nets_are_clean_and_have_pictures(path, call):
+    checked = json.loads(call("check", path, "-json").out)
+    assert not checked["counts"]["mistake"], checked
+    assert not [f for f in checked["findings"] if f["kind"] == "lint" and "in place" not in f["message"]]
+    shapes = [word for shape in SHAPES.get(path.parent.name, "").split() for word in ("-shape", shape)]
+    drawn = call("draw", "-model", path, *shapes)
+    assert drawn.status == 0 and drawn.out.endswith("</svg>\n"), drawn.err

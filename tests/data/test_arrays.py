@@ -1,0 +1,121 @@
+"""Data over IDX and NumPy files."""
+
+import gzip
+import struct
+
+import numpy as np
+import pytest
+
+from caffelite.data import samples
+from caffelite.errors import CaffeliteError
+
+LABELS = np.array([5, 0, 4, 1, 9, 2, 1], np.uint8)
+
+
+@pytest.fixture
+def arrays(source):
+    def open_(path, labels=None, data="", **options):
+        named = f'label_source: "{labels}"' if labels else ""
+        param = f'data_param {{ source: "{path}" {named} backend: ARRAYS batch_size: 7 {data} }}'
+        return source(f'type: "Data" top: "data" top: "label" {param}', **options)
+
+    return open_
+
+
+def write_idx(path, array):
+    kind = {"uint8": 8, "float32": 13}[array.dtype.name]
+    path.write_bytes(
+        struct.pack(f">BBBB{array.ndim}I", 0, 0, kind, array.ndim, *array.shape) + array.astype(array.dtype.newbyteorder(">")).tobytes()
+    )
+    return path
+
+
+def write_npy(path, array):
+    np.save(path.with_suffix(".npy"), array)
+    return path.with_suffix(".npy")
+
+
+@pytest.mark.parametrize("write", [write_idx, write_npy])
+@pytest.mark.parametrize("most", [0, 1 << 20])
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+def test_images_and_labels(arrays, images, tmp_path, monkeypatch, write, most, dtype):
+    monkeypatch.setattr(samples, "RESIDENT_BYTES", most)
+    gray = images[:, 0].astype(dtype)
+    source = arrays(write(tmp_path / "images", gray), write(tmp_path / "labels", LABELS), "shuffle: true")
+    assert source.shapes == [(7, 1, 6, 5), (7,)]
+    order = source.order(0, 14)
+    for epoch in (order[:7], order[7:]):
+        data, label = source.next()
+        np.testing.assert_array_equal(data[:, 0], gray[epoch])
+        np.testing.assert_array_equal(label, LABELS[epoch])
+
+
+def test_npz_and_rows(arrays, tmp_path):
+    rows = np.arange(28, dtype=np.float64).reshape(7, 4) / 3
+    np.savez(tmp_path / "set.npz", data=rows, label=LABELS)
+    data, label = arrays(tmp_path / "set.npz").next()
+    np.testing.assert_array_equal(data, rows.astype(np.float32)[:, :, None, None])
+    np.testing.assert_array_equal(label, LABELS)
+    np.savez(tmp_path / "bare.npz", data=rows)
+    assert arrays(tmp_path / "bare.npz").next()[1].tolist() == [0] * 7
+
+
+@pytest.mark.data
+def test_mnist_as_it_comes(arrays, data_folder, tmp_path):
+    paths = []
+    for name in ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"):
+        packed = next((data_folder / "mnist").rglob(f"{name}*"))
+        paths.append(tmp_path / name)
+        paths[-1].write_bytes(gzip.decompress(packed.read_bytes()) if packed.suffix == ".gz" else packed.read_bytes())
+    source = arrays(*paths)
+    assert source.length == 10_000 and source.next()[1].tolist() == [7, 2, 1, 0, 4, 1, 4]
+
+
+IDX = struct.pack(">BBBB1I", 0, 0, 8, 1, 3) + b"abc"
+
+
+@pytest.mark.parametrize(
+    "content, said",
+    [
+        (b"", "not an IDX file"),
+        (b"\x1f\x8bxx", "packed files must be unpacked"),
+        (IDX[:6], "the file is cut short"),
+        (IDX[:-1], "10 bytes instead of 11"),
+        (IDX + b"d", "12 bytes instead of 11"),
+        (IDX, "no images; expected N×H×W, N×C×H×W or N×D, found 3"),
+        (struct.pack(">BBBB3I", 0, 0, 8, 3, 0, 2, 2), "no images"),
+    ],
+)
+def test_files_that_are_none(arrays, tmp_path, content, said):
+    (tmp_path / "images").write_bytes(content)
+    with pytest.raises(CaffeliteError, match="images: ") as mistake:
+        arrays(tmp_path / "images")
+    assert said in str(mistake.value)
+
+
+@pytest.mark.parametrize(
+    "labels, said",
+    [
+        (LABELS[:6], "the labels do not fit the images; expected 7, found 6"),
+        (np.zeros((7, 2)), "expected 7, found 7×2"),
+        (LABELS + 0.5, "label 0 is no whole number that float32 holds; found 5.5"),
+        (np.full(7, "cat"), "no numbers"),
+    ],
+)
+def test_labels_that_do_not_fit(arrays, images, tmp_path, labels, said):
+    with pytest.raises(CaffeliteError, match=r"labels\.npy: ") as mistake:
+        arrays(write_npy(tmp_path / "images", images), write_npy(tmp_path / "labels", labels))
+    assert said in str(mistake.value)
+
+
+def test_pickles_are_refused(arrays, tmp_path):
+    with pytest.raises(CaffeliteError, match="cannot read the arrays"):
+        arrays(write_npy(tmp_path / "images", np.array([{}], object)))
+
+
+def test_mistakes_in_the_layer(arrays, source, images, tmp_path):
+    path = write_npy(tmp_path / "images", images)
+    with pytest.raises(CaffeliteError, match='label_source "gone.npy" does not exist'):
+        arrays(path, "gone.npy")
+    with pytest.raises(CaffeliteError, match="label_source belongs to backend ARRAYS"):
+        source(f'type: "Data" top: "data" data_param {{ source: "{tmp_path}" label_source: "x" batch_size: 1 }}')

@@ -1,0 +1,172 @@
+"""Workers, memory and shares: however samples come, they are the same ones."""
+
+import threading
+from types import SimpleNamespace
+
+import lmdb
+import numpy as np
+import pytest
+
+from caffelite import caffelite_pb2 as pb
+from caffelite.data import Share, database, pipeline, samples
+from caffelite.data.samples import DataSource
+from caffelite.errors import CaffeliteError
+
+cv2 = pytest.importorskip("cv2")
+COUNT = 37
+AUGMENTED = """
+transform_param { crop_size: 16 mirror: true mean_value: 104 scale: 0.5
+  distort_param { brightness_prob: 0.5 brightness_delta: 32 }
+  perturb_param { noise_sigma_min: 2 noise_sigma_max: 4 } }
+"""
+PLAIN = "transform_param { crop_size: 16 mirror: true mean_value: 104 mean_value: 117 mean_value: 123 scale: 0.5 }"
+
+
+@pytest.fixture(scope="module")
+def sets(tmp_path_factory):
+    """The same pictures as image files and as encoded, raw and float records."""
+    folder = tmp_path_factory.mktemp("sets")
+    rng = np.random.default_rng(2)
+    pictures = [cv2.resize(rng.integers(0, 256, (5, 5, 3)).astype(np.uint8), (24, 20)) for _ in range(COUNT)]
+    names = [f"{i:02d}.png" for i in range(COUNT)]
+    for name, picture in zip(names, pictures, strict=True):
+        cv2.imwrite(str(folder / name), picture)
+    (folder / "list.txt").write_text("".join(f"{name} {i}\n" for i, name in enumerate(names)))
+    for kind in ("encoded", "raw", "floats"):
+        with lmdb.open(str(folder / kind), map_size=1 << 24, lock=False) as db, db.begin(write=True) as transaction:
+            for i, (name, picture) in enumerate(zip(names, pictures, strict=True)):
+                pixels = picture.transpose(2, 0, 1)
+                sides = {} if kind == "encoded" else {"channels": 3, "height": 20, "width": 24}
+                if kind == "floats":
+                    datum = pb.Datum(float_data=pixels.astype(float).ravel(), label=i, **sides)
+                else:
+                    data = (folder / name).read_bytes() if kind == "encoded" else pixels.tobytes()
+                    datum = pb.Datum(data=data, encoded=kind == "encoded", label=i, **sides)
+                transaction.put(b"%08d" % i, datum.SerializeToString())
+    return folder
+
+
+@pytest.fixture
+def opened(source, sets):
+    def open_(kind, transform=PLAIN, extra="", batch=5, **options):
+        if kind == "files":
+            files = f'source: "{sets}/list.txt" root_folder: "{sets}/"'
+            param = f'type: "ImageData" image_data_param {{ {files} batch_size: {batch} shuffle: true {extra} }}'
+        else:
+            param = f'type: "Data" data_param {{ source: "{sets}/{kind}" backend: LMDB batch_size: {batch} shuffle: true {extra} }}'
+        return source(f'{param} top: "data" top: "label" {transform}', **options)
+
+    return open_
+
+
+def drawn(source, batches):
+    return [[array.copy() for array in source.next()] for _ in range(batches)]
+
+
+def same(found, expected):
+    for ours, theirs in zip(found, expected, strict=True):
+        for a, b in zip(ours, theirs, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@pytest.fixture
+def whole(opened, monkeypatch):
+    """Twenty batches by one worker that decodes every picture anew: what all others are to equal."""
+
+    def run(transform, **options):
+        with monkeypatch.context() as patch:
+            patch.setattr(pipeline, "_workers", 1)
+            patch.setattr(samples, "RESIDENT_BYTES", 0)
+            return drawn(opened("files", transform, **options), 20)
+
+    return run
+
+
+@pytest.mark.parametrize("transform", [PLAIN, AUGMENTED], ids=["plain", "augmented"])
+@pytest.mark.parametrize("kind", ["files", "encoded", "raw"])
+@pytest.mark.parametrize("memory", ["none", "small", "cache"])
+def test_workers_memory_and_kind_change_nothing(opened, whole, monkeypatch, transform, kind, memory):
+    monkeypatch.setattr(pipeline, "_workers", 3)
+    if memory != "small":
+        monkeypatch.setattr(samples, "RESIDENT_BYTES", 0)
+    source = opened(kind, transform, "cache: true" if memory == "cache" else "")
+    same(drawn(source, 20), whole(transform))
+    assert source._standing == (memory != "none" and transform == PLAIN), "what is in memory needs no thread"
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("turns", [3, 9, 17])
+def test_resuming_within_a_shuffled_augmented_epoch(opened, whole, monkeypatch, workers, turns):
+    expected = whole(AUGMENTED)
+    monkeypatch.setattr(pipeline, "_workers", workers)
+    source = opened("files", AUGMENTED)
+    drawn(source, 2)
+    source.seek(5 * turns)
+    same(drawn(source, 20 - turns), expected[turns:])
+
+
+def test_floats_are_bytes_with_more_room(opened, whole):
+    same(drawn(opened("floats"), 20), whole(PLAIN))
+
+
+@pytest.mark.parametrize("kind", ["files", "encoded", "raw"])
+@pytest.mark.parametrize("most", [0, 1 << 29])
+def test_shares_see_each_sample_once_an_epoch(opened, whole, monkeypatch, kind, most):
+    expected = whole(AUGMENTED)
+    monkeypatch.setattr(samples, "RESIDENT_BYTES", most)
+    parts = []
+    for rank in range(2):
+        source = opened(kind, AUGMENTED)
+        source.share = Share(rank, 2)
+        parts.append(drawn(source, 10))
+    same([batch for pair in zip(*parts, strict=True) for batch in pair], expected)
+    labels = np.concatenate([label for _, label in expected])
+    assert sorted(labels[:COUNT]) == sorted(labels[COUNT : 2 * COUNT]) == list(range(COUNT))
+
+
+def test_a_batch_in_memory_draws_no_thread_and_no_copy(opened):
+    source = opened("raw")
+    batch = source.draw()
+    assert batch.standing and batch.pixels is source.draw().pixels and threading.active_count() == 1 and batch.pixels.dtype == np.uint8
+
+
+def test_seeking_in_memory(opened, whole):
+    source = opened("raw")
+    drawn(source, 4)
+    source.seek(15)
+    same(drawn(source, 3), whole(PLAIN)[3:6])
+    source.close()
+    with pytest.raises(ValueError, match="closed"):
+        source.draw()
+
+
+def test_pixels_stay_bytes_until_the_device_takes_them(opened, monkeypatch):
+    monkeypatch.setattr(samples, "RESIDENT_BYTES", 0)
+    for kind in ("files", "raw"):
+        batch = opened(kind).draw()
+        assert batch.pixels.dtype == np.uint8 and batch.pixels.shape == (5, 3, 16, 16) and batch.picks.dtype == np.int32
+
+
+def test_too_large_a_cache(opened, monkeypatch):
+    def full(*_):
+        raise MemoryError
+
+    for module in (samples, database):
+        monkeypatch.setattr(module, "np", SimpleNamespace(**vars(np) | {"empty": full}))
+    with pytest.raises(CaffeliteError, match="not enough memory to keep every image; found 0 MiB of images; leave cache out"):
+        opened("files", extra="cache: true")
+    with pytest.raises(CaffeliteError, match="leave cache out"):
+        opened("raw").next()
+
+
+def test_types_that_differ(records, source):
+    image = np.zeros((1, 2, 2), np.uint8)
+    raw = pb.Datum(channels=1, height=2, width=2, data=image.tobytes())
+    path = records([raw, pb.Datum(channels=1, height=2, width=2, float_data=[0.5] * 4)])
+    layer = f'type: "Data" top: "data" data_param {{ source: "{path}" backend: LMDB batch_size: 2 }}'
+    with pytest.raises(CaffeliteError, match='record "00000001": images differ in type; expected uint8, as the first is, found float32'):
+        source(layer).next()
+
+
+def test_the_sources_of_images_are_one_class(opened):
+    assert {type(opened(kind)) for kind in ("files", "encoded", "raw")} == {DataSource}

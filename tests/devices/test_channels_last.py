@@ -1,0 +1,281 @@
+"""The CPU's operations on blobs that lie channels last, and its inner products by oneDNN and by BLAS, against the float64 oracle."""
+
+import itertools
+
+import engines
+import numpy as np
+import pytest
+import reference
+from engines import first, last
+from test_devices import blank, close, guards, put, rng  # noqa: F401 (fixtures)
+
+from caffelite.devices import Window
+
+NAN = float("nan")
+
+
+@pytest.fixture(scope="module")
+def dev():
+    return engines.without_onednn()
+
+
+@pytest.fixture(scope="module", params=["onednn", "plain"])
+def engine(request):
+    return engines.with_onednn() if request.param == "onednn" else engines.without_onednn()
+
+
+# oneDNN's convolution
+
+CONVOLUTIONS = {  # x, outputs, window, groups
+    "1x1": ((1, 1, 1, 1), 1, Window((1, 1)), 1),
+    "pointwise": ((2, 3, 4, 5), 4, Window((1, 1)), 1),
+    "pointwise, stride": ((2, 17, 5, 4), 33, Window((1, 1), (2, 2)), 1),
+    "LeNet": ((2, 1, 9, 9), 5, Window((5, 5)), 1),
+    "first layer": ((2, 3, 11, 9), 16, Window((5, 3), (2, 2), (1, 0)), 1),
+    "blocks and a rest": ((2, 19, 5, 6), 35, Window((3, 3), pad=(1, 1)), 1),
+    "stride, pad": ((3, 2, 7, 6), 4, Window((3, 2), (2, 3), (1, 2)), 1),
+    "dilation": ((2, 2, 9, 8), 3, Window((3, 2), (1, 2), (2, 1), (2, 3)), 1),
+    "groups": ((2, 4, 5, 5), 6, Window((3, 3), (2, 1), (1, 1)), 2),
+    "wide groups": ((1, 32, 3, 3), 48, Window((2, 2)), 2),
+    "depthwise": ((1, 3, 6, 5), 3, Window((2, 3), pad=(0, 1)), 3),
+    "depthwise, twofold": ((2, 18, 4, 4), 36, Window((3, 3), (1, 1), (1, 1)), 18),
+    "far pad": ((1, 1, 2, 2), 2, Window((1, 1), pad=(3, 3)), 1),
+}
+
+
+@pytest.fixture(params=CONVOLUTIONS)
+def case(request, rng):  # noqa: F811
+    """The operation, its arrays in float64, and its geometry."""
+    x, m, window, groups = CONVOLUTIONS[request.param]
+    y = (x[0], m, *window.outputs(x[2:]))
+    op = engines.with_onednn().convolution(x, y, window, groups, channels_last=True)
+    draws = (rng.normal(size=s) for s in (x, (m, x[1] // groups, *window.kernel), (m,), y))
+    return op, *draws, window, groups
+
+
+def test_convolution_forward(dev, case):
+    op, x, w, b, _, window, groups = case
+    there, y = (put(dev, last(x)), put(dev, w)), blank(dev, last(case[4]).shape)
+    for bias, slope in itertools.product((b, None), (None, 0.0, 0.1)):
+        expected = reference.leaky(reference.convolution(x, w, bias, window, groups), slope)
+        for _ in range(2):
+            op.forward(*there, None if bias is None else put(dev, bias), y, slope)
+            close(dev, y, last(expected), 10)
+
+
+def test_convolution_backward(dev, case):
+    op, x, w, b, dy, window, groups = case
+    dx, dw, db = reference.convolution_backward(x, w, dy, window, groups)
+    there = put(dev, last(x)), put(dev, w), put(dev, last(dy))
+    for wanted in itertools.product((True, False), repeat=3):
+        for add_w, add_b in itertools.product((False, True), repeat=2):
+            old_w, old_b = np.full(dw.shape, 3.0), np.full(db.shape, -2.0)
+            out = [
+                array if want else None
+                for array, want in zip((blank(dev, last(dx).shape), put(dev, old_w), put(dev, old_b)), wanted, strict=True)
+            ]
+            op.backward(*there, *out, add_w, add_b)
+            for found, expected in zip(out, (last(dx), dw + add_w * old_w, db + add_b * old_b), strict=True):
+                if found is not None:
+                    close(dev, found, expected, 10)
+
+
+def test_operations_share_a_workspace(rng):  # noqa: F811
+    """Other operations that ran in between, larger and smaller, spoil nothing."""
+    dev = engines.with_onednn()
+    calls = []
+    for shape, m, window, groups in CONVOLUTIONS.values():
+        x, w = rng.normal(size=shape), rng.normal(size=(m, shape[1] // groups, *window.kernel))
+        expected = last(reference.convolution(x, w, None, window, groups))
+        op = dev.convolution(shape, first(expected).shape, window, groups, channels_last=True)
+        calls.append((op, put(dev, last(x)), put(dev, w), expected))
+    for op, x, w, expected in [*calls, *reversed(calls)]:
+        y = blank(dev, expected.shape)
+        op.forward(x, w, None, y)
+        close(dev, y, expected, 10)
+
+
+# oneDNN's pooling
+
+POOLINGS = {
+    "2x2": ((2, 3, 6, 4), Window((2, 2), (2, 2))),
+    "overlap": ((2, 17, 7, 9), Window((3, 3), (2, 2))),
+    "beyond the image": ((1, 2, 8, 7), Window((3, 2), (3, 3))),
+    "pad": ((3, 5, 7, 6), Window((3, 4), (2, 1), (1, 2))),
+    "pad, and beyond it": ((1, 4, 8, 9), Window((3, 3), (3, 3), (1, 1))),
+    "pad, a last window dropped": ((1, 4, 5, 5), Window((2, 2), (2, 2), (1, 1))),
+    "all": ((2, 33, 7, 5), Window((7, 5))),
+    "254 places": ((1, 2, 129, 4), Window((127, 2), (2, 2))),
+    "255 places": ((1, 2, 19, 18), Window((15, 17), (2, 1), (3, 3))),
+    "300 places": ((1, 2, 22, 20), Window((20, 15), (2, 1), (3, 3))),
+    "one": ((1, 1, 1, 1), Window((1, 1))),
+    "gaps": ((2, 3, 10, 10), Window((1, 2), (3, 3))),
+}
+
+
+def pooled(shape, window):
+    return (*shape[:2], *map(reference.pooled_size, shape[2:], window.kernel, window.stride, window.pad))
+
+
+def winners(dev, shape, window):
+    """Room for the library's record of them, as the layer gives it."""
+    n, c, h, w = pooled(shape, window)
+    return blank(dev, (n, h, w, c), "uint8" if np.prod(window.kernel) < 255 else "int32")
+
+
+@pytest.mark.parametrize("name", POOLINGS)
+def test_max_pooling(rng, name):  # noqa: F811
+    """Many ties: the first of equals wins, in the order of rows."""
+    dev, (shape, window) = engines.with_onednn(), POOLINGS[name]
+    x = rng.integers(0, 3, shape)
+    expected, _ = reference.pooling("MAX", x, window)
+    op = dev.channels_last_pooling("MAX", shape, expected.shape, window)
+    y, index = blank(dev, last(expected).shape), winners(dev, shape, window)
+    dy, dx = rng.normal(size=expected.shape), blank(dev, last(x).shape)
+    for _ in range(2):
+        op.forward(put(dev, last(x)), y, index)
+        close(dev, y, last(expected))
+        op.backward(put(dev, last(dy)), index, dx)
+        close(dev, dx, last(reference.pooling_backward("MAX", x, dy, window)))
+
+
+def means_are_plain(shape, window) -> bool:
+    """Whether AVE is oneDNN's: no window with pad reaches beyond it."""
+    reach = [(o - 1) * s + k - 2 * p for o, s, k, p in zip(pooled(shape, window)[2:], *window[1::-1], window.pad, strict=True)]
+    return not any(window.pad) or all(r <= size for r, size in zip(reach, shape[2:], strict=True))
+
+
+@pytest.mark.parametrize("name", [name for name, case in POOLINGS.items() if means_are_plain(*case)])
+def test_average_pooling(rng, name):  # noqa: F811
+    dev, (shape, window) = engines.with_onednn(), POOLINGS[name]
+    x = rng.normal(size=shape)
+    expected, _ = reference.pooling("AVE", x, window)
+    op = dev.channels_last_pooling("AVE", shape, expected.shape, window)
+    y, dx, dy = blank(dev, last(expected).shape), blank(dev, last(x).shape), rng.normal(size=expected.shape)
+    op.forward(put(dev, last(x)), y, None)
+    close(dev, y, last(expected))
+    op.backward(put(dev, last(dy)), None, dx)
+    close(dev, dx, last(reference.pooling_backward("AVE", x, dy, window)))
+
+
+@pytest.mark.parametrize("method", ["MAX", "AVE"])
+@pytest.mark.parametrize("name", ["overlap", "pad", "beyond the image"])
+def test_nan_in_pooling(rng, name, method):  # noqa: F811
+    """Every window that sees a NaN gives one; where a gradient goes is as in the plain layout."""
+    dev, (shape, window) = engines.with_onednn(), POOLINGS[name]
+    if method == "AVE" and not means_are_plain(shape, window):
+        pytest.skip("Caffe's means are not oneDNN's")
+    x = rng.normal(size=shape)
+    x[rng.random(shape) < 0.08] = NAN
+    y_shape = pooled(shape, window)
+    hit = reference.pooling("AVE", np.isnan(x), window)[0] > 0
+    op, y = dev.channels_last_pooling(method, shape, y_shape, window), blank(dev, last(hit).shape)
+    op.forward(put(dev, last(x)), y, winners(dev, shape, window) if method == "MAX" else None)
+    assert hit.any() and not hit.all()
+    np.testing.assert_array_equal(np.isnan(first(dev.download(y))), hit)
+
+
+# Local response normalisation
+
+
+@pytest.mark.parametrize("beta", [0.75, 0.5])
+@pytest.mark.parametrize("n, c, p, size", [(2, 7, 6, 5), (1, 3, 1, 5), (3, 33, 5, 3), (1, 1, 1, 1), (2, 16, 9, 11)])
+def test_lrn(dev, rng, n, c, p, size, beta):  # noqa: F811
+    x, dy = rng.normal(size=(n, c, p)), rng.normal(size=(n, c, p))
+    turn = lambda a: np.ascontiguousarray(a.transpose(0, 2, 1))  # noqa: E731
+    op = dev.lrn(n * p, c, 1, size, 0.7, beta, 1.5)
+    y, scale, dx, there = blank(dev, (n, p, c)), blank(dev, (n, p, c)), blank(dev, (n, p, c)), put(dev, turn(x))
+    expected, expected_scale = reference.lrn(x, size, 0.7, beta, 1.5)
+    op.forward(there, scale, y)
+    close(dev, y, turn(expected))
+    close(dev, scale, turn(expected_scale))
+    op.backward(there, y, scale, put(dev, turn(dy)), dx)
+    close(dev, dx, turn(reference.lrn_backward(x, dy, size, 0.7, beta, 1.5)), 5)
+    op.forward(there, scale, there)  # in place
+    close(dev, there, turn(expected))
+
+
+# Copies
+
+
+@pytest.mark.parametrize(
+    "n, a, b", [(1, 1, 1), (2, 3, 5), (3, 16, 16), (2, 17, 33), (1, 40, 3), (1, 3, 40), (5, 1, 7), (4, 96, 1), (1, 64, 100)]
+)
+def test_transpose(dev, rng, n, a, b):  # noqa: F811
+    x = rng.normal(size=(n, a, b))
+    y = blank(dev, (n, b, a))
+    dev.transpose(put(dev, x), y)
+    close(dev, y, x.transpose(0, 2, 1))
+
+
+@pytest.mark.parametrize("rows, widths", [(1, [1]), (5, [3, 1, 4]), (33, [16, 17]), (1, [5000, 7]), (700, [1, 2])])
+def test_columns_in_and_out(dev, rng, rows, widths):  # noqa: F811
+    parts = [rng.normal(size=(rows, width)) for width in widths]
+    whole, start = blank(dev, (rows, sum(widths))), 0
+    for part in parts:
+        dev.copy_into(put(dev, part), whole, start)
+        out = blank(dev, part.shape)
+        dev.copy_out(whole, start, out)
+        close(dev, out, part)
+        start += part.shape[1]
+    close(dev, whole, np.concatenate(parts, 1))
+
+
+# Inner products, by oneDNN and by BLAS
+
+
+@pytest.mark.parametrize("transpose", [False, True])
+@pytest.mark.parametrize("m, k, n", [(1, 1, 1), (1, 300, 7), (64, 33, 1), (5, 1, 17), (17, 50, 130), (3, 513, 64)])
+def test_inner_product(engine, rng, m, k, n, transpose):  # noqa: F811
+    x, w, b, dy = (rng.normal(size=s) for s in ((m, k), (n, k), (n,), (m, n)))
+    op = engine.inner_product(m, k, n, transpose)
+    turn = (lambda a: a.T) if transpose else (lambda a: a)
+    there, y = (put(engine, x), put(engine, turn(w))), blank(engine, (m, n))
+    for bias, slope in itertools.product((b, None), (None, 0.0, 0.1)):
+        op.forward(*there, None if bias is None else put(engine, bias), y, slope)
+        close(engine, y, reference.leaky(x @ w.T + (0 if bias is None else bias), slope), 20)
+    dw, db = dy.T @ x, dy.sum(0)
+    for wanted in itertools.product((True, False), repeat=3):
+        for add_w, add_b in itertools.product((False, True), repeat=2):
+            out = [blank(engine, (m, k)), put(engine, turn(np.full(dw.shape, 3.0))), put(engine, np.full(n, -2.0))]
+            out = [array if want else None for array, want in zip(out, wanted, strict=True)]
+            op.backward(*there, put(engine, dy), *out, add_w, add_b)
+            for found, expected in zip(out, (dy @ w, turn(dw + 3 * add_w), db - 2 * add_b), strict=True):
+                if found is not None:
+                    close(engine, found, expected, 20)
+
+
+def test_inner_product_runs_on_any_arrays(engine, rng):  # noqa: F811
+    """Other arrays at other addresses, in turn: none is remembered."""
+    op = engine.inner_product(3, 5, 4)
+    for _ in range(3):
+        for _ in range(2):
+            x, w, y = rng.normal(size=(3, 5)), rng.normal(size=(4, 5)), blank(engine, (3, 4))
+            op.forward(put(engine, x), put(engine, w), None, y)
+            close(engine, y, x @ w.T, 10)
+
+
+# What is not a number stays that
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.1])
+def test_fused_relu_keeps_nan(engine, slope):
+    """max(NaN, 0) is NaN in Caffe."""
+    x, y = put(engine, [[NAN, 1], [1, 1], [-1, -1]]), blank(engine, (3, 1))
+    op = engine.inner_product(3, 2, 1)
+    for bias in (None, put(engine, [0.0])):
+        op.forward(x, put(engine, [[1.0, 1.0]]), bias, y, slope)
+        np.testing.assert_allclose(engine.download(y).reshape(-1), [NAN, 2, -2 * slope])
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.1])
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_fused_relu_of_a_convolution_keeps_nan(dev, rng, name, slope):  # noqa: F811
+    shape, m, window, groups = CONVOLUTIONS[name]
+    x, w, b = rng.normal(size=shape), rng.normal(size=(m, shape[1] // groups, *window.kernel)), rng.normal(size=m)
+    b[0] = NAN
+    y_shape = (shape[0], m, *window.outputs(shape[2:]))
+    y = blank(dev, last(np.empty(y_shape)).shape)
+    op = engines.with_onednn().convolution(shape, y_shape, window, groups, channels_last=True)
+    op.forward(put(dev, last(x)), put(dev, w), put(dev, b), y, slope)
+    assert np.isnan(dev.download(y)[..., 0]).all() and not np.isnan(dev.download(y)[..., 1:]).any()

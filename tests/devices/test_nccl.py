@@ -1,0 +1,157 @@
+"""Sums over GPUs, on stand-ins for CuPy and NCCL: NumPy arrays, streams that run at once, threads for processes."""
+
+import ctypes
+import threading
+from contextlib import nullcontext
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from caffelite.devices.gpu.nccl import Sums
+from caffelite.parallel import Bucket, Exchange
+
+
+class Array(np.ndarray):
+    """A NumPy array with a pointer where CuPy's has it; ``data`` of NumPy's own is not asked for here."""
+
+    @property
+    def data(self):
+        return SimpleNamespace(ptr=self.ctypes.data)
+
+
+class Stream:
+    def __init__(self, log, name):
+        self.log, self.ptr = log, name
+
+    def wait_event(self, event):
+        self.log.append((self.ptr, "waits for", event.at))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+
+class Event:
+    at = None
+
+    def record(self, stream):
+        self.at = stream.ptr
+
+    def synchronize(self):
+        assert self.at, "waits for what was never recorded"
+
+
+class Communicator:
+    """Threads that meet at a barrier and add up what they bring."""
+
+    dtypes = {7: np.float32, 6: np.float16}
+
+    def __init__(self, shared, rank, log):
+        self.shared, self.rank, self.log = shared, rank, log
+
+    def allReduce(self, send, received, count, kind, how, stream):
+        assert send == received and stream == "beside"
+        dtype = self.dtypes[kind]
+        mine = np.ctypeslib.as_array(ctypes.cast(send, ctypes.POINTER(ctypes.c_char)), (count * np.dtype(dtype).itemsize,)).view(dtype)
+        self.shared.brought[self.rank] = mine.copy()
+        self.log.append(("allReduce", count, np.dtype(dtype).name, how))
+        self.shared.barrier.wait()
+        mine[...] = np.max(self.shared.brought, 0) if how == 2 else np.sum(self.shared.brought, 0, dtype)
+        self.shared.barrier.wait()
+
+    def check_async_error(self):
+        pass
+
+
+def stand_in(shared, log, rank):
+    def copy(target, source, count, kind, stream):
+        ctypes.memmove(target, source, count)
+
+    def zeros(shape, dtype):
+        return np.zeros(shape, dtype).view(Array)
+
+    nccl = SimpleNamespace(
+        available=True, NCCL_FLOAT32=7, NCCL_FLOAT16=6, NCCL_SUM=0, NCCL_MAX=2, get_unique_id=lambda: "id",
+        NcclCommunicator=lambda size, uid, rank: Communicator(shared, rank, log),
+    )  # fmt: skip
+    cuda = SimpleNamespace(
+        nccl=nccl, Stream=lambda non_blocking: Stream(log, "beside"), Event=lambda disable_timing: Event(),
+        alloc_pinned_memory=bytearray, runtime=SimpleNamespace(memcpyAsync=copy),
+    )  # fmt: skip
+    names = ("amin", "amax", "negative", "maximum", "divide", "multiply")
+    return SimpleNamespace(cuda=cuda, zeros=zeros, empty=zeros, **{name: getattr(np, name) for name in names})
+
+
+def run(size, half, rounds=3):
+    """Every rank's (gradients after each round, losses, flags, log)."""
+    shared = SimpleNamespace(barrier=threading.Barrier(size, timeout=30), brought=[None] * size)
+    uids, met = [None] * size, threading.Barrier(size, timeout=30)
+    results = [None] * size
+
+    def rank_of(rank):
+        log, found = [], []
+
+        def gather(value):
+            uids[rank] = value
+            met.wait()
+            return list(uids)
+
+        sums = Sums(Stream(log, "compute"), rank, size, gather, half, stand_in(shared, log, rank))
+        flat = np.zeros(100, np.float32).view(Array)
+        loss = np.zeros(1, np.float32).view(Array)
+        exchange = Exchange(sums, flat, [Bucket(60, 100, 1), Bucket(0, 60, 3)], size, lambda what: nullcontext())
+        for turn in range(rounds):
+            log.append("round")
+            flat[...] = np.arange(100) * (rank + 1) * 1e-3 * 10.0**turn
+            loss[0] = rank + turn
+            exchange.begin(loss, np.array([rank == 1 and turn == 1, 0.0]))
+            for step in range(5):
+                log.append(f"step {step}")
+                exchange.after(step)
+            flags = exchange.finish()
+            found.append((flat.copy(), float(loss[0]), flags.tolist()))
+        results[rank] = found, log
+
+    threads = [threading.Thread(target=rank_of, args=(rank,)) for rank in range(size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(results)
+    return results
+
+
+@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize("size", [2, 3])
+def test_every_rank_gets_the_sums(size, half):
+    for found, _ in run(size, half):
+        for turn, (flat, loss, flags) in enumerate(found):
+            expected = np.arange(100) * sum(range(1, size + 1)) * 1e-3 * 10.0**turn
+            np.testing.assert_allclose(flat, expected, rtol=2e-3 if half else 1e-6, atol=1e-4 * expected.max())
+            assert loss == sum(range(size)) + size * turn
+            assert flags == [turn == 2, False], "what was asked in one iteration is known in the next"
+
+
+def test_a_bucket_travels_as_soon_as_it_is_complete():
+    log = run(2, False, rounds=1)[0][1]
+    after = {m: log.index(f"step {m}") for m in range(5)}
+    sums = {entry[1]: i for i, entry in enumerate(log) if entry[0] == "allReduce"}
+    assert after[1] < sums[40] < after[2] and after[3] < sums[60] < after[4]
+    waits = [entry for entry in log if entry[1:2] == ("waits for",)]
+    assert waits[0] == ("beside", "waits for", "compute") and waits[-1] == ("compute", "waits for", "beside")
+
+
+def test_halves_do_not_overflow():
+    """Numbers up to 1e10 on all of three ranks."""
+    found, log = run(3, True, rounds=12)[0]
+    assert np.isfinite(found[-1][0]).all() and found[-1][0].max() > 1e9
+    assert ("allReduce", 60, "float16", 0) in log
+
+
+def test_without_nccl_the_error_says_what_to_install():
+    cupy = SimpleNamespace(cuda=SimpleNamespace(nccl=SimpleNamespace(available=False)))
+    with pytest.raises(Exception, match="several GPUs need NCCL.*nvidia-nccl-cu12"):
+        Sums(None, 0, 2, None, cupy=cupy)

@@ -1,0 +1,88 @@
+"""Pixels to numbers, as Caffe's transformer computes them, bit for bit, on both devices."""
+
+import numpy as np
+import pytest
+from devices.host.backend import HostBackend
+
+from caffelite.devices.cpu import CPU
+from caffelite.devices.gpu import GPU
+
+N, C, H, W, h, w = 5, 3, 9, 8, 6, 5
+
+
+@pytest.fixture(params=["cpu", "gpu"])
+def dev(request):
+    return CPU() if request.param == "cpu" else GPU(0, "float32", HostBackend())
+
+
+def caffes(pixels, picks, mean, scale):
+    """Element by element, in the order of Caffe's loops: (pixel - mean) * scale in float32, mirrored where it is written."""
+    out = np.empty((len(picks), C, h, w), np.float32)
+    for n, (index, top, left, mirror) in enumerate(picks):
+        y0, x0 = (top, left) if pixels.shape[2:] != (h, w) else (0, 0)
+        for y in range(h):
+            for x in range(w):
+                value = pixels[index, :, y + y0, x + x0].astype(np.float32)
+                if mean is not None:
+                    my, mx = (top, left) if mean.shape[1:] == (H, W) else (0, 0)
+                    value = value - (mean[:, 0, 0] if mean.shape[1:] == (1, 1) else mean[:, y + my, x + mx])
+                out[n, :, y, w - 1 - x if mirror else x] = value * np.float32(scale)
+    return out
+
+
+@pytest.mark.parametrize("mean", [None, (C, 1, 1), (C, H, W), (C, h, w)], ids=str)
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+@pytest.mark.parametrize("layout", ["channels", "pixels"])
+@pytest.mark.parametrize("whole", [True, False], ids=["to be cut", "cut"])
+def test_bit_for_bit(dev, mean, dtype, layout, whole):
+    rng = np.random.default_rng(4)
+    sides = (H, W) if whole else (h, w)
+    values = rng.integers(0, 256, (7, C, *sides)) if dtype == "uint8" else rng.normal(size=(7, C, *sides))
+    pixels = values.astype(dtype)
+    if layout == "pixels":
+        pixels = np.ascontiguousarray(pixels.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+    mean = None if mean is None else rng.uniform(90, 130, mean).astype(np.float32)
+    picks = np.stack([rng.integers(0, high, N) for high in (7, H - h + 1, W - w + 1, 2)], 1).astype(np.int32)
+    op, out = dev.preprocess((N, C, h, w), mean, 0.017), dev.empty((N, C, h, w))
+    expected = caffes(pixels, picks, mean, 0.017)
+    for standing in (False, True, True):
+        op.wait()
+        op.forward(
+            pixels if standing or dev.name == "cpu" else _first(pixels, picks),
+            _numbered(picks, standing or dev.name == "cpu"),
+            out,
+            standing,
+        )
+        np.testing.assert_array_equal(dev.download(out), expected)
+
+
+def _first(pixels, picks):
+    """A batch as it is read: its own pixels, in the layout that they had."""
+    found = pixels[picks[:, 0]]
+    if not pixels.flags.c_contiguous:
+        found = np.ascontiguousarray(found.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+    return found
+
+
+def _numbered(picks, as_is):
+    return picks if as_is else np.concatenate([np.arange(N, dtype=np.int32)[:, None], picks[:, 1:]], 1)
+
+
+@pytest.mark.parametrize("layout", ["channels", "pixels"])
+def test_a_set_that_the_gpu_has_no_room_for(monkeypatch, layout):
+    dev = GPU(0, "float32", HostBackend())
+    monkeypatch.setattr(dev.backend, "free_bytes", lambda: 100, raising=False)
+    pixels = np.random.default_rng(0).integers(0, 256, (7, C, H, W)).astype(np.uint8)
+    if layout == "pixels":
+        pixels = np.ascontiguousarray(pixels.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+    picks = np.array([[6, 1, 2, 1], [0, 0, 0, 0], [6, 3, 3, 0], [2, 2, 1, 1], [3, 0, 1, 0]], np.int32)
+    op, out = dev.preprocess((N, C, h, w), None, 1.0), dev.empty((N, C, h, w))
+    op.forward(pixels, picks, out, True)
+    np.testing.assert_array_equal(dev.download(out), caffes(pixels, picks, None, 1))
+    assert picks[0, 0] == 6
+
+
+def test_memory_to_read_from(dev):
+    memory = dev.preprocess((N, C, h, w), None, 1.0).memory((2, 3), np.uint8)
+    memory[...] = 7
+    assert memory.shape == (2, 3) and memory.dtype == np.uint8 and memory.sum() == 42

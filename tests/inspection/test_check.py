@@ -1,0 +1,165 @@
+"""check: every mistake in one pass, each at its line; and lint."""
+
+import pytest
+from findings import SHAPES, edit, found
+
+from caffelite.inspection.check import check
+
+
+def test_sound_files_have_nothing(data):
+    assert check("net.prototxt") == [] and check("solver.prototxt") == []
+
+
+PLANTED_NET = """name: "planted"
+layer { name: "in" type: "Input" top: "x" input_param { shape { dim: 2 dim: 3 dim: 8 dim: 8 } } }
+layer { name: "labels" type: "Input" top: "label" input_param { shape { dim: 2 } } }
+layer { name: "a" type: "Convolution" bottom: "x" top: "a"
+  convolution_param { num_output: 4 kernel_sise: 3 } }
+layer { name: "b" type: "Convolutoin" bottom: "x" top: "b" convolution_param { num_output: 4 kernel_size: 3 } }
+layer { name: "c" type: "Convolution" bottom: "xx" top: "c" convolution_param { num_output: 4 kernel_size: 3 } }
+layer { name: "d" type: "Convolution" bottom: "x" top: "d" convolution_param { num_output: 4 kernel_size: 30 } }
+layer { name: "e" type: "Convolution" bottom: "x" top: "e"
+  convolution_param { num_output: 4 kernel_size: 3 weight_filler { type: "xavir" } } }
+layer { name: "f" type: "Pooling" bottom: "x" top: "f" pooling_param { pool: MAXX kernel_size: 2 } }
+layer { name: "g" type: "InnerProduct" bottom: "a" top: "g" inner_product_param { num_output: "ten" } }
+layer { name: "h" type: "Concat" bottom: "x" bottom: "label" top: "h" }
+layer { name: "i" type: "ReLU" bottom: "x" top: "x2" relu_param { negative_slope: 0.1 negative_slope: 0.2 } }
+layer { name: "j" type: "InnerProduct" bottom: "x" top: "j" inner_product_param { num_output: 0 } }
+layer { name: "k" type: "Dropout" bottom: "x" top: "k" dropout_param { dropout_ratio: 1.5 } }
+layer { name: "l" type: "InnerProduct" bottom: "x" top: "l" param { lr_mult: 1 } param { } param { }
+  inner_product_param { num_output: 3 } }
+layer { name: "m" type: "InnerProduct" bottom: "x" top: "m" inner_product_param { num_output: 3 } }
+layer { name: "n" type: "SoftmaxWithLoss" bottom: "m" bottom: "label" top: "n" loss_weight: 1 loss_weight: 1 }
+layer { name: "o" type: "EuclideanLoss" bottom: "m" bottom: "label" top: "o" }
+"""
+PLANTED_SOLVER = """net: "net.prototxt"
+base_lr: 0.01
+lr_policy: "stepp"
+momentum: "0.9"
+max_iter: -5
+tpye: "SGD"
+regularization_type: "L3"
+snapshot: 10
+snapshot_prefix: "absent/run"
+average_loss: 0
+"""
+
+
+def test_twenty_planted_mistakes_at_once(folder):
+    (folder / "net.prototxt").write_text(PLANTED_NET)
+    (folder / "solver.prototxt").write_text(PLANTED_SOLVER)
+    told = [(f.error.where.file, f.error.where.line, f.error.what) for f in check("solver.prototxt") if f.kind == "mistake"]
+    net = {line: what for file, line, what in told if file == "net.prototxt"}
+    solver = {line: what for file, line, what in told if file == "solver.prototxt"}
+    expected_net = {
+        5: 'unknown field "kernel_sise"',
+        6: 'unknown type "Convolutoin"',
+        7: 'unknown bottom "xx"',
+        8: "its kernel [30, 30] does not fit",
+        10: 'unknown filler type "xavir"',
+        11: 'wrong value for "pool"',
+        12: 'wrong value for "num_output"',
+        13: 'bottom "label"',
+        14: '"negative_slope" is set twice',
+        15: "num_output must be positive",
+        16: "dropout_ratio",
+        17: "3 param messages",
+        20: "has 2 loss_weight for 1 tops",
+        21: 'bottom "label"',
+    }
+    expected_solver = {
+        3: 'unknown lr_policy "stepp"',
+        4: 'wrong value for "momentum"',
+        5: "max_iter must be at least 0",
+        6: 'unknown field "tpye"',
+        7: 'unknown regularization_type "L3"',
+        9: "absent, does not exist",
+        10: "average_loss must be at least 1",
+    }
+    assert len(expected_net) + len(expected_solver) >= 20
+    for found_there, expected in ((net, expected_net), (solver, expected_solver)):
+        assert sorted(found_there) == sorted(expected), found_there
+        for line, text in expected.items():
+            assert text in found_there[line], (line, found_there[line])
+    assert len(told) == len(expected_net) + len(expected_solver), "each once, and nothing that follows from another"
+
+
+def test_places_expected_and_nearest_name(folder):
+    edit(folder, "net.prototxt", ("kernel_size: 3 stride: 2 pad", "kernel_sise: 3 stride: 2 pad"))
+    (mistake,) = [f.error for f in check("net.prototxt", SHAPES) if f.kind == "mistake"]
+    assert (mistake.where.line, mistake.where.column, mistake.remedy) == (7, 37, 'did you mean "kernel_size"?')
+
+
+def test_one_typing_error_hides_no_other_and_brings_no_other(folder):
+    """What reads the broken layer is still checked, as far as it needs no shape."""
+    edit(
+        folder,
+        "net.prototxt",
+        ("num_output: 6", 'num_output: "6"'),
+        ('"gaussian" std: 0.01', '"gausian" std: 0.01'),
+        ('"Accuracy"', '"Acuracy"'),
+    )
+    assert [line for line, _ in found()] == [7, 12]
+    edit(folder, "net.prototxt", ('num_output: "6"', "num_output: 6"))
+    assert [line for line, _ in found()] == [11, 12]
+
+
+def test_a_gradient_that_cannot_be_is_found_beside_other_mistakes(folder):
+    text = (folder / "net.prototxt").read_text()
+    extra = 'layer { name: "bad" type: "SoftmaxWithLoss" bottom: "score" bottom: "score" top: "bad" propagate_down: [true, true] }\n'
+    (folder / "net.prototxt").write_text(text.replace("kernel_size: 3 stride: 2 }", "kernel_size: 30 stride: 2 }") + extra)
+    lines = [line for line, _ in found(phases=[0])]
+    assert 9 in lines
+    (folder / "net.prototxt").write_text(text.replace('type: "Accuracy"', 'type: "Acuracy"') + extra)
+    assert len(found()) >= 2
+
+
+def test_two_files_wrong_in_one_run(folder):
+    edit(folder, "net.prototxt", ('"ReLU"', '"RELU"'))
+    edit(folder, "solver.prototxt", ("base_lr: 0.01", "base_rl: 0.01"))
+    told = [(f.error.where.file, f.error.where.line) for f in check("solver.prototxt", SHAPES) if f.kind == "mistake"]
+    assert told == [("solver.prototxt", 4), ("net.prototxt", 8)], "no word of base_lr, which the typing error lacks"
+
+
+def test_data_that_is_not_there_is_a_note_a_source(folder):
+    told = [(f.kind, f.error.where.line) for f in check("net.prototxt", SHAPES)]
+    assert told == []  # the shape was given, so nobody asks for the data
+    told = [(f.kind, f.error.what) for f in check("net.prototxt")]
+    assert [kind for kind, _ in told] == ["note"] * 4
+    for name in ("train", "test"):
+        assert f'source "{name}_lmdb" does not exist' in [what for _, what in told]
+
+
+def test_what_hangs_on_unknown_data_is_still_wired_and_typed(folder):
+    edit(folder, "net.prototxt", ('bottom: "pool"', 'bottom: "pol"'), ('"Pooling"', '"Poling"'))
+    assert [line for line, _ in found(shapes=None)] == [9, 10]
+
+
+def test_missing_files(folder):
+    assert [f.error.what for f in check("absent.prototxt")] == ["cannot read absent.prototxt: no such file"]
+    edit(folder, "solver.prototxt", ('"net.prototxt"', '"nett.prototxt"'))
+    (mistake,) = [f for f in check("solver.prototxt") if f.kind == "mistake"]
+    assert mistake.error.where.line == 1 and mistake.error.remedy == 'did you mean "net.prototxt"?'
+
+
+def test_forks_are_named(folder):
+    edit(folder, "net.prototxt", ('type: "ReLU"', 'type: "ReLU" forward_type: FLOAT prior_box_param { min_size: 3 }'))
+    told = [(f.kind, f.error.what) for f in check("net.prototxt", SHAPES)]
+    assert [kind for kind, _ in told] == ["note", "lint"] and all("NVCaffe" in what for _, what in told)
+
+
+def test_a_caffemodel_is_checked_as_a_net(folder):
+    from caffelite import prototxt
+
+    message = prototxt.read_net("net.prototxt").message
+    message.layer[2].convolution_param.num_output = 0
+    (folder / "net.caffemodel").write_bytes(message.SerializeToString())
+    assert [f.error.what for f in check("net.caffemodel", SHAPES)] == ['layer "conv" (Convolution): num_output must be positive']
+
+
+@pytest.mark.parametrize(
+    "text", ["", "}", "layer {", "layer { name: 3 }", 'name: "x', "\x01\x02", "net: 5", "layer { include { phase: TRAIN } exclude { } }"]
+)
+def test_odd_files_get_an_answer(folder, text):
+    (folder / "odd.prototxt").write_text(text)
+    assert [f for f in check("odd.prototxt") if f.kind == "mistake"]

@@ -1,0 +1,87 @@
+"""The layout's promises, and the pictures made of it."""
+
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+from textnet import build, inputs
+
+from caffelite.inspection.picture import picture
+from caffelite.inspection.placement import GAP_X, lay_out
+from caffelite.inspection.scene import png, svg
+
+SVG = "{http://www.w3.org/2000/svg}"
+BOX = (100.0, 24.0)
+
+
+def laid(edges: str, names: str):
+    return lay_out({name: BOX for name in names}, [(*edge, edge[0]) for edge in edges.split()])
+
+
+def test_every_edge_leads_down():
+    found = laid("ab ac bd cd ad de", "abcde").boxes
+    assert all(found[a].y + found[a].height < found[b].y for a, b in ("ab", "ac", "bd", "cd", "ad", "de"))
+
+
+def test_no_two_boxes_touch():
+    found = laid("ab ac ad ae bf cf df ef", "abcdef").boxes
+    row = sorted(found[n].x for n in "bcde")
+    assert min(b - a for a, b in zip(row, row[1:], strict=False)) >= BOX[0] + GAP_X - 1e-6
+
+
+def test_a_chain_is_one_column_though_an_edge_passes_it():
+    found = laid("ab bc cd ad", "abcd")
+    assert len({round(v.x, 3) for v in found.boxes.values()}) == 1
+    bends = found.bends[3]
+    assert len(bends) == 2 and bends[0].x == pytest.approx(bends[1].x) and abs(bends[0].x - found.boxes["b"].x) >= BOX[0] / 2
+
+
+def test_branches_lie_about_their_origin():
+    found = laid("ab ac bd cd", "abcd").boxes
+    assert found["a"].x == pytest.approx((found["b"].x + found["c"].x) / 2) == pytest.approx(found["d"].x)
+
+
+def test_crossings_are_undone():
+    found = laid("ad be cf", "abcfed").boxes
+    assert all(found[a].x == pytest.approx(found[b].x) for a, b in ("ad", "be", "cf"))
+
+
+def test_a_source_lies_right_above_its_reader():
+    found = laid("ab bc cd xd", "xabcd").boxes
+    assert found["x"].rank == found["c"].rank
+
+
+def test_one_box_alone():
+    assert lay_out({"a": BOX}, []).boxes["a"].x == 50
+
+
+NET = (
+    inputs(**{"x<&": (2, 3, 8, 8)})
+    + """
+layer { name: "conv" type: "Convolution" bottom: "x<&" top: "y" convolution_param { num_output: 4 kernel_size: 3 stride: 2 } }
+layer { name: "relu" type: "ReLU" bottom: "y" top: "y" }
+layer { name: "left" type: "TanH" bottom: "y" top: "left" }
+layer { name: "sum" type: "Eltwise" bottom: "y" bottom: "left" top: "sum" }
+"""
+)
+
+
+def test_svg_shows_names_details_and_shapes():
+    root = ElementTree.fromstring(svg(picture(build(NET))))
+    texts = [t.text for t in root.iter(f"{SVG}text")]
+    for expected in ("x<&", "conv", "Convolution 3×3 /2 → 4", "relu", "sum", "3×8×8", "4×3×3", "convolution"):
+        assert expected in texts, texts
+    assert texts.count("4×3×3") == 2, "once for each blob: conv's after relu, and left's"
+    arrows = list(root.iter(f"{SVG}polygon"))
+    assert len(arrows) == 4 and root.get("width") and all(p.get("fill") for p in arrows)
+
+
+def test_in_place_layers_share_a_box():
+    root = ElementTree.fromstring(svg(picture(build(NET))))
+    outlines = [r for r in root.iter(f"{SVG}rect") if r.get("fill") == "none"]
+    assert len(outlines) == 4 and max(float(r.get("height")) for r in outlines) == 48
+
+
+def test_png():
+    pytest.importorskip("matplotlib")
+    body = png(picture(build(NET)), scale=1)
+    assert body[:8] == b"\x89PNG\r\n\x1a\n" and len(body) > 5000

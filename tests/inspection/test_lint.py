@@ -1,0 +1,106 @@
+"""Lint: what runs, and yet is odd."""
+
+import pytest
+from findings import SHAPES, edit, found
+
+
+def lint(folder, path: str = "net.prototxt", shapes=SHAPES) -> list[tuple[int, str]]:
+    return found(path, "lint", shapes)
+
+
+@pytest.mark.parametrize(
+    "old, new, line, what",
+    [
+        ("stepsize: 20", "stepsize: 20 power: 2", 7, 'lr_policy "step" does not use power'),
+        ("stepsize: 20", "stepsize: 200", 7, "stepsize 200 is never reached"),
+        (
+            'lr_policy: "step"\ngamma: 0.1\nstepsize: 20',
+            'lr_policy: "multistep"\ngamma: 0.1\nstepvalue: 20 stepvalue: 60',
+            7,
+            "stepvalue 60 is never",
+        ),
+        (
+            'lr_policy: "step"\ngamma: 0.1\nstepsize: 20',
+            'lr_policy: "multistep"\ngamma: 0.1\nstepvalue: 20 stepvalue: 10',
+            7,
+            "after a later one",
+        ),
+        ("momentum: 0.9", "momentum: 0.9 delta: 1e-8", 8, "the rule SGD does not use delta"),
+        ("momentum: 0.9", 'type: "AdaDelta" momentum: 0.9 momentum2: 0.99', 8, "AdaDelta does not use momentum2"),
+        ("test_iter: 2\n", "\n", 3, "nothing is tested"),
+        ("snapshot: 25", "snapshot: 75", 11, "comes after max_iter 50"),
+        ("max_iter: 50", "max_iter: 50 warmup_iter: 60", 10, "the warm-up does not end"),
+    ],
+)
+def test_solver(folder, old, new, line, what):
+    edit(folder, "solver.prototxt", (old, new))
+    told = lint(folder, "solver.prototxt")
+    assert [place for place, _ in told] == [line] and what in told[0][1]
+
+
+def test_momentum_where_the_rule_has_none_is_a_mistake(folder):
+    edit(folder, "solver.prototxt", ("momentum: 0.9", 'type: "AdaGrad" momentum: 0.9'))
+    assert [line for line, _ in found("solver.prototxt")] == [8]
+
+
+def test_a_test_that_does_not_see_the_test_set_once(data):
+    edit(data, "solver.prototxt", ("test_iter: 2", "test_iter: 1"))
+    ((line, what),) = lint(data, "solver.prototxt", None)
+    assert line == 2 and "5 of the 10 samples" in what
+    edit(data, "net.prototxt", ("batch_size: 5", "batch_size: 4"))
+    from caffelite.inspection.check import check
+
+    (one,) = check("solver.prototxt")
+    assert one.error.remedy == "batch_size 2 and test_iter 5 would see each once"
+
+
+def test_decay_on_biases_and_scales(folder):
+    edit(
+        folder,
+        "net.prototxt",
+        ('top: "conv" param { lr_mult: 1 } param { lr_mult: 2 decay_mult: 0 }', 'top: "conv"'),
+        ('layer { name: "relu"', 'layer { name: "scale" type: "Scale" bottom: "conv" top: "conv" }\nlayer { name: "relu"'),
+    )
+    told = [f"{line} {what}" for line, what in lint(folder, "solver.prototxt") if "weight_decay" in what]
+    assert told == ["6 weight_decay pulls on the biases of conv", "8 weight_decay pulls on the scales of scale"]
+    assert not [what for _, what in lint(folder) if "weight_decay" in what], "a net alone has no weight_decay"
+
+
+def test_labels_against_classes(data):
+    edit(data, "net.prototxt", ("num_output: 3", "num_output: 2"))
+    assert [line for line, _ in found(shapes=None)] == [12, 13]
+    assert "no class" in found(shapes=None)[0][1]
+    edit(data, "net.prototxt", ("num_output: 2", "num_output: 8"))
+    ((line, what),) = lint(data, shapes=None)
+    assert line == 13 and "8 classes" in what
+    edit(data, "net.prototxt", ("num_output: 8", "num_output: 2"), ('top: "loss" }', 'top: "loss" loss_param { ignore_label: 2 } }'),
+         ('top: "accuracy" include', 'top: "accuracy" accuracy_param { ignore_label: 2 } include'))  # fmt: skip
+    assert not found(shapes=None)
+
+
+def test_weights_that_nothing_trains(folder):
+    extra = 'layer { name: "idle" type: "InnerProduct" bottom: "pool" top: "idle" inner_product_param { num_output: 2 } }\n'
+    extra += 'layer { name: "end" type: "Silence" bottom: "idle" }\n'
+    path = folder / "net.prototxt"
+    path.write_text(path.read_text() + extra)
+    ((line, what),) = lint(folder)
+    assert line == 14 and 'nothing trains the weights of layer "idle"' in what
+    path.write_text(path.read_text().replace('top: "idle"', 'top: "idle" param { lr_mult: 0 } param { lr_mult: 0 }'))
+    assert not lint(folder)
+
+
+def test_tops_that_nobody_reads(folder):
+    path = folder / "net.prototxt"
+    path.write_text(path.read_text() + 'layer { name: "extra" type: "TanH" bottom: "pool" top: "extra" }\n')
+    assert lint(folder) == [(14, 'nobody reads top "extra" of layer "extra" in TRAIN and TEST')]
+
+
+def test_in_place_that_had_to_be_undone(folder):
+    """LRN needs its bottom to go backward, which an in-place layer after it may not overwrite."""
+    before = 'layer { name: "n" type: "LRN" bottom: "conv" top: "n" }\nlayer { name: "relu"'
+    after = (
+        'layer { name: "join" type: "Eltwise" bottom: "n" bottom: "conv" top: "join" }\nlayer { name: "pool" type: "Pooling" bottom: "join"'
+    )
+    edit(folder, "net.prototxt", ('layer { name: "relu"', before), ('layer { name: "pool" type: "Pooling" bottom: "conv"', after))
+    told = lint(folder)
+    assert [line for line, _ in told] == [9] and "ReLU cannot work in place" in told[0][1]

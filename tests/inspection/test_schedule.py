@@ -1,0 +1,66 @@
+"""The run of a solver before it is run."""
+
+import pytest
+from findings import edit
+
+from caffelite.errors import CaffeliteError
+from caffelite.inspection.schedule import schedule
+
+SHAPES = {"": (2, 9, 9)}
+
+
+def test_rates_tests_and_snapshots(folder):
+    run = schedule("solver.prototxt", SHAPES, samples=20)
+    assert [(m.iteration, round(m.rate, 9)) for m in run.moments] == [(0, 0.01), (20, 0.001), (40, 0.0001), (49, 0.0001)]
+    assert (run.tests, run.snapshots, run.batch, run.epochs) == ([0, 10, 20, 30, 40, 50], [25, 50], 4, 10)
+    assert [m.epoch for m in run.moments] == [0, 4, 8, 9.8]
+
+
+def test_the_data_tells_its_size(data):
+    assert schedule("solver.prototxt").samples == 12
+
+
+def test_without_data_epochs_are_not_known(folder):
+    run = schedule("solver.prototxt")
+    assert run.epochs is None and "epochs are not known" in run.notes[0]
+
+
+@pytest.mark.parametrize(
+    "policy, iterations",
+    [
+        ('"multistep" stepvalue: 10 stepvalue: 30', [0, 10, 30, 49]),
+        ('"fixed"', [0, 49]),
+        ('"poly" power: 1', [0, 5, 10, 15, 20, 25, 30, 35, 40, 45, 49]),
+        ('"multifixed" stageiter: 9 stageiter: 50 stagelr: 1 stagelr: 2', [0, 10, 49]),
+        ('"poly" power: 1 warmup_iter: 7', [0, 5, 7, 10, 15, 20, 25, 30, 35, 40, 45, 49]),
+        ('"step" gamma: 0.1 stepsize: 20 min_lr: 0.001', [0, 20, 40, 49]),
+    ],
+)
+def test_rows(folder, policy, iterations):
+    edit(folder, "solver.prototxt", ('"step"\ngamma: 0.1\nstepsize: 20', policy if "gamma" in policy else f"{policy} gamma: 0.1"))
+    assert [m.iteration for m in schedule("solver.prototxt", SHAPES).moments] == iterations
+
+
+def test_when_min_lr_is_reached(folder):
+    edit(folder, "solver.prototxt", ('"step"\ngamma: 0.1\nstepsize: 20', '"exp" gamma: 0.9 min_lr: 0.0017'))
+    reached = next(m for m in schedule("solver.prototxt", SHAPES).moments if m.what == "min_lr is reached")
+    assert reached.rate == pytest.approx(0.0017) and 0.01 * 0.9 ** (reached.iteration - 1) > 0.0017
+
+
+def test_many_steps_are_thinned_out(folder):
+    edit(folder, "solver.prototxt", ("stepsize: 20", "stepsize: 2"), ("max_iter: 50", "max_iter: 2000"))
+    assert len(schedule("solver.prototxt", SHAPES).moments) <= 42
+
+
+def test_mistakes_are_errors(folder):
+    edit(folder, "solver.prototxt", ("max_iter: 50", "max_iter: 0"))
+    with pytest.raises(CaffeliteError, match="a run of no iterations"):
+        schedule("solver.prototxt")
+
+
+@pytest.mark.parametrize("form, start", [("png", b"\x89PNG"), ("svg", b"<?xml")])
+def test_chart(folder, form, start):
+    pytest.importorskip("matplotlib")
+    from caffelite.inspection.chart import chart
+
+    assert chart(schedule("solver.prototxt", SHAPES, 20), form).startswith(start)

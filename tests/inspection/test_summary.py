@@ -1,0 +1,159 @@
+"""Counts that are published, the memory of a run, receptive fields."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from textnet import build, inputs
+
+from caffelite import caffelite_pb2 as pb
+from caffelite.inspection import counts, nets, summary
+from caffelite.plan import make
+
+MODELS = Path(__file__).parent.parent.parent / "models"
+# Parameters and multiply-adds of the four as their papers and model zoos tell them
+PUBLISHED = {
+    "alexnet": (60_965_224, 724_406_816),
+    "googlenet": (6_998_552, 1_582_671_872),
+    "vgg16": (138_357_544, 15_470_264_320),
+    "resnet50": (25_557_032, 3_857_973_248),
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_counts(name):
+    subject = nets.subject(str(MODELS / name / "deploy.prototxt"), None, {})
+    table = summary.table(*subject.graph(pb.TEST))
+    assert (table.parameters, table.multiply_adds) == PUBLISHED[name]
+
+
+def test_receptive_fields_of_alexnet():
+    graph, _ = nets.subject(str(MODELS / "alexnet/deploy.prototxt"), None, {}).graph(pb.TEST)
+    fields = counts.receptive_fields(graph)
+    found = {node.name: counts.shown(fields[node.tops[0]]) for node in graph.nodes}
+    assert [found[n] for n in ("conv1", "pool1", "conv2", "pool2", "conv3", "conv4", "conv5", "pool5", "fc6")] == [
+        "11", "19", "51", "67", "99", "131", "163", "195", "all"]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "layer, expected",
+    [
+        ('type: "Convolution" convolution_param { num_output: 2 kernel_size: 3 dilation: 2 }', "5"),
+        ('type: "Convolution" convolution_param { num_output: 2 kernel_h: 3 kernel_w: 1 }', "3×1"),
+        ('type: "Pooling" pooling_param { global_pooling: true }', "all"),
+        ('type: "Deconvolution" convolution_param { num_output: 2 kernel_size: 4 stride: 2 }', "2"),
+        ('type: "ReLU"', "1"),
+        ('type: "InnerProduct" inner_product_param { num_output: 2 }', "all"),
+    ],
+)
+def test_receptive_field(layer, expected):
+    graph = build(inputs(x=(2, 3, 8, 8)) + f'layer {{ name: "y" bottom: "x" top: "y" {layer} }}')
+    assert counts.shown(counts.receptive_fields(graph)[graph.values["y"]]) == expected
+
+
+@pytest.mark.parametrize(
+    "layer, expected",
+    [
+        ('type: "Convolution" convolution_param { num_output: 4 kernel_size: 3 group: 2 }', 2 * 4 * 36 * 2 * 9),
+        ('type: "Deconvolution" convolution_param { num_output: 6 kernel_size: 2 }', 2 * 4 * 64 * 6 * 4),
+        ('type: "InnerProduct" inner_product_param { num_output: 5 }', 2 * 5 * 256),
+        ('type: "ReLU"', 0),
+    ],
+)
+def test_multiply_adds(layer, expected):
+    graph = build(inputs(x=(2, 4, 8, 8)) + f'layer {{ name: "y" bottom: "x" top: "y" {layer} }}')
+    assert counts.multiply_adds(graph.nodes[-1]) == expected
+
+
+def test_multiply_adds_of_an_lstm():
+    """Three steps of four sequences: what enters, 5 × 4·2, and what is carried on, 2 × 4·2."""
+    text = (
+        inputs(x=(3, 4, 5), cont=(3, 4))
+        + 'layer { name: "y" type: "LSTM" bottom: "x" bottom: "cont" top: "y" recurrent_param { num_output: 2 } }'
+    )
+    assert counts.multiply_adds(build(text).nodes[-1]) == 3 * 4 * (5 * 8 + 2 * 8)
+
+
+def test_rows(folder):
+    graph, guessed = nets.subject("net.prototxt", None, {"": (2, 9, 9)}).graph(pb.TRAIN)
+    table = summary.table(graph, guessed)
+    rows = {row.name: row for row in table.rows}
+    assert (table.phase, table.batch, table.guessed) == ("TRAIN", 4, [])
+    assert rows["conv"].tops == [(4, 6, 5, 5)] and rows["conv"].parameters == 6 * 2 * 9 + 6
+    assert rows["conv"].activations == 2432 and rows["relu"].activations == 0  # 600 numbers, to whole cache lines
+    assert (rows["score"].lr_mult, rows["score"].decay_mult) == ([1, 2], [1, 0])
+
+
+def test_statistics_are_no_parameters():
+    graph = build(inputs(x=(2, 3, 4, 4)) + 'layer { name: "y" type: "BatchNorm" bottom: "x" top: "y" }')
+    table = summary.table(graph, [])
+    assert (table.parameters, table.statistics) == (0, 7)
+
+
+def test_memory_follows_the_plan_and_the_solver(folder):
+    shapes = {"": (2, 9, 9)}
+    subject = nets.subject(None, "solver.prototxt", shapes)
+    memory = summary.memory(subject)
+    train, test = (make(subject.graph(phase)[0]) for phase in (pb.TRAIN, pb.TEST))
+    weights = 4 * (6 * 18 + 6 + 24 * 3 + 3)
+    assert (memory.weights, memory.gradients, memory.history) == (weights, weights, weights)
+    assert memory.arena == train.arena + test.arena < memory.alone
+    alone = summary.memory(nets.subject("net.prototxt", None, shapes))
+    assert alone.history == 0 and alone.arena == train.arena
+
+
+def test_largest_batch(folder):
+    subject = nets.subject(None, "solver.prototxt", {"": (2, 9, 9)})
+    limit = summary.KERNELS + (3 << 20)
+    batch, memory = summary.largest_batch(subject, limit)
+    assert memory.total <= limit < summary.memory(subject, batch + batch // 50 + 1).total
+    assert summary.largest_batch(subject, 1000) is None
+
+
+MEASURE = """
+import re, sys
+from caffelite import caffelite_pb2 as pb, devices
+from caffelite.inspection import nets, summary
+from caffelite.net import Net
+from caffelite.solver.updates import Updater
+
+def status(key):
+    return 1024 * int(re.search(key + ":[^0-9]*([0-9]+)", open("/proc/self/status").read())[1])
+
+subject = nets.subject(sys.argv[1], None, {})
+feed = pb.LayerParameter(name="data", type="Input", top=["data", "label"])
+batch = int(sys.argv[2])
+for dims in ((batch, 3, 227, 227), (batch,)):
+    feed.input_param.shape.add().dim.extend(dims)
+kept = [layer for layer in subject.message.layer if layer.type != "Data"]
+del subject.message.layer[:]
+subject.message.layer.extend([feed, *kept])
+subject.solver = pb.SolverParameter(momentum=0.9, weight_decay=5e-4)
+dev = devices.open_device()
+graph, _ = subject.graph(pb.TRAIN)
+predicted = summary.memory(subject, threads=dev.threads).total
+before = status("VmRSS")
+net = Net(graph, dev)
+updater = Updater(subject.solver, net, subject.locate)
+for i in range(2):
+    net.forward(i)
+    net.backward()
+    updater.run(0.01, 1.0, i)
+print(predicted / (status("VmHWM") - before))
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux how large the process is")
+def test_memory_is_what_a_run_takes():
+    """The peak of two training iterations on the CPU, less what the process took once all was imported and the device open."""
+    net = str(MODELS / "squeezenet/train_val.prototxt")
+    for batch in ("1", "16"):  # the first compiles kernels, which takes memory too, where that has not been done
+        done = subprocess.run([sys.executable, "-c", MEASURE, net, batch], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    assert 0.9 < float(done.stdout) < 1.1
+
+
+def test_a_deploy_net_is_for_testing():
+    message = nets.subject(str(MODELS / "lenet/deploy.prototxt"), None, {}).message
+    assert nets.phases(None, message) == [pb.TEST] and nets.phases("train", message) == [pb.TRAIN]

@@ -1,0 +1,71 @@
+"""Processes that caffelite starts itself, as for several GPUs, here on the CPU."""
+
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import jobs
+import numpy as np
+from launching import SOLVER, environment
+
+from caffelite import caffelite_pb2 as pb
+from caffelite import weights
+
+LAUNCH = "from caffelite.parallel import star; import sys; sys.exit(star.launch(['train', *sys.argv[2:]], int(sys.argv[1])))"
+
+
+def launch(ranks: int, *options: str, **pipes) -> subprocess.Popen:
+    words = [sys.executable, "-c", LAUNCH, str(ranks), "--solver=solver.prototxt", *options]
+    return subprocess.Popen(words, env=environment(), stderr=subprocess.PIPE, text=True, **pipes)
+
+
+def test_three_processes_train_as_one(folder):
+    (folder / "solver.prototxt").write_text(SOLVER + 'snapshot_prefix: "run" display: 10')
+    process = launch(3, "--scaling=strong")
+    err = process.communicate(timeout=60)[1]
+    assert process.returncode == 0, err
+    assert "3 processes (started by caffelite, CPU), strong scaling: 4 samples each" in err and err.count("Optimization Done.") == 1
+    net = weights.read_model(folder / "run_iter_50.caffemodel")
+    found = [blob for name in ("ip1", "ip2") for blob in net[name]]
+    for blob, expected in zip(found, jobs.train(None, "solver.prototxt", "float32"), strict=True):
+        np.testing.assert_allclose(blob.reshape(expected.shape), expected, rtol=0, atol=1e-5)
+    assert pb.SolverState.FromString((folder / "run_iter_50.solverstate").read_bytes()).resume.source[0].samples == 600
+
+
+def endless(folder, **more):
+    text = SOLVER.replace("max_iter: 50", "max_iter: 1000000") + 'snapshot_prefix: "run" display: 20'
+    (folder / "solver.prototxt").write_text(text)
+    process = launch(2, **more)
+    while "Iteration 20 " not in (line := process.stderr.readline()):
+        assert line, process.poll()
+    return process
+
+
+def test_a_signal_to_the_one_that_started_them_stops_all(folder, started):
+    process = endless(folder)
+    started.append(process)
+    process.send_signal(signal.SIGTERM)
+    err = process.communicate(timeout=60)[1]
+    assert process.returncode == 143 and "Optimization stopped early." in err
+    assert len(list(folder.glob("run_iter_*.solverstate"))) == 1
+
+
+def test_one_that_is_killed_ends_all(folder, started):
+    process = endless(folder)
+    started.append(process)
+    children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True).stdout.split()
+    assert len(children) == 2
+    subprocess.run(["kill", "-9", children[1]], check=True)
+    begin = time.monotonic()
+    err = process.communicate(timeout=60)[1]
+    assert process.returncode == 137 and re.search(r"rank 1 died: it was killed", err), err
+    assert time.monotonic() - begin < 30
+
+
+def test_mistakes_are_told_once(folder):
+    (folder / "solver.prototxt").write_text(SOLVER.replace("mlp.prototxt", "absent.prototxt"))
+    process = launch(2)
+    err = process.communicate(timeout=60)[1]
+    assert process.returncode == 2 and err.count("absent.prototxt") == 1, err

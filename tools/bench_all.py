@@ -1,0 +1,86 @@
+"""Times the nets that ship beside PyTorch, one after the other by tools/bench_train.py, and prints one table.
+
+Examples:
+  python tools/bench_all.py
+  python tools/bench_all.py lenet resnet50 --precision bf16 --rounds 3
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+NETS = {  # name: batch, timed iterations of a round
+    "lenet": (64, 50),
+    "cifar10_full": (100, 10),
+    "caffenet": (16, 4),
+    "alexnet": (16, 4),
+    "googlenet": (8, 4),
+    "resnet50": (8, 3),
+    "vgg16": (4, 3),
+    "lstm": (50, 10),
+}
+COLUMNS = "net", "batch", "ms", "PyTorch ms", "its layout", "ratio", "memory"
+
+
+def bench(name: str, args) -> dict | None:
+    """What bench_train.py found out about a net; None where it failed, which is told."""
+    batch, iterations = NETS[name]
+    words = [sys.executable, str(ROOT / "tools/bench_train.py"), str(ROOT / f"models/{name}/train_val.prototxt"), "--json"]
+    words += ["--batch", str(batch), "--iterations", str(args.iterations or iterations), "--rounds", str(args.rounds)]
+    words += ["--precision", args.precision, *["--forward"] * args.forward]
+    done = subprocess.run(words, capture_output=True, text=True)
+    if done.returncode:
+        print(f"{name}: {done.stderr.strip()}", file=sys.stderr)
+        return None
+    return json.loads(done.stdout.strip().split("\n")[-1])
+
+
+def row(name: str, found: dict) -> dict:
+    """A line of the table: PyTorch's best layout by time, and how many times as long, and how much memory ours is of its."""
+    mine, peers = found["sides"]["caffelite"], {side: r for side, r in found["sides"].items() if side != "caffelite"}
+    line = {"net": name, "batch": found["batch"], "ms": mine["ms"]}
+    if peers:
+        best = min(peers, key=lambda side: peers[side]["ms"])
+        layout = best.removeprefix("torch").strip() or "default"
+        line |= {"PyTorch ms": peers[best]["ms"], "its layout": layout, "ratio": peers[best]["ms"] / mine["ms"]}
+        line["memory"] = mine["mb"] / peers[best]["mb"]
+    return line
+
+
+def show(line: dict) -> None:
+    print(f"{line['net']:14}{line['batch']:>6}{line['ms']:12.2f}", end="")
+    if "ratio" in line:
+        print(f"{line['PyTorch ms']:12.2f}{line['its layout']:>15}{line['ratio']:8.2f}{line['memory']:8.2f}", end="")
+    print(flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("nets", nargs="*", metavar="net", help=f"of {', '.join(NETS)} (default: all)")
+    parser.add_argument("--rounds", type=int, default=5, help="processes of each side (default 5)")
+    parser.add_argument("--iterations", type=int, help="timed iterations of a round (default: by the net)")
+    parser.add_argument("--forward", action="store_true", help="test instead of training: forward only")
+    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32", help="what both compute in (default fp32)")
+    parser.add_argument("--json", action="store_true", help="end with one line of JSON")
+    args = parser.parse_args()
+    if unknown := set(args.nets) - set(NETS):
+        parser.error(f"no such net: {', '.join(sorted(unknown))}; known are {', '.join(NETS)}")
+    widths = 14, 6, 12, 12, 15, 8, 8
+    print("".join(f"{c:{'<' if c == 'net' else '>'}{w}}" for c, w in zip(COLUMNS, widths, strict=True)), flush=True)
+    lines, found = [], None
+    for name in args.nets or NETS:
+        if found := bench(name, args):
+            lines.append(row(name, found))
+            show(lines[-1])
+    if args.json:
+        print(json.dumps({"forward": args.forward, "precision": args.precision, "nets": lines}))
+    sys.exit(len(lines) < len(args.nets or NETS))
+
+
+if __name__ == "__main__":
+    main()
