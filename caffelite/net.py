@@ -105,6 +105,10 @@ class Net:
 
     def _bind_layers(self) -> None:
         dev = self.dev
+        for step in self.plan.forward:
+            if step.node.layer.absorbs_relu:
+                last = step.fused[-1].layer if step.fused else step.node.layer
+                step.node.layer.slope = last.p.negative_slope if last.spec.type == "ReLU" else None
         for node in self.graph.nodes:
             layer = node.layer
             layer.dev = dev
@@ -114,6 +118,7 @@ class Net:
             ]
             if layer.varies:
                 layer.resize = functools.partial(self._resize, node)
+        for node in self.graph.nodes:
             self._build(node)
         self._forward = [self._forward_step(step) for step in self.plan.forward]
         self._backward = [call for step in self.plan.backward for call in self._backward_step(step)]
@@ -167,10 +172,7 @@ class Net:
 
     def _forward_step(self, step: Step) -> tuple[Node, Callable]:
         node = step.node
-        if step.relu:
-            node.layer.slope = step.relu.layer.p.negative_slope
-        tops = [self.data[v] for v in (step.relu or node).tops]
-        return node, functools.partial(node.layer.forward, [self.data[v] for v in node.bottoms], tops)
+        return node, functools.partial(node.layer.forward, [self.data[v] for v in node.bottoms], [self.data[v] for v in step.tops])
 
     def _backward_step(self, step: Step) -> Iterator[tuple[Node, Callable]]:
         node, dev = step.node, self.dev
@@ -180,8 +182,8 @@ class Net:
                 dx.append(dev.view(self._arena, step.spare[i].offset, bottom.memory_shape))
             else:
                 dx.append(self.diff.get(bottom) if node.gradient_to[i] else None)
-        x, y = [self.data[v] for v in node.bottoms], [self.data[v] for v in node.tops]
-        yield node, functools.partial(node.layer.backward, x, y, [self.diff.get(v) for v in node.tops], dx)
+        x, y = [self.data[v] for v in node.bottoms], [self.data[v] for v in step.tops]
+        yield node, functools.partial(node.layer.backward, x, y, [self.diff.get(v) for v in step.tops], dx)
         for i in step.spare:
             yield node, functools.partial(dev.add, dx[i], self.diff[node.bottoms[i]])
 
@@ -217,10 +219,11 @@ class Net:
         self._adds = add
         seen: set[int] = set()
         for step in self.plan.backward:
-            for ref, param in zip(step.node.params, step.node.layer.params, strict=True):
-                param.add = add or ref.owner in seen
-                if ref.wanted:
-                    seen.add(ref.owner)
+            for node in (step.node, *step.fused):
+                for ref, param in zip(node.params, node.layer.params, strict=True):
+                    param.add = add or ref.owner in seen
+                    if ref.wanted:
+                        seen.add(ref.owner)
 
     def clear_loss(self) -> None:
         self.dev.fill(self.loss, 0)

@@ -31,12 +31,16 @@ class Storage:
 
 @dataclass(eq=False)
 class Step:
-    """One node's run. Forward: ``relu`` is a ReLU node fused into it, whose top it writes. Backward: the gradient of a bottom in ``spare``
-    goes there first and is then added to what other readers brought."""
+    """One node's run. ``fused``: nodes that run as part of it; the last one's top is its own then. Backward: the gradient of a bottom in
+    ``spare`` goes there first and is then added to what other readers brought."""
 
     node: Node
-    relu: Node | None = None
+    fused: tuple[Node, ...] = ()
     spare: dict[int, Storage] = field(default_factory=dict)
+
+    @property
+    def tops(self) -> list[Value]:
+        return (self.fused[-1] if self.fused else self.node).tops
 
 
 @dataclass(eq=False)
@@ -79,15 +83,13 @@ class _Planner:
         self.kept = self.held | set(graph.outputs)
 
     def plan(self) -> Plan:
-        fused = self._fusions() if self.fuse else {}
-        swallowed = set(fused.values())
+        self._fuse()
         forward = []
         for node in self.graph.nodes:
-            if node in swallowed:
-                continue
-            relu = fused.get(node)
-            self._place_tops(node, relu)
-            forward.append(Step(node, relu))
+            if node not in self.swallowed:
+                step = Step(node, self.chains.get(node, ()))
+                self._place_tops(step)
+                forward.append(step)
         backward, seeds, constants = self._gradients()
         plan = Plan(self.graph, forward, backward, self.data, self.diff, self.saved, seeds, constants, self.undone)
         plan.constant_bytes = sum(_aligned(self.diff[v].bytes) for v, _ in constants)
@@ -104,15 +106,33 @@ class _Planner:
 
     # forward
 
-    def _fusions(self) -> dict[Node, Node]:
-        """Layer → the ReLU that alone reads its top, where the layer can apply it."""
-        found = {}
+    def _fuse(self) -> None:
+        """Finds the chains of nodes that run as one, forward, and those that run as one backward too."""
+        self.chains: dict[Node, tuple[Node, ...]] = {}
+        self.whole: dict[Node, Node] = {}  # a node whose backward is part of another's: that one
         for node in self.graph.nodes:
-            if node.layer.absorbs_relu and len(node.tops) == 1 and len(node.tops[0].readers) == 1 and not any(node.loss_weights):
-                relu = node.tops[0].readers[0][0]
-                if relu.layer.spec.type == "ReLU" and not relu.layer.backward_reads_bottom(0) and not node.layer.backward_reads_top(0):
-                    found[node] = relu
-        return found
+            layer, chain = node.layer, []
+            layer.absorbed = None
+            if not self.fuse or node in self.whole:
+                continue
+            scale = self._only_reader(node)
+            if scale and layer.absorbs(scale.layer) and scale.gradient_to[0] == scale.backward:
+                layer.absorbed = scale.layer
+                chain.append(scale)
+            relu = self._only_reader(chain[-1] if chain else node)
+            if relu and layer.absorbs_relu and _plain_relu(relu) and (chain or not layer.backward_reads_top(0)):
+                chain.append(relu)
+            if chain:
+                self.chains[node] = tuple(chain)
+                self.whole |= {part: node for part in chain if layer.absorbed}
+        self.swallowed = {part for chain in self.chains.values() for part in chain}
+
+    @staticmethod
+    def _only_reader(node: Node) -> Node | None:
+        """The node that alone reads a node's one top."""
+        if len(node.tops) != 1 or len(node.tops[0].readers) != 1 or any(node.loss_weights):
+            return None
+        return node.tops[0].readers[0][0]
 
     def _last_read(self, value: Value, but: Node | None = None) -> int:
         """When a value's data is read for the last time, by layers other than ``but``'s forward step."""
@@ -120,22 +140,23 @@ class _Planner:
             return FOREVER
         times = [reader.index for reader, _ in value.readers if reader is not but]
         times += [self._backward_time(r) for r, i in value.readers if r.backward and r.layer.backward_reads_bottom(i)]
-        if value.node.backward and value.node.layer.backward_reads_top(value.top):
-            times.append(self._backward_time(value.node))
+        maker = self.whole.get(value.node, value.node)
+        if maker.backward and maker.layer.backward_reads_top(value.top):
+            times.append(self._backward_time(maker))
         if value.node.loss_weights[value.top]:  # the loss is added up when all have run
             times.append(len(self.graph.nodes) - 1)
         return max(times, default=value.node.index)
 
-    def _place_tops(self, node: Node, relu: Node | None) -> None:
-        tops = relu.tops if relu else node.tops
-        for i, top in enumerate(tops):
-            storage = self._shared(node, i, top) if relu is None else None
+    def _place_tops(self, step: Step) -> None:
+        node = step.node
+        for i, top in enumerate(step.tops):
+            storage = self._shared(node, i, top) if node.layer.in_place or not step.fused else None
             if storage is None:
                 storage = self._new(math.prod(top.shape), self.itemsize, node.index)
             self.data[top] = storage.use(0 if top in self.held else node.index)
             storage.use(min(self._last_read(top), self.span))
-            if relu:
-                self.data[node.tops[0]] = storage
+            for part in (node, *step.fused[:-1]) if step.fused else ():
+                self.data[part.tops[0]] = storage
         self.saved[node] = {}
         for name, (shape, dtype) in node.layer.saved_shapes.items():
             size = {"uint8": 1, "uint16": 2, "int32": 4, None: self.itemsize}[dtype]
@@ -182,10 +203,12 @@ class _Planner:
             self.diff[value] = storage
             written.add(value)
         for node in reversed(self.graph.nodes):
-            if not node.backward:
+            if not node.backward or node in self.whole:
                 continue
             time, step = self._backward_time(node), Step(node)
-            for top in node.tops:
+            if node.layer.absorbed:
+                step.fused = self.chains[node]
+            for top in step.tops:
                 if top.gradient:
                     self.diff[top].use(time)
             for i, bottom in enumerate(node.bottoms):
@@ -196,7 +219,7 @@ class _Planner:
                     step.spare[i] = self.diff[node.tops[i]] if view else self._new(math.prod(bottom.shape), self.itemsize, time)
                     self.diff[bottom].use(time)
                 else:
-                    self.diff[bottom] = self._bottom_diff(node, i, bottom, time, constants)
+                    self.diff[bottom] = self._bottom_diff(step, i, bottom, time, constants)
                     written.add(bottom)
             steps.append(step)
         for value, storage in self.diff.items():
@@ -204,13 +227,18 @@ class _Planner:
                 storage.use(self.span)
         return steps, seeds, constants
 
-    def _bottom_diff(self, node: Node, i: int, bottom: Value, time: int, constants: list) -> Storage:
+    def _bottom_diff(self, step: Step, i: int, bottom: Value, time: int, constants: list) -> Storage:
         """A gradient may overwrite that of the top it comes from: nobody reads that one later."""
-        top = node.tops[i] if i < len(node.tops) else None
+        node, top = step.node, step.tops[i] if i < len(step.tops) else None
         over = node.layer.view or (node.layer.in_place and not self.keep)
         if top is not None and top.gradient and over and top not in dict(constants):
             return self.diff[top].use(time)
         return self._new(math.prod(bottom.shape), self.itemsize, time)
+
+
+def _plain_relu(node: Node) -> bool:
+    """Whether a node is a ReLU whose gradient follows from its top."""
+    return node.layer.spec.type == "ReLU" and not node.layer.backward_reads_bottom(0)
 
 
 def _aligned(count: int) -> int:

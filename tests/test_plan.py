@@ -127,7 +127,7 @@ def test_random_nets_have_the_gradient_of_their_loss(seed):
 def test_random_nets_try_everything():
     plans = [plan.make(build(random_net(seed))) for seed in range(150)]
     assert sum(bool(p.undone) for p in plans) > 10
-    assert sum(any(s.relu for s in p.forward) for p in plans) > 10
+    assert sum(any(s.fused for s in p.forward) for p in plans) > 10
     assert sum(any(s.spare for s in p.backward) for p in plans) > 10
     assert sum(bool(p.seeds) for p in plans) > 10
     assert sum(len(p.constants) > 1 for p in plans) > 10
@@ -199,7 +199,7 @@ def test_what_is_filled_once_stands_while_earlier_layers_run():
 
 def test_a_relu_fuses_where_it_alone_reads_a_layer_that_can():
     def fused(text: str) -> list[str]:
-        return [step.relu.name for step in plan.make(build(HEAD + text)).forward if step.relu]
+        return [node.name for step in plan.make(build(HEAD + text)).forward for node in step.fused]
 
     assert fused(layer("r", "ReLU", ["c"], "c") + LOSS.replace('"y"', '"c"')) == ["r"]
     assert fused(layer("r", "leaky", ["c"], "y") + LOSS) == ["r"]

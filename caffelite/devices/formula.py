@@ -37,3 +37,24 @@ class Formula:
 
     def uses(self, name: str) -> bool:
         return name in _NAME.findall(self.text)
+
+
+def merged(formulas: tuple[Formula, ...]) -> tuple[str, ...]:
+    """The arrays of several formulas, each once, in the order in which they first appear."""
+    return tuple(dict.fromkeys(name for formula in formulas for name in formula.arrays))
+
+
+def one_by_one(device, formulas: tuple[Formula, ...], channels: tuple[str, ...], n: int, c: int, p: int, scale: float, constants: dict):
+    """Several formulas' sums into channels as a device has them one by one: ``run(*arrays, outs)``, arrays as in ``merged``."""
+    names = merged(formulas)
+    runs = []
+    for formula in formulas:
+        own = {name: constants[name] for name in formula.constants}
+        runs.append(device.channel_sum(formula, tuple(a for a in channels if a in formula.arrays), n, c, p, scale, **own))
+
+    def run(*operands):
+        arrays = dict(zip(names, operands[:-1], strict=True))
+        for formula, total, out in zip(formulas, runs, operands[-1], strict=True):
+            total(*[arrays[name] for name in formula.arrays], out)
+
+    return run

@@ -227,9 +227,9 @@ def _planned(graph: Graph, node: Node) -> list[str]:
     planned = plan.make(graph)
     lines = []
     for step in planned.forward:
-        if step.relu is not None and node in (step.node, step.relu):
-            other = step.relu if node is step.node else step.node
-            lines.append(f"fused with {other.name} ({other.layer.spec.type}): one step computes both")
+        if step.fused and node in (step.node, *step.fused):
+            others = ", ".join(f"{n.name} ({n.layer.spec.type})" for n in (step.node, *step.fused) if n is not node)
+            lines.append(f"fused with {others}: one step computes all")
     if node.name in planned.undone:
         lines.append("its prototxt asks for in-place, which would spoil numbers that are still needed: its top has memory of its own")
     for i, top in enumerate(node.tops):

@@ -28,7 +28,7 @@ class Eltwise(Layer):
             raise self.error("takes coeff for SUM only", "coeff", 0)
         if coeffs not in (0, count):
             raise self.error(f"has {coeffs} coeff for {count} bottoms", "coeff", expected=f"none, or {count}")
-        self.in_place = self.p.operation == ELTWISE.SUM
+        self.in_place = self.absorbs_relu = self.p.operation == ELTWISE.SUM
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         for i, shape in enumerate(bottoms):
@@ -46,8 +46,10 @@ class Eltwise(Layer):
         names = tuple(f"x{i}" for i in range(len(self.spec.bottom)))
         if self.p.operation == ELTWISE.SUM:
             coeffs = {f"c{i}": c for i, c in enumerate(self.p.coeff or [1.0] * len(names))}
-            text = " + ".join(f"c{i} * x{i}" for i in range(len(names)))
-            self._y = dev.map(Formula(text, names, constants=tuple(coeffs)), **coeffs)
+            text, slope = " + ".join(f"c{i} * x{i}" for i in range(len(names))), {}
+            if self.slope is not None:
+                text, slope = f"where({text} > 0, {text}, slope * ({text}))", {"slope": self.slope}
+            self._y = dev.map(Formula(text, names, constants=(*coeffs, *slope)), **coeffs, **slope)
             self._dx = [dev.map(Formula("c * dy", ("dy",), constants=("c",)), c=c) for c in coeffs.values()]
         elif self.p.operation == ELTWISE.PROD:
             self._y = dev.map(Formula(" * ".join(names), names))

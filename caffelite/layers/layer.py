@@ -86,6 +86,10 @@ class Layer:
     def backward_reads_top(self, index: int) -> bool:
         return True
 
+    def absorbs(self, follower: Layer) -> bool:
+        """Whether it can do a layer's work, forward and backward, that alone reads its top: see ``absorbed``."""
+        return False
+
     def prefers_channels_last(self, dev) -> bool:
         """Whether its images should lie channels last (N, H, W, C) on this device."""
         return False
@@ -139,7 +143,8 @@ class Layer:
     carried: list = ()  # arrays that go on from one pass to the next; snapshots keep them
     saved: dict
     resize: Callable[[list[Shape]], list]  # where it varies: gives the tops other shapes, and the layers above; returns the new tops
-    slope: float | None = None  # of the leaky ReLU that the plan fused into this layer
+    absorbed: Layer | None = None  # the layer behind it that the plan fused into this one, with its parameters
+    slope: float | None = None  # of the leaky ReLU that the plan fused into this layer, or behind that one
 
     # Helpers
 

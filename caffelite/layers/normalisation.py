@@ -26,7 +26,7 @@ class BatchNorm(Layer):
     """
 
     field = "batch_norm_param"
-    in_place = follows_layout = True
+    in_place = follows_layout = absorbs_relu = True
     frozen_params = 3
 
     def setup(self) -> None:
@@ -41,9 +41,8 @@ class BatchNorm(Layer):
         c = self.split[1]
         for size in ((c,), (c,), (1,)):
             self.add_param(size, pb.FillerParameter())
-        self.saved_shapes["scale"] = ((c,), None)
+        self.saved_shapes |= {"mean": ((c,), None), "scale": ((c,), None)}
         if self.learnt:
-            self.saved_shapes["mean"] = ((c,), None)
             filler = "filler" if self.p.HasField("filler") else "scale_filler"
             one = pb.FillerParameter(type="constant", value=1)
             self.add_param((c,), getattr(self.p, filler) if self.p.HasField(filler) else one, filler)
@@ -51,86 +50,95 @@ class BatchNorm(Layer):
                 self.add_param((c,), self.p.bias_filler, "bias_filler")
         return [shape]
 
+    def absorbs(self, follower: Layer) -> bool:
+        return follower.spec.type == "Scale" and follower.split == self.split and len(follower.spec.bottom) == 1 and not self.learnt
+
+    @property
+    def affine(self) -> list:
+        """The learnt scale and perhaps bias, its own or those of the Scale layer that is fused into it; none where nothing is learnt."""
+        return list(self.absorbed.params if self.absorbed else self.params[3:])
+
     def backward_reads_bottom(self, index: int) -> bool:
-        return self.learnt  # y may have lost what x says: the scale may be 0
+        return self.learnt or self.absorbed is not None  # y may have lost what x says: the scale may be 0
 
     def backward_reads_top(self, index: int) -> bool:
-        return not self.stored and not self.learnt
+        return not self.stored and not self.backward_reads_bottom(index)
 
     def build(self, dev) -> None:
         n, c, p = self.spread(self.split)
-        m = n * p
-        self.mean, self.variance, self.dot = dev.zeros(c), dev.zeros(c), dev.zeros(c)
-        self._mean = dev.channel_sum(Formula("x", ("x",)), (), n, c, p, 1 / m)
-        self._variance = dev.channel_sum(Formula("(x - u) * (x - u)", ("x", "u")), ("u",), n, c, p, 1 / m)
+        m, split = n * p, (n, c, p)
+        self.variance, self.dot, self.sum = dev.zeros(c), dev.zeros(c), dev.zeros(c)
+        self._mean = dev.channel_sum(Formula("x", ("x",)), (), *split, 1 / m)
+        self._variance = dev.channel_sum(Formula("(x - u) * (x - u)", ("x", "u")), ("u",), *split, 1 / m)
         self._scale = dev.map(Formula("1 / sqrt(v + eps)", ("v",), constants=("eps",)), eps=self.p.eps)
-        self._normalise = dev.channel_map(Formula("(x - u) * s", ("x", "u", "s")), ("u", "s"), n, c, p)
         self._stored = dev.map(Formula("where(f == 0, 0, v / f)", ("v",), ("f",)))
         keep = {"keep": self.p.moving_average_fraction}
         self._count = dev.map(Formula("f * keep + 1", ("f",), constants=("keep",)), **keep)
         self._remember = dev.map(Formula("a * keep + v", ("a", "v"), constants=("keep",)), **keep)
         unbiased = {**keep, "unbias": m / (m - 1) if m > 1 else 1.0}
         self._remember_variance = dev.map(Formula("a * keep + unbias * v", ("a", "v"), constants=("keep", "unbias")), **unbiased)
-        self._dot = dev.channel_sum(Formula("dy * y", ("dy", "y")), (), n, c, p, 1 / m)
-        self._sum = dev.channel_sum(Formula("dy", ("dy",)), (), n, c, p, 1 / m)
-        self._rescale = dev.channel_map(Formula("dy * s", ("dy", "s")), ("s",), n, c, p)
+        if self.affine:
+            return self._build_affine(dev, split, m)
+        self._normalise = dev.channel_map(Formula("(x - u) * s", ("x", "u", "s")), ("u", "s"), *split)
+        self._sums = dev.channel_sums((Formula("dy", ("dy",)), Formula("dy * y", ("dy", "y"))), (), *split, 1 / m)
+        self._rescale = dev.channel_map(Formula("dy * s", ("dy", "s")), ("s",), *split)
         formula = Formula("(dy - u - d * y) * s", ("dy", "y", "u", "d", "s"))
-        self._dx = dev.channel_map(formula, ("u", "d", "s"), n, c, p)
-        if self.learnt:
-            self._build_learnt(dev)
+        self._dx = dev.channel_map(formula, ("u", "d", "s"), *split)
 
-    def _build_learnt(self, dev) -> None:
-        n, c, p = self.spread(self.split)
-        self.mean, each = None, ("u", "s", "g", "b")[: 3 + self.p.bias_term]
-        text = "(x - u) * s * g + b" if self.p.bias_term else "(x - u) * s * g"
-        self._normalise = dev.channel_map(Formula(text, ("x", *each)), each, n, c, p)
-        self.sum = dev.zeros(c)
-        self._dot = dev.channel_sum(Formula("dy * (x - m) * s", ("dy", "x", "m", "s")), ("m", "s"), n, c, p)
-        self._sum = dev.channel_sum(Formula("dy", ("dy",)), (), n, c, p)
-        self._rescale = dev.channel_map(Formula("dy * s * g", ("dy", "s", "g")), ("s", "g"), n, c, p)
-        text = Formula("(dy - u / m - d / m * (x - mean) * s) * s * g", ("dy", "x", "mean", "u", "d", "s", "g"), constants=("m",))
-        self._dx = dev.channel_map(text, ("mean", "u", "d", "s", "g"), n, c, p, m=n * p)
+    def _build_affine(self, dev, split: tuple[int, int, int], m: int) -> None:
+        """With a learnt scale, and perhaps a bias and a ReLU behind them."""
+        each, value, slope = ("u", "s", "g", "b")[: 2 + len(self.affine)], "(x - u) * s * g", {}
+        if len(self.affine) == 2:
+            value = f"{value} + b"
+        dy = "dy"
+        if self.slope is not None:  # whether y > 0 is told by x again, which costs less than to read y
+            dy, slope = f"where({value} > 0, dy, slope * dy)", {"slope": self.slope}
+            value = f"where({value} > 0, {value}, slope * ({value}))"
+        names = tuple(slope)
+        self._normalise = dev.channel_map(Formula(value, ("x", *each), constants=names), each, *split, **slope)
+        total, dot = (Formula(text, ("dy", "x", *each), constants=names) for text in (dy, f"{dy} * (x - u) * s"))
+        self._sums = dev.channel_sums((total, dot), each, *split, **slope)
+        self._rescale = dev.channel_map(Formula(f"{dy} * s * g", ("dy", "x", *each), constants=names), each, *split, **slope)
+        text, both = f"({dy} - t / m - d / m * (x - u) * s) * s * g", (*each, "t", "d")
+        self._dx = dev.channel_map(Formula(text, ("dy", "x", *both), constants=("m", *names)), both, *split, m=m, **slope)
 
     def forward(self, x: list, y: list) -> None:
-        mean, variance, factor, *learnt = (param.data for param in self.params)
-        if self.learnt:
-            self.mean = self.saved["mean"]
+        mean, variance, factor = (param.data for param in self.params[:3])
+        u, scale = self.saved["mean"], self.saved["scale"]
         if self.stored:
-            self._stored(mean, factor, self.mean)
+            self._stored(mean, factor, u)
             self._stored(variance, factor, self.variance)
         else:
-            self._mean(x[0], self.mean)
-            self._variance(x[0], self.mean, self.variance)
+            self._mean(x[0], u)
+            self._variance(x[0], u, self.variance)
             self._count(factor, factor)
-            self._remember(mean, self.mean, mean)
+            self._remember(mean, u, mean)
             self._remember_variance(variance, self.variance, variance)
-        self._scale(self.variance, self.saved["scale"])
-        self._normalise(x[0], self.mean, self.saved["scale"], *learnt, y[0])
+        self._scale(self.variance, scale)
+        self._normalise(x[0], u, scale, *[param.data for param in self.affine], y[0])
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        if self.learnt:
-            self._backward_learnt(x[0], dy[0], dx[0])
+        u, scale = self.saved["mean"], self.saved["scale"]
+        if self.affine:
+            self._backward_affine(x[0], dy[0], dx[0])
         elif self.stored:
-            self._rescale(dy[0], self.saved["scale"], dx[0])
+            self._rescale(dy[0], scale, dx[0])
         else:
-            self._sum(dy[0], self.mean)
-            self._dot(dy[0], y[0], self.dot)
-            self._dx(dy[0], y[0], self.mean, self.dot, self.saved["scale"], dx[0])
+            self._sums(dy[0], y[0], (u, self.dot))
+            self._dx(dy[0], y[0], u, self.dot, scale, dx[0])
 
-    def _backward_learnt(self, x, dy, dx) -> None:
-        scale, mean, g = self.saved["scale"], self.saved["mean"], self.params[3].data
-        self._sum(dy, self.sum)
-        self._dot(dy, x, mean, scale, self.dot)
-        for found, i in ((self.dot, 3), (self.sum, 4)):
-            diff, add = self._param_args(i)
-            if diff is not None:
-                (self.dev.add if add else self.dev.copy)(found, diff)
+    def _backward_affine(self, x, dy, dx) -> None:
+        each = self.saved["mean"], self.saved["scale"], *[param.data for param in self.affine]
+        self._sums(dy, x, *each, (self.sum, self.dot))
+        for found, param in zip((self.dot, self.sum), self.affine, strict=False):
+            if param.wanted:
+                (self.dev.add if param.add else self.dev.copy)(found, param.diff)
         if dx is None:
             return
         if self.stored:
-            self._rescale(dy, scale, g, dx)
+            self._rescale(dy, x, *each, dx)
         else:
-            self._dx(dy, x, mean, self.sum, self.dot, scale, g, dx)
+            self._dx(dy, x, *each, self.sum, self.dot, dx)
 
 
 class Broadcast(Layer):

@@ -105,8 +105,8 @@ def test_backward_of_bottoms():
 
 
 def test_plan():
-    assert "fused with r (ReLU): one step computes both" in told(NET + LOSS, "a").plan
-    assert "fused with a (InnerProduct): one step computes both" in told(NET + LOSS, "r").plan
+    assert "fused with r (ReLU): one step computes all" in told(NET + LOSS, "a").plan
+    assert "fused with a (InnerProduct): one step computes all" in told(NET + LOSS, "r").plan
     text = inputs(x=(2, 3)) + 'layer { name: "t" type: "TanH" bottom: "x" top: "t" } layer { name: "u" type: "TanH" bottom: "t" top: "u" }'
     assert 'top "u" lies on its bottom: no memory of its own' in told(text, "u").plan
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 
 import numpy as np
 import threadpoolctl
 
 from ...errors import CaffeliteError
 from .. import Window
-from ..formula import Formula
+from ..formula import Formula, merged, one_by_one
 from . import blas, formulas, onednn, operations, preprocessing, primitives, selection, windows
 from .kernels import channels_last
 
@@ -123,13 +124,12 @@ class CPU:
 
     def map(self, formula: Formula, **constants: float):
         """``run(*arrays, *scalars, out)``: out = formula, element by element; out may be one of the arrays."""
-        kernel = formulas.map_kernel(formula, self.dtype.name)
         values = tuple(self.dtype.type(constants[name]) for name in formula.constants)
 
-        def run(*operands):
-            kernel(operands[-1].reshape(-1), *[a.reshape(-1) for a in operands[:-1]], *values)
+        def kernel(over: str | None):
+            return formulas.map_kernel(formula, self.dtype.name, over), ()
 
-        return run
+        return formulas.Map(formula, kernel, [-1] * len(formula.arrays + formula.scalars), -1, values)
 
     def sum(self, formula: Formula, scale: float = 1.0, **constants: float):
         """``run(*arrays, *scalars, out, add=False)``: out[0] = [out[0] +] scale · Σ formula, added up in float64."""
@@ -147,15 +147,12 @@ class CPU:
     def channel_map(self, formula: Formula, channels: tuple[str, ...], n: int, c: int, p: int, /, **constants: float):
         """``run(*arrays, *scalars, out)``: ``map`` over (N, C, P), where the arrays named in ``channels`` have C elements."""
         rows, width = (n, c) if p == 1 else (n * c, p)
-        kernel = formulas.channel_map_kernel(formula, self.dtype.name, tuple(channels), p == 1)
         values = tuple(self.dtype.type(constants[name]) for name in formula.constants)
-        shapes, pieces = self._channel_shapes(formula, channels, rows, width), _pieces(rows, width)
 
-        def run(*operands):
-            arrays = [a.reshape(s) for a, s in zip(operands[:-1], shapes, strict=True)]
-            kernel(operands[-1].reshape(rows, width), pieces, c, *arrays, *values)
+        def kernel(over: str | None):
+            return formulas.channel_map_kernel(formula, self.dtype.name, tuple(channels), p == 1, over), (_pieces(rows, width), c)
 
-        return run
+        return formulas.Map(formula, kernel, self._channel_shapes(formula, channels, rows, width), (rows, width), values)
 
     def channel_sum(self, formula: Formula, channels: tuple[str, ...], n: int, c: int, p: int, /, scale: float = 1.0, **constants: float):
         """``run(*arrays, *scalars, out, add=False)``: out (C) = [out +] scale · Σ formula over N and P, added up in float64.
@@ -179,6 +176,24 @@ class CPU:
             total = partial.sum(0) if columns else partial.reshape(n, c, parts).sum((0, 2))
             out = operands[-1].reshape(c)
             out[...] = scale * total + (out if add else 0)
+
+        return run
+
+    def channel_sums(self, formulas_: tuple[Formula, ...], channels, n: int, c: int, p: int, /, scale: float = 1.0, **constants: float):
+        """``run(*arrays, outs)``: ``channel_sum`` of several formulas, in one pass where P = 1; arrays are those of all, each once."""
+        if p > 1:
+            return one_by_one(self, formulas_, channels, n, c, p, scale, constants)
+        whole = Formula(formulas_[-1].text, merged(formulas_), constants=tuple(constants))
+        kernel = formulas.column_sums_kernel(formulas_, self.dtype.name, tuple(channels), tuple(constants))
+        values = tuple(self.dtype.type(value) for value in constants.values())
+        shapes, size = self._channel_shapes(whole, channels, n, c), (max(1, min(PARTS, n // 8)), len(formulas_), c)
+
+        def run(*operands):
+            arrays = [a.reshape(s) for a, s in zip(operands[:-1], shapes, strict=True)]
+            partial = self.workspace(math.prod(size), np.float64).reshape(size)
+            kernel(partial, n, *arrays, *values)
+            for out, total in zip(operands[-1], partial.sum(0), strict=True):
+                out.reshape(c)[...] = scale * total
 
         return run
 

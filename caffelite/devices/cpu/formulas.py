@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ..formula import Formula
+from ..formula import Formula, merged
 
 _HEADER = """\
 from math import exp, log, log1p, pow, sqrt, tanh
@@ -59,6 +59,33 @@ def _compiled(source: str):
     module = sys.modules[name] = importlib.util.module_from_spec(spec)  # Numba finds cached kernels by their module's name
     spec.loader.exec_module(module)
     return module.kernel
+
+
+class Map:
+    """``run(*arrays, *scalars, out)`` of a formula; what it did with its operands is kept for the next run on the same ones.
+
+    kernel(over) gives the compiled kernel and its first arguments; shapes are those in which it takes each operand, and ``out``.
+    """
+
+    def __init__(self, formula: Formula, kernel, shapes: list, out, values: tuple):
+        self._formula, self._kernel, self._shapes, self._out, self._values = formula, kernel, shapes, out, values
+        self._seen: tuple = ()
+        kernel(None)  # compiled now, not in the first iteration
+
+    def __call__(self, *operands) -> None:
+        if len(operands) != len(self._seen) or any(a is not b for a, b in zip(operands, self._seen, strict=True)):
+            self._bind(operands)
+        self._run(*self._arguments)
+
+    def _bind(self, operands: tuple) -> None:
+        *arrays, out = operands
+        names = (*self._formula.arrays, *self._formula.scalars)
+        same = [n for n, a in zip(names, arrays, strict=True) if a.size == out.size > 1 and a.ctypes.data == out.ctypes.data]
+        over = same[0] if same and same[0] in self._formula.arrays else None
+        self._run, first = self._kernel(over)
+        given = [a.reshape(s) for n, a, s in zip(names, arrays, self._shapes, strict=True) if n != over]
+        self._arguments = out.reshape(self._out), *first, *given, *self._values
+        self._seen = operands
 
 
 # Names of our own end in two underscores, so that a formula may choose its names freely.
@@ -127,6 +154,18 @@ def kernel(partial__, rows__, {names}):
                 sums__[j__] += {formula}
 """
 
+_COLUMN_SUMS = """\
+def kernel(partial__, rows__, {names}):
+    lo__, hi__ = 0, partial__.shape[2]
+    for t__ in prange(partial__.shape[0]):
+        {starts}
+        for i__ in range(t__ * rows__ // partial__.shape[0], (t__ + 1) * rows__ // partial__.shape[0]):
+            {outer}
+            for j__ in range(hi__):
+                {loads}
+                {totals}
+"""
+
 _UPDATE = """\
 def kernel(start__, stop__, lr_mult__, decay_mult__, rate__, scale__, {names}):
     for c__ in prange(start__.size):
@@ -140,18 +179,21 @@ def kernel(start__, stop__, lr_mult__, decay_mult__, rate__, scale__, {names}):
 """
 
 
-def _fill(template: str, formula: Formula, dtype: str, constants: tuple[str, ...], **more: str):
-    """Compiles a template. Arrays are arguments with underscores behind their names; the formula sees element i of each."""
-    names = [f"{a}_array__" for a in (*formula.arrays, *formula.scalars)] + list(constants)
+def _fill(template: str, formula: Formula, dtype: str, constants: tuple[str, ...], over: str | None = None, **more: str):
+    """Compiles a template. Arrays are arguments with underscores behind their names; the formula sees element i of each.
+
+    over: the array that ``out`` lies on, which is then no argument: only if it is told so does the compiler make a vector loop of it.
+    """
+    names = [f"{a}_array__" for a in (*formula.arrays, *formula.scalars) if a != over] + list(constants)
     scalars = "\n".join(f"    {s} = {s}_array__[0]" for s in formula.scalars)
-    loads = "; ".join(f"{a} = {a}_array__[i__]" for a in formula.arrays if formula.uses(a))
+    loads = "; ".join(f"{a} = {'out__' if a == over else f'{a}_array__'}[i__]" for a in formula.arrays if formula.uses(a))
     parts = {"names": ", ".join(names), "scalars": scalars, "loads": loads, "formula": formula.typed("T"), **more}
     return _compiled(_HEADER.format(dtype=dtype) + template.format(**parts))
 
 
-def map_kernel(formula: Formula, dtype: str):
-    """``kernel(out, *arrays, *scalars, *constants)``: out[i] = formula, all arrays flat."""
-    return _fill(_MAP, formula, dtype, formula.constants)
+def map_kernel(formula: Formula, dtype: str, over: str | None = None):
+    """``kernel(out, *arrays, *scalars, *constants)``: out[i] = formula, all arrays flat; over: see _fill."""
+    return _fill(_MAP, formula, dtype, formula.constants, over)
 
 
 def sum_kernel(formula: Formula, dtype: str):
@@ -159,24 +201,38 @@ def sum_kernel(formula: Formula, dtype: str):
     return _fill(_SUM, formula, dtype, formula.constants, first=f"{formula.arrays[0]}_array__")
 
 
-def _fill_channels(template: str, formula: Formula, dtype: str, channels: tuple[str, ...], columns: bool):
+def _fill_channels(template: str, formula: Formula, dtype: str, channels: tuple[str, ...], columns: bool, over: str | None = None):
     assert set(channels) <= set(formula.arrays), channels
     used = [a for a in formula.arrays if formula.uses(a)]
     along = used if columns else [a for a in used if a not in channels]
-    outer = [f"{a}_row__ = {a}_array__[{'' if a in channels else 'i__, '}lo__:hi__]" for a in along]
+    outer = [f"{a}_row__ = {a}_array__[{'' if a in channels else 'i__, '}lo__:hi__]" for a in along if a != over]
     outer += [f"{a} = {a}_array__[i__ % channels__]" for a in used if a not in along]
-    loads = "; ".join(f"{a} = {a}_row__[j__]" for a in along)
-    return _fill(template, formula, dtype, formula.constants, outer="; ".join(outer) or "pass", loads=loads or "pass")
+    loads = "; ".join(f"{a} = {'out' if a == over else a}_row__[j__]" for a in along)
+    return _fill(template, formula, dtype, formula.constants, over, outer="; ".join(outer) or "pass", loads=loads or "pass")
 
 
-def channel_map_kernel(formula: Formula, dtype: str, channels: tuple[str, ...], columns: bool):
-    """``kernel(out, pieces, C, *arrays, *scalars, *constants)``: out (N·C, P) = formula, or (N, C) for columns."""
-    return _fill_channels(_CHANNEL_MAP, formula, dtype, channels, columns)
+def channel_map_kernel(formula: Formula, dtype: str, channels: tuple[str, ...], columns: bool, over: str | None = None):
+    """``kernel(out, pieces, C, *arrays, *scalars, *constants)``: out (N·C, P) = formula, or (N, C) for columns; over: see _fill."""
+    return _fill_channels(_CHANNEL_MAP, formula, dtype, channels, columns, over)
 
 
 def channel_sum_kernel(formula: Formula, dtype: str, channels: tuple[str, ...], columns: bool):
     """``kernel(partial, P, C, *arrays, *scalars, *constants)``: (N·C, pieces); for columns ``kernel(partial, N, …)``: (parts, C)."""
     return _fill_channels(_COLUMN_SUM if columns else _PLANE_SUM, formula, dtype, channels, columns)
+
+
+def column_sums_kernel(several: tuple[Formula, ...], dtype: str, channels: tuple[str, ...], constants: tuple[str, ...]):
+    """``kernel(partial, N, *arrays, *constants)``: the sums of several formulas over the same rows (N, C), into partial (parts, F, C)."""
+    names = merged(several)
+    outer = "; ".join(f"{a}_row__ = {a}_array__[{'' if a in channels else 'i__, '}lo__:hi__]" for a in names)
+    parts = {
+        "names": ", ".join([*(f"{a}_array__" for a in names), *constants]),
+        "starts": "; ".join(f"sums{k}__ = partial__[t__, {k}]; sums{k}__[:] = 0" for k in range(len(several))),
+        "outer": outer,
+        "loads": "; ".join(f"{a} = {a}_row__[j__]" for a in names),
+        "totals": "; ".join(f"sums{k}__[j__] += {f.typed('T')}" for k, f in enumerate(several)),
+    }
+    return _compiled(_HEADER.format(dtype=dtype) + _COLUMN_SUMS.format(**parts))
 
 
 def update_kernel(formula: Formula, dtype: str):

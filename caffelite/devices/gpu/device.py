@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from .. import Window
-from ..formula import Formula
+from ..formula import Formula, one_by_one
 from . import cudnn, formulas, operations, preprocessing, selection, windows
 from .backend import HEAD, CuPyBackend
 
@@ -189,6 +189,10 @@ class GPU:
             launch(grid, (BLOCK, 1, 1), (*sizes, operands[-1], *operands[:-1], *values))
 
         return run
+
+    def channel_sums(self, formulas: tuple[Formula, ...], channels, n: int, c: int, p: int, /, scale: float = 1.0, **constants: float):
+        """``run(*arrays, outs)``: ``channel_sum`` of several formulas; arrays are those of all, each once."""
+        return one_by_one(self, formulas, channels, n, c, p, scale, constants)
 
     def channel_sum(self, formula: Formula, channels: tuple[str, ...], n: int, c: int, p: int, /, scale: float = 1.0, **constants: float):
         """``run(*arrays, *scalars, out, add=False)``: out (C) = [out +] scale · Σ formula over N and P, added up in float64.
