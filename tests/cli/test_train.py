@@ -67,6 +67,17 @@ def test_resume_goes_on(folder, call):
     assert losses(resumed) == losses(whole)[-len(losses(resumed)) :] and len(losses(resumed)) == 5
 
 
+def test_resume_auto_takes_the_newest_good_snapshot(folder, call):
+    first = call("train", "-solver", "solver.prototxt", "-resume", "auto").lines
+    assert "There is no snapshot yet to resume from" in first
+    (folder / "run_iter_30.solverstate").write_bytes(b"cut off")
+    (folder / "run_iter_20.caffemodel").unlink()
+    resumed = call("train", "-solver", "solver.prototxt", "-resume", "auto").lines
+    assert "run_iter_30.solverstate is damaged, or its model is: passed over" in resumed
+    assert "Resuming from run_iter_10.solverstate" in resumed and "Optimization Done." in resumed
+    assert call("train", "-solver", "solver.prototxt", "-resume", "auto", "-snapshot", "run_iter_10.solverstate").status == 2
+
+
 def test_weights_say_what_was_matched(folder, call):
     call("train", "-solver", "solver.prototxt")
     net = (folder / "net.prototxt").read_text()
