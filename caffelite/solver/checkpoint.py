@@ -118,7 +118,7 @@ def restore(solver: Solver, state: snapshot.State, path: Path) -> None:
     _restore_carried(solver, {(s.net, s.layer): s.blob for s in resume.carried})
     kept = list(resume.loss_window)[-len(solver.window) :]
     solver.dev.upload(solver.window[: len(kept)], np.array(kept, solver.dev.dtype))
-    solver.losses = len(kept)
+    solver.losses = solver._told = len(kept)
 
 
 def _restore_carried(solver: Solver, kept: dict[tuple[str, str], Sequence[pb.BlobProto]]) -> None:

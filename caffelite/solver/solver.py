@@ -20,9 +20,12 @@ from ..net import Net
 from ..overrides import Overrides
 from ..parallel import BACKWARD, FORWARD, SNAPSHOT, TESTING, UPDATE, Alone, Exchange
 from . import checkpoint, debug, gradients, nets, rates, scores, snapshot
+from .observer import Observer, Outputs
 from .updates import Updater
 
 log = logging.getLogger("caffelite")
+
+TRAIL = 256  # losses that wait on the device before they are told, at the latest
 
 
 def check_counts(p: pb.SolverParameter, locate: Locator) -> None:
@@ -67,6 +70,7 @@ class Solver:
         self.iteration = 0
         train, tests = nets.train_net(message, locate, level, stages), nets.test_nets(message, locate)
         (overrides or Overrides()).nets([train, *tests])
+        self.specs = train, tests
         if strong:
             nets.divide(train, self.comm.size)
         self.net, self.tests = self._net(train), []
@@ -77,8 +81,9 @@ class Solver:
             self.updater = Updater(message, self.net, locate)
             if (message.snapshot or message.snapshot_after_train) and not self.comm.rank:
                 snapshot.check_room(self.prefix, self._snapshot_bytes(), locate)
-            self.window = dev.zeros(message.average_loss)
-            self.losses = 0  # iterations whose loss the window has seen
+            self.window = dev.zeros(max(message.average_loss, TRAIL))
+            self.losses = self._told = 0  # iterations whose loss the window has seen, and observers
+            self.observers: list[Observer] = []
             if state:
                 checkpoint.restore(self, state, Path(resume))
         except BaseException:
@@ -142,6 +147,7 @@ class Solver:
         if self._stops():
             log.info("Optimization stopped early.")
             return
+        self._tell_losses(self.iteration)
         if (p.snapshot_after_train or part) and not (p.snapshot and self.iteration % p.snapshot == 0):
             self.snapshot()
         if p.display and self.iteration % p.display == 0:
@@ -150,6 +156,7 @@ class Solver:
             total = self.comm.total(self.dev.download(self.net.loss).astype(float), "the loss")
             self.dev.upload(self.net.loss, total.astype(self.dev.dtype))
             self._remember_loss(self.comm.size)
+            self._told = self.losses  # of no iteration
             log.info("Iteration %d, loss = %.6g", self.iteration, self.smoothed_loss())
         if p.test_interval and self.iteration % p.test_interval == 0:
             self.test()
@@ -160,6 +167,7 @@ class Solver:
         """Runs ``count`` iterations."""
         p, net = self.p, self.net
         self._join()
+        self._tell("began")
         end = self.iteration + count
         self._shown, self._shown_at = self.iteration, time.perf_counter()
         while self.iteration < end:
@@ -182,13 +190,15 @@ class Solver:
             wants_snapshot = self._finish_exchange()
             self._mark(UPDATE)
             self._remember_loss(p.iter_size * self.comm.size)
-            if display:
-                self._display()
+            if display or self.losses - self._told == TRAIL:
+                self._tell_losses(self.iteration + 1)
+            outputs = self._display() if display else []
             if self.rate.plateau and self.rate.see(self.iteration, self.smoothed_loss()):
                 log.info("Plateau Status: Iteration %d, step = %d", self.iteration, self.rate.plateau.steps)
             rate = self.rate(self.iteration)
             if display:
                 log.info("Iteration %d, lr = %.6g", self.iteration, rate)
+                self._tell("shown", rate, self.smoothed_loss(), outputs)
             if self.learns:
                 self.updater.run(rate, self._clip() / (p.iter_size * self.comm.size), self.iteration)
             if watch and self.learns:
@@ -258,16 +268,26 @@ class Solver:
         self._mean_loss(self.net.loss, self.window[at : at + 1], micro_batches)
         self.losses += 1
 
-    def loss_window(self) -> list[float]:
-        """The losses of the last average_loss iterations, oldest first."""
+    def loss_window(self, count: int = 0) -> list[float]:
+        """The losses of the last ``count`` iterations, or of the last average_loss ones, oldest first."""
         window, size = self.dev.download(self.window), len(self.window)
-        order = range(min(self.losses, size)) if self.losses <= size else [(self.losses + i) % size for i in range(size)]
-        return [float(window[i]) for i in order]
+        known = min(self.losses, size, count or self.p.average_loss)
+        return [float(window[i % size]) for i in range(self.losses - known, self.losses)]
+
+    def _tell_losses(self, end: int) -> None:
+        """Tells observers the losses of iterations before ``end`` that they do not know."""
+        count, self._told = self.losses - self._told, self.losses
+        if count:
+            self._tell("losses", end - count, self.loss_window(count))
+
+    def _tell(self, what: str, *news: object) -> None:
+        for observer in self.observers:
+            getattr(observer, what)(self, *news)
 
     def smoothed_loss(self) -> float:
         return float(np.mean(self.loss_window()))
 
-    def _display(self) -> None:
+    def _display(self) -> Outputs:
         now = time.perf_counter()
         done, lapse = self.iteration - self._shown, now - self._shown_at
         rate = done / lapse if lapse else 0
@@ -278,7 +298,9 @@ class Solver:
         outputs = self.net.outputs()
         means = self.comm.total(np.concatenate([values.astype(float) for _, _, values in outputs] or [np.zeros(0)])) / self.comm.size
         ends = np.cumsum([values.size for _, _, values in outputs])[:-1] if outputs else []
-        scores.show("Train", ((v.name, w, m) for (v, w, _), m in zip(outputs, np.split(means, ends), strict=bool(outputs))))
+        shown = [(v.name, w, m) for (v, w, _), m in zip(outputs, np.split(means, ends), strict=bool(outputs))]
+        scores.show("Train", shown)
+        return shown
 
     def test(self) -> None:
         """Runs every test net over its test_iter batches and logs the mean of each score.
@@ -300,6 +322,7 @@ class Solver:
             if self.p.test_compute_loss:
                 log.info("Test loss: %.6g", found.loss)
             scores.show("Test", found.outputs)
+            self._tell("tested", which, found)
 
     def _stop_asked(self) -> bool:
         """Whether any process was asked to stop: between two batches of a test."""
@@ -316,6 +339,7 @@ class Solver:
 
     def snapshot(self) -> None:
         """Writes the model, then the state; of several processes the first does."""
+        self._tell_losses(self.iteration)
         self._mark(SNAPSHOT)
         self._level()
         carried = checkpoint.carried(self)
