@@ -53,7 +53,7 @@ class StandIn(CPU):
         super().__init__()
         self.prefers_channels_last = True
 
-    def convolution(self, x, y, window: Window, groups: int = 1, channels_last: bool = False):
+    def convolution(self, x, y, window: Window, groups: int = 1, channels_last: bool = False, half: bool = False):
         plain = super().convolution(x, y, window, groups)
         return _Convolution(plain, y) if channels_last else plain
 
