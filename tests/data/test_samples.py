@@ -66,6 +66,10 @@ def drawn(source, batches):
     return [[array.copy() for array in source.next()] for _ in range(batches)]
 
 
+def alive():
+    return [thread for thread in threading.enumerate() if thread.name == "caffelite data"]
+
+
 def same(found, expected):
     for ours, theirs in zip(found, expected, strict=True):
         for a, b in zip(ours, theirs, strict=True):
@@ -80,7 +84,8 @@ def whole(opened, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(pipeline, "_workers", 1)
             patch.setattr(samples, "RESIDENT_BYTES", 0)
-            return drawn(opened("files", transform, **options), 20)
+            with opened("files", transform, **options) as source:
+                return drawn(source, 20)
 
     return run
 
@@ -95,6 +100,18 @@ def test_workers_memory_and_kind_change_nothing(opened, whole, monkeypatch, tran
     source = opened(kind, transform, "cache: true" if memory == "cache" else "")
     same(drawn(source, 20), whole(transform))
     assert source._standing == (memory != "none" and transform == PLAIN), "what is in memory needs no thread"
+    assert bool(alive()) != source._standing
+
+
+@pytest.mark.parametrize("transform", [PLAIN, AUGMENTED], ids=["plain", "augmented"])
+def test_workers_do_what_the_transform_does(opened, sets, transform):
+    """With the sample's number in the run, counted over epochs."""
+    source = opened("files", transform)
+    source.seek(30)
+    pictures = [cv2.imread(str(sets / f"{number:02d}.png")).transpose(2, 0, 1) for number in source.order(30, 10)]
+    expected = np.empty((10, 3, 16, 16), np.float32)
+    source.transform(pictures, 30, expected)
+    np.testing.assert_array_equal(np.concatenate([data for data, _ in drawn(source, 2)]), expected)
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -149,12 +166,13 @@ def test_floats_are_bytes_with_more_room(opened, whole):
 
 @pytest.mark.parametrize("kind", ["files", "encoded", "raw"])
 @pytest.mark.parametrize("most", [0, 1 << 29])
-def test_shares_see_each_sample_once_an_epoch(opened, whole, monkeypatch, kind, most):
-    expected = whole(AUGMENTED)
+@pytest.mark.parametrize("transform", [PLAIN, AUGMENTED], ids=["plain", "augmented"])
+def test_shares_see_each_sample_once_an_epoch(opened, whole, monkeypatch, kind, most, transform):
+    expected = whole(transform)
     monkeypatch.setattr(samples, "RESIDENT_BYTES", most)
     parts = []
     for rank in range(2):
-        source = opened(kind, AUGMENTED)
+        source = opened(kind, transform)
         source.share = Share(rank, 2)
         parts.append(drawn(source, 10))
     same([batch for pair in zip(*parts, strict=True) for batch in pair], expected)
@@ -166,7 +184,7 @@ def test_a_batch_in_memory_draws_no_thread_and_no_copy(opened):
     source = opened("raw")
     batch = source.draw()
     assert batch.standing and batch.pixels is source.draw().pixels and batch.pixels.dtype == np.uint8
-    assert not [thread for thread in threading.enumerate() if thread.name == "caffelite data"]
+    assert not alive()
 
 
 def test_seeking_in_memory(opened, whole):
