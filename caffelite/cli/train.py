@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
 from pathlib import Path
 
 import click
@@ -25,6 +26,7 @@ log = logging.getLogger("caffelite")
 @options.phase
 @options.level
 @options.stage
+@click.option("--max_time", metavar="TIME", type=options.Duration(), help="Stop, with a snapshot, after 90s, 30m, 1.5h, 2d or 1:30:00.")
 @click.option("--record", metavar="DIR", help='Where the run\'s records go; "none": nowhere. Default: <snapshot_prefix>_run.')
 @click.option("--tensorboard", is_flag=True, help="Write events for TensorBoard too, into its records (extra: tensorboard).")
 @options.iterations("Stop after so many iterations, with a snapshot. Default: go on to max_iter.")
@@ -54,7 +56,7 @@ log = logging.getLogger("caffelite")
 )
 @click.pass_context
 def train(
-    context, solver, gpu, snapshot, resume, weights, set_fields, phase, level, stage, record, tensorboard, iterations, scaling,
+    context, solver, gpu, snapshot, resume, weights, set_fields, phase, level, stage, max_time, record, tensorboard, iterations, scaling,
     compress, hang_seconds, sigint_effect, sighup_effect,
 ) -> None:  # fmt: skip
     """Trains a net, or goes on from a snapshot; on several GPUs, or under mpirun or srun in several processes, as one.
@@ -78,6 +80,7 @@ def train(
     from ..solver import Solver, newest
     from .signals import Signals
 
+    begun = time.monotonic()
     rank = parallel.expected_rank()
     start(rank == 0)
     overrides = Overrides(set_fields)
@@ -112,7 +115,7 @@ def train(
         try:
             progress = Progress(run)
             try:
-                run.solve(progress, iterations)
+                run.solve(stop_in_time(progress, begun + max_time, signals.requests) if max_time else progress, iterations)
             finally:
                 progress.close()
         finally:
@@ -121,6 +124,18 @@ def train(
                 observer.close()
         status = max(comm.gather(signals.status))
     sys.exit(status)
+
+
+def stop_in_time(progress, end: float, requests):
+    """A progress that asks to stop when the clock has come to ``end``."""
+
+    def look(solver, rate: float) -> None:
+        progress(solver, rate)
+        if not requests.stop and time.monotonic() >= end:
+            log.info("The time that -max_time gives is up.")
+            requests.stop = True
+
+    return look
 
 
 def keep(run, record: str | None, tensorboard: bool, weights: str | None, snapshot: str | None) -> list:

@@ -19,7 +19,9 @@ from ..errors import CaffeliteError, Collector, Locator
 from ..net import Net
 from ..overrides import Overrides
 from ..parallel import BACKWARD, FORWARD, SNAPSHOT, TESTING, UPDATE, Alone, Exchange
-from . import checkpoint, debug, gradients, nets, rates, scores, snapshot
+from . import best, checkpoint, debug, gradients, nets, rates, scores, snapshot
+from .average import Average
+from .best import Best
 from .observer import Observer, Outputs
 from .updates import Updater
 
@@ -61,6 +63,7 @@ class Solver:
         self.requests = requests or Requests()
         self.rate = rates.policy(message, locate)
         check_counts(message, locate)
+        best.check(message, locate)
         state = snapshot.read_state(Path(resume)) if resume else None
         # Every random number follows from the seed, so a run that chose its own hands it on.
         chosen = state.resume.random_seed if state and state.resume else self.comm.seed
@@ -79,6 +82,7 @@ class Solver:
             for spec in tests:
                 self.tests.append((self._net(spec, self.net), spec.iterations))
             self.updater = Updater(message, self.net, locate)
+            self.best, self.average = Best(message, locate, self.tests), Average(message.ema_decay, self.net)
             if (message.snapshot or message.snapshot_after_train) and not self.comm.rank:
                 snapshot.check_room(self.prefix, self._snapshot_bytes(), locate)
             self.window = dev.zeros(max(message.average_loss, TRAIL))
@@ -103,7 +107,7 @@ class Solver:
 
     def _snapshot_bytes(self) -> int:
         hdf5 = self.p.snapshot_format == pb.SolverParameter.HDF5
-        sizes = 1 + self.p.snapshot_diff + len(self.updater.history)
+        sizes = 1 + self.p.snapshot_diff + len(self.updater.history) + 2 * (self.p.ema_decay > 0)
         return 4 * self.net.params.size * sizes + 2**16 + (2**12 * len(self.net.graph.nodes) if hdf5 else 0)
 
     def _join(self) -> None:
@@ -144,7 +148,7 @@ class Solver:
         log.info("Learning Rate Policy: %s", p.lr_policy)
         part = iterations is not None and iterations < left
         self.step(iterations if part else left, progress)
-        if self._stops():
+        if self._stops() or self.best.over:
             log.info("Optimization stopped early.")
             return
         self._tell_losses(self.iteration)
@@ -167,13 +171,14 @@ class Solver:
         """Runs ``count`` iterations."""
         p, net = self.p, self.net
         self._join()
+        self.average.start()
         self._tell("began")
         end = self.iteration + count
         self._shown, self._shown_at = self.iteration, time.perf_counter()
         while self.iteration < end:
             if p.test_interval and self.iteration % p.test_interval == 0 and (self.iteration or p.test_initialization):
                 self.test()
-                if self._stops():
+                if self._stops() or self.best.over:
                     self.snapshot()
                     return
             display = p.display and self.iteration % p.display == 0
@@ -201,6 +206,7 @@ class Solver:
                 self._tell("shown", rate, self.smoothed_loss(), outputs)
             if self.learns:
                 self.updater.run(rate, self._clip() / (p.iter_size * self.comm.size), self.iteration)
+                self.average.update(self.iteration)
             if watch and self.learns:
                 watch.update()
             self.iteration += 1
@@ -308,6 +314,14 @@ class Solver:
         A request to stop breaks it off; the data goes back to where it stood, so that a resumed run tests the same.
         """
         self._level()
+        with self.average.in_place():
+            found = self._scores()
+            if self.best.see(self.iteration, [each.outputs for each in found]) and not self.comm.rank:
+                snapshot.write(checkpoint.best_files(self))
+
+    def _scores(self) -> list[scores.Scores]:
+        """Of each test net; none where a request to stop broke it off."""
+        done = []
         positions = [source.position for _, _, source in self.sources()]
         for which, (net, count) in enumerate(self.tests):
             log.info("Iteration %d, Testing net (#%d)", self.iteration, which)
@@ -318,11 +332,13 @@ class Solver:
                 for (_, _, source), position in zip(self.sources(), positions, strict=True):
                     if source.position != position:
                         source.seek(position)
-                return
+                return []
             if self.p.test_compute_loss:
                 log.info("Test loss: %.6g", found.loss)
             scores.show("Test", found.outputs)
             self._tell("tested", which, found)
+            done.append(found)
+        return done
 
     def _stop_asked(self) -> bool:
         """Whether any process was asked to stop: between two batches of a test."""
@@ -345,6 +361,8 @@ class Solver:
         carried = checkpoint.carried(self)
         if not self.comm.rank:
             snapshot.write(checkpoint.files(self, carried))
+            if self.p.snapshot_keep:
+                snapshot.prune(self.prefix, self.p.snapshot_keep, self.iteration)
 
     def _level(self) -> None:
         """Sets what layers keep besides the solver, batch norm's statistics, to its mean over processes."""
