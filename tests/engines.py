@@ -34,11 +34,11 @@ def without_onednn(kind: type[CPU] = CPU) -> CPU:
         return kind()
 
 
-def with_onednn() -> CPU:
+def with_onednn(precision: str = "fp32") -> CPU:
     """A float32 device that found oneDNN; skips where there is none."""
     if onednn.load() is None:
         pytest.skip("oneDNN is not installed")
-    return CPU()
+    return CPU(precision=precision)
 
 
 def channels_last(engine: str) -> CPU:
@@ -53,7 +53,7 @@ class StandIn(CPU):
         super().__init__()
         self.prefers_channels_last = True
 
-    def convolution(self, x, y, window: Window, groups: int = 1, channels_last: bool = False):
+    def convolution(self, x, y, window: Window, groups: int = 1, channels_last: bool = False, half: bool = False):
         plain = super().convolution(x, y, window, groups)
         return _Convolution(plain, y) if channels_last else plain
 

@@ -11,11 +11,12 @@ from caffelite import caffelite_pb2 as pb
 from caffelite.errors import NOWHERE
 from caffelite.solver.updates import Updater
 
+BATCH = 32  # enough for inner products of bfloat16
 OBJECTS = 600  # bytes: what Python's own objects may hold on to
 PASSING = 4096  # bytes: views and argument tuples that come and go
 FILL = 'weight_filler { type: "xavier" }'
 LENET = (
-    inputs(data=(16, 1, 28, 28), label=(16,))
+    inputs(data=(BATCH, 1, 28, 28), label=(BATCH,))
     + f"""
 layer {{ name: "conv1" type: "Convolution" bottom: "data" top: "conv1" convolution_param {{ num_output: 20 kernel_size: 5 {FILL} }} }}
 layer {{ name: "pool1" type: "Pooling" bottom: "conv1" top: "pool1" pooling_param {{ kernel_size: 2 stride: 2 }} }}
@@ -38,9 +39,11 @@ layer { name: "pool1\"""",
 ).replace('bottom: "conv1" top: "pool1" pooling_param {', 'bottom: "lrn" top: "pool1" pooling_param { pool: AVE')
 
 
-@pytest.fixture(params=["onednn", "plain"])
+@pytest.fixture(params=["onednn", "bf16", "plain"])
 def dev(request):
-    return engines.with_onednn() if request.param == "onednn" else engines.without_onednn()
+    if request.param == "plain":
+        return engines.without_onednn()
+    return engines.with_onednn("bf16" if request.param == "bf16" else "fp32")
 
 
 @pytest.mark.parametrize("text", [LENET, NORMALISED], ids=["LeNet", "with normalisation"])
@@ -48,7 +51,7 @@ def dev(request):
 def test_an_iteration_allocates_nothing(dev, text, phase):
     rng = np.random.default_rng(1)
     net = bind(text, phase, dev=dev)
-    feed(net, data=rng.normal(size=(16, 1, 28, 28)), label=rng.integers(0, 10, 16))
+    feed(net, data=rng.normal(size=(BATCH, 1, 28, 28)), label=rng.integers(0, 10, BATCH))
     updater = Updater(pb.SolverParameter(momentum=0.9, weight_decay=5e-4), net, NOWHERE) if phase == "TRAIN" else None
     held, passing = [], []
     tracemalloc.start()

@@ -18,6 +18,7 @@ OWN = {
     "NetParameter.deploy_param",
     "SolverState.checksum",
     "SolverState.resume",
+    *(f"SolverParameter.{name}" for name in ("snapshot_keep", "best_score", "best_lowest", "early_stop", "ema_decay")),
     "DataParameter.label_source",
     "TransformationParameter.perturb_param",
 }

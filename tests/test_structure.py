@@ -34,9 +34,11 @@ ARROWS = {
     "parallel": {"errors", "devices"},
     "data": LANGUAGE | {"prototxt"},
     "solver": LANGUAGE | {"prototxt", "overrides", "weights", "graph", "net", "data", "parallel", "devices"},
+    "records": LANGUAGE | {"prototxt", "overrides", "graph", "net", "data", "solver"},
     "inspection": LANGUAGE | {"forks", "textformat", "prototxt", "upgrade", "fillers", "layers", "graph", "plan", "data", "solver"},
     "cli": LANGUAGE
-    | {"prototxt", "overrides", "upgrade", "weights", "graph", "plan", "net", "data", "parallel", "devices", "solver", "inspection", "__version__"},
+    | {"prototxt", "overrides", "upgrade", "weights", "graph", "plan", "net", "data", "parallel", "devices", "solver", "records"}
+    | {"inspection", "__version__"},
     "api": LANGUAGE | {"prototxt", "weights", "graph", "net", "data", "devices", "solver"},
 }
 
@@ -57,7 +59,8 @@ KEPT = {
     "plyvel": ("data/",),
     "cv2": ("data/",),
     "mpi4py": ("parallel/",),
-    "matplotlib": ("inspection/",),
+    "matplotlib": ("inspection/", "records/"),
+    "tensorboardX": ("records/",),
     "sklearn": ("cli/dataset/digits.py",),
 }
 

@@ -136,8 +136,9 @@ class Peer(nn.Module):
             part = MAKERS[layer.type](layer, blobs[layer.bottom[0]].shape)
             self.parts.append(part)
             with torch.no_grad():
-                blobs[layer.top[0]] = part(blobs[layer.bottom[0]])
+                blobs[layer.top[0]] = part.eval()(blobs[layer.bottom[0]])  # moments stay as they start
             self.steps.append(("part", layer.bottom[0], layer.top[0], part))
+        self.train()
 
     def forward(self, x, labels):
         blobs, loss = {self.feed: x}, 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,6 +29,26 @@ set_fields = click.option(
 )  # fmt: skip
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead, for a program to read.")
 model = click.option("--model", metavar="FILE", required=True, help="The net, a prototxt.")
+
+
+class Duration(click.ParamType):
+    """Seconds, from 90, 90s, 30m, 1.5h, 2d or 1:30:00."""
+
+    name = "time"
+
+    def convert(self, value: str | float, param, context) -> float:
+        if isinstance(value, float):
+            return value
+        if match := re.fullmatch(r"(\d+\.?\d*|\.\d+)([smhd]?)", value):
+            found = float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}[match[2]]
+        elif match := re.fullmatch(r"(?:(\d+)-)?(\d+):(\d\d)(?::(\d\d))?", value):
+            days, first, second, third = (int(part or 0) for part in match.groups())
+            found = float(days * 86400 + (first * 3600 + second * 60 + third if match[4] else first * 60 + second))
+        else:
+            self.fail(f'expected 90s, 30m, 1.5h, 2d or 1:30:00, found "{value}"', param, context)
+        if not found:
+            self.fail("a time above 0 is needed", param, context)
+        return found
 
 
 def _set_data_threads(context, option, count: int | None) -> None:

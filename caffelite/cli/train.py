@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
+from pathlib import Path
 
 import click
 
@@ -24,6 +26,9 @@ log = logging.getLogger("caffelite")
 @options.phase
 @options.level
 @options.stage
+@click.option("--max_time", metavar="TIME", type=options.Duration(), help="Stop, with a snapshot, after 90s, 30m, 1.5h, 2d or 1:30:00.")
+@click.option("--record", metavar="DIR", help='Where the run\'s records go; "none": nowhere. Default: <snapshot_prefix>_run.')
+@click.option("--tensorboard", is_flag=True, help="Write events for TensorBoard too, into its records (extra: tensorboard).")
 @options.iterations("Stop after so many iterations, with a snapshot. Default: go on to max_iter.")
 @click.option(
     "--scaling",
@@ -51,8 +56,8 @@ log = logging.getLogger("caffelite")
 )
 @click.pass_context
 def train(
-    context, solver, gpu, snapshot, resume, weights, set_fields, phase, level, stage, iterations, scaling, compress, hang_seconds,
-    sigint_effect, sighup_effect,
+    context, solver, gpu, snapshot, resume, weights, set_fields, phase, level, stage, max_time, record, tensorboard, iterations, scaling,
+    compress, hang_seconds, sigint_effect, sighup_effect,
 ) -> None:  # fmt: skip
     """Trains a net, or goes on from a snapshot; on several GPUs, or under mpirun or srun in several processes, as one.
 
@@ -75,6 +80,7 @@ def train(
     from ..solver import Solver, newest
     from .signals import Signals
 
+    begun = time.monotonic()
     rank = parallel.expected_rank()
     start(rank == 0)
     overrides = Overrides(set_fields)
@@ -105,13 +111,44 @@ def train(
             return run
 
         run = parallel.agreed(comm, make)
+        kept = keep(run, record, tensorboard, weights, snapshot) if not rank else []
         try:
             progress = Progress(run)
             try:
-                run.solve(progress, iterations)
+                run.solve(stop_in_time(progress, begun + max_time, signals.requests) if max_time else progress, iterations)
             finally:
                 progress.close()
         finally:
             run.close()
+            for observer in kept:
+                observer.close()
         status = max(comm.gather(signals.status))
     sys.exit(status)
+
+
+def stop_in_time(progress, end: float, requests):
+    """A progress that asks to stop when the clock has come to ``end``."""
+
+    def look(solver, rate: float) -> None:
+        progress(solver, rate)
+        if not requests.stop and time.monotonic() >= end:
+            log.info("The time that -max_time gives is up.")
+            requests.stop = True
+
+    return look
+
+
+def keep(run, record: str | None, tensorboard: bool, weights: str | None, snapshot: str | None) -> list:
+    """The observers that keep the records of a run."""
+    from ..records.events import Events
+    from ..records.folder import Recorder, command
+
+    if record == "none":
+        if tensorboard:
+            raise click.UsageError("-tensorboard writes into the records: it needs them")
+        return []
+    folder = Path(record or f"{run.prefix}_run")
+    start = {"weights": options.names(weights)} if weights else {"snapshot": snapshot} if snapshot else {}
+    kept = [Recorder(folder, command(), start), *([Events(folder / "events")] if tensorboard else [])]
+    run.observers += kept
+    return kept

@@ -34,7 +34,8 @@ def config_hash(solver: Solver) -> str:
     kept.CopyFrom(solver.p)
     for name in ("net", "train_net", "test_net", "max_iter", "display", "snapshot", "snapshot_prefix", "snapshot_after_train",
                  "snapshot_format", "snapshot_diff", "solver_mode", "device_id", "debug_info", "test_iter", "test_interval",
-                 "test_initialization"):  # fmt: skip
+                 "test_initialization", "net_param", "train_net_param", "test_net_param", "snapshot_keep", "best_score", "best_lowest",
+                 "early_stop", "test_state"):  # fmt: skip
         kept.ClearField(name)
     if solver.p.lr_policy in ("poly", "cosine"):
         kept.max_iter = solver.p.max_iter
@@ -62,22 +63,41 @@ def files(solver: Solver, carried: list[pb.CarriedState]) -> Iterator[tuple[Path
     model, state_path = snapshot.names(solver.prefix, solver.iteration, hdf5)
     form = "HDF5 file" if hdf5 else "binary proto file"
     log.info("Snapshotting to %s %s", form, model)
-    blobs = [(node.layer.spec, _with_diffs(solver, node, arrays)) for node, arrays in solver.net.layer_blobs()]
-    if hdf5:
-        yield model, weights.encode_hdf5_net((spec.name, arrays) for spec, arrays in blobs)
-    else:
-        yield model, weights.sealed(weights.encode_net(solver.net.graph.message, blobs))
+    yield model, _model(solver)
+    if solver.average.decay:
+        average = snapshot.average_name(model)
+        log.info("Snapshotting the average of weights to %s", average)
+        with solver.average.in_place():
+            body = _model(solver, diffs=False)
+        yield average, body
     resume = pb.ResumeState(
         solver_type=solver.updater.name, config_hash=config_hash(solver), random_seed=solver.seed, loss_window=solver.loss_window(),
         carried=carried,
     )  # fmt: skip
     for label, layer, source in solver.sources():
         resume.source.add(net=label, layer=layer, samples=source.position)
+    solver.best.save(resume)
+    solver.average.save(resume)
     log.info("Snapshotting solver state to %s %s", form, state_path)
     state = snapshot.State(solver.iteration, str(model), solver.updater.history_blobs(), solver.rate.current_step(solver.iteration), resume)
     if plateau := solver.rate.plateau:
         state.plateau = plateau.minimum_loss, plateau.last_event
     yield state_path, (snapshot.encode_hdf5_state if hdf5 else snapshot.encode_state)(state)
+
+
+def best_files(solver: Solver) -> Iterator[tuple[Path, bytes]]:
+    """The model of the best test, of the weights that were tested."""
+    path = snapshot.best_name(solver.prefix, solver.p.snapshot_format == pb.SolverParameter.HDF5)
+    log.info("Snapshotting the best weights to %s", path)
+    yield path, _model(solver, diffs=False)
+
+
+def _model(solver: Solver, diffs: bool = True) -> bytes:
+    """A caffemodel of the net's weights."""
+    blobs = [(node.layer.spec, _with_diffs(solver, node, arrays) if diffs else arrays) for node, arrays in solver.net.layer_blobs()]
+    if solver.p.snapshot_format == pb.SolverParameter.HDF5:
+        return weights.encode_hdf5_net((spec.name, arrays) for spec, arrays in blobs)
+    return weights.sealed(weights.encode_net(solver.net.graph.message, blobs))
 
 
 def _with_diffs(solver: Solver, node: Node, arrays: list[np.ndarray]) -> list[weights.Blob]:
@@ -115,10 +135,12 @@ def restore(solver: Solver, state: snapshot.State, path: Path) -> None:
     for label, layer, source in solver.sources():
         if (label, layer) in positions:
             source.seek(positions[label, layer])
+    solver.best.load(resume)
+    solver.average.load(resume, path)
     _restore_carried(solver, {(s.net, s.layer): s.blob for s in resume.carried})
     kept = list(resume.loss_window)[-len(solver.window) :]
     solver.dev.upload(solver.window[: len(kept)], np.array(kept, solver.dev.dtype))
-    solver.losses = len(kept)
+    solver.losses = solver._told = len(kept)
 
 
 def _restore_carried(solver: Solver, kept: dict[tuple[str, str], Sequence[pb.BlobProto]]) -> None:

@@ -53,6 +53,27 @@ def names(prefix: str, iteration: int, hdf5: bool = False) -> tuple[Path, Path]:
     return Path(f"{prefix}_iter_{iteration}.caffemodel{end}"), Path(f"{prefix}_iter_{iteration}.solverstate{end}")
 
 
+def average_name(model: Path) -> Path:
+    """The path of the averaged weights that belong to a model."""
+    return model.with_name(re.sub(r"(\.caffemodel(\.h5)?)$", r"_average\1", model.name))
+
+
+def best_name(prefix: str, hdf5: bool = False) -> Path:
+    return Path(f"{prefix}_best.caffemodel{'.h5' if hdf5 else ''}")
+
+
+def prune(prefix: str, keep: int, iteration: int) -> None:
+    """Removes snapshots of the prefix but the latest ``keep`` up to ``iteration``; each state first, so that none lacks its model."""
+    found: dict[int, list[Path]] = {}
+    for path in Path(prefix).parent.glob(f"{glob.escape(Path(prefix).name)}_iter_*"):
+        match = re.fullmatch(r"_iter_(\d+)(\.solverstate|(?:_average)?\.caffemodel)(\.h5)?", path.name[len(Path(prefix).name) :])
+        if match and int(match[1]) <= iteration:
+            found.setdefault(int(match[1]), []).append(path)
+    for number in sorted(found)[:-keep]:
+        for path in sorted(found[number], key=lambda path: ".solverstate" not in path.name):
+            path.unlink(missing_ok=True)
+
+
 def check_room(prefix: str, size: int, locate: Locator) -> None:
     """Finds out before training starts that snapshots of ``size`` bytes cannot be written. Removes what killed runs left half written."""
     folder = Path(prefix).parent

@@ -19,10 +19,15 @@ from ..errors import CaffeliteError, Collector, Locator
 from ..net import Net
 from ..overrides import Overrides
 from ..parallel import BACKWARD, FORWARD, SNAPSHOT, TESTING, UPDATE, Alone, Exchange
-from . import checkpoint, debug, gradients, nets, rates, scores, snapshot
+from . import best, checkpoint, debug, gradients, nets, rates, scores, snapshot
+from .average import Average
+from .best import Best
+from .observer import Observer, Outputs
 from .updates import Updater
 
 log = logging.getLogger("caffelite")
+
+TRAIL = 256  # losses that wait on the device before they are told, at the latest
 
 
 def check_counts(p: pb.SolverParameter, locate: Locator) -> None:
@@ -58,6 +63,7 @@ class Solver:
         self.requests = requests or Requests()
         self.rate = rates.policy(message, locate)
         check_counts(message, locate)
+        best.check(message, locate)
         state = snapshot.read_state(Path(resume)) if resume else None
         # Every random number follows from the seed, so a run that chose its own hands it on.
         chosen = state.resume.random_seed if state and state.resume else self.comm.seed
@@ -67,6 +73,7 @@ class Solver:
         self.iteration = 0
         train, tests = nets.train_net(message, locate, level, stages), nets.test_nets(message, locate)
         (overrides or Overrides()).nets([train, *tests])
+        self.specs = train, tests
         if strong:
             nets.divide(train, self.comm.size)
         self.net, self.tests = self._net(train), []
@@ -75,10 +82,12 @@ class Solver:
             for spec in tests:
                 self.tests.append((self._net(spec, self.net), spec.iterations))
             self.updater = Updater(message, self.net, locate)
+            self.best, self.average = Best(message, locate, self.tests), Average(message.ema_decay, self.net)
             if (message.snapshot or message.snapshot_after_train) and not self.comm.rank:
                 snapshot.check_room(self.prefix, self._snapshot_bytes(), locate)
-            self.window = dev.zeros(message.average_loss)
-            self.losses = 0  # iterations whose loss the window has seen
+            self.window = dev.zeros(max(message.average_loss, TRAIL))
+            self.losses = self._told = 0  # iterations whose loss the window has seen, and observers
+            self.observers: list[Observer] = []
             if state:
                 checkpoint.restore(self, state, Path(resume))
         except BaseException:
@@ -98,7 +107,7 @@ class Solver:
 
     def _snapshot_bytes(self) -> int:
         hdf5 = self.p.snapshot_format == pb.SolverParameter.HDF5
-        sizes = 1 + self.p.snapshot_diff + len(self.updater.history)
+        sizes = 1 + self.p.snapshot_diff + len(self.updater.history) + 2 * (self.p.ema_decay > 0)
         return 4 * self.net.params.size * sizes + 2**16 + (2**12 * len(self.net.graph.nodes) if hdf5 else 0)
 
     def _join(self) -> None:
@@ -139,9 +148,10 @@ class Solver:
         log.info("Learning Rate Policy: %s", p.lr_policy)
         part = iterations is not None and iterations < left
         self.step(iterations if part else left, progress)
-        if self._stops():
+        if self._stops() or self.best.over:
             log.info("Optimization stopped early.")
             return
+        self._tell_losses(self.iteration)
         if (p.snapshot_after_train or part) and not (p.snapshot and self.iteration % p.snapshot == 0):
             self.snapshot()
         if p.display and self.iteration % p.display == 0:
@@ -150,6 +160,7 @@ class Solver:
             total = self.comm.total(self.dev.download(self.net.loss).astype(float), "the loss")
             self.dev.upload(self.net.loss, total.astype(self.dev.dtype))
             self._remember_loss(self.comm.size)
+            self._told = self.losses  # of no iteration
             log.info("Iteration %d, loss = %.6g", self.iteration, self.smoothed_loss())
         if p.test_interval and self.iteration % p.test_interval == 0:
             self.test()
@@ -160,12 +171,14 @@ class Solver:
         """Runs ``count`` iterations."""
         p, net = self.p, self.net
         self._join()
+        self.average.start()
+        self._tell("began")
         end = self.iteration + count
         self._shown, self._shown_at = self.iteration, time.perf_counter()
         while self.iteration < end:
             if p.test_interval and self.iteration % p.test_interval == 0 and (self.iteration or p.test_initialization):
                 self.test()
-                if self._stops():
+                if self._stops() or self.best.over:
                     self.snapshot()
                     return
             display = p.display and self.iteration % p.display == 0
@@ -182,15 +195,18 @@ class Solver:
             wants_snapshot = self._finish_exchange()
             self._mark(UPDATE)
             self._remember_loss(p.iter_size * self.comm.size)
-            if display:
-                self._display()
+            if display or self.losses - self._told == TRAIL:
+                self._tell_losses(self.iteration + 1)
+            outputs = self._display() if display else []
             if self.rate.plateau and self.rate.see(self.iteration, self.smoothed_loss()):
                 log.info("Plateau Status: Iteration %d, step = %d", self.iteration, self.rate.plateau.steps)
             rate = self.rate(self.iteration)
             if display:
                 log.info("Iteration %d, lr = %.6g", self.iteration, rate)
+                self._tell("shown", rate, self.smoothed_loss(), outputs)
             if self.learns:
                 self.updater.run(rate, self._clip() / (p.iter_size * self.comm.size), self.iteration)
+                self.average.update(self.iteration)
             if watch and self.learns:
                 watch.update()
             self.iteration += 1
@@ -258,16 +274,26 @@ class Solver:
         self._mean_loss(self.net.loss, self.window[at : at + 1], micro_batches)
         self.losses += 1
 
-    def loss_window(self) -> list[float]:
-        """The losses of the last average_loss iterations, oldest first."""
+    def loss_window(self, count: int = 0) -> list[float]:
+        """The losses of the last ``count`` iterations, or of the last average_loss ones, oldest first."""
         window, size = self.dev.download(self.window), len(self.window)
-        order = range(min(self.losses, size)) if self.losses <= size else [(self.losses + i) % size for i in range(size)]
-        return [float(window[i]) for i in order]
+        known = min(self.losses, size, count or self.p.average_loss)
+        return [float(window[i % size]) for i in range(self.losses - known, self.losses)]
+
+    def _tell_losses(self, end: int) -> None:
+        """Tells observers the losses of iterations before ``end`` that they do not know."""
+        count, self._told = self.losses - self._told, self.losses
+        if count:
+            self._tell("losses", end - count, self.loss_window(count))
+
+    def _tell(self, what: str, *news: object) -> None:
+        for observer in self.observers:
+            getattr(observer, what)(self, *news)
 
     def smoothed_loss(self) -> float:
         return float(np.mean(self.loss_window()))
 
-    def _display(self) -> None:
+    def _display(self) -> Outputs:
         now = time.perf_counter()
         done, lapse = self.iteration - self._shown, now - self._shown_at
         rate = done / lapse if lapse else 0
@@ -278,7 +304,9 @@ class Solver:
         outputs = self.net.outputs()
         means = self.comm.total(np.concatenate([values.astype(float) for _, _, values in outputs] or [np.zeros(0)])) / self.comm.size
         ends = np.cumsum([values.size for _, _, values in outputs])[:-1] if outputs else []
-        scores.show("Train", ((v.name, w, m) for (v, w, _), m in zip(outputs, np.split(means, ends), strict=bool(outputs))))
+        shown = [(v.name, w, m) for (v, w, _), m in zip(outputs, np.split(means, ends), strict=bool(outputs))]
+        scores.show("Train", shown)
+        return shown
 
     def test(self) -> None:
         """Runs every test net over its test_iter batches and logs the mean of each score.
@@ -286,6 +314,14 @@ class Solver:
         A request to stop breaks it off; the data goes back to where it stood, so that a resumed run tests the same.
         """
         self._level()
+        with self.average.in_place():
+            found = self._scores()
+            if self.best.see(self.iteration, [each.outputs for each in found]) and not self.comm.rank:
+                snapshot.write(checkpoint.best_files(self))
+
+    def _scores(self) -> list[scores.Scores]:
+        """Of each test net; none where a request to stop broke it off."""
+        done = []
         positions = [source.position for _, _, source in self.sources()]
         for which, (net, count) in enumerate(self.tests):
             log.info("Iteration %d, Testing net (#%d)", self.iteration, which)
@@ -296,10 +332,13 @@ class Solver:
                 for (_, _, source), position in zip(self.sources(), positions, strict=True):
                     if source.position != position:
                         source.seek(position)
-                return
+                return []
             if self.p.test_compute_loss:
                 log.info("Test loss: %.6g", found.loss)
             scores.show("Test", found.outputs)
+            self._tell("tested", which, found)
+            done.append(found)
+        return done
 
     def _stop_asked(self) -> bool:
         """Whether any process was asked to stop: between two batches of a test."""
@@ -316,11 +355,14 @@ class Solver:
 
     def snapshot(self) -> None:
         """Writes the model, then the state; of several processes the first does."""
+        self._tell_losses(self.iteration)
         self._mark(SNAPSHOT)
         self._level()
         carried = checkpoint.carried(self)
         if not self.comm.rank:
             snapshot.write(checkpoint.files(self, carried))
+            if self.p.snapshot_keep:
+                snapshot.prune(self.prefix, self.p.snapshot_keep, self.iteration)
 
     def _level(self) -> None:
         """Sets what layers keep besides the solver, batch norm's statistics, to its mean over processes."""

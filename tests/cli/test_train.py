@@ -67,6 +67,17 @@ def test_resume_goes_on(folder, call):
     assert losses(resumed) == losses(whole)[-len(losses(resumed)) :] and len(losses(resumed)) == 5
 
 
+def test_resume_auto_takes_the_newest_good_snapshot(folder, call):
+    first = call("train", "-solver", "solver.prototxt", "-resume", "auto").lines
+    assert "There is no snapshot yet to resume from" in first
+    (folder / "run_iter_30.solverstate").write_bytes(b"cut off")
+    (folder / "run_iter_20.caffemodel").unlink()
+    resumed = call("train", "-solver", "solver.prototxt", "-resume", "auto").lines
+    assert "run_iter_30.solverstate is damaged, or its model is: passed over" in resumed
+    assert "Resuming from run_iter_10.solverstate" in resumed and "Optimization Done." in resumed
+    assert call("train", "-solver", "solver.prototxt", "-resume", "auto", "-snapshot", "run_iter_10.solverstate").status == 2
+
+
 def test_weights_say_what_was_matched(folder, call):
     call("train", "-solver", "solver.prototxt")
     net = (folder / "net.prototxt").read_text()
@@ -253,3 +264,20 @@ def test_fields_set_on_the_command_line(folder, call):
     assert answer.status == 2 and "-set display=-1: display must be at least 0; found -1" in answer.err
     answer = call(*command, "-set", "valeu.inner_product_param.num_output=3")
     assert answer.status == 2 and 'no layer is called "valeu"' in answer.err and 'did you mean "value"?' in answer.err
+
+
+def test_time_is_up(folder, call):
+    answer = call("train", "-solver", "solver.prototxt", "-set", "max_iter=1000000", "-set", "display=0", "-max_time", "0.3s")
+    assert answer.status == 0 and answer.lines[-1] == "Optimization stopped early."
+    assert "The time that -max_time gives is up." in answer.lines and len(list(folder.glob("run_iter_*.solverstate"))) > 1
+
+
+@pytest.mark.parametrize("text, seconds", [("90", 90), ("1.5h", 5400), ("2d", 172800), ("1:30:00", 5400), ("1-00:00:01", 86401)])
+def test_times(text, seconds):
+    from caffelite.cli.options import Duration
+
+    assert Duration().convert(text, None, None) == seconds
+
+
+def test_what_is_no_time(folder, call):
+    assert "found" in call("train", "-solver", "solver.prototxt", "-max_time", "soon").err

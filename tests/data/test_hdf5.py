@@ -35,10 +35,9 @@ def numbered(listing):
     )
 
 
-@pytest.fixture(params=["all kept", "one file at a time"])
+@pytest.fixture(params=[1 << 20, 100, 0], ids=["all kept", "one file at a time", "row by row"])
 def memory(request, monkeypatch):
-    if request.param != "all kept":
-        monkeypatch.setattr(hdf5, "RESIDENT_BYTES", 0)
+    monkeypatch.setattr(hdf5, "RESIDENT_BYTES", request.param)
 
 
 @pytest.fixture

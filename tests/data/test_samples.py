@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 
 from caffelite import caffelite_pb2 as pb
+from caffelite import prototxt, weights
 from caffelite.data import Share, database, pipeline, samples
 from caffelite.data.samples import DataSource
+from caffelite.devices import open_device
 from caffelite.errors import CaffeliteError
+from caffelite.solver import Solver
 
 cv2 = pytest.importorskip("cv2")
 COUNT = 37
@@ -63,6 +66,10 @@ def drawn(source, batches):
     return [[array.copy() for array in source.next()] for _ in range(batches)]
 
 
+def alive():
+    return [thread for thread in threading.enumerate() if thread.name == "caffelite data"]
+
+
 def same(found, expected):
     for ours, theirs in zip(found, expected, strict=True):
         for a, b in zip(ours, theirs, strict=True):
@@ -77,7 +84,8 @@ def whole(opened, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(pipeline, "_workers", 1)
             patch.setattr(samples, "RESIDENT_BYTES", 0)
-            return drawn(opened("files", transform, **options), 20)
+            with opened("files", transform, **options) as source:
+                return drawn(source, 20)
 
     return run
 
@@ -92,6 +100,18 @@ def test_workers_memory_and_kind_change_nothing(opened, whole, monkeypatch, tran
     source = opened(kind, transform, "cache: true" if memory == "cache" else "")
     same(drawn(source, 20), whole(transform))
     assert source._standing == (memory != "none" and transform == PLAIN), "what is in memory needs no thread"
+    assert bool(alive()) != source._standing
+
+
+@pytest.mark.parametrize("transform", [PLAIN, AUGMENTED], ids=["plain", "augmented"])
+def test_workers_do_what_the_transform_does(opened, sets, transform):
+    """With the sample's number in the run, counted over epochs."""
+    source = opened("files", transform)
+    source.seek(30)
+    pictures = [cv2.imread(str(sets / f"{number:02d}.png")).transpose(2, 0, 1) for number in source.order(30, 10)]
+    expected = np.empty((10, 3, 16, 16), np.float32)
+    source.transform(pictures, 30, expected)
+    np.testing.assert_array_equal(np.concatenate([data for data, _ in drawn(source, 2)]), expected)
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -105,18 +125,54 @@ def test_resuming_within_a_shuffled_augmented_epoch(opened, whole, monkeypatch, 
     same(drawn(source, 20 - turns), expected[turns:])
 
 
+NET = """
+name: "net"
+layer {{ name: "in" type: "ImageData" top: "data" top: "label" {transform}
+  image_data_param {{ source: "list.txt" batch_size: 5 shuffle: true }} }}
+layer {{ name: "ip" type: "InnerProduct" bottom: "data" top: "ip"
+  inner_product_param {{ num_output: 40 weight_filler {{ type: "xavier" }} }} }}
+layer {{ name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" }}
+"""
+SOLVER = 'net: "net.prototxt" base_lr: 1e-4 lr_policy: "fixed" momentum: 0.9 max_iter: {end} random_seed: 3 snapshot_prefix: "{prefix}"'
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_run_resumed_within_an_epoch_is_the_one_that_was_not(sets, tmp_path, monkeypatch, workers):
+    """Bit for bit: 7 of 20 iterations by some workers, the others after a resume by two; epochs end within batches."""
+    for path in sets.glob("*.*"):
+        (tmp_path / path.name).symlink_to(path)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.prototxt").write_text(NET.format(transform=AUGMENTED))
+
+    def train(prefix, end, workers, **options):
+        monkeypatch.setattr(pipeline, "_workers", workers)
+        (tmp_path / "solver.prototxt").write_text(SOLVER.format(prefix=prefix, end=end))
+        document = prototxt.read_solver("solver.prototxt")
+        solver = Solver(document.message, document.locate, "solver.prototxt", open_device(), **options)
+        solver.solve()
+        solver.close()
+        return weights.read_model(f"{prefix}_iter_{end}.caffemodel")["ip"]
+
+    whole = train("whole", 20, 1)
+    train("half", 7, workers)
+    rest = train("rest", 20, 2, resume="half_iter_7.solverstate")
+    for a, b in zip(rest, whole, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 def test_floats_are_bytes_with_more_room(opened, whole):
     same(drawn(opened("floats"), 20), whole(PLAIN))
 
 
 @pytest.mark.parametrize("kind", ["files", "encoded", "raw"])
 @pytest.mark.parametrize("most", [0, 1 << 29])
-def test_shares_see_each_sample_once_an_epoch(opened, whole, monkeypatch, kind, most):
-    expected = whole(AUGMENTED)
+@pytest.mark.parametrize("transform", [PLAIN, AUGMENTED], ids=["plain", "augmented"])
+def test_shares_see_each_sample_once_an_epoch(opened, whole, monkeypatch, kind, most, transform):
+    expected = whole(transform)
     monkeypatch.setattr(samples, "RESIDENT_BYTES", most)
     parts = []
     for rank in range(2):
-        source = opened(kind, AUGMENTED)
+        source = opened(kind, transform)
         source.share = Share(rank, 2)
         parts.append(drawn(source, 10))
     same([batch for pair in zip(*parts, strict=True) for batch in pair], expected)
@@ -127,7 +183,8 @@ def test_shares_see_each_sample_once_an_epoch(opened, whole, monkeypatch, kind, 
 def test_a_batch_in_memory_draws_no_thread_and_no_copy(opened):
     source = opened("raw")
     batch = source.draw()
-    assert batch.standing and batch.pixels is source.draw().pixels and threading.active_count() == 1 and batch.pixels.dtype == np.uint8
+    assert batch.standing and batch.pixels is source.draw().pixels and batch.pixels.dtype == np.uint8
+    assert not alive()
 
 
 def test_seeking_in_memory(opened, whole):

@@ -14,6 +14,12 @@ from caffelite.devices import Window
 NAN = float("nan")
 
 
+def narrow(x: np.ndarray) -> np.ndarray:
+    """x rounded to the nearest bfloat16, a tie to the even one."""
+    bits = np.asarray(x, np.float32).view(np.uint32)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000).view(np.float32).astype(np.float64)
+
+
 @pytest.fixture(scope="module")
 def dev():
     return engines.without_onednn()
@@ -21,7 +27,7 @@ def dev():
 
 @pytest.fixture(scope="module", params=["onednn", "plain"])
 def engine(request):
-    return engines.with_onednn() if request.param == "onednn" else engines.without_onednn()
+    return engines.without_onednn() if request.param == "plain" else engines.with_onednn()
 
 
 # oneDNN's convolution
@@ -39,34 +45,47 @@ CONVOLUTIONS = {  # x, outputs, window, groups
     "wide groups": ((1, 32, 3, 3), 48, Window((2, 2)), 2),
     "depthwise": ((1, 3, 6, 5), 3, Window((2, 3), pad=(0, 1)), 3),
     "depthwise, twofold": ((2, 18, 4, 4), 36, Window((3, 3), (1, 1), (1, 1)), 18),
+    "few channels": ((2, 3, 9, 8), 20, Window((3, 3), (2, 1), dilation=(1, 2)), 1),
+    "few channels, many outputs": ((1, 4, 7, 9), 96, Window((3, 2)), 1),
     "far pad": ((1, 1, 2, 2), 2, Window((1, 1), pad=(3, 3)), 1),
 }
 
 
+@pytest.fixture(params=[False, True], ids=["fp32", "bf16"])
+def half(request):
+    return request.param
+
+
 @pytest.fixture(params=CONVOLUTIONS)
-def case(request, rng):  # noqa: F811
-    """The operation, its arrays in float64, and its geometry."""
+def case(request, rng, half):  # noqa: F811
+    """The operation, its arrays in float64, its geometry, and what it keeps for backward."""
     x, m, window, groups = CONVOLUTIONS[request.param]
     y = (x[0], m, *window.outputs(x[2:]))
-    op = engines.with_onednn().convolution(x, y, window, groups, channels_last=True)
+    dev = engines.with_onednn()
+    op = dev.convolution(x, y, window, groups, channels_last=True, half=half)
     draws = (rng.normal(size=s) for s in (x, (m, x[1] // groups, *window.kernel), (m,), y))
-    return op, *draws, window, groups
+    return op, *draws, window, groups, [blank(dev, last(np.empty(x)).shape, "uint16")] if half else []
 
 
-def test_convolution_forward(dev, case):
-    op, x, w, b, _, window, groups = case
-    there, y = (put(dev, last(x)), put(dev, w)), blank(dev, last(case[4]).shape)
+def test_convolution_forward(dev, case, half):
+    op, x, w, b, dy, window, groups, kept = case
+    there, y = (put(dev, last(x)), put(dev, w)), blank(dev, last(dy).shape)
+    x, w = (narrow(x), narrow(w)) if half else (x, w)
     for bias, slope in itertools.product((b, None), (None, 0.0, 0.1)):
         expected = reference.leaky(reference.convolution(x, w, bias, window, groups), slope)
         for _ in range(2):
-            op.forward(*there, None if bias is None else put(dev, bias), y, slope)
+            op.forward(*there, None if bias is None else put(dev, bias), y, slope, *kept)
             close(dev, y, last(expected), 10)
 
 
-def test_convolution_backward(dev, case):
-    op, x, w, b, dy, window, groups = case
-    dx, dw, db = reference.convolution_backward(x, w, dy, window, groups)
+def test_convolution_backward(dev, case, half):
+    op, x, w, b, dy, window, groups, kept = case
     there = put(dev, last(x)), put(dev, w), put(dev, last(dy))
+    if half:
+        op.forward(*there[:2], None, blank(dev, last(dy).shape), None, *kept)
+        there = kept[0], *there[1:]
+        x, w, dy = narrow(x), narrow(w), narrow(dy)
+    dx, dw, db = reference.convolution_backward(x, w, dy, window, groups)
     for wanted in itertools.product((True, False), repeat=3):
         for add_w, add_b in itertools.product((False, True), repeat=2):
             old_w, old_b = np.full(dw.shape, 3.0), np.full(db.shape, -2.0)
@@ -76,8 +95,8 @@ def test_convolution_backward(dev, case):
             ]
             op.backward(*there, *out, add_w, add_b)
             for found, expected in zip(out, (last(dx), dw + add_w * old_w, db + add_b * old_b), strict=True):
-                if found is not None:
-                    close(dev, found, expected, 10)
+                if found is not None:  # a bias may have got the sums of what was not rounded
+                    close(dev, found, expected, 2000 if half and found is out[2] else 10)
 
 
 def test_operations_share_a_workspace(rng):  # noqa: F811
@@ -226,20 +245,24 @@ def test_columns_in_and_out(dev, rng, rows, widths):  # noqa: F811
 
 @pytest.mark.parametrize("transpose", [False, True])
 @pytest.mark.parametrize("m, k, n", [(1, 1, 1), (1, 300, 7), (64, 33, 1), (5, 1, 17), (17, 50, 130), (3, 513, 64)])
-def test_inner_product(engine, rng, m, k, n, transpose):  # noqa: F811
+@pytest.mark.parametrize("engine", ["onednn", "plain", "bf16"], indirect=True)
+def test_inner_product(engine, rng, m, k, n, transpose, request):  # noqa: F811
+    half = request.node.callspec.params["engine"] == "bf16"
     x, w, b, dy = (rng.normal(size=s) for s in ((m, k), (n, k), (n,), (m, n)))
-    op = engine.inner_product(m, k, n, transpose)
+    op = engine.inner_product(m, k, n, transpose, **({"half": True} if half else {}))
     turn = (lambda a: a.T) if transpose else (lambda a: a)
     there, y = (put(engine, x), put(engine, turn(w))), blank(engine, (m, n))
+    given, db, kept = put(engine, dy), dy.sum(0), [blank(engine, (m, k), "uint16")] if half else []
+    x, w, dy = (narrow(x), narrow(w), narrow(dy)) if half else (x, w, dy)
     for bias, slope in itertools.product((b, None), (None, 0.0, 0.1)):
-        op.forward(*there, None if bias is None else put(engine, bias), y, slope)
+        op.forward(*there, None if bias is None else put(engine, bias), y, slope, *kept)
         close(engine, y, reference.leaky(x @ w.T + (0 if bias is None else bias), slope), 20)
-    dw, db = dy.T @ x, dy.sum(0)
+    there, dw = (kept[0] if half else there[0], there[1]), dy.T @ x
     for wanted in itertools.product((True, False), repeat=3):
         for add_w, add_b in itertools.product((False, True), repeat=2):
             out = [blank(engine, (m, k)), put(engine, turn(np.full(dw.shape, 3.0))), put(engine, np.full(n, -2.0))]
             out = [array if want else None for array, want in zip(out, wanted, strict=True)]
-            op.backward(*there, put(engine, dy), *out, add_w, add_b)
+            op.backward(*there, given, *out, add_w, add_b)
             for found, expected in zip(out, (dy @ w, turn(dw + 3 * add_w), db - 2 * add_b), strict=True):
                 if found is not None:
                     close(engine, found, expected, 20)

@@ -15,7 +15,7 @@ from textnet import bind, feed, inputs
 from caffelite import caffelite_pb2 as pb
 from caffelite.devices import open_device
 from caffelite.devices.cpu import onednn
-from caffelite.errors import NOWHERE
+from caffelite.errors import NOWHERE, CaffeliteError
 from caffelite.solver.updates import Updater
 
 FILL = 'weight_filler { type: "xavier" }'
@@ -54,6 +54,18 @@ def test_without_it_a_training_has_the_same_losses():
     mine, plain = losses(engines.with_onednn()), losses(engines.without_onednn())
     np.testing.assert_allclose(mine, plain, rtol=1e-4)
     assert plain[-1] < plain[0] / 2
+
+
+def test_bf16_has_nearly_the_same_losses():
+    engines.with_onednn()
+    half, full = (losses(open_device(None, precision=precision)) for precision in ("bf16", "fp32"))
+    assert half != full
+    np.testing.assert_allclose(half, full, rtol=0.05, atol=0.02)
+
+
+def test_bf16_without_it_tells_the_extra():
+    with engines.chosen("0"), pytest.raises(CaffeliteError, match=r"needs oneDNN.*caffelite\[onednn\]"):
+        open_device(None, precision="bf16")
 
 
 def test_float64_knows_nothing_of_it():

@@ -4,15 +4,17 @@ import numpy as np
 import pytest
 from devices.host.backend import HostBackend
 
-from caffelite.devices.cpu import CPU
+from caffelite.devices.cpu import CPU, preprocessing
 from caffelite.devices.gpu import GPU
 
 N, C, H, W, h, w = 5, 3, 9, 8, 6, 5
 
 
-@pytest.fixture(params=["cpu", "gpu"])
-def dev(request):
-    return CPU() if request.param == "cpu" else GPU(0, "float32", HostBackend())
+@pytest.fixture(params=["one thread", "all threads", "gpu"])
+def dev(request, monkeypatch):
+    if request.param == "all threads":
+        monkeypatch.setattr(preprocessing, "SMALL", 0)
+    return GPU(0, "float32", HostBackend()) if request.param == "gpu" else CPU()
 
 
 def caffes(pixels, picks, mean, scale):

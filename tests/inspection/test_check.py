@@ -104,14 +104,18 @@ def test_one_typing_error_hides_no_other_and_brings_no_other(folder):
     assert [line for line, _ in found()] == [11, 12]
 
 
+def test_a_layer_with_two_mistakes(folder):
+    edit(folder, "net.prototxt", ("kernel_size: 3 stride: 2 pad", "kernel_sise: 3 stride: 2 pad"), ('bottom: "data"', 'bottom: "dta"'))
+    assert [line for line, _ in found()] == [6, 7]
+
+
 def test_a_gradient_that_cannot_be_is_found_beside_other_mistakes(folder):
-    text = (folder / "net.prototxt").read_text()
-    extra = 'layer { name: "bad" type: "SoftmaxWithLoss" bottom: "score" bottom: "score" top: "bad" propagate_down: [true, true] }\n'
-    (folder / "net.prototxt").write_text(text.replace("kernel_size: 3 stride: 2 }", "kernel_size: 30 stride: 2 }") + extra)
-    lines = [line for line, _ in found(phases=[0])]
-    assert 9 in lines
-    (folder / "net.prototxt").write_text(text.replace('type: "Accuracy"', 'type: "Acuracy"') + extra)
-    assert len(found()) >= 2
+    """Gradients are decided when all is wired; so they are for what is right."""
+    bad = 'layer { name: "bad" type: "ArgMax" bottom: "score" top: "bad" loss_weight: 1 }\n'
+    other = 'layer { name: "other" type: "Acuracy" bottom: "score" bottom: "label" top: "other" }\n'
+    path = folder / "net.prototxt"
+    path.write_text(path.read_text() + bad + other)
+    assert [(line, what.split('"')[1]) for line, what in found(phases=[0])] == [(14, "bad"), (15, "other")]
 
 
 def test_two_files_wrong_in_one_run(folder):

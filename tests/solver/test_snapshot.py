@@ -21,7 +21,7 @@ SNAPSHOTS = [f"run_iter_{i}.{kind}" for i in (2, 4) for kind in ("caffemodel", "
 
 def files(folder):
     """Everything of the run's prefix, drafts too."""
-    return sorted(path.name for path in folder.iterdir() if "run" in path.name)
+    return sorted(path.name for path in folder.iterdir() if "run_iter" in path.name)
 
 
 def wire(data):

@@ -1,5 +1,6 @@
 """The maintainer's tools: each answers --help, and does a small piece of its work."""
 
+import argparse
 import json
 import subprocess
 import sys
@@ -38,7 +39,7 @@ def test_help(script):
 
 
 def test_every_tool_is_in_the_list():
-    assert {"bench_train.py", "compile_schema.py", "make_cli_docs.py", "mnist_run.py"} <= set(SCRIPTS)
+    assert {"bench_all.py", "bench_train.py", "cold_start.py", "compile_schema.py", "make_cli_docs.py", "mnist_run.py"} <= set(SCRIPTS)
 
 
 def test_check_of_the_command_pages():
@@ -88,11 +89,40 @@ def test_bench_of_a_net_without_labels_says_so(tmp_path):
     assert done.returncode and "tops data and label" in done.stderr
 
 
-def test_both_sides_of_the_bench_compute_the_same(net):
-    """With the same weights, images and labels, PyTorch's module gives the loss that caffelite gives."""
-    torch = pytest.importorskip("torch", exc_type=ImportError)
-    sys.path.insert(0, str(ROOT / "tools"))
+NORMALISED = NET.replace(
+    '{ name: "relu"',
+    """{ name: "norm" type: "BatchNorm" bottom: "conv" top: "conv" }
+layer { name: "scale" type: "Scale" bottom: "conv" top: "conv" scale_param { bias_term: true } }
+layer { name: "relu\"""",
+)
+FILL = 'weight_filler { type: "uniform" min: -0.5 max: 0.5 }'
+CODES = f"""
+layer {{ name: "data" type: "HDF5Data" top: "code" top: "cont" top: "target" hdf5_data_param {{ source: "none.txt" batch_size: 7 }} }}
+layer {{ name: "e" type: "Embed" bottom: "code" top: "e" embed_param {{ num_output: 3 input_dim: 9 bias_term: false {FILL} }} }}
+layer {{ name: "h" type: "LSTM" bottom: "e" bottom: "cont" top: "h" recurrent_param {{ num_output: 4 {FILL} }} }}
+layer {{ name: "ip" type: "InnerProduct" bottom: "h" top: "ip" inner_product_param {{ num_output: 5 axis: 2 {FILL} }} }}
+layer {{ name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "target" top: "loss" softmax_param {{ axis: 2 }} }}
+"""
+
+
+@pytest.fixture
+def tools(monkeypatch):
+    """bench_train as a module, and the other tools where it finds them."""
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
     import bench_train
+
+    return bench_train
+
+
+def arguments(**others) -> argparse.Namespace:
+    return argparse.Namespace(**{"precision": "fp32", "device": "cpu", "forward": False, "side": "torch", **others})
+
+
+@pytest.mark.parametrize("forward", [False, True], ids=["train", "test"])
+@pytest.mark.parametrize("text", [NET, NORMALISED, CODES], ids=["plain", "normalised", "codes"])
+def test_both_sides_of_the_bench_compute_the_same(tools, tmp_path, text, forward):
+    """With the same weights and input, PyTorch's module gives the loss that caffelite gives."""
+    torch = pytest.importorskip("torch", exc_type=ImportError)
     import torch_peer
 
     from caffelite import caffelite_pb2 as pb
@@ -100,21 +130,98 @@ def test_both_sides_of_the_bench_compute_the_same(net):
     from caffelite.devices import open_device
     from caffelite.net import Net
 
-    message, tops = bench_train.read(str(net), 4, (1, 8, 8))
-    for layer in message.layer:
+    path = tmp_path / "net.prototxt"
+    path.write_text(text)
+    shape = tools.guess_shape(str(path)) if text is CODES else (1, 8, 8)
+    assert text is not CODES or shape == (7,)
+    message, tops = tools.read(str(path), 4, shape, forward)
+    for layer in message.layer if text is not CODES else ():
         layer.convolution_param.weight_filler.type = layer.inner_product_param.weight_filler.type = "xavier"
-    images, labels = bench_train.random_batch(message, 4, (1, 8, 8))
-    bound = Net(graph.build(message, pb.NetState(phase=pb.TRAIN)), open_device(), seed=1)
-    for top, values in zip(tops, (images, labels), strict=True):
+    batch = tools.random_batch(message, 4, shape)
+    bound = Net(graph.build(message, pb.NetState(phase=pb.TEST if forward else pb.TRAIN)), open_device(), seed=1)
+    for top, values in zip(tops, batch, strict=True):
         bound.dev.upload(bound.blobs[top], values)
-    peer = torch_peer.Peer(message, (4, 1, 8, 8))
-    weights = [torch.from_numpy(bound.dev.download(blob)) for blob in bound.params.blobs]
+    mine = [bound.dev.download(p.data) for n in bound.graph.nodes if n.layer.spec.type != "BatchNorm" for p in n.layer.params]
+    for node in bound.graph.nodes:
+        for param in node.layer.params[1:3] if node.layer.spec.type == "BatchNorm" else ():
+            bound.dev.upload(param.data, np.ones(param.data.shape))
+    if text is CODES:  # Caffe's gates are i, f, o, g; PyTorch's i, f, g, o, and it has two biases
+        for i in (1, 2, 3):
+            mine[i] = np.concatenate([mine[i].reshape(4, 4, -1)[gate] for gate in (0, 1, 3, 2)]).reshape(mine[i].shape)
+        mine[2:4] = [mine[3], mine[2], np.zeros(16, np.float32)]
+    peer = torch_peer.Peer(message, batch[0].shape).train(not forward)
     with torch.no_grad():
-        for mine, theirs in zip(weights, peer.parameters(), strict=True):
-            theirs.copy_(mine)
+        for values, theirs in zip(mine, peer.parameters(), strict=True):
+            theirs.copy_(torch.from_numpy(values))
     bound.forward()
-    loss = peer(torch.from_numpy(images), torch.from_numpy(labels))
+    loss = peer(torch.from_numpy(batch[0]), torch.from_numpy(batch[-1]))
     np.testing.assert_allclose(bound.dev.download(bound.loss)[0], loss.item(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("forward", [False, True], ids=["train", "test"])
+def test_a_step_of_each_side(tools, net, forward, monkeypatch):
+    """Training changes the weights, testing does not; bf16 is what both sides are told to compute in."""
+    from caffelite import devices
+
+    opened, open_device = [], devices.open_device
+    monkeypatch.setattr(devices, "open_device", lambda gpu, **options: opened.append(options) or open_device(gpu))
+    message, _ = tools.read(str(net), 2, (1, 8, 8), forward)
+    batch = tools.random_batch(message, 2, (1, 8, 8))
+    for precision in ("fp32", "bf16"):
+        step, wait = tools.caffelite_step(arguments(forward=forward, precision=precision), message, batch)
+        step()
+        wait()
+    assert opened == [{}, {"precision": "bf16"}]
+    torch = pytest.importorskip("torch", exc_type=ImportError)
+    import torch_peer
+
+    seen = []
+    module = torch_peer.Peer(message, batch[0].shape)
+    module.parts[0].register_forward_hook(lambda part, x, y: seen.append((y.dtype, part.training, torch.is_grad_enabled())))
+    monkeypatch.setattr(torch_peer, "Peer", lambda *_: module)
+    before = [p.clone() for p in module.parameters()]
+    for precision in ("fp32", "bf16"):
+        step, wait = tools.torch_step(arguments(forward=forward, precision=precision), message, batch)
+        step()
+        wait()
+    assert seen == [(kind, not forward, not forward) for kind in (torch.float32, torch.bfloat16)]
+    assert all(torch.equal(a, b) for a, b in zip(before, module.parameters(), strict=True)) == forward
+
+
+def test_bench_compares_threads_and_a_busy_neighbour(net, without_torch):
+    words = str(net), "--batch", "2", "--iterations", "1", "--rounds", "1", "--shape", "1,8,8", "--threads", "1,2", "--busy", "--json"
+    done = run("bench_train.py", *words, "--forward", hide=without_torch)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.strip().split("\n")[-1])
+    both = ["caffelite, 1 thread", "caffelite, 2 threads"]
+    assert list(found["sides"]) == [*both, *(f"{side}, busy" for side in both)] and found["forward"]
+    assert "caffelite, 2 threads: " in done.stdout and "of the time that 1 takes" in done.stdout
+    assert done.stdout.count("times as long as alone") == 2
+
+
+def test_all_nets_in_one_table(tools, without_torch):
+    import bench_all
+
+    done = run("bench_all.py", "lenet", "--rounds", "1", "--iterations", "1", "--forward", "--json", hide=without_torch)
+    assert done.returncode == 0, done.stderr
+    (line,) = json.loads(done.stdout.strip().split("\n")[-1])["nets"]
+    assert line["net"] == "lenet" and line["batch"] == 64 and line["ms"] > 0
+    assert run("bench_all.py", "lenin").returncode == 2
+    for name in bench_all.NETS:
+        path = str(ROOT / f"models/{name}/train_val.prototxt")
+        assert tools.read(path, 2, tools.guess_shape(path))
+    sides = {"caffelite": {"ms": 2.0, "mb": 50}, "torch": {"ms": 5.0, "mb": 99}, "torch channels-last": {"ms": 3.0, "mb": 100}}
+    line = bench_all.row("lenet", {"batch": 64, "sides": sides})
+    assert line["ratio"] == 1.5 and line["memory"] == 0.5 and line["PyTorch ms"] == 3 and line["its layout"] == "channels-last"
+
+
+@pytest.mark.slow
+def test_cold_start(net):
+    """The first run compiles and says so; the one after it does not."""
+    done = run("cold_start.py", "--net", str(net), "--batch", "2", "--shape", "1,8,8", "--runs", "1", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.strip().split("\n")[-1])
+    assert "Compiling kernels" in found["told"] and found["first"] > found["later"][0] > 0
 
 
 def test_whole_runs(tmp_path):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from .kernels import pixels as kernels
+
+SMALL = 1 << 17  # numbers that one thread makes before others are awake
 
 
 class Preprocess:
@@ -16,6 +20,7 @@ class Preprocess:
     def __init__(self, out: tuple[int, ...], mean: np.ndarray | None, scale: float):
         self._out, self._scale = out, np.float32(scale)
         self._mean = np.zeros((out[1], 1, 1), np.float32) if mean is None else np.ascontiguousarray(mean, np.float32)
+        self._kernel = kernels.preprocess_parallel if math.prod(out) > SMALL else kernels.preprocess
 
     def memory(self, shape: tuple[int, ...], dtype) -> np.ndarray:
         """Memory of the host from which ``forward`` reads fast."""
@@ -31,4 +36,4 @@ class Preprocess:
         are not cropped. standing: the pixels are always the same.
         """
         cut = pixels.shape[2:] != self._out[2:]
-        kernels.preprocess(pixels, picks, cut, self._mean, self._scale, out.reshape(self._out))
+        self._kernel(pixels, picks, cut, self._mean, self._scale, out.reshape(self._out))

@@ -3,39 +3,52 @@
 import numpy as np
 from numba import njit, prange
 
-from .settings import PARALLEL
+from .settings import PARALLEL, SERIAL
 
 
-@njit(**PARALLEL)
+@njit(**SERIAL)
+def _plane(i, pixels, picks, cut, mean, scale, out):
+    """A channel of a sample: plane i of out."""
+    channels, height, width = out.shape[1:]
+    s, c = i // channels, i % channels
+    index, top, left, mirrored = picks[s, 0], picks[s, 1], picks[s, 2], picks[s, 3]
+    flat = mean.shape[1] * mean.shape[2] == 1
+    whole = mean.shape[1] == height and mean.shape[2] == width
+    y, x = (top, left) if cut else (0, 0)
+    my, mx = (0, 0) if whole else (top, left)
+    for h in range(height):
+        source, target = pixels[index, c, y + h, x : x + width], out[s, c, h]
+        if flat:
+            m = mean[c, 0, 0]
+            if mirrored:
+                for w in range(width):
+                    target[width - 1 - w] = (np.float32(source[w]) - m) * scale
+            else:
+                for w in range(width):
+                    target[w] = (np.float32(source[w]) - m) * scale
+        else:
+            means = mean[c, my + h, mx : mx + width]
+            if mirrored:
+                for w in range(width):
+                    target[width - 1 - w] = (np.float32(source[w]) - means[w]) * scale
+            else:
+                for w in range(width):
+                    target[w] = (np.float32(source[w]) - means[w]) * scale
+
+
+@njit(**SERIAL)
 def preprocess(pixels, picks, cut, mean, scale, out):
     """out (N, C, h, w) = (pixels - mean) · scale in float32, cropped and mirrored as the rows of picks say.
 
     pixels (M, C, H, W), of any strides; picks (N, 4): which pixels, top, left, whether mirrored; cut: the pixels are larger than the crop.
     mean: (C, 1, 1), (C, h, w), or (C, H, W) to be cropped too.
     """
-    n, channels, height, width = out.shape
-    flat = mean.shape[1] * mean.shape[2] == 1
-    whole = mean.shape[1] == height and mean.shape[2] == width
-    for i in prange(n * channels):
-        s, c = i // channels, i % channels
-        index, top, left, mirrored = picks[s, 0], picks[s, 1], picks[s, 2], picks[s, 3]
-        y, x = (top, left) if cut else (0, 0)
-        my, mx = (0, 0) if whole else (top, left)
-        for h in range(height):
-            source, target = pixels[index, c, y + h, x : x + width], out[s, c, h]
-            if flat:
-                m = mean[c, 0, 0]
-                if mirrored:
-                    for w in range(width):
-                        target[width - 1 - w] = (np.float32(source[w]) - m) * scale
-                else:
-                    for w in range(width):
-                        target[w] = (np.float32(source[w]) - m) * scale
-            else:
-                means = mean[c, my + h, mx : mx + width]
-                if mirrored:
-                    for w in range(width):
-                        target[width - 1 - w] = (np.float32(source[w]) - means[w]) * scale
-                else:
-                    for w in range(width):
-                        target[w] = (np.float32(source[w]) - means[w]) * scale
+    for i in range(out.shape[0] * out.shape[1]):
+        _plane(i, pixels, picks, cut, mean, scale, out)
+
+
+@njit(**PARALLEL)
+def preprocess_parallel(pixels, picks, cut, mean, scale, out):
+    """The same by all threads."""
+    for i in prange(out.shape[0] * out.shape[1]):
+        _plane(i, pixels, picks, cut, mean, scale, out)

@@ -1,0 +1,41 @@
+"""caffelite plot"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from . import options
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="The picture, .svg or .png. Default: SVG on standard output.")
+@click.option("--over", type=click.Choice(["iteration", "seconds"]), default="iteration", show_default=True, help="What runs to the right.")
+@click.option("--watch", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Draw again so often, until Ctrl-C.")
+def plot(runs, out, over, watch) -> None:
+    """Draws loss, scores and rate of runs, while they go on too. RUN is a run's folder, or a log of caffelite or Caffe.
+
+    \b
+    Examples:
+      caffelite plot lenet_run -out lenet.png
+      caffelite plot lenet_run caffe.log -out both.svg -over seconds
+      caffelite plot lenet_run -out lenet.png -watch 10
+    """
+    from ..records.history import read
+    from ..records.picture import picture
+
+    form = options.picture_form(out) if out else "svg"
+    if watch and not out:
+        raise click.UsageError("-watch needs -out, a file to draw again and again")
+    while True:
+        body = picture([read(run) for run in runs], form, over)
+        if out:
+            options.write_picture(out, body)
+        else:
+            click.echo(body.decode(), nl=False)
+        if not watch:
+            return
+        time.sleep(watch)
