@@ -93,7 +93,9 @@ class Net:
     def _adopt(self, net: nets.Net) -> None:
         self._net, self._copies = net, {}
         values = net.graph.values
-        self.blobs: Mapping[str, Blob] = {n: Blob(net.dev, net.data[v], net.diff.get(v), self._copies) for n, v in values.items()}
+        self.blobs: Mapping[str, Blob] = {
+            n: Blob(net.dev, net.shown(net.data[v], v), net.shown(net.diff.get(v), v), self._copies) for n, v in values.items()
+        }
         self.params: Mapping[str, list[Blob]] = {
             node.name: [Blob(net.dev, p.data, p.diff, self._copies) for p in node.layer.params] for node in net.graph.nodes if node.params
         }

@@ -30,13 +30,13 @@ def constant(f, shape, rng):
     return np.full(shape, f.value)
 
 
-def uniform(f, shape, rng):
-    return rng.uniform(f.min, f.max, shape)
+def uniform(f, shape, rng, part=None):
+    return rng.uniform(f.min, f.max, part or shape)
 
 
-def gaussian(f, shape, rng):
+def gaussian(f, shape, rng, part=None):
     """sparse ≥ 0: about that many non-zero weights for each of the shape[0] outputs, as in Caffe."""
-    values = rng.normal(f.mean, f.std, shape)
+    values = rng.normal(f.mean, f.std, part or shape)
     if f.sparse >= 0:
         values *= rng.random(shape) < f.sparse / shape[0]
     return values
@@ -48,15 +48,15 @@ def positive_unitball(f, shape, rng):
     return (values / values.sum(axis=1, keepdims=True)).reshape(shape)
 
 
-def xavier(f, shape, rng):
+def xavier(f, shape, rng, part=None):
     """Uniform in ±√(3/n) (Glorot and Bengio 2010)."""
     bound = math.sqrt(3 / _fan(shape, f.variance_norm))
-    return rng.uniform(-bound, bound, shape)
+    return rng.uniform(-bound, bound, part or shape)
 
 
-def msra(f, shape, rng):
+def msra(f, shape, rng, part=None):
     """Normal with deviation scale · √(2/n), scale 1 by default (He et al. 2015)."""
-    return rng.normal(0, f.scale * math.sqrt(2 / _fan(shape, f.variance_norm)), shape)
+    return rng.normal(0, f.scale * math.sqrt(2 / _fan(shape, f.variance_norm)), part or shape)
 
 
 def bilinear(f, shape, rng):
@@ -67,6 +67,8 @@ def bilinear(f, shape, rng):
     return np.broadcast_to(tent[:, None] * tent, shape)
 
 
+PIECE = 1 << 20  # numbers that are drawn at once
+DRAWN = ("uniform", "gaussian", "xavier", "msra")  # number after number: ``part`` is the shape of the next of them
 FILLERS: dict[str, Callable] = {f.__name__: f for f in (constant, uniform, gaussian, positive_unitball, xavier, msra, bilinear)}
 
 
@@ -102,4 +104,12 @@ def check(f: pb.FillerParameter, shape: tuple[int, ...], locate: Locator) -> Non
 
 def fill(f: pb.FillerParameter, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
     """The values of a blob of this shape, float32."""
-    return np.asarray(FILLERS[f.type](f, shape, rng), np.float32, order="C")
+    make = FILLERS[f.type]
+    count = math.prod(shape)
+    if f.type not in DRAWN or f.sparse >= 0 or count <= PIECE:
+        return np.asarray(make(f, shape, rng), np.float32, order="C")
+    values = np.empty(count, np.float32)  # piece by piece: fillers draw in float64
+    for start in range(0, count, PIECE):
+        piece = values[start : start + PIECE]
+        piece[:] = make(f, shape, rng, piece.shape)
+    return values.reshape(shape)

@@ -84,7 +84,9 @@ def assign(graph: Graph, dev) -> None:
         nodes.append(node)
     for value in graph.outputs:
         if value.last:
-            graph.values[value.name] = wanted(value, False)
+            twin = graph.values[value.name] = wanted(value, False)
+            twin.gradient = twin.node.backward = twin.node.gradient_to[0] = value.gradient
+            twin.node.loss_weights, value.node.loss_weights[value.top] = [value.node.loss_weights[value.top]], 0.0
     for index, node in enumerate(nodes):
         node.index = index
     graph.nodes[:] = nodes

@@ -244,7 +244,7 @@ class Net:
     @staticmethod
     def shown(array, value: Value):
         """A blob's array as N×C×H×W."""
-        return array.transpose(0, 3, 1, 2) if value.last else array
+        return array.transpose(0, 3, 1, 2) if value.last and array is not None else array
 
     def outputs(self) -> list[tuple[Value, float, np.ndarray]]:
         """(blob, loss weight, values) of the tops that nobody reads, in alphabetical order."""

@@ -19,6 +19,13 @@ level = click.option("--level", type=int, metavar="N", help="The net's level, fo
 stage = click.option(
     "--stage", metavar="NAMES", default="", help="The net's stages, separated by commas, for rules with stage and not_stage."
 )
+precision = click.option(
+    "--precision",
+    type=click.Choice(["fp32", "bf16"]),
+    default="fp32",
+    show_default=True,
+    help="bf16: convolutions and large inner products multiply bfloat16 numbers; sums, weights and all else stay float32.",
+)
 phase = click.option("--phase", type=click.Choice(["TRAIN", "TEST"], case_sensitive=False), help="The net's phase.")
 shape = click.option(
     "--shape", multiple=True, metavar="TOP=DIMS", help="A top's sample shape where the data is not there, as in data=3x227x227; repeatable."
@@ -93,22 +100,22 @@ def gpu_numbers(text: str) -> list[int]:
         raise CaffeliteError("-gpu takes numbers or all", expected='"all", or numbers as in 0,1', found=f'"{text}"') from None
 
 
-def open_device(gpu: str | None, solver=None):
+def open_device(gpu: str | None, solver=None, precision: str = "fp32"):
     """The one device that -gpu names; without it the one of the solver's solver_mode; without that the CPU. Says which."""
     numbers = gpus(gpu, solver)
     if len(numbers) > 1:
         raise CaffeliteError("only training runs on several GPUs", found=f"-gpu {gpu}", remedy=f"use one: -gpu {numbers[0]}")
-    return open_gpu(numbers)
+    return open_gpu(numbers, precision=precision)
 
 
-def open_gpu(numbers: list[int], which: int = 0):
+def open_gpu(numbers: list[int], which: int = 0, precision: str = "fp32"):
     """The GPU of that index among ``numbers``, over again where they are fewer; the CPU where there are none. Says which."""
     from .. import devices
 
     if not numbers:
         log.info("Use CPU.")
-        return devices.open_device()
-    device = devices.open_device(numbers[which % len(numbers)])
+        return devices.open_device(precision=precision)
+    device = devices.open_device(numbers[which % len(numbers)], precision=precision)
     log.info("Using GPUs %s", ", ".join(map(str, numbers)))
     return device
 

@@ -18,12 +18,13 @@ log = logging.getLogger("caffelite")
 @options.model
 @options.weights
 @options.gpu
+@options.precision
 @options.iterations("Batches to test.", 50)
 @options.data_threads
 @options.level
 @options.stage
 @options.phase
-def test(model, weights, gpu, iterations, level, stage, phase) -> None:
+def test(model, weights, gpu, precision, iterations, level, stage, phase) -> None:
     """Scores a net's weights on its test data: each batch, and the means over all.
 
     \b
@@ -37,7 +38,7 @@ def test(model, weights, gpu, iterations, level, stage, phase) -> None:
 
     from ..solver import mean_scores
 
-    net = open_net(model, gpu, phase or "TEST", level, stage)
+    net = open_net(model, gpu, phase or "TEST", level, stage, precision)
     try:
         options.load_weights(net, weights)
         log.info("Running for %d iterations.", iterations)
@@ -59,7 +60,7 @@ def show_batch(bar, index: int, outputs) -> None:
     bar.update()
 
 
-def open_net(model: str, gpu: str | None, phase: str, level: int | None, stage: str):
+def open_net(model: str, gpu: str | None, phase: str, level: int | None, stage: str, precision: str = "fp32"):
     """A net from its prototxt alone, on the device that -gpu names."""
     from .. import caffelite_pb2 as pb
     from .. import data, graph, prototxt
@@ -67,6 +68,6 @@ def open_net(model: str, gpu: str | None, phase: str, level: int | None, stage: 
     from ..solver import nets
 
     document = prototxt.read_net(model)
-    device = options.open_device(gpu)
+    device = options.open_device(gpu, precision=precision)
     state = nets.state(pb.Phase.Value(phase.upper()), document.message, None, level, options.names(stage))
     return Net(graph.build(document.message, state, document.locate, functools.partial(data.open_source, seed=0)), device)

@@ -18,12 +18,13 @@ log = logging.getLogger("caffelite")
 @click.command()
 @options.model
 @options.gpu
+@options.precision
 @options.iterations("Passes to time.", 50)
 @options.phase
 @options.level
 @options.stage
 @options.weights
-def time(model, gpu, iterations, phase, level, stage, weights) -> None:
+def time(model, gpu, precision, iterations, phase, level, stage, weights) -> None:
     """Times a net, layer by layer: forward, backward, and whole passes (medians).
 
     \b
@@ -31,7 +32,7 @@ def time(model, gpu, iterations, phase, level, stage, weights) -> None:
       caffelite time -model models/lenet/train_val.prototxt -iterations 20
     """
     start()
-    net = open_net(model, gpu, phase or "TRAIN", level, stage)
+    net = open_net(model, gpu, phase or "TRAIN", level, stage, precision)
     try:
         if weights:
             options.load_weights(net, weights)

@@ -18,6 +18,7 @@ log = logging.getLogger("caffelite")
 @click.command()
 @click.option("--solver", required=True, metavar="FILE", help="The solver, a prototxt.")
 @options.gpu
+@options.precision
 @click.option("--snapshot", metavar="FILE", help="Go on from this solverstate.")
 @click.option("--resume", type=click.Choice(["auto"]), help="auto: go on from the newest good snapshot, or start where there is none yet.")
 @options.weights
@@ -56,7 +57,7 @@ log = logging.getLogger("caffelite")
 )
 @click.pass_context
 def train(
-    context, solver, gpu, snapshot, resume, weights, set_fields, phase, level, stage, max_time, record, tensorboard, iterations, scaling,
+    context, solver, gpu, precision, snapshot, resume, weights, set_fields, phase, level, stage, max_time, record, tensorboard, iterations, scaling,
     compress, hang_seconds, sigint_effect, sighup_effect,
 ) -> None:  # fmt: skip
     """Trains a net, or goes on from a snapshot; on several GPUs, or under mpirun or srun in several processes, as one.
@@ -97,7 +98,7 @@ def train(
         def make() -> Solver:
             document = overrides.solver(prototxt.read_solver(solver))
             p = document.message
-            device = options.open_gpu(options.gpus(gpu, p) if several else numbers, comm.local_rank)
+            device = options.open_gpu(options.gpus(gpu, p) if several else numbers, comm.local_rank, precision)
             state = snapshot
             if resume:
                 state = newest(p, solver)

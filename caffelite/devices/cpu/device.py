@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import math
+import os
 
 import numpy as np
 import threadpoolctl
@@ -40,6 +41,8 @@ class CPU:
         self._workspace = np.empty(0, np.uint8)
         self._onednn = onednn.load() if dtype == "float32" else None
         self.prefers_channels_last = self._onednn is not None
+        if dtype == "float32" and not self._onednn:
+            _tell_of_onednn()
         self.half = precision == "bf16"
         if self.half:
             self._check_half()
@@ -269,6 +272,12 @@ class CPU:
 def _pieces(rows: int, width: int) -> int:
     """How many pieces a row is cut into: enough to share few rows among threads, and the same for any number of them."""
     return max(1, min(PARTS // max(1, rows), width // 1024))
+
+
+@functools.cache
+def _tell_of_onednn() -> None:
+    if os.environ.get("CAFFELITE_ONEDNN") != "0":
+        log.info('oneDNN was not found: convolutions run on BLAS, more slowly; pip install "caffelite[onednn]" brings it')
 
 
 @functools.cache

@@ -7,11 +7,17 @@ import functools
 
 import numpy as np
 
+from ..formula import Formula
 from . import onednn
 from .kernels import dense, direct
 from .onednn import DIRECT, FORWARD_TRAINING, Library
 
 LINE = 64  # bytes: parts of the workspace start on cache lines
+
+
+def _relu(device):
+    """ReLU in a pass of its own: oneDNN's, fused into a product, makes a NaN 0, and hides what Caffe shows."""
+    return device.map(Formula("where(x > 0, x, 0 * x)", ("x",)))
 
 
 def _pair(a: int, b: int) -> ct.Array:
@@ -39,6 +45,7 @@ class Convolution:
         few = groups == 1 and not half and direct.suits(x[1], y[1], window.pad)
         self._direct = DirectConvolution(device, x, y, window) if few else None
         self._narrow = library.reorder(self._dx, self._x).run, library.reorder(self._y, self._dy).run
+        self._relu = _relu(device)
         self._room = -(-library.bytes(self._dy) // LINE) * LINE if half else 0  # for dy, before what a primitive needs
 
     @functools.cache  # noqa: B019 (an operation lives as long as its net)
@@ -74,8 +81,10 @@ class Convolution:
         if self._half:
             self._narrow[0](x, kept)
             x = kept
-        run = self._forward(b is not None, slope).run
+        run = self._forward(b is not None, slope or None).run
         run(x, w, y) if b is None else run(x, w, b, y)
+        if slope == 0:
+            self._relu(y, y)
 
     def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
         """dx, dw, db: None where not wanted; add_w, add_b: add to what is there."""
@@ -85,7 +94,7 @@ class Convolution:
             db[...] = total + db if add_b else total
         weights = None if dw is None else self._weights(fused, add_w)
         data = None if dx is None else self._data()
-        if self._half:
+        if self._half and (weights or data):
             space = self._device.space(max(run.bytes for run in (weights, data) if run))
             self._narrow[1](dy, space)
             dy = space
@@ -164,7 +173,7 @@ class InnerProduct:
         self._w, self._turned = ((n, k), (k, 1)), ((k, n), (1, k))
         if transpose:
             self._w, self._turned = ((n, k), (1, n)), ((k, n), (n, 1))
-        self._dy_turned = (n, m), (1, n)
+        self._dy_turned, self._relu = ((n, m), (1, n)), _relu(device)
         if half:
             sizes = [-(-2 * count // LINE) * LINE for count in (n * k, m * n)]
             self._places = 0, sizes[0], sum(sizes)  # of w, dy and the scratchpad in the workspace
@@ -192,13 +201,15 @@ class InnerProduct:
 
     def forward(self, x, w, b, y, slope: float | None = None, kept=None) -> None:
         """slope: a leaky ReLU's negative slope, fused; None for no ReLU."""
-        product = self._product(self._x, self._turned, None if b is None else self._b, self._y, (0, 0), slope)
+        product = self._product(self._x, self._turned, None if b is None else self._b, self._y, (0, 0), slope or None)
         if self._half:
             space = self._device.space(product[1])
             self._narrow_x.run(x, kept)
             self._narrow_w.run(w, space)
             x, w = kept, space
         self._run(product, x, w, *([] if b is None else [b]), y)
+        if slope == 0:
+            self._relu(y, y)
 
     def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
         """dx, dw, db: None where not wanted; add_w, add_b: add to what is there."""
