@@ -36,9 +36,10 @@ ARROWS = {
     "solver": LANGUAGE | {"prototxt", "overrides", "weights", "graph", "net", "data", "parallel", "devices"},
     "records": LANGUAGE | {"prototxt", "overrides", "graph", "net", "data", "solver"},
     "inspection": LANGUAGE | {"forks", "textformat", "prototxt", "upgrade", "fillers", "layers", "graph", "plan", "data", "solver"},
+    "deploy": LANGUAGE | {"prototxt", "graph", "net", "data"},
     "cli": LANGUAGE
     | {"prototxt", "overrides", "upgrade", "weights", "graph", "plan", "net", "data", "parallel", "devices", "solver", "records"}
-    | {"inspection", "__version__"},
+    | {"inspection", "deploy", "__version__"},
     "api": LANGUAGE | {"prototxt", "weights", "graph", "net", "data", "devices", "solver"},
 }
 

@@ -1,0 +1,139 @@
+"""caffelite deploy"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import click
+
+from ..errors import CaffeliteError
+from . import options
+from .logs import start
+
+log = logging.getLogger("caffelite")
+
+
+@click.command()
+@options.model
+@options.weights
+@click.option("--out", metavar="FILE", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The deploy net to write.")
+@click.option("--labels", metavar="FILE", type=click.Path(path_type=Path), help="Names of the classes, a line each, to put into the net.")
+@click.option("--output", "wanted", metavar="BLOBS", default="", help="Blobs to put out. Default: what the losses judge.")
+@click.option(
+    "--samples", type=click.IntRange(min=0), default=100, show_default=True, metavar="N",
+    help="Samples of the test data to prove it by. 0: no proof; the data need not be there.",
+)  # fmt: skip
+@click.option(
+    "--channel_order", type=click.Choice(["bgr", "rgb"], case_sensitive=False), default="bgr", show_default=True,
+    help="The order in which the training images' channels are stored.",
+)  # fmt: skip
+@options.shape
+@options.gpu
+@options.level
+@options.stage
+@click.option("--force", is_flag=True, help="Replace FILE where it exists.")
+def deploy(model, weights, out, labels, wanted, samples, channel_order, shape, gpu, level, stage, force) -> None:
+    """Makes the deploy net of a train net: inputs for data, probabilities for losses, and how a picture becomes its input.
+
+    Then proves it: samples of the test data, as they are stored, go through both nets, whose scores must be equal. Mean, scale, crop, size,
+    channel order, labels and the weights' path are put into the net, and, where the data are single signs on an even ground (digits,
+    letters), how large they are and where they stand; so caffelite classify needs nothing else. A mean file is copied beside the net.
+
+    \b
+    Example:
+      caffelite deploy -model models/lenet/digits_train_val.prototxt -weights digits_iter_1000.caffemodel -out digits.prototxt
+    """
+    start()
+    from .. import caffelite_pb2 as pb
+    from .. import prototxt
+    from ..deploy.convert import convert
+    from ..deploy.prepare import describe
+    from .upgrade import write
+
+    if out.exists() and not force:
+        raise CaffeliteError(f"{out} exists", remedy="write to another file, or replace it with --force")
+    document = prototxt.read_net(model)
+    graph = _graph(document, bool(samples), shape, level, options.names(stage))
+    sources = [node.layer.source for node in graph.feeds if getattr(node.layer, "source", None) is not None]
+    try:
+        converted = convert(graph, options.names(wanted))
+        made, how = converted.message, converted.message.deploy_param
+        source = next((s for node in graph.feeds if node.tops[0].name in converted.inputs for s in sources if s is node.layer.source), None)
+        describe(how, source, graph.values[converted.inputs[0]].shape[1:2], pb.DeployParameter.ChannelOrder.Value(channel_order.upper()))
+        for note in converted.notes:
+            log.info("%s", note)
+        if samples:
+            _prove(graph, converted, weights, samples, gpu)
+    finally:
+        for source in sources:
+            source.close()
+    if labels:
+        how.label.extend(read_labels(labels))
+    if weights:
+        how.weights = os.path.relpath(options.names(weights)[-1], out.parent)
+    _copy_means(made, document.locate, out)
+    head = f"# Made by caffelite deploy from {model}. For Caffe, leave out deploy_param.\n"
+    write(out, (head + prototxt.write(made)).encode())
+    log.info("Wrote %s: %s in, %s out", out, ", ".join(converted.inputs), ", ".join(converted.outputs))
+
+
+def read_labels(path: Path) -> list[str]:
+    """The names of classes, a line each."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").rstrip("\n").split("\n")
+    except OSError as error:
+        raise CaffeliteError(f"cannot read labels from {path}: {error.strerror}") from None
+
+
+def _graph(document, there: bool, shape: tuple[str, ...], level: int | None, stages: tuple[str, ...]):
+    """The TEST graph, on its data or, where that need not be there, on shapes; nothing in it is mirrored."""
+    from .. import caffelite_pb2 as pb
+    from .. import data, graph
+    from ..inspection.feeds import Feeds, parse_shapes
+    from ..solver import nets
+
+    for layer in document.message.layer:
+        if layer.transform_param.mirror:
+            layer.transform_param.ClearField("mirror")
+    state = nets.state(pb.TEST, document.message, None, level, stages)
+    return graph.build(
+        document.message, state, document.locate, functools.partial(data.open_source, seed=0) if there else Feeds(parse_shapes(shape))
+    )
+
+
+def _prove(graph, converted, weights: str | None, samples: int, gpu: str | None) -> None:
+    from tqdm import tqdm
+
+    from ..deploy.proof import prove
+    from ..net import Net
+
+    net = Net(graph, options.open_device(gpu), keep=True)
+    if weights:
+        options.load_weights(net, weights)
+    else:
+        log.warning("Without -weights the proof takes the weights that the fillers make.")
+    with tqdm(total=samples, unit="sample", file=sys.stderr, disable=not sys.stderr.isatty()) as bar:
+        proof = prove(net, converted, samples, bar.update)
+    of = "stored images" if proof.raw else "inputs"
+    log.info("Proven on %d %s: scores differ by at most %.2g of the greatest", proof.samples, of, proof.difference)
+
+
+def _copy_means(made, locate, out: Path) -> None:
+    """Puts the mean file beside the net, and its name into it."""
+    from .. import prototxt
+
+    for layer in made.layer:
+        if not layer.transform_param.mean_file:
+            continue
+        target, found = out.with_name(f"{out.stem}_mean.binaryproto"), prototxt.resolve(layer.transform_param.mean_file, locate)
+        try:
+            if not target.exists() or not target.samefile(found):
+                shutil.copyfile(found, target)
+        except OSError as error:
+            raise CaffeliteError(f"cannot copy {found} to {target}: {error.strerror}") from None
+        layer.transform_param.mean_file = target.name

@@ -1,0 +1,115 @@
+"""Pictures through a deploy net: a classifier that knows its preparation, its labels and its output."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from .. import caffelite_pb2 as pb
+from .. import graph
+from ..errors import CaffeliteError, did_you_mean
+from ..net import Net
+from ..prototxt import Document
+from .prepare import VIEWS, Preparation
+
+MOST_ROWS = 64  # of a batch
+PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".pgm", ".ppm")
+
+
+@dataclass
+class Answer:
+    """file; scores by class; seconds from the file to them; what the preparation did to the picture."""
+
+    file: Path
+    scores: np.ndarray
+    seconds: float
+    notes: list[str] = field(default_factory=list)
+
+    def top(self, count: int) -> list[int]:
+        """The classes of the greatest scores, best first."""
+        return np.argsort(-self.scores, kind="stable")[:count].tolist()
+
+
+class Classifier:
+    """A deploy net on a device. pictures: how many will come, at most; oversample: ten views of each, whose scores are averaged.
+
+    labels: one a class; by default the net's, or numbers. output: the blob with the scores; by default "prob", or the only output.
+    Errors: those of `Preparation`; no or several outputs; labels that are not as many as the scores.
+    """
+
+    def __init__(self, document: Document, dev, pictures: int = 1, oversample: bool = False, labels: list[str] | None = None,
+                 output: str | None = None):  # fmt: skip
+        self.preparation = Preparation(document.message, document.locate)
+        self.oversample, self.rows = oversample, VIEWS if oversample else 1
+        self.batch = max(1, min(pictures, MOST_ROWS // self.rows))
+        message = pb.NetParameter()
+        message.CopyFrom(document.message)
+        layer = next(layer for layer in message.layer if layer.type == "Input")
+        for shape in layer.input_param.shape:
+            shape.dim[0] = self.batch * self.rows
+        state = pb.NetState(phase=pb.TEST)
+        state.MergeFrom(message.state)
+        state.phase = pb.TEST
+        self.net = Net(graph.build(message, state, document.locate), dev)
+        self.output = self._output(output)
+        count = int(np.prod(self.output.shape[1:]))
+        self.labels = list(labels if labels is not None else message.deploy_param.label) or [str(i) for i in range(count)]
+        if len(self.labels) != count:
+            where = document.locate("deploy_param", "label") if labels is None else None
+            raise CaffeliteError("labels do not fit the net", where=where, expected=f"{count}, one a score", found=len(self.labels))
+
+    def _output(self, name: str | None):
+        found = {v.name: v for v in self.net.graph.outputs if v.shape[:1] == (self.batch * self.rows,)}
+        if name is None:
+            name = "prob" if "prob" in found else next(iter(found)) if len(found) == 1 else None
+        if name not in found:
+            what = f'no output "{name}"' if name else "it is not clear which output has the scores"
+            remedy = did_you_mean(name, found) if name else "name it with -output"
+            raise CaffeliteError(what, expected=f"one of {', '.join(found) or 'no outputs'}", remedy=remedy)
+        return found[name]
+
+    def warm_up(self) -> None:
+        """One pass, so that no picture's time has what only the first costs."""
+        self.net.forward(0)
+        self.net.dev.download(self.net.data[self.output])
+
+    def answers(self, files: list[Path]) -> Iterator[Answer]:
+        """An answer a file, in their order."""
+        dev, feed = self.net.dev, self.net.data[self.net.graph.values[self.preparation.name]]
+        rows = np.zeros(feed.shape, np.float32)
+        for start in range(0, len(files), self.batch):
+            part, begun, notes = files[start : start + self.batch], time.perf_counter(), []
+            for i, file in enumerate(part):
+                image, noted = self.preparation.fitted(self.preparation.decode(file))
+                try:
+                    rows[i * self.rows : (i + 1) * self.rows] = self.preparation.views(image, self.oversample)
+                except CaffeliteError as error:
+                    raise CaffeliteError(f"{file}: {error}") from None
+                notes.append(noted)
+            dev.upload(feed, rows)
+            self.net.forward(0)
+            scores = dev.download(self.net.data[self.output]).reshape(self.batch, self.rows, -1)
+            scores = scores[: len(part)].astype(np.float64).mean(1)
+            seconds = (time.perf_counter() - begun) / len(part)
+            yield from (Answer(file, row, seconds, noted) for file, row, noted in zip(part, scores, notes, strict=True))
+
+
+def gather(names: list[str], expand: Callable[[str], list[str]]) -> list[Path]:
+    """The picture files of files, folders (and what lies in them) and patterns, each once. Errors: nothing is there."""
+    found: dict[Path, None] = {}
+    for name in names:
+        path = Path(name)
+        if path.is_dir():
+            files = sorted(p for p in path.rglob("*") if p.suffix.lower() in PICTURES and p.is_file())
+            what = f"{name} holds no pictures"
+        else:
+            files = [path] if path.exists() else [Path(p) for p in sorted(expand(name))]
+            what = f"no file {name}"
+        if not files:
+            raise CaffeliteError(what, expected=f"pictures ({', '.join(PICTURES)})")
+        found.update(dict.fromkeys(files))
+    return list(found)

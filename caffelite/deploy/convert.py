@@ -1,0 +1,156 @@
+"""A train net as a deploy net: what leads from the data to the scores, with a probability in place of each loss."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from .. import caffelite_pb2 as pb
+from ..errors import CaffeliteError, did_you_mean
+from ..graph import Graph, Node, Value
+
+# A loss → the layer that makes of its scores the probabilities that it judges.
+PROBABILITY = {"SoftmaxWithLoss": "Softmax", "InfogainLoss": "Softmax", "SigmoidCrossEntropyLoss": "Sigmoid"}
+JUDGES = ("Accuracy",)  # layers without a loss that only tell how good scores are
+RECURRENT = ("RNN", "LSTM")  # their first axis is time, not the batch
+FILLERS = ("weight_filler", "bias_filler", "filler", "scale_filler")
+# What of a transform_param chance decides, or the input's channels do: no matter for a picture that is shown once.
+CHANCE = ("mirror", "perturb_param", "distort_param", "noise_param", "force_color", "force_gray")
+
+
+@dataclass
+class Converted:
+    """A deploy net.
+
+    inputs: its inputs' names. outputs: of the scores or probabilities. judged: of what the losses judged, and of outputs, that both nets
+    have. notes: what was left out, and why.
+    """
+
+    message: pb.NetParameter
+    inputs: list[str]
+    outputs: list[str]
+    judged: list[str]
+    notes: list[str] = field(default_factory=list)
+
+
+def convert(graph: Graph, wanted: Iterable[str] = (), batch: int = 1) -> Converted:
+    """The deploy net of a net's TEST graph. wanted: blobs to put out instead of what the losses judge; batch: samples at a time.
+
+    Of several losses those of the greatest weight count. Layers keep their names, so weights fit. Errors: an unknown blob is wanted, or one
+    that only labels lead to.
+    """
+    notes: list[str] = []
+    if wanted:
+        judged = [(_value(graph, name), None) for name in wanted]
+    else:
+        judged = _judged(graph, notes)
+    needed = _ancestors(value for value, _ in judged)
+    made = pb.NetParameter(name=graph.name)
+    recurrent = any(node.layer.spec.type in RECURRENT for node in needed)
+    for node in needed:
+        made.layer.append(_input(node, needed, judged, None if recurrent else batch) if node.layer.feeds else _bare(node.layer.spec))
+    if not any(node.layer.feeds for node in needed):
+        raise CaffeliteError("no data leads to the outputs", found=", ".join(value.name for value, _ in judged))
+    outputs, taken = [], set(graph.values)
+    for value, loss in judged:
+        kind = PROBABILITY.get(loss.layer.spec.type) if loss else None
+        if kind is None:
+            outputs.append(value.name)
+            continue
+        if same := _made_already(value, kind, loss):
+            made.layer.append(_bare(same.layer.spec))
+            outputs.append(same.tops[0].name)
+            continue
+        name = next(n for n in ("prob", f"{loss.name}_prob", f"{loss.name}_probability") if n not in taken)
+        taken.add(name)
+        layer = pb.LayerParameter(name=name, type=kind, bottom=[value.name], top=[name])
+        if kind == "Softmax":
+            if loss.layer.p.axis != 1:
+                layer.softmax_param.axis = loss.layer.p.axis
+        made.layer.append(layer)
+        outputs.append(name)
+    inputs = [top for layer in made.layer if layer.type == "Input" for top in layer.top]
+    both = dict.fromkeys([value.name for value, _ in judged] + [name for name in outputs if name in graph.values])
+    return Converted(made, inputs, list(dict.fromkeys(outputs)), list(both), notes)
+
+
+def _value(graph: Graph, name: str) -> Value:
+    if name not in graph.values:
+        raise CaffeliteError(f'the net has no blob "{name}"', expected="one of its blobs", remedy=did_you_mean(name, graph.values))
+    return graph.values[name]
+
+
+def _judged(graph: Graph, notes: list[str]) -> list[tuple[Value, Node | None]]:
+    """(scores, the loss that judges them): bottoms of losses that something learned leads to."""
+    losses = [(max(node.loss_weights, default=0.0), node) for node in graph.nodes if node.layer.loss and any(node.loss_weights)]
+    if losses:
+        most = max(weight for weight, _ in losses)
+        notes += [
+            f'loss "{node.name}" of weight {weight:g} is left out, with what only it needs' for weight, node in losses if weight < most
+        ]
+        found = []
+        for _, node in (pair for pair in losses if pair[0] == most):
+            learned = [v for v in dict.fromkeys(node.bottoms) if any(n.params for n in _ancestors([v]))]
+            found += [(value, node) for value in learned or node.bottoms[:1]]
+        return found
+    judges = [node for node in graph.nodes if node.layer.spec.type in JUDGES]
+    if judges:
+        return [(value, None) for value in dict.fromkeys(node.bottoms[0] for node in judges)]
+    return [(value, None) for value in graph.outputs if not value.node.layer.feeds]
+
+
+def _ancestors(values: Iterable[Value]) -> list[Node]:
+    """The layers that lead to values, in their order."""
+    found: dict[int, Node] = {}
+    waiting = list(values)
+    while waiting:
+        node = waiting.pop().node
+        if node.index not in found:
+            found[node.index] = node
+            waiting += node.bottoms
+    return [found[index] for index in sorted(found)]
+
+
+def _made_already(value: Value, kind: str, loss: Node) -> Node | None:
+    """A layer of the net that makes of the scores what the loss judges."""
+    for node, _ in value.readers:
+        if node.layer.spec.type == kind and (kind != "Softmax" or node.layer.p.axis == loss.layer.p.axis):
+            return node
+    return None
+
+
+def _input(node: Node, needed: list[Node], judged: list[tuple[Value, Node | None]], batch: int | None) -> pb.LayerParameter:
+    """The Input layer in a data layer's place."""
+    spec, readers = node.layer.spec, set(needed)
+    used = [v for v in node.tops if any(reader in readers for reader, _ in v.readers) or any(v is value for value, _ in judged)]
+    made = pb.LayerParameter(name=spec.name, type="Input", top=[value.name for value in used])
+    for value in used:
+        shape = list(value.shape)
+        if batch is not None and spec.type != "Input" and shape:
+            shape[0] = batch
+        made.input_param.shape.add(dim=shape)
+    if spec.type in ("Data", "ImageData", "WindowData"):
+        made.transform_param.CopyFrom(spec.transform_param)
+        for name in CHANCE:
+            made.transform_param.ClearField(name)
+        if not made.transform_param.ListFields():
+            made.ClearField("transform_param")
+    return made
+
+
+def _bare(spec: pb.LayerParameter) -> pb.LayerParameter:
+    """A layer without what only training asks for: rules, rates, fillers, loss weights."""
+    made = pb.LayerParameter()
+    made.CopyFrom(spec)
+    for name in ("include", "exclude", "phase", "loss_weight", "propagate_down", "blobs"):
+        made.ClearField(name)
+    names = [param.name for param in spec.param]
+    made.ClearField("param")
+    if any(names):
+        made.param.extend(pb.ParamSpec(name=name) if name else pb.ParamSpec() for name in names)
+    for descriptor, value in made.ListFields():
+        if descriptor.name.endswith("_param") and descriptor.message_type:
+            for name in FILLERS:
+                if name in descriptor.message_type.fields_by_name:
+                    value.ClearField(name)
+    return made

@@ -1,0 +1,76 @@
+"""Classes in a hierarchy: more general answers that are more often right and say less.
+
+After Deng, Krause, Berg, Fei-Fei: Hedging your bets, optimizing accuracy-specificity trade-offs in large scale visual recognition, 2012.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import CaffeliteError, Where, did_you_mean
+
+ROOT = "anything"
+GAIN = 1e-3  # of probability: a more general answer must be more probable by this
+
+
+@dataclass(frozen=True)
+class General:
+    """A class or a group of classes: how probable, and how many bits it tells of the log2(number of classes) that a class tells."""
+
+    name: str
+    score: float
+    bits: float
+
+
+class Hierarchy:
+    """Groups of classes, read from a text file: a name a line, what belongs to it below and further in; lines of # are comments.
+
+    A class may stand in several groups; one that stands in none belongs to the whole alone. A line is a class where it bears a label's
+    name, whole or up to the first space, and nothing is below it.
+    Errors: a last line of a branch that is no class.
+    """
+
+    def __init__(self, path: Path, labels: list[str]):
+        self.names, self.members = [ROOT], [set(range(len(labels)))]
+        known = {label.split(" ")[0]: i for i, label in enumerate(labels)} | {label: i for i, label in enumerate(labels)}
+        try:
+            lines = [line.rstrip() for line in path.read_text(encoding="utf-8").expandtabs(8).split("\n")]
+        except (OSError, UnicodeDecodeError) as error:
+            raise CaffeliteError(f"cannot read the hierarchy {path}: {getattr(error, 'strerror', None) or error}") from None
+        entries = [(n, len(line) - len(line.lstrip()), line.strip()) for n, line in enumerate(lines, 1) if line.strip()]
+        entries = [entry for entry in entries if not entry[2].startswith("#")]
+        open_groups: list[tuple[int, set[int]]] = []  # indent and members of the groups around the line
+        for i, (number, indent, name) in enumerate(entries):
+            while open_groups and open_groups[-1][0] >= indent:
+                open_groups.pop()
+            if i + 1 < len(entries) and entries[i + 1][1] > indent:
+                members: set[int] = set()
+                self.names.append(name)
+                self.members.append(members)
+                open_groups.append((indent, members))
+            elif name not in known:
+                remedy = did_you_mean(name, known)
+                raise CaffeliteError("neither a class nor a group", where=Where(str(path), number, indent + 1), found=name, remedy=remedy)
+            else:
+                for _, members in open_groups:
+                    members.add(known[name])
+        self.names += labels
+        self.members += [{i} for i in range(len(labels))]
+        total = math.log2(len(labels))
+        self.bits = np.array([total - math.log2(len(members)) for members in self.members])
+
+    def answers(self, scores: np.ndarray) -> list[General]:
+        """From the best class to the whole: each more probable than the one before, and none as probable tells more.
+
+        A group's probability is the sum of its classes'.
+        """
+        probable = np.array([scores[list(members)].sum() for members in self.members])
+        best: list[General] = []
+        for i in np.lexsort((-probable, -self.bits)):  # the most telling first
+            if not best or probable[i] > best[-1].score + GAIN and self.bits[i] < best[-1].bits:
+                best.append(General(self.names[i], min(1.0, float(probable[i])), float(self.bits[i])))
+        return best

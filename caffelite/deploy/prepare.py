@@ -1,0 +1,136 @@
+"""Pictures made a net's input: channels, size, ground, then mean, crop and scale by the data's own transform."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from .. import caffelite_pb2 as pb
+from ..data import images
+from ..data.draws import key
+from ..data.samples import DataSource
+from ..data.transforms import Choice, Transform
+from ..errors import CaffeliteError, Locator
+from . import signs
+
+MEASURED = 500  # samples that tell how a data set shows its signs
+VIEWS = 10  # of an oversampled picture: four corners and the middle, each mirrored too
+
+
+class Preparation:
+    """What turns a picture into a net's input C×H×W, by the Input layer's transform_param and the net's deploy_param.
+
+    message: a deploy net with one Input layer of N×C×H×W, C being 1 or 3. ``shape`` is C×H×W.
+    Errors: another number of inputs, another shape; whatever is wrong with the transform.
+    """
+
+    def __init__(self, message: pb.NetParameter, locate: Locator):
+        places = [i for i, layer in enumerate(message.layer) if layer.type == "Input"]
+        tops = [(i, top, shape) for i in places for top, shape in zip(message.layer[i].top, _shapes(message.layer[i]), strict=True)]
+        if len(tops) != 1 or len(tops[0][2]) != 4 or tops[0][2][1] not in (1, 3):
+            found = ", ".join(f"{top} {'×'.join(map(str, shape))}" for _, top, shape in tops) or "none"
+            expected = "one Input layer of N×C×H×W with 1 or 3 channels"
+            remedy = "a train net becomes one by caffelite deploy" if not tops else None
+            raise CaffeliteError("this net takes no pictures", where=locate(), expected=expected, found=found, remedy=remedy)
+        place, self.name, shape = tops[0]
+        self.how, self.shape = message.deploy_param, tuple(shape[1:])
+        at, param = locate.at("layer", place, "transform_param"), message.layer[place].transform_param
+        if self.how.sign_size and self.how.ground == pb.DeployParameter.ANY:
+            where = locate("deploy_param", "sign_size")
+            raise CaffeliteError("sign_size without ground", where=where, remedy="set ground: DARK or LIGHT, or leave sign_size out")
+        size = self.how.height or self.how.width, self.how.width or self.how.height
+        image = self.shape[0], *(size if any(size) else self.shape[1:])
+        self.transform = Transform(param, pb.TEST, image, at, key(0, message.layer[place].name))
+        self.size = None if self.transform.resizes and not any(size) else image[1:]
+        if self.transform.shape != self.shape:
+            expected, found = ("×".join(map(str, s)) for s in (self.shape, self.transform.shape))
+            raise CaffeliteError("transform_param and the input's shape differ", where=at(), expected=expected, found=found)
+
+    def seen(self, path: Path) -> np.ndarray:
+        """A file as C×H×W of uint8, blue, green and red or gray. Transparent parts are white. Errors: no file, no picture."""
+        try:
+            return _seen(path.read_bytes(), self.shape[0] == 3)
+        except OSError as error:
+            raise CaffeliteError(f"cannot read {path}: {error.strerror}") from None
+        except ValueError as error:
+            raise CaffeliteError(f"{path}: {error}") from None
+
+    def decode(self, path: Path) -> np.ndarray:
+        """A file as `seen` gives it, with its channels in the net's order."""
+        image = self.seen(path)
+        return image[::-1] if self.shape[0] == 3 and self.how.channel_order == pb.DeployParameter.RGB else image
+
+    def fitted(self, image: np.ndarray) -> tuple[np.ndarray, list[str]]:
+        """The image before mean, crop and scale, in the size and on the ground that the net knows; and what was done to it.
+
+        An image of the data's own size on the data's ground is taken as it is.
+        """
+        notes = []
+        if self.how.ground != pb.DeployParameter.ANY and self.shape[0] == 1 and image.dtype == np.uint8:
+            gray, inverted = signs.on_ground(image[0], self.how.ground)
+            if inverted:
+                notes.append("inverted, dark on light" if self.how.ground == pb.DeployParameter.DARK else "inverted, light on dark")
+            if self.how.sign_size and self.size and gray.shape != self.size:
+                return signs.fit(gray, self.size, self.how)[None], [*notes, "fitted"]
+            image = gray[None]
+        if self.size and image.shape[1:] != self.size:
+            image = images.resize(image, *self.size)
+        return image, notes
+
+    def views(self, image: np.ndarray, oversample: bool = False) -> np.ndarray:
+        """1×C×H×W, the middle; or 10×C×H×W, four corners and the middle, then all of them mirrored, of what `fitted` gives."""
+        if oversample and self.transform.plain:
+            room = np.array(image.shape[1:]) - self.shape[1:]
+            corners = np.array([(0, 0), (0, room[1]), (room[0], 0), room, room // 2])
+            choice, parts = Choice(np.tile(corners, (2, 1)), np.repeat([0, 1], 5)), [image] * VIEWS
+        else:
+            parts = [self.transform.augment(image, 0)]
+            choice = Choice(self.transform.choose(0, 1).corners, np.zeros(1, int))
+        out = np.empty((len(parts), *self.shape), np.float32)
+        self.transform.finish(parts, choice, out)
+        if oversample and len(out) < VIEWS:
+            out = np.tile(np.concatenate([out, out[..., ::-1]]), (5, 1, 1, 1))
+        return out
+
+
+def _shapes(layer: pb.LayerParameter) -> list[list[int]]:
+    found = [list(shape.dim) for shape in layer.input_param.shape]
+    return found * len(layer.top) if len(found) == 1 else found
+
+
+def _seen(content: bytes, color: bool) -> np.ndarray:
+    """An image's pixels C×H×W over white where it is transparent."""
+    if content.startswith(b"\x89PNG") or content[8:12] == b"WEBP":
+        try:
+            image = images.decode(content)
+        except ValueError:  # 16 bits: brought to 8 below
+            image = np.empty((0, 0, 0))
+        if len(image) == 4:
+            cv2 = images.opencv("a picture with transparent parts")
+            alpha = image[3:].astype(np.float32) / 255
+            blended = np.rint(image[:3] * alpha + 255 * (1 - alpha)).astype(np.uint8)
+            return blended if color else cv2.cvtColor(images.channels_last(blended), cv2.COLOR_BGR2GRAY)[None]
+    return images.decode(content, color)
+
+
+def describe(how: pb.DeployParameter, source: object, channels: tuple[int, ...], order: int) -> None:
+    """Writes into deploy_param how a data set's images are: their stored size, their ground and their signs.
+
+    source: of the data layer; one that is not of images, or is not there, says nothing. channels: of the input, a shape of one axis. order:
+    theirs, where they are colours.
+    """
+    if channels == (3,):
+        how.channel_order = order
+    if not isinstance(source, DataSource):
+        return
+    samples, sized = source.samples, not source.transform.resizes
+    if sized and samples.first.shape[1:] != source.shapes[0][2:]:
+        how.height, how.width = samples.first.shape[1:]
+    numbers = np.arange(min(MEASURED, samples.length))
+    seen = [samples.image(number, content)[0] for number, content in zip(numbers.tolist(), samples.read(numbers), strict=True)]
+    found = signs.measure(seen) if sized else signs.Signs()
+    if found.ground != pb.DeployParameter.ANY:
+        how.ground, how.sign_size = found.ground, found.sign_size
+        if found.sign_size:
+            how.sign_centre = found.sign_centre

@@ -1,0 +1,76 @@
+"""The proof that a deploy net answers as the net that was validated: the same samples, raw, through both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from .. import caffelite_pb2 as pb
+from .. import graph
+from ..data.samples import DataSource
+from ..errors import NOWHERE, CaffeliteError
+from ..net import Net
+from .convert import Converted
+from .prepare import Preparation
+
+NEAR = 1e-5  # of the greatest score: what rounding may change
+
+
+@dataclass(frozen=True)
+class Proof:
+    """samples compared; difference: the greatest, as a share of the greatest score; raw: of stored images, not of the net's input."""
+
+    samples: int
+    difference: float
+    raw: bool
+
+
+def prove(validation: Net, converted: Converted, samples: int, progress: Callable[[int], None] = lambda n: None) -> Proof:
+    """Runs samples through both nets, which share weights, and compares their scores blob by blob.
+
+    validation: a TEST net that keeps its blobs, before its first batch. Compared are the scores that its losses judge, and the
+    probabilities where it has them. Where its data are images, the deploy net gets them as they are stored, by its own preparation.
+    Errors: they differ by more than rounding.
+    """
+    state = pb.NetState(phase=pb.TEST)
+    deploy = Net(graph.build(rebatched(converted.message, validation), state), validation.dev, share=validation, keep=True)
+    source = next((s for _, s in validation.sources() if isinstance(s, DataSource)), None)
+    raw = source is not None and len(converted.inputs) == 1 and source.shapes[0] == deploy.graph.values[converted.inputs[0]].shape
+    preparation = Preparation(converted.message, NOWHERE) if raw else None
+    seen, worst, most = 0, 0.0, 1e-30
+    while seen < samples:
+        start = source.position if raw else 0
+        validation.forward(seen)
+        fed = {name: validation.dev.download(validation.data[validation.graph.values[name]]) for name in converted.inputs}
+        many = next(iter(fed.values())).shape[0]
+        if raw:
+            numbers = source.order(start, many)
+            for row, (number, content) in enumerate(zip(numbers.tolist(), source.samples.read(numbers), strict=True)):
+                image = source.samples.image(number, content)[0]
+                fed[converted.inputs[0]][row] = preparation.views(preparation.fitted(image)[0])[0]
+        for name, array in fed.items():
+            deploy.dev.upload(deploy.data[deploy.graph.values[name]], array)
+        deploy.forward(seen)
+        for name in converted.judged:
+            mine, theirs = (net.dev.download(net.data[net.graph.values[name]]).astype(float) for net in (deploy, validation))
+            worst, most = max(worst, float(np.abs(mine - theirs).max())), max(most, float(np.abs(theirs).max()))
+            if not worst <= NEAR * most:
+                what = f'the deploy net differs from the validated one in "{name}", samples {seen} to {seen + many - 1}'
+                raise CaffeliteError(what, expected=f"at most {NEAR * most:.2g}", found=f"{worst:.6g}")
+        seen += many
+        progress(many)
+    return Proof(seen, worst / most, raw)
+
+
+def rebatched(message: pb.NetParameter, validation: Net) -> pb.NetParameter:
+    """The deploy net with the shapes of the validated net's inputs."""
+    made = pb.NetParameter()
+    made.CopyFrom(message)
+    for layer in made.layer:
+        if layer.type == "Input":
+            layer.ClearField("input_param")
+            for top in layer.top:
+                layer.input_param.shape.add(dim=validation.graph.values[top].shape)
+    return made

@@ -1,0 +1,200 @@
+"""deploy and classify, from the README's first command to digits drawn by hand."""
+
+import contextlib
+import json
+import logging
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+import drawing  # noqa: E402
+
+from caffelite import cli, prototxt  # noqa: E402
+
+COLOUR = """
+layer { name: "data" type: "Data" top: "data" top: "label"
+  transform_param { crop_size: 12 mirror: true scale: 0.01 mean_file: "mean.binaryproto" }
+  data_param { source: "colour_lmdb" batch_size: 4 backend: LMDB } }
+layer { name: "conv" type: "Convolution" bottom: "data" top: "conv" convolution_param { num_output: 4 kernel_size: 5 stride: 3
+  weight_filler { type: "xavier" } } }
+layer { name: "ip" type: "InnerProduct" bottom: "conv" top: "ip" inner_product_param { num_output: 3 weight_filler { type: "xavier" } } }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" }
+"""
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder in which the README's first command ran."""
+    pytest.importorskip("sklearn", reason="scikit-learn carries the digits")
+    folder, before = tmp_path_factory.mktemp("digits"), os.getcwd()
+    for name in ("models", "solvers"):
+        (folder / name).symlink_to(ROOT / name)
+    log = logging.getLogger("caffelite")
+    handlers, level, propagate = log.handlers[:], log.level, log.propagate
+    os.chdir(folder)
+    try:
+        for command in (["dataset", "digits"], ["train", "-solver", "solvers/digits_solver.prototxt"]):
+            with contextlib.suppress(SystemExit):
+                cli.main(command)
+    finally:
+        os.chdir(before)
+        log.handlers[:], log.level, log.propagate = handlers, level, propagate
+    return folder
+
+
+@pytest.fixture
+def digits(trained, call, monkeypatch):
+    """Beside it digits.prototxt, the deploy net."""
+    monkeypatch.chdir(trained)
+    answer = call("deploy", "-model", "models/lenet/digits_train_val.prototxt", "-weights", "digits_iter_1000.caffemodel",
+                  "-out", "digits.prototxt", "-force")  # fmt: skip
+    assert answer.status == 0, answer.err
+    return answer
+
+
+def test_deploy_proves_and_describes(digits):
+    assert any(line.startswith("Proven on 120 stored images: scores differ by at most 0 ") for line in digits.lines)
+    net = prototxt.read_net("digits.prototxt").message
+    how = net.deploy_param
+    assert (how.weights, how.ground, how.sign_size) == ("digits_iter_1000.caffemodel", how.DARK, 20)
+    assert net.layer[0].transform_param.scale == pytest.approx(1 / 256)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_digits_drawn_by_hand(seed, digits, call, tmp_path):
+    drawing.write(tmp_path / "drawn", seed)
+    found = json.loads(call("classify", tmp_path / "drawn", "-model", "digits.prototxt", "-json").out)
+    right = [entry["answers"][0]["label"] == Path(entry["file"]).stem for entry in found]
+    assert len(found) == 10 and sum(right) >= 8
+    assert all("inverted, dark on light" in e["notes"] or int(Path(e["file"]).stem) % 3 == 2 for e in found)
+
+
+@pytest.mark.data
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_printed_digits_by_mnist_s_lenet(seed, data_folder, call, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("models", "solvers"):
+        Path(name).symlink_to(ROOT / name)
+    assert call("dataset", "mnist", "--from", data_folder / "mnist").status == 0
+    assert call("train", "-solver", "solvers/lenet_solver.prototxt", "-set", "max_iter=1000", "-set", "test_interval=1000").status == 0
+    assert (
+        call(
+            "deploy", "-model", "models/lenet/train_val.prototxt", "-weights", "lenet_iter_1000.caffemodel", "-out", "lenet.prototxt"
+        ).status
+        == 0
+    )
+    drawing.write(Path("drawn"), seed, fonts=True)
+    found = json.loads(call("classify", "drawn", "-model", "lenet.prototxt", "-json").out)
+    assert sum(entry["answers"][0]["label"] == Path(entry["file"]).stem for entry in found) >= 8
+
+
+def test_what_classify_prints(digits, call, tmp_path):
+    (tmp_path / "tree.txt").write_text("round\n  0\n  6\n  8\n  9\nstraight\n  1\n  7\n")
+    files = drawing.write(tmp_path / "drawn")
+    answer = call("classify", files[7], files[2], "-model", "digits.prototxt", "-top", 2, "-hierarchy", tmp_path / "tree.txt")
+    lines = answer.out.splitlines()
+    assert lines[0].startswith(f"{files[7]}  0.0") and lines[0].endswith("s  (inverted, dark on light, fitted)")
+    assert lines[1].split()[1] == "7" and lines[3] == "  in general:" and lines[4].endswith("  7 (3.3 bits)")
+    assert sum(str(tmp_path) in line for line in lines) == 2 and "2 pictures, " in answer.err
+
+
+def test_patterns_each_file_once_and_the_same_answer_in_any_company(digits, call, tmp_path):
+    drawing.write(tmp_path)
+    pattern = str(tmp_path / "[0-2].png")
+    together = json.loads(call("classify", pattern, tmp_path / "1.png", "-model", "digits.prototxt", "-json").out)
+    assert [Path(entry["file"]).stem for entry in together] == ["0", "1", "2"]
+    alone = json.loads(call("classify", tmp_path / "1.png", "-model", "digits.prototxt", "-json").out)
+    scores = [[a["score"] for a in sorted(e["answers"], key=lambda a: a["class"])] for e in (alone[0], together[1])]
+    assert scores[0] == pytest.approx(scores[1], abs=1e-5)
+
+
+def test_annotated_pictures(digits, call, tmp_path):
+    drawing.write(tmp_path / "a")
+    (tmp_path / "b").mkdir()
+    shutil.copy(tmp_path / "a/3.png", tmp_path / "b/3.png")
+    assert call("classify", tmp_path / "a", tmp_path / "b", "-model", "digits.prototxt", "-annotate", tmp_path / "out").status == 0
+    assert {p.stem for p in (tmp_path / "out").iterdir()} == {*map(str, range(10)), "3_2", "all"}
+    picture, page = cv2.imread(str(tmp_path / "a/0.png")), cv2.imread(str(tmp_path / "out/0.png"))
+    assert page.shape[0] > 240 and len(np.unique(page[250:])) > 10 and picture.shape[0] <= 240
+    assert cv2.imread(str(tmp_path / "out/all.png")).shape[1] > 5 * 240
+
+
+@pytest.fixture
+def colour(folder, call, seed):
+    from caffelite.data.writers import write_lmdb
+
+    rng = np.random.default_rng(seed)
+    write_lmdb(folder / "colour_lmdb", ((rng.integers(0, 256, (3, 16, 14), np.uint8), i % 3) for i in range(10)))
+    assert call("compute_image_mean", "colour_lmdb", "mean.binaryproto").status == 0
+    (folder / "colour.prototxt").write_text(COLOUR)
+    (folder / "names.txt").write_text("ash\nbirch\noak\n")
+    return folder
+
+
+def test_deploy_with_a_mean_a_crop_and_labels(colour, call):
+    (colour / "use").mkdir()
+    answer = call(
+        "deploy", "-model", "colour.prototxt", "-out", "use/made.prototxt", "-labels", "names.txt", "-channel_order", "rgb", "-samples", 10
+    )
+    assert answer.status == 0 and any("Proven on 12 stored images: scores differ by at most 0 " in line for line in answer.lines)
+    net = prototxt.read_net("use/made.prototxt").message
+    assert net.layer[0].transform_param.mean_file == "made_mean.binaryproto" and not net.layer[0].transform_param.mirror
+    assert (colour / "use/made_mean.binaryproto").read_bytes() == (colour / "mean.binaryproto").read_bytes()
+    how = net.deploy_param
+    assert (how.height, how.width, how.channel_order, list(how.label)) == (16, 14, how.RGB, ["ash", "birch", "oak"])
+    assert not how.ground and not how.sign_size
+
+
+def test_a_wrong_deploy_net_is_found_out(colour, call, monkeypatch):
+    from caffelite.deploy import convert
+
+    monkeypatch.setattr(convert, "CHANCE", (*convert.CHANCE, "scale"))
+    answer = call("deploy", "-model", "colour.prototxt", "-out", "made.prototxt")
+    assert answer.status == 2 and 'the deploy net differs from the validated one in "ip"' in answer.err
+    assert not Path("made.prototxt").exists()
+
+
+def test_deploy_without_data(colour, call):
+    shutil.rmtree("colour_lmdb")
+    assert call("deploy", "-model", "colour.prototxt", "-out", "made.prototxt").status == 2
+    assert call("deploy", "-model", "colour.prototxt", "-out", "made.prototxt", "-samples", 0, "-shape", "data=3x12x12").status == 0
+    assert prototxt.read_net("made.prototxt").message.layer[0].input_param.shape[0].dim == [1, 3, 12, 12]
+    answer = call("deploy", "-model", "colour.prototxt", "-out", "made.prototxt", "-samples", 0, "-shape", "data=3x12x12")
+    assert answer.status == 2 and "made.prototxt exists" in answer.err
+
+
+def test_overrides(colour, call, monkeypatch):
+    assert call("deploy", "-model", "colour.prototxt", "-out", "made.prototxt", "-samples", 0, "-shape", "data=3x12x12").status == 0
+    net = prototxt.read_net("made.prototxt").message
+    from caffelite.cli.classify import _override
+
+    _override(net, "1,2,3", 0.5, "20x30", "rgb")
+    t, how = net.layer[0].transform_param, net.deploy_param
+    assert (list(t.mean_value), t.mean_file, t.scale, how.height, how.width, how.channel_order) == ([1, 2, 3], "", 0.5, 20, 30, how.RGB)
+
+
+@pytest.mark.parametrize(("arguments", "match"), [
+    (["x.png", "-model", "colour.prototxt"], "no file x.png"),
+    (["names.txt", "-model", "colour.prototxt", "-weights", "w"], "this net takes no pictures"),
+    (["names.txt", "-model", "made.prototxt"], "-weights is missing, and the net names none"),
+    (["names.txt", "-model", "made.prototxt", "-weights", "w", "-size", "big"], "a bad -size; expected rows x columns"),
+    (["names.txt", "-model", "made.prototxt", "-weights", "w", "-mean", "a"], "a bad -mean; expected numbers"),
+    (["names.txt", "-model", "made.prototxt", "-weights", "w", "-labels", "two.txt"], "labels do not fit the net; expected 3, one a score"),
+    (["names.txt", "-model", "made.prototxt", "-weights", "w", "-output", "ip"], 'no output "ip"; expected one of prob'),
+    (["empty", "-model", "made.prototxt"], "empty holds no pictures"),
+])  # fmt: skip
+def test_mistakes(arguments, match, colour, call):
+    call("deploy", "-model", "colour.prototxt", "-out", "made.prototxt")
+    (colour / "two.txt").write_text("a\nb\n")
+    (colour / "empty").mkdir()
+    answer = call("classify", *arguments)
+    assert answer.status == 2 and match in answer.err
