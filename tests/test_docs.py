@@ -113,7 +113,7 @@ def first_commands() -> list[str]:
 
 def test_readme_begins_with_a_run_and_the_tests():
     run, test = first_commands()
-    assert run.startswith('pip install -e ".[digits]" && caffelite dataset digits && caffelite train -solver ')
+    assert run.startswith('pip install -e ".[digits,onednn]" && caffelite dataset digits && caffelite train -solver ')
     assert "\n" not in run and "\n" not in test
     for part in run.split(" && ")[1:]:
         check_command_line(part)
