@@ -16,8 +16,8 @@ except KeyboardInterrupt:  # Ctrl-C comes early too
     sys.exit(130)
 
 COMMANDS = (
-    "train", "test", "deploy", "classify", "time", "plan", "check", "summary", "draw", "schedule", "explain", "diff", "plot", "parse_log",
-    "upgrade", "dataset", "convert_imageset", "compute_image_mean", "extract_features", "device_query"
+    "train", "test", "deploy", "classify", "time", "plan", "check", "summary", "draw", "schedule", "explain", "diff", "plot",
+    "parse_log", "replay", "upgrade", "dataset", "convert_imageset", "compute_image_mean", "extract_features", "device_query"
 )  # fmt: skip
 
 

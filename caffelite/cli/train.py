@@ -27,6 +27,10 @@ log = logging.getLogger("caffelite")
 @options.phase
 @options.level
 @options.stage
+@click.option(
+    "--forgive", type=click.IntRange(min=0), metavar="N", default=0, show_default=True,
+    help="After a NaN or infinity go on from the last good snapshot with half the rate, at most N times.",
+)  # fmt: skip
 @click.option("--max_time", metavar="TIME", type=options.Duration(), help="Stop, with a snapshot, after 90s, 30m, 1.5h, 2d or 1:30:00.")
 @click.option("--record", metavar="DIR", help='Where the run\'s records go; "none": nowhere. Default: <snapshot_prefix>_run.')
 @click.option("--tensorboard", is_flag=True, help="Write events for TensorBoard too, into its records (extra: tensorboard).")
@@ -57,8 +61,8 @@ log = logging.getLogger("caffelite")
 )
 @click.pass_context
 def train(
-    context, solver, gpu, precision, snapshot, resume, weights, set_fields, phase, level, stage, max_time, record, tensorboard, iterations, scaling,
-    compress, hang_seconds, sigint_effect, sighup_effect,
+    context, solver, gpu, precision, snapshot, resume, weights, set_fields, phase, level, stage, forgive, max_time, record, tensorboard,
+    iterations, scaling, compress, hang_seconds, sigint_effect, sighup_effect,
 ) -> None:  # fmt: skip
     """Trains a net, or goes on from a snapshot; on several GPUs, or under mpirun or srun in several processes, as one.
 
@@ -112,6 +116,7 @@ def train(
             return run
 
         run = parallel.agreed(comm, make)
+        run.forgives = forgive
         kept = keep(run, record, tensorboard, weights, snapshot) if not rank else []
         try:
             progress = Progress(run)

@@ -3,7 +3,7 @@
 from .buckets import Bucket, Exchange, Piece, cut
 from .comm import Alone, Ranks
 from .guard import BACKWARD, FORWARD, SNAPSHOT, TESTING, UPDATE
-from .session import agreed, expected, expected_rank, session
+from .session import Refused, agreed, expected, expected_rank, session
 
 __all__ = [
     "BACKWARD",
@@ -16,6 +16,7 @@ __all__ = [
     "Exchange",
     "Piece",
     "Ranks",
+    "Refused",
     "agreed",
     "cut",
     "expected",

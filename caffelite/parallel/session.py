@@ -30,7 +30,13 @@ def expected_rank() -> int:
 
 
 class Refused(CaffeliteError):
-    """What keeps a job from starting, agreed on by all ranks; rank 0 tells it."""
+    """What keeps a job from starting or going on, agreed on by all ranks; rank 0 tells it."""
+
+    @classmethod
+    def of(cls, text: str) -> Refused:
+        error = cls("")
+        error.args = (text,)
+        return error
 
 
 @contextmanager
@@ -89,9 +95,7 @@ def agreed(comm: Alone, make: Callable[[], T]) -> T:
                 texts.setdefault(text, []).append(rank)
         everywhere = len(texts) == 1 and None not in refusals
         lines = [text if everywhere else f"rank {', '.join(map(str, ranks))}: {text}" for text, ranks in texts.items()]
-        error = Refused("")
-        error.args = ("\n".join(lines),)
-        raise error
+        raise Refused.of("\n".join(lines))
     return value
 
 

@@ -76,6 +76,8 @@ def files(solver: Solver, carried: list[pb.CarriedState]) -> Iterator[tuple[Path
     )  # fmt: skip
     for label, layer, source in solver.sources():
         resume.source.add(net=label, layer=layer, samples=source.position)
+    if solver.forgiven:
+        resume.rate_factor, resume.forgiven = solver.rate_factor, solver.forgiven
     solver.best.save(resume)
     solver.average.save(resume)
     log.info("Snapshotting solver state to %s %s", form, state_path)
@@ -135,6 +137,7 @@ def restore(solver: Solver, state: snapshot.State, path: Path) -> None:
     for label, layer, source in solver.sources():
         if (label, layer) in positions:
             source.seek(positions[label, layer])
+    solver.rate_factor, solver.forgiven = resume.rate_factor if resume.forgiven else 1.0, resume.forgiven
     solver.best.load(resume)
     solver.average.load(resume, path)
     _restore_carried(solver, {(s.net, s.layer): s.blob for s in resume.carried})

@@ -266,7 +266,7 @@ def newest_good(path: Path) -> str | None:
     if not match:
         return None
     for other in _states(path.with_name(match[1]), match[2]):
-        if other != path and _sound(other):
+        if other != path and sound(other):
             return f"the newest good snapshot is {other}"
     return "no other good snapshot lies beside it"
 
@@ -274,7 +274,7 @@ def newest_good(path: Path) -> str | None:
 def newest(p: pb.SolverParameter, solver_path: str) -> str | None:
     """The newest sound state that the solver's snapshots left, in either format, or None. Damaged ones are told and passed over."""
     for path in _states(Path(prefix(p, solver_path)), ".solverstate", ".solverstate.h5"):
-        if _sound(path):
+        if sound(path):
             return str(path)
         log.warning("%s is damaged, or its model is: passed over", path)
     return None
@@ -290,7 +290,8 @@ def _states(prefix: Path, *ends: str) -> list[Path]:
     return [path for _, path in sorted(found, reverse=True)]
 
 
-def _sound(path: Path) -> bool:
+def sound(path: Path) -> bool:
+    """Whether a state and its model can be read."""
     try:
         model = find_model(_read_state(path), path)
         if model is not None:

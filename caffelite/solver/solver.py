@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 import time
 import zlib
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from ..errors import CaffeliteError, Collector, Locator
 from ..net import Net
 from ..overrides import Overrides
 from ..parallel import BACKWARD, FORWARD, SNAPSHOT, TESTING, UPDATE, Alone, Exchange
-from . import best, checkpoint, debug, gradients, nets, rates, scores, snapshot
+from . import best, checkpoint, debug, diagnosis, gradients, nets, rates, scores, snapshot
 from .average import Average
 from .best import Best
 from .observer import Observer, Outputs
@@ -88,8 +89,14 @@ class Solver:
             self.window = dev.zeros(max(message.average_loss, TRAIL))
             self.losses = self._told = 0  # iterations whose loss the window has seen, and observers
             self.observers: list[Observer] = []
+            self.guarded, self.forgives = True, 0  # whether a loss that is not finite ends the run, and after how many it goes on
+            self.forgiven, self.rate_factor = 0, 1.0  # how many there were, and what the rate is multiplied by since
+            self.written: list[tuple[int, Path]] = []  # (iteration, state) of this run's snapshots
+            self.starts: list[int] = []  # where the train net's sources began the iteration
+            self._norms: list[tuple[int, float, float, float]] = []
             if state:
                 checkpoint.restore(self, state, Path(resume))
+                self.written.append((self.iteration, Path(resume)))
         except BaseException:
             self.close()
             raise
@@ -106,9 +113,12 @@ class Solver:
         return Net(graph.build(spec.message, spec.state, spec.locate, open_source), self.dev, seed=self.seed, share=share)
 
     def _snapshot_bytes(self) -> int:
-        hdf5 = self.p.snapshot_format == pb.SolverParameter.HDF5
         sizes = 1 + self.p.snapshot_diff + len(self.updater.history) + 2 * (self.p.ema_decay > 0)
-        return 4 * self.net.params.size * sizes + 2**16 + (2**12 * len(self.net.graph.nodes) if hdf5 else 0)
+        return 4 * self.net.params.size * sizes + 2**16 + (2**12 * len(self.net.graph.nodes) if self._hdf5 else 0)
+
+    @property
+    def _hdf5(self) -> bool:
+        return self.p.snapshot_format == pb.SolverParameter.HDF5
 
     def _join(self) -> None:
         """Makes sure that all processes start from the same numbers, and joins them; says how they train."""
@@ -184,6 +194,7 @@ class Solver:
             display = p.display and self.iteration % p.display == 0
             watch = debug.Watch(net, self.comm.size) if display and p.debug_info else None
             net.clear_loss()
+            self.starts = [source.position for _, source in net.sources()]
             for part in range(p.iter_size):
                 forward, backward = self._watches(watch, part == p.iter_size - 1)
                 net.forward(self.iteration, part * self.comm.size + self.comm.rank, forward)
@@ -195,17 +206,24 @@ class Solver:
             wants_snapshot = self._finish_exchange()
             self._mark(UPDATE)
             self._remember_loss(p.iter_size * self.comm.size)
-            if display or self.losses - self._told == TRAIL:
+            if display and self.learns:
+                self._norms = [*self._norms[-4:], diagnosis.measured(self)]
+            look = display or self.losses - self._told == TRAIL or (p.snapshot and (self.iteration + 1) % p.snapshot == 0)
+            bad = self._not_finite(bool(look)) if self.guarded else None
+            if look or bad is not None:
                 self._tell_losses(self.iteration + 1)
+            if bad is not None:
+                self._diverged(bad)
+                continue
             outputs = self._display() if display else []
             if self.rate.plateau and self.rate.see(self.iteration, self.smoothed_loss()):
                 log.info("Plateau Status: Iteration %d, step = %d", self.iteration, self.rate.plateau.steps)
-            rate = self.rate(self.iteration)
+            rate = self.rate(self.iteration) * self.rate_factor
             if display:
                 log.info("Iteration %d, lr = %.6g", self.iteration, rate)
                 self._tell("shown", rate, self.smoothed_loss(), outputs)
             if self.learns:
-                self.updater.run(rate, self._clip() / (p.iter_size * self.comm.size), self.iteration)
+                self.updater.run(rate, self.clip() / (p.iter_size * self.comm.size), self.iteration)
                 self.average.update(self.iteration)
             if watch and self.learns:
                 watch.update()
@@ -255,7 +273,7 @@ class Solver:
         """Whether to stop; processes that train together agree."""
         return self._stop if self._exchange else self.requests.stop
 
-    def _clip(self) -> float:
+    def clip(self) -> float:
         """What clip_gradients scales the gradient of all parameters by."""
         limit = self.p.clip_gradients
         if limit < 0:
@@ -279,6 +297,30 @@ class Solver:
         window, size = self.dev.download(self.window), len(self.window)
         known = min(self.losses, size, count or self.p.average_loss)
         return [float(window[i % size]) for i in range(self.losses - known, self.losses)]
+
+    def _not_finite(self, look: bool) -> int | None:
+        """The first iteration whose loss is NaN or infinite. Where asking means waiting, it asks only when it is to ``look``."""
+        if self.dev.waits:
+            return None if math.isfinite(self.dev.download(self.net.loss)[0]) else self.iteration
+        losses = self.loss_window(self.losses - self._told) if look else []
+        first = self.iteration + 1 - len(losses)
+        return next((i for i, loss in enumerate(losses, first) if not math.isfinite(loss)), None)
+
+    def _diverged(self, iteration: int) -> None:
+        """Finds out why a loss is not finite, and raises that, or where it is to forgive goes back to the last good snapshot."""
+        report = diagnosis.examine(self, iteration, diagnosis.norms(self, self._norms))
+        for line in report.lines():
+            log.error("%s", line)
+        state = diagnosis.good_state(self, iteration)
+        if self.forgiven >= self.forgives or not all(self.comm.gather(self.comm.rank > 0 or state is not None)):
+            raise diagnosis.refusal(report, self.comm.size)
+        path = self.comm.gather(state)[0]
+        factor, forgiven = self.rate_factor / 2, self.forgiven + 1
+        checkpoint.restore(self, snapshot.read_state(path), path)
+        self.rate_factor, self.forgiven = factor, forgiven
+        log.warning("Forgiven (%d of %d): going on from iteration %d with %g of the rate", forgiven, self.forgives, self.iteration, factor)
+        self._shown, self._shown_at = self.iteration, time.perf_counter()
+        self._tell("rewound")
 
     def _tell_losses(self, end: int) -> None:
         """Tells observers the losses of iterations before ``end`` that they do not know."""
@@ -361,6 +403,7 @@ class Solver:
         carried = checkpoint.carried(self)
         if not self.comm.rank:
             snapshot.write(checkpoint.files(self, carried))
+            self.written.append((self.iteration, snapshot.names(self.prefix, self.iteration, self._hdf5)[1]))
             if self.p.snapshot_keep:
                 snapshot.prune(self.prefix, self.p.snapshot_keep, self.iteration)
 

@@ -172,7 +172,11 @@ class Updater:
 
     def gradient_norm(self) -> float:
         """The L2 norm of all parameters' gradients."""
-        self._norm(self._net.params.diff, self._square)
+        return self.norm(self._net.params.diff)
+
+    def norm(self, flat) -> float:
+        """The L2 norm of a flat buffer."""
+        self._norm(flat, self._square)
         return float(self._net.dev.download(self._square)[0]) ** 0.5
 
     def run(self, rate: float, scale: float, iteration: int) -> None:

@@ -1,0 +1,35 @@
+"""What samples are called: by number, and by key or file where their source has such."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from caffelite.data.pipeline import Source
+
+
+def sample_names(source: Source, positions: Sequence[int]) -> list[str]:
+    """For each position of a run, "sample NUMBER", with the record's key or the file's name in brackets where there is one.
+
+    Of sources without numbers, HDF5's, it is the place in the epoch.
+    """
+    order = getattr(source, "order", None)
+    found = []
+    for position in positions:
+        if order is None:
+            found.append("place {1} of epoch {0}".format(*divmod(position, source.length)))
+            continue
+        number = int(order(position, 1)[0])
+        name = _name(source.samples, number)
+        found.append(f"sample {number}" + f" ({name})" * bool(name))
+    return found
+
+
+def _name(samples: object, number: int) -> str:
+    if hasattr(samples, "place"):
+        return samples.place(number)[0]
+    if hasattr(samples, "walk"):
+        (content,) = samples.read(np.array([number]))
+        return bytes(content[0]).decode(errors="backslashreplace")
+    return ""
