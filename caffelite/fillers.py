@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -102,14 +102,16 @@ def check(f: pb.FillerParameter, shape: tuple[int, ...], locate: Locator) -> Non
         raise CaffeliteError(what, where=locate("type"), expected="4 axes and a square kernel", found=f"shape {list(shape)}")
 
 
+def pieces(f: pb.FillerParameter, shape: tuple[int, ...], rng: np.random.Generator) -> Iterator[tuple[int, np.ndarray]]:
+    """(start, values) of a blob of this shape, flat and float32, piece by piece: fillers draw in float64, and blobs may be large."""
+    make, count = FILLERS[f.type], math.prod(shape)
+    if f.type not in DRAWN or f.sparse >= 0 or count <= PIECE:
+        yield 0, np.asarray(make(f, shape, rng), np.float32, order="C").reshape(-1)
+        return
+    for start in range(0, count, PIECE):
+        yield start, make(f, shape, rng, (min(PIECE, count - start),)).astype(np.float32)
+
+
 def fill(f: pb.FillerParameter, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
     """The values of a blob of this shape, float32."""
-    make = FILLERS[f.type]
-    count = math.prod(shape)
-    if f.type not in DRAWN or f.sparse >= 0 or count <= PIECE:
-        return np.asarray(make(f, shape, rng), np.float32, order="C")
-    values = np.empty(count, np.float32)  # piece by piece: fillers draw in float64
-    for start in range(0, count, PIECE):
-        piece = values[start : start + PIECE]
-        piece[:] = make(f, shape, rng, piece.shape)
-    return values.reshape(shape)
+    return np.concatenate([values for _, values in pieces(f, shape, rng)]).reshape(shape)

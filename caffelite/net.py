@@ -53,7 +53,9 @@ class Parameters:
         for i, learnable in enumerate(self.learnable):
             if i not in borrowed:
                 rng = fillers.generator(seed, "filler", learnable.node.name, learnable.index)
-                dev.upload(self.blobs[i], fillers.fill(learnable.blob.filler, learnable.blob.shape, rng))
+                flat = self.blobs[i].reshape(-1)
+                for start, values in fillers.pieces(learnable.blob.filler, learnable.blob.shape, rng):
+                    dev.upload(flat[start : start + values.size], values)
 
     def cut(self, flat, index: int):
         """Parameter ``index``'s part of a flat buffer, in the parameter's shape."""

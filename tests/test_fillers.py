@@ -142,3 +142,14 @@ def test_mistakes(filler, message):
 def test_a_single_number_has_no_fan(kind):
     text = f'layer {{ name: "d" type: "DummyData" top: "y" dummy_data_param {{ shape {{ }} data_filler {{ type: @"{kind}" }} }} }}'
     mistakes(text, f'the filler "{kind}" cannot fill a single number')
+
+
+@pytest.mark.parametrize("kind", ["uniform", "gaussian", "xavier", "msra"])
+def test_pieces_are_the_whole(kind, monkeypatch):
+    """What is drawn piece by piece is what is drawn at once."""
+    f = pb.FillerParameter(type=kind, std=0.5)
+    whole = fillers.fill(f, (7, 5, 3), np.random.default_rng(1))
+    monkeypatch.setattr(fillers, "PIECE", 16)
+    found = list(fillers.pieces(f, (7, 5, 3), np.random.default_rng(1)))
+    assert [start for start, _ in found] == list(range(0, 105, 16))
+    np.testing.assert_array_equal(np.concatenate([values for _, values in found]).reshape(7, 5, 3), whole)
