@@ -55,7 +55,10 @@ class CPU:
         if self._onednn is None:
             remedy = 'install the extra: pip install "caffelite[onednn]"'
             raise CaffeliteError("bf16 on a CPU needs oneDNN (version 3)", found="none", remedy=remedy)
-        if not self._onednn.has_bf16():
+        kind = self._onednn.bf16()
+        if kind is None:
+            raise CaffeliteError("this processor cannot multiply bfloat16 numbers", expected="AVX-512, better AMX", remedy="use fp32")
+        if kind == "emulated":
             log.warning("This processor has no bfloat16 instructions; -precision bf16 is imitated, and slower than fp32")
 
     # memory

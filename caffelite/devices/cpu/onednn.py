@@ -14,6 +14,7 @@ import functools
 import logging
 import os
 import sys
+import weakref
 from importlib import metadata
 from pathlib import Path
 
@@ -27,7 +28,7 @@ SRC, DIFF_SRC, WEIGHTS, DIFF_WEIGHTS, DST, DIFF_DST, WORKSPACE, SCRATCHPAD = 129
 RELU, POOL_MAX, POOL_INCLUDING, POOL_EXCLUDING = 0x20, 0x1FF, 0x2FF, 0x3FF
 F32, BF16 = 3, 2
 _ANY, _CPU, _IN_ORDER, _USER_SCRATCHPAD, _IMPLEMENTATION = 1, 1, 1, 1, 8
-_UNIMPLEMENTED, _AVX512_BF16 = 3, 0xE7
+_AVX512, _AVX512_BF16 = 0x27, 0xE7
 # Names of operands → (the number by which they are passed, what to ask for their layout, its index)
 OPERANDS = {
     "x": (1, SRC, 0),
@@ -76,12 +77,8 @@ def load() -> Library | None:
     return None
 
 
-class Unsupported(Exception):
-    """The library has no implementation of a primitive for this processor."""
-
-
 class Library:
-    """The loaded library with its CPU engine and stream. Everything made from it lives as long as the process."""
+    """The loaded library with its CPU engine and stream, which live as long as the process."""
 
     def __init__(self, functions: ct.CDLL):
         self._functions = functions
@@ -99,15 +96,14 @@ class Library:
         self("stream_create", ct.byref(self.stream), self.engine, _IN_ORDER)
         self.execute, self.set_handle = functions.dnnl_primitive_execute, functions.dnnl_memory_set_data_handle
 
-    def has_bf16(self) -> bool:
-        """Whether the processor multiplies bfloat16 numbers: AVX-512 with that extension, or AMX."""
-        return self._functions.dnnl_get_effective_cpu_isa() & _AVX512_BF16 == _AVX512_BF16
+    def bf16(self) -> str | None:
+        """How bfloat16 numbers are multiplied: "native" (AVX-512 with that extension, AMX), "emulated" (AVX-512), or not at all."""
+        kind = self._functions.dnnl_get_effective_cpu_isa()
+        return "native" if kind & _AVX512_BF16 == _AVX512_BF16 else "emulated" if kind & _AVX512 == _AVX512 else None
 
     def __call__(self, name: str, *arguments) -> None:
         """Calls a function of the library that returns a status."""
         status = getattr(self._functions, f"dnnl_{name}")(*arguments)
-        if status == _UNIMPLEMENTED:
-            raise Unsupported(name)
         if status:
             raise RuntimeError(f"oneDNN's {name} failed with status {status}")
 
@@ -166,6 +162,7 @@ class Descriptor:
 
     def __init__(self, library: Library, handle: ct.c_void_p):
         self.library, self.handle = library, handle
+        weakref.finalize(self, library, "primitive_desc_destroy", handle)
 
     def layout(self, operand: str) -> ct.c_void_p:
         """How an operand lies in memory; NULL where it has none."""
@@ -190,7 +187,7 @@ class Primitive:
     """``run(*arrays)``, operands in the order that it was made with; with ``at`` they start so many bytes into their arrays."""
 
     def __init__(self, descriptor: Descriptor, operands: tuple[str, ...], layouts: dict):
-        library = descriptor.library
+        library, self._descriptor = descriptor.library, descriptor
         self._library, self._handle = library, _pointer()
         library("primitive_create", ct.byref(self._handle), descriptor.handle)
         self._memories, self._seen = [], [None] * len(operands)
@@ -200,6 +197,8 @@ class Primitive:
             layout = layouts.get(operand) or descriptor.layout(operand)
             library("memory_create", ct.byref(memory), layout, library.engine, None)
             self._memories.append(memory)
+        for what, handle in [("primitive", self._handle), *(("memory", memory) for memory in self._memories)]:
+            weakref.finalize(self, library, f"{what}_destroy", handle)
         pairs = zip(operands, self._memories, strict=True)
         self._arguments = (_Argument * len(operands))(*[_Argument(OPERANDS[o][0], m.value) for o, m in pairs])
 

@@ -47,30 +47,39 @@ class Convolution:
         self._narrow = library.reorder(self._dx, self._x).run, library.reorder(self._y, self._dy).run
         self._relu = _relu(device)
         self._room = -(-library.bytes(self._dy) // LINE) * LINE if half else 0  # for dy, before what a primitive needs
+        self._sum = device.channel_sum(Formula("dy", ("dy",)), (), y[0] * y[2] * y[3], y[1], 1)
+        # Primitives are made when they are first asked for, and kept.
+        self._forward, self._data, self._weights = (functools.cache(f) for f in (self._make_forward, self._make_data, self._make_weights))
 
-    @functools.cache  # noqa: B019 (an operation lives as long as its net)
-    def _hint(self):
+    @functools.cached_property
+    def _hint(self) -> onednn.Descriptor:
         arguments = FORWARD_TRAINING, DIRECT, self._x, self._any_w, None, self._dy
-        return self._library.describe("convolution_forward", *arguments, *self._window, self._library.attributes()).handle
+        return self._library.describe("convolution_forward", *arguments, *self._window, self._library.attributes())
 
-    @functools.cache  # noqa: B019
-    def _forward(self, biased: bool, slope: float | None):
+    def _make_forward(self, biased: bool, slope: float | None):
         library = self._library
         arguments = FORWARD_TRAINING, DIRECT, self._x, self._any_w, self._b if biased else None, self._y
         found = library.describe("convolution_forward", *arguments, *self._window, library.attributes(slope))
         return _Packed(self._device, found, self._w, "x", "w", *(["b"] if biased else []), "y")
 
-    @functools.cache  # noqa: B019
-    def _data(self):
+    def _make_data(self):
         library = self._library
-        arguments = DIRECT, self._dx, self._any_w, self._dy, *self._window, self._hint(), library.attributes()
+        arguments = DIRECT, self._dx, self._any_w, self._dy, *self._window, self._hint.handle, library.attributes()
         found = library.describe("convolution_backward_data", *arguments)
         return _Packed(self._device, found, self._w, "dy", "w", "dx", room=self._room)
 
-    @functools.cache  # noqa: B019
-    def _weights(self, biased: bool, add: bool):
+    def _make_weights(self, biased: bool, add: bool):
         library = self._library
-        arguments = DIRECT, self._x, self._any_dw, self._b if biased else None, self._dy, *self._window, self._hint(), library.attributes()
+        arguments = (
+            DIRECT,
+            self._x,
+            self._any_dw,
+            self._b if biased else None,
+            self._dy,
+            *self._window,
+            self._hint.handle,
+            library.attributes(),
+        )
         found = library.describe("convolution_backward_weights", *arguments)
         return _Packed(self._device, found, self._w, "x", "dy", "dw", *(["db"] if biased else []), room=self._room, add=add)
 
@@ -90,8 +99,7 @@ class Convolution:
         """dx, dw, db: None where not wanted; add_w, add_b: add to what is there."""
         fused = dw is not None and db is not None and not add_b  # db comes with dw
         if db is not None and not fused:
-            total = dy.reshape(-1, dy.shape[-1]).sum(0, dtype=np.float64)
-            db[...] = total + db if add_b else total
+            self._sum(dy, db, add=add_b)
         weights = None if dw is None else self._weights(fused, add_w)
         data = None if dx is None else self._data()
         if self._half and (weights or data):
@@ -174,6 +182,7 @@ class InnerProduct:
         if transpose:
             self._w, self._turned = ((n, k), (1, n)), ((k, n), (n, 1))
         self._dy_turned, self._relu = ((n, m), (1, n)), _relu(device)
+        self._product = functools.cache(self._make_product)
         if half:
             sizes = [-(-2 * count // LINE) * LINE for count in (n * k, m * n)]
             self._places = 0, sizes[0], sum(sizes)  # of w, dy and the scratchpad in the workspace
@@ -184,8 +193,7 @@ class InnerProduct:
         shape, library = ((count,), (1,)), self._library
         return library.reorder(library.layout(*shape), library.layout(*shape, onednn.BF16))
 
-    @functools.cache  # noqa: B019
-    def _product(self, a, b, bias, out, places: tuple[int, int], slope: float | None = None, add: bool = False):
+    def _make_product(self, a, b, bias, out, places: tuple[int, int], slope: float | None = None, add: bool = False):
         """out = a b + bias, a and b so many bytes into their arrays."""
         library, kind = self._library, onednn.BF16 if self._half else onednn.F32
         layouts = library.layout(*a, kind), library.layout(*b, kind), bias and library.layout(*bias), library.layout(*out)
