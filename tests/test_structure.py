@@ -37,9 +37,10 @@ ARROWS = {
     "records": LANGUAGE | {"prototxt", "overrides", "graph", "net", "data", "solver"},
     "inspection": LANGUAGE | {"forks", "textformat", "prototxt", "upgrade", "fillers", "layers", "graph", "plan", "data", "solver"},
     "deploy": LANGUAGE | {"prototxt", "graph", "net", "data"},
+    "report": LANGUAGE | {"graph", "net", "data"},
     "cli": LANGUAGE
     | {"prototxt", "overrides", "upgrade", "weights", "graph", "plan", "net", "data", "parallel", "devices", "solver", "records"}
-    | {"inspection", "deploy", "__version__"},
+    | {"inspection", "deploy", "report", "__version__"},
     "api": LANGUAGE | {"prototxt", "weights", "graph", "net", "data", "devices", "solver"},
 }
 
@@ -60,7 +61,7 @@ KEPT = {
     "plyvel": ("data/",),
     "cv2": ("data/",),
     "mpi4py": ("parallel/",),
-    "matplotlib": ("inspection/", "records/"),
+    "matplotlib": ("inspection/", "report/", "records/"),
     "tensorboardX": ("records/",),
     "sklearn": ("cli/dataset/digits.py",),
 }

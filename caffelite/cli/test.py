@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import functools
+import json
 import logging
 import sys
+import time
+from pathlib import Path
 
 import click
 
 from . import options
+from .deploy import read_labels
 from .logs import start
 
 log = logging.getLogger("caffelite")
@@ -19,48 +23,89 @@ log = logging.getLogger("caffelite")
 @options.weights
 @options.gpu
 @options.precision
-@options.iterations("Batches to test.", 50)
+@options.iterations("Batches to test. Default: 50; with -report as many as hold each sample once.")
+@click.option(
+    "--report", "folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path),
+    help="Write report.html: confusion, precision and recall, calibration, the worst mistakes; beside it its pictures and report.json.",
+)  # fmt: skip
+@click.option("--labels", metavar="FILE", type=click.Path(path_type=Path), help="Names of the classes for the report, a line each.")
+@options.as_json
 @options.data_threads
 @options.level
 @options.stage
 @options.phase
-def test(model, weights, gpu, precision, iterations, level, stage, phase) -> None:
-    """Scores a net's weights on its test data: each batch, and the means over all.
+def test(model, weights, gpu, precision, iterations, folder, labels, as_json, level, stage, phase) -> None:
+    """Scores a net's weights on its test data: each batch, and the means over all with their 95 % intervals.
+
+    An interval rests on distinct samples: one that is tested again tells nothing new. Accuracy's is Wilson's, other scores' Student's over
+    batches. A report of a net that classifies needs matplotlib (extra: plot) and OpenCV (extra: images).
 
     \b
     Example:
       caffelite test -model models/lenet/train_val.prototxt -weights lenet_iter_10000.caffemodel -iterations 100
+      caffelite test -model models/lenet/digits_train_val.prototxt -weights digits_iter_1000.caffemodel -report digits_report
     """
     if not weights:
         raise click.UsageError("-weights is missing: name a caffemodel to score")
     start()
     from tqdm import tqdm
 
+    from ..report.collect import Watch
     from ..solver import mean_scores
 
-    net = open_net(model, gpu, phase or "TEST", level, stage, precision)
+    names = read_labels(labels) if labels else None
+    net = open_net(model, gpu, phase or "TEST", level, stage, precision, keep=folder is not None or as_json)
     try:
         options.load_weights(net, weights)
+        watch = Watch(net, judge=folder is not None or as_json)
+        iterations = iterations or (watch.once if folder else 50)
         log.info("Running for %d iterations.", iterations)
         with tqdm(total=iterations, unit="batch", file=sys.stderr, disable=not sys.stderr.isatty()) as bar:
-            scores = mean_scores(net, iterations, each=functools.partial(show_batch, bar))
+            scores = mean_scores(net, iterations, each=functools.partial(show_batch, bar, watch))
+        found = _show(scores, watch)
+        if folder or as_json:
+            about = {"name": net.graph.name, "model": model, "weights": weights, "phase": (phase or "TEST").upper()}
+            _report(folder, as_json, watch, found, {**about, "made": time.strftime("%Y-%m-%d %H:%M:%S")}, names)
     finally:
         net.close()
+
+
+def _show(scores, watch) -> list[dict]:
+    """Logs the means in Caffe's words, then their intervals; returns both."""
     log.info("Loss: %.6g", scores.loss)
+    found = []
     for name, weight, values in scores.outputs:
         for value in values:
             note = f" (* {weight:g} = {weight * value:.6g} loss)" if weight else ""
             log.info("%s = %.6g%s", name, value, note)
+        span, over = watch.interval(name, float(values[0])) if len(values) == 1 else (None, "")
+        low, high = span or (None, None)
+        found += [{"name": name, "value": float(value), "low": low, "high": high, "over": over} for value in values]
+    for score in found:
+        if score["low"] is not None:
+            log.info("%s: 95 %% between %.6g and %.6g, %s", score["name"], score["low"], score["high"], score["over"])
+    return found
 
 
-def show_batch(bar, index: int, outputs) -> None:
+def _report(folder: Path | None, as_json: bool, watch, scores: list[dict], about: dict, labels: list[str] | None) -> None:
+    from ..report import page
+
+    found = page.report(watch, scores, about, labels)
+    if folder:
+        log.info("Wrote %s", page.write(folder, watch, found))
+    if as_json:
+        click.echo(json.dumps(found, indent=1, ensure_ascii=False))
+
+
+def show_batch(bar, watch, index: int, outputs) -> None:
+    watch(index, outputs)
     for value, _, values in outputs:
         for number in values[:100]:
             log.info("Batch %d, %s = %.6g", index, value.name, number)
     bar.update()
 
 
-def open_net(model: str, gpu: str | None, phase: str, level: int | None, stage: str, precision: str = "fp32"):
+def open_net(model: str, gpu: str | None, phase: str, level: int | None, stage: str, precision: str = "fp32", keep: bool = False):
     """A net from its prototxt alone, on the device that -gpu names."""
     from .. import caffelite_pb2 as pb
     from .. import data, graph, prototxt
@@ -70,4 +115,4 @@ def open_net(model: str, gpu: str | None, phase: str, level: int | None, stage: 
     document = prototxt.read_net(model)
     device = options.open_device(gpu, precision=precision)
     state = nets.state(pb.Phase.Value(phase.upper()), document.message, None, level, options.names(stage))
-    return Net(graph.build(document.message, state, document.locate, functools.partial(data.open_source, seed=0)), device)
+    return Net(graph.build(document.message, state, document.locate, functools.partial(data.open_source, seed=0)), device, keep=keep)

@@ -1,0 +1,115 @@
+"""Watches a test batch by batch: every output's spread, and what a classifier answered to each sample."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..graph import Graph, Node, Value
+from ..net import Net
+from .statistics import Judged, mean_interval, share_interval
+
+
+@dataclass(frozen=True)
+class Head:
+    """Where a classifier's scores and labels are. softmax: scores become probabilities by one. ignore: the label that does not count."""
+
+    scores: Value
+    labels: Value
+    axis: int
+    softmax: bool
+    ignore: int | None
+
+
+def head(graph: Graph) -> Head | None:
+    """The last Accuracy, or else SoftmaxWithLoss, and what it judges; None in a net that does not classify."""
+    for kind in ("Accuracy", "SoftmaxWithLoss"):
+        nodes = [node for node in graph.nodes if node.layer.spec.type == kind]
+        if nodes:
+            return _head(nodes[-1])
+    return None
+
+
+def _head(node: Node) -> Head:
+    scores, labels = node.bottoms[:2]
+    layer = node.layer
+    accuracy = layer.spec.type == "Accuracy"
+    param = layer.spec.accuracy_param if accuracy else layer.spec.loss_param
+    axis = layer.axis(layer.p.axis, len(scores.shape))
+    ignore = param.ignore_label if param.HasField("ignore_label") else None
+    return Head(scores, labels, axis, scores.node.layer.spec.type != "Softmax", ignore)
+
+
+class Watch:
+    """Called with (batch, outputs) after each batch of a test, before the next.
+
+    judge: gather what a classifier answered too, for which the net must keep its blobs. A sample that comes again counts once.
+    """
+
+    def __init__(self, net: Net, judge: bool):
+        self.net, self.head = net, head(net.graph) if judge else None
+        self.judged = Judged(self.head.scores.shape[self.head.axis]) if self.head else None
+        self._batches: dict[str, list[np.ndarray]] = defaultdict(list)
+        self._counts: dict[str, float] = defaultdict(float)
+        sources = [source for _, source in net.sources() if source.length]
+        self.source = sources[0] if sources else None
+        self.first = self.source.position if self.source else 0
+        self.samples = 0  # distinct ones
+        self.seen = 0
+
+    @property
+    def once(self) -> int:
+        """How many batches hold each sample once; 50 where the data has no end."""
+        return -(-self.source.length // self.source.shapes[0][0]) if self.source else 50
+
+    def __call__(self, index: int, outputs) -> None:
+        for value, _, values in outputs:
+            self._batches[value.name].append(np.array(values, float).reshape(-1))
+            counted = value.node.layer.counted(value.top) if value.node.layer.spec.type == "Accuracy" and value.top == 0 else None
+            if counted is not None:
+                self._counts[value.name] += float(np.sum(counted))
+        new = self._new()
+        if self.judged:
+            self._judge(new)
+
+    def _new(self) -> np.ndarray | None:
+        """The numbers of the batch's samples in the data; -1 for those seen before. None where there is no such order."""
+        if self.source is None:
+            return None
+        many = self.source.shapes[0][0]
+        at = self.source.position - self.first - many + np.arange(many)
+        fresh = at < self.source.length
+        self.samples += int(fresh.sum())
+        self.seen += many
+        order = getattr(self.source, "order", None)
+        numbers = order(self.source.position - many, many) if order else at
+        return np.where(fresh, numbers, -1)
+
+    def _judge(self, new: np.ndarray | None) -> None:
+        h, net = self.head, self.net
+        scores = np.moveaxis(net.dev.download(net.data[h.scores]).astype(np.float64), h.axis, -1)
+        labels = net.dev.download(net.data[h.labels]).reshape(-1).astype(int)
+        rows = scores.reshape(-1, scores.shape[-1])
+        samples = new if new is not None and len(new) == len(rows) else None
+        keep = np.ones(len(rows), bool) if h.ignore is None else labels != h.ignore
+        if new is not None and len(rows) % len(new) == 0:
+            keep &= np.repeat(new >= 0, len(rows) // len(new))
+        rows, labels = rows[keep], labels[keep]
+        if h.softmax:
+            rows = np.exp(rows - rows.max(1, keepdims=True))
+            rows /= rows.sum(1, keepdims=True)
+        self.judged.add(rows, labels, samples[keep] if samples is not None else None)
+
+    def interval(self, name: str, mean: float) -> tuple[tuple[float, float] | None, str]:
+        """(low, high) that hold an output's true value with 95 % certainty, and what that rests on."""
+        batches = self._batches[name]
+        if name in self._counts and self._counts[name]:
+            tested = self._counts[name]
+            distinct = tested * self.samples / self.seen if self.seen else tested
+            return share_interval(mean * distinct, distinct), f"{distinct:.0f} samples"
+        if not batches or batches[0].size != 1:
+            return None, ""
+        once = batches[: max(1, round(len(batches) * self.samples / self.seen))] if self.seen else batches
+        return mean_interval([float(b[0]) for b in once]), f"{len(once)} batches"

@@ -1,0 +1,166 @@
+"""A test's report on disk: one HTML page that holds its pictures, the pictures, and JSON."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+from pathlib import Path
+
+from ..errors import CaffeliteError
+from . import pictures
+from .collect import Watch
+
+STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; color: #1f2933; background: #f5f7fa; margin: 0 }
+main { max-width: 60rem; margin: 0 auto; padding: 1.5rem }
+section { background: #fff; border-radius: 8px; padding: 1rem 1.5rem; margin: 1rem 0; box-shadow: 0 1px 3px #0002 }
+h1 { font-size: 1.5rem; margin: 0 } h2 { font-size: 1.1rem; margin: 0 0 .5rem } p { margin: .3rem 0; color: #52606d }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums } th { text-align: left; color: #52606d; font-weight: 600 }
+td, th { padding: .15rem 1.2rem .15rem 0; border-bottom: 1px solid #e4e7eb } td.n { text-align: right }
+img { max-width: 100% } .big { font-size: 2.2rem; font-weight: 700 } .scroll { max-height: 30rem; overflow: auto }
+"""
+
+
+def report(watch: Watch, scores: list[dict], about: dict, labels: list[str] | None) -> dict:
+    """All that a test found, as JSON takes it. scores: name, value, low, high and over of each output; about: model, weights and so on."""
+    found = {**about, "samples": watch.samples or None, "scores": scores}
+    judged = watch.judged
+    if judged and judged.tested:
+        names = class_names(watch, labels)
+        found |= {
+            "accuracy": judged.right / judged.tested, "top5": judged.among_five / judged.tested,
+            "tested": judged.tested, "right": judged.right,
+            "log_loss": judged.surprise / judged.tested, "calibration_error": judged.calibration_error(), "labels": names,
+            "classes": [{"label": name, **row} for name, row in zip(names, judged.by_class(), strict=True)],
+            "confusion": judged.confusion.tolist(), "calibration": judged.calibration(),
+            "confused": [{"label": names[a], "answer": names[b], "times": n} for a, b, n in judged.confused()],
+            "worst": [
+                {"sample": m.sample, "label": names[m.label], "answer": names[m.answer], "score": m.score, "own": m.own} 
+                for m in judged.worst
+            ],
+        }  # fmt: skip
+    return found
+
+
+def class_names(watch: Watch, labels: list[str] | None) -> list[str]:
+    count = watch.judged.classes
+    if labels is not None and len(labels) != count:
+        raise CaffeliteError("labels do not fit the net", expected=f"{count}, one a class", found=len(labels))
+    return labels if labels is not None else [str(i) for i in range(count)]
+
+
+def write(folder: Path, watch: Watch, found: dict) -> Path:
+    """report.html with all in it, report.json, and the pictures beside them; returns the page's path. Errors: it cannot be written."""
+    images: dict[str, bytes | None] = {}
+    if "labels" in found:
+        names = found["labels"]
+        images = {
+            "confusion": pictures.confusion(watch.judged, names),
+            "classes": pictures.classes(watch.judged, names),
+            "calibration": pictures.calibration(watch.judged),
+            "mistakes": pictures.mistakes(watch.judged, watch.source, names),
+        }
+    files = {f"{name}.png": body for name, body in images.items() if body}
+    files["report.json"] = json.dumps(found, indent=1, ensure_ascii=False).encode()
+    files["report.html"] = page(found, images).encode()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, body in files.items():
+            (folder / name).write_bytes(body)
+    except OSError as error:
+        raise CaffeliteError(f"cannot write to {folder}: {error.strerror}") from None
+    return folder / "report.html"
+
+
+def page(found: dict, images: dict[str, bytes | None]) -> str:
+    title = f"{found['name'] or 'Net'}: test report"
+    parts = [f"<section><h1>{html.escape(title)}</h1>{_about(found)}</section>"]
+    if "accuracy" in found:
+        parts.append(_headline(found))
+    spans = [f"{_number(s['low'])} to {_number(s['high'])}" if s["low"] is not None else "" for s in found["scores"]]
+    rows = [[s["name"], _number(s["value"]), span, s["over"]] for s, span in zip(found["scores"], spans, strict=True)]
+    text = "Means over what was tested, and where the true value lies with 95 % certainty."
+    parts.append(_section("Scores", text, _table(["output", "value", "95 %", "over"], rows)))
+    if "accuracy" in found:
+        parts += _classifier(found, images)
+    body = "\n".join(parts)
+    return (
+        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        f"<title>{html.escape(title)}</title><style>{STYLE}</style></head>\n<body><main>\n{body}\n</main></body></html>\n"
+    )
+
+
+def _about(found: dict) -> str:
+    rows = [
+        ("net", found["model"]),
+        ("weights", found["weights"]),
+        ("phase", found["phase"]),
+        ("samples", found["samples"]),
+        ("made", found["made"]),
+    ]
+    return "".join(f"<p>{name}: {html.escape(str(value))}</p>" for name, value in rows if value is not None)
+
+
+def _headline(found: dict) -> str:
+    score = next((s for s in found["scores"] if s["low"] is not None and abs(s["value"] - found["accuracy"]) < 1e-6), None)
+    span = f" (95 %: {100 * score['low']:.2f} to {100 * score['high']:.2f})" if score else ""
+    five = f"; among the best five: {100 * found['top5']:.2f} %" if len(found["labels"]) > 5 else ""
+    text = f"{found['right']:,} of {found['tested']:,} right{span}{five}; log loss {found['log_loss']:.4f}"
+    return f'<section><div class="big">{100 * found["accuracy"]:.2f} %</div><p>{text}</p></section>'
+
+
+def _classifier(found: dict, images: dict[str, bytes | None]) -> list[str]:
+    confused = _table(["label", "taken for", "times"], [[c["label"], c["answer"], c["times"]] for c in found["confused"]])
+    rows = [
+        [c["label"], c["samples"], *(_percent(c[key]) for key in ("precision", "recall")), _span(c), _percent(c["f1"])]
+        for c in found["classes"]
+    ]
+    table = f'<div class="scroll">{_table(["class", "samples", "precision", "recall", "95 %", "F1"], rows)}</div>'
+    sections = [
+        _section(
+            "Who is taken for whom", "A row is a label, a column an answer; the commonest mistakes stand below.",
+            _image(images["confusion"]) + confused,
+        ),
+        _section("Classes", "The lowest recall first in the picture, in their order in the table.", _image(images["classes"]) + table),
+        _section(
+            "Calibration", "On the dashed line an answer of 80 % is right in 80 of 100 cases; below it the net is surer than it may be.",
+            _image(images["calibration"]),
+        ),
+    ]  # fmt: skip
+    if images.get("mistakes"):
+        sections.append(
+            _section(
+                "The worst mistakes", "Label > answer, and how sure the net was. Images as they are stored.", _image(images["mistakes"])
+            )
+        )
+    elif found["right"] == found["tested"]:
+        sections.append(_section("The worst mistakes", "There are none.", ""))
+    return sections
+
+
+def _section(title: str, text: str, body: str) -> str:
+    return f"<section><h2>{html.escape(title)}</h2><p>{html.escape(text)}</p>{body}</section>"
+
+
+def _table(head: list[str], rows: list[list]) -> str:
+    if not rows:
+        return ""
+    cells = ["".join(f"<td{'' if i == 0 else ' class=n'}>{html.escape(str(cell))}</td>" for i, cell in enumerate(row)) for row in rows]
+    return f"<table><tr>{''.join(f'<th>{h}</th>' for h in head)}</tr>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
+
+
+def _image(body: bytes | None) -> str:
+    return f'<p><img alt="" src="data:image/png;base64,{base64.b64encode(body).decode()}"></p>' if body else ""
+
+
+def _number(value: float) -> str:
+    return f"{value:.6g}"
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.1f} %"
+
+
+def _span(row: dict) -> str:
+    return "" if row["low"] is None else f"{100 * row['low']:.1f} to {100 * row['high']:.1f}"

@@ -1,0 +1,141 @@
+"""A report's pictures: who is taken for whom, precision and recall, calibration; by matplotlib. The worst mistakes, by OpenCV."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+
+from ..data.samples import DataSource
+from ..data.sheet import contact_sheet
+from ..errors import missing_extra
+from .statistics import Judged
+
+INK, GRID, BLUE, RED, GREEN = "#1f2933", "#e4e7eb", "#2b6cb0", "#c53030", "#38a169"
+MOST_NAMED = 30  # classes whose names and numbers fit
+
+
+def confusion(judged: Judged, labels: list[str]) -> bytes:
+    """PNG: labels down, answers across; each row's shares as shades, and numbers where there are few classes."""
+    few = judged.classes <= MOST_NAMED
+    figure_type()
+    from matplotlib.colors import PowerNorm
+
+    side = min(11.0, 3.2 + 0.42 * judged.classes) if few else 8.0
+    figure, axes = _figure((side + 0.8, side))
+    counts = judged.confusion
+    shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
+    shown = axes.imshow(shares, cmap="Blues", norm=PowerNorm(0.5, 0, 1), interpolation="nearest")  # rare mistakes show too
+    bar = figure.colorbar(shown, ax=axes, fraction=0.04, pad=0.02)
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(colors=INK, length=0, labelsize=8)
+    bar.set_label("share of the label's samples", color=INK, fontsize=9)
+    axes.set_xlabel("answer", color=INK)
+    axes.set_ylabel("label", color=INK)
+    if few:
+        names = [_short(name) for name in labels]
+        axes.set_xticks(
+            range(judged.classes),
+            names,
+            rotation=0 if max(map(len, names)) < 4 else 60,
+            ha="center" if max(map(len, names)) < 4 else "right",
+        )
+        axes.set_yticks(range(judged.classes), names)
+        for (row, column), count in np.ndenumerate(counts):
+            if count:
+                colour = "white" if shares[row, column] > 0.3 else INK if row == column else RED
+                axes.text(column, row, f"{count:,}", ha="center", va="center", fontsize=8, color=colour)
+    return _png(figure, axes)
+
+
+def classes(judged: Judged, labels: list[str]) -> bytes:
+    """PNG: precision and recall of each class, the worst recall first; recall with its 95 % interval."""
+    rows = [(row, name) for row, name in zip(judged.by_class(), labels, strict=True) if row["samples"]]
+    rows = sorted(rows, key=lambda pair: pair[0]["recall"])[:MOST_NAMED]
+    figure, axes = _figure((7.2, 1.2 + 0.34 * len(rows)))
+    for y, (row, _) in enumerate(rows):
+        axes.plot([row["low"], row["high"]], [y, y], color=BLUE, linewidth=5, alpha=0.25, solid_capstyle="round")
+        axes.plot(row["recall"], y, "o", color=BLUE, markersize=6, label="recall, with 95 %" if y == 0 else None)
+        if row["precision"] is not None:
+            axes.plot(row["precision"], y, "D", color=GREEN, markersize=5, label="precision" if y == 0 else None)
+    axes.set_yticks(range(len(rows)), [_short(name) for _, name in rows])
+    axes.invert_yaxis()
+    least = min([1.0, *(value for row, _ in rows for value in (row["low"], row["precision"]) if value is not None)])
+    axes.set_xlim(max(-0.02, least - 0.1 * (1 - least)), 1 + 0.05 * (1 - least) + 1e-3)
+    axes.grid(axis="x", color=GRID)
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False, fontsize=9, labelcolor=INK)
+    return _png(figure, axes)
+
+
+def calibration(judged: Judged) -> bytes:
+    """PNG: the share of hits over the answers' probability, and below it how many answers are so sure."""
+    rows = judged.calibration()
+    figure, (axes, below) = _figure((6.4, 5.6), rows=2)
+    axes.plot([0, 1], [0, 1], color="#9aa5b1", linewidth=1, linestyle="--")
+    sure, hits = [row["confidence"] for row in rows], [row["accuracy"] for row in rows]
+    sizes = 20 + 180 * np.sqrt(np.array([row["samples"] for row in rows]) / max(judged.tested, 1))
+    axes.vlines(sure, np.minimum(sure, hits), np.maximum(sure, hits), color=RED, linewidth=2, alpha=0.6)
+    axes.scatter(sure, hits, s=sizes, color=BLUE, zorder=3)
+    axes.set_ylabel("share of hits", color=INK)
+    axes.text(0.02, 0.94, f"expected calibration error {judged.calibration_error():.4f}", transform=axes.transAxes, color=INK, fontsize=9)
+    below.bar(
+        [(row["from"] + row["to"]) / 2 for row in rows],
+        [row["samples"] for row in rows],
+        width=0.9 / len(judged.bins[0]),
+        color=BLUE,
+        alpha=0.6,
+    )
+    below.set_yscale("log")
+    below.set_ylabel("answers", color=INK)
+    below.set_xlabel("probability of the answer", color=INK)
+    for each in (axes, below):
+        each.set_xlim(0, 1.02)
+        each.grid(color=GRID)
+    axes.set_ylim(-0.02, 1.05)
+    return _png(figure, axes, below)
+
+
+def mistakes(judged: Judged, source: object, labels: list[str]) -> bytes | None:
+    """PNG: the worst mistakes as they are stored, each above its label, the answer, and how sure that was; None where there are none."""
+    if not judged.worst or not isinstance(source, DataSource):
+        return None
+    numbers = np.array([m.sample for m in judged.worst])
+    images = [source.samples.image(n, content)[0] for n, content in zip(numbers.tolist(), source.samples.read(numbers), strict=True)]
+    if len({image.shape for image in images}) > 1 or images[0].shape[0] not in (1, 3):
+        images = [_square(image) for image in images]
+    captions = [f"{labels[m.label]} > {labels[m.answer]}  {100 * m.score:.0f}%" for m in judged.worst]
+    return contact_sheet(np.stack(images), captions)[0]
+
+
+def _square(image: np.ndarray, side: int = 128) -> np.ndarray:
+    from ..data.images import resize
+
+    return resize(np.ascontiguousarray(image[:3] if len(image) >= 3 else image[:1]), side, side)
+
+
+def _short(name: str, most: int = 18) -> str:
+    return name if len(name) <= most else f"{name[: most - 1]}…"
+
+
+def figure_type() -> type:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise missing_extra("matplotlib", "plot", "a report's charts") from None
+    return Figure
+
+
+def _figure(size: tuple[float, float], rows: int = 1):
+    figure = figure_type()(size, dpi=110, layout="constrained")
+    return figure, figure.subplots(rows, 1, sharex=True, height_ratios=(3, 1)[:rows]) if rows > 1 else figure.subplots()
+
+
+def _png(figure, *axes) -> bytes:
+    for each in axes:
+        each.set_axisbelow(True)
+        each.tick_params(which="both", colors=INK, length=0, labelsize=9)
+        for spine in each.spines.values():
+            spine.set_visible(False)
+    out = io.BytesIO()
+    figure.savefig(out, format="png")
+    return out.getvalue()

@@ -1,0 +1,119 @@
+"""Intervals, confusion and calibration: the arithmetic of a report."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+Z = 1.959963985  # 95 % of a normal distribution lie within so many standard deviations
+BINS = 15  # of confidence
+MOST_WORST = 40
+
+
+def share_interval(right: float, tested: float) -> tuple[float, float]:
+    """The 95 % interval of a share, by Wilson: p = (p̂ + z²/2n ± z √(p̂(1-p̂)/n + z²/4n²)) / (1 + z²/n)."""
+    p, n = right / tested, tested
+    middle, spread = p + Z * Z / (2 * n), Z * math.sqrt(p * (1 - p) / n + Z * Z / (4 * n * n))
+    return max(0.0, (middle - spread) / (1 + Z * Z / n)), min(1.0, (middle + spread) / (1 + Z * Z / n))
+
+
+def mean_interval(batches: list[float]) -> tuple[float, float] | None:
+    """The 95 % interval of a mean over batches, x̄ ± t s / √n by Student, cut at 0 where no batch is below; None of fewer than two."""
+    from scipy.special import stdtrit
+
+    n = len(batches)
+    if n < 2:
+        return None
+    mean, half = float(np.mean(batches)), float(stdtrit(n - 1, 0.975) * np.std(batches, ddof=1) / math.sqrt(n))
+    return mean - half if min(batches) < 0 else max(0.0, mean - half), mean + half
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """sample: its number in the data; label, answer: classes; score: the probability of the answer; own: that of the label."""
+
+    sample: int
+    label: int
+    answer: int
+    score: float
+    own: float
+
+
+@dataclass
+class Judged:
+    """What a classifier answered, added up batch by batch. confusion: labels × answers; bins: samples, confidence and hits."""
+
+    classes: int
+    confusion: np.ndarray = field(init=False)
+    bins: np.ndarray = field(init=False)
+    worst: list[Mistake] = field(default_factory=list)
+    among_five: int = 0
+    surprise: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.confusion = np.zeros((self.classes, self.classes), np.int64)
+        self.bins = np.zeros((3, BINS))
+
+    def add(self, probabilities: np.ndarray, labels: np.ndarray, samples: np.ndarray | None) -> None:
+        """probabilities N×C, labels N of whole numbers; samples: their numbers in the data, None where rows are not samples."""
+        rows = np.arange(len(labels))
+        answers = probabilities.argmax(1)
+        own = probabilities[rows, labels]
+        sure = probabilities[rows, answers]
+        rivals = (probabilities >= own[:, None]).sum(1)  # itself too
+        tied = (answers == labels) & (rivals > 1)  # as in Accuracy, no hit: the answer is the other
+        if tied.any():
+            others = probabilities[tied].copy()
+            others[np.arange(len(others)), labels[tied]] = -1
+            answers[tied] = others.argmax(1)
+        hits = answers == labels
+        np.add.at(self.confusion, (labels, answers), 1)
+        place = np.minimum((sure * BINS).astype(int), BINS - 1)
+        for i, values in enumerate((np.ones(len(labels)), sure, hits)):
+            self.bins[i] += np.bincount(place, values, BINS)
+        self.among_five += int((rivals <= 5).sum())
+        self.surprise -= float(np.log(np.maximum(own, 1e-300)).sum())
+        if samples is not None:
+            wrong = np.flatnonzero(~hits)
+            found = [Mistake(int(samples[i]), int(labels[i]), int(answers[i]), float(sure[i]), float(own[i])) for i in wrong]
+            self.worst = sorted([*self.worst, *found], key=lambda m: (m.own - m.score, m.sample))[:MOST_WORST]
+
+    @property
+    def tested(self) -> int:
+        return int(self.confusion.sum())
+
+    @property
+    def right(self) -> int:
+        return int(np.trace(self.confusion))
+
+    def by_class(self) -> list[dict]:
+        """Samples, precision, recall with its interval, and F1 of each class; None where nothing is divided."""
+        there, said, both = self.confusion.sum(1), self.confusion.sum(0), np.diag(self.confusion)
+        rows = []
+        for n, m, k in zip(there.tolist(), said.tolist(), both.tolist(), strict=True):
+            low, high = share_interval(k, n) if n else (None, None)
+            precision, recall = k / m if m else None, k / n if n else None
+            f1 = 2 * k / (n + m) if n + m else None
+            rows.append({"samples": n, "answers": m, "precision": precision, "recall": recall, "low": low, "high": high, "f1": f1})
+        return rows
+
+    def calibration(self) -> list[dict]:
+        """Of each bin of confidence that holds samples: how many, their mean confidence, and the share of hits."""
+        edges = np.arange(BINS + 1) / BINS
+        return [
+            {"from": float(edges[i]), "to": float(edges[i + 1]), "samples": int(n), "confidence": float(c / n), "accuracy": float(h / n)}
+            for i, (n, c, h) in enumerate(self.bins.T)
+            if n
+        ]
+
+    def calibration_error(self) -> float:
+        """The expected calibration error: Σ n_b / N |accuracy_b - confidence_b|."""
+        return float(np.abs(self.bins[1] - self.bins[2]).sum() / max(self.bins[0].sum(), 1))
+
+    def confused(self, most: int = 20) -> list[tuple[int, int, int]]:
+        """(label, answer, how often) of the commonest mistakes."""
+        off = self.confusion - np.diag(np.diag(self.confusion))
+        order = np.argsort(-off, axis=None, kind="stable")[:most]
+        return [(int(i // self.classes), int(i % self.classes), int(off.flat[i])) for i in order if off.flat[i]]

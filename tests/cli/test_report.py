@@ -1,0 +1,155 @@
+"""`caffelite test` as a report: intervals, the page with its pictures, and JSON, each sample once."""
+
+import base64
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from caffelite import weights
+from caffelite.data.writers import write_hdf5, write_lmdb
+
+NET = """
+name: "<shades>"
+layer { name: "data" type: "Data" top: "data" top: "label" transform_param { scale: 0.01 }
+  data_param { source: "shades_lmdb" batch_size: 6 backend: LMDB } }
+layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip" inner_product_param { num_output: 3 } }
+layer { name: "accuracy" type: "Accuracy" bottom: "ip" bottom: "label" top: "accuracy" }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" }
+"""
+
+
+@pytest.fixture
+def shades(folder, call, seed):
+    """20 gray images, whose class is how light they are; the net knows the classes by its weights, and takes one label for another."""
+    rng = np.random.default_rng(seed)
+    labels = np.arange(20) % 3
+    images = (labels[:, None, None, None] * 100 + 20 + rng.integers(0, 20, (20, 1, 4, 4))).astype(np.uint8)
+    told = labels.copy()
+    told[7] = 0
+    write_lmdb(folder / "shades_lmdb", zip(images, told.tolist(), strict=True))
+    (folder / "shades.prototxt").write_text(NET)
+    w = np.outer([-1.0, 0.0, 1.0], np.ones(16)).astype(np.float32)
+    bias = np.array([16 * 0.8, 0, -16 * 1.8], np.float32)
+    write_weights(folder / "shades.caffemodel", {"ip": [w, bias]})
+    (folder / "names.txt").write_text("dark\n<gray>\nlight\n")
+    return told, labels
+
+
+def write_weights(path: Path, blobs) -> None:
+    from caffelite import caffelite_pb2 as pb
+
+    net = pb.NetParameter()
+    for name, arrays in blobs.items():
+        layer = net.layer.add(name=name, type="InnerProduct")
+        for array in arrays:
+            layer.blobs.add(shape=pb.BlobShape(dim=array.shape), data=array.reshape(-1))
+    path.write_bytes(weights.sealed(net.SerializeToString()))
+
+
+def run(call, *more):
+    answer = call("test", "-model", "shades.prototxt", "-weights", "shades.caffemodel", *more)
+    assert answer.status == 0, answer.err
+    return answer
+
+
+class Page(HTMLParser):
+    """Fails where a tag closes another than the open one."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.text, self.images = [], "", []
+
+    def handle_starttag(self, tag, attrs):
+        if tag == "img":
+            self.images.append(dict(attrs)["src"])
+        elif tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_report(shades, call):
+    told, labels = shades
+    answer = run(call, "-report", "out", "-labels", "names.txt")
+    assert "Running for 4 iterations." in answer.lines and answer.lines[-1] == "Wrote out/report.html"
+    found = json.loads(Path("out/report.json").read_text())
+    confusion = np.zeros((3, 3), int)
+    np.add.at(confusion, (told, labels), 1)
+    assert found["confusion"] == confusion.tolist() and (found["right"], found["tested"], found["samples"]) == (19, 20, 20)
+    assert [m["sample"] for m in found["worst"]] == [7] and found["worst"][0]["answer"] == "<gray>"
+    assert found["classes"][1]["label"] == "<gray>" and found["labels"] == ["dark", "<gray>", "light"]
+    page = Page()
+    page.feed(Path("out/report.html").read_text())
+    assert not page.open and "<shades>: test report" in page.text and "95.00 %" in page.text and "19 of 20 right" in page.text
+    pictures = [base64.b64decode(src.removeprefix("data:image/png;base64,")) for src in page.images]
+    beside = {p.name: p.read_bytes() for p in Path("out").glob("*.png")}
+    assert sorted(beside) == ["calibration.png", "classes.png", "confusion.png", "mistakes.png"]
+    assert sorted(pictures) == sorted(beside.values())
+    assert all(cv2.imdecode(np.frombuffer(body, np.uint8), 1).std() > 3 for body in pictures)
+
+
+def test_json_on_standard_output(shades, call):
+    found = json.loads(run(call, "-json", "-iterations", 2).out)
+    assert found["tested"] == 12 and "confusion" in found and not Path("out").exists()
+
+
+def test_intervals_rest_on_distinct_samples(shades, call):
+    def interval(*more):
+        (line,) = [line for line in run(call, *more).lines if line.startswith("accuracy: ")]
+        return re.fullmatch(r"accuracy: 95 % between ([\d.]+) and ([\d.]+), (\d+) samples", line).groups()
+
+    low, high, samples = interval("-iterations", 10)
+    assert samples == "20" and float(high) - float(low) > 0.15
+    assert interval("-iterations", 2)[2] == "12"
+
+
+def test_no_mistakes_no_sheet(shades, call):
+    told, labels = shades
+    answer = run(call, "-report", "out", "-iterations", 1)
+    assert not Path("out/mistakes.png").exists() and "There are none." in Path("out/report.html").read_text()
+    assert answer.status == 0
+
+
+def test_a_net_that_does_not_classify(folder, call):
+    call("train", "-solver", "solver.prototxt")
+    answer = call("test", "-model", "net.prototxt", "-weights", "run_iter_20.caffemodel", "-report", "out")
+    assert answer.status == 0 and "Running for 4 iterations." in answer.lines
+    found = json.loads(Path("out/report.json").read_text())
+    assert [s["name"] for s in found["scores"]] == ["loss"] and "confusion" not in found and found["samples"] == 13
+    assert [p.name for p in Path("out").iterdir() if p.suffix == ".png"] == []
+
+
+def test_a_label_a_pixel_and_labels_that_do_not_count(folder, call, seed):
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(0, 2, (8, 3, 3)).astype(float)
+    data = np.stack([1 - truth, truth], 1)
+    marked = truth.copy()
+    marked[:, 0] = 255
+    write_hdf5(folder / "pixels.h5", {"data": data, "label": marked})
+    (folder / "pixels.txt").write_text("pixels.h5\n")
+    (folder / "pixels.prototxt").write_text("""
+      layer { name: "rows" type: "HDF5Data" top: "data" top: "label" hdf5_data_param { source: "pixels.txt" batch_size: 4 } }
+      layer { name: "conv" type: "Convolution" bottom: "data" top: "conv"
+        convolution_param { num_output: 2 kernel_size: 1 bias_term: false } }
+      layer { name: "loss" type: "SoftmaxWithLoss" bottom: "conv" bottom: "label" top: "loss" loss_param { ignore_label: 255 } }
+    """)
+    write_weights(folder / "pixels.caffemodel", {"conv": [np.eye(2, dtype=np.float32).reshape(2, 2, 1, 1)]})
+    answer = call("test", "-model", "pixels.prototxt", "-weights", "pixels.caffemodel", "-report", "out")
+    assert answer.status == 0, answer.err
+    found = json.loads(Path("out/report.json").read_text())
+    assert (found["tested"], found["right"], found["worst"]) == (8 * 6, 8 * 6, [])
+
+
+def test_labels_that_do_not_fit(shades, call):
+    Path("two.txt").write_text("a\nb\n")
+    answer = call("test", "-model", "shades.prototxt", "-weights", "shades.caffemodel", "-report", "out", "-labels", "two.txt")
+    assert answer.status == 2 and "labels do not fit the net; expected 3, one a class, found 2" in answer.err
