@@ -203,3 +203,9 @@ def test_layer_row_names_fields_that_exist(name):
     messages = [layer[f].message_type for f in (REGISTRY[name].field, "loss_param", "transform_param", "softmax_param") if f]
     known = {f for message in messages for f in message.fields_by_name}
     assert not [w for w in words if w not in known]
+
+
+def test_test_files_have_names_of_their_own():
+    """pytest takes two modules of one name for one."""
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert sorted(names) == sorted(set(names))

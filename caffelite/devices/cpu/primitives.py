@@ -70,16 +70,8 @@ class Convolution:
 
     def _make_weights(self, biased: bool, add: bool):
         library = self._library
-        arguments = (
-            DIRECT,
-            self._x,
-            self._any_dw,
-            self._b if biased else None,
-            self._dy,
-            *self._window,
-            self._hint.handle,
-            library.attributes(),
-        )
+        bias = self._b if biased else None
+        arguments = DIRECT, self._x, self._any_dw, bias, self._dy, *self._window, self._hint.handle, library.attributes()
         found = library.describe("convolution_backward_weights", *arguments)
         return _Packed(self._device, found, self._w, "x", "dy", "dw", *(["db"] if biased else []), room=self._room, add=add)
 
