@@ -17,7 +17,7 @@ except KeyboardInterrupt:  # Ctrl-C comes early too
 
 COMMANDS = (
     "train", "test", "deploy", "classify", "time", "plan", "check", "summary", "draw", "schedule", "explain", "diff", "plot",
-    "parse_log", "replay", "upgrade", "dataset", "convert_imageset", "compute_image_mean", "extract_features", "device_query"
+    "parse_log", "replay", "find_batch", "upgrade", "dataset", "convert_imageset", "compute_image_mean", "extract_features", "device_query"
 )  # fmt: skip
 
 

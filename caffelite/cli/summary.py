@@ -48,7 +48,7 @@ def summary(model, solver, shape, phase, level, stage, batch, limit, threads, as
     tables = [summaries.table(*subject.graph(p)) for p in phases]
     threads, train = threads or os.cpu_count() or 1, pb.TRAIN in phases
     memory = summaries.memory(subject, None, threads, train)
-    fits = summaries.largest_batch(subject, _bytes(limit), threads, train) if limit else None
+    fits = summaries.largest_batch(subject, size_in_bytes(limit), threads, train) if limit else None
     if as_json:
         record = {"phases": [asdict(t) for t in tables], "memory": asdict(memory) | {"total": memory.total}}
         if limit:
@@ -62,7 +62,7 @@ def summary(model, solver, shape, phase, level, stage, batch, limit, threads, as
         click.echo(f"Largest batch within {limit}: " + (f"{fits[0]:,}, which takes {_size(fits[1].total)}" if fits else "none fits"))
 
 
-def _bytes(text: str) -> int:
+def size_in_bytes(text: str) -> int:
     match = re.fullmatch(r"([\d.]+) *([KMGT]?)(i?B)?", text.strip(), re.IGNORECASE)
     try:
         return int(float(match[1]) * UNITS[match[2].upper()])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import sys
 import time
@@ -83,6 +84,7 @@ def train(
     from ..overrides import Overrides
     from ..parallel import star
     from ..solver import Solver, newest
+    from . import memory
     from .signals import Signals
 
     begun = time.monotonic()
@@ -107,10 +109,13 @@ def train(
             if resume:
                 state = newest(p, solver)
                 log.info("Resuming from the newest good snapshot" if state else "There is no snapshot yet to resume from")
-            run = Solver(
-                p, document.locate, solver, device, comm=comm, strong=scaling == "strong", half=compress == "fp16", level=level,
-                stages=options.names(stage), requests=signals.requests, resume=state, overrides=overrides,
-            )  # fmt: skip
+            of = functools.partial(memory.subject, solver, overrides, level, options.names(stage))
+            with memory.explained(of, None if device.name == "cpu" else device.number):
+                run = Solver(
+                    p, document.locate, solver, device, comm=comm, strong=scaling == "strong", half=compress == "fp16", level=level,
+                    stages=options.names(stage), requests=signals.requests, resume=state, overrides=overrides,
+                )  # fmt: skip
+            memory.check(run, of)
             if not state and (weights or p.weights):
                 options.load_weights(run.net, weights or list(p.weights))
             return run

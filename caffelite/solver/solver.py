@@ -23,6 +23,7 @@ from ..parallel import BACKWARD, FORWARD, SNAPSHOT, TESTING, UPDATE, Alone, Exch
 from . import best, checkpoint, debug, diagnosis, gradients, nets, rates, scores, snapshot
 from .average import Average
 from .best import Best
+from .hints import Hints
 from .observer import Observer, Outputs
 from .updates import Updater
 
@@ -88,7 +89,8 @@ class Solver:
                 snapshot.check_room(self.prefix, self._snapshot_bytes(), locate)
             self.window = dev.zeros(max(message.average_loss, TRAIL))
             self.losses = self._told = 0  # iterations whose loss the window has seen, and observers
-            self.observers: list[Observer] = []
+            self.hints = Hints(self.net)
+            self.observers: list[Observer] = [self.hints] if not self.comm.rank else []
             self.guarded, self.forgives = True, 0  # whether a loss that is not finite ends the run, and after how many it goes on
             self.forgiven, self.rate_factor = 0, 1.0  # how many there were, and what the rate is multiplied by since
             self.written: list[tuple[int, Path]] = []  # (iteration, state) of this run's snapshots
@@ -196,7 +198,8 @@ class Solver:
             net.clear_loss()
             self.starts = [source.position for _, source in net.sources()]
             for part in range(p.iter_size):
-                forward, backward = self._watches(watch, part == p.iter_size - 1)
+                probe = self.hints if display and not self.comm.rank and self.hints.due() else None
+                forward, backward = self._watches(watch, part == p.iter_size - 1, probe)
                 net.forward(self.iteration, part * self.comm.size + self.comm.rank, forward)
                 if self._exchange and part == p.iter_size - 1:
                     self._exchange.begin(net.loss, self._asked())
@@ -237,11 +240,12 @@ class Solver:
             if self._stops():
                 return
 
-    def _watches(self, watch: debug.Watch | None, last: bool) -> list[Callable | None]:
+    def _watches(self, watch: debug.Watch | None, last: bool, probe: Hints | None) -> list[Callable | None]:
         """What forward and backward call after each layer: debug_info, the guard, and in the last micro-batch the exchange of gradients."""
         mark, found = self.comm.mark, []
         for what in (FORWARD, BACKWARD):
             calls = [watch.forward if what == FORWARD else watch.backward] if watch else []
+            calls += [probe.forward] if probe and what == FORWARD else []
             if mark:
                 calls.append(functools.partial(mark, what))
                 self._mark(what)

@@ -1,0 +1,85 @@
+"""Memory that runs out: what takes how much of it, and the batch that fits."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import CaffeliteError
+
+if TYPE_CHECKING:
+    from ..inspection.nets import Subject
+
+SHARE = 0.9  # of what is there, that a run should ask for
+
+
+def available(gpu: int | None) -> int:
+    """Bytes that a GPU has in all, or that this machine can give now."""
+    if gpu is not None:
+        from ..devices import gpu as gpus
+
+        return int(gpus.describe(gpu)["Total global memory (bytes)"])
+    try:
+        (line,) = (line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemAvailable:"))
+        free = int(line.split()[1]) << 10
+    except (OSError, ValueError):
+        free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for name, used in (("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),):
+        try:
+            free = min(free, int(Path(name).read_text()) - int(Path(used).read_text()))
+        except (OSError, ValueError):
+            continue  # no limit
+    return free
+
+
+def subject(solver: str, overrides, level: int | None = None, stages: tuple[str, ...] = ()) -> Subject:
+    """What a solver trains, as the command line changes it."""
+    from .. import prototxt
+    from ..inspection.nets import Subject
+    from ..solver import nets
+
+    document = overrides.solver(prototxt.read_solver(solver))
+    train = nets.train_net(document.message, document.locate, level, stages)
+    tests = nets.test_nets(document.message, document.locate)
+    overrides.nets([train])
+    states = (train.state, *(spec.state for spec in tests[:1]))
+    return Subject(train.message, train.locate, {}, level, stages, document.message, states, len(tests))
+
+
+def text(count: float) -> str:
+    return f"{count / 2**30:.2f} GiB" if count >= 2**30 else f"{count / 2**20:.1f} MiB"
+
+
+@contextmanager
+def explained(of: Callable[[], Subject], gpu: int | None) -> Iterator[None]:
+    """Turns a MemoryError into the plan's numbers and the batch that fits."""
+    try:
+        yield
+    except MemoryError:
+        raise explanation(of, available(gpu)) from None
+
+
+def explanation(of: Callable[[], Subject], limit: int) -> CaffeliteError:
+    from ..inspection import summary
+
+    subject = of()
+    found = summary.memory(subject, None, os.cpu_count() or 1)
+    parts = {"blobs and their gradients": found.arena, "weights": found.weights, "their gradients": found.gradients,
+             "the solver's history": found.history, "batches made ready": found.prefetch, "workspace": found.workspace}  # fmt: skip
+    told = ", ".join(f"{name} {text(size)}" for name, size in sorted(parts.items(), key=lambda part: -part[1]) if size)
+    fits = summary.largest_batch(subject, int(SHARE * limit), os.cpu_count() or 1)
+    remedy = f"a batch of {fits[0]} fits; iter_size makes up for a smaller one" if fits else "not even a batch of 1 fits: use a smaller net"
+    return CaffeliteError(f"out of memory: {text(found.total)} are needed ({told})", found=f"{text(limit)} at hand", remedy=remedy)
+
+
+def check(run, of: Callable[[], Subject]) -> None:
+    """Raises before a CPU's memory, which is given before it is there, runs out amid the run."""
+    nets = [run.net, *(net for net, _ in run.tests)]
+    arenas = sum(net.plan.arena + net.plan.constant_bytes for net in nets)
+    flat = run.net.params.size * run.dev.dtype.itemsize * (2 * run.learns + len(run.updater.history))
+    limit = available(None)
+    if run.dev.name == "cpu" and arenas + flat > limit:
+        raise explanation(of, limit)

@@ -1,0 +1,55 @@
+"""Memory that is too small: the plan's numbers, and a batch that fits."""
+
+import re
+
+import pytest
+
+from caffelite.cli import memory
+
+NET = """
+layer { name: "in" type: "DummyData" top: "x" top: "y" dummy_data_param { shape { dim: 100000 dim: 4 } shape { dim: 100000 dim: 1000 } } }
+layer { name: "value" type: "InnerProduct" bottom: "x" top: "value" inner_product_param { num_output: 1000 } }
+layer { name: "loss" type: "EuclideanLoss" bottom: "value" bottom: "y" top: "loss" }
+"""
+SOLVER = 'net: "large.prototxt" base_lr: 0.1 lr_policy: "fixed" max_iter: 2 snapshot_after_train: false'
+
+
+@pytest.fixture
+def large(folder):
+    (folder / "large.prototxt").write_text(NET)
+    (folder / "large_solver.prototxt").write_text(SOLVER)
+
+
+def test_memory_that_runs_out(large, call, monkeypatch):
+    monkeypatch.setattr(memory, "available", lambda gpu: 300 << 20)
+    answer = call("train", "-solver", "large_solver.prototxt")
+    assert answer.status == 2 and "blobs and their gradients" in answer.err and "found 300.0 MiB at hand" in answer.err
+    batch = int(re.search(r"a batch of (\d+) fits; iter_size makes up", answer.err)[1])
+    assert 1000 < batch < 100000
+    changes = [f"in.dummy_data_param.shape[{i}].dim[0]={batch}" for i in (0, 1)]
+    again = call("train", "-solver", "large_solver.prototxt", "-record", "none", *(w for c in changes for w in ("-set", c)))
+    assert again.status == 0
+
+
+def test_an_allocation_that_fails(large, call, monkeypatch):
+    from caffelite.devices.cpu import device
+
+    def refuse(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(memory, "available", lambda gpu: 1000)
+    monkeypatch.setattr(device.CPU, "zeros", refuse)
+    answer = call("train", "-solver", "large_solver.prototxt")
+    assert answer.status == 2 and "not even a batch of 1 fits" in answer.err
+
+
+def test_find_batch(large, call, monkeypatch):
+    found = call("find_batch", "-solver", "large_solver.prototxt", "-memory", "300M")
+    batch = int(re.match(r"(\d+) samples, which take \d+\.\d MiB of 300.0 MiB", found.out)[1])
+    monkeypatch.setattr(memory, "available", lambda gpu: (300 << 20) / memory.SHARE)
+    assert call("find_batch", "-solver", "large_solver.prototxt").out == found.out and batch > 1000
+
+
+def test_no_batch_fits(large, call):
+    answer = call("find_batch", "-solver", "large_solver.prototxt", "-memory", "1K")
+    assert answer.status == 2 and "no batch fits" in answer.err
