@@ -13,7 +13,7 @@ from caffelite.errors import NOWHERE
 from caffelite.solver.updates import Updater
 
 BATCH = 32  # enough for inner products of bfloat16
-OBJECTS = 600  # bytes: what Python's own objects may hold on to
+OBJECTS = 2000  # bytes: what Python's own objects may hold on to
 PASSING = 4096  # bytes: views and argument tuples that come and go
 FILL = 'weight_filler { type: "xavier" }'
 LENET = (

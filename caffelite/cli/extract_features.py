@@ -62,7 +62,7 @@ def extract_features(caffemodel, model, blobs, names, batches, kind, mode, devic
                 net.clear_loss()
                 net.forward(batch)
                 net.check_faults()
-                rows = {name: _rows(net.dev.download(net.data[value]), value) for name, value in values.items()}
+                rows = {name: _rows(net.dev.download(net.shown(net.data[value], value)), value) for name, value in values.items()}
                 for add in files:
                     add(rows)
                 bar.update()

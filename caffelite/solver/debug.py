@@ -17,12 +17,16 @@ class Watch:
         self._net, self._size = net, size
 
     def forward(self, node: Node) -> None:
+        if node.place < 0:  # none of the file's layers
+            return
         for value in node.tops:
             log.info("    [Forward] Layer %s, top blob %s data: %.6g", node.name, value.name, self._net.mean_abs(self._net.data[value]))
         for i, param in enumerate(node.layer.params):
             log.info("    [Forward] Layer %s, param blob %d data: %.6g", node.name, i, self._net.mean_abs(param.data))
 
     def backward(self, node: Node) -> None:
+        if node.place < 0:
+            return
         for value, wanted in zip(node.bottoms, node.gradient_to, strict=True):
             if wanted and value in self._net.diff:
                 log.info(

@@ -22,6 +22,7 @@ def expected(name, batches):
     for _ in range(batches):
         net.forward()
         rows.append(np.array(net.blobs[name].data))
+    net._net.close()
     return np.concatenate(rows)
 
 

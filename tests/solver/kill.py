@@ -28,7 +28,7 @@ layer { name: "value" type: "InnerProduct" bottom: "hidden" top: "value"
   inner_product_param { num_output: 2 weight_filler { type: "xavier" } } }
 layer { name: "loss" type: "EuclideanLoss" bottom: "value" bottom: "y" top: "loss" }
 """
-SOLVER = 'net: "net.prototxt" base_lr: 0.001 lr_policy: "fixed" momentum: 0.9 average_loss: 3 snapshot: 1 random_seed: 9 '
+SOLVER = 'net: "net.prototxt" base_lr: 0.00001 lr_policy: "fixed" momentum: 0.9 average_loss: 3 snapshot: 1 random_seed: 9 '
 COMMAND = [sys.executable, "-c", "from caffelite.cli import main; main()", "train", "-solver"]
 
 
