@@ -38,9 +38,10 @@ ARROWS = {
     "inspection": LANGUAGE | {"forks", "textformat", "prototxt", "upgrade", "fillers", "layers", "graph", "plan", "data", "solver"},
     "deploy": LANGUAGE | {"prototxt", "graph", "net", "data"},
     "report": LANGUAGE | {"graph", "net", "data"},
+    "export": LANGUAGE | {"layers", "graph", "net"},
     "cli": LANGUAGE
     | {"prototxt", "overrides", "upgrade", "weights", "graph", "plan", "net", "data", "parallel", "devices", "solver", "records"}
-    | {"inspection", "deploy", "report", "__version__"},
+    | {"inspection", "deploy", "report", "export", "__version__"},
     "api": LANGUAGE | {"prototxt", "weights", "graph", "net", "data", "devices", "solver"},
 }
 
@@ -63,6 +64,8 @@ KEPT = {
     "mpi4py": ("parallel/",),
     "matplotlib": ("inspection/", "report/", "records/"),
     "tensorboardX": ("records/",),
+    "onnx": ("export/",),
+    "onnxruntime": ("export/",),
     "sklearn": ("cli/dataset/digits.py",),
 }
 

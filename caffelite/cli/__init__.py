@@ -16,8 +16,9 @@ except KeyboardInterrupt:  # Ctrl-C comes early too
     sys.exit(130)
 
 COMMANDS = (
-    "train", "test", "deploy", "classify", "time", "plan", "check", "summary", "draw", "schedule", "explain", "diff", "plot",
-    "parse_log", "replay", "find_batch", "upgrade", "dataset", "convert_imageset", "compute_image_mean", "extract_features", "device_query"
+    "train", "test", "deploy", "classify", "export", "time", "plan", "check", "summary", "draw", "schedule", "explain", "diff", "plot",
+    "parse_log", "replay", "reproduce", "find_lr", "find_batch", "upgrade", "dataset",
+    "convert_imageset", "compute_image_mean", "extract_features", "device_query"
 )  # fmt: skip
 
 

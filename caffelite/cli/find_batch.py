@@ -56,17 +56,22 @@ def train_with(batch: int, solver: str, overrides, numbers: list[int], level: in
     from ..solver import Solver
 
     document = overrides.solver(prototxt.read_solver(solver))
-    p = document.message
-    p.snapshot, p.snapshot_after_train, p.test_interval, p.display = 0, False, 0, 0
-    del p.test_iter[:], p.test_net[:], p.test_net_param[:], p.test_state[:]
-    for name in ("best_score", "early_stop"):
-        p.ClearField(name)
     changed = Rebatched(overrides, batch)
-    run = Solver(p, document.locate, solver, options.open_gpu(numbers), level=level, stages=stages, overrides=changed)
+    run = Solver(bare(document.message), document.locate, solver, options.open_gpu(numbers), level=level, stages=stages, overrides=changed)
     try:
         run.step(2)
     finally:
         run.close()
+
+
+def bare(solver, display: int = 0):
+    """A solver without tests, displays and snapshots."""
+    p = type(solver)()
+    p.CopyFrom(solver)
+    p.snapshot, p.snapshot_after_train, p.test_interval, p.display = 0, False, 0, display
+    for name in ("test_iter", "test_net", "test_net_param", "test_state", "best_score", "early_stop"):
+        p.ClearField(name)
+    return p
 
 
 class Rebatched:

@@ -29,6 +29,10 @@ log = logging.getLogger("caffelite")
 @options.level
 @options.stage
 @click.option(
+    "--overfit", type=click.IntRange(min=1), metavar="N",
+    help="Train on N batches over and over, without tests, snapshots and records: does it learn at all?",
+)  # fmt: skip
+@click.option(
     "--forgive", type=click.IntRange(min=0), metavar="N", default=0, show_default=True,
     help="After a NaN or infinity go on from the last good snapshot with half the rate, at most N times.",
 )  # fmt: skip
@@ -62,8 +66,8 @@ log = logging.getLogger("caffelite")
 )
 @click.pass_context
 def train(
-    context, solver, gpu, precision, snapshot, resume, weights, set_fields, phase, level, stage, forgive, max_time, record, tensorboard,
-    iterations, scaling, compress, hang_seconds, sigint_effect, sighup_effect,
+    context, solver, gpu, precision, snapshot, resume, weights, set_fields, phase, level, stage, overfit, forgive, max_time,
+    record, tensorboard, iterations, scaling, compress, hang_seconds, sigint_effect, sighup_effect,
 ) -> None:  # fmt: skip
     """Trains a net, or goes on from a snapshot; on several GPUs, or under mpirun or srun in several processes, as one.
 
@@ -85,6 +89,7 @@ def train(
     from ..parallel import star
     from ..solver import Solver, newest
     from . import memory
+    from .find_batch import bare
     from .signals import Signals
 
     begun = time.monotonic()
@@ -103,7 +108,7 @@ def train(
 
         def make() -> Solver:
             document = overrides.solver(prototxt.read_solver(solver))
-            p = document.message
+            p = bare(document.message, display=document.message.display) if overfit else document.message
             device = options.open_gpu(options.gpus(gpu, p) if several else numbers, comm.local_rank, precision)
             state = snapshot
             if resume:
@@ -122,7 +127,10 @@ def train(
 
         run = parallel.agreed(comm, make)
         run.forgives = forgive
-        kept = keep(run, record, tensorboard, weights, snapshot) if not rank else []
+        if overfit:
+            kept = [learn_by_heart(run, overfit)]
+        else:
+            kept = keep(run, record, tensorboard, weights, snapshot) if not rank else []
         try:
             progress = Progress(run)
             try:
@@ -135,6 +143,33 @@ def train(
                 observer.close()
         status = max(comm.gather(signals.status))
     sys.exit(status)
+
+
+def learn_by_heart(run, batches: int):
+    """Gives the train net the same batches over and over; an observer that tells at the end what came of it."""
+    from ..data.repeated import Repeated
+    from ..solver.observer import Observer
+
+    for node in run.net.graph.feeds:
+        if getattr(node.layer, "source", None) is not None:
+            node.layer.source = Repeated(node.layer.source, batches)
+            node.layer.build(run.dev)
+
+    class Verdict(Observer):
+        start = last = float("nan")
+
+        def losses(self, solver, first: int, values) -> None:
+            self.start = values[0] if first == 0 else self.start
+            self.last = min(values[-batches:])
+
+        def close(self) -> None:
+            far = self.last < 0.1 * self.start
+            verdict = "it learns" if far else "it does not learn them by heart; train longer, or look at rate, fillers and labels"
+            log.info("Loss of the same %d batches: %.6g at first, %.6g at last: %s", batches, self.start, self.last, verdict)
+
+    verdict = Verdict()
+    run.observers.append(verdict)
+    return verdict
 
 
 def stop_in_time(progress, end: float, requests):

@@ -43,7 +43,7 @@ def prove(validation: Net, converted: Converted, samples: int, progress: Callabl
     while seen < samples:
         start = source.position if raw else 0
         validation.forward(seen)
-        fed = {name: validation.dev.download(validation.data[validation.graph.values[name]]) for name in converted.inputs}
+        fed = {name: validation.dev.download(validation.blobs[name]) for name in converted.inputs}
         many = next(iter(fed.values())).shape[0]
         if raw:
             numbers = source.order(start, many)
@@ -54,7 +54,7 @@ def prove(validation: Net, converted: Converted, samples: int, progress: Callabl
             deploy.dev.upload(deploy.data[deploy.graph.values[name]], array)
         deploy.forward(seen)
         for name in converted.judged:
-            mine, theirs = (net.dev.download(net.data[net.graph.values[name]]).astype(float) for net in (deploy, validation))
+            mine, theirs = (net.dev.download(net.blobs[name]).astype(float) for net in (deploy, validation))
             worst, most = max(worst, float(np.abs(mine - theirs).max())), max(most, float(np.abs(theirs).max()))
             if not worst <= NEAR * most:
                 what = f'the deploy net differs from the validated one in "{name}", samples {seen} to {seen + many - 1}'

@@ -61,13 +61,11 @@ class Recurrent(Layer):
 
     def build(self, dev) -> None:
         t, n, d, wide = self.t, self.n, self.d, self.gates * self.d
-        self.from_x, self.from_h = dev.inner_product(t * n, self.inputs, wide), dev.inner_product(n, d, wide)
-        self.from_all_h = dev.inner_product(t * n, d, wide)
+        self.from_x, self.from_all_h = dev.inner_product(t * n, self.inputs, wide), dev.inner_product(t * n, d, wide)
         if self.static:
             self.from_static = dev.inner_product(n, self.statics, wide)
-            self._sum = dev.channel_sum(Formula("d", ("d",)), (), t, n * wide, 1)
-        self._continued = dev.channel_map(Formula("where(k == 0, 0, k * h)", ("h", "k")), ("k",), 1, n, d)
-        self.step, self.gradients = dev.empty((n, wide)), [dev.empty((n, d)) for _ in self.states]
+            self._sum, self.step = dev.channel_sum(Formula("d", ("d",)), (), t, n * wide, 1), dev.empty((n, wide))
+        self.gradients = [dev.empty((n, d)) for _ in self.states]
         self.carried = [dev.zeros((n, d)) for _ in self.states]
 
     def begin(self, x: list) -> list:
@@ -77,12 +75,6 @@ class Recurrent(Layer):
             self.from_static.forward(x[2], self.params[2].data, None, self.step)
             self.dev.add(self.step, self.saved["wide"])
         return [s.reshape(self.n, self.d) for s in x[-len(self.states) :]] if self.exposed else self.carried
-
-    def recur(self, t: int, before, cont) -> None:
-        """``step`` from the state before, which "hidden" keeps as far as it goes on."""
-        hidden = self.saved["hidden"][t]
-        self._continued(before, cont[t], hidden)
-        self.from_h.forward(hidden, self.params[2 + self.static].data, None, self.step)
 
     def end(self, y: list, last: list) -> None:
         for state, target in zip(last, y[1:] if self.exposed else self.carried, strict=True):
@@ -95,12 +87,6 @@ class Recurrent(Layer):
                 self.dev.copy(dy[1 + i].reshape(self.n, self.d), gradient)
             else:
                 self.dev.fill(gradient, 0)
-
-    def recur_backward(self, t: int, cont) -> None:
-        """The hidden state's gradient one step earlier, from that of "wide"."""
-        wide, dh = self.saved["wide"][t], self.gradients[0]
-        self.from_h.backward(self.saved["hidden"][t], self.params[2 + self.static].data, wide, dh, None, None)
-        self._continued(dh, cont[t], dh)
 
     def end_backward(self, x: list, dx: list) -> None:
         """Everything that "wide", by now its gradient, gives at once for all steps."""
@@ -139,7 +125,9 @@ class RNN(Recurrent):
 
     def build(self, dev) -> None:
         super().build(dev)
-        self.out = dev.inner_product(self.t * self.n, self.d, self.d)
+        self.from_h, self.out = dev.inner_product(self.n, self.d, self.d), dev.inner_product(self.t * self.n, self.d, self.d)
+        self.step = dev.empty((self.n, self.d))
+        self._continued = dev.channel_map(Formula("where(k == 0, 0, k * h)", ("h", "k")), ("k",), 1, self.n, self.d)
         self._h = dev.map(Formula("tanh(x + r)", ("x", "r")))
         self._tanh = dev.map(Formula("tanh(x)", ("x",)))
         self._slope = dev.map(Formula("dy * (1 - y * y)", ("dy", "y")))
@@ -147,7 +135,9 @@ class RNN(Recurrent):
     def forward(self, x: list, y: list) -> None:
         (before,), h = self.begin(x), self.saved["h"]
         for t in range(self.t):
-            self.recur(t, before, x[1])
+            hidden = self.saved["hidden"][t]
+            self._continued(before, x[1][t], hidden)
+            self.from_h.forward(hidden, self.params[2 + self.static].data, None, self.step)
             self._h(self.saved["wide"][t], self.step, h[t])
             before = h[t]
         self.out.forward(h, self.params[-2].data, self.params[-1].data, y[0])
@@ -165,43 +155,11 @@ class RNN(Recurrent):
         self.begin_backward(dy)
         for t in reversed(range(self.t)):
             self.dev.add(from_above[t], self.gradients[0])
-            self._slope(self.gradients[0], h[t], self.saved["wide"][t])
-            self.recur_backward(t, x[1])
+            wide, dh = self.saved["wide"][t], self.gradients[0]
+            self._slope(dh, h[t], wide)
+            self.from_h.backward(self.saved["hidden"][t], self.params[2 + self.static].data, wide, dh, None, None)
+            self._continued(dh, x[1][t], dh)
         self.end_backward(x, dx)
-
-
-class Cell:
-    """An LSTM's step for N sequences of D units, from the gates' sums i, f, o, g (4, N, D); cont (N)."""
-
-    def __init__(self, dev, n: int, d: int):
-        def over(text: str, *arrays: str):
-            for gate in "ifo":
-                text = text.replace(f"σ{gate}", f"(1 / (1 + exp(-{gate})))")
-            return dev.channel_map(Formula(text, arrays), ("k",) if "k" in arrays else (), 1, n, d)
-
-        self._c = over("where(k == 0, 0, k * σf * c) + σi * tanh(g)", "c", "i", "f", "g", "k")
-        self._h = over("σo * tanh(c)", "o", "c")
-        self._dc = over("dc + dh * σo * (1 - tanh(c) * tanh(c))", "dc", "dh", "o", "c")
-        self._di = over("dc * tanh(g) * σi * (1 - σi)", "dc", "i", "g")
-        self._df = over("where(k == 0, 0, dc * c * k * σf * (1 - σf))", "dc", "c", "f", "k")
-        self._do = over("dh * tanh(c) * σo * (1 - σo)", "dh", "c", "o")
-        self._dg = over("dc * σi * (1 - tanh(g) * tanh(g))", "dc", "i", "g")
-        self._before = over("where(k == 0, 0, dc * k * σf)", "dc", "f", "k")
-
-    def forward(self, before, gates, cont, c, h) -> None:
-        i, f, o, g = (gates[q] for q in range(4))
-        self._c(before, i, f, g, cont, c)
-        self._h(o, c, h)
-
-    def backward(self, before, gates, cont, c, dh, dc, dgates) -> None:
-        """dc: the gradient of c from above, then that of the cell before."""
-        i, f, o, g = (gates[q] for q in range(4))
-        self._dc(dc, dh, o, c, dc)
-        self._di(dc, i, g, dgates[0])
-        self._df(dc, before, f, cont, dgates[1])
-        self._do(dh, c, o, dgates[2])
-        self._dg(dc, i, g, dgates[3])
-        self._before(dc, f, cont, dc)
 
 
 @register
@@ -218,34 +176,22 @@ class LSTM(Recurrent):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         tops = super().shapes(bottoms)
-        self.saved_shapes |= {"gates": ((4, self.t, self.n, self.d), None), "c": ((self.t + 1, self.n, self.d), None)}
+        self.saved_shapes["c"] = ((self.t + 1, self.n, self.d), None)
         return tops
 
     def build(self, dev) -> None:
         super().build(dev)
-        self.cell, self.dgates = Cell(dev, self.n, self.d), dev.empty((4, self.n, self.d))
+        self.op = dev.lstm(self.t, self.n, self.d)
 
     def forward(self, x: list, y: list) -> None:
-        t, n, d = self.t, self.n, self.d
-        (h, c_0), gates, c = self.begin(x), self.saved["gates"], self.saved["c"]
-        self.dev.assign(self.saved["wide"].reshape(t, n, 4, d).transpose(2, 0, 1, 3), gates)
-        self.dev.copy(c_0, c[0])
-        for t in range(self.t):
-            self.recur(t, h, x[1])
-            self.dev.add(self.step.reshape(n, 4, d).transpose(1, 0, 2), gates[:, t])
-            h = y[0][t]
-            self.cell.forward(c[t], gates[:, t], x[1][t], c[t + 1], h)
-        self.end(y, [h, c[self.t]])
+        (h, before), gates, c = self.begin(x), self.saved["wide"], self.saved["c"]
+        self.dev.copy(before, c[0])
+        self.op.forward(gates, x[1], self.params[2 + self.static].data, h, self.saved["hidden"], c, y[0])
+        self.end(y, [y[0][self.t - 1], c[self.t]])
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        gates, c, (dh, dc) = self.saved["gates"], self.saved["c"], self.gradients
         self.begin_backward(dy)
-        for t in reversed(range(self.t)):
-            if dy[0] is not None:
-                self.dev.add(dy[0][t], dh)
-            self.cell.backward(c[t], gates[:, t], x[1][t], c[t + 1], dh, dc, self.dgates)
-            self.dev.assign(self.dgates.transpose(1, 0, 2), self.saved["wide"][t].reshape(self.n, 4, self.d))
-            self.recur_backward(t, x[1])
+        self.op.backward(self.saved["wide"], x[1], self.params[2 + self.static].data, self.saved["c"], dy[0], *self.gradients)
         self.end_backward(x, dx)
 
 
@@ -267,7 +213,7 @@ class LSTMUnit(Layer):
             if bottoms[i] != expected:
                 raise self.bottom_error(i, "does not fit", expected=list(expected), found=list(bottoms[i]))
         self.n, self.d = c[1:]
-        self.saved_shapes["gates"] = ((4, self.n, self.d), None)
+        self.saved_shapes["gates"] = (bottoms[1], None)
         return [c, c]
 
     def backward_reads_bottom(self, index: int) -> bool:
@@ -277,22 +223,16 @@ class LSTMUnit(Layer):
         return index == 0
 
     def build(self, dev) -> None:
-        self.cell, self.dgates = Cell(dev, self.n, self.d), dev.empty((4, self.n, self.d))
-        self.dc, self.dh = dev.empty((self.n, self.d)), dev.zeros((self.n, self.d))
+        self.op = dev.lstm_unit(self.n, self.d)
+        self.dc, self.none = dev.empty((self.n, self.d)), dev.zeros((self.n, self.d))
 
     def forward(self, x: list, y: list) -> None:
-        gates = self.saved["gates"]
-        self.dev.assign(x[1].reshape(self.n, 4, self.d).transpose(1, 0, 2), gates)
-        self.cell.forward(x[0], gates, x[2], *y)
+        self.dev.copy(x[1], self.saved["gates"])
+        self.op.forward(self.saved["gates"], x[2], x[0], *y)
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        if dy[0] is None:
-            self.dev.fill(self.dc, 0)
-        else:
-            self.dev.copy(dy[0].reshape(self.n, self.d), self.dc)
-        dh = self.dh if dy[1] is None else dy[1]
-        self.cell.backward(x[0], self.saved["gates"], x[2], y[0], dh, self.dc, self.dgates)
-        if dx[0] is not None:
-            self.dev.copy(self.dc, dx[0].reshape(self.n, self.d))
+        dc = self.dc if dx[0] is None else dx[0]
+        self.dev.copy((self.none if dy[0] is None else dy[0]).reshape(dc.shape), dc)
+        self.op.backward(self.saved["gates"], x[2], x[0], y[0], self.none if dy[1] is None else dy[1], dc)
         if dx[1] is not None:
-            self.dev.assign(self.dgates.transpose(1, 0, 2), dx[1].reshape(self.n, 4, self.d))
+            self.dev.copy(self.saved["gates"], dx[1])

@@ -89,7 +89,7 @@ class Watch:
 
     def _judge(self, new: np.ndarray | None) -> None:
         h, net = self.head, self.net
-        scores = np.moveaxis(net.dev.download(net.data[h.scores]).astype(np.float64), h.axis, -1)
+        scores = np.moveaxis(net.dev.download(net.shown(net.data[h.scores], h.scores)).astype(np.float64), h.axis, -1)
         labels = net.dev.download(net.data[h.labels]).reshape(-1).astype(int)
         rows = scores.reshape(-1, scores.shape[-1])
         samples = new if new is not None and len(new) == len(rows) else None

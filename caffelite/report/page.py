@@ -36,7 +36,7 @@ def report(watch: Watch, scores: list[dict], about: dict, labels: list[str] | No
             "confusion": judged.confusion.tolist(), "calibration": judged.calibration(),
             "confused": [{"label": names[a], "answer": names[b], "times": n} for a, b, n in judged.confused()],
             "worst": [
-                {"sample": m.sample, "label": names[m.label], "answer": names[m.answer], "score": m.score, "own": m.own} 
+                {"sample": m.sample, "label": names[m.label], "answer": names[m.answer], "score": m.score, "own": m.own}
                 for m in judged.worst
             ],
         }  # fmt: skip

@@ -93,6 +93,7 @@ class Solver:
             self.observers: list[Observer] = [self.hints] if not self.comm.rank else []
             self.guarded, self.forgives = True, 0  # whether a loss that is not finite ends the run, and after how many it goes on
             self.forgiven, self.rate_factor = 0, 1.0  # how many there were, and what the rate is multiplied by since
+            self.writes = True  # snapshots, and the best weights
             self.written: list[tuple[int, Path]] = []  # (iteration, state) of this run's snapshots
             self.starts: list[int] = []  # where the train net's sources began the iteration
             self._norms: list[tuple[int, float, float, float]] = []
@@ -332,6 +333,10 @@ class Solver:
         if count:
             self._tell("losses", end - count, self.loss_window(count))
 
+    def tell_losses(self) -> None:
+        """Tells observers now what they do not know yet."""
+        self._tell_losses(self.iteration)
+
     def _tell(self, what: str, *news: object) -> None:
         for observer in self.observers:
             getattr(observer, what)(self, *news)
@@ -362,7 +367,7 @@ class Solver:
         self._level()
         with self.average.in_place():
             found = self._scores()
-            if self.best.see(self.iteration, [each.outputs for each in found]) and not self.comm.rank:
+            if self.best.see(self.iteration, [each.outputs for each in found]) and self.writes and not self.comm.rank:
                 snapshot.write(checkpoint.best_files(self))
 
     def _scores(self) -> list[scores.Scores]:
@@ -402,6 +407,8 @@ class Solver:
     def snapshot(self) -> None:
         """Writes the model, then the state; of several processes the first does."""
         self._tell_losses(self.iteration)
+        if not self.writes:
+            return
         self._mark(SNAPSHOT)
         self._level()
         carried = checkpoint.carried(self)

@@ -13,7 +13,7 @@ import threadpoolctl
 from ...errors import CaffeliteError
 from .. import Window
 from ..formula import Formula, merged, one_by_one
-from . import blas, formulas, onednn, operations, preprocessing, primitives, selection, windows
+from . import blas, formulas, onednn, operations, preprocessing, primitives, recurrent, selection, windows
 from .kernels import channels_last
 
 log = logging.getLogger("caffelite")
@@ -255,6 +255,12 @@ class CPU:
 
     def top_k(self, n: int, c: int, p: int, k: int):
         return selection.TopK(n, c, p, k)
+
+    def lstm(self, t: int, n: int, d: int):
+        return recurrent.LSTM(self, t, n, d)
+
+    def lstm_unit(self, n: int, d: int):
+        return recurrent.LSTMUnit(self, n, d)
 
     def softmax(self, n: int, c: int, p: int):
         return operations.Softmax(n, c, p)

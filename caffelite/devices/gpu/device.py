@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import Window
 from ..formula import Formula, one_by_one
-from . import cudnn, formulas, operations, preprocessing, selection, windows
+from . import cudnn, formulas, operations, preprocessing, recurrent, selection, windows
 from .backend import HEAD, CuPyBackend
 
 PARTS = 256  # most blocks of a sum: fixed, so that results do not depend on the GPU
@@ -264,6 +264,12 @@ class GPU:
 
     def top_k(self, n: int, c: int, p: int, k: int):
         return selection.TopK(self, n, c, p, k)
+
+    def lstm(self, t: int, n: int, d: int):
+        return recurrent.LSTM(self, t, n, d)
+
+    def lstm_unit(self, n: int, d: int):
+        return recurrent.LSTMUnit(self, n, d)
 
     def softmax(self, n: int, c: int, p: int):
         return operations.Softmax(self, n, c, p)

@@ -1,0 +1,59 @@
+"""caffelite export"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import click
+
+from ..errors import CaffeliteError
+from . import options
+from .logs import start
+
+log = logging.getLogger("caffelite")
+
+
+@click.command()
+@options.model
+@options.weights
+@click.option("--out", metavar="FILE", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The ONNX file to write.")
+@click.option("--check/--no_check", default=True, show_default=True, help="Compare its numbers with onnxruntime's.")
+@options.gpu
+@click.option("--force", is_flag=True, help="Replace FILE where it exists.")
+def export(model, weights, out, check, gpu, force) -> None:
+    """Writes a deploy net with its weights as ONNX, and checks that onnxruntime gets the same numbers from it.
+
+    The batch size is open. What the preparation of pictures needs (mean, scale, labels) goes along as metadata; the input is what comes
+    after it. A layer that ONNX cannot express is an error that names it. Needs onnx and onnxruntime (extra: onnx).
+
+    \b
+    Example:
+      caffelite export -model models/lenet/deploy.prototxt -weights lenet_iter_10000.caffemodel -out lenet.onnx
+    """
+    start()
+    from .. import caffelite_pb2 as pb
+    from .. import prototxt
+    from ..export import onnx
+    from ..net import Net
+    from ..solver import nets
+    from .upgrade import write
+
+    if out.exists() and not force:
+        raise CaffeliteError(f"{out} exists", remedy="write to another file, or replace it with --force")
+    document = prototxt.read_net(model)
+    named = document.message.deploy_param.weights
+    weights = weights or named and str(prototxt.resolve(named, document.locate))
+    if not weights:
+        raise click.UsageError("-weights is missing, and the net names none")
+    state = nets.state(pb.TEST, document.message)
+    plain, bound = (onnx.plain_graph(document.message, state, document.locate) for _ in range(2))
+    net = Net(bound, options.open_device(gpu), keep=True)
+    options.load_weights(net, weights)
+    body = onnx.encode(plain, net)
+    if check:
+        checked = onnx.check(net, body)
+        for name, difference in checked.outputs.items():
+            log.info('onnxruntime %s: "%s" differs by at most %.2g of the greatest', checked.version, name, difference)
+    write(out, body)
+    log.info("Wrote %s: %d bytes, opset %d", out, len(body), onnx.OPSET)

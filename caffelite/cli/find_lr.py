@@ -1,0 +1,64 @@
+"""caffelite find_lr"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from . import options
+from .logs import start
+
+
+@click.command("find_lr")
+@click.option("--solver", required=True, metavar="FILE", help="The solver, a prototxt.")
+@options.gpu
+@options.weights
+@options.set_fields
+@click.option("--from", "low", type=click.FloatRange(0, min_open=True), default=1e-6, show_default=True, metavar="RATE", help="Begin so.")
+@click.option("--to", "high", type=click.FloatRange(0, min_open=True), default=10.0, show_default=True, metavar="RATE", help="End so.")
+@options.iterations("Iterations of the test; more of them make a smoother curve.", 200)
+@click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Draw the curve, .svg or .png (extra: plot).")
+@options.level
+@options.stage
+@options.as_json
+def find_lr(solver, gpu, weights, set_fields, low, high, iterations, out, level, stage, as_json) -> None:
+    """Finds a learning rate: trains for a little while at rates that rise, and looks where the loss falls fastest. Nothing is kept.
+
+    \b
+    Example:
+      caffelite find_lr -solver solvers/lenet_solver.prototxt -out rates.png
+    """
+    from ..errors import CaffeliteError
+
+    if low >= high:
+        raise CaffeliteError("-from must be below -to", found=f"{low:g} and {high:g}")
+    form = options.picture_form(out) if out else None
+    start()
+    from .. import prototxt
+    from ..overrides import Overrides
+    from ..solver import Solver
+    from ..solver.range_test import range_test
+    from .find_batch import bare
+
+    overrides = Overrides(set_fields)
+    document = overrides.solver(prototxt.read_solver(solver))
+    device = options.open_device(gpu, document.message)
+    run = Solver(bare(document.message), document.locate, solver, device, level=level, stages=options.names(stage), overrides=overrides)
+    try:
+        if weights or document.message.weights:
+            options.load_weights(run.net, weights or list(document.message.weights))
+        found = range_test(run, low, high, iterations)
+    finally:
+        run.close()
+    if as_json:
+        click.echo(json.dumps({"best": found.best, "rates": found.rates, "losses": found.kept, "smoothed": found.smooth}))
+    elif found.best:
+        click.echo(f"base_lr: {found.best:.2g}  (the loss falls fastest there; it was followed from {low:g} to {found.rates[-1]:.2g})")
+    else:
+        click.echo(f"the loss never falls between {low:g} and {found.rates[-1]:.2g}: look at the net, the data and the fillers")
+    if out:
+        from ..records.picture import range_test as draw
+
+        options.write_picture(out, draw(found.rates, found.kept, found.smooth, found.best, form))

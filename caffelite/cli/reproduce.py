@@ -1,0 +1,76 @@
+"""caffelite reproduce"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import click
+
+from . import options
+from .logs import start
+
+log = logging.getLogger("caffelite")
+
+
+@click.command()
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@options.gpu
+@options.iterations("Compare so many iterations. Default: all that the record has.")
+def reproduce(folder, gpu, iterations) -> None:
+    """Runs a recorded run again, and names the first iteration whose loss or test score is not the same to the last bit.
+
+    DIR is the run's folder. Nothing is written. The exit status is 1 where something differs.
+
+    \b
+    Example:
+      caffelite reproduce lenet_run
+    """
+    start()
+    from .. import prototxt
+    from ..records import folder as records
+    from ..records.reproduce import Comparison, changed_data, check
+    from ..solver import Requests, Solver
+
+    told = records.load(folder)
+    session = check(told, folder)
+    for line in changed_data(told):
+        log.warning("%s", line)
+    for package, version in session["versions"].items():
+        if package not in ("python", "system") and (now := _version(package)) != version:
+            log.warning("%s is %s now, was %s", package, now, version)
+    folder = folder.resolve()
+    if os.path.isdir(session["folder"]):
+        os.chdir(session["folder"])
+    document = prototxt.read_solver(folder / records.SOLVER)
+    p = document.message
+    p.snapshot, p.snapshot_after_train = 0, False
+    p.ClearField("snapshot_keep")
+    requests = Requests()
+    run = Solver(p, document.locate, str(folder / records.SOLVER), options.open_device(gpu, p), requests=requests,
+                 resume=session.get("snapshot"))  # fmt: skip
+    run.writes = False
+    try:
+        if session.get("weights") or p.weights and not session.get("snapshot"):
+            options.load_weights(run.net, list(session.get("weights") or p.weights))
+        comparison = Comparison(folder, requests)
+        run.observers.append(comparison)
+        run.step(max(0, min(iterations or p.max_iter, comparison.iterations) - run.iteration))
+        run.tell_losses()
+    finally:
+        run.close()
+    if comparison.differs:
+        iteration, what, recorded, found = comparison.differs
+        click.echo(f"differs first at iteration {iteration}: {what} is {found:.9g}, was {recorded:.9g}")
+        sys.exit(1)
+    click.echo(f"the same to the last bit: {comparison.compared} losses and scores of {run.iteration} iterations")
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,34 @@
+"""The first few batches of a source, over and over: what a net that learns at all learns by heart."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from caffelite.data.pipeline import Source
+
+
+class Repeated:
+    """Hands out the first ``count`` batches of a source again and again, as they were the first time: augmented once.
+
+    ``position`` counts what was handed out, as a source's does.
+    """
+
+    def __init__(self, source: Source, count: int):
+        self._source, self._count = source, count
+        self._batches: list[list[np.ndarray]] = []
+        self.shapes, self.position, self.share = source.shapes, 0, source.share
+        self.length = count * source.shapes[0][0] * source.share.size
+
+    def next(self) -> list[np.ndarray]:
+        if len(self._batches) < self._count:
+            self._source.seek(0)
+            self._batches = [[array.copy() for array in self._source.next()] for _ in range(self._count)]
+        step = self.shapes[0][0] * self.share.size
+        self.position += step
+        return self._batches[(self.position // step - 1) % self._count]
+
+    def seek(self, samples: int) -> None:
+        self.position = samples
+
+    def close(self) -> None:
+        self._source.close()

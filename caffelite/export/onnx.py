@@ -1,0 +1,181 @@
+"""A net as an ONNX file, and the proof that onnxruntime gets the same numbers from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from .. import caffelite_pb2 as pb
+from .. import graph as graphs
+from ..errors import CaffeliteError, Locator, Mistakes, missing_extra
+from ..graph import Graph, Node, Value
+from ..layers import REGISTRY
+from ..net import Net
+from .operators import OPERATORS
+
+OPSET, IR = 17, 8  # of 2022: read by every onnxruntime since 1.12
+NEAR = 1e-4  # of the greatest output: what another order of summation may change
+
+
+def _onnx():
+    try:
+        import onnx
+    except ImportError:
+        raise missing_extra("onnx", "onnx", "export") from None
+    return onnx
+
+
+class Writer:
+    """Collects ONNX nodes and constants; names are the blobs' own where they are the last of their name."""
+
+    def __init__(self, graph: Graph, params: dict[int, list[np.ndarray]]):
+        self.graph, self.params, self.onnx = graph, params, _onnx()
+        self.nodes, self.constants = [], {}
+        self.names: dict[Value, str] = {}
+        self._here, self._count = "", 0
+
+    def add(self, kind: str, inputs: Sequence[str], **attributes: object) -> str:
+        return self.add_many(kind, inputs, 1, **attributes)[0]
+
+    def add_many(self, kind: str, inputs: Sequence[str], count: int, **attributes: object) -> list[str]:
+        names = []
+        for _ in range(count):
+            self._count += 1
+            names.append(f"{self._here}/{self._count}")
+        self.nodes.append(self.onnx.helper.make_node(kind, list(inputs), names, name=f"{self._here}/{kind}{self._count}", **attributes))
+        return names
+
+    def constant(self, node: Node, index: int, array: np.ndarray) -> str:
+        """A parameter of a layer; one that layers share is stored once."""
+        owner = node.params[index].owner if index < len(node.params) and node.layer.spec.type != "BatchNorm" else None
+        label = self.graph.learnable[owner] if owner is not None else None
+        name = f"{label.node.name}.{label.index}" if label else f"{node.name}.{index}"
+        if name in self.constants and self.constants[name].shape != array.shape:  # shared, and written otherwise here
+            name = f"{name} {'x'.join(map(str, array.shape))}"
+        return self._store(name, array)
+
+    def scalar(self, value: float) -> str:
+        return self._store(f"number {float(value)!r}", np.array(value, np.float32))
+
+    def numbers(self, values: Sequence[int]) -> str:
+        return self._store(f"numbers {list(map(int, values))}", np.array(values, np.int64))
+
+    def _store(self, name: str, array: np.ndarray) -> str:
+        self.constants.setdefault(name, np.ascontiguousarray(array))
+        return name
+
+    def cannot(self, node: Node, what: str) -> CaffeliteError:
+        return node.layer.error(f"{what} cannot be said in ONNX")
+
+    def write(self) -> None:
+        """Adds all layers. Errors: every one that ONNX cannot express, together."""
+        mistakes = []
+        for node in self.graph.nodes:
+            self._here = node.name
+            kind = node.layer.spec.type
+            if node.layer.feeds:
+                self.names |= {value: value.name for value in node.tops}
+                continue
+            if kind not in OPERATORS:
+                mistakes.append(self.cannot(node, "such a layer"))
+                self.names |= {value: value.name for value in node.tops}
+                continue
+            try:
+                tops = OPERATORS[kind](self, node, [self.names[b] for b in node.bottoms], self.params[node.place])
+            except CaffeliteError as mistake:
+                mistakes.append(mistake)
+                tops = [value.name for value in node.tops]
+            self.names |= dict(zip(node.tops, tops, strict=True))
+        if mistakes:
+            raise mistakes[0] if len(mistakes) == 1 else Mistakes(mistakes)
+
+
+def plain_graph(message: pb.NetParameter, state: pb.NetState, locate: Locator) -> Graph:
+    """A deploy net's graph. Errors: a layer that reads data; those of `graph.build`."""
+    for i, layer in enumerate(message.layer):
+        kind = REGISTRY.get(layer.type)
+        if kind and kind.feeds and layer.type != "Input" and graphs.keeps(layer, state, locate.at("layer", i)) is None:
+            what, remedy = f'layer "{layer.name}" ({layer.type}) reads data', "export a deploy net: caffelite deploy makes one"
+            raise CaffeliteError(what, where=locate("layer", i), remedy=remedy)
+    return graphs.build(message, state, locate)
+
+
+def encode(graph: Graph, net: Net) -> bytes:
+    """The ONNX file of a deploy net. The batch size is open; labels and deploy_param go along as metadata.
+
+    graph: the net's as it was built, before a device laid blobs out its own way; net: the same net with its weights.
+    Errors: a layer that ONNX cannot express; onnx is not installed.
+    """
+    params = {node.place: [net.dev.download(param.data) for param in node.layer.params] for node in net.graph.nodes if node.place >= 0}
+    writer = Writer(graph, params)
+    writer.write()
+    helper, proto = writer.onnx.helper, writer.onnx.TensorProto
+    feeds = [value for node in graph.feeds for value in node.tops]
+    outputs = [value for value in graph.outputs if not value.node.layer.feeds]
+    for value in outputs:  # a blob's name for what leaves the net
+        writer.nodes.append(helper.make_node("Identity", [writer.names[value]], [value.name], name=f"output {value.name}"))
+    made = helper.make_graph(
+        writer.nodes, graph.name or "net",
+        [helper.make_tensor_value_info(value.name, proto.FLOAT, ["N", *value.shape[1:]]) for value in feeds],
+        [helper.make_tensor_value_info(value.name, proto.FLOAT, ["N", *value.shape[1:]]) for value in outputs],
+        [writer.onnx.numpy_helper.from_array(array, name) for name, array in writer.constants.items()],
+    )  # fmt: skip
+    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR, producer_name="caffelite")
+    helper.set_model_props(model, metadata(graph.message))
+    if model.ByteSize() < 2**31 - 1:
+        writer.onnx.checker.check_model(model, full_check=True)
+    return model.SerializeToString()
+
+
+def metadata(message: pb.NetParameter) -> dict[str, str]:
+    """What whoever feeds the net must know, as text."""
+    from google.protobuf import text_format
+
+    found = {}
+    if message.HasField("deploy_param"):
+        found["deploy_param"] = text_format.MessageToString(message.deploy_param, as_utf8=True)
+        if message.deploy_param.label:
+            found["labels"] = "\n".join(message.deploy_param.label)
+    for layer in message.layer:
+        if layer.type == "Input" and layer.HasField("transform_param"):
+            found[f"transform_param {layer.name}"] = text_format.MessageToString(layer.transform_param)
+    return found
+
+
+@dataclass(frozen=True)
+class Checked:
+    """outputs compared, by name: the greatest difference, as a share of the greatest value; version: of onnxruntime."""
+
+    outputs: dict[str, float]
+    version: str
+
+
+def check(net: Net, body: bytes | Path, seed: int = 0) -> Checked:
+    """Runs random inputs through both. Errors: they differ by more than rounding; onnxruntime is not installed."""
+    try:
+        import onnxruntime
+    except ImportError:
+        raise missing_extra("onnxruntime", "onnx", "the check of an export") from None
+    rng = np.random.default_rng(seed)
+    feeds = [value for node in net.graph.feeds for value in node.tops]
+    given = {value.name: rng.standard_normal(value.shape).astype(np.float32) for value in feeds}
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(body if isinstance(body, bytes) else str(body), options, providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    theirs = dict(zip(names, session.run(names, given), strict=True))
+    for value in feeds:
+        net.dev.upload(net.data[value], given[value.name])
+    net.forward(0)
+    found = {}
+    for name in names:
+        mine = net.dev.download(net.blobs[name]).astype(float)
+        if not np.isfinite(mine).all():
+            raise CaffeliteError(f'the net\'s own "{name}" of random inputs is not finite', remedy="give trained weights, or use -no_check")
+        found[name] = float(np.abs(mine - theirs[name]).max() / max(np.abs(mine).max(), 1e-30))
+        if mine.shape != theirs[name].shape or not found[name] <= NEAR:
+            raise CaffeliteError(f'onnxruntime gets other numbers for "{name}"', expected=f"within {NEAR:g}", found=f"{found[name]:.3g}")
+    return Checked(found, onnxruntime.__version__)

@@ -1,0 +1,218 @@
+"""Each layer in ONNX's operators. What none of them computes as Caffe does is an error, never something near it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .. import caffelite_pb2 as pb
+from ..graph import Node
+
+if TYPE_CHECKING:
+    from .onnx import Writer
+
+Operator = Callable[["Writer", Node, list[str], list[np.ndarray]], list[str]]
+OPERATORS: dict[str, Operator] = {}
+
+
+def operator(*types: str) -> Callable[[Operator], Operator]:
+    """Registers what writes layers of these types: (writer, node, names of bottoms, parameters) → names of tops."""
+
+    def register(write: Operator) -> Operator:
+        OPERATORS.update(dict.fromkeys(types, write))
+        return write
+
+    return register
+
+
+@operator("Convolution", "Deconvolution")
+def kernels(w: Writer, node: Node, x: list[str], params: list[np.ndarray]) -> list[str]:
+    layer, k = node.layer, node.layer.window
+    if len(layer.x_shape) - 2 != len(node.bottoms[0].shape) - 2:
+        raise w.cannot(node, "channels at another axis than 1")
+    kind = "Conv" if layer.spec.type == "Convolution" else "ConvTranspose"
+    given = [w.constant(node, i, array) for i, array in enumerate(params)]
+    how = {"kernel_shape": k.kernel, "strides": k.stride, "pads": [*k.pad, *k.pad], "dilations": k.dilation, "group": layer.p.group}
+    return [w.add(kind, [bottom, *given], **how) for bottom in x]
+
+
+@operator("InnerProduct")
+def inner_product(w: Writer, node: Node, x: list[str], params: list[np.ndarray]) -> list[str]:
+    axis = node.layer.axis(node.layer.p.axis, len(node.bottoms[0].shape))
+    if axis != 1:
+        raise w.cannot(node, f"axis {axis}")
+    flat = x[0] if len(node.bottoms[0].shape) == 2 else w.add("Flatten", x, axis=1)
+    given = [w.constant(node, i, array) for i, array in enumerate(params)]
+    return [w.add("Gemm", [flat, *given], transB=int(not node.layer.p.transpose))]
+
+
+@operator("Pooling")
+def pooling(w: Writer, node: Node, x: list[str], _) -> list[str]:
+    layer = node.layer
+    if layer.method == "STOCHASTIC" or len(node.tops) > 1:
+        raise w.cannot(node, "STOCHASTIC" if layer.method == "STOCHASTIC" else "a second top")
+    if layer.p.global_pooling:
+        return [w.add("GlobalMaxPool" if layer.method == "MAX" else "GlobalAveragePool", x)]
+    k, sizes, outs = layer.window, layer.x_shape[2:], layer.y_shape[2:]
+    # The end's padding that gives Caffe's number of windows; where AVE counts zeros around the image, they are put there first.
+    ends = [(o - 1) * s + n - size - p for o, s, n, size, p in zip(outs, k.stride, k.kernel, sizes, k.pad, strict=True)]
+    starts, given = list(k.pad), x[0]
+    if layer.method == "AVE" and any(k.pad):
+        given = w.add("Pad", [given, w.numbers([0, 0, *k.pad, 0, 0, *k.pad])], mode="constant")
+        starts, ends = [0] * len(sizes), [end - pad for end, pad in zip(ends, k.pad, strict=True)]
+    how = {"kernel_shape": k.kernel, "strides": k.stride, "pads": [*starts, *(max(0, end) for end in ends)]}
+    if layer.method == "MAX":
+        return [w.add("MaxPool", [given], **how)]
+    return [w.add("AveragePool", [given], count_include_pad=0, **how)]
+
+
+@operator("LRN")
+def lrn(w: Writer, node: Node, x: list[str], _) -> list[str]:
+    p = node.layer.p
+    if node.layer.across:
+        return [w.add("LRN", x, size=p.local_size, alpha=p.alpha, beta=p.beta, bias=p.k)]
+    side = (p.local_size - 1) // 2
+    mean = w.add("AveragePool", [w.add("Mul", [x[0], x[0]])], kernel_shape=[p.local_size] * 2, pads=[side] * 4, count_include_pad=1)
+    scale = w.add("Add", [w.add("Mul", [mean, w.scalar(p.alpha)]), w.scalar(1)])
+    return [w.add("Div", [x[0], w.add("Pow", [scale, w.scalar(p.beta)])])]
+
+
+@operator("BatchNorm")
+def batch_norm(w: Writer, node: Node, x: list[str], params: list[np.ndarray]) -> list[str]:
+    if not node.layer.stored or len(node.bottoms[0].shape) < 2:
+        raise w.cannot(node, "moments of the batch" if not node.layer.stored else "one axis")
+    mean, variance, factor = params[:3]
+    factor = 1 / factor[0] if factor[0] else 0.0
+    scale, bias = (params[3:] + [np.ones_like(mean), np.zeros_like(mean)][len(params[3:]) :])[:2]
+    arrays = [scale, bias, mean * factor, variance * factor]
+    given = [w.constant(node, i, array.astype(np.float32)) for i, array in enumerate(arrays)]
+    return [w.add("BatchNormalization", [*x, *given], epsilon=node.layer.p.eps)]
+
+
+@operator("Scale", "Bias")
+def affine(w: Writer, node: Node, x: list[str], params: list[np.ndarray]) -> list[str]:
+    p, rank = node.layer.p, len(node.bottoms[0].shape)
+    axis = node.layer.axis(p.axis, rank, end=True)
+
+    def spread(array: np.ndarray) -> np.ndarray:
+        return array.reshape(*array.shape, *[1] * (rank - axis - array.ndim)) if array.ndim else array
+
+    if len(x) == 2:
+        shape = node.bottoms[1].shape
+        after = rank - (axis if shape else 0) - len(shape)
+        second = w.add("Unsqueeze", [x[1], w.numbers(list(range(len(shape), len(shape) + after)))]) if after and shape else x[1]
+    else:
+        second = w.constant(node, 0, spread(params[0]))
+    y = w.add("Mul" if node.layer.spec.type == "Scale" else "Add", [x[0], second])
+    if node.layer.spec.type == "Scale" and p.bias_term:
+        y = w.add("Add", [y, w.constant(node, 1, spread(params[-1]))])
+    return [y]
+
+
+@operator("ReLU")
+def relu(w: Writer, node: Node, x: list[str], _) -> list[str]:
+    slope = node.layer.p.negative_slope
+    return [w.add("LeakyRelu", x, alpha=slope) if slope else w.add("Relu", x)]
+
+
+@operator("PReLU")
+def prelu(w: Writer, node: Node, x: list[str], params: list[np.ndarray]) -> list[str]:
+    slope = params[0].reshape(-1, *[1] * (len(node.bottoms[0].shape) - 2))
+    return [w.add("PRelu", [*x, w.constant(node, 0, slope)])]
+
+
+def _named(kind: str, **fields: str) -> Operator:
+    """A layer that is one operator; attributes by the layer's fields."""
+    return lambda w, node, x, _: [w.add(kind, x, **{name: getattr(node.layer.p, field) for name, field in fields.items()})]
+
+
+for _type, _operator in (("Sigmoid", _named("Sigmoid")), ("TanH", _named("Tanh")), ("AbsVal", _named("Abs")), ("BNLL", _named("Softplus")),
+                         ("ELU", _named("Elu", alpha="alpha")), ("Split", lambda w, node, x, _: x * len(node.tops)),
+                         ("Dropout", lambda w, node, x, _: x), ("Silence", lambda w, node, x, _: [])):  # fmt: skip
+    OPERATORS[_type] = _operator
+
+
+@operator("Swish")
+def swish(w: Writer, node: Node, x: list[str], _) -> list[str]:
+    return [w.add("Mul", [x[0], w.add("Sigmoid", [w.add("Mul", [x[0], w.scalar(node.layer.p.beta)])])])]
+
+
+@operator("Clip")
+def clip(w: Writer, node: Node, x: list[str], _) -> list[str]:
+    return [w.add("Clip", [x[0], w.scalar(node.layer.p.min), w.scalar(node.layer.p.max)])]
+
+
+@operator("Power")
+def power(w: Writer, node: Node, x: list[str], _) -> list[str]:
+    p, y = node.layer.p, x[0]
+    y = w.add("Mul", [y, w.scalar(p.scale)]) if p.scale != 1 else y
+    y = w.add("Add", [y, w.scalar(p.shift)]) if p.shift else y
+    return [w.add("Pow", [y, w.scalar(p.power)]) if p.power != 1 else y]
+
+
+@operator("Exp", "Log")
+def exponent(w: Writer, node: Node, x: list[str], _) -> list[str]:
+    p, y = node.layer.p, x[0]
+    base = 1.0 if p.base == -1 else math.log(p.base)
+    exp = node.layer.spec.type == "Exp"
+    y = w.add("Add", [w.add("Mul", [y, w.scalar(p.scale)]), w.scalar(p.shift)])
+    y = w.add("Exp", [w.add("Mul", [y, w.scalar(base)])]) if exp else w.add("Mul", [w.add("Log", [y]), w.scalar(1 / base)])
+    return [y]
+
+
+@operator("Eltwise")
+def eltwise(w: Writer, node: Node, x: list[str], _) -> list[str]:
+    p, kinds = node.layer.p, pb.EltwiseParameter
+    if p.operation == kinds.SUM:
+        x = [w.add("Mul", [name, w.scalar(c)]) if c != 1 else name for name, c in zip(x, p.coeff or [1] * len(x), strict=True)]
+    if p.operation == kinds.MAX:
+        return [w.add("Max", x)]
+    y = x[0]
+    for other in x[1:]:
+        y = w.add("Add" if p.operation == kinds.SUM else "Mul", [y, other])
+    return [y]
+
+
+@operator("Concat")
+def concat(w: Writer, node: Node, x: list[str], _) -> list[str]:
+    return [w.add("Concat", x, axis=node.layer.joint_axis(len(node.bottoms[0].shape)))]
+
+
+@operator("Slice")
+def slices(w: Writer, node: Node, x: list[str], _) -> list[str]:
+    axis = node.layer.joint_axis(len(node.bottoms[0].shape))
+    return w.add_many("Split", [x[0], w.numbers([top.shape[axis] for top in node.tops])], len(node.tops), axis=axis)
+
+
+@operator("Flatten", "Reshape")
+def reshape(w: Writer, node: Node, x: list[str], _) -> list[str]:
+    before, after = node.bottoms[0].shape, node.tops[0].shape
+    if before[:1] != after[:1]:
+        raise w.cannot(node, "another batch size")
+    return [w.add("Reshape", [x[0], w.numbers([0 if before else 1, *after[1:]])])]
+
+
+@operator("Softmax")
+def softmax(w: Writer, node: Node, x: list[str], _) -> list[str]:
+    return [w.add("Softmax", x, axis=node.layer.axis(node.layer.p.axis, len(node.bottoms[0].shape)))]
+
+
+@operator("Permute")
+def permute(w: Writer, node: Node, x: list[str], _) -> list[str]:
+    rank = len(node.bottoms[0].shape)
+    order = list(node.layer.p.order)
+    return [w.add("Transpose", x, perm=[*order, *(axis for axis in range(rank) if axis not in order)])]
+
+
+@operator("Crop")
+def crop(w: Writer, node: Node, x: list[str], _) -> list[str]:
+    whole, part = node.bottoms[0].shape, node.tops[0].shape
+    axis, given = node.layer.axis(node.layer.p.axis, len(whole)), list(node.layer.p.offset) or [0]
+    if axis == 0:
+        raise w.cannot(node, "axis 0")
+    starts = given if len(given) > 1 else given * (len(whole) - axis)
+    ends = [start + size for start, size in zip(starts, part[axis:], strict=True)]
+    return [w.add("Slice", [x[0], w.numbers(starts), w.numbers(ends), w.numbers(list(range(axis, len(whole))))])]

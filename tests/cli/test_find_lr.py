@@ -1,0 +1,46 @@
+"""The range test of rates, and training on the same batches over and over."""
+
+import json
+
+import pytest
+
+
+def test_find_lr(folder, call):
+    pytest.importorskip("matplotlib")
+    answer = call("find_lr", "-solver", "solver.prototxt", "-out", "rates.png", "-json")
+    found = json.loads(answer.out)
+    assert answer.status == 0 and 1e-3 < found["best"] < 1 and found["rates"][0] == pytest.approx(1e-6)
+    assert len(found["rates"]) < 200 and found["smoothed"][-1] > found["smoothed"][0], "it ends where the loss blows up"
+    assert (folder / "rates.png").read_bytes().startswith(b"\x89PNG")
+    assert not list(folder.glob("run*"))
+    assert call("find_lr", "-solver", "solver.prototxt").out.startswith(f"base_lr: {found['best']:.2g} ")
+
+
+def test_rates_at_which_nothing_is_learned(folder, call):
+    assert "the loss never falls" in call("find_lr", "-solver", "solver.prototxt", "-from", 1e-12, "-to", 1e-11).out
+    assert call("find_lr", "-solver", "solver.prototxt", "-from", 1, "-to", 0.1).status == 2
+
+
+def test_overfit(folder, call):
+    answer = call("train", "-solver", "solver.prototxt", "-overfit", 1, "-set", "max_iter=300", "-set", "base_lr=0.2")
+    assert answer.status == 0 and answer.lines[-1].endswith("it learns") and "Loss of the same 1 batches" in answer.lines[-1]
+    assert not list(folder.glob("run*")) and not any("Testing" in line for line in answer.lines)
+    answer = call("train", "-solver", "solver.prototxt", "-overfit", 2, "-set", "base_lr=1e-9")
+    assert "it does not learn them by heart" in answer.lines[-1]
+
+
+def test_the_same_batches(folder):
+    from caffelite.data import Source
+    from caffelite.data.repeated import Repeated
+
+    class Counting(Source):
+        def tasks(self, position, batch):
+            batch.arrays[0][:] = position
+            yield from ()
+
+    source = Repeated(Counting([(2, 1)], 100), 3)
+    first = [float(source.next()[0][0, 0]) for _ in range(7)]
+    assert first == [0, 2, 4, 0, 2, 4, 0] and source.position == 14
+    source.seek(10)
+    assert float(source.next()[0][0, 0]) == 4
+    source.close()

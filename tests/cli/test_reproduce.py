@@ -1,0 +1,40 @@
+"""A recorded run is run again: the same, or the first iteration that differs."""
+
+import json
+
+import numpy as np
+
+
+def test_the_same_to_the_last_bit(folder, call):
+    call("train", "-solver", "solver.prototxt", "-iterations", 12)
+    call("train", "-solver", "solver.prototxt", "-snapshot", "run_iter_10.solverstate")
+    before = sorted(p.name for p in folder.iterdir())
+    answer = call("reproduce", "run_run")
+    assert answer.status == 0 and answer.out == "the same to the last bit: 22 losses and scores of 20 iterations\n", answer.err
+    assert sorted(p.name for p in folder.iterdir()) == before
+
+
+def test_the_first_iteration_that_differs(folder, call):
+    call("train", "-solver", "solver.prototxt")
+    losses = np.fromfile(folder / "run_run/losses.f32", "<f4")
+    losses[13] = np.nextafter(losses[13], 9, dtype=np.float32)
+    losses[17] += 1
+    losses.tofile(folder / "run_run/losses.f32")
+    answer = call("reproduce", "run_run")
+    assert answer.status == 1 and answer.out.startswith("differs first at iteration 13: loss is 0.")
+    assert call("reproduce", "run_run", "-iterations", 13).status == 0
+
+
+def test_what_changed_is_told(folder, call):
+    call("train", "-solver", "solver.prototxt")
+    told = json.loads((folder / "run_run/run.json").read_text())
+    told["sessions"][0]["versions"]["numpy"] = "0.1"
+    told["data"][0]["hash"] = "other"
+    (folder / "run_run/run.json").write_text(json.dumps(told))
+    lines = call("reproduce", "run_run").lines
+    assert any("numpy is" in line and "was 0.1" in line for line in lines) and f"{folder}/rows.txt is not what it was" in lines
+
+
+def test_what_is_no_run(folder, call):
+    answer = call("reproduce", ".")
+    assert answer.status == 2 and "is not the folder of a run" in answer.err
