@@ -23,7 +23,8 @@ snapshot: 5 snapshot_prefix: "run" best_score: "accuracy" early_stop: 20 ema_dec
 
 
 def after(log, iteration):
-    """The log from an iteration's first line on."""
+    """The log from an iteration's first line on, less hints, which count what a session displayed."""
+    log = [line for line in log if not line.startswith("Hint: ")]
     return log[next(i for i, line in enumerate(log) if line.startswith(f"Iteration {iteration},")) :]
 
 
