@@ -61,9 +61,16 @@ def normalise(argument: str) -> str:
     return f"--{match[1].replace('-', '_')}{match[2] or ''}" if match else argument
 
 
+def _complete_one_dash() -> None:
+    """Lets the shell's completion, which click does, understand options of one dash as well."""
+    if "_CAFFELITE_COMPLETE" in os.environ and "COMP_WORDS" in os.environ:
+        os.environ["COMP_WORDS"] = re.sub(r"(?<=\s)-(?=[A-Za-z]|\s|$)", "--", os.environ["COMP_WORDS"])
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Runs a command; a user's mistake is a line or more on standard error, and status 2; Ctrl-C is status 130."""
     _open_streams()
+    _complete_one_dash()
     given = sys.argv[1:] if arguments is None else arguments
     try:
         caffelite.main([normalise(a) for a in given], prog_name="caffelite", standalone_mode=False)

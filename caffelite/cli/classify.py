@@ -17,7 +17,7 @@ from .deploy import read_labels
 
 
 @click.command()
-@click.argument("images", metavar="IMAGE…", nargs=-1, required=True)
+@click.argument("images", metavar="IMAGE…", nargs=-1, required=True, type=click.Path())
 @options.model
 @options.weights
 @click.option(

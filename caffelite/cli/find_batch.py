@@ -9,7 +9,7 @@ from .logs import start
 
 
 @click.command("find_batch")
-@click.option("--solver", required=True, metavar="FILE", help="The solver, a prototxt.")
+@click.option("--solver", required=True, metavar="FILE", type=click.Path(), help="The solver, a prototxt.")
 @options.gpu
 @options.set_fields
 @click.option("--memory", "limit", metavar="SIZE", help="Fit into so much, as in 16G, and try nothing. Default: what the device has.")

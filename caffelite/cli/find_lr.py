@@ -12,7 +12,7 @@ from .logs import start
 
 
 @click.command("find_lr")
-@click.option("--solver", required=True, metavar="FILE", help="The solver, a prototxt.")
+@click.option("--solver", required=True, metavar="FILE", type=click.Path(), help="The solver, a prototxt.")
 @options.gpu
 @options.weights
 @options.set_fields

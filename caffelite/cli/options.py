@@ -14,7 +14,9 @@ from ..errors import CaffeliteError
 log = logging.getLogger("caffelite")
 
 gpu = click.option("--gpu", metavar="IDS", help='GPUs to use: "all", or numbers as in 0,1. Default: what solver_mode says, else the CPU.')
-weights = click.option("--weights", metavar="FILES", help="caffemodels to copy weights from, by layer name; several separated by commas.")
+weights = click.option(
+    "--weights", metavar="FILES", type=click.Path(), help="caffemodels to copy weights from, by layer name; several separated by commas."
+)
 level = click.option("--level", type=int, metavar="N", help="The net's level, for rules with min_level and max_level.")
 stage = click.option(
     "--stage", metavar="NAMES", default="", help="The net's stages, separated by commas, for rules with stage and not_stage."
@@ -35,7 +37,7 @@ set_fields = click.option(
     help="Set a field of the solver, or of a layer as in conv1.convolution_param.num_output=32; repeatable.",
 )  # fmt: skip
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead, for a program to read.")
-model = click.option("--model", metavar="FILE", required=True, help="The net, a prototxt.")
+model = click.option("--model", metavar="FILE", type=click.Path(), required=True, help="The net, a prototxt.")
 
 
 class Duration(click.ParamType):
@@ -159,8 +161,8 @@ def load_weights(net, files: str | list[str]) -> None:
 
 def net_or_solver(command: Callable) -> Callable:
     """-model FILE or -solver FILE."""
-    command = click.option("--solver", metavar="FILE", help="A solver instead, for the net that it trains.")(command)
-    return click.option("--model", metavar="FILE", help="The net, a prototxt.")(command)
+    command = click.option("--solver", metavar="FILE", type=click.Path(), help="A solver instead, for the net that it trains.")(command)
+    return click.option("--model", metavar="FILE", type=click.Path(), help="The net, a prototxt.")(command)
 
 
 def one_of(model: str | None, solver: str | None) -> str | None:

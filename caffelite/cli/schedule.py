@@ -12,7 +12,7 @@ from . import options
 
 
 @click.command()
-@click.option("--solver", required=True, metavar="FILE", help="The solver, a prototxt.")
+@click.option("--solver", required=True, metavar="FILE", type=click.Path(), help="The solver, a prototxt.")
 @click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Draw the schedule too: .svg or .png (extra: plot).")
 @click.option("--samples", type=click.IntRange(min=1), metavar="N", help="Size of the training set, for epochs where it is not there.")
 @options.shape
