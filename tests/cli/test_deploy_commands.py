@@ -17,6 +17,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 import drawing  # noqa: E402
 
+from caffelite import caffelite_pb2 as pb  # noqa: E402
 from caffelite import cli, prototxt  # noqa: E402
 
 COLOUR = """
@@ -79,22 +80,19 @@ def test_digits_drawn_by_hand(seed, digits, call, tmp_path):
 
 @pytest.mark.data
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_printed_digits_by_mnist_s_lenet(seed, data_folder, call, tmp_path, monkeypatch):
+def test_printed_digits_by_mnist_s_lenet(data_folder, call, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("models", "solvers"):
         Path(name).symlink_to(ROOT / name)
     assert call("dataset", "mnist", "--from", data_folder / "mnist").status == 0
-    assert call("train", "-solver", "solvers/lenet_solver.prototxt", "-set", "max_iter=1000", "-set", "test_interval=1000").status == 0
-    assert (
-        call(
-            "deploy", "-model", "models/lenet/train_val.prototxt", "-weights", "lenet_iter_1000.caffemodel", "-out", "lenet.prototxt"
-        ).status
-        == 0
-    )
-    drawing.write(Path("drawn"), seed, fonts=True)
-    found = json.loads(call("classify", "drawn", "-model", "lenet.prototxt", "-json").out)
-    assert sum(entry["answers"][0]["label"] == Path(entry["file"]).stem for entry in found) >= 8
+    assert call("train", "-solver", "solvers/lenet_solver.prototxt", "-set", "max_iter=2000", "-set", "test_interval=2000").status == 0
+    net = ("-model", "models/lenet/train_val.prototxt", "-weights", "lenet_iter_2000.caffemodel")
+    assert call("deploy", *net, "-out", "lenet.prototxt").status == 0
+    assert prototxt.read_net("lenet.prototxt").message.deploy_param.sign_centre == pb.DeployParameter.MASS
+    for seed in (1, 2, 3):
+        drawing.write(Path("drawn"), seed, fonts=True)
+        found = json.loads(call("classify", "drawn", "-model", "lenet.prototxt", "-json").out)
+        assert sum(entry["answers"][0]["label"] == Path(entry["file"]).stem for entry in found) >= 8
 
 
 def test_what_classify_prints(digits, call, tmp_path):
