@@ -142,8 +142,8 @@ class Solver:
         epochs = f", {self.p.max_iter * each * comm.size / length:.4g} epochs of {length} samples" if length else ""
         log.info(
             "%d processes (%s, %s), %s scaling: %d samples each, %d in an iteration; rate %.6g as the solver sets it; %d iterations%s",
-            comm.size, comm.kind, dev.name.upper(), "strong" if self._strong else "weak", each, each * comm.size, self.p.base_lr or self.rate(self.iteration),
-            self.p.max_iter, epochs,
+            comm.size, comm.kind, dev.name.upper(), "strong" if self._strong else "weak", each, each * comm.size,
+            self.p.base_lr or self.rate(self.iteration), self.p.max_iter, epochs,
         )  # fmt: skip
 
     # the loop
