@@ -32,7 +32,8 @@ class Transform:
     `finish`; or, where `plain` says that nothing else is asked for and images have one size, `finish` alone, also on a device.
 
     shape: C×h×w of y. resizes: images may have any size. plain: there is mean, crop, mirror and scale only.
-    mean: None, C×1×1 or an image C×H×W; scale: float32. Errors: mean_file and mean_value together, force_color and force_gray together, a mean or a crop that does not fit the image,
+    mean: None, C×1×1 or an image C×H×W; scale: float32. Errors: mean_file and mean_value together, force_color and force_gray
+    together, a mean or a crop that does not fit the image,
     whatever is wrong with a perturbation.
     """
 
