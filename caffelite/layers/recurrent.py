@@ -20,6 +20,7 @@ class Recurrent(Layer):
     constant_bottoms = frozenset({1})
     states: tuple[str, ...] = ("h",)
     gates = 1
+    sums = "wide"  # where forward leaves them; backward leaves their gradient in "wide"
 
     def setup(self) -> None:
         if not self.p.num_output:
@@ -69,11 +70,12 @@ class Recurrent(Layer):
         self.carried = [dev.zeros((n, d)) for _ in self.states]
 
     def begin(self, x: list) -> list:
-        """What every step takes from x and x_static into "wide" (T, N, G·D); the states to start with."""
-        self.from_x.forward(x[0], self.params[0].data, self.params[1].data, self.saved["wide"])
+        """What every step takes from x and x_static into ``sums`` (T, N, G·D); the states to start with."""
+        sums = self.saved[self.sums]
+        self.from_x.forward(x[0], self.params[0].data, self.params[1].data, sums)
         if self.static:
             self.from_static.forward(x[2], self.params[2].data, None, self.step)
-            self.dev.add(self.step, self.saved["wide"])
+            self.dev.add(self.step, sums)
         return [s.reshape(self.n, self.d) for s in x[-len(self.states) :]] if self.exposed else self.carried
 
     def end(self, y: list, last: list) -> None:
@@ -89,7 +91,7 @@ class Recurrent(Layer):
                 self.dev.fill(gradient, 0)
 
     def end_backward(self, x: list, dx: list) -> None:
-        """Everything that "wide", by now its gradient, gives at once for all steps."""
+        """Everything that the sums' gradient "wide" gives at once for all steps."""
         wide, (dw, add_w), (db, add_b) = self.saved["wide"], self._param_args(0), self._param_args(1)
         self.from_x.backward(x[0], self.params[0].data, wide, dx[0], dw, db, add_w, add_b)
         if self.static:
@@ -173,10 +175,11 @@ class LSTM(Recurrent):
 
     states = ("h", "c")
     gates = 4
+    sums = "gates"
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         tops = super().shapes(bottoms)
-        self.saved_shapes["c"] = ((self.t + 1, self.n, self.d), None)
+        self.saved_shapes |= {"gates": self.saved_shapes["wide"], "c": ((self.t + 1, self.n, self.d), None)}
         return tops
 
     def build(self, dev) -> None:
@@ -184,14 +187,15 @@ class LSTM(Recurrent):
         self.op = dev.lstm(self.t, self.n, self.d)
 
     def forward(self, x: list, y: list) -> None:
-        (h, before), gates, c = self.begin(x), self.saved["wide"], self.saved["c"]
+        (h, before), gates, c = self.begin(x), self.saved["gates"], self.saved["c"]
         self.dev.copy(before, c[0])
         self.op.forward(gates, x[1], self.params[2 + self.static].data, h, self.saved["hidden"], c, y[0])
         self.end(y, [y[0][self.t - 1], c[self.t]])
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         self.begin_backward(dy)
-        self.op.backward(self.saved["wide"], x[1], self.params[2 + self.static].data, self.saved["c"], dy[0], *self.gradients)
+        args = self.saved["gates"], x[1], self.params[2 + self.static].data, self.saved["c"], dy[0]
+        self.op.backward(*args, *self.gradients, self.saved["wide"])
         self.end_backward(x, dx)
 
 
@@ -224,15 +228,13 @@ class LSTMUnit(Layer):
 
     def build(self, dev) -> None:
         self.op = dev.lstm_unit(self.n, self.d)
-        self.dc, self.none = dev.empty((self.n, self.d)), dev.zeros((self.n, self.d))
+        self.dc, self.none, self.dgates = dev.empty((self.n, self.d)), dev.zeros((self.n, self.d)), dev.empty((self.n, 4 * self.d))
 
     def forward(self, x: list, y: list) -> None:
         self.dev.copy(x[1], self.saved["gates"])
         self.op.forward(self.saved["gates"], x[2], x[0], *y)
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        dc = self.dc if dx[0] is None else dx[0]
+        dc, dgates = self.dc if dx[0] is None else dx[0], self.dgates if dx[1] is None else dx[1]
         self.dev.copy((self.none if dy[0] is None else dy[0]).reshape(dc.shape), dc)
-        self.op.backward(self.saved["gates"], x[2], x[0], y[0], self.none if dy[1] is None else dy[1], dc)
-        if dx[1] is not None:
-            self.dev.copy(self.saved["gates"], dx[1])
+        self.op.backward(self.saved["gates"], x[2], x[0], y[0], self.none if dy[1] is None else dy[1], dc, dgates)

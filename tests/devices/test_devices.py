@@ -628,6 +628,57 @@ def test_take_tells_of_numbers_that_name_no_row(dev):
     assert dev.download(dtable).tolist() == [[2, 2], [0, 0], [0, 0]]
 
 
+@pytest.mark.parametrize("t, n, d", [(1, 1, 1), (3, 9, 5), (2, 7, 33), (4, 1, 20)])
+@pytest.mark.parametrize("judged", [True, False])
+def test_lstm(dev, rng, t, n, d, judged):
+    """Steps, and gradients beside differences of the oracle; where cont is 0, NaN before is forgotten."""
+    sums, w, above = rng.normal(size=(t, n, 4 * d)), rng.normal(size=(4 * d, d)) / 4, rng.normal(size=(t, n, d)) * judged
+    states, ends, cont = rng.normal(size=(2, n, d)), rng.normal(size=(2, n, d)), (rng.random((t, n)) < 0.7) * 0.5
+
+    def run(sums, states):
+        cells, outs = [states[1]], [states[0]]
+        for step, k in zip(sums, cont[..., None], strict=True):
+            c, h = reference.lstm_unit(cells[-1], step + (k * outs[-1]) @ w.T, k)
+            cells.append(c)
+            outs.append(h)
+        return np.stack(cells), np.stack(outs)
+
+    cells, outs = run(sums, states)
+    gates, hidden, h, c = put(dev, sums), blank(dev, (t, n, d)), blank(dev, (t, n, d)), put(dev, np.zeros((t + 1, n, d)))
+    spoilt = np.where(cont[0, :, None] == 0, np.nan, states)
+    dev.upload(c[0], spoilt[1])
+    op, there = dev.lstm(t, n, d), (put(dev, cont), put(dev, w))
+    op.forward(gates, *there, put(dev, spoilt[0]), hidden, c, h)
+    close(dev, h, outs[1:])
+    close(dev, c[1:], cells[1:])
+    close(dev, hidden, cont[..., None] * outs[:-1])
+
+    dh, dc, dgates = put(dev, ends[0]), put(dev, ends[1]), blank(dev, (t, n, 4 * d))
+    op.backward(gates, *there, c, put(dev, above) if judged else None, dh, dc, dgates)
+    gradients = [dev.download(a).astype(np.float64) for a in (dgates, dh, dc)]
+    steps = [rng.normal(size=g.shape) for g in gradients]
+    losses = []
+    for sign in (1e-6, -1e-6):
+        cells, outs = run(sums + sign * steps[0], states + sign * np.stack(steps[1:]))
+        losses.append((above * outs[1:]).sum() + (ends[0] * outs[-1]).sum() + (ends[1] * cells[-1]).sum())
+    slope = sum((g * s).sum() for g, s in zip(gradients, steps, strict=True))
+    assert slope == pytest.approx((losses[0] - losses[1]) / 2e-6, rel=1e-4, abs=1e-4)
+
+
+def test_an_lstms_gates_saturate(dev):
+    """The cell, to some units in the last place: σ and tanh near 0 and far from it, of NaN too."""
+    x = np.concatenate([np.linspace(-120, 120, 4001), np.geomspace(1e-30, 1, 500), -np.geomspace(1e-30, 1, 500), [np.inf, -np.inf, np.nan]])
+    n = len(x)
+    gates = np.stack([x, np.zeros(n), x[::-1], x], 1).astype(dev.dtype)  # c = σ(x) tanh(x)
+    there, c, h = put(dev, gates), blank(dev, (n, 1)), blank(dev, (n, 1))
+    dev.lstm_unit(n, 1).forward(there, put(dev, np.zeros(n)), put(dev, np.full((n, 1), np.nan)), c, h)
+    with np.errstate(over="ignore"):
+        exact = gates.astype(np.float64)
+        expected = np.concatenate([reference.sigmoid(exact[:, :3]), np.tanh(exact[:, 3:])], 1)
+    np.testing.assert_allclose(dev.download(there), expected, rtol=4 * np.finfo(dev.dtype).eps, atol=1e-37)
+    close(dev, c, (expected[:, 0] * expected[:, 3])[:, None])
+
+
 @pytest.mark.parametrize("n, c, p, k", [(1, 1, 1, 1), (4, 9, 1, 9), (2, 70, 1, 3), (3, 6, 5, 2), (2, 5, 3, 5)])
 def test_top_k(dev, rng, n, c, p, k):
     x = rng.integers(-3, 3, size=(n, c, p)) / 2  # ties

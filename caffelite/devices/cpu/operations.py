@@ -43,7 +43,7 @@ class InnerProduct:
             else:
                 self._gemm(True, False, self.n, self.k, self.m, dy, x, dw.reshape(self.n, self.k), add_w)
         if db is not None:
-            dense.channel_sums(dy.reshape(self.m, self.n, 1), db.reshape(-1), add_b)
+            dense.column_sums(dy, db.reshape(-1), add_b)
         if dx is not None:
             self._gemm(False, self.transpose, self.m, self.k, self.n, dy, w, dx.reshape(self.m, self.k))
 

@@ -214,7 +214,7 @@ class InnerProduct:
     def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
         """dx, dw, db: None where not wanted; add_w, add_b: add to what is there."""
         if db is not None:
-            dense.channel_sums(dy.reshape(*self._y[0], 1), db.reshape(-1), add_b)
+            dense.column_sums(dy.reshape(self._y[0]), db.reshape(-1), add_b)
         w_place, dy_place = self._places[:2] if self._half else (0, 0)
         weights = None if dw is None else self._product(self._dy_turned, self._x, None, self._w, (dy_place, 0), None, add_w)
         data = None if dx is None else self._product(self._y, self._w, None, self._x, (dy_place, w_place))

@@ -34,19 +34,19 @@ class LSTM:
         states = hidden.reshape(self._states), c, h.reshape(self._states), last.reshape(self._cell)
         recurrent.sequence_forward(gates.reshape(self._gates), cont.reshape(self._cont), packed, *states, self._threads)
 
-    def backward(self, gates, cont, w, c, above, dh, dc) -> None:
-        """gates, as forward leaves them, become the gradients of the sums; above: h's gradient or None; dh, dc (N, D): the last states'
-        gradients, then the first's."""
+    def backward(self, gates, cont, w, c, above, dh, dc, dgates) -> None:
+        """dgates (T, N, 4D): the gradients of the sums, from gates as forward leaves them; above: h's gradient or None; dh, dc (N, D):
+        the last states' gradients, then the first's."""
         packed, spare = self._space(self._d, 4 * self._d)
         panels.pack(w, False, packed)
         judged = above is not None
         more = above.reshape(self._states) if judged else self._none
         args = gates.reshape(self._gates), cont.reshape(self._cont), packed, c, more, judged
-        recurrent.sequence_backward(*args, dh, dc, spare, self._threads)
+        recurrent.sequence_backward(*args, dh, dc, dgates.reshape(self._gates), spare, self._threads)
 
 
 class LSTMUnit:
-    """One step of an LSTM from all of its sums, gates (N, 4D), which become σ(i), σ(f), σ(o), tanh(g), and in backward the gradients."""
+    """One step of an LSTM from all of its sums, gates (N, 4D), which become σ(i), σ(f), σ(o), tanh(g)."""
 
     def __init__(self, device, n: int, d: int):
         self._device, self._cell, self._gates = device, (n, d), (n, 4 * d)
@@ -55,9 +55,9 @@ class LSTMUnit:
         states = (a.reshape(self._cell) for a in (before, c, h))
         recurrent.unit_forward(gates.reshape(self._gates), cont.reshape(-1), *states)
 
-    def backward(self, gates, cont, before, c, dh, dc) -> None:
-        """dc: the gradient of c from above, then that of the cell before."""
+    def backward(self, gates, cont, before, c, dh, dc, dgates) -> None:
+        """dgates (N, 4D): the gradient of the sums; dc: that of c from above, then that of the cell before."""
         n, d = self._cell
         spare = self._device.workspace(n * d).reshape(self._cell)
         states = (a.reshape(self._cell) for a in (before, c, dh, dc))
-        recurrent.unit_backward(gates.reshape(self._gates), cont.reshape(-1), *states, spare)
+        recurrent.unit_backward(gates.reshape(self._gates), cont.reshape(-1), *states, dgates.reshape(self._gates), spare)

@@ -1,4 +1,4 @@
-// Steps of an LSTM. A row of gates (N, 4D): the sums of i, f, o, g, then σ(i), σ(f), σ(o), tanh(g), at last their sums' gradients.
+// Steps of an LSTM. A row of gates (N, 4D): the sums of i, f, o, g, then σ(i), σ(f), σ(o), tanh(g).
 
 __device__ real sigmoid(real x) { return real(1) / (real(1) + exp(-x)); }
 
@@ -20,19 +20,19 @@ KERNEL lstm_forward(real* gates, const real* cont, const real* before, real* c, 
   }
 }
 
-// gates from activated ones to the gradients of their sums; dh and, if any, above: the gradient of h; dc: that of c from above, then that of
-// the cell before.
-KERNEL lstm_backward(real* gates, const real* cont, const real* before, const real* c, const real* dh, const real* above, real* dc, idx n,
-                     idx d) {
+// dgates (N, 4D): the gradients of the sums, from activated gates; dh and, if any, above: the gradient of h; dc: that of c from above, then
+// that of the cell before.
+KERNEL lstm_backward(const real* gates, const real* cont, const real* before, const real* c, const real* dh, const real* above, real* dc,
+                     real* dgates, idx n, idx d) {
   EACH(at, n * d) {
     idx row = at / d, first = row * 4 * d + at % d;
     real i = gates[first], f = gates[first + d], o = gates[first + 2 * d], g = gates[first + 3 * d], k = cont[row];
     real out = tanh(c[at]), slope = dh[at] + (above ? above[at] : real(0)), cell = dc[at] + slope * o * (1 - out * out);
     real kept = k == 0 ? real(0) : cell * k * f;
-    gates[first] = cell * g * i * (1 - i);
-    gates[first + d] = k == 0 ? real(0) : kept * before[at] * (1 - f);
-    gates[first + 2 * d] = slope * out * o * (1 - o);
-    gates[first + 3 * d] = cell * i * (1 - g * g);
+    dgates[first] = cell * g * i * (1 - i);
+    dgates[first + d] = k == 0 ? real(0) : kept * before[at] * (1 - f);
+    dgates[first + 2 * d] = slope * out * o * (1 - o);
+    dgates[first + 3 * d] = cell * i * (1 - g * g);
     dc[at] = kept;
   }
 }

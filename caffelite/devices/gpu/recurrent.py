@@ -26,18 +26,18 @@ class LSTM:
             more = (cont[t + 1], hidden[t + 1]) if t + 1 < self._steps else (None, None)
             self._unit.step(gates[t], cont[t], c[t], c[t + 1], h[t], *more)
 
-    def backward(self, gates, cont, w, c, above, dh, dc) -> None:
-        """gates, as forward leaves them, become the gradients of the sums; above: h's gradient or None; dh, dc (N, D): the last states'
-        gradients, then the first's."""
+    def backward(self, gates, cont, w, c, above, dh, dc, dgates) -> None:
+        """dgates (T, N, 4D): the gradients of the sums, from gates as forward leaves them; above: h's gradient or None; dh, dc (N, D):
+        the last states' gradients, then the first's."""
         n, d = self._cell
         for t in reversed(range(self._steps)):
-            self._unit.backward(gates[t], cont[t], c[t], c[t + 1], dh, dc, None if above is None else above[t])
-            self._matmul(gates[t], w, dh, n, d, 4 * d)
+            self._unit.backward(gates[t], cont[t], c[t], c[t + 1], dh, dc, dgates[t], None if above is None else above[t])
+            self._matmul(dgates[t], w, dh, n, d, 4 * d)
             self._kept(dh, cont[t], dh)
 
 
 class LSTMUnit:
-    """One step of an LSTM from all of its sums, gates (N, 4D), which become σ(i), σ(f), σ(o), tanh(g), and in backward the gradients."""
+    """One step of an LSTM from all of its sums, gates (N, 4D), which become σ(i), σ(f), σ(o), tanh(g)."""
 
     def __init__(self, device, n: int, d: int):
         self.step = device.kernel("recurrent", "lstm_forward", n * d, n, d, size=4 * n * d)
@@ -46,6 +46,7 @@ class LSTMUnit:
     def forward(self, gates, cont, before, c, h) -> None:
         self.step(gates, cont, before, c, h, None, None)
 
-    def backward(self, gates, cont, before, c, dh, dc, above=None) -> None:
-        """dc: the gradient of c from above, then that of the cell before; above, if any, joins dh, the gradient of h."""
-        self._backward(gates, cont, before, c, dh, above, dc)
+    def backward(self, gates, cont, before, c, dh, dc, dgates, above=None) -> None:
+        """dgates (N, 4D): the gradient of the sums; dc: that of c from above, then that of the cell before; above, if any, joins dh, the
+        gradient of h."""
+        self._backward(gates, cont, before, c, dh, above, dc, dgates)

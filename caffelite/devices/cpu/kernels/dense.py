@@ -1,9 +1,12 @@
 """Matrix products split over threads, biases and their gradients."""
 
+import numpy as np
 from numba import njit, prange
 
 from ..blas import gemm
 from .settings import PARALLEL, SERIAL
+
+COLUMNS = 128  # what one thread adds up at a time
 
 
 @njit(**SERIAL, fastmath={"reassoc"})
@@ -23,6 +26,20 @@ def channel_sums(dy, out, keep):
         for n in range(dy.shape[0]):
             total += _total(dy[n, c])
         out[c] = total + (out[c] if keep else 0)
+
+
+@njit(**PARALLEL)
+def column_sums(dy, out, keep):
+    """out (N) = [out +] the sum of dy (M, N) over M in float64: channel_sums where a row is one number of each channel."""
+    for t in prange((out.size + COLUMNS - 1) // COLUMNS):
+        lo, hi = t * COLUMNS, min((t + 1) * COLUMNS, out.size)
+        totals = np.zeros(COLUMNS)
+        for m in range(dy.shape[0]):
+            row = dy[m, lo:hi]
+            for j in range(row.size):
+                totals[j] += row[j]
+        for j in range(hi - lo):
+            out[lo + j] = totals[j] + (out[lo + j] if keep else 0)
 
 
 @njit(**PARALLEL)

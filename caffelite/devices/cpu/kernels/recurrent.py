@@ -1,8 +1,7 @@
 """An LSTM over whole sequences. Sequences know nothing of each other, so each thread takes some of them through all of time, and waits for
 nobody.
 
-The gates' sums i, f, o, g of a sequence's step are a row of 4D, and become σ(i), σ(f), σ(o), tanh(g), and at last their sums' gradients,
-where they lie.
+The gates' sums i, f, o, g of a sequence's step are a row of 4D, and become σ(i), σ(f), σ(o), tanh(g) where they lie.
 """
 
 import math
@@ -77,17 +76,20 @@ def _tanh(x):
     return (lambda x: _tanh32(x)) if x == types.float32 else (lambda x: math.tanh(x))
 
 
-# Passes over rows that lie in the first-level cache, each of few arrays, since LLVM gives up on vectors where many might overlap.
+# Passes over rows that lie in the first-level cache, of few arrays each, and none under two names: LLVM's vector loops are for arrays that
+# do not overlap, and it asks that of so many only.
 
 
 @njit(**EXACT)
-def _activate(row):
-    """A row of gates from sums to activated ones."""
-    d = row.size // 4
-    for j in range(3 * d):
-        row[j] = sigmoid(row[j])
-    for j in range(3 * d, 4 * d):
-        row[j] = tanh(row[j])
+def _sigmoids(x):
+    for j in range(x.size):
+        x[j] = sigmoid(x[j])
+
+
+@njit(**EXACT)
+def _tanhs(x):
+    for j in range(x.size):
+        x[j] = tanh(x[j])
 
 
 @njit(**EXACT)
@@ -97,22 +99,24 @@ def _tanh_into(x, out):
 
 
 @njit(**SERIAL)
-def _kept(k, x, out):
-    """out = k x, 0 where k is 0 whatever x is."""
+def _keep(k, x):
+    """x = k x, 0 where k is 0 whatever x is."""
     if k == 0:
-        out[:] = 0
+        x[:] = 0
     else:
-        for j in range(out.size):
-            out[j] = k * x[j]
+        for j in range(x.size):
+            x[j] *= k
 
 
 @njit(**SERIAL)
 def cell_forward(gates, k, before, c, h):
     """c (D) = k σ(f) before + σ(i) tanh(g), h = σ(o) tanh(c) from a row of gates' sums, k = 0: nothing of before."""
-    _activate(gates)
     d = c.size
+    _sigmoids(gates[: 3 * d])
+    _tanhs(gates[3 * d :])
     i, f, o, g = gates[:d], gates[d : 2 * d], gates[2 * d : 3 * d], gates[3 * d :]
-    _kept(k, before, c)
+    c[:] = before
+    _keep(k, c)
     for j in range(d):
         c[j] = f[j] * c[j] + i[j] * g[j]
     _tanh_into(c, h)
@@ -121,28 +125,28 @@ def cell_forward(gates, k, before, c, h):
 
 
 @njit(**SERIAL)
-def cell_backward(gates, k, before, c, dh, dc, spare):
-    """A row of activated gates becomes the gradient of their sums; dc, the gradient of c from above, that of before. spare (D)."""
-    d = c.size
+def cell_backward(gates, k, before, c, dh, dc, dgates, spare):
+    """dgates, a row: the gradient of the sums, from the activated gates; dc, the gradient of c from above, becomes that of before."""
+    d, one = c.size, gates.dtype.type(1)
     i, f, o, g = gates[:d], gates[d : 2 * d], gates[2 * d : 3 * d], gates[3 * d :]
-    one = gates.dtype.type(1)
+    di, df, do, dg = dgates[:d], dgates[d : 2 * d], dgates[2 * d : 3 * d], dgates[3 * d :]
     _tanh_into(c, spare)
     for j in range(d):
         dc[j] += dh[j] * o[j] * (one - spare[j] * spare[j])
     for j in range(d):
-        o[j] = dh[j] * spare[j] * o[j] * (one - o[j])
+        do[j] = dh[j] * spare[j] * o[j] * (one - o[j])
     for j in range(d):
-        a, b = i[j], g[j]
-        i[j] = dc[j] * b * a * (one - a)
-        g[j] = dc[j] * a * (one - b * b)
+        di[j] = dc[j] * g[j] * i[j] * (one - i[j])
+    for j in range(d):
+        dg[j] = dc[j] * i[j] * (one - g[j] * g[j])
     if k == 0:
-        f[:] = 0
+        df[:] = 0
         dc[:] = 0
     else:
         for j in range(d):
-            a = k * f[j] * dc[j]
-            f[j] = a * before[j] * (one - f[j])
-            dc[j] = a
+            dc[j] *= k * f[j]
+        for j in range(d):
+            df[j] = dc[j] * before[j] * (one - f[j])
 
 
 @njit(**PARALLEL)
@@ -153,10 +157,10 @@ def unit_forward(gates, cont, before, c, h):
 
 
 @njit(**PARALLEL)
-def unit_backward(gates, cont, before, c, dh, dc, spare):
+def unit_backward(gates, cont, before, c, dh, dc, dgates, spare):
     """cell_backward of N rows; spare (N, D)."""
     for n in prange(cont.size):
-        cell_backward(gates[n], cont[n], before[n], c[n], dh[n], dc[n], spare[n])
+        cell_backward(gates[n], cont[n], before[n], c[n], dh[n], dc[n], dgates[n], spare[n])
 
 
 @njit(**PARALLEL)
@@ -171,15 +175,16 @@ def sequence_forward(gates, cont, packed, hidden, c, h, last, threads):
         lo, hi = thread * n // threads, (thread + 1) * n // threads
         for t in range(steps):
             for s in range(lo, hi):
-                _kept(cont[t, s], h[t - 1, s] if t else last[s], hidden[t, s])
+                hidden[t, s] = h[t - 1, s] if t else last[s]
+                _keep(cont[t, s], hidden[t, s])
             multiply(hidden[t, lo:hi], packed, gates[t, lo:hi])
             for s in range(lo, hi):
                 cell_forward(gates[t, s], cont[t, s], c[t, s], c[t + 1, s], h[t, s])
 
 
 @njit(**PARALLEL)
-def sequence_backward(gates, cont, packed, c, above, judged, dh, dc, spare, threads):
-    """gates (T, N, 4D) from activated ones to the gradients of their sums.
+def sequence_backward(gates, cont, packed, c, above, judged, dh, dc, dgates, spare, threads):
+    """dgates (T, N, 4D): the gradients of the sums, from the activated gates.
 
     above (T, N, D): h's gradient, empty unless judged; dh, dc (N, D): those of the last states, which become those of the first's;
     spare (N, D).
@@ -193,8 +198,8 @@ def sequence_backward(gates, cont, packed, c, above, judged, dh, dc, spare, thre
                     row, more = dh[s], above[t, s]
                     for j in range(row.size):
                         row[j] += more[j]
-                cell_backward(gates[t, s], cont[t, s], c[t, s], c[t + 1, s], dh[s], dc[s], spare[s])
+                cell_backward(gates[t, s], cont[t, s], c[t, s], c[t + 1, s], dh[s], dc[s], dgates[t, s], spare[s])
             dh[lo:hi] = 0
-            multiply(gates[t, lo:hi], packed, dh[lo:hi])
+            multiply(dgates[t, lo:hi], packed, dh[lo:hi])
             for s in range(lo, hi):
-                _kept(cont[t, s], dh[s], dh[s])
+                _keep(cont[t, s], dh[s])
