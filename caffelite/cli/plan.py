@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import statistics
 import time
 
@@ -46,7 +47,7 @@ def plan(model, ranks, gpu, bandwidth, network, latency, machine, scaling, itera
     start()
     from ..parallel.forecast import Link, forecast
 
-    if gpu is None:  # a process a core, as mpirun would start them
+    if gpu is None and "numba" not in sys.modules:  # a process a core, as mpirun would start them; a running Numba keeps its threads
         os.environ.setdefault("NUMBA_NUM_THREADS", "1")
         os.environ.setdefault("OMP_NUM_THREADS", "1")
     net = open_net(model, gpu, phase or "TRAIN", level, stage)
