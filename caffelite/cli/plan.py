@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import sys
 import statistics
+import sys
 import time
 
 import click
