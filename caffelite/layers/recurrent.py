@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from ..devices.formula import Formula
+from .dense import HALF_ROWS
 from .layer import Layer, Shape, register
 
 
@@ -61,8 +62,8 @@ class Recurrent(Layer):
         return False
 
     def build(self, dev) -> None:
-        t, n, d, wide = self.t, self.n, self.d, self.gates * self.d
-        self.from_x, self.from_all_h = dev.inner_product(t * n, self.inputs, wide), dev.inner_product(t * n, d, wide)
+        t, n, d, wide, half = self.t, self.n, self.d, self.gates * self.d, {"half": True} if self.half else {}
+        self.from_x, self.from_all_h = (dev.inner_product(t * n, inputs, wide, **half) for inputs in (self.inputs, d))
         if self.static:
             self.from_static = dev.inner_product(n, self.statics, wide)
             self._sum, self.step = dev.channel_sum(Formula("d", ("d",)), (), t, n * wide, 1), dev.empty((n, wide))
@@ -72,7 +73,8 @@ class Recurrent(Layer):
     def begin(self, x: list) -> list:
         """What every step takes from x and x_static into ``sums`` (T, N, G·D); the states to start with."""
         sums = self.saved[self.sums]
-        self.from_x.forward(x[0], self.params[0].data, self.params[1].data, sums)
+        half = {"kept": self.saved["half 0"]} if self.half else {}
+        self.from_x.forward(x[0], self.params[0].data, self.params[1].data, sums, **half)
         if self.static:
             self.from_static.forward(x[2], self.params[2].data, None, self.step)
             self.dev.add(self.step, sums)
@@ -93,7 +95,8 @@ class Recurrent(Layer):
     def end_backward(self, x: list, dx: list) -> None:
         """Everything that the sums' gradient "wide" gives at once for all steps."""
         wide, (dw, add_w), (db, add_b) = self.saved["wide"], self._param_args(0), self._param_args(1)
-        self.from_x.backward(x[0], self.params[0].data, wide, dx[0], dw, db, add_w, add_b)
+        below = self.saved["half 0"] if self.half else x[0]
+        self.from_x.backward(below, self.params[0].data, wide, dx[0], dw, db, add_w, add_b)
         if self.static:
             dw, add = self._param_args(2)
             self._sum(wide, self.step)
@@ -182,9 +185,17 @@ class LSTM(Recurrent):
         self.saved_shapes |= {"gates": self.saved_shapes["wide"], "c": ((self.t + 1, self.n, self.d), None)}
         return tops
 
+    def settle(self, dev) -> None:
+        if dev.half and self.t * self.n >= HALF_ROWS and self.d % 2 == 0:
+            self.keep_halves([(self.t * self.n, self.inputs)])
+            self.saved_shapes["hidden"] = ((self.t, self.n, self.d), "uint16")
+
+    def backward_reads_bottom(self, index: int) -> bool:
+        return index > 0 or not self.half
+
     def build(self, dev) -> None:
         super().build(dev)
-        self.op = dev.lstm(self.t, self.n, self.d)
+        self.op = dev.lstm(self.t, self.n, self.d, **({"half": True} if self.half else {}))
 
     def forward(self, x: list, y: list) -> None:
         (h, before), gates, c = self.begin(x), self.saved["gates"], self.saved["c"]

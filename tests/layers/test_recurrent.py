@@ -1,5 +1,6 @@
 """RNN and LSTM beside a loop in NumPy; where sequences start; the state that goes on; what is static and what is exposed."""
 
+import engines
 import numpy as np
 import pytest
 import reference
@@ -135,6 +136,28 @@ def test_sequences_do_not_mix(kind, rng):
     for net in (one, all_):
         net.forward()
     np.testing.assert_allclose(one.blobs["y"][:, 0], all_.blobs["y"][:, 0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("static", [False, True])
+def test_bf16_is_near(static, rng):
+    """Gradients of parameters and of x, in bfloat16 products and in full; x is not what backward reads."""
+    found = []
+    for precision in ("bf16", "fp32"):
+        net = bind(net_text("LSTM", static, True, batch=8), dev=engines.with_onednn(precision), keep=True)
+        assert any(node.layer.half for node in net.graph.nodes) == (precision == "bf16")
+        rng = np.random.default_rng(7)
+        feed(net, **{v.name: rng.normal(size=v.shape) for node in net.graph.feeds for v in node.tops})
+        feed(net, cont=rng.random((T, 8)) < 0.8)
+        net.params.data[...] = rng.normal(size=net.params.size) / 2
+        net.clear_loss()
+        net.forward()
+        if precision == "bf16":
+            net.blobs["x"].fill(np.nan)
+        net.backward()
+        found.append(np.concatenate([net.params.diff, *(net.diff[v].ravel() for v in net.diff if v.name in ("x", "s0", "s1"))]))
+    half, full = found
+    assert (half != full).any()
+    np.testing.assert_allclose(half, full, atol=0.02 * np.abs(full).max())
 
 
 @every_kind

@@ -256,8 +256,8 @@ class CPU:
     def top_k(self, n: int, c: int, p: int, k: int):
         return selection.TopK(n, c, p, k)
 
-    def lstm(self, t: int, n: int, d: int):
-        return recurrent.LSTM(self, t, n, d)
+    def lstm(self, t: int, n: int, d: int, half: bool = False):
+        return recurrent.LSTM(self, t, n, d, half)
 
     def lstm_unit(self, n: int, d: int):
         return recurrent.LSTMUnit(self, n, d)

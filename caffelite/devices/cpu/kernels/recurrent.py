@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit, prange, types
 from numba.extending import overload
 
-from .panels import multiply
+from .panels import half, multiply
 from .settings import PARALLEL, SERIAL
 
 EXACT = dict(**SERIAL, fastmath={"contract"})  # products and sums may become one instruction; their order stays
@@ -108,6 +108,26 @@ def _keep(k, x):
             x[j] *= k
 
 
+def factor(x, like):
+    """A number as a product's factor of the type of ``like``, in kernels: itself, or rounded to half."""
+    raise NotImplementedError
+
+
+@overload(factor, inline="always")
+def _factor(x, like):
+    return (lambda x, like: half(x)) if like == types.uint16 else (lambda x, like: x)
+
+
+@njit(**SERIAL)
+def _factors(k, x, out):
+    """out = k x, 0 where k is 0 whatever x is, as factors."""
+    if k == 0:
+        out[:] = 0
+    else:
+        for j in range(out.size):
+            out[j] = factor(k * x[j], out[j])
+
+
 @njit(**SERIAL)
 def cell_forward(gates, k, before, c, h):
     """c (D) = k σ(f) before + σ(i) tanh(g), h = σ(o) tanh(c) from a row of gates' sums, k = 0: nothing of before."""
@@ -167,39 +187,49 @@ def unit_backward(gates, cont, before, c, dh, dc, dgates, spare):
 def sequence_forward(gates, cont, packed, hidden, c, h, last, threads):
     """h (T, N, D) from gates (T, N, 4D), what the sums take from elsewhere, which become the activated gates.
 
-    cont (T, N); packed: the weights of h; hidden (T, N, D) becomes cont · h before; c (T + 1, N, D), c[0] given; last (N, D): h before
-    the first step.
+    cont (T, N); packed: the weights of h; hidden (T, N, D) becomes cont · h before, as factors; c (T + 1, N, D), c[0] given; last (N, D):
+    h before the first step.
     """
     steps, n = cont.shape
     for thread in prange(threads):
         lo, hi = thread * n // threads, (thread + 1) * n // threads
         for t in range(steps):
+            goes_on = False
             for s in range(lo, hi):
-                hidden[t, s] = h[t - 1, s] if t else last[s]
-                _keep(cont[t, s], hidden[t, s])
-            multiply(hidden[t, lo:hi], packed, gates[t, lo:hi])
+                _factors(cont[t, s], h[t - 1, s] if t else last[s], hidden[t, s])
+                goes_on |= cont[t, s] != 0
+            if goes_on:
+                multiply(hidden[t, lo:hi], packed, gates[t, lo:hi])
             for s in range(lo, hi):
                 cell_forward(gates[t, s], cont[t, s], c[t, s], c[t + 1, s], h[t, s])
 
 
 @njit(**PARALLEL)
-def sequence_backward(gates, cont, packed, c, above, judged, dh, dc, dgates, spare, threads):
+def sequence_backward(gates, cont, packed, c, above, dh, dc, dgates, factors, spare, threads):
     """dgates (T, N, 4D): the gradients of the sums, from the activated gates.
 
-    above (T, N, D): h's gradient, empty unless judged; dh, dc (N, D): those of the last states, which become those of the first's;
-    spare (N, D).
+    above (T, N, D): h's gradient, or None; dh, dc (N, D): those of the last states, which become those of the first's; factors (N, 4D):
+    room for dgates' where they are halves, else None; spare (N, D).
     """
     steps, n = cont.shape
     for thread in prange(threads):
         lo, hi = thread * n // threads, (thread + 1) * n // threads
         for t in range(steps - 1, -1, -1):
+            goes_on = False
             for s in range(lo, hi):
-                if judged:
+                if above is not None:
                     row, more = dh[s], above[t, s]
                     for j in range(row.size):
                         row[j] += more[j]
                 cell_backward(gates[t, s], cont[t, s], c[t, s], c[t + 1, s], dh[s], dc[s], dgates[t, s], spare[s])
+                if factors is not None:
+                    _factors(gates.dtype.type(1), dgates[t, s], factors[s])
+                goes_on |= cont[t, s] != 0
             dh[lo:hi] = 0
-            multiply(dgates[t, lo:hi], packed, dh[lo:hi])
+            if goes_on:
+                if factors is None:
+                    multiply(dgates[t, lo:hi], packed, dh[lo:hi])
+                else:
+                    multiply(factors[lo:hi], packed, dh[lo:hi])
             for s in range(lo, hi):
                 _keep(cont[t, s], dh[s])
