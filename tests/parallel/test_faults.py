@@ -67,7 +67,7 @@ def the_last_snapshot_stands(folder, least: int = 3):
     states = snapshot._states(folder / "run", ".solverstate")
     assert states and not list(folder.glob("*.draft"))
     for path in states:
-        assert snapshot._sound(path)
+        assert snapshot.sound(path)
     assert int(re.search(r"_iter_(\d+)", states[0].name)[1]) >= least
 
 
@@ -166,7 +166,7 @@ def test_ctrl_c_behind_a_pipe_that_it_closes(folder, started):
     process.wait(timeout=60)
     process.stderr = process.stdout = None
     states = snapshot._states(folder / "run", ".solverstate")
-    assert snapshot._sound(states[0])
+    assert snapshot.sound(states[0])
     time.sleep(0.5)
     assert not ranks_in(folder)
     assert states == snapshot._states(folder / "run", ".solverstate"), "nobody trains on"
