@@ -90,11 +90,11 @@ def test_printed_digits_by_mnist_s_lenet(data_folder, call, tmp_path, monkeypatc
     assert call("deploy", *net, "-out", "lenet.prototxt").status == 0
     assert prototxt.read_net("lenet.prototxt").message.deploy_param.sign_centre == pb.DeployParameter.MASS
     right = 0
-    for seed in (1, 2, 3):
+    for seed in range(1, 11):
         drawing.write(Path("drawn"), seed, fonts=True)
         found = json.loads(call("classify", "drawn", "-model", "lenet.prototxt", "-json").out)
         right += sum(entry["answers"][0]["label"] == Path(entry["file"]).stem for entry in found)
-    assert right >= 24, "8 of 10 on the mean of three hands"
+    assert right >= 80, "8 of 10 on the mean of ten hands"
 
 
 def test_what_classify_prints(digits, call, tmp_path):
@@ -102,7 +102,7 @@ def test_what_classify_prints(digits, call, tmp_path):
     files = drawing.write(tmp_path / "drawn")
     answer = call("classify", files[7], files[2], "-model", "digits.prototxt", "-top", 2, "-hierarchy", tmp_path / "tree.txt")
     lines = answer.out.splitlines()
-    assert lines[0].startswith(f"{files[7]}  0.0") and lines[0].endswith("s  (inverted, dark on light, fitted)")
+    assert lines[0].startswith(f"{files[7]}  ") and lines[0].endswith("s  (inverted, dark on light, fitted)")
     assert lines[1].split()[1] == "7" and lines[3] == "  in general:" and lines[4].endswith("  7 (3.3 bits)")
     assert sum(str(tmp_path) in line for line in lines) == 2 and "2 pictures, " in answer.err
 
