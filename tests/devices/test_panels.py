@@ -32,7 +32,9 @@ def packed_halves(w, turned: bool):
     return found
 
 
-SIZES = pytest.mark.parametrize("n, k, m", [(1, 2, 1), (panels.ROWS + 1, 6, 33), (5, 2 * panels.DEPTH + 4, 70), (2 * panels.ROWS, 8, 32)])
+SIZES = pytest.mark.parametrize(
+    "n, k, m", [(1, 2, 1), (panels.ROWS + 1, 6, 33), (5, 2 * panels.DEPTH + 4, 70), (7, 4, 9), (3 * panels.ROWS, 8, 32)]
+)
 
 
 @SIZES
@@ -60,7 +62,9 @@ def test_product_of_halves(n, k, m, turned, seed):
 
 def test_halves_without_the_instruction(seed, monkeypatch):
     monkeypatch.setattr(panels, "_FEATURES", "")
-    tile, k, width = panels._tile(1), 6, panels.WIDTH // 4
+    k, width = 6, panels.WIDTH // 4
+
+    tile = panels._tile
 
     @njit
     def run(a, w, c):

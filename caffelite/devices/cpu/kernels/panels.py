@@ -60,75 +60,78 @@ def _multiply_add(builder, kind, pairs: bool):
     return both
 
 
-def _tile(rows: int):
-    """``tile(a, row, b, c, line, depth, left, columns, number)``: c += a b for up to ``rows`` rows; a, b, c are addresses.
+@intrinsic
+def _tile(typingctx, a, row, b, c, line, depth, rows, columns, number):
+    """c += a b for 1 to ROWS rows of a and c; a, b, c are addresses.
 
-    row, line: the bytes from row to row of a and of c; left: how many rows there are; columns: how many of the panel's; number: one of
-    the weights' type.
+    row, line: the bytes from row to row of a and of c; depth: the panel's rows; columns: how many of its columns c has; number: one of the
+    weights' type.
     """
+    pairs, bits = number == types.uint16, 64 if number == types.float64 else 32
 
-    @intrinsic
-    def tile(typingctx, a, row, b, c, line, depth, left, columns, number):
-        pairs, bits = number == types.uint16, 64 if number == types.float64 else 32
+    def codegen(context, builder, signature, args):
+        a, row, b, c, line, depth, rows, columns, _ = args
+        word, index, real = ir.IntType(64), ir.IntType(32), ir.DoubleType() if bits == 64 else ir.FloatType()
+        lanes, size = VECTOR * 8 // bits, bits // 8
+        vector, unit = ir.VectorType(real, lanes), index if pairs else real
+        factors, zeros = ir.VectorType(unit, lanes), ir.Constant(vector, [0.0] * lanes)
+        multiply_add = _multiply_add(builder, vector, pairs)
 
-        def codegen(context, builder, signature, args):
-            a, row, b, c, line, depth, left, columns, _ = args
-            word, index, real = ir.IntType(64), ir.IntType(32), ir.DoubleType() if bits == 64 else ir.FloatType()
-            lanes, size = VECTOR * 8 // bits, bits // 8
-            vector, unit = ir.VectorType(real, lanes), index if pairs else real
-            factors, zeros = ir.VectorType(unit, lanes), ir.Constant(vector, [0.0] * lanes)
-            multiply_add = _multiply_add(builder, vector, pairs)
+        def whole(value: int):
+            return ir.Constant(word, value)
 
-            def whole(value: int):
-                return ir.Constant(word, value)
+        def pointer(address, to):
+            return builder.inttoptr(address, to.as_pointer())
 
-            def pointer(address, to):
-                return builder.inttoptr(address, to.as_pointer())
+        def spread(value, kind):
+            undefined = ir.Constant(kind, ir.Undefined)
+            one = builder.insert_element(undefined, value, ir.Constant(index, 0))
+            return builder.shuffle_vector(one, undefined, ir.Constant(ir.VectorType(index, lanes), [0] * lanes))
 
-            def spread(value, kind):
-                undefined = ir.Constant(kind, ir.Undefined)
-                one = builder.insert_element(undefined, value, ir.Constant(index, 0))
-                return builder.shuffle_vector(one, undefined, ir.Constant(ir.VectorType(index, lanes), [0] * lanes))
+        name, mask = f"v{lanes}f{bits}.p0", ir.VectorType(ir.IntType(1), lanes)
+        load = ir.FunctionType(vector, [vector.as_pointer(), index, mask, vector])
+        load = cgutils.get_or_insert_function(builder.module, load, f"llvm.masked.load.{name}")
+        store = ir.FunctionType(ir.VoidType(), [vector, vector.as_pointer(), index, mask])
+        store = cgutils.get_or_insert_function(builder.module, store, f"llvm.masked.store.{name}")
+        count, align = spread(columns, ir.VectorType(word, lanes)), ir.Constant(index, size)
+        there = []
+        for v in range(VECTORS):
+            numbers = ir.Constant(ir.VectorType(word, lanes), [v * lanes + j for j in range(lanes)])
+            there.append(builder.icmp_signed("<", numbers, count))
 
-            last = builder.sub(left, whole(1))
-            places = [whole(r) for r in range(rows)]  # rows that are not there are the last again
-            places = [builder.select(builder.icmp_signed("<", p, last), p, last) for p in places]
-            sources = [builder.add(a, builder.mul(p, row)) for p in places]
-            sums = [cgutils.alloca_once_value(builder, zeros) for _ in range(rows * VECTORS)]
+        def tile(height: int) -> None:
+            sums = [cgutils.alloca_once(builder, vector) for _ in range(height * VECTORS)]
+            for place in sums:
+                builder.store(zeros, place)
+            sources = [builder.add(a, builder.mul(whole(r), row)) for r in range(height)]
             with cgutils.for_range_slice(builder, whole(0), depth, whole(1)) as (k, _):
                 panel = builder.add(b, builder.mul(k, whole(WIDTH)))
                 weights = [builder.load(pointer(builder.add(panel, whole(v * VECTOR)), factors), align=size) for v in range(VECTORS)]
                 shift = builder.mul(k, whole(size))
-                for r in range(rows):
+                for r in range(height):
                     value = spread(builder.load(pointer(builder.add(sources[r], shift), unit), align=2 if pairs else size), factors)
                     for v in range(VECTORS):
                         place = sums[r * VECTORS + v]
                         builder.store(multiply_add(value, weights[v], builder.load(place)), place)
-
-            kind, mask = f"v{lanes}f{bits}.p0", ir.VectorType(ir.IntType(1), lanes)
-            load = ir.FunctionType(vector, [vector.as_pointer(), index, mask, vector])
-            load = cgutils.get_or_insert_function(builder.module, load, f"llvm.masked.load.{kind}")
-            store = ir.FunctionType(ir.VoidType(), [vector, vector.as_pointer(), index, mask])
-            store = cgutils.get_or_insert_function(builder.module, store, f"llvm.masked.store.{kind}")
-            count, align, results = spread(columns, ir.VectorType(word, lanes)), ir.Constant(index, size), []
             for i, place in enumerate(sums):
                 r, v = divmod(i, VECTORS)
-                numbers = ir.Constant(ir.VectorType(word, lanes), [v * lanes + j for j in range(lanes)])
-                there = builder.icmp_signed("<", numbers, count)
-                target = pointer(builder.add(builder.add(c, builder.mul(places[r], line)), whole(v * VECTOR)), vector)
-                before = builder.call(load, [target, align, there, zeros])
-                results.append((builder.fadd(before, builder.load(place)), target, align, there))
-            for result in results:  # all were read before: a row that stands for others is written the same again
-                builder.call(store, result)
-            return context.get_dummy_value()
+                target = pointer(builder.add(builder.add(c, builder.mul(whole(r), line)), whole(v * VECTOR)), vector)
+                total = builder.fadd(builder.call(load, [target, align, there[v], zeros]), builder.load(place))
+                builder.call(store, [total, target, align, there[v]])
 
-        n = types.intp
-        return types.void(n, n, n, n, n, n, n, n, number), codegen
+        behind = builder.append_basic_block("behind")
+        choice = builder.switch(rows, behind)
+        for height in range(1, ROWS + 1):
+            block = builder.append_basic_block(f"rows{height}")
+            choice.add_case(whole(height), block)
+            builder.position_at_end(block)
+            tile(height)
+            builder.branch(behind)
+        builder.position_at_end(behind)
+        return context.get_dummy_value()
 
-    return tile
-
-
-_tile_of_many, _tile_of_one = _tile(ROWS), _tile(1)
+    n = types.intp
+    return types.void(n, n, n, n, n, n, n, n, number), codegen
 
 
 @njit(**PARALLEL)
@@ -180,15 +183,13 @@ def pack_halves(w, turned, packed):
 def multiply(a, packed, c):
     """c (N, M) += a (N, K) by packed weights; rows of a and c may lie apart."""
     width, size = WIDTH // c.itemsize, c.itemsize  # two halves are as long as their sum
+    rows, tiles = a.shape[0], -(-a.shape[0] // ROWS)
     for k in range(0, packed.shape[1], DEPTH):
         depth = min(DEPTH, packed.shape[1] - k)
         for p in range(packed.shape[0]):
             panel = packed.ctypes.data + (p * packed.shape[1] + k) * WIDTH
             columns = min(width, c.shape[1] - p * width)
-            for r in range(0, a.shape[0], ROWS):
+            for i in range(tiles):
+                r, count = i * rows // tiles, (i + 1) * rows // tiles - i * rows // tiles
                 source, target = a.ctypes.data + r * a.strides[0] + k * size, c.ctypes.data + r * c.strides[0] + p * WIDTH
-                left, zero = min(ROWS, a.shape[0] - r), packed.dtype.type(0)
-                if left == 1:
-                    _tile_of_one(source, a.strides[0], panel, target, c.strides[0], depth, left, columns, zero)
-                else:
-                    _tile_of_many(source, a.strides[0], panel, target, c.strides[0], depth, left, columns, zero)
+                _tile(source, a.strides[0], panel, target, c.strides[0], depth, count, columns, packed.dtype.type(0))
