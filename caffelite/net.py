@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,7 @@ from .errors import CaffeliteError
 from .graph import Graph, Learnable, Node, Value
 from .plan import Step
 
+RECORDED = 64  # passes whose outputs wait on the device, at most
 PARAM_ALIGN = 16  # elements: each parameter starts on a cache line
 
 
@@ -73,6 +74,7 @@ class Net:
 
     def __init__(self, graph: Graph, dev, *, seed: int = 0, share: Net | None = None, keep: bool = False, fuse: bool = True):
         self.graph, self.dev = graph, dev
+        self.inlet = dev.inlet = dev.make_inlet()
         layout.assign(graph, dev)
         for node in graph.nodes:
             node.layer.settle(dev)
@@ -83,10 +85,13 @@ class Net:
         self._bind_layers()
         self.loss = dev.zeros(1)
         self._terms = [(dev.sum(Formula("x", ("x",)), weight), self.data[value]) for value, weight in graph.losses]
+        self._rings = None  # of outputs that are recorded
         self._abs = dev.sum(Formula("abs(x)", ("x",)))
         self._mean = dev.zeros(1)
         for value, weight in self.plan.constants:
             dev.fill(self.diff[value], weight)
+        self.hosted = [node.name for node in graph.nodes if node.layer.hosted]  # layers that no graph can capture
+        self._runs_forward, self._runs_backward = (dev.program(body, self.signature) for body in (self.run_forward, self.run_backward))
 
     # binding
 
@@ -124,6 +129,11 @@ class Net:
             self._build(node)
         self._forward = [self._forward_step(step) for step in self.plan.forward]
         self._backward = [call for step in self.plan.backward for call in self._backward_step(step)]
+
+    def rebuild(self, node: Node) -> None:
+        """Makes a layer's operations anew, after a change of its own."""
+        self.dev.inlet = self.inlet
+        self._build(node)
 
     def _build(self, node: Node) -> None:
         layer, storages = node.layer, self.plan.saved.get(node, {})
@@ -191,12 +201,49 @@ class Net:
 
     # running
 
+    def feed(self, clocks: Sequence[tuple[int, int]], more: Callable[[int], None] | None = None) -> None:
+        """Draws the batches of the coming passes, (iteration, part) each, at most ``ahead`` of them; the first one runs next.
+
+        more(which): puts what others send along with pass ``which``.
+        """
+        self.dev.inlet = inlet = self.inlet
+        inlet.begin()
+        for which, (iteration, part) in enumerate(clocks):
+            inlet.put_clock(which, iteration, part)
+            for node in self.graph.feeds:
+                node.layer.feed(which, iteration, part)
+            if more:
+                more(which)
+        inlet.send(len(clocks))
+
+    @property
+    def ahead(self) -> int:
+        """How many passes can be fed at once."""
+        return self.inlet.depth if all(node.layer.deep for node in self.graph.feeds) else 1
+
+    def signature(self) -> tuple:
+        return tuple(node.layer.signature() for node in self.graph.feeds)
+
     def forward(self, iteration: int = 0, part: int = 0, watch: Callable | None = None) -> None:
-        """One forward pass; its loss is added to ``loss``.
+        """One forward pass of a new batch; its loss is added to ``loss``.
 
         The iteration, and which part of its batch this is, key the random numbers. watch(node) is called after each layer.
         """
-        self.dev.clock = (iteration, part)
+        self.feed([(iteration, part)])
+        if watch or self.hosted:
+            self.run_forward(watch)
+        else:
+            self._runs_forward()
+
+    def backward(self, add: bool = False, watch: Callable | None = None) -> None:
+        """One backward pass; parameter gradients add to what is there where ``add`` (later micro-batches)."""
+        if watch or self.hosted:
+            self.run_backward(add, watch)
+        else:
+            self._runs_backward(add)
+
+    def run_forward(self, watch: Callable | None = None) -> None:
+        """The forward pass of the batch that was fed."""
         for node, run in self._forward:
             run()
             if watch:
@@ -204,8 +251,7 @@ class Net:
         for total, array in self._terms:
             total(array, self.loss, add=True)
 
-    def backward(self, add: bool = False, watch: Callable | None = None) -> None:
-        """One backward pass; parameter gradients add to what is there where ``add`` (later micro-batches)."""
+    def run_backward(self, add: bool = False, watch: Callable | None = None) -> None:
         self._set_add(add)
         for value, weight in self.plan.seeds:
             self.dev.fill(self.diff[value], weight)
@@ -255,6 +301,33 @@ class Net:
             what = f'output "{value.name}" changes its shape with the data, and has no mean'
             raise value.node.layer.outer_error(what, "top", value.top, remedy="give it to a Silence layer")
         return [(v, weights.get(v, 0.0), self.dev.download(self.data[v]).reshape(-1)) for v in self.graph.outputs]
+
+    def recorded(self, passes: Sequence[int]) -> Iterator[list[tuple[Value, float, np.ndarray]]]:
+        """``outputs`` of one forward pass after another, numbered so. They are fetched for many at once, so that a GPU need not wait."""
+        weights = dict(self.graph.losses)
+        if self._rings is None:
+            self._rings = [self.dev.ring(RECORDED, math.prod(v.shape)) for v in self.graph.outputs]
+            self._runs_recorded = self.dev.program(self._run_recorded, self.signature)
+        for start in range(0, len(passes), RECORDED):
+            chunk, at = passes[start : start + RECORDED], 0
+            for ring in self._rings:
+                ring.reset(np.zeros((0, 1)))
+            while at < len(chunk):
+                count = min(self.ahead, len(chunk) - at)
+                count = 1 << count.bit_length() - 1
+                self.feed([(i, 0) for i in chunk[at : at + count]])
+                self._runs_recorded(count)
+                at += count
+            rows = [ring.last(at, at) for ring in self._rings]
+            for i in range(at):
+                yield [(v, weights.get(v, 0.0), found[i]) for v, found in zip(self.graph.outputs, rows, strict=True)]
+
+    def _run_recorded(self, count: int) -> None:
+        for which in range(count):
+            self.inlet.use(which)
+            self.run_forward()
+            for ring, value in zip(self._rings, self.graph.outputs, strict=True):
+                ring.append(self.data[value])
 
     def mean_abs(self, array) -> float:
         """Mean absolute value, what debug_info prints."""

@@ -64,7 +64,7 @@ def test_an_iteration_allocates_nothing(dev, text, phase):
             net.forward(iteration)
             if updater:
                 net.backward()
-                updater.run(0.01, 1.0, iteration)
+                updater.run(0.01, iteration)
             now, peak = tracemalloc.get_traced_memory()
             held.append(now - before)
             passing.append(peak - before)

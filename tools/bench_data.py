@@ -69,7 +69,8 @@ class Ours:
 
     def draw(self) -> int:
         batch = self.source.draw()
-        self.finish.forward(batch.pixels, batch.picks, self.out, batch.standing)
+        self.finish.put(0, batch.pixels, batch.picks, batch.standing)
+        self.finish.forward(self.out)
         return len(self.out)
 
     def close(self) -> None:

@@ -140,7 +140,7 @@ def caffelite_step(args, net, batch: tuple):
         bound.forward(iteration)
         if updater:
             bound.backward()
-            updater.run(RECIPE["base_lr"], 1.0, iteration)
+            updater.run(RECIPE["base_lr"], iteration)
 
     return step, device.synchronize
 

@@ -96,10 +96,10 @@ def measure(net, iterations: int):
     order = sorted(gradients.steps(net), key=gradients.steps(net).get)
     steps = [statistics.median(p[1].get(node.name, 0.0) for p in passes) / 1e3 for node in order]
     updater = Updater(pb.SolverParameter(momentum=0.9, weight_decay=5e-4), net, NOWHERE)
-    updater.run(0.0, 1.0, 0)
+    updater.run(0.0, 0)
     begin = time.perf_counter()
     for i in range(iterations):
-        updater.run(0.0, 1.0, i)
+        updater.run(0.0, i)
     net.dev.synchronize()
     update = (time.perf_counter() - begin) / iterations
     itemsize = net.dev.dtype.itemsize

@@ -153,7 +153,7 @@ def learn_by_heart(run, batches: int):
     for node in run.net.graph.feeds:
         if getattr(node.layer, "source", None) is not None:
             node.layer.source = Repeated(node.layer.source, batches)
-            node.layer.build(run.dev)
+            run.net.rebuild(node)
 
     class Verdict(Observer):
         start = last = float("nan")

@@ -35,17 +35,33 @@ class Feed(Layer):
         self._finish = dev.preprocess(self.source.shapes[0], transform.mean, transform.scale) if transform else None
         if self._finish:
             self.source.allocate = self._finish.memory
+        found = self.source.shapes[: len(self.spec.top)]
+        self._arrays = [dev.inlet.field(shape) for shape in (found[1:] if transform else found)]
 
-    def forward(self, x: list, y: list) -> None:
+    def feed(self, which: int, iteration: int, part: int) -> None:
         if self._finish:
             self._finish.wait()  # drawing gives the last batch's memory back
             batch = self.source.draw()
-            self._finish.forward(batch.pixels, batch.picks, y[0], batch.standing)
-            arrays, y = batch.arrays, y[1:]
+            self._finish.put(which, batch.pixels, batch.picks, batch.standing)
+            arrays = batch.arrays
         else:
             arrays = self.source.next()
-        for top, array in zip(y, arrays, strict=False):
-            self.dev.upload(top, array)
+        for field, array in zip(self._arrays, arrays, strict=False):
+            field.put(which, array)
+
+    @property
+    def deep(self) -> bool:
+        return self._finish is not None and self._finish.deep
+
+    def signature(self) -> tuple:
+        return self._finish.signature() if self._finish else ()
+
+    def forward(self, x: list, y: list) -> None:
+        if self._finish:
+            self._finish.forward(y[0])
+            y = y[1:]
+        for top, field in zip(y, self._arrays, strict=True):
+            field.copy_to(top)
 
 
 @register
@@ -125,16 +141,21 @@ class DummyData(Layer):
         return self.found
 
     def build(self, dev) -> None:
-        self.filled: set[int] = set()
+        self.filled = False
+        self._random = {i: dev.inlet.field(self.found[i]) for i, filler in enumerate(self.fillers) if filler.type != "constant"}
+
+    def feed(self, which: int, iteration: int, part: int) -> None:
+        for i, field in self._random.items():
+            rng = fillers.generator(self.dev.seed, self.name, i, iteration, part)
+            field.put(which, fillers.fill(self.fillers[i], self.found[i], rng))
 
     def forward(self, x: list, y: list) -> None:
-        for i, (top, filler) in enumerate(zip(y, self.fillers, strict=True)):
-            if i in self.filled:
-                continue
-            rng = fillers.generator(self.dev.seed, self.name, i, *self.dev.clock)
-            self.dev.upload(top, fillers.fill(filler, self.found[i], rng))
-            if filler.type == "constant":
-                self.filled.add(i)
+        for i, top in enumerate(y):
+            if i in self._random:
+                self._random[i].copy_to(top)
+            elif not self.filled:
+                self.dev.fill(top, self.fillers[i].value)
+        self.filled = True
 
 
 @register
@@ -170,12 +191,20 @@ class MemoryData(Layer):
             raise self.error("its labels do not fit the data", expected=count, found=list(labels.shape))
         self.arrays, self.position = (data, labels.reshape(-1)), 0
 
-    def forward(self, x: list, y: list) -> None:
+    def build(self, dev) -> None:
+        p = self.p
+        self._fields = [dev.inlet.field(shape) for shape in ((p.batch_size, p.channels, p.height, p.width), (p.batch_size,))]
+
+    def feed(self, which: int, iteration: int, part: int) -> None:
         if self.arrays is None:
             raise self.error("has no data", remedy="give it some with set_input_arrays(data, labels)")
-        for top, array in zip(y, self.arrays, strict=True):
-            self.dev.upload(top, array[self.position : self.position + self.p.batch_size])
+        for field, array in zip(self._fields, self.arrays, strict=True):
+            field.put(which, array[self.position : self.position + self.p.batch_size])
         self.position = (self.position + self.p.batch_size) % len(self.arrays[0])
+
+    def forward(self, x: list, y: list) -> None:
+        for field, top in zip(self._fields, y, strict=True):
+            field.copy_to(top)
 
 
 @register
@@ -232,6 +261,7 @@ class HDF5Output(Layer):
     field = "hdf5_output_param"
     bottoms, tops = (2, 2), (0, 0)
     differentiable = False
+    hosted = True
 
     def setup(self) -> None:
         if not self.p.file_name:

@@ -58,6 +58,8 @@ class Layer:
     filled_once = False  # its tops stand from one pass to the next
     frozen_params = 0  # how many parameters, the first ones, are its own to change, not the solver's
     varies = False  # its tops' shapes depend on the data: it calls ``resize``
+    hosted = False  # its passes need the host: they cannot be captured in a graph
+    deep = True  # whether several passes can be fed at once
     absorbs_relu = False  # forward can apply a leaky ReLU to its top: see ``slope``
     follows_layout = False  # works on images that lie channels last (N, H, W, C) as well: see ``last``
     last = False  # its images lie channels last
@@ -116,6 +118,13 @@ class Layer:
 
     def build(self, dev) -> None:
         """Makes the device operations, once."""
+
+    def feed(self, which: int, iteration: int, part: int) -> None:
+        """Before a forward pass, what it takes from the host: put into fields of the device's inlet, as its pass ``which``."""
+
+    def signature(self) -> tuple:
+        """What forward and backward depend on besides their arrays and what the inlet brings, where that may change."""
+        return ()
 
     def forward(self, x: list, y: list) -> None:
         """x: bottoms, y: tops to write."""

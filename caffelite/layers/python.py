@@ -84,6 +84,7 @@ class Python(Layer):
 
     field = "python_param"
     bottoms, tops = (0, None), (0, None)
+    hosted = True
 
     def setup(self) -> None:
         for name in ("module", "layer"):

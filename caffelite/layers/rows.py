@@ -58,7 +58,7 @@ class Filter(Layer):
     """
 
     bottoms, tops = (2, None), (1, None)
-    varies = True
+    varies = hosted = True
 
     def setup(self) -> None:
         self.data = len(self.spec.bottom) - 1

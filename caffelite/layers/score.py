@@ -77,6 +77,8 @@ class Accuracy(Layer):
         self.op.forward(x[0], x[1], y[0], y[1] if len(y) > 1 else None)
 
     def counted(self, top: int):
+        if not top and not self.p.HasField("ignore_label"):
+            return None  # every label counts
         counts = self.dev.download(self.op.counts)
         return counts if top else counts.sum()
 

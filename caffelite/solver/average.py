@@ -21,7 +21,7 @@ class Average:
         self.decay, self._net, self._started = decay, net, False
         if decay:
             dev = net.dev
-            self._flat, self._spare, self._share = dev.zeros(net.params.size), dev.zeros(net.params.size), dev.zeros(1)
+            self._flat, self._spare, self._share = dev.zeros(net.params.size), dev.zeros(net.params.size), net.inlet.field((1,))
             self._move = dev.map(Formula("a + share * (w - a)", ("a", "w"), ("share",)))
 
     def start(self) -> None:
@@ -30,11 +30,23 @@ class Average:
             self._net.dev.copy(self._net.params.data, self._flat)
             self._started = True
 
-    def update(self, iteration: int) -> None:
+    def put(self, which: int, iteration: int) -> None:
+        """Sends along with pass ``which`` how far its iteration moves the average."""
         if self.decay:
-            dev = self._net.dev
-            dev.upload(self._share, np.array([1 - min(self.decay, (1 + iteration) / (10 + iteration))], dev.dtype))
-            self._move(self._flat, self._net.params.data, self._share, self._flat)
+            self._share.put(which, self._far(iteration))
+
+    def renew(self, iteration: int) -> None:
+        """The same, for the pass in use."""
+        if self.decay:
+            self._share.renew(self._far(iteration))
+
+    def _far(self, iteration: int) -> np.ndarray:
+        return np.array([1 - min(self.decay, (1 + iteration) / (10 + iteration))], self._net.dev.dtype)
+
+    def queue(self) -> None:
+        """The move of the pass in use."""
+        if self.decay:
+            self._move(self._flat, self._net.params.data, self._share.array, self._flat)
 
     @contextmanager
     def in_place(self) -> Iterator[None]:

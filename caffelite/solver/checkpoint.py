@@ -142,7 +142,7 @@ def restore(solver: Solver, state: snapshot.State, path: Path) -> None:
     solver.average.load(resume, path)
     _restore_carried(solver, {(s.net, s.layer): s.blob for s in resume.carried})
     kept = list(resume.loss_window)[-len(solver.window) :]
-    solver.dev.upload(solver.window[: len(kept)], np.array(kept, solver.dev.dtype))
+    solver.window.reset(np.array(kept).reshape(-1, 1))
     solver.losses = solver._told = len(kept)
 
 

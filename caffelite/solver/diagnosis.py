@@ -128,7 +128,7 @@ def _go_back(solver: Solver, iteration: int, norms: list[tuple]) -> int:
         norms.append((solver.iteration, loss, solver.updater.gradient_norm() / p.iter_size, solver.updater.norm(net.params.data)))
         del norms[:-10]
         if math.isfinite(loss):
-            solver.updater.run(solver.rate(solver.iteration) * solver.rate_factor, solver.clip() / p.iter_size, solver.iteration)
+            solver.updater.run(solver.rate(solver.iteration) * solver.rate_factor, solver.iteration)
         if not math.isfinite(loss) or not _finite(solver):
             for flat, before in zip((net.params.data, *solver.updater.history), held, strict=True):
                 dev.upload(flat, before)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import logging
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from ..graph import Value
 from ..net import Net
 from ..parallel import TESTING, Alone
 
@@ -37,16 +38,18 @@ def mean_scores(
     starts = [source.position for _, source in net.sources()]
     net.clear_loss()
     watch = functools.partial(comm.mark, TESTING) if comm.mark else None
+    together = not (net.dev.eager or net.hosted or each or watch or any(_counted(v) is not None for v in net.graph.outputs))
+    mine = range(comm.rank, count, comm.size)
+    passes = net.recorded(mine) if together else _one_by_one(net, mine, watch)
     for first in range(0, count, comm.size):
         if stopped():
             return None
         i = first + comm.rank
         if i >= count:
             break
-        net.forward(i, 0, watch)
-        found = net.outputs()
+        found = next(passes)
         for total, many, (value, _, values) in zip(totals, tested, found, strict=True):
-            samples = value.node.layer.counted(value.top)
+            samples = _counted(value)
             share = 1 if samples is None else samples
             total += values * share
             many += share
@@ -63,6 +66,16 @@ def mean_scores(
     means = [np.divide(t, n, out=np.zeros_like(t), where=n > 0) for t, n in zip(totals, tested, strict=True)]
     outputs = [(v, dict(net.graph.losses).get(v, 0.0), mean) for v, mean in zip(net.graph.outputs, means, strict=True)]
     return Scores([(v.name, w, mean) for v, w, mean in outputs], float(sums[-1]) / count)
+
+
+def _one_by_one(net: Net, passes: Iterable[int], watch: Callable | None) -> Iterator[list[tuple[Value, float, np.ndarray]]]:
+    for i in passes:
+        net.forward(i, 0, watch)
+        yield net.outputs()
+
+
+def _counted(value: Value):
+    return value.node.layer.counted(value.top)
 
 
 def show(phase: str, outputs: Iterable[tuple[str, float, np.ndarray]]) -> None:

@@ -15,7 +15,6 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb
 from .. import data, graph
-from ..devices.formula import Formula
 from ..errors import CaffeliteError, Collector, Locator
 from ..net import Net
 from ..overrides import Overrides
@@ -83,11 +82,11 @@ class Solver:
         try:
             for spec in tests:
                 self.tests.append((self._net(spec, self.net), spec.iterations))
-            self.updater = Updater(message, self.net, locate)
+            self.updater = Updater(message, self.net, locate, self.comm.size)
             self.best, self.average = Best(message, locate, self.tests), Average(message.ema_decay, self.net)
             if (message.snapshot or message.snapshot_after_train) and not self.comm.rank:
                 snapshot.check_room(self.prefix, self._snapshot_bytes(), locate)
-            self.window = dev.zeros(max(message.average_loss, TRAIL))
+            self.window = dev.ring(max(message.average_loss, TRAIL))
             self.losses = self._told = 0  # iterations whose loss the window has seen, and observers
             self.hints = Hints(self.net)
             self.observers: list[Observer] = [self.hints] if not self.comm.rank else []
@@ -103,9 +102,7 @@ class Solver:
         except BaseException:
             self.close()
             raise
-        counts = {n * k for n in (1, message.iter_size) for k in (1, self.comm.size)}
-        means = {n: dev.map(Formula("x / n", ("x",), constants=("n",)), n=n) for n in counts}
-        self._mean_loss = lambda total, out, n: means[n](total, out)
+        self._whole, self._update = dev.program(self._queue, self.net.signature), dev.program(self._queue_update)
         self.batch = next((v.shape[0] for n in self.net.graph.feeds for v in n.tops if v.shape), 1)
         self._stop = False  # all processes agreed to stop
         self._exchange: Exchange | None = None
@@ -194,6 +191,12 @@ class Solver:
                 if self._stops() or self.best.over:
                     self.snapshot()
                     return
+            if count := self._unseen(end):
+                self._run(count)
+                self._mark(UPDATE)
+                if self._advanced(count, progress):
+                    return
+                continue
             display = p.display and self.iteration % p.display == 0
             watch = debug.Watch(net, self.comm.size) if display and p.debug_info else None
             net.clear_loss()
@@ -227,19 +230,70 @@ class Solver:
                 log.info("Iteration %d, lr = %.6g", self.iteration, rate)
                 self._tell("shown", rate, self.smoothed_loss(), outputs)
             if self.learns:
-                self.updater.run(rate, self.clip() / (p.iter_size * self.comm.size), self.iteration)
-                self.average.update(self.iteration)
+                self.updater.renew(rate, self.iteration)
+                self.average.renew(self.iteration)
+                self._update()
+                self.updater.updates += 1
+                if self.dev.waits or look:
+                    self._tell_clipping()
             if watch and self.learns:
                 watch.update()
-            self.iteration += 1
-            if progress:
-                progress(self, rate)
-            if not self._exchange:
-                wants_snapshot, self.requests.snapshot = self.requests.snapshot, False
-            if (p.snapshot and self.iteration % p.snapshot == 0) or wants_snapshot or self._stops():
-                self.snapshot()
-            if self._stops():
+            if self._advanced(1, progress, wants_snapshot):
                 return
+
+    def _advanced(self, count: int, progress: Callable | None, wants_snapshot: bool = False) -> bool:
+        """So many iterations are done. Whether to stop."""
+        self.iteration += count
+        if progress:
+            progress(self, self.rate(self.iteration - 1) * self.rate_factor)
+        if not self._exchange:
+            wants_snapshot, self.requests.snapshot = self.requests.snapshot, False
+        if (self.p.snapshot and self.iteration % self.p.snapshot == 0) or wants_snapshot or self._stops():
+            self.snapshot()
+        return self._stops()
+
+    # iterations that nobody looks at: on a GPU several of them are one launch
+
+    def _unseen(self, end: int) -> int:
+        """How many iterations can run as one from here on: none where the next one is looked at, a power of two where the data allows."""
+        p, at = self.p, self.iteration
+        if self.dev.eager or self.net.hosted or self._exchange or p.iter_size > 1 or not self.learns or self.rate.plateau:
+            return 0
+        left = [end - at, TRAIL - 1 - (self.losses - self._told)]
+        left += [p.display - at % p.display if at % p.display else 0] if p.display else []
+        left += [p.test_interval - at % p.test_interval] if p.test_interval else []
+        left += [p.snapshot - 1 - at % p.snapshot] if p.snapshot else []
+        most = min(*left, self.net.ahead)
+        return 1 << most.bit_length() - 1 if most > 0 else 0
+
+    def _run(self, count: int) -> None:
+        """Feeds so many iterations, and launches them."""
+
+        def put(which: int) -> None:
+            iteration = self.iteration + which
+            self.updater.put(which, self.rate(iteration) * self.rate_factor, iteration)
+            self.average.put(which, iteration)
+
+        self.starts = [source.position for _, source in self.net.sources()]
+        self.net.feed([(self.iteration + which, self.comm.rank) for which in range(count)], put)
+        self._whole(count)
+        self.losses += count
+        self.updater.updates += count
+
+    def _queue(self, count: int) -> None:
+        """Queues iterations that were fed."""
+        net = self.net
+        for which in range(count):
+            net.inlet.use(which)
+            net.clear_loss()
+            net.run_forward()
+            net.run_backward()
+            self.window.append(net.loss)
+            self._queue_update()
+
+    def _queue_update(self) -> None:
+        self.updater.queue()
+        self.average.queue()
 
     def _watches(self, watch: debug.Watch | None, last: bool, probe: Hints | None) -> list[Callable | None]:
         """What forward and backward call after each layer: debug_info, the guard, and in the last micro-batch the exchange of gradients."""
@@ -278,30 +332,24 @@ class Solver:
         """Whether to stop; processes that train together agree."""
         return self._stop if self._exchange else self.requests.stop
 
-    def clip(self) -> float:
-        """What clip_gradients scales the gradient of all parameters by."""
+    def _tell_clipping(self) -> None:
+        """Says which gradients were clipped since it last did."""
         limit = self.p.clip_gradients
-        if limit < 0:
-            return 1.0
-        norm = self.updater.gradient_norm() / self.comm.size
-        if not norm > limit:
-            return 1.0
-        log.info("Gradient clipping: scaling down gradients (L2 norm %.6g > %.6g) by scale factor %.6g", norm, limit, limit / norm)
-        return limit / norm
+        for norm in self.updater.new_norms():
+            if norm > limit:
+                log.info("Gradient clipping: scaling down gradients (L2 norm %.6g > %.6g) by scale factor %.6g", norm, limit, limit / norm)
 
     # losses and scores
 
     def _remember_loss(self, micro_batches: int) -> None:
         """Keeps the iteration's mean loss on the device; it is read when it is shown."""
-        at = self.losses % len(self.window)
-        self._mean_loss(self.net.loss, self.window[at : at + 1], micro_batches)
+        self.window.append(self.net.loss, micro_batches)
         self.losses += 1
 
     def loss_window(self, count: int = 0) -> list[float]:
         """The losses of the last ``count`` iterations, or of the last average_loss ones, oldest first."""
-        window, size = self.dev.download(self.window), len(self.window)
-        known = min(self.losses, size, count or self.p.average_loss)
-        return [float(window[i % size]) for i in range(self.losses - known, self.losses)]
+        known = min(self.losses, len(self.window), count or self.p.average_loss)
+        return self.window.last(known, self.losses)[:, 0].tolist()
 
     def _not_finite(self, look: bool) -> int | None:
         """The first iteration whose loss is NaN or infinite. Where asking means waiting, it asks only when it is to ``look``."""

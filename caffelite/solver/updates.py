@@ -20,6 +20,7 @@ from ..devices.formula import Formula
 from ..errors import CaffeliteError, Collector, Locator, did_you_mean
 from ..net import Net, learnable_multipliers
 
+NORMS = 256  # iterations whose clipping waits to be told, at most
 CHUNK = 4096  # elements that one thread or block updates at a time
 REGULARIZATION = {"L2": "g = g + decay * w", "L1": "g = g + decay * sign(w)"}
 DECOUPLED = {"L2": "w = w - rate * decay * w", "L1": "w = w - rate * decay * sign(w)"}
@@ -126,26 +127,29 @@ class LocalRates:
     def __init__(self, p: pb.SolverParameter, net: Net):
         self.text = "min(rate, local)" if p.larc and p.larc_policy == "clip" else "(rate * local)"
         dev, self._params = net.dev, net.params
-        self.flat, self._scale, self._norms = dev.zeros(net.params.size), dev.zeros(1), dev.zeros(2)
-        self._dev, self._square = dev, dev.sum(Formula("x * x", ("x",)))
+        self.flat, self._norms = dev.zeros(net.params.size), dev.zeros(2)
+        self._square = dev.sum(Formula("x * x", ("x",)))
         share, decay = ((1 - p.momentum) * p.larc_eta, 0) if p.larc else (p.local_gw_ratio, p.weight_decay)
         local = "where(w > 0, where(g > 0, share * sqrt(w) / (abs(scale) * sqrt(g) + decay * sqrt(w)), 1), 1)"
         self._local = dev.map(Formula(local, (), ("w", "g", "scale"), ("share", "decay")), share=share, decay=decay)
 
-    def run(self, scale: float) -> None:
-        """Sets the rates for gradients that ``scale`` will be multiplied with."""
-        self._dev.upload(self._scale, np.array([scale], self._dev.dtype))
+    def run(self, scale) -> None:
+        """Sets the rates for gradients that ``scale`` (1) will be multiplied with."""
         w, g = self._norms[:1], self._norms[1:]
         for i, (data, diff) in enumerate(zip(self._params.blobs, self._params.diffs, strict=True)):
             self._square(data, w)
             self._square(diff, g)
-            self._local(w, g, self._scale, self._params.cut(self.flat, i))
+            self._local(w, g, scale, self._params.cut(self.flat, i))
 
 
 class Updater:
-    """Applies a rule to a net's flat parameters: one kernel for all of them."""
+    """Applies a rule to a net's flat parameters: one kernel for all of them.
 
-    def __init__(self, p: pb.SolverParameter, net: Net, locate: Locator):
+    What changes with the iteration is put into the net's inlet; ``queue`` is the same each time, so it can be captured in a graph.
+    micro_batches, processes: how many losses and gradients an iteration adds up, and over how many processes.
+    """
+
+    def __init__(self, p: pb.SolverParameter, net: Net, locate: Locator, processes: int = 1):
         self.name = check(p, locate)
         rule = RULES[self.name]
         self._net, dev, params = net, net.dev, net.params
@@ -166,9 +170,18 @@ class Updater:
         constants = {name: getattr(p, name) for name in rule.constants}
         table = np.array(chunks, np.int64).reshape(-1, 2)
         self._run = dev.updater(formula, table, np.array(lr), np.array(decay), **constants)
-        self._changing = {name: functools.partial(value, p) for name, value in rule.changing.items()}
+        self._changing = [functools.partial(value, p) for value in rule.changing.values()]
+        self._numbers = net.inlet.field((1 + len(self._changing),))
         self._norm = dev.sum(Formula("g * g", ("g",)))
-        self._square = dev.zeros(1)
+        self._square, self._scale = dev.zeros(1), dev.zeros(1)
+        dev.fill(self._scale, 1 / (p.iter_size * processes))
+        self._clip, self.updates, self._told = None, 0, 0
+        if p.clip_gradients >= 0:
+            self.norms = dev.ring(NORMS)  # of the gradients of the last iterations, before they are clipped
+            text = "where(sqrt(square) / n > limit, limit / (sqrt(square) / n), 1) / share"
+            clip = Formula(text, (), ("square",), ("n", "limit", "share"))
+            self._clip = dev.map(clip, n=processes, limit=p.clip_gradients, share=p.iter_size * processes)
+            self._length, self._processes = dev.map(Formula("sqrt(square)", (), ("square",))), processes
 
     def gradient_norm(self) -> float:
         """The L2 norm of all parameters' gradients."""
@@ -179,15 +192,42 @@ class Updater:
         self._norm(flat, self._square)
         return float(self._net.dev.download(self._square)[0]) ** 0.5
 
-    def run(self, rate: float, scale: float, iteration: int) -> None:
-        """The update of an iteration; gradients are multiplied by ``scale`` first."""
+    def numbers(self, rate: float, iteration: int) -> np.ndarray:
+        return np.array([rate, *(value(iteration) for value in self._changing)], self._net.dev.dtype)
+
+    def put(self, which: int, rate: float, iteration: int) -> None:
+        """Sends an iteration's rate along with pass ``which``."""
+        self._numbers.put(which, self.numbers(rate, iteration))
+
+    def renew(self, rate: float, iteration: int) -> None:
+        """Sets the iteration's rate for the pass in use."""
+        self._numbers.renew(self.numbers(rate, iteration))
+
+    def run(self, rate: float, iteration: int) -> None:
+        """The update of an iteration whose rate was not put."""
+        self.renew(rate, iteration)
+        self.queue()
+        self.updates += 1
+
+    def new_norms(self) -> list[float]:
+        """The gradient's norms of the updates since the last call, of each process's mean; none where nothing is clipped."""
+        if not self._clip:
+            return []
+        new, self._told = self.updates - self._told, self.updates
+        return self.norms.last(min(new, NORMS), self.updates)[:, 0].tolist()
+
+    def queue(self) -> None:
+        """The update, with the rate that came with the pass in use; gradients are clipped and averaged first."""
         params = self._net.params
-        changing = {name: value(iteration) for name, value in self._changing.items()}
-        local = ()
+        if self._clip:
+            self._norm(params.diff, self._square)
+            self._clip(self._square, self._scale)
+            self._length(self._square, self._square)
+            self.norms.append(self._square, self._processes)
         if self._local:
-            self._local.run(scale)
-            local = (self._local.flat,)
-        self._run(rate, scale, params.data, params.diff, *self.history, *local, **changing)
+            self._local.run(self._scale)
+        local = (self._local.flat,) if self._local else ()
+        self._run(self._numbers.array, self._scale, params.data, params.diff, *self.history, *local)
 
     def history_blobs(self) -> list[np.ndarray]:
         """History as solver states keep it: for each kind, one blob a parameter."""

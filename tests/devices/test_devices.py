@@ -306,14 +306,25 @@ def test_updater(dev, rng):
     formula = Formula(rule, ("w", "g", "h", "h_old"), constants=("rate", "decay", "mu"))
     w, g, h, spare = rng.normal(size=(4, 5301))
     lr, decay = np.array([1.0, 2.0, 0.0]), np.array([0.01, 0.0, 0.01])
-    run = dev.updater(formula, chunks, lr, decay, mu=0.5)
+    run = dev.updater(formula, chunks, lr, decay)
     there = [put(dev, v) for v in (w, g, h, spare)]
-    run(0.1, 0.25, *there, mu=0.9)
+    run(put(dev, np.array([0.1, 0.9])), put(dev, np.array([0.25])), *there)
     which = np.repeat([0, 1, 2], np.diff(ends))
     new_h = 0.9 * h + 0.1 * lr[which] * (0.25 * g + decay[which] * w)
     close(dev, there[0], w - 1.9 * new_h + 0.9 * h)
     close(dev, there[2], new_h)
     np.testing.assert_array_equal(dev.download(there[1]), g.astype(dev.dtype))
+
+
+def test_ring(dev):
+    ring, expected = dev.ring(4, 3), np.arange(21.0).reshape(7, 3)
+    for row in expected:
+        ring.append(put(dev, row), 2)
+    assert len(ring) == 4
+    np.testing.assert_array_equal(ring.last(3, 7), expected[4:] / 2)
+    ring.reset(expected[:2])
+    ring.append(put(dev, expected[6]))
+    np.testing.assert_array_equal(ring.last(3, 3), expected[[0, 1, 6]])
 
 
 # operations

@@ -32,14 +32,14 @@ layer { name: "accuracy" type: "Accuracy" bottom: "score" bottom: "label" top: "
 def trained(dev, iterations=3):
     message = prototxt.parse(NET, pb.NetParameter).message
     net = Net(graph.build(message, pb.NetState(phase=pb.TRAIN)), dev, seed=3, keep=True)
-    solver = pb.SolverParameter(momentum=0.9, weight_decay=0.01)
+    solver = pb.SolverParameter(momentum=0.9, weight_decay=0.01, iter_size=2)
     updater = Updater(solver, net, NOWHERE)
     for iteration in range(iterations):
         for part in range(2):
             net.clear_loss()
             net.forward(iteration, part)
             net.backward(add=part > 0)
-        updater.run(0.1, 0.5, iteration)
+        updater.run(0.1, iteration)
     net.check_faults()
     blobs = {name: dev.download(array) for name, array in net.blobs.items()}
     return {

@@ -45,7 +45,7 @@ def losses(dev, iterations: int = 8) -> list[float]:
         net.clear_loss()
         net.forward(iteration)
         net.backward()
-        updater.run(0.05, 1.0, iteration)
+        updater.run(0.05, iteration)
         found.append(float(net.loss[0]))
     return found
 

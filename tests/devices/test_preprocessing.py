@@ -48,13 +48,11 @@ def test_bit_for_bit(dev, mean, dtype, layout, whole):
     op, out = dev.preprocess((N, C, h, w), mean, 0.017), dev.empty((N, C, h, w))
     expected = caffes(pixels, picks, mean, 0.017)
     for standing in (False, True, True):
+        dev.inlet.begin()
         op.wait()
-        op.forward(
-            pixels if standing or dev.name == "cpu" else _first(pixels, picks),
-            _numbered(picks, standing or dev.name == "cpu"),
-            out,
-            standing,
-        )
+        op.put(0, pixels if standing or dev.name == "cpu" else _first(pixels, picks), _numbered(picks, standing or dev.name == "cpu"), standing)
+        dev.inlet.send()
+        op.forward(out)
         np.testing.assert_array_equal(dev.download(out), expected)
 
 
@@ -79,7 +77,10 @@ def test_a_set_that_the_gpu_has_no_room_for(monkeypatch, layout):
         pixels = np.ascontiguousarray(pixels.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
     picks = np.array([[6, 1, 2, 1], [0, 0, 0, 0], [6, 3, 3, 0], [2, 2, 1, 1], [3, 0, 1, 0]], np.int32)
     op, out = dev.preprocess((N, C, h, w), None, 1.0), dev.empty((N, C, h, w))
-    op.forward(pixels, picks, out, True)
+    dev.inlet.begin()
+    op.put(0, pixels, picks, True)
+    dev.inlet.send()
+    op.forward(out)
     np.testing.assert_array_equal(dev.download(out), caffes(pixels, picks, None, 1))
     assert picks[0, 0] == 6
 

@@ -139,7 +139,7 @@ updater = Updater(subject.solver, net, subject.locate)
 for i in range(2):
     net.forward(i)
     net.backward()
-    updater.run(0.01, 1.0, i)
+    updater.run(0.01, i)
 print(predicted / (status("VmHWM") - before))
 """
 

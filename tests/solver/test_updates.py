@@ -21,7 +21,7 @@ layer { name: "b" type: "InnerProduct" bottom: "a" top: "b" param { lr_mult: 1 d
 layer { name: "loss" type: "EuclideanLoss" bottom: "b" bottom: "y" }
 """
 LR, DECAY = (0.5, 2, 1, 1), (1, 0, 3, 1)
-SCALE, ITERATIONS = 0.25, 5
+SCALE, ITERATIONS = 0.25, 5  # four micro-batches
 
 FIELDS = {
     "SGD": "momentum: 0.9",
@@ -46,7 +46,7 @@ def double():
 def build(dev, text):
     message = prototxt.parse(NET, pb.NetParameter).message
     net = Net(graph.build(message, pb.NetState(phase=pb.TRAIN)), dev, seed=3)
-    document = read(text)
+    document = read(f"{text} iter_size: {round(1 / SCALE)}")
     return document.message, net, Updater(document.message, net, document.locate)
 
 
@@ -106,7 +106,7 @@ def compare(dev, kind, text, tolerance):
             else:
                 g = g + pull
             blobs[i] = expected_step(kind, p, w, g, kept[i], own, iteration + 1)
-        updater.run(rate, SCALE, iteration)
+        updater.run(rate, iteration)
     for mine, theirs in zip(net.params.blobs, blobs, strict=True):
         np.testing.assert_allclose(dev.download(mine), theirs, rtol=tolerance, atol=tolerance)
     states = [b[name] for name in RULES[kind].history for b in kept]
@@ -148,7 +148,7 @@ def test_local_rates_keep_what_does_not_learn(double, local):
     document = read(f"{local} weight_decay: 0.1")
     before = [blob.copy() for blob in net.params.blobs]
     net.params.diff.fill(1)
-    Updater(document.message, net, document.locate).run(0.1, 1, 0)
+    Updater(document.message, net, document.locate).run(0.1, 0)
     changed = [not np.array_equal(a, b) for a, b in zip(before, net.params.blobs, strict=True)]
     assert changed == [False, True, True, True]
 

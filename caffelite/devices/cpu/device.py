@@ -13,7 +13,7 @@ import threadpoolctl
 from ...errors import CaffeliteError
 from .. import Window
 from ..formula import Formula, merged, one_by_one
-from . import blas, formulas, onednn, operations, preprocessing, primitives, recurrent, selection, windows
+from . import blas, formulas, inlet, onednn, operations, preprocessing, primitives, recurrent, selection, windows
 from .kernels import channels_last
 
 log = logging.getLogger("caffelite")
@@ -29,6 +29,7 @@ class CPU:
 
     name = "cpu"
     waits = True  # an operation has finished when it returns, so that its faults can be read at no cost
+    eager = "a CPU has no graphs"  # why nothing is captured
 
     def __init__(self, dtype: str = "float32", precision: str = "fp32"):
         import numba
@@ -39,6 +40,7 @@ class CPU:
         self.clock = (0, 0)  # the iteration, and which part of its batch runs: what random numbers are keyed by
         self.seed = 0
         self._workspace = np.empty(0, np.uint8)
+        self.inlet = self.make_inlet()
         self._onednn = onednn.load() if dtype == "float32" else None
         self.prefers_channels_last = self._onednn is not None
         if dtype == "float32" and not self._onednn:
@@ -120,6 +122,18 @@ class CPU:
         if self._workspace.nbytes < size:
             self._workspace = np.empty(size, np.uint8)
         return self._workspace
+
+    # what changes from pass to pass, and what does not
+
+    def make_inlet(self) -> inlet.Inlet:
+        return inlet.Inlet(self)
+
+    def ring(self, rows: int, width: int = 1) -> inlet.Ring:
+        return inlet.Ring(self, rows, width)
+
+    def program(self, body, signature=tuple):
+        """``body``, to be called with keys; a GPU captures it."""
+        return body
 
     def random_key(self, samples: int) -> tuple[int, ...]:
         """What random kernels take besides their arrays: the seed's two words, the iteration, the first of this part's ``samples``."""
@@ -208,18 +222,22 @@ class CPU:
         return [-1 if a in channels else (rows, width) for a in formula.arrays] + [-1] * len(formula.scalars)
 
     def updater(self, formula: Formula, chunks: np.ndarray, lr_mult: np.ndarray, decay: np.ndarray, **constants: float):
-        """``run(rate, scale, *arrays, **changing)``: an update rule over flat buffers.
+        """``run(numbers, scale, *arrays)``: an update rule over flat buffers.
 
-        chunks (K, 2) are element ranges, lr_mult and decay (K) theirs; changing are constants that differ from call to call.
+        chunks (K, 2) are element ranges, lr_mult and decay (K) theirs. numbers: the rate, then the formula's constants that are not given
+        here, in its order; scale (1): what g is multiplied by. Both are arrays of the device.
         """
         kernel = formulas.update_kernel(formula, self.dtype.name)
         start, stop = (np.ascontiguousarray(chunks[:, i], np.int64) for i in (0, 1))
         tables = [np.ascontiguousarray(t, self.dtype) for t in (lr_mult, decay)]
 
-        def run(rate: float, scale: float, *arrays, **changing: float):
-            values = {**constants, **changing}
-            numbers = [self.dtype.type(values[n]) for n in formula.constants if n not in ("rate", "decay")]
-            kernel(start, stop, *tables, self.dtype.type(rate), self.dtype.type(scale), *arrays, *numbers)
+        others = [n for n in formula.constants if n not in ("rate", "decay")]
+        given = {n: self.dtype.type(constants[n]) for n in others if n in constants}
+
+        def run(numbers: np.ndarray, scale: np.ndarray, *arrays):
+            rate, *changing = numbers
+            left = iter(changing)
+            kernel(start, stop, *tables, rate, scale[0], *arrays, *(given[n] if n in given else next(left) for n in others))
 
         return run
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import threading
 
@@ -87,6 +88,7 @@ class CuPyBackend:
         self._device, self._local, self._modules = cupy.cuda.Device(number), threading.local(), {}
         with self._device:
             self.stream = cupy.cuda.Stream(non_blocking=True)
+        self.refusals = cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError  # what a capture may raise
         self._here()
         check_compiler(cupy)
         self._blas = Blas(cupy, self.stream)
@@ -162,10 +164,32 @@ class CuPyBackend:
 
         return launch
 
+    def capture(self, body):
+        """What body queues, as a graph whose ``launch()`` queues it all again; nothing runs yet. It may not allocate, copy to or from
+        memory of the host that is not pinned, or wait."""
+        self._here()
+        self.stream.begin_capture()
+        try:
+            body()
+        except BaseException:
+            with contextlib.suppress(*self.refusals):
+                self.stream.end_capture()
+            raise
+        return _Graph(self.stream.end_capture(), self.stream)
+
     def matmul(self, a, b, c, m: int, n: int, k: int, trans_a=False, trans_b=False, add=False, batch: int = 1) -> None:
         """c (batch, m, n) = op(a) op(b) [+ c], row by row, no gaps; a (batch, m, k) or, transposed, (batch, k, m), b likewise."""
         self._here()
         self._blas(a, b, c, m, n, k, trans_a, trans_b, add, batch)
+
+
+class _Graph:
+    def __init__(self, graph, stream):
+        self._graph, self._stream = graph, stream
+        graph.upload(stream)
+
+    def launch(self) -> None:
+        self._graph.launch(self._stream)
 
 
 class Lane:

@@ -9,8 +9,9 @@ import numpy as np
 
 from .. import Window
 from ..formula import Formula, one_by_one
-from . import cudnn, formulas, operations, preprocessing, recurrent, selection, windows
+from . import cudnn, formulas, inlet, operations, preprocessing, recurrent, selection, windows
 from .backend import HEAD, CuPyBackend
+from .graphs import Program
 
 PARTS = 256  # most blocks of a sum: fixed, so that results do not depend on the GPU
 BLOCK = 256  # threads of a block
@@ -35,13 +36,17 @@ class GPU:
     def __init__(self, number: int = 0, dtype: str = "float32", backend=None):
         self.dtype = np.dtype(dtype)
         self.number = number
-        self.clock = (0, 0)  # the iteration, and which part of its batch runs: what random numbers are keyed by
         self.seed = 0
+        self.eager = ""  # why nothing is captured in graphs, or nothing
+        self.capturing = False
+        self.generation = 0  # of memory that moves only when it grows: graphs are void when it does
         self.backend = backend or CuPyBackend(number)
         self.engine = cudnn.engine(self.backend) if dtype == "float32" else None
         self._texts = {}
         self._workspace = self.empty(0, np.uint8)
         self._add = {}
+        self.inlet = self.make_inlet()  # of the net that runs
+        self.clock = (0, 0)
 
     # memory
 
@@ -97,19 +102,42 @@ class GPU:
     def synchronize(self) -> None:
         self.backend.synchronize()
 
+    # what changes from pass to pass, and what does not
+
+    def make_inlet(self) -> inlet.Inlet:
+        return inlet.Inlet(self)
+
+    def ring(self, rows: int, width: int = 1) -> inlet.Ring:
+        return inlet.Ring(self, rows, width)
+
+    def program(self, body, signature=tuple) -> Program:
+        """``body``, to be called with keys: captured as CUDA graphs unless ``eager``."""
+        return Program(self, body, signature)
+
+    @property
+    def clock(self) -> tuple[int, int]:
+        """The iteration, and which part of its batch runs: what random numbers are keyed by."""
+        return tuple(int(word) for word in self.download(self.inlet.clock.array)[2:])
+
+    @clock.setter
+    def clock(self, value: tuple[int, int]) -> None:
+        self.inlet.begin()
+        self.inlet.put_clock(0, *value)
+        self.inlet.send()
+
     def workspace(self, count: int, dtype=None):
         """Scratch shared by all operations, valid within one of them; ask for it again on every run."""
         dtype = np.dtype(dtype or self.dtype)
         if self._workspace.nbytes < count * dtype.itemsize:
             self._workspace = self.empty(count * dtype.itemsize, np.uint8)
+            self.generation += 1
         return self.view(self._workspace, 0, (count,), dtype)
 
     # kernels
 
-    def random_key(self, samples: int) -> tuple[np.uint32, ...]:
-        """What random kernels take besides their arrays: the seed's two words, the iteration, the first of this part's ``samples``."""
-        iteration, part = self.clock
-        return tuple(np.uint32(v & 0xFFFFFFFF) for v in (self.seed, self.seed >> 32, iteration, part * samples))
+    def random_key(self, samples: int) -> tuple:
+        """What random kernels take besides their arrays: the clock (seed's two words, iteration, part), and how many ``samples`` a part has."""
+        return self.inlet.clock.array, np.uint32(samples)
 
     def kernel(self, family: str, name: str, threads: int, *fixed, size: int = 0, block: int = BLOCK):
         """``run(*arguments)``: a kernel of <family>.cu on at least ``threads`` threads or ``MOST_BLOCKS`` blocks.
@@ -221,24 +249,23 @@ class GPU:
         return run
 
     def updater(self, formula: Formula, chunks: np.ndarray, lr_mult: np.ndarray, decay: np.ndarray, **constants: float):
-        """``run(rate, scale, *arrays, **changing)``: an update rule over flat buffers.
+        """``run(numbers, scale, *arrays)``: an update rule over flat buffers.
 
-        chunks (K, 2) are element ranges, lr_mult and decay (K) theirs; changing are constants that differ from call to call.
+        chunks (K, 2) are element ranges, lr_mult and decay (K) theirs. numbers: the rate, then the formula's constants that are not given
+        here, in its order; scale (1): what g is multiplied by. Both are arrays of the device.
         """
-        launch = self._compile(formulas.update_source(formula), "formula_update")
+        launch = self._compile(formulas.update_source(formula, tuple(constants)), "formula_update")
         tiles = [(at, min(at + UPDATE_TILE, stop), k) for k, (start, stop) in enumerate(chunks) for at in range(start, stop, UPDATE_TILE)]
         start, stop, owner = np.array(tiles, np.int64).reshape(-1, 3).T
         tables = []
         for table in (start, stop, np.asarray(lr_mult, self.dtype)[owner], np.asarray(decay, self.dtype)[owner]):
             tables.append(self.empty(table.shape, table.dtype))
             self.upload(tables[-1], table)
-        grid, real = (len(tiles), 1, 1), self.dtype.type
+        grid, values = (len(tiles), 1, 1), [self.dtype.type(constants[n]) for n in formula.constants if n in constants]
 
-        def run(rate: float, scale: float, *arrays, **changing: float):
-            values = {**constants, **changing}
-            numbers = [real(values[n]) for n in formula.constants if n not in ("rate", "decay")]
+        def run(numbers, scale, *arrays):
             if tiles:
-                launch(grid, (BLOCK, 1, 1), (*tables, real(rate), real(scale), *arrays, *numbers))
+                launch(grid, (BLOCK, 1, 1), (*tables, numbers, scale, *arrays, *values))
 
         return run
 

@@ -186,20 +186,23 @@ KERNEL formula_channel_finish(idx c_, idx pieces_, const double* partial_, real*
 """
 
 
-def update_source(formula: Formula) -> str:
-    """``formula_update(start, stop, lr_mult, decay_mult, rate, scale, *arrays, *constants)``: a block for every tile of the flat buffers.
+def update_source(formula: Formula, fixed: tuple[str, ...]) -> str:
+    """``formula_update(start, stop, lr_mult, decay_mult, numbers, scale, *arrays, *fixed)``: a block for every tile of the flat buffers.
 
     The rule sees ``rate`` (the rate times the tile's lr_mult), ``decay`` and g already scaled; every array but g is written back.
     """
-    constants = [c for c in formula.constants if c not in ("rate", "decay")]
+    others = [c for c in formula.constants if c not in ("rate", "decay")]
+    constants = [c for c in others if c in fixed]
+    changing = " ".join(f"const real {c} = numbers_[{i}];" for i, c in enumerate((c for c in others if c not in fixed), 1))
     arrays = "".join(f", {'const ' if a == 'g' else ''}real* {a}_at_" for a in formula.arrays)
     loads = " ".join(f"real {a} = {a}_at_[i_];" for a in formula.arrays)
     stores = " ".join(f"{a}_at_[i_] = {a};" for a in formula.arrays if a != "g")
     return f"""{FUNCTIONS}KERNEL formula_update(const long long* start_, const long long* stop_,
-    const real* lr_mult_, const real* decay_mult_, real rate_, real scale_{arrays}{"".join(f", real {c}" for c in constants)}) {{
-  const real rate = rate_ * lr_mult_[blockIdx.x], decay = decay_mult_[blockIdx.x];
+    const real* lr_mult_, const real* decay_mult_, const real* numbers_, const real* scale_{arrays}{"".join(f", real {c}" for c in constants)}) {{
+  const real rate = numbers_[0] * lr_mult_[blockIdx.x], decay = decay_mult_[blockIdx.x], by_ = scale_[0];
+  {changing}
   for (idx i_ = start_[blockIdx.x] + threadIdx.x; i_ < stop_[blockIdx.x]; i_ += blockDim.x) {{
-    {loads} g = g * scale_;
+    {loads} g = g * by_;
     {statements(formula.text)}
     {stores}
   }}

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-SLOTS = 2  # batches on the device: one being read while the other is copied
 STANDING_SHARE = 4  # a data set lives on the GPU where it takes at most this part of its free memory
 
 
 class Preprocess:
-    """out (N, C, h, w) = (pixels - mean) · scale, computed in float32; see ``forward``.
+    """out (N, C, h, w) = (pixels - mean) · scale, computed in float32: ``put`` gives the pixels of a pass, ``forward`` is queued for it.
 
     mean: None, (C, 1, 1) or an image (C, H, W), which is cropped as the pixels are unless it has the crop's size.
     """
@@ -19,41 +18,54 @@ class Preprocess:
         mean = np.zeros((out[1], 1, 1), np.float32) if mean is None else np.ascontiguousarray(mean, np.float32)
         self._mean, self._mean_shape = device.empty(mean.shape, np.float32), mean.shape
         device.upload(self._mean, mean)
-        self._lane = device.backend.lane(SLOTS)
-        self._turn, self._slots, self._picks = 0, {}, [device.empty((out[0], 4), np.int32) for _ in range(SLOTS)]
+        self._inlet = device.inlet
+        self._picks = self._inlet.field((out[0], 4), np.int32)
+        self._rooms: dict = {}  # for pixels that travel, one a half of the inlet
         self._kernels: dict = {}
         self._table, self._home = None, None  # a standing set, and the host's array that it is a copy of
+        self._sources: dict = {}  # of each half: what its kernel reads, and the kernel
+        self.deep = False  # whether the last pixels stand, so that several passes can be prepared at once
 
     def memory(self, shape: tuple[int, ...], dtype) -> np.ndarray:
-        """Memory of the host from which ``forward`` reads fast."""
+        """Memory of the host that is copied from fast."""
         return self._device.backend.pinned(shape, np.dtype(dtype))
 
     def wait(self) -> None:
-        """Returns when the pixels of the last ``forward`` may be overwritten."""
-        self._lane.wait(self._turn)
+        """Returns when the pixels that travelled last may be overwritten."""
+        if not self.deep:
+            self._inlet.wait_before()
 
-    def forward(self, pixels: np.ndarray, picks: np.ndarray, out, standing: bool = False) -> None:
+    def put(self, which: int, pixels: np.ndarray, picks: np.ndarray, standing: bool = False) -> None:
         """pixels (M, C, H, W), uint8 or float32, as rows of channels or of pixels, and picks (N, 4), int32, in the host's memory.
 
         A row of picks is a sample: which pixels, the crop's top and left, 1 where it is mirrored. Pixels that already have the crop's size
         are not cropped. standing: the pixels are always the same, and stay on the GPU where there is room.
         """
-        self._turn = slot = (self._turn + 1) % SLOTS
+        half = self._inlet.half
         table = self._stand(pixels) if standing else None
+        self.deep = table is not None
         if table is None:
             if standing:
                 rows = _flat(pixels)[picks[:, 0]]
                 pixels, picks = rows if _by_channels(pixels) else rows.transpose(0, 3, 1, 2), picks.copy()
                 picks[:, 0] = np.arange(len(picks))
             rows = _flat(pixels)
-            key = slot, rows.shape, rows.dtype
-            if key not in self._slots:
-                self._slots[key] = self._device.empty(rows.shape, rows.dtype)
-            table = self._slots[key]
-            self._lane.upload(slot, table, rows)
-        self._lane.upload(slot, self._picks[slot], np.ascontiguousarray(picks))
-        self._kernel(pixels)(table, self._picks[slot], self._mean, out, self._scale)
-        self._lane.used(slot)
+            key = half, rows.shape, rows.dtype
+            if key not in self._rooms:
+                self._rooms[key] = self._device.empty(rows.shape, rows.dtype)
+            table = self._rooms[key]
+            self._inlet.carry(table, rows)
+        self._picks.put(which, picks)
+        self._sources[half] = table, self._kernel(pixels)
+
+    def signature(self) -> tuple:
+        """What the kernel of the half in use is given, besides what the inlet brings."""
+        table, kernel = self._sources[self._inlet.half]
+        return self.deep, table.shape, id(kernel)
+
+    def forward(self, out) -> None:
+        table, kernel = self._sources[self._inlet.half]
+        kernel(table, self._picks.array, self._mean, out, self._scale)
 
     def _stand(self, pixels: np.ndarray):
         if self._home is not pixels:

@@ -74,8 +74,7 @@ KERNEL average_pool_backward(const real* dy, real* dx, idx planes, idx h, idx w,
 
 // Of every window the place (index) where its running sum reaches u · sum, u in (0, 1]; NaN wins, or the last where rounding lets none reach.
 // u is the first word that belongs to the output's place in its sample.
-KERNEL stochastic_pool_forward(const real* x, real* y, int* index, unsigned key_low, unsigned key_high, unsigned iteration, unsigned sample,
-                               unsigned stream, idx channels, idx planes, idx h, idx w, idx oh, idx ow, idx kh, idx kw, idx sh, idx sw, idx ph,
+KERNEL stochastic_pool_forward(const real* x, real* y, int* index, const unsigned* clock, unsigned samples, unsigned stream, idx channels, idx planes, idx h, idx w, idx oh, idx ow, idx kh, idx kw, idx sh, idx sw, idx ph,
                                idx pw) {
   idx each = channels * oh * ow;
   EACH(i, planes * oh * ow) {
@@ -87,8 +86,8 @@ KERNEL stochastic_pool_forward(const real* x, real* y, int* index, unsigned key_
     real total = 0, seen = 0;
     for (idx r = h0; r < h1; ++r)
       for (idx c = w0; c < w1; ++c) total += plane[r * w + c];
-    unsigned words[4] = {(unsigned)(i % each), sample + (unsigned)(i / each), iteration, stream};
-    philox(words, key_low, key_high);
+    unsigned words[4] = {(unsigned)(i % each), clock[3] * samples + (unsigned)(i / each), clock[2], stream};
+    philox(words, clock[0], clock[1]);
     real enough = real((words[0] + 1.0) * (1.0 / 4294967296.0)) * total;
     bool found = false;
     for (idx r = h0; r < h1 && !found; ++r)

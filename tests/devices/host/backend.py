@@ -56,6 +56,50 @@ def signatures(source: str) -> dict[str, tuple[list[tuple[bool, np.dtype]], bool
     return kernels
 
 
+class Refused(Exception):
+    """What CUDA raises where something cannot be captured."""
+
+
+def queued(method):
+    """A method that only queues: in a capture it is kept, to run when the graph is launched, with the arguments of now."""
+
+    @functools.wraps(method)
+    def call(self, *args, **kwargs):
+        if self.captured is None:
+            self.launches += 1
+            return method(self, *args, **kwargs)
+        self.captured.append(functools.partial(method, self, *args, **kwargs))
+
+    return call
+
+
+def waits(method):
+    """A method that a capture refuses."""
+
+    @functools.wraps(method)
+    def call(self, *args, **kwargs):
+        if self.captured is not None:
+            raise Refused(f"{method.__name__} in a capture")
+        return method(self, *args, **kwargs)
+
+    return call
+
+
+class Graph:
+    """What a capture kept."""
+
+    def __init__(self, calls: list):
+        self._calls, self.runs = calls, 0
+
+    def launch(self) -> None:
+        self.runs += 1
+        for call in self._calls:
+            call()
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+
 class Lane:
     """Copies at once."""
 
@@ -75,9 +119,25 @@ class HostBackend:
 
     name = "host"
 
+    refusals = (Refused,)
+
     def __init__(self) -> None:
         self._libraries: dict[str, ctypes.CDLL] = {}
+        self.captured: list | None = None  # what the capture under way has kept
+        self.graphs: list[Graph] = []
+        self.launches = 0  # of what was not captured
 
+    def capture(self, body) -> Graph:
+        assert self.captured is None
+        self.captured = []
+        try:
+            body()
+            self.graphs.append(Graph(self.captured))
+        finally:
+            self.captured = None
+        return self.graphs[-1]
+
+    @waits
     def empty(self, shape, dtype) -> np.ndarray:
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         raw = np.full(math.prod(shape) * np.dtype(dtype).itemsize, 0xFF, np.uint8)  # NaN: nothing may count on zeros
@@ -87,9 +147,11 @@ class HostBackend:
         assert offset % dtype.itemsize == 0
         return np.ndarray(shape, dtype, raw.data, offset)
 
+    @waits
     def upload(self, array, host) -> None:
         array[...] = host
 
+    @waits
     def pinned(self, shape, dtype) -> np.ndarray:
         return np.empty(shape, dtype)
 
@@ -99,21 +161,27 @@ class HostBackend:
     def free_bytes(self) -> int:
         return 1 << 30
 
+    @waits
     def download(self, array) -> np.ndarray:
         return array.copy()
 
+    @queued
     def copy(self, source, target) -> None:
         target.reshape(-1)[:] = source.reshape(-1)
 
+    @queued
     def assign(self, source, target) -> None:
         np.copyto(target, source)
 
+    @queued
     def add(self, source, target) -> None:
         np.add(target, source, out=target)
 
+    @queued
     def fill(self, array, value) -> None:
         array.fill(value)
 
+    @waits
     def synchronize(self) -> None:
         pass
 
@@ -124,14 +192,19 @@ class HostBackend:
         parameters, waiting = signatures(source)[name]
 
         def launch(grid, block, args):
-            assert len(args) == len(parameters), f"{name}: {len(args)} arguments for {len(parameters)} parameters"
-            assert grid[1:] == block[1:] == (1, 1) and 0 < grid[0] < 1 << 31 and 0 < block[0] <= 1024
-            values = [_value(f"{name}, argument {i}", v, *p) for i, (v, p) in enumerate(zip(args, parameters, strict=True))]
-            pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(v) for v in values))
-            function((ctypes.c_uint * 3)(grid[0], block[0], waiting), pointers)
+            self._launch(function, name, parameters, waiting, grid, block, args)
 
         return launch
 
+    @queued
+    def _launch(self, function, name, parameters, waiting, grid, block, args) -> None:
+        assert len(args) == len(parameters), f"{name}: {len(args)} arguments for {len(parameters)} parameters"
+        assert grid[1:] == block[1:] == (1, 1) and 0 < grid[0] < 1 << 31 and 0 < block[0] <= 1024
+        values = [_value(f"{name}, argument {i}", v, *p) for i, (v, p) in enumerate(zip(args, parameters, strict=True))]
+        pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(v) for v in values))
+        function((ctypes.c_uint * 3)(grid[0], block[0], waiting), pointers)
+
+    @queued
     def matmul(self, a, b, c, m, n, k, trans_a=False, trans_b=False, add=False, batch=1) -> None:
         assert a.dtype == b.dtype == c.dtype
         a = a.reshape(-1)[: batch * m * k].reshape(batch, *((k, m) if trans_a else (m, k)))

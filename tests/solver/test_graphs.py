@@ -1,0 +1,111 @@
+"""Iterations captured in graphs do what eager ones do, bit for bit. On a GPU whose graphs are lists of calls."""
+
+import logging
+
+import numpy as np
+import pytest
+from devices.host.backend import HostBackend, Refused
+
+from caffelite.devices.gpu import GPU
+from caffelite.devices.gpu.graphs import Program
+
+SOLVER = """
+net: "everything.prototxt" base_lr: 0.01 momentum: 0.9 weight_decay: 0.001 lr_policy: "inv" gamma: 0.1 power: 0.75
+test_iter: 3 test_interval: 9 max_iter: 34 display: 7 snapshot: 10 snapshot_prefix: "s" random_seed: 5
+"""
+
+
+@pytest.fixture
+def device():
+    return GPU(0, "float32", HostBackend())
+
+
+def trained(train, device, text, **options):
+    run = train(text, **options)
+    return run.log, run.solver.loss_window(8), [device.download(p) for p in run.params()]
+
+
+def compare(train, device, text, **options):
+    """(how many graphs there are, how often they ran) after runs with graphs and without, which must agree."""
+    device.eager = "told to"
+    log, losses, params = trained(train, device, text, **options)
+    assert not device.backend.graphs
+    device.eager = ""
+    again = trained(train, device, text, **options)
+    assert not device.eager and again[0] == log and again[1] == losses
+    for one, other in zip(again[2], params, strict=True):
+        np.testing.assert_array_equal(one, other)
+    return len(device.backend.graphs), sum(graph.runs for graph in device.backend.graphs)
+
+
+VARIANTS = ["", "clip_gradients: 0.3", 'type: "Adam" momentum2: 0.99', "ema_decay: 0.9", "iter_size: 2", "average_loss: 5"]
+VARIANTS += ['local_lr_auto: true lr_policy: "step" stepsize: 3', 'lr_policy: "plateau" plateau_winsize: 2']
+
+
+@pytest.mark.parametrize("more", VARIANTS)
+def test_as_eager(folder, train, device, more):
+    text = SOLVER.replace('lr_policy: "inv"', "") if "lr_policy" in more else SOLVER
+    graphs, runs = compare(train, device, text + more)
+    assert graphs >= 3 and runs > 20
+
+
+STANDING = """
+name: "standing"
+layer { name: "images" type: "Data" top: "image" top: "label" transform_param { crop_size: 6 mirror: true scale: 0.0039 }
+  data_param { source: "images" backend: LMDB batch_size: 4 shuffle: true } }
+layer { name: "class" type: "InnerProduct" bottom: "image" top: "class"
+  inner_product_param { num_output: 3 weight_filler { type: "xavier" } } }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "class" bottom: "label" top: "loss" }
+layer { name: "accuracy" type: "Accuracy" bottom: "class" bottom: "label" top: "accuracy" include { phase: TEST } }
+"""
+
+
+def test_several_iterations_a_launch(folder, train, device):
+    """Data that stands on the device: 60 iterations and 6 tests of 16 batches take a fraction of as many launches."""
+    (folder / "standing.prototxt").write_text(STANDING)
+    text = 'net: "standing.prototxt" base_lr: 0.1 lr_policy: "fixed" test_iter: 16 test_interval: 12 max_iter: 60 random_seed: 1'
+    graphs, runs = compare(train, device, text)
+    assert 0 < runs < 60
+    assert max(map(len, device.backend.graphs)) > 80, "a graph of several iterations"
+
+
+def test_pixels_that_travel(folder, train, device, monkeypatch):
+    """No room on the GPU: batches are copied, into two places in turn."""
+    (folder / "standing.prototxt").write_text(STANDING)
+    monkeypatch.setattr(device.backend, "free_bytes", lambda: 10)
+    graphs, runs = compare(train, device, 'net: "standing.prototxt" base_lr: 0.1 lr_policy: "fixed" test_iter: 2 test_interval: 9 max_iter: 40 random_seed: 1')
+    assert runs > 35
+
+
+def test_exactly_resumed(folder, train, device):
+    whole = trained(train, device, SOLVER)
+    train(SOLVER, stop_at=20)
+    again = trained(train, device, SOLVER, resume="s_iter_20.solverstate")
+    for one, other in zip(again[2], whole[2], strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert again[1] == whole[1]
+
+
+def test_what_cannot_be_captured_runs_eagerly(device, caplog):
+    def body():
+        device.download(device.inlet.clock.array)
+
+    with caplog.at_level(logging.WARNING, "caffelite"):
+        program = Program(device, body)
+        for _ in range(3):
+            program()
+    assert "download in a capture" in device.eager and len(caplog.records) == 1
+    assert isinstance(device.backend.refusals[0]("x"), Refused)
+
+
+def test_memory_that_grows_voids_graphs(device):
+    source, target = device.zeros(1), device.zeros(1)
+    program = device.program(lambda: device.copy(source, target))
+    for _ in range(3):
+        program()
+    assert len(device.backend.graphs) == 1
+    device.workspace(1 << 20)
+    device.upload(source, np.ones(1))
+    for _ in range(3):
+        program()
+    assert len(device.backend.graphs) == 2 and device.download(target)[0] == 1
