@@ -24,20 +24,23 @@ SMALL = 1 << 30  # elements that int indices reach, strides included
 class GPU:
     """Arrays are CuPy's; operations are queued on one stream and return at once.
 
-    number: which GPU. dtype: float32 (default), strict, without TF32; or float64, which the tests use to check gradients.
-    backend: what runs it all, CuPy by default. Errors: no such GPU, no driver, CuPy not installed.
+    number: which GPU. dtype: float32 (default), or float64, which the tests use to check gradients. precision: what convolutions and
+    matrix products of float32 numbers multiply: tf32 (default) numbers of 10 bits, fp32 all 23, strictly. deterministic: plans whose
+    results are equal to the last bit from run to run, and none chosen by a clock. backend: what runs it all, CuPy by default.
+    Errors: no such GPU, no driver, CuPy not installed.
     """
 
     name = "gpu"
     prefers_channels_last = half = False
     waits = False  # an operation may not have finished when it returns: to read what it found is to wait for it
 
-    def __init__(self, number: int = 0, dtype: str = "float32", backend=None):
+    def __init__(self, number: int = 0, dtype: str = "float32", backend=None, precision: str = "tf32", deterministic: bool = False):
         self.dtype = np.dtype(dtype)
         self.number = number
         self.clock = (0, 0)  # the iteration, and which part of its batch runs: what random numbers are keyed by
         self.seed = 0
-        self.backend = backend or CuPyBackend(number)
+        self.precision, self.deterministic = precision, deterministic
+        self.backend = backend or CuPyBackend(number, strict=precision == "fp32")
         self.engine = cudnn.engine(self.backend) if dtype == "float32" else None
         self._texts = {}
         self._workspace = self.empty(0, np.uint8)
