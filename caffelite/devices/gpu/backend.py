@@ -9,7 +9,7 @@ import numpy as np
 
 from ...errors import CaffeliteError, missing_extra
 
-HEAD = "typedef {real} real;\ntypedef {idx} idx;\n"  # what a kernel's text is compiled with in front
+HEAD = "typedef {real} real;\ntypedef {idx} idx;\ntypedef {blob} blob;\n"  # what a kernel's text is compiled with in front
 
 
 def driver_version() -> int | None:
