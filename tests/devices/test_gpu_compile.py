@@ -68,7 +68,7 @@ class Collector(HostBackend):
         return lambda grid, block, arguments: None
 
 
-FAMILIES = ("copies", "elementwise", "pixels", "recurrent", "reductions", "selection", "weights", "windows")
+FAMILIES = sorted(path for path in Path(gpu.__file__).parent.glob("*.cu") if path.stem not in ("types", "prelude"))
 
 
 @functools.cache
