@@ -1,13 +1,15 @@
-"""Draws digits by hand, as far as a script has one: pen strokes that wobble, and OpenCV's stroke fonts; thick and thin, slanted and turned,
-dark on paper or light on a blackboard."""
+"""Draws digits by hand, as far as a script has one: pen strokes that wobble, OpenCV's stroke fonts, and the type that matplotlib carries;
+thick and thin, slanted and turned, dark on paper or light on a blackboard."""
 
 from pathlib import Path
 
 import cv2
 import numpy as np
 
-FONTS = (cv2.FONT_HERSHEY_SIMPLEX, cv2.FONT_HERSHEY_DUPLEX, cv2.FONT_HERSHEY_COMPLEX, cv2.FONT_HERSHEY_SCRIPT_SIMPLEX,
-         cv2.FONT_HERSHEY_PLAIN, cv2.FONT_HERSHEY_COMPLEX_SMALL)  # fmt: skip
+STROKE_FONTS = (cv2.FONT_HERSHEY_SIMPLEX, cv2.FONT_HERSHEY_DUPLEX, cv2.FONT_HERSHEY_COMPLEX, cv2.FONT_HERSHEY_SCRIPT_SIMPLEX,
+                cv2.FONT_HERSHEY_PLAIN, cv2.FONT_HERSHEY_COMPLEX_SMALL)  # fmt: skip
+TYPE = ("DejaVuSans", "DejaVuSans-Bold", "DejaVuSans-Oblique", "DejaVuSerif", "DejaVuSerif-Bold", "DejaVuSansMono", "DejaVuSansMono-Bold",
+        "cmr10", "cmss10", "cmtt10", "STIXGeneral", "STIXGeneralBol")  # fmt: skip
 
 # The pen's way through a box one high and about half as wide: x, y of points that a smooth line joins, a list a stroke.
 STROKES = {
@@ -42,7 +44,7 @@ def with_pen(digit: int, rng: np.random.Generator, wobble: float = 0.015) -> lis
 
 def draw(
     digit: int,
-    font: int | np.random.Generator,
+    font: int | str | np.random.Generator,
     thickness: float = 0.11,
     slant: float = 0.0,
     turn: float = 0.0,
@@ -55,14 +57,17 @@ def draw(
 ) -> np.ndarray:
     """size×size of uint8.
 
-    font: OpenCV's number of one, or the generator of a pen's wobble. thickness: of the stroke, as a share of the digit's height; slant: to
-    the right; turn: degrees; place: of its middle, as shares of the picture; noise: standard deviation of the paper's grain.
+    font: OpenCV's number of one, the name of type, or the generator of a pen's wobble. thickness: of the stroke, as a share of the digit's
+    height, where there is one; slant: to the right; turn: degrees; place: of its middle, as shares of the picture; noise: standard
+    deviation of the paper's grain.
     """
     tall = size * 0.55
     stroke = max(1, round(thickness * tall))
     canvas = np.zeros((2 * size, 2 * size), np.uint8)
     if isinstance(font, int):
         _print(canvas, digit, font, tall, stroke)
+    elif isinstance(font, str):
+        _set(canvas, digit, font, tall)
     else:
         for line in with_pen(digit, font):
             points = np.rint(16 * (line * tall + size - np.array([0.28, 0.5]) * tall)).astype(np.int32)
@@ -83,25 +88,42 @@ def _print(canvas: np.ndarray, digit: int, font: int, tall: float, stroke: int) 
     cv2.putText(canvas, str(digit), (middle - width // 2, middle + height // 2), font, scale, 255, stroke, cv2.LINE_AA)
 
 
-def hand(seed: int = 1, fonts: bool = False) -> list[tuple[int, np.ndarray]]:
-    """Ten digits, no two drawn alike: pen or font, stroke, slant, turn, place, ink and paper change from one to the next."""
+def _set(canvas: np.ndarray, digit: int, name: str, tall: float) -> None:
+    import matplotlib
+    from matplotlib.ft2font import FT2Font
+
+    font = FT2Font(f"{matplotlib.get_data_path()}/fonts/ttf/{name}.ttf")
+    font.set_size(tall, 96)  # points of 4/3 pixels; digits are about 3/4 of that tall
+    font.set_text(str(digit))
+    font.draw_glyphs_to_bitmap()
+    sign = np.array(font.get_image())
+    top, left = (len(canvas) - side >> 1 for side in sign.shape)
+    canvas[top : top + sign.shape[0], left : left + sign.shape[1]] = sign
+
+
+def hand(seed: int = 1, tool: str = "pen") -> list[tuple[int, np.ndarray]]:
+    """Ten digits, no two drawn alike: stroke or font, slant, turn, place, ink and paper change from one to the next.
+
+    tool: "pen", "strokes" (OpenCV's fonts) or "type".
+    """
     rng = np.random.default_rng(seed)
+    fonts = {"pen": [rng], "strokes": STROKE_FONTS, "type": TYPE}[tool]
     drawn = []
     for digit in range(10):
         light = digit % 3 == 2  # chalk on a blackboard
         ink, paper = (235, 25) if light else (int(rng.integers(0, 70)), int(rng.integers(200, 256)))
-        how = FONTS[int(rng.integers(len(FONTS)))] if fonts else rng
+        font = fonts[int(rng.integers(len(fonts)))]
         thickness, slant, turn = rng.uniform(0.06, 0.18), rng.uniform(-0.05, 0.25), rng.uniform(-6, 6)
         size, place, noise = int(rng.integers(60, 240)), tuple(rng.uniform(0.42, 0.58, 2)), rng.uniform(0, 6)
-        drawn.append((digit, draw(digit, how, thickness, slant, turn, size, place, ink, paper, noise, digit)))
+        drawn.append((digit, draw(digit, font, thickness, slant, turn, size, place, ink, paper, noise, digit)))
     return drawn
 
 
-def write(folder: Path, seed: int = 1, fonts: bool = False) -> list[Path]:
+def write(folder: Path, seed: int = 1, tool: str = "pen") -> list[Path]:
     """0.png … 9.png."""
     folder.mkdir(parents=True, exist_ok=True)
     files = []
-    for digit, image in hand(seed, fonts):
+    for digit, image in hand(seed, tool):
         files.append(folder / f"{digit}.png")
         cv2.imwrite(str(files[-1]), image)
     return files

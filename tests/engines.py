@@ -1,4 +1,4 @@
-"""The CPU device by engine: with oneDNN, without it, and one that has blobs lie channels last though it has no oneDNN."""
+"""Devices by engine: a CPU with oneDNN, without it, and without it though blobs lie channels last; the GPU's kernels where they do."""
 
 import contextlib
 import os
@@ -7,11 +7,13 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from devices.host.backend import HostBackend
 
 from caffelite.devices import Window
 from caffelite.devices.cpu import CPU, onednn
+from caffelite.devices.gpu import GPU
 
-ENGINES = ("onednn", "stand-in")
+ENGINES = ("onednn", "stand-in", "host")
 
 
 @contextlib.contextmanager
@@ -43,7 +45,19 @@ def with_onednn(precision: str = "fp32") -> CPU:
 
 def channels_last(engine: str) -> CPU:
     """A device, by its name among ENGINES, whose convolutions want their blobs channels last."""
-    return with_onednn() if engine == "onednn" else without_onednn(StandIn)
+    return with_onednn() if engine == "onednn" else Host() if engine == "host" else without_onednn(StandIn)
+
+
+class Host(GPU):
+    """The GPU's kernels, run by the host, with blobs channels last; its convolutions run in copies that NumPy transposes."""
+
+    def __init__(self, precision: str = "fp32"):
+        super().__init__(0, "float32", HostBackend(), precision)
+        self.prefers_channels_last = True
+
+    def convolution(self, x, y, window: Window, groups: int = 1, channels_last: bool = False, half: bool = False):
+        plain = super().convolution(x, y, window, groups)
+        return _Convolution(plain, y) if channels_last else plain
 
 
 class StandIn(CPU):

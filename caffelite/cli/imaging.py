@@ -66,10 +66,10 @@ def report(path: Path, done) -> None:
     shapes = [f"{'×'.join(map(str, shape))}{f' ({count})' if len(done.shapes) > 1 else ''}" for shape, count in done.shapes.most_common(5)]
     more = len(done.shapes) - len(shapes)
     click.echo(f"wrote {path}: {done.written} images of {', '.join(shapes)}{f' and {more} other shapes' * (more > 0)}", err=True)
-    if len(done.shapes) > 1:
-        click.echo(
-            "  images differ in shape: a net takes them only with a crop; -resize_width and -resize_height make them equal", err=True
-        )
+    if len({shape[1:] for shape in done.shapes}) > 1:
+        click.echo("  images differ in size: a net takes them only with a crop; -resize_width and -resize_height make them equal", err=True)
+    if len({shape[0] for shape in done.shapes}) > 1:
+        click.echo("  images differ in channels: a net takes them only with force_color: true, or force_gray, in transform_param", err=True)
     if done.skipped:
         click.echo(f"  left out {len(done.skipped)}:", err=True)
         for line in done.skipped:

@@ -23,10 +23,14 @@ stage = click.option(
 )
 precision = click.option(
     "--precision",
-    type=click.Choice(["fp32", "bf16"]),
-    default="fp32",
-    show_default=True,
-    help="bf16: convolutions and large inner products multiply bfloat16 numbers; sums, weights and all else stay float32.",
+    type=click.Choice(["tf32", "fp32", "fp16", "bf16"]),
+    help="What convolutions and large inner products multiply: float32, TF32 (GPU), fp16 (GPU) or bfloat16 numbers; sums and weights "
+    "stay float32. Default: tf32 on a GPU, fp32 on a CPU, which takes tf32 for that.",
+)
+deterministic = click.option(
+    "--deterministic",
+    is_flag=True,
+    help="Equal runs to the last bit on a GPU too, slower where the fastest way varies. A CPU's always are.",
 )
 phase = click.option("--phase", type=click.Choice(["TRAIN", "TEST"], case_sensitive=False), help="The net's phase.")
 shape = click.option(
@@ -102,22 +106,22 @@ def gpu_numbers(text: str) -> list[int]:
         raise CaffeliteError("-gpu takes numbers or all", expected='"all", or numbers as in 0,1', found=f'"{text}"') from None
 
 
-def open_device(gpu: str | None, solver=None, precision: str = "fp32"):
+def open_device(gpu: str | None, solver=None, precision: str | None = None, deterministic: bool = False):
     """The one device that -gpu names; without it the one of the solver's solver_mode; without that the CPU. Says which."""
     numbers = gpus(gpu, solver)
     if len(numbers) > 1:
         raise CaffeliteError("only training runs on several GPUs", found=f"-gpu {gpu}", remedy=f"use one: -gpu {numbers[0]}")
-    return open_gpu(numbers, precision=precision)
+    return open_gpu(numbers, 0, precision, deterministic)
 
 
-def open_gpu(numbers: list[int], which: int = 0, precision: str = "fp32"):
+def open_gpu(numbers: list[int], which: int = 0, precision: str | None = None, deterministic: bool = False):
     """The GPU of that index among ``numbers``, over again where they are fewer; the CPU where there are none. Says which."""
     from .. import devices
 
     if not numbers:
         log.info("Use CPU.")
         return devices.open_device(precision=precision)
-    device = devices.open_device(numbers[which % len(numbers)], precision=precision)
+    device = devices.open_device(numbers[which % len(numbers)], precision=precision, deterministic=deterministic)
     log.info("Using GPUs %s", ", ".join(map(str, numbers)))
     return device
 

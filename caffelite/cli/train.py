@@ -20,6 +20,7 @@ log = logging.getLogger("caffelite")
 @click.option("--solver", required=True, metavar="FILE", type=click.Path(), help="The solver, a prototxt.")
 @options.gpu
 @options.precision
+@options.deterministic
 @click.option("--snapshot", metavar="FILE", type=click.Path(), help="Go on from this solverstate.")
 @click.option("--resume", type=click.Choice(["auto"]), help="auto: go on from the newest good snapshot, or start where there is none yet.")
 @options.weights
@@ -66,7 +67,7 @@ log = logging.getLogger("caffelite")
 )
 @click.pass_context
 def train(
-    context, solver, gpu, precision, snapshot, resume, weights, set_fields, phase, level, stage, overfit, forgive, max_time,
+    context, solver, gpu, precision, deterministic, snapshot, resume, weights, set_fields, phase, level, stage, overfit, forgive, max_time,
     record, tensorboard, iterations, scaling, compress, hang_seconds, sigint_effect, sighup_effect,
 ) -> None:  # fmt: skip
     """Trains a net, or goes on from a snapshot; on several GPUs, or under mpirun or srun in several processes, as one.
@@ -109,7 +110,7 @@ def train(
         def make() -> Solver:
             document = overrides.solver(prototxt.read_solver(solver))
             p = bare(document.message, display=document.message.display) if overfit else document.message
-            device = options.open_gpu(options.gpus(gpu, p) if several else numbers, comm.local_rank, precision)
+            device = options.open_gpu(options.gpus(gpu, p) if several else numbers, comm.local_rank, precision, deterministic)
             state = snapshot
             if resume:
                 state = newest(p, solver)

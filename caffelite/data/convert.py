@@ -39,9 +39,13 @@ class Recipe:
     encoding: str | None = None
 
     def __call__(self, content: bytes, name: str, label: int) -> tuple[pb.Datum, tuple[int, ...]]:
-        """The record, and the image's shape. Errors: ValueError where the content is no whole image or cannot be encoded."""
+        """The record, and the shape of the image in it. Errors: ValueError where the content is no whole image or cannot be encoded."""
         if is_cut(content):
             raise ValueError("the JPEG is cut short")
+        ending = os.path.splitext(name)[1][1:].lower()
+        encoding = ending if self.encoding == "" else (self.encoding or "").lower()
+        if encoding and not (self.height and self.width) and (encoding == ending or (encoding, ending) == ("jpg", "jpeg")):
+            return pb.Datum(data=content, label=label, encoded=True), self._stored(content)
         image = decode(content, self.color)
         if self.height and self.width:
             image = resize(image, self.height, self.width)
@@ -50,11 +54,14 @@ class Recipe:
             # Caffe's tool sets `encoded`, so that its records hold it though it is the default.
             datum = pb.Datum(channels=channels, height=height, width=width, data=image.tobytes(), label=label, encoded=False)
             return datum, image.shape
-        ending = os.path.splitext(name)[1][1:].lower()
-        encoding = self.encoding.lower() or ending
-        if not (self.height and self.width) and (encoding == ending or (encoding, ending) == ("jpg", "jpeg")):
-            return pb.Datum(data=content, label=label, encoded=True), image.shape
         return pb.Datum(data=_encoded(image, encoding), label=label, encoded=True), image.shape
+
+    def _stored(self, content: bytes) -> tuple[int, ...]:
+        """The shape of an image file that is stored as it is: its own channels, grey or with transparency, whatever color says."""
+        try:
+            return decode(content).shape
+        except ValueError:  # perhaps 16 bits, which force_color brings to 8
+            return decode(content, self.color).shape
 
 
 @dataclass
@@ -151,7 +158,7 @@ def in_order(function: Callable[[Item], Result], items: Iterable[Item], threads:
 
 
 def _encoded(image: np.ndarray, encoding: str) -> bytes:
-    cv2 = opencv("encoding an image")
+    cv2 = opencv("encoding images")
     try:
         _, content = cv2.imencode(f".{encoding}", channels_last(image))
     except cv2.error:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import lmdb
 
 EXACT_LABELS = 1 << 24  # float32 holds every whole number up to here
+ANEW = "copy or make it again"  # the remedy for a damaged database
 Record = tuple[bytes, bytes]
 
 
@@ -155,7 +156,7 @@ class Database(Datums):
         return next(self._walking)
 
     def _unreadable(self, mistake: Exception) -> CaffeliteError:
-        return CaffeliteError(f"cannot read the LMDB: {mistake}", where=Where(str(self.path)))
+        return CaffeliteError(f"cannot read the LMDB: {mistake}", where=Where(str(self.path)), remedy=ANEW)
 
     def close(self) -> None:
         if self.env:
@@ -183,19 +184,21 @@ def _open(path: Path) -> tuple[tuple[int, int], lmdb.Environment]:
     except OSError as mistake:
         found = "a folder without data.mdb" if path.is_dir() else mistake.strerror
         raise CaffeliteError("cannot open the LMDB", where=where, expected="a folder with data.mdb", found=found) from None
+    if not status.st_size:
+        raise CaffeliteError("truncated LMDB", where=where, found="0 bytes", remedy=ANEW)
     with _opening:
         identity = status.st_dev, status.st_ino
         if identity not in _opened:
             try:
                 env = lmdb.open(str(path), readonly=True, lock=False, readahead=True, subdir=path.is_dir())
             except (lmdb.Error, OSError) as mistake:
-                raise CaffeliteError(f"cannot open the LMDB: {mistake}", where=where) from None
+                reason, remedy = str(mistake).removeprefix(f"{path}: "), ANEW if isinstance(mistake, lmdb.InvalidError) else None
+                raise CaffeliteError(f"cannot open the LMDB: {reason}", where=where, remedy=remedy) from None
             # Pages past the end of a cut file would kill the process when they are read.
             needed = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
             if status.st_size < needed:
                 env.close()
-                remedy = "copy or make it again"
-                raise CaffeliteError("truncated LMDB", where=where, expected=f"{needed} bytes", found=status.st_size, remedy=remedy)
+                raise CaffeliteError("truncated LMDB", where=where, expected=f"{needed} bytes", found=status.st_size, remedy=ANEW)
             _opened[identity] = [env, 0]
         _opened[identity][1] += 1
         return identity, _opened[identity][0]

@@ -50,7 +50,7 @@ def decode(content: bytes, color: bool | None = None) -> np.ndarray:
 
 def resize(image: np.ndarray, height: int, width: int, algorithm: str = "INTER_LINEAR") -> np.ndarray:
     """C×height×width of an image C×H×W, by bilinear interpolation as in Caffe; algorithm: OpenCV's name of another."""
-    cv2 = opencv("another size of images")
+    cv2 = opencv("resizing images")
     return channels_first(cv2.resize(channels_last(image), (width, height), interpolation=getattr(cv2, algorithm)))
 
 

@@ -8,7 +8,7 @@ from threading import Lock
 
 import numpy as np
 
-from caffelite.data.database import Datums, Record
+from caffelite.data.database import ANEW, Datums, Record
 from caffelite.errors import CaffeliteError, Where, missing_extra
 
 
@@ -52,12 +52,22 @@ class LevelDB(Datums):
             raise self._unreadable(mistake) from None
 
     def _unreadable(self, mistake: Exception) -> CaffeliteError:
-        return CaffeliteError(f"cannot read the LevelDB: {mistake}", where=Where(str(self.path)), remedy="copy or make it again")
+        return unreadable(self.path, mistake)
 
     def close(self) -> None:
         if self._db is not None:
             self._db = None
             _close(self.path)
+
+
+def unreadable(path: Path, mistake: Exception) -> CaffeliteError:
+    """The error of a LevelDB that is damaged."""
+    return CaffeliteError(f"cannot read the LevelDB: {_said(mistake)}", where=Where(str(path)), remedy=ANEW)
+
+
+def _said(mistake: Exception) -> str:
+    """An exception's text; plyvel's come as bytes."""
+    return " ".join(part.decode(errors="backslashreplace") if isinstance(part, bytes) else str(part) for part in mistake.args)
 
 
 # A LevelDB is one process's, which opens it once, yet a train and a test net may read the same one.
@@ -78,8 +88,9 @@ def _open(path: Path):
             try:
                 _opened[identity] = [plyvel.DB(str(path), create_if_missing=False, paranoid_checks=True), 0]
             except (plyvel.Error, OSError) as mistake:
-                remedy = "only one process can read a LevelDB: end the other one, or convert it to LMDB" if "lock" in str(mistake) else None
-                raise CaffeliteError(f"cannot open the LevelDB: {mistake}", where=where, remedy=remedy) from None
+                reason = _said(mistake)
+                busy = "only one process can read a LevelDB: end the other one, or convert it to LMDB"
+                raise CaffeliteError(f"cannot open the LevelDB: {reason}", where=where, remedy=busy if "lock" in reason else ANEW) from None
         _opened[identity][1] += 1
         return _opened[identity][0]
 

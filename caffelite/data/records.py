@@ -53,7 +53,7 @@ class Records:
                 with self._db.iterator(include_value=values, verify_checksums=values) as records:
                     yield from records
             except plyvel.Error as mistake:
-                raise CaffeliteError(f"cannot read the LevelDB: {mistake}", where=Where(str(self.path))) from None
+                raise leveldb.unreadable(self.path, mistake) from None
             return
         import lmdb
 
@@ -61,7 +61,7 @@ class Records:
             with self._db.begin() as transaction, transaction.cursor() as cursor:
                 yield from cursor
         except lmdb.Error as mistake:
-            raise CaffeliteError(f"cannot read the LMDB: {mistake}", where=Where(str(self.path))) from None
+            raise CaffeliteError(f"cannot read the LMDB: {mistake}", where=Where(str(self.path)), remedy=database.ANEW) from None
 
     def __enter__(self) -> Records:
         return self

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -14,35 +14,36 @@ LEAST, MOST = 96, 256  # pixels of an image's longer side on the sheet
 CAPTION, GAP, BACKGROUND = 18, 4, 32
 
 
-def contact_sheet(images: np.ndarray, captions: Sequence[str] = (), columns: int | None = None) -> tuple[bytes, float, float]:
-    """(PNG, the value shown black, the value shown white) of images N×C×H×W, each above its caption.
+def contact_sheet(images: Sequence[np.ndarray], captions: Sequence[str] = (), columns: int | None = None) -> tuple[bytes, float, float]:
+    """(PNG, the value shown black, the value shown white) of images C×H×W, each above its caption.
 
     Three channels are blue, green and red; of any other number each is shown grey, side by side. Bytes stay what they are; other values are
     stretched, all images' alike, so that the least is black and the greatest white; what is not finite is magenta.
-    Errors: not four axes; OpenCV is missing.
+    Errors: not three axes; OpenCV is missing.
     """
-    cv2 = opencv("dataset show")
-    if images.ndim != 4 or not images.size:
-        raise CaffeliteError("no images to show", expected="N×C×H×W", found="×".join(map(str, images.shape)))
+    cv2 = opencv("a sheet of images")
+    for image in images:
+        if image.ndim != 3 or not image.size:
+            raise CaffeliteError("no image to show", expected="C×H×W", found="×".join(map(str, image.shape)))
     low, high = value_range(images)
     tiles = [_tile(cv2, image, low, high) for image in images]
-    height, width = tiles[0].shape[:2]
+    height, width = (max(tile.shape[axis] for tile in tiles) for axis in (0, 1))
     columns = min(len(tiles), columns or math.ceil(math.sqrt(len(tiles) * (height + CAPTION * bool(captions)) / width)))
     down, across = height + GAP + (CAPTION if captions else 0), width + GAP
     sheet = np.full((GAP + down * -(-len(tiles) // columns), GAP + across * columns, 3), BACKGROUND, np.uint8)
     for i, tile in enumerate(tiles):
         top, left = GAP + i // columns * down, GAP + i % columns * across
-        sheet[top : top + height, left : left + width] = tile
+        sheet[top : top + len(tile), left : left + tile.shape[1]] = tile
         if captions:
             place = (left + 1, top + height + CAPTION - 5)
             cv2.putText(sheet, _fitting(cv2, captions[i], width), place, *_font(cv2), (255, 255, 255), 1, cv2.LINE_AA)
     return cv2.imencode(".png", sheet)[1].tobytes(), low, high
 
 
-def value_range(images: np.ndarray) -> tuple[float, float]:
+def value_range(images: Iterable[np.ndarray]) -> tuple[float, float]:
     """(black, white): 0 and 255 where all values lie between them and some exceed 1, else the least and the greatest."""
-    finite = images[np.isfinite(images)]
-    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
+    finite = [values for values in (image[np.isfinite(image)] for image in images) if values.size]
+    low, high = min((float(v.min()) for v in finite), default=0.0), max((float(v.max()) for v in finite), default=0.0)
     return (0.0, 255.0) if low >= 0 and 1 < high <= 255 else (low, high)
 
 

@@ -43,6 +43,10 @@ class Transform:
         self.crop = param.crop_h or param.crop_size, param.crop_w or param.crop_size
         if param.force_color and param.force_gray:
             raise CaffeliteError("force_color and force_gray exclude each other", where=locate("force_gray"), remedy="leave one out")
+        for name, channels in (("force_color", 3), ("force_gray", 1)):
+            if getattr(param, name) and shape[0] != channels:
+                what, found = f"{name} acts on encoded records of a Data layer only", f"images of {shape[0]} channels"
+                raise CaffeliteError(what, where=locate(name), found=found, remedy="for ImageData set is_color; else store the images so")
         for name in ("scale", "mean_value"):
             if not np.isfinite(getattr(param, name)).all():
                 raise CaffeliteError(f"{name} is no finite number", where=locate(name), remedy=f"correct {name}")
@@ -151,8 +155,11 @@ class Transform:
         return np.broadcast_to(np.array(param.mean_value, np.float32)[:, None, None], (shape[0], 1, 1))
 
 
-def read_mean(path: str, shape: tuple[int, int, int], locate: Locator, larger: bool = False) -> np.ndarray:
-    """The mean image C×H×W of a binaryproto file (a BlobProto, 1×C×H×W in its old or new shape); larger: than shape will do too."""
+def read_mean(path: str, shape: tuple[int, int, int] | None, locate: Locator, larger: bool = False) -> np.ndarray:
+    """The mean image C×H×W of a binaryproto file (a BlobProto, 1×C×H×W in its old or new shape).
+
+    shape: what it must have, None for any; larger: than shape will do too. Errors: no such file, no mean file, another shape.
+    """
     from google.protobuf.message import DecodeError
 
     where = locate("mean_file")
@@ -165,11 +172,13 @@ def read_mean(path: str, shape: tuple[int, int, int], locate: Locator, larger: b
         raise CaffeliteError("not a mean file", where=Where(str(file)), expected="a binary BlobProto", remedy=f"named at {where}") from None
     axes = tuple(blob.shape.dim) if blob.HasField("shape") else (blob.num, blob.channels, blob.height, blob.width)
     values = np.array(blob.data or blob.double_data, np.float32)
-    fits = axes[-3:] == shape or larger and axes[-3:-2] == shape[:1] and axes[-2] >= shape[1] and axes[-1] >= shape[2]
-    if not fits or max(axes[:-3], default=1) > 1 or values.size != math.prod(axes[-3:]):
+    whole = len(axes) >= 3 and values.size == math.prod(axes) == math.prod(axes[-3:]) > 0
+    fits = axes[-3:] == (shape or axes[-3:]) or larger and axes[-3:-2] == shape[:1] and axes[-2] >= shape[1] and axes[-1] >= shape[2]
+    if not (whole and fits):
         where, remedy = Where(str(file)), f"named at {where}"
         found = f"{_times(axes)} with {values.size} values"
-        raise CaffeliteError("the mean does not fit the images", where=where, expected=_times(shape), found=found, remedy=remedy)
+        expected = _times(shape) if shape else "1×C×H×W and as many values"
+        raise CaffeliteError("the mean does not fit the images", where=where, expected=expected, found=found, remedy=remedy)
     return values.reshape(axes[-3:])
 
 

@@ -27,17 +27,21 @@ class Window(NamedTuple):
         return oh, ow
 
 
-PRECISIONS = ("fp32", "bf16")
+PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
 
 
-def open_device(gpu: int | None = None, dtype: str = "float32", precision: str = "fp32"):
-    """The CPU where ``gpu`` is None, else the GPU of that number. precision: see the device. Errors: one that the device lacks."""
+def open_device(gpu: int | None = None, dtype: str = "float32", precision: str | None = None, deterministic: bool = False):
+    """The CPU where ``gpu`` is None, else the GPU of that number.
+
+    precision: see the device; None for its own, fp32 on a CPU and tf32 on a GPU. A CPU, which has no TF32, takes that for fp32.
+    deterministic: equal runs to the last bit, as a CPU's always are. Errors: a precision that the device lacks.
+    """
     if gpu is None:
         from .cpu import CPU
 
-        return CPU(dtype, precision)
+        if precision == "fp16":
+            raise CaffeliteError("fp16 is for GPUs", found="the CPU", remedy="use -precision bf16, or -gpu 0")
+        return CPU(dtype, "fp32" if precision in (None, "tf32") else precision)
     from .gpu import GPU
 
-    if precision != "fp32":
-        raise CaffeliteError(f"-precision {precision} is for the CPU only so far", remedy="leave it out on a GPU")
-    return GPU(gpu, dtype)
+    return GPU(gpu, dtype, precision=precision or "tf32", deterministic=deterministic)

@@ -8,7 +8,7 @@ import re
 from .. import caffelite_pb2 as pb
 from .. import data, prototxt
 from ..data.draws import key
-from ..data.transforms import Transform
+from ..data.transforms import Transform, read_mean
 from ..errors import CaffeliteError, Locator
 from ..layers import REGISTRY, Shape
 
@@ -84,10 +84,13 @@ class Feeds:
             if shape is None and (top in LABEL_TOPS or (spec.type in IMAGES and i == 1)):
                 shape = ()
             elif shape is None and spec.type in IMAGES:
-                shape, why = _image(spec)
+                transform, at = spec.transform_param, locate.at("transform_param")
+                # A mean image has the size of images before the crop.
+                mean = read_mean(transform.mean_file, None, at).shape if transform.mean_file else None
+                shape, why = _image(spec, mean)
                 if shape:
+                    shape = Transform(transform, phase, mean or shape, at, key(0, spec.name)).shape
                     self.guessed.append((spec.name, top, shape, why))
-                    Transform(spec.transform_param, phase, shape, locate.at("transform_param"), key(0, spec.name))
             if shape is None:
                 what, remedy = (
                     f'layer "{spec.name}": the shape of "{top}" is not known without its data',
@@ -100,8 +103,8 @@ class Feeds:
         return Absent(shapes)
 
 
-def _image(spec: pb.LayerParameter) -> tuple[Shape | None, str]:
-    """(C, H, W) of a layer's images, as far as the layer tells, and how."""
+def _image(spec: pb.LayerParameter, mean: Shape | None) -> tuple[Shape | None, str]:
+    """(C, H, W) of a layer's images, as far as the layer and its mean image tell, and how."""
     t, param = spec.transform_param, getattr(spec, REGISTRY[spec.type].field)
     known = KNOWN.get(re.sub(r"_(train|test|val)\w*", "", os.path.basename(os.path.normpath(param.source)).lower()))
     if t.force_gray or getattr(param, "is_color", True) is False:
@@ -118,6 +121,8 @@ def _image(spec: pb.LayerParameter) -> tuple[Shape | None, str]:
     for height, width, why in sizes:
         if height and width:
             return (channels, height, width), why
+    if mean:
+        return mean, "mean_file"
     return (known, "the name of its source") if known else (None, "")
 
 

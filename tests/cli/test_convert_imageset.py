@@ -68,7 +68,14 @@ def test_a_folder_of_classes(images, call):
 def test_different_shapes_are_told(images, call):
     cv2.imwrite("img/cat/1.png", np.zeros((5, 6, 3), np.uint8))
     answer = call("convert_imageset", "img", "db")
-    assert "6 images of 3×4×6 (5), 3×5×6 (1)" in answer.err and "images differ in shape" in answer.err
+    assert "6 images of 3×4×6 (5), 3×5×6 (1)" in answer.err and "images differ in size" in answer.err and "channels" not in answer.err
+    cv2.imwrite("img/cat/1.png", np.zeros((4, 6), np.uint8))
+    answer = call("convert_imageset", "-encoded", "img", "db1")
+    assert (
+        "6 images of 3×4×6 (5), 1×4×6 (1)" in answer.err and "images differ in channels: a net takes them only with force_c" in answer.err
+    )
+    assert "differ in size" not in answer.err
+    cv2.imwrite("img/cat/1.png", np.zeros((5, 6, 3), np.uint8))
     answer = call("convert_imageset", "-check_size", "img", "db2")
     assert answer.status == 2 and 'img/cat/1.png: "cat/1.png" has another shape' in answer.err
 

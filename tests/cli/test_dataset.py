@@ -128,14 +128,14 @@ def test_what_exists_is_kept(tmp_path, command, made):
 def test_digits(tmp_path):
     pytest.importorskip("sklearn")
     said = invoke("digits", "--out", tmp_path)
-    assert "digits_train_lmdb: 1437 images of 28×28" in said and "digits_test_lmdb: 360 images of 28×28" in said
-    train, train_label = lmdb_of(tmp_path / "digits_train_lmdb", 1437)
+    assert "digits_train_lmdb: 4000 images of 28×28" in said and "digits_test_lmdb: 360 images of 28×28" in said
+    train, train_label = lmdb_of(tmp_path / "digits_train_lmdb", 4000)
     test, test_label = lmdb_of(tmp_path / "digits_test_lmdb", 360)
     for data in (train, test):
         assert data.shape[1:] == (1, 28, 28) and data.max() == 255 and data.min() == 0
-        assert not data[:, :, :4].any() and not data[..., -4:].any() and data[:, :, 4:24, 4:24].mean() > 50
-    assert (np.abs(np.bincount(test_label.astype(int)) - np.bincount(train_label.astype(int)) / 4) <= 1).all()
-    assert len(np.unique(np.concatenate([train, test]).reshape(1797, -1), axis=0)) > 1790, "no image is in both"
+        assert not data[:, :, :2].any() and not data[..., -1:].any() and data[:, :, 4:24, 4:24].mean() > 50
+    assert (np.abs(np.bincount(train_label.astype(int)) - 400) <= 5).all() and (np.abs(np.bincount(test_label.astype(int)) - 36) <= 1).all()
+    assert len(np.unique(np.concatenate([train, test]).reshape(4360, -1), axis=0)) > 4350, "no image is in both"
     assert len(set(train_label[:20])) > 5, "classes come mixed"
     before = (tmp_path / "digits_train_lmdb" / "data.mdb").read_bytes()
     invoke("digits", "--out", tmp_path, "--force")

@@ -70,12 +70,19 @@ def test_deploy_proves_and_describes(digits):
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_digits_drawn_by_hand(seed, digits, call, tmp_path):
-    drawing.write(tmp_path / "drawn", seed)
+@pytest.mark.parametrize("tool", ["pen", "strokes", "type"])
+def test_digits_drawn_by_hand(tool, seed, digits, call, tmp_path):
+    drawing.write(tmp_path / "drawn", seed, tool)
     found = json.loads(call("classify", tmp_path / "drawn", "-model", "digits.prototxt", "-json").out)
     right = [entry["answers"][0]["label"] == Path(entry["file"]).stem for entry in found]
     assert len(found) == 10 and sum(right) >= 8
     assert all("inverted, dark on light" in e["notes"] or int(Path(e["file"]).stem) % 3 == 2 for e in found)
+
+
+def test_the_recipe_s_accuracy(digits, call):
+    answer = call("test", "-model", "models/lenet/digits_train_val.prototxt", "-weights", "digits_iter_1000.caffemodel", "-iterations", 6)
+    found = next(line for line in answer.lines if line.startswith("accuracy = "))
+    assert float(found.split()[2]) >= 0.98, "of 360 written digits"
 
 
 @pytest.mark.data
@@ -91,7 +98,7 @@ def test_printed_digits_by_mnist_s_lenet(data_folder, call, tmp_path, monkeypatc
     assert prototxt.read_net("lenet.prototxt").message.deploy_param.sign_centre == pb.DeployParameter.MASS
     right = 0
     for seed in range(1, 11):
-        drawing.write(Path("drawn"), seed, fonts=True)
+        drawing.write(Path("drawn"), seed, "strokes")
         found = json.loads(call("classify", "drawn", "-model", "lenet.prototxt", "-json").out)
         right += sum(entry["answers"][0]["label"] == Path(entry["file"]).stem for entry in found)
     assert right >= 80, "8 of 10 on the mean of ten hands"

@@ -61,6 +61,13 @@ def test_encoded_files_are_kept_or_made_anew():
         Recipe(encoding="xyz")(jpeg, "a.jpg", 0)
 
 
+def test_files_that_are_kept_have_channels_of_their_own():
+    grey, alpha, deep = (encoded(picture(channels=1)), encoded(picture(channels=4)), encoded(picture().astype(np.uint16) << 8))
+    assert [Recipe(encoding="")(content, "a.png", 0)[1] for content in (grey, alpha, deep)] == [(1, 6, 8), (4, 6, 8), (3, 6, 8)]
+    assert Recipe(encoding="")(deep, "a.png", 0)[0].data == deep, "force_color brings it to 8 bits"
+    assert Recipe(encoding="", height=4, width=5)(grey, "a.png", 0)[1] == (3, 4, 5), "one that is made anew has as many as are asked for"
+
+
 @pytest.mark.parametrize("content, said", [(b"", "0 bytes"), (b"text", "decoded"), (encoded(picture(64, 64), "jpg")[:-600], "cut short")])
 def test_what_is_no_whole_image(content, said):
     with pytest.raises(ValueError, match=said):

@@ -65,6 +65,13 @@ def test_what_is_no_leveldb(tmp_path, level):
     assert not any((tmp_path / "db").iterdir())
 
 
+def test_one_without_its_manifest(tmp_path, level):
+    plyvel.DB(str(tmp_path / "db"), create_if_missing=True).close()
+    next((tmp_path / "db").glob("MANIFEST*")).unlink()
+    with pytest.raises(CaffeliteError, match="db: cannot open the LevelDB: Corruption: CURRENT points to .*; copy or make it again"):
+        level(tmp_path / "db")
+
+
 def test_an_empty_one(tmp_path, level):
     plyvel.DB(str(tmp_path / "db"), create_if_missing=True).close()
     with pytest.raises(CaffeliteError, match="db: the database is empty"):
@@ -82,7 +89,7 @@ def test_a_damaged_one(tmp_path, level, place):
     content = bytearray(table.read_bytes())
     content[place : place + 40] = bytes(40)
     table.write_bytes(bytes(content))
-    with pytest.raises(CaffeliteError, match="cannot read the LevelDB: .*copy or make it again"):
+    with pytest.raises(CaffeliteError, match="cannot read the LevelDB: Corruption.*; copy or make it again"):
         level(tmp_path / "db")
 
 

@@ -61,5 +61,15 @@ def test_value_range():
 
 
 def test_what_are_no_images():
-    with pytest.raises(CaffeliteError, match="no images to show; expected N×C×H×W, found 5×4"):
+    with pytest.raises(CaffeliteError, match="no image to show; expected C×H×W, found 4"):
         contact_sheet(np.zeros((5, 4)))
+
+
+def test_images_of_several_sizes_stand_in_places_of_one():
+    images = [np.full((3, 96, 96), 50, np.uint8), np.full((3, 128, 100), 200, np.uint8), np.full((1, 96, 120), 90, np.uint8)]
+    sheet, black, white = drawn(images, columns=2)
+    assert (black, white) == (0, 255) and sheet.shape == (2 * 128 + 3 * GAP, 2 * 120 + 3 * GAP, 3)
+    assert (sheet[GAP : GAP + 96, GAP : GAP + 96] == 50).all() and (sheet[GAP : GAP + 128, GAP + 96 : GAP + 120] == BACKGROUND).all()
+    assert (sheet[GAP : GAP + 128, 2 * GAP + 120 : 2 * GAP + 220] == 200).all() and (
+        sheet[2 * GAP + 128 :][:96, GAP : GAP + 120] == 90
+    ).all()

@@ -144,6 +144,10 @@ def test_float_images():
         ("crop_h: 2", "crop_h without crop_w; set crop_w, or crop_size"),
         ("crop_size: 6", "crop_size is larger than the image; expected at most 5, found 6"),
         ("force_color: true force_gray: true", "force_color and force_gray exclude each other"),
+        (
+            "force_gray: true",
+            "force_gray acts on encoded records of a Data layer only; found images of 3 channels; for ImageData set is_color",
+        ),
     ],
 )
 def test_mistakes(text, said):

@@ -595,8 +595,6 @@ def test_lrn(dev, rng, n, c, p, size, beta):
     close(dev, scale, expected[1], 5)
     op.backward(there, y, scale, put(dev, dy), dx)
     close(dev, dx, reference.lrn_backward(x, dy, *given), 10)
-    op.forward(there, scale, there)
-    close(dev, there, expected[0], 5)
 
 
 @pytest.mark.parametrize("case", [name for name in CONVOLUTIONS if CONVOLUTIONS[name][3] == 1])

@@ -91,7 +91,7 @@ def no_driver(monkeypatch):
 def test_backend_by_cupy(monkeypatch, seed):
     """The device runs on what it asks of CuPy: copies on its stream, kernels, products."""
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy())
-    monkeypatch.setattr(backend, "Blas", lambda cupy, stream: _by_host)
+    monkeypatch.setattr(backend, "Blas", lambda cupy, stream, strict: _by_host)
     monkeypatch.setattr(cudnn, "frontend", lambda: None)
     rng, dev = np.random.default_rng(seed), GPU(0)
     x, w, y = dev.empty((3, 4)), dev.empty((2, 4)), dev.zeros((3, 2))
@@ -157,6 +157,38 @@ def test_products_by_rows(trans_a, trans_b, add, seed):
     blas._gemm = {"float32": (fake_gemm, [ctypes.byref(ctypes.c_float(v)) for v in (0, 1)])}
     blas(a, b, c, m, n, k, trans_a, trans_b, add, batch)
     np.testing.assert_allclose(c, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("precision, mode", [("tf32", 3), ("fp16", 3), ("bf16", 3), ("fp32", 0)])
+def test_math_mode(monkeypatch, precision, mode):
+    """cuBLAS multiplies TF32 numbers, or all of float32 where that was asked for."""
+    modes, fake = [], fake_cupy()
+    for name in ("cupy_backends", "cupy_backends.cuda", "cupy_backends.cuda.libs"):
+        monkeypatch.setitem(sys.modules, name, SimpleNamespace(cublas=None))
+
+    class Library:
+        def __getitem__(self, name):
+            def function(*arguments):
+                modes.extend(v.value for v in arguments[1:] if name == "cublasSetMathMode")
+                return 0
+
+            return function
+
+    monkeypatch.setattr(backend, "ctypes", SimpleNamespace(**{**vars(ctypes), "CDLL": lambda name: Library()}))
+    monkeypatch.setitem(sys.modules, "cupy", fake)
+    monkeypatch.setattr(cudnn, "frontend", lambda: None)
+    assert open_device(0, precision=precision).precision == precision
+    assert modes == [mode]
+
+
+def test_precision_of_a_device_without_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", fake_cupy())
+    monkeypatch.setattr(backend, "Blas", lambda cupy, stream, strict: _by_host)
+    monkeypatch.setattr(cudnn, "frontend", lambda: None)
+    assert open_device(0).precision == "tf32" and not open_device(0).deterministic
+    assert not open_device(precision="tf32").half  # a CPU takes it for fp32
+    with pytest.raises(CaffeliteError, match="fp16 is for GPUs; found the CPU; use -precision bf16"):
+        open_device(precision="fp16")
 
 
 # what is missing

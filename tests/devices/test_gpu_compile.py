@@ -2,15 +2,17 @@
 
 import functools
 import os
+import re
 import shutil
 import subprocess
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 from devices.host.backend import HostBackend, signatures
 
-from caffelite.devices import Window
+from caffelite.devices import gpu
 from caffelite.devices.formula import Formula
 from caffelite.devices.gpu import GPU
 
@@ -55,7 +57,7 @@ def compile_for(request):
 
 
 class Collector(HostBackend):
-    """A backend that keeps the sources of the kernels that are asked for."""
+    """A backend that keeps the sources of the kernels that are run."""
 
     def __init__(self):
         self.sources = set()
@@ -63,44 +65,51 @@ class Collector(HostBackend):
     def kernel(self, source, name):
         assert name in signatures(source)
         self.sources.add(source)
+        return lambda grid, block, arguments: None
+
+
+FAMILIES = sorted(path for path in Path(gpu.__file__).parent.glob("*.cu") if path.stem not in ("types", "prelude"))
 
 
 @functools.cache
-def sources(dtype: str, huge: bool = False) -> list[str]:
-    """The sources of every family of kernels and of a formula of each kind."""
+def sources(dtype: str, blob: str, huge: bool = False) -> list[str]:
+    """The sources of every family of kernels and of a formula of each kind; blob: the type of its arrays."""
     backend = Collector()
     dev = GPU(0, dtype, backend)
-    scale = 1 << 24 if huge else 1
-    dev.kernel("elementwise", "add", 100 * scale)
-    dev.pooling("MAX", (scale, 1, 8, 8), (scale, 1, 4, 4), Window((2, 2), (2, 2)))
-    dev.softmax(scale, 100, 1)
-    dev.top_k(scale, 100, 1, 1)
-    formula = Formula(ALL, ("x",), ("s",), ("k",))
-    dev.map(formula, k=1)
-    dev.sum(formula, k=1)
-    both = Formula(f"y * ({ALL})", ("x", "y"), ("s",), ("k",))
-    dev.channel_map(both, ("y",), scale, 100, 1, k=1)
-    dev.channel_sum(both, ("y",), scale, 100, 1, k=1)
+    many = 1 << 30 if huge else 100
+    x, y, s = np.zeros(4, blob), np.zeros(4, blob), np.zeros(1, dtype)
+    for family in FAMILIES:
+        dev.kernel(family.stem, re.search(r"^KERNEL (\w+)", family.read_text(), re.M)[1], many)(x)
+    formula, both = Formula(ALL, ("x",), ("s",), ("k",)), Formula(f"y * ({ALL})", ("x", "y"), ("s",), ("k",))
+    dev.map(formula, k=1)(x, s, y)
+    dev.sum(formula, k=1)(x, s, s)
+    for p in (1, 4):
+        dev.channel_map(both, ("y",), many, 1, p, k=1)(x, s, s, y)
+        dev.channel_sum(both, ("y",), many, 2, p, k=1)(x, s, s, s)
+        dev.channel_sums((formula, both), ("y",), many, 2, p, k=1)(x, s, s, (s, s))
+        dev.moments(many, 2, p)(x, s, s)
     rule = "g = g + decay * sign(w); h = mu * h + rate * g; w -= h"
-    dev.updater(Formula(rule, ("w", "g", "h"), constants=("rate", "decay", "mu")), np.array([[0, 5]]), np.ones(1), np.ones(1))
+    run = dev.updater(Formula(rule, ("w", "g", "h"), constants=("rate", "decay", "mu")), np.array([[0, 5]]), np.ones(1), np.ones(1), mu=0.5)
+    run(0.1, 1.0, s, s, s)
     return sorted(backend.sources)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_compiles(compile_for, dtype, tmp_path):
-    every = sources(dtype)
-    assert len(every) == 9
+@pytest.mark.parametrize("blob", ["float32", *(pytest.param(blob, marks=pytest.mark.slow) for blob in ("float64", "float16", "uint16"))])
+def test_compiles(compile_for, blob, tmp_path):
+    every = sources("float64" if blob == "float64" else "float32", blob)
+    assert len(every) == len(FAMILIES) + 11
     for source in every:
         compile_for(source, "sm_90", tmp_path)
 
 
-def test_compiles_for_older_gpus_and_huge_arrays(compile_for, tmp_path):
-    huge = [s for s in sources("float32", True) if "typedef long long idx" in s]
-    assert len(huge) == 9
+@pytest.mark.parametrize("blob", [pytest.param("float32", marks=pytest.mark.slow), "uint16"])
+def test_compiles_for_older_gpus_and_huge_arrays(compile_for, blob, tmp_path):
+    huge = [s for s in sources("float32", blob, True) if "typedef long long idx" in s]
+    assert len(huge) == len(FAMILIES) + 11
     for source in huge[:1] if compile_for is nvcc else huge:
         compile_for(source, "sm_80", tmp_path)
 
 
 def test_a_mistake_is_found(compile_for, tmp_path):
     with pytest.raises(Exception, match="nowhere"):
-        compile_for(sources("float32")[0] + "KERNEL wrong() { nowhere(); }", "sm_90", tmp_path)
+        compile_for(sources("float32", "float32")[0] + "KERNEL wrong() { nowhere(); }", "sm_90", tmp_path)

@@ -35,9 +35,9 @@ def why_not() -> str | None:
     return None
 
 
-def plan(case, kind, *epilogue):
+def plan(case, kind, *epilogue, **how):
     x, y, window, groups = SHAPES[case]
-    return cudnn.Plan(kind, x, (y[1], x[1] // groups, *window.kernel), y, window, *epilogue, properties=H100)
+    return cudnn.Plan(kind, x, (y[1], x[1] // groups, *window.kernel), y, window, *epilogue, **how, properties=H100)
 
 
 @pytest.fixture
@@ -59,17 +59,22 @@ def test_a_wrong_shape_has_no_plan(needed):
         cudnn.Plan("forward", (1, 1, 5, 5), (1, 1, 3, 3), (1, 1, 4, 4), Window((3, 3)), properties=H100)
 
 
-def test_strict_float32(needed):
-    """Some of the plans for a large convolution use tensor cores or vary from run to run; those cannot be chosen."""
-    graph = plan("AlexNet conv2", "forward")._graph
-    chosen = []
+def chosen(case, kind, **how) -> set[int]:
+    """Which of the plans that cuDNN proposes may be chosen."""
+    graph, found = plan(case, kind, **how)._graph, set()
     for i in range(graph.get_execution_plan_count()):
         try:
             graph.build_plan_at_index(i)
-            chosen.append(i)
+            found.add(i)
         except cudnn.frontend().cudnnGraphNotSupportedError as left_out:
             assert "Deselecting" in str(left_out)
-    assert chosen and len(chosen) < graph.get_execution_plan_count()
+    return found
+
+
+def test_strict_float32_and_deterministic_runs(needed):
+    """Some of the plans for a large convolution use tensor cores, some of its gradients vary from run to run; those can be left out."""
+    assert set() < chosen("AlexNet conv2", "forward", strict=True) < chosen("AlexNet conv2", "forward")
+    assert set() < chosen("AlexNet conv2", "wgrad", deterministic=True) < chosen("AlexNet conv2", "wgrad")
 
 
 class Refused(Exception):
@@ -82,7 +87,8 @@ def fake_plans(refused):
     class Plan:
         workspace = 100
 
-        def __init__(self, kind, x, w, y, window, biased, rectified, handle):
+        def __init__(self, kind, x, w, y, window, biased, rectified, strict, deterministic, handle):
+            assert (strict, deterministic) == (False, True)
             if (kind, biased, rectified) in refused:
                 raise Refused("no plan")
             self.kind, self.shapes, self.window, self.rectified = kind, (x, w, y), window, rectified
@@ -115,7 +121,7 @@ def test_convolution_by_plans(monkeypatch, seed, refused):
     """Whatever cuDNN has plans for, the results are those of a convolution: bias, ReLU and sums of gradients are made up for."""
     monkeypatch.setattr(cudnn, "frontend", lambda: SimpleNamespace(cudnnGraphNotSupportedError=Refused))
     monkeypatch.setattr(cudnn, "Plan", fake_plans(refused))
-    dev, rng = GPU(0, "float32", HostBackend()), np.random.default_rng(seed)
+    dev, rng = GPU(0, "float32", HostBackend(), deterministic=True), np.random.default_rng(seed)
     assert dev.engine is None
     dev.engine = 1
     window, groups = Window((3, 2), (1, 2), (1, 0)), 2

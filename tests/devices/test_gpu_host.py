@@ -111,11 +111,11 @@ def test_max_pooling_over_its_pixels(dev, seed):
 
 def test_the_signature_is_checked(dev):
     """The host's kernels refuse what CUDA would silently read as something else."""
-    run = dev.kernel("elementwise", "add", 4, 4)
-    with pytest.raises(AssertionError, match="add, argument 1: float64 for float32"):
-        run(dev.zeros(4), dev.zeros(4, np.float64))
-    with pytest.raises(AssertionError, match="2 arguments for 3"):
-        run(dev.zeros(4))
+    run = dev.kernel("elementwise", "dropout_backward", 4, 2.0, 4)
+    with pytest.raises(AssertionError, match="dropout_backward, argument 1: float64 for float32"):
+        run(dev.zeros(4, np.uint8), dev.zeros(4, np.float64), dev.zeros(4))
+    with pytest.raises(AssertionError, match="4 arguments for 5"):
+        run(dev.zeros(4, np.uint8), dev.zeros(4))
 
 
 DIVERGENT = (

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import closing
+from itertools import islice
 from pathlib import Path
 
 import click
@@ -29,36 +31,64 @@ from .making import force as force_option
 def show(what, out, count, start, columns, labels, layer, seed, phase, level, stage, force) -> None:
     """Draws what a net will see: samples of its data layer after every transform, with their labels, on one sheet.
 
-    NET is a prototxt, whose phase is TRAIN unless -phase says otherwise. DB is a database, whose images are shown as they are.
+    NET is a prototxt, whose phase is TRAIN unless -phase says otherwise. DB is a database, whose images are shown as they are stored.
 
     \b
     Example:
       caffelite dataset show models/cifar10_quick/train_val.prototxt -phase TRAIN -o seen.png
       caffelite dataset show flowers_train_lmdb -labels flowers_labels.txt -count 100
     """
-    import numpy as np
-
+    from caffelite.data.images import opencv
     from caffelite.data.sheet import contact_sheet
     from caffelite.data.writers import check_free, whole
 
+    opencv("dataset show")
     check_free([out], force)
     names = _lines(labels) if labels else []
     is_net = what.is_file() and what.suffix != ".mdb"
-    opened = _of_net(what, layer, seed, phase or "TRAIN", level, options.names(stage)) if is_net else _of_database(what, count)
+    if is_net:
+        images, labels = _drawn(_of_net(what, layer, seed, phase or "TRAIN", level, options.names(stage)), start, count)
+    else:
+        images, labels = _stored(what, start, count)
+    png, black, white = contact_sheet(images, [_caption(label, names) for label in labels], columns)
+    with whole(out) as unfinished:
+        unfinished.write_bytes(png)
+    shapes = Counter("×".join(map(str, image.shape)) for image in images)
+    sizes = f"{len(shapes)} shapes" if len(shapes) > 1 else next(iter(shapes))
+    click.echo(f"wrote {out}: {len(images)} images of {sizes}; black is {black:g}, white is {white:g}", err=True)
+
+
+def _drawn(opened, start: int, count: int) -> tuple[list, list]:
+    """(images, labels) that a source hands out."""
+    images, labels = [], []
     with closing(opened) as source:
         count = min(count, source.length)
         source.seek(start)
-        images, numbers = [], []
-        while sum(map(len, images)) < count:
-            batch = source.next()
-            images.append(batch[0].copy())
-            if len(batch) > 1:
-                numbers += [_caption(row, names) for row in batch[1].copy()]
-    png, black, white = contact_sheet(np.concatenate(images)[:count], numbers[:count], columns)
-    with whole(out) as unfinished:
-        unfinished.write_bytes(png)
-    shape = "×".join(map(str, images[0].shape[1:]))
-    click.echo(f"wrote {out}: {count} images of {shape}; black is {black:g}, white is {white:g}", err=True)
+        while len(images) < count:
+            batch = [array[: count - len(images)].copy() for array in source.next()]
+            images += list(batch[0])
+            labels += list(batch[1]) if len(batch) > 1 else []
+    return images, labels
+
+
+def _stored(path: Path, start: int, count: int) -> tuple[list, list]:
+    """(images, labels) of a database's records, of any shapes."""
+    import numpy as np
+
+    from caffelite.data.records import Records, read
+
+    images, labels = [], []
+    with Records(path) as records:
+        if start >= len(records):
+            raise CaffeliteError(f"no sample {start}", where=Where(str(path)), expected=f"0 to {len(records) - 1}", remedy="lower --start")
+        for key, value in islice(records, start, start + count):
+            try:
+                datum, image = read(value)
+            except ValueError as mistake:
+                raise records.bad(key, mistake) from None
+            images.append(image)
+            labels.append(np.array(datum.label))
+    return images, labels
 
 
 def _of_net(path: Path, name: str | None, seed: int, phase: str, level: int | None, stages: tuple[str, ...]):
@@ -85,19 +115,6 @@ def _of_net(path: Path, name: str | None, seed: int, phase: str, level: int | No
         seen.append(spec.name)
     what = f'no data layer "{name}" in phase {phase}' if name else f"no data layer in phase {phase}"
     raise CaffeliteError(what, where=Where(str(path)), found=", ".join(seen) or None)
-
-
-def _of_database(path: Path, count: int):
-    from caffelite import caffelite_pb2 as pb
-    from caffelite import data
-    from caffelite.data.records import Records
-    from caffelite.errors import Locator
-
-    with Records(path) as records:
-        count, backend = min(count, len(records)), pb.DataParameter.DB.Value(records.backend.upper())
-    layer = pb.LayerParameter(name="show", type="Data", top=["data", "label"])
-    layer.data_param.MergeFrom(pb.DataParameter(source=str(path.absolute()), backend=backend, batch_size=count))
-    return data.open_source(layer, pb.TEST, Locator(str(path)), 0)
 
 
 def _caption(value, names: list[str]) -> str:

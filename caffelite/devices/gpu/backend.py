@@ -10,7 +10,7 @@ import numpy as np
 
 from ...errors import CaffeliteError, missing_extra
 
-HEAD = "typedef {real} real;\ntypedef {idx} idx;\n"  # what a kernel's text is compiled with in front
+HEAD = "typedef {real} real;\ntypedef {idx} idx;\ntypedef {blob} blob;\n"  # what a kernel's text is compiled with in front
 
 
 def driver_version() -> int | None:
@@ -77,12 +77,13 @@ def check_compiler(cupy) -> None:
 class CuPyBackend:
     """One GPU by way of CuPy; everything runs on one stream, so that an iteration can be captured.
 
-    number: which GPU. Errors: no CuPy, no driver, no such GPU, a CUDA library that cannot be loaded.
+    number: which GPU. strict: matrix products in full float32. Errors: no CuPy, no driver, no such GPU, a CUDA library that cannot be
+    loaded.
     """
 
     name = "gpu"
 
-    def __init__(self, number: int):
+    def __init__(self, number: int, strict: bool = False):
         self._cupy = cupy = cupy_module()
         number = checked_number(number, device_count(cupy))
         self._device, self._local, self._modules = cupy.cuda.Device(number), threading.local(), {}
@@ -91,7 +92,7 @@ class CuPyBackend:
         self.refusals = cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError  # what a capture may raise
         self._here()
         check_compiler(cupy)
-        self._blas = Blas(cupy, self.stream)
+        self._blas = Blas(cupy, self.stream, strict)
 
     def _here(self) -> None:
         """Makes the device and the stream the calling thread's."""
@@ -216,11 +217,12 @@ class Lane:
 
 
 class Blas:
-    """cuBLAS on a handle of our own: CuPy's refuses to be captured. Strict float32: TF32 stays off."""
+    """cuBLAS on a handle of our own: CuPy's refuses to be captured. float32 numbers are multiplied as TF32, or in full where strict."""
 
+    TF32 = 3  # CUBLAS_TF32_TENSOR_OP_MATH; float64 knows no other than the default
     WORKSPACE = 32 << 20  # bytes; one that is ours keeps results the same from run to run, in a graph too
 
-    def __init__(self, cupy, stream):
+    def __init__(self, cupy, stream, strict: bool = False):
         name = f"libcublas.so.{cupy.cuda.runtime.runtimeGetVersion() // 1000}"
         try:
             from cupy_backends.cuda.libs import cublas  # noqa: F401  finds and loads the library, wherever it was installed
@@ -233,7 +235,7 @@ class Blas:
         self._call("cublasSetStream_v2", self._handle, ctypes.c_void_p(stream.ptr))
         self._space = cupy.empty(self.WORKSPACE, np.uint8)
         self._call("cublasSetWorkspace_v2", self._handle, ctypes.c_void_p(self._space.data.ptr), ctypes.c_size_t(self.WORKSPACE))
-        self._call("cublasSetMathMode", self._handle, ctypes.c_int(0))
+        self._call("cublasSetMathMode", self._handle, ctypes.c_int(0 if strict else self.TF32))
         i, long, pointer = ctypes.c_int, ctypes.c_longlong, ctypes.c_void_p
         self._gemm = {}
         for dtype, letter, real in (("float32", "S", ctypes.c_float), ("float64", "D", ctypes.c_double)):

@@ -1,6 +1,7 @@
 """Convolutions by cuDNN: graphs of one node, or of one with bias and ReLU, whose plans are chosen without running them.
 
-Strict float32: plans that use tensor cores (TF32) or whose results vary from run to run are left out.
+Sums are of float32 numbers. Where the device is strict, plans that use tensor cores (TF32) are left out; where it is deterministic, those
+whose results vary from run to run.
 """
 
 from __future__ import annotations
@@ -52,12 +53,15 @@ def engine(backend):
 class Plan:
     """One of the three convolutions for float32, N×C×H×W and contiguous, finalised.
 
+    strict, deterministic: see the module.
+
     kind: "forward" (x, w [, b] → y), "dgrad" (dy, w → dx), "wgrad" (x, dy → dw). x, w, y: shapes, w that of the weights. biased,
     rectified: a bias and a ReLU in forward's epilogue. handle: cuDNN's, on the device that will run it; or properties, a device's as
     cuDNN writes them (JSON), for a plan that is only to be built. Raises cudnnGraphNotSupportedError where no plan fits.
     """
 
-    def __init__(self, kind: str, x, w, y, window, biased=False, rectified=False, handle=None, properties: str | None = None):
+    def __init__(self, kind: str, x, w, y, window, biased=False, rectified=False, strict=False, deterministic=False, handle=None,
+                 properties: str | None = None):  # fmt: skip
         cudnn = frontend()
         real = cudnn.data_type.FLOAT
         types = dict.fromkeys(("io_data_type", "intermediate_data_type", "compute_data_type"), real)
@@ -84,7 +88,9 @@ class Plan:
         graph.validate()
         graph.build_operation_graph()
         graph.create_execution_plans([cudnn.heur_mode.A, cudnn.heur_mode.FALLBACK])
-        graph.deselect_numeric_notes([cudnn.numerical_note.TENSOR_CORE, cudnn.numerical_note.NONDETERMINISTIC])
+        notes = cudnn.numerical_note
+        barred = [notes.DOWN_CONVERT_INPUTS, notes.REDUCED_PRECISION_REDUCTION]
+        graph.deselect_numeric_notes(barred + [notes.TENSOR_CORE] * strict + [notes.NONDETERMINISTIC] * deterministic)
         graph.deselect_workspace_greater_than(WORKSPACE)
         if properties is None:
             graph.check_support()
@@ -125,7 +131,8 @@ class Convolution:
         key = kind, biased, rectified
         if key not in self._plans:
             try:
-                self._plans[key] = Plan(kind, *self._shapes, biased, rectified, handle=self._device.engine)
+                how = self._device.precision == "fp32", self._device.deterministic
+                self._plans[key] = Plan(kind, *self._shapes, biased, rectified, *how, handle=self._device.engine)
                 self._space(self._plans[key].workspace)
             except (frontend().cudnnGraphNotSupportedError, RuntimeError) as mistake:
                 log.info("cuDNN has no plan for %s of %s: %s", " ".join(map(str, key)), self._shapes, str(mistake).split("\n")[0])

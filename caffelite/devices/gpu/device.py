@@ -3,48 +3,53 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from .. import Window
-from ..formula import Formula, one_by_one
+from ..formula import Formula, merged
 from . import cudnn, formulas, inlet, operations, preprocessing, recurrent, selection, windows
 from .backend import HEAD, CuPyBackend
 from .graphs import Program
 
-PARTS = 256  # most blocks of a sum: fixed, so that results do not depend on the GPU
+PARTS = 1024  # most blocks of a sum: fixed, so that results do not depend on the GPU; 8 for each multiprocessor of an H100
 BLOCK = 256  # threads of a block
-MOST_BLOCKS = 1 << 14  # kernels stride over what is left
+MOST_BLOCKS = 1 << 13  # kernels stride over what is left
 UPDATE_TILE = 2048  # elements that one block of an update rule takes
-PIECE = 4096  # numbers of a channel's sum that are worth a block of their own
-SUM_BLOCKS = 2048  # most blocks of the sums of all channels, where channels are fewer
+PIECE = 8192  # numbers of a channel's sum that are worth a block of their own
+HALVES = (np.dtype(np.float16), np.dtype(np.uint16))  # a blob's numbers of 16 bits; uint16 is what bfloat16 lies in
 SMALL = 1 << 30  # elements that int indices reach, strides included
 
 
 class GPU:
     """Arrays are CuPy's; operations are queued on one stream and return at once.
 
-    number: which GPU. dtype: float32 (default), strict, without TF32; or float64, which the tests use to check gradients.
-    backend: what runs it all, CuPy by default. Errors: no such GPU, no driver, CuPy not installed.
+    number: which GPU. dtype: float32 (default), or float64, which the tests use to check gradients. precision: what convolutions and
+    matrix products of float32 numbers multiply: tf32 (default) numbers of 10 bits, fp32 all 23, strictly. deterministic: plans whose
+    results are equal to the last bit from run to run, and none chosen by a clock. backend: what runs it all, CuPy by default.
+    Errors: no such GPU, no driver, CuPy not installed.
     """
 
     name = "gpu"
     prefers_channels_last = half = False
     waits = False  # an operation may not have finished when it returns: to read what it found is to wait for it
 
-    def __init__(self, number: int = 0, dtype: str = "float32", backend=None):
+    def __init__(self, number: int = 0, dtype: str = "float32", backend=None, precision: str = "tf32", deterministic: bool = False):
         self.dtype = np.dtype(dtype)
         self.number = number
         self.seed = 0
+        self.precision, self.deterministic = precision, deterministic
         self.eager = ""  # why nothing is captured in graphs, or nothing
         self.capturing = False
         self.generation = 0  # of memory that moves only when it grows: graphs are void when it does
-        self.backend = backend or CuPyBackend(number)
+        self.backend = backend or CuPyBackend(number, strict=precision == "fp32")
         self.engine = cudnn.engine(self.backend) if dtype == "float32" else None
         self._texts = {}
         self._workspace = self.empty(0, np.uint8)
-        self._add = {}
+        self._runs: dict = {}
+        self._sum_of_two, self._copied = self.map(Formula("a + b", ("a", "b"))), self.map(Formula("a", ("a",)))
         self.inlet = self.make_inlet()  # of the net that runs
         self.clock = (0, 0)
 
@@ -74,13 +79,33 @@ class GPU:
         assert source.size == target.size and source.dtype == target.dtype, (source.shape, target.shape)
         self.backend.copy(source, target)
 
+    def transpose(self, source, target) -> None:
+        """target (N, B, A) = source (N, A, B) with its last axes swapped."""
+        n, a, b = source.shape
+        if min(a, b) < 16:
+            self._run("copies", "transpose_few", source.size, n, a, b)(source, target)
+        else:
+            tiles = n * math.ceil(a / 32) * math.ceil(b / 32)
+            self._run("copies", "transpose_tiles", tiles * BLOCK, n, a, b, size=source.size)(source, target)
+
     def copy_into(self, part, whole, start: int) -> None:
         """The columns of ``whole`` (R, T) from ``start`` on become ``part`` (R, S)."""
-        self.assign(part, whole[:, start : start + part.shape[1]])
+        self._columns("copy_into", part, whole, start)
 
     def copy_out(self, whole, start: int, part) -> None:
         """part (R, S) becomes the columns of ``whole`` (R, T) from ``start`` on."""
-        self.assign(whole[:, start : start + part.shape[1]], part)
+        self._columns("copy_out", part, whole, start)
+
+    def _columns(self, name: str, part, whole, start: int) -> None:
+        (rows, width), total = part.shape, whole.shape[1]
+        self._run("copies", name, math.ceil(part.size / 4), start, rows, width, total, size=whole.size)(part, whole)
+
+    def _run(self, *built, **how):
+        """A kernel by what it is built of, built once."""
+        key = (*built, *how.items())
+        if key not in self._runs:
+            self._runs[key] = self.kernel(*built, **how)
+        return self._runs[key]
 
     def fill(self, array, value: float) -> None:
         self.backend.fill(array, value)
@@ -91,13 +116,15 @@ class GPU:
 
     def add(self, source, target) -> None:
         """target += source, views as in ``assign``."""
-        size = target.size
-        if source.size != size or not (source.flags.c_contiguous and target.flags.c_contiguous):
+        if source.size != target.size or not (source.flags.c_contiguous and target.flags.c_contiguous):
             self.backend.add(source, target)
-            return
-        if size not in self._add:
-            self._add[size] = self.kernel("elementwise", "add", size, size)
-        self._add[size](source, target)
+        else:
+            self._sum_of_two(source, target, target)
+
+    def widened(self, array):
+        """Numbers of 16 bits as float32 ones; a copy."""
+        self._copied(array, wide := self.empty(array.shape))
+        return wide
 
     def synchronize(self) -> None:
         self.backend.synchronize()
@@ -148,13 +175,15 @@ class GPU:
         kind = "int" if max(size, threads) < SMALL else "long long"
         if family not in self._texts:
             self._texts[family] = (Path(__file__).parent / f"{family}.cu").read_text()
-        launch = self._compile(self._texts[family], name, kind)
-        whole = np.int32 if kind == "int" else np.int64
+        whole, launches = np.int32 if kind == "int" else np.int64, {}
         tail = tuple(self._argument(v, whole) for v in fixed)
         grid = (max(1, min(math.ceil(threads / block), MOST_BLOCKS)), 1, 1)
 
         def run(*arguments):
-            launch(grid, (block, 1, 1), (*(self._argument(v, whole) for v in arguments), *tail))
+            blob = next((a.dtype.name for a in arguments if getattr(a, "dtype", None) in HALVES), self.dtype.name)
+            if blob not in launches:
+                launches[blob] = self._compile(self._texts[family], name, kind, formulas.TYPES[blob])
+            launches[blob](grid, (block, 1, 1), (*(self._argument(v, whole) for v in arguments), *tail))
 
         return run
 
@@ -165,40 +194,53 @@ class GPU:
             return whole(value)
         return self.dtype.type(value) if type(value) is float else value
 
-    def _compile(self, text: str, name: str, idx: str = "long long"):
+    def _compile(self, text: str, name: str, idx: str = "long long", blob: str | None = None):
         """The kernel ``name`` of a text that follows the prelude."""
-        if "prelude" not in self._texts:
-            self._texts["prelude"] = (Path(__file__).parent / "prelude.cu").read_text()
-        real = {"float32": "float", "float64": "double"}[self.dtype.name]
-        return self.backend.kernel(HEAD.format(real=real, idx=idx) + self._texts["prelude"] + text, name)
+        for part in ("types", "prelude"):
+            if part not in self._texts:
+                self._texts[part] = (Path(__file__).parent / f"{part}.cu").read_text()
+        real = formulas.TYPES[self.dtype.name]
+        head = HEAD.format(real=real, idx=idx, blob=blob or real)
+        return self.backend.kernel(self._texts["types"] + head + self._texts["prelude"] + text, name)
 
     # formulas
 
+    def _typed(self, source, name: str, names: tuple[str, ...], idx: str = "long long"):
+        """``choose(arrays)``: the kernel of the text ``source(types)`` for the types of these arrays, which are called ``names``."""
+        found: dict = {}
+
+        def choose(arrays):
+            key = tuple(a.dtype for a in arrays)
+            if key not in found:
+                types = {n: formulas.TYPES[a.dtype.name] for n, a in zip(names, arrays, strict=True)}
+                found[key] = self._compile(source(types), name, idx), formulas.packed(types.values())
+            return found[key]
+
+        return choose
+
+    def _constants(self, formulas_: tuple[Formula, ...], constants: dict[str, float]) -> tuple:
+        return tuple(self.dtype.type(constants[name]) for name in dict.fromkeys(n for f in formulas_ for n in f.constants))
+
     def map(self, formula: Formula, **constants: float):
         """``run(*arrays, *scalars, out)``: out = formula, element by element; out may be one of the arrays."""
-        launch = self._compile(formulas.map_source(formula), "formula_map")
-        values = tuple(self.dtype.type(constants[name]) for name in formula.constants)
+        choose = self._typed(partial(formulas.map_source, formula), "formula_map", (*formula.arrays, *formula.scalars, "out"))
+        values = self._constants((formula,), constants)
 
         def run(*operands):
-            n = operands[-1].size
-            launch(_grid(n, BLOCK, MOST_BLOCKS), (BLOCK, 1, 1), (np.int64(n), operands[-1], *operands[:-1], *values))
+            n, (launch, each) = operands[-1].size, choose(operands)
+            launch(_grid(n, each * BLOCK, MOST_BLOCKS), (BLOCK, 1, 1), (np.int64(n), operands[-1], *operands[:-1], *values))
 
         return run
 
     def sum(self, formula: Formula, scale: float = 1.0, **constants: float):
         """``run(*arrays, *scalars, out, add=False)``: out[0] = [out[0] +] scale · Σ formula, added up in float64."""
-        source = formulas.sum_source(formula)
-        launch, finish = (self._compile(source, name) for name in ("formula_sum", "formula_sum_finish"))
-        values = tuple(self.dtype.type(constants[name]) for name in formula.constants)
-        partial = self.empty(PARTS, np.float64)
+        choose = self._typed(partial(formulas.sum_source, formula), "formula_sum", (*formula.arrays, *formula.scalars, "out"))
+        values, parts, come = self._constants((formula,), constants), self.empty(PARTS, np.float64), self.zeros(1, np.uint32)
 
         def run(*operands, add: bool = False):
-            n, out = operands[0].size, operands[-1]
-            grid = _grid(n, 4 * BLOCK, PARTS)
-            result = partial, out, np.float64(scale), np.int64(add)
-            launch(grid, (BLOCK, 1, 1), (np.int64(n), *result, *operands[:-1], *values))
-            if grid[0] > 1:
-                finish((1, 1, 1), (BLOCK, 1, 1), (np.int64(grid[0]), *result))
+            n, (launch, each) = operands[0].size, choose(operands)
+            result = parts, come, operands[-1], np.float64(scale), np.int64(add)
+            launch(_grid(n, 4 * each * BLOCK, PARTS), (BLOCK, 1, 1), (np.int64(n), *result, *operands[:-1], *values))
 
         return run
 
@@ -209,44 +251,78 @@ class GPU:
     def channel_map(self, formula: Formula, channels: tuple[str, ...], n: int, c: int, p: int, /, **constants: float):
         """``run(*arrays, *scalars, out)``: ``map`` over (N, C, P), where the arrays named in ``channels`` have C elements."""
         kind, whole = self._indices(n * c * p)
-        launch = self._compile(formulas.channel_map_source(formula, tuple(channels)), "formula_channel_map", kind)
-        values = tuple(self.dtype.type(constants[name]) for name in formula.constants)
-        grid, sizes = _grid(n * c * p, BLOCK, MOST_BLOCKS), (whole(n), whole(c), whole(p))
+        source, names = partial(formulas.channel_map_source, formula, tuple(channels), p == 1), (*formula.arrays, *formula.scalars, "out")
+        choose = self._typed(source, "formula_channel_map", names, kind)
+        values, sizes = self._constants((formula,), constants), (whole(n), whole(c), whole(p))
 
         def run(*operands):
-            launch(grid, (BLOCK, 1, 1), (*sizes, operands[-1], *operands[:-1], *values))
+            launch, each = choose(operands)
+            launch(_grid(n * c * p, each * BLOCK, MOST_BLOCKS), (BLOCK, 1, 1), (*sizes, operands[-1], *operands[:-1], *values))
 
         return run
 
-    def channel_sums(self, formulas: tuple[Formula, ...], channels, n: int, c: int, p: int, /, scale: float = 1.0, **constants: float):
-        """``run(*arrays, outs)``: ``channel_sum`` of several formulas; arrays are those of all, each once."""
-        return one_by_one(self, formulas, channels, n, c, p, scale, constants)
+    def channel_sums(self, formulas_: tuple[Formula, ...], channels, n: int, c: int, p: int, /, scale: float = 1.0, **constants: float):
+        """``run(*arrays, outs)``: ``channel_sum`` of several formulas, in one pass; arrays are those of all, each once."""
+        launch = self._sums(formulas_, channels, (n, c, p), formulas.plain_ending(len(formulas_)), constants)
+
+        def run(*operands):
+            launch((np.float64(scale), False, *operands[-1]), operands[:-1])
+
+        return run
 
     def channel_sum(self, formula: Formula, channels: tuple[str, ...], n: int, c: int, p: int, /, scale: float = 1.0, **constants: float):
         """``run(*arrays, *scalars, out, add=False)``: out (C) = [out +] scale · Σ formula over N and P, added up in float64.
 
         The arrays named in ``channels`` have C elements, the others N·C·P.
         """
+        launch = self._sums((formula,), channels, (n, c, p), formulas.plain_ending(1), constants)
+
+        def run(*operands, add: bool = False):
+            launch((np.float64(scale), add, operands[-1]), operands[:-1])
+
+        return run
+
+    def moments(self, n: int, c: int, p: int):
+        """``run(x, mean, variance)``: the moments of each channel of x (N, C, P), in one pass, of differences from its first number."""
+        ones = Formula("x - first", ("x", "first")), Formula("(x - first) * (x - first)", ("x", "first"))
+        launch = self._sums(ones, ("first",), (n, c, p), formulas.MOMENTS, {})
+
+        def run(x, mean, variance):
+            launch((np.float64(1 / (n * p)), mean, variance), (x, x))
+
+        return run
+
+    def _sums(self, formulas_: tuple[Formula, ...], channels, split: tuple[int, int, int], ending, constants: dict, kept: bool = False):
+        """``launch(results, operands)``: sums of formulas into channels; results: what the ending's parameters and ``kept`` are."""
+        n, c, p = split
         if c == 1:
             n, p = 1, n * p  # one long plane
         columns, (kind, whole) = p == 1, self._indices(n * c * p)
-        source = formulas.channel_sum_source(formula, tuple(channels))
-        names = "formula_column_sum" if columns else "formula_channel_sum", "formula_channel_finish"
-        launch, finish = (self._compile(source, name, kind) for name in names)
-        values = tuple(self.dtype.type(constants[name]) for name in formula.constants)
-        groups, numbers = (math.ceil(c / 32), 32 * n) if columns else (c, n * p)
-        pieces = max(1, min(math.ceil(numbers / PIECE), SUM_BLOCKS // max(1, groups)))
-        partial = self.empty(c * pieces if pieces > 1 else 1, np.float64)
-        block = 32 if numbers <= 128 and not columns else BLOCK
-        sizes = (whole(n), whole(c), whole(p), whole(pieces), partial)
+        names = (*merged(formulas_), *dict.fromkeys(s for f in formulas_ for s in f.scalars), *(["kept"] if kept else []))
+        values, shapes = self._constants(formulas_, constants), {}
 
-        def run(*operands, add: bool = False):
-            result = operands[-1], np.float64(scale), whole(add)
-            launch(_grid(groups * pieces, 1, MOST_BLOCKS), (block, 1, 1), (*sizes, *result, *operands[:-1], *values))
-            if pieces > 1:
-                finish(_grid(c, 1, MOST_BLOCKS), (BLOCK, 1, 1), (whole(c), whole(pieces), partial, *result))
+        def source(types):
+            return formulas.channel_sums_source(formulas_, tuple(channels), columns, types, ending, kept)
 
-        return run
+        choose = self._typed(source, "formula_channel_sums", names, kind)
+
+        def shape(each: int):
+            """The grid, the block, and what the kernel takes first, for threads of ``each`` columns."""
+            across = min(32, 1 << max(0, math.ceil(c / each) - 1).bit_length()) if columns else 1
+            groups, numbers = (math.ceil(c / (across * each)), across * each * n) if columns else (c, n * p)
+            pieces = max(1, min(math.ceil(numbers / PIECE), PARTS // max(1, groups)))
+            parts = self.empty(len(formulas_) * c * pieces if pieces > 1 else 1, np.float64)
+            first = (*(whole(v) for v in (n, c, p, pieces, across)), parts, self.zeros(max(1, groups), np.uint32))
+            return _grid(groups * pieces, 1, MOST_BLOCKS), (32 if numbers <= 128 and not columns else BLOCK, 1, 1), first
+
+        def launch(results, operands):
+            run, each = choose((*operands, *results[-1:]) if kept else operands)
+            if each not in shapes:
+                shapes[each] = shape(each)
+            grid, block, first = shapes[each]
+            run(grid, block, (*first, *(self._argument(v, whole) for v in results), *operands, *values))
+
+        return launch
 
     def updater(self, formula: Formula, chunks: np.ndarray, lr_mult: np.ndarray, decay: np.ndarray, **constants: float):
         """``run(numbers, scale, *arrays)``: an update rule over flat buffers.
@@ -282,6 +358,9 @@ class GPU:
 
     def lrn(self, n: int, c: int, p: int, size: int, alpha: float, beta: float, k: float):
         return windows.LRN(self, n, c, p, size, alpha, beta, k)
+
+    def channels_last_pooling(self, method: str, x: tuple[int, ...], y: tuple[int, ...], window: Window, half: bool = False):
+        return windows.ChannelsLastPooling(self, method, x, y, window)
 
     def im2col(self, x: tuple[int, ...], window: Window):
         return windows.Im2col(self, x, window.outputs(x[2:]), window)

@@ -1,39 +1,35 @@
-// Kernels that need no barrier and keep shapes: bias, ReLU, dropout, the gradient of a softmax with loss.
-
-KERNEL add(const real* source, real* target, idx n) {
-  EACH(i, n) target[i] += source[i];
-}
-
-__device__ real biased(real v, const real* bias, idx channel, real slope, idx rectified) {
-  if (bias) v += bias[channel];
-  return !rectified || v > 0 ? v : slope * v;
-}
-
-// y (N, C, P) += bias (C, or null), then leaky ReLU where rectified.
-KERNEL bias_relu(real* y, const real* bias, real slope, idx rectified, idx n, idx channels, idx p) {
-  EACH(i, n * channels * p) y[i] = biased(y[i], bias, i / p % channels, slope, rectified);
-}
+// Kernels that need no barrier and keep shapes: dropout, the gradient of a softmax with loss.
 
 // y = x · scale where a random word is at least threshold, else 0. x (N, D); row n draws from sample part · samples + n, four words a counter;
 // clock: the seed's two words, the iteration, the part.
-KERNEL dropout_forward(const real* x, byte* mask, real* y, const unsigned* clock, unsigned samples, unsigned stream, unsigned threshold,
+KERNEL dropout_forward(const blob* x, byte* mask, blob* y, const unsigned* clock, unsigned samples, unsigned stream, unsigned threshold,
                        real scale, idx n, idx d) {
   idx quads = (d + 3) / 4;
+  bool whole = d % 4 == 0 && wide<4>(x) && wide<4>(mask) && wide<4>(y);
   EACH(i, n * quads) {
-    idx row = i / quads, quad = i % quads;
+    idx row = i / quads, quad = i % quads, at = row * d + 4 * quad, left = d - 4 * quad;
     unsigned words[4] = {(unsigned)quad, clock[3] * samples + (unsigned)row, clock[2], stream};
     philox(words, clock[0], clock[1]);
-    for (idx lane = 0; lane < 4 && 4 * quad + lane < d; ++lane) {
-      idx at = row * d + 4 * quad + lane;
-      bool kept = words[lane] >= threshold;
-      mask[at] = kept;
-      y[at] = kept ? x[at] * scale : real(0);
+    Pack<blob, 4> v = load_some<4>(x + at, whole, left);
+    Pack<byte, 4> kept;
+    for (int j = 0; j < 4; ++j) {
+      kept.at[j] = words[j] >= threshold;
+      v.at[j] = kept.at[j] ? real(v.at[j]) * scale : real(0);
     }
+    store_some(mask + at, kept, whole, left);
+    store_some(y + at, v, whole, left);
   }
 }
 
-KERNEL dropout_backward(const byte* mask, const real* dy, real* dx, real scale, idx n) {
-  EACH(i, n) dx[i] = mask[i] ? dy[i] * scale : real(0);
+KERNEL dropout_backward(const byte* mask, const blob* dy, blob* dx, real scale, idx n) {
+  bool whole = wide<4>(mask) && wide<4>(dy) && wide<4>(dx);
+  EACH(i, (n + 3) / 4) {
+    bool all = whole && 4 * i + 4 <= n;
+    Pack<byte, 4> kept = load_some<4>(mask + 4 * i, all, n - 4 * i);
+    Pack<blob, 4> v = load_some<4>(dy + 4 * i, all, n - 4 * i);
+    for (int j = 0; j < 4; ++j) v.at[j] = kept.at[j] ? real(v.at[j]) * scale : real(0);
+    store_some(dx + 4 * i, v, all, n - 4 * i);
+  }
 }
 
 // dx = (prob - onehot(label)) · dloss / divisor over (N, C, P); 0 where the label (N, P) is ignored.

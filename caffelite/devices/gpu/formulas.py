@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
+from dataclasses import dataclass
 
-from ..formula import Formula
+from ..formula import Formula, merged
 
 # A formula may use any name that does not end in _, so every name of ours does.
 _BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
@@ -65,122 +67,294 @@ def statements(text: str) -> str:
     return " ".join(lines)
 
 
-def _parts(formula: Formula, channels: tuple[str, ...] = ()) -> tuple[str, str, str]:
-    """The kernel's last parameters, the lines that read the scalars, and those that read element i (k of the channels' arrays)."""
-    assert set(channels) <= set(formula.arrays), channels
-    pointers = [f"const real* {name}_at_" for name in (*formula.arrays, *formula.scalars)]
-    parameters = "".join(f", {p}" for p in (*pointers, *(f"real {name}" for name in formula.constants)))
-    scalars = "".join(f"real {s} = {s}_at_[0]; " for s in formula.scalars)
-    loads = "".join(f"real {a} = {a}_at_[{'k_' if a in channels else 'i_'}]; " for a in formula.arrays if formula.uses(a))
-    return parameters, scalars, loads
+TYPES = {"float32": "float", "float64": "double", "float16": "fp16", "uint16": "bf16", "int32": "int", "uint8": "byte"}
 
 
-def _cpp(formula: Formula) -> str:
-    return expression(ast.parse(formula.text.strip(), mode="eval"))
+def packed(types: Iterable[str]) -> int:
+    """How many numbers a thread takes at once: 16 bytes of the narrowest."""
+    return 8 if {"fp16", "bf16"} & set(types) else 4
 
 
-def map_source(formula: Formula) -> str:
+class _Text:
+    """Formulas over the same arrays as C++: ``value<i>_`` functions of numbers, and how kernels get these.
+
+    types: those of arrays', scalars' and "out"'s elements, by name; channels: the arrays that have an element a channel;
+    first: the one of these that is x itself, and gives the first number of each channel.
+    """
+
+    def __init__(self, formulas: tuple[Formula, ...], types: dict[str, str], channels: tuple[str, ...] = (), first: str = ""):
+        self.types = types
+        self.arrays = merged(formulas)
+        self.scalars, self.constants = (tuple(dict.fromkeys(n for f in formulas for n in getattr(f, k))) for k in ("scalars", "constants"))
+        assert set(channels) <= set(self.arrays), channels
+        names = ", ".join(f"real {n}" for n in (*self.arrays, *self.scalars, *self.constants))
+        self.functions = FUNCTIONS + "".join(
+            f"__device__ real value{i}_({names}) {{ return {expression(ast.parse(f.text.strip(), mode='eval'))}; }}\n"
+            for i, f in enumerate(formulas)
+        )
+        self.used = [a for a in self.arrays if any(f.uses(a) for f in formulas)]
+        self.each, self.few = ([a for a in self.used if (a in channels) == c] for c in (False, True))
+        pointers = [f"const {types[n]}* {n}_at_" for n in (*self.arrays, *self.scalars)]
+        self.parameters = "".join(f", {p}" for p in (*pointers, *(f"real {n}_c_" for n in self.constants)))
+        self.read_scalars = " ".join(f"const real {s}_s_ = {s}_at_[0];" for s in self.scalars)
+        self.k = packed(types.values())
+        self.reads = " ".join(f"const auto {a}_v_ = {a}_at_[k_{' * p_' if a == first else ''}];" for a in self.few)
+
+    def value(self, i: int, got: dict[str, str]) -> str:
+        """Formula i of one number each: ``got`` says how arrays' names are read."""
+        arguments = [got.get(a, "real(0)") for a in self.arrays]
+        return f"value{i}_({', '.join((*arguments, *(f'{s}_s_' for s in self.scalars), *(f'{c}_c_' for c in self.constants)))})"
+
+    def single(self, i: int) -> str:
+        """Of element i_, and of the channels' values where these were read."""
+        return self.value(i, {a: f"real({a}_v_)" if a in self.few else f"real({a}_at_[i_])" for a in self.used})
+
+    def several(self, i: int, columns: bool = False) -> str:
+        """Of the j_th of what ``packs`` read."""
+        return self.value(i, {a: f"real({a}_v_{'' if a in self.few and not columns else '.at[j_]'})" for a in self.used})
+
+    def wide(self, *more: str) -> str:
+        """Whether all arrays lie so that packs of them can be read."""
+        return " && ".join(f"wide<{self.k}>({p})" for p in (*more, *(f"{a}_at_" for a in self.each)))
+
+    def packs(self, at: str = "i_") -> str:
+        return " ".join(f"const auto {a}_v_ = load<{self.k}>({a}_at_ + {at});" for a in self.each)
+
+
+def map_source(formula: Formula, types: dict[str, str]) -> str:
     """``formula_map(n, out, *arrays, *scalars, *constants)``."""
-    parameters, scalars, loads = _parts(formula)
-    return f"""{FUNCTIONS}KERNEL formula_map(idx n_, real* out_{parameters}) {{
-  {scalars}
-  EACH(i_, n_) {{ {loads}out_[i_] = {_cpp(formula)}; }}
+    t = _Text((formula,), types)
+    k = t.k
+    return f"""{t.functions}KERNEL formula_map(idx n_, {types["out"]}* out_{t.parameters}) {{
+  {t.read_scalars}
+  idx done_ = 0;
+  if ({t.wide("out_")}) {{
+    done_ = n_ / {k} * {k};
+    EACH(q_, n_ / {k}) {{
+      const idx i_ = q_ * {k};
+      {t.packs()}
+      Pack<{types["out"]}, {k}> out_v_;
+      for (int j_ = 0; j_ < {k}; ++j_) out_v_.at[j_] = {t.several(0)};
+      store(out_ + i_, out_v_);
+    }}
+  }}
+  EACH(q_, n_ - done_) {{
+    const idx i_ = done_ + q_;
+    out_[i_] = {t.single(0)};
+  }}
 }}
 """
 
 
-def sum_source(formula: Formula) -> str:
-    """``formula_sum(n, partial, out, scale, add, *arrays, *scalars, *constants)``: a number a block; one block finishes by itself.
-
-    ``formula_sum_finish(blocks, partial, out, scale, add)``: one block that adds up the others' numbers.
-    """
-    parameters, scalars, loads = _parts(formula)
-    return f"""{FUNCTIONS}__device__ void finish(double total, real* out_, double scale_, idx add_) {{
-  out_[0] = scale_ * total + (add_ ? out_[0] : real(0));
+def channel_map_source(formula: Formula, channels: tuple[str, ...], columns: bool, types: dict[str, str]) -> str:
+    """``formula_channel_map(n, c, p, out, *arrays, *scalars, *constants)``: arrays named in channels have C elements. columns: P = 1."""
+    t = _Text((formula,), types, channels)
+    k = t.k
+    if columns:
+        fits = " && ".join([f"c_ % {k} == 0", t.wide("out_"), *(f"wide<{k}>({a}_at_)" for a in t.few)])
+        channel, read = "i_ % c_", " ".join(f"const auto {a}_v_ = load<{k}>({a}_at_ + k_);" for a in t.few)
+    else:
+        fits = f"p_ % {k} == 0 && {t.wide('out_')}"
+        channel, read = "i_ / p_ % c_", t.reads
+    return f"""{t.functions}KERNEL formula_channel_map(idx n_, idx c_, idx p_, {types["out"]}* out_{t.parameters}) {{
+  {t.read_scalars}
+  const idx count_ = n_ * c_ * p_;
+  if ({fits}) {{
+    EACH(q_, count_ / {k}) {{
+      const idx i_ = q_ * {k}, k_ = {channel};
+      {read}
+      {t.packs()}
+      Pack<{types["out"]}, {k}> out_v_;
+      for (int j_ = 0; j_ < {k}; ++j_) out_v_.at[j_] = {t.several(0, columns)};
+      store(out_ + i_, out_v_);
+    }}
+  }} else {{
+    EACH(i_, count_) {{
+      const idx k_ = {channel};
+      {t.reads}
+      out_[i_] = {t.single(0)};
+    }}
+  }}
 }}
-KERNEL formula_sum(idx n_, double* partial_, real* out_, double scale_, idx add_{parameters}) {{
-  {scalars}
+"""
+
+
+def sum_source(formula: Formula, types: dict[str, str]) -> str:
+    """``formula_sum(n, partial, come, out, scale, add, *arrays, *scalars, *constants)``: a number a block, which the last block adds up."""
+    t = _Text((formula,), types)
+    k = t.k
+    return f"""{t.functions}KERNEL formula_sum(idx n_, double* partial_, unsigned* come_, {types["out"]}* out_, double scale_,
+    idx add_{t.parameters}) {{
+  {t.read_scalars}
   double total_ = 0;
-  EACH(i_, n_) {{ {loads}total_ += {_cpp(formula)}; }}
+  idx done_ = 0;
+  if ({t.wide() or "false"}) {{
+    done_ = n_ / {k} * {k};
+    EACH(q_, n_ / {k}) {{
+      const idx i_ = q_ * {k};
+      {t.packs()}
+      for (int j_ = 0; j_ < {k}; ++j_) total_ += {t.several(0)};
+    }}
+  }}
+  EACH(q_, n_ - done_) {{
+    const idx i_ = done_ + q_;
+    total_ += {t.single(0)};
+  }}
   total_ = block_sum(total_);
-  if (threadIdx.x) return;
-  if (gridDim.x == 1) finish(total_, out_, scale_, add_);
-  else partial_[blockIdx.x] = total_;
-}}
-KERNEL formula_sum_finish(idx blocks_, const double* partial_, real* out_, double scale_, idx add_) {{
-  double total_ = 0;
-  for (idx b_ = threadIdx.x; b_ < blocks_; b_ += blockDim.x) total_ += partial_[b_];
-  total_ = block_sum(total_);
-  if (threadIdx.x == 0) finish(total_, out_, scale_, add_);
+  if (gridDim.x > 1) {{
+    if (threadIdx.x == 0) partial_[blockIdx.x] = total_;
+    if (!comes_last(come_, gridDim.x)) return;
+    total_ = 0;
+    for (idx b_ = threadIdx.x; b_ < gridDim.x; b_ += blockDim.x) total_ += ((volatile double*)partial_)[b_];
+    total_ = block_sum(total_);
+  }}
+  if (threadIdx.x == 0) out_[0] = real(scale_ * total_) + (add_ ? real(out_[0]) : real(0));
 }}
 """
 
 
-def channel_map_source(formula: Formula, channels: tuple[str, ...]) -> str:
-    """``formula_channel_map(n, c, p, out, *arrays, *scalars, *constants)``: the arrays named in channels have C elements."""
-    parameters, scalars, loads = _parts(formula, channels)
-    return f"""{FUNCTIONS}KERNEL formula_channel_map(idx n_, idx c_, idx p_, real* out_{parameters}) {{
-  {scalars}
-  EACH(i_, n_ * c_ * p_) {{ const idx k_ = i_ / p_ % c_; {loads}out_[i_] = {_cpp(formula)}; }}
-}}
-"""
+@dataclass(frozen=True)
+class Ending:
+    """What becomes of a channel's sums ``t<i>_``: C++ parameters, and statements for channel ``k_``. first: see ``_Text``."""
+
+    parameters: str
+    text: str
+    first: str = ""
 
 
-def channel_sum_source(formula: Formula, channels: tuple[str, ...]) -> str:
-    """``formula_channel_sum(n, c, p, pieces, partial, out, scale, add, *arrays, *scalars, *constants)``: a block a piece of a channel.
+def plain_ending(count: int, out: str = "real") -> Ending:
+    """``scale, add, *outs``: out = [out +] scale · sum."""
+    parameters = "double scale_, idx add_" + "".join(f", {out}* out{i}_" for i in range(count))
+    text = " ".join(f"out{i}_[k_] = scale_ * t{i}_ + (add_ ? real(out{i}_[k_]) : real(0));" for i in range(count))
+    return Ending(parameters, text)
 
-    ``formula_column_sum``, the same for P = 1: a block a piece of 32 columns, so that neighbours read neighbours.
-    ``formula_channel_finish(c, pieces, partial, out, scale, add)`` adds up the pieces (partial (C, pieces)) where there are several.
+
+# mean and variance, from the sums of x - first and of its squares
+MOMENTS = Ending(
+    "double scale_, real* mean_, real* variance_",
+    "const double u_ = scale_ * t0_, v_ = scale_ * t1_ - u_ * u_; "
+    "mean_[k_] = real(first_at_[k_ * p_]) + u_; variance_[k_] = v_ < 0 ? 0 : v_;",
+    "first",
+)
+
+
+def channel_sums_source(
+    formulas: tuple[Formula, ...], channels: tuple[str, ...], columns: bool, types: dict[str, str], ending: Ending, kept: bool = False
+) -> str:
+    """``formula_channel_sums(n, c, p, pieces, across, partial, come, <ending>, [kept,] *arrays, *scalars, *constants)``.
+
+    A channel is summed in ``pieces``, a block each; the last one done with a channel adds them up, in their order. columns: P = 1; a block
+    then takes across · K columns, so that neighbours read neighbours. kept: an array that gets the first formula's values.
     """
-    parameters, scalars, loads = _parts(formula, channels)
-    head = f"idx n_, idx c_, idx p_, idx pieces_, double* partial_, real* out_, double scale_, idx add_{parameters}"
-    return f"""{FUNCTIONS}__device__ void finish(double total, real* out_, idx k_, double scale_, idx add_) {{
-  out_[k_] = scale_ * total + (add_ ? out_[k_] : real(0));
+    t = _Text(formulas, types, channels, ending.first)
+    return (_column_sums if columns else _plane_sums)(t, len(formulas), ending, kept)
+
+
+def _sums_head(t: _Text, ending: Ending, kept: bool) -> str:
+    own = f", {t.types['kept']}* kept_" if kept else ""
+    return f"""{t.functions}KERNEL formula_channel_sums(idx n_, idx c_, idx p_, idx pieces_, idx across_, double* partial_, unsigned* come_,
+    {ending.parameters}{own}{t.parameters})"""
+
+
+def _column_sums(t: _Text, count: int, ending: Ending, kept: bool) -> str:
+    k, every = t.k, range(count)
+    whole = " && ".join(filter(None, [f"c_ % {k} == 0", t.wide(*(["kept_"] if kept else []))]))
+    few = " ".join(f"const auto {a}_v_ = load_some<{k}>({a}_at_ + k_, false, left_);" for a in t.few)
+    packs = " ".join(f"const auto {a}_v_ = load_some<{k}>({a}_at_ + i_, whole_, left_);" for a in t.each)
+    clear = " ".join(f"double total{s}_[{k}] = {{}};" for s in every)
+    add = " ".join(f"total{s}_[j_] += {t.several(s, True)};" for s in every)
+    keep, put = "", ""
+    if kept:
+        first = f"const real v_ = {t.several(0, True)}; kept_v_.at[j_] = v_; total0_[j_] += v_;"
+        add = " ".join([first, *(f"total{s}_[j_] += {t.several(s, True)};" for s in every[1:])])
+        keep, put = f"Pack<{t.types['kept']}, {k}> kept_v_;", f"store_some<{k}>(kept_ + i_, kept_v_, whole_, left_);"
+    rows = " ".join(f"block_sum_rows<{k}>(total{s}_, across_);" for s in every)
+    at = f"for (int j_ = 0; j_ < {k}; ++j_) if (j_ < left_)"
+    store = " ".join(f"partial_[({s} * pieces_ + piece_) * c_ + k_ + j_] = total{s}_[j_];" for s in every)
+    again = " ".join(f"total{s}_[j_] += ((volatile double*)partial_)[({s} * pieces_ + r_) * c_ + k_ + j_];" for s in every)
+    zero = " ".join(f"total{s}_[j_] = 0;" for s in every)
+    take = " ".join(f"const double t{s}_ = total{s}_[j_];" for s in every)
+    return f"""{_sums_head(t, ending, kept)} {{
+  {t.read_scalars}
+  const bool whole_ = {whole};
+  const idx each_ = (n_ + pieces_ - 1) / pieces_, rows_ = blockDim.x / across_, row_ = threadIdx.x / across_;
+  const idx groups_ = (c_ + across_ * {k} - 1) / (across_ * {k});
+  for (idx b_ = blockIdx.x; b_ < groups_ * pieces_; b_ += gridDim.x) {{
+    const idx group_ = b_ / pieces_, piece_ = b_ % pieces_, left_ = c_ - (group_ * across_ + threadIdx.x % across_) * {k};
+    const idx first_k_ = c_ - left_, first_ = piece_ * each_, stop_ = first_ + each_ < n_ ? first_ + each_ : n_;
+    {clear}
+    if (left_ > 0) {{
+      const idx k_ = first_k_;
+      {few}
+      for (idx e_ = first_ + row_; e_ < stop_; e_ += rows_) {{
+        const idx i_ = e_ * c_ + k_;
+        {packs}
+        {keep}
+        for (int j_ = 0; j_ < {k}; ++j_) {{ {add} }}
+        {put}
+      }}
+    }}
+    {rows}
+    if (pieces_ > 1) {{
+      const idx k_ = first_k_;
+      if (row_ == 0)
+        {at} {{ {store} }}
+      if (!comes_last(come_ + group_, pieces_)) continue;
+      for (int j_ = 0; j_ < {k}; ++j_) {{ {zero} }}
+      for (idx r_ = row_; r_ < pieces_; r_ += rows_)
+        {at} {{ {again} }}
+      {rows}
+    }}
+    if (row_ == 0)
+      {at} {{ const idx k_ = first_k_ + j_; {take} {ending.text} }}
+  }}
 }}
-KERNEL formula_channel_sum({head}) {{
-  {scalars}
-  const idx count_ = n_ * p_, each_ = (count_ + pieces_ - 1) / pieces_;
+"""
+
+
+def _plane_sums(t: _Text, count: int, ending: Ending, kept: bool) -> str:
+    k, every = t.k, range(count)
+    fits = " && ".join(filter(None, [f"p_ % {k} == 0", t.wide(*(["kept_"] if kept else []))]))
+    clear = " ".join(f"double t{s}_ = 0;" for s in every)
+
+    def add(value, place: str) -> str:
+        first = f"const real v_ = {value(0)}; {place} = v_; t0_ += v_;" if kept else f"t0_ += {value(0)};"
+        return " ".join([first, *(f"t{s}_ += {value(s)};" for s in every[1:])])
+
+    rows = " ".join(f"t{s}_ = block_sum(t{s}_);" for s in every)
+    store = " ".join(f"partial_[({s} * c_ + k_) * pieces_ + piece_] = t{s}_;" for s in every)
+    again = " ".join(f"t{s}_ += ((volatile double*)partial_)[({s} * c_ + k_) * pieces_ + r_];" for s in every)
+    zero = " ".join(f"t{s}_ = 0;" for s in every)
+    return f"""{_sums_head(t, ending, kept)} {{
+  {t.read_scalars}
+  const bool whole_ = {fits};
+  const idx p_each_ = whole_ ? p_ / {k} : p_, count_ = n_ * p_each_, each_ = (count_ + pieces_ - 1) / pieces_;
   for (idx b_ = blockIdx.x; b_ < c_ * pieces_; b_ += gridDim.x) {{
-    const idx k_ = b_ / pieces_, first_ = b_ % pieces_ * each_, stop_ = first_ + each_ < count_ ? first_ + each_ : count_;
-    double total_ = 0;
-    for (idx e_ = first_ + threadIdx.x; e_ < stop_; e_ += blockDim.x) {{
-      const idx i_ = (e_ / p_ * c_ + k_) * p_ + e_ % p_;
-      {loads}total_ += {_cpp(formula)};
+    const idx k_ = b_ / pieces_, piece_ = b_ % pieces_, first_ = piece_ * each_, stop_ = first_ + each_ < count_ ? first_ + each_ : count_;
+    {t.reads}
+    {clear}
+    if (whole_)
+      for (idx e_ = first_ + threadIdx.x; e_ < stop_; e_ += blockDim.x) {{
+        const idx i_ = (e_ / p_each_ * c_ + k_) * p_ + e_ % p_each_ * {k};
+        {t.packs()}
+        {f"Pack<{t.types['kept']}, {k}> kept_v_;" if kept else ""}
+        for (int j_ = 0; j_ < {k}; ++j_) {{ {add(t.several, "kept_v_.at[j_]")} }}
+        {"store(kept_ + i_, kept_v_);" if kept else ""}
+      }}
+    else
+      for (idx e_ = first_ + threadIdx.x; e_ < stop_; e_ += blockDim.x) {{
+        const idx i_ = (e_ / p_ * c_ + k_) * p_ + e_ % p_;
+        {add(t.single, "kept_[i_]")}
+      }}
+    {rows}
+    if (pieces_ > 1) {{
+      if (threadIdx.x == 0) {{ {store} }}
+      if (!comes_last(come_ + k_, pieces_)) continue;
+      {zero}
+      for (idx r_ = threadIdx.x; r_ < pieces_; r_ += blockDim.x) {{ {again} }}
+      {rows}
     }}
-    total_ = block_sum(total_);
-    if (threadIdx.x == 0) {{
-      if (pieces_ == 1) finish(total_, out_, k_, scale_, add_);
-      else partial_[b_] = total_;
-    }}
-  }}
-}}
-KERNEL formula_column_sum({head}) {{
-  __shared__ double rows_[8][32];
-  {scalars}
-  const idx each_ = (n_ + pieces_ - 1) / pieces_, lane_ = threadIdx.x & 31, row_ = threadIdx.x >> 5;
-  for (idx b_ = blockIdx.x; b_ < (c_ + 31) / 32 * pieces_; b_ += gridDim.x) {{
-    const idx k_ = b_ / pieces_ * 32 + lane_, first_ = b_ % pieces_ * each_, stop_ = first_ + each_ < n_ ? first_ + each_ : n_;
-    double total_ = 0;
-    for (idx e_ = first_ + row_; k_ < c_ && e_ < stop_; e_ += 8) {{
-      const idx i_ = e_ * c_ + k_;
-      {loads}total_ += {_cpp(formula)};
-    }}
-    rows_[row_][lane_] = total_;
-    __syncthreads();
-    if (row_ == 0 && k_ < c_) {{
-      for (int r_ = 1; r_ < 8; ++r_) total_ += rows_[r_][lane_];
-      if (pieces_ == 1) finish(total_, out_, k_, scale_, add_);
-      else partial_[k_ * pieces_ + b_ % pieces_] = total_;
-    }}
-    __syncthreads();
-  }}
-}}
-KERNEL formula_channel_finish(idx c_, idx pieces_, const double* partial_, real* out_, double scale_, idx add_) {{
-  for (idx k_ = blockIdx.x; k_ < c_; k_ += gridDim.x) {{
-    double total_ = 0;
-    for (idx s_ = threadIdx.x; s_ < pieces_; s_ += blockDim.x) total_ += partial_[k_ * pieces_ + s_];
-    total_ = block_sum(total_);
-    if (threadIdx.x == 0) finish(total_, out_, k_, scale_, add_);
+    if (threadIdx.x == 0) {{ {ending.text} }}
   }}
 }}
 """

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
+
+from ..formula import Formula
 
 COLUMN_BYTES = 64 << 20  # workspace of a convolution without cuDNN, at least one image
 
@@ -13,19 +16,28 @@ class Biased:
     """The bias and leaky ReLU of y (N, C, P), and the bias's gradient."""
 
     def __init__(self, device, n: int, c: int, p: int):
-        total = n * c * p
-        self._apply = device.kernel("elementwise", "bias_relu", total, n, c, p)
-        if p == 1:
-            self._sum = device.kernel("reductions", "column_sums", math.ceil(c / 32) * 256, n, c, size=total)
-        else:
-            self._sum = device.kernel("reductions", "channel_sums", c * 256, n, c, p, size=total)
+        split = n, c, p
+        self._sum = device.channel_sum(Formula("dy", ("dy",)), (), *split)
+        relu = "where({0} > 0, {0}, slope * ({0}))"
+        self._applied = functools.cache(
+            lambda biased, slope: device.channel_map(
+                Formula(
+                    (relu if slope is not None else "{0}").format("y + b" if biased else "y"),
+                    ("y", "b") if biased else ("y",),
+                    constants=() if slope is None else ("slope",),
+                ),
+                ("b",) if biased else (),
+                *split,
+                **({} if slope is None else {"slope": slope}),
+            )
+        )
 
     def forward(self, y, b, slope: float | None) -> None:
         if b is not None or slope is not None:
-            self._apply(y, b, float(slope or 0), slope is not None)
+            self._applied(b is not None, slope)(y, *([] if b is None else [b]), y)
 
     def backward(self, dy, db, add: bool) -> None:
-        self._sum(dy, db, add)
+        self._sum(dy, db, add=add)
 
 
 class InnerProduct:

@@ -1,7 +1,33 @@
-// What every kernel may use. Before this text stand the typedefs `real` (float or double) and `idx` (int, or long long for huge arrays).
+// What every kernel may use. Before this text stand the typedefs `real` (float or double), `idx` (int, or long long for huge arrays) and
+// `blob`, what a net's blobs are made of: real, or one of the 16-bit types below, which are numbers in memory only.
 #define KERNEL extern "C" __global__ void
 #define EACH(i, n) for (idx i = blockIdx.x * (idx)blockDim.x + threadIdx.x, i##_step = gridDim.x * (idx)blockDim.x; i < (n); i += i##_step)
-typedef unsigned char byte;
+
+// K numbers that are read or written at once; `wide` says whether an array lies so that they can be.
+template <class T, int K>
+struct alignas(sizeof(T) * K < 16 ? sizeof(T) * K : 16) Pack {
+  T at[K];
+};
+template <int K, class T>
+__device__ bool wide(const T* p) { return (unsigned long long)p % alignof(Pack<T, K>) == 0; }
+template <int K, class T>
+__device__ Pack<T, K> load(const T* p) { return *(const Pack<T, K>*)p; }
+template <int K, class T>
+__device__ void store(T* p, const Pack<T, K>& v) { *(Pack<T, K>*)p = v; }
+// The same from anywhere, where `whole` says how: `left` numbers, and zeros.
+template <int K, class T>
+__device__ Pack<T, K> load_some(const T* p, bool whole, idx left) {
+  if (whole) return load<K>(p);
+  Pack<T, K> v;
+  for (int j = 0; j < K; ++j) v.at[j] = j < left ? p[j] : T(0);
+  return v;
+}
+template <int K, class T>
+__device__ void store_some(T* p, const Pack<T, K>& v, bool whole, idx left) {
+  if (whole) return store(p, v);
+  for (int j = 0; j < K; ++j)
+    if (j < left) p[j] = v.at[j];
+}
 
 // Sums over a block: shuffles within warps, then over the warps, always in one order. Blocks are whole warps; thread 0 gets the result.
 __device__ double block_sum(double v) {
@@ -15,6 +41,35 @@ __device__ double block_sum(double v) {
     for (int d = 16; d; d >>= 1) v += __shfl_down_sync(~0u, v, d);
   }
   return v;
+}
+
+// Sums of K columns a thread over a block's rows of `across` threads (both powers of 2), always in one order; row 0 gets them.
+template <int K>
+__device__ void block_sum_rows(double* v, int across) {
+  __shared__ double others[256 * K];
+  for (int rows = blockDim.x / across / 2; rows; rows /= 2) {
+    const int row = threadIdx.x / across;
+    __syncthreads();
+    for (int j = 0; j < K; ++j) others[j * 256 + threadIdx.x] = v[j];
+    __syncthreads();
+    if (row < rows)
+      for (int j = 0; j < K; ++j) v[j] += others[j * 256 + threadIdx.x + rows * across];
+  }
+}
+
+// Whether this block is the last of `blocks` to come here; what the others wrote before is then there to be read. `come` starts at 0 and is
+// put back to it.
+__device__ bool comes_last(unsigned* come, unsigned blocks) {
+  __shared__ bool last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    last = atomicAdd(come, 1u) == blocks - 1;
+    if (last) *come = 0;
+  }
+  __syncthreads();
+  __threadfence();
+  return last;
 }
 
 // A team is one thread, or a warp where the reduced axis is contiguous (P = 1).

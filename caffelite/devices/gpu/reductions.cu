@@ -1,33 +1,5 @@
 // Sums, softmax, losses and scores. Every sum has one order, whatever the number of multiprocessors.
 
-// out (C) = [out +] the sum of dy (N, C, P) over N and P: a block a channel.
-KERNEL channel_sums(const real* dy, real* out, idx keep, idx n, idx channels, idx p) {
-  for (idx c = blockIdx.x; c < channels; c += gridDim.x) {
-    double total = 0;
-    for (idx i = threadIdx.x; i < n * p; i += blockDim.x) total += dy[(i / p * channels + c) * p + i % p];
-    total = block_sum(total);
-    if (threadIdx.x == 0) out[c] = total + (keep ? out[c] : real(0));
-  }
-}
-
-// out (C) = [out +] the sum of dy (N, C) over N: a block 32 columns wide and 8 rows high, so that neighbours read neighbours.
-KERNEL column_sums(const real* dy, real* out, idx keep, idx n, idx channels) {
-  __shared__ double rows[8][32];
-  for (idx c0 = blockIdx.x * (idx)32; c0 < channels; c0 += gridDim.x * (idx)32) {
-    idx lane = threadIdx.x & 31, row = threadIdx.x >> 5, c = c0 + lane;
-    double total = 0;
-    if (c < channels)
-      for (idx i = row; i < n; i += 8) total += dy[i * channels + c];
-    rows[row][lane] = total;
-    __syncthreads();
-    if (row == 0 && c < channels) {
-      for (int r = 1; r < 8; ++r) total += rows[r][lane];
-      out[c] = total + (keep ? out[c] : real(0));
-    }
-    __syncthreads();
-  }
-}
-
 // The members of a team agree on the result.
 __device__ real team_sum(real v, idx team) {
   if (team == 32)

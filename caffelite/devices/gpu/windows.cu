@@ -8,13 +8,13 @@ __device__ idx first_window(idx i, idx reach, idx stride) { return i < reach ? 0
 __device__ idx last_window(idx i, idx stride, idx count) { return least(i / stride, count - 1); }
 
 // x (planes, H, W) -> y (planes, OH, OW), index: the winner's place in its plane, the first of equals; NaN wins.
-KERNEL max_pool_forward(const real* x, real* y, int* index, idx planes, idx h, idx w, idx oh, idx ow, idx kh, idx kw, idx sh, idx sw, idx ph, idx pw) {
+KERNEL max_pool_forward(const blob* x, blob* y, int* index, idx planes, idx h, idx w, idx oh, idx ow, idx kh, idx kw, idx sh, idx sw, idx ph, idx pw) {
   EACH(i, planes * oh * ow) {
     idx h0 = i / ow % oh * sh - ph, w0 = i % ow * sw - pw;
     idx h1 = least(h0 + kh, h), w1 = least(w0 + kw, w);
     h0 = most(h0, 0);
     w0 = most(w0, 0);
-    const real* plane = x + i / (oh * ow) * h * w;
+    const blob* plane = x + i / (oh * ow) * h * w;
     idx where = h0 * w + w0;
     real best = plane[where];
     for (idx r = h0; r < h1; ++r)
@@ -30,7 +30,7 @@ KERNEL max_pool_forward(const real* x, real* y, int* index, idx planes, idx h, i
   }
 }
 
-KERNEL max_pool_backward(const real* dy, const int* index, real* dx, idx planes, idx h, idx w, idx oh, idx ow, idx kh, idx kw, idx sh, idx sw, idx ph,
+KERNEL max_pool_backward(const blob* dy, const int* index, blob* dx, idx planes, idx h, idx w, idx oh, idx ow, idx kh, idx kw, idx sh, idx sw, idx ph,
                          idx pw) {
   EACH(i, planes * h * w) {
     idx place = i % (h * w), r = place / w + ph, c = place % w + pw, plane = i / (h * w) * oh * ow;
@@ -48,11 +48,11 @@ KERNEL max_pool_backward(const real* dy, const int* index, real* dx, idx planes,
 // How many pixels of the padded axis a window that starts at `start` (0 is the first pixel) holds: what AVE divides by.
 __device__ idx extent(idx start, idx kernel, idx size, idx pad) { return least(start + kernel, size + pad) - start; }
 
-KERNEL average_pool_forward(const real* x, real* y, idx planes, idx h, idx w, idx oh, idx ow, idx kh, idx kw, idx sh, idx sw, idx ph, idx pw) {
+KERNEL average_pool_forward(const blob* x, blob* y, idx planes, idx h, idx w, idx oh, idx ow, idx kh, idx kw, idx sh, idx sw, idx ph, idx pw) {
   EACH(i, planes * oh * ow) {
     idx h0 = i / ow % oh * sh - ph, w0 = i % ow * sw - pw;
     idx h1 = least(h0 + kh, h), w1 = least(w0 + kw, w);
-    const real* plane = x + i / (oh * ow) * h * w;
+    const blob* plane = x + i / (oh * ow) * h * w;
     real total = 0;
     for (idx r = most(h0, 0); r < h1; ++r)
       for (idx c = most(w0, 0); c < w1; ++c) total += plane[r * w + c];
@@ -60,7 +60,7 @@ KERNEL average_pool_forward(const real* x, real* y, idx planes, idx h, idx w, id
   }
 }
 
-KERNEL average_pool_backward(const real* dy, real* dx, idx planes, idx h, idx w, idx oh, idx ow, idx kh, idx kw, idx sh, idx sw, idx ph, idx pw) {
+KERNEL average_pool_backward(const blob* dy, blob* dx, idx planes, idx h, idx w, idx oh, idx ow, idx kh, idx kw, idx sh, idx sw, idx ph, idx pw) {
   EACH(i, planes * h * w) {
     idx place = i % (h * w), r = place / w + ph, c = place % w + pw, plane = i / (h * w) * oh * ow;
     idx r1 = last_window(r, sh, oh), c1 = last_window(c, sw, ow);
@@ -72,9 +72,133 @@ KERNEL average_pool_backward(const real* dy, real* dx, idx planes, idx h, idx w,
   }
 }
 
+// Channels last: x (N, H, W, C) -> y (N, OH, OW, C). A thread takes K channels at one place, four where C is a multiple of that.
+struct Shape {
+  idx n, c, h, w, oh, ow, kh, kw, sh, sw, ph, pw;
+};
+
+// index: the winner's place in its window, a·kw + b, the first of equals; NaN wins.
+template <int K, class place>
+__device__ void max_pool(const blob* x, blob* y, place* index, const Shape& g) {
+  idx packs = g.c / K;
+  EACH(i, g.n * g.oh * g.ow * packs) {
+    idx at = i / packs, h0 = at / g.ow % g.oh * g.sh - g.ph, w0 = at % g.ow * g.sw - g.pw;
+    idx h1 = least(h0 + g.kh, g.h), w1 = least(w0 + g.kw, g.w);
+    const blob* from = x + at / (g.oh * g.ow) * g.h * g.w * g.c + i % packs * K;
+    real best[K];
+    Pack<place, K> where;
+    bool any = false;
+    for (idx r = most(h0, 0); r < h1; ++r)
+      for (idx c = most(w0, 0); c < w1; ++c, any = true) {
+        Pack<blob, K> v = load<K>(from + (r * g.w + c) * g.c);
+        for (int j = 0; j < K; ++j) {
+          real value = v.at[j];
+          if (any && !(value > best[j]) && value == value) continue;
+          best[j] = value;
+          where.at[j] = (place)((r - h0) * g.kw + c - w0);
+        }
+      }
+    Pack<blob, K> out;
+    for (int j = 0; j < K; ++j) out.at[j] = best[j];
+    store(y + i * K, out);
+    store(index + i * K, where);
+  }
+}
+
+template <int K, class place>
+__device__ void max_pool_gradient(const blob* dy, const place* index, blob* dx, const Shape& g) {
+  idx packs = g.c / K;
+  EACH(i, g.n * g.h * g.w * packs) {
+    idx at = i / packs, r = at / g.w % g.h + g.ph, c = at % g.w + g.pw;
+    idx r1 = last_window(r, g.sh, g.oh), c1 = last_window(c, g.sw, g.ow), from = at / (g.h * g.w) * g.oh * g.ow * g.c + i % packs * K;
+    real total[K] = {};
+    for (idx u = first_window(r, g.kh, g.sh); u <= r1; ++u)
+      for (idx v = first_window(c, g.kw, g.sw); v <= c1; ++v) {
+        idx there = from + (u * g.ow + v) * g.c, place_of = (r - u * g.sh) * g.kw + c - v * g.sw;
+        Pack<place, K> where = load<K>(index + there);
+        Pack<blob, K> slope = load<K>(dy + there);
+        for (int j = 0; j < K; ++j)
+          if (where.at[j] == (place)place_of) total[j] += real(slope.at[j]);
+      }
+    Pack<blob, K> out;
+    for (int j = 0; j < K; ++j) out.at[j] = total[j];
+    store(dx + i * K, out);
+  }
+}
+
+template <int K>
+__device__ void average_pool(const blob* x, blob* y, const Shape& g) {
+  idx packs = g.c / K;
+  EACH(i, g.n * g.oh * g.ow * packs) {
+    idx at = i / packs, h0 = at / g.ow % g.oh * g.sh - g.ph, w0 = at % g.ow * g.sw - g.pw;
+    idx h1 = least(h0 + g.kh, g.h), w1 = least(w0 + g.kw, g.w);
+    const blob* from = x + at / (g.oh * g.ow) * g.h * g.w * g.c + i % packs * K;
+    real total[K] = {}, size = real(extent(h0, g.kh, g.h, g.ph) * extent(w0, g.kw, g.w, g.pw));
+    for (idx r = most(h0, 0); r < h1; ++r)
+      for (idx c = most(w0, 0); c < w1; ++c) {
+        Pack<blob, K> v = load<K>(from + (r * g.w + c) * g.c);
+        for (int j = 0; j < K; ++j) total[j] += real(v.at[j]);
+      }
+    Pack<blob, K> out;
+    for (int j = 0; j < K; ++j) out.at[j] = total[j] / size;
+    store(y + i * K, out);
+  }
+}
+
+template <int K>
+__device__ void average_pool_gradient(const blob* dy, blob* dx, const Shape& g) {
+  idx packs = g.c / K;
+  EACH(i, g.n * g.h * g.w * packs) {
+    idx at = i / packs, r = at / g.w % g.h + g.ph, c = at % g.w + g.pw, r1 = last_window(r, g.sh, g.oh), c1 = last_window(c, g.sw, g.ow);
+    const blob* from = dy + at / (g.h * g.w) * g.oh * g.ow * g.c + i % packs * K;
+    real total[K] = {};
+    for (idx u = first_window(r, g.kh, g.sh); u <= r1; ++u)
+      for (idx v = first_window(c, g.kw, g.sw); v <= c1; ++v) {
+        Pack<blob, K> slope = load<K>(from + (u * g.ow + v) * g.c);
+        real size = real(extent(u * g.sh - g.ph, g.kh, g.h, g.ph) * extent(v * g.sw - g.pw, g.kw, g.w, g.pw));
+        for (int j = 0; j < K; ++j) total[j] += real(slope.at[j]) / size;
+      }
+    Pack<blob, K> out;
+    for (int j = 0; j < K; ++j) out.at[j] = total[j];
+    store(dx + i * K, out);
+  }
+}
+
+template <class place>
+__device__ void max_pool_fours(const blob* x, blob* y, place* index, const Shape& g) {
+  g.c % 4 == 0 && wide<4>(x) && wide<4>(y) && wide<4>(index) ? max_pool<4>(x, y, index, g) : max_pool<1>(x, y, index, g);
+}
+template <class place>
+__device__ void max_pool_gradient_fours(const blob* dy, const place* index, blob* dx, const Shape& g) {
+  bool fours = g.c % 4 == 0 && wide<4>(dy) && wide<4>(dx) && wide<4>(index);
+  fours ? max_pool_gradient<4>(dy, index, dx, g) : max_pool_gradient<1>(dy, index, dx, g);
+}
+// The places are `few`, or more than a byte holds: `many`; the other is null.
+KERNEL max_pool_last_forward(const blob* x, blob* y, byte* few, int* many, idx n, idx c, idx h, idx w, idx oh, idx ow, idx kh, idx kw, idx sh,
+                             idx sw, idx ph, idx pw) {
+  Shape g = {n, c, h, w, oh, ow, kh, kw, sh, sw, ph, pw};
+  few ? max_pool_fours(x, y, few, g) : max_pool_fours(x, y, many, g);
+}
+KERNEL max_pool_last_backward(const blob* dy, const byte* few, const int* many, blob* dx, idx n, idx c, idx h, idx w, idx oh, idx ow, idx kh,
+                              idx kw, idx sh, idx sw, idx ph, idx pw) {
+  Shape g = {n, c, h, w, oh, ow, kh, kw, sh, sw, ph, pw};
+  few ? max_pool_gradient_fours(dy, few, dx, g) : max_pool_gradient_fours(dy, many, dx, g);
+}
+KERNEL average_pool_last_forward(const blob* x, blob* y, idx n, idx c, idx h, idx w, idx oh, idx ow, idx kh, idx kw, idx sh, idx sw, idx ph,
+                                 idx pw) {
+  Shape g = {n, c, h, w, oh, ow, kh, kw, sh, sw, ph, pw};
+  c % 4 == 0 && wide<4>(x) && wide<4>(y) ? average_pool<4>(x, y, g) : average_pool<1>(x, y, g);
+}
+KERNEL average_pool_last_backward(const blob* dy, blob* dx, idx n, idx c, idx h, idx w, idx oh, idx ow, idx kh, idx kw, idx sh, idx sw,
+                                  idx ph, idx pw) {
+  Shape g = {n, c, h, w, oh, ow, kh, kw, sh, sw, ph, pw};
+  c % 4 == 0 && wide<4>(dy) && wide<4>(dx) ? average_pool_gradient<4>(dy, dx, g) : average_pool_gradient<1>(dy, dx, g);
+}
+
 // Of every window the place (index) where its running sum reaches u · sum, u in (0, 1]; NaN wins, or the last where rounding lets none reach.
 // u is the first word that belongs to the output's place in its sample.
-KERNEL stochastic_pool_forward(const real* x, real* y, int* index, const unsigned* clock, unsigned samples, unsigned stream, idx channels, idx planes, idx h, idx w, idx oh, idx ow, idx kh, idx kw, idx sh, idx sw, idx ph,
+KERNEL stochastic_pool_forward(const blob* x, blob* y, int* index, const unsigned* clock, unsigned samples, unsigned stream, idx channels,
+                               idx planes, idx h, idx w, idx oh, idx ow, idx kh, idx kw, idx sh, idx sw, idx ph,
                                idx pw) {
   idx each = channels * oh * ow;
   EACH(i, planes * oh * ow) {
@@ -82,7 +206,7 @@ KERNEL stochastic_pool_forward(const real* x, real* y, int* index, const unsigne
     idx h1 = least(h0 + kh, h), w1 = least(w0 + kw, w);
     h0 = most(h0, 0);
     w0 = most(w0, 0);
-    const real* plane = x + i / (oh * ow) * h * w;
+    const blob* plane = x + i / (oh * ow) * h * w;
     real total = 0, seen = 0;
     for (idx r = h0; r < h1; ++r)
       for (idx c = w0; c < w1; ++c) total += plane[r * w + c];
@@ -102,11 +226,11 @@ KERNEL stochastic_pool_forward(const real* x, real* y, int* index, const unsigne
 }
 
 // What stochastic pooling gives on average: the sum of squares over the sum, which starts at float's least number.
-KERNEL expected_pool_forward(const real* x, real* y, idx planes, idx h, idx w, idx oh, idx ow, idx kh, idx kw, idx sh, idx sw, idx ph, idx pw) {
+KERNEL expected_pool_forward(const blob* x, blob* y, idx planes, idx h, idx w, idx oh, idx ow, idx kh, idx kw, idx sh, idx sw, idx ph, idx pw) {
   EACH(i, planes * oh * ow) {
     idx h0 = i / ow % oh * sh - ph, w0 = i % ow * sw - pw;
     idx h1 = least(h0 + kh, h), w1 = least(w0 + kw, w);
-    const real* plane = x + i / (oh * ow) * h * w;
+    const blob* plane = x + i / (oh * ow) * h * w;
     real total = real(1.17549435e-38), squares = 0;
     for (idx r = most(h0, 0); r < h1; ++r)
       for (idx c = most(w0, 0); c < w1; ++c) {
@@ -118,50 +242,63 @@ KERNEL expected_pool_forward(const real* x, real* y, idx planes, idx h, idx w, i
   }
 }
 
-// scale = k + share · the sum of x² over `size` channels around each of (N, C, P).
-KERNEL lrn_scale(const real* x, real* scale, idx size, real share, real k, idx n, idx channels, idx p) {
-  EACH(i, n * channels * p) {
-    idx c = i / p % channels, first = c - (size - 1) / 2, stop = least(first + size, channels);
-    real total = k;
-    for (idx d = most(first, 0); d < stop; ++d) {
-      real v = x[i + (d - c) * p];
-      total += share * v * v;
+// scale^-beta; two roots where beta is everyone's.
+__device__ real inverse_power(real scale, real beta) {
+  return beta == real(0.75) ? real(1) / (sqrt(scale) * sqrt(sqrt(scale))) : pow(scale, -beta);
+}
+
+// A thread takes `run` channels of one of (N, P): neighbouring channels lie far apart where P > 1, and are then still in the cache.
+#define EACH_RUN(i, c0)                                                                                                      \
+  for (idx s = blockIdx.x * (idx)blockDim.x + threadIdx.x, runs = (channels + run - 1) / run, c0, i; s < n * runs * p && \
+       (c0 = s / p % runs * run, i = (s / (p * runs) * channels + c0) * p + s % p, true); s += gridDim.x * (idx)blockDim.x)
+
+// scale = k + share · the sum of x² over `size` channels around each of (N, C, P), y = x · scale^-beta.
+KERNEL lrn_forward(const blob* x, blob* scale, blob* y, idx size, real share, real k, real beta, idx run, idx n, idx channels, idx p) {
+  EACH_RUN(i, c0) {
+    idx end = least(c0 + run, channels);
+    for (idx c = c0; c < end; ++c, i += p) {
+      idx first = c - (size - 1) / 2, stop = least(first + size, channels);
+      real total = k;
+      for (idx d = most(first, 0); d < stop; ++d) {
+        real v = x[i + (d - c) * p];
+        total += share * v * v;
+      }
+      scale[i] = total;
+      y[i] = real(x[i]) * inverse_power(total, beta);
     }
-    scale[i] = total;
   }
 }
 
-KERNEL lrn_output(const real* x, const real* scale, real* y, real beta, idx n) {
-  EACH(i, n) y[i] = x[i] * pow(scale[i], -beta);
-}
-
 // dx = dy · scale^-beta - factor · x · the sum of dy·y / scale over the channels that see each.
-KERNEL lrn_backward(const real* x, const real* y, const real* scale, const real* dy, real* dx, idx size, real factor, real beta, idx n,
+KERNEL lrn_backward(const blob* x, const blob* y, const blob* scale, const blob* dy, blob* dx, idx size, real factor, real beta, idx run, idx n,
                     idx channels, idx p) {
-  EACH(i, n * channels * p) {
-    idx c = i / p % channels, last = c + (size - 1) / 2, stop = least(last + 1, channels);
-    real total = 0;
-    for (idx d = most(last - size + 1, 0); d < stop; ++d) {
-      idx at = i + (d - c) * p;
-      total += dy[at] * y[at] / scale[at];
+  EACH_RUN(i, c0) {
+    idx end = least(c0 + run, channels);
+    for (idx c = c0; c < end; ++c, i += p) {
+      idx last = c + (size - 1) / 2, stop = least(last + 1, channels);
+      real total = 0;
+      for (idx d = most(last - size + 1, 0); d < stop; ++d) {
+        idx at = i + (d - c) * p;
+        total += real(dy[at]) * real(y[at]) / real(scale[at]);
+      }
+      dx[i] = real(dy[i]) * inverse_power(scale[i], beta) - factor * real(x[i]) * total;
     }
-    dx[i] = dy[i] * pow(scale[i], -beta) - factor * x[i] * total;
   }
 }
 
 // Images first .. first + n of x (., C, H, W) -> col (C·kh·kw, n·OH·OW): a column for every window.
-KERNEL im2col(const real* x, real* col, idx first, idx n, idx channels, idx h, idx w, idx oh, idx ow, idx kh, idx kw, idx sh, idx sw, idx ph, idx pw,
+KERNEL im2col(const blob* x, blob* col, idx first, idx n, idx channels, idx h, idx w, idx oh, idx ow, idx kh, idx kw, idx sh, idx sw, idx ph, idx pw,
               idx dh, idx dw) {
   idx p = oh * ow;
   EACH(i, channels * kh * kw * n * p) {
     idx q = i % p, image = first + i / p % n, k = i / (p * n);
     idx r = q / ow * sh - ph + k / kw % kh * dh, c = q % ow * sw - pw + k % kw * dw;
-    col[i] = r < 0 || r >= h || c < 0 || c >= w ? real(0) : x[((image * channels + k / (kh * kw)) * h + r) * w + c];
+    col[i] = r < 0 || r >= h || c < 0 || c >= w ? blob(0) : x[((image * channels + k / (kh * kw)) * h + r) * w + c];
   }
 }
 
 // The transpose: every pixel of images first .. first + n of dx adds up the places of col that came from it.
-KERNEL col2im(const real* col, real* dx, idx first, idx n, idx channels, idx h, idx w, idx oh, idx ow, idx kh, idx kw, idx sh, idx sw, idx ph, idx pw,
+KERNEL col2im(const blob* col, blob* dx, idx first, idx n, idx channels, idx h, idx w, idx oh, idx ow, idx kh, idx kw, idx sh, idx sw, idx ph, idx pw,
               idx dh, idx dw) {
   EACH(i, n * channels * h * w) {
     idx c = i % w + pw, r = i / w % h + ph, channel = i / (w * h) % channels, image = i / (w * h * channels);
@@ -180,12 +317,12 @@ KERNEL col2im(const real* col, real* dx, idx first, idx n, idx channels, idx h, 
 }
 
 // Images first .. first + n of dy (., M, P) -> rows (M, n·P), as a matrix product wants them.
-KERNEL pack(const real* dy, real* rows, idx first, idx n, idx m, idx p) {
+KERNEL pack(const blob* dy, blob* rows, idx first, idx n, idx m, idx p) {
   EACH(i, m * n * p) rows[i] = dy[((first + i / p % n) * m + i / (p * n)) * p + i % p];
 }
 
 // The other way, with bias (M, or null) and leaky ReLU on the way.
-KERNEL unpack(const real* rows, const real* bias, real* y, real slope, idx rectified, idx first, idx n, idx m, idx p) {
+KERNEL unpack(const blob* rows, const real* bias, blob* y, real slope, idx rectified, idx first, idx n, idx m, idx p) {
   EACH(i, n * m * p) {
     idx channel = i / p % m;
     real v = rows[(channel * n + i / (p * m)) * p + i % p];

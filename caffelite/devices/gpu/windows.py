@@ -33,19 +33,43 @@ class Pooling:
         self._backward(*((dy, index, dx) if self._indexed else (dy, dx)))
 
 
+class ChannelsLastPooling:
+    """MAX or AVE over x (N, H, W, C) → y (N, OH, OW, C); index (uint8 or int32, like y): each winner's place in its window.
+
+    x, y: the shapes as N×C×H×W.
+    """
+
+    def __init__(self, device, method: str, x: tuple[int, ...], y: tuple[int, ...], window):
+        self._indexed, size = method == "MAX", max(math.prod(x), math.prod(y))
+        geometry = *x, *y[2:], *(v for pair in (window.kernel, window.stride, window.pad) for v in pair)
+        kind, each = "max" if self._indexed else "average", 4 if x[1] % 4 == 0 else 1
+        self._forward = device.kernel("windows", f"{kind}_pool_last_forward", math.prod(y) // each, *geometry, size=size)
+        self._backward = device.kernel("windows", f"{kind}_pool_last_backward", math.prod(x) // each, *geometry, size=size)
+
+    def _places(self, index) -> tuple:
+        return () if not self._indexed else (index, None) if index.dtype == np.uint8 else (None, index)
+
+    def forward(self, x, y, index) -> None:
+        self._forward(x, y, *self._places(index))
+
+    def backward(self, dy, index, dx) -> None:
+        self._backward(dy, *self._places(index), dx)
+
+
 class LRN:
     """y = x · scale^-beta, scale = k + alpha / size · Σ x² over ``size`` channels around each of x (N, C, P) (Krizhevsky et al. 2012)."""
 
+    RUN = 16  # channels that a thread takes where neighbouring ones lie far apart
+
     def __init__(self, device, n: int, c: int, p: int, size: int, alpha: float, beta: float, k: float):
-        count, beta = n * c * p, float(beta)
-        self._scale = device.kernel("windows", "lrn_scale", count, size, float(alpha / size), float(k), n, c, p)
-        self._output = device.kernel("windows", "lrn_output", count, beta, count)
-        self._backward = device.kernel("windows", "lrn_backward", count, size, float(2 * alpha * beta / size), beta, n, c, p)
+        count, beta, run = n * c * p, float(beta), 1 if p == 1 else self.RUN
+        threads, shape = n * math.ceil(c / run) * p, (run, n, c, p)
+        self._forward = device.kernel("windows", "lrn_forward", threads, size, float(alpha / size), float(k), beta, *shape, size=count)
+        self._backward = device.kernel("windows", "lrn_backward", threads, size, float(2 * alpha * beta / size), beta, *shape, size=count)
 
     def forward(self, x, scale, y) -> None:
-        """scale: like x, kept for backward; y may be x."""
-        self._scale(x, scale)
-        self._output(x, scale, y)
+        """scale: like x, kept for backward; y: an array of its own."""
+        self._forward(x, scale, y)
 
     def backward(self, x, y, scale, dy, dx) -> None:
         """dx: an array of its own."""

@@ -22,15 +22,17 @@ import numpy as np
 HERE = Path(__file__).parent
 TYPES = {
     "float": np.float32, "double": np.float64, "int": np.int32, "long long": np.int64, "unsigned": np.uint32, "byte": np.uint8,
+    "fp16": np.float16, "bf16": np.uint16,
 }  # fmt: skip
-WAITING = re.compile(r"__sync|__shfl|block_sum|team_")  # what makes fibers of a kernel's threads
+WAITING = re.compile(r"__sync|__shfl|block_sum|comes_last|team_")  # what makes fibers of a kernel's threads
 
 
 def compiled(source: str) -> Path:
     """The library of a source, from the temporary folder where this text was compiled before."""
     sanitize = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"] if os.environ.get("CAFFELITE_HOST_SANITIZE") == "1" else []
     text = f'#include "cuda_host.h"\n#line 1 "kernel.cu"\n{source}\n' + "".join(f"HOST_EXPORT({name})\n" for name in signatures(source))
-    flags = ["-std=c++17", "-O1", "-g1", "-fPIC", "-shared", "-ffp-contract=off", "-Wno-unused-function", *sanitize]
+    # Nothing but the kernels is seen outside a library: others have functions and variables by the same names.
+    flags = ["-std=c++17", "-O1", "-g1", "-fPIC", "-shared", "-ffp-contract=off", "-fvisibility=hidden", "-fno-gnu-unique", "-w", *sanitize]
     key = hashlib.blake2b("\0".join([text, (HERE / "cuda_host.h").read_text(), *flags]).encode(), digest_size=12).hexdigest()
     library = Path(tempfile.gettempdir()) / f"caffelite-host-{os.getuid()}-{key}.so"
     if not library.exists():

@@ -11,16 +11,42 @@
 #include <utility>
 
 #define __global__
-#define __device__ static
+#define __device__ inline
 #define __shared__ static
 struct dim3 { unsigned x, y, z; };
 static dim3 threadIdx, blockIdx, blockDim, gridDim;
 using std::exp; using std::fabs; using std::log; using std::log1p; using std::pow; using std::sqrt; using std::tanh;
 
+static void __threadfence() {}
 template <class T> static T atomicAdd(T* at, T v) { T old = *at; *at = old + v; return old; }
 template <class T> static T atomicMin(T* at, T v) { T old = *at; if (v < old) *at = v; return old; }
 
 namespace host {
+template <class To, class From> static To bits_as(From v) {
+  static_assert(sizeof(To) == sizeof v, "");
+  To to;
+  std::memcpy(&to, &v, sizeof v);
+  return to;
+}
+// The nearest of those with `lost` bits fewer, the even one of two as near.
+static uint32_t rounded(uint32_t v, int lost) { return (v + (1u << (lost - 1)) - 1 + (v >> lost & 1)) >> lost; }
+static unsigned short bfloat_bits(float v) {
+  uint32_t bits = bits_as<uint32_t>(v);
+  return v != v ? bits >> 16 | 0x40 : rounded(bits, 16);
+}
+static float bfloat_value(unsigned short bits) { return bits_as<float>((uint32_t)bits << 16); }
+static unsigned short half_bits(float v) {
+  uint32_t bits = bits_as<uint32_t>(v), sign = bits >> 16 & 0x8000, size = bits & 0x7FFFFFFF;
+  if (v != v) return sign | 0x7E00;
+  if (size >= 0x47800000) return sign | 0x7C00;  // 2^16 and more
+  if (size >= 0x38800000) return sign | rounded(size - 0x38000000, 13);  // rounds up to infinity too
+  return sign | (uint32_t)std::nearbyint(std::ldexp(std::fabs(v), 24));  // multiples of 2^-24
+}
+static float half_value(unsigned short bits) {
+  uint32_t exponent = bits >> 10 & 31, part = bits & 1023;
+  float size = exponent == 31 ? bits_as<float>(0x7F800000u | part << 13) : exponent ? std::ldexp(1024.f + part, (int)exponent - 25) : std::ldexp((float)part, -24);
+  return bits & 0x8000 ? -size : size;
+}
 enum State { READY, AT_BLOCK, AT_WARP, DONE };
 struct Fiber { ucontext_t context; State state; };
 const unsigned MOST = 1024, STACK = 32768;
@@ -111,4 +137,4 @@ template <class T> static T __shfl_down_sync(unsigned, T v, int d) {
 }
 template <class T> static T __shfl_xor_sync(unsigned, T v, int mask) { return host::exchange(v, host::current ^ mask); }
 #define HOST_EXPORT(kernel) \
-  extern "C" void kernel##_on_host(const unsigned* threads, void** a) { host::launch(kernel, threads, a); }
+  extern "C" __attribute__((visibility("default"))) void kernel##_on_host(const unsigned* threads, void** a) { host::launch(kernel, threads, a); }

@@ -1,0 +1,46 @@
+// Copies that move numbers to other places: layouts, and columns of a matrix.
+
+// target (N, B, A) = source (N, A, B), where A or B is small: threads write neighbours, and what they read is soon read again.
+KERNEL transpose_few(const blob* source, blob* target, idx n, idx a, idx b) {
+  EACH(i, n * a * b) {
+    idx row = i / a, image = row / b;
+    target[i] = source[(image * a + i % a) * b + row % b];
+  }
+}
+
+// The same by tiles of 32 by 32, which are read and written by rows; the 33rd column keeps their columns in different banks.
+KERNEL transpose_tiles(const blob* source, blob* target, idx n, idx a, idx b) {
+  __shared__ blob tile[32][33];
+  idx wide_a = (a + 31) / 32, wide_b = (b + 31) / 32, x = threadIdx.x & 31, y0 = threadIdx.x >> 5;
+  for (idx t = blockIdx.x; t < n * wide_a * wide_b; t += gridDim.x) {
+    idx image = t / (wide_a * wide_b) * a * b, a0 = t / wide_b % wide_a * 32, b0 = t % wide_b * 32;
+    for (idx y = y0; y < 32; y += 8)
+      if (a0 + y < a && b0 + x < b) tile[y][x] = source[image + (a0 + y) * b + b0 + x];
+    __syncthreads();
+    for (idx y = y0; y < 32; y += 8)
+      if (b0 + y < b && a0 + x < a) target[image + (b0 + y) * a + a0 + x] = tile[x][y];
+    __syncthreads();
+  }
+}
+
+// Copies between part (rows, width) and the columns of whole (rows, total) from `start` on: K numbers at once where all rows lie so.
+template <int K>
+__device__ void columns(blob* part, blob* whole, bool into, idx start, idx rows, idx width, idx total) {
+  EACH(i, rows * (width / K)) {
+    blob *here = part + i * K, *there = whole + i / (width / K) * total + start + i % (width / K) * K;
+    store(into ? there : here, load<K>(into ? here : there));
+  }
+}
+__device__ void columns(blob* part, blob* whole, bool into, idx start, idx rows, idx width, idx total) {
+  const int K = 16 / sizeof(blob);
+  if (wide<K>(part) && wide<K>(whole) && width % K == 0 && total % K == 0 && start % K == 0)
+    columns<K>(part, whole, into, start, rows, width, total);
+  else
+    columns<1>(part, whole, into, start, rows, width, total);
+}
+KERNEL copy_into(blob* part, blob* whole, idx start, idx rows, idx width, idx total) {
+  columns(part, whole, true, start, rows, width, total);
+}
+KERNEL copy_out(blob* part, blob* whole, idx start, idx rows, idx width, idx total) {
+  columns(part, whole, false, start, rows, width, total);
+}
