@@ -200,7 +200,7 @@ def test_a_formula_chooses_its_names(kind):
         dev.channel_sum(formula, names[:1], 1, 2, p, **values)(put(dev, [5.0, 5.0]), there[1], twice := blank(dev, 2))
         close(dev, twice, np.full(2, p * expected))
     rule = Formula("w = " + " + ".join(names[2:]), ("w", "g"), constants=names[2:])
-    dev.updater(rule, np.array([[0, 1]]), np.ones(1), np.ones(1), **values)(1.0, 1.0, out, there[0])
+    dev.updater(rule, np.array([[0, 1]]), np.ones(1), np.ones(1), **values)(put(dev, [1.0]), put(dev, [1.0]), out, there[0])
     close(dev, out, sum(values.values()))
 
 

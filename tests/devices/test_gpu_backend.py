@@ -75,11 +75,19 @@ def fake_cupy(count=1):
         return SimpleNamespace(get_function=lambda name: host.kernel(code, name))
 
     nvrtc = SimpleNamespace(getVersion=lambda: (13, 2))
-    stream = SimpleNamespace(ptr=7, use=lambda: None, synchronize=lambda: None)
+    captures = []
+    stream = SimpleNamespace(
+        ptr=7, use=lambda: None, synchronize=lambda: None, wait_event=lambda event: None, begin_capture=lambda: captures.append(None),
+        end_capture=lambda: SimpleNamespace(upload=lambda stream: None, launch=lambda stream: captures.append(stream)), captures=captures,
+    )  # fmt: skip
+    event = SimpleNamespace(record=lambda stream: None, synchronize=lambda: None)
     return SimpleNamespace(
         __version__="14.0", empty=lambda shape, dtype: np.zeros(shape, dtype).view(Array), RawModule=module, copyto=np.copyto, add=np.add,
         ndarray=lambda shape, dtype, memptr: np.ndarray(shape, dtype, memptr.array.view(np.ndarray), memptr.offset).view(Array),
-        cuda=SimpleNamespace(runtime=runtime, Device=Device, Stream=lambda non_blocking: stream, nvrtc=nvrtc),
+        cuda=SimpleNamespace(
+            runtime=runtime, Device=Device, Stream=lambda non_blocking: stream, nvrtc=nvrtc, Event=lambda disable_timing: event,
+            driver=SimpleNamespace(CUDADriverError=CUDAError), alloc_pinned_memory=bytearray,
+        ),
     )  # fmt: skip
 
 
@@ -117,6 +125,27 @@ def test_backend_by_cupy(monkeypatch, seed):
     assert np.flatnonzero(dev.download(raw)).min() == 26 and np.count_nonzero(dev.download(raw)) == 2 * 6  # 1.0 is 00 00 80 3F
     assert isinstance(dev.convolution((1, 1, 3, 3), (1, 1, 3, 3), Window((1, 1))), operations.Convolution)
     dev.synchronize()
+
+
+def test_captures_by_cupy(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", fake_cupy())
+    monkeypatch.setattr(backend, "Blas", lambda cupy, stream, strict: _by_host)
+    monkeypatch.setattr(cudnn, "frontend", lambda: None)
+    dev, calls = GPU(0), []
+    program, captures = dev.program(lambda: calls.append(dev.capturing)), dev.backend.stream.captures
+    for _ in range(4):
+        program()
+    assert calls == [False, True] and captures == [None, *[dev.backend.stream] * 3] and not dev.eager
+
+    def refused():
+        if dev.capturing:
+            raise CUDAError("cudaErrorStreamCaptureUnsupported: no\nmore")
+        calls.append("eager")
+
+    program = dev.program(refused)
+    for _ in range(3):
+        program()
+    assert calls[2:] == ["eager"] * 3 and dev.eager == "CUDA refuses to capture it (cudaErrorStreamCaptureUnsupported: no)"
 
 
 def _by_host(a, b, c, m, n, k, *flags):
