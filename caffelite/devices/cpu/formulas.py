@@ -7,9 +7,8 @@ import hashlib
 import importlib.util
 import os
 import sys
-import tempfile
-from pathlib import Path
 
+from .. import cache
 from ..formula import Formula, merged
 
 _HEADER = """\
@@ -34,23 +33,10 @@ def plus__(a, b):  # the one sum whose order is the compiler's, which makes a ve
 """
 
 
-def cache_folder() -> Path:
-    """Where compiled kernels are kept: $CAFFELITE_CACHE, else caffelite in the user's cache folder, else a temporary one."""
-    chosen = os.environ.get("CAFFELITE_CACHE")
-    home = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "caffelite"
-    try:
-        home.mkdir(parents=True, exist_ok=True)
-        if os.access(home, os.W_OK):
-            return home
-    except OSError:
-        pass
-    return Path(tempfile.mkdtemp(prefix="caffelite-"))
-
-
 @functools.cache
 def _compiled(source: str):
     name = f"caffelite_formula_{hashlib.blake2b(source.encode(), digest_size=10).hexdigest()}"
-    path = cache_folder() / f"{name}.py"
+    path = cache.folder() / f"{name}.py"
     if not path.exists():
         draft = path.with_suffix(f".{os.getpid()}")
         draft.write_text(source)

@@ -41,27 +41,48 @@ class Biased:
 
 
 class InnerProduct:
-    """y (M, N) = x (M, K) w^T + b, w (N, K), or (K, N) where transpose; b (N) or None."""
+    """y (M, N) = x (M, K) w^T + b, w (N, K), or (K, N) where transpose; b (N) or None.
 
-    def __init__(self, device, m: int, k: int, n: int, transpose: bool = False):
-        self._sizes, self._transpose = (m, n, k), transpose
-        self._matmul, self._bias = device.backend.matmul, Biased(device, m, n, 1)
+    half: products of 16-bit numbers, added up in float32. Then forward leaves x so rounded in ``kept``, which backward takes for x; all
+    other arrays are float32 still.
+    """
 
-    def forward(self, x, w, b, y, slope: float | None = None) -> None:
+    def __init__(self, device, m: int, k: int, n: int, transpose: bool = False, half: bool = False):
+        self._sizes, self._transpose, self._half = (m, n, k), transpose, half
+        self._device, self._matmul, self._bias = device, device.backend.matmul, Biased(device, m, n, 1)
+        self._round = device.map(Formula("a", ("a",)))
+
+    def _rounded(self, *arrays) -> list:
+        """Arrays in the workspace, of 16-bit numbers; None stays."""
+        kind, at, found = self._device.half_type, 0, []
+        space = self._device.workspace(sum(a.size + 128 for a in arrays if a is not None), kind)
+        for array in arrays:
+            found.append(None if array is None else space[at : at + array.size].reshape(array.shape))
+            if array is not None:
+                self._round(array, found[-1])
+                at += -(-array.size // 128) * 128
+        return found
+
+    def forward(self, x, w, b, y, slope: float | None = None, kept=None) -> None:
         """slope: a leaky ReLU's negative slope, fused; None for no ReLU."""
+        if self._half:
+            self._round(x, kept)
+            x, (w,) = kept, self._rounded(w)
         self._matmul(x, w, y, *self._sizes, trans_b=not self._transpose)
         self._bias.forward(y, b, slope)
 
     def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
         """dx, dw, db: None where not wanted; add_w, add_b: add to what is there."""
         m, n, k = self._sizes
+        if db is not None:
+            self._bias.backward(dy, db, add_b)
+        if self._half:
+            dy, w = self._rounded(dy, w if dx is not None else None)
         if dw is not None:
             if self._transpose:
                 self._matmul(x, dy, dw, k, n, m, trans_a=True, add=add_w)
             else:
                 self._matmul(dy, x, dw, n, k, m, trans_a=True, add=add_w)
-        if db is not None:
-            self._bias.backward(dy, db, add_b)
         if dx is not None:
             self._matmul(dy, w, dx, m, k, n, trans_b=self._transpose)
 
