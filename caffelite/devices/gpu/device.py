@@ -364,8 +364,8 @@ class GPU:
     def softmax(self, n: int, c: int, p: int):
         return operations.Softmax(self, n, c, p)
 
-    def log_loss(self, n: int, c: int, p: int, ignore: int | None, divisor: float | None):
-        return operations.LogLoss(self, n, c, p, ignore, divisor)
+    def softmax_loss(self, n: int, c: int, p: int, ignore: int | None, divisor: float | None):
+        return operations.SoftmaxLoss(self, n, c, p, ignore, divisor)
 
     def accuracy(self, n: int, c: int, p: int, top_k: int, ignore: int | None):
         return operations.Accuracy(self, n, c, p, top_k, ignore)
