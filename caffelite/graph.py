@@ -30,11 +30,17 @@ class Value:
     readers: list[tuple[Node, int]] = field(default_factory=list)
     gradient: bool = False
     last: bool = False  # lies as N×H×W×C in memory: see layout.py
+    narrow: bool = False  # of bfloat16 numbers
 
     @property
     def memory_shape(self) -> Shape:
         n, *rest = self.shape or (1,)
         return (n, *rest[1:], rest[0]) if self.last else self.shape
+
+    @property
+    def dtype(self) -> str | None:
+        """Of its array and its gradient's; None: the net's."""
+        return "uint16" if self.narrow else None
 
 
 @dataclass(eq=False)

@@ -1,8 +1,9 @@
-"""Which blobs of a graph lie channels last (N, H, W, C) in memory, for devices whose convolutions are faster so. Shapes, files and names
-stay N×C×H×W.
+"""Which blobs of a graph lie channels last (N, H, W, C) in memory, for devices whose convolutions are faster so, and which of these are of
+bfloat16 numbers. Shapes, files and names stay N×C×H×W.
 
 A layer that prefers that layout pulls its bottoms and tops there, one that follows takes its blobs as its first one comes, all others have
-them as Caffe does. Where a blob is wanted otherwise than it was made, a Transposition is put into the graph.
+them as Caffe does; and so for the numbers. Where a blob is wanted otherwise than it was made, a Transposition or a Rounding is put into
+the graph.
 """
 
 from __future__ import annotations
@@ -45,48 +46,86 @@ class Transposition(Layer):
         self._run(dy[0], dx[0], not self.forth)
 
 
+class Rounding(Layer):
+    """Copies x of float32 numbers into y of bfloat16 ones, or back where not ``forth``; both lie alike."""
+
+    type = "Rounding"
+
+    def __init__(self, value: Value, forth: bool, phase: int):
+        super().__init__(pb.LayerParameter(name=f"{value.name} rounded", type=self.type), phase, NOWHERE)
+        self.forth = forth
+
+    def backward_reads_bottom(self, index: int) -> bool:
+        return False
+
+    backward_reads_top = backward_reads_bottom
+
+    def build(self, dev) -> None:
+        narrow, widen = dev.conversions()
+        self.op, self.back = (narrow, widen) if self.forth else (widen, narrow)
+
+    def forward(self, x: list, y: list) -> None:
+        self.op(x[0], y[0])
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        self.back(dy[0], dx[0])
+
+
 def assign(graph: Graph, dev) -> None:
-    """Decides where each blob of ``graph`` lies how on a device, and puts in what transpositions that takes."""
+    """Decides how each blob of ``graph`` is stored on a device, and puts in the copies that it takes."""
     if any(node.layer.varies for node in graph.nodes) or not any(n.layer.prefers_channels_last(dev) for n in graph.nodes):
         return
     nodes: list[Node] = []
-    twins: dict[Value, Value] = {}  # a blob in the other layout
+    twins: dict[tuple[Value, bool], Value] = {}  # a blob stored one step further from Caffe's way, or nearer to it
 
-    def wanted(value: Value, last: bool) -> Value:
-        if value.last == last or len(value.shape) != 4:
+    def wanted(value: Value, last: bool, narrow: bool) -> Value:
+        if len(value.shape) != 4 or (value.last, value.narrow) == (last, narrow):
             return value
-        if value not in twins:
-            layer = Transposition(value, last, graph.phase)
+        forth = (last, narrow) > (value.last, value.narrow)  # numbers are rounded only where they lie channels last
+        if (value, forth) not in twins:
+            rounds = value.last if forth else value.narrow
+            layer = (Rounding if rounds else Transposition)(value, forth, graph.phase)
             node = Node(-1, -1, layer, [value], loss_weights=[0.0], gradient_to=[False])
-            twin = twins[value] = Value(value.name, value.shape, node, 0, last=last)
+            twin = twins[value, forth] = Value(value.name, value.shape, node, 0, last=forth or rounds, narrow=forth and rounds)
             node.tops = [twin]
             value.readers.append((node, 0))
             nodes.append(node)
-        return twins[value]
+        return wanted(twins[value, forth], last, narrow)
+
+    def learn(twin: Value, value: Value) -> None:
+        """Gradients go from a twin down to the value that it was made of."""
+        while twin is not value:
+            twin.gradient = twin.node.backward = twin.node.gradient_to[0] = True
+            twin = twin.node.bottoms[0]
 
     for node in graph.nodes:
         layer = node.layer
         images = [b for b in node.bottoms if len(b.shape) == 4]
-        layer.last = layer.prefers_channels_last(dev) or (bool(images) and layer.follows_layout and images[0].last)
+        first = layer.prefers_channels_last(dev)
+        layer.last = first or (bool(images) and layer.follows_layout and images[0].last)
+        layer.narrow = layer.last and dev.narrow and (first or (layer.follows_precision and images[0].narrow))
         for i, bottom in enumerate(node.bottoms):
-            value = wanted(bottom, layer.last)
+            value = wanted(bottom, layer.last, layer.narrow)
             if value is not bottom:
                 bottom.readers.remove((node, i))
                 value.readers.append((node, i))
                 node.bottoms[i] = value
-                twin = value.node
                 if node.gradient_to[i]:
-                    value.gradient = twin.backward = twin.gradient_to[0] = True
+                    learn(value, bottom)
         if layer.last:
             layer.lie_last()
             for top in node.tops:
                 top.last = len(top.shape) == 4
+                top.narrow = top.last and layer.narrow
         nodes.append(node)
-    for value in graph.outputs:
-        if value.last:
-            twin = graph.values[value.name] = wanted(value, False)
-            twin.gradient = twin.node.backward = twin.node.gradient_to[0] = value.gradient
-            twin.node.loss_weights, value.node.loss_weights[value.top] = [value.node.loss_weights[value.top]], 0.0
+    outputs = [value for value in graph.outputs if value.last]
+    for value in [*outputs, *(v for v, _ in graph.losses if v.narrow and v not in outputs)]:
+        twin = wanted(value, False, False)
+        if value in outputs:
+            graph.values[value.name] = twin
+        if value.gradient:
+            learn(twin, value)
+        twin.node.loss_weights, value.node.loss_weights[value.top] = [value.node.loss_weights[value.top]], 0.0
     for index, node in enumerate(nodes):
         node.index = index
     graph.nodes[:] = nodes

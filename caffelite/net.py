@@ -105,9 +105,10 @@ class Net:
             at += plan.diff[value].bytes
         self._fixed = {value for value, _ in plan.constants}
         self._varied: set[Value] = set()
-        self.data = {v: dev.view(self._arena, s.offset, v.memory_shape) for v, s in plan.data.items()}
+        self.data = {v: dev.view(self._arena, s.offset, v.memory_shape, v.dtype) for v, s in plan.data.items()}
         self.diff = {
-            v: dev.view(self._constants if v in self._fixed else self._arena, s.offset, v.memory_shape) for v, s in plan.diff.items()
+            v: dev.view(self._constants if v in self._fixed else self._arena, s.offset, v.memory_shape, v.dtype)
+            for v, s in plan.diff.items()
         }
 
     def _bind_layers(self) -> None:
@@ -191,7 +192,7 @@ class Net:
         dx = []
         for i, bottom in enumerate(node.bottoms):
             if i in step.spare:
-                dx.append(dev.view(self._arena, step.spare[i].offset, bottom.memory_shape))
+                dx.append(dev.view(self._arena, step.spare[i].offset, bottom.memory_shape, bottom.dtype))
             else:
                 dx.append(self.diff.get(bottom) if node.gradient_to[i] else None)
         x, y = [self.data[v] for v in node.bottoms], [self.data[v] for v in step.tops]
@@ -289,10 +290,11 @@ class Net:
         """Blob arrays by name, the last version of each; N×C×H×W however they lie in memory."""
         return {name: self.shown(self.data[value], value) for name, value in self.graph.values.items()}
 
-    @staticmethod
-    def shown(array, value: Value):
-        """A blob's array as N×C×H×W."""
-        return array.transpose(0, 3, 1, 2) if value.last and array is not None else array
+    def shown(self, array, value: Value):
+        """A blob's array as N×C×H×W, of float32 numbers: a copy where they are narrower."""
+        if array is None or not value.last:
+            return array
+        return (self.dev.widened(array) if value.narrow else array).transpose(0, 3, 1, 2)
 
     def outputs(self) -> list[tuple[Value, float, np.ndarray]]:
         """(blob, loss weight, values) of the tops that nobody reads, in alphabetical order."""
@@ -331,7 +333,7 @@ class Net:
 
     def mean_abs(self, array) -> float:
         """Mean absolute value, what debug_info prints."""
-        self._abs(array, self._mean)
+        self._abs(self.dev.widened(array) if array.dtype.itemsize == 2 else array, self._mean)
         return float(self.dev.download(self._mean)[0]) / max(1, math.prod(array.shape))
 
     def layer_blobs(self) -> Iterator[tuple[Node, list[np.ndarray]]]:

@@ -7,6 +7,7 @@ Storage with a first and a last time; storages whose times do not overlap share 
 from __future__ import annotations
 
 import math
+from bisect import insort
 from dataclasses import dataclass, field
 
 from .graph import Graph, Node, Value
@@ -99,8 +100,14 @@ class _Planner:
     def _backward_time(self, node: Node) -> int:
         return self.span - 1 - node.index
 
-    def _new(self, count: int, itemsize: int, time: int) -> Storage:
-        storage = Storage(_aligned(count * itemsize), time, time)
+    def _bytes(self, value: Value) -> int:
+        return math.prod(value.shape) * self._itemsize(value.dtype)
+
+    def _itemsize(self, dtype: str | None) -> int:
+        return {"uint8": 1, "uint16": 2, "int32": 4, None: self.itemsize}[dtype]
+
+    def _new(self, count: int, time: int) -> Storage:
+        storage = Storage(_aligned(count), time, time)
         self.storages.append(storage)
         return storage
 
@@ -152,15 +159,14 @@ class _Planner:
         for i, top in enumerate(step.tops):
             storage = self._shared(node, i, top) if node.layer.in_place or not step.fused else None
             if storage is None:
-                storage = self._new(math.prod(top.shape), self.itemsize, node.index)
+                storage = self._new(self._bytes(top), node.index)
             self.data[top] = storage.use(0 if top in self.held else node.index)
             storage.use(min(self._last_read(top), self.span))
             for part in (node, *step.fused[:-1]) if step.fused else ():
                 self.data[part.tops[0]] = storage
         self.saved[node] = {}
         for name, (shape, dtype) in node.layer.saved_shapes.items():
-            size = {"uint8": 1, "uint16": 2, "int32": 4, None: self.itemsize}[dtype]
-            storage = self.saved[node][name] = self._new(math.prod(shape), size, node.index)
+            storage = self.saved[node][name] = self._new(math.prod(shape) * self._itemsize(dtype), node.index)
             if node.backward:
                 storage.use(self._backward_time(node))
 
@@ -173,7 +179,7 @@ class _Planner:
         if node.layer.view:
             return storage
         wish = bottom.name == top.name
-        if not node.layer.in_place or math.prod(bottom.shape) != math.prod(top.shape) or self.keep:
+        if not node.layer.in_place or self._bytes(bottom) != self._bytes(top) or self.keep:
             return None
         # Views share a storage, so all values there must be done with, not only the bottom.
         others = [v for v, s in self.data.items() if s is storage]
@@ -195,10 +201,10 @@ class _Planner:
         written: set[Value] = set()
         for value, weight in self.graph.seeds:
             if value.node.layer.view or any(reader.gradient_to[i] for reader, i in value.readers):
-                storage = self._new(math.prod(value.shape), self.itemsize, len(self.graph.nodes))
+                storage = self._new(self._bytes(value), len(self.graph.nodes))
                 seeds.append((value, weight))
             else:
-                storage = Storage(_aligned(math.prod(value.shape) * self.itemsize), 0, self.span)
+                storage = Storage(_aligned(self._bytes(value)), 0, self.span)
                 constants.append((value, weight))
             self.diff[value] = storage
             written.add(value)
@@ -216,7 +222,7 @@ class _Planner:
                     continue
                 if bottom in written:
                     view = node.layer.view
-                    step.spare[i] = self.diff[node.tops[i]] if view else self._new(math.prod(bottom.shape), self.itemsize, time)
+                    step.spare[i] = self.diff[node.tops[i]] if view else self._new(self._bytes(bottom), time)
                     self.diff[bottom].use(time)
                 else:
                     self.diff[bottom] = self._bottom_diff(step, i, bottom, time, constants)
@@ -233,7 +239,7 @@ class _Planner:
         over = node.layer.view or (node.layer.in_place and not self.keep)
         if top is not None and top.gradient and over and top not in dict(constants):
             return self.diff[top].use(time)
-        return self._new(math.prod(bottom.shape), self.itemsize, time)
+        return self._new(self._bytes(bottom), time)
 
 
 def _plain_relu(node: Node) -> bool:
@@ -247,15 +253,16 @@ def _aligned(count: int) -> int:
 
 def _pack(storages: list[Storage]) -> int:
     """Gives each storage the lowest offset that no storage alive at the same time covers, large ones first; returns the arena's bytes."""
-    placed: list[Storage] = []
+    placed: list[Storage] = []  # by offset
     total = 0
     for storage in sorted(storages, key=lambda s: -s.bytes):
-        offset = 0
-        for other in sorted((p for p in placed if p.first <= storage.last and storage.first <= p.last), key=lambda p: p.offset):
-            if other.offset - offset >= storage.bytes:
-                break
-            offset = max(offset, other.offset + other.bytes)
+        offset, first, last, size = 0, storage.first, storage.last, storage.bytes
+        for other in placed:
+            if other.first <= last and first <= other.last:
+                if other.offset - offset >= size:
+                    break
+                offset = max(offset, other.offset + other.bytes)
         storage.offset = offset
-        placed.append(storage)
+        insort(placed, storage, key=lambda s: s.offset)
         total = max(total, offset + storage.bytes)
     return total

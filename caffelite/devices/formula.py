@@ -18,13 +18,15 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 class Formula:
     """``text`` over ``arrays`` (one element each at a time), ``scalars`` (arrays of one element) and ``constants`` (numbers).
 
-    An update rule assigns: statements separated by ``;``, whose targets are arrays that are written back.
+    An update rule assigns: statements separated by ``;``, whose targets are arrays that are written back. ``halves`` names arrays of
+    bfloat16 numbers (uint16 in memory), among them "out", the result; the formula sees them as float32.
     """
 
     text: str
     arrays: tuple[str, ...]
     scalars: tuple[str, ...] = ()
     constants: tuple[str, ...] = ()
+    halves: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         known = {*self.arrays, *self.scalars, *self.constants, *FUNCTIONS}
@@ -56,5 +58,17 @@ def one_by_one(device, formulas: tuple[Formula, ...], channels: tuple[str, ...],
         arrays = dict(zip(names, operands[:-1], strict=True))
         for formula, total, out in zip(formulas, runs, operands[-1], strict=True):
             total(*[arrays[name] for name in formula.arrays], out)
+
+    return run
+
+
+def two_passes(device, n: int, c: int, p: int):
+    """``run(x, mean, variance)``: the moments of each channel of x (N, C, P), by the sums that a device has."""
+    mean_of = device.channel_sum(Formula("x", ("x",)), (), n, c, p, 1 / (n * p))
+    variance_of = device.channel_sum(Formula("(x - u) * (x - u)", ("x", "u")), ("u",), n, c, p, 1 / (n * p))
+
+    def run(x, mean, variance):
+        mean_of(x, mean)
+        variance_of(x, mean, variance)
 
     return run

@@ -60,7 +60,7 @@ class Dropout(Layer):
     """
 
     field = "dropout_param"
-    in_place = True
+    in_place = follows_precision = True
 
     def setup(self) -> None:
         if not 0 <= self.p.dropout_ratio < 1:

@@ -20,7 +20,7 @@ class Eltwise(Layer):
 
     field = "eltwise_param"
     bottoms = (2, None)
-    follows_layout = True
+    follows_layout = follows_precision = True
 
     def setup(self) -> None:
         count, coeffs = len(self.spec.bottom), len(self.p.coeff)
@@ -49,14 +49,17 @@ class Eltwise(Layer):
             text, slope = " + ".join(f"c{i} * x{i}" for i in range(len(names))), {}
             if self.slope is not None:
                 text, slope = f"where({text} > 0, {text}, slope * ({text}))", {"slope": self.slope}
-            self._y = dev.map(Formula(text, names, constants=(*coeffs, *slope)), **coeffs, **slope)
-            self._dx = [dev.map(Formula("c * dy", ("dy",), constants=("c",)), c=c) for c in coeffs.values()]
+            self._y = self._map(dev, Formula(text, names, constants=(*coeffs, *slope)), **coeffs, **slope)
+            self._dx = [self._map(dev, Formula("c * dy", ("dy",), constants=("c",)), c=c) for c in coeffs.values()]
         elif self.p.operation == ELTWISE.PROD:
-            self._y = dev.map(Formula(" * ".join(names), names))
-            self._dx = [dev.map(Formula(f"dy * {self._others(names, i)}", (*names, "y", "dy"))) for i in range(len(names))]
+            self._y = self._map(dev, Formula(" * ".join(names), names))
+            self._dx = [self._map(dev, Formula(f"dy * {self._others(names, i)}", (*names, "y", "dy"))) for i in range(len(names))]
         else:
-            self._y = dev.map(Formula("where(a > b, a, where(a == a, b, a))", ("a", "b")))
-            self._dx = [dev.map(Formula(self._wins(i), (*names, "y", "dy"))) for i in range(len(names))]
+            self._y = self._map(dev, Formula("where(a > b, a, where(a == a, b, a))", ("a", "b")))
+            self._dx = [self._map(dev, Formula(self._wins(i), (*names, "y", "dy"))) for i in range(len(names))]
+
+    def _map(self, dev, formula: Formula, **constants: float):
+        return dev.map(self.as_stored(formula), **constants)
 
     def _others(self, names: tuple[str, ...], i: int) -> str:
         return " * ".join(n for n in names if n != names[i]) if self.p.stable_prod_grad else f"(y / {names[i]})"

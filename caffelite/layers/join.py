@@ -12,6 +12,7 @@ class Joint(Layer):
     """One blob (outer, total, inner) on one side, on the other blobs that hold ``sizes`` of its ``axis`` each."""
 
     old_axis = ""  # the axis's name in old files
+    follows_precision = True
 
     def setup(self) -> None:
         if self.p.HasField("axis") and self.p.HasField(self.old_axis):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .. import caffelite_pb2 as pb
 from .. import fillers
@@ -63,6 +63,8 @@ class Layer:
     absorbs_relu = False  # forward can apply a leaky ReLU to its top: see ``slope``
     follows_layout = False  # works on images that lie channels last (N, H, W, C) as well: see ``last``
     last = False  # its images lie channels last
+    follows_precision = False  # where it follows the layout: works on images of bfloat16 numbers as well: see ``narrow``
+    narrow = False  # its images are of bfloat16 numbers
     half = False  # its products are of numbers of half the width: what it keeps of its bottoms is ``saved["half i"]``
 
     def __init__(self, spec: pb.LayerParameter, phase: int, locate: Locator):
@@ -115,6 +117,12 @@ class Layer:
         """(N, C, P) as it lies in memory: (N·P, C, 1) where channels are last."""
         n, c, p = split
         return (n * p, c, 1) if self.last else split
+
+    def as_stored(self, formula: Formula, *others: str) -> Formula:
+        """A formula over images as they are stored: where ``narrow``, all its arrays but for ``others`` are of bfloat16 numbers."""
+        if not self.narrow:
+            return formula
+        return replace(formula, halves=tuple(name for name in (*formula.arrays, "out") if name not in others))
 
     def build(self, dev) -> None:
         """Makes the device operations, once."""
@@ -216,7 +224,7 @@ def elementwise(name: str, y, dx, field: str = "", check: Callable | None = None
     """
 
     class Elementwise(Layer):
-        in_place = follows_layout = True
+        in_place = follows_layout = follows_precision = True
         differentiable = dx is not None
 
         def setup(self) -> None:
@@ -240,7 +248,7 @@ def elementwise(name: str, y, dx, field: str = "", check: Callable | None = None
             return "y" in self.dx.arrays
 
         def build(self, dev) -> None:
-            self._y, self._dx = (dev.map(f, **self.constants) for f in (self.y, self.dx))
+            self._y, self._dx = (dev.map(self.as_stored(f), **self.constants) for f in (self.y, self.dx))
 
         def forward(self, x: list, y: list) -> None:
             self._y(*[x[0]] * len(self.y.arrays), y[0])

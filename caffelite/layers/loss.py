@@ -95,13 +95,11 @@ class SoftmaxWithLoss(Loss):
         return index == 1
 
     def build(self, dev) -> None:
-        self.softmax = dev.softmax(*self.split)
-        self.op = dev.log_loss(*self.split, self.ignored(), self.divide)
+        self.op = dev.softmax_loss(*self.split, self.ignored(), self.divide)
 
     def forward(self, x: list, y: list) -> None:
         prob = self.saved["prob"]
-        self.softmax.forward(x[0], prob)
-        self.op.forward(prob, x[1], y[0])
+        self.op.forward(x[0], x[1], prob, y[0])
         if len(y) > 1:
             self.dev.copy(prob, y[1])
 

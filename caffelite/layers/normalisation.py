@@ -26,7 +26,7 @@ class BatchNorm(Layer):
     """
 
     field = "batch_norm_param"
-    in_place = follows_layout = absorbs_relu = True
+    in_place = follows_layout = follows_precision = absorbs_relu = True
     frozen_params = 3
 
     def setup(self) -> None:
@@ -68,8 +68,7 @@ class BatchNorm(Layer):
         n, c, p = self.spread(self.split)
         m, split = n * p, (n, c, p)
         self.variance, self.dot, self.sum = dev.zeros(c), dev.zeros(c), dev.zeros(c)
-        self._mean = dev.channel_sum(Formula("x", ("x",)), (), *split, 1 / m)
-        self._variance = dev.channel_sum(Formula("(x - u) * (x - u)", ("x", "u")), ("u",), *split, 1 / m)
+        self._moments = dev.moments(*split)
         self._scale = dev.map(Formula("1 / sqrt(v + eps)", ("v",), constants=("eps",)), eps=self.p.eps)
         self._stored = dev.map(Formula("where(f == 0, 0, v / f)", ("v",), ("f",)))
         keep = {"keep": self.p.moving_average_fraction}
@@ -79,11 +78,16 @@ class BatchNorm(Layer):
         self._remember_variance = dev.map(Formula("a * keep + unbias * v", ("a", "v"), constants=("keep", "unbias")), **unbiased)
         if self.affine:
             return self._build_affine(dev, split, m)
-        self._normalise = dev.channel_map(Formula("(x - u) * s", ("x", "u", "s")), ("u", "s"), *split)
-        self._sums = dev.channel_sums((Formula("dy", ("dy",)), Formula("dy * y", ("dy", "y"))), (), *split, 1 / m)
-        self._rescale = dev.channel_map(Formula("dy * s", ("dy", "s")), ("s",), *split)
-        formula = Formula("(dy - u - d * y) * s", ("dy", "y", "u", "d", "s"))
-        self._dx = dev.channel_map(formula, ("u", "d", "s"), *split)
+        total, dot = (self.as_stored(f) for f in (Formula("dy", ("dy",)), Formula("dy * y", ("dy", "y"))))
+        self._normalise = self._map(dev, "(x - u) * s", ("x",), ("u", "s"), split)
+        self._sums = dev.channel_sums((total, dot), (), *split, 1 / m)
+        self._rescale = self._map(dev, "dy * s", ("dy",), ("s",), split)
+        self._dx = self._map(dev, "(dy - u - d * y) * s", ("dy", "y"), ("u", "d", "s"), split)
+
+    def _map(self, dev, text: str, images: tuple[str, ...], each: tuple[str, ...], split: tuple[int, int, int], **constants: float):
+        """A formula over images, with the numbers that each channel has."""
+        formula = self.as_stored(Formula(text, (*images, *each), constants=tuple(constants)), *each)
+        return dev.channel_map(formula, each, *split, **constants)
 
     def _build_affine(self, dev, split: tuple[int, int, int], m: int) -> None:
         """With a learnt scale, and perhaps a bias and a ReLU behind them."""
@@ -94,13 +98,12 @@ class BatchNorm(Layer):
         if self.slope is not None:  # whether y > 0 is told by x again, which costs less than to read y
             dy, slope = f"where({value} > 0, dy, slope * dy)", {"slope": self.slope}
             value = f"where({value} > 0, {value}, slope * ({value}))"
-        names = tuple(slope)
-        self._normalise = dev.channel_map(Formula(value, ("x", *each), constants=names), each, *split, **slope)
-        total, dot = (Formula(text, ("dy", "x", *each), constants=names) for text in (dy, f"{dy} * (x - u) * s"))
-        self._sums = dev.channel_sums((total, dot), each, *split, **slope)
-        self._rescale = dev.channel_map(Formula(f"{dy} * s * g", ("dy", "x", *each), constants=names), each, *split, **slope)
-        text, both = f"({dy} - t / m - d / m * (x - u) * s) * s * g", (*each, "t", "d")
-        self._dx = dev.channel_map(Formula(text, ("dy", "x", *both), constants=("m", *names)), both, *split, m=m, **slope)
+        self._normalise = self._map(dev, value, ("x",), each, split, **slope)
+        sums = (Formula(text, ("dy", "x", *each), constants=tuple(slope)) for text in (dy, f"{dy} * (x - u) * s"))
+        self._sums = dev.channel_sums(tuple(self.as_stored(f, *each) for f in sums), each, *split, **slope)
+        self._rescale = self._map(dev, f"{dy} * s * g", ("dy", "x"), each, split, **slope)
+        text = f"({dy} - t / m - d / m * (x - u) * s) * s * g"
+        self._dx = self._map(dev, text, ("dy", "x"), (*each, "t", "d"), split, m=m, **slope)
 
     def forward(self, x: list, y: list) -> None:
         mean, variance, factor = (param.data for param in self.params[:3])
@@ -109,8 +112,7 @@ class BatchNorm(Layer):
             self._stored(mean, factor, u)
             self._stored(variance, factor, self.variance)
         else:
-            self._mean(x[0], u)
-            self._variance(x[0], u, self.variance)
+            self._moments(x[0], u, self.variance)
             self._count(factor, factor)
             self._remember(mean, u, mean)
             self._remember_variance(variance, self.variance, variance)
@@ -184,7 +186,7 @@ class Scale(Broadcast):
     """
 
     field = "scale_param"
-    in_place = True
+    in_place = follows_precision = True
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = self.operand(bottoms)
@@ -199,13 +201,14 @@ class Scale(Broadcast):
         return False
 
     def build(self, dev) -> None:
+        split = self.spread(self.split)
         if self.p.bias_term:
-            self._y = dev.channel_map(Formula("x * s + b", ("x", "s", "b")), ("s", "b"), *self.spread(self.split))
-            self._db = dev.channel_sum(Formula("dy", ("dy",)), (), *self.spread(self.split))
+            self._y = dev.channel_map(self.as_stored(Formula("x * s + b", ("x", "s", "b")), "s", "b"), ("s", "b"), *split)
+            self._db = dev.channel_sum(self.as_stored(Formula("dy", ("dy",))), (), *split)
         else:
-            self._y = dev.channel_map(Formula("x * s", ("x", "s")), ("s",), *self.spread(self.split))
-        self._ds = dev.channel_sum(Formula("dy * x", ("dy", "x")), (), *self.spread(self.split))
-        self._dx = dev.channel_map(Formula("dy * s", ("dy", "s")), ("s",), *self.spread(self.split))
+            self._y = dev.channel_map(self.as_stored(Formula("x * s", ("x", "s")), "s"), ("s",), *split)
+        self._ds = dev.channel_sum(self.as_stored(Formula("dy * x", ("dy", "x"))), (), *split)
+        self._dx = dev.channel_map(self.as_stored(Formula("dy * s", ("dy", "s")), "s"), ("s",), *split)
 
     def forward(self, x: list, y: list) -> None:
         bias = [self.params[-1].data] if self.p.bias_term else []
@@ -228,7 +231,7 @@ class Bias(Broadcast):
     """y = x + b, b spanning axes of x (see Broadcast), learned or a second bottom. x, y (N, C, ...), b (C) by default. As in Caffe."""
 
     field = "bias_param"
-    in_place = True
+    in_place = follows_precision = True
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = self.operand(bottoms)
@@ -242,8 +245,8 @@ class Bias(Broadcast):
     backward_reads_top = backward_reads_bottom
 
     def build(self, dev) -> None:
-        self._y = dev.channel_map(Formula("x + b", ("x", "b")), ("b",), *self.spread(self.split))
-        self._db = dev.channel_sum(Formula("dy", ("dy",)), (), *self.spread(self.split))
+        self._y = dev.channel_map(self.as_stored(Formula("x + b", ("x", "b")), "b"), ("b",), *self.spread(self.split))
+        self._db = dev.channel_sum(self.as_stored(Formula("dy", ("dy",))), (), *self.spread(self.split))
 
     def forward(self, x: list, y: list) -> None:
         self._y(x[0], self.second(x), y[0])
@@ -316,7 +319,7 @@ class LRN(Layer):
     """
 
     field = "lrn_param"
-    follows_layout = True
+    follows_layout = follows_precision = True
 
     def setup(self) -> None:
         if self.p.local_size % 2 == 0:
@@ -345,15 +348,16 @@ class LRN(Layer):
         pooling = functools.partial(dev.channels_last_pooling if self.last else dev.pooling, "AVE")
         self.pool = pooling(self.shape, self.shape, Window(side, (1, 1), ((p.local_size - 1) // 2,) * 2))
         constants = {"alpha": p.alpha, "beta": p.beta}
-        self._square = dev.map(Formula("x * x", ("x",)))
+        self._square = dev.map(self.as_stored(Formula("x * x", ("x",)), "out"))
         power = "pow(1 + alpha * m, beta)"
         if p.beta == 0.75:  # everyone's, and two roots are vector instructions
             power = "(sqrt(1 + alpha * m) * sqrt(sqrt(1 + alpha * m)))"
-        self._y = dev.map(Formula(f"x / {power}", ("x", "m"), constants=("alpha", "beta")), **constants)
+        self._y = dev.map(self.as_stored(Formula(f"x / {power}", ("x", "m"), constants=("alpha", "beta")), "m"), **constants)
         text = f"dy * x / ({power} * (1 + alpha * m))"
-        self._inner = dev.map(Formula(text, ("dy", "x", "m"), constants=("alpha", "beta")), **constants)
+        self._inner = dev.map(self.as_stored(Formula(text, ("dy", "x", "m"), constants=("alpha", "beta")), "m", "out"), **constants)
         text = f"dy / {power} - 2 * alpha * beta * x * spread"
-        self._dx = dev.map(Formula(text, ("dy", "m", "x", "spread"), constants=("alpha", "beta")), **constants)
+        formula = Formula(text, ("dy", "m", "x", "spread"), constants=("alpha", "beta"))
+        self._dx = dev.map(self.as_stored(formula, "m", "spread"), **constants)
 
     def forward(self, x: list, y: list) -> None:
         scale = self.saved["scale"]

@@ -70,7 +70,7 @@ class Pooling(Pooled):
     field = "pooling_param"
     tops = (1, 2)
     constant_tops = frozenset({1})
-    follows_layout = True
+    follows_layout = follows_precision = True
 
     def setup(self) -> None:
         super().setup()
@@ -112,7 +112,8 @@ class Pooling(Pooled):
 
     def build(self, dev) -> None:
         if self.last:
-            self.op = dev.channels_last_pooling(self.method, self.x_shape, self.y_shape, self.window)
+            half = {"half": True} if self.narrow else {}
+            self.op = dev.channels_last_pooling(self.method, self.x_shape, self.y_shape, self.window, **half)
         else:
             self.op = self.operation(dev, sliding.image(self.x_shape), sliding.image(self.y_shape), sliding.flat(self.window), self.stream)
 

@@ -81,27 +81,19 @@ class Convolution(Kernels):
     def prefers_channels_last(self, dev) -> bool:
         return len(self.x_shape) == 4 and self.axis(self.p.axis, 4) == 1 and dev.prefers_channels_last
 
-    def settle(self, dev) -> None:
-        if self.last and dev.half:
-            self.keep_halves([self.x_shape] * len(self.spec.bottom))
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return not self.half
-
     def build(self, dev) -> None:
         if self.last:
-            self.op = dev.convolution(self.x_shape, self.y_shape, self.window, self.p.group, channels_last=True, half=self.half)
+            self.op = dev.convolution(self.x_shape, self.y_shape, self.window, self.p.group, channels_last=True, half=self.narrow)
         else:
             self.op = sliding.convolution(dev, self.x_shape, self.y_shape, self.window, self.p.group)
 
     def forward(self, x: list, y: list) -> None:
         bias = self.params[1].data if self.p.bias_term else None
-        for bottom, top, kept in zip(x, y, self.halves(x), strict=True):
-            self.op.forward(bottom, self.params[0].data, bias, top, self.slope, *([kept] if self.half else []))
+        for bottom, top in zip(x, y, strict=True):
+            self.op.forward(bottom, self.params[0].data, bias, top, self.slope)
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         (dw, add_w), (db, add_b) = self._param_args(0), self._param_args(1)
-        x = self.halves(x) if self.half else x
         for i, top in enumerate(dy):
             if top is not None:
                 self.op.backward(x[i], self.params[0].data, top, dx[i], dw, db, add_w, add_b)

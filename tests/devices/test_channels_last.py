@@ -10,6 +10,7 @@ from engines import first, last
 from test_devices import blank, close, guards, put, rng  # noqa: F401 (fixtures)
 
 from caffelite.devices import Window
+from caffelite.devices.formula import Formula
 
 NAN = float("nan")
 
@@ -18,6 +19,24 @@ def narrow(x: np.ndarray) -> np.ndarray:
     """x rounded to the nearest bfloat16, a tie to the even one."""
     bits = np.asarray(x, np.float32).view(np.uint32)
     return ((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000).view(np.float32).astype(np.float64)
+
+
+@pytest.fixture(params=[False, True], ids=["fp32", "bf16"])
+def half(request):
+    return request.param
+
+
+def halves(x: np.ndarray) -> np.ndarray:
+    """x as bfloat16 numbers in uint16."""
+    return (narrow(x).astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+
+
+def close_halves(dev, there, expected, scale=1.0):
+    """Within half a step of bfloat16, and what float32 sums may add to that."""
+    assert there.dtype == np.uint16
+    found = dev.widened(dev.download(there)).astype(np.float64)
+    np.testing.assert_allclose(found, expected, rtol=2**-8, atol=scale * 2e-5)
+    assert (np.ravel(there) == np.ravel(halves(found))).all()
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +61,13 @@ def engine(request):
     return engines.without_onednn() if request.param == "plain" else engines.with_onednn()
 
 
+def stored(dev, half: bool):
+    """How N×C×H×W is put there channels last, a blank one made, and one compared."""
+    put_image = (lambda a: put(dev, halves(last(a)), np.uint16)) if half else (lambda a: put(dev, last(a)))
+    image = (lambda a: blank(dev, last(a).shape, "uint16")) if half else (lambda a: blank(dev, last(a).shape))
+    return put_image, image, close_halves if half else close
+
+
 # oneDNN's convolution
 
 CONVOLUTIONS = {  # x, outputs, window, groups
@@ -63,52 +89,42 @@ CONVOLUTIONS = {  # x, outputs, window, groups
 }
 
 
-@pytest.fixture(params=[False, True], ids=["fp32", "bf16"])
-def half(request):
-    return request.param
-
-
 @pytest.fixture(params=CONVOLUTIONS)
 def case(request, rng, half):  # noqa: F811
-    """The operation, its arrays in float64, its geometry, and what it keeps for backward."""
+    """The operation, its arrays in float64, its geometry; how its images are put there, blank ones made, and compared."""
     x, m, window, groups = CONVOLUTIONS[request.param]
     y = (x[0], m, *window.outputs(x[2:]))
     dev = engines.with_onednn()
     op = dev.convolution(x, y, window, groups, channels_last=True, half=half)
     draws = (rng.normal(size=s) for s in (x, (m, x[1] // groups, *window.kernel), (m,), y))
-    return op, *draws, window, groups, [blank(dev, last(np.empty(x)).shape, "uint16")] if half else []
+    return op, *draws, window, groups, stored(dev, half)
 
 
 def test_convolution_forward(dev, case, half):
-    op, x, w, b, dy, window, groups, kept = case
-    there, y = (put(dev, last(x)), put(dev, w)), blank(dev, last(dy).shape)
+    op, x, w, b, dy, window, groups, (put_image, image, near) = case
+    there, y = (put_image(x), put(dev, w)), image(dy)
     x, w = (narrow(x), narrow(w)) if half else (x, w)
     for bias, slope in itertools.product((b, None), (None, 0.0, 0.1)):
         expected = reference.leaky(reference.convolution(x, w, bias, window, groups), slope)
         for _ in range(2):
-            op.forward(*there, None if bias is None else put(dev, bias), y, slope, *kept)
-            close(dev, y, last(expected), 10)
+            op.forward(*there, None if bias is None else put(dev, bias), y, slope)
+            near(dev, y, last(expected), 10)
 
 
 def test_convolution_backward(dev, case, half):
-    op, x, w, b, dy, window, groups, kept = case
-    there = put(dev, last(x)), put(dev, w), put(dev, last(dy))
+    op, x, w, b, dy, window, groups, (put_image, image, near) = case
+    there = put_image(x), put(dev, w), put_image(dy)
     if half:
-        op.forward(*there[:2], None, blank(dev, last(dy).shape), None, *kept)
-        there = kept[0], *there[1:]
         x, w, dy = narrow(x), narrow(w), narrow(dy)
     dx, dw, db = reference.convolution_backward(x, w, dy, window, groups)
     for wanted in itertools.product((True, False), repeat=3):
         for add_w, add_b in itertools.product((False, True), repeat=2):
             old_w, old_b = np.full(dw.shape, 3.0), np.full(db.shape, -2.0)
-            out = [
-                array if want else None
-                for array, want in zip((blank(dev, last(dx).shape), put(dev, old_w), put(dev, old_b)), wanted, strict=True)
-            ]
+            out = [array if want else None for array, want in zip((image(dx), put(dev, old_w), put(dev, old_b)), wanted, strict=True)]
             op.backward(*there, *out, add_w, add_b)
             for found, expected in zip(out, (last(dx), dw + add_w * old_w, db + add_b * old_b), strict=True):
-                if found is not None:  # a bias may have got the sums of what was not rounded
-                    close(dev, found, expected, 2000 if half and found is out[2] else 10)
+                if found is not None:
+                    (near if found is out[0] else close)(dev, found, expected, 10)
 
 
 def test_operations_share_a_workspace(rng):  # noqa: F811
@@ -228,6 +244,66 @@ def test_lrn(ours, rng, n, c, p, size, beta):  # noqa: F811
     close(ours, scale, turn(expected_scale))
     op.backward(there, y, scale, put(ours, turn(dy)), dx)
     close(ours, dx, turn(reference.lrn_backward(x, dy, size, 0.7, beta, 1.5)), 5)
+
+
+# Moments
+
+
+@pytest.mark.parametrize("n, c", [(1, 1), (7, 3), (8, 16), (65, 5), (1000, 33), (4096, 4)])
+def test_moments(dev, rng, n, c, half):  # noqa: F811
+    """Also of numbers far from 0, whose squares would drown what they differ by."""
+    for middle in (0.0, 300.0):
+        x = middle + rng.normal(size=(n, c))
+        x = narrow(x) if half else x.astype(np.float32).astype(np.float64)
+        there = put(dev, halves(x), np.uint16) if half else put(dev, x)
+        mean, variance = blank(dev, c), blank(dev, c)
+        dev.moments(n, c, 1)(there, mean, variance)
+        close(dev, mean, x.mean(0))
+        close(dev, variance, x.var(0))
+
+
+# bfloat16 numbers in formulas
+
+
+def test_formulas_of_halves(dev, rng):  # noqa: F811
+    """Every one of the numbers there are goes in and out unchanged; results are rounded to the nearest, even of equals; NaN stays NaN."""
+    every = np.arange(65536, dtype=np.uint16)
+    there, wide, back = put(dev, every, np.uint16), blank(dev, every.shape), blank(dev, every.shape, np.uint16)
+    dev.map(Formula("x", ("x",), halves=("x",)))(there, wide)
+    np.testing.assert_array_equal(wide, dev.widened(every))
+    dev.map(Formula("x", ("x",), halves=("out",)))(wide, back)
+    number = np.isfinite(wide)
+    np.testing.assert_array_equal(back[number], every[number])
+    assert (np.isnan(dev.widened(back)) == np.isnan(wide)).all()
+    x = rng.normal(size=3000) * 10.0 ** rng.integers(-20, 20, 3000)
+    x[:4] = 1 + 2**-8, 1 + 3 * 2**-8, -1 - 2**-8, 3.4e38
+    small = blank(dev, x.shape, np.uint16)
+    dev.map(Formula("x", ("x",), halves=("out",)))(put(dev, x), small)
+    np.testing.assert_array_equal(small, halves(x))
+    dev.map(Formula("2 * x", ("x",), halves=("x", "out")))(small, small)  # in place
+    np.testing.assert_array_equal(dev.widened(small), 2 * dev.widened(halves(x)))
+
+
+@pytest.mark.parametrize("n, c", [(1, 1), (9, 3), (100, 33)])
+def test_channel_formulas_of_halves(dev, rng, n, c):  # noqa: F811
+    x, dy, u = narrow(rng.normal(size=(n, c))), narrow(rng.normal(size=(n, c))), rng.normal(size=c).astype(np.float32)
+    there = put(dev, halves(dy), np.uint16), put(dev, halves(x), np.uint16), put(dev, u)
+    formulas = tuple(Formula(text, ("dy", "x", "u"), halves=("dy", "x", "out")) for text in ("dy", "dy * (x - u)"))
+    out, total, dot = blank(dev, (n, c), np.uint16), blank(dev, c), blank(dev, c)
+    dev.channel_map(formulas[1], ("u",), n, c, 1)(*there, out)
+    close_halves(dev, out, dy * (x - u))
+    dev.channel_sums(formulas, ("u",), n, c, 1)(*there, (total, dot))
+    close(dev, total, dy.sum(0), 10)
+    close(dev, dot, (dy * (x - u)).sum(0), 10)
+    dev.channel_sum(formulas[0], ("u",), n, c, 1)(*there, total, add=True)
+    close(dev, total, 2 * dy.sum(0), 20)
+
+
+def test_gradients_of_halves_are_added(dev, rng):  # noqa: F811
+    a, b = narrow(rng.normal(size=(3, 5))), narrow(rng.normal(size=(3, 5)))
+    total = put(dev, halves(b), np.uint16)
+    dev.add(put(dev, halves(a), np.uint16), total)
+    close_halves(dev, total, a + b)
 
 
 # Copies

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from devices.host.backend import HostBackend
+from devices.host.backend import HostBackend, decoded, encoded
 
 from caffelite.devices import Window, gpu, open_device
 from caffelite.devices.formula import Formula
@@ -65,6 +65,7 @@ def fake_cupy(count=1):
     class Device(nullcontext):
         def __init__(self, number):
             super().__init__()
+            self.id = number
 
         def use(self):
             pass
@@ -152,62 +153,88 @@ def _by_host(a, b, c, m, n, k, *flags):
     HostBackend().matmul(*(v.view(np.ndarray) for v in (a, b, c)), m, n, k, *flags)
 
 
-def fake_gemm(handle, op_a, op_b, m, n, k, alpha, a, lda, stride_a, b, ldb, stride_b, beta, c, ldc, stride_c, batch):
+def fake_gemm(handle, op_a, op_b, m, n, k, alpha, a, type_a, lda, b, type_b, ldb, beta, c, type_c, ldc, compute, algorithm):
     """cuBLAS's own words: everything by columns."""
-    alpha, beta = (v._obj.value for v in (alpha, beta))
+    strides = m * k, k * n, m * n
+    return fake_gemm_batched(
+        handle, op_a, op_b, m, n, k, alpha, a, type_a, lda, strides[0], b, type_b, ldb, strides[1], beta, c, type_c, ldc, strides[2], 1,
+        compute, algorithm,
+    )  # fmt: skip
 
-    def matrix(address, rows, columns, ld):
-        whole = np.ctypeslib.as_array(ctypes.cast(address, ctypes.POINTER(ctypes.c_float)), (columns, ld))
-        return whole[:, :rows].T
+
+def fake_gemm_batched(
+    handle, op_a, op_b, m, n, k, alpha, a, type_a, lda, stride_a, b, type_b, ldb, stride_b, beta, c, type_c, ldc, stride_c, batch, compute,
+    algorithm,
+):  # fmt: skip
+    assert type_a == type_b and algorithm == -1
+    assert compute == {0: 77, 1: 70, 2: 68, 14: 68}[type_a]
+    alpha, beta = (v._obj.value for v in (alpha, beta))
+    kinds = {0: np.float32, 1: np.float64, 2: np.float16, 14: np.uint16}
+
+    def matrix(address, kind, offset, rows, columns, ld):
+        kind = np.dtype(kinds[kind])
+        raw = (ctypes.c_char * (columns * ld * kind.itemsize)).from_address(address + kind.itemsize * offset)
+        return np.frombuffer(raw, kind).reshape(columns, ld)[:, :rows].T
 
     for i in range(batch):
-        left = matrix(a + 4 * i * stride_a, *((k, m) if op_a else (m, k)), lda)
-        right = matrix(b + 4 * i * stride_b, *((n, k) if op_b else (k, n)), ldb)
-        out = matrix(c + 4 * i * stride_c, m, n, ldc)
-        out[...] = alpha * (left.T if op_a else left) @ (right.T if op_b else right) + (beta * out if beta else 0)
+        left = decoded(matrix(a, type_a, i * stride_a, *((k, m) if op_a else (m, k)), lda))
+        right = decoded(matrix(b, type_b, i * stride_b, *((n, k) if op_b else (k, n)), ldb))
+        out = matrix(c, type_c, i * stride_c, m, n, ldc)
+        found = alpha * (left.T if op_a else left) @ (right.T if op_b else right) + (beta * decoded(out) if beta else 0)
+        out[...] = encoded(found, out.dtype)
     return 0
 
 
 @pytest.mark.parametrize("trans_a", [False, True])
 @pytest.mark.parametrize("trans_b", [False, True])
 @pytest.mark.parametrize("add", [False, True])
-def test_products_by_rows(trans_a, trans_b, add, seed):
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("kind, out", [("float32", "float32"), ("float64", "float64"), ("float16", "float32"), ("uint16", "float32")])
+def test_products_by_rows(trans_a, trans_b, add, batch, kind, out, seed):
     rng = np.random.default_rng(seed)
-    m, n, k, batch = 3, 5, 4, 2
-    a, b = (
-        array(rng.normal(size=(batch, k, m) if trans_a else (batch, m, k))),
-        array(rng.normal(size=(batch, n, k) if trans_b else (batch, k, n))),
-    )
-    c = array(rng.normal(size=(batch, m, n)))
+    m, n, k = 3, 5, 4
+    shapes = (batch, k, m) if trans_a else (batch, m, k), (batch, n, k) if trans_b else (batch, k, n)
+    a, b = (array(encoded(rng.normal(size=s), np.dtype(kind)), kind) for s in shapes)
+    c = array(rng.normal(size=(batch, m, n)), out)
     expected = np.array(c)
     HostBackend().matmul(*(v.view(np.ndarray) for v in (a, b)), expected, m, n, k, trans_a, trans_b, add, batch)
     blas = backend.Blas.__new__(backend.Blas)
     blas._handle = None
-    blas._gemm = {"float32": (fake_gemm, [ctypes.byref(ctypes.c_float(v)) for v in (0, 1)])}
+    blas._bind(fake_gemm, fake_gemm_batched, strict=False)
     blas(a, b, c, m, n, k, trans_a, trans_b, add, batch)
     np.testing.assert_allclose(c, expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("precision, mode", [("tf32", 3), ("fp16", 3), ("bf16", 3), ("fp32", 0)])
-def test_math_mode(monkeypatch, precision, mode):
+@pytest.mark.parametrize("strict, compute", [(False, 77), (True, 68)])
+def test_tf32_and_strict_float32(strict, compute):
     """cuBLAS multiplies TF32 numbers, or all of float32 where that was asked for."""
-    modes, fake = [], fake_cupy()
-    for name in ("cupy_backends", "cupy_backends.cuda", "cupy_backends.cuda.libs"):
-        monkeypatch.setitem(sys.modules, name, SimpleNamespace(cublas=None))
+    asked, blas = [], backend.Blas.__new__(backend.Blas)
+    blas._handle = None
+    blas._bind(lambda *arguments: asked.append(arguments[-2]) or 0, fake_gemm_batched, strict)
+    one = array(np.ones((1, 1)))
+    blas(one, one, one, 1, 1, 1, False, False, False, 1)
+    assert asked == [compute]
 
-    class Library:
-        def __getitem__(self, name):
-            def function(*arguments):
-                modes.extend(v.value for v in arguments[1:] if name == "cublasSetMathMode")
-                return 0
 
-            return function
+def test_a_product_that_fails():
+    blas = backend.Blas.__new__(backend.Blas)
+    blas._handle = None
+    one = array(np.ones((2, 1)))
+    blas._bind(lambda *arguments: 13, lambda *arguments: 7, strict=False)
+    with pytest.raises(CaffeliteError, match="cublasGemmEx failed; found cuBLAS status 13"):
+        blas(one, one, one, 1, 1, 1, False, False, False, 1)
+    with pytest.raises(CaffeliteError, match="cublasGemmStridedBatchedEx failed; found cuBLAS status 7"):
+        blas(one, one, one, 1, 1, 1, False, False, False, 2)
 
-    monkeypatch.setattr(backend, "ctypes", SimpleNamespace(**{**vars(ctypes), "CDLL": lambda name: Library()}))
-    monkeypatch.setitem(sys.modules, "cupy", fake)
+
+def test_strictness_reaches_cublas(monkeypatch):
+    strict = []
+    monkeypatch.setitem(sys.modules, "cupy", fake_cupy())
+    monkeypatch.setattr(backend, "Blas", lambda cupy, stream, flag: strict.append(flag))
     monkeypatch.setattr(cudnn, "frontend", lambda: None)
-    assert open_device(0, precision=precision).precision == precision
-    assert modes == [mode]
+    for precision in ("tf32", "fp32", "fp16", "bf16", None):
+        assert open_device(0, precision=precision).precision == (precision or "tf32")
+    assert strict == [False, True, False, False, False]
 
 
 def test_precision_of_a_device_without_it(monkeypatch):
@@ -218,6 +245,26 @@ def test_precision_of_a_device_without_it(monkeypatch):
     assert not open_device(precision="tf32").half  # a CPU takes it for fp32
     with pytest.raises(CaffeliteError, match="fp16 is for GPUs; found the CPU; use -precision bf16"):
         open_device(precision="fp16")
+
+
+def test_the_clock(monkeypatch):
+    """A lap keeps the GPU waiting while runs are queued, and is the mean of one."""
+    fake, told = fake_cupy(), []
+
+    class Event:
+        def record(self, stream):
+            told.append("event")
+
+        def synchronize(self):
+            told.append("wait")
+
+    fake.cuda.Event, fake.cuda.get_elapsed_time = Event, lambda begin, end: 6.0
+    monkeypatch.setitem(sys.modules, "cupy", fake)
+    monkeypatch.setattr(backend, "Blas", lambda cupy, stream, strict: _by_host)
+    here = backend.CuPyBackend(0)
+    monkeypatch.setattr(here, "kernel", lambda source, name: lambda grid, block, args: told.append((name, int(args[0]))))
+    assert here.lap(lambda: told.append("run"), 3) == 2.0
+    assert told == [("spin", 3 * here.LAUNCH), "event", "run", "run", "run", "event", "wait"] and here.model() == "Fake"
 
 
 # what is missing

@@ -1,16 +1,19 @@
 """cuDNN's plans for convolutions can be built for an H100, with nothing but its properties at hand."""
 
 import functools
+import itertools
+import json
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import reference
-from devices.host.backend import HostBackend
+from devices.host.backend import HostBackend, decoded, encoded
 
 from caffelite.devices import Window
-from caffelite.devices.gpu import GPU, cudnn
+from caffelite.devices.cache import Notes
+from caffelite.devices.gpu import GPU, convolution, cudnn
 
 H100 = (Path(__file__).parent / "host" / "h100.json").read_text()
 SHAPES = {  # x, y, window, groups
@@ -27,7 +30,8 @@ def why_not() -> str | None:
     if cudnn.frontend() is None:
         return "nvidia-cudnn-frontend or cuDNN is not installed"
     try:
-        plan("1x1", "forward")
+        found = plan("1x1", "forward")
+        assert any(map(found.build, found.names))
     except RuntimeError as error:
         if "SUBLIBRARY_LOADING_FAILED" in str(error):  # 9.28 wants the driver's library for that, 9.19 does not
             return f"cuDNN {cudnn.version()} builds no plans without a driver"
@@ -35,9 +39,13 @@ def why_not() -> str | None:
     return None
 
 
-def plan(case, kind, *epilogue, **how):
+def problem(case, kind, *epilogue, **how):
     x, y, window, groups = SHAPES[case]
-    return cudnn.Plan(kind, x, (y[1], x[1] // groups, *window.kernel), y, window, *epilogue, **how, properties=H100)
+    return cudnn.Problem(kind, x, (y[1], x[1] // groups, *window.kernel), y, window, *epilogue, **how)
+
+
+def plan(*what, strict=False, deterministic=False, **how):
+    return cudnn.Plan(problem(*what, **how), strict, deterministic, properties=H100)
 
 
 @pytest.fixture
@@ -48,27 +56,23 @@ def needed():
 
 @pytest.mark.parametrize("case", SHAPES)
 @pytest.mark.parametrize("kind, epilogue", [("forward", ()), ("forward", (True,)), ("forward", (True, True)), ("dgrad", ()), ("wgrad", ())])
-def test_plans_for_an_h100(needed, case, kind, epilogue):
-    built = plan(case, kind, *epilogue)
-    assert 0 <= built.workspace <= cudnn.WORKSPACE
-    assert len(built.inputs) == 2 + (epilogue[:1] == (True,))
+@pytest.mark.parametrize("numbers, last", [("float32", False), ("float32", True), ("float16", True), ("uint16", True)])
+def test_plans_for_an_h100(needed, case, kind, epilogue, numbers, last):
+    found = plan(case, kind, *epilogue, numbers=numbers, last=last)
+    assert any(map(found.build, found.names)) and 0 <= found.workspace <= cudnn.WORKSPACE
+    assert len(found.inputs) == 2 + (epilogue[:1] == (True,))
 
 
 def test_a_wrong_shape_has_no_plan(needed):
+    wrong = cudnn.Problem("forward", (1, 1, 5, 5), (1, 1, 3, 3), (1, 1, 4, 4), Window((3, 3)))
     with pytest.raises((RuntimeError, cudnn.frontend().cudnnGraphNotSupportedError)):
-        cudnn.Plan("forward", (1, 1, 5, 5), (1, 1, 3, 3), (1, 1, 4, 4), Window((3, 3)), properties=H100)
+        cudnn.Plan(wrong, properties=H100)
 
 
-def chosen(case, kind, **how) -> set[int]:
+def chosen(case, kind, **how) -> set[str]:
     """Which of the plans that cuDNN proposes may be chosen."""
-    graph, found = plan(case, kind, **how)._graph, set()
-    for i in range(graph.get_execution_plan_count()):
-        try:
-            graph.build_plan_at_index(i)
-            found.add(i)
-        except cudnn.frontend().cudnnGraphNotSupportedError as left_out:
-            assert "Deselecting" in str(left_out)
-    return found
+    found = plan(case, kind, **how)
+    return {name for name in found.names if found.build(name)}
 
 
 def test_strict_float32_and_deterministic_runs(needed):
@@ -77,66 +81,227 @@ def test_strict_float32_and_deterministic_runs(needed):
     assert set() < chosen("AlexNet conv2", "wgrad", deterministic=True) < chosen("AlexNet conv2", "wgrad")
 
 
+def test_a_limit_of_workspace(needed, monkeypatch):
+    every = chosen("AlexNet conv2", "wgrad")
+    monkeypatch.setattr(cudnn, "WORKSPACE", 1 << 20)
+    assert set() < chosen("AlexNet conv2", "wgrad") < every
+
+
+# The choice by the clock
+
+
+@pytest.mark.parametrize(
+    "taken, best", [([3, 1, 2], "b"), ([1, 1.2, 0.9], "c"), ([None, 2, 1], "c"), ([1, None, None], "a"), ([None] * 3, None)]
+)
+def test_the_fastest_plan(taken, best):
+    """Slow ones are run twice and left; those that do not run (None) are passed over."""
+    laps, times = [], dict(zip("abc", taken, strict=True))
+
+    def lap(name, count):
+        laps.append((name, count))
+        if times[name] is None:
+            raise RuntimeError("CUDNN_STATUS_EXECUTION_FAILED")
+        return times[name]
+
+    assert cudnn.fastest(list("abc"), lap) == best
+    if taken == [3, 1, 2]:
+        assert [name for name, _ in laps] == ["a"] * 5 + ["b"] * 5 + ["c"] * 2 and laps[7][1] == 2
+
+
+class Clock:
+    """A backend that has a model and a clock, by which the plan of a name in ``times`` takes so long."""
+
+    def __init__(self, times):
+        self.times, self.laps = times, 0
+
+    def model(self):
+        return "NVIDIA H100 80GB/HBM3"
+
+    def lap(self, run, times):
+        self.laps += 1
+        return self.times(run())
+
+
+@pytest.fixture
+def cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("CAFFELITE_CACHE", str(tmp_path))
+    return tmp_path
+
+
+def engine(backend, **how):
+    """An engine whose plans are only built; ``trial`` tells the plan's name to the clock."""
+    found = cudnn.Engine(None, backend, **how)
+    return found, lambda plan: lambda: next(name for name, index in plan.names.items() if index == plan._index)
+
+
+@pytest.fixture
+def for_an_h100(needed, monkeypatch):
+    monkeypatch.setattr(cudnn, "Plan", functools.partial(cudnn.Plan, properties=H100))
+
+
+def test_plans_are_timed_once(for_an_h100, cache, caplog):
+    """The choice is kept on disk, by device and version, and the next process builds that plan only."""
+    task = problem("AlexNet conv2", "wgrad", last=True)
+    names = list(plan("AlexNet conv2", "wgrad", last=True).names)
+    clock = Clock(lambda name: 1.0 if name == names[3] else 2.0)
+    mine, trial = engine(clock)
+    first = mine.plan(task, trial)
+    assert trial(first)() == names[3] and clock.laps and mine.plan(task, trial) is first
+    (path,) = cache.iterdir()
+    assert path.name == f"cudnn-NVIDIA-H100-80GB-HBM3-{cudnn.version()}.json" and json.loads(path.read_text()) == {task.words(): names[3]}
+    clock.laps = 0
+    again, trial = engine(clock)
+    assert trial(again.plan(task, trial))() == names[3] and not clock.laps
+    strict, trial = engine(clock, strict=True)
+    strict.plan(task, trial)
+    assert clock.laps and len(list(cache.iterdir())) == 2  # choices of other precisions are others
+
+
+@pytest.mark.parametrize("text, said", [("{", "damaged"), ("[1]", "damaged"), ('{"KEY": 3}', "damaged"), ('{"KEY": "eng0_gone"}', "gone")])
+def test_a_cache_that_does_not_fit(for_an_h100, cache, caplog, text, said):
+    task = problem("1x1", "forward")
+    path = cache / f"cudnn-NVIDIA-H100-80GB-HBM3-{cudnn.version()}.json"
+    path.write_text(text.replace("KEY", task.words()))
+    with caplog.at_level("INFO", "caffelite"):
+        mine, trial = engine(Clock(lambda name: 1.0))
+        mine.plan(task, trial)
+    assert said in caplog.text and json.loads(path.read_text())[task.words()] in plan("1x1", "forward").names
+
+
+def test_a_cache_that_cannot_be_written(for_an_h100, monkeypatch, cache, caplog):
+    mine, trial = engine(Clock(lambda name: 1.0))
+    monkeypatch.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with caplog.at_level("INFO", "caffelite"):
+        assert mine.plan(problem("1x1", "forward"), trial)
+    assert "No space left on device" in caplog.text
+
+
+def test_processes_share_a_cache(cache):
+    one, other = Notes("notes.json"), Notes("notes.json")
+    one.put("a", "1")
+    other.put("b", "2")
+    assert json.loads((cache / "notes.json").read_text()) == {"a": "1", "b": "2"} and Notes("notes.json").get("b") == "2"
+
+
+def test_without_a_clock_cudnn_ranks(for_an_h100, cache):
+    """Where runs must be equal no clock chooses, and nothing is kept."""
+    task, clock = problem("AlexNet conv2", "dgrad"), Clock(None)
+    mine, trial = engine(clock, deterministic=True)
+    assert trial(mine.plan(task, trial))() in chosen("AlexNet conv2", "dgrad", deterministic=True)
+    assert not clock.laps and not list(cache.iterdir())
+
+
+# Convolutions by such plans
+
+
 class Refused(Exception):
     pass
 
 
-def fake_plans(refused):
+def fake_plans(refused, growing):
     """Plans that the oracle runs, and that spoil their workspace as cuDNN's may; the kinds in ``refused`` do not exist."""
 
     class Plan:
-        workspace = 100
-
-        def __init__(self, kind, x, w, y, window, biased, rectified, strict, deterministic, handle):
-            assert (strict, deterministic) == (False, True)
-            if (kind, biased, rectified) in refused:
+        def __init__(self, problem, strict, deterministic, handle):
+            assert (strict, deterministic, handle) == (False, True, 1)
+            if problem[:1] + problem[5:7] in refused:
                 raise Refused("no plan")
-            self.kind, self.shapes, self.window, self.rectified = kind, (x, w, y), window, rectified
-            self.inputs = [None] * (2 + biased)
+            self.problem, self.inputs, self.names = problem, [None] * (2 + problem.biased), {"one": 0}
+
+        def build(self, name):
+            self.workspace = next(growing)
+            return True
 
         def run(self, inputs, output, workspace):
+            p = self.problem
             assert len(inputs) == len(self.inputs) and workspace.nbytes >= self.workspace
             workspace[: self.workspace] = 0xEE
-            x, w, y = self.shapes
-            groups = x[1] // w[1]
-            if self.kind == "forward":
-                output[...] = reference.leaky(
-                    reference.convolution(*inputs[:2], (*inputs, None)[2], self.window, groups), 0 if self.rectified else None
-                )
-            elif self.kind == "dgrad":
-                output[...] = reference.convolution_backward(np.zeros(x), inputs[1], inputs[0], self.window, groups)[0]
+            assert all(a.dtype == p.numbers for a in (*inputs, output))
+            shapes = {"forward": (p.x, p.w, None), "dgrad": (p.y, p.w), "wgrad": (p.x, p.y)}[p.kind]
+            inputs = [decoded(a) if s is None else self.plain(a, s) for a, s in zip(inputs, shapes, strict=False)]
+            groups = p.x[1] // p.w[1]
+            if p.kind == "forward":
+                found = reference.convolution(*inputs[:2], (*inputs, None)[2], p.window, groups)
+                found = reference.leaky(found, 0 if p.rectified else None)
+            elif p.kind == "dgrad":
+                found = reference.convolution_backward(np.zeros(p.x), inputs[1], inputs[0], p.window, groups)[0]
             else:
-                output[...] = reference.convolution_backward(inputs[0], np.zeros(w), inputs[1], self.window, groups)[1]
+                found = reference.convolution_backward(inputs[0], np.zeros(p.w), inputs[1], p.window, groups)[1]
+            output.reshape(-1)[...] = encoded(found.transpose(0, 2, 3, 1) if p.last else found, output.dtype).reshape(-1)
+
+        def plain(self, array, shape):
+            """As N×C×H×W."""
+            n, c, h, w = shape
+            array = decoded(array)
+            return array.reshape(n, h, w, c).transpose(0, 3, 1, 2) if self.problem.last else array.reshape(shape)
 
     return Plan
 
 
 ALL = {(kind, b, r) for kind in ("forward", "dgrad", "wgrad") for b in (False, True) for r in (False, True)}
+REFUSED = {
+    "none": set(),
+    "ReLUs": {k for k in ALL if k[2]},
+    "biases": {k for k in ALL if k[1]},
+    "gradients": {("dgrad", False, False), ("wgrad", False, False)},
+    "all": ALL,
+}
 
 
-@pytest.mark.parametrize(
-    "refused", [set(), {k for k in ALL if k[2]}, {k for k in ALL if k[1]}, {("dgrad", False, False), ("wgrad", False, False)}, ALL]
-)
-def test_convolution_by_plans(monkeypatch, seed, refused):
-    """Whatever cuDNN has plans for, the results are those of a convolution: bias, ReLU and sums of gradients are made up for."""
+@pytest.mark.parametrize("refused", REFUSED)
+@pytest.mark.parametrize("last, numbers", [(False, "float32"), (True, "float32"), (True, "float16"), (True, "uint16")])
+def test_convolution_by_plans(monkeypatch, seed, refused, last, numbers):
+    """Whatever cuDNN has plans for, the results are a convolution's: layout, type, bias, ReLU, sums of gradients are made up for."""
     monkeypatch.setattr(cudnn, "frontend", lambda: SimpleNamespace(cudnnGraphNotSupportedError=Refused))
-    monkeypatch.setattr(cudnn, "Plan", fake_plans(refused))
-    dev, rng = GPU(0, "float32", HostBackend(), deterministic=True), np.random.default_rng(seed)
-    assert dev.engine is None
-    dev.engine = 1
+    monkeypatch.setattr(cudnn, "Plan", fake_plans(REFUSED[refused], itertools.count(100, 500)))
+    backend = HostBackend()
+    dev, rng = GPU(0, "float32", backend, deterministic=True), np.random.default_rng(seed)
+    assert dev.engine is None and not dev.prefers_channels_last
+    dev.engine = cudnn.Engine(1, backend, deterministic=True)
     window, groups = Window((3, 2), (1, 2), (1, 0)), 2
-    x, w, b = (rng.normal(size=s).astype(np.float32) for s in ((2, 4, 5, 6), (6, 2, 3, 2), (6,)))
-    plain = reference.convolution(x, w, None, window, groups)
-    dy, y = rng.normal(size=plain.shape).astype(np.float32), dev.empty(plain.shape)
-    op = dev.convolution(x.shape, y.shape, window, groups)
-    assert isinstance(op, cudnn.Convolution)
+    x, w, b = (rng.normal(size=s) for s in ((2, 4, 5, 6), (6, 2, 3, 2), (6,)))
+    w, b = w.astype(np.float32), b.astype(np.float32)
+    dy = rng.normal(size=reference.convolution(x, w, None, window, groups).shape)
+    x, dy = (decoded(encoded(v, np.dtype(numbers))) for v in (x, dy))  # what both sides get
+    half = numbers != "float32"
+    tolerance = {"float32": 1e-4, "float16": 5e-3, "uint16": 4e-2}[numbers]
+
+    def stored(values):
+        return encoded(np.ascontiguousarray(values.transpose(0, 2, 3, 1) if last else values), np.dtype(numbers))
+
+    def blank(shape):
+        return dev.empty(stored(np.zeros(shape)).shape, numbers)
+
+    def check(array, values, scale=1):
+        values = stored_like(values)
+        np.testing.assert_allclose(decoded(array), values, rtol=tolerance, atol=tolerance * scale * 4)
+
+    def stored_like(values):
+        return values.transpose(0, 2, 3, 1) if last and values.ndim == 4 and values.shape != w.shape else values
+
+    op, y = dev.convolution(x.shape, dy.shape, window, groups, channels_last=last, half=half), blank(dy.shape)
+    assert isinstance(op, convolution.Convolution)
     for bias, slope in [(b, None), (b, 0.0), (b, 0.1), (None, None), (None, 0.0)]:
-        op.forward(x, w, bias, y, slope)
-        np.testing.assert_allclose(y, reference.leaky(plain if bias is None else plain + b[:, None, None], slope), rtol=1e-4, atol=1e-4)
+        op.forward(stored(x), w, bias, y, slope)
+        check(y, reference.leaky(reference.convolution(x, w, bias, window, groups), slope))
     expected = reference.convolution_backward(x, w, dy, window, groups)
-    found = dev.empty(x.shape), dev.empty(w.shape), dev.empty(6)
+    found = blank(x.shape), dev.empty(w.shape), dev.empty(6)
     for times in (1, 2):
-        op.backward(x, w, dy, *found, times == 2, times == 2)
+        op.backward(stored(x), w, stored(dy), *found, times == 2, times == 2)
         for there, value, scale in zip(found, expected, (1, times, times), strict=True):
-            np.testing.assert_allclose(there, scale * value, rtol=1e-4, atol=1e-4)
-    op.backward(x, w, dy, None, None, None)
+            check(there, scale * value, scale)
+    op.backward(stored(x), w, stored(dy), None, None, None)
+
+
+@pytest.mark.parametrize("m, c, p", [(5, 3, 4), (2, 7, 1), (3, 1, 6)])
+@pytest.mark.parametrize("numbers", ["float32", "float16", "uint16"])
+def test_weights_there_and_back(seed, m, c, p, numbers):
+    dev, w = GPU(0, "float32", HostBackend()), np.random.default_rng(seed).normal(size=(m, c, p)).astype(np.float32)
+    bias, packed, packed_bias, back = w[:, 0, 0].copy(), dev.empty((m, p, c), numbers), dev.empty(m, numbers), w.copy()
+    dev.kernel("weights", "pack_weights", w.size, m, c, p)(w, bias, packed, packed_bias)
+    np.testing.assert_array_equal(packed, encoded(w.transpose(0, 2, 1), np.dtype(numbers)))
+    np.testing.assert_array_equal(packed_bias, encoded(bias, np.dtype(numbers)))
+    unpack = dev.kernel("weights", "unpack_weights", w.size, m, c, p)
+    for add in (True, False):
+        unpack(packed, back, add)
+        np.testing.assert_array_equal(back, decoded(packed).transpose(0, 2, 1).astype(np.float32) + (w if add else 0))

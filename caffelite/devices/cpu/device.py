@@ -12,7 +12,7 @@ import threadpoolctl
 
 from ...errors import CaffeliteError
 from .. import Window
-from ..formula import Formula, merged, one_by_one
+from ..formula import Formula, merged, one_by_one, two_passes
 from . import blas, formulas, inlet, onednn, operations, preprocessing, primitives, recurrent, selection, windows
 from .kernels import channels_last
 
@@ -24,7 +24,8 @@ class CPU:
     """Arrays are NumPy's; every operation finishes before it returns.
 
     dtype: float32 (default), or float64, which the tests use to check gradients. precision: bf16 multiplies bfloat16 numbers in
-    convolutions and large inner products; sums, parameters and all else stay float32.
+    convolutions and large inner products, and stores images as such from convolution to convolution; all sums, parameters and what is
+    computed in between are float32.
     """
 
     name = "cpu"
@@ -45,7 +46,7 @@ class CPU:
         self.prefers_channels_last = self._onednn is not None
         if dtype == "float32" and not self._onednn:
             _tell_of_onednn()
-        self.half = precision == "bf16"
+        self.half = self.narrow = precision == "bf16"
         if self.half:
             self._check_half()
         blas.address(dtype)  # loads the library whose threads are limited below
@@ -106,8 +107,23 @@ class CPU:
         array.fill(value)
 
     def add(self, source: np.ndarray, target: np.ndarray) -> None:
-        """target += source, views as in ``assign``."""
+        """target += source, views as in ``assign``; of bfloat16 numbers whole arrays."""
+        if target.dtype == np.uint16:
+            return self._add_halves(source, target, target)
         np.add(target, source, out=target)
+
+    def conversions(self):
+        """``narrow(x, y)``, which rounds float32 numbers to bfloat16 ones, and ``widen(x, y)``, its way back."""
+        return tuple(self.map(Formula("x", ("x",), halves=(side,))) for side in ("out", "x"))
+
+    @functools.cached_property
+    def _add_halves(self):
+        return self.map(Formula("a + b", ("a", "b"), halves=("a", "b", "out")))
+
+    @staticmethod
+    def widened(array: np.ndarray) -> np.ndarray:
+        """bfloat16 numbers, uint16 in memory, as float32 ones; a copy."""
+        return (array.astype(np.uint32) << 16).view(np.float32)
 
     def synchronize(self) -> None:
         pass
@@ -186,7 +202,7 @@ class CPU:
         kernel = formulas.channel_sum_kernel(formula, self.dtype.name, tuple(channels), columns)
         values = tuple(self.dtype.type(constants[name]) for name in formula.constants)
         shapes = self._channel_shapes(formula, channels, rows, width)
-        parts = max(1, min(PARTS, n // 8)) if columns else _pieces(rows, width)
+        parts = _parts(n) if columns else _pieces(rows, width)
         size = (parts, c) if columns else (rows, parts)
 
         def run(*operands, add: bool = False):
@@ -206,7 +222,7 @@ class CPU:
         whole = Formula(formulas_[-1].text, merged(formulas_), constants=tuple(constants))
         kernel = formulas.column_sums_kernel(formulas_, self.dtype.name, tuple(channels), tuple(constants))
         values = tuple(self.dtype.type(value) for value in constants.values())
-        shapes, size = self._channel_shapes(whole, channels, n, c), (max(1, min(PARTS, n // 8)), len(formulas_), c)
+        shapes, size = self._channel_shapes(whole, channels, n, c), (_parts(n), len(formulas_), c)
 
         def run(*operands):
             arrays = [a.reshape(s) for a, s in zip(operands[:-1], shapes, strict=True)]
@@ -214,6 +230,19 @@ class CPU:
             kernel(partial, n, *arrays, *values)
             for out, total in zip(operands[-1], partial.sum(0), strict=True):
                 out.reshape(c)[...] = scale * total
+
+        return run
+
+    def moments(self, n: int, c: int, p: int):
+        """``run(x, mean, variance)``: the moments of each channel of x (N, C, P), of bfloat16 numbers perhaps where P = 1."""
+        if p > 1:
+            return two_passes(self, n, c, p)
+        parts = _parts(n)
+
+        def run(x, mean, variance):
+            x, partial = x.reshape(n, c), self.workspace(parts * 2 * c, np.float64).reshape(parts, 2, c)
+            channels_last.moments(x, partial)
+            channels_last.join_moments(x, partial, mean, variance)
 
         return run
 
@@ -258,8 +287,8 @@ class CPU:
     def pooling(self, method: str, x: tuple[int, ...], y: tuple[int, ...], window: Window, stream: int | None = None):
         return windows.Pooling(self, method, x, y, window, stream)
 
-    def channels_last_pooling(self, method: str, x: tuple[int, ...], y: tuple[int, ...], window: Window):
-        return primitives.Pooling(self, self._onednn, method, x, y, window)
+    def channels_last_pooling(self, method: str, x: tuple[int, ...], y: tuple[int, ...], window: Window, half: bool = False):
+        return primitives.Pooling(self, self._onednn, method, x, y, window, half)
 
     def lrn(self, n: int, c: int, p: int, size: int, alpha: float, beta: float, k: float):
         kind = windows.ChannelsLastLRN if p == 1 else windows.LRN
@@ -283,8 +312,8 @@ class CPU:
     def softmax(self, n: int, c: int, p: int):
         return operations.Softmax(n, c, p)
 
-    def log_loss(self, n: int, c: int, p: int, ignore: int | None, divisor: float | None):
-        return operations.LogLoss(self, n, c, p, ignore, divisor)
+    def softmax_loss(self, n: int, c: int, p: int, ignore: int | None, divisor: float | None):
+        return operations.SoftmaxLoss(self, n, c, p, ignore, divisor)
 
     def accuracy(self, n: int, c: int, p: int, top_k: int, ignore: int | None):
         return operations.Accuracy(n, c, p, top_k, ignore)
@@ -294,6 +323,11 @@ class CPU:
 
     def preprocess(self, out: tuple[int, ...], mean: np.ndarray | None, scale: float):
         return preprocessing.Preprocess(out, mean, scale)
+
+
+def _parts(rows: int) -> int:
+    """Into how many parts rows are parted whose columns are added up: as many sums of all columns are written and read besides."""
+    return max(1, min(PARTS, rows // 96))
 
 
 def _pieces(rows: int, width: int) -> int:

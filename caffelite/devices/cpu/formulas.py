@@ -7,9 +7,8 @@ import hashlib
 import importlib.util
 import os
 import sys
-import tempfile
-from pathlib import Path
 
+from .. import cache
 from ..formula import Formula, merged
 
 _HEADER = """\
@@ -30,27 +29,28 @@ def sign(x):
 def plus__(a, b):  # the one sum whose order is the compiler's, which makes a vector loop of it; the formula keeps its own
     return a + b
 
-@njit(parallel=True, nogil=True, cache=True, error_model="numpy")
 """
 
+_HALVES = """\
+@njit(inline="always")
+def widen__(x):
+    return np.uint32(np.uint32(x) << np.uint32(16)).view(np.float32)
 
-def cache_folder() -> Path:
-    """Where compiled kernels are kept: $CAFFELITE_CACHE, else caffelite in the user's cache folder, else a temporary one."""
-    chosen = os.environ.get("CAFFELITE_CACHE")
-    home = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "caffelite"
-    try:
-        home.mkdir(parents=True, exist_ok=True)
-        if os.access(home, os.W_OK):
-            return home
-    except OSError:
-        pass
-    return Path(tempfile.mkdtemp(prefix="caffelite-"))
+@njit(inline="always")
+def narrow__(x):  # to the nearest, even of equals; NaN to NaN
+    bits = np.float32(x).view(np.uint32)
+    rounded = np.uint32(bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))
+    return np.uint16((rounded if x == x else np.uint32(0x7FC00000)) >> np.uint32(16))
+
+"""
+
+_COMPILED = '@njit(parallel=True, nogil=True, cache=True, error_model="numpy")\n'
 
 
 @functools.cache
 def _compiled(source: str):
     name = f"caffelite_formula_{hashlib.blake2b(source.encode(), digest_size=10).hexdigest()}"
-    path = cache_folder() / f"{name}.py"
+    path = cache.folder() / f"{name}.py"
     if not path.exists():
         draft = path.with_suffix(f".{os.getpid()}")
         draft.write_text(source)
@@ -94,7 +94,7 @@ def kernel(out__, {names}):
 {scalars}
     for i__ in prange(out__.size):
         {loads}
-        out__[i__] = {formula}
+        out__[i__] = {result}
 """
 
 _SUM = """\
@@ -122,7 +122,7 @@ def kernel(out__, pieces__, channels__, {names}):
         out_row__ = out__[i__, lo__:hi__]
         for j__ in range(out_row__.size):
             {loads}
-            out_row__[j__] = {formula}
+            out_row__[j__] = {result}
 """
 
 _PLANE_SUM = """\
@@ -179,6 +179,14 @@ def kernel(start__, stop__, lr_mult__, decay_mult__, rate__, scale__, {names}):
 """
 
 
+def _header(dtype: str, halves: tuple[str, ...]) -> str:
+    return _HEADER.format(dtype=dtype) + _HALVES * bool(halves) + _COMPILED
+
+
+def _load(name: str, element: str, halves: tuple[str, ...]) -> str:
+    return f"{name} = widen__({element})" if name in halves else f"{name} = {element}"
+
+
 def _fill(template: str, formula: Formula, dtype: str, constants: tuple[str, ...], over: str | None = None, **more: str):
     """Compiles a template. Arrays are arguments with underscores behind their names; the formula sees element i of each.
 
@@ -186,9 +194,11 @@ def _fill(template: str, formula: Formula, dtype: str, constants: tuple[str, ...
     """
     names = [f"{a}_array__" for a in (*formula.arrays, *formula.scalars) if a != over] + list(constants)
     scalars = "\n".join(f"    {s} = {s}_array__[0]" for s in formula.scalars)
-    loads = "; ".join(f"{a} = {'out__' if a == over else f'{a}_array__'}[i__]" for a in formula.arrays if formula.uses(a))
+    halves, places = formula.halves, {a: f"{'out__' if a == over else f'{a}_array__'}[i__]" for a in formula.arrays if formula.uses(a)}
+    loads = "; ".join(_load(name, place, halves) for name, place in places.items())
     parts = {"names": ", ".join(names), "scalars": scalars, "loads": loads, "formula": formula.typed("T"), **more}
-    return _compiled(_HEADER.format(dtype=dtype) + template.format(**parts))
+    parts["result"] = f"narrow__({parts['formula']})" if "out" in halves else parts["formula"]
+    return _compiled(_header(dtype, halves) + template.format(**parts))
 
 
 def map_kernel(formula: Formula, dtype: str, over: str | None = None):
@@ -206,8 +216,8 @@ def _fill_channels(template: str, formula: Formula, dtype: str, channels: tuple[
     used = [a for a in formula.arrays if formula.uses(a)]
     along = used if columns else [a for a in used if a not in channels]
     outer = [f"{a}_row__ = {a}_array__[{'' if a in channels else 'i__, '}lo__:hi__]" for a in along if a != over]
-    outer += [f"{a} = {a}_array__[i__ % channels__]" for a in used if a not in along]
-    loads = "; ".join(f"{a} = {'out' if a == over else a}_row__[j__]" for a in along)
+    outer += [_load(a, f"{a}_array__[i__ % channels__]", formula.halves) for a in used if a not in along]
+    loads = "; ".join(_load(a, f"{'out' if a == over else a}_row__[j__]", formula.halves) for a in along)
     return _fill(template, formula, dtype, formula.constants, over, outer="; ".join(outer) or "pass", loads=loads or "pass")
 
 
@@ -223,16 +233,16 @@ def channel_sum_kernel(formula: Formula, dtype: str, channels: tuple[str, ...], 
 
 def column_sums_kernel(several: tuple[Formula, ...], dtype: str, channels: tuple[str, ...], constants: tuple[str, ...]):
     """``kernel(partial, N, *arrays, *constants)``: the sums of several formulas over the same rows (N, C), into partial (parts, F, C)."""
-    names = merged(several)
+    names, halves = merged(several), tuple({name for formula in several for name in formula.halves})
     outer = "; ".join(f"{a}_row__ = {a}_array__[{'' if a in channels else 'i__, '}lo__:hi__]" for a in names)
     parts = {
         "names": ", ".join([*(f"{a}_array__" for a in names), *constants]),
         "starts": "; ".join(f"sums{k}__ = partial__[t__, {k}]; sums{k}__[:] = 0" for k in range(len(several))),
         "outer": outer,
-        "loads": "; ".join(f"{a} = {a}_row__[j__]" for a in names),
+        "loads": "; ".join(_load(a, f"{a}_row__[j__]", halves) for a in names),
         "totals": "; ".join(f"sums{k}__[j__] += {f.typed('T')}" for k, f in enumerate(several)),
     }
-    return _compiled(_HEADER.format(dtype=dtype) + _COLUMN_SUMS.format(**parts))
+    return _compiled(_header(dtype, halves) + _COLUMN_SUMS.format(**parts))
 
 
 def update_kernel(formula: Formula, dtype: str):

@@ -110,8 +110,8 @@ class Softmax:
         scores.softmax_backward(y.reshape(self._shape), dy.reshape(self._shape), dx.reshape(self._shape))
 
 
-class LogLoss:
-    """loss = -Σ log prob[label] / divisor over prob (N, C, P) and label (N, P), the loss of a softmax.
+class SoftmaxLoss:
+    """prob = softmax of x over the middle axis of (N, C, P), loss = -Σ log prob[label] / divisor over label (N, P).
 
     ignore: a label that does not count, or None. divisor: a number, or None for how many labels count. ``bad`` (int64, one element):
     0, or 1 + the place of the first label that is no class.
@@ -124,10 +124,11 @@ class LogLoss:
         self.divisor, self.bad = device.zeros(1), device.zeros(1, np.int64)
         self._tiny = np.finfo(np.float32).tiny
 
-    def forward(self, prob, label, loss) -> None:
-        label = label.reshape(self._labels)
+    def forward(self, x, label, prob, loss) -> None:
+        prob, label = prob.reshape(self._shape), label.reshape(self._labels)
+        scores.softmax_forward(x.reshape(self._shape), prob)
         args = (*self._ignore, self._fixed, self._tiny, loss.reshape(-1), self.divisor, self.bad)
-        scores.log_loss_forward(prob.reshape(self._shape), label, *args)
+        scores.log_loss_forward(prob, label, *args)
 
     def backward(self, prob, label, dloss, dx) -> None:
         """dx: the gradient before the softmax."""
@@ -138,7 +139,7 @@ class LogLoss:
 class Accuracy:
     """The share of labels (N, P) among the top_k scores of x (N, C, P); per_class (C) or None.
 
-    ``counts`` (C): the samples of each class in the last run. ``bad`` as in LogLoss.
+    ``counts`` (C): the samples of each class in the last run. ``bad`` as in SoftmaxLoss.
     """
 
     def __init__(self, n: int, c: int, p: int, top_k: int, ignore: int | None):

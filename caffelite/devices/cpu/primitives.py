@@ -15,9 +15,9 @@ from .onednn import DIRECT, FORWARD_TRAINING, Library
 LINE = 64  # bytes: parts of the workspace start on cache lines
 
 
-def _relu(device):
+def _relu(device, half: bool = False):
     """ReLU in a pass of its own: oneDNN's, fused into a product, makes a NaN 0, and hides what Caffe shows."""
-    return device.map(Formula("where(x > 0, x, 0 * x)", ("x",)))
+    return device.map(Formula("where(x > 0, x, 0 * x)", ("x",), halves=("x", "out") * half))
 
 
 def _pair(a: int, b: int) -> ct.Array:
@@ -28,32 +28,28 @@ class Convolution:
     """y (N, OH, OW, M) = w (M, C/groups, kh, kw) * x (N, H, W, C) + b (M). Weights come and go in Caffe's order, and are put into the
     primitive's within the run.
 
-    half: products of bfloat16 numbers, added up in float32. Then forward leaves x so rounded in ``kept`` (uint16, like x), which backward
-    takes for x; all other arrays are float32 still.
+    half: x, y, dx and dy are bfloat16 numbers (uint16), whose products are added up in float32.
     """
 
     def __init__(self, device, library: Library, x: tuple[int, ...], y: tuple[int, ...], window, groups: int = 1, half: bool = False):
-        self._device, self._library, self._half = device, library, half
+        self._device, self._library = device, library
         kernel, kind = window.kernel, onednn.BF16 if half else onednn.F32
         dims = (y[1], x[1] // groups, *kernel) if groups == 1 else (groups, y[1] // groups, x[1] // groups, *kernel)
-        self._x, self._dx = library.channels_last(x, kind), library.channels_last(x)
-        self._y, self._dy = library.channels_last(y), library.channels_last(y, kind)
+        self._x, self._y = library.channels_last(x, kind), library.channels_last(y, kind)
         self._b, self._w = library.dense((y[1],)), library.dense(dims)
         self._any_w, self._any_dw = library.layout(dims, dtype=kind), library.layout(dims)
         pad = _pair(*window.pad)
         self._window = _pair(*window.stride), _pair(*(d - 1 for d in window.dilation)), pad, pad
         few = groups == 1 and not half and direct.suits(x[1], y[1], window.pad)
         self._direct = DirectConvolution(device, x, y, window) if few else None
-        self._narrow = library.reorder(self._dx, self._x).run, library.reorder(self._y, self._dy).run
-        self._relu = _relu(device)
-        self._room = -(-library.bytes(self._dy) // LINE) * LINE if half else 0  # for dy, before what a primitive needs
-        self._sum = device.channel_sum(Formula("dy", ("dy",)), (), y[0] * y[2] * y[3], y[1], 1)
+        self._relu = _relu(device, half)
+        self._sum = device.channel_sum(Formula("dy", ("dy",), halves=("dy",) * half), (), y[0] * y[2] * y[3], y[1], 1)
         # Primitives are made when they are first asked for, and kept.
         self._forward, self._data, self._weights = (functools.cache(f) for f in (self._make_forward, self._make_data, self._make_weights))
 
     @functools.cached_property
     def _hint(self) -> onednn.Descriptor:
-        arguments = FORWARD_TRAINING, DIRECT, self._x, self._any_w, None, self._dy
+        arguments = FORWARD_TRAINING, DIRECT, self._x, self._any_w, None, self._y
         return self._library.describe("convolution_forward", *arguments, *self._window, self._library.attributes())
 
     def _make_forward(self, biased: bool, slope: float | None):
@@ -64,24 +60,21 @@ class Convolution:
 
     def _make_data(self):
         library = self._library
-        arguments = DIRECT, self._dx, self._any_w, self._dy, *self._window, self._hint.handle, library.attributes()
+        arguments = DIRECT, self._x, self._any_w, self._y, *self._window, self._hint.handle, library.attributes()
         found = library.describe("convolution_backward_data", *arguments)
-        return _Packed(self._device, found, self._w, "dy", "w", "dx", room=self._room)
+        return _Packed(self._device, found, self._w, "dy", "w", "dx")
 
     def _make_weights(self, biased: bool, add: bool):
         library = self._library
         bias = self._b if biased else None
-        arguments = DIRECT, self._x, self._any_dw, bias, self._dy, *self._window, self._hint.handle, library.attributes()
+        arguments = DIRECT, self._x, self._any_dw, bias, self._y, *self._window, self._hint.handle, library.attributes()
         found = library.describe("convolution_backward_weights", *arguments)
-        return _Packed(self._device, found, self._w, "x", "dy", "dw", *(["db"] if biased else []), room=self._room, add=add)
+        return _Packed(self._device, found, self._w, "x", "dy", "dw", *(["db"] if biased else []), add=add)
 
-    def forward(self, x, w, b, y, slope: float | None = None, kept=None) -> None:
+    def forward(self, x, w, b, y, slope: float | None = None) -> None:
         """slope: a leaky ReLU's negative slope, fused; None for no ReLU."""
         if self._direct:
             return self._direct.forward(x, w, b, y, slope)
-        if self._half:
-            self._narrow[0](x, kept)
-            x = kept
         run = self._forward(b is not None, slope or None).run
         run(x, w, y) if b is None else run(x, w, b, y)
         if slope == 0:
@@ -92,16 +85,10 @@ class Convolution:
         fused = dw is not None and db is not None and not add_b  # db comes with dw
         if db is not None and not fused:
             self._sum(dy, db, add=add_b)
-        weights = None if dw is None else self._weights(fused, add_w)
-        data = None if dx is None else self._data()
-        if self._half and (weights or data):
-            space = self._device.space(max(run.bytes for run in (weights, data) if run))
-            self._narrow[1](dy, space)
-            dy = space
-        if weights:
-            weights.run(x, dy, dw, *([db] if fused else []))
-        if data:
-            data.run(dy, w, dx)
+        if dw is not None:
+            self._weights(fused, add_w).run(x, dy, dw, *([db] if fused else []))
+        if dx is not None:
+            self._data().run(dy, w, dx)
 
 
 class DirectConvolution:
@@ -132,16 +119,19 @@ class DirectConvolution:
 
 
 class Pooling:
-    """MAX or AVE pooling of x (N, H, W, C) to y (N, OH, OW, C); ``index`` is the library's own record of the winners."""
+    """MAX or AVE pooling of x (N, H, W, C) to y (N, OH, OW, C); ``index`` is the library's own record of the winners.
 
-    def __init__(self, device, library: Library, method: str, x: tuple[int, ...], y: tuple[int, ...], window):
-        self._device = device
+    half: of bfloat16 numbers (uint16).
+    """
+
+    def __init__(self, device, library: Library, method: str, x: tuple[int, ...], y: tuple[int, ...], window, half: bool = False):
+        self._device, kind = device, onednn.BF16 if half else onednn.F32
         before = _pair(*window.pad)
         beyond = [
             (o - 1) * s + k - size - p for o, s, k, size, p in zip(y[2:], window.stride, window.kernel, x[2:], window.pad, strict=True)
         ]
         algorithm = onednn.POOL_MAX if method == "MAX" else onednn.POOL_INCLUDING if any(window.pad) else onednn.POOL_EXCLUDING
-        layouts = library.channels_last(x), library.channels_last(y)
+        layouts = library.channels_last(x, kind), library.channels_last(y, kind)
         geometry = _pair(*window.stride), _pair(*window.kernel), _pair(0, 0), before, _pair(*beyond), library.attributes()
         forward = library.describe("pooling_forward", FORWARD_TRAINING, algorithm, *layouts, *geometry)
         backward = library.describe("pooling_backward", algorithm, *layouts, *geometry[:-1], forward.handle, geometry[-1])
@@ -232,12 +222,9 @@ class InnerProduct:
 
 
 class _Packed:
-    """A primitive that takes its weights, or gives their gradient, in an order of its own: with the reorder from or to Caffe's.
+    """A primitive that takes its weights, or gives their gradient, in an order of its own: with the reorder from or to Caffe's."""
 
-    room: the first bytes of the workspace, that it leaves to its caller.
-    """
-
-    def __init__(self, device, descriptor: onednn.Descriptor, dense, *operands: str, room: int = 0, add: bool = False):
+    def __init__(self, device, descriptor: onednn.Descriptor, dense, *operands: str, add: bool = False):
         library, self._device = descriptor.library, device
         weights = "w" if "w" in operands else "dw"
         theirs = descriptor.layout(weights)
@@ -245,20 +232,15 @@ class _Packed:
         if add or not library.equal(theirs, dense):
             if weights == "w":
                 self._before = library.reorder(dense, theirs)
-                self._before.at[1] = room
             else:
                 self._after = library.reorder(theirs, dense, add)
-                self._after.at[0] = room
-        reordered = self._before or self._after
-        packed = room + (-(-library.bytes(theirs) // LINE) * LINE if reordered else 0)
-        self.bytes = packed + descriptor.bytes("scratch")
+        packed = -(-library.bytes(theirs) // LINE) * LINE if self._before or self._after else 0
+        self._bytes = packed + descriptor.bytes("scratch")
         self._primitive = descriptor.primitive(*operands, "scratch")
         self._primitive.at[-1] = packed
-        if reordered:
-            self._primitive.at[self._place] = room
 
     def run(self, *arrays) -> None:
-        space, weights = self._device.space(self.bytes), arrays[self._place]
+        space, weights = self._device.space(self._bytes), arrays[self._place]
         if self._before:
             self._before.run(weights, space)
         if self._before or self._after:

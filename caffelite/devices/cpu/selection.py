@@ -10,7 +10,7 @@ from .kernels import selection
 class Take:
     """out[i] = table[index[i]]: table (rows, width), index (count) in the device's type, out (count, width).
 
-    ``bad`` as in LogLoss: 1 + the place of the first index that names no row; such a row of out is 0, and gives no gradient.
+    ``bad`` as in SoftmaxLoss: 1 + the place of the first index that names no row; such a row of out is 0, and gives no gradient.
     """
 
     def __init__(self, rows: int, width: int, count: int):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import threading
+from collections.abc import Callable
 
 import numpy as np
 
@@ -74,6 +75,11 @@ def check_compiler(cupy) -> None:
         raise _unloadable(cupy, "NVRTC", mistake) from mistake
 
 
+SPIN = """extern "C" __global__ void spin(long long cycles) {
+  for (long long start = clock64(); clock64() - start < cycles;);
+}"""
+
+
 class CuPyBackend:
     """One GPU by way of CuPy; everything runs on one stream, so that an iteration can be captured.
 
@@ -82,6 +88,7 @@ class CuPyBackend:
     """
 
     name = "gpu"
+    LAUNCH = 200_000  # cycles of a GPU, some 0.1 ms, in which Python queues a plan
 
     def __init__(self, number: int, strict: bool = False):
         self._cupy = cupy = cupy_module()
@@ -152,6 +159,22 @@ class CuPyBackend:
     def synchronize(self) -> None:
         self.stream.synchronize()
 
+    def model(self) -> str:
+        """The GPU's name, as NVIDIA H100 80GB HBM3."""
+        return self._cupy.cuda.runtime.getDeviceProperties(self._device.id)["name"].decode()
+
+    def lap(self, run: Callable[[], None], times: int = 1) -> float:
+        """The milliseconds that the GPU takes for one of so many runs in a row. It is kept waiting while they are queued, so that short
+        runs are not timed by how fast they are launched."""
+        spin, (begin, end) = self.kernel(SPIN, "spin"), (self._cupy.cuda.Event() for _ in range(2))
+        spin((1, 1, 1), (1, 1, 1), (np.int64(times * self.LAUNCH),))
+        begin.record(self.stream)
+        for _ in range(times):
+            run()
+        end.record(self.stream)
+        end.synchronize()
+        return self._cupy.cuda.get_elapsed_time(begin, end) / times
+
     def kernel(self, source: str, name: str):
         """``launch(grid, block, args)``: args are arrays and NumPy scalars of the parameters' very types."""
         if source not in self._modules:
@@ -179,7 +202,10 @@ class CuPyBackend:
         return _Graph(self.stream.end_capture(), self.stream)
 
     def matmul(self, a, b, c, m: int, n: int, k: int, trans_a=False, trans_b=False, add=False, batch: int = 1) -> None:
-        """c (batch, m, n) = op(a) op(b) [+ c], row by row, no gaps; a (batch, m, k) or, transposed, (batch, k, m), b likewise."""
+        """c (batch, m, n) = op(a) op(b) [+ c], row by row, no gaps; a (batch, m, k) or, transposed, (batch, k, m), b likewise.
+
+        a and b are of one type, perhaps of 16 bits; c is of theirs, or float32.
+        """
         self._here()
         self._blas(a, b, c, m, n, k, trans_a, trans_b, add, batch)
 
@@ -217,10 +243,15 @@ class Lane:
 
 
 class Blas:
-    """cuBLAS on a handle of our own: CuPy's refuses to be captured. float32 numbers are multiplied as TF32, or in full where strict."""
+    """cuBLAS on a handle of our own: CuPy's refuses to be captured.
 
-    TF32 = 3  # CUBLAS_TF32_TENSOR_OP_MATH; float64 knows no other than the default
+    Numbers of 16 bits are multiplied exactly and added up in float32; float32 ones as TF32, or in full where strict.
+    """
+
     WORKSPACE = 32 << 20  # bytes; one that is ours keeps results the same from run to run, in a graph too
+    TYPES = {"float32": 0, "float64": 1, "float16": 2, "uint16": 14}  # cudaDataType_t; bfloat16 lies in uint16
+    FLOAT, TF32, DOUBLE = 68, 77, 70  # cublasComputeType_t
+    DEFAULT = -1  # cublasGemmAlgo_t
 
     def __init__(self, cupy, stream, strict: bool = False):
         name = f"libcublas.so.{cupy.cuda.runtime.runtimeGetVersion() // 1000}"
@@ -235,14 +266,16 @@ class Blas:
         self._call("cublasSetStream_v2", self._handle, ctypes.c_void_p(stream.ptr))
         self._space = cupy.empty(self.WORKSPACE, np.uint8)
         self._call("cublasSetWorkspace_v2", self._handle, ctypes.c_void_p(self._space.data.ptr), ctypes.c_size_t(self.WORKSPACE))
-        self._call("cublasSetMathMode", self._handle, ctypes.c_int(0 if strict else self.TF32))
+        self._bind(self._library["cublasGemmEx"], self._library["cublasGemmStridedBatchedEx"], strict)
+
+    def _bind(self, one, many, strict: bool) -> None:
+        """one, many: cuBLAS's functions for a product and for a batch of them."""
         i, long, pointer = ctypes.c_int, ctypes.c_longlong, ctypes.c_void_p
-        self._gemm = {}
-        for dtype, letter, real in (("float32", "S", ctypes.c_float), ("float64", "D", ctypes.c_double)):
-            function = self._library[f"cublas{letter}gemmStridedBatched"]
-            scalar = ctypes.POINTER(real)
-            function.argtypes = [pointer, i, i, i, i, i, scalar, pointer, i, long, pointer, i, long, scalar, pointer, i, long, i]
-            self._gemm[dtype] = function, [ctypes.byref(real(v)) for v in (0, 1)]
+        sizes = [pointer, i, i, i, i, i, pointer]
+        one.argtypes = [*sizes, *[pointer, i, i] * 2, pointer, pointer, i, i, i, i]
+        many.argtypes = [*sizes, *[pointer, i, i, long] * 2, pointer, pointer, i, i, long, i, i, i]
+        self._one, self._many, self._float = one, many, self.FLOAT if strict else self.TF32
+        self._scalars = {real: [ctypes.byref(real(v)) for v in (0, 1)] for real in (ctypes.c_float, ctypes.c_double)}
 
     def _call(self, function: str, *arguments) -> None:
         self._check(function, self._library[function](*arguments))
@@ -253,13 +286,20 @@ class Blas:
             raise CaffeliteError(f"{function} failed", found=f"cuBLAS status {status}")
 
     def __call__(self, a, b, c, m, n, k, trans_a, trans_b, add, batch) -> None:
-        function, scalars = self._gemm[c.dtype.name]
+        types = [self.TYPES[v.dtype.name] for v in (b, a, c)]
+        double = c.dtype == np.float64
+        compute = self.DOUBLE if double else self._float if types[0] == 0 else self.FLOAT
+        zero, one = self._scalars[ctypes.c_double if double else ctypes.c_float]
+        beta = one if add else zero
         # cuBLAS counts by columns: the transposed product of the operands in the other order.
-        status = function(
-            self._handle, int(trans_b), int(trans_a), n, m, k, scalars[1], b.data.ptr, k if trans_b else n, k * n,
-            a.data.ptr, m if trans_a else k, m * k, scalars[bool(add)], c.data.ptr, n, m * n, batch,
-        )  # fmt: skip
-        self._check(function.__name__, status)
+        head = self._handle, int(trans_b), int(trans_a), n, m, k, one
+        left, right = (b.data.ptr, types[0], k if trans_b else n), (a.data.ptr, types[1], m if trans_a else k)
+        out, tail = (c.data.ptr, types[2], n), (compute, self.DEFAULT)
+        if batch == 1:
+            self._check("cublasGemmEx", self._one(*head, *left, *right, beta, *out, *tail))
+        else:
+            strided = *head, *left, k * n, *right, m * k, beta, *out, m * n, batch, *tail
+            self._check("cublasGemmStridedBatchedEx", self._many(*strided))
 
 
 _PROPERTIES = {

@@ -1,19 +1,22 @@
-"""Convolutions by cuDNN: graphs of one node, or of one with bias and ReLU, whose plans are chosen without running them.
-
-Sums are of float32 numbers. Where the device is strict, plans that use tensor cores (TF32) are left out; where it is deterministic, those
-whose results vary from run to run.
-"""
+"""cuDNN's plans for convolutions: graphs of one node, or of one with bias and ReLU. The fastest of each is found by the clock, once."""
 
 from __future__ import annotations
 
 import functools
 import logging
 import math
+import re
+from collections.abc import Callable
+from typing import NamedTuple
 
-from . import operations
+from .. import Window
+from ..cache import Notes
 
-log = logging.getLogger(__name__)
-WORKSPACE = 256 << 20  # bytes that a plan may ask for
+log = logging.getLogger("caffelite")
+WORKSPACE = 512 << 20  # bytes that a plan may ask for
+MOST = 8  # plans that are tried, of the 10 to 40 that cuDNN ranks
+SLOW = 1.5  # a plan that first takes so many times as long as the best is not timed any further
+LAP_MS = 2.0  # what one measurement should last
 
 
 @functools.cache
@@ -36,8 +39,8 @@ def version() -> str | None:
     return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
 
 
-def engine(backend):
-    """cuDNN's handle on the backend's stream, or None: convolutions then go by matrix products."""
+def engine(backend, strict: bool = False, deterministic: bool = False) -> Engine | None:
+    """cuDNN on the backend's stream, or None: convolutions then go by matrix products."""
     stream = getattr(backend, "stream", None)
     if stream is None or frontend() is None:
         return None
@@ -47,44 +50,51 @@ def engine(backend):
     except RuntimeError as mistake:
         log.warning("cuDNN does not start, convolutions run by cuBLAS: %s", mistake)
         return None
-    return handle
+    return Engine(handle, backend, strict, deterministic)
+
+
+class Problem(NamedTuple):
+    """One of the three convolutions: "forward" (x, w [, b] → y), "dgrad" (dy, w → dx) or "wgrad" (x, dy → dw).
+
+    x, w, y: shapes as N×C×H×W, w that of the weights. biased, rectified: a bias and a ReLU in forward's epilogue. last: all arrays lie
+    channels last. numbers: of which type all are, "float32", "float16", or "uint16" for bfloat16; sums are of float32 ones.
+    """
+
+    kind: str
+    x: tuple[int, ...]
+    w: tuple[int, ...]
+    y: tuple[int, ...]
+    window: Window
+    biased: bool = False
+    rectified: bool = False
+    last: bool = False
+    numbers: str = "float32"
+
+    def words(self) -> str:
+        """What a kept choice is found by."""
+        sizes = (f"{name}{'x'.join(map(str, v))}" for name, v in (("x", self.x), ("w", self.w), ("y", self.y)))
+        window = (f"{name}{a},{b}" for name, (a, b) in zip(("stride", "pad", "dilation"), self.window[1:], strict=True))
+        flags = (name for name in ("biased", "rectified", "last") if getattr(self, name))
+        return " ".join((self.kind, *sizes, *window, self.numbers, *flags))
 
 
 class Plan:
-    """One of the three convolutions for float32, N×C×H×W and contiguous, finalised.
+    """cuDNN's plans for a problem by their names, the most promising first; ``build`` takes one of them, ``run`` runs it.
 
-    strict, deterministic: see the module.
-
-    kind: "forward" (x, w [, b] → y), "dgrad" (dy, w → dx), "wgrad" (x, dy → dw). x, w, y: shapes, w that of the weights. biased,
-    rectified: a bias and a ReLU in forward's epilogue. handle: cuDNN's, on the device that will run it; or properties, a device's as
-    cuDNN writes them (JSON), for a plan that is only to be built. Raises cudnnGraphNotSupportedError where no plan fits.
+    strict: none that uses tensor cores for float32 (TF32). deterministic: none whose results vary from run to run. handle: cuDNN's, on the
+    device that will run it; or properties, a device's as cuDNN writes them (JSON), for plans that are only to be built. Raises
+    cudnnGraphNotSupportedError where cuDNN has none.
     """
 
-    def __init__(self, kind: str, x, w, y, window, biased=False, rectified=False, strict=False, deterministic=False, handle=None,
-                 properties: str | None = None):  # fmt: skip
-        cudnn = frontend()
-        real = cudnn.data_type.FLOAT
-        types = dict.fromkeys(("io_data_type", "intermediate_data_type", "compute_data_type"), real)
+    def __init__(self, problem: Problem, strict=False, deterministic=False, handle=None, properties: str | None = None):
+        cudnn, types = frontend(), frontend().data_type
+        self._handle, self._numbers = handle, {"float16": types.HALF, "uint16": types.BFLOAT16}.get(problem.numbers, types.FLOAT)
+        self._last = problem.last
         where = {"handle": handle} if properties is None else {"device_property": cudnn.create_device_properties(properties)}
-        graph = cudnn.pygraph(**types, **where)
-        tensor = functools.partial(_tensor, graph, real)
-        options = {"padding": list(window.pad), "stride": list(window.stride), "dilation": list(window.dilation)}
-        if kind == "forward":
-            self.inputs = [tensor("x", x), tensor("w", w)]
-            out, shape = graph.conv_fprop(image=self.inputs[0], weight=self.inputs[1], **options), y
-            if biased:
-                self.inputs.append(tensor("b", (1, y[1], 1, 1)))
-                out = graph.bias(input=_virtual(out, y), bias=self.inputs[2])
-            if rectified:
-                out = graph.relu(input=_virtual(out, y))
-        elif kind == "dgrad":
-            self.inputs = [tensor("dy", y), tensor("w", w)]
-            out, shape = graph.conv_dgrad(loss=self.inputs[0], filter=self.inputs[1], **options), x
-        else:
-            self.inputs = [tensor("x", x), tensor("dy", y)]
-            out, shape = graph.conv_wgrad(image=self.inputs[0], loss=self.inputs[1], **options), w
-        out.set_output(True).set_data_type(real).set_dim(list(shape)).set_stride(_strides(shape))
-        self.output, self._graph, self._handle = out, graph, handle
+        self._graph = graph = cudnn.pygraph(
+            io_data_type=self._numbers, intermediate_data_type=types.FLOAT, compute_data_type=types.FLOAT, **where
+        )
+        self.inputs, self.output = self._nodes(problem)
         graph.validate()
         graph.build_operation_graph()
         graph.create_execution_plans([cudnn.heur_mode.A, cudnn.heur_mode.FALLBACK])
@@ -92,90 +102,122 @@ class Plan:
         barred = [notes.DOWN_CONVERT_INPUTS, notes.REDUCED_PRECISION_REDUCTION]
         graph.deselect_numeric_notes(barred + [notes.TENSOR_CORE] * strict + [notes.NONDETERMINISTIC] * deterministic)
         graph.deselect_workspace_greater_than(WORKSPACE)
-        if properties is None:
-            graph.check_support()
-        graph.build_plans(cudnn.build_plan_policy.HEURISTICS_CHOICE)
-        self.workspace = graph.get_workspace_size()
+        self.names = {}
+        for index in range(graph.get_execution_plan_count()):
+            self.names.setdefault(graph.get_plan_name_at_index(index), index)  # the two heuristics propose some plans both
+
+    def _nodes(self, problem: Problem):
+        """The graph's inputs and its output."""
+        kind, x, w, y, window, biased, rectified = problem[:7]
+        graph, tensor = self._graph, self._tensor
+        options = {"padding": list(window.pad), "stride": list(window.stride), "dilation": list(window.dilation)}
+        if kind == "forward":
+            inputs = [tensor("x", x), tensor("w", w)]
+            out, shape = graph.conv_fprop(image=inputs[0], weight=inputs[1], **options), y
+            if biased:
+                inputs.append(tensor("b", (1, y[1], 1, 1)))
+                out = graph.bias(input=self._shaped(out, y), bias=inputs[2])
+            if rectified:
+                out = graph.relu(input=self._shaped(out, y))
+        elif kind == "dgrad":
+            inputs = [tensor("dy", y), tensor("w", w)]
+            out, shape = graph.conv_dgrad(loss=inputs[0], filter=inputs[1], **options), x
+        else:
+            inputs = [tensor("x", x), tensor("dy", y)]
+            out, shape = graph.conv_wgrad(image=inputs[0], loss=inputs[1], **options), w
+        return inputs, self._shaped(out.set_output(True).set_data_type(self._numbers), shape)
+
+    def _strides(self, shape) -> list[int]:
+        n, c, h, w = shape
+        return [c * h * w, 1, w * c, c] if self._last else [c * h * w, h * w, w, 1]
+
+    def _tensor(self, name: str, shape):
+        return self._graph.tensor(name=name, dim=list(shape), stride=self._strides(shape), data_type=self._numbers)
+
+    def _shaped(self, tensor, shape):
+        return tensor.set_dim(list(shape)).set_stride(self._strides(shape))
+
+    def build(self, name: str) -> bool:
+        """Finalises the plan of that name; whether it may be taken. ``workspace``: the bytes that it asks for."""
+        try:
+            self._graph.build_plan_at_index(self.names[name])
+        except (frontend().cudnnGraphNotSupportedError, RuntimeError):
+            return False
+        self._index = self.names[name]
+        self.workspace = self._graph.get_workspace_size_plan_at_index(self._index)
+        return self.workspace <= WORKSPACE
 
     def run(self, inputs, output, workspace) -> None:
         addresses = {tensor: array.data.ptr for tensor, array in zip(self.inputs, inputs, strict=True)}
-        self._graph.execute({**addresses, self.output: output.data.ptr}, workspace.data.ptr, handle=self._handle)
+        self._graph.execute_plan_at_index(
+            {**addresses, self.output: output.data.ptr}, workspace.data.ptr, index=self._index, handle=self._handle
+        )
 
 
-def _strides(shape) -> list[int]:
-    return [math.prod(shape[i + 1 :]) for i in range(len(shape))]
+class Engine:
+    """The plans of a device, chosen. Layers of one shape share them. strict, deterministic: as in Plan.
 
-
-def _tensor(graph, real, name: str, shape):
-    return graph.tensor(name=name, dim=list(shape), stride=_strides(shape), data_type=real)
-
-
-def _virtual(tensor, shape):
-    """A tensor between two nodes, which stays in registers."""
-    return tensor.set_dim(list(shape)).set_stride(_strides(shape))
-
-
-class Convolution:
-    """operations.Convolution by cuDNN; what it has no plan for runs there.
-
-    Plans are built in the first run, which tells whether there is a bias, a ReLU, a gradient wanted.
+    Where the backend has a clock, the plans of a problem are run and timed when it is first met, and the choice is kept on disk; without
+    one, and where runs must be equal, cuDNN's own ranking decides.
     """
 
-    def __init__(self, device, x: tuple[int, ...], y: tuple[int, ...], window, groups: int = 1):
-        self._device, self._shapes = device, (x, (y[1], x[1] // groups, *window.kernel), y, window)
-        self._plans: dict[tuple, Plan | None] = {}
-        self._bias = operations.Biased(device, y[0], y[1], math.prod(y[2:]))
-        self._plain = functools.cache(lambda: operations.Convolution(device, x, y, window, groups))
+    def __init__(self, handle, backend, strict: bool = False, deterministic: bool = False):
+        self._handle, self._how, self._plans = handle, (strict, deterministic), {}
+        self._lap = None if deterministic else getattr(backend, "lap", None)
+        if self._lap:
+            device = re.sub(r"\W+", "-", backend.model())
+            self._notes = Notes(f"cudnn-{device}-{version()}{'-strict' * strict}.json")
 
-    def _plan(self, kind: str, biased: bool = False, rectified: bool = False) -> Plan | None:
-        key = kind, biased, rectified
-        if key not in self._plans:
-            try:
-                how = self._device.precision == "fp32", self._device.deterministic
-                self._plans[key] = Plan(kind, *self._shapes, biased, rectified, *how, handle=self._device.engine)
-                self._space(self._plans[key].workspace)
-            except (frontend().cudnnGraphNotSupportedError, RuntimeError) as mistake:
-                log.info("cuDNN has no plan for %s of %s: %s", " ".join(map(str, key)), self._shapes, str(mistake).split("\n")[0])
-                self._plans[key] = None
-        return self._plans[key]
+    def plan(self, problem: Problem, trial: Callable[[Plan], Callable[[], None]]) -> Plan | None:
+        """The plan for a problem; None where cuDNN has none. trial(plan) makes one ready, and gives what runs it."""
+        if problem not in self._plans:
+            self._plans[problem] = self._chosen(problem, trial)
+        return self._plans[problem]
 
-    def _space(self, size: int):
-        return self._device.workspace(size, "uint8")
+    def _chosen(self, problem: Problem, trial: Callable[[Plan], Callable[[], None]]) -> Plan | None:
+        try:
+            plan = Plan(problem, *self._how, handle=self._handle)
+        except (frontend().cudnnGraphNotSupportedError, RuntimeError) as mistake:
+            log.info("cuDNN has no plan for %s: %s", problem.words(), str(mistake).split("\n")[0])
+            return None
+        if not self._lap:
+            return plan if any(map(plan.build, plan.names)) else None
+        known = self._notes.get(problem.words())
+        if known in plan.names and plan.build(known):
+            return plan
+        if known:
+            log.info("cuDNN's plan %s for %s is gone; timing its plans anew", known, problem.words())
+        _tell_of_timing()
 
-    def forward(self, x, w, b, y, slope: float | None = None) -> None:
-        """slope: a leaky ReLU's negative slope, fused; None for no ReLU."""
-        fused = self._plan("forward", b is not None, slope == 0)
-        plan = fused or self._plan("forward")
-        if plan is None:
-            return self._plain().forward(x, w, b, y, slope)
-        plan.run((x, w, b)[: len(plan.inputs)], y, self._space(plan.workspace))
-        if fused is None:
-            self._bias.forward(y, b, slope)
-        elif slope:
-            self._bias.forward(y, None, slope)
+        def lap(name: str, times: int) -> float:
+            plan.build(name)
+            return self._lap(trial(plan), times)
 
-    def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
-        """dx, dw, db: None where not wanted; add_w, add_b: add to what is there."""
-        if dw is not None:
-            self._weight_gradient(x, w, dy, dw, add_w)
-        if db is not None:
-            self._bias.backward(dy, db, add_b)
-        if dx is not None:
-            plan = self._plan("dgrad")
-            if plan is None:
-                self._plain().backward(x, w, dy, dx, None, None)
-            else:
-                plan.run((dy, w), dx, self._space(plan.workspace))
+        best = fastest([name for name in plan.names if plan.build(name)][:MOST], lap)
+        if best is None:
+            return None
+        plan.build(best)
+        self._notes.put(problem.words(), best)
+        return plan
 
-    def _weight_gradient(self, x, w, dy, dw, add: bool) -> None:
-        plan = self._plan("wgrad")
-        if plan is None:
-            return self._plain().backward(x, w, dy, None, dw, None, add)
-        if not add:
-            return plan.run((x, dy), dw, self._space(plan.workspace))
-        # cuDNN overwrites: into the workspace, then added.
-        cut = plan.workspace + 255 & ~255
-        space = self._space(cut + dw.nbytes)
-        fresh = self._device.view(space, cut, dw.shape)
-        plan.run((x, dy), fresh, space)
-        self._device.add(fresh, dw)
+
+def fastest(names: list[str], lap: Callable[[str, int], float]) -> str | None:
+    """Which of several takes the least time, of those that run. lap(name, times): the milliseconds of one run, of so many in a row."""
+    taken: dict[str, float] = {}
+    for name in names:
+        try:
+            lap(name, 1)  # the first run loads code
+            once = lap(name, 1)
+            if once <= SLOW * min(taken.values(), default=math.inf):
+                times = max(1, min(10, int(LAP_MS / max(once, 1e-3))))
+                once = min(lap(name, times) for _ in range(3))
+        except (RuntimeError, MemoryError) as mistake:
+            log.info("cuDNN's plan %s does not run: %s", name, str(mistake).split("\n")[0])
+            continue
+        taken[name] = once
+    return min(taken, key=taken.get, default=None)
+
+
+@functools.cache
+def _tell_of_timing() -> None:
+    log.info("Timing cuDNN's plans for this net's convolutions; later runs start without this")

@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import Window
 from ..formula import Formula, merged
-from . import cudnn, formulas, inlet, operations, preprocessing, recurrent, selection, windows
+from . import convolution, cudnn, formulas, inlet, operations, preprocessing, recurrent, selection, windows
 from .backend import HEAD, CuPyBackend
 from .graphs import Program
 
@@ -27,13 +27,13 @@ class GPU:
     """Arrays are CuPy's; operations are queued on one stream and return at once.
 
     number: which GPU. dtype: float32 (default), or float64, which the tests use to check gradients. precision: what convolutions and
-    matrix products of float32 numbers multiply: tf32 (default) numbers of 10 bits, fp32 all 23, strictly. deterministic: plans whose
+    matrix products multiply: tf32 (default) float32 numbers cut to 10 bits, fp32 all their 23, strictly; fp16 or bf16 numbers of 16 bits,
+    with sums, parameters and updates in float32. deterministic: plans whose
     results are equal to the last bit from run to run, and none chosen by a clock. backend: what runs it all, CuPy by default.
     Errors: no such GPU, no driver, CuPy not installed.
     """
 
     name = "gpu"
-    prefers_channels_last = half = False
     waits = False  # an operation may not have finished when it returns: to read what it found is to wait for it
 
     def __init__(self, number: int = 0, dtype: str = "float32", backend=None, precision: str = "tf32", deterministic: bool = False):
@@ -45,7 +45,12 @@ class GPU:
         self.capturing = False
         self.generation = 0  # of memory that moves only when it grows: graphs are void when it does
         self.backend = backend or CuPyBackend(number, strict=precision == "fp32")
-        self.engine = cudnn.engine(self.backend) if dtype == "float32" else None
+        self.engine = cudnn.engine(self.backend, precision == "fp32", deterministic) if dtype == "float32" else None
+        self.half = dtype == "float32" and precision in ("fp16", "bf16")
+        self.half_type = np.dtype("float16" if precision == "fp16" else "uint16")
+        # Tensor cores want channels last: cuDNN turns all else within its plans.
+        self.prefers_channels_last = self.engine is not None and precision != "fp32"
+        self.narrow = self.half and self.prefers_channels_last
         self._texts = {}
         self._workspace = self.empty(0, np.uint8)
         self._runs: dict = {}
@@ -64,8 +69,10 @@ class GPU:
         return array
 
     def view(self, raw, offset: int, shape: tuple[int, ...], dtype=None):
-        """An array over ``raw`` bytes from ``offset`` on, which must suit the type's alignment."""
-        return self.backend.view(raw, offset, shape, np.dtype(dtype or self.dtype))
+        """An array over ``raw`` bytes from ``offset`` on, which must suit the type's alignment. Numbers of 16 bits, which layers call
+        uint16, are of ``half_type``."""
+        dtype = np.dtype(dtype or self.dtype)
+        return self.backend.view(raw, offset, shape, self.half_type if dtype == np.uint16 else dtype)
 
     def upload(self, array, host: np.ndarray) -> None:
         host = np.ascontiguousarray(np.broadcast_to(host, array.shape), array.dtype)
@@ -347,11 +354,15 @@ class GPU:
 
     # operations
 
-    def inner_product(self, m: int, k: int, n: int, transpose: bool = False):
-        return operations.InnerProduct(self, m, k, n, transpose)
+    def inner_product(self, m: int, k: int, n: int, transpose: bool = False, half: bool = False):
+        return operations.InnerProduct(self, m, k, n, transpose, half)
 
-    def convolution(self, x: tuple[int, ...], y: tuple[int, ...], window: Window, groups: int = 1):
-        return (cudnn.Convolution if self.engine else operations.Convolution)(self, x, y, window, groups)
+    def convolution(
+        self, x: tuple[int, ...], y: tuple[int, ...], window: Window, groups: int = 1, channels_last: bool = False, half: bool = False
+    ):
+        if self.engine:
+            return convolution.Convolution(self, x, y, window, groups, channels_last)
+        return operations.Convolution(self, x, y, window, groups)
 
     def pooling(self, method: str, x: tuple[int, ...], y: tuple[int, ...], window: Window, stream: int | None = None):
         return windows.Pooling(self, method, x, y, window, stream)
@@ -371,8 +382,8 @@ class GPU:
     def top_k(self, n: int, c: int, p: int, k: int):
         return selection.TopK(self, n, c, p, k)
 
-    def lstm(self, t: int, n: int, d: int):
-        return recurrent.LSTM(self, t, n, d)
+    def lstm(self, t: int, n: int, d: int, half: bool = False):
+        return recurrent.LSTM(self, t, n, d, half)
 
     def lstm_unit(self, n: int, d: int):
         return recurrent.LSTMUnit(self, n, d)
@@ -380,8 +391,8 @@ class GPU:
     def softmax(self, n: int, c: int, p: int):
         return operations.Softmax(self, n, c, p)
 
-    def log_loss(self, n: int, c: int, p: int, ignore: int | None, divisor: float | None):
-        return operations.LogLoss(self, n, c, p, ignore, divisor)
+    def softmax_loss(self, n: int, c: int, p: int, ignore: int | None, divisor: float | None):
+        return operations.SoftmaxLoss(self, n, c, p, ignore, divisor)
 
     def accuracy(self, n: int, c: int, p: int, top_k: int, ignore: int | None):
         return operations.Accuracy(self, n, c, p, top_k, ignore)

@@ -41,27 +41,48 @@ class Biased:
 
 
 class InnerProduct:
-    """y (M, N) = x (M, K) w^T + b, w (N, K), or (K, N) where transpose; b (N) or None."""
+    """y (M, N) = x (M, K) w^T + b, w (N, K), or (K, N) where transpose; b (N) or None.
 
-    def __init__(self, device, m: int, k: int, n: int, transpose: bool = False):
-        self._sizes, self._transpose = (m, n, k), transpose
-        self._matmul, self._bias = device.backend.matmul, Biased(device, m, n, 1)
+    half: products of 16-bit numbers, added up in float32. Then forward leaves x so rounded in ``kept``, which backward takes for x; all
+    other arrays are float32 still.
+    """
 
-    def forward(self, x, w, b, y, slope: float | None = None) -> None:
+    def __init__(self, device, m: int, k: int, n: int, transpose: bool = False, half: bool = False):
+        self._sizes, self._transpose, self._half = (m, n, k), transpose, half
+        self._device, self._matmul, self._bias = device, device.backend.matmul, Biased(device, m, n, 1)
+        self._round = device.map(Formula("a", ("a",)))
+
+    def _rounded(self, *arrays) -> list:
+        """Arrays in the workspace, of 16-bit numbers; None stays."""
+        kind, at, found = self._device.half_type, 0, []
+        space = self._device.workspace(sum(a.size + 128 for a in arrays if a is not None), kind)
+        for array in arrays:
+            found.append(None if array is None else space[at : at + array.size].reshape(array.shape))
+            if array is not None:
+                self._round(array, found[-1])
+                at += -(-array.size // 128) * 128
+        return found
+
+    def forward(self, x, w, b, y, slope: float | None = None, kept=None) -> None:
         """slope: a leaky ReLU's negative slope, fused; None for no ReLU."""
+        if self._half:
+            self._round(x, kept)
+            x, (w,) = kept, self._rounded(w)
         self._matmul(x, w, y, *self._sizes, trans_b=not self._transpose)
         self._bias.forward(y, b, slope)
 
     def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
         """dx, dw, db: None where not wanted; add_w, add_b: add to what is there."""
         m, n, k = self._sizes
+        if db is not None:
+            self._bias.backward(dy, db, add_b)
+        if self._half:
+            dy, w = self._rounded(dy, w if dx is not None else None)
         if dw is not None:
             if self._transpose:
                 self._matmul(x, dy, dw, k, n, m, trans_a=True, add=add_w)
             else:
                 self._matmul(dy, x, dw, n, k, m, trans_a=True, add=add_w)
-        if db is not None:
-            self._bias.backward(dy, db, add_b)
         if dx is not None:
             self._matmul(dy, w, dx, m, k, n, trans_b=self._transpose)
 
@@ -146,28 +167,25 @@ class Labels:
         self._ignore = (float(ignore or 0), ignore is not None)
 
 
-class LogLoss(Labels):
-    """loss = -Σ log prob[label] / divisor over prob (N, C, P) and label (N, P).
+class SoftmaxLoss(Labels):
+    """prob = softmax of x over the middle axis of (N, C, P), loss = -Σ log prob[label] / divisor over label (N, P).
 
     ignore: a label that does not count, or None. divisor: a number, or None for how many labels count.
     """
 
-    PARTS, EACH = 64, 1024  # most blocks, and how many labels are worth one
+    BLOCKS = 1024  # most blocks
 
     def __init__(self, device, n: int, c: int, p: int, ignore: int | None, divisor: float | None):
         super().__init__(device, ignore)
-        blocks = max(1, min(self.PARTS, n * p // self.EACH))
-        self.divisor, self._partial = device.zeros(1), device.empty(2 * blocks, np.float64)
-        fixed = np.float64(-1 if divisor is None else divisor)
-        tail = (*self._ignore, fixed, float(np.finfo(np.float32).tiny), n, c, p)
-        self._forward = device.kernel("reductions", "log_loss", blocks * 256, *tail, size=n * c * p)
-        self._finish = device.kernel("reductions", "log_loss_finish", 256, fixed, blocks) if blocks > 1 else None
+        threads = min(n * p * team(p), self.BLOCKS * 256)
+        self.divisor = device.zeros(1)
+        self._parts = device.empty(2 * self.BLOCKS, np.float64), device.zeros(1, np.uint32), self._first
+        tail = (*self._ignore, np.float64(-1 if divisor is None else divisor), float(np.finfo(np.float32).tiny), team(p), n, c, p)
+        self._forward = device.kernel("reductions", "softmax_loss", threads, *tail, size=n * c * p)
         self._backward = device.kernel("elementwise", "softmax_loss_backward", n * c * p, *self._ignore, n, c, p)
 
-    def forward(self, prob, label, loss) -> None:
-        self._forward(prob, label, loss, self.divisor, self.bad, self._partial, self._first)
-        if self._finish:
-            self._finish(loss, self.divisor, self.bad, self._partial, self._first)
+    def forward(self, x, label, prob, loss) -> None:
+        self._forward(x, label, prob, loss, self.divisor, self.bad, *self._parts)
 
     def backward(self, prob, label, dloss, dx) -> None:
         """dx: the gradient before the softmax."""
@@ -179,14 +197,12 @@ class Accuracy(Labels):
 
     def __init__(self, device, n: int, c: int, p: int, top_k: int, ignore: int | None):
         super().__init__(device, ignore)
-        self._counts, self.counts = device.zeros(2 * c, np.uint32), device.zeros(c, np.uint32)
+        self._counts, self.counts, self._come = (device.zeros(size, np.uint32) for size in (2 * c, c, 1))
         tail = (top_k, *self._ignore, team(p), n, c, p)
-        self._count = device.kernel("reductions", "accuracy_count", n * p * team(p), *tail, size=n * c * p)
-        self._score = device.kernel("reductions", "accuracy_score", 256, c)
+        self._score = device.kernel("reductions", "accuracy", n * p * team(p), *tail, size=n * c * p)
 
     def forward(self, x, label, score, per_class) -> None:
-        self._count(x, label, self._counts, self._first)
-        self._score(self._counts, score, per_class, self.counts, self._first, self.bad)
+        self._score(x, label, score, per_class, self._counts, self.counts, self._come, self._first, self.bad)
 
 
 class Dropout:

@@ -4,7 +4,7 @@ __device__ real sigmoid(real x) { return real(1) / (real(1) + exp(-x)); }
 
 // c (N, D) = k σ(f) before + σ(i) tanh(g), h = σ(o) tanh(c); cont (N): k, where 0 nothing of before.
 // hidden (N, D), if any, becomes next · h, for the step that follows.
-KERNEL lstm_forward(real* gates, const real* cont, const real* before, real* c, real* h, const real* next, real* hidden, idx n,
+KERNEL lstm_forward(real* gates, const real* cont, const real* before, real* c, real* h, const real* next, blob* hidden, idx n,
                     idx d) {
   EACH(at, n * d) {
     idx row = at / d, first = row * 4 * d + at % d;

@@ -8,11 +8,13 @@ from ..formula import Formula
 class LSTM:
     """T steps of N sequences of D units: c = k σ(f) c + σ(i) tanh(g), h = σ(o) tanh(c), sums (i, f, o, g) = gates + w (k h).
 
-    cont (T, N): k, where 0 nothing goes on; w (4D, D). A step is a product and a kernel.
+    cont (T, N): k, where 0 nothing goes on; w (4D, D). A step is a product and a kernel. half: forward's products are of 16-bit numbers,
+    and so is ``hidden``; backward's are of float32 ones.
     """
 
-    def __init__(self, device, t: int, n: int, d: int):
+    def __init__(self, device, t: int, n: int, d: int, half: bool = False):
         self._steps, self._cell = t, (n, d)
+        self._device, self._round = device, device.map(Formula("a", ("a",))) if half else None
         self._unit, self._matmul = LSTMUnit(device, n, d), device.backend.matmul
         self._kept = device.channel_map(Formula("where(k == 0, 0, k * h)", ("h", "k")), ("k",), 1, n, d)
 
@@ -20,6 +22,10 @@ class LSTM:
         """gates (T, N, 4D): what the sums take from elsewhere, then σ(i), σ(f), σ(o), tanh(g); last (N, D): h before, c (T + 1, N, D)
         with c before in c[0]; hidden (T, N, D): k h before each step, for the gradient of w; h (T, N, D)."""
         n, d = self._cell
+        if self._round:
+            rounded = self._device.workspace(w.size, hidden.dtype).reshape(w.shape)
+            self._round(w, rounded)
+            w = rounded
         self._kept(last, cont[0], hidden[0])
         for t in range(self._steps):
             self._matmul(hidden[t], w, gates[t], n, 4 * d, d, trans_b=True, add=True)

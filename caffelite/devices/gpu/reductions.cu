@@ -1,4 +1,4 @@
-// Sums, softmax, losses and scores. Every sum has one order, whatever the number of multiprocessors.
+// Softmax, its loss, scores. Every sum has one order, whatever the number of multiprocessors.
 
 // The members of a team agree on the result.
 __device__ real team_sum(real v, idx team) {
@@ -47,55 +47,66 @@ KERNEL softmax_backward(const real* y, const real* dy, real* dx, idx team, idx n
   }
 }
 
-__device__ void finish_loss(double total, double counted, double fixed, real* loss, real* divisor, long long* first, long long* bad) {
+// prob = softmax of x over axis 1 of (N, C, P); loss[0] = -sum of log max(prob[label], tiny) / divisor[0]; divisor: `fixed`, or the labels that
+// count where it is negative. partial (2, blocks): the blocks' sums and counts, which the last of them adds up.
+KERNEL softmax_loss(const real* x, const real* label, real* prob, real* loss, real* divisor, long long* bad, double* partial, unsigned* come,
+                    long long* first, real ignore, idx ignoring, double fixed, real tiny, idx team, idx n, idx c, idx p) {
+  double total = 0, counted = 0;
+  EACH_TEAM(s, n * p) {
+    idx base = s / p * c * p + s % p;
+    real top = x[base], given = label[s], sum = 0, mine = 0;
+    for (idx k = lane; k < c; k += team) {
+      real v = x[base + k * p];
+      top = v > top ? v : top;
+    }
+    top = team_max(top, team);
+    for (idx k = lane; k < c; k += team) {
+      real e = exp(x[base + k * p] - top);
+      prob[base + k * p] = e;
+      sum += e;
+    }
+    sum = team_sum(sum, team);
+    for (idx k = lane; k < c; k += team) {
+      real v = prob[base + k * p] / sum;
+      prob[base + k * p] = v;
+      if (k == given) mine = v;
+    }
+    if (ignoring && given == ignore) continue;
+    if (!(given >= 0 && given < c && given == floor(given))) {
+      if (lane == 0) atomicMin(first, (long long)s + 1);
+    } else if ((idx)given % team == lane) {
+      total -= log(mine < tiny ? tiny : mine);
+      counted += 1;
+    }
+  }
+  total = block_sum(total);
+  counted = block_sum(counted);
+  if (gridDim.x > 1) {
+    if (threadIdx.x == 0) {
+      partial[blockIdx.x] = total;
+      partial[gridDim.x + blockIdx.x] = counted;
+    }
+    if (!comes_last(come, gridDim.x)) return;
+    volatile double* parts = partial;
+    total = counted = 0;
+    for (idx b = threadIdx.x; b < gridDim.x; b += blockDim.x) {
+      total += parts[b];
+      counted += parts[gridDim.x + b];
+    }
+    total = block_sum(total);
+    counted = block_sum(counted);
+  }
+  if (threadIdx.x) return;
   double by = fixed < 0 ? counted : fixed;
   divisor[0] = by > 1 ? by : 1;
   loss[0] = total / divisor[0];
   note_bad(first, bad);
 }
 
-// loss[0] = -sum of log max(prob[label], tiny) / divisor[0]; divisor: `fixed`, or the labels that count where it is negative.
-// partial (2, blocks): sums and counts that log_loss_finish adds up; one block needs no second kernel.
-KERNEL log_loss(const real* prob, const real* label, real* loss, real* divisor, long long* bad, double* partial, long long* first, real ignore,
-                idx ignoring, double fixed, real tiny, idx n, idx c, idx p) {
-  double total = 0, counted = 0;
-  EACH(i, n * p) {
-    real given = label[i];
-    if (ignoring && given == ignore) continue;
-    if (!(given >= 0 && given < c && given == floor(given))) {
-      atomicMin(first, (long long)i + 1);
-      continue;
-    }
-    real v = prob[(i / p * c + (idx)given) * p + i % p];
-    total -= log(v < tiny ? tiny : v);
-    counted += 1;
-  }
-  total = block_sum(total);
-  counted = block_sum(counted);
-  if (threadIdx.x) return;
-  if (gridDim.x == 1) {
-    finish_loss(total, counted, fixed, loss, divisor, first, bad);
-  } else {
-    partial[blockIdx.x] = total;
-    partial[gridDim.x + blockIdx.x] = counted;
-  }
-}
-
-KERNEL log_loss_finish(real* loss, real* divisor, long long* bad, const double* partial, long long* first, double fixed, idx blocks) {
-  double total = 0, counted = 0;
-  for (idx b = threadIdx.x; b < blocks; b += blockDim.x) {
-    total += partial[b];
-    counted += partial[blocks + b];
-  }
-  total = block_sum(total);
-  counted = block_sum(counted);
-  if (threadIdx.x == 0) finish_loss(total, counted, fixed, loss, divisor, first, bad);
-}
-
-// counts (2, C) += the samples of each class, and those whose label is among their top_k scores; a tie and a NaN count as wrong.
-// Whole numbers, so that the order of the atomics does not matter.
-KERNEL accuracy_count(const real* x, const real* label, unsigned* counts, long long* first, idx top_k, real ignore, idx ignoring, idx team, idx n,
-                      idx c, idx p) {
+// score[0] = hits / samples; per_class (C, or null) the same for each class, of seen (C) samples; a label is hit that is among its top_k scores,
+// a tie and a NaN are not. counts (2, C), samples and hits, are 0 before and after. Whole numbers: the order of the atomics does not matter.
+KERNEL accuracy(const real* x, const real* label, real* score, real* per_class, unsigned* counts, unsigned* seen, unsigned* come, long long* first,
+                long long* bad, idx top_k, real ignore, idx ignoring, idx team, idx n, idx c, idx p) {
   EACH_TEAM(s, n * p) {
     real given = label[s];
     if (ignoring && given == ignore) continue;
@@ -111,18 +122,14 @@ KERNEL accuracy_count(const real* x, const real* label, unsigned* counts, long l
     atomicAdd(counts + which, 1u);
     if (better < top_k && mine == mine) atomicAdd(counts + c + which, 1u);
   }
-}
-
-// score[0] = hits / samples; per_class (C, or null) the same for each class, of seen (C) samples; counts are put back to 0. One block.
-KERNEL accuracy_score(unsigned* counts, real* score, real* per_class, unsigned* seen, long long* first, long long* bad, idx c) {
+  if (!comes_last(come, gridDim.x)) return;
   double hits = 0, counted = 0;
   for (idx k = threadIdx.x; k < c; k += blockDim.x) {
-    unsigned all = counts[k], right = counts[c + k];
+    unsigned all = atomicExch(counts + k, 0u), right = atomicExch(counts + c + k, 0u);
     if (per_class) per_class[k] = all ? real(right) / real(all) : real(0);
     seen[k] = all;
     counted += all;
     hits += right;
-    counts[k] = counts[c + k] = 0;
   }
   hits = block_sum(hits);
   counted = block_sum(counted);

@@ -8,7 +8,7 @@ from .operations import Labels, team
 class Take(Labels):
     """out[i] = table[index[i]]: table (rows, width), index (count) in the device's type, out (count, width).
 
-    ``bad`` as in LogLoss: 1 + the place of the first index that names no row; such a row of out is 0, and gives no gradient.
+    ``bad`` as in SoftmaxLoss: 1 + the place of the first index that names no row; such a row of out is 0, and gives no gradient.
     """
 
     def __init__(self, device, rows: int, width: int, count: int):

@@ -102,6 +102,21 @@ class Graph:
         return len(self._calls)
 
 
+def decoded(array: np.ndarray) -> np.ndarray:
+    """float64, from numbers of any type; uint16 holds bfloat16."""
+    if array.dtype == np.uint16:
+        array = (array.astype(np.uint32) << 16).view(np.float32)
+    return array.astype(np.float64)
+
+
+def encoded(values: np.ndarray, dtype) -> np.ndarray:
+    """The nearest numbers of a type, ties to even."""
+    if dtype != np.uint16:
+        return values.astype(dtype)
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+
+
 class Lane:
     """Copies at once."""
 
@@ -208,12 +223,13 @@ class HostBackend:
 
     @queued
     def matmul(self, a, b, c, m, n, k, trans_a=False, trans_b=False, add=False, batch=1) -> None:
-        assert a.dtype == b.dtype == c.dtype
+        assert a.dtype == b.dtype and c.dtype in (a.dtype, np.float32)
+        a, b = decoded(a), decoded(b)
         a = a.reshape(-1)[: batch * m * k].reshape(batch, *((k, m) if trans_a else (m, k)))
         b = b.reshape(-1)[: batch * k * n].reshape(batch, *((n, k) if trans_b else (k, n)))
         c = c.reshape(-1)[: batch * m * n].reshape(batch, m, n)
         product = (a.swapaxes(1, 2) if trans_a else a) @ (b.swapaxes(1, 2) if trans_b else b)
-        c[...] = c + product if add else product
+        c[...] = encoded(decoded(c) + product if add else product, c.dtype)
 
 
 def _value(what: str, value, pointer: bool, dtype: np.dtype):

@@ -19,6 +19,7 @@ using std::exp; using std::fabs; using std::log; using std::log1p; using std::po
 
 static void __threadfence() {}
 template <class T> static T atomicAdd(T* at, T v) { T old = *at; *at = old + v; return old; }
+template <class T> static T atomicExch(T* at, T v) { T old = *at; *at = v; return old; }
 template <class T> static T atomicMin(T* at, T v) { T old = *at; if (v < old) *at = v; return old; }
 
 namespace host {

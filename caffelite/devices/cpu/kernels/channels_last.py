@@ -1,8 +1,10 @@
 """Kernels over images that lie channels last (N, H, W, C): their innermost loops run along channels."""
 
 import numpy as np
-from numba import njit, prange
+from numba import njit, prange, types
+from numba.extending import overload
 
+from .panels import half
 from .settings import PARALLEL, SERIAL
 
 BLOCK = 16  # rows and columns of a transposed tile: a cache line of float32
@@ -39,23 +41,47 @@ def _add(out, v):
         out[c] += v[c]
 
 
+@njit(inline="always")
+def widen(x):
+    """A bfloat16 number, a uint16, as a float32."""
+    return np.uint32(np.uint32(x) << np.uint32(16)).view(np.float32)
+
+
+def as_number(x):
+    """x as the number that it is: a uint16 is a bfloat16."""
+
+
+def as_element(x, like):
+    """The number x as an array like ``like`` holds it: as bfloat16 in a uint16."""
+
+
+@overload(as_number, inline="always")
+def _as_number(x):
+    return (lambda x: widen(x)) if x == types.uint16 else (lambda x: x)
+
+
+@overload(as_element, inline="always")
+def _as_element(x, like):
+    return (lambda x, like: half(x)) if like.dtype == types.uint16 else (lambda x, like: x)
+
+
 @njit(**SERIAL)
 def _square(x, padded, before):
     for c in range(x.size):
-        padded[before + c] = x[c] * x[c]
+        padded[before + c] = as_number(x[c]) * as_number(x[c])
 
 
 @njit(**SERIAL)
 def _product_over(a, b, s, padded, before):
     for c in range(a.size):
-        padded[before + c] = a[c] * b[c] / s[c]
+        padded[before + c] = as_number(a[c]) * as_number(b[c]) / s[c]
 
 
 @njit(**PARALLEL)
 def lrn_forward(x, scale, y, size, share, k, beta, space):
     """scale = k + share · Σ x² over ``size`` channels around each of x (R, C), y = x · scale^-beta; y may be x.
 
-    space (T, 2, C + size): workspace.
+    space (T, 2, C + size): workspace. x and y, and their gradients, may be bfloat16 numbers.
     """
     rows, channels, before = x.shape[0], x.shape[1], (size - 1) // 2
     for t in prange(space.shape[0]):
@@ -72,10 +98,10 @@ def lrn_forward(x, scale, y, size, share, k, beta, space):
             if beta == 0.75:
                 for c in range(channels):
                     root = np.sqrt(s[c])
-                    out[c] = v[c] / (root * np.sqrt(root))
+                    out[c] = as_element(as_number(v[c]) / (root * np.sqrt(root)), out)
             else:
                 for c in range(channels):
-                    out[c] = v[c] * s[c] ** -beta
+                    out[c] = as_element(as_number(v[c]) * s[c] ** -beta, out)
 
 
 @njit(**PARALLEL)
@@ -95,10 +121,11 @@ def lrn_backward(x, y, scale, dy, dx, size, factor, beta, space):
             if beta == 0.75:
                 for c in range(channels):
                     root = np.sqrt(s[c])
-                    out[c] = a[c] / (root * np.sqrt(root)) - factor * v[c] * total[c]
+                    slope = as_number(a[c]) / (root * np.sqrt(root))
+                    out[c] = as_element(slope - factor * as_number(v[c]) * total[c], out)
             else:
                 for c in range(channels):
-                    out[c] = a[c] * s[c] ** -beta - factor * v[c] * total[c]
+                    out[c] = as_element(as_number(a[c]) * s[c] ** -beta - factor * as_number(v[c]) * total[c], out)
 
 
 @njit(**SERIAL)
@@ -119,3 +146,47 @@ def copy_out(whole, start, part):
     """part (R, S) = the columns of whole (R, T) from ``start`` on."""
     for r in prange(part.shape[0]):
         _copy(whole[r, start : start + part.shape[1]], part[r])
+
+
+ROWS = 8  # rows whose numbers are added before they join a sum in float64
+
+
+@njit(**PARALLEL)
+def moments(x, partial):
+    """Sums of x - a and of (x - a)², a the first row of x (R, C), into partial (parts, 2, C), float64: moments in one pass, near enough
+    to the mean that nothing is lost."""
+    rows, first = x.shape[0], x[0]
+    for t in prange(partial.shape[0]):
+        total, squares = partial[t, 0], partial[t, 1]
+        total[:] = 0
+        squares[:] = 0
+        lo, hi = t * rows // partial.shape[0], (t + 1) * rows // partial.shape[0]
+        whole = lo + (hi - lo) // ROWS * ROWS
+        for r in range(lo, whole, ROWS):
+            x0, x1, x2, x3, x4, x5, x6, x7 = x[r], x[r + 1], x[r + 2], x[r + 3], x[r + 4], x[r + 5], x[r + 6], x[r + 7]
+            for c in range(first.size):
+                a = as_number(first[c])
+                v0, v1, v2, v3 = as_number(x0[c]) - a, as_number(x1[c]) - a, as_number(x2[c]) - a, as_number(x3[c]) - a
+                v4, v5, v6, v7 = as_number(x4[c]) - a, as_number(x5[c]) - a, as_number(x6[c]) - a, as_number(x7[c]) - a
+                total[c] += ((v0 + v1) + (v2 + v3)) + ((v4 + v5) + (v6 + v7))
+                squares[c] += ((v0 * v0 + v1 * v1) + (v2 * v2 + v3 * v3)) + ((v4 * v4 + v5 * v5) + (v6 * v6 + v7 * v7))
+        for r in range(whole, hi):
+            row = x[r]
+            for c in range(first.size):
+                v = as_number(row[c]) - as_number(first[c])
+                total[c] += v
+                squares[c] += v * v
+
+
+@njit(**PARALLEL)
+def join_moments(x, partial, mean, variance):
+    """mean and variance (C) from what ``moments`` left in partial."""
+    rows = x.shape[0]
+    for c in prange(mean.size):
+        total = squares = 0.0
+        for t in range(partial.shape[0]):
+            total += partial[t, 0, c]
+            squares += partial[t, 1, c]
+        total /= rows
+        mean[c] = as_number(x[0, c]) + total
+        variance[c] = max(squares / rows - total * total, 0.0)

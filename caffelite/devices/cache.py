@@ -1,0 +1,56 @@
+"""Where devices keep from one run to the next what took time to find out: compiled kernels, plans."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import tempfile
+from pathlib import Path
+
+log = logging.getLogger("caffelite")
+
+
+def folder() -> Path:
+    """$CAFFELITE_CACHE, else caffelite in the user's cache folder, else a temporary one."""
+    chosen = os.environ.get("CAFFELITE_CACHE")
+    home = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "caffelite"
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        if os.access(home, os.W_OK):
+            return home
+    except OSError:
+        pass
+    return Path(tempfile.mkdtemp(prefix="caffelite-"))
+
+
+class Notes:
+    """Words by words, in a JSON file of the folder, that several processes may write at once."""
+
+    def __init__(self, name: str):
+        self._path = folder() / name
+        self._kept = self._read()
+
+    def _read(self) -> dict[str, str]:
+        try:
+            found = json.loads(self._path.read_text())
+            assert isinstance(found, dict) and all(isinstance(v, str) for v in found.values())
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, AssertionError):
+            log.warning("%s is damaged; what it held is found out anew", self._path)
+            return {}
+        return found
+
+    def get(self, key: str) -> str | None:
+        return self._kept.get(key)
+
+    def put(self, key: str, value: str) -> None:
+        """Writes at once, beside what others wrote meanwhile; where that fails it is kept for this run only."""
+        self._kept = {**self._read(), **self._kept, key: value}
+        draft = self._path.with_suffix(f".{os.getpid()}")
+        try:
+            draft.write_text(json.dumps(self._kept, indent=0, sort_keys=True))
+            draft.replace(self._path)
+        except OSError as mistake:
+            log.info("cannot keep %s: %s", self._path, mistake.strerror)

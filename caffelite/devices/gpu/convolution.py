@@ -1,0 +1,155 @@
+"""Convolutions by cuDNN's plans; what cuDNN has no plan for goes by columns and matrix products."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from ..formula import Formula
+from . import operations
+from .cudnn import Plan, Problem
+
+LINE = 256  # bytes: parts of the workspace start at multiples of it
+
+
+class Convolution:
+    """y (N, M, OH, OW) = w (M, C/groups, kh, kw) * x (N, C, H, W) + b (M).
+
+    last: x, y and their gradients lie channels last; they may be of 16-bit numbers then, all of one type. Weights, bias and their
+    gradients are float32 in Caffe's order; the run puts them into that of the plan. Plans are chosen in the first runs, which tell what
+    is wanted; from then on nothing is allocated.
+    """
+
+    def __init__(self, device, x: tuple[int, ...], y: tuple[int, ...], window, groups: int = 1, last: bool = False):
+        self._device, self._last = device, last
+        self._shapes = x, (y[1], x[1] // groups, *window.kernel), y, window
+        m, c, p = y[1], x[1] // groups, math.prod(window.kernel)
+        self._turns = last and c > 1 and p > 1  # else both orders are one
+        sizes = (m, c, p) if self._turns else (m, c * p, 1)
+        self._pack, self._unpack = (device.kernel("weights", name, m * c * p, *sizes) for name in ("pack_weights", "unpack_weights"))
+        pixels = math.prod(y[2:])
+        self._bias = operations.Biased(device, *((y[0] * pixels, m, 1) if last else (y[0], m, pixels)))
+        self._plain = functools.cache(lambda: (Turned if last else operations.Convolution)(device, x, y, window, groups))
+
+    def forward(self, x, w, b, y, slope: float | None = None) -> None:
+        """slope: a leaky ReLU's negative slope, fused; None for no ReLU."""
+        epilogue = b is not None, slope == 0
+        for biased, rectified in dict.fromkeys((epilogue, (False, False))):
+            problem = self._problem("forward", y, biased, rectified)
+            room, load = self._weights(w, b if biased else None, problem.numbers)
+            if self._run(problem, room, lambda space, load=load: ((x, *load(space)), y)):
+                if not biased and not rectified:
+                    self._bias.forward(y, b, slope)
+                elif slope:
+                    self._bias.forward(y, None, slope)
+                return
+        self._plain().forward(x, w, b, y, slope)
+
+    def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
+        """dx, dw, db: None where not wanted; add_w, add_b: add to what is there."""
+        if dw is not None:
+            self._weight_gradient(x, w, dy, dw, add_w)
+        if db is not None:
+            self._bias.backward(dy, db, add_b)
+        if dx is not None:
+            problem = self._problem("dgrad", dy)
+            room, load = self._weights(w, None, problem.numbers)
+            if not self._run(problem, room, lambda space: ((dy, *load(space)), dx)):
+                self._plain().backward(x, w, dy, dx, None, None)
+
+    def _weight_gradient(self, x, w, dy, dw, add: bool) -> None:
+        problem = self._problem("wgrad", dy)
+        dtype = np.dtype(problem.numbers)
+        fresh = add or self._turns or dtype.itemsize == 2  # cuDNN overwrites, with numbers of dy's type in its own order
+
+        def load(space):
+            return (x, dy), self._device.view(space, 0, dw.shape, dtype) if fresh else dw
+
+        if not self._run(problem, _room(dw.size, dtype), load):
+            self._plain().backward(x, w, dy, None, dw, None, add)
+        elif fresh:
+            self._unpack(load(self._device.workspace(dw.nbytes, np.uint8))[1], dw, add)
+
+    def _problem(self, kind: str, like, biased: bool = False, rectified: bool = False) -> Problem:
+        return Problem(kind, *self._shapes, biased, rectified, self._last, like.dtype.name)
+
+    def _weights(self, w, b, numbers: str):
+        """How much of the workspace the weights and the bias need as a plan takes them, and what puts them there."""
+        dtype = np.dtype(numbers)
+        half = dtype.itemsize == 2
+        if not half and not self._turns:
+            return 0, lambda space: (w, b)[: 1 + (b is not None)]
+        cut = _room(w.size, dtype)
+
+        def load(space):
+            packed = self._device.view(space, 0, w.shape, dtype)
+            if not half or b is None:
+                self._pack(w, None, packed, None)
+                return (packed, b)[: 1 + (b is not None)]
+            packed_bias = self._device.view(space, cut, b.shape, dtype)
+            self._pack(w, b, packed, packed_bias)
+            return packed, packed_bias
+
+        return cut + (_room(b.size, dtype) if half and b is not None else 0), load
+
+    def _run(self, problem: Problem, room: int, load: Callable) -> bool:
+        """Solves a problem; whether there is a plan for it. load(space) gives inputs and output, some in the space's first ``room``."""
+
+        def ready(plan: Plan, space) -> Callable[[], None]:
+            inputs, output = load(space)
+            return functools.partial(plan.run, inputs, output, space[room:])
+
+        def trial(plan: Plan) -> Callable[[], None]:
+            return ready(plan, self._device.empty((room + max(1, plan.workspace),), np.uint8))
+
+        plan = self._device.engine.plan(problem, trial)
+        if plan is not None:
+            ready(plan, self._device.workspace(room + max(1, plan.workspace), np.uint8))()
+        return plan is not None
+
+
+class Turned:
+    """A convolution of blobs that lie channels last, perhaps of 16-bit numbers, by one of float32 numbers that lie as Caffe's."""
+
+    def __init__(self, device, x: tuple[int, ...], y: tuple[int, ...], window, groups: int):
+        self._device, self._op = device, operations.Convolution(device, x, y, window, groups)
+        self._x, self._y = device.empty(x), device.empty(y)
+        self._copy = device.map(Formula("a", ("a",)))
+
+    def _from_last(self, source, target) -> None:
+        n, c, *spatial = target.shape
+        if source.dtype != target.dtype:
+            wide = self._device.workspace(source.size)
+            self._copy(source, wide)
+            source = wide
+        self._device.transpose(source.reshape(n, math.prod(spatial), c), target.reshape(n, c, -1))
+
+    def _to_last(self, source, target) -> None:
+        n, c, *spatial = source.shape
+        same = source.dtype == target.dtype
+        wide = target if same else self._device.workspace(source.size)
+        self._device.transpose(source.reshape(n, c, -1), wide.reshape(n, math.prod(spatial), c))
+        if not same:
+            self._copy(wide, target)
+
+    def forward(self, x, w, b, y, slope: float | None = None) -> None:
+        self._from_last(x, self._x)
+        self._op.forward(self._x, w, b, self._y, slope)
+        self._to_last(self._y, y)
+
+    def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
+        self._from_last(dy, self._y)
+        if dw is not None:
+            self._from_last(x, self._x)
+        self._op.backward(self._x, w, self._y, None, dw, db, add_w, add_b)
+        if dx is not None:
+            self._op.backward(None, w, self._y, self._x, None, None)
+            self._to_last(self._x, dx)
+
+
+def _room(count: int, dtype: np.dtype) -> int:
+    """Bytes of the workspace for so many numbers."""
+    return -(-count * dtype.itemsize // LINE) * LINE
