@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import re
 from collections.abc import Callable
@@ -21,17 +22,32 @@ level = click.option("--level", type=int, metavar="N", help="The net's level, fo
 stage = click.option(
     "--stage", metavar="NAMES", default="", help="The net's stages, separated by commas, for rules with stage and not_stage."
 )
-precision = click.option(
+_precision = click.option(
     "--precision",
     type=click.Choice(["tf32", "fp32", "fp16", "bf16"]),
     help="What convolutions and large inner products multiply: float32, TF32 (GPU), fp16 (GPU) or bfloat16 numbers; sums and weights "
     "stay float32. Default: tf32 on a GPU, fp32 on a CPU, which takes tf32 for that.",
 )
-deterministic = click.option(
+_deterministic = click.option(
     "--deterministic",
     is_flag=True,
     help="Equal runs to the last bit on a GPU too, slower where the fastest way varies. A CPU's always are.",
 )
+_eager = click.option(
+    "--eager", is_flag=True, help="On a GPU one kernel after the other, not as CUDA graphs: the same numbers, more slowly."
+)
+
+
+def running(command: Callable) -> Callable:
+    """How a device runs: -precision, -deterministic and -eager, which the command takes together as ``how``."""
+
+    @functools.wraps(command)
+    def call(*arguments, precision: str | None, deterministic: bool, eager: bool, **others):
+        return command(*arguments, how={"precision": precision, "deterministic": deterministic, "eager": eager}, **others)
+
+    return _precision(_deterministic(_eager(call)))
+
+
 phase = click.option("--phase", type=click.Choice(["TRAIN", "TEST"], case_sensitive=False), help="The net's phase.")
 shape = click.option(
     "--shape", multiple=True, metavar="TOP=DIMS", help="A top's sample shape where the data is not there, as in data=3x227x227; repeatable."
@@ -106,22 +122,25 @@ def gpu_numbers(text: str) -> list[int]:
         raise CaffeliteError("-gpu takes numbers or all", expected='"all", or numbers as in 0,1', found=f'"{text}"') from None
 
 
-def open_device(gpu: str | None, solver=None, precision: str | None = None, deterministic: bool = False):
-    """The one device that -gpu names; without it the one of the solver's solver_mode; without that the CPU. Says which."""
+def open_device(gpu: str | None, solver=None, how: dict | None = None):
+    """The one device that -gpu names; without it the one of the solver's solver_mode; without that the CPU. Says which.
+
+    how: see ``running``.
+    """
     numbers = gpus(gpu, solver)
     if len(numbers) > 1:
         raise CaffeliteError("only training runs on several GPUs", found=f"-gpu {gpu}", remedy=f"use one: -gpu {numbers[0]}")
-    return open_gpu(numbers, 0, precision, deterministic)
+    return open_gpu(numbers, 0, how)
 
 
-def open_gpu(numbers: list[int], which: int = 0, precision: str | None = None, deterministic: bool = False):
+def open_gpu(numbers: list[int], which: int = 0, how: dict | None = None):
     """The GPU of that index among ``numbers``, over again where they are fewer; the CPU where there are none. Says which."""
     from .. import devices
 
     if not numbers:
         log.info("Use CPU.")
-        return devices.open_device(precision=precision)
-    device = devices.open_device(numbers[which % len(numbers)], precision=precision, deterministic=deterministic)
+        return devices.open_device(**how or {})
+    device = devices.open_device(numbers[which % len(numbers)], **how or {})
     log.info("Using GPUs %s", ", ".join(map(str, numbers)))
     return device
 

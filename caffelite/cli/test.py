@@ -22,8 +22,7 @@ log = logging.getLogger("caffelite")
 @options.model
 @options.weights
 @options.gpu
-@options.precision
-@options.deterministic
+@options.running
 @options.iterations("Batches to test. Default: 50; with -report as many as hold each sample once.")
 @click.option(
     "--report", "folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path),
@@ -35,7 +34,7 @@ log = logging.getLogger("caffelite")
 @options.level
 @options.stage
 @options.phase
-def test(model, weights, gpu, precision, deterministic, iterations, folder, labels, as_json, level, stage, phase) -> None:
+def test(model, weights, gpu, how, iterations, folder, labels, as_json, level, stage, phase) -> None:
     """Scores a net's weights on its test data: each batch, and the means over all with their 95 % intervals.
 
     An interval rests on distinct samples: one that is tested again tells nothing new. Accuracy's is Wilson's, other scores' Student's over
@@ -55,7 +54,7 @@ def test(model, weights, gpu, precision, deterministic, iterations, folder, labe
     from ..solver import mean_scores
 
     names = read_labels(labels) if labels else None
-    net = open_net(model, gpu, phase or "TEST", level, stage, precision, deterministic, keep=folder is not None or as_json)
+    net = open_net(model, gpu, phase or "TEST", level, stage, how, keep=folder is not None or as_json)
     try:
         options.load_weights(net, weights)
         watch = Watch(net, judge=folder is not None or as_json)
@@ -106,17 +105,14 @@ def show_batch(bar, watch, index: int, outputs) -> None:
     bar.update()
 
 
-def open_net(
-    model: str, gpu: str | None, phase: str, level: int | None, stage: str, precision: str | None = None, deterministic: bool = False,
-    keep: bool = False,
-):  # fmt: skip
-    """A net from its prototxt alone, on the device that -gpu names."""
+def open_net(model: str, gpu: str | None, phase: str, level: int | None, stage: str, how: dict | None = None, keep: bool = False):
+    """A net from its prototxt alone, on the device that -gpu names. how: see ``options.running``."""
     from .. import caffelite_pb2 as pb
     from .. import data, graph, prototxt
     from ..net import Net
     from ..solver import nets
 
     document = prototxt.read_net(model)
-    device = options.open_device(gpu, None, precision, deterministic)
+    device = options.open_device(gpu, None, how)
     state = nets.state(pb.Phase.Value(phase.upper()), document.message, None, level, options.names(stage))
     return Net(graph.build(document.message, state, document.locate, functools.partial(data.open_source, seed=0)), device, keep=keep)

@@ -18,14 +18,13 @@ log = logging.getLogger("caffelite")
 @click.command()
 @options.model
 @options.gpu
-@options.precision
-@options.deterministic
+@options.running
 @options.iterations("Passes to time.", 50)
 @options.phase
 @options.level
 @options.stage
 @options.weights
-def time(model, gpu, precision, deterministic, iterations, phase, level, stage, weights) -> None:
+def time(model, gpu, how, iterations, phase, level, stage, weights) -> None:
     """Times a net, layer by layer: forward, backward, and whole passes (medians).
 
     \b
@@ -33,7 +32,7 @@ def time(model, gpu, precision, deterministic, iterations, phase, level, stage, 
       caffelite time -model models/lenet/train_val.prototxt -iterations 20
     """
     start()
-    net = open_net(model, gpu, phase or "TRAIN", level, stage, precision, deterministic)
+    net = open_net(model, gpu, phase or "TRAIN", level, stage, how)
     try:
         if weights:
             options.load_weights(net, weights)

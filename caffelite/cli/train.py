@@ -19,8 +19,7 @@ log = logging.getLogger("caffelite")
 @click.command()
 @click.option("--solver", required=True, metavar="FILE", type=click.Path(), help="The solver, a prototxt.")
 @options.gpu
-@options.precision
-@options.deterministic
+@options.running
 @click.option("--snapshot", metavar="FILE", type=click.Path(), help="Go on from this solverstate.")
 @click.option("--resume", type=click.Choice(["auto"]), help="auto: go on from the newest good snapshot, or start where there is none yet.")
 @options.weights
@@ -67,7 +66,7 @@ log = logging.getLogger("caffelite")
 )
 @click.pass_context
 def train(
-    context, solver, gpu, precision, deterministic, snapshot, resume, weights, set_fields, phase, level, stage, overfit, forgive, max_time,
+    context, solver, gpu, how, snapshot, resume, weights, set_fields, phase, level, stage, overfit, forgive, max_time,
     record, tensorboard, iterations, scaling, compress, hang_seconds, sigint_effect, sighup_effect,
 ) -> None:  # fmt: skip
     """Trains a net, or goes on from a snapshot; on several GPUs, or under mpirun or srun in several processes, as one.
@@ -110,7 +109,7 @@ def train(
         def make() -> Solver:
             document = overrides.solver(prototxt.read_solver(solver))
             p = bare(document.message, display=document.message.display) if overfit else document.message
-            device = options.open_gpu(options.gpus(gpu, p) if several else numbers, comm.local_rank, precision, deterministic)
+            device = options.open_gpu(options.gpus(gpu, p) if several else numbers, comm.local_rank, how)
             state = snapshot
             if resume:
                 state = newest(p, solver)

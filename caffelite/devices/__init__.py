@@ -30,11 +30,14 @@ class Window(NamedTuple):
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
 
 
-def open_device(gpu: int | None = None, dtype: str = "float32", precision: str | None = None, deterministic: bool = False):
+def open_device(
+    gpu: int | None = None, dtype: str = "float32", precision: str | None = None, deterministic: bool = False, eager: bool = False
+):
     """The CPU where ``gpu`` is None, else the GPU of that number.
 
     precision: see the device; None for its own, fp32 on a CPU and tf32 on a GPU. A CPU, which has no TF32, takes that for fp32.
-    deterministic: equal runs to the last bit, as a CPU's always are. Errors: a precision that the device lacks.
+    deterministic: equal runs to the last bit, as a CPU's always are.
+    eager: a GPU runs without CUDA graphs. Errors: a precision that the device lacks.
     """
     if gpu is None:
         from .cpu import CPU
@@ -44,4 +47,4 @@ def open_device(gpu: int | None = None, dtype: str = "float32", precision: str |
         return CPU(dtype, "fp32" if precision in (None, "tf32") else precision)
     from .gpu import GPU
 
-    return GPU(gpu, dtype, precision=precision or "tf32", deterministic=deterministic)
+    return GPU(gpu, dtype, precision=precision or "tf32", deterministic=deterministic, eager="-eager" if eager else "")

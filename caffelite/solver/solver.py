@@ -154,6 +154,8 @@ class Solver:
         if not self.learns:
             log.warning("nothing is learned: the net has no loss with a learned parameter below it")
         self._join()
+        if not self.dev.waits and (why := self._why_eager()):
+            log.info("Running eagerly, not as CUDA graphs: %s", why)
         log.info("Solving %s", self.net.graph.name)
         log.info("Learning Rate Policy: %s", p.lr_policy)
         part = iterations is not None and iterations < left
@@ -253,6 +255,13 @@ class Solver:
         return self._stops()
 
     # iterations that nobody looks at: on a GPU several of them are one launch
+
+    def _why_eager(self) -> str:
+        """What keeps all iterations, or some, from being captured in graphs; nothing where nothing does."""
+        if self.dev.eager or self.net.hosted:
+            layers = ", ".join(f'"{name}"' for name in self.net.hosted)
+            return self.dev.eager or f"layers that the host runs: {layers}"
+        return "debug_info, in iterations that are shown" if self.p.debug_info and self.p.display else ""
 
     def _unseen(self, end: int) -> int:
         """How many iterations can run as one from here on: none where the next one is looked at, a power of two where the data allows."""

@@ -50,7 +50,9 @@ def test_bit_for_bit(dev, mean, dtype, layout, whole):
     for standing in (False, True, True):
         dev.inlet.begin()
         op.wait()
-        op.put(0, pixels if standing or dev.name == "cpu" else _first(pixels, picks), _numbered(picks, standing or dev.name == "cpu"), standing)
+        op.put(
+            0, pixels if standing or dev.name == "cpu" else _first(pixels, picks), _numbered(picks, standing or dev.name == "cpu"), standing
+        )
         dev.inlet.send()
         op.forward(out)
         np.testing.assert_array_equal(dev.download(out), expected)

@@ -30,6 +30,7 @@ def compare(train, device, text, **options):
     device.eager = "told to"
     log, losses, params = trained(train, device, text, **options)
     assert not device.backend.graphs
+    assert log.pop(0) == "Running eagerly, not as CUDA graphs: told to"
     device.eager = ""
     again = trained(train, device, text, **options)
     assert not device.eager and again[0] == log and again[1] == losses
@@ -73,7 +74,9 @@ def test_pixels_that_travel(folder, train, device, monkeypatch):
     """No room on the GPU: batches are copied, into two places in turn."""
     (folder / "standing.prototxt").write_text(STANDING)
     monkeypatch.setattr(device.backend, "free_bytes", lambda: 10)
-    graphs, runs = compare(train, device, 'net: "standing.prototxt" base_lr: 0.1 lr_policy: "fixed" test_iter: 2 test_interval: 9 max_iter: 40 random_seed: 1')
+    graphs, runs = compare(
+        train, device, 'net: "standing.prototxt" base_lr: 0.1 lr_policy: "fixed" test_iter: 2 test_interval: 9 max_iter: 40 random_seed: 1'
+    )
     assert runs > 35
 
 

@@ -36,12 +36,14 @@ class GPU:
     name = "gpu"
     waits = False  # an operation may not have finished when it returns: to read what it found is to wait for it
 
-    def __init__(self, number: int = 0, dtype: str = "float32", backend=None, precision: str = "tf32", deterministic: bool = False):
+    def __init__(
+        self, number: int = 0, dtype: str = "float32", backend=None, precision: str = "tf32", deterministic: bool = False, eager: str = ""
+    ):
         self.dtype = np.dtype(dtype)
         self.number = number
         self.seed = 0
         self.precision, self.deterministic = precision, deterministic
-        self.eager = ""  # why nothing is captured in graphs, or nothing
+        self.eager = eager  # why nothing is captured in graphs, or nothing
         self.capturing = False
         self.generation = 0  # of memory that moves only when it grows: graphs are void when it does
         self.backend = backend or CuPyBackend(number, strict=precision == "fp32")
@@ -170,7 +172,7 @@ class GPU:
     # kernels
 
     def random_key(self, samples: int) -> tuple:
-        """What random kernels take besides their arrays: the clock (seed's two words, iteration, part), and how many ``samples`` a part has."""
+        """What random kernels take besides their arrays: the clock (seed's two words, iteration, part), and a part's ``samples``."""
         return self.inlet.clock.array, np.uint32(samples)
 
     def kernel(self, family: str, name: str, threads: int, *fixed, size: int = 0, block: int = BLOCK):

@@ -372,7 +372,8 @@ def update_source(formula: Formula, fixed: tuple[str, ...]) -> str:
     loads = " ".join(f"real {a} = {a}_at_[i_];" for a in formula.arrays)
     stores = " ".join(f"{a}_at_[i_] = {a};" for a in formula.arrays if a != "g")
     return f"""{FUNCTIONS}KERNEL formula_update(const long long* start_, const long long* stop_,
-    const real* lr_mult_, const real* decay_mult_, const real* numbers_, const real* scale_{arrays}{"".join(f", real {c}" for c in constants)}) {{
+    const real* lr_mult_, const real* decay_mult_, const real* numbers_,
+    const real* scale_{arrays}{"".join(f", real {c}" for c in constants)}) {{
   const real rate = numbers_[0] * lr_mult_[blockIdx.x], decay = decay_mult_[blockIdx.x], by_ = scale_[0];
   {changing}
   for (idx i_ = start_[blockIdx.x] + threadIdx.x; i_ < stop_[blockIdx.x]; i_ += blockDim.x) {{
