@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from devices.host import plans
 from devices.host.backend import HostBackend
 
 from caffelite import prototxt, weights
@@ -17,9 +18,10 @@ from caffelite.solver import Solver
 CASES = [line.split("#")[0].strip() for line in (Path(__file__).parent / "golden_cases.txt").read_text().splitlines()]
 
 
-@pytest.fixture(scope="module")
-def dev():
-    return GPU(0, "float32", HostBackend())
+@pytest.fixture(params=["columns", pytest.param("plans", marks=pytest.mark.slow)])
+def dev(request, monkeypatch):
+    """Convolutions by our own kernels, or as by cuDNN, on blobs that lie channels last."""
+    return plans.device(monkeypatch) if request.param == "plans" else GPU(0, "float32", HostBackend())
 
 
 @pytest.mark.data

@@ -17,7 +17,7 @@ import pytest
 
 from caffelite import caffelite_pb2 as pb
 from caffelite import data, graph, prototxt
-from caffelite.data.writers import write_hdf5, write_lmdb
+from caffelite.data.writers import write_hdf5, write_lmdb, write_mean
 from caffelite.devices import open_device
 from caffelite.layers import REGISTRY
 from caffelite.solver import Solver
@@ -221,20 +221,20 @@ def test_augmented_recipe_trains(tmp_path, monkeypatch, caplog):
     p = document.message
     net = prototxt.read_net(ROOT / p.net).message
 
-    def unfilled(net: pb.NetParameter) -> pb.NetParameter:
+    def bare(net: pb.NetParameter) -> pb.NetParameter:
         copy = pb.NetParameter(layer=net.layer[2:])
         for layer in copy.layer:
-            if layer.HasField("convolution_param"):
-                layer.convolution_param.ClearField("weight_filler")
+            layer.convolution_param.ClearField("weight_filler")
+            for param in layer.param:
+                param.ClearField("decay_mult")
         return copy
 
-    assert unfilled(net) == unfilled(read("cifar10_full")), "data and first weights alone differ"
+    assert bare(net) == bare(read("cifar10_full")), "data, first weights and decay alone differ"
     monkeypatch.chdir(tmp_path)
     images = np.random.default_rng(1).integers(0, 256, (300, 3, 32, 32)).astype(np.uint8)
     for part in ("train", "test"):
         write_lmdb(f"cifar10_{part}_lmdb", ((image, i % 10) for i, image in enumerate(images)))
-    mean = pb.BlobProto(data=images.mean(0).ravel(), num=1, channels=3, height=32, width=32)
-    Path("mean.binaryproto").write_bytes(mean.SerializeToString())
+    write_mean("mean.binaryproto", images.mean(0))
     p.net, p.max_iter, p.display, p.test_iter[:] = str(ROOT / p.net), 2, 1, [2]
     p.test_initialization, p.snapshot_after_train, p.random_seed = False, False, 1
     solver = Solver(p, document.locate, "", open_device())
@@ -263,6 +263,8 @@ def test_data_layers_fit_their_data(folder, tmp_path, monkeypatch):
         if layer.type == "Data":
             shape = tops["pair"][0][1:] if tops else (3, size, size)
             write_lmdb(layer.data_param.source, [(np.zeros(shape, np.uint8), 1)])
+            if layer.transform_param.mean_file:
+                write_mean(layer.transform_param.mean_file, np.zeros(shape), force=True)
         else:
             write_hdf5(Path(layer.hdf5_data_param.source).with_suffix(".h5"), {name: np.zeros(shape) for name, (shape, _) in tops.items()})
         one = pb.LayerParameter()

@@ -28,12 +28,13 @@ def imagenet(m: Model, crop: int, batches: tuple[int, int]) -> str:
 
 
 def cifar10(m: Model) -> str:
-    return m.data("cifar10", (3, 32, 32), (100, 100), transform={"mean_value": [113.9, 123.0, 125.3]})  # blue, green, red
+    return m.data("cifar10", (3, 32, 32), (100, 100), transform={"mean_file": "mean.binaryproto"})
 
 
 def cifar10_augmented(m: Model) -> str:
-    perturbations = {"mirror": True, "perturb_param": {"shift_x": 3, "shift_y": 3}}
-    return m.data("cifar10", (3, 32, 32), (100, 100), transform={"mean_file": "mean.binaryproto"}, shuffle=True, **perturbations)
+    transform = {"mean_file": "mean.binaryproto", "scale": 1 / 64}
+    perturbations = {"mirror": True, "perturb_param": {"shift_x": 2, "shift_y": 2}}
+    return m.data("cifar10", (3, 32, 32), (50, 100), transform=transform, shuffle=True, **perturbations)
 
 
 def cifar10_quick(m: Model) -> None:
@@ -52,21 +53,23 @@ def cifar10_quick(m: Model) -> None:
     m.classify(x)
 
 
-def cifar10_full(m: Model, data: Callable[[Model], str] = cifar10, start: tuple[dict, dict] = (gaussian(1e-4), gaussian(0.01))) -> None:
-    """start: fillers of the first convolution and of the others."""
-    x = data(m)
+def cifar10_full(m: Model, augmented: bool = False) -> None:
+    """augmented: another recipe for the same layers, on images that are perturbed."""
+    x = cifar10_augmented(m) if augmented else cifar10(m)
+    first, other = (MSRA, MSRA) if augmented else (gaussian(1e-4), gaussian(0.01))
     m.section("Three rounds of convolution, pooling and, twice, normalisation: 32 x 16 x 16, 32 x 8 x 8, 64 x 4 x 4.")
     rates = [{"lr_mult": 1}, {"lr_mult": 2}]
     local = {"local_size": 3, "alpha": 5e-5, "beta": 0.75, "norm_region": "WITHIN_CHANNEL"}
-    x = m.conv("conv1", x, 32, 5, pad=2, param=rates, weight_filler=start[0])
+    x = m.conv("conv1", x, 32, 5, pad=2, param=rates, weight_filler=first)
     x = m.relu("relu1", m.pool("pool1", x, "MAX", 3, 2))
     x = m.add("LRN", "norm1", x, lrn_param=local)
-    x = m.relu("relu2", m.conv("conv2", x, 32, 5, pad=2, param=rates, weight_filler=start[1]))
+    x = m.relu("relu2", m.conv("conv2", x, 32, 5, pad=2, param=rates, weight_filler=other))
     x = m.add("LRN", "norm2", m.pool("pool2", x, "AVE", 3, 2), lrn_param=local)
-    x = m.relu("relu3", m.conv("conv3", x, 64, 5, pad=2, param=rates[:1] * 2, weight_filler=start[1]))
+    x = m.relu("relu3", m.conv("conv3", x, 64, 5, pad=2, param=rates[:1] * 2, weight_filler=other))
     x = m.pool("pool3", x, "AVE", 3, 2)
-    m.section("The classifier decays 250 times as much as the convolutions.")
-    m.classify(m.fc("ip1", x, 10, param=[{"lr_mult": 1, "decay_mult": 250}, {"lr_mult": 2, "decay_mult": 0}], weight_filler=gaussian(0.01)))
+    m.section("The classifier." if augmented else "The classifier decays 250 times as much as the convolutions.")
+    decays = {"lr_mult": 1} if augmented else {"lr_mult": 1, "decay_mult": 250}
+    m.classify(m.fc("ip1", x, 10, param=[decays, {"lr_mult": 2, "decay_mult": 0}], weight_filler=gaussian(0.01)))
 
 
 def alexnet(m: Model, pool_first: bool, bias: float) -> None:
@@ -347,11 +350,14 @@ class Net:
 
 
 COLOUR = "colour images in (blue, green, red, of 0 to 255), 104, 117 and 123 taken off; probabilities of 1000 classes out."
-CIFAR = "colour images of 32 x 32 in (blue, green, red, of 0 to 255), 113.9, 123 and 125.3 taken off; probabilities of ten classes out."
+CIFAR = "colour images of 32 x 32 in (blue, green, red, of 0 to 255), mean.binaryproto taken off; probabilities of ten classes out."
 IMAGES = "ImageNet (ILSVRC 2012): ilsvrc12_train_lmdb and ilsvrc12_val_lmdb hold images of 256 x 256 in 1000 classes."
-CIFAR_IMAGES = "cifar10_train_lmdb and cifar10_test_lmdb hold images of 3 x 32 x 32 in ten classes."
+CIFAR_IMAGES = (
+    "cifar10_train_lmdb and cifar10_test_lmdb hold images of 3 x 32 x 32 in ten classes, mean.binaryproto is the mean of the first."
+    " `caffelite dataset cifar10` makes all three."
+)
 
-AUGMENTED = "cuda-convnet's net of train_val.prototxt on images that are mirrored and shifted anew every time, mean.binaryproto taken off."
+AUGMENTED = "cuda-convnet's net of train_val.prototxt on images that are mirrored and shifted anew every time."
 
 NETS = {
     "cifar10_quick": Net("CIFAR-10 quick", cifar10_quick, f"CIFAR-10, the small fast net of cuda-convnet: {CIFAR_IMAGES}", CIFAR),
@@ -360,7 +366,7 @@ NETS = {
         cifar10_full,
         f"CIFAR-10, cuda-convnet's net with local normalisation: {CIFAR_IMAGES}",
         CIFAR,
-        {"augmented": (f"{AUGMENTED} {CIFAR_IMAGES}", partial(cifar10_full, data=cifar10_augmented, start=(gaussian(0.001), MSRA)))},
+        {"augmented": (f"{AUGMENTED} {CIFAR_IMAGES}", partial(cifar10_full, augmented=True))},
     ),
     "alexnet": Net("AlexNet", partial(alexnet, pool_first=False, bias=0.1), f"AlexNet on {IMAGES}", COLOUR),
     "caffenet": Net("CaffeNet", partial(alexnet, pool_first=True, bias=1), f"CaffeNet, AlexNet that pools first, on {IMAGES}", COLOUR),

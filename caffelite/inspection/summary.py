@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 
 from .. import caffelite_pb2 as pb
-from .. import plan
+from .. import layout, plan
 from ..errors import CaffeliteError
 from ..graph import Graph, Node
 from ..layers import Shape
@@ -16,8 +16,18 @@ from . import counts
 from .nets import Subject
 
 BYTES = 4  # of a number
-KERNELS = 54 << 20  # compiled kernels and the libraries that they call, once they are loaded: measured, nearly the same for every net
+KERNELS = 54 << 20  # compiled kernels and the libraries that they call, once they are loaded: measured
+CONVOLUTION = 400 << 10  # code that oneDNN makes for the passes of one more convolution: measured, a mean
 PREFETCHED = 4  # batches beside the one that is used, unless data_param says otherwise
+
+
+@dataclass(frozen=True)
+class Engine:
+    """The CPU as `layout` asks after it: with oneDNN, or without."""
+
+    prefers_channels_last: bool = True
+    narrow: bool = False
+    half: bool = False
 
 
 @dataclass
@@ -89,22 +99,31 @@ class Memory:
         return sum((self.weights, self.gradients, self.history, self.arena, self.constants, self.workspace, self.prefetch, self.kernels))
 
 
-def memory(subject: Subject, batch: int | None = None, threads: int = 1, train: bool = True) -> Memory:
+def memory(subject: Subject, batch: int | None = None, threads: int = 1, train: bool = True, engine: Engine = Engine()) -> Memory:
     """What training takes: the TRAIN net, the solver's history, and the arena of each test net, which share the weights. train=False:
     what the TEST net takes by itself."""
-    graph, _ = subject.graph(pb.TRAIN if train else pb.TEST, batch)
-    planned, apart = plan.make(graph), plan.make(graph, keep=True)
+
+    def laid(phase: int, batch: int | None = None) -> tuple[Graph, int]:
+        """A phase's graph as its net lays it out, and what its blobs would take if they did not share memory."""
+        graph, _ = subject.graph(phase, batch)
+        alone = plan.make(graph, keep=True).arena
+        layout.assign(graph, engine)
+        return graph, alone
+
+    graph, alone = laid(pb.TRAIN if train else pb.TEST, batch)
+    planned = plan.make(graph)
     weights = BYTES * sum(math.prod(p.blob.shape) for p in graph.learnable)
     learns = bool(planned.backward)
     history = 0
     if learns and subject.solver is not None and subject.solver.type in updates.RULES:
         history = weights * len(updates.RULES[subject.solver.type].history)
-    found = Memory(weights, weights if learns else 0, history, apart.arena, planned.arena, planned.constant_bytes,
-                   _workspace(graph, planned, threads), _prefetch(graph))  # fmt: skip
+    code = CONVOLUTION * sum(node.layer.prefers_channels_last(engine) for node in graph.nodes) // (1 if learns else 3)
+    found = Memory(weights, weights if learns else 0, history, alone, planned.arena, planned.constant_bytes,
+                   _workspace(graph, planned, threads), _prefetch(graph), KERNELS + code)  # fmt: skip
     if train and subject.tests:
-        test, _ = subject.graph(pb.TEST)
+        test, alone = laid(pb.TEST)
         found.arena += subject.tests * plan.make(test).arena
-        found.alone += subject.tests * plan.make(test, keep=True).arena
+        found.alone += subject.tests * alone
         found.prefetch += subject.tests * _prefetch(test)
     return found
 

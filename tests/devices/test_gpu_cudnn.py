@@ -1,14 +1,13 @@
 """cuDNN's plans for convolutions can be built for an H100, with nothing but its properties at hand."""
 
 import functools
-import itertools
 import json
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import reference
+from devices.host import plans
 from devices.host.backend import HostBackend, decoded, encoded
 
 from caffelite.devices import Window
@@ -194,50 +193,6 @@ def test_without_a_clock_cudnn_ranks(for_an_h100, cache):
 # Convolutions by such plans
 
 
-class Refused(Exception):
-    pass
-
-
-def fake_plans(refused, growing):
-    """Plans that the oracle runs, and that spoil their workspace as cuDNN's may; the kinds in ``refused`` do not exist."""
-
-    class Plan:
-        def __init__(self, problem, strict, deterministic, handle):
-            assert (strict, deterministic, handle) == (False, True, 1)
-            if problem[:1] + problem[5:7] in refused:
-                raise Refused("no plan")
-            self.problem, self.inputs, self.names = problem, [None] * (2 + problem.biased), {"one": 0}
-
-        def build(self, name):
-            self.workspace = next(growing)
-            return True
-
-        def run(self, inputs, output, workspace):
-            p = self.problem
-            assert len(inputs) == len(self.inputs) and workspace.nbytes >= self.workspace
-            workspace[: self.workspace] = 0xEE
-            assert all(a.dtype == p.numbers for a in (*inputs, output))
-            shapes = {"forward": (p.x, p.w, None), "dgrad": (p.y, p.w), "wgrad": (p.x, p.y)}[p.kind]
-            inputs = [decoded(a) if s is None else self.plain(a, s) for a, s in zip(inputs, shapes, strict=False)]
-            groups = p.x[1] // p.w[1]
-            if p.kind == "forward":
-                found = reference.convolution(*inputs[:2], (*inputs, None)[2], p.window, groups)
-                found = reference.leaky(found, 0 if p.rectified else None)
-            elif p.kind == "dgrad":
-                found = reference.convolution_backward(np.zeros(p.x), inputs[1], inputs[0], p.window, groups)[0]
-            else:
-                found = reference.convolution_backward(inputs[0], np.zeros(p.w), inputs[1], p.window, groups)[1]
-            output.reshape(-1)[...] = encoded(found.transpose(0, 2, 3, 1) if p.last else found, output.dtype).reshape(-1)
-
-        def plain(self, array, shape):
-            """As N×C×H×W."""
-            n, c, h, w = shape
-            array = decoded(array)
-            return array.reshape(n, h, w, c).transpose(0, 3, 1, 2) if self.problem.last else array.reshape(shape)
-
-    return Plan
-
-
 ALL = {(kind, b, r) for kind in ("forward", "dgrad", "wgrad") for b in (False, True) for r in (False, True)}
 REFUSED = {
     "none": set(),
@@ -252,12 +207,7 @@ REFUSED = {
 @pytest.mark.parametrize("last, numbers", [(False, "float32"), (True, "float32"), (True, "float16"), (True, "uint16")])
 def test_convolution_by_plans(monkeypatch, seed, refused, last, numbers):
     """Whatever cuDNN has plans for, the results are a convolution's: layout, type, bias, ReLU, sums of gradients are made up for."""
-    monkeypatch.setattr(cudnn, "frontend", lambda: SimpleNamespace(cudnnGraphNotSupportedError=Refused))
-    monkeypatch.setattr(cudnn, "Plan", fake_plans(REFUSED[refused], itertools.count(100, 500)))
-    backend = HostBackend()
-    dev, rng = GPU(0, "float32", backend, deterministic=True), np.random.default_rng(seed)
-    assert dev.engine is None and not dev.prefers_channels_last
-    dev.engine = cudnn.Engine(1, backend, deterministic=True)
+    dev, rng = plans.device(monkeypatch, refused=REFUSED[refused]), np.random.default_rng(seed)
     window, groups = Window((3, 2), (1, 2), (1, 0)), 2
     x, w, b = (rng.normal(size=s) for s in ((2, 4, 5, 6), (6, 2, 3, 2), (6,)))
     w, b = w.astype(np.float32), b.astype(np.float32)

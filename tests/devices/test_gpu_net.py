@@ -1,6 +1,8 @@
 """A whole net gives the same numbers on the GPU's kernels, run by the host, as on the CPU: blobs, gradients, updates."""
 
 import numpy as np
+import pytest
+from devices.host import plans
 from devices.host.backend import HostBackend
 
 from caffelite import caffelite_pb2 as pb
@@ -50,8 +52,12 @@ def trained(dev, iterations=3):
     }
 
 
-def test_net_as_on_the_cpu():
-    on_cpu, on_gpu = trained(open_device()), trained(GPU(0, "float32", HostBackend()))
+@pytest.mark.parametrize("cudnn", [False, True])
+def test_net_as_on_the_cpu(cudnn, monkeypatch):
+    """With cuDNN blobs lie channels last."""
+    dev = plans.device(monkeypatch) if cudnn else GPU(0, "float32", HostBackend())
+    assert dev.prefers_channels_last == cudnn
+    on_cpu, on_gpu = trained(open_device()), trained(dev)
     assert on_cpu.keys() == on_gpu.keys() and np.abs(on_cpu["(gradients)"]).max() > 1e-3
     for name, expected in on_cpu.items():
         np.testing.assert_allclose(on_gpu[name], expected, rtol=1e-4, atol=1e-5, err_msg=name)

@@ -5,10 +5,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from engines import with_onednn, without_onednn
 from textnet import build, inputs
 
 from caffelite import caffelite_pb2 as pb
+from caffelite import layout
 from caffelite.inspection import counts, nets, summary
+from caffelite.net import Net
 from caffelite.plan import make
 
 MODELS = Path(__file__).parent.parent.parent / "models"
@@ -95,7 +98,10 @@ def test_memory_follows_the_plan_and_the_solver(folder):
     shapes = {"": (2, 9, 9)}
     subject = nets.subject(None, "solver.prototxt", shapes)
     memory = summary.memory(subject)
-    train, test = (make(subject.graph(phase)[0]) for phase in (pb.TRAIN, pb.TEST))
+    graphs = [subject.graph(phase)[0] for phase in (pb.TRAIN, pb.TEST)]
+    for graph in graphs:
+        layout.assign(graph, summary.Engine())
+    train, test = map(make, graphs)
     weights = 4 * (6 * 18 + 6 + 24 * 3 + 3)
     assert (memory.weights, memory.gradients, memory.history) == (weights, weights, weights)
     assert memory.arena == train.arena + test.arena < memory.alone
@@ -111,6 +117,14 @@ def test_largest_batch(folder):
     assert summary.largest_batch(subject, 1000) is None
 
 
+@pytest.mark.parametrize("device", [with_onednn, without_onednn])
+def test_the_arena_is_the_net_s_own(device, folder):
+    subject, dev = nets.subject("net.prototxt", None, {"": (2, 9, 9)}), device()
+    engine = summary.Engine(dev.prefers_channels_last)
+    for batch in (2, 50):
+        assert summary.memory(subject, batch, engine=engine).arena == Net(subject.graph(pb.TRAIN, batch)[0], dev).plan.arena
+
+
 MEASURE = """
 import re, sys
 from caffelite import caffelite_pb2 as pb, devices
@@ -124,7 +138,7 @@ def status(key):
 subject = nets.subject(sys.argv[1], None, {})
 feed = pb.LayerParameter(name="data", type="Input", top=["data", "label"])
 batch = int(sys.argv[2])
-for dims in ((batch, 3, 227, 227), (batch,)):
+for dims in ((batch, *map(int, sys.argv[3:])), (batch,)):
     feed.input_param.shape.add().dim.extend(dims)
 kept = [layer for layer in subject.message.layer if layer.type != "Data"]
 del subject.message.layer[:]
@@ -145,11 +159,12 @@ print(predicted / (status("VmHWM") - before))
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux how large the process is")
-def test_memory_is_what_a_run_takes():
+@pytest.mark.parametrize("name, batch, shape", [("lenet", 64, (1, 28, 28)), ("squeezenet", 16, (3, 227, 227))])
+def test_memory_is_what_a_run_takes(name, batch, shape):
     """The peak of two training iterations on the CPU, less what the process took once all was imported and the device open."""
-    net = str(MODELS / "squeezenet/train_val.prototxt")
-    for batch in ("1", "16"):  # the first compiles kernels, which takes memory too, where that has not been done
-        done = subprocess.run([sys.executable, "-c", MEASURE, net, batch], capture_output=True, text=True)
+    for size in (1, batch):  # the first compiles kernels, which takes memory too, where that has not been done
+        arguments = map(str, (MODELS / name / "train_val.prototxt", size, *shape))
+        done = subprocess.run([sys.executable, "-c", MEASURE, *arguments], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
     assert 0.9 < float(done.stdout) < 1.1
 

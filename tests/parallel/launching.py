@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from caffelite.data.writers import write_hdf5, write_lmdb
+from caffelite.data.writers import write_hdf5, write_lmdb, write_mean
 
 ROOT = Path(__file__).parent.parent.parent
 COMMAND = [sys.executable, "-c", "from caffelite.cli import main; main()", "train", "-solver", "solver.prototxt"]
@@ -56,7 +56,9 @@ def prepare(folder: Path) -> None:
 
 def shipped(folder: Path, name: str, shape: tuple[int, ...]) -> str:
     """A shipped net on made up images, 12 a batch, by its own recipe for 50 iterations: its solver."""
-    write_lmdb(folder / f"{name}_images", images(60, shape, np.random.default_rng(6)))
+    made = images(60, shape, np.random.default_rng(6))
+    write_lmdb(folder / f"{name}_images", made)
+    write_mean(folder / "mean.binaryproto", np.mean([image for image, _ in made], 0), force=True)
     net = re.sub(
         r'source: "\w+" batch_size: \d+',
         f'source: "{name}_images" batch_size: 12',

@@ -62,7 +62,7 @@ def _drawn(opened, start: int, count: int) -> tuple[list, list]:
     """(images, labels) that a source hands out."""
     images, labels = [], []
     with closing(opened) as source:
-        count = min(count, source.length)
+        count = min(count, max(source.length, source.shapes[0][0]))
         source.seek(start)
         while len(images) < count:
             batch = [array[: count - len(images)].copy() for array in source.next()]

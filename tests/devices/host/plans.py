@@ -1,0 +1,66 @@
+"""cuDNN without a GPU: plans whose numbers come from the float64 oracle."""
+
+from __future__ import annotations
+
+import itertools
+from types import SimpleNamespace
+
+import numpy as np
+import reference
+
+from caffelite.devices.gpu import GPU, cudnn
+
+from .backend import HostBackend, decoded, encoded
+
+
+class Refused(Exception):
+    pass
+
+
+def device(monkeypatch, precision: str = "tf32", refused=()) -> GPU:
+    """A GPU on the host that has cuDNN; refused: (kind, biased, rectified) that cuDNN has no plans for."""
+    monkeypatch.setattr(cudnn, "frontend", lambda: SimpleNamespace(cudnnGraphNotSupportedError=Refused))
+    monkeypatch.setattr(cudnn, "Plan", plans(refused))
+    monkeypatch.setattr(cudnn, "engine", lambda backend, strict, deterministic: cudnn.Engine(1, backend, strict, deterministic))
+    return GPU(0, "float32", HostBackend(), precision, deterministic=True)
+
+
+def plans(refused):
+    """The class of such plans; each wants more workspace than the last, and spoils it as cuDNN's may."""
+    growing = itertools.count(100, 500)
+
+    class Plan:
+        def __init__(self, problem, strict, deterministic, handle):
+            assert (deterministic, handle) == (True, 1)
+            if problem[:1] + problem[5:7] in refused:
+                raise Refused("no plan")
+            self.problem, self.inputs, self.names = problem, [None] * (2 + problem.biased), {"one": 0}
+
+        def build(self, name):
+            self.workspace = next(growing)
+            return True
+
+        def run(self, inputs, output, workspace):
+            p = self.problem
+            assert len(inputs) == len(self.inputs) and workspace.nbytes >= self.workspace
+            workspace[: self.workspace] = 0xEE
+            assert all(a.dtype == p.numbers for a in (*inputs, output))
+            shapes = {"forward": (p.x, p.w, None), "dgrad": (p.y, p.w), "wgrad": (p.x, p.y)}[p.kind]
+            inputs = [decoded(a) if s is None else self.plain(a, s) for a, s in zip(inputs, shapes, strict=False)]
+            groups = p.x[1] // p.w[1]
+            if p.kind == "forward":
+                found = reference.convolution(*inputs[:2], (*inputs, None)[2], p.window, groups)
+                found = reference.leaky(found, 0 if p.rectified else None)
+            elif p.kind == "dgrad":
+                found = reference.convolution_backward(np.zeros(p.x), inputs[1], inputs[0], p.window, groups)[0]
+            else:
+                found = reference.convolution_backward(inputs[0], np.zeros(p.w), inputs[1], p.window, groups)[1]
+            output.reshape(-1)[...] = encoded(found.transpose(0, 2, 3, 1) if p.last else found, output.dtype).reshape(-1)
+
+        def plain(self, array, shape):
+            """As N×C×H×W."""
+            n, c, h, w = shape
+            array = decoded(array)
+            return array.reshape(n, h, w, c).transpose(0, 3, 1, 2) if self.problem.last else array.reshape(shape)
+
+    return Plan

@@ -1,0 +1,69 @@
+"""cuDNN has plans for every convolution of the nets that ship, as a GPU would ask for them: built for an H100, with none at hand."""
+
+import functools
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from devices import test_gpu_cudnn
+
+from caffelite import caffelite_pb2 as pb
+from caffelite import graph, layout, plan, prototxt
+from caffelite.devices.gpu import cudnn
+from caffelite.inspection.feeds import Feeds
+from caffelite.layers.vision import Convolution
+
+MODELS = Path(__file__).parent.parent.parent / "models"
+NETS = sorted(p.relative_to(MODELS).as_posix() for p in MODELS.glob("*/*.prototxt") if '"Convolution"' in p.read_text())
+NUMBERS = {"tf32": "float32", "fp32": "float32", "fp16": "float16", "bf16": "uint16"}
+SHAPES = {"siamese/train_val.prototxt": {"pair": (2, 28, 28), "sim": ()}}  # what a net's file does not tell of its data
+needed = test_gpu_cudnn.needed
+
+
+def problems(name: str, precision: str) -> set[cudnn.Problem]:
+    """What a net's convolutions ask of cuDNN: forward with its epilogue, and the gradients that training takes."""
+    document = prototxt.read_net(MODELS / name)
+    phase = pb.TEST if "deploy" in name else pb.TRAIN
+    wiring = graph.build(document.message, pb.NetState(phase=phase), document.locate, Feeds(SHAPES.get(name)))
+    half = precision in ("fp16", "bf16")
+    layout.assign(wiring, SimpleNamespace(prefers_channels_last=precision != "fp32", half=half, narrow=half))
+    found = set()
+    for step in plan.make(wiring, 4).forward:
+        layer = step.node.layer
+        if type(layer) is not Convolution or len(layer.x_shape) != 4:
+            continue
+        assert layer.last == (precision != "fp32")
+        shapes = layer.x_shape, layer.param_blobs[0].shape, layer.y_shape, layer.window
+        make = functools.partial(cudnn.Problem, last=layer.last, numbers=NUMBERS[precision])
+        relu = bool(step.fused) and step.fused[-1].layer.spec.type == "ReLU" and not step.fused[-1].layer.p.negative_slope
+        found.add(make("forward", *shapes, layer.p.bias_term, relu))
+        if step.node.backward:
+            found |= {make("wgrad", *shapes)} | ({make("dgrad", *shapes)} if step.node.gradient_to[0] else set())
+    return found
+
+
+@functools.cache
+def built(problem: cudnn.Problem, strict: bool) -> bool:
+    """Whether one of cuDNN's plans can be built; each shape once, whichever nets have it."""
+    try:
+        found = cudnn.Plan(problem, strict, properties=test_gpu_cudnn.H100)
+    except (RuntimeError, cudnn.frontend().cudnnGraphNotSupportedError):
+        return False
+    return any(map(found.build, found.names))
+
+
+def test_problems_of_a_net():
+    lenet = problems("lenet/train_val.prototxt", "tf32")
+    assert sorted(p.kind for p in lenet) == ["dgrad", "forward", "forward", "wgrad", "wgrad"]
+    assert all(p.last and not p.rectified for p in lenet) and sum(p.biased for p in lenet) == 2
+    assert {p.x for p in problems("lenet/train_val.prototxt", "fp16")} == {(64, 1, 28, 28), (64, 20, 12, 12)}
+    assert any(p.rectified for p in problems("alexnet/train_val.prototxt", "bf16"))
+
+
+@pytest.mark.parametrize("name", NETS)
+@pytest.mark.parametrize(
+    "precision", ["tf32", "fp16", pytest.param("bf16", marks=pytest.mark.slow), pytest.param("fp32", marks=pytest.mark.slow)]
+)
+def test_every_convolution_has_a_plan(needed, name, precision):
+    lacking = [p.words() for p in problems(name, precision) if not built(p, precision == "fp32")]
+    assert not lacking
