@@ -16,7 +16,10 @@ from caffelite.layers.vision import Convolution
 MODELS = Path(__file__).parent.parent.parent / "models"
 NETS = sorted(p.relative_to(MODELS).as_posix() for p in MODELS.glob("*/*.prototxt") if '"Convolution"' in p.read_text())
 NUMBERS = {"tf32": "float32", "fp32": "float32", "fp16": "float16", "bf16": "uint16"}
-SHAPES = {"siamese/train_val.prototxt": {"pair": (2, 28, 28), "sim": ()}}  # what a net's file does not tell of its data
+SHAPES = {  # what a net's file does not tell of its data
+    "fcn8s/train_val.prototxt": {"data": (3, 500, 500), "label": (1, 500, 500)},
+    "siamese/train_val.prototxt": {"pair": (2, 28, 28), "alike": ()},
+}
 needed = test_gpu_cudnn.needed
 
 
