@@ -31,6 +31,7 @@ ARROWS = {
     "layout": LANGUAGE | {"graph", "layers"},
     "plan": {"graph"},
     "net": LANGUAGE | {"fillers", "devices", "graph", "layout", "plan"},
+    "timing": {"net"},
     "parallel": {"errors", "devices"},
     "data": LANGUAGE | {"prototxt"},
     "solver": LANGUAGE | {"prototxt", "overrides", "weights", "graph", "net", "data", "parallel", "devices"},
@@ -42,7 +43,7 @@ ARROWS = {
     "export": LANGUAGE | {"layers", "graph", "net"},
     "cli": LANGUAGE
     | {"prototxt", "overrides", "upgrade", "weights", "graph", "plan", "net", "data", "parallel", "devices", "solver", "records"}
-    | {"inspection", "deploy", "report", "export", "__version__"},
+    | {"timing", "inspection", "deploy", "report", "export", "__version__"},
     "api": LANGUAGE | {"prototxt", "weights", "graph", "net", "data", "devices", "solver"},
 }
 

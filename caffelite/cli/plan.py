@@ -92,9 +92,9 @@ def measure(net, iterations: int):
     net.forward()
     net.backward()
     passes = [timed_pass(net, i) for i in range(iterations)]
-    forward = statistics.median(p[2] for p in passes) / 1e3
+    forward = statistics.median(p.forward_whole for p in passes) / 1e3
     order = sorted(gradients.steps(net), key=gradients.steps(net).get)
-    steps = [statistics.median(p[1].get(node.name, 0.0) for p in passes) / 1e3 for node in order]
+    steps = [statistics.median(p.backward.get(node.name, 0.0) for p in passes) / 1e3 for node in order]
     updater = Updater(pb.SolverParameter(momentum=0.9, weight_decay=5e-4), net, NOWHERE)
     updater.run(0.0, 0)
     begin = time.perf_counter()

@@ -6,6 +6,7 @@ import functools
 import logging
 import math
 import os
+import time
 
 import numpy as np
 import threadpoolctl
@@ -138,6 +139,14 @@ class CPU:
         if self._workspace.nbytes < size:
             self._workspace = np.empty(size, np.uint8)
         return self._workspace
+
+    def moment(self) -> float:
+        """Now, for ``between``."""
+        return time.perf_counter()
+
+    def between(self, begin: float, end: float) -> float:
+        """Milliseconds from one moment to another."""
+        return (end - begin) * 1e3
 
     # what changes from pass to pass, and what does not
 

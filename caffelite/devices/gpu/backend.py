@@ -156,6 +156,16 @@ class CuPyBackend:
         self._here()
         array.fill(value)
 
+    def moment(self):
+        self._here()
+        event = self._cupy.cuda.Event()
+        event.record(self.stream)
+        return event
+
+    def between(self, begin, end) -> float:
+        end.synchronize()
+        return self._cupy.cuda.get_elapsed_time(begin, end)
+
     def synchronize(self) -> None:
         self.stream.synchronize()
 

@@ -138,6 +138,14 @@ class GPU:
     def synchronize(self) -> None:
         self.backend.synchronize()
 
+    def moment(self):
+        """When all that was queued so far is done, for ``between``."""
+        return self.backend.moment()
+
+    def between(self, begin, end) -> float:
+        """Milliseconds from one moment to another; waits for the later one."""
+        return self.backend.between(begin, end)
+
     # what changes from pass to pass, and what does not
 
     def make_inlet(self) -> inlet.Inlet:

@@ -15,6 +15,7 @@ import os
 import re
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 import numpy as np
@@ -197,6 +198,12 @@ class HostBackend:
     @queued
     def fill(self, array, value) -> None:
         array.fill(value)
+
+    def moment(self) -> float:
+        return time.perf_counter()
+
+    def between(self, begin: float, end: float) -> float:
+        return 1e3 * (end - begin)
 
     @waits
     def synchronize(self) -> None:
