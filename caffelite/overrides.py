@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 from google.protobuf.message import Message
@@ -15,7 +16,7 @@ from .textformat import Reader
 from .textformat.values import fields_of, meant
 
 STEP = re.compile(r"(\w+)(?:\[(\d+)\])?")
-FORM = "FIELD=VALUE of the solver, or LAYER.FIELD=VALUE"
+FORM = "FIELD=VALUE, or LAYER.FIELD=VALUE"
 
 
 class Told(Locator):
@@ -81,6 +82,13 @@ class Overrides:
                 what = f'-set {text}: no layer is called "{word}"'
                 mistakes.add(CaffeliteError(what, expected=FORM, remedy=did_you_mean(word, known)))
         mistakes.raise_any()
+
+    def net(self, document: Document) -> Document:
+        """A net by itself, with its own fields and those of its layers set."""
+        changed = self._changed(document, [(text, path, ()) for text, path in self.own])
+        spec = SimpleNamespace(message=changed.message, locate=changed.locate)
+        self.nets([spec])
+        return Document(spec.message, spec.locate)
 
     @staticmethod
     def _changed(document: Document, changes: list[tuple[str, str, tuple]]) -> Document:

@@ -131,7 +131,8 @@ class _Planner:
                 chain.append(relu)
             if chain:
                 self.chains[node] = tuple(chain)
-                self.whole |= {part: node for part in chain if layer.absorbed}
+                if layer.absorbed or layer.takes_relu_gradient:
+                    self.whole |= dict.fromkeys(chain, node)
         self.swallowed = {part for chain in self.chains.values() for part in chain}
 
     @staticmethod
@@ -148,7 +149,7 @@ class _Planner:
         times = [reader.index for reader, _ in value.readers if reader is not but]
         times += [self._backward_time(r) for r, i in value.readers if r.backward and r.layer.backward_reads_bottom(i)]
         maker = self.whole.get(value.node, value.node)
-        if maker.backward and maker.layer.backward_reads_top(value.top):
+        if maker.backward and (maker.layer.backward_reads_top(value.top) or (maker is not value.node and maker.layer.rectifies)):
             times.append(self._backward_time(maker))
         if value.node.loss_weights[value.top]:  # the loss is added up when all have run
             times.append(len(self.graph.nodes) - 1)
@@ -212,7 +213,7 @@ class _Planner:
             if not node.backward or node in self.whole:
                 continue
             time, step = self._backward_time(node), Step(node)
-            if node.layer.absorbed:
+            if any(part in self.whole for part in self.chains.get(node, ())):
                 step.fused = self.chains[node]
             for top in step.tops:
                 if top.gradient:
@@ -243,8 +244,8 @@ class _Planner:
 
 
 def _plain_relu(node: Node) -> bool:
-    """Whether a node is a ReLU whose gradient follows from its top."""
-    return node.layer.spec.type == "ReLU" and not node.layer.backward_reads_bottom(0)
+    """Whether a node is a ReLU whose gradient follows from its top and may overwrite that top's."""
+    return node.layer.spec.type == "ReLU" and not node.layer.backward_reads_bottom(0) and not any(node.loss_weights)
 
 
 def _aligned(count: int) -> int:

@@ -96,7 +96,7 @@ def test_what_a_solver_cannot_take(text, message):
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("dta.data_param.batch_size=1", r'no layer is called "dta"; expected FIELD=VALUE .*; did you mean "data"\?'),
+        ("dta.data_param.batch_size=1", r'no layer is called "dta"; expected FIELD=VALUE, .*; did you mean "data"\?'),
         ("data.data_param.batchsize=1", r'unknown field "batchsize" in DataParameter; did you mean "batch_size"\?'),
         ("data.data_param.batch_size.x=1", r'"batch_size" has no fields of its own'),
         ("inception_3a/1x1.param.lr_mult=1", r'there are 2 "param"; expected param\[0\] to param\[1\], found param'),
@@ -112,3 +112,10 @@ def test_every_mistake_at_once():
     with pytest.raises(CaffeliteError) as caught:
         solver("base_rl=1", "max_iter=x")
     assert len(caught.value.mistakes) == 2
+
+
+def test_a_net_by_itself():
+    changed = Overrides(["force_backward=true", "data.data_param.batch_size=9"]).net(prototxt.parse(NET, pb.NetParameter, "n.prototxt"))
+    assert changed.message.force_backward and changed.message.layer[0].data_param.batch_size == 9
+    with pytest.raises(CaffeliteError, match='unknown field "base_lr" in NetParameter'):
+        Overrides(["base_lr=1"]).net(prototxt.parse(NET, pb.NetParameter, "n.prototxt"))

@@ -37,7 +37,7 @@ ARROWS = {
     "solver": LANGUAGE | {"prototxt", "overrides", "weights", "graph", "net", "data", "parallel", "devices"},
     "records": LANGUAGE | {"prototxt", "overrides", "graph", "net", "data", "solver"},
     "inspection": LANGUAGE
-    | {"forks", "textformat", "prototxt", "upgrade", "fillers", "layers", "graph", "layout", "plan", "data", "solver"},
+    | {"forks", "textformat", "prototxt", "overrides", "upgrade", "fillers", "layers", "graph", "layout", "plan", "data", "solver"},
     "deploy": LANGUAGE | {"prototxt", "graph", "net", "data"},
     "report": LANGUAGE | {"graph", "net", "data"},
     "export": LANGUAGE | {"layers", "graph", "net"},

@@ -37,10 +37,11 @@ from .deploy import read_labels
 @click.option("--size", metavar="HxW", help="Size in pixels to which pictures are brought before the crop, as in 256x256.")
 @click.option("--channel_order", type=click.Choice(["bgr", "rgb"], case_sensitive=False), help="The channels' order that the net knows.")
 @click.option("--output", metavar="BLOB", help="The blob with the scores. Default: prob, or the only output.")
+@options.set_layers
 @options.gpu
 @options.as_json
 def classify(
-    images, model, weights, count, labels, oversample, hierarchy, folder, mean, scale, size, channel_order, output, gpu, as_json
+    images, model, weights, count, labels, oversample, hierarchy, folder, mean, scale, size, channel_order, output, set_fields, gpu, as_json
 ) -> None:
     """Says what pictures show: files, folders and what is in them, or patterns such as "scans/*.png".
 
@@ -60,9 +61,10 @@ def classify(
     from .. import prototxt
     from ..deploy.classify import Classifier, gather
     from ..deploy.hierarchy import Hierarchy
+    from ..overrides import Overrides
 
     files = gather(images, glob.glob)
-    document = prototxt.read_net(model)
+    document = Overrides(set_fields).net(prototxt.read_net(model))
     _override(document.message, mean, scale, size, channel_order)
     weights = (
         weights or document.message.deploy_param.weights and str(prototxt.resolve(document.message.deploy_param.weights, document.locate))

@@ -13,14 +13,16 @@ from . import options
 @options.net_or_solver
 @click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="The picture, .svg or .png. Default: SVG on standard output.")
 @options.shape
+@options.set_fields
 @options.phase
 @options.level
 @options.stage
-def draw(model, solver, out, shape, phase, level, stage) -> None:
+def draw(model, solver, out, shape, set_fields, phase, level, stage) -> None:
     """Draws a net: layers coloured by kind, shapes on the edges. Nothing is run, no data is needed.
 
     Layers that work in place lie on the one that they work on. SVG needs nothing; PNG needs matplotlib (extra: plot). Of a net with both
-    phases the one for TRAIN is drawn.
+    phases the one for TRAIN is drawn. What cannot be built, as layers of types that are not known here, is left out and told; the exit
+    status is 1 then.
 
     \b
     Examples:
@@ -29,10 +31,11 @@ def draw(model, solver, out, shape, phase, level, stage) -> None:
     """
     from ..inspection import nets, picture, scene
     from ..inspection.feeds import parse_shapes
+    from ..overrides import Overrides
 
     form = options.picture_form(out) if out else "svg"
-    subject = nets.subject(model, options.one_of(model, solver), parse_shapes(shape), level, options.names(stage))
-    graph, guessed = subject.graph(nets.phases(phase, subject.message)[0])
+    subject = nets.subject(model, options.one_of(model, solver), parse_shapes(shape), level, options.names(stage), Overrides(set_fields))
+    graph, guessed, wrong = subject.part(nets.phases(phase, subject.message)[0])
     drawn = picture.picture(graph)
     for note in guessed:
         click.echo(f"Data is not there: {note}", err=True)
@@ -41,3 +44,4 @@ def draw(model, solver, out, shape, phase, level, stage) -> None:
         options.write_picture(out, body)
     else:
         click.echo(body.decode(), nl=False)
+    options.left_out(wrong)

@@ -17,11 +17,12 @@ HEADS = {"shape": "Shape", "parameters": "Parameters", "backward": "Backward", "
 @click.argument("layer")
 @options.net_or_solver
 @options.shape
+@options.set_fields
 @options.phase
 @options.level
 @options.stage
 @options.as_json
-def explain(layer, model, solver, shape, phase, level, stage, as_json) -> None:
+def explain(layer, model, solver, shape, set_fields, phase, level, stage, as_json) -> None:
     """Tells of one layer how its shape comes about, how its weights start, why it does or does not run backward, what it is fused with.
 
     Of a net with both phases the one for TRAIN is explained, where the layer is in it.
@@ -33,8 +34,9 @@ def explain(layer, model, solver, shape, phase, level, stage, as_json) -> None:
     from ..inspection import nets
     from ..inspection.explain import explain as told_of
     from ..inspection.feeds import parse_shapes
+    from ..overrides import Overrides
 
-    subject = nets.subject(model, options.one_of(model, solver), parse_shapes(shape), level, options.names(stage))
+    subject = nets.subject(model, options.one_of(model, solver), parse_shapes(shape), level, options.names(stage), Overrides(set_fields))
     graphs = [subject.graph(p) for p in nets.phases(phase, subject.message)]
     graph, guessed = next((g for g in graphs if any(n.name == layer for n in g[0].nodes)), graphs[0])
     told = told_of(graph, nets.node_of(graph, layer))

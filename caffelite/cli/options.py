@@ -56,6 +56,10 @@ set_fields = click.option(
     "--set", "set_fields", multiple=True, metavar="FIELD=VALUE",
     help="Set a field of the solver, or of a layer as in conv1.convolution_param.num_output=32; repeatable.",
 )  # fmt: skip
+set_layers = click.option(
+    "--set", "set_fields", multiple=True, metavar="LAYER.FIELD=VALUE",
+    help="Set a field of a layer, as in data.data_param.batch_size=50, or of the net itself; repeatable.",
+)  # fmt: skip
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead, for a program to read.")
 model = click.option("--model", metavar="FILE", type=click.Path(), required=True, help="The net, a prototxt.")
 
@@ -193,6 +197,14 @@ def one_of(model: str | None, solver: str | None) -> str | None:
     if bool(model) == bool(solver):
         raise click.UsageError("name a net with -model, or a solver with -solver")
     return solver
+
+
+def left_out(mistakes: list[CaffeliteError]) -> None:
+    """Tells what could not be built, each mistake once, and exits with 1 where there is any."""
+    for text in dict.fromkeys(map(str, mistakes)):
+        click.echo(f"Left out with all that hangs on it: {text}", err=True)
+    if mistakes:
+        raise SystemExit(1)
 
 
 def picture_form(path: Path) -> str:

@@ -16,8 +16,9 @@ from . import options
 @click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Draw the schedule too: .svg or .png (extra: plot).")
 @click.option("--samples", type=click.IntRange(min=1), metavar="N", help="Size of the training set, for epochs where it is not there.")
 @options.shape
+@options.set_fields
 @options.as_json
-def schedule(solver, out, samples, shape, as_json) -> None:
+def schedule(solver, out, samples, shape, set_fields, as_json) -> None:
     """A solver's run before it is run: rates, epochs, tests and snapshots, as a table and, with -out, as a chart.
 
     \b
@@ -28,9 +29,10 @@ def schedule(solver, out, samples, shape, as_json) -> None:
     from ..inspection.chart import chart
     from ..inspection.feeds import parse_shapes
     from ..inspection.schedule import schedule as plan
+    from ..overrides import Overrides
 
     form = options.picture_form(out) if out else None
-    run = plan(solver, parse_shapes(shape), samples)
+    run = plan(solver, parse_shapes(shape), samples, Overrides(set_fields))
     if as_json:
         record = asdict(run) | {"epochs": run.epochs}
         click.echo(json.dumps({name: value for name, value in record.items() if name != "curve"}, indent=2))

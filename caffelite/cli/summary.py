@@ -18,6 +18,7 @@ UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 @click.command()
 @options.net_or_solver
 @options.shape
+@options.set_fields
 @options.phase
 @options.level
 @options.stage
@@ -25,11 +26,13 @@ UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 @click.option("--memory", "limit", metavar="SIZE", help="Find the largest batch that fits into so much memory, as in 16G.")
 @click.option("--threads", type=click.IntRange(min=1), metavar="N", help="CPU threads, which share out scratch memory. Default: all cores.")
 @options.as_json
-def summary(model, solver, shape, phase, level, stage, batch, limit, threads, as_json) -> None:
+def summary(model, solver, shape, set_fields, phase, level, stage, batch, limit, threads, as_json) -> None:
     """A table of a net's layers with totals, for TRAIN and TEST, and the memory that a run takes. Nothing is run, no data is needed.
 
     Multiply-adds are products with learned weights, a sample; activations are what a layer's tops take anew; the field is how many of the
-    data's pixels a number depends on along an axis. With -solver, memory has its history and its test nets too.
+    data's pixels a number depends on along an axis. With -solver, memory has its history and its test nets too. It is that of a CPU with
+    oneDNN. What cannot be built, as layers of types that are not known here, is left out and told; memory is not known then, and the exit
+    status is 1.
 
     \b
     Examples:
@@ -40,13 +43,18 @@ def summary(model, solver, shape, phase, level, stage, batch, limit, threads, as
     from ..inspection import nets
     from ..inspection import summary as summaries
     from ..inspection.feeds import parse_shapes, rebatched
+    from ..overrides import Overrides
 
-    subject = nets.subject(model, options.one_of(model, solver), parse_shapes(shape), level, options.names(stage))
+    subject = nets.subject(model, options.one_of(model, solver), parse_shapes(shape), level, options.names(stage), Overrides(set_fields))
     if batch:
         subject.message = rebatched(subject.message, batch)
     phases = nets.phases(phase, subject.message)
-    tables = [summaries.table(*subject.graph(p)) for p in phases]
+    parts = [subject.part(p) for p in phases]
+    tables, wrong = [summaries.table(graph, guessed) for graph, guessed, _ in parts], [error for part in parts for error in part[2]]
     threads, train = threads or os.cpu_count() or 1, pb.TRAIN in phases
+    if wrong:
+        click.echo(json.dumps({"phases": [asdict(t) for t in tables]}, indent=2) if as_json else "\n".join(map(_table, tables)))
+        options.left_out(wrong)
     memory = summaries.memory(subject, None, threads, train)
     fits = summaries.largest_batch(subject, size_in_bytes(limit), threads, train) if limit else None
     if as_json:

@@ -30,11 +30,12 @@ log = logging.getLogger("caffelite")
 )  # fmt: skip
 @click.option("--labels", metavar="FILE", type=click.Path(path_type=Path), help="Names of the classes for the report, a line each.")
 @options.as_json
+@options.set_layers
 @options.data_threads
 @options.level
 @options.stage
 @options.phase
-def test(model, weights, gpu, how, iterations, folder, labels, as_json, level, stage, phase) -> None:
+def test(model, weights, gpu, how, iterations, folder, labels, as_json, set_fields, level, stage, phase) -> None:
     """Scores a net's weights on its test data: each batch, and the means over all with their 95 % intervals.
 
     An interval rests on distinct samples: one that is tested again tells nothing new. Accuracy's is Wilson's, other scores' Student's over
@@ -54,7 +55,7 @@ def test(model, weights, gpu, how, iterations, folder, labels, as_json, level, s
     from ..solver import mean_scores
 
     names = read_labels(labels) if labels else None
-    net = open_net(model, gpu, phase or "TEST", level, stage, how, keep=folder is not None or as_json)
+    net = open_net(model, gpu, phase or "TEST", level, stage, how, folder is not None or as_json, set_fields)
     try:
         options.load_weights(net, weights)
         watch = Watch(net, judge=folder is not None or as_json)
@@ -105,14 +106,18 @@ def show_batch(bar, watch, index: int, outputs) -> None:
     bar.update()
 
 
-def open_net(model: str, gpu: str | None, phase: str, level: int | None, stage: str, how: dict | None = None, keep: bool = False):
-    """A net from its prototxt alone, on the device that -gpu names. how: see ``options.running``."""
+def open_net(
+    model: str, gpu: str | None, phase: str, level: int | None, stage: str, how: dict | None = None, keep: bool = False,
+    set_fields: tuple[str, ...] = (),
+):  # fmt: skip
+    """A net from its prototxt alone with fields set, on the device that -gpu names. how: see ``options.running``."""
     from .. import caffelite_pb2 as pb
     from .. import data, graph, prototxt
     from ..net import Net
+    from ..overrides import Overrides
     from ..solver import nets
 
-    document = prototxt.read_net(model)
+    document = Overrides(set_fields).net(prototxt.read_net(model))
     device = options.open_device(gpu, None, how)
     state = nets.state(pb.Phase.Value(phase.upper()), document.message, None, level, options.names(stage))
     return Net(graph.build(document.message, state, document.locate, functools.partial(data.open_source, seed=0)), device, keep=keep)

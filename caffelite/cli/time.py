@@ -24,15 +24,16 @@ log = logging.getLogger("caffelite")
 @options.level
 @options.stage
 @options.weights
-def time(model, gpu, how, iterations, phase, level, stage, weights) -> None:
+@options.set_layers
+def time(model, gpu, how, iterations, phase, level, stage, weights, set_fields) -> None:
     """Times a net, layer by layer: forward, backward, and whole passes (medians).
 
     \b
     Example:
-      caffelite time -model models/lenet/train_val.prototxt -iterations 20
+      caffelite time -model models/lenet/train_val.prototxt -iterations 20 -set data.data_param.batch_size=128
     """
     start()
-    net = open_net(model, gpu, phase or "TRAIN", level, stage, how)
+    net = open_net(model, gpu, phase or "TRAIN", level, stage, how, set_fields=set_fields)
     try:
         if weights:
             options.load_weights(net, weights)

@@ -94,7 +94,7 @@ class Feeds:
             if shape is None:
                 what, remedy = (
                     f'layer "{spec.name}": the shape of "{top}" is not known without its data',
-                    f"give it: -shape {top}=3x227x227",
+                    f"give it, as in -shape {top}=3x227x227",
                 )
                 missing = CaffeliteError(what, where=locate("top", i), remedy=remedy)
                 self.missing.append(missing)
@@ -140,6 +140,23 @@ def rebatched(net: pb.NetParameter, batch: int) -> pb.NetParameter:
                     shape.dim[0] = batch
         for i in range(len(spec.dummy_data_param.num)):
             spec.dummy_data_param.num[i] = batch
+    return new
+
+
+def stood_in(net: pb.NetParameter, shapes: dict[str, Shape]) -> pb.NetParameter:
+    """The net with inputs in place of what feeds it by Python or by a type that is not known here, where ``shapes`` has all its tops."""
+    strange = [
+        s for s in net.layer if not s.bottom and s.top and (s.type == "Python" or s.type not in REGISTRY) and set(s.top) <= {*shapes}
+    ]
+    if not strange:
+        return net
+    new = pb.NetParameter()
+    new.CopyFrom(net)
+    for spec in new.layer:
+        if spec in strange:
+            batch = spec.data_param.batch_size or 1
+            spec.type = "Input"
+            spec.input_param.CopyFrom(pb.InputParameter(shape=[pb.BlobShape(dim=(batch, *shapes[top])) for top in spec.top]))
     return new
 
 

@@ -9,10 +9,14 @@ from .. import graph, prototxt
 from ..errors import CaffeliteError, Locator, did_you_mean
 from ..graph import Graph, Node
 from ..layers import REGISTRY, Shape
+from ..overrides import Overrides
 from ..solver import nets
-from .feeds import Feeds, rebatched
+from . import partial
+from .feeds import Feeds, rebatched, stood_in
+from .reading import Findings, Reading
 
 NO_FEEDS = ("Parameter",)  # layers without bottoms that bring no data
+NOTHING = Overrides()
 
 
 @dataclass
@@ -31,9 +35,27 @@ class Subject:
     def graph(self, phase: int, batch: int | None = None) -> tuple[Graph, list[str]]:
         """The graph of a phase, and what was guessed: the shapes of data that is not there."""
         feeds = Feeds(self.shapes)
-        net = self.message if batch is None else rebatched(self.message, batch)
-        state = nets.state(phase, net, next((s for s in self.states if s.phase == phase), None), self.level, self.stages)
-        found = graph.build(net, state, self.locate, feeds)
+        net = stood_in(self.message if batch is None else rebatched(self.message, batch), self.shapes)
+        return self._found(graph.build(net, self._state(phase), self.locate, feeds), feeds)
+
+    def part(self, phase: int) -> tuple[Graph, list[str], list[CaffeliteError]]:
+        """As ``graph``, but of what can be built, and why the rest cannot: layers of unknown types, those with mistakes, and what hangs on
+        them are left out. Errors: nothing but what feeds the net is left."""
+        try:
+            return *self.graph(phase), []
+        except CaffeliteError:
+            feeds, findings = Feeds(self.shapes), Findings()
+            net = stood_in(self.message, self.shapes)
+            found, _ = partial.build(Reading(net, self.locate), self._state(phase), findings, feeds)
+            if found is None or len(found.nodes) == len(found.feeds):
+                raise
+        return *self._found(found, feeds), [finding.error for finding in findings]
+
+    def _state(self, phase: int) -> pb.NetState:
+        return nets.state(phase, self.message, next((s for s in self.states if s.phase == phase), None), self.level, self.stages)
+
+    @staticmethod
+    def _found(found: Graph, feeds: Feeds) -> tuple[Graph, list[str]]:
         for node in found.feeds:
             if getattr(node.layer, "source", None) is not None:
                 node.layer.source.close()
@@ -41,14 +63,15 @@ class Subject:
 
 
 def subject(model: str | None, solver: str | None, shapes: dict[str, Shape], level: int | None = None,
-            stages: tuple[str, ...] = ()) -> Subject:  # fmt: skip
-    """The net of ``model``, or the one that ``solver`` trains."""
+            stages: tuple[str, ...] = (), overrides: Overrides = NOTHING) -> Subject:  # fmt: skip
+    """The net of ``model``, or the one that ``solver`` trains, as ``overrides`` change it."""
     if not solver:
-        document = prototxt.read_net(model)
+        document = overrides.net(prototxt.read_net(model))
         return Subject(document.message, document.locate, shapes, level, stages)
-    document = prototxt.read_solver(solver)
+    document = overrides.solver(prototxt.read_solver(solver))
     train = nets.train_net(document.message, document.locate)
     tests = nets.test_nets(document.message, document.locate)
+    overrides.nets([train])
     states = (train.state, *(spec.state for spec in tests[:1]))
     if any(spec.locate.file != train.locate.file for spec in tests):
         states = states[:1]

@@ -8,9 +8,10 @@ from .. import caffelite_pb2 as pb
 from .. import prototxt
 from ..errors import CaffeliteError
 from ..layers import Shape
+from ..overrides import Overrides
 from ..solver import rates, snapshot, updates
 from . import counts
-from .nets import Subject, subject
+from .nets import NOTHING, Subject, subject
 
 MOST_ROWS, POINTS = 40, 1000
 
@@ -51,16 +52,16 @@ class Run:
         return iteration * self.batch / self.samples if self.batch and self.samples else None
 
 
-def schedule(path: str, shapes: dict[str, Shape] | None = None, samples: int | None = None) -> Run:
-    """The run of a solver's file. samples: the training set's size, where the data is not there to tell it."""
-    document = prototxt.read_solver(path)
+def schedule(path: str, shapes: dict[str, Shape] | None = None, samples: int | None = None, overrides: Overrides = NOTHING) -> Run:
+    """The run of a solver's file as ``overrides`` change it. samples: the training set's size, where the data is not there to tell it."""
+    document = overrides.solver(prototxt.read_solver(path))
     p, locate = document.message, document.locate
     rate, rule = rates.policy(p, locate), updates.check(p, locate)
     if p.max_iter < 1:
         raise CaffeliteError("a run of no iterations", where=locate("max_iter"), expected="max_iter of 1 or more", found=p.max_iter)
     notes, batch = [], None
     try:
-        found = subject(None, path, shapes or {})
+        found = subject(None, path, shapes or {}, overrides=overrides)
         batch, length = _data(found)
         samples = samples or length
         if samples is None:

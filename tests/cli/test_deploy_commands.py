@@ -198,6 +198,7 @@ def test_overrides(colour, call, monkeypatch):
     (["names.txt", "-model", "made.prototxt", "-weights", "w", "-labels", "two.txt"], "labels do not fit the net; expected 3, one a score"),
     (["names.txt", "-model", "made.prototxt", "-weights", "w", "-output", "ip"], 'no output "ip"; expected one of prob'),
     (["empty", "-model", "made.prototxt"], "empty holds no pictures"),
+    (["names.txt", "-model", "made.prototxt", "-set", "ipp.inner_product_param.axis=1"], 'no layer is called "ipp"'),
 ])  # fmt: skip
 def test_mistakes(arguments, match, colour, call):
     call("deploy", "-model", "colour.prototxt", "-out", "made.prototxt")

@@ -68,6 +68,41 @@ def test_summary_of_a_solver_has_its_history(folder, call):
     assert "the solver's history" not in call("summary", "-model", "net.prototxt").out
 
 
+def test_fields_set_for_a_look(folder, call):
+    larger = ("-set", "rows.hdf5_data_param.batch_size=7")
+    assert "7×2" in call("summary", "-solver", "solver.prototxt", *larger, "-set", "type=Adam").out
+    assert "7×2" in call("explain", "value", "-model", "net.prototxt", *larger).out.replace(" ", "")
+    assert "batches of 7," in call("draw", "-model", "net.prototxt", *larger).out
+    assert "60 iterations" in call("schedule", "-solver", "solver.prototxt", "-set", "max_iter=60").out
+    answer = call("summary", "-model", "net.prototxt", "-set", "vlue.lr=1")
+    assert answer.status == 2 and 'did you mean "value"?' in answer.err
+
+
+def test_layers_of_unknown_types_are_left_out(folder, call):
+    text = (folder / "net.prototxt").read_text()
+    more = (
+        'layer { name: "odd" type: "ROIWarping" bottom: "value" top: "odd" }\nlayer { name: "end" type: "ReLU" bottom: "odd" top: "end" }\n'
+    )
+    (folder / "odd.prototxt").write_text(text + more)
+    for command in ("summary", "draw"):
+        answer = call(command, "-model", "odd.prototxt")
+        assert answer.status == 1 and "value" in answer.out and "ROIWarping" not in answer.out
+        assert answer.err.count("Left out") == 1 and 'layer "odd": unknown type "ROIWarping"' in answer.err
+    assert "weights" not in call("summary", "-model", "odd.prototxt").out, "memory of a part misleads"
+    assert len(json.loads(call("summary", "-model", "odd.prototxt", "-json").out)["phases"]) == 2
+    (folder / "odd.prototxt").write_text(more)
+    assert call("summary", "-model", "odd.prototxt").status == 2
+
+
+def test_shapes_stand_in_for_python_data(folder, call):
+    fed = """layer { name: "images" type: "Python" top: "image" top: "truth" python_param { module: "nowhere" layer: "Images" } }
+    layer { name: "conv" type: "Convolution" bottom: "image" top: "conv" convolution_param { num_output: 2 kernel_size: 3 } }"""
+    (folder / "fed.prototxt").write_text(fed)
+    assert call("summary", "-model", "fed.prototxt").status == 2
+    answer = call("summary", "-model", "fed.prototxt", "-shape", "image=3x9x9", "-shape", "truth=1x9x9")
+    assert answer.status == 0 and "1×2×7×7" in answer.out
+
+
 def test_draw(tmp_path, call):
     assert call("draw", "-model", LENET).out.startswith("<svg ")
     answer = call("draw", "-model", LENET, "-out", tmp_path / "net.svg")
@@ -102,7 +137,7 @@ def test_diff(call):
         (["summary", "-model", LENET, "-memory", "much"], "-memory cannot be read"),
         (["summary", "-model", LENET, "-shape", "data=1x28xx28"], None),
         (["summary", "-model", LENET, "-shape", "data=a"], "-shape cannot be read"),
-        (["summary", "-model", MODELS / "siamese/train_val.prototxt"], "give it: -shape pair="),
+        (["summary", "-model", MODELS / "siamese/train_val.prototxt"], "give it, as in -shape pair="),
         (["draw", "-model", LENET, "-out", "x.gif"], "a name that ends in .svg or .png"),
         (["draw", "-model", LENET, "-out", "absent/x.svg"], "cannot write absent/x.svg"),
         (["explain", "conv3", "-model", LENET], 'did you mean "conv'),

@@ -41,6 +41,15 @@ def test_level_stage_and_phase(trained, call):
     assert outputs("-stage", "more") == {"loss", "sigmoid"} and outputs("-level=5") == {"loss", "tanh"}
 
 
+def test_fields_set_for_a_test(trained, call):
+    set_ = ("-iterations=1", "-set", "rows.hdf5_data_param.batch_size=13")
+    lines = call("test", "-model", "net.prototxt", "-weights", "run_iter_20.caffemodel", *set_).lines
+    whole = next(float(line.split()[-1]) for line in lines if line.startswith("Batch 0, loss"))
+    (w, b), rows = weights.read_model("run_iter_20.caffemodel")["value"], h5py.File("rows.h5")
+    assert whole == pytest.approx(((rows["x"][:] @ w.T + b - rows["y"][:]) ** 2).sum() / 26, rel=1e-5)
+    rows.close()
+
+
 def test_mistakes(trained, call):
     (trained / "other.prototxt").write_text((trained / "net.prototxt").read_text().replace('"value"', '"other"'))
     answer = call("test", "-model", "other.prototxt", "-weights", "run_iter_20.caffemodel")

@@ -20,6 +20,11 @@ def test_lines(folder, call):
     ]
 
 
+def test_fields_set_for_a_time(folder, call):
+    assert call("time", "-model", "net.prototxt", "-iterations=1", "-set", "value.inner_product_param.num_output=3").status == 2
+    assert call("time", "-model", "net.prototxt", "-iterations=1", "-set", "rows.hdf5_data_param.batch_size=2").status == 0
+
+
 def test_weights_and_phase(folder, call):
     call("train", "-solver", "solver.prototxt")
     answer = call("time", "-model", "net.prototxt", "-iterations=1", "-weights", "run_iter_20.caffemodel", "-phase", "TEST")

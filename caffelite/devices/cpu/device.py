@@ -235,8 +235,8 @@ class CPU:
 
         def run(*operands):
             arrays = [a.reshape(s) for a, s in zip(operands[:-1], shapes, strict=True)]
-            partial = self.workspace(math.prod(size), np.float64).reshape(size)
-            kernel(partial, n, *arrays, *values)
+            partial, rough = self._partial_sums(size)
+            kernel(partial, rough, n, *arrays, *values)
             for out, total in zip(operands[-1], partial.sum(0), strict=True):
                 out.reshape(c)[...] = scale * total
 
@@ -246,14 +246,20 @@ class CPU:
         """``run(x, mean, variance)``: the moments of each channel of x (N, C, P), of bfloat16 numbers perhaps where P = 1."""
         if p > 1:
             return two_passes(self, n, c, p)
-        parts = _parts(n)
+        size = _parts(n), 2, c
 
         def run(x, mean, variance):
-            x, partial = x.reshape(n, c), self.workspace(parts * 2 * c, np.float64).reshape(parts, 2, c)
-            channels_last.moments(x, partial)
+            x, (partial, rough) = x.reshape(n, c), self._partial_sums(size)
+            channels_last.moments(x, partial, rough)
             channels_last.join_moments(x, partial, mean, variance)
 
         return run
+
+    def _partial_sums(self, size: tuple[int, int, int]) -> tuple[np.ndarray, np.ndarray]:
+        """Workspace for sums of rows: in float64, and in the device's type."""
+        count = math.prod(size)
+        space = self.space(count * (8 + self.dtype.itemsize))
+        return self.view(space, 0, size, np.float64), self.view(space, count * 8, size)
 
     @staticmethod
     def _channel_shapes(formula: Formula, channels, rows: int, width: int) -> list:

@@ -154,16 +154,22 @@ def kernel(partial__, rows__, {names}):
                 sums__[j__] += {formula}
 """
 
+# Some rows are added up in the arrays' type before their sum joins that in float64: a vector loop of half the width of numbers.
 _COLUMN_SUMS = """\
-def kernel(partial__, rows__, {names}):
+def kernel(partial__, rough__, rows__, {names}):
     lo__, hi__ = 0, partial__.shape[2]
     for t__ in prange(partial__.shape[0]):
         {starts}
-        for i__ in range(t__ * rows__ // partial__.shape[0], (t__ + 1) * rows__ // partial__.shape[0]):
-            {outer}
+        first__, last__ = t__ * rows__ // partial__.shape[0], (t__ + 1) * rows__ // partial__.shape[0]
+        for start__ in range(first__, last__, 64):
+            {zeros}
+            for i__ in range(start__, min(start__ + 64, last__)):
+                {outer}
+                for j__ in range(hi__):
+                    {loads}
+                    {totals}
             for j__ in range(hi__):
-                {loads}
-                {totals}
+                {joins}
 """
 
 _UPDATE = """\
@@ -232,15 +238,20 @@ def channel_sum_kernel(formula: Formula, dtype: str, channels: tuple[str, ...], 
 
 
 def column_sums_kernel(several: tuple[Formula, ...], dtype: str, channels: tuple[str, ...], constants: tuple[str, ...]):
-    """``kernel(partial, N, *arrays, *constants)``: the sums of several formulas over the same rows (N, C), into partial (parts, F, C)."""
+    """``kernel(partial, rough, N, *arrays, *constants)``: the sums of several formulas over the same rows (N, C), into partial (parts, F, C).
+
+    rough: workspace like partial, of the arrays' type.
+    """
     names, halves = merged(several), tuple({name for formula in several for name in formula.halves})
-    outer = "; ".join(f"{a}_row__ = {a}_array__[{'' if a in channels else 'i__, '}lo__:hi__]" for a in names)
+    outer, each = "; ".join(f"{a}_row__ = {a}_array__[{'' if a in channels else 'i__, '}lo__:hi__]" for a in names), range(len(several))
     parts = {
         "names": ", ".join([*(f"{a}_array__" for a in names), *constants]),
-        "starts": "; ".join(f"sums{k}__ = partial__[t__, {k}]; sums{k}__[:] = 0" for k in range(len(several))),
+        "starts": "; ".join(f"sums{k}__, rough{k}__ = partial__[t__, {k}], rough__[t__, {k}]; sums{k}__[:] = 0" for k in each),
+        "zeros": "; ".join(f"rough{k}__[:] = 0" for k in each),
+        "joins": "; ".join(f"sums{k}__[j__] += rough{k}__[j__]" for k in each),
         "outer": outer,
         "loads": "; ".join(_load(a, f"{a}_row__[j__]", halves) for a in names),
-        "totals": "; ".join(f"sums{k}__[j__] += {f.typed('T')}" for k, f in enumerate(several)),
+        "totals": "; ".join(f"rough{k}__[j__] += {f.typed('T')}" for k, f in enumerate(several)),
     }
     return _compiled(_header(dtype, halves) + _COLUMN_SUMS.format(**parts))
 

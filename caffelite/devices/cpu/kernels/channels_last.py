@@ -148,34 +148,31 @@ def copy_out(whole, start, part):
         _copy(whole[r, start : start + part.shape[1]], part[r])
 
 
-ROWS = 8  # rows whose numbers are added before they join a sum in float64
+ROWS = 64  # rows that are added up in float32 before their sum joins that in float64
 
 
 @njit(**PARALLEL)
-def moments(x, partial):
+def moments(x, partial, rough):
     """Sums of x - a and of (x - a)², a the first row of x (R, C), into partial (parts, 2, C), float64: moments in one pass, near enough
-    to the mean that nothing is lost."""
+    to the mean that nothing is lost. rough: workspace like partial, of the numbers' type."""
     rows, first = x.shape[0], x[0]
     for t in prange(partial.shape[0]):
-        total, squares = partial[t, 0], partial[t, 1]
+        total, squares, a, b = partial[t, 0], partial[t, 1], rough[t, 0], rough[t, 1]
         total[:] = 0
         squares[:] = 0
-        lo, hi = t * rows // partial.shape[0], (t + 1) * rows // partial.shape[0]
-        whole = lo + (hi - lo) // ROWS * ROWS
-        for r in range(lo, whole, ROWS):
-            x0, x1, x2, x3, x4, x5, x6, x7 = x[r], x[r + 1], x[r + 2], x[r + 3], x[r + 4], x[r + 5], x[r + 6], x[r + 7]
+        last = (t + 1) * rows // partial.shape[0]
+        for start in range(t * rows // partial.shape[0], last, ROWS):
+            a[:] = 0
+            b[:] = 0
+            for r in range(start, min(start + ROWS, last)):
+                row = x[r]
+                for c in range(first.size):
+                    v = as_number(row[c]) - as_number(first[c])
+                    a[c] += v
+                    b[c] += v * v
             for c in range(first.size):
-                a = as_number(first[c])
-                v0, v1, v2, v3 = as_number(x0[c]) - a, as_number(x1[c]) - a, as_number(x2[c]) - a, as_number(x3[c]) - a
-                v4, v5, v6, v7 = as_number(x4[c]) - a, as_number(x5[c]) - a, as_number(x6[c]) - a, as_number(x7[c]) - a
-                total[c] += ((v0 + v1) + (v2 + v3)) + ((v4 + v5) + (v6 + v7))
-                squares[c] += ((v0 * v0 + v1 * v1) + (v2 * v2 + v3 * v3)) + ((v4 * v4 + v5 * v5) + (v6 * v6 + v7 * v7))
-        for r in range(whole, hi):
-            row = x[r]
-            for c in range(first.size):
-                v = as_number(row[c]) - as_number(first[c])
-                total[c] += v
-                squares[c] += v * v
+                total[c] += a[c]
+                squares[c] += b[c]
 
 
 @njit(**PARALLEL)
