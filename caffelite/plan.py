@@ -62,6 +62,37 @@ class Plan:
     constant_bytes: int = 0
 
 
+def peak(plan: Plan) -> tuple[int, str, list[tuple[Node, int]]]:
+    """(bytes, step, layers): the most that blobs and gradients take at one time, when that is, and whose they are, the largest first."""
+    owners: dict[Storage, Node] = {}
+    for table in (plan.data, plan.diff):
+        for value, storage in table.items():
+            owners.setdefault(storage, value.node)
+    for node, kept in plan.saved.items():
+        owners |= dict.fromkeys(kept.values(), node)
+    for step in plan.backward:
+        owners |= dict.fromkeys((s for s in step.spare.values() if s not in owners), step.node)
+    held = {
+        storage: node
+        for storage, node in owners.items()
+        if storage.offset >= 0 and storage not in {plan.diff[v] for v, _ in plan.constants}
+    }
+    nodes = plan.graph.nodes
+
+    def at(time: int) -> int:
+        return sum(s.bytes for s in held if s.first <= time <= s.last)
+
+    most = max(range(2 * len(nodes)), key=at, default=0)
+    sizes: dict[Node, int] = {}
+    for storage, node in held.items():
+        if storage.first <= most <= storage.last:
+            sizes[node] = sizes.get(node, 0) + storage.bytes
+    forward = most < len(nodes)
+    where = nodes[most if forward else 2 * len(nodes) - 1 - most] if nodes else None
+    told = f'"{where.name}" {"forward" if forward else "backward"}' if where else "no layer"
+    return at(most), told, sorted(sizes.items(), key=lambda pair: -pair[1])
+
+
 def make(graph: Graph, itemsize: int = 4, keep: bool = False, fuse: bool = True) -> Plan:
     """Plans a graph for blobs of ``itemsize`` bytes a number.
 

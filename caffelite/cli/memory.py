@@ -13,6 +13,7 @@ from ..errors import CaffeliteError
 if TYPE_CHECKING:
     from ..inspection.nets import Subject
 
+PARTS = 4  # layers that are told to take the most
 SHARE = 0.9  # of what is there, that a run should ask for
 
 
@@ -63,6 +64,8 @@ def explained(of: Callable[[], Subject], gpu: int | None) -> Iterator[None]:
 
 
 def explanation(of: Callable[[], Subject], limit: int) -> CaffeliteError:
+    from .. import caffelite_pb2 as pb
+    from .. import plan
     from ..inspection import summary
 
     subject = of()
@@ -71,6 +74,9 @@ def explanation(of: Callable[[], Subject], limit: int) -> CaffeliteError:
              "the solver's history": found.history, "batches made ready": found.prefetch, "workspace": found.workspace}  # fmt: skip
     told = ", ".join(f"{name} {text(size)}" for name, size in sorted(parts.items(), key=lambda part: -part[1]) if size)
     fits = summary.largest_batch(subject, int(SHARE * limit), os.cpu_count() or 1)
+    peak, when, layers = plan.peak(plan.make(subject.graph(pb.TRAIN)[0]))
+    told += f"; of blobs and gradients at most {text(peak)} at once, in {when}: "
+    told += ", ".join(f'"{node.name}" {text(size)}' for node, size in layers[:PARTS])
     remedy = f"a batch of {fits[0]} fits; iter_size makes up for a smaller one" if fits else "not even a batch of 1 fits: use a smaller net"
     return CaffeliteError(f"out of memory: {text(found.total)} are needed ({told})", found=f"{text(limit)} at hand", remedy=remedy)
 

@@ -9,10 +9,10 @@ import time
 
 import click
 
+from ..timing import timed_pass
 from . import options
 from .logs import start
 from .test import open_net
-from .time import timed_pass
 
 GPU, CPU = {"bandwidth": 200.0, "latency": 5.0, "machine": 8}, {"bandwidth": 4.0, "latency": 5.0}  # GB/s, µs; a lead, no measurement
 LADDER = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import statistics
-from time import perf_counter
 
 import click
 
@@ -26,13 +25,18 @@ log = logging.getLogger("caffelite")
 @options.weights
 @options.set_layers
 def time(model, gpu, how, iterations, phase, level, stage, weights, set_fields) -> None:
-    """Times a net, layer by layer: forward, backward, and whole passes (medians).
+    """Times a net: each layer's forward and backward, whole iterations (medians), and what of the device's ceilings that is.
+
+    The ceilings are measured too: a product of large matrices, a large copy. A layer's bytes are the fewest that it can move: what it
+    reads and writes, each once.
 
     \b
     Example:
       caffelite time -model models/lenet/train_val.prototxt -iterations 20 -set data.data_param.batch_size=128
     """
     start()
+    from .. import timing
+
     net = open_net(model, gpu, phase or "TRAIN", level, stage, how, set_fields=set_fields)
     try:
         if weights:
@@ -41,43 +45,65 @@ def time(model, gpu, how, iterations, phase, level, stage, weights, set_fields) 
         net.backward()
         log.info("*** Benchmark begins ***")
         log.info("Testing for %d iterations.", iterations)
-        passes = [timed_pass(net, i) for i in range(iterations)]
+        passes = [timing.timed_pass(net, i) for i in range(iterations)]
+        whole = timing.whole(net, iterations)
+        net.check_faults()
+        ceilings = timing.ceilings(net.dev)
     finally:
         net.close()
     report(net, passes)
+    log.info("*** Benchmark ends ***")
+    beside(net, passes, whole, ceilings)
 
 
-def timed_pass(net, iteration: int) -> tuple[dict, dict, float, float]:
-    """({layer: forward ms}, {layer: backward ms}, forward ms, backward ms) of one pass."""
-    laps: dict = {}
-    last = perf_counter()
-
-    def watch(node) -> None:
-        nonlocal last
-        net.dev.synchronize()
-        now = perf_counter()
-        laps[node.name] = laps.get(node.name, 0.0) + (now - last) * 1e3
-        last = now
-
-    begin = perf_counter()
-    net.clear_loss()
-    net.forward(iteration, watch=watch)
-    forward, laps, middle = laps, {}, perf_counter()
-    last = middle
-    net.backward(watch=watch)
-    return forward, laps, (middle - begin) * 1e3, (perf_counter() - middle) * 1e3
-
-
-def report(net, passes: list[tuple[dict, dict, float, float]]) -> None:
+def report(net, passes: list) -> None:
+    """Caffe's lines."""
     log.info("Average time per layer: ")
     for node in net.graph.nodes:
-        for kind, side in (("forward", 0), ("backward", 1)):
-            laps = [p[side][node.name] for p in passes if node.name in p[side]]
+        for kind in ("forward", "backward"):
+            laps = [laps[node.name] for p in passes if node.name in (laps := getattr(p, kind))]
             if laps:
                 log.info("%10s\t%s: %.6g ms.", node.name, kind, statistics.median(laps))
-    forward, backward = (statistics.median(p[i] for p in passes) for i in (2, 3))
+    forward, backward = (statistics.median(getattr(p, name) for p in passes) for name in ("forward_whole", "backward_whole"))
     log.info("Average Forward pass: %.6g ms.", forward)
     log.info("Average Backward pass: %.6g ms.", backward)
     log.info("Average Forward-Backward: %.6g ms.", forward + backward)
-    log.info("Total Time: %.6g ms.", sum(p[2] + p[3] for p in passes))
-    log.info("*** Benchmark ends ***")
+    log.info("Total Time: %.6g ms.", sum(p.forward_whole + p.backward_whole for p in passes))
+
+
+def beside(net, passes: list, whole: float, ceilings: tuple[float, float]) -> None:
+    """A table of layers beside the device's ceilings, whole passes, and memory."""
+    from .. import plan
+    from ..inspection import counts
+    from . import memory
+
+    rows = [("layer", "forward ms", "backward ms", "GFLOP/s", "GB/s", "of a ceiling")]
+    rows += [_row(step, passes, ceilings) for step in net.plan.forward]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        cells = (cell.rjust(width) if i else cell.ljust(width) for i, (cell, width) in enumerate(zip(row, widths, strict=True)))
+        click.echo("  ".join(cells).rstrip())
+    dev, (most_operations, most_bytes) = net.dev, ceilings
+    graphs = "" if dev.waits else " run eagerly" if dev.eager or net.hosted else " by CUDA graphs"
+    click.echo(f"Forward and backward{graphs}: {whole:.4g} ms, {1e3 * counts.batch_of(net.graph) / whole:,.0f} images/s")
+    reached = 2e3 * sum(counts.work(step.node) for step in net.plan.forward) / whole
+    click.echo(
+        f"Arithmetic: {reached / 1e9:,.4g} GFLOP/s, {reached / most_operations:.0%} of the {most_operations / 1e9:,.0f} of a large "
+        f"product; a large copy moves {most_bytes / 1e9:,.4g} GB/s"
+    )
+    peak, when, parts = plan.peak(net.plan)
+    held = ", ".join(f'"{node.name}" {memory.text(size)}' for node, size in parts[: memory.PARTS])
+    click.echo(f"Blobs and gradients: {memory.text(net.plan.arena)} of memory, at most {memory.text(peak)} at once, in {when}: {held}")
+
+
+def _row(step, passes: list, ceilings: tuple[float, float]) -> tuple[str, ...]:
+    from ..inspection import counts
+
+    name = " + ".join([step.node.name, *(part.layer.spec.type for part in step.fused)])
+    forward, backward = (statistics.median(getattr(p, kind).get(step.node.name, 0.0) for p in passes) for kind in ("forward", "backward"))
+    operations, moved, seconds = 2 * counts.work(step.node), counts.traffic(step), (forward + backward) / 1e3
+    cells = [name, f"{forward:.3g}", f"{backward:.3g}" if backward else ""]
+    if not moved or not seconds:
+        return (*cells, "", "", "")
+    share = max(done / most for done, most in zip((operations, moved), ceilings, strict=True)) / seconds
+    return (*cells, f"{operations / seconds / 1e9:,.4g}" if operations else "", f"{moved / seconds / 1e9:,.3g}", f"{share:.0%}")

@@ -105,6 +105,10 @@ def train(
         Signals(sigint_effect, sighup_effect, told=rank == 0, apart=1 if several else 0) as signals,
         parallel.session(hang_seconds) as comm,
     ):
+        of = functools.partial(memory.subject, solver, overrides, level, options.names(stage))
+
+        def explained(device):
+            return memory.explained(of, None if device.name == "cpu" else device.number)
 
         def make() -> Solver:
             document = overrides.solver(prototxt.read_solver(solver))
@@ -114,8 +118,7 @@ def train(
             if resume:
                 state = newest(p, solver)
                 log.info("Resuming from the newest good snapshot" if state else "There is no snapshot yet to resume from")
-            of = functools.partial(memory.subject, solver, overrides, level, options.names(stage))
-            with memory.explained(of, None if device.name == "cpu" else device.number):
+            with explained(device):
                 run = Solver(
                     p, document.locate, solver, device, comm=comm, strong=scaling == "strong", half=compress == "fp16", level=level,
                     stages=options.names(stage), requests=signals.requests, resume=state, overrides=overrides,
@@ -134,7 +137,8 @@ def train(
         try:
             progress = Progress(run)
             try:
-                run.solve(stop_in_time(progress, begun + max_time, signals.requests) if max_time else progress, iterations)
+                with explained(run.dev):
+                    run.solve(stop_in_time(progress, begun + max_time, signals.requests) if max_time else progress, iterations)
             finally:
                 progress.close()
         finally:

@@ -24,6 +24,7 @@ def test_memory_that_runs_out(large, call, monkeypatch):
     monkeypatch.setattr(memory, "available", lambda gpu: 300 << 20)
     answer = call("train", "-solver", "large_solver.prototxt")
     assert answer.status == 2 and "blobs and their gradients" in answer.err and "found 300.0 MiB at hand" in answer.err
+    assert re.search(r'at most 1.\d\d GiB at once, in "loss" \w+: "value" \d+.\d MiB', answer.err)
     batch = int(re.search(r"a batch of (\d+) fits; iter_size makes up", answer.err)[1])
     assert 1000 < batch < 100000
     changes = [f"in.dummy_data_param.shape[{i}].dim[0]={batch}" for i in (0, 1)]
@@ -41,6 +42,17 @@ def test_an_allocation_that_fails(large, call, monkeypatch):
     monkeypatch.setattr(device.CPU, "zeros", refuse)
     answer = call("train", "-solver", "large_solver.prototxt")
     assert answer.status == 2 and "not even a batch of 1 fits" in answer.err
+
+
+def test_an_iteration_without_memory(large, call, monkeypatch):
+    from caffelite.solver import Solver
+
+    def refuse(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(Solver, "step", refuse)
+    answer = call("train", "-solver", "large_solver.prototxt", "-record", "none")
+    assert answer.status == 2 and re.search(r"out of memory: .* are needed \(blobs and their gradients", answer.err)
 
 
 def test_find_batch(large, call, monkeypatch):
