@@ -51,6 +51,7 @@ def test(model, weights, gpu, how, iterations, folder, labels, as_json, set_fiel
     start()
     from tqdm import tqdm
 
+    from ..report import pictures
     from ..report.collect import Watch
     from ..solver import mean_scores
 
@@ -59,6 +60,8 @@ def test(model, weights, gpu, how, iterations, folder, labels, as_json, set_fiel
     try:
         options.load_weights(net, weights)
         watch = Watch(net, judge=folder is not None or as_json)
+        if folder and watch.judged:
+            pictures.check_installed()
         iterations = iterations or (watch.once if folder else 50)
         log.info("Running for %d iterations.", iterations)
         with tqdm(total=iterations, unit="batch", file=sys.stderr, disable=not sys.stderr.isatty()) as bar:
