@@ -121,6 +121,6 @@ def open_net(
     from ..solver import nets
 
     document = Overrides(set_fields).net(prototxt.read_net(model))
-    device = options.open_device(gpu, None, how)
+    device = options.open_device(gpu, None, how, lambda: document.message)
     state = nets.state(pb.Phase.Value(phase.upper()), document.message, None, level, options.names(stage))
     return Net(graph.build(document.message, state, document.locate, functools.partial(data.open_source, seed=0)), device, keep=keep)
