@@ -38,7 +38,7 @@ def gaussian(f, shape, rng, part=None):
     """sparse ≥ 0: about that many non-zero weights for each of the shape[0] outputs, as in Caffe."""
     values = rng.normal(f.mean, f.std, part or shape)
     if f.sparse >= 0:
-        values *= rng.random(shape) < f.sparse / shape[0]
+        values *= rng.random(part or shape) < f.sparse / shape[0]
     return values
 
 
@@ -115,3 +115,16 @@ def pieces(f: pb.FillerParameter, shape: tuple[int, ...], rng: np.random.Generat
 def fill(f: pb.FillerParameter, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
     """The values of a blob of this shape, float32."""
     return np.concatenate([values for _, values in pieces(f, shape, rng)]).reshape(shape)
+
+
+def fill_rows(f: pb.FillerParameter, shape: tuple[int, ...], generator_of: Callable[[int], np.random.Generator]) -> np.ndarray:
+    """As ``fill``, each row shape[1:] by a generator of its own, so that a row is the same in whichever blob it lies."""
+    make = FILLERS[f.type]
+    if not shape or f.type == "bilinear":
+        return fill(f, shape, generator_of(0))
+    values, width = np.empty(shape, np.float32), math.prod(shape[1:])
+    for i in range(shape[0]):
+        rng = generator_of(i)
+        row = make(f, shape, rng, (width,)) if f.type in DRAWN else make(f, (1, width), rng)
+        values[i] = row.reshape(shape[1:])
+    return values

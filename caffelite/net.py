@@ -105,11 +105,10 @@ class Net:
             at += plan.diff[value].bytes
         self._fixed = {value for value, _ in plan.constants}
         self._varied: set[Value] = set()
-        self.data = {v: dev.view(self._arena, s.offset, v.memory_shape, v.dtype) for v, s in plan.data.items()}
-        self.diff = {
-            v: dev.view(self._constants if v in self._fixed else self._arena, s.offset, v.memory_shape, v.dtype)
-            for v, s in plan.diff.items()
-        }
+        # What is stored in the same place alike is the same array, so that layers see where there is nothing to copy.
+        view = functools.cache(lambda constant, *how: dev.view(self._constants if constant else self._arena, *how))
+        self.data = {v: view(False, s.offset, v.memory_shape, v.dtype) for v, s in plan.data.items()}
+        self.diff = {v: view(v in self._fixed, s.offset, v.memory_shape, v.dtype) for v, s in plan.diff.items()}
 
     def _bind_layers(self) -> None:
         dev = self.dev

@@ -12,6 +12,7 @@ from devices.host.backend import HostBackend
 from caffelite.devices import Window
 from caffelite.devices.cpu import CPU, onednn
 from caffelite.devices.gpu import GPU
+from caffelite.devices.gpu.convolution import Turned
 
 ENGINES = ("onednn", "stand-in", "host")
 
@@ -49,15 +50,14 @@ def channels_last(engine: str) -> CPU:
 
 
 class Host(GPU):
-    """The GPU's kernels, run by the host, with blobs channels last; its convolutions run in copies that NumPy transposes."""
+    """The GPU's kernels, run by the host, with blobs channels last; its convolutions run in copies that lie as Caffe's."""
 
     def __init__(self, precision: str = "fp32"):
         super().__init__(0, "float32", HostBackend(), precision)
         self.prefers_channels_last = True
 
     def convolution(self, x, y, window: Window, groups: int = 1, channels_last: bool = False, half: bool = False):
-        plain = super().convolution(x, y, window, groups)
-        return _Convolution(plain, y) if channels_last else plain
+        return Turned(self, x, y, window, groups) if channels_last else super().convolution(x, y, window, groups)
 
 
 class StandIn(CPU):

@@ -153,3 +153,18 @@ def test_pieces_are_the_whole(kind, monkeypatch):
     found = list(fillers.pieces(f, (7, 5, 3), np.random.default_rng(1)))
     assert [start for start, _ in found] == list(range(0, 105, 16))
     np.testing.assert_array_equal(np.concatenate([values for _, values in found]).reshape(7, 5, 3), whole)
+
+
+@pytest.mark.parametrize("words", ["uniform", "gaussian", "gaussian sparse: 2", "xavier", "msra", "positive_unitball", "constant"])
+@pytest.mark.parametrize("shape", [(6, 3, 2), (6,)])
+def test_rows_by_themselves(words, shape):
+    """A row is drawn from its own key, so halves of a batch are the batch."""
+    kind, _, sparse = words.partition(" sparse: ")
+    f = pb.FillerParameter(type=kind, std=0.5, value=3, sparse=int(sparse or -1))
+    whole = fillers.fill_rows(f, shape, lambda i: fillers.generator(1, "x", i))
+    assert whole.shape == shape and whole.dtype == np.float32
+    if not sparse and len(shape) > 1:
+        later = fillers.fill_rows(f, (3, *shape[1:]), lambda i: fillers.generator(1, "x", 3 + i))
+        np.testing.assert_array_equal(whole[3:], later)
+    if kind not in ("constant", "positive_unitball"):
+        assert len(np.unique(whole)) > (1 if sparse else whole.size - 1)

@@ -292,6 +292,10 @@ BETWEEN = {  # what stands between two convolutions: it reads c1 (8 channels, of
     + layer("Scale", "c1", "c1", f"scale_param {{ {LEARN} }}", name="scale")
     + layer("ReLU", "c1", "m"),
     "BatchNorm by stored moments": layer("BatchNorm", "c1", "m", "batch_norm_param { use_global_stats: true }"),
+    "BatchNorm by stored moments, ReLU": layer("BatchNorm", "c1", "b", "batch_norm_param { use_global_stats: true }")
+    + layer("ReLU", "b", "m"),
+    "BatchNorm that learns, leaky ReLU": layer("BatchNorm", "c1", "b", "batch_norm_param { scale_bias: true }")
+    + layer("ReLU", "b", "m", "relu_param { negative_slope: 0.3 }"),
     "BatchNorm that learns": layer("BatchNorm", "c1", "m", "batch_norm_param { scale_bias: true }"),
     "BatchNorm that learns, stored": layer("BatchNorm", "c1", "m", "batch_norm_param { scale_bias: true use_global_stats: true }"),
     "BatchNorm that learns a scale": layer("BatchNorm", "c1", "m", "batch_norm_param { scale_bias: true bias_term: false }"),

@@ -25,6 +25,10 @@ OWN = {
 # Fields of NVCaffe ("nvidia") and Intel's Caffe ("intel"), by whose names their prototxts are read. A number of theirs that means something
 # else in another Caffe gives way to one from 8000 on: only their text files are read.
 FORKS = {
+    "NetParameter.default_forward_type": ("nvidia", 8002),
+    "NetParameter.default_backward_type": ("nvidia", 12),
+    "NetParameter.global_grad_scale": ("nvidia", 15),
+    "NetParameter.global_grad_scale_adaptive": ("nvidia", 16),
     "SolverParameter.rampup_interval": ("nvidia", 8000),
     "SolverParameter.rampup_lr": ("nvidia", 8001),
     "SolverParameter.min_lr": ("nvidia", 8002),
@@ -96,6 +100,7 @@ FORK_VALUES = {"LossParameter.NormalizationMode": {"PRE_FIXED": 8000}}  # 3, Int
 OWN_VALUES = {"DataParameter.DB": {"ARRAYS": 8000}}
 OWN_MESSAGES = {"CarriedState", "DeployParameter", "PerturbationParameter", "ResumeState", "SourcePosition"}
 NEW_ENUMS = {  # of a fork, and of our own
+    "Type": {"DOUBLE": 0, "FLOAT": 1, "FLOAT16": 2, "INT": 3, "UINT": 4, "BOOL": 5},
     "TransformationParameter.InterpolationAlgo": {"INTER_NEAREST": 0, "INTER_LINEAR": 1, "INTER_CUBIC": 2, "INTER_AREA": 3},
     "PerturbationParameter.Border": {"MIRRORED": 0, "REPEATED": 1, "CONSTANT": 2},
     "DeployParameter.ChannelOrder": {"BGR": 0, "RGB": 1},

@@ -310,7 +310,7 @@ def test_it_is_said_once(caplog, tmp_path):
 
 
 def test_fields_of_forks_are_passed_over(caplog):
-    text = """name: "n" default_forward_type: FLOAT16 default_conv_algos_override: "0,1" ",2"
+    text = """name: "n" default_forward_math: FLOAT16 default_conv_algos_override: "0,1" ",2"
     compile_net_state { kept: < x: [1, -2] y { z: "}" } >, more: 3 }
     layer { forward_type: FLOAT name: "a" multibox_loss_param { a [{ }, { }] } quantization_param { scale_in: [1, 2] } top: "t"
       transform_param { resize_param: -3 mirror: true, emit_constraint: { } } }
@@ -321,7 +321,7 @@ def test_fields_of_forks_are_passed_over(caplog):
         'name: "n" layer { name: "a" top: "t" transform_param { mirror: true } } layer { }', pb.NetParameter()
     )
     assert [m.split(" is of ")[0] for m in caplog.messages] == [
-        'n:1:11: "default_forward_type" in NetParameter',
+        'n:1:11: "default_forward_math" in NetParameter',
         'n:1:41: "default_conv_algos_override" in NetParameter',
         'n:2:5: "compile_net_state" in NetParameter',
         'n:3:13: "forward_type" in LayerParameter',

@@ -126,27 +126,40 @@ def gpu_numbers(text: str) -> list[int]:
         raise CaffeliteError("-gpu takes numbers or all", expected='"all", or numbers as in 0,1', found=f'"{text}"') from None
 
 
-def open_device(gpu: str | None, solver=None, how: dict | None = None):
+def open_device(gpu: str | None, solver=None, how: dict | None = None, net: Callable | None = None):
     """The one device that -gpu names; without it the one of the solver's solver_mode; without that the CPU. Says which.
 
-    how: see ``running``.
+    how: see ``running``. net: see ``open_gpu``.
     """
     numbers = gpus(gpu, solver)
     if len(numbers) > 1:
         raise CaffeliteError("only training runs on several GPUs", found=f"-gpu {gpu}", remedy=f"use one: -gpu {numbers[0]}")
-    return open_gpu(numbers, 0, how)
+    return open_gpu(numbers, 0, how, net)
 
 
-def open_gpu(numbers: list[int], which: int = 0, how: dict | None = None):
-    """The GPU of that index among ``numbers``, over again where they are fewer; the CPU where there are none. Says which."""
+def open_gpu(numbers: list[int], which: int = 0, how: dict | None = None, net: Callable | None = None):
+    """The GPU of that index among ``numbers``, over again where they are fewer; the CPU where there are none. Says which.
+
+    net: gives the net that will run, whose fields may ask for fp16 where -precision says nothing.
+    """
     from .. import devices
 
     if not numbers:
         log.info("Use CPU.")
         return devices.open_device(**how or {})
+    if net and not (how or {}).get("precision") and (asked := _fp16(net())):
+        log.info("%s: FLOAT16, as -precision fp16", asked)
+        how = {**(how or {}), "precision": "fp16"}
     device = devices.open_device(numbers[which % len(numbers)], **how or {})
     log.info("Using GPUs %s", ", ".join(map(str, numbers)))
     return device
+
+
+def _fp16(net) -> str | None:
+    """The field by which a net of NVCaffe asks for fp16."""
+    from .. import caffelite_pb2 as pb
+
+    return next((name for name in ("default_forward_type", "default_backward_type") if getattr(net, name) == pb.FLOAT16), None)
 
 
 def gpus(text: str | None, solver=None) -> list[int]:

@@ -51,6 +51,7 @@ def test(model, weights, gpu, how, iterations, folder, labels, as_json, set_fiel
     start()
     from tqdm import tqdm
 
+    from ..report import pictures
     from ..report.collect import Watch
     from ..solver import mean_scores
 
@@ -59,6 +60,8 @@ def test(model, weights, gpu, how, iterations, folder, labels, as_json, set_fiel
     try:
         options.load_weights(net, weights)
         watch = Watch(net, judge=folder is not None or as_json)
+        if folder and watch.judged:
+            pictures.check_installed()
         iterations = iterations or (watch.once if folder else 50)
         log.info("Running for %d iterations.", iterations)
         with tqdm(total=iterations, unit="batch", file=sys.stderr, disable=not sys.stderr.isatty()) as bar:
@@ -118,6 +121,6 @@ def open_net(
     from ..solver import nets
 
     document = Overrides(set_fields).net(prototxt.read_net(model))
-    device = options.open_device(gpu, None, how)
+    device = options.open_device(gpu, None, how, lambda: document.message)
     state = nets.state(pb.Phase.Value(phase.upper()), document.message, None, level, options.names(stage))
     return Net(graph.build(document.message, state, document.locate, functools.partial(data.open_source, seed=0)), device, keep=keep)

@@ -87,7 +87,7 @@ def train(
     from .. import parallel, prototxt
     from ..overrides import Overrides
     from ..parallel import star
-    from ..solver import Solver, newest
+    from ..solver import Solver, nets, newest
     from . import memory
     from .find_batch import bare
     from .signals import Signals
@@ -113,7 +113,8 @@ def train(
         def make() -> Solver:
             document = overrides.solver(prototxt.read_solver(solver))
             p = bare(document.message, display=document.message.display) if overfit else document.message
-            device = options.open_gpu(options.gpus(gpu, p) if several else numbers, comm.local_rank, how)
+            mine = options.gpus(gpu, p) if several else numbers
+            device = options.open_gpu(mine, comm.local_rank, how, lambda: nets.train_net(p, document.locate).message)
             state = snapshot
             if resume:
                 state = newest(p, solver)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import numpy as np
@@ -121,7 +122,8 @@ def positive(layer: Layer, shapes: list[Shape], *paths: tuple) -> list[Shape]:
 
 @register
 class DummyData(Layer):
-    """Tops of any shape, from data_filler: none (0), one for all or one each; constants once, random numbers anew every iteration."""
+    """Tops of any shape, from data_filler: none (0), one for all or one each; constants once, random numbers anew every iteration, which
+    follow from the sample and not from the process."""
 
     field = "dummy_data_param"
     bottoms, tops = (0, 0), (1, None)
@@ -146,8 +148,9 @@ class DummyData(Layer):
 
     def feed(self, which: int, iteration: int, part: int) -> None:
         for i, field in self._random.items():
-            rng = fillers.generator(self.dev.seed, self.name, i, iteration, part)
-            field.put(which, fillers.fill(self.fillers[i], self.found[i], rng))
+            first = part * (self.found[i][:1] or (1,))[0]
+            key = functools.partial(fillers.generator, self.dev.seed, self.name, i, iteration)
+            field.put(which, fillers.fill_rows(self.fillers[i], self.found[i], lambda row, key=key, first=first: key(first + row)))
 
     def forward(self, x: list, y: list) -> None:
         for i, top in enumerate(y):

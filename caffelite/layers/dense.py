@@ -38,6 +38,7 @@ class InnerProduct(Layer):
         return False
 
     def settle(self, dev) -> None:
+        self.takes_relu_gradient = self.rectifies = dev.rectifies
         if dev.half and self.m >= HALF_ROWS:
             self.keep_halves([(self.m, self.k)])
 
@@ -47,6 +48,7 @@ class InnerProduct(Layer):
     def build(self, dev) -> None:
         half = {"half": True} if self.half else {}
         self.op = dev.inner_product(self.m, self.k, self.n, self.p.transpose, **half)
+        self._rectified = dev.rectified(self.m, self.n, 1, self.slope) if self.rectifies and self.slope is not None else None
 
     def forward(self, x: list, y: list) -> None:
         bias = self.params[1].data if self.p.bias_term else None
@@ -55,6 +57,9 @@ class InnerProduct(Layer):
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         (dw, add_w), (db, add_b) = self._param_args(0), self._param_args(1)
         x = self.halves(x) if self.half else x
+        if self._rectified:
+            self._rectified(y[0], dy[0], db, add_b)
+            db = None
         self.op.backward(x[0], self.params[0].data, dy[0], dx[0], dw, db, add_w, add_b)
 
 

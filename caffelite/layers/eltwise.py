@@ -45,7 +45,8 @@ class Eltwise(Layer):
     def build(self, dev) -> None:
         names = tuple(f"x{i}" for i in range(len(self.spec.bottom)))
         if self.p.operation == ELTWISE.SUM:
-            coeffs = {f"c{i}": c for i, c in enumerate(self.p.coeff or [1.0] * len(names))}
+            self.coefficients = list(self.p.coeff or [1.0] * len(names))
+            coeffs = {f"c{i}": c for i, c in enumerate(self.coefficients)}
             text, slope = " + ".join(f"c{i} * x{i}" for i in range(len(names))), {}
             if self.slope is not None:
                 text, slope = f"where({text} > 0, {text}, slope * ({text}))", {"slope": self.slope}
@@ -85,6 +86,7 @@ class Eltwise(Layer):
             if dx[i] is None:
                 continue
             if self.p.operation == ELTWISE.SUM:
-                self._dx[i](dy[0], dx[i])
+                if dx[i] is not dy[0] or self.coefficients[i] != 1:
+                    self._dx[i](dy[0], dx[i])
             else:
                 self._dx[i](*x, y[0], dy[0], dx[i])

@@ -61,6 +61,8 @@ class Layer:
     hosted = False  # its passes need the host: they cannot be captured in a graph
     deep = True  # whether several passes can be fed at once
     absorbs_relu = False  # forward can apply a leaky ReLU to its top: see ``slope``
+    takes_relu_gradient = False  # where it does, its backward is that one's too
+    rectifies = False  # and multiplies the top's gradient by the slope where the top is not positive, in place
     follows_layout = False  # works on images that lie channels last (N, H, W, C) as well: see ``last``
     last = False  # its images lie channels last
     follows_precision = False  # where it follows the layout: works on images of bfloat16 numbers as well: see ``narrow``

@@ -26,7 +26,7 @@ class BatchNorm(Layer):
     """
 
     field = "batch_norm_param"
-    in_place = follows_layout = follows_precision = absorbs_relu = True
+    in_place = follows_layout = follows_precision = takes_relu_gradient = True
     frozen_params = 3
 
     def setup(self) -> None:
@@ -54,12 +54,16 @@ class BatchNorm(Layer):
         return follower.spec.type == "Scale" and follower.split == self.split and len(follower.spec.bottom) == 1 and not self.learnt
 
     @property
+    def absorbs_relu(self) -> bool:
+        return self.learnt or self.absorbed is not None
+
+    @property
     def affine(self) -> list:
         """The learnt scale and perhaps bias, its own or those of the Scale layer that is fused into it; none where nothing is learnt."""
         return list(self.absorbed.params if self.absorbed else self.params[3:])
 
     def backward_reads_bottom(self, index: int) -> bool:
-        return self.learnt or self.absorbed is not None  # y may have lost what x says: the scale may be 0
+        return self.absorbs_relu  # y may have lost what x says: the scale may be 0
 
     def backward_reads_top(self, index: int) -> bool:
         return not self.stored and not self.backward_reads_bottom(index)

@@ -81,7 +81,12 @@ class Convolution(Kernels):
     def prefers_channels_last(self, dev) -> bool:
         return len(self.x_shape) == 4 and self.axis(self.p.axis, 4) == 1 and dev.prefers_channels_last
 
+    def settle(self, dev) -> None:
+        self.takes_relu_gradient = self.rectifies = dev.rectifies
+
     def build(self, dev) -> None:
+        split = self.spread((*self.y_shape[:2], math.prod(self.y_shape[2:])))
+        self._rectified = dev.rectified(*split, self.slope) if self.rectifies and self.slope is not None else None
         if self.last:
             self.op = dev.convolution(self.x_shape, self.y_shape, self.window, self.p.group, channels_last=True, half=self.narrow)
         else:
@@ -96,7 +101,9 @@ class Convolution(Kernels):
         (dw, add_w), (db, add_b) = self._param_args(0), self._param_args(1)
         for i, top in enumerate(dy):
             if top is not None:
-                self.op.backward(x[i], self.params[0].data, top, dx[i], dw, db, add_w, add_b)
+                if self._rectified:
+                    self._rectified(y[i], top, db, add_b)
+                self.op.backward(x[i], self.params[0].data, top, dx[i], dw, None if self._rectified else db, add_w, add_b)
                 add_w = add_b = True
             elif dx[i] is not None:
                 self.dev.fill(dx[i], 0)

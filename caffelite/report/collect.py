@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass
 
@@ -67,9 +68,10 @@ class Watch:
     def __call__(self, index: int, outputs) -> None:
         for value, _, values in outputs:
             self._batches[value.name].append(np.array(values, float).reshape(-1))
-            counted = value.node.layer.counted(value.top) if value.node.layer.spec.type == "Accuracy" and value.top == 0 else None
-            if counted is not None:
-                self._counts[value.name] += float(np.sum(counted))
+            node = value.node
+            if node.layer.spec.type == "Accuracy" and value.top == 0:
+                counted = node.layer.counted(0)
+                self._counts[value.name] += math.prod(node.bottoms[1].shape) if counted is None else float(np.sum(counted))
         new = self._new()
         if self.judged:
             self._judge(new)

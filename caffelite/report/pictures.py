@@ -6,6 +6,7 @@ import io
 
 import numpy as np
 
+from ..data.images import opencv
 from ..data.samples import DataSource
 from ..data.sheet import contact_sheet
 from ..errors import missing_extra
@@ -115,6 +116,12 @@ def _square(image: np.ndarray, side: int = 128) -> np.ndarray:
 
 def _short(name: str, most: int = 18) -> str:
     return name if len(name) <= most else f"{name[: most - 1]}…"
+
+
+def check_installed() -> None:
+    """Raises before a long test what the pictures would raise after it. Errors: matplotlib or OpenCV is not installed."""
+    figure_type()
+    opencv("a report of mistakes")
 
 
 def figure_type() -> type:

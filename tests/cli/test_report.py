@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -55,6 +56,20 @@ def run(call, *more):
     answer = call("test", "-model", "shades.prototxt", "-weights", "shades.caffemodel", *more)
     assert answer.status == 0, answer.err
     return answer
+
+
+@pytest.mark.parametrize("module, extra", [("cv2", "images"), ("matplotlib.figure", "plot")])
+def test_what_a_report_lacks_is_told_before_the_test(shades, call, monkeypatch, module, extra):
+    from caffelite.data import images
+
+    monkeypatch.setitem(sys.modules, module, None)
+    images.opencv.cache_clear()
+    try:
+        answer = call("test", "-model", "shades.prototxt", "-weights", "shades.caffemodel", "-report", "out")
+    finally:
+        images.opencv.cache_clear()
+    assert answer.status == 2 and answer.err.strip().endswith(f'is not installed; install it with: pip install "caffelite[{extra}]"')
+    assert "Running for" not in answer.err and not Path("out").exists()
 
 
 class Page(HTMLParser):

@@ -84,6 +84,30 @@ def test_channels(dev, seed, n, c, p):
     np.testing.assert_allclose(out, (x.astype(np.float64) - mean[:, None]).sum((0, 2)), rtol=1e-4, atol=2e-3)
 
 
+@pytest.mark.parametrize("n, c, p", [(3, 2, 3000), (3, 2, 3001), (5000, 70, 1), (7, 12, 1), (1, 1, 1)])
+def test_rectified(dev, seed, n, c, p):
+    """The gradient of a ReLU where it lies, and its sums, as they are without a sum."""
+    y, dy = (v.astype(np.float32) for v in np.random.default_rng(seed).normal(size=(2, n, c, p)))
+    expected, db = np.where(y > 0, dy, np.float32(0.1) * dy), dev.zeros(c)
+    for times in (1, 2):
+        there = put(dev, dy)
+        dev.rectified(n, c, p, 0.1)(put(dev, y), there, db, times == 2)
+        np.testing.assert_array_equal(there, expected)
+        np.testing.assert_allclose(db, times * expected.astype(np.float64).sum((0, 2)), rtol=1e-4, atol=2e-3)
+    dev.rectified(n, c, p, 0.1)(put(dev, y), alone := put(dev, dy))
+    np.testing.assert_array_equal(alone, expected)
+
+
+@pytest.mark.parametrize("n, c, p", [(3, 2, 3000), (3, 2, 3001), (5000, 70, 1), (3000, 3, 1), (7, 12, 1), (4, 1, 5)])
+def test_moments(dev, seed, n, c, p):
+    """In one pass, and no digits lost where the mean is a thousand times the deviation."""
+    x = (1000 * np.arange(1, c + 1)[:, None] + np.random.default_rng(seed).normal(size=(n, c, p))).astype(np.float32)
+    mean, variance, exact = dev.empty(c), dev.empty(c), x.astype(np.float64)
+    dev.moments(n, c, p)(put(dev, x), mean, variance)
+    np.testing.assert_allclose(mean, exact.mean((0, 2)), rtol=1e-7)
+    np.testing.assert_allclose(variance, exact.var((0, 2)), rtol=1e-6)
+
+
 def test_selection(dev, seed):
     rng = np.random.default_rng(seed)
     index, table, dout = rng.integers(0, 5, size=600), rng.normal(size=(5, 40)), rng.normal(size=(600, 40))

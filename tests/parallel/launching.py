@@ -34,6 +34,13 @@ layer { name: "ip2" type: "InnerProduct" bottom: "ip1" top: "ip2"
 layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip2" bottom: "label" top: "loss" }
 layer { name: "accuracy" type: "Accuracy" bottom: "ip2" bottom: "label" top: "accuracy" include { phase: TEST } }
 """
+# Beside each image numbers from a random filler, which must not depend on the rank either.
+NOISE = """
+layer { name: "noise" type: "DummyData" top: "noise"
+  dummy_data_param { shape { dim: 12 dim: 7 } data_filler { type: "gaussian" std: 0.5 } } }
+layer { name: "flat" type: "Flatten" bottom: "data" top: "flat" }
+layer { name: "both" type: "Concat" bottom: "flat" bottom: "noise" top: "both" }
+"""
 SOLVER = 'net: "mlp.prototxt" base_lr: 0.05 lr_policy: "fixed" momentum: 0.9 weight_decay: 0.0005 random_seed: 3 max_iter: 50 '
 
 
@@ -52,6 +59,9 @@ def prepare(folder: Path) -> None:
     write_lmdb(folder / "images", images(100, (3, 8, 8), rng))
     write_hdf5(folder / "rows.h5", {"x": rng.standard_normal((13, 5)), "y": rng.standard_normal((13, 2))})
     (folder / "mlp.prototxt").write_text(MLP)
+    first, rest = MLP.split('layer { name: "ip1"')
+    noisy = f'{first}{NOISE}layer {{ name: "ip1"{rest}'.replace('bottom: "data" top: "ip1"', 'bottom: "both" top: "ip1"')
+    (folder / "noisy.prototxt").write_text(noisy)
 
 
 def shipped(folder: Path, name: str, shape: tuple[int, ...]) -> str:

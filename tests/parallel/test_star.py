@@ -8,10 +8,12 @@ import time
 
 import jobs
 import numpy as np
+import pytest
 from launching import SOLVER, environment
 
 from caffelite import caffelite_pb2 as pb
 from caffelite import weights
+from caffelite.solver import snapshot
 
 LAUNCH = "from caffelite.parallel import star; import sys; sys.exit(star.launch(['train', *sys.argv[2:]], int(sys.argv[1])))"
 
@@ -62,6 +64,17 @@ def test_one_that_is_killed_ends_all(folder, started):
     err = process.communicate(timeout=60)[1]
     assert process.returncode == 137 and re.search(r"rank 1 died: it was killed", err), err
     assert time.monotonic() - begin < 30
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks Linux to tell children of their parent's end")
+def test_the_one_that_started_them_is_killed(folder, started):
+    process = endless(folder)
+    started.append(process)
+    process.kill()
+    err = process.communicate(timeout=60)[1]  # to the end: until the last of them has let go of standard error
+    assert "Optimization stopped early." in err and "last place" not in err
+    (state,) = folder.glob("run_iter_*.solverstate")
+    assert snapshot.sound(state)
 
 
 def test_mistakes_are_told_once(folder):

@@ -239,3 +239,34 @@ def test_whole_runs(tmp_path):
 def test_whole_runs_without_data_tell_the_command(tmp_path):
     done = run("mnist_run.py", "--data", str(tmp_path), "--iterations", "2", "--runs", "1")
     assert done.returncode and "caffelite dataset mnist" in done.stderr
+
+
+def test_bench_of_kernels_tells_what_is_missing():
+    from caffelite.devices.gpu import count
+
+    if count():
+        pytest.skip("there is a GPU")
+    done = run("bench_kernels.py")
+    assert done.returncode == 1 and done.stderr.startswith("no usable GPU") and len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("dtype", ["float32", "uint16"])
+def test_bench_of_kernels_runs_each(monkeypatch, dtype):
+    """On small arrays, by the host; nothing is timed."""
+    from devices.host.backend import HostBackend
+
+    from caffelite.devices.gpu import GPU
+
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    import bench_kernels
+
+    small = [("small", 8, 5)]
+    for name, value in {"CHANNELS": small, "NEIGHBOURS": small, "TURNED": small, "PARAMETERS": 5000}.items():
+        monkeypatch.setattr(bench_kernels, name, value)
+    monkeypatch.setattr(bench_kernels, "POOLS", [("small", method, 8, 5, 3, 2, 0) for method in ("MAX", "AVE")])
+    device, ran = GPU(0, "float32", HostBackend()), []
+    for last in (True, False):
+        for case in bench_kernels.Bench(device, 2, dtype, last).cases():
+            case.run()
+            ran.append((case.name, sum(array.nbytes for array in case.arrays)))
+    assert len(ran) == 2 * 21 and all(count > 0 for _, count in ran)

@@ -30,6 +30,7 @@ class CPU:
     """
 
     name = "cpu"
+    rectifies = False  # a ReLU's gradient is a pass of its own
     waits = True  # an operation has finished when it returns, so that its faults can be read at no cost
     eager = "a CPU has no graphs"  # why nothing is captured
 

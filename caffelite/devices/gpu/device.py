@@ -34,6 +34,7 @@ class GPU:
     """
 
     name = "gpu"
+    rectifies = True  # a ReLU's gradient and the bias's below it are one pass: ``rectified``
     waits = False  # an operation may not have finished when it returns: to read what it found is to wait for it
 
     def __init__(
@@ -306,6 +307,21 @@ class GPU:
 
         def run(x, mean, variance):
             launch((np.float64(1 / (n * p)), mean, variance), (x, x))
+
+        return run
+
+    def rectified(self, n: int, c: int, p: int, slope: float):
+        """``run(y, dy, db=None, add=False)``: dy (N, C, P), the gradient of a leaky ReLU's top y, becomes its bottom's; db (C), if any,
+        = [db +] the sum of that over N and P."""
+        formula = Formula("where(y > 0, dy, slope * dy)", ("y", "dy"), constants=("slope",))
+        alone = self.map(formula, slope=slope)
+        launch = self._sums((formula,), (), (n, c, p), formulas.plain_ending(1), {"slope": slope}, kept=True)
+
+        def run(y, dy, db=None, add: bool = False):
+            if db is None:
+                alone(y, dy, dy)
+            else:
+                launch((np.float64(1), add, db, dy), (y, dy))
 
         return run
 

@@ -367,18 +367,27 @@ def update_source(formula: Formula, fixed: tuple[str, ...]) -> str:
     """
     others = [c for c in formula.constants if c not in ("rate", "decay")]
     constants = [c for c in others if c in fixed]
-    changing = " ".join(f"const real {c} = numbers_[{i}];" for i, c in enumerate((c for c in others if c not in fixed), 1))
-    arrays = "".join(f", {'const ' if a == 'g' else ''}real* {a}_at_" for a in formula.arrays)
-    loads = " ".join(f"real {a} = {a}_at_[i_];" for a in formula.arrays)
-    stores = " ".join(f"{a}_at_[i_] = {a};" for a in formula.arrays if a != "g")
-    return f"""{FUNCTIONS}KERNEL formula_update(const long long* start_, const long long* stop_,
+    changing = [c for c in others if c not in fixed]
+    pointers = "".join(f", {'const ' if a == 'g' else ''}real* {a}_at_" for a in formula.arrays)
+    arguments = ", ".join(f"real{'' if a == 'g' else '&'} {a}" for a in formula.arrays)
+    given = ", ".join([f"{a}_v_.at[j_]{' * by_' if a == 'g' else ''}" for a in formula.arrays] + [f"{c}_c_" for c in others])
+    loads = " ".join(f"auto {a}_v_ = load_some<4>({a}_at_ + i_, all_, stop - i_);" for a in formula.arrays)
+    stores = " ".join(f"store_some<4>({a}_at_ + i_, {a}_v_, all_, stop - i_);" for a in formula.arrays if a != "g")
+    whole = " && ".join(["start % 4 == 0", *(f"wide<4>({a}_at_)" for a in formula.arrays)])
+    return f"""{FUNCTIONS}__device__ void rule(real rate, real decay, {arguments}{"".join(f", real {c}" for c in others)}) {{
+  {statements(formula.text)}
+}}
+KERNEL formula_update(const long long* start_, const long long* stop_,
     const real* lr_mult_, const real* decay_mult_, const real* numbers_,
-    const real* scale_{arrays}{"".join(f", real {c}" for c in constants)}) {{
-  const real rate = numbers_[0] * lr_mult_[blockIdx.x], decay = decay_mult_[blockIdx.x], by_ = scale_[0];
-  {changing}
-  for (idx i_ = start_[blockIdx.x] + threadIdx.x; i_ < stop_[blockIdx.x]; i_ += blockDim.x) {{
-    {loads} g = g * by_;
-    {statements(formula.text)}
+    const real* scale_{pointers}{"".join(f", real {c}_c_" for c in constants)}) {{
+  const real rate_ = numbers_[0] * lr_mult_[blockIdx.x], decay_ = decay_mult_[blockIdx.x], by_ = scale_[0];
+  {" ".join(f"const real {c}_c_ = numbers_[{i}];" for i, c in enumerate(changing, 1))}
+  const idx start = start_[blockIdx.x], stop = stop_[blockIdx.x];
+  const bool whole_ = {whole};
+  for (idx i_ = start + 4 * threadIdx.x; i_ < stop; i_ += 4 * blockDim.x) {{
+    const bool all_ = whole_ && i_ + 4 <= stop;
+    {loads}
+    for (int j_ = 0; j_ < 4; ++j_) rule(rate_, decay_, {given});
     {stores}
   }}
 }}

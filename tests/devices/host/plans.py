@@ -22,7 +22,7 @@ def device(monkeypatch, precision: str = "tf32", refused=()) -> GPU:
     monkeypatch.setattr(cudnn, "frontend", lambda: SimpleNamespace(cudnnGraphNotSupportedError=Refused))
     monkeypatch.setattr(cudnn, "Plan", plans(refused))
     monkeypatch.setattr(cudnn, "engine", lambda backend, strict, deterministic: cudnn.Engine(1, backend, strict, deterministic))
-    return GPU(0, "float32", HostBackend(), precision, deterministic=True)
+    return GPU(0, "float32", HostBackend(), precision, True, "plans run in Python")
 
 
 def plans(refused):

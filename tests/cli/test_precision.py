@@ -1,0 +1,32 @@
+"""What a net's own fields say of the numbers that it computes with."""
+
+import logging
+
+import pytest
+
+from caffelite import caffelite_pb2 as pb
+from caffelite import devices
+from caffelite.cli import options
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """What the device that is opened is asked for."""
+    found = []
+    monkeypatch.setattr(devices, "open_device", lambda *number, **how: found.append(how.get("precision")))
+    return found
+
+
+@pytest.mark.parametrize("field", ["default_forward_type", "default_backward_type"])
+def test_nvcaffes_fields_ask_for_fp16(opened, caplog, field):
+    net = pb.NetParameter(**{field: pb.FLOAT16})
+    with caplog.at_level(logging.INFO, "caffelite"):
+        options.open_gpu([0], how={"precision": None}, net=lambda: net)
+    assert opened == ["fp16"] and f"{field}: FLOAT16, as -precision fp16" in caplog.text
+
+
+def test_the_command_line_goes_first(opened):
+    options.open_gpu([0], how={"precision": "fp32"}, net=lambda: pb.NetParameter(default_forward_type=pb.FLOAT16))
+    options.open_gpu([0], net=pb.NetParameter)
+    options.open_gpu([], net=lambda: pb.NetParameter(default_forward_type=pb.FLOAT16))  # a CPU computes in float32
+    assert opened == ["fp32", None, None]
