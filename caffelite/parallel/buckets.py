@@ -57,8 +57,9 @@ class Exchange:
     """Sums a flat gradient over ranks while backward runs: ``begin``, ``after`` each of its steps, ``finish``.
 
     Every rank posts the same buckets in the same order. transport: ``post(array)`` starts a sum in place, ``progress()`` moves those
-    that are under way, ``finish()`` waits for all of them; ``note(loss, flags)`` starts that of the loss and of what signals ask for, and
-    ``noted(loss)`` gives the flags, with the summed loss in place.
+    that are under way, ``finish()`` waits for all of them; ``put(flags)`` takes what signals ask for, ``note(loss)`` starts
+    its sum and the loss's, and ``noted(loss)`` gives the flags, with the summed loss in place. One that ``captures`` does nothing but queue
+    between put and noted, in one of two ways by its ``turn``.
     """
 
     def __init__(self, transport, flat, buckets: list[Bucket], size: int, waiting: Callable):
@@ -69,11 +70,22 @@ class Exchange:
         self._steps = sorted(self._due)
         self._next = 0
 
-    def begin(self, loss, flags: np.ndarray) -> None:
-        """The last forward pass is done; flags: numbers of 0 or 1."""
+    @property
+    def captures(self) -> bool:
+        return getattr(self._transport, "captures", False)
+
+    @property
+    def turn(self) -> int:
+        return self._transport.turn
+
+    def put(self, flags: np.ndarray) -> None:
+        """An iteration begins; flags: numbers of 0 or 1."""
+        self._transport.put(flags)
+
+    def begin(self, loss) -> None:
+        """The last forward pass is done."""
         self._next = 0
-        self._loss = loss
-        self._transport.note(loss, flags)
+        self._transport.note(loss)
 
     def after(self, step: int) -> None:
         """A step of the backward pass is done."""
@@ -83,9 +95,13 @@ class Exchange:
             self._next += 1
         self._transport.progress()
 
-    def finish(self) -> np.ndarray:
-        """All is summed. Returns the flags, each 1 where it is on any rank; the loss is the sum over ranks."""
+    def finish(self) -> None:
+        """All that is left is summed."""
         with self._waiting("gradients"):
             self.after(1 << 60)
             self._transport.finish()
-        return self._transport.noted(self._loss) > 0
+
+    def noted(self, loss) -> np.ndarray:
+        """The flags, each 1 where it is on any rank; the loss is the sum over ranks."""
+        with self._waiting("gradients"):
+            return self._transport.noted(loss) > 0

@@ -37,9 +37,12 @@ class Halved:
         self._moving: list[tuple] = []
         self._posted = 0
 
-    def note(self, loss: np.ndarray, flags: np.ndarray) -> None:
+    def put(self, flags: np.ndarray) -> None:
+        self._inner.put(flags)
+
+    def note(self, loss: np.ndarray) -> None:
         self._posted = 0
-        self._inner.note(loss, flags)
+        self._inner.note(loss)
 
     def noted(self, loss: np.ndarray) -> np.ndarray:
         return self._inner.noted(loss)

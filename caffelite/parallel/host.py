@@ -11,8 +11,11 @@ class Gathered:
     def __init__(self, control):
         self._control, self._posted = control, []
 
-    def note(self, loss: np.ndarray, flags: np.ndarray) -> None:
-        self._note = np.array([loss[0], *flags], float)
+    def put(self, flags: np.ndarray) -> None:
+        self._flags = flags
+
+    def note(self, loss: np.ndarray) -> None:
+        self._note = np.array([loss[0], *self._flags], float)
         self._posted = [self._note]
 
     def noted(self, loss: np.ndarray) -> np.ndarray:
@@ -38,9 +41,12 @@ class Staged:
     def __init__(self, dev, inner):
         self._dev, self._inner, self._staged = dev, inner, []
 
-    def note(self, loss, flags: np.ndarray) -> None:
+    def put(self, flags: np.ndarray) -> None:
+        self._inner.put(flags)
+
+    def note(self, loss) -> None:
         self._staged = []
-        self._inner.note(self._dev.download(loss), flags)
+        self._inner.note(self._dev.download(loss))
 
     def noted(self, loss) -> np.ndarray:
         host = np.empty(1, self._dev.dtype)

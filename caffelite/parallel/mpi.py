@@ -72,8 +72,11 @@ class Sums:
         self._pending: list = []
         self._note = np.zeros(3)
 
-    def note(self, loss: np.ndarray, flags: np.ndarray) -> None:
-        self._note[0], self._note[1:] = loss[0], flags
+    def put(self, flags: np.ndarray) -> None:
+        self._note[1:] = flags
+
+    def note(self, loss: np.ndarray) -> None:
+        self._note[0] = loss[0]
         self._posted.append(self._note)
         self.progress()
 

@@ -156,6 +156,8 @@ class Solver:
         self._join()
         if not self.dev.waits and (why := self._why_eager()):
             log.info("Running eagerly, not as CUDA graphs: %s", why)
+        elif not self.dev.waits and self.p.debug_info and self.p.display:
+            log.info("Iterations that debug_info tells of run eagerly, not as CUDA graphs")
         log.info("Solving %s", self.net.graph.name)
         log.info("Learning Rate Policy: %s", p.lr_policy)
         part = iterations is not None and iterations < left
@@ -194,9 +196,9 @@ class Solver:
                     self.snapshot()
                     return
             if count := self._unseen(end):
-                self._run(count)
+                wants_snapshot = self._run(count)
                 self._mark(UPDATE)
-                if self._advanced(count, progress):
+                if self._advanced(count, progress, wants_snapshot):
                     return
                 continue
             display = p.display and self.iteration % p.display == 0
@@ -208,7 +210,8 @@ class Solver:
                 forward, backward = self._watches(watch, part == p.iter_size - 1, probe)
                 net.forward(self.iteration, part * self.comm.size + self.comm.rank, forward)
                 if self._exchange and part == p.iter_size - 1:
-                    self._exchange.begin(net.loss, self._asked())
+                    self._exchange.put(self._asked())
+                    self._exchange.begin(net.loss)
                 net.backward(add=part > 0, watch=backward)
             if self.dev.waits or display:
                 net.check_faults()
@@ -257,26 +260,28 @@ class Solver:
     # iterations that nobody looks at: on a GPU several of them are one launch
 
     def _why_eager(self) -> str:
-        """What keeps all iterations, or some, from being captured in graphs; nothing where nothing does."""
+        """What keeps iterations from being captured in graphs; nothing where nothing does."""
         if self.dev.eager or self.net.hosted:
             layers = ", ".join(f'"{name}"' for name in self.net.hosted)
             return self.dev.eager or f"layers that the host runs: {layers}"
-        return "debug_info, in iterations that are shown" if self.p.debug_info and self.p.display else ""
+        if self._exchange and not self._exchange.captures:
+            return "gradients that travel by the host, or in 16 bits"
+        return ""
 
     def _unseen(self, end: int) -> int:
         """How many iterations can run as one from here on: none where the next one is looked at, a power of two where the data allows."""
         p, at = self.p, self.iteration
-        if self.dev.eager or self.net.hosted or self._exchange or p.iter_size > 1 or not self.learns or self.rate.plateau:
+        if self._why_eager() or p.iter_size > 1 or not self.learns or self.rate.plateau:
             return 0
         left = [end - at, TRAIL - 1 - (self.losses - self._told)]
         left += [p.display - at % p.display if at % p.display else 0] if p.display else []
         left += [p.test_interval - at % p.test_interval] if p.test_interval else []
         left += [p.snapshot - 1 - at % p.snapshot] if p.snapshot else []
-        most = min(*left, self.net.ahead)
+        most = min(*left, 1 if self._exchange else self.net.ahead)
         return 1 << most.bit_length() - 1 if most > 0 else 0
 
-    def _run(self, count: int) -> None:
-        """Feeds so many iterations, and launches them."""
+    def _run(self, count: int) -> bool:
+        """Feeds so many iterations, and launches them. Whether a snapshot was asked for, where several processes train."""
 
         def put(which: int) -> None:
             iteration = self.iteration + which
@@ -285,19 +290,27 @@ class Solver:
 
         self.starts = [source.position for _, source in self.net.sources()]
         self.net.feed([(self.iteration + which, self.comm.rank) for which in range(count)], put)
-        self._whole(count)
+        if self._exchange:
+            self._exchange.put(self._asked())
+        self._whole(count, self._exchange.turn if self._exchange else 0)
         self.losses += count
         self.updater.updates += count
+        return self._noted() if self._exchange else False
 
-    def _queue(self, count: int) -> None:
-        """Queues iterations that were fed."""
-        net = self.net
+    def _queue(self, count: int, turn: int) -> None:
+        """Queues iterations that were fed. turn: of the exchange, whose memory they use."""
+        net, exchange = self.net, self._exchange
         for which in range(count):
             net.inlet.use(which)
             net.clear_loss()
             net.run_forward()
-            net.run_backward()
-            self.window.append(net.loss)
+            if exchange:
+                exchange.begin(net.loss)
+                net.run_backward(watch=lambda node: exchange.after(self._steps[node]))
+                exchange.finish()
+            else:
+                net.run_backward()
+            self.window.append(net.loss, self.comm.size)
             self._queue_update()
 
     def _queue_update(self) -> None:
@@ -333,7 +346,12 @@ class Solver:
         """Waits for the sums over processes. Whether one of them was asked for a snapshot."""
         if not self._exchange:
             return False
-        stop, wants_snapshot = self._exchange.finish()
+        self._exchange.finish()
+        return self._noted()
+
+    def _noted(self) -> bool:
+        """Takes in what processes were asked for. Whether it was a snapshot."""
+        stop, wants_snapshot = self._exchange.noted(self.net.loss)
         self._stop = self._stop or bool(stop)
         return bool(wants_snapshot)
 

@@ -107,11 +107,13 @@ def run(size, half, rounds=3):
             log.append("round")
             flat[...] = np.arange(100) * (rank + 1) * 1e-3 * 10.0**turn
             loss[0] = rank + turn
-            exchange.begin(loss, np.array([rank == 1 and turn == 1, 0.0]))
+            exchange.put(np.array([rank == 1 and turn == 1, 0.0]))
+            exchange.begin(loss)
             for step in range(5):
                 log.append(f"step {step}")
                 exchange.after(step)
-            flags = exchange.finish()
+            exchange.finish()
+            flags = exchange.noted(loss)
             found.append((flat.copy(), float(loss[0]), flags.tolist()))
         results[rank] = found, log
 

@@ -1,13 +1,16 @@
 """Iterations captured in graphs do what eager ones do, bit for bit. On a GPU whose graphs are lists of calls."""
 
+import contextlib
 import logging
 
 import numpy as np
 import pytest
 from devices.host.backend import HostBackend, Refused
 
+from caffelite.devices.formula import Formula
 from caffelite.devices.gpu import GPU
 from caffelite.devices.gpu.graphs import Program
+from caffelite.parallel import Alone, Exchange
 
 SOLVER = """
 net: "everything.prototxt" base_lr: 0.01 momentum: 0.9 weight_decay: 0.001 lr_policy: "inv" gamma: 0.1 power: 0.75
@@ -30,7 +33,7 @@ def compare(train, device, text, **options):
     device.eager = "told to"
     log, losses, params = trained(train, device, text, **options)
     assert not device.backend.graphs
-    assert log.pop(0) == "Running eagerly, not as CUDA graphs: told to"
+    log.remove("Running eagerly, not as CUDA graphs: told to")
     device.eager = ""
     again = trained(train, device, text, **options)
     assert not device.eager and again[0] == log and again[1] == losses
@@ -112,3 +115,54 @@ def test_memory_that_grows_voids_graphs(device):
     for _ in range(3):
         program()
     assert len(device.backend.graphs) == 2 and device.download(target)[0] == 1
+
+
+class Twin:
+    """Sums over two processes that compute the same, queued on the device as NCCL's are."""
+
+    captures, turn = True, 0
+
+    def __init__(self, dev):
+        self._double = dev.map(Formula("x + x", ("x",)))
+
+    def put(self, flags) -> None:
+        self.turn, self._flags = 1 - self.turn, flags
+
+    def note(self, loss) -> None:
+        self._double(loss, loss)
+
+    def post(self, array) -> None:
+        self._double(array, array)
+
+    def progress(self) -> None: ...
+
+    finish = progress
+
+    def noted(self, loss):
+        return self._flags
+
+
+class Twins(Alone):
+    """Two processes of which this is one, and the other does what it does."""
+
+    size, kind = 2, "twins"
+
+    def gather(self, value, what=""):
+        return [value, value]
+
+    def total(self, values, what=""):
+        return 2 * values
+
+    def exchange(self, dev, flat, buckets, half=False):
+        return Exchange(Twin(dev), flat, buckets, 2, lambda what: contextlib.nullcontext())
+
+
+def test_sums_over_processes_are_captured(folder, train, device):
+    graphs, runs = compare(train, device, SOLVER + "clip_gradients: 0.5", comm=Twins())
+    assert runs > 25
+
+
+def test_sums_by_the_host_are_not(folder, train, device, monkeypatch):
+    monkeypatch.setattr(Twin, "captures", False)
+    log, *_ = trained(train, device, SOLVER, comm=Twins())
+    assert "Running eagerly, not as CUDA graphs: gradients that travel by the host, or in 16 bits" in log

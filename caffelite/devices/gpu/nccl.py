@@ -20,7 +20,8 @@ def place(number: int) -> str:
 
 
 class Sums:
-    """Sums of CuPy arrays of float32 in place. Everything is only queued, so that ``post`` and ``finish`` may be captured in a graph.
+    """Sums of CuPy arrays of float32 in place. ``note``, ``post`` and ``finish`` only queue, so that a graph may capture them
+    where ``captures`` (not what ``half`` does); ``turn`` says which graph: its flags come from and go to memory of their own.
 
     compute: the stream that the arrays are computed on. gather: brings the communicator's id from rank 0 to all. half: numbers travel and
     are added up in 16 bits, after a common factor that keeps the sum from overflowing. Flags come back one iteration late, so that the host
@@ -37,26 +38,35 @@ class Sums:
         self._comm = nccl.NcclCommunicator(size, gather(nccl.get_unique_id() if rank == 0 else None)[0], rank)
         self._compute, self._stream = compute, cupy.cuda.Stream(non_blocking=True)
         self._ready, self._done = (cupy.cuda.Event(disable_timing=True) for _ in range(2))
+        self.captures = not half
         self._rooms: dict[tuple[int, int], tuple] = {}
-        self._turn = 0
+        self._turns = 0
         self._flags = [_Flags(cupy) for _ in range(2)]
 
-    def note(self, loss, flags: np.ndarray) -> None:
-        self._turn += 1
-        held = self._flags[self._turn % 2]
-        held.host[...] = flags
+    @property
+    def turn(self) -> int:
+        return self._turns % 2
+
+    def put(self, flags: np.ndarray) -> None:
+        """What the coming iteration asks; that before the last one is over by now."""
+        self._turns += 1
+        self._flags[self.turn].host[...] = flags
+
+    def note(self, loss) -> None:
+        held = self._flags[self.turn]
         self._behind()
         self._sum(loss)
         copy = self._cupy.cuda.runtime.memcpyAsync
         copy(held.device.data.ptr, held.host.ctypes.data, held.host.nbytes, 1, self._stream.ptr)
         self._sum(held.device)
         copy(held.host.ctypes.data, held.device.data.ptr, held.host.nbytes, 2, self._stream.ptr)
-        held.back.record(self._stream)
 
     def noted(self, loss) -> np.ndarray:
-        """The flags of the iteration before."""
-        held = self._flags[(self._turn - 1) % 2]
-        if self._turn > 1:
+        """The flags of the iteration before, when that is done; this one has been queued."""
+        self._comm.check_async_error()
+        self._flags[self.turn].back.record(self._compute)
+        held = self._flags[1 - self.turn]
+        if self._turns > 1:
             held.back.synchronize()
         return held.host
 
@@ -72,7 +82,6 @@ class Sums:
     def finish(self) -> None:
         self._done.record(self._stream)
         self._compute.wait_event(self._done)
-        self._comm.check_async_error()
 
     def _behind(self) -> None:
         """What follows waits for what has been computed so far."""
