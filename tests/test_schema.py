@@ -29,6 +29,7 @@ FORKS = {
     "NetParameter.default_backward_type": ("nvidia", 12),
     "NetParameter.global_grad_scale": ("nvidia", 15),
     "NetParameter.global_grad_scale_adaptive": ("nvidia", 16),
+    "NetParameter.reduce_buckets": ("nvidia", 18),
     "SolverParameter.rampup_interval": ("nvidia", 8000),
     "SolverParameter.rampup_lr": ("nvidia", 8001),
     "SolverParameter.min_lr": ("nvidia", 8002),

@@ -118,7 +118,8 @@ class Bench:
 
     def lrn(self, net: str, c: int, side: int) -> Iterator[Case]:
         split = self.split(c, side, side)
-        op, (x, y, scale, dy, dx) = self.dev.lrn(*split, 5, 1e-4, 0.75, 1.0), (self.blob(*split) for _ in range(5))
+        op, (x, y, dy, dx) = self.dev.lrn(*split, 5, 1e-4, 0.75, 1.0), (self.blob(*split) for _ in range(4))
+        scale = self.blob(*split, dtype="float32")
         shape = f"{net} {self.batch}×{c}×{side}×{side}"
         yield Case("LRN", shape, (x, scale, y), lambda: op.forward(x, scale, y))
         yield Case("its backward", shape, (x, y, scale, dy, dx), lambda: op.backward(x, y, scale, dy, dx))

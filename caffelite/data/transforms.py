@@ -73,7 +73,8 @@ class Transform:
         # As in Caffe, images may differ in size where a crop makes them equal, and no mean image needs them equal.
         free = self._augmentation.resizes or any(self.crop) and not self._mean_image
         if shape[0] != self._input[0] or shape != self._input and not free:
-            raise CaffeliteError("images differ in shape", expected=_times(self._input), found=_times(shape))
+            remedy = "where records are encoded, force_color makes all of 3 channels" if shape[0] != self._input[0] else None
+            raise CaffeliteError("images differ in shape", expected=_times(self._input), found=_times(shape), remedy=remedy)
 
     def __call__(self, images: np.ndarray | Sequence[np.ndarray], position: int, out: np.ndarray) -> None:
         """Writes N×C×h×w into out. images: N×C×H×W, or a list of C×H×W; position: the run's number of the first of them."""

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-COUNT = 6  # as NVCaffe's reduce_buckets
-
 
 @dataclass(frozen=True)
 class Piece:
@@ -31,8 +29,8 @@ class Bucket:
     step: int
 
 
-def cut(pieces: Iterable[Piece], count: int = COUNT) -> list[Bucket]:
-    """Buckets of about the same size, from the end of the buffer on; pieces come in the buffer's order. No parameter is cut in two.
+def cut(pieces: Iterable[Piece], count: int) -> list[Bucket]:
+    """About ``count`` buckets of about the same size, from the end of the buffer on; pieces come in its order. No parameter is cut.
 
     Gradients that nobody computes are in no bucket.
     """

@@ -25,5 +25,5 @@ def pieces(net: Net) -> list[Piece]:
 
 
 def buckets(net: Net, overlap: bool = True) -> list[Bucket]:
-    """Buckets to sum one by one; one that is complete at the end where ``overlap`` is not wanted."""
-    return cut(pieces(net)) if overlap else cut(pieces(net), 1)
+    """Buckets to sum one by one, about reduce_buckets of the net; one that is complete at the end where ``overlap`` is not wanted."""
+    return cut(pieces(net), net.graph.message.reduce_buckets if overlap else 1)

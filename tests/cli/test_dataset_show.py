@@ -54,3 +54,13 @@ def test_without_opencv_it_says_so_at_once(tmp_path, capsys, monkeypatch):
             show(capsys, tmp_path / "nothing", "-o", tmp_path / "a.png")
     finally:
         images.opencv.cache_clear()
+
+
+def test_a_batch_is_shown_whole_though_the_set_is_smaller(tmp_path, capsys):
+    datums = (pb.Datum(channels=1, height=96, width=96, data=bytes([i]) * 96 * 96).SerializeToString() for i in (10, 20))
+    write_records(tmp_path / "db", ((b"%d" % i, value) for i, value in enumerate(datums)))
+    text = 'layer { name: "in" type: "Data" top: "x" data_param { source: "db" backend: LMDB batch_size: 3 } }'
+    (tmp_path / "net.prototxt").write_text(text)
+    assert "3 images of 1×96×96" in show(capsys, tmp_path / "net.prototxt", "--columns", 3, "-o", tmp_path / "a.png")
+    sheet = cv2.imread(str(tmp_path / "a.png"))
+    assert [sheet[50, 50 + 100 * i, 0] for i in range(3)] == [10, 20, 10]

@@ -61,3 +61,16 @@ def test_net_as_on_the_cpu(cudnn, monkeypatch):
     assert on_cpu.keys() == on_gpu.keys() and np.abs(on_cpu["(gradients)"]).max() > 1e-3
     for name, expected in on_cpu.items():
         np.testing.assert_allclose(on_gpu[name], expected, rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("precision, tolerance", [("fp16", 0.01), ("bf16", 0.08)])
+def test_net_of_16_bit_blobs(precision, tolerance, monkeypatch):
+    """Near the CPU's float32, and not quite that: images are of 16-bit numbers from the first convolution on."""
+    dev = plans.device(monkeypatch, precision)
+    assert dev.half and dev.narrow
+    on_cpu, on_gpu = trained(open_device(), 1), trained(dev, 1)
+    for name in ("conv", "ave", "(weights)", "loss"):
+        scale = np.abs(on_cpu[name]).max()
+        error = np.abs(on_gpu[name] - on_cpu[name]).max() / scale
+        assert error < tolerance and (name == "(weights)" or error > 1e-6), (name, error)
+    assert np.abs(on_gpu["(gradients)"] - on_cpu["(gradients)"]).max() < tolerance * np.abs(on_cpu["(gradients)"]).max()

@@ -253,7 +253,7 @@ __device__ real inverse_power(real scale, real beta) {
        (c0 = s / p % runs * run, i = (s / (p * runs) * channels + c0) * p + s % p, true); s += gridDim.x * (idx)blockDim.x)
 
 // scale = k + share · the sum of x² over `size` channels around each of (N, C, P), y = x · scale^-beta.
-KERNEL lrn_forward(const blob* x, blob* scale, blob* y, idx size, real share, real k, real beta, idx run, idx n, idx channels, idx p) {
+KERNEL lrn_forward(const blob* x, real* scale, blob* y, idx size, real share, real k, real beta, idx run, idx n, idx channels, idx p) {
   EACH_RUN(i, c0) {
     idx end = least(c0 + run, channels);
     for (idx c = c0; c < end; ++c, i += p) {
@@ -270,7 +270,7 @@ KERNEL lrn_forward(const blob* x, blob* scale, blob* y, idx size, real share, re
 }
 
 // dx = dy · scale^-beta - factor · x · the sum of dy·y / scale over the channels that see each.
-KERNEL lrn_backward(const blob* x, const blob* y, const blob* scale, const blob* dy, blob* dx, idx size, real factor, real beta, idx run, idx n,
+KERNEL lrn_backward(const blob* x, const blob* y, const real* scale, const blob* dy, blob* dx, idx size, real factor, real beta, idx run, idx n,
                     idx channels, idx p) {
   EACH_RUN(i, c0) {
     idx end = least(c0 + run, channels);
@@ -279,7 +279,7 @@ KERNEL lrn_backward(const blob* x, const blob* y, const blob* scale, const blob*
       real total = 0;
       for (idx d = most(last - size + 1, 0); d < stop; ++d) {
         idx at = i + (d - c) * p;
-        total += real(dy[at]) * real(y[at]) / real(scale[at]);
+        total += real(dy[at]) * real(y[at]) / scale[at];
       }
       dx[i] = real(dy[i]) * inverse_power(scale[i], beta) - factor * real(x[i]) * total;
     }

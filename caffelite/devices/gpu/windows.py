@@ -68,7 +68,7 @@ class LRN:
         self._backward = device.kernel("windows", "lrn_backward", threads, size, float(2 * alpha * beta / size), beta, *shape, size=count)
 
     def forward(self, x, scale, y) -> None:
-        """scale: like x, kept for backward; y: an array of its own."""
+        """scale: like x but never of 16-bit numbers, kept for backward; y: an array of its own."""
         self._forward(x, scale, y)
 
     def backward(self, x, y, scale, dy, dx) -> None:
