@@ -90,6 +90,7 @@ class Net:
         self._mean = dev.zeros(1)
         for value, weight in self.plan.constants:
             dev.fill(self.diff[value], weight)
+        self._feeds = graph.feeds
         self.hosted = [node.name for node in graph.nodes if node.layer.hosted]  # layers that no graph can capture
         self._runs_forward, self._runs_backward = (dev.program(body, self.signature) for body in (self.run_forward, self.run_backward))
 
@@ -210,7 +211,7 @@ class Net:
         inlet.begin()
         for which, (iteration, part) in enumerate(clocks):
             inlet.put_clock(which, iteration, part)
-            for node in self.graph.feeds:
+            for node in self._feeds:
                 node.layer.feed(which, iteration, part)
             if more:
                 more(which)

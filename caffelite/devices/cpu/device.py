@@ -181,12 +181,14 @@ class CPU:
         """``run(*arrays, *scalars, out, add=False)``: out[0] = [out[0] +] scale · Σ formula, added up in float64."""
         kernel = formulas.sum_kernel(formula, self.dtype.name)
         values = tuple(self.dtype.type(constants[name]) for name in formula.constants)
-        partial = np.empty(PARTS)
+        whole = np.empty(PARTS)
 
         def run(*operands, add: bool = False):
-            kernel(partial, *[a.reshape(-1) for a in operands[:-1]], *values)
-            out = operands[-1].reshape(-1)
-            out[0] = scale * partial.sum() + (out[0] if add else 0)
+            arrays = [a.reshape(-1) for a in operands[:-1]]
+            partial = whole[: max(1, min(PARTS, arrays[0].size // 1024))]
+            kernel(partial, *arrays, *values)
+            out, total = operands[-1].reshape(-1), partial[0] if partial.size == 1 else partial.sum()
+            out[0] = scale * total + (out[0] if add else 0)
 
         return run
 
@@ -278,11 +280,12 @@ class CPU:
 
         others = [n for n in formula.constants if n not in ("rate", "decay")]
         given = {n: self.dtype.type(constants[n]) for n in others if n in constants}
+        fixed = tuple(given.values()) if len(given) == len(others) else None
 
         def run(numbers: np.ndarray, scale: np.ndarray, *arrays):
-            rate, *changing = numbers
-            left = iter(changing)
-            kernel(start, stop, *tables, rate, scale[0], *arrays, *(given[n] if n in given else next(left) for n in others))
+            left = iter(numbers[1:])
+            values = [given[n] if n in given else next(left) for n in others] if fixed is None else fixed
+            kernel(start, stop, *tables, numbers[0], scale[0], *arrays, *values)
 
         return run
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes as ct
 import functools
+import math
 
 import numpy as np
 
@@ -106,16 +107,24 @@ class DirectConvolution:
         self._places = np.pad(places, (0, -len(places) % self._pixels), "edge").astype(np.int64)
         pixels = (np.arange(kh)[:, None] * dh * width + np.arange(kw) * dw).reshape(-1) * c
         self._offsets = (np.arange(c)[:, None] + pixels).reshape(-1).astype(np.int64)
+        self._packed, self._tile = (len(self._offsets), self._lanes), (device.threads, self._pixels * self._lanes)
+        self._room = 4 * (math.prod(self._packed) + math.prod(self._tile))
+        self._seen: tuple = (None,) * 6
 
     def forward(self, x, w, b, y, slope: float | None = None) -> None:
-        threads, positions, tile = self._device.threads, len(self._offsets), self._pixels * self._lanes
-        space = self._device.workspace(positions * self._lanes + threads * tile)
-        packed = space[: positions * self._lanes].reshape(positions, self._lanes)
-        direct.pack(w.reshape(w.shape[0], positions), packed)
-        bias, rest = (self._none, False) if b is None else (b, True), space[positions * self._lanes :].reshape(threads, tile)
-        after = *bias, np.float32(slope or 0), slope is not None
-        tables = self._places, self._offsets, rest, self._vectors, self._pixels
-        direct.forward(x.reshape(self._x), packed, *after, y.reshape(self._y), *tables)
+        given = x, w, b, y, slope, self._device.space(self._room)
+        if any(a is not s for a, s in zip(given, self._seen, strict=True)):
+            self._bind(*given)
+            self._seen = given
+        direct.pack(*self._packing)
+        direct.forward(*self._arguments)
+
+    def _bind(self, x, w, b, y, slope: float | None, space) -> None:
+        packed = self._device.view(space, 0, self._packed)
+        self._packing = w.reshape(w.shape[0], -1), packed
+        after = self._none if b is None else b, b is not None, np.float32(slope or 0), slope is not None
+        tables = self._places, self._offsets, self._device.view(space, packed.nbytes, self._tile), self._vectors, self._pixels
+        self._arguments = x.reshape(self._x), packed, *after, y.reshape(self._y), *tables
 
 
 class Pooling:
@@ -164,7 +173,8 @@ class InnerProduct:
         if transpose:
             self._w, self._turned = ((n, k), (1, n)), ((k, n), (n, 1))
         self._dy_turned, self._relu = ((n, m), (1, n)), _relu(device)
-        self._product = functools.cache(self._make_product)
+        # Products are made when they are first asked for, and kept.
+        self._forward, self._weights, self._data = (functools.cache(f) for f in (self._make_forward, self._make_weights, self._make_data))
         if half:
             sizes = [-(-2 * count // LINE) * LINE for count in (n * k, m * n)]
             self._places = 0, sizes[0], sum(sizes)  # of w, dy and the scratchpad in the workspace
@@ -185,13 +195,23 @@ class InnerProduct:
         primitive.at[0], primitive.at[1], primitive.at[-1] = *places, scratch
         return primitive.run, scratch + found.bytes("scratch")
 
+    def _make_forward(self, biased: bool, slope: float | None):
+        return self._make_product(self._x, self._turned, self._b if biased else None, self._y, (0, 0), slope)
+
+    def _make_weights(self, add: bool):
+        place = self._places[1] if self._half else 0
+        return self._make_product(self._dy_turned, self._x, None, self._w, (place, 0), None, add)
+
+    def _make_data(self):
+        return self._make_product(self._y, self._w, None, self._x, self._places[1::-1] if self._half else (0, 0))
+
     def _run(self, product, *arrays) -> None:
         run, scratch = product
         run(*arrays, self._device.space(scratch))
 
     def forward(self, x, w, b, y, slope: float | None = None, kept=None) -> None:
         """slope: a leaky ReLU's negative slope, fused; None for no ReLU."""
-        product = self._product(self._x, self._turned, None if b is None else self._b, self._y, (0, 0), slope or None)
+        product = self._forward(b is not None, slope or None)
         if self._half:
             space = self._device.space(product[1])
             self._narrow_x.run(x, kept)
@@ -205,9 +225,7 @@ class InnerProduct:
         """dx, dw, db: None where not wanted; add_w, add_b: add to what is there."""
         if db is not None:
             dense.column_sums(dy.reshape(self._y[0]), db.reshape(-1), add_b)
-        w_place, dy_place = self._places[:2] if self._half else (0, 0)
-        weights = None if dw is None else self._product(self._dy_turned, self._x, None, self._w, (dy_place, 0), None, add_w)
-        data = None if dx is None else self._product(self._y, self._w, None, self._x, (dy_place, w_place))
+        weights, data = None if dw is None else self._weights(add_w), None if dx is None else self._data()
         if self._half and (weights or data):
             space = self._device.space(max(product[1] for product in (weights, data) if product))
             self._narrow_dy.run(dy, space)

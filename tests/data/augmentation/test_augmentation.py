@@ -216,7 +216,7 @@ def test_images_that_are_no_bytes(transform):
 def test_image_that_does_not_fit(transform):
     with pytest.raises(CaffeliteError, match="crop_size is larger than the image; expected at most 8, found 12"):
         transform("crop_size: 12").augment(np.zeros((3, 8, 30), np.uint8), 0)
-    with pytest.raises(CaffeliteError, match="images differ in shape; expected 3×16×20, found 1×16×20; where records are encoded, force_color"):
+    with pytest.raises(CaffeliteError, match="images differ in shape; expected 3×16×20, found 1×16×20; where records are encoded"):
         transform("crop_size: 12").augment(np.zeros((1, 16, 20), np.uint8), 0)
 
 
