@@ -91,6 +91,7 @@ class Net:
         for value, weight in self.plan.constants:
             dev.fill(self.diff[value], weight)
         self._feeds = graph.feeds
+        self._seeds = [(value, functools.partial(dev.fill, value=weight)) for value, weight in self.plan.seeds]
         self.hosted = [node.name for node in graph.nodes if node.layer.hosted]  # layers that no graph can capture
         self._runs_forward, self._runs_backward = (dev.program(body, self.signature) for body in (self.run_forward, self.run_backward))
 
@@ -254,8 +255,8 @@ class Net:
 
     def run_backward(self, add: bool = False, watch: Callable | None = None) -> None:
         self._set_add(add)
-        for value, weight in self.plan.seeds:
-            self.dev.fill(self.diff[value], weight)
+        for value, fill in self._seeds:
+            fill(self.diff[value])
         for node, run in self._backward:
             run()
             if watch:
@@ -273,6 +274,12 @@ class Net:
                     param.add = add or ref.owner in seen
                     if ref.wanted:
                         seen.add(ref.owner)
+
+    def scale_losses(self, factor) -> None:
+        """Backward starts from the losses' weights times ``factor`` (1), a number of the device."""
+        starts = [*self.plan.seeds, *self.plan.constants]
+        scaled = Formula("weight * factor", (), ("factor",), ("weight",))
+        self._seeds = [(value, functools.partial(self.dev.map(scaled, weight=weight), factor)) for value, weight in starts]
 
     def clear_loss(self) -> None:
         self.dev.fill(self.loss, 0)

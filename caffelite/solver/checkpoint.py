@@ -80,6 +80,7 @@ def files(solver: Solver, carried: list[pb.CarriedState]) -> Iterator[tuple[Path
         resume.rate_factor, resume.forgiven = solver.rate_factor, solver.forgiven
     solver.best.save(resume)
     solver.average.save(resume)
+    solver.updater.clipping.save(resume)
     log.info("Snapshotting solver state to %s %s", form, state_path)
     state = snapshot.State(solver.iteration, str(model), solver.updater.history_blobs(), solver.rate.current_step(solver.iteration), resume)
     if plateau := solver.rate.plateau:
@@ -140,6 +141,7 @@ def restore(solver: Solver, state: snapshot.State, path: Path) -> None:
     solver.rate_factor, solver.forgiven = resume.rate_factor if resume.forgiven else 1.0, resume.forgiven
     solver.best.load(resume)
     solver.average.load(resume, path)
+    solver.updater.clipping.load(resume)
     _restore_carried(solver, {(s.net, s.layer): s.blob for s in resume.carried})
     kept = list(resume.loss_window)[-len(solver.window) :]
     solver.window.reset(np.array(kept).reshape(-1, 1))

@@ -125,7 +125,9 @@ def _go_back(solver: Solver, iteration: int, norms: list[tuple]) -> int:
             net.forward(solver.iteration, part)
             net.backward(add=part > 0)
         loss = float(dev.download(net.loss)[0]) / p.iter_size
-        norms.append((solver.iteration, loss, solver.updater.gradient_norm() / p.iter_size, solver.updater.norm(net.params.data)))
+        norms.append(
+            (solver.iteration, loss, solver.updater.clipping.gradient_norm() / p.iter_size, solver.updater.clipping.norm(net.params.data))
+        )
         del norms[:-10]
         if math.isfinite(loss):
             solver.updater.run(solver.rate(solver.iteration) * solver.rate_factor, solver.iteration)
@@ -222,7 +224,7 @@ def measured(solver: Solver) -> tuple[int, float, float, float]:
     """(iteration, loss, gradient's norm, weights' norm) of the iteration as it stands before its update."""
     share = solver.p.iter_size * solver.comm.size
     loss = solver.loss_window(1)[0]
-    return solver.iteration, loss, solver.updater.gradient_norm() / share, solver.updater.norm(solver.net.params.data)
+    return solver.iteration, loss, solver.updater.clipping.gradient_norm() / share, solver.updater.clipping.norm(solver.net.params.data)
 
 
 def refusal(report: Report, size: int) -> CaffeliteError:

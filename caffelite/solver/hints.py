@@ -90,8 +90,8 @@ class Hints(Observer):
             self._say("dead", f"{what}: they learn no more; lower base_lr, or start biases above 0, or use negative_slope")
 
     def _judge_gradients(self, solver: Solver, rate: float) -> None:
-        params, norm = solver.net.params, solver.updater.norm
-        share = solver.p.iter_size * solver.comm.size
+        params, norm = solver.net.params, solver.updater.clipping.norm
+        share = solver.p.iter_size * solver.comm.size * solver.updater.clipping.factor()
         ratios, steps = {}, {}
         for learnable, data, diff in zip(params.learnable, params.blobs, params.diffs, strict=True):
             mult, _ = learnable_multipliers(learnable)

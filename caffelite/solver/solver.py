@@ -238,7 +238,7 @@ class Solver:
                 self.updater.renew(rate, self.iteration)
                 self.average.renew(self.iteration)
                 self._update()
-                self.updater.updates += 1
+                self.updater.clipping.updates += 1
                 if self.dev.waits or look:
                     self._tell_clipping()
             if watch and self.learns:
@@ -294,7 +294,7 @@ class Solver:
             self._exchange.put(self._asked())
         self._whole(count, self._exchange.turn if self._exchange else 0)
         self.losses += count
-        self.updater.updates += count
+        self.updater.clipping.updates += count
         return self._noted() if self._exchange else False
 
     def _queue(self, count: int, turn: int) -> None:
@@ -362,7 +362,7 @@ class Solver:
     def _tell_clipping(self) -> None:
         """Says which gradients were clipped since it last did."""
         limit = self.p.clip_gradients
-        for norm in self.updater.new_norms():
+        for norm in self.updater.clipping.new_norms():
             if norm > limit:
                 log.info("Gradient clipping: scaling down gradients (L2 norm %.6g > %.6g) by scale factor %.6g", norm, limit, limit / norm)
 

@@ -19,8 +19,8 @@ from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..errors import CaffeliteError, Collector, Locator, did_you_mean
 from ..net import Net, learnable_multipliers
+from .clipping import Clipping
 
-NORMS = 256  # iterations whose clipping waits to be told, at most
 CHUNK = 4096  # elements that one thread or block updates at a time
 REGULARIZATION = {"L2": "g = g + decay * w", "L1": "g = g + decay * sign(w)"}
 DECOUPLED = {"L2": "w = w - rate * decay * w", "L1": "w = w - rate * decay * sign(w)"}
@@ -146,7 +146,7 @@ class Updater:
     """Applies a rule to a net's flat parameters: one kernel for all of them.
 
     What changes with the iteration is put into the net's inlet; ``queue`` is the same each time, so it can be captured in a graph.
-    micro_batches, processes: how many losses and gradients an iteration adds up, and over how many processes.
+    processes: over how many of them gradients are added up.
     """
 
     def __init__(self, p: pb.SolverParameter, net: Net, locate: Locator, processes: int = 1):
@@ -172,25 +172,7 @@ class Updater:
         self._run = dev.updater(formula, table, np.array(lr), np.array(decay), **constants)
         self._changing = [functools.partial(value, p) for value in rule.changing.values()]
         self._numbers = net.inlet.field((1 + len(self._changing),))
-        self._norm = dev.sum(Formula("g * g", ("g",)))
-        self._square, self._scale = dev.zeros(1), dev.zeros(1)
-        dev.fill(self._scale, 1 / (p.iter_size * processes))
-        self._clip, self.updates, self._told = None, 0, 0
-        if p.clip_gradients >= 0:
-            self.norms = dev.ring(NORMS)  # of the gradients of the last iterations, before they are clipped
-            text = "where(sqrt(square) / n > limit, limit / (sqrt(square) / n), 1) / share"
-            clip = Formula(text, (), ("square",), ("n", "limit", "share"))
-            self._clip = dev.map(clip, n=processes, limit=p.clip_gradients, share=p.iter_size * processes)
-            self._length, self._processes = dev.map(Formula("sqrt(square)", (), ("square",))), processes
-
-    def gradient_norm(self) -> float:
-        """The L2 norm of all parameters' gradients."""
-        return self.norm(self._net.params.diff)
-
-    def norm(self, flat) -> float:
-        """The L2 norm of a flat buffer."""
-        self._norm(flat, self._square)
-        return float(self._net.dev.download(self._square)[0]) ** 0.5
+        self.clipping = Clipping(p, net, processes)
 
     def numbers(self, rate: float, iteration: int) -> np.ndarray:
         return np.array([rate, *(value(iteration) for value in self._changing)], self._net.dev.dtype)
@@ -207,27 +189,16 @@ class Updater:
         """The update of an iteration whose rate was not put."""
         self.renew(rate, iteration)
         self.queue()
-        self.updates += 1
-
-    def new_norms(self) -> list[float]:
-        """The gradient's norms of the updates since the last call, of each process's mean; none where nothing is clipped."""
-        if not self._clip:
-            return []
-        new, self._told = self.updates - self._told, self.updates
-        return self.norms.last(min(new, NORMS), self.updates)[:, 0].tolist()
+        self.clipping.updates += 1
 
     def queue(self) -> None:
         """The update, with the rate that came with the pass in use; gradients are clipped and averaged first."""
-        params = self._net.params
-        if self._clip:
-            self._norm(params.diff, self._square)
-            self._clip(self._square, self._scale)
-            self._length(self._square, self._square)
-            self.norms.append(self._square, self._processes)
+        params, scale = self._net.params, self.clipping.scale
+        self.clipping.queue()
         if self._local:
-            self._local.run(self._scale)
+            self._local.run(scale)
         local = (self._local.flat,) if self._local else ()
-        self._run(self._numbers.array, self._scale, params.data, params.diff, *self.history, *local)
+        self._run(self._numbers.array, scale, params.data, params.diff, *self.history, *local)
 
     def history_blobs(self) -> list[np.ndarray]:
         """History as solver states keep it: for each kind, one blob a parameter."""

@@ -47,8 +47,8 @@ def trained(dev, iterations=3):
     return {
         **blobs,
         "(weights)": dev.download(net.params.data),
-        "(gradients)": dev.download(net.params.diff),
-        "(norm)": updater.gradient_norm(),
+        "(gradients)": dev.download(net.params.diff) / updater.clipping.factor(),
+        "(norm)": updater.clipping.gradient_norm(),
     }
 
 

@@ -99,7 +99,7 @@ def make(device):
     """Builds a solver from its text; closes it at the end."""
     made = []
 
-    def build(text: str, **options) -> Solver:
+    def build(text: str, device=device, **options) -> Solver:
         document = prototxt.parse(text, prototxt.pb.SolverParameter, "solver.prototxt")
         made.append(Solver(document.message, document.locate, "solver.prototxt", device, **options))
         return made[-1]

@@ -157,6 +157,9 @@ class CPU:
     def ring(self, rows: int, width: int = 1) -> inlet.Ring:
         return inlet.Ring(self, rows, width)
 
+    def loss_scale(self, start: float | None) -> None:
+        """What keeps gradients of 16-bit numbers from vanishing; bfloat16 ones need nothing."""
+
     def program(self, body, signature=tuple):
         """``body``, to be called with keys; a GPU captures it."""
         return body

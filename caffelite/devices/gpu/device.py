@@ -13,6 +13,7 @@ from ..formula import Formula, merged
 from . import convolution, cudnn, formulas, inlet, operations, preprocessing, recurrent, selection, windows
 from .backend import HEAD, CuPyBackend
 from .graphs import Program
+from .scaling import LossScale
 
 PARTS = 1024  # most blocks of a sum: fixed, so that results do not depend on the GPU; 8 for each multiprocessor of an H100
 BLOCK = 256  # threads of a block
@@ -158,6 +159,12 @@ class GPU:
 
     def ring(self, rows: int, width: int = 1) -> inlet.Ring:
         return inlet.Ring(self, rows, width)
+
+    def loss_scale(self, start: float | None) -> LossScale | None:
+        """What keeps gradients of fp16 numbers from vanishing: a factor for the loss, from ``start`` on; None where it is not needed."""
+        if self.precision != "fp16":
+            return None
+        return LossScale(self, start or LossScale.START)
 
     def program(self, body, signature=tuple) -> Program:
         """``body``, to be called with keys: captured as CUDA graphs unless ``eager``."""

@@ -381,6 +381,7 @@ KERNEL formula_update(const long long* start_, const long long* stop_,
     const real* lr_mult_, const real* decay_mult_, const real* numbers_,
     const real* scale_{pointers}{"".join(f", real {c}_c_" for c in constants)}) {{
   const real rate_ = numbers_[0] * lr_mult_[blockIdx.x], decay_ = decay_mult_[blockIdx.x], by_ = scale_[0];
+  if (by_ - by_ != 0) return;  // infinite: no update
   {" ".join(f"const real {c}_c_ = numbers_[{i}];" for i, c in enumerate(changing, 1))}
   const idx start = start_[blockIdx.x], stop = stop_[blockIdx.x];
   const bool whole_ = {whole};
