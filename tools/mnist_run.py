@@ -2,6 +2,7 @@
 
 Example:
   python tools/mnist_run.py --runs 3 --data /path/to/folder/with/mnist_lmdbs
+  python tools/mnist_run.py --runs 1 --precision bf16
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ def run(args, seed: int) -> tuple[float, float]:
         (Path(folder) / "solver.prototxt").write_text(f"{recipe}\nmax_iter: {args.iterations}\nrandom_seed: {seed}\n")
         words = [sys.executable, "-c", "from caffelite.cli import main; main()", "train", "-solver", "solver.prototxt"]
         begin = time.perf_counter()
+        words += ["-precision", args.precision] if args.precision else []
         done = subprocess.run(words + (["-gpu", args.gpu] if args.gpu else []), cwd=folder, capture_output=True, text=True)
         seconds = time.perf_counter() - begin
     scores = re.findall(r"Test net output #\d+: accuracy = (\S+)", done.stderr)
@@ -44,6 +46,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3, help="runs, each with another seed (default 3)")
     parser.add_argument("--seed", type=int, default=1, help="seed of the first run (default 1)")
     parser.add_argument("--gpu", help="what to pass on as -gpu")
+    parser.add_argument("--precision", help="what to pass on as -precision")
     parser.add_argument("--json", action="store_true", help="end with one line of JSON")
     args = parser.parse_args()
     results = []

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import bench_train
 
-ROOT = Path(__file__).resolve().parent.parent
+LENET = Path(__file__).resolve().parent.parent / "models/lenet/train_val.prototxt"
 
 
 class Clock:
@@ -69,7 +69,7 @@ def watch(clock: Clock) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("net", nargs="?", default=str(ROOT / "models/lenet/train_val.prototxt"), help="a classifier of images (default: LeNet)")
+    parser.add_argument("net", nargs="?", default=str(LENET), help="a classifier of images (default: LeNet)")
     parser.add_argument("--batch", type=int, default=64, help="images an iteration (default 64)")
     parser.add_argument("--iterations", type=int, default=300, help="timed iterations (default 300)")
     parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
@@ -89,8 +89,9 @@ def main() -> None:
         whole.append(time.perf_counter() - begin)
         python.append(whole[-1] - (clock.seconds - seconds) - (clock.calls - calls) * cost)
     share, calls = statistics.median(python), clock.calls - calls
-    print(f"{args.net}, {args.batch} images, {args.precision}: {statistics.median(whole) * 1e3:.3f} ms an iteration, {calls} compiled functions")
-    print(f"Python: {share * 1e3:.3f} ms, {share / statistics.median(whole):.1%}")
+    lapse = statistics.median(whole)
+    print(f"{args.net}, {args.batch} images, {args.precision}: {lapse * 1e3:.3f} ms an iteration, {calls} compiled functions")
+    print(f"Python: {share * 1e3:.3f} ms, {share / lapse:.1%}")
 
 
 if __name__ == "__main__":

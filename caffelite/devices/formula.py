@@ -62,6 +62,34 @@ def one_by_one(device, formulas: tuple[Formula, ...], channels: tuple[str, ...],
     return run
 
 
+def unbias(m: int) -> float:
+    """What makes a variance of m numbers that of what they were drawn from."""
+    return m / (m - 1) if m > 1 else 1.0
+
+
+def batch_moments(device, n: int, c: int, p: int, eps: float, keep: float):
+    """``run(x, mean, scale, means, variances, count)``: a batch norm's numbers for each channel of x (N, C, P), by what a device has.
+
+    scale = 1 / √(variance + eps). means and variances (C), with m/(m-1), and count (1), how many there are, are running sums: multiplied
+    by ``keep``, then added to.
+    """
+    constants = {"keep": keep, "unbias": unbias(n * p)}
+    variance, moments = device.zeros(c), device.moments(n, c, p)
+    scale_of = device.map(Formula("1 / sqrt(v + eps)", ("v",), constants=("eps",)), eps=eps)
+    counted = device.map(Formula("f * keep + 1", ("f",), constants=("keep",)), keep=keep)
+    remembered = device.map(Formula("a * keep + v", ("a", "v"), constants=("keep",)), keep=keep)
+    unbiased = device.map(Formula("a * keep + unbias * v", ("a", "v"), constants=("keep", "unbias")), **constants)
+
+    def run(x, mean, scale, means, variances, count):
+        moments(x, mean, variance)
+        scale_of(variance, scale)
+        remembered(means, mean, means)
+        unbiased(variances, variance, variances)
+        counted(count, count)
+
+    return run
+
+
 def two_passes(device, n: int, c: int, p: int):
     """``run(x, mean, variance)``: the moments of each channel of x (N, C, P), by the sums that a device has."""
     mean_of = device.channel_sum(Formula("x", ("x",)), (), n, c, p, 1 / (n * p))

@@ -71,15 +71,12 @@ class BatchNorm(Layer):
     def build(self, dev) -> None:
         n, c, p = self.spread(self.split)
         m, split = n * p, (n, c, p)
-        self.variance, self.dot, self.sum = dev.zeros(c), dev.zeros(c), dev.zeros(c)
-        self._moments = dev.moments(*split)
-        self._scale = dev.map(Formula("1 / sqrt(v + eps)", ("v",), constants=("eps",)), eps=self.p.eps)
-        self._stored = dev.map(Formula("where(f == 0, 0, v / f)", ("v",), ("f",)))
-        keep = {"keep": self.p.moving_average_fraction}
-        self._count = dev.map(Formula("f * keep + 1", ("f",), constants=("keep",)), **keep)
-        self._remember = dev.map(Formula("a * keep + v", ("a", "v"), constants=("keep",)), **keep)
-        unbiased = {**keep, "unbias": m / (m - 1) if m > 1 else 1.0}
-        self._remember_variance = dev.map(Formula("a * keep + unbias * v", ("a", "v"), constants=("keep", "unbias")), **unbiased)
+        self.dot, self.sum = dev.zeros(c), dev.zeros(c)
+        if self.stored:
+            self._mean = dev.map(Formula("where(f == 0, 0, v / f)", ("v",), ("f",)))
+            self._scale = dev.map(Formula("1 / sqrt(where(f == 0, 0, v / f) + eps)", ("v",), ("f",), ("eps",)), eps=self.p.eps)
+        else:
+            self._moments = dev.batch_moments(*split, self.p.eps, self.p.moving_average_fraction)
         if self.affine:
             return self._build_affine(dev, split, m)
         total, dot = (self.as_stored(f) for f in (Formula("dy", ("dy",)), Formula("dy * y", ("dy", "y"))))
@@ -113,14 +110,10 @@ class BatchNorm(Layer):
         mean, variance, factor = (param.data for param in self.params[:3])
         u, scale = self.saved["mean"], self.saved["scale"]
         if self.stored:
-            self._stored(mean, factor, u)
-            self._stored(variance, factor, self.variance)
+            self._mean(mean, factor, u)
+            self._scale(variance, factor, scale)
         else:
-            self._moments(x[0], u, self.variance)
-            self._count(factor, factor)
-            self._remember(mean, u, mean)
-            self._remember_variance(variance, self.variance, variance)
-        self._scale(self.variance, scale)
+            self._moments(x[0], u, scale, mean, variance, factor)
         self._normalise(x[0], u, scale, *[param.data for param in self.affine], y[0])
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
@@ -135,16 +128,21 @@ class BatchNorm(Layer):
 
     def _backward_affine(self, x, dy, dx) -> None:
         each = self.saved["mean"], self.saved["scale"], *[param.data for param in self.affine]
-        self._sums(dy, x, *each, (self.sum, self.dot))
-        for found, param in zip((self.dot, self.sum), self.affine, strict=False):
-            if param.wanted:
-                (self.dev.add if param.add else self.dev.copy)(found, param.diff)
+        sums, affine = [self.dot, self.sum], self.affine
+        for i, param in enumerate(affine):
+            if param.wanted and not param.add:
+                sums[i] = param.diff
+        dot, total = sums
+        self._sums(dy, x, *each, (total, dot))
+        for found, param in zip(sums, affine, strict=False):
+            if param.wanted and param.add:
+                self.dev.add(found, param.diff)
         if dx is None:
             return
         if self.stored:
             self._rescale(dy, x, *each, dx)
         else:
-            self._dx(dy, x, *each, self.sum, self.dot, dx)
+            self._dx(dy, x, *each, total, dot, dx)
 
 
 class Broadcast(Layer):

@@ -14,6 +14,7 @@ from .. import caffelite_pb2 as pb
 from .. import weights
 from ..errors import CaffeliteError
 from ..graph import Node
+from ..net import Net
 from . import nets, snapshot
 
 if TYPE_CHECKING:
@@ -26,6 +27,22 @@ def _carried(solver: Solver) -> list[tuple[str, str, list]]:
     """(net, layer, arrays) of every layer whose state goes on from pass to pass."""
     found = [("train", solver.net)] + [(f"test {i}", net) for i, (net, _) in enumerate(solver.tests)]
     return [(label, node.name, node.layer.carried) for label, net in found for node in net.graph.nodes if node.layer.carried]
+
+
+class Before:
+    """What the layers of a net carried when an iteration began, so that it can be run again."""
+
+    def __init__(self, net: Net):
+        self._dev = net.dev
+        self._kept = [(array, net.dev.empty(array.shape)) for node in net.graph.nodes for array in node.layer.carried]
+
+    def keep(self) -> None:
+        for array, copy in self._kept:
+            self._dev.copy(array, copy)
+
+    def put_back(self) -> None:
+        for array, copy in self._kept:
+            self._dev.copy(copy, array)
 
 
 def config_hash(solver: Solver) -> str:

@@ -101,7 +101,8 @@ def _finite(solver: Solver) -> bool:
 
 
 def _seek(solver: Solver) -> None:
-    """Puts the train net's sources where the current iteration began to read."""
+    """Puts the train net's sources, and what its layers carry, where the current iteration began."""
+    solver.before.put_back()
     for start, (_, source) in zip(solver.starts, solver.net.sources(), strict=True):
         source.seek(start)
 
@@ -119,6 +120,7 @@ def _go_back(solver: Solver, iteration: int, norms: list[tuple]) -> int:
     dev, net, p = solver.dev, solver.net, solver.p
     while solver.iteration <= iteration:
         solver.starts = [source.position for _, source in net.sources()]
+        solver.before.keep()
         held = [dev.download(flat) for flat in (net.params.data, *solver.updater.history)]
         net.clear_loss()
         for part in range(p.iter_size):

@@ -13,7 +13,7 @@ from .. import caffelite_pb2 as pb
 from .. import graph, prototxt, weights
 from ..errors import CaffeliteError
 from ..net import Net
-from . import diagnosis
+from . import diagnosis, snapshot
 from .tracing import Seen, trace
 
 
@@ -38,7 +38,7 @@ def replay(folder: Path, dev) -> Iterator[Seen]:
         told = json.loads((folder / diagnosis.REPORT).read_text())
         with np.load(folder / diagnosis.BATCH) as file:
             batch = dict(file)
-        iteration, seed, parts = told["iteration"], told["seed"], told["parts"]
+        iteration, seed, parts, _ = (told[name] for name in ("iteration", "seed", "parts", "rank"))
     except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
         what = f"{folder} is no bundle of a fault ({getattr(error, 'strerror', None) or error})"
         raise CaffeliteError(what, expected="a folder that a run left when its loss was not finite, as run_fault_iter_120") from None
@@ -52,4 +52,10 @@ def replay(folder: Path, dev) -> Iterator[Seen]:
     net = Net(graph.build(document.message, document.message.state, document.locate, stored), dev, seed=seed, keep=True)
     model = next(folder.glob("fault_iter_*.caffemodel*"))
     net.load(weights.read_model(model), str(model))
+    (state,) = folder.glob("fault_iter_*.solverstate*")
+    kept = {entry.layer: entry.blob for entry in snapshot.read_state(state).resume.carried if entry.net == "train"}
+    for node in net.graph.nodes:
+        count = len(node.layer.carried)
+        for array, blob in zip(node.layer.carried, kept.get(node.name, ())[told["rank"] * count :], strict=False):
+            dev.upload(array, np.array(blob.data, dev.dtype).reshape(array.shape))
     yield from trace(net, iteration, parts, told["rank"], told["size"])

@@ -95,6 +95,7 @@ class Solver:
             self.writes = True  # snapshots, and the best weights
             self.written: list[tuple[int, Path]] = []  # (iteration, state) of this run's snapshots
             self.starts: list[int] = []  # where the train net's sources began the iteration
+            self.before = checkpoint.Before(self.net)
             self._norms: list[tuple[int, float, float, float]] = []
             if state:
                 checkpoint.restore(self, state, Path(resume))
@@ -205,6 +206,7 @@ class Solver:
             watch = debug.Watch(net, self.comm.size) if display and p.debug_info else None
             net.clear_loss()
             self.starts = [source.position for _, source in net.sources()]
+            self.before.keep()
             for part in range(p.iter_size):
                 probe = self.hints if display and not self.comm.rank and self.hints.due() else None
                 forward, backward = self._watches(watch, part == p.iter_size - 1, probe)
@@ -289,6 +291,7 @@ class Solver:
             self.average.put(which, iteration)
 
         self.starts = [source.position for _, source in self.net.sources()]
+        self.before.keep()
         self.net.feed([(self.iteration + which, self.comm.rank) for which in range(count)], put)
         if self._exchange:
             self._exchange.put(self._asked())

@@ -68,9 +68,9 @@ def test_a_wrong_shape_has_no_plan(needed):
         cudnn.Plan(wrong, properties=H100)
 
 
-def chosen(case, kind, **how) -> set[str]:
+def chosen(*what, **how) -> set[str]:
     """Which of the plans that cuDNN proposes may be chosen."""
-    found = plan(case, kind, **how)
+    found = plan(*what, **how)
     return {name for name in found.names if found.build(name)}
 
 
@@ -133,6 +133,10 @@ def engine(backend, **how):
     return found, lambda plan: lambda: next(name for name, index in plan.names.items() if index == plan._index)
 
 
+def always(plan):
+    return True
+
+
 @pytest.fixture
 def for_an_h100(needed, monkeypatch):
     monkeypatch.setattr(cudnn, "Plan", functools.partial(cudnn.Plan, properties=H100))
@@ -144,15 +148,15 @@ def test_plans_are_timed_once(for_an_h100, cache, caplog):
     names = list(plan("AlexNet conv2", "wgrad", last=True).names)
     clock = Clock(lambda name: 1.0 if name == names[3] else 2.0)
     mine, trial = engine(clock)
-    first = mine.plan(task, trial)
-    assert trial(first)() == names[3] and clock.laps and mine.plan(task, trial) is first
+    first = mine.plan(task, trial, always)
+    assert trial(first)() == names[3] and clock.laps and mine.plan(task, trial, always) is first
     (path,) = cache.iterdir()
     assert path.name == f"cudnn-NVIDIA-H100-80GB-HBM3-{cudnn.version()}.json" and json.loads(path.read_text()) == {task.words(): names[3]}
     clock.laps = 0
     again, trial = engine(clock)
-    assert trial(again.plan(task, trial))() == names[3] and not clock.laps
+    assert trial(again.plan(task, trial, always))() == names[3] and not clock.laps
     strict, trial = engine(clock, strict=True)
-    strict.plan(task, trial)
+    strict.plan(task, trial, always)
     assert clock.laps and len(list(cache.iterdir())) == 2  # choices of other precisions are others
 
 
@@ -163,7 +167,7 @@ def test_a_cache_that_does_not_fit(for_an_h100, cache, caplog, text, said):
     path.write_text(text.replace("KEY", task.words()))
     with caplog.at_level("INFO", "caffelite"):
         mine, trial = engine(Clock(lambda name: 1.0))
-        mine.plan(task, trial)
+        mine.plan(task, trial, always)
     assert said in caplog.text and json.loads(path.read_text())[task.words()] in plan("1x1", "forward").names
 
 
@@ -171,7 +175,7 @@ def test_a_cache_that_cannot_be_written(for_an_h100, monkeypatch, cache, caplog)
     mine, trial = engine(Clock(lambda name: 1.0))
     monkeypatch.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
     with caplog.at_level("INFO", "caffelite"):
-        assert mine.plan(problem("1x1", "forward"), trial)
+        assert mine.plan(problem("1x1", "forward"), trial, always)
     assert "No space left on device" in caplog.text
 
 
@@ -186,8 +190,23 @@ def test_without_a_clock_cudnn_ranks(for_an_h100, cache):
     """Where runs must be equal no clock chooses, and nothing is kept."""
     task, clock = problem("AlexNet conv2", "dgrad"), Clock(None)
     mine, trial = engine(clock, deterministic=True)
-    assert trial(mine.plan(task, trial))() in chosen("AlexNet conv2", "dgrad", deterministic=True)
+    assert trial(mine.plan(task, trial, always))() in chosen("AlexNet conv2", "dgrad", deterministic=True)
     assert not clock.laps and not list(cache.iterdir())
+
+
+def test_plans_that_do_not_suit(for_an_h100, cache):
+    """They are not timed; and where none suits, that is kept too."""
+    task = problem("1x1", "forward", True, True)
+    second = list(plan("1x1", "forward", True, True).names)[1]
+    mine, trial = engine(clock := Clock(lambda name: 1.0))
+    assert trial(mine.plan(task, trial, lambda plan: trial(plan)() == second))() == second and clock.laps == 5
+    other = problem("LeNet conv1", "forward", True, True)
+    asked = []
+    for _ in range(2):
+        assert engine(clock)[0].plan(other, trial, lambda plan: asked.append(1)) is None
+    assert len(asked) == len(chosen("LeNet conv1", "forward", True, True))
+    ranked, _ = engine(clock, deterministic=True)
+    assert trial(ranked.plan(task, trial, lambda plan: trial(plan)() == second))() == second
 
 
 # Convolutions by such plans
@@ -255,3 +274,19 @@ def test_weights_there_and_back(seed, m, c, p, numbers):
     for add in (True, False):
         unpack(packed, back, add)
         np.testing.assert_array_equal(back, decoded(packed).transpose(0, 2, 1).astype(np.float32) + (w if add else 0))
+
+
+@pytest.mark.parametrize("hides_nan", [False, True])
+@pytest.mark.parametrize("precision, numbers", [("tf32", "float32"), ("fp16", "float16"), ("bf16", "uint16")])
+def test_nan_is_not_hidden(monkeypatch, hides_nan, precision, numbers):
+    """A ReLU that would make 0 of NaN is not fused."""
+    dev = plans.device(monkeypatch, precision, hides_nan=hides_nan)
+    x, w, b = np.ones((1, 2, 2, 3)), np.ones((1, 3, 1, 1), np.float32), np.full(1, -4, np.float32)
+    x[0, 0, 0, 0] = np.nan
+    y = dev.empty((1, 2, 2, 1), numbers)
+    op = dev.convolution((1, 3, 2, 2), (1, 1, 2, 2), Window((1, 1)), channels_last=True)
+    for _ in range(2):
+        op.forward(encoded(x, np.dtype(numbers)), w, b, y, 0.0)
+        np.testing.assert_array_equal(decoded(y).reshape(-1), [np.nan, 0, 0, 0])
+    fused = [p.rectified for p, found in dev.engine._plans.items() if found]
+    assert fused == [not hides_nan]

@@ -53,6 +53,39 @@ def test_a_nan_in_the_data(spoilt, train, parts, iteration, device):
     assert next(one for one in seen if one.bad).record() == first.record()
 
 
+CARRIED = """
+layer {{ name: "rows" type: "HDF5Data" top: "x" top: "y" hdf5_data_param {{ source: "rows.txt" batch_size: 4 }} }}
+layer {{ name: "steps" type: "Reshape" bottom: "x" top: "steps" reshape_param {{ shape {{ dim: 2 dim: 2 dim: 5 }} }} }}
+layer {{ name: "goes on" type: "DummyData" top: "on" dummy_data_param {{ shape {{ dim: 2 dim: 2 }} data_filler {{ value: 1 }} }} }}
+layer {{ name: "memory" type: "{kind}" bottom: "steps" bottom: "on" top: "h" recurrent_param {{ num_output: 3
+  weight_filler {{ type: "uniform" min: -1 max: 1 }} }} }}
+layer {{ name: "all" type: "Reduction" bottom: "h" top: "all" loss_weight: 1 reduction_param {{ operation: SUMSQ }} }}
+"""
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "RNN"])
+def test_what_layers_carry_is_replayed(kind, spoilt, train, device):
+    """Rows 4 to 7 are steps 0 and 1 of two sequences; row 6 spoils step 1, and step 0 depends on what iteration 0 left."""
+    (spoilt / "carried.prototxt").write_text(CARRIED.format(kind=kind))
+    kept = []
+
+    def watch(solver):
+        ask = solver._not_finite
+
+        def told(*arguments):
+            kept[:] = [solver.net.blobs["h"].copy()]
+            return ask(*arguments)
+
+        solver._not_finite = told
+
+    error = fails(train, SOLVER.replace("plain", "carried"), before=watch)
+    assert error.report.first.layer == "rows"
+    seen = list(replay.replay(spoilt / "run_fault_iter_1", device))
+    found = next(one for one in seen if one.what == 'top "h"')
+    good = kept[0][np.isfinite(kept[0])]
+    assert good.size == 9 and (found.least, found.greatest, found.nans) == pytest.approx((good.min(), good.max(), 3), rel=1e-6)
+
+
 def test_a_key_of_a_database(folder, train):
     """The label's row tells the sample; here the weights are spoilt for all of them."""
 

@@ -270,3 +270,11 @@ def test_bench_of_kernels_runs_each(monkeypatch, dtype):
             case.run()
             ran.append((case.name, sum(array.nbytes for array in case.arrays)))
     assert len(ran) == 2 * 21 and all(count > 0 for _, count in ran)
+
+
+def test_pythons_share(net):
+    """What compiled code takes is not Python's, and what is left is."""
+    done = run("python_share.py", str(net), "--batch", "2", "--iterations", "5")
+    assert done.returncode == 0, done.stderr
+    words = done.stdout.split("\n")[-2].split()
+    assert words[:1] == ["Python:"] and 0 < float(words[1]) and 0 < float(words[3].rstrip("%")) < 100

@@ -13,7 +13,7 @@ import threadpoolctl
 
 from ...errors import CaffeliteError
 from .. import Window
-from ..formula import Formula, merged, one_by_one, two_passes
+from ..formula import Formula, batch_moments, merged, one_by_one, two_passes
 from . import blas, formulas, inlet, onednn, operations, preprocessing, primitives, recurrent, selection, windows
 from .kernels import channels_last
 
@@ -194,6 +194,10 @@ class CPU:
             out[0] = scale * total + (out[0] if add else 0)
 
         return run
+
+    def batch_moments(self, n: int, c: int, p: int, eps: float, keep: float):
+        """``run(x, mean, scale, means, variances, count)``: see formula.batch_moments."""
+        return batch_moments(self, n, c, p, eps, keep)
 
     def channel_map(self, formula: Formula, channels: tuple[str, ...], n: int, c: int, p: int, /, **constants: float):
         """``run(*arrays, *scalars, out)``: ``map`` over (N, C, P), where the arrays named in ``channels`` have C elements."""

@@ -238,9 +238,9 @@ def channel_sum_kernel(formula: Formula, dtype: str, channels: tuple[str, ...], 
 
 
 def column_sums_kernel(several: tuple[Formula, ...], dtype: str, channels: tuple[str, ...], constants: tuple[str, ...]):
-    """``kernel(partial, rough, N, *arrays, *constants)``: the sums of several formulas over the same rows (N, C), into partial (parts, F, C).
+    """``kernel(partial, rough, N, *arrays, *constants)``: the sums of several formulas over the same rows (N, C).
 
-    rough: workspace like partial, of the arrays' type.
+    partial (parts, F, C) takes them; rough: workspace like it, of the arrays' type.
     """
     names, halves = merged(several), tuple({name for formula in several for name in formula.halves})
     outer, each = "; ".join(f"{a}_row__ = {a}_array__[{'' if a in channels else 'i__, '}lo__:hi__]" for a in names), range(len(several))

@@ -20,7 +20,8 @@ class Convolution:
 
     last: x, y and their gradients lie channels last; they may be of 16-bit numbers then, all of one type. Weights, bias and their
     gradients are float32 in Caffe's order; the run puts them into that of the plan. Plans are chosen in the first runs, which tell what
-    is wanted; from then on nothing is allocated.
+    is wanted; from then on nothing is allocated. A ReLU is fused only by plans that let NaN pass, as Caffe's does: one that hides it would
+    hide a net that has come to nothing.
     """
 
     def __init__(self, device, x: tuple[int, ...], y: tuple[int, ...], window, groups: int = 1, last: bool = False):
@@ -36,17 +37,30 @@ class Convolution:
 
     def forward(self, x, w, b, y, slope: float | None = None) -> None:
         """slope: a leaky ReLU's negative slope, fused; None for no ReLU."""
-        epilogue = b is not None, slope == 0
-        for biased, rectified in dict.fromkeys((epilogue, (False, False))):
-            problem = self._problem("forward", y, biased, rectified)
-            room, load = self._weights(w, b if biased else None, problem.numbers)
-            if self._run(problem, room, lambda space, load=load: ((x, *load(space)), y)):
-                if not biased and not rectified:
-                    self._bias.forward(y, b, slope)
-                elif slope:
-                    self._bias.forward(y, None, slope)
+        biased = b is not None
+        for epilogue in dict.fromkeys(((biased, slope == 0), (biased, False), (False, False))):
+            if self._forward(x, w, b, y, *epilogue):
+                self._bias.forward(y, None if epilogue[0] else b, None if epilogue[1] else slope)
                 return
         self._plain().forward(x, w, b, y, slope)
+
+    def _forward(self, x, w, b, y, biased: bool, rectified: bool) -> bool:
+        """The convolution with so much of what follows it fused; whether there is a plan for that."""
+        problem = self._problem("forward", y, biased, rectified)
+        room, put = self._weights(w, b if biased else None, problem.numbers)
+
+        def lets_nan_pass(run: Callable) -> bool:
+            spoilt = self._device.empty(w.shape)
+            self._device.fill(spoilt, float("nan"))
+            run(lambda space: ((x, *self._weights(spoilt, b if biased else None, problem.numbers)[1](space)), y))
+            return math.isnan(self._first(y))
+
+        return self._run(problem, room, lambda space: ((x, *put(space)), y), lets_nan_pass if rectified else None)
+
+    def _first(self, y) -> float:
+        """The first number of an array, fetched."""
+        first = y.reshape(-1)[:1]
+        return float(self._device.download(self._device.widened(first) if first.dtype.itemsize == 2 else first)[0])
 
     def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
         """dx, dw, db: None where not wanted; add_w, add_b: add to what is there."""
@@ -95,17 +109,24 @@ class Convolution:
 
         return cut + (_room(b.size, dtype) if half and b is not None else 0), load
 
-    def _run(self, problem: Problem, room: int, load: Callable) -> bool:
-        """Solves a problem; whether there is a plan for it. load(space) gives inputs and output, some in the space's first ``room``."""
+    def _run(self, problem: Problem, room: int, load: Callable, check: Callable | None = None) -> bool:
+        """Solves a problem; whether there is a plan for it. load(space) gives inputs and output, some in the space's first ``room``.
 
-        def ready(plan: Plan, space) -> Callable[[], None]:
+        check(run): whether a plan suits, which run(load) runs on what another load gives.
+        """
+
+        def ready(plan: Plan, space, load=load) -> Callable[[], None]:
             inputs, output = load(space)
             return functools.partial(plan.run, inputs, output, space[room:])
 
-        def trial(plan: Plan) -> Callable[[], None]:
-            return ready(plan, self._device.empty((room + max(1, plan.workspace),), np.uint8))
+        def beside(plan: Plan):
+            """Memory of its own for a plan that is only tried."""
+            return self._device.empty((room + max(1, plan.workspace),), np.uint8)
 
-        plan = self._device.engine.plan(problem, trial)
+        def suits(plan: Plan) -> bool:
+            return check is None or check(lambda other: ready(plan, beside(plan), other)())
+
+        plan = self._device.engine.plan(problem, lambda plan: ready(plan, beside(plan)), suits)
         if plan is not None:
             ready(plan, self._device.workspace(room + max(1, plan.workspace), np.uint8))()
         return plan is not None

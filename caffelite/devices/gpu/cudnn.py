@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import logging
 import math
 import re
@@ -17,6 +18,7 @@ WORKSPACE = 512 << 20  # bytes that a plan may ask for
 MOST = 8  # plans that are tried, of the 10 to 40 that cuDNN ranks
 SLOW = 1.5  # a plan that first takes so many times as long as the best is not timed any further
 LAP_MS = 2.0  # what one measurement should last
+NONE = "none"  # kept where no plan suits
 
 
 @functools.cache
@@ -154,6 +156,9 @@ class Plan:
         )
 
 
+Trial = Callable[[Plan], Callable[[], None]]
+
+
 class Engine:
     """The plans of a device, chosen. Layers of one shape share them. strict, deterministic: as in Plan.
 
@@ -168,23 +173,24 @@ class Engine:
             device = re.sub(r"\W+", "-", backend.model())
             self._notes = Notes(f"cudnn-{device}-{version()}{'-strict' * strict}.json")
 
-    def plan(self, problem: Problem, trial: Callable[[Plan], Callable[[], None]]) -> Plan | None:
-        """The plan for a problem; None where cuDNN has none. trial(plan) makes one ready, and gives what runs it."""
+    def plan(self, problem: Problem, trial: Trial, suits: Callable[[Plan], bool]) -> Plan | None:
+        """The plan for a problem; None where cuDNN has none that suits. trial(plan) makes one ready, and gives what runs it."""
         if problem not in self._plans:
-            self._plans[problem] = self._chosen(problem, trial)
+            self._plans[problem] = self._chosen(problem, trial, suits)
         return self._plans[problem]
 
-    def _chosen(self, problem: Problem, trial: Callable[[Plan], Callable[[], None]]) -> Plan | None:
+    def _chosen(self, problem: Problem, trial: Trial, suits: Callable[[Plan], bool]) -> Plan | None:
         try:
             plan = Plan(problem, *self._how, handle=self._handle)
         except (frontend().cudnnGraphNotSupportedError, RuntimeError) as mistake:
             log.info("cuDNN has no plan for %s: %s", problem.words(), str(mistake).split("\n")[0])
             return None
+        names = (name for name in plan.names if plan.build(name) and suits(plan))
         if not self._lap:
-            return plan if any(map(plan.build, plan.names)) else None
+            return plan if next(names, None) else None
         known = self._notes.get(problem.words())
-        if known in plan.names and plan.build(known):
-            return plan
+        if known == NONE or (known in plan.names and plan.build(known)):
+            return None if known == NONE else plan
         if known:
             log.info("cuDNN's plan %s for %s is gone; timing its plans anew", known, problem.words())
         _tell_of_timing()
@@ -193,12 +199,9 @@ class Engine:
             plan.build(name)
             return self._lap(trial(plan), times)
 
-        best = fastest([name for name in plan.names if plan.build(name)][:MOST], lap)
-        if best is None:
-            return None
-        plan.build(best)
-        self._notes.put(problem.words(), best)
-        return plan
+        best = fastest(list(itertools.islice(names, MOST)), lap)
+        self._notes.put(problem.words(), best or NONE)
+        return plan if best and plan.build(best) else None
 
 
 def fastest(names: list[str], lap: Callable[[str, int], float]) -> str | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from .. import Window
-from ..formula import Formula, merged
+from ..formula import Formula, merged, unbias
 from . import convolution, cudnn, formulas, inlet, operations, preprocessing, recurrent, selection, windows
 from .backend import HEAD, CuPyBackend
 from .graphs import Program
@@ -20,6 +20,7 @@ BLOCK = 256  # threads of a block
 MOST_BLOCKS = 1 << 13  # kernels stride over what is left
 UPDATE_TILE = 2048  # elements that one block of an update rule takes
 PIECE = 8192  # numbers of a channel's sum that are worth a block of their own
+DEVIATIONS = Formula("x - first", ("x", "first")), Formula("(x - first) * (x - first)", ("x", "first"))
 HALVES = (np.dtype(np.float16), np.dtype(np.uint16))  # a blob's numbers of 16 bits; uint16 is what bfloat16 lies in
 SMALL = 1 << 30  # elements that int indices reach, strides included
 
@@ -313,8 +314,7 @@ class GPU:
 
     def moments(self, n: int, c: int, p: int):
         """``run(x, mean, variance)``: the moments of each channel of x (N, C, P), in one pass, of differences from its first number."""
-        ones = Formula("x - first", ("x", "first")), Formula("(x - first) * (x - first)", ("x", "first"))
-        launch = self._sums(ones, ("first",), (n, c, p), formulas.MOMENTS, {})
+        launch = self._sums(DEVIATIONS, ("first",), (n, c, p), formulas.MOMENTS, {})
 
         def run(x, mean, variance):
             launch((np.float64(1 / (n * p)), mean, variance), (x, x))
@@ -333,6 +333,16 @@ class GPU:
                 alone(y, dy, dy)
             else:
                 launch((np.float64(1), add, db, dy), (y, dy))
+
+        return run
+
+    def batch_moments(self, n: int, c: int, p: int, eps: float, keep: float):
+        """``run(x, mean, scale, means, variances, count)``: see formula.batch_moments; one pass, as ``moments``."""
+        launch = self._sums(DEVIATIONS, ("first",), (n, c, p), formulas.BATCH_MOMENTS, {})
+        constants = np.float64(1 / (n * p)), float(eps), float(keep), float(unbias(n * p))
+
+        def run(x, *results):
+            launch((*constants, *results), (x, x))
 
         return run
 

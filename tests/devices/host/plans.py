@@ -18,15 +18,15 @@ class Refused(Exception):
     pass
 
 
-def device(monkeypatch, precision: str = "tf32", refused=()) -> GPU:
-    """A GPU on the host that has cuDNN; refused: (kind, biased, rectified) that cuDNN has no plans for."""
+def device(monkeypatch, precision: str = "tf32", refused=(), hides_nan: bool = False) -> GPU:
+    """A GPU on the host that has cuDNN; refused: (kind, biased, rectified) that cuDNN has no plans for; hides_nan: its ReLUs do."""
     monkeypatch.setattr(cudnn, "frontend", lambda: SimpleNamespace(cudnnGraphNotSupportedError=Refused))
-    monkeypatch.setattr(cudnn, "Plan", plans(refused))
+    monkeypatch.setattr(cudnn, "Plan", plans(refused, hides_nan))
     monkeypatch.setattr(cudnn, "engine", lambda backend, strict, deterministic: cudnn.Engine(backend, backend, strict, deterministic))
     return GPU(0, "float32", HostBackend(), precision, deterministic=True)
 
 
-def plans(refused):
+def plans(refused, hides_nan: bool):
     """The class of such plans; each wants more workspace than the last, and spoils it as cuDNN's may."""
     growing = itertools.count(100, 500)
 
@@ -58,7 +58,7 @@ def plans(refused):
             groups = p.x[1] // p.w[1]
             if p.kind == "forward":
                 found = reference.convolution(*inputs[:2], (*inputs, None)[2], p.window, groups)
-                found = reference.leaky(found, 0 if p.rectified else None)
+                found = np.fmax(found, 0) if p.rectified and hides_nan else reference.leaky(found, 0 if p.rectified else None)
             elif p.kind == "dgrad":
                 found = reference.convolution_backward(np.zeros(p.x), inputs[1], inputs[0], p.window, groups)[0]
             else:

@@ -1,0 +1,116 @@
+"""The comparison on a GPU, as far as it goes without one: its sides on a CPU, its talk with their processes, its table."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def tool(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    import bench_gpu
+
+    return bench_gpu
+
+
+@pytest.fixture
+def lenet(tool):
+    """The net, and a batch of two images."""
+    import bench_train
+
+    path, shape = tool.model("lenet")
+    net, _ = bench_train.read(path, 2, shape)
+    return net, bench_train.random_batch(net, 2, shape)
+
+
+def test_without_a_gpu_it_says_what_is_missing():
+    from caffelite.devices import gpu
+
+    if gpu.count():
+        pytest.skip("there is a GPU")
+    done = subprocess.run([sys.executable, str(ROOT / "tools/bench_gpu.py"), "--quick"], capture_output=True, text=True)
+    assert done.returncode == 1 and not done.stdout
+    (line,) = done.stderr.strip().splitlines()
+    assert line.startswith("nothing to time: ") and ("GPU" in line or "cupy" in line)
+
+
+def test_without_pytorch_it_times_alone(tool, monkeypatch, capsys):
+    from caffelite.devices import gpu
+
+    monkeypatch.setattr(gpu, "count", lambda: 1)
+    monkeypatch.setattr(tool.importlib.util, "find_spec", lambda name: None)
+    assert tool.sides_at_hand() == ("caffelite",)
+    (line,) = capsys.readouterr().out.strip().splitlines()
+    assert line.startswith("PyTorch is not installed")
+
+
+@pytest.mark.parametrize("words", [["--nets", "lenin"], ["--precision", "fp64"], ["--precision", "tf32,"]])
+def test_words_that_it_does_not_know(tool, monkeypatch, capsys, words):
+    monkeypatch.setattr(sys, "argv", ["bench_gpu.py", *words])
+    with pytest.raises(SystemExit) as ended:
+        tool.main()
+    assert ended.value.code == 2 and "known are" in capsys.readouterr().err
+
+
+def test_every_net_is_read(tool):
+    import bench_train
+
+    for name in tool.NETS:
+        path, shape = tool.model(name)
+        net, tops = bench_train.read(path, 2, shape)
+        assert len(tops) == 2 and net.layer[0].input_param.shape[0].dim[:] == [2, *shape]
+
+
+def test_our_side_trains(tool, lenet, monkeypatch):
+    from caffelite import devices, solver
+
+    net, batch = lenet
+    made, opened, open_device = [], [], devices.open_device
+    monkeypatch.setattr(devices, "open_device", lambda number, precision: opened.append((number, precision)) or open_device())
+    monkeypatch.setattr(solver, "Solver", lambda *a, kind=solver.Solver: made.append(kind(*a)) or made[-1])
+    run, wait = tool.caffelite_run(net, batch, "fp16")
+    run(2)
+    wait()
+    losses = made[0].loss_window(2)
+    assert opened == [(0, "fp16")] and made[0].iteration == 2 and 0 < losses[1] < losses[0]
+
+
+@pytest.mark.parametrize("precision", ["tf32", "bf16"])
+def test_pytorchs_side_trains(tool, lenet, precision):
+    torch = pytest.importorskip("torch")
+    net, batch = lenet
+    kept = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32, torch.backends.cudnn.benchmark
+    run, wait = tool.torch_run(net, batch, precision, "eager", "cpu")
+    run(2)
+    wait()
+    torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32, torch.backends.cudnn.benchmark = kept
+
+
+CHILD = """
+import json, sys
+if "eager" in sys.argv:
+    sys.exit("RuntimeError: out of memory")
+print("a library says hello")
+print(json.dumps("ready"), flush=True)
+for line in sys.stdin:
+    print(json.dumps(float(line) / 10), flush=True)
+    if "graphs" in sys.argv:
+        raise ValueError("it ended in its second round")
+"""
+
+
+def test_sides_are_timed_in_turn(tool, monkeypatch, tmp_path):
+    """One process a side; what ends early is told with its last words, and the others go on."""
+    child = tmp_path / "child.py"
+    child.write_text(CHILD)
+    monkeypatch.setattr(tool, "__file__", str(child))
+    found = tool.timed("lenet", "tf32", tool.SIDES, 2, 30)
+    assert found["caffelite"] == found["compile"] == 3.0
+    assert found["eager"] == "RuntimeError: out of memory" and found["graphs"] == "ValueError: it ended in its second round"
+    assert tool.row("lenet", "tf32", {**found, "caffelite": 2.0}) == "| lenet, 64 | tf32 | 2.000 | 32,000 | – | – | 3.000 | 1.50 |"
+    assert tool.row("alexnet", "fp16", {"caffelite": 2.0}) == "| alexnet, 256 | fp16 | 2.000 | 128,000 | – | – | – | – |"
+    assert tool.row("alexnet", "fp16", {"caffelite": "no", "eager": 1.0}) == "| alexnet, 256 | fp16 | – | – | 1.000 | – | – | – |"
