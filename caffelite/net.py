@@ -84,7 +84,12 @@ class Net:
         self._bind_memory()
         self._bind_layers()
         self.loss = dev.zeros(1)
-        self._terms = [(dev.sum(Formula("x", ("x",)), weight), self.data[value]) for value, weight in graph.losses]
+        self._terms = []  # of the loss, but for those that layers add themselves
+        for value, weight in graph.losses:
+            if value.node.layer.adds_loss and not value.top:
+                value.node.layer.total = self.loss, weight
+            else:
+                self._terms.append((dev.sum(Formula("x", ("x",)), weight), value))
         self._rings = None  # of outputs that are recorded
         self._abs = dev.sum(Formula("abs(x)", ("x",)))
         self._mean = dev.zeros(1)
@@ -165,7 +170,6 @@ class Net:
         # In place, for the pass that runs through them.
         self._forward[:] = [self._forward_step(step) for step in self.plan.forward]
         self._backward[:] = [call for step in self.plan.backward for call in self._backward_step(step)]
-        self._terms[:] = [(total, self.data[value]) for (total, _), (value, _) in zip(self._terms, self.graph.losses, strict=True)]
         return [self.data[top] for top in node.tops]
 
     def _reshape(self, node: Node, shapes: list[tuple[int, ...]], changed: set[Value]) -> None:
@@ -250,8 +254,8 @@ class Net:
             run()
             if watch:
                 watch(node)
-        for total, array in self._terms:
-            total(array, self.loss, add=True)
+        for total, value in self._terms:
+            total(self.data[value], self.loss, add=True)
 
     def run_backward(self, add: bool = False, watch: Callable | None = None) -> None:
         self._set_add(add)

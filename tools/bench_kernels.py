@@ -89,8 +89,8 @@ class Bench:
         yield Case("bias + ReLU", shape, (x, y), lambda: biased(x, b, y))
         rectified = self.dev.rectified(*split, 0.0)
         yield Case("ReLU's and bias's gradients", shape, (y, dy, dy), lambda: rectified(y, dy, b))
-        moments = self.dev.moments(*split)
-        yield Case("batch norm: moments", shape, (x,), lambda: moments(x, u, s))
+        moments, count = self.dev.batch_moments(*split, 1e-5, 0.999), self.blob(1, dtype="float32")
+        yield Case("batch norm: moments", shape, (x,), lambda: moments(x, u, s, t, d, count))
         normalise = self.dev.channel_map(Formula(RELU.format(f"({value})"), ("x", *names)), names, *split)
         yield Case("batch norm + scale + ReLU", shape, (x, y), lambda: normalise(x, u, s, g, b, y))
         sums = self.dev.channel_sums(

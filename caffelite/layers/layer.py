@@ -50,6 +50,7 @@ class Layer:
     in_place = False
     view = False
     loss = False
+    adds_loss = False  # forward adds its first top, weighted, to the net's loss itself: see ``total``
     differentiable = True
     constant_bottoms: frozenset[int] = frozenset()
     constant_tops: frozenset[int] = frozenset()
@@ -163,6 +164,7 @@ class Layer:
     saved: dict
     resize: Callable[[list[Shape]], list]  # where it varies: gives the tops other shapes, and the layers above; returns the new tops
     absorbed: Layer | None = None  # the layer behind it that the plan fused into this one, with its parameters
+    total: tuple = ()  # where it adds its loss: the net's, and the weight
     slope: float | None = None  # of the leaky ReLU that the plan fused into this layer, or behind that one
 
     # Helpers

@@ -82,6 +82,7 @@ class SoftmaxWithLoss(Loss):
 
     field = "softmax_param"
     tops = (1, 2)
+    adds_loss = True
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         axis = self.axis(self.p.axis, len(bottoms[0]))
@@ -99,7 +100,7 @@ class SoftmaxWithLoss(Loss):
 
     def forward(self, x: list, y: list) -> None:
         prob = self.saved["prob"]
-        self.op.forward(x[0], x[1], prob, y[0])
+        self.op.forward(x[0], x[1], prob, y[0], *self.total)
         if len(y) > 1:
             self.dev.copy(prob, y[1])
 

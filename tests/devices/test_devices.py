@@ -462,10 +462,12 @@ def test_softmax_loss(dev, rng, n, c, p, ignore, divisor):
     there, prob, loss, dx = (put(dev, x), put(dev, label)), blank(dev, (n, c, p)), blank(dev, ()), blank(dev, (n, c, p))
     exact = reference.softmax(x)
     expected, by, bad = reference.log_loss(exact, label, ignore, divisor)
-    for _ in range(2):
-        op.forward(*there, prob, loss)
+    total = put(dev, [3.0])
+    for more in ((), (total, 0.5)):
+        op.forward(*there, prob, loss, *more)
         close(dev, prob, exact)
         close(dev, loss, expected)
+    close(dev, total, [3 + 0.5 * expected])
     op.backward(prob, there[1], put(dev, 0.5), dx)
     close(dev, dx, reference.log_loss_backward(exact, label, 0.5, by, ignore))
     assert dev.download(op.bad).tolist() == [bad == 0 and 0]

@@ -88,7 +88,6 @@ def sources(dtype: str, blob: str, huge: bool = False) -> list[str]:
         dev.channel_map(both, ("y",), many, 1, p, k=1)(x, s, s, y)
         dev.channel_sum(both, ("y",), many, 2, p, k=1)(x, s, s, s)
         dev.channel_sums((formula, both), ("y",), many, 2, p, k=1)(x, s, s, (s, s))
-        dev.moments(many, 2, p)(x, s, s)
         dev.batch_moments(many, 2, p, 1e-5, 0.9)(x, s, s, s, s, s)
     rule = "g = g + decay * sign(w); h = mu * h + rate * g; w -= h"
     run = dev.updater(Formula(rule, ("w", "g", "h"), constants=("rate", "decay", "mu")), np.array([[0, 5]]), np.ones(1), np.ones(1), mu=0.5)
@@ -99,7 +98,7 @@ def sources(dtype: str, blob: str, huge: bool = False) -> list[str]:
 @pytest.mark.parametrize("blob", ["float32", *(pytest.param(blob, marks=pytest.mark.slow) for blob in ("float64", "float16", "uint16"))])
 def test_compiles(compile_for, blob, tmp_path):
     every = sources("float64" if blob == "float64" else "float32", blob)
-    assert len(every) == len(FAMILIES) + 13
+    assert len(every) == len(FAMILIES) + 11
     for source in every:
         compile_for(source, "sm_90", tmp_path)
 
@@ -107,7 +106,7 @@ def test_compiles(compile_for, blob, tmp_path):
 @pytest.mark.parametrize("blob", [pytest.param("float32", marks=pytest.mark.slow), "uint16"])
 def test_compiles_for_older_gpus_and_huge_arrays(compile_for, blob, tmp_path):
     huge = [s for s in sources("float32", blob, True) if "typedef long long idx" in s]
-    assert len(huge) == len(FAMILIES) + 13
+    assert len(huge) == len(FAMILIES) + 11
     for source in huge[:1] if compile_for is nvcc else huge:
         compile_for(source, "sm_80", tmp_path)
 

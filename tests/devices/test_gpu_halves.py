@@ -83,9 +83,10 @@ def test_channels(dev, draw, dtype, n, c, p):
     sums(dy, x, outs := (blank(dev, c), blank(dev, c)))
     for out, values in zip(outs, (slopes, slopes * wide), strict=True):
         np.testing.assert_allclose(out, values.astype(np.float64).sum((0, 2)), rtol=1e-5, atol=1e-4)
-    dev.moments(n, c, p)(x, mean := blank(dev, c), variance := blank(dev, c))
+    mean, scale, *remembered = blank(dev, c), blank(dev, c), dev.zeros(c), dev.zeros(c), dev.zeros(1)
+    dev.batch_moments(n, c, p, 0.1, 0.5)(x, mean, scale, *remembered)
     np.testing.assert_allclose(mean, wide.mean((0, 2), np.float64), rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(variance, wide.var((0, 2), np.float64), rtol=1e-5)
+    np.testing.assert_allclose(scale, 1 / np.sqrt(wide.var((0, 2), np.float64) + 0.1), rtol=1e-5)
     expected = np.where(wide > 0, slopes, np.float32(0.1) * slopes)
     dev.rectified(n, c, p, 0.1)(x, dy, db := blank(dev, c))
     alike(dy, expected)

@@ -99,13 +99,18 @@ def test_rectified(dev, seed, n, c, p):
 
 
 @pytest.mark.parametrize("n, c, p", [(3, 2, 3000), (3, 2, 3001), (5000, 70, 1), (3000, 3, 1), (7, 12, 1), (4, 1, 5)])
-def test_moments(dev, seed, n, c, p):
-    """In one pass, and no digits lost where the mean is a thousand times the deviation."""
+def test_batch_moments(dev, seed, n, c, p):
+    """In one pass, and no digits lost where the mean is a thousand times the deviation; beside what was remembered."""
     x = (1000 * np.arange(1, c + 1)[:, None] + np.random.default_rng(seed).normal(size=(n, c, p))).astype(np.float32)
-    mean, variance, exact = dev.empty(c), dev.empty(c), x.astype(np.float64)
-    dev.moments(n, c, p)(put(dev, x), mean, variance)
+    mean, scale, means, variances, count = dev.empty(c), dev.empty(c), dev.zeros(c), put(dev, np.full(c, 2.0)), put(dev, [3.0])
+    dev.batch_moments(n, c, p, 0.1, 0.5)(put(dev, x), mean, scale, means, variances, count)
+    exact = x.astype(np.float64)
+    variance, m = exact.var((0, 2)), n * p
     np.testing.assert_allclose(mean, exact.mean((0, 2)), rtol=1e-7)
-    np.testing.assert_allclose(variance, exact.var((0, 2)), rtol=1e-6)
+    np.testing.assert_array_equal(means, mean)
+    np.testing.assert_allclose(scale, 1 / np.sqrt(variance + 0.1), rtol=1e-6)
+    np.testing.assert_allclose(variances, 1 + variance * m / (m - 1), rtol=1e-6)
+    assert count.item() == 2.5
 
 
 def test_selection(dev, seed):

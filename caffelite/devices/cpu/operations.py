@@ -124,11 +124,14 @@ class SoftmaxLoss:
         self.divisor, self.bad = device.zeros(1), device.zeros(1, np.int64)
         self._tiny = np.finfo(np.float32).tiny
 
-    def forward(self, x, label, prob, loss) -> None:
+    def forward(self, x, label, prob, loss, total=None, weight: float = 1.0) -> None:
+        """total: an array of one number that the loss is added to, times ``weight``; or None."""
         prob, label = prob.reshape(self._shape), label.reshape(self._labels)
         scores.softmax_forward(x.reshape(self._shape), prob)
         args = (*self._ignore, self._fixed, self._tiny, loss.reshape(-1), self.divisor, self.bad)
         scores.log_loss_forward(prob, label, *args)
+        if total is not None:
+            total += weight * loss
 
     def backward(self, prob, label, dloss, dx) -> None:
         """dx: the gradient before the softmax."""

@@ -20,7 +20,6 @@ BLOCK = 256  # threads of a block
 MOST_BLOCKS = 1 << 13  # kernels stride over what is left
 UPDATE_TILE = 2048  # elements that one block of an update rule takes
 PIECE = 8192  # numbers of a channel's sum that are worth a block of their own
-DEVIATIONS = Formula("x - first", ("x", "first")), Formula("(x - first) * (x - first)", ("x", "first"))
 HALVES = (np.dtype(np.float16), np.dtype(np.uint16))  # a blob's numbers of 16 bits; uint16 is what bfloat16 lies in
 SMALL = 1 << 30  # elements that int indices reach, strides included
 
@@ -312,15 +311,6 @@ class GPU:
 
         return run
 
-    def moments(self, n: int, c: int, p: int):
-        """``run(x, mean, variance)``: the moments of each channel of x (N, C, P), in one pass, of differences from its first number."""
-        launch = self._sums(DEVIATIONS, ("first",), (n, c, p), formulas.MOMENTS, {})
-
-        def run(x, mean, variance):
-            launch((np.float64(1 / (n * p)), mean, variance), (x, x))
-
-        return run
-
     def rectified(self, n: int, c: int, p: int, slope: float):
         """``run(y, dy, db=None, add=False)``: dy (N, C, P), the gradient of a leaky ReLU's top y, becomes its bottom's; db (C), if any,
         = [db +] the sum of that over N and P."""
@@ -337,8 +327,9 @@ class GPU:
         return run
 
     def batch_moments(self, n: int, c: int, p: int, eps: float, keep: float):
-        """``run(x, mean, scale, means, variances, count)``: see formula.batch_moments; one pass, as ``moments``."""
-        launch = self._sums(DEVIATIONS, ("first",), (n, c, p), formulas.BATCH_MOMENTS, {})
+        """``run(x, mean, scale, means, variances, count)``: see formula.batch_moments; one pass, of differences from the first number."""
+        both = Formula("x - first", ("x", "first")), Formula("(x - first) * (x - first)", ("x", "first"))
+        launch = self._sums(both, ("first",), (n, c, p), formulas.BATCH_MOMENTS, {})
         constants = np.float64(1 / (n * p)), float(eps), float(keep), float(unbias(n * p))
 
         def run(x, *results):

@@ -229,17 +229,12 @@ def plain_ending(count: int, out: str = "real") -> Ending:
     return Ending(parameters, text)
 
 
-# mean_ and variance_ from the sums of x - first and of its squares
-_MOMENTS = (
-    "const double u_ = scale_ * t0_, v_ = scale_ * t1_ - u_ * u_; "
-    "const real mean_ = real(first_at_[k_ * p_]) + u_, variance_ = v_ < 0 ? 0 : v_;"
-)
-MOMENTS = Ending(
-    "double scale_, real* mean_at_, real* variance_at_", f"{_MOMENTS} mean_at_[k_] = mean_; variance_at_[k_] = variance_;", "first"
-)
-BATCH_MOMENTS = Ending(  # see formula.batch_moments
+# What formula.batch_moments tells, from the sums of x - first and of its squares.
+BATCH_MOMENTS = Ending(
     "double scale_, real eps_, real keep_, real unbias_, real* mean_at_, real* scale_at_, real* means_, real* variances_, real* count_at_",
-    f"{_MOMENTS} mean_at_[k_] = mean_; scale_at_[k_] = real(1) / sqrt(variance_ + eps_); means_[k_] = means_[k_] * keep_ + mean_; "
+    "const double u_ = scale_ * t0_, v_ = scale_ * t1_ - u_ * u_; "
+    "const real mean_ = real(first_at_[k_ * p_]) + u_, variance_ = v_ < 0 ? 0 : v_; "
+    "mean_at_[k_] = mean_; scale_at_[k_] = real(1) / sqrt(variance_ + eps_); means_[k_] = means_[k_] * keep_ + mean_; "
     "variances_[k_] = variances_[k_] * keep_ + unbias_ * variance_; if (k_ == 0) count_at_[0] = count_at_[0] * keep_ + 1;",
     "first",
 )

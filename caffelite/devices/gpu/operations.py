@@ -184,8 +184,9 @@ class SoftmaxLoss(Labels):
         self._forward = device.kernel("reductions", "softmax_loss", threads, *tail, size=n * c * p)
         self._backward = device.kernel("elementwise", "softmax_loss_backward", n * c * p, *self._ignore, n, c, p)
 
-    def forward(self, x, label, prob, loss) -> None:
-        self._forward(x, label, prob, loss, self.divisor, self.bad, *self._parts)
+    def forward(self, x, label, prob, loss, total=None, weight: float = 1.0) -> None:
+        """total: an array of one number that the loss is added to, times ``weight``; or None."""
+        self._forward(x, label, prob, loss, total, float(weight), self.divisor, self.bad, *self._parts)
 
     def backward(self, prob, label, dloss, dx) -> None:
         """dx: the gradient before the softmax."""

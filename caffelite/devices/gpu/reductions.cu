@@ -48,9 +48,11 @@ KERNEL softmax_backward(const real* y, const real* dy, real* dx, idx team, idx n
 }
 
 // prob = softmax of x over axis 1 of (N, C, P); loss[0] = -sum of log max(prob[label], tiny) / divisor[0]; divisor: `fixed`, or the labels that
-// count where it is negative. partial (2, blocks): the blocks' sums and counts, which the last of them adds up.
-KERNEL softmax_loss(const real* x, const real* label, real* prob, real* loss, real* divisor, long long* bad, double* partial, unsigned* come,
-                    long long* first, real ignore, idx ignoring, double fixed, real tiny, idx team, idx n, idx c, idx p) {
+// count where it is negative. total_loss, or null, gets weight · loss added. partial (2, blocks): the blocks' sums and counts, which the last of
+// them adds up.
+KERNEL softmax_loss(const real* x, const real* label, real* prob, real* loss, real* total_loss, real weight, real* divisor, long long* bad,
+                    double* partial, unsigned* come, long long* first, real ignore, idx ignoring, double fixed, real tiny, idx team, idx n,
+                    idx c, idx p) {
   double total = 0, counted = 0;
   EACH_TEAM(s, n * p) {
     idx base = s / p * c * p + s % p;
@@ -100,6 +102,7 @@ KERNEL softmax_loss(const real* x, const real* label, real* prob, real* loss, re
   double by = fixed < 0 ? counted : fixed;
   divisor[0] = by > 1 ? by : 1;
   loss[0] = total / divisor[0];
+  if (total_loss) total_loss[0] += weight * loss[0];
   note_bad(first, bad);
 }
 
