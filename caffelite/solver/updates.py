@@ -145,7 +145,7 @@ class LocalRates:
 class Updater:
     """Applies a rule to a net's flat parameters: one kernel for all of them.
 
-    What changes with the iteration is put into the net's inlet; ``queue`` is the same each time, so it can be captured in a graph.
+    What changes with the iteration is put into the net's inlet; ``queue`` is the same each time, so a graph can capture it.
     processes: over how many of them gradients are added up.
     """
 
