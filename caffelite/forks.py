@@ -1,7 +1,7 @@
 """What Caffe's forks added to its messages, so that their files are read and each stranger is told by its fork's name.
 
-The names come from the forks' schemas (NVIDIA/caffe 0.17, intel/caffe 1.1). A field that the schema here has too is read; these tables
-do not matter then. The forks' own messages need no table: they stand in these fields and are skipped whole.
+The names come from the forks' schemas (NVIDIA/caffe 0.17, intel/caffe 1.1, rbgirshick/caffe-fast-rcnn). A field that the schema here has
+too is read; these tables do not matter then. The forks' own messages need no table: they stand in these fields and are skipped whole.
 """
 
 from __future__ import annotations
@@ -75,6 +75,7 @@ _FIELDS = {
         "ReLUParameter": "fuse",
         "ReshapeParameter": "pixelshuffler",
     },
+    "Fast R-CNN's Caffe": {"DropoutParameter": "scale_train"},
 }
 
 

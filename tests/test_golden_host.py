@@ -1,4 +1,4 @@
-"""Training cases with Caffe's own numbers, in this process, on the GPU's kernels run by the host."""
+"""Training cases with Caffe's own numbers, in this process, on the GPU's kernels run by the host; on a GPU where there is one."""
 
 import json
 import logging
@@ -12,16 +12,27 @@ from devices.host import plans
 from devices.host.backend import HostBackend
 
 from caffelite import prototxt, weights
-from caffelite.devices.gpu import GPU
+from caffelite.devices.gpu import GPU, count
 from caffelite.solver import Solver
 
 CASES = [line.split("#")[0].strip() for line in (Path(__file__).parent / "golden_cases.txt").read_text().splitlines()]
 
 
-@pytest.fixture(params=["columns", pytest.param("plans", marks=pytest.mark.slow)])
+ON_A_GPU = {"gpu": {}, "gpu eager": {"eager": "the test asks for it"}, "gpu channels last": {}}
+
+
+@pytest.fixture(
+    params=["columns", pytest.param("plans", marks=pytest.mark.slow), *(pytest.param(k, marks=pytest.mark.gpu) for k in ON_A_GPU)]
+)
 def dev(request, monkeypatch):
-    """Convolutions by our own kernels, or as by cuDNN, on blobs that lie channels last."""
-    return plans.device(monkeypatch) if request.param == "plans" else GPU(0, "float32", HostBackend())
+    """Convolutions by our own kernels, or as by cuDNN, on blobs that lie channels last; or a GPU in strict float32."""
+    if request.param not in ON_A_GPU:
+        return plans.device(monkeypatch) if request.param == "plans" else GPU(0, "float32", HostBackend())
+    if not count():
+        pytest.skip("no usable GPU")
+    found = GPU(0, "float32", precision="fp32", **ON_A_GPU[request.param])
+    found.prefers_channels_last = request.param == "gpu channels last" and found.engine is not None
+    return found
 
 
 @pytest.mark.data

@@ -65,6 +65,8 @@ def _complete_one_dash() -> None:
     """Lets the shell's completion, which click does, understand options of one dash as well."""
     if "_CAFFELITE_COMPLETE" in os.environ and "COMP_WORDS" in os.environ:
         os.environ["COMP_WORDS"] = re.sub(r"(?<=\s)-(?=[A-Za-z]|\s|$)", "--", os.environ["COMP_WORDS"])
+        # fish gives the word itself here, the others its number
+        os.environ["COMP_CWORD"] = re.sub(r"^-(?=[A-Za-z]|$)", "--", os.environ.get("COMP_CWORD", ""))
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -131,6 +131,9 @@ def _copy_means(made, locate, out: Path) -> None:
         if not layer.transform_param.mean_file:
             continue
         target, found = out.with_name(f"{out.stem}_mean.binaryproto"), prototxt.resolve(layer.transform_param.mean_file, locate)
+        if not found.exists():
+            remedy = "correct the path, or make it: caffelite compute_image_mean"
+            raise CaffeliteError(f'mean_file "{layer.transform_param.mean_file}" does not exist', where=locate(), remedy=remedy)
         try:
             if not target.exists() or not target.samefile(found):
                 shutil.copyfile(found, target)

@@ -109,27 +109,21 @@ def _seek(solver: Solver) -> None:
 
 def _go_back(solver: Solver, iteration: int, norms: list[tuple]) -> int:
     """Repeats the run from its last good snapshot to the iteration that first spoils a loss or a weight, and stands before it then."""
-    state = good_state(solver, iteration)
-    if state is None or solver.comm.size > 1:
+    state = solver.comm.gather(good_state(solver, iteration))[0]  # rank 0 alone wrote snapshots
+    if state is None:
         return solver.iteration
     log.info("Weights are spoilt already: repeating from %s to find where it began", state)
     kept = solver.rate_factor, solver.forgiven
     checkpoint.restore(solver, snapshot.read_state(state), state)
     solver.rate_factor, solver.forgiven = kept
     norms.clear()
-    dev, net, p = solver.dev, solver.net, solver.p
+    dev, net = solver.dev, solver.net
     while solver.iteration <= iteration:
         solver.starts = [source.position for _, source in net.sources()]
         solver.before.keep()
         held = [dev.download(flat) for flat in (net.params.data, *solver.updater.history)]
-        net.clear_loss()
-        for part in range(p.iter_size):
-            net.forward(solver.iteration, part)
-            net.backward(add=part > 0)
-        loss = float(dev.download(net.loss)[0]) / p.iter_size
-        norms.append(
-            (solver.iteration, loss, solver.updater.clipping.gradient_norm() / p.iter_size, solver.updater.clipping.norm(net.params.data))
-        )
+        loss, share, clipping = solver.repeat(), solver.p.iter_size * solver.comm.size, solver.updater.clipping
+        norms.append((solver.iteration, loss, clipping.gradient_norm() / share, clipping.norm(net.params.data)))
         del norms[:-10]
         if math.isfinite(loss):
             solver.updater.run(solver.rate(solver.iteration) * solver.rate_factor, solver.iteration)

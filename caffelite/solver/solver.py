@@ -207,14 +207,7 @@ class Solver:
             net.clear_loss()
             self.starts = [source.position for _, source in net.sources()]
             self.before.keep()
-            for part in range(p.iter_size):
-                probe = self.hints if display and not self.comm.rank and self.hints.due() else None
-                forward, backward = self._watches(watch, part == p.iter_size - 1, probe)
-                net.forward(self.iteration, part * self.comm.size + self.comm.rank, forward)
-                if self._exchange and part == p.iter_size - 1:
-                    self._exchange.put(self._asked())
-                    self._exchange.begin(net.loss)
-                net.backward(add=part > 0, watch=backward)
+            self._pass(watch, display)
             if self.dev.waits or display:
                 net.check_faults()
             wants_snapshot = self._finish_exchange()
@@ -319,6 +312,25 @@ class Solver:
     def _queue_update(self) -> None:
         self.updater.queue()
         self.average.queue()
+
+    def _pass(self, watch: debug.Watch | None, display: bool) -> None:
+        """Forward and backward for each micro-batch; sums over processes are under way when it ends."""
+        net, last = self.net, self.p.iter_size - 1
+        for part in range(last + 1):
+            probe = self.hints if display and not self.comm.rank and self.hints.due() else None
+            forward, backward = self._watches(watch, part == last, probe)
+            net.forward(self.iteration, part * self.comm.size + self.comm.rank, forward)
+            if self._exchange and part == last:
+                self._exchange.put(self._asked())
+                self._exchange.begin(net.loss)
+            net.backward(add=part > 0, watch=backward)
+
+    def repeat(self) -> float:
+        """The iteration's passes and sums without all else; its loss."""
+        self.net.clear_loss()
+        self._pass(None, False)
+        self._finish_exchange()
+        return float(self.dev.download(self.net.loss)[0]) / (self.p.iter_size * self.comm.size)
 
     def _watches(self, watch: debug.Watch | None, last: bool, probe: Hints | None) -> list[Callable | None]:
         """What forward and backward call after each layer: debug_info, the guard, and in the last micro-batch the exchange of gradients."""

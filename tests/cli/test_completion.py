@@ -20,6 +20,17 @@ def completed(line: str) -> list[str]:
     return subprocess.run(RUN, env=env, capture_output=True, text=True, check=True).stdout.split()
 
 
+def completed_by_fish(line: str) -> list[str]:
+    env = {**os.environ, "_CAFFELITE_COMPLETE": "fish_complete", "COMP_WORDS": line, "COMP_CWORD": line.split(" ")[-1]}
+    return subprocess.run(RUN, env=env, capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+def test_options_in_fish():
+    for dash in ("-", "--"):
+        (found,) = completed_by_fish(f"caffelite train {dash}solv")
+        assert found.startswith("plain,--solver")
+
+
 def test_commands():
     assert completed("caffelite dep") == ["plain,deploy"]
     assert {"plain,mnist", "plain,digits"} <= set(completed("caffelite dataset "))

@@ -170,6 +170,12 @@ def test_a_wrong_deploy_net_is_found_out(colour, call, monkeypatch):
     assert not Path("made.prototxt").exists()
 
 
+def test_deploy_without_its_mean(colour, call):
+    (colour / "mean.binaryproto").unlink()
+    answer = call("deploy", "-model", "colour.prototxt", "-out", "made.prototxt", "-samples", 0, "-shape", "data=3x12x12")
+    assert answer.status == 2 and 'colour.prototxt: mean_file "mean.binaryproto" does not exist; correct the path' in answer.err
+
+
 def test_deploy_without_data(colour, call):
     shutil.rmtree("colour_lmdb")
     assert call("deploy", "-model", "colour.prototxt", "-out", "made.prototxt").status == 2

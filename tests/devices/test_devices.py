@@ -15,7 +15,7 @@ from caffelite.devices.gpu import GPU, count
 MAKE = {
     "cpu": lambda dtype: open_device(None, dtype),
     "host": lambda dtype: GPU(0, dtype, HostBackend()),
-    "gpu": lambda dtype: open_device(0, dtype),
+    "gpu": lambda dtype: open_device(0, dtype, "fp32"),
 }
 DEVICES = ["cpu", "host", pytest.param("gpu", marks=pytest.mark.gpu)]
 

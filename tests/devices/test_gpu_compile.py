@@ -15,6 +15,7 @@ from devices.host.backend import HostBackend, signatures
 from caffelite.devices import gpu
 from caffelite.devices.formula import Formula
 from caffelite.devices.gpu import GPU
+from caffelite.devices.gpu.backend import SPIN
 
 ALL = "where(0 < x < 3, min(x, 1), max(-x, 0.5)) + pow(abs(x), 2) + x ** 2 + sign(x) + exp(log(sqrt(tanh(log1p(s))))) * k"
 
@@ -109,6 +110,10 @@ def test_compiles_for_older_gpus_and_huge_arrays(compile_for, blob, tmp_path):
     assert len(huge) == len(FAMILIES) + 11
     for source in huge[:1] if compile_for is nvcc else huge:
         compile_for(source, "sm_80", tmp_path)
+
+
+def test_what_the_clock_waits_with_compiles(compile_for, tmp_path):
+    compile_for(SPIN, "sm_90", tmp_path)
 
 
 def test_a_mistake_is_found(compile_for, tmp_path):

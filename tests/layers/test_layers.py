@@ -892,9 +892,9 @@ every_gradient = pytest.mark.parametrize("row", [r for r in ROWS if r.differenti
 
 
 @functools.cache
-def opened(kind: str, dtype: str):
+def opened(kind: str, dtype: str, precision: str = "fp32"):
     """A device, for all rows the same."""
-    return open_device(None, dtype) if kind == "cpu" else GPU(0, dtype, HostBackend() if kind == "host" else None)
+    return open_device(None, dtype) if kind == "cpu" else GPU(0, dtype, HostBackend() if kind == "host" else None, precision)
 
 
 @pytest.fixture(params=["cpu", "host", pytest.param("gpu", marks=pytest.mark.gpu)])
@@ -942,10 +942,11 @@ def test_forward(row, rng, kind):
 
 @pytest.mark.gpu
 @every_row
-def test_forward_in_float32(row, rng):
+@pytest.mark.parametrize("precision, rtol, atol", [("fp32", 1e-4, 1e-5), ("tf32", 1e-2, 1e-2), ("fp16", 1e-2, 2e-2), ("bf16", 5e-2, 1e-1)])
+def test_forward_in_float32(row, rng, precision, rtol, atol):
     if not count():
         pytest.skip("no usable GPU")
-    assert_forward(row, rng, opened("gpu", "float32"), rtol=1e-4, atol=1e-5)
+    assert_forward(row, rng, opened("gpu", "float32", precision), rtol=rtol, atol=atol)
 
 
 @pytest.mark.parametrize("row", [r for r in ROWS if r.bottoms], ids=str)

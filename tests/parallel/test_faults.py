@@ -123,6 +123,28 @@ def test_a_full_disk_at_a_snapshot(folder, started):
     the_last_snapshot_stands(folder)
 
 
+ROOT_OF_0 = """
+layer { name: "x" type: "DummyData" top: "x" dummy_data_param { shape { dim: 4 dim: 3 } data_filler { type: "gaussian" } } }
+layer { name: "value" type: "InnerProduct" bottom: "x" top: "value" inner_product_param { num_output: 2 weight_filler { type: "xavier" } } }
+layer { name: "size" type: "ReLU" bottom: "value" top: "size" }
+layer { name: "root" type: "Power" bottom: "size" top: "root" power_param { power: 0.5 } }
+layer { name: "sum" type: "Reduction" bottom: "root" top: "sum" loss_weight: 1 }
+"""
+
+
+def test_weights_that_are_spoilt_are_traced_to_the_iteration_that_did_it(folder, started):
+    """The root of 0 has no derivative: all ranks repeat from the snapshot before, and find the iteration before the loss fails."""
+    (folder / "root.prototxt").write_text(ROOT_OF_0)
+    (folder / "solver.prototxt").write_text(SOLVER.replace("mlp", "root").replace("0.05", "0.001") + 'snapshot_prefix: "run"')
+    finish(mpirun(2, *COMMAND, "-set", "root.power_param.shift=1", "-iterations", "3", cwd=folder))
+    process = mpirun(2, *COMMAND, "-snapshot", "run_iter_3.solverstate", cwd=folder)
+    started.append(process)
+    err = end(process)
+    assert "Weights are spoilt already: repeating from run_iter_3.solverstate" in err
+    assert err.count('the loss is not finite at iteration 3: layer "root" (Power), gradient of "size"') == 1, err
+    assert "last place" not in err and (folder / "run_fault_iter_3/report.json").exists()
+
+
 def ranks_in(folder) -> list[int]:
     """The processes of a job: those that train there."""
     found = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ from .backend import HEAD, CuPyBackend
 from .graphs import Program
 from .scaling import LossScale
 
+log = logging.getLogger("caffelite")
 PARTS = 1024  # most blocks of a sum: fixed, so that results do not depend on the GPU; 8 for each multiprocessor of an H100
 BLOCK = 256  # threads of a block
 MOST_BLOCKS = 1 << 13  # kernels stride over what is left
@@ -55,6 +57,8 @@ class GPU:
         # Tensor cores want channels last: cuDNN turns all else within its plans.
         self.prefers_channels_last = self.engine is not None and precision != "fp32"
         self.narrow = self.half and self.prefers_channels_last
+        if self.half and not self.narrow:
+            log.warning("-precision %s: without cuDNN only inner products multiply numbers of 16 bits", precision)
         self._texts = {}
         self._workspace = self.empty(0, np.uint8)
         self._runs: dict = {}
