@@ -134,7 +134,7 @@ def map_source(formula: Formula, types: dict[str, str]) -> str:
       const idx i_ = q_ * {k};
       {t.packs()}
       Pack<{types["out"]}, {k}> out_v_;
-      for (int j_ = 0; j_ < {k}; ++j_) out_v_.at[j_] = {t.several(0)};
+      EACH_OF(j_, {k}) out_v_.at[j_] = {t.several(0)};
       store(out_ + i_, out_v_);
     }}
   }}
@@ -165,7 +165,7 @@ def channel_map_source(formula: Formula, channels: tuple[str, ...], columns: boo
       {read}
       {t.packs()}
       Pack<{types["out"]}, {k}> out_v_;
-      for (int j_ = 0; j_ < {k}; ++j_) out_v_.at[j_] = {t.several(0, columns)};
+      EACH_OF(j_, {k}) out_v_.at[j_] = {t.several(0, columns)};
       store(out_ + i_, out_v_);
     }}
   }} else {{
@@ -193,7 +193,7 @@ def sum_source(formula: Formula, types: dict[str, str]) -> str:
     EACH(q_, n_ / {k}) {{
       const idx i_ = q_ * {k};
       {t.packs()}
-      for (int j_ = 0; j_ < {k}; ++j_) total_ += {t.several(0)};
+      EACH_OF(j_, {k}) total_ += {t.several(0)};
     }}
   }}
   EACH(q_, n_ - done_) {{
@@ -271,7 +271,7 @@ def _column_sums(t: _Text, count: int, ending: Ending, kept: bool) -> str:
         add = " ".join([first, *(f"total{s}_[j_] += {t.several(s, True)};" for s in every[1:])])
         keep, put = f"Pack<{t.types['kept']}, {k}> kept_v_;", f"store_some<{k}>(kept_ + i_, kept_v_, whole_, left_);"
     rows = " ".join(f"block_sum_rows<{k}>(total{s}_, across_);" for s in every)
-    at = f"for (int j_ = 0; j_ < {k}; ++j_) if (j_ < left_)"
+    at = f"EACH_OF(j_, {k}) if (j_ < left_)"
     store = " ".join(f"partial_[({s} * pieces_ + piece_) * c_ + k_ + j_] = total{s}_[j_];" for s in every)
     again = " ".join(f"total{s}_[j_] += ((volatile double*)partial_)[({s} * pieces_ + r_) * c_ + k_ + j_];" for s in every)
     zero = " ".join(f"total{s}_[j_] = 0;" for s in every)
@@ -292,7 +292,7 @@ def _column_sums(t: _Text, count: int, ending: Ending, kept: bool) -> str:
         const idx i_ = e_ * c_ + k_;
         {packs}
         {keep}
-        for (int j_ = 0; j_ < {k}; ++j_) {{ {add} }}
+        EACH_OF(j_, {k}) {{ {add} }}
         {put}
       }}
     }}
@@ -302,7 +302,7 @@ def _column_sums(t: _Text, count: int, ending: Ending, kept: bool) -> str:
       if (row_ == 0)
         {at} {{ {store} }}
       if (!comes_last(come_ + group_, pieces_)) continue;
-      for (int j_ = 0; j_ < {k}; ++j_) {{ {zero} }}
+      EACH_OF(j_, {k}) {{ {zero} }}
       for (idx r_ = row_; r_ < pieces_; r_ += rows_)
         {at} {{ {again} }}
       {rows}
@@ -340,7 +340,7 @@ def _plane_sums(t: _Text, count: int, ending: Ending, kept: bool) -> str:
         const idx i_ = (e_ / p_each_ * c_ + k_) * p_ + e_ % p_each_ * {k};
         {t.packs()}
         {f"Pack<{t.types['kept']}, {k}> kept_v_;" if kept else ""}
-        for (int j_ = 0; j_ < {k}; ++j_) {{ {add(t.several, "kept_v_.at[j_]")} }}
+        EACH_OF(j_, {k}) {{ {add(t.several, "kept_v_.at[j_]")} }}
         {"store(kept_ + i_, kept_v_);" if kept else ""}
       }}
     else
@@ -390,7 +390,7 @@ KERNEL formula_update(const long long* start_, const long long* stop_,
   for (idx i_ = start + 4 * threadIdx.x; i_ < stop; i_ += 4 * blockDim.x) {{
     const bool all_ = whole_ && i_ + 4 <= stop;
     {loads}
-    for (int j_ = 0; j_ < 4; ++j_) rule(rate_, decay_, {given});
+    EACH_OF(j_, 4) rule(rate_, decay_, {given});
     {stores}
   }}
 }}

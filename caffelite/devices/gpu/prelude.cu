@@ -1,6 +1,7 @@
 // What every kernel may use. Before this text stand the typedefs `real` (float or double), `idx` (int, or long long for huge arrays) and
 // `blob`, what a net's blobs are made of: real, or one of the 16-bit types below, which are numbers in memory only.
 #define KERNEL extern "C" __global__ void
+#define EACH_OF(j, k) _Pragma("unroll") for (int j = 0; j < (k); ++j)  // unrolled, so that what it indexes stays in registers
 #define EACH(i, n) for (idx i = blockIdx.x * (idx)blockDim.x + threadIdx.x, i##_step = gridDim.x * (idx)blockDim.x; i < (n); i += i##_step)
 
 // K numbers that are read or written at once; `wide` says whether an array lies so that they can be.
@@ -19,13 +20,13 @@ template <int K, class T>
 __device__ Pack<T, K> load_some(const T* p, bool whole, idx left) {
   if (whole) return load<K>(p);
   Pack<T, K> v;
-  for (int j = 0; j < K; ++j) v.at[j] = j < left ? p[j] : T(0);
+  EACH_OF(j, K) v.at[j] = j < left ? p[j] : T(0);
   return v;
 }
 template <int K, class T>
 __device__ void store_some(T* p, const Pack<T, K>& v, bool whole, idx left) {
   if (whole) return store(p, v);
-  for (int j = 0; j < K; ++j)
+  EACH_OF(j, K)
     if (j < left) p[j] = v.at[j];
 }
 
@@ -50,10 +51,10 @@ __device__ void block_sum_rows(double* v, int across) {
   for (int rows = blockDim.x / across / 2; rows; rows /= 2) {
     const int row = threadIdx.x / across;
     __syncthreads();
-    for (int j = 0; j < K; ++j) others[j * 256 + threadIdx.x] = v[j];
+    EACH_OF(j, K) others[j * 256 + threadIdx.x] = v[j];
     __syncthreads();
     if (row < rows)
-      for (int j = 0; j < K; ++j) v[j] += others[j * 256 + threadIdx.x + rows * across];
+      EACH_OF(j, K) v[j] += others[j * 256 + threadIdx.x + rows * across];
   }
 }
 

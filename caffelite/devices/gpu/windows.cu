@@ -91,7 +91,7 @@ __device__ void max_pool(const blob* x, blob* y, place* index, const Shape& g) {
     for (idx r = most(h0, 0); r < h1; ++r)
       for (idx c = most(w0, 0); c < w1; ++c, any = true) {
         Pack<blob, K> v = load<K>(from + (r * g.w + c) * g.c);
-        for (int j = 0; j < K; ++j) {
+        EACH_OF(j, K) {
           real value = v.at[j];
           if (any && !(value > best[j]) && value == value) continue;
           best[j] = value;
@@ -99,7 +99,7 @@ __device__ void max_pool(const blob* x, blob* y, place* index, const Shape& g) {
         }
       }
     Pack<blob, K> out;
-    for (int j = 0; j < K; ++j) out.at[j] = best[j];
+    EACH_OF(j, K) out.at[j] = best[j];
     store(y + i * K, out);
     store(index + i * K, where);
   }
@@ -117,11 +117,11 @@ __device__ void max_pool_gradient(const blob* dy, const place* index, blob* dx, 
         idx there = from + (u * g.ow + v) * g.c, place_of = (r - u * g.sh) * g.kw + c - v * g.sw;
         Pack<place, K> where = load<K>(index + there);
         Pack<blob, K> slope = load<K>(dy + there);
-        for (int j = 0; j < K; ++j)
+        EACH_OF(j, K)
           if (where.at[j] == (place)place_of) total[j] += real(slope.at[j]);
       }
     Pack<blob, K> out;
-    for (int j = 0; j < K; ++j) out.at[j] = total[j];
+    EACH_OF(j, K) out.at[j] = total[j];
     store(dx + i * K, out);
   }
 }
@@ -137,10 +137,10 @@ __device__ void average_pool(const blob* x, blob* y, const Shape& g) {
     for (idx r = most(h0, 0); r < h1; ++r)
       for (idx c = most(w0, 0); c < w1; ++c) {
         Pack<blob, K> v = load<K>(from + (r * g.w + c) * g.c);
-        for (int j = 0; j < K; ++j) total[j] += real(v.at[j]);
+        EACH_OF(j, K) total[j] += real(v.at[j]);
       }
     Pack<blob, K> out;
-    for (int j = 0; j < K; ++j) out.at[j] = total[j] / size;
+    EACH_OF(j, K) out.at[j] = total[j] / size;
     store(y + i * K, out);
   }
 }
@@ -156,10 +156,10 @@ __device__ void average_pool_gradient(const blob* dy, blob* dx, const Shape& g) 
       for (idx v = first_window(c, g.kw, g.sw); v <= c1; ++v) {
         Pack<blob, K> slope = load<K>(from + (u * g.ow + v) * g.c);
         real size = real(extent(u * g.sh - g.ph, g.kh, g.h, g.ph) * extent(v * g.sw - g.pw, g.kw, g.w, g.pw));
-        for (int j = 0; j < K; ++j) total[j] += real(slope.at[j]) / size;
+        EACH_OF(j, K) total[j] += real(slope.at[j]) / size;
       }
     Pack<blob, K> out;
-    for (int j = 0; j < K; ++j) out.at[j] = total[j];
+    EACH_OF(j, K) out.at[j] = total[j];
     store(dx + i * K, out);
   }
 }
