@@ -37,10 +37,10 @@ def mean_scores(
     totals, tested = ([np.zeros(math.prod(v.shape)) for v in net.graph.outputs] for _ in range(2))
     starts = [source.position for _, source in net.sources()]
     net.clear_loss()
-    watch = functools.partial(comm.mark, TESTING) if comm.mark else None
-    together = not (net.dev.eager or net.hosted or each or watch or any(_counted(v) is not None for v in net.graph.outputs))
+    mark = functools.partial(comm.mark, TESTING) if comm.mark else None
+    together = not (net.dev.eager or net.hosted or each or any(_counted(v) is not None for v in net.graph.outputs))
     mine = range(comm.rank, count, comm.size)
-    passes = net.recorded(mine) if together else _one_by_one(net, mine, watch)
+    passes = net.recorded(mine) if together else _one_by_one(net, mine, mark)
     for first in range(0, count, comm.size):
         if stopped():
             return None
@@ -48,6 +48,8 @@ def mean_scores(
         if i >= count:
             break
         found = next(passes)
+        if together and mark:
+            mark()
         for total, many, (value, _, values) in zip(totals, tested, found, strict=True):
             samples = _counted(value)
             share = 1 if samples is None else samples
