@@ -179,7 +179,7 @@ def test_loss_scale(folder, train, more):
     assert compare(train, device, SOLVER + more)[0] >= 3
     plain = train(SOLVER + more).solver  # on the fixture's device
     scaled = train(SOLVER + more, device=half_precision()).solver
-    assert scaled.updater.clipping.factor() == 2**16 and plain.updater.clipping.factor() == 1
+    assert scaled.updater.clipping.factor() == 2**10 and plain.updater.clipping.factor() == 1
     np.testing.assert_allclose(scaled.loss_window(8), plain.loss_window(8), rtol=2e-3)
     norms = [solver.updater.clipping.norm(solver.net.params.data) for solver in (scaled, plain)]
     assert norms[0] == pytest.approx(norms[1], rel=1e-3)
@@ -197,15 +197,15 @@ def test_a_scale_that_is_too_large(folder, make):
     for flat, held in zip(solver.updater.history, history, strict=True):
         np.testing.assert_array_equal(device.download(flat), held)
     assert solver.updater.clipping.factor() == 2.0**126
-    solver.updater.clipping.loss_scale.load(2.0**10, good=7)
+    solver.updater.clipping.loss_scale.load(2.0**9, good=7)
     solver.step(1)
     assert np.abs(device.download(solver.net.params.data) - before).max() > 1e-3
-    assert solver.updater.clipping.loss_scale.held() == (2.0**10, 8)
+    assert solver.updater.clipping.loss_scale.held() == (2.0**9, 8)
 
 
 def test_the_scale_is_resumed(folder, train):
     device = half_precision()
     run = train(SOLVER, stop_at=20, device=device).solver
-    assert run.updater.clipping.loss_scale.held() == (2.0**16, 20)
+    assert run.updater.clipping.loss_scale.held() == (2.0**10, 20)
     again = train(SOLVER, device=half_precision(), resume="s_iter_20.solverstate", iterations=3).solver
-    assert again.updater.clipping.loss_scale.held() == (2.0**16, 23)
+    assert again.updater.clipping.loss_scale.held() == (2.0**10, 23)

@@ -17,7 +17,7 @@ class LossScale:
     start: the first factor.
     """
 
-    START, LEAST, MOST, PATIENCE = 2.0**16, 1.0, 2.0**24, 2000
+    START, LEAST, MOST, PATIENCE = 2.0**10, 1.0, 2.0**24, 2000
 
     def __init__(self, device, start: float = START):
         self._device, self._state = device, device.zeros(4)
