@@ -45,6 +45,7 @@ ARROWS = {
     | {"prototxt", "overrides", "upgrade", "weights", "graph", "plan", "net", "data", "parallel", "devices", "solver", "records"}
     | {"timing", "inspection", "deploy", "report", "export", "__version__"},
     "api": LANGUAGE | {"prototxt", "weights", "graph", "net", "data", "devices", "solver"},
+    "__main__": {"cli"},
 }
 
 # Of devices, layers see the shape of a window and the text of a formula, never a device.

@@ -136,3 +136,8 @@ def test_closed_standard_output():
     process.stdin.close()
     assert process.stderr.read() == b"" and process.wait() in (0, 1)
     process.stderr.close()
+
+
+def test_as_a_module(tmp_path):
+    done = subprocess.run([sys.executable, "-m", "caffelite", "no_such_command"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2 and "no_such_command" in done.stderr and "Traceback" not in done.stderr
