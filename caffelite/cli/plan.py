@@ -9,7 +9,6 @@ import time
 
 import click
 
-from ..timing import timed_pass
 from . import options
 from .logs import start
 from .test import open_net
@@ -88,6 +87,7 @@ def measure(net, iterations: int):
     from ..parallel.forecast import Measured
     from ..solver import gradients
     from ..solver.updates import Updater
+    from ..timing import timed_pass
 
     net.forward()
     net.backward()
