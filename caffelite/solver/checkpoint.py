@@ -162,7 +162,7 @@ def restore(solver: Solver, state: snapshot.State, path: Path) -> None:
     _restore_carried(solver, {(s.net, s.layer): s.blob for s in resume.carried})
     kept = list(resume.loss_window)[-len(solver.window) :]
     solver.window.reset(np.array(kept).reshape(-1, 1))
-    solver.losses = solver._told = len(kept)
+    solver.losses = solver.told = len(kept)
 
 
 def _restore_carried(solver: Solver, kept: dict[tuple[str, str], Sequence[pb.BlobProto]]) -> None:

@@ -23,12 +23,11 @@ from . import best, checkpoint, debug, diagnosis, gradients, nets, rates, scores
 from .average import Average
 from .best import Best
 from .hints import Hints
+from .launches import TRAIL, Launches
 from .observer import Observer, Outputs
 from .updates import Updater
 
 log = logging.getLogger("caffelite")
-
-TRAIL = 256  # losses that wait on the device before they are told, at the latest
 
 
 def check_counts(p: pb.SolverParameter, locate: Locator) -> None:
@@ -87,7 +86,7 @@ class Solver:
             if (message.snapshot or message.snapshot_after_train) and not self.comm.rank:
                 snapshot.check_room(self.prefix, self._snapshot_bytes(), locate)
             self.window = dev.ring(max(message.average_loss, TRAIL))
-            self.losses = self._told = 0  # iterations whose loss the window has seen, and observers
+            self.losses = self.told = 0  # iterations whose loss the window has seen, and observers
             self.hints = Hints(self.net)
             self.observers: list[Observer] = [self.hints] if not self.comm.rank else []
             self.guarded, self.forgives = True, 0  # whether a loss that is not finite ends the run, and after how many it goes on
@@ -103,10 +102,10 @@ class Solver:
         except BaseException:
             self.close()
             raise
-        self._whole, self._update = dev.program(self._queue, self.net.signature), dev.program(self._queue_update)
+        self._launches = Launches(self)
         self.batch = next((v.shape[0] for n in self.net.graph.feeds for v in n.tops if v.shape), 1)
         self._stop = False  # all processes agreed to stop
-        self._exchange: Exchange | None = None
+        self.exchange: Exchange | None = None
         self._half, self._strong = half, strong
 
     def _net(self, spec: nets.NetSpec, share: Net | None = None) -> Net:
@@ -124,7 +123,7 @@ class Solver:
     def _join(self) -> None:
         """Makes sure that all processes start from the same numbers, and joins them; says how they train."""
         comm, dev = self.comm, self.dev
-        if comm.size == 1 or self._exchange:
+        if comm.size == 1 or self.exchange:
             return
         held = [dev.download(flat) for flat in (self.net.params.data, *self.updater.history)]
         starts = comm.gather((self.iteration, zlib.crc32(b"".join(flat.tobytes() for flat in held))), "what to start with")
@@ -132,8 +131,8 @@ class Solver:
             what = f"rank {differ[0]} starts from other parameters than rank 0"
             raise CaffeliteError(what, remedy="let all read the same snapshot, weights and random_seed, on a file system that they share")
         cut = gradients.buckets(self.net, self.p.layer_wise_reduce)
-        self._exchange = comm.exchange(dev, self.net.params.diff, cut, self._half)
-        self._steps = gradients.steps(self.net)
+        self.exchange = comm.exchange(dev, self.net.params.diff, cut, self._half)
+        self.steps = gradients.steps(self.net)
         comm.name_layers({step.node: step.node.name for step in self.net.plan.forward})
         each = self.batch * self.p.iter_size
         length = next((source.length for _, source in self.net.sources()), None)
@@ -155,7 +154,7 @@ class Solver:
         if not self.learns:
             log.warning("nothing is learned: the net has no loss with a learned parameter below it")
         self._join()
-        if not self.dev.waits and (why := self._why_eager()):
+        if not self.dev.waits and (why := self._launches.why_eager()):
             log.info("Running eagerly, not as CUDA graphs: %s", why)
         elif not self.dev.waits and self.p.debug_info and self.p.display:
             log.info("Iterations that debug_info tells of run eagerly, not as CUDA graphs")
@@ -175,7 +174,7 @@ class Solver:
             total = self.comm.total(self.dev.download(self.net.loss).astype(float), "the loss")
             self.dev.upload(self.net.loss, total.astype(self.dev.dtype))
             self._remember_loss(self.comm.size)
-            self._told = self.losses  # of no iteration
+            self.told = self.losses  # of no iteration
             log.info("Iteration %d, loss = %.6g", self.iteration, self.smoothed_loss())
         if p.test_interval and self.iteration % p.test_interval == 0:
             self.test()
@@ -196,8 +195,8 @@ class Solver:
                 if self._stops() or self.best.over:
                     self.snapshot()
                     return
-            if count := self._unseen(end):
-                wants_snapshot = self._run(count)
+            if count := self._launches.unseen(end):
+                wants_snapshot = self._launches.run(count)
                 self._mark(UPDATE)
                 if self._advanced(count, progress, wants_snapshot):
                     return
@@ -215,7 +214,7 @@ class Solver:
             self._remember_loss(p.iter_size * self.comm.size)
             if display and self.learns:
                 self._norms = [*self._norms[-4:], diagnosis.measured(self)]
-            look = display or self.losses - self._told == TRAIL or (p.snapshot and (self.iteration + 1) % p.snapshot == 0)
+            look = display or self.losses - self.told == TRAIL or (p.snapshot and (self.iteration + 1) % p.snapshot == 0)
             bad = self._not_finite(bool(look)) if self.guarded else None
             if look or bad is not None:
                 self._tell_losses(self.iteration + 1)
@@ -230,10 +229,7 @@ class Solver:
                 log.info("Iteration %d, lr = %.6g", self.iteration, rate)
                 self._tell("shown", rate, self.smoothed_loss(), outputs)
             if self.learns:
-                self.updater.renew(rate, self.iteration)
-                self.average.renew(self.iteration)
-                self._update()
-                self.updater.clipping.updates += 1
+                self._launches.update(rate)
                 if self.dev.waits or look:
                     self._tell_clipping()
             if watch and self.learns:
@@ -246,72 +242,11 @@ class Solver:
         self.iteration += count
         if progress:
             progress(self, self.rate(self.iteration - 1) * self.rate_factor)
-        if not self._exchange:
+        if not self.exchange:
             wants_snapshot, self.requests.snapshot = self.requests.snapshot, False
         if (self.p.snapshot and self.iteration % self.p.snapshot == 0) or wants_snapshot or self._stops():
             self.snapshot()
         return self._stops()
-
-    # iterations that nobody looks at: on a GPU several of them are one launch
-
-    def _why_eager(self) -> str:
-        """What keeps iterations from being captured in graphs; nothing where nothing does."""
-        if self.dev.eager or self.net.hosted:
-            layers = ", ".join(f'"{name}"' for name in self.net.hosted)
-            return self.dev.eager or f"layers that the host runs: {layers}"
-        if self._exchange and not self._exchange.captures:
-            return "gradients that travel by the host, or in 16 bits"
-        return ""
-
-    def _unseen(self, end: int) -> int:
-        """How many iterations can run as one from here on: none where the next one is looked at, a power of two where the data allows."""
-        p, at = self.p, self.iteration
-        if self._why_eager() or p.iter_size > 1 or not self.learns or self.rate.plateau:
-            return 0
-        left = [end - at, TRAIL - 1 - (self.losses - self._told)]
-        left += [p.display - at % p.display if at % p.display else 0] if p.display else []
-        left += [p.test_interval - at % p.test_interval] if p.test_interval else []
-        left += [p.snapshot - 1 - at % p.snapshot] if p.snapshot else []
-        most = min(*left, 1 if self._exchange else self.net.ahead)
-        return 1 << most.bit_length() - 1 if most > 0 else 0
-
-    def _run(self, count: int) -> bool:
-        """Feeds so many iterations, and launches them. Whether a snapshot was asked for, where several processes train."""
-
-        def put(which: int) -> None:
-            iteration = self.iteration + which
-            self.updater.put(which, self.rate(iteration) * self.rate_factor, iteration)
-            self.average.put(which, iteration)
-
-        self.starts = [source.position for _, source in self.net.sources()]
-        self.before.keep()
-        self.net.feed([(self.iteration + which, self.comm.rank) for which in range(count)], put)
-        if self._exchange:
-            self._exchange.put(self._asked())
-        self._whole(count, self._exchange.turn if self._exchange else 0)
-        self.losses += count
-        self.updater.clipping.updates += count
-        return self._noted() if self._exchange else False
-
-    def _queue(self, count: int, turn: int) -> None:
-        """Queues iterations that were fed. turn: of the exchange, whose memory they use."""
-        net, exchange = self.net, self._exchange
-        for which in range(count):
-            net.inlet.use(which)
-            net.clear_loss()
-            net.run_forward()
-            if exchange:
-                exchange.begin(net.loss)
-                net.run_backward(watch=lambda node: exchange.after(self._steps[node]))
-                exchange.finish()
-            else:
-                net.run_backward()
-            self.window.append(net.loss, self.comm.size)
-            self._queue_update()
-
-    def _queue_update(self) -> None:
-        self.updater.queue()
-        self.average.queue()
 
     def _pass(self, watch: debug.Watch | None, display: bool) -> None:
         """Forward and backward for each micro-batch; sums over processes are under way when it ends."""
@@ -320,9 +255,9 @@ class Solver:
             probe = self.hints if display and not self.comm.rank and self.hints.due() else None
             forward, backward = self._watches(watch, part == last, probe)
             net.forward(self.iteration, part * self.comm.size + self.comm.rank, forward)
-            if self._exchange and part == last:
-                self._exchange.put(self._asked())
-                self._exchange.begin(net.loss)
+            if self.exchange and part == last:
+                self.exchange.put(self.asked())
+                self.exchange.begin(net.loss)
             net.backward(add=part > 0, watch=backward)
 
     def repeat(self) -> float:
@@ -341,8 +276,8 @@ class Solver:
             if mark:
                 calls.append(functools.partial(mark, what))
                 self._mark(what)
-            if what == BACKWARD and last and self._exchange:
-                calls.append(lambda node: self._exchange.after(self._steps[node]))
+            if what == BACKWARD and last and self.exchange:
+                calls.append(lambda node: self.exchange.after(self.steps[node]))
             found.append(calls[0] if len(calls) == 1 else functools.partial(_each, calls) if calls else None)
         return found
 
@@ -351,7 +286,7 @@ class Solver:
         if self.comm.mark:
             self.comm.mark(what, iteration=self.iteration)
 
-    def _asked(self) -> np.ndarray:
+    def asked(self) -> np.ndarray:
         """What signals asked of this process since the last iteration, for all to agree on: to stop, to snapshot."""
         asked = np.array([self.requests.stop, self.requests.snapshot], float)
         self.requests.snapshot = False
@@ -359,20 +294,20 @@ class Solver:
 
     def _finish_exchange(self) -> bool:
         """Waits for the sums over processes. Whether one of them was asked for a snapshot."""
-        if not self._exchange:
+        if not self.exchange:
             return False
-        self._exchange.finish()
-        return self._noted()
+        self.exchange.finish()
+        return self.noted()
 
-    def _noted(self) -> bool:
+    def noted(self) -> bool:
         """Takes in what processes were asked for. Whether it was a snapshot."""
-        stop, wants_snapshot = self._exchange.noted(self.net.loss)
+        stop, wants_snapshot = self.exchange.noted(self.net.loss)
         self._stop = self._stop or bool(stop)
         return bool(wants_snapshot)
 
     def _stops(self) -> bool:
         """Whether to stop; processes that train together agree."""
-        return self._stop if self._exchange else self.requests.stop
+        return self._stop if self.exchange else self.requests.stop
 
     def _tell_clipping(self) -> None:
         """Says which gradients were clipped since it last did."""
@@ -397,7 +332,7 @@ class Solver:
         """The first iteration whose loss is NaN or infinite. Where asking means waiting, it asks only when it is to ``look``."""
         if self.dev.waits:
             return None if math.isfinite(self.dev.download(self.net.loss)[0]) else self.iteration
-        losses = self.loss_window(self.losses - self._told) if look else []
+        losses = self.loss_window(self.losses - self.told) if look else []
         first = self.iteration + 1 - len(losses)
         return next((i for i, loss in enumerate(losses, first) if not math.isfinite(loss)), None)
 
@@ -419,7 +354,7 @@ class Solver:
 
     def _tell_losses(self, end: int) -> None:
         """Tells observers the losses of iterations before ``end`` that they do not know."""
-        count, self._told = self.losses - self._told, self.losses
+        count, self.told = self.losses - self.told, self.losses
         if count:
             self._tell("losses", end - count, self.loss_window(count))
 
@@ -483,7 +418,7 @@ class Solver:
 
     def _stop_asked(self) -> bool:
         """Whether any process was asked to stop: between two batches of a test."""
-        if self._exchange:
+        if self.exchange:
             self._stop = self._stop or any(self.comm.gather(self.requests.stop))
         return self._stops()
 
@@ -510,7 +445,7 @@ class Solver:
 
     def _level(self) -> None:
         """Sets what layers keep besides the solver, batch norm's statistics, to its mean over processes."""
-        kept = [p.data for n in self.net.graph.nodes for p in n.layer.params[: n.layer.frozen_params]] if self._exchange else []
+        kept = [p.data for n in self.net.graph.nodes for p in n.layer.params[: n.layer.frozen_params]] if self.exchange else []
         if kept:
             mine = np.concatenate([self.dev.download(array).reshape(-1).astype(float) for array in kept])
             means = self.comm.total(mine, "an agreement") / self.comm.size

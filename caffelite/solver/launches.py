@@ -1,0 +1,87 @@
+"""Iterations that nobody looks at: on a GPU each is one launch of a CUDA graph, or several are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .solver import Solver
+
+TRAIL = 256  # losses that wait on the device before they are told, at the latest
+
+
+class Launches:
+    """What of a solver's iteration only queues, as programs of its device."""
+
+    def __init__(self, solver: Solver):
+        self._solver = solver
+        self._whole = solver.dev.program(self._queue, solver.net.signature)
+        self._update = solver.dev.program(self._queue_update)
+
+    def why_eager(self) -> str:
+        """What keeps iterations from being captured in graphs; nothing where nothing does."""
+        dev, net, exchange = self._solver.dev, self._solver.net, self._solver.exchange
+        if dev.eager:
+            return dev.eager
+        if net.hosted:
+            return "layers that the host runs: " + ", ".join(f'"{name}"' for name in net.hosted)
+        return "gradients that travel by the host, or in 16 bits" if exchange and not exchange.captures else ""
+
+    def unseen(self, end: int) -> int:
+        """How many iterations can run as one launch from here on: none where the next one is looked at; a power of two."""
+        solver, p, at = self._solver, self._solver.p, self._solver.iteration
+        if self.why_eager() or p.iter_size > 1 or not solver.learns or solver.rate.plateau:
+            return 0
+        left = [end - at, TRAIL - 1 - (solver.losses - solver.told)]
+        left += [p.display - at % p.display if at % p.display else 0] if p.display else []
+        left += [p.test_interval - at % p.test_interval] if p.test_interval else []
+        left += [p.snapshot - 1 - at % p.snapshot] if p.snapshot else []
+        most = min(*left, 1 if solver.exchange else solver.net.ahead)
+        return 1 << most.bit_length() - 1 if most > 0 else 0
+
+    def run(self, count: int) -> bool:
+        """Feeds so many iterations, and launches them. Whether a snapshot was asked for, where several processes train."""
+        solver = self._solver
+        exchange, begin = solver.exchange, solver.iteration
+
+        def put(which: int) -> None:
+            solver.updater.put(which, solver.rate(begin + which) * solver.rate_factor, begin + which)
+            solver.average.put(which, begin + which)
+
+        solver.starts = [source.position for _, source in solver.net.sources()]
+        solver.before.keep()
+        solver.net.feed([(begin + which, solver.comm.rank) for which in range(count)], put)
+        if exchange:
+            exchange.put(solver.asked())
+        self._whole(count, exchange.turn if exchange else 0)
+        solver.losses += count
+        solver.updater.clipping.updates += count
+        return solver.noted() if exchange else False
+
+    def update(self, rate: float) -> None:
+        """The update of an iteration that was looked at."""
+        solver = self._solver
+        solver.updater.renew(rate, solver.iteration)
+        solver.average.renew(solver.iteration)
+        self._update()
+        solver.updater.clipping.updates += 1
+
+    def _queue(self, count: int, turn: int) -> None:
+        """Queues iterations that were fed. turn: of the exchange, whose memory they use."""
+        solver, net, exchange = self._solver, self._solver.net, self._solver.exchange
+        for which in range(count):
+            net.inlet.use(which)
+            net.clear_loss()
+            net.run_forward()
+            if exchange:
+                exchange.begin(net.loss)
+                net.run_backward(watch=lambda node: exchange.after(solver.steps[node]))
+                exchange.finish()
+            else:
+                net.run_backward()
+            solver.window.append(net.loss, solver.comm.size)
+            self._queue_update()
+
+    def _queue_update(self) -> None:
+        self._solver.updater.queue()
+        self._solver.average.queue()
