@@ -44,6 +44,7 @@ def plan(model, ranks, gpu, bandwidth, network, latency, machine, scaling, itera
       caffelite plan -model models/lenet/train_val.prototxt -gpus 8
     """
     start()
+    from ..errors import CaffeliteError
     from ..parallel.forecast import Link, forecast
 
     if gpu is None and "numba" not in sys.modules:  # a process a core, as mpirun would start them; a running Numba keeps its threads
@@ -51,6 +52,9 @@ def plan(model, ranks, gpu, bandwidth, network, latency, machine, scaling, itera
         os.environ.setdefault("OMP_NUM_THREADS", "1")
     net = open_net(model, gpu, phase or "TRAIN", level, stage)
     try:
+        if net.params.diff is None:
+            remedy = "name a net that trains, with its loss: train_val.prototxt"
+            raise CaffeliteError(f"{model}: nothing is learned in phase {phase or 'TRAIN'}, so there are no gradients to sum", remedy=remedy)
         measured = measure(net, iterations)
     finally:
         net.close()

@@ -28,3 +28,8 @@ def test_a_fast_link_leaves_computing(folder, call):
 @pytest.mark.parametrize("options", [["-gpus", 0], ["-gpus", 2, "-bandwidth", 0], []])
 def test_numbers_that_make_no_sense(folder, call, options):
     assert call("plan", "-model", "net.prototxt", *options).status == 2
+
+
+def test_a_net_that_learns_nothing(folder, call):
+    answer = call("plan", "-model", "net.prototxt", "-gpus", 2, "-phase", "TEST")
+    assert answer.status == 2 and "nothing is learned in phase TEST" in answer.err and "Traceback" not in answer.err
