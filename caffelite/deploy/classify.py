@@ -95,6 +95,10 @@ class Classifier:
             scores = dev.download(self.net.data[self.output]).reshape(self.batch, self.rows, -1)
             scores = scores[: len(part)].astype(np.float64).mean(1)
             seconds = (time.perf_counter() - begun) / len(part)
+            if not np.isfinite(scores).all():
+                bad = part[int(np.flatnonzero(~np.isfinite(scores).all(1))[0])]
+                remedy = "are its weights those of this net, and is the input scaled as in training?"
+                raise CaffeliteError(f"{bad}: the net's scores are not finite", remedy=remedy)
             yield from (Answer(file, row, seconds, noted) for file, row, noted in zip(part, scores, notes, strict=True))
 
 

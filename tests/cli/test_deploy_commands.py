@@ -212,3 +212,9 @@ def test_mistakes(arguments, match, colour, call):
     (colour / "empty").mkdir()
     answer = call("classify", *arguments)
     assert answer.status == 2 and match in answer.err
+
+
+def test_scores_that_are_no_numbers(digits, call, tmp_path):
+    files = drawing.write(tmp_path / "drawn")
+    answer = call("classify", files[3], "-model", "digits.prototxt", "-scale", "1e36")
+    assert answer.status == 2 and f"{files[3]}: the net's scores are not finite; are its weights those of this net" in answer.err
