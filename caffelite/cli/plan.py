@@ -54,7 +54,8 @@ def plan(model, ranks, gpu, bandwidth, network, latency, machine, scaling, itera
     try:
         if net.params.diff is None:
             remedy = "name a net that trains, with its loss: train_val.prototxt"
-            raise CaffeliteError(f"{model}: nothing is learned in phase {phase or 'TRAIN'}, so there are no gradients to sum", remedy=remedy)
+            what = f"{model}: nothing is learned in phase {phase or 'TRAIN'}, so there are no gradients to sum"
+            raise CaffeliteError(what, remedy=remedy)
         measured = measure(net, iterations)
     finally:
         net.close()
