@@ -116,6 +116,7 @@ def test_ctrl_c_is_130_without_a_traceback(folder, call, monkeypatch):
 def test_ctrl_c_during_imports():
     code = """
 import builtins, os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a process in the background ignores
 real = builtins.__import__
 def slow(name, *rest):
     if name == "click":
