@@ -51,6 +51,7 @@ class Launches:
         solver.starts = [source.position for _, source in solver.net.sources()]
         solver.before.keep()
         solver.net.feed([(begin + which, solver.comm.rank) for which in range(count)], put)
+        solver.net.clear_loss()
         if exchange:
             exchange.put(solver.asked())
         self._whole(count, exchange.turn if exchange else 0)
@@ -67,11 +68,10 @@ class Launches:
         solver.updater.clipping.updates += 1
 
     def _queue(self, count: int, turn: int) -> None:
-        """Queues iterations that were fed. turn: of the exchange, whose memory they use."""
+        """Queues iterations that were fed; the loss is 0 before each. turn: of the exchange, whose memory they use."""
         solver, net, exchange = self._solver, self._solver.net, self._solver.exchange
         for which in range(count):
             net.inlet.use(which)
-            net.clear_loss()
             net.run_forward()
             if exchange:
                 exchange.begin(net.loss)
@@ -79,7 +79,7 @@ class Launches:
                 exchange.finish()
             else:
                 net.run_backward()
-            solver.window.append(net.loss, solver.comm.size)
+            solver.window.append(net.loss, solver.comm.size, clear=True)
             self._queue_update()
 
     def _queue_update(self) -> None:

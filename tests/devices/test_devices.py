@@ -323,7 +323,8 @@ def test_ring(dev):
     assert len(ring) == 4
     np.testing.assert_array_equal(ring.last(3, 7), expected[4:] / 2)
     ring.reset(expected[:2])
-    ring.append(put(dev, expected[6]))
+    ring.append(last := put(dev, expected[6]), clear=True)
+    assert not dev.download(last).any()
     np.testing.assert_array_equal(ring.last(3, 3), expected[[0, 1, 6]])
 
 

@@ -52,9 +52,12 @@ class Ring:
     def __len__(self) -> int:
         return len(self._array)
 
-    def append(self, source: np.ndarray, divisor: float = 1.0) -> None:
+    def append(self, source: np.ndarray, divisor: float = 1.0, clear: bool = False) -> None:
+        """source / divisor; clear: source becomes 0."""
         np.divide(source.reshape(-1), self._array.dtype.type(divisor), out=self._array[self._count % len(self)])
         self._count += 1
+        if clear:
+            source.fill(0)
 
     def reset(self, rows: np.ndarray) -> None:
         """Holds these rows (count, width) and no others."""

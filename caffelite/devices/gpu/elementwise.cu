@@ -42,10 +42,13 @@ KERNEL softmax_loss_backward(const real* prob, const real* label, const real* dl
   }
 }
 
-// Row count of ring (rows, width), counted round, becomes source (width) / divisor, and count one more: a block.
-KERNEL append(const real* source, real* ring, long long* count, real divisor, idx rows, idx width) {
+// Row count of ring (rows, width), counted round, becomes source (width) / divisor, and count one more; source becomes 0 where asked. A block.
+KERNEL append(real* source, real* ring, long long* count, real divisor, idx clear, idx rows, idx width) {
   idx row = (idx)(count[0] % rows);
-  for (idx i = threadIdx.x; i < width; i += blockDim.x) ring[row * width + i] = source[i] / divisor;
+  for (idx i = threadIdx.x; i < width; i += blockDim.x) {
+    ring[row * width + i] = source[i] / divisor;
+    if (clear) source[i] = 0;
+  }
   __syncthreads();
   if (threadIdx.x == 0) count[0] += 1;
 }

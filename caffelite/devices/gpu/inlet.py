@@ -130,8 +130,9 @@ class Ring:
     def __len__(self) -> int:
         return self._rows
 
-    def append(self, source, divisor: float = 1.0) -> None:
-        self._append(source, self._array, self._count, float(divisor))
+    def append(self, source, divisor: float = 1.0, clear: bool = False) -> None:
+        """source / divisor; clear: source becomes 0."""
+        self._append(source, self._array, self._count, float(divisor), clear)
 
     def reset(self, rows: np.ndarray) -> None:
         """Holds these rows (count, width) and no others."""
