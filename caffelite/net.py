@@ -17,7 +17,7 @@ from .errors import CaffeliteError
 from .graph import Graph, Learnable, Node, Value
 from .plan import Step
 
-RECORDED = 64  # passes whose outputs wait on the device, at most
+RECORDED, ROOM = 64, 1 << 22  # passes whose outputs wait on the device, at most, and numbers of all of them
 PARAM_ALIGN = 16  # elements: each parameter starts on a cache line
 
 
@@ -318,11 +318,13 @@ class Net:
     def recorded(self, passes: Sequence[int]) -> Iterator[list[tuple[Value, float, np.ndarray]]]:
         """``outputs`` of one forward pass after another, numbered so. They are fetched for many at once, so that a GPU need not wait."""
         weights = dict(self.graph.losses)
+        sizes = [math.prod(v.shape) for v in self.graph.outputs]
+        most = max(1, min(RECORDED, ROOM // max(1, sum(sizes))))
         if self._rings is None:
-            self._rings = [self.dev.ring(RECORDED, math.prod(v.shape)) for v in self.graph.outputs]
+            self._rings = [self.dev.ring(most, size) for size in sizes]
             self._runs_recorded = self.dev.program(self._run_recorded, self.signature)
-        for start in range(0, len(passes), RECORDED):
-            chunk, at = passes[start : start + RECORDED], 0
+        for start in range(0, len(passes), most):
+            chunk, at = passes[start : start + most], 0
             for ring in self._rings:
                 ring.reset(np.zeros((0, 1)))
             while at < len(chunk):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from devices.host.backend import HostBackend, Refused
 
+from caffelite import net
 from caffelite.devices.formula import Formula
 from caffelite.devices.gpu import GPU
 from caffelite.devices.gpu.graphs import Program
@@ -209,3 +210,14 @@ def test_the_scale_is_resumed(folder, train):
     assert run.updater.clipping.loss_scale.held() == (2.0**10, 20)
     again = train(SOLVER, device=half_precision(), resume="s_iter_20.solverstate", iterations=3).solver
     assert again.updater.clipping.loss_scale.held() == (2.0**10, 23)
+
+
+@pytest.mark.parametrize("room", [0, 5])
+def test_outputs_that_are_large_wait_in_small_numbers(folder, train, device, monkeypatch, room):
+    """No room, or room for two passes of two scores."""
+    (folder / "standing.prototxt").write_text(STANDING)
+    monkeypatch.setattr(net, "ROOM", room)
+    text = 'net: "standing.prototxt" base_lr: 0.1 lr_policy: "fixed" test_iter: 7 test_interval: 5 max_iter: 10 random_seed: 1'
+    compare(train, device, text)
+    run = train(text, device=device)
+    assert {len(ring) for ring in run.solver.tests[0][0]._rings} == {max(1, room // 2)}
