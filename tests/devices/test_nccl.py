@@ -1,12 +1,14 @@
-"""Sums over GPUs, on stand-ins for CuPy and NCCL: NumPy arrays, streams that run at once, threads for processes."""
+"""Sums over GPUs, on stand-ins for CuPy and NCCL: NumPy arrays, streams of the host, threads for processes."""
 
 import ctypes
 import threading
 from contextlib import nullcontext
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from devices.host import backend
 
 from caffelite.devices.gpu.nccl import Sums
 from caffelite.parallel import Bucket, Exchange
@@ -20,28 +22,20 @@ class Array(np.ndarray):
         return SimpleNamespace(ptr=self.ctypes.data)
 
 
-class Stream:
-    def __init__(self, log, name):
-        self.log, self.ptr = log, name
+class Stream(backend.Stream):
+    def __init__(self, log, name, when):
+        super().__init__(when)
+        self.log, self.name, self.ptr = log, name, self
 
     def wait_event(self, event):
-        self.log.append((self.ptr, "waits for", event.at))
+        self.log.append((self.name, "waits for", event.stream.name))
+        super().wait_event(event)
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
         pass
-
-
-class Event:
-    at = None
-
-    def record(self, stream):
-        self.at = stream.ptr
-
-    def synchronize(self):
-        assert self.at, "waits for what was never recorded"
 
 
 class Communicator:
@@ -53,11 +47,14 @@ class Communicator:
         self.shared, self.rank, self.log = shared, rank, log
 
     def allReduce(self, send, received, count, kind, how, stream):
-        assert send == received and stream == "beside"
+        assert send == received and stream.name == "beside"
         dtype = self.dtypes[kind]
+        self.log.append(("allReduce", count, np.dtype(dtype).name, how))
+        stream.add(lambda: self.reduce(send, count, dtype, how))
+
+    def reduce(self, send, count, dtype, how):
         mine = np.ctypeslib.as_array(ctypes.cast(send, ctypes.POINTER(ctypes.c_char)), (count * np.dtype(dtype).itemsize,)).view(dtype)
         self.shared.brought[self.rank] = mine.copy()
-        self.log.append(("allReduce", count, np.dtype(dtype).name, how))
         self.shared.barrier.wait()
         mine[...] = np.max(self.shared.brought, 0) if how == 2 else np.sum(self.shared.brought, 0, dtype)
         self.shared.barrier.wait()
@@ -66,9 +63,9 @@ class Communicator:
         pass
 
 
-def stand_in(shared, log, rank):
+def stand_in(shared, log, rank, when):
     def copy(target, source, count, kind, stream):
-        ctypes.memmove(target, source, count)
+        stream.add(lambda: ctypes.memmove(target, source, count))
 
     def zeros(shape, dtype):
         return np.zeros(shape, dtype).view(Array)
@@ -78,15 +75,15 @@ def stand_in(shared, log, rank):
         NcclCommunicator=lambda size, uid, rank: Communicator(shared, rank, log),
     )  # fmt: skip
     cuda = SimpleNamespace(
-        nccl=nccl, Stream=lambda non_blocking: Stream(log, "beside"), Event=lambda disable_timing: Event(),
+        nccl=nccl, Stream=lambda non_blocking: Stream(log, "beside", when), Event=lambda disable_timing: backend.Event(),
         alloc_pinned_memory=bytearray, runtime=SimpleNamespace(memcpyAsync=copy),
     )  # fmt: skip
     names = ("amin", "amax", "negative", "maximum", "divide", "multiply")
     return SimpleNamespace(cuda=cuda, zeros=zeros, empty=zeros, **{name: getattr(np, name) for name in names})
 
 
-def run(size, half, rounds=3):
-    """Every rank's (gradients after each round, losses, flags, log)."""
+def run(size, half, rounds=3, when=("at once", "at once")):
+    """Every rank's (gradients after each round, losses, flags, log). when: the two streams do their work."""
     shared = SimpleNamespace(barrier=threading.Barrier(size, timeout=30), brought=[None] * size)
     uids, met = [None] * size, threading.Barrier(size, timeout=30)
     results = [None] * size
@@ -99,22 +96,24 @@ def run(size, half, rounds=3):
             met.wait()
             return list(uids)
 
-        sums = Sums(Stream(log, "compute"), rank, size, gather, half, stand_in(shared, log, rank))
+        compute = Stream(log, "compute", when[0])
+        sums = Sums(compute, rank, size, gather, half, stand_in(shared, log, rank, when[1]))
         flat = np.zeros(100, np.float32).view(Array)
         loss = np.zeros(1, np.float32).view(Array)
         exchange = Exchange(sums, flat, [Bucket(60, 100, 1), Bucket(0, 60, 3)], size, lambda what: nullcontext())
         for turn in range(rounds):
             log.append("round")
-            flat[...] = np.arange(100) * (rank + 1) * 1e-3 * 10.0**turn
-            loss[0] = rank + turn
+            compute.add(partial(np.copyto, flat, np.float32(np.arange(100) * (rank + 1) * 1e-3 * 10.0**turn)))
+            compute.add(partial(np.copyto, loss, np.float32(rank + turn)))
             exchange.put(np.array([rank == 1 and turn == 1, 0.0]))
             exchange.begin(loss)
             for step in range(5):
                 log.append(f"step {step}")
                 exchange.after(step)
             exchange.finish()
-            flags = exchange.noted(loss)
-            found.append((flat.copy(), float(loss[0]), flags.tolist()))
+            flags = exchange.noted(loss).tolist()
+            compute.add(lambda flags=flags: found.append((flat.copy(), float(loss[0]), flags)))
+        compute.synchronize()
         results[rank] = found, log
 
     threads = [threading.Thread(target=rank_of, args=(rank,)) for rank in range(size)]
@@ -126,10 +125,14 @@ def run(size, half, rounds=3):
     return results
 
 
-@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize(
+    "compute, beside, half",
+    [("at once", "at once", False), ("at once", "at once", True), ("late", "early", False), ("late", "late", False)],
+)
 @pytest.mark.parametrize("size", [2, 3])
-def test_every_rank_gets_the_sums(size, half):
-    for found, _ in run(size, half):
+def test_every_rank_gets_the_sums(size, compute, beside, half):
+    """Whenever the two streams do their work."""
+    for found, _ in run(size, half, when=(compute, beside)):
         for turn, (flat, loss, flags) in enumerate(found):
             expected = np.arange(100) * sum(range(1, size + 1)) * 1e-3 * 10.0**turn
             np.testing.assert_allclose(flat, expected, rtol=2e-3 if half else 1e-6, atol=1e-4 * expected.max())

@@ -115,10 +115,10 @@ class CuPyBackend:
     def view(self, raw, offset: int, shape, dtype):
         return self._cupy.ndarray(shape, dtype, memptr=raw.data + offset)
 
-    def upload(self, array, host: np.ndarray) -> None:
+    def upload(self, array, host: np.ndarray, stream=None) -> None:
         """Pinned memory must stay as it is until the stream has passed; other memory is free at once."""
         self._here()
-        self._cupy.cuda.runtime.memcpyAsync(array.data.ptr, host.ctypes.data, host.nbytes, 1, self.stream.ptr)
+        self._cupy.cuda.runtime.memcpyAsync(array.data.ptr, host.ctypes.data, host.nbytes, 1, (stream or self.stream).ptr)
 
     def pinned(self, shape, dtype) -> np.ndarray:
         """Memory of the host that a GPU reads by itself."""
@@ -126,9 +126,14 @@ class CuPyBackend:
         count = int(np.prod(shape, dtype=np.int64))
         return np.frombuffer(self._cupy.cuda.alloc_pinned_memory(max(1, count * dtype.itemsize)), dtype, count).reshape(shape)
 
-    def lane(self, slots: int) -> Lane:
+    def new_stream(self):
+        """A stream beside ``stream``."""
         self._here()
-        return Lane(self._cupy, self.stream, slots)
+        return self._cupy.cuda.Stream(non_blocking=True)
+
+    def new_event(self):
+        self._here()
+        return self._cupy.cuda.Event(disable_timing=True)
 
     def free_bytes(self) -> int:
         self._here()
@@ -230,16 +235,19 @@ class _Graph:
 
 
 class Lane:
-    """Copies to the device on a stream of their own, beside what is computed; each goes to one of a few slots, used in turn."""
+    """Copies to the device on a stream of their own, beside what is computed; each goes to one of a few slots, used in turn.
 
-    def __init__(self, cupy, main, slots: int):
-        self._cupy, self._main, self._stream = cupy, main, cupy.cuda.Stream(non_blocking=True)
-        self._copied, self._used = ([cupy.cuda.Event(disable_timing=True) for _ in range(slots)] for _ in range(2))
+    backend: makes the stream and the events, and copies.
+    """
+
+    def __init__(self, backend, slots: int):
+        self._backend, self._main, self._stream = backend, backend.stream, backend.new_stream()
+        self._copied, self._used = ([backend.new_event() for _ in range(slots)] for _ in range(2))
 
     def upload(self, slot: int, array, host: np.ndarray) -> None:
         """Starts when the slot's last use has ended; what is computed from now on waits for it."""
         self._stream.wait_event(self._used[slot])
-        self._cupy.cuda.runtime.memcpyAsync(array.data.ptr, host.ctypes.data, host.nbytes, 1, self._stream.ptr)
+        self._backend.upload(array, host, self._stream)
         self._copied[slot].record(self._stream)
         self._main.wait_event(self._copied[slot])
 

@@ -43,12 +43,12 @@ def version() -> str | None:
 
 def engine(backend, strict: bool = False, deterministic: bool = False) -> Engine | None:
     """cuDNN on the backend's stream, or None: convolutions then go by matrix products."""
-    stream = getattr(backend, "stream", None)
-    if stream is None or frontend() is None:
+    address = getattr(backend.stream, "ptr", None)  # none on a host
+    if address is None or frontend() is None:
         return None
     try:
         handle = frontend().create_handle()
-        frontend().set_stream(handle=handle, stream=stream.ptr)
+        frontend().set_stream(handle=handle, stream=address)
     except RuntimeError as mistake:
         log.warning("cuDNN does not start, convolutions run by cuBLAS: %s", mistake)
         return None

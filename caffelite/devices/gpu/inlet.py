@@ -11,6 +11,8 @@ import math
 
 import numpy as np
 
+from .backend import Lane
+
 HALVES = 2
 DEPTH = 16  # passes of a half, at most
 ROOM = 32 << 20  # bytes that several passes may take; else a half has room for one
@@ -23,7 +25,7 @@ class Inlet:
 
     def __init__(self, device):
         self._device, self._fields, self._size = device, [], 0
-        self._lane = device.backend.lane(HALVES)
+        self._lane = Lane(device.backend, HALVES)
         self._host = self._memory = None
         self.half = self.which = 0
         self._began = False

@@ -7,6 +7,7 @@ LD_PRELOAD="$(g++ -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0.
 
 from __future__ import annotations
 
+import collections
 import ctypes
 import functools
 import hashlib
@@ -68,15 +69,12 @@ def queued(method):
 
     @functools.wraps(method)
     def call(self, *args, **kwargs):
-        if self.captured is None:
-            self.launches += 1
-            return method(self, *args, **kwargs)
-        self.captured.append(functools.partial(method, self, *args, **kwargs))
+        self.queue(functools.partial(method, self, *args, **kwargs))
 
     return call
 
 
-def waits(method):
+def refused(method):
     """A method that a capture refuses."""
 
     @functools.wraps(method)
@@ -88,16 +86,82 @@ def waits(method):
     return call
 
 
+def waits(method):
+    """A method that returns when all that was queued is done."""
+
+    @functools.wraps(method)
+    def call(self, *args, **kwargs):
+        self.stream.synchronize()
+        return method(self, *args, **kwargs)
+
+    return refused(call)
+
+
+class Stream:
+    """Work in the order that it was queued in: done at once, or as late as CUDA may do it, or as soon as what it waits for is done."""
+
+    def __init__(self, when: str):
+        self._when, self._work, self.added, self.done = when, collections.deque(), 0, 0
+
+    def add(self, work) -> None:
+        self._work.append((work, None, 0))
+        self._added()
+
+    def wait_event(self, event: Event) -> None:
+        if event.stream:
+            self._work.append((None, event.stream, event.at))
+            self._added()
+
+    def _added(self) -> None:
+        self.added += 1
+        if self._when == "at once":
+            self.synchronize()
+        while self._when == "early" and self._work and self._ready(*self._work[0]):
+            self._step()
+
+    @staticmethod
+    def _ready(work, stream, at) -> bool:
+        return stream is None or stream.done >= at
+
+    def _step(self) -> None:
+        work, stream, at = self._work.popleft()
+        try:
+            if stream:
+                stream.run(at)
+            else:
+                work()
+        finally:
+            self.done += 1
+
+    def run(self, upto: int) -> None:
+        while self.done < upto:
+            self._step()
+
+    def synchronize(self) -> None:
+        self.run(self.added)
+
+
+class Event:
+    stream = None
+
+    def record(self, stream: Stream) -> None:
+        self.stream, self.at = stream, stream.added
+
+    def synchronize(self) -> None:
+        if self.stream:
+            self.stream.run(self.at)
+
+
 class Graph:
     """What a capture kept."""
 
-    def __init__(self, calls: list):
-        self._calls, self.runs = calls, 0
+    def __init__(self, calls: list, stream: Stream):
+        self._calls, self._stream, self.runs = calls, stream, 0
 
     def launch(self) -> None:
         self.runs += 1
         for call in self._calls:
-            call()
+            self._stream.add(call)
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -118,44 +182,43 @@ def encoded(values: np.ndarray, dtype) -> np.ndarray:
     return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
 
 
-class Lane:
-    """Copies at once."""
-
-    def upload(self, slot, array, host) -> None:
-        assert array.shape == host.shape and array.dtype == host.dtype and host.flags.c_contiguous
-        array[...] = host
-
-    def used(self, slot) -> None:
-        pass
-
-    def wait(self, slot) -> None:
-        pass
-
-
 class HostBackend:
-    """What caffelite.devices.gpu.backend.CuPyBackend does, on the host."""
+    """What caffelite.devices.gpu.backend.CuPyBackend does, on the host.
+
+    main, copies: when what is queued there is done, "at once", "early" or "late"; what relies on an order that CUDA does not promise fails
+    under one of them.
+    """
 
     name = "host"
 
     refusals = (Refused,)
 
-    def __init__(self) -> None:
+    def __init__(self, main: str = "at once", copies: str = "at once") -> None:
+        self.stream, self._copies = Stream(main), copies
+        self._pinned: list[np.ndarray] = []
         self._libraries: dict[str, ctypes.CDLL] = {}
         self.captured: list | None = None  # what the capture under way has kept
         self.graphs: list[Graph] = []
         self.launches = 0  # of what was not captured
+
+    def queue(self, work) -> None:
+        if self.captured is None:
+            self.launches += 1
+            self.stream.add(work)
+        else:
+            self.captured.append(work)
 
     def capture(self, body) -> Graph:
         assert self.captured is None
         self.captured = []
         try:
             body()
-            self.graphs.append(Graph(self.captured))
+            self.graphs.append(Graph(self.captured, self.stream))
         finally:
             self.captured = None
         return self.graphs[-1]
 
-    @waits
+    @refused
     def empty(self, shape, dtype) -> np.ndarray:
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         raw = np.full(math.prod(shape) * np.dtype(dtype).itemsize, 0xFF, np.uint8)  # NaN: nothing may count on zeros
@@ -165,16 +228,23 @@ class HostBackend:
         assert offset % dtype.itemsize == 0
         return np.ndarray(shape, dtype, raw.data, offset)
 
-    @waits
-    def upload(self, array, host) -> None:
-        array[...] = host
+    @refused
+    def upload(self, array, host, stream=None) -> None:
+        assert array.size == host.size and array.dtype == host.dtype and array.flags.c_contiguous and host.flags.c_contiguous
+        host = host.reshape(array.shape)
+        pinned = any(np.may_share_memory(host, memory) for memory in self._pinned)
+        (stream or self.stream).add(functools.partial(np.copyto, array, host if pinned else host.copy()))
 
-    @waits
+    @refused
     def pinned(self, shape, dtype) -> np.ndarray:
-        return np.empty(shape, dtype)
+        self._pinned.append(np.empty(shape, dtype))
+        return self._pinned[-1]
 
-    def lane(self, slots: int) -> Lane:
-        return Lane()
+    def new_stream(self) -> Stream:
+        return Stream(self._copies)
+
+    def new_event(self) -> Event:
+        return Event()
 
     def free_bytes(self) -> int:
         return 1 << 30
@@ -199,6 +269,7 @@ class HostBackend:
     def fill(self, array, value) -> None:
         array.fill(value)
 
+    @waits
     def moment(self) -> float:
         return time.perf_counter()
 
