@@ -54,7 +54,7 @@ class Host(GPU):
 
     def __init__(self, precision: str = "fp32"):
         super().__init__(0, "float32", HostBackend(), precision)
-        self.prefers_channels_last, self.narrow = True, self.half
+        self.prefers_channels_last, self.narrow, self.little_work = True, self.half, 0
 
     def convolution(self, x, y, window: Window, groups: int = 1, channels_last: bool = False, half: bool = False):
         return Turned(self, x, y, window, groups) if channels_last else super().convolution(x, y, window, groups)

@@ -31,7 +31,7 @@ def dev(request, monkeypatch):
     if not count():
         pytest.skip("no usable GPU")
     found = GPU(0, "float32", precision="fp32", **ON_A_GPU[request.param])
-    found.prefers_channels_last = request.param == "gpu channels last" and found.engine is not None
+    found.prefers_channels_last, found.little_work = request.param == "gpu channels last" and found.engine is not None, 0
     return found
 
 

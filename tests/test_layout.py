@@ -1,5 +1,7 @@
 """Blobs that lie channels last: where transpositions go, what nobody may see of it, and the numbers of the plain layout."""
 
+import math
+
 import engines
 import numpy as np
 import pytest
@@ -41,6 +43,7 @@ class Wanting(CPU):
 
     prefers_channels_last = True
     narrow = False
+    little_work = 0
 
     def __init__(self):
         pass
@@ -76,6 +79,22 @@ def test_a_chain_is_copied_once_on_the_way_in_and_once_on_the_way_out():
     graph = laid(CHAIN + dense("c2", "scores"))
     assert copies(graph) == ["↑data", "↓c2"]
     assert all(v.last == (v.name not in ("data", "scores")) for n in graph.nodes if n.place >= 0 for v in n.tops)
+
+
+class Big(Wanting):
+    """For which small convolutions are not worth a copy."""
+
+    def __init__(self, little_work):
+        self.little_work = little_work
+
+
+def test_small_nets_stay_as_caffe_has_them():
+    graph = laid(CHAIN)
+    outputs = [math.prod(graph.values[name].shape) for name in ("c1", "c2")]
+    inputs_of_each = [math.prod(p.blob.shape[1:]) for p in graph.learnable if len(p.blob.shape) == 4]
+    work = sum(a * b for a, b in zip(outputs, inputs_of_each, strict=True))
+    assert copies(laid(CHAIN, Big(work // 2))) == ["↑data", "↓c2"]
+    assert not copies(laid(CHAIN, Big(work // 2 + 1)))
 
 
 def test_one_channel_or_one_place_needs_no_copy():

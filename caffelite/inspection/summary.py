@@ -26,6 +26,7 @@ class Engine:
     """The CPU as `layout` asks after it: with oneDNN, or without."""
 
     prefers_channels_last: bool = True
+    little_work: int = 0
     narrow: bool = False
     half: bool = False
 

@@ -10,6 +10,7 @@ from devices import test_gpu_cudnn
 from caffelite import caffelite_pb2 as pb
 from caffelite import graph, layout, plan, prototxt
 from caffelite.devices.gpu import cudnn
+from caffelite.devices.gpu.device import LITTLE_WORK
 from caffelite.inspection.feeds import Feeds
 from caffelite.layers.vision import Convolution
 
@@ -29,13 +30,14 @@ def problems(name: str, precision: str) -> set[cudnn.Problem]:
     phase = pb.TEST if "deploy" in name else pb.TRAIN
     wiring = graph.build(document.message, pb.NetState(phase=phase), document.locate, Feeds(SHAPES.get(name)))
     half = precision in ("fp16", "bf16")
-    layout.assign(wiring, SimpleNamespace(prefers_channels_last=precision != "fp32", half=half, narrow=half))
+    little = 0 if half else LITTLE_WORK
+    layout.assign(wiring, SimpleNamespace(prefers_channels_last=precision != "fp32", half=half, narrow=half, little_work=little))
     found = set()
     for step in plan.make(wiring, 4).forward:
         layer = step.node.layer
         if type(layer) is not Convolution or len(layer.x_shape) != 4:
             continue
-        assert layer.last == (precision != "fp32")
+        assert not layer.last if precision == "fp32" else layer.last or not half
         shapes = layer.x_shape, layer.param_blobs[0].shape, layer.y_shape, layer.window
         make = functools.partial(cudnn.Problem, last=layer.last, numbers=NUMBERS[precision])
         relu = bool(step.fused) and step.fused[-1].layer.spec.type == "ReLU" and not step.fused[-1].layer.p.negative_slope
@@ -58,7 +60,9 @@ def built(problem: cudnn.Problem, strict: bool) -> bool:
 def test_problems_of_a_net():
     lenet = problems("lenet/train_val.prototxt", "tf32")
     assert sorted(p.kind for p in lenet) == ["dgrad", "forward", "forward", "wgrad", "wgrad"]
-    assert all(p.last and not p.rectified for p in lenet) and sum(p.biased for p in lenet) == 2
+    assert not any(p.last for p in lenet), "too small to be worth copies"
+    assert all(p.last for p in problems("lenet/train_val.prototxt", "fp16") | problems("alexnet/train_val.prototxt", "tf32"))
+    assert not any(p.rectified for p in lenet) and sum(p.biased for p in lenet) == 2
     assert {p.x for p in problems("lenet/train_val.prototxt", "fp16")} == {(64, 1, 28, 28), (64, 20, 12, 12)}
     assert any(p.rectified for p in problems("alexnet/train_val.prototxt", "bf16"))
 

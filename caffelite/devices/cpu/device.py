@@ -45,7 +45,7 @@ class CPU:
         self._workspace = np.empty(0, np.uint8)
         self.inlet = self.make_inlet()
         self._onednn = onednn.load() if dtype == "float32" else None
-        self.prefers_channels_last = self._onednn is not None
+        self.prefers_channels_last, self.little_work = self._onednn is not None, 0
         if dtype == "float32" and not self._onednn:
             _tell_of_onednn()
         self.half = self.narrow = precision == "bf16"

@@ -23,6 +23,7 @@ MOST_BLOCKS = 1 << 13  # kernels stride over what is left
 UPDATE_TILE = 2048  # elements that one block of an update rule takes
 PIECE = 8192  # numbers of a channel's sum that are worth a block of their own
 HALVES = (np.dtype(np.float16), np.dtype(np.uint16))  # a blob's numbers of 16 bits; uint16 is what bfloat16 lies in
+LITTLE_WORK = 1 << 27  # multiply-adds that a GPU does in some 2 us, no more than it takes to launch a kernel: an estimate
 SMALL = 1 << 30  # elements that int indices reach, strides included
 
 
@@ -57,6 +58,7 @@ class GPU:
         # Tensor cores want channels last: cuDNN turns all else within its plans.
         self.prefers_channels_last = self.engine is not None and precision != "fp32"
         self.narrow = self.half and self.prefers_channels_last
+        self.little_work = 0 if self.narrow else LITTLE_WORK
         if self.half and not self.narrow:
             log.warning("-precision %s: without cuDNN only inner products multiply numbers of 16 bits", precision)
         self._texts = {}
