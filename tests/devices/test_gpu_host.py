@@ -14,13 +14,13 @@ from caffelite.devices.formula import Formula
 from caffelite.devices.gpu import GPU, device, operations
 
 
-@pytest.fixture
-def dev(monkeypatch):
-    """One block a kernel, long long indices, and workspace for one image at a time."""
+@pytest.fixture(params=[False, True], ids=["first to last", "last to first"])
+def dev(request, monkeypatch):
+    """One block a kernel, long long indices, and workspace for one image at a time; a block's threads run in one order or the other."""
     monkeypatch.setattr(device, "MOST_BLOCKS", 1)
     monkeypatch.setattr(device, "SMALL", 0)
     monkeypatch.setattr(operations, "COLUMN_BYTES", 1)
-    return GPU(0, "float32", HostBackend())
+    return GPU(0, "float32", HostBackend(backwards=request.param))
 
 
 def put(dev, array):
@@ -126,6 +126,13 @@ def test_selection(dev, seed):
     x, values, places = rng.normal(size=(30, 40, 1)), dev.empty((30, 3, 1)), dev.empty((30, 3, 1))
     dev.top_k(30, 40, 1, 3).forward(put(dev, x), values, places)
     np.testing.assert_array_equal(places, reference.top_k(x, 3)[1])
+
+
+def test_transpositions(dev, seed):
+    """One block goes over all tiles."""
+    x = np.random.default_rng(seed).normal(size=(2, 70, 40)).astype(np.float32)
+    dev.transpose(put(dev, x), out := dev.empty((2, 40, 70)))
+    np.testing.assert_array_equal(dev.download(out), x.swapaxes(1, 2))
 
 
 def test_max_pooling_over_its_pixels(dev, seed):

@@ -186,16 +186,17 @@ class HostBackend:
     """What caffelite.devices.gpu.backend.CuPyBackend does, on the host.
 
     main, copies: when what is queued there is done, "at once", "early" or "late"; what relies on an order that CUDA does not promise fails
-    under one of them.
+    under one of them. backwards: whether threads run from the last to the first; by default every other launch does.
     """
 
     name = "host"
 
     refusals = (Refused,)
 
-    def __init__(self, main: str = "at once", copies: str = "at once") -> None:
+    def __init__(self, main: str = "at once", copies: str = "at once", backwards: bool | None = None) -> None:
         self.stream, self._copies = Stream(main), copies
         self._pinned: list[np.ndarray] = []
+        self._backwards, self._odd = backwards, False
         self._libraries: dict[str, ctypes.CDLL] = {}
         self.captured: list | None = None  # what the capture under way has kept
         self.graphs: list[Graph] = []
@@ -297,7 +298,8 @@ class HostBackend:
         assert grid[1:] == block[1:] == (1, 1) and 0 < grid[0] < 1 << 31 and 0 < block[0] <= 1024
         values = [_value(f"{name}, argument {i}", v, *p) for i, (v, p) in enumerate(zip(args, parameters, strict=True))]
         pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(v) for v in values))
-        function((ctypes.c_uint * 3)(grid[0], block[0], waiting), pointers)
+        self._odd = not self._odd
+        function((ctypes.c_uint * 4)(grid[0], block[0], waiting, self._odd if self._backwards is None else self._backwards), pointers)
 
     @queued
     def matmul(self, a, b, c, m, n, k, trans_a=False, trans_b=False, add=False, batch=1) -> None:

@@ -1,5 +1,6 @@
 // CUDA C++ for a host compiler: a launch runs block after block, a block's threads one after the other, or, in kernels that wait for
-// each other, as fibers that are switched at barriers and shuffles.
+// each other, as fibers that are switched at barriers and shuffles. First to last or last to first: where that makes a difference, threads
+// race.
 #pragma once
 #include <ucontext.h>
 
@@ -55,6 +56,8 @@ static Fiber fibers[MOST];
 static char* stacks;
 static ucontext_t scheduler;
 static unsigned current;
+static bool backwards;
+static unsigned turn(unsigned i, unsigned n) { return backwards ? n - 1 - i : i; }
 static uint64_t lanes[MOST];
 static void (*body)(void*);
 static void* argument;
@@ -92,19 +95,22 @@ static void run_fibers() {
     f.context.uc_link = nullptr;
     makecontext(&f.context, entry, 0);
   }
-  for (;;) {
-    bool left = false;
-    for (current = 0; current < n; ++current) {
-      if (fibers[current].state != READY) continue;
-      threadIdx.x = current;
-      swapcontext(&scheduler, &fibers[current].context);
+  for (;;) {  // each warp as far ahead of the others as barriers let it go
+    for (unsigned w = 0; w < n; w += 32) {
+      const unsigned warp = turn(w / 32, n / 32) * 32;
+      do {
+        for (unsigned i = 0; i < 32; ++i) {
+          current = warp + turn(i, 32);
+          if (fibers[current].state != READY) continue;
+          threadIdx.x = current;
+          swapcontext(&scheduler, &fibers[current].context);
+        }
+      } while (release(warp, warp + 32, AT_WARP));
     }
-    bool moved = false;
-    for (unsigned w = 0; w < n; w += 32) moved |= release(w, w + 32, AT_WARP);
-    if (!moved) moved = release(0, n, AT_BLOCK);
+    bool left = false;
     for (unsigned i = 0; i < n; ++i) left |= fibers[i].state != DONE;
     if (!left) return;
-    if (!moved) { std::fprintf(stderr, "host: threads of block %u wait for each other in different places\n", blockIdx.x); std::abort(); }
+    if (!release(0, n, AT_BLOCK)) { std::fprintf(stderr, "host: threads of block %u wait for each other in different places\n", blockIdx.x); std::abort(); }
   }
 }
 template <class T> static T exchange(T v, unsigned source) {
@@ -116,17 +122,22 @@ template <class T> static T exchange(T v, unsigned source) {
   return other;
 }
 template <class... A, size_t... I> static void call(void (*kernel)(A...), void** a, std::index_sequence<I...>) { kernel(*(A*)a[I]...); }
-// threads: blocks (x), threads of a block (x), and whether they are fibers.
+// threads: blocks (x), threads of a block (x), whether they are fibers, and whether they run from the last to the first.
 template <class... A> static void launch(void (*kernel)(A...), const unsigned* threads, void** a) {
   gridDim = {threads[0], 1, 1};
   blockDim = {threads[1], 1, 1};
   auto one = [&] { call(kernel, a, std::index_sequence_for<A...>{}); };
   body = [](void* f) { (*(decltype(one)*)f)(); };
   argument = &one;
-  for (blockIdx.x = 0; blockIdx.x < gridDim.x; ++blockIdx.x) {
+  backwards = threads[3];
+  for (unsigned i = 0; i < gridDim.x; ++i) {
+    blockIdx.x = turn(i, gridDim.x);
     if (threads[2]) run_fibers();
     else
-      for (threadIdx.x = 0; threadIdx.x < blockDim.x; ++threadIdx.x) one();
+      for (unsigned j = 0; j < blockDim.x; ++j) {
+        threadIdx.x = turn(j, blockDim.x);
+        one();
+      }
   }
 }
 }  // namespace host
