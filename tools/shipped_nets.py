@@ -33,7 +33,10 @@ def cifar10(m: Model) -> str:
 
 def cifar10_augmented(m: Model) -> str:
     transform = {"mean_file": "mean.binaryproto", "scale": 1 / 64}
-    perturbations = {"mirror": True, "perturb_param": {"shift_x": 2, "shift_y": 2}}
+    moved = {"shift_x": 3, "shift_y": 3, "rotation_prob": 0.5, "max_rotate_degree": 10, "scale_prob": 0.5, "scale_min": 0.9, "scale_max": 1.1}
+    light = {"brightness_prob": 0.5, "brightness_delta": 20}
+    light |= {f"{kind}_{name}": v for kind in ("contrast", "saturation") for name, v in (("prob", 0.5), ("lower", 0.8), ("upper", 1.2))}
+    perturbations = {"mirror": True, "perturb_param": moved, "distort_param": light}
     return m.data("cifar10", (3, 32, 32), (50, 100), transform=transform, shuffle=True, **perturbations)
 
 
@@ -357,7 +360,7 @@ CIFAR_IMAGES = (
     " `caffelite dataset cifar10` makes all three."
 )
 
-AUGMENTED = "cuda-convnet's net of train_val.prototxt on images that are mirrored and shifted anew every time."
+AUGMENTED = "cuda-convnet's net of train_val.prototxt on images that are mirrored, moved, turned and lit anew every time."
 
 NETS = {
     "cifar10_quick": Net("CIFAR-10 quick", cifar10_quick, f"CIFAR-10, the small fast net of cuda-convnet: {CIFAR_IMAGES}", CIFAR),
