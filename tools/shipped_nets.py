@@ -33,7 +33,8 @@ def cifar10(m: Model) -> str:
 
 def cifar10_augmented(m: Model) -> str:
     transform = {"mean_file": "mean.binaryproto", "scale": 1 / 64}
-    moved = {"shift_x": 3, "shift_y": 3, "rotation_prob": 0.5, "max_rotate_degree": 10, "scale_prob": 0.5, "scale_min": 0.9, "scale_max": 1.1}
+    moved = {"shift_x": 3, "shift_y": 3, "rotation_prob": 0.5, "max_rotate_degree": 10}
+    moved |= {"scale_prob": 0.5, "scale_min": 0.9, "scale_max": 1.1}
     light = {"brightness_prob": 0.5, "brightness_delta": 20}
     light |= {f"{kind}_{name}": v for kind in ("contrast", "saturation") for name, v in (("prob", 0.5), ("lower", 0.8), ("upper", 1.2))}
     perturbations = {"mirror": True, "perturb_param": moved, "distort_param": light}

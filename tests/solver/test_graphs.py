@@ -5,11 +5,13 @@ import logging
 
 import numpy as np
 import pytest
-from devices.host.backend import HostBackend, Refused
+from devices.host import plans
+from devices.host.backend import Event, HostBackend, Refused
 
 from caffelite import net
 from caffelite.devices.formula import Formula
 from caffelite.devices.gpu import GPU
+from caffelite.devices.gpu.backend import Fork
 from caffelite.devices.gpu.graphs import Program
 from caffelite.parallel import Alone, Exchange
 
@@ -101,6 +103,52 @@ def test_no_order_but_what_is_asked_for(folder, train, device, slack, monkeypatc
     assert found[0] == expected[0] and found[1] == expected[1]
     for one, other in zip(found[2], expected[2], strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+CONVOLVING = """
+name: "convolving"
+layer { name: "images" type: "Data" top: "image" top: "label" transform_param { scale: 0.0039 }
+  data_param { source: "images" backend: LMDB batch_size: 4 } }
+layer { name: "conv1" type: "Convolution" bottom: "image" top: "conv1"
+  convolution_param { num_output: 3 kernel_size: 3 weight_filler { type: "xavier" } } }
+layer { name: "conv2" type: "Convolution" bottom: "conv1" top: "conv2"
+  convolution_param { num_output: 4 kernel_size: 3 weight_filler { type: "xavier" } } }
+layer { name: "ip1" type: "InnerProduct" bottom: "conv2" top: "ip1"
+  inner_product_param { num_output: 5 weight_filler { type: "xavier" } } }
+layer { name: "relu1" type: "ReLU" bottom: "ip1" top: "ip1" }
+layer { name: "class" type: "InnerProduct" bottom: "ip1" top: "class"
+  inner_product_param { num_output: 3 weight_filler { type: "xavier" } } }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "class" bottom: "label" top: "loss" }
+"""
+
+
+@pytest.mark.parametrize("aside", ["early", "late"])
+@pytest.mark.parametrize("precision", ["tf32", "fp16"])
+def test_weight_gradients_run_aside(folder, train, monkeypatch, aside, precision):
+    """Beside those of the bottoms, in workspace of their own; both are there when the next layer asks for them."""
+    (folder / "convolving.prototxt").write_text(CONVOLVING)
+    text = 'net: "convolving.prototxt" base_lr: 0.01 lr_policy: "fixed" max_iter: 64 display: 0 random_seed: 1'
+    found = []
+    for backend in (HostBackend(), HostBackend("late", aside)):
+        dev = plans.device(monkeypatch, precision, backend=backend)
+        found.append(trained(train, dev, text))
+        assert any(isinstance(call.args[0], Event) for graph in backend.graphs for call in graph._calls if call.args)
+    assert found[0][0] == found[1][0] and np.isfinite(found[0][1]).all() and found[0][1] == found[1][1]
+    for one, other in zip(found[0][2], found[1][2], strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_what_forks_must_join(device):
+    fork, zeros = Fork(device.backend), device.zeros(3)
+
+    def body():
+        with fork:
+            device.fill(zeros, 1)
+
+    program = device.program(body)
+    for _ in range(3):
+        program()
+    assert "a stream that forked has not joined" in device.eager
 
 
 def test_exactly_resumed(folder, train, device):

@@ -81,7 +81,7 @@ SPIN = """extern "C" __global__ void spin(long long cycles) {
 
 
 class CuPyBackend:
-    """One GPU by way of CuPy; everything runs on one stream, so that an iteration can be captured.
+    """One GPU by way of CuPy; everything runs on one stream, but for what forks from it, so that an iteration can be captured.
 
     number: which GPU. strict: matrix products in full float32. Errors: no CuPy, no driver, no such GPU, a CUDA library that cannot be
     loaded.
@@ -96,10 +96,11 @@ class CuPyBackend:
         self._device, self._local, self._modules = cupy.cuda.Device(number), threading.local(), {}
         with self._device:
             self.stream = cupy.cuda.Stream(non_blocking=True)
+        self._strict, self._products = strict, {}
         self.refusals = cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError  # what a capture may raise
         self._here()
         check_compiler(cupy)
-        self._blas = Blas(cupy, self.stream, strict)
+        self.use(self.stream)
 
     def _here(self) -> None:
         """Makes the device and the stream the calling thread's."""
@@ -125,6 +126,14 @@ class CuPyBackend:
         self._here()
         count = int(np.prod(shape, dtype=np.int64))
         return np.frombuffer(self._cupy.cuda.alloc_pinned_memory(max(1, count * dtype.itemsize)), dtype, count).reshape(shape)
+
+    def use(self, stream) -> None:
+        """What follows is queued on that stream."""
+        self.stream = stream
+        stream.use()
+        if stream.ptr not in self._products:
+            self._products[stream.ptr] = Blas(self._cupy, stream, self._strict)
+        self._blas = self._products[stream.ptr]
 
     def new_stream(self):
         """A stream beside ``stream``."""
@@ -258,6 +267,28 @@ class Lane:
     def wait(self, slot: int) -> None:
         """Returns when the slot's last copy has ended."""
         self._copied[slot].synchronize()
+
+
+class Fork:
+    """A stream beside a backend's own, for what may run at the same time: ``with fork: …`` queues there, ``join`` waits for it."""
+
+    def __init__(self, backend):
+        self._backend, self._stream = backend, backend.new_stream()
+        self._begun, self._ended = backend.new_event(), backend.new_event()
+
+    def __enter__(self) -> None:
+        self._main = self._backend.stream
+        self._begun.record(self._main)
+        self._stream.wait_event(self._begun)
+        self._backend.use(self._stream)
+
+    def __exit__(self, *_) -> None:
+        self._ended.record(self._stream)
+        self._backend.use(self._main)
+
+    def join(self) -> None:
+        """What is queued from now on waits for what was queued aside."""
+        self._main.wait_event(self._ended)
 
 
 class Blas:

@@ -28,12 +28,14 @@ class Convolution:
         self._device, self._last = device, last
         self._shapes = x, (y[1], x[1] // groups, *window.kernel), y, window
         m, c, p = y[1], x[1] // groups, math.prod(window.kernel)
+        self._work = math.prod(y) * c * p  # multiply-adds of a pass
         self._turns = last and c > 1 and p > 1  # else both orders are one
         sizes = (m, c, p) if self._turns else (m, c * p, 1)
         self._pack, self._unpack = (device.kernel("weights", name, m * c * p, *sizes) for name in ("pack_weights", "unpack_weights"))
         pixels = math.prod(y[2:])
         self._bias = operations.Biased(device, *((y[0] * pixels, m, 1) if last else (y[0], m, pixels)))
-        self._plain = functools.cache(lambda: (Turned if last else operations.Convolution)(device, x, y, window, groups))
+        # What has no plan; another for the weights' gradient, which may run beside the bottom's.
+        self._plain = functools.cache(lambda aside=False: (Turned if last else operations.Convolution)(device, x, y, window, groups))
 
     def forward(self, x, w, b, y, slope: float | None = None) -> None:
         """slope: a leaky ReLU's negative slope, fused; None for no ReLU."""
@@ -64,15 +66,24 @@ class Convolution:
 
     def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
         """dx, dw, db: None where not wanted; add_w, add_b: add to what is there."""
-        if dw is not None:
+
+        def weights() -> None:
             self._weight_gradient(x, w, dy, dw, add_w)
-        if db is not None:
+
+        def biases() -> None:
             self._bias.backward(dy, db, add_b)
-        if dx is not None:
-            problem = self._problem("dgrad", dy)
-            room, load = self._weights(w, None, problem.numbers)
-            if not self._run(problem, room, lambda space: ((dy, *load(space)), dx)):
-                self._plain().backward(x, w, dy, dx, None, None)
+
+        def bottom() -> None:
+            self._bottom_gradient(x, w, dy, dx)
+
+        parts = ((weights, dw), (biases, db), (bottom, dx))
+        self._device.together(self._work, *(part for part, wanted in parts if wanted is not None))
+
+    def _bottom_gradient(self, x, w, dy, dx) -> None:
+        problem = self._problem("dgrad", dy)
+        room, load = self._weights(w, None, problem.numbers)
+        if not self._run(problem, room, lambda space: ((dy, *load(space)), dx)):
+            self._plain().backward(x, w, dy, dx, None, None)
 
     def _weight_gradient(self, x, w, dy, dw, add: bool) -> None:
         problem = self._problem("wgrad", dy)
@@ -83,7 +94,7 @@ class Convolution:
             return (x, dy), self._device.view(space, 0, dw.shape, dtype) if fresh else dw
 
         if not self._run(problem, _room(dw.size, dtype), load):
-            self._plain().backward(x, w, dy, None, dw, None, add)
+            self._plain(True).backward(x, w, dy, None, dw, None, add)
         elif fresh:
             self._unpack(load(self._device.workspace(dw.nbytes, np.uint8))[1], dw, add)
 

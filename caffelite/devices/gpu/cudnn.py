@@ -42,17 +42,16 @@ def version() -> str | None:
 
 
 def engine(backend, strict: bool = False, deterministic: bool = False) -> Engine | None:
-    """cuDNN on the backend's stream, or None: convolutions then go by matrix products."""
-    address = getattr(backend.stream, "ptr", None)  # none on a host
-    if address is None or frontend() is None:
+    """cuDNN on the backend's streams, or None: convolutions then go by matrix products."""
+    if not hasattr(backend.stream, "ptr") or frontend() is None:
         return None
+    found = Engine(backend, strict, deterministic)
     try:
-        handle = frontend().create_handle()
-        frontend().set_stream(handle=handle, stream=address)
+        found.handle()
     except RuntimeError as mistake:
         log.warning("cuDNN does not start, convolutions run by cuBLAS: %s", mistake)
         return None
-    return Engine(handle, backend, strict, deterministic)
+    return found
 
 
 class Problem(NamedTuple):
@@ -166,22 +165,31 @@ class Engine:
     one, and where runs must be equal, cuDNN's own ranking decides.
     """
 
-    def __init__(self, handle, backend, strict: bool = False, deterministic: bool = False):
-        self._handle, self._how, self._plans = handle, (strict, deterministic), {}
+    def __init__(self, backend, strict: bool = False, deterministic: bool = False):
+        self._backend, self._how, self._plans, self._handles = backend, (strict, deterministic), {}, {}
         self._lap = None if deterministic else getattr(backend, "lap", None)
         if self._lap:
             device = re.sub(r"\W+", "-", backend.model())
             self._notes = Notes(f"cudnn-{device}-{version()}{'-strict' * strict}.json")
 
+    def handle(self):
+        """cuDNN's handle for the stream in use."""
+        address = self._backend.stream.ptr
+        if address not in self._handles:
+            self._handles[address] = handle = frontend().create_handle()
+            frontend().set_stream(handle=handle, stream=address)
+        return self._handles[address]
+
     def plan(self, problem: Problem, trial: Trial, suits: Callable[[Plan], bool]) -> Plan | None:
         """The plan for a problem; None where cuDNN has none that suits. trial(plan) makes one ready, and gives what runs it."""
-        if problem not in self._plans:
-            self._plans[problem] = self._chosen(problem, trial, suits)
-        return self._plans[problem]
+        key = problem, self.handle()  # a plan belongs to a handle
+        if key not in self._plans:
+            self._plans[key] = self._chosen(problem, trial, suits)
+        return self._plans[key]
 
     def _chosen(self, problem: Problem, trial: Trial, suits: Callable[[Plan], bool]) -> Plan | None:
         try:
-            plan = Plan(problem, *self._how, handle=self._handle)
+            plan = Plan(problem, *self._how, handle=self.handle())
         except (frontend().cudnnGraphNotSupportedError, RuntimeError) as mistake:
             log.info("cuDNN has no plan for %s: %s", problem.words(), str(mistake).split("\n")[0])
             return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import numpy as np
 from .. import Window
 from ..formula import Formula, merged, unbias
 from . import convolution, cudnn, formulas, inlet, operations, preprocessing, recurrent, selection, windows
-from .backend import HEAD, CuPyBackend
+from .backend import HEAD, CuPyBackend, Fork
 from .graphs import Program
 from .scaling import LossScale
 
@@ -62,7 +63,8 @@ class GPU:
         if self.half and not self.narrow:
             log.warning("-precision %s: without cuDNN only inner products multiply numbers of 16 bits", precision)
         self._texts = {}
-        self._workspace = self.empty(0, np.uint8)
+        self._workspace, self._workspace_aside = self.empty(0, np.uint8), self.empty(0, np.uint8)
+        self._fork = Fork(self.backend)
         self._runs: dict = {}
         self._sum_of_two, self._copied = self.map(Formula("a + b", ("a", "b"))), self.map(Formula("a", ("a",)))
         self.inlet = self.make_inlet()  # of the net that runs
@@ -194,6 +196,23 @@ class GPU:
             self._workspace = self.empty(count * dtype.itemsize, np.uint8)
             self.generation += 1
         return self.view(self._workspace, 0, (count,), dtype)
+
+    def together(self, work: int, *parts: Callable[[], None]) -> None:
+        """Queues what does not depend on each other. The first part may run beside the others where they would not fill the GPU: where each
+        has little ``work``, in multiply-adds."""
+        if len(parts) > 1 and work <= 2 * LITTLE_WORK:
+            with self._fork:
+                self._workspace, self._workspace_aside = self._workspace_aside, self._workspace
+                try:
+                    parts[0]()
+                finally:
+                    self._workspace, self._workspace_aside = self._workspace_aside, self._workspace
+            for part in parts[1:]:
+                part()
+            self._fork.join()
+        else:
+            for part in parts:
+                part()
 
     # kernels
 

@@ -74,17 +74,25 @@ class InnerProduct:
     def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
         """dx, dw, db: None where not wanted; add_w, add_b: add to what is there."""
         m, n, k = self._sizes
-        if db is not None:
-            self._bias.backward(dy, db, add_b)
         if self._half:
-            dy, w = self._rounded(dy, w if dx is not None else None)
-        if dw is not None:
+            rounded, w = self._rounded(dy, w if dx is not None else None)
+        else:
+            rounded = dy
+
+        def weights() -> None:
             if self._transpose:
-                self._matmul(x, dy, dw, k, n, m, trans_a=True, add=add_w)
+                self._matmul(x, rounded, dw, k, n, m, trans_a=True, add=add_w)
             else:
-                self._matmul(dy, x, dw, n, k, m, trans_a=True, add=add_w)
-        if dx is not None:
-            self._matmul(dy, w, dx, m, k, n, trans_b=self._transpose)
+                self._matmul(rounded, x, dw, n, k, m, trans_a=True, add=add_w)
+
+        def biases() -> None:
+            self._bias.backward(dy, db, add_b)
+
+        def bottom() -> None:
+            self._matmul(rounded, w, dx, m, k, n, trans_b=self._transpose)
+
+        parts = ((weights, dw), (biases, db), (bottom, dx))
+        self._device.together(m * n * k, *(part for part, wanted in parts if wanted is not None))
 
 
 class Convolution:

@@ -79,7 +79,7 @@ def refused(method):
 
     @functools.wraps(method)
     def call(self, *args, **kwargs):
-        if self.captured is not None:
+        if self.stream.capture:
             raise Refused(f"{method.__name__} in a capture")
         return method(self, *args, **kwargs)
 
@@ -98,17 +98,30 @@ def waits(method):
 
 
 class Stream:
-    """Work in the order that it was queued in: done at once, or as late as CUDA may do it, or as soon as what it waits for is done."""
+    """Work in the order that it was queued in: done at once, or as late as CUDA may do it, or early, when what it waits for is done: then
+    it goes step by step with the stream that it was made beside."""
 
-    def __init__(self, when: str):
+    def __init__(self, when: str, beside: Stream | None = None):
         self._when, self._work, self.added, self.done = when, collections.deque(), 0, 0
+        self._beside: list[Stream] = []  # early ones
+        self._stepping = False
+        if beside and when == "early":
+            beside._beside.append(self)
+        self.capture: Capture | None = None  # the one under way that this stream is part of
 
     def add(self, work) -> None:
+        if self.capture:
+            self.capture.keep(self, self.add, work)
+            return
         self._work.append((work, None, 0))
         self._added()
 
     def wait_event(self, event: Event) -> None:
-        if event.stream:
+        if event.capture:
+            event.capture.wait(self, event)
+        elif self.capture:
+            raise Refused("a capture waits for what was queued before it")
+        elif event.stream:
             self._work.append((None, event.stream, event.at))
             self._added()
 
@@ -116,22 +129,27 @@ class Stream:
         self.added += 1
         if self._when == "at once":
             self.synchronize()
-        while self._when == "early" and self._work and self._ready(*self._work[0]):
+        while self._when == "early" and self._ready():
             self._step()
 
-    @staticmethod
-    def _ready(work, stream, at) -> bool:
-        return stream is None or stream.done >= at
+    def _ready(self) -> bool:
+        """Whether a next step waits for nothing that is not done."""
+        return bool(self._work) and not self._stepping and (self._work[0][1] is None or self._work[0][1].done >= self._work[0][2])
 
     def _step(self) -> None:
         work, stream, at = self._work.popleft()
+        self._stepping = True
         try:
             if stream:
                 stream.run(at)
             else:
                 work()
         finally:
+            self._stepping = False
             self.done += 1
+        for other in self._beside:
+            if other._ready():
+                other._step()
 
     def run(self, upto: int) -> None:
         while self.done < upto:
@@ -142,26 +160,63 @@ class Stream:
 
 
 class Event:
-    stream = None
+    stream = capture = None
 
     def record(self, stream: Stream) -> None:
-        self.stream, self.at = stream, stream.added
+        self.capture = stream.capture
+        if stream.capture:
+            stream.capture.record(stream, self)
+        else:
+            self.stream, self.at = stream, stream.added
 
     def synchronize(self) -> None:
         if self.stream:
             self.stream.run(self.at)
 
 
+class Capture:
+    """What is queued on a stream, and on those that fork from it, is kept until it ends. All of those must have joined it by then."""
+
+    def __init__(self, stream: Stream):
+        self._origin, self._streams, self.calls = stream, [stream], []
+        self._loose: dict[Stream, Event | None] = {}  # streams that have not joined since they forked, and what they recorded last of all
+        stream.capture = self
+
+    def keep(self, stream: Stream, call, *arguments) -> None:
+        self.calls.append(functools.partial(call, *arguments))
+        if stream is not self._origin:
+            self._loose[stream] = None
+
+    def record(self, stream: Stream, event: Event) -> None:
+        self.keep(stream, event.record, stream)
+        if stream is not self._origin:
+            self._loose[stream] = event
+
+    def wait(self, stream: Stream, event: Event) -> None:
+        if not stream.capture:
+            stream.capture = self
+            self._streams.append(stream)
+        self.keep(stream, stream.wait_event, event)
+        if stream is self._origin:
+            self._loose = {other: last for other, last in self._loose.items() if last is not event}
+
+    def end(self) -> None:
+        for stream in self._streams:
+            stream.capture = None
+        if self._loose:
+            raise Refused("a stream that forked has not joined")
+
+
 class Graph:
     """What a capture kept."""
 
-    def __init__(self, calls: list, stream: Stream):
-        self._calls, self._stream, self.runs = calls, stream, 0
+    def __init__(self, calls: list):
+        self._calls, self.runs = calls, 0
 
     def launch(self) -> None:
         self.runs += 1
         for call in self._calls:
-            self._stream.add(call)
+            call()
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -198,26 +253,25 @@ class HostBackend:
         self._pinned: list[np.ndarray] = []
         self._backwards, self._odd = backwards, False
         self._libraries: dict[str, ctypes.CDLL] = {}
-        self.captured: list | None = None  # what the capture under way has kept
         self.graphs: list[Graph] = []
         self.launches = 0  # of what was not captured
 
     def queue(self, work) -> None:
-        if self.captured is None:
-            self.launches += 1
-            self.stream.add(work)
-        else:
-            self.captured.append(work)
+        self.launches += not self.stream.capture
+        self.stream.add(work)
 
     def capture(self, body) -> Graph:
-        assert self.captured is None
-        self.captured = []
+        assert not self.stream.capture
+        capture = Capture(self.stream)
         try:
             body()
-            self.graphs.append(Graph(self.captured, self.stream))
         finally:
-            self.captured = None
+            capture.end()
+        self.graphs.append(Graph(capture.calls))
         return self.graphs[-1]
+
+    def use(self, stream: Stream) -> None:
+        self.stream = stream
 
     @refused
     def empty(self, shape, dtype) -> np.ndarray:
@@ -242,7 +296,7 @@ class HostBackend:
         return self._pinned[-1]
 
     def new_stream(self) -> Stream:
-        return Stream(self._copies)
+        return Stream(self._copies, self.stream)
 
     def new_event(self) -> Event:
         return Event()

@@ -18,12 +18,17 @@ class Refused(Exception):
     pass
 
 
-def device(monkeypatch, precision: str = "tf32", refused=(), hides_nan: bool = False) -> GPU:
+class Engine(cudnn.Engine):
+    def handle(self):
+        return self._backend
+
+
+def device(monkeypatch, precision: str = "tf32", refused=(), hides_nan: bool = False, backend: HostBackend | None = None) -> GPU:
     """A GPU on the host that has cuDNN; refused: (kind, biased, rectified) that cuDNN has no plans for; hides_nan: its ReLUs do."""
     monkeypatch.setattr(cudnn, "frontend", lambda: SimpleNamespace(cudnnGraphNotSupportedError=Refused))
     monkeypatch.setattr(cudnn, "Plan", plans(refused, hides_nan))
-    monkeypatch.setattr(cudnn, "engine", lambda backend, strict, deterministic: cudnn.Engine(backend, backend, strict, deterministic))
-    found = GPU(0, "float32", HostBackend(), precision, deterministic=True)
+    monkeypatch.setattr(cudnn, "engine", Engine)
+    found = GPU(0, "float32", backend or HostBackend(), precision, deterministic=True)
     found.little_work = 0  # so that small nets, too, lie channels last
     return found
 
