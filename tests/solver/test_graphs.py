@@ -1,7 +1,10 @@
 """Iterations captured in graphs do what eager ones do, bit for bit. On a GPU whose graphs are lists of calls."""
 
 import contextlib
+import ctypes
 import logging
+from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +13,7 @@ from devices.host.backend import Event, HostBackend, Refused
 
 from caffelite import net
 from caffelite.devices.formula import Formula
-from caffelite.devices.gpu import GPU
+from caffelite.devices.gpu import GPU, Sums, count
 from caffelite.devices.gpu.backend import Fork
 from caffelite.devices.gpu.graphs import Program
 from caffelite.parallel import Alone, Exchange
@@ -228,6 +231,85 @@ class Twins(Alone):
 def test_sums_over_processes_are_captured(folder, train, device):
     graphs, runs = compare(train, device, SOLVER + "clip_gradients: 0.5", comm=Twins())
     assert runs > 25
+
+
+class Communicator:
+    """NCCL's, of two processes of which this is one, and the other brings the same numbers."""
+
+    def allReduce(self, send, received, count, kind, how, stream):
+        numbers = np.ctypeslib.as_array(ctypes.cast(send, ctypes.POINTER(ctypes.c_float)), (count,))
+        stream.add(partial(np.multiply, numbers, 2, out=numbers))
+
+    def check_async_error(self):
+        pass
+
+
+class Addressed(np.ndarray):
+    """An array that tells its address as CuPy's do."""
+
+    data = property(lambda self: SimpleNamespace(ptr=self.ctypes.data))
+
+
+class OnHost(Sums):
+    """Sums by NCCL on a backend of the host."""
+
+    def __init__(self, backend):
+        def stream(non_blocking):
+            found = backend.new_stream()
+            found.ptr = found
+            return found
+
+        def copy(target, source, count, kind, stream):
+            stream.add(partial(ctypes.memmove, target, source, count))
+
+        nccl = SimpleNamespace(
+            available=True, NCCL_FLOAT32=7, NCCL_SUM=0, get_unique_id=lambda: 0, NcclCommunicator=lambda *_: Communicator()
+        )
+        cuda = SimpleNamespace(
+            nccl=nccl, Stream=stream, Event=lambda disable_timing: Event(), alloc_pinned_memory=bytearray,
+            runtime=SimpleNamespace(memcpyAsync=copy),
+        )  # fmt: skip
+        cupy = SimpleNamespace(cuda=cuda, zeros=lambda shape, dtype: np.zeros(shape, dtype).view(Addressed))
+        super().__init__(backend.stream, 0, 2, lambda uid: [uid], cupy=cupy)
+
+    def _sum(self, array, *how):
+        super()._sum(array.view(Addressed), *how)
+
+
+class Summing(Twins):
+    def exchange(self, dev, flat, buckets, half=False):
+        return Exchange(OnHost(dev.backend), flat, buckets, 2, lambda what: contextlib.nullcontext())
+
+
+def test_sums_by_nccl_are_captured(folder, train, device, slack):
+    """On a stream beside, forked and joined within the graph; whenever that does its work the numbers are those of plain sums."""
+    text = SOLVER + "clip_gradients: 0.5"
+    log, losses, params = trained(train, device, text, comm=Twins())
+    again = trained(train, slack, text, comm=Summing())
+    assert again[0] == log and again[1] == losses and not slack.eager and slack.backend.graphs
+    for one, other in zip(again[2], params, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+class Lone(Twins):
+    """NCCL with a communicator of one process; averages halve its gradients."""
+
+    def exchange(self, dev, flat, buckets, half=False):
+        return Exchange(Sums(dev.backend.stream, 0, 1, lambda uid: [uid]), flat, buckets, 2, lambda what: contextlib.nullcontext())
+
+
+@pytest.mark.gpu
+def test_nccl_in_a_graph_on_a_gpu(folder, train):
+    if not count():
+        pytest.skip("no usable GPU")
+    found = []
+    for eager in ("the test asks for it", ""):
+        dev = GPU(0, "float32", precision="fp32", deterministic=True, eager=eager)
+        found.append(trained(train, dev, SOLVER + "clip_gradients: 0.5", comm=Lone())[1:])
+        assert dev.eager == eager, "NCCL's sums are captured"
+    assert found[0][0] == found[1][0]
+    for one, other in zip(found[0][1], found[1][1], strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_sums_by_the_host_are_not(folder, train, device, monkeypatch):
