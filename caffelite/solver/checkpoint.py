@@ -89,7 +89,7 @@ def files(solver: Solver, carried: list[pb.CarriedState]) -> Iterator[tuple[Path
         yield average, body
     resume = pb.ResumeState(
         solver_type=solver.updater.name, config_hash=config_hash(solver), random_seed=solver.seed, loss_window=solver.loss_window(),
-        carried=carried,
+        carried=carried, precision=solver.dev.precision,
     )  # fmt: skip
     for label, layer, source in solver.sources():
         resume.source.add(net=label, layer=layer, samples=source.position)
@@ -151,6 +151,9 @@ def restore(solver: Solver, state: snapshot.State, path: Path) -> None:
         return
     if resume.config_hash != config_hash(solver):
         log.warning("the net or the solver differs from what %s was trained with: this run is no exact continuation", path)
+    if resume.precision not in ("", solver.dev.precision):
+        text = "%s was trained with -precision %s, this run takes %s: it is no exact continuation"
+        log.warning(text, path, resume.precision, solver.dev.precision)
     positions = {(s.net, s.layer): s.samples for s in resume.source}
     for label, layer, source in solver.sources():
         if (label, layer) in positions:

@@ -4,8 +4,10 @@ import shutil
 
 import numpy as np
 import pytest
+from devices.host.backend import HostBackend
 
 from caffelite import caffelite_pb2 as pb
+from caffelite.devices.gpu import GPU
 from caffelite.errors import CaffeliteError
 from caffelite.solver.snapshot import names, read_state
 
@@ -140,6 +142,12 @@ def test_a_changed_configuration_is_told(folder, train):
     assert not any("no exact continuation" in line for line in same.log)
     changed = train(SOLVER.replace("0.9 w", "0.8 w") + "random_seed: 5", resume="run_iter_7.solverstate")
     assert any("no exact continuation" in line for line in changed.log)
+
+
+def test_another_precision_is_told(folder, train):
+    train(SOLVER + "random_seed: 5", device=GPU(0, "float32", HostBackend()))
+    (told,) = [line for line in train(SOLVER + "random_seed: 5", resume="run_iter_7.solverstate").log if "precision" in line]
+    assert told == "run_iter_7.solverstate was trained with -precision tf32, this run takes fp32: it is no exact continuation"
 
 
 def test_a_state_that_caffe_wrote(folder, train):

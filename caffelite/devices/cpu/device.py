@@ -48,7 +48,7 @@ class CPU:
         self.prefers_channels_last, self.little_work = self._onednn is not None, 0
         if dtype == "float32" and not self._onednn:
             _tell_of_onednn()
-        self.half = self.narrow = precision == "bf16"
+        self.precision, self.half, self.narrow = precision, precision == "bf16", precision == "bf16"
         if self.half:
             self._check_half()
         blas.address(dtype)  # loads the library whose threads are limited below
