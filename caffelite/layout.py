@@ -73,15 +73,15 @@ class Rounding(Layer):
         self.back(dy[0], dx[0])
 
 
-def _multiply_adds(node: Node) -> int:
-    """Of a convolution's forward pass."""
+def multiply_adds(node: Node) -> int:
+    """Products in the forward pass of a convolution."""
     return sum(math.prod(top.shape) for top in node.tops) * math.prod(node.layer.param_blobs[0].shape[1:])
 
 
 def assign(graph: Graph, dev) -> None:
     """Decides how each blob of ``graph`` is stored on a device, and puts in the copies that it takes. All stay as Caffe has them where the
     convolutions have, on average, less than ``dev.little_work``: there the copies would cost more than the layout saves."""
-    work = [_multiply_adds(node) for node in graph.nodes if node.layer.prefers_channels_last(dev)]
+    work = [multiply_adds(node) for node in graph.nodes if node.layer.prefers_channels_last(dev)]
     if not work or sum(work) < dev.little_work * len(work) or any(node.layer.varies for node in graph.nodes):
         return
     nodes: list[Node] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from .. import layout
 from ..graph import Graph, Node, Value
 from ..layers import Shape
 from ..plan import Step
@@ -16,7 +17,7 @@ def multiply_adds(node: Node) -> int:
     """Products with learned weights in one forward pass: of Convolution, Deconvolution, InnerProduct, RNN and LSTM; else 0."""
     kind, weights = node.layer.spec.type, [p.shape for p in node.layer.param_blobs]
     if kind == "Convolution":
-        return sum(math.prod(top.shape) for top in node.tops) * math.prod(weights[0][1:])
+        return layout.multiply_adds(node)
     if kind == "Deconvolution":
         return sum(math.prod(bottom.shape) for bottom in node.bottoms) * math.prod(weights[0][1:])
     if kind == "InnerProduct":
