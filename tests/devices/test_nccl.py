@@ -1,6 +1,5 @@
 """Sums over GPUs, on stand-ins for CuPy and NCCL: NumPy arrays, streams of the host, threads for processes."""
 
-import ctypes
 import threading
 from contextlib import nullcontext
 from functools import partial
@@ -9,23 +8,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from devices.host import backend
+from devices.host.cupy import Array, numbers, stand_in
 
 from caffelite.devices.gpu.nccl import Sums
 from caffelite.parallel import Bucket, Exchange
 
 
-class Array(np.ndarray):
-    """A NumPy array with a pointer where CuPy's has it; ``data`` of NumPy's own is not asked for here."""
-
-    @property
-    def data(self):
-        return SimpleNamespace(ptr=self.ctypes.data)
-
-
 class Stream(backend.Stream):
     def __init__(self, log, name, when):
         super().__init__(when)
-        self.log, self.name, self.ptr = log, name, self
+        self.log, self.name = log, name
 
     def wait_event(self, event):
         self.log.append((self.name, "waits for", event.stream.name))
@@ -36,6 +28,12 @@ class Stream(backend.Stream):
 
     def __exit__(self, *_):
         pass
+
+
+class Event(backend.Event):
+    def synchronize(self):
+        assert self.stream, "waits for what was never recorded"
+        super().synchronize()
 
 
 class Communicator:
@@ -53,7 +51,7 @@ class Communicator:
         stream.add(lambda: self.reduce(send, count, dtype, how))
 
     def reduce(self, send, count, dtype, how):
-        mine = np.ctypeslib.as_array(ctypes.cast(send, ctypes.POINTER(ctypes.c_char)), (count * np.dtype(dtype).itemsize,)).view(dtype)
+        mine = numbers(send, count, dtype)
         self.shared.brought[self.rank] = mine.copy()
         self.shared.barrier.wait()
         mine[...] = np.max(self.shared.brought, 0) if how == 2 else np.sum(self.shared.brought, 0, dtype)
@@ -61,25 +59,6 @@ class Communicator:
 
     def check_async_error(self):
         pass
-
-
-def stand_in(shared, log, rank, when):
-    def copy(target, source, count, kind, stream):
-        stream.add(lambda: ctypes.memmove(target, source, count))
-
-    def zeros(shape, dtype):
-        return np.zeros(shape, dtype).view(Array)
-
-    nccl = SimpleNamespace(
-        available=True, NCCL_FLOAT32=7, NCCL_FLOAT16=6, NCCL_SUM=0, NCCL_MAX=2, get_unique_id=lambda: "id",
-        NcclCommunicator=lambda size, uid, rank: Communicator(shared, rank, log),
-    )  # fmt: skip
-    cuda = SimpleNamespace(
-        nccl=nccl, Stream=lambda non_blocking: Stream(log, "beside", when), Event=lambda disable_timing: backend.Event(),
-        alloc_pinned_memory=bytearray, runtime=SimpleNamespace(memcpyAsync=copy),
-    )  # fmt: skip
-    names = ("amin", "amax", "negative", "maximum", "divide", "multiply")
-    return SimpleNamespace(cuda=cuda, zeros=zeros, empty=zeros, **{name: getattr(np, name) for name in names})
 
 
 def run(size, half, rounds=3, when=("at once", "at once")):
@@ -97,7 +76,8 @@ def run(size, half, rounds=3, when=("at once", "at once")):
             return list(uids)
 
         compute = Stream(log, "compute", when[0])
-        sums = Sums(compute, rank, size, gather, half, stand_in(shared, log, rank, when[1]))
+        cupy = stand_in(Communicator(shared, rank, log), lambda: Stream(log, "beside", when[1]), Event)
+        sums = Sums(compute, rank, size, gather, half, cupy)
         flat = np.zeros(100, np.float32).view(Array)
         loss = np.zeros(1, np.float32).view(Array)
         exchange = Exchange(sums, flat, [Bucket(60, 100, 1), Bucket(0, 60, 3)], size, lambda what: nullcontext())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from caffelite import devices, parallel, prototxt
+from caffelite import devices, parallel, prototxt, weights
 from caffelite.solver import Solver
 
 
@@ -20,6 +20,14 @@ def train(comm, path: str, dtype: str, **options) -> list[np.ndarray]:
     finally:
         run.close()
     return [blob.copy() for blob in run.net.params.blobs]
+
+
+def assert_as_one(model: Path, atol: float) -> None:
+    """What several processes trained by solver.prototxt, the MLP, is what one trains."""
+    net = weights.read_model(model)
+    found = [blob for name in ("ip1", "ip2") for blob in net[name]]
+    for blob, expected in zip(found, train(None, "solver.prototxt", "float32"), strict=True):
+        np.testing.assert_allclose(blob.reshape(expected.shape), expected, rtol=0, atol=atol)
 
 
 def main() -> None:

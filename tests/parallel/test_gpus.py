@@ -3,11 +3,9 @@
 import subprocess
 
 import jobs
-import numpy as np
 import pytest
 from launching import COMMAND, SOLVER, environment, finish, mpirun, needs_mpi
 
-from caffelite import weights
 from caffelite.devices.gpu import count
 
 AS_ONE = ["-scaling", "strong", "-precision", "fp32"]
@@ -19,20 +17,13 @@ def solver(folder):
     return folder
 
 
-def agrees(folder) -> None:
-    net = weights.read_model(folder / "run_iter_50.caffemodel")
-    found = [blob for name in ("ip1", "ip2") for blob in net[name]]
-    for blob, expected in zip(found, jobs.train(None, "solver.prototxt", "float32"), strict=True):
-        np.testing.assert_allclose(blob.reshape(expected.shape), expected, rtol=0, atol=1e-4)
-
-
 @pytest.mark.gpu
 @needs_mpi
 def test_two_processes_on_one_gpu(solver):
     if not count():
         pytest.skip("no usable GPU")
     assert "2 processes (MPI" in finish(mpirun(2, *COMMAND, "-gpu", "0", *AS_ONE, cwd=solver))
-    agrees(solver)
+    jobs.assert_as_one(solver / "run_iter_50.caffemodel", atol=1e-4)
 
 
 @pytest.mark.multi_gpu
@@ -42,4 +33,4 @@ def test_two_gpus(solver):
     done = subprocess.run([*COMMAND, "-gpu", "0,1", *AS_ONE], env=environment(), cwd=solver, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert "2 processes" in done.stderr
-    agrees(solver)
+    jobs.assert_as_one(solver / "run_iter_50.caffemodel", atol=1e-4)

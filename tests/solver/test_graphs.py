@@ -1,15 +1,14 @@
 """Iterations captured in graphs do what eager ones do, bit for bit. On a GPU whose graphs are lists of calls."""
 
 import contextlib
-import ctypes
 import logging
 from functools import partial
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from devices.host import plans
 from devices.host.backend import Event, HostBackend, Refused
+from devices.host.cupy import Array, numbers, stand_in
 
 from caffelite import net
 from caffelite.devices.formula import Formula
@@ -237,43 +236,21 @@ class Communicator:
     """NCCL's, of two processes of which this is one, and the other brings the same numbers."""
 
     def allReduce(self, send, received, count, kind, how, stream):
-        numbers = np.ctypeslib.as_array(ctypes.cast(send, ctypes.POINTER(ctypes.c_float)), (count,))
-        stream.add(partial(np.multiply, numbers, 2, out=numbers))
+        mine = numbers(send, count, np.float32)
+        stream.add(partial(np.multiply, mine, 2, out=mine))
 
     def check_async_error(self):
         pass
-
-
-class Addressed(np.ndarray):
-    """An array that tells its address as CuPy's do."""
-
-    data = property(lambda self: SimpleNamespace(ptr=self.ctypes.data))
 
 
 class OnHost(Sums):
     """Sums by NCCL on a backend of the host."""
 
     def __init__(self, backend):
-        def stream(non_blocking):
-            found = backend.new_stream()
-            found.ptr = found
-            return found
-
-        def copy(target, source, count, kind, stream):
-            stream.add(partial(ctypes.memmove, target, source, count))
-
-        nccl = SimpleNamespace(
-            available=True, NCCL_FLOAT32=7, NCCL_SUM=0, get_unique_id=lambda: 0, NcclCommunicator=lambda *_: Communicator()
-        )
-        cuda = SimpleNamespace(
-            nccl=nccl, Stream=stream, Event=lambda disable_timing: Event(), alloc_pinned_memory=bytearray,
-            runtime=SimpleNamespace(memcpyAsync=copy),
-        )  # fmt: skip
-        cupy = SimpleNamespace(cuda=cuda, zeros=lambda shape, dtype: np.zeros(shape, dtype).view(Addressed))
-        super().__init__(backend.stream, 0, 2, lambda uid: [uid], cupy=cupy)
+        super().__init__(backend.stream, 0, 2, lambda uid: [uid], cupy=stand_in(Communicator(), backend.new_stream))
 
     def _sum(self, array, *how):
-        super()._sum(array.view(Addressed), *how)
+        super()._sum(array.view(Array), *how)
 
 
 class Summing(Twins):

@@ -285,7 +285,8 @@ class HostBackend:
 
     @refused
     def upload(self, array, host, stream=None) -> None:
-        assert array.size == host.size and array.dtype == host.dtype and array.flags.c_contiguous and host.flags.c_contiguous
+        assert array.shape == host.shape if stream else array.size == host.size
+        assert array.dtype == host.dtype and array.flags.c_contiguous and host.flags.c_contiguous
         host = host.reshape(array.shape)
         pinned = any(np.may_share_memory(host, memory) for memory in self._pinned)
         (stream or self.stream).add(functools.partial(np.copyto, array, host if pinned else host.copy()))
