@@ -80,7 +80,7 @@ KEPT = {
     "plyvel": ("data/",),
     "cv2": ("data/",),
     "mpi4py": ("parallel/",),
-    "matplotlib": ("charts.py", "inspection/", "report/"),
+    "matplotlib": ("charts.py", "inspection/", "report/", "records/"),
     "tensorboardX": ("records/",),
     "onnx": ("export/",),
     "onnxruntime": ("export/",),
