@@ -7,7 +7,7 @@ import logging
 import math
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,8 +31,13 @@ log = logging.getLogger("caffelite")
 
 
 def check_counts(p: pb.SolverParameter, locate: Locator) -> None:
-    """Raises every count of the solver that is too small."""
+    """Raises every count of the solver that is too small, and every number that is not finite."""
     mistakes = Collector()
+    for descriptor, value in p.ListFields():
+        for number in value if isinstance(value, Sequence) and not isinstance(value, str) else [value]:
+            if isinstance(number, float) and not math.isfinite(number):
+                where, remedy = locate(descriptor.name), f"correct {descriptor.name}"
+                mistakes.add(CaffeliteError(f"{descriptor.name} is no finite number", where=where, found=number, remedy=remedy))
     for name, least in (("max_iter", 0), ("iter_size", 1), ("average_loss", 1), ("display", 0), ("test_interval", 0), ("snapshot", 0)):
         if getattr(p, name) < least:
             mistakes.add(CaffeliteError(f"{name} must be at least {least}", where=locate(name), found=getattr(p, name)))
