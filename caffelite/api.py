@@ -166,10 +166,14 @@ class Net:
         return loaded
 
     def save(self, path: str | Path) -> None:
-        """Writes the weights as a caffemodel that Caffe reads."""
+        """Writes the weights as a caffemodel that Caffe reads: in HDF5 where the name ends in .h5, else in protobuf's binary form."""
         self._copies.send()
         blobs = [(node.layer.spec, arrays) for node, arrays in self._net.layer_blobs()]
-        write([(Path(path), weights.sealed(weights.encode_net(self._net.graph.message, blobs)))])
+        if str(path).endswith(".h5"):
+            body = weights.encode_hdf5_net((spec.name, arrays) for spec, arrays in blobs)
+        else:
+            body = weights.sealed(weights.encode_net(self._net.graph.message, blobs))
+        write([(Path(path), body)])
 
     def forward(self, **inputs: np.ndarray) -> dict[str, np.ndarray]:
         """Runs forward; inputs are arrays by the names of Input blobs, in their shapes. Returns copies of the outputs by name.

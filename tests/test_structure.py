@@ -23,7 +23,9 @@ ARROWS = {
     "upgrade": LANGUAGE,
     "prototxt": LANGUAGE | {"forks", "textformat", "upgrade"},
     "overrides": LANGUAGE | {"prototxt", "textformat"},
-    "weights": LANGUAGE,
+    "hdf5_probe": set(),
+    "hdf5": {"errors", "hdf5_probe"},
+    "weights": LANGUAGE | {"hdf5"},
     "fillers": LANGUAGE,
     "charts": {"errors"},
     "devices": {"errors"},
@@ -35,7 +37,7 @@ ARROWS = {
     "timing": {"net"},
     "parallel": {"errors", "devices"},
     "data": LANGUAGE | {"prototxt"},
-    "solver": LANGUAGE | {"prototxt", "overrides", "weights", "graph", "net", "data", "parallel", "devices"},
+    "solver": LANGUAGE | {"prototxt", "overrides", "weights", "graph", "net", "data", "parallel", "devices", "hdf5"},
     "records": LANGUAGE | {"charts", "prototxt", "overrides", "graph", "net", "data", "solver"},
     "inspection": LANGUAGE
     | {

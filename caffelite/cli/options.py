@@ -119,9 +119,11 @@ def names(text: str) -> tuple[str, ...]:
 
 
 def words(context: click.Context) -> list[str]:
-    """The options that a command was called with, as it would take them again."""
+    """The options that a command was called with, as it would take them again; those that nobody gave are left out."""
     found = []
     for option in context.command.params:
+        if context.get_parameter_source(option.name) == click.core.ParameterSource.DEFAULT:
+            continue
         value = context.params.get(option.name)
         if option.is_flag:
             found += [option.opts[0]] * bool(value)
