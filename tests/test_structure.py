@@ -14,9 +14,10 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "caffelite"
 
 # Each room and the rooms that it may import; the arrows go one way, which test_arrows_make_no_circle proves.
-LANGUAGE = {"errors", "caffelite_pb2"}
+LANGUAGE = {"errors", "inputs", "caffelite_pb2"}
 ARROWS = {
     "errors": set(),
+    "inputs": set(),
     "caffelite_pb2": set(),
     "forks": set(),
     "textformat": LANGUAGE | {"forks"},
