@@ -18,6 +18,7 @@ LANGUAGE = {"errors", "caffelite_pb2"}
 ARROWS = {
     "errors": set(),
     "caffelite_pb2": set(),
+    "user_modules": {"errors"},
     "forks": set(),
     "textformat": LANGUAGE | {"forks"},
     "upgrade": LANGUAGE,
@@ -26,7 +27,7 @@ ARROWS = {
     "weights": LANGUAGE,
     "fillers": LANGUAGE,
     "devices": {"errors"},
-    "layers": LANGUAGE | {"prototxt", "weights", "fillers", "devices"},
+    "layers": LANGUAGE | {"prototxt", "weights", "fillers", "devices", "user_modules"},
     "graph": LANGUAGE | {"layers"},
     "layout": LANGUAGE | {"graph", "layers"},
     "plan": {"graph"},
@@ -37,15 +38,16 @@ ARROWS = {
     "solver": LANGUAGE | {"prototxt", "overrides", "weights", "graph", "net", "data", "parallel", "devices"},
     "records": LANGUAGE | {"prototxt", "overrides", "graph", "net", "data", "solver"},
     "inspection": LANGUAGE
-    | {"forks", "textformat", "prototxt", "overrides", "upgrade", "fillers", "layers", "graph", "layout", "plan", "data", "solver"},
+    | {"forks", "textformat", "prototxt", "overrides", "upgrade", "fillers", "layers", "graph", "layout", "plan", "data", "solver"}
+    | {"user_modules"},
     "deploy": LANGUAGE | {"prototxt", "graph", "net", "data"},
     "report": LANGUAGE | {"graph", "net", "data"},
     "export": LANGUAGE | {"layers", "graph", "net"},
     "cli": LANGUAGE
     | {"prototxt", "overrides", "upgrade", "weights", "graph", "plan", "net", "data", "parallel", "devices", "solver", "records"}
-    | {"timing", "inspection", "deploy", "report", "export", "__version__"},
-    "api": LANGUAGE | {"prototxt", "weights", "graph", "net", "data", "devices", "solver"},
-    "__main__": {"cli"},
+    | {"timing", "inspection", "deploy", "report", "export", "user_modules", "__version__"},
+    "api": LANGUAGE | {"prototxt", "weights", "graph", "net", "data", "devices", "solver", "user_modules"},
+    "__main__": {"cli", "user_modules"},
 }
 
 # Of devices, layers see the shape of a window and the text of a formula, never a device.

@@ -14,6 +14,7 @@ from .logs import start
 @click.command("find_lr")
 @click.option("--solver", required=True, metavar="FILE", type=click.Path(), help="The solver, a prototxt.")
 @options.gpu
+@options.python
 @options.weights
 @options.set_fields
 @click.option("--from", "low", type=click.FloatRange(0, min_open=True), default=1e-6, show_default=True, metavar="RATE", help="Begin so.")

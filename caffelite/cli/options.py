@@ -10,7 +10,8 @@ from pathlib import Path
 
 import click
 
-from ..errors import CaffeliteError
+from .. import user_modules
+from ..errors import CaffeliteError, printable
 
 log = logging.getLogger("caffelite")
 
@@ -85,6 +86,7 @@ class Duration(click.ParamType):
 
 
 def _set_data_threads(context, option, count: int | None) -> None:
+    context.meta[option.name] = count
     if count:
         from ..data import set_workers
 
@@ -97,10 +99,35 @@ data_threads = click.option(
 )  # fmt: skip
 
 
+def _python(runs: bool) -> Callable:
+    """-python DIR. runs: whether the command imports the modules of Python layers without being asked, from PYTHONPATH."""
+
+    def permit(context, option, folders: tuple[Path, ...]) -> None:
+        context.meta[option.name] = folders
+        if runs or folders:
+            user_modules.permit(folders)
+
+    return click.option(
+        "--python", "python_folders", multiple=True, metavar="DIR", callback=permit, expose_value=False, is_eager=True,
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        help="Folder of the modules that Python layers name, which are run; repeatable. "
+        + ("Default: PYTHONPATH and CAFFELITE_PYTHON." if runs else "Without it nothing is imported, and such layers are unknown."),
+    )  # fmt: skip
+
+
+python = _python(runs=True)
+python_if_asked = _python(runs=False)
+
+
 def iterations(help: str, default: int | None = None) -> Callable:
     return click.option(
         "--iterations", type=click.IntRange(min=1), metavar="N", default=default, show_default=default is not None, help=help
     )
+
+
+def say(text: str) -> None:
+    """Prints what may hold names from files."""
+    click.echo(printable(text))
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -111,7 +138,7 @@ def words(context: click.Context) -> list[str]:
     """The options that a command was called with, as it would take them again."""
     found = []
     for option in context.command.params:
-        value = context.params.get(option.name)
+        value = context.params.get(option.name, context.meta.get(option.name))
         if option.is_flag:
             found += [option.opts[0]] * bool(value)
         else:
