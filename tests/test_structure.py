@@ -26,6 +26,7 @@ ARROWS = {
     "overrides": LANGUAGE | {"prototxt", "textformat"},
     "weights": LANGUAGE,
     "fillers": LANGUAGE,
+    "charts": {"errors"},
     "devices": {"errors"},
     "layers": LANGUAGE | {"prototxt", "weights", "fillers", "devices", "user_modules"},
     "graph": LANGUAGE | {"layers"},
@@ -36,17 +37,17 @@ ARROWS = {
     "parallel": {"errors", "devices"},
     "data": LANGUAGE | {"prototxt"},
     "solver": LANGUAGE | {"prototxt", "overrides", "weights", "graph", "net", "data", "parallel", "devices"},
-    "records": LANGUAGE | {"prototxt", "overrides", "graph", "net", "data", "solver"},
+    "records": LANGUAGE | {"charts", "prototxt", "overrides", "graph", "net", "data", "solver"},
     "inspection": LANGUAGE
-    | {"forks", "textformat", "prototxt", "overrides", "upgrade", "fillers", "layers", "graph", "layout", "plan", "data", "solver"}
-    | {"user_modules"},
+    | {"charts", "forks", "textformat", "prototxt", "overrides", "upgrade", "fillers", "layers", "graph", "layout", "plan", "data"}
+    | {"solver", "user_modules"},
     "deploy": LANGUAGE | {"prototxt", "graph", "net", "data"},
-    "report": LANGUAGE | {"graph", "net", "data"},
-    "export": LANGUAGE | {"layers", "graph", "net"},
+    "report": LANGUAGE | {"charts", "graph", "net", "data"},
+    "export": LANGUAGE | {"layers", "graph", "net", "data"},
     "cli": LANGUAGE
     | {"prototxt", "overrides", "upgrade", "weights", "graph", "plan", "net", "data", "parallel", "devices", "solver", "records"}
     | {"timing", "inspection", "deploy", "report", "export", "user_modules", "__version__"},
-    "api": LANGUAGE | {"prototxt", "weights", "graph", "net", "data", "devices", "solver", "user_modules"},
+    "api": LANGUAGE | {"prototxt", "weights", "graph", "net", "data", "devices", "solver", "deploy", "user_modules"},
     "__main__": {"cli", "user_modules"},
 }
 
@@ -67,7 +68,7 @@ KEPT = {
     "plyvel": ("data/",),
     "cv2": ("data/",),
     "mpi4py": ("parallel/",),
-    "matplotlib": ("inspection/", "report/", "records/"),
+    "matplotlib": ("charts.py", "inspection/", "report/", "records/"),
     "tensorboardX": ("records/",),
     "onnx": ("export/",),
     "onnxruntime": ("export/",),
