@@ -15,7 +15,11 @@ from ..errors import CaffeliteError, printable
 
 log = logging.getLogger("caffelite")
 
-gpu = click.option("--gpu", metavar="IDS", help='GPUs to use: "all", or numbers as in 0,1. Default: what solver_mode says, else the CPU.')
+gpu = click.option(
+    "--gpu",
+    metavar="IDS",
+    help='GPUs to use: "all" (the CPU where there are none), or numbers as in 0,1. Default: what solver_mode says, else the CPU.',
+)
 weights = click.option(
     "--weights", metavar="FILES", type=click.Path(), help="caffemodels to copy weights from, by layer name; several separated by commas."
 )
@@ -200,10 +204,10 @@ def gpus(text: str | None, solver=None) -> list[int]:
 
     if text == "all":
         found = gpu.count()
-        if not found and mode != pb.SolverParameter.GPU:
-            log.info("No usable GPU was found; running on the CPU.")
+        if not found and not gpu.present():
+            log.warning("-gpu all: this machine has no NVIDIA GPU; running on the CPU.")
             return []
-        return list(range(found)) or [0]
+        return list(range(found)) or [0]  # where none can be used, opening GPU 0 says why
     return gpu_numbers(text)
 
 
