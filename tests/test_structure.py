@@ -19,6 +19,7 @@ ARROWS = {
     "errors": set(),
     "inputs": set(),
     "caffelite_pb2": set(),
+    "user_modules": {"errors"},
     "forks": set(),
     "textformat": LANGUAGE | {"forks"},
     "upgrade": LANGUAGE,
@@ -30,7 +31,7 @@ ARROWS = {
     "fillers": LANGUAGE,
     "charts": {"errors"},
     "devices": {"errors"},
-    "layers": LANGUAGE | {"prototxt", "weights", "fillers", "devices"},
+    "layers": LANGUAGE | {"prototxt", "weights", "fillers", "devices", "user_modules"},
     "graph": LANGUAGE | {"layers"},
     "layout": LANGUAGE | {"graph", "layers"},
     "plan": {"graph"},
@@ -41,29 +42,16 @@ ARROWS = {
     "solver": LANGUAGE | {"prototxt", "overrides", "weights", "graph", "net", "data", "parallel", "devices", "hdf5"},
     "records": LANGUAGE | {"charts", "prototxt", "overrides", "graph", "net", "data", "solver"},
     "inspection": LANGUAGE
-    | {
-        "charts",
-        "forks",
-        "textformat",
-        "prototxt",
-        "overrides",
-        "upgrade",
-        "fillers",
-        "layers",
-        "graph",
-        "layout",
-        "plan",
-        "data",
-        "solver",
-    },
+    | {"charts", "forks", "textformat", "prototxt", "overrides", "upgrade", "fillers", "layers", "graph", "layout", "plan", "data"}
+    | {"solver", "user_modules"},
     "deploy": LANGUAGE | {"prototxt", "graph", "net", "data"},
     "report": LANGUAGE | {"charts", "graph", "net", "data"},
     "export": LANGUAGE | {"layers", "graph", "net", "data"},
     "cli": LANGUAGE
     | {"prototxt", "overrides", "upgrade", "weights", "graph", "plan", "net", "data", "parallel", "devices", "solver", "records"}
-    | {"timing", "inspection", "deploy", "report", "export", "__version__"},
-    "api": LANGUAGE | {"prototxt", "weights", "graph", "net", "data", "devices", "solver", "deploy"},
-    "__main__": {"cli"},
+    | {"timing", "inspection", "deploy", "report", "export", "user_modules", "__version__"},
+    "api": LANGUAGE | {"prototxt", "weights", "graph", "net", "data", "devices", "solver", "deploy", "user_modules"},
+    "__main__": {"cli", "user_modules"},
 }
 
 # Of devices, layers see the shape of a window and the text of a formula, never a device.

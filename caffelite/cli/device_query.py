@@ -10,7 +10,7 @@ from . import options
 @click.command()
 @options.gpu
 def device_query(gpu) -> None:
-    """Tells what the GPUs are.
+    """Tells what the GPUs are. The exit status is 1 where none can be used.
 
     \b
     Example:
@@ -21,7 +21,9 @@ def device_query(gpu) -> None:
     if gpu is None or gpu == "all":
         numbers = list(range(gpus.count()))
         if not numbers:
-            click.echo(gpus.why_none())
+            why = gpus.why_none() if gpus.present() else "this machine has no NVIDIA GPU"
+            click.echo(f"caffelite: {why}", err=True)
+            raise SystemExit(1)
     else:
         numbers = options.gpu_numbers(gpu)
     for number in numbers:

@@ -19,6 +19,7 @@ log = logging.getLogger("caffelite")
 @click.command()
 @click.option("--solver", required=True, metavar="FILE", type=click.Path(), help="The solver, a prototxt.")
 @options.gpu
+@options.python
 @options.running
 @click.option("--snapshot", metavar="FILE", type=click.Path(), help="Go on from this solverstate.")
 @click.option("--resume", type=click.Choice(["auto"]), help="auto: go on from the newest good snapshot, or start where there is none yet.")

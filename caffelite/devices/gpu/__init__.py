@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from .device import GPU
 from .nccl import Sums, place
+from .presence import present
 
-__all__ = ["GPU", "Sums", "count", "describe", "place", "why_none"]
+__all__ = ["GPU", "Sums", "count", "describe", "place", "present", "why_none"]
 
 
 def count() -> int:
