@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,7 @@ from . import data, devices, graph, prototxt, weights
 from . import net as nets
 from . import solver as solvers
 from .errors import CaffeliteError
+from .graph import Value
 from .solver.nets import state as net_state
 from .solver.snapshot import write
 
@@ -31,23 +32,24 @@ class Blob:
     """Values of a net as a host array: ``data`` and, where backward computes it, ``diff`` (else None), both float32 in the blob's shape.
 
     On the CPU they are the net's own memory. On a GPU an array is a copy, good until the next pass; what is written to it is brought to
-    the GPU before that pass.
+    the GPU before that pass. An input is as it was fed, also where a layer works on it in place.
     """
 
-    def __init__(self, dev, values, gradient, copies: dict):
+    def __init__(self, dev, values: Callable, gradient: Callable, copies: dict):
         self._dev, self._values, self._gradient, self._copies = dev, values, gradient, copies
 
     @property
     def data(self) -> np.ndarray:
-        return self._host(self._values)
+        return self._host("data", self._values())
 
     @property
     def diff(self) -> np.ndarray | None:
-        return None if self._gradient is None else self._host(self._gradient)
+        gradient = self._gradient()
+        return None if gradient is None else self._host("diff", gradient)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return tuple(self._values.shape)
+        return tuple(self._values().shape)
 
     @property
     def count(self) -> int:
@@ -58,13 +60,12 @@ class Blob:
         for i in range(4)
     )
 
-    def _host(self, array) -> np.ndarray:
+    def _host(self, which: str, array) -> np.ndarray:
         if self._dev.name == "cpu":
             return array
-        key = id(array)
-        if key not in self._copies:
-            self._copies[key] = (array, self._dev.download(array))
-        return self._copies[key][1]
+        if (self, which) not in self._copies:
+            self._copies[self, which] = (array, self._dev.download(array))
+        return self._copies[self, which][1]
 
     def __repr__(self) -> str:
         return f"Blob{self.shape}"
@@ -92,15 +93,25 @@ class Net:
 
     def _adopt(self, net: nets.Net) -> None:
         self._net, self._copies = net, {}
-        values = net.graph.values
-        self.blobs: Mapping[str, Blob] = {
-            n: Blob(net.dev, net.shown(net.data[v], v), net.shown(net.diff.get(v), v), self._copies) for n, v in values.items()
-        }
+        fed, outputs = net.graph.inputs, net.graph.outputs
+        self.blobs: Mapping[str, Blob] = {name: self._blob(fed.get(name, value)) for name, value in net.graph.values.items()}
         self.params: Mapping[str, list[Blob]] = {
-            node.name: [Blob(net.dev, p.data, p.diff, self._copies) for p in node.layer.params] for node in net.graph.nodes if node.params
+            node.name: [Blob(net.dev, lambda p=p: p.data, lambda p=p: p.diff, self._copies) for p in node.layer.params]
+            for node in net.graph.nodes
+            if node.params
         }
-        self.inputs: list[str] = [v.name for n in net.graph.feeds for v in n.tops if n.layer.spec.type == "Input"]
-        self.outputs: list[str] = [v.name for v in net.graph.outputs]
+        self.inputs: list[str] = list(fed)
+        self.outputs: list[str] = [v.name for v in outputs]
+        self._ends = {v.name: self._blob(v) if v.name in fed else self.blobs[v.name] for v in outputs}
+
+    def _blob(self, value: Value) -> Blob:
+        net = self._net
+        return Blob(
+            net.dev,
+            lambda: net.shown(net.data[value], value),
+            lambda: net.starts[value] if value in net.starts else net.shown(net.diff.get(value), value),
+            self._copies,
+        )
 
     def copy_from(self, path: str | Path) -> nets.Loaded:
         """Copies weights by layer name; returns which layers matched, were skipped (not in the net) and are missing (not in the file)."""
@@ -115,13 +126,16 @@ class Net:
         write([(Path(path), weights.sealed(weights.encode_net(self._net.graph.message, blobs)))])
 
     def forward(self, **inputs: np.ndarray) -> dict[str, np.ndarray]:
-        """Runs forward; inputs are blobs by name, in their shapes. Returns copies of the outputs by name."""
-        self._set(inputs, "data")
+        """Runs forward; inputs are arrays by the names of Input blobs, in their shapes. Returns copies of the outputs by name.
+
+        An output that a layer makes in place of an input is what that layer made.
+        """
         self._upload()
+        self._net.set_inputs(**inputs)
         self._net.clear_loss()
         self._net.forward()
         self._net.check_faults()
-        return {name: np.array(self.blobs[name].data) for name in self.outputs}
+        return {name: np.array(blob.data) for name, blob in self._ends.items()}
 
     def backward(self, **gradients: np.ndarray) -> dict[str, np.ndarray]:
         """Runs backward from the losses, or, in a net without any (force_backward), from the outputs' gradients given by name.
@@ -130,7 +144,8 @@ class Net:
         """
         if not self._net.plan.backward:
             raise CaffeliteError("this net has no backward pass", remedy="build it with force_backward=True, or in phase TRAIN with a loss")
-        self._set(gradients, "diff")
+        for name, array in gradients.items():
+            self._set_gradient(name, array)
         self._upload()
         self._net.backward()
         return {name: np.array(self.blobs[name].diff) for name in self.inputs if self.blobs[name].diff is not None}
@@ -144,20 +159,25 @@ class Net:
             )
         layers[0].set_input_arrays(np.asarray(data), np.asarray(labels))
 
-    def _set(self, arrays: dict[str, np.ndarray], which: str) -> None:
-        for name, array in arrays.items():
-            if name not in self.blobs:
-                raise CaffeliteError(f'the net has no blob "{name}"', expected=f"one of {', '.join(self.blobs)}")
-            target = getattr(self.blobs[name], which)
-            if target is None:
-                raise CaffeliteError(f'blob "{name}" has no gradient', remedy="build the net with force_backward=True")
-            if np.shape(array) != target.shape:
-                raise CaffeliteError(f'blob "{name}": a wrong shape', expected=list(target.shape), found=list(np.shape(array)))
-            target[...] = array
+    def _set_gradient(self, name: str, array: np.ndarray) -> None:
+        if name not in self._ends:
+            raise CaffeliteError(f'"{name}" is no output', expected=", ".join(self._ends))
+        target = self._ends[name].diff
+        if target is None:
+            raise CaffeliteError(f'blob "{name}" has no gradient', remedy="build the net with force_backward=True")
+        if np.shape(array) != target.shape:
+            raise CaffeliteError(f'blob "{name}": a wrong shape', expected=list(target.shape), found=list(np.shape(array)))
+        target[...] = array
 
     def _upload(self) -> None:
+        dev = self._net.dev
         for array, host in self._copies.values():
-            self._net.dev.upload(array, host)
+            if array.flags.c_contiguous:
+                dev.upload(array, host)
+            else:  # lies channels last
+                staged = dev.empty(array.shape)
+                dev.upload(staged, host)
+                dev.assign(staged, array)
         self._copies.clear()
 
     def close(self) -> None:

@@ -91,7 +91,7 @@ def test_a_solver_steps_and_snapshots(folder):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda n: n.forward(dat=np.ones((2, 3))), 'no blob "dat"'),
+        (lambda n: n.forward(dat=np.ones((2, 3))), '"dat" is no input; expected data'),
         (lambda n: n.forward(data=np.ones((3, 3))), r"expected \[2, 3\], found \[3, 3\]"),
         (lambda n: n.backward(), "force_backward=True"),
     ],
@@ -104,3 +104,63 @@ def test_mistakes(folder, call, message):
 def test_no_such_name():
     with pytest.raises(AttributeError, match="Nett"):
         caffelite.Nett  # noqa: B018
+
+
+IN_PLACE = """
+layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 2 dim: 1 dim: 2 } } }
+layer { name: "scale" type: "Scale" bottom: "data" top: "data" scale_param { filler { value: 3 } } }
+layer { name: "y" type: "Convolution" bottom: "data" top: "y" convolution_param { num_output: 1 kernel_size: 1 bias_term: false
+  weight_filler { value: 1 } } }
+"""
+PIXELS = [[[[1, 2]], [[3, 4]]]]
+
+
+def test_input_with_an_in_place_layer_is_read(folder, gpu):
+    (folder / "in_place.prototxt").write_text(IN_PLACE)
+    net = caffelite.Net("in_place.prototxt", gpu=gpu, force_backward=True)
+    for _ in range(2):  # the layer does not work on its own result
+        np.testing.assert_array_equal(net.forward(data=PIXELS)["y"].ravel(), [12, 18])
+    np.testing.assert_array_equal(net.blobs["data"].data, PIXELS)
+    np.testing.assert_array_equal(net.backward(y=np.ones((1, 1, 1, 2)))["data"], np.full((1, 2, 1, 2), 3))
+    net.blobs["data"].data[...] = np.multiply(PIXELS, 2)
+    np.testing.assert_array_equal(net.forward()["y"].ravel(), [24, 36])
+
+
+@pytest.mark.parametrize("layer", [
+    'type: "Scale" scale_param { filler { value: 2 } }', 'type: "Power" power_param { scale: 2 }', 'type: "ReLU"', 'type: "BatchNorm"',
+    'type: "AbsVal"', 'type: "Dropout"', 'type: "Sigmoid"',
+])  # fmt: skip
+def test_in_place_equals_a_top_of_another_name(folder, gpu, layer, seed):
+    head, x = IN_PLACE.splitlines()[1], np.random.default_rng(seed).normal(size=(1, 2, 1, 2))
+    (folder / "in_place.prototxt").write_text(f'{head}\nlayer {{ name: "l" {layer} bottom: "data" top: "data" }}')
+    (folder / "apart.prototxt").write_text(f'{head}\nlayer {{ name: "l" {layer} bottom: "data" top: "y" }}')
+    (here,), (apart,) = (caffelite.Net(f"{name}.prototxt", gpu=gpu).forward(data=x).values() for name in ("in_place", "apart"))
+    np.testing.assert_array_equal(here, apart)
+    assert here.any()
+
+
+def test_gradient_of_an_output_that_an_in_place_layer_makes(folder, gpu):
+    (folder / "in_place.prototxt").write_text("\n".join(IN_PLACE.splitlines()[:3]))
+    net = caffelite.Net("in_place.prototxt", gpu=gpu, force_backward=True)
+    np.testing.assert_array_equal(net.forward(data=PIXELS)["data"], np.multiply(PIXELS, 3))
+    np.testing.assert_array_equal(net.backward(data=PIXELS)["data"], np.multiply(PIXELS, 3))
+
+
+def test_gradient_of_an_output_that_is_a_view(folder, gpu, seed):
+    (folder / "view.prototxt").write_text(f'{DEPLOY}\nlayer {{ name: "flat" type: "Flatten" bottom: "out" top: "flat" }}')
+    net = caffelite.Net("view.prototxt", gpu=gpu, force_backward=True, seed=seed)
+    plain = caffelite.Net("deploy.prototxt", gpu=gpu, force_backward=True, seed=seed)
+    x, dy = np.ones((2, 3)), np.ones((2, 2))
+    for each, name in ((net, "flat"), (plain, "out")):
+        each.forward(data=x)
+        assert each.backward(**{name: dy})["data"].any()
+    np.testing.assert_array_equal(net.blobs["data"].diff, plain.blobs["data"].diff)
+
+
+@pytest.mark.parametrize(("call", "message"), [
+    (lambda n: n.forward(ip=np.ones((2, 4))), '"ip" is no input; expected data'),
+    (lambda n: n.backward(ip=np.ones((2, 4))), '"ip" is no output; expected out'),
+])  # fmt: skip
+def test_only_inputs_and_outputs_are_set_by_name(folder, call, message):
+    with pytest.raises(CaffeliteError, match=message):
+        call(caffelite.Net("deploy.prototxt", force_backward=True))

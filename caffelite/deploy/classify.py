@@ -79,8 +79,8 @@ class Classifier:
 
     def answers(self, files: list[Path]) -> Iterator[Answer]:
         """An answer a file, in their order."""
-        dev, feed = self.net.dev, self.net.data[self.net.graph.values[self.preparation.name]]
-        rows = np.zeros(feed.shape, np.float32)
+        dev, name = self.net.dev, self.preparation.name
+        rows = np.zeros(self.net.graph.inputs[name].shape, np.float32)
         for start in range(0, len(files), self.batch):
             part, begun, notes = files[start : start + self.batch], time.perf_counter(), []
             for i, file in enumerate(part):
@@ -90,7 +90,7 @@ class Classifier:
                 except CaffeliteError as error:
                     raise CaffeliteError(f"{file}: {error}") from None
                 notes.append(noted)
-            dev.upload(feed, rows)
+            self.net.set_inputs(**{name: rows})
             self.net.forward(0)
             scores = dev.download(self.net.data[self.output]).reshape(self.batch, self.rows, -1)
             scores = scores[: len(part)].astype(np.float64).mean(1)

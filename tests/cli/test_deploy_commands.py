@@ -17,6 +17,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 import drawing  # noqa: E402
 
+import caffelite  # noqa: E402
 from caffelite import caffelite_pb2 as pb  # noqa: E402
 from caffelite import cli, prototxt  # noqa: E402
 
@@ -167,6 +168,31 @@ def test_a_wrong_deploy_net_is_found_out(colour, call, monkeypatch):
     monkeypatch.setattr(convert, "CHANCE", (*convert.CHANCE, "scale"))
     answer = call("deploy", "-model", "colour.prototxt", "-out", "made.prototxt")
     assert answer.status == 2 and 'the deploy net differs from the validated one in "ip"' in answer.err
+    assert not Path("made.prototxt").exists()
+
+
+def test_a_layer_in_place_on_the_data_is_deployed(colour, call):
+    """Both the proof and classify feed the data, not what the layer makes of it."""
+    net = COLOUR.replace('layer { name: "conv"', 'layer { name: "power" type: "Power" bottom: "data" top: "data" '
+                         'power_param { scale: -2 shift: 1 } }\nlayer { name: "conv"')  # fmt: skip
+    Path("colour.prototxt").write_text(net)
+    caffelite.Net("colour.prototxt", seed=5).save("w.caffemodel")
+    answer = call("deploy", "-model", "colour.prototxt", "-weights", "w.caffemodel", "-out", "made.prototxt", "-samples", 10)
+    assert answer.status == 0 and any("Proven on 12 stored images: scores differ by at most 0 " in line for line in answer.lines)
+    scores = []
+    for level in (20, 230):
+        cv2.imwrite("x.png", np.full((16, 14, 3), level, np.uint8))
+        (entry,) = json.loads(call("classify", "x.png", "-model", "made.prototxt", "-json").out)
+        scores.append([a["score"] for a in sorted(entry["answers"], key=lambda a: a["class"])])
+    assert np.abs(np.subtract(*scores)).max() > 0.01
+
+
+def test_weights_that_are_not_finite_are_no_proof(colour, call):
+    net = caffelite.Net("colour.prototxt")
+    net.params["conv"][0].data[0] = np.nan
+    net.save("w.caffemodel")
+    answer = call("deploy", "-model", "colour.prototxt", "-weights", "w.caffemodel", "-out", "made.prototxt", "-samples", 10)
+    assert answer.status == 2 and 'the validated net\'s "ip" is not finite, samples 0 to 3; are the weights those' in answer.err
     assert not Path("made.prototxt").exists()
 
 
