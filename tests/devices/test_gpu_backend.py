@@ -57,14 +57,14 @@ class Here(threading.local):
 
 
 class FakeStream:
-    def __init__(self, cuda, ptr):
-        self.cuda, self.ptr, self.device_id, self.captures = cuda, ptr, cuda.here.device, []
+    def __init__(self, here, ptr):
+        self.here, self.ptr, self.device_id, self.captures = here, ptr, here.device, []
 
     def use(self):
-        if self.device_id != self.cuda.here.device:
-            found = f"({self.device_id}) does not match with the current device ({self.cuda.here.device})"
+        if self.device_id != self.here.device:
+            found = f"({self.device_id}) does not match with the current device ({self.here.device})"
             raise RuntimeError(f"The device that the stream is created on {found}")
-        self.cuda.here.streams[self.device_id] = self
+        self.here.streams[self.device_id] = self
 
     def begin_capture(self):
         self.captures.append(None)
@@ -78,9 +78,9 @@ class FakeStream:
 
 
 def fake_cupy(count=1, capability=(9, 0), runtime_version=13020):
-    """As much of CuPy as the backend uses, on the host. ``launches``: (device, stream) of each kernel."""
-    cuda = SimpleNamespace(here=Here())
-    null, pointers, launches = FakeStream(cuda, 0), itertools.count(7), []
+    """As much of CuPy as the backend uses, on the host. ``__launches__``: (device, stream) of each kernel; ``__here__``: see Here."""
+    here, pointers, launches = Here(), itertools.count(7), []
+    null = FakeStream(here, 0)
 
     def copy(target, source, size, kind, stream):
         assert stream >= 7 and kind in (1, 3)
@@ -105,19 +105,19 @@ def fake_cupy(count=1, capability=(9, 0), runtime_version=13020):
             self.id = number
 
         def use(self):
-            cuda.here.device = self.id
+            here.device = self.id
 
     host = HostBackend()
 
     def current():
-        return cuda.here.streams.get(cuda.here.device, null)
+        return here.streams.get(here.device, null)
 
     def module(code, options):
         def function(name):
             run = host.kernel(code, name) if name != "probe" else None
 
             def launch(grid, block, args):
-                launches.append((cuda.here.device, current()))
+                launches.append((here.device, current()))
                 run(grid, block, args)
 
             return launch
@@ -125,14 +125,14 @@ def fake_cupy(count=1, capability=(9, 0), runtime_version=13020):
         return SimpleNamespace(get_function=function)
 
     event = SimpleNamespace(record=lambda stream: None, synchronize=lambda: None)
-    cuda.__dict__.update(
-        runtime=runtime, Device=Device, Stream=lambda non_blocking: FakeStream(cuda, next(pointers)), get_current_stream=current,
+    cuda = SimpleNamespace(
+        runtime=runtime, Device=Device, Stream=lambda non_blocking: FakeStream(here, next(pointers)), get_current_stream=current,
         Event=lambda disable_timing: event, driver=SimpleNamespace(CUDADriverError=CUDAError), alloc_pinned_memory=bytearray,
     )  # fmt: skip
     return SimpleNamespace(
         __version__="14.0", empty=lambda shape, dtype: np.zeros(shape, dtype).view(Array), RawModule=module, copyto=np.copyto, add=np.add,
         ndarray=lambda shape, dtype, memptr: np.ndarray(shape, dtype, memptr.array.view(np.ndarray), memptr.offset).view(Array),
-        cuda=cuda, launches=launches,
+        cuda=cuda, __launches__=launches, __here__=here,
     )  # fmt: skip
 
 
@@ -435,7 +435,7 @@ def doubled(fake, dev):
     dev.upload(x := dev.empty(3), np.arange(3))
     dev.map(Formula("a * 2", ("a",)))(x, x)
     np.testing.assert_array_equal(dev.download(x), [0, 2, 4])
-    return fake.launches[-1]
+    return fake.__launches__[-1]
 
 
 @pytest.mark.parametrize("numbers", [(0, 1), (0, 0)])
@@ -458,7 +458,7 @@ def test_two_devices_in_many_threads(several):
         for i in range(20):
             dev = devs[(first + i) % 2]
             dev.backend.here()
-            if (several.cuda.here.device, several.cuda.get_current_stream()) != (dev.number, dev.backend.stream):
+            if (several.__here__.device, several.cuda.get_current_stream()) != (dev.number, dev.backend.stream):
                 wrong.append(first)
 
     threads = [threading.Thread(target=work, args=(first,)) for first in range(4)]
