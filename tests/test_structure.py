@@ -56,9 +56,10 @@ ARROWS = {
     "deploy": LANGUAGE | {"prototxt", "graph", "net", "data"},
     "report": LANGUAGE | {"charts", "graph", "net", "data"},
     "export": LANGUAGE | {"layers", "graph", "net"},
+    "selftest": LANGUAGE | {"__version__", "prototxt", "devices", "graph", "net", "data", "solver"},
     "cli": LANGUAGE
     | {"prototxt", "overrides", "upgrade", "weights", "graph", "plan", "net", "data", "parallel", "devices", "solver", "records"}
-    | {"timing", "inspection", "deploy", "report", "export", "__version__"},
+    | {"timing", "inspection", "deploy", "report", "export", "selftest", "__version__"},
     "api": LANGUAGE | {"prototxt", "weights", "graph", "net", "data", "devices", "solver"},
     "__main__": {"cli"},
 }

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from .device import GPU
+from .hardware import header_folder, peaks
 from .nccl import Sums, place
 
-__all__ = ["GPU", "Sums", "count", "describe", "place", "why_none"]
+__all__ = ["GPU", "Sums", "count", "describe", "header_folder", "peaks", "place", "why_none"]
 
 
 def count() -> int:
