@@ -16,6 +16,7 @@ from .errors import NOWHERE, CaffeliteError, Collector, Locator, Where, did_you_
 from .layers import Layer, ParamBlob, Shape
 
 AUTOMATIC = "(automatic)"  # what Caffe calls the top of a loss layer that names none; nobody can read it, and it is no output
+MOST_AXES = 32  # of a blob, as in Caffe
 LARGEST = 2**31 - 1  # numbers in a blob, as in Caffe: indices are 32 bits wide
 
 
@@ -348,7 +349,7 @@ class _Builder:
                 self.notes.append(
                     f'layer "{node.name}" learns nothing, as in Caffe: its only reader, "{reader.name}", takes its gradient over'
                 )
-        refused: set[tuple[Node, int]] = set()
+        refused: dict[Node, list[int]] = {}
         for node in self.nodes:
             layer, down = node.layer, node.layer.spec.propagate_down
             want = [bool(down[i]) if down else b.gradient for i, b in enumerate(node.bottoms)]
@@ -357,7 +358,7 @@ class _Builder:
             want = [w and b.top not in b.node.layer.constant_tops for w, b in zip(want, node.bottoms, strict=True)]
             for i in layer.constant_bottoms & set(range(len(want))):
                 if want[i]:
-                    refused.add((node, i))
+                    refused.setdefault(node, []).append(i)
                 want[i] = False
             node.gradient_to = want
             node.backward = layer.differentiable and (any(p.wanted for p in node.params) or any(want))
@@ -372,7 +373,7 @@ class _Builder:
             contributes = any(w != 0 for w in node.loss_weights) or any(t in under_loss for t in node.tops)
             if contributes and not node.layer.differentiable and any(b.gradient for b in node.bottoms) and any(node.loss_weights):
                 self.mistakes.add(node.layer.outer_error("has a loss_weight, but no gradient", "loss_weight", 0, remedy="drop loss_weight"))
-            for i in sorted(i for other, i in refused if other is node and contributes):
+            for i in sorted(refused.get(node, ()) if contributes else ()):
                 what = f'can give its bottom "{node.bottoms[i].name}" no gradient'
                 remedy = f"propagate_down: {'false' if len(node.bottoms) == 1 else f'false for bottom {i}, one value a bottom'}"
                 self.mistakes.add(node.layer.outer_error(what, "propagate_down", i, remedy=remedy))
@@ -405,8 +406,10 @@ def _frozen(layer: Layer, spec: pb.ParamSpec, at: Locator) -> pb.ParamSpec:
 
 
 def _check_size(layer: Layer, what: str, shape: Shape, where: Where) -> None:
-    """A blob that holds nothing, or more than 32 bits can count, is a mistake."""
+    """A blob that has too many axes, holds nothing, or more than 32 bits can count, is a mistake."""
     what = f'layer "{layer.name}" ({layer.spec.type}): {what}'
+    if len(shape) > MOST_AXES:
+        raise CaffeliteError(f"{what} has too many axes", where=where, expected=f"at most {MOST_AXES}, as in Caffe", found=len(shape))
     if min(shape, default=1) < 1:
         raise CaffeliteError(f"{what} is empty", where=where, expected="dimensions of 1 or more", found=list(shape))
     if math.prod(shape) > LARGEST:

@@ -17,6 +17,7 @@ def pooled(layer: Layer, spatial: Shape, k: Window, ceil: bool = True) -> Shape:
 
     So one window of a kernel that is larger than the padded image, by less than the stride, stays.
     """
+    sliding.check_padded(layer, spatial, k.pad)
     out = []
     for size, kernel, stride, pad in zip(spatial, k.kernel, k.stride, k.pad, strict=True):
         room = size + 2 * pad - kernel

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 
 from ..devices import Window
 from ..devices.formula import Formula
 from .layer import Layer, Shape
+
+LARGEST = 2**31 - 1  # what places are counted with
 
 
 def per_axis(layer: Layer, name: str, rank: int, default: int, stem: str | None = None) -> tuple[int, ...]:
@@ -41,7 +44,17 @@ def window(layer: Layer, rank: int) -> Window:
     for name, values in (("kernel_size", found.kernel), ("stride", found.stride), ("dilation", found.dilation)):
         if min(values) < 1:
             raise layer.error(f"{name} must be at least 1", name, found=min(values) if any(values) or name != "kernel_size" else "none")
+    for name, values in (("kernel_size", found.kernel), ("stride", found.stride), ("pad", found.pad), ("dilation", found.dilation)):
+        if max(values) > LARGEST:
+            raise layer.error(f"{name} is too large", name, expected=f"at most {LARGEST}", found=max(values))
     return found
+
+
+def check_padded(layer: Layer, spatial: Shape, pad: Sequence[int]) -> None:
+    """Raises the error of an image whose places, with its pad, 32 bits cannot count."""
+    padded = [size + 2 * p for size, p in zip(spatial, pad, strict=True)]
+    if max(padded) > LARGEST:
+        raise layer.error("its pad is too large", "pad", expected=f"a padded image of at most {LARGEST} along each axis", found=max(padded))
 
 
 def point(layer: Layer) -> Window:
@@ -58,6 +71,7 @@ def reach(window: Window) -> list[int]:
 
 def whole_windows(layer: Layer, spatial: Shape, window: Window) -> Shape:
     """How many windows fit into the padded image, along each axis; none is an error."""
+    check_padded(layer, spatial, window.pad)
     sizes = zip(spatial, window.pad, reach(window), window.stride, strict=True)
     out = tuple((size + 2 * pad - far) // stride + 1 for size, pad, far, stride in sizes)
     if min(out) < 1:
@@ -77,9 +91,11 @@ def flat(window: Window) -> Window:
     return Window((1, *kernel), (1, *stride), (0, *pad), (1, *dilation)) if one else Window(kernel, stride, pad, dilation)
 
 
-def convolution(dev, x: Shape, y: Shape, window: Window, groups: int):
-    """The device's convolution from x (N, C, ...) to y (N, M, ...), over any number of spatial axes."""
-    return VolumeConvolution(dev, x, y, window, groups) if len(x) > 4 else dev.convolution(image(x), image(y), flat(window), groups)
+def convolution(dev, x: Shape, y: Shape, window: Window, groups: int, name: str = ""):
+    """The device's convolution from x (N, C, ...) to y (N, M, ...), over any number of spatial axes. name: the layer's."""
+    if len(x) > 4:
+        return VolumeConvolution(dev, x, y, window, groups, name)
+    return dev.convolution(image(x), image(y), flat(window), groups, name=name)
 
 
 def im2col(dev, x: Shape, out: Shape, window: Window):
@@ -122,12 +138,12 @@ class Volumes:
 class VolumeConvolution(Volumes):
     """Convolution as the devices have it, over three spatial axes or more: the sum of the places' convolutions of images."""
 
-    def __init__(self, dev, x: Shape, y: Shape, window: Window, groups: int):
+    def __init__(self, dev, x: Shape, y: Shape, window: Window, groups: int, name: str = ""):
         super().__init__(dev, x, y[2:], window)
         self.y, self.w = y, (y[1], x[1] // groups, *window.kernel)
         self.rows, self.kernel = dev.empty((x[0], *self.out, y[1], *y[-2:])), dev.empty((*self.w[:2], *self.flat.kernel))
         self.dkernel = dev.empty(self.kernel.shape)
-        self.op = dev.convolution((self.batch, x[1], *x[-2:]), (self.batch, y[1], *y[-2:]), self.flat, groups)
+        self.op = dev.convolution((self.batch, x[1], *x[-2:]), (self.batch, y[1], *y[-2:]), self.flat, groups, name=name)
         split = y[0], y[1], math.prod(y[2:])
         self._bias = dev.channel_map(Formula("y + b", ("y", "b")), ("b",), *split)
         self._db = dev.channel_sum(Formula("dy", ("dy",)), (), *split)

@@ -90,9 +90,11 @@ class Convolution(Kernels):
         split = self.spread((*self.y_shape[:2], math.prod(self.y_shape[2:])))
         self._rectified = dev.rectified(*split, self.slope) if self.rectifies and self.slope is not None else None
         if self.last:
-            self.op = dev.convolution(self.x_shape, self.y_shape, self.window, self.p.group, channels_last=True, half=self.narrow)
+            self.op = dev.convolution(
+                self.x_shape, self.y_shape, self.window, self.p.group, channels_last=True, half=self.narrow, name=self.name
+            )
         else:
-            self.op = sliding.convolution(dev, self.x_shape, self.y_shape, self.window, self.p.group)
+            self.op = sliding.convolution(dev, self.x_shape, self.y_shape, self.window, self.p.group, self.name)
 
     def forward(self, x: list, y: list) -> None:
         bias = self.params[1].data if self.p.bias_term else None
@@ -124,13 +126,14 @@ class Deconvolution(Kernels):
         out = [s * (size - 1) + far - 2 * pad for s, size, far, pad in zip(k.stride, spatial, sliding.reach(k), k.pad, strict=True)]
         if min(out) < 1:
             raise self.error("its pad leaves nothing of the output", "pad", found=f"pad {list(k.pad)}, output {out}")
+        sliding.check_padded(self, out, k.pad)
         return tuple(out)
 
     def channels(self, c: int, m: int, group: int) -> Shape:
         return c, m // group
 
     def build(self, dev) -> None:
-        self.op = sliding.convolution(dev, self.y_shape, self.x_shape, self.window, self.p.group)
+        self.op = sliding.convolution(dev, self.y_shape, self.x_shape, self.window, self.p.group, self.name)
         split = *self.y_shape[:2], math.prod(self.y_shape[2:])
         self._bias = dev.channel_map(Formula("y + b", ("y", "b")), ("b",), *split)
         self._db = dev.channel_sum(Formula("dy", ("dy",)), (), *split)

@@ -118,6 +118,14 @@ def test_layers_of_several_blobs(name, seed):
     assert len(onnx.check(net, body, seed).outputs) == tops
 
 
+@pytest.mark.parametrize("kind", ["Convolution", "Deconvolution"])
+def test_convolutions_without_spatial_axes(kind, seed):
+    how = 'convolution_param { num_output: 4 group: 2 weight_filler { type: "xavier" } }'
+    net, body = exported(text(f'layer {{ name: "y" type: "{kind}" bottom: "x" top: "y" {how} }}',
+                              "input_param { shape { dim: 3 dim: 6 } }"), seed)  # fmt: skip
+    assert onnx.check(net, body, seed).outputs["y"] < 1e-5
+
+
 def test_in_place_and_shared_weights(seed):
     share = 'param { name: "w" } inner_product_param { num_output: 3 bias_term: false weight_filler { type: "xavier" } }'
     net, body = exported(text(f"""

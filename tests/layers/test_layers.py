@@ -474,6 +474,27 @@ ROWS = [
     ),
     Row(
         "Convolution",
+        f"convolution_param {{ num_output: 4 kernel_size: 3 pad: 1 stride: 2 group: 2 {FILL} }}",
+        [((3, 6), off_kinks)],
+        lambda x, w, b: [np.concatenate([x[:, :3] @ w[:2].T, x[:, 3:] @ w[2:].T], 1) + b],
+        name="without spatial axes",
+    ),
+    Row(
+        "Convolution",
+        f"convolution_param {{ num_output: 4 axis: 2 bias_term: false {FILL} }}",
+        [((2, 3, 5), off_kinks)],
+        lambda x, w: [x @ w.T],
+        name="of rows",
+    ),
+    Row(
+        "Deconvolution",
+        f"convolution_param {{ num_output: 4 kernel_size: 1 axis: -1 {FILL} }}",
+        [((3, 5), off_kinks)],
+        lambda x, w, b: [x @ w + b],
+        name="without spatial axes",
+    ),
+    Row(
+        "Convolution",
         f"convolution_param {{ num_output: 3 kernel_size: 2 axis: -3 {FILL} }}",
         [((2, 2, 2, 4, 3), off_kinks)],
         lambda x, w, b: [reference.convolution(x.reshape(-1, 2, 4, 3), w, b, Window((2, 2))).reshape(len(x), 2, 3, 3, 2)],

@@ -1,0 +1,116 @@
+"""Every whole number that a layer's message may hold, at its limits: a net that can be planned, or one clear error; never a traceback."""
+
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import textnet  # noqa: E402
+
+from caffelite import caffelite_pb2 as pb  # noqa: E402
+from caffelite import graph, plan, prototxt  # noqa: E402
+from caffelite.errors import CaffeliteError  # noqa: E402
+from caffelite.inspection.feeds import Feeds  # noqa: E402
+
+IMAGE, ROWS, SERIES = (2, 4, 6, 5), (2, 4), (3, 2, 4)
+NUMBERS = {"uint32": (0, 1, 1000, 60000, 2**31 - 1, 2**31, 2**32 - 1), "int32": (-(2**31), -1, 0, 60000, 2**31 - 1)}
+KINDS = {
+    "Convolution": ("convolution_param", "num_output: 2 kernel_size: 1", [IMAGE]),
+    "Deconvolution": ("convolution_param", "num_output: 2 kernel_size: 1", [IMAGE]),
+    "Im2col": ("convolution_param", "kernel_size: 1", [IMAGE]),
+    "Pooling": ("pooling_param", "kernel_size: 2", [IMAGE]),
+    "SPP": ("spp_param", "pyramid_height: 2", [IMAGE]),
+    "Crop": ("crop_param", "", [IMAGE, (2, 4, 3, 3)]),
+    "LRN": ("lrn_param", "", [IMAGE]),
+    "InnerProduct": ("inner_product_param", "num_output: 2", [ROWS]),
+    "Embed": ("embed_param", "num_output: 2 input_dim: 4", [(2,)]),
+    "RNN": ("recurrent_param", "num_output: 2", [SERIES, (3, 2)]),
+    "LSTM": ("recurrent_param", "num_output: 2", [SERIES, (3, 2)]),
+    "Concat": ("concat_param", "", [ROWS, ROWS]),
+    "Slice": ("slice_param", "", [ROWS]),
+    "Reshape": ("reshape_param", "shape { dim: -1 }", [ROWS]),
+    "Flatten": ("flatten_param", "", [ROWS]),
+    "Tile": ("tile_param", "tiles: 2", [ROWS]),
+    "Reduction": ("reduction_param", "", [ROWS]),
+    "ArgMax": ("argmax_param", "", [ROWS]),
+    "Softmax": ("softmax_param", "", [ROWS]),
+    "Accuracy": ("accuracy_param", "", [ROWS, (2,)]),
+    "Scale": ("scale_param", "", [ROWS]),
+    "Bias": ("bias_param", "", [ROWS]),
+    "Permute": ("permute_param", "order: 0 order: 1", [ROWS]),
+    "SoftmaxWithLoss": ("loss_param", "", [ROWS, (2,)]),
+    "InfogainLoss": ("infogain_loss_param", "", [ROWS, (2,), (4, 4)]),
+    "DummyData": ("dummy_data_param", "num: 1 channels: 1 height: 1 width: 1", []),
+    "MemoryData": ("memory_data_param", "batch_size: 1 channels: 1 height: 1 width: 1", []),
+    "Data": ("data_param", 'source: "x" batch_size: 1', []),
+    "ImageData": ("image_data_param", 'source: "x" batch_size: 1', []),
+    "WindowData": ("window_data_param", 'source: "x" batch_size: 1 crop_size: 3', []),
+    "HDF5Data": ("hdf5_data_param", 'source: "x" batch_size: 1', []),
+}  # fmt: skip
+
+
+def net(kind: str, body: str) -> str:
+    field, _, shapes = KINDS[kind]
+    names = {f"x{i}": shape for i, shape in enumerate(shapes)}
+    bottoms = " ".join(f'bottom: "{name}"' for name in names)
+    tops = 'top: "y" top: "z"' if kind in ("MemoryData", "Slice") else 'top: "y"'
+    return f'{textnet.inputs(**names)}layer {{ name: "l" type: "{kind}" {bottoms} {tops} {field} {{ {body} }} }}'
+
+
+def bodies(kind: str):
+    """The layer's message with one number at a time set to each value."""
+    field, base, _ = KINDS[kind]
+    for found in pb.LayerParameter.DESCRIPTOR.fields_by_name[field].message_type.fields:
+        values = {found.CPPTYPE_UINT32: NUMBERS["uint32"], found.CPPTYPE_INT32: NUMBERS["int32"]}.get(found.cpp_type, ())
+        stem, _, side = found.name.rpartition("_")
+        pair = side in ("h", "w") and stem
+        rest = re.sub(rf"\b({'kernel_size' if stem == 'kernel' else stem}): \S+", "", base) if pair else base
+        rest = rest if found.is_repeated and kind != "DummyData" else re.sub(rf"\b{found.name}: \S+", "", rest)
+        for value in values:
+            yield f"{rest} {found.name}: {value}" + (f" {stem}_{'w' if side == 'h' else 'h'}: 1" if pair else "")
+    if field in ("convolution_param", "pooling_param"):
+        for value in NUMBERS["uint32"]:
+            yield f"{base.replace('kernel_size: ', 'kernel_size: 1 # ')}\n stride: {value} pad: {value}"
+            yield f"{re.sub(r'kernel_size: .*', '', base)} kernel_size: {value} stride: {value} pad: {max(0, value - 1)}"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_numbers_at_their_limits_are_planned_or_refused(kind):
+    refused = 0
+    for body in bodies(kind):
+        document = prototxt.parse(net(kind, body), pb.NetParameter, "net")
+        try:
+            plan.make(graph.build(document.message, pb.NetState(phase=pb.TRAIN), document.locate, Feeds({})))
+        except CaffeliteError as mistake:
+            refused += 1
+            assert len(str(mistake)) < 500
+    assert refused or kind in ("SoftmaxWithLoss",)
+
+
+FIELDS = ("stride", "pad", "kernel_size", "dilation")
+
+
+@pytest.mark.parametrize(("kind", "field"), [(k, f) for k in ("Convolution", "Deconvolution") for f in FIELDS]
+                         + [("Pooling", f) for f in FIELDS[:3]])  # fmt: skip
+def test_windows_beyond_32_bits_are_refused(kind, field):
+    base = re.sub(r"kernel_size: \S+", "", KINDS[kind][1]) + ("" if field == "kernel_size" else "kernel_size: 1")
+    with pytest.raises(CaffeliteError, match=f"{field} is too large; expected at most 2147483647, found 4294967295"):
+        textnet.build(net(kind, f"{base} {field}: 4294967295"))
+
+
+@pytest.mark.parametrize("kind", ["Convolution", "Pooling"])
+def test_the_largest_stride_runs(kind):
+    bound = textnet.bind(net(kind, f"{KINDS[kind][1].replace('kernel_size: 2', 'kernel_size: 6')} stride: 2147483647"), dtype="float32")
+    bound.set_inputs(x0=np.ones(IMAGE))
+    bound.forward()
+    assert bound.blobs["y"].shape[2:] == (1, 1)
+
+
+@pytest.mark.parametrize("axes", [33, 10_000])
+def test_a_blob_of_too_many_axes_is_refused(axes):
+    with pytest.raises(CaffeliteError, match=f'top "x" has too many axes; expected at most 32, as in Caffe, found {axes}$'):
+        textnet.build(f'layer {{ name: "x" type: "Input" top: "x" input_param {{ shape {{ {"dim: 1 " * axes} }} }} }}')
