@@ -1238,10 +1238,10 @@ MISTAKES = [
     (conv("num_output: 3 kernel_size: 1 group: @3"), "group 3 does not divide the 4 input channels"),
     (conv("num_output: 3 kernel_size: 1 group: @0"), "group 0 does not divide"),
     (
-        at_bottom(conv("num_output: 2 kernel_size: 1", BATCH), 0),
-        'bottom "x0" has no spatial axes; expected N×C×H×W, with channels at axis 1, found shape [2, 3]',
+        at_bottom(conv("num_output: 2 kernel_size: 1", (3,)), 0),
+        'bottom "x0" has no axis 1; expected N×C×H×W, with channels at axis 1, found shape [3]',
     ),
-    (at_bottom(conv("num_output: 2 kernel_size: 1 axis: 3"), 0), 'bottom "x0" has no spatial axes'),
+    (at_bottom(conv("num_output: 2 kernel_size: 1 axis: 4"), 0), 'bottom "x0" has no axis 4'),
     (conv("num_output: 2 kernel_size: 1 axis: @-5"), "axis -5 is outside the bottom's 4 axes"),
     (
         conv("num_output: 2 kernel_h: @1 kernel_w: 1", (2, 3, 4)),
