@@ -19,6 +19,7 @@ log = logging.getLogger("caffelite")
 @click.command()
 @click.option("--solver", required=True, metavar="FILE", type=click.Path(), help="The solver, a prototxt.")
 @options.gpu
+@options.python
 @options.running
 @click.option("--snapshot", metavar="FILE", type=click.Path(), help="Go on from this solverstate.")
 @click.option("--resume", type=click.Choice(["auto"]), help="auto: go on from the newest good snapshot, or start where there is none yet.")
@@ -52,7 +53,7 @@ log = logging.getLogger("caffelite")
 )
 @click.option(
     "--hang_seconds",
-    type=click.FloatRange(min=0),
+    type=options.FiniteRange(min=0),
     metavar="SECONDS",
     default=20,
     show_default=True,
@@ -200,7 +201,7 @@ def learn_by_heart(run, batches: int):
 
         def losses(self, solver, first: int, values) -> None:
             self.start = values[0] if first == 0 else self.start
-            self.last = min(values[-batches:])
+            self.last = min(values[-batches:], key=lambda loss: (loss == loss, loss))  # NaN before any number
 
         def close(self) -> None:
             far = self.last < 0.1 * self.start

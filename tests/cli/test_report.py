@@ -8,9 +8,11 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import cv2
+import lmdb
 import numpy as np
 import pytest
 
+from caffelite import caffelite_pb2 as pb
 from caffelite import weights
 from caffelite.data.writers import write_hdf5, write_lmdb
 
@@ -117,6 +119,48 @@ def test_json_on_standard_output(shades, call):
     assert found["tested"] == 12 and "confusion" in found and not Path("out").exists()
 
 
+@pytest.mark.parametrize("iterations", [[], ["-iterations", 4], ["-iterations", 30]], ids=lambda v: " ".join(map(str, v)) or "all")
+def test_every_score_counts_each_sample_once(shades, call, iterations):
+    """20 samples in batches of 6: the last batch holds 2 that are new."""
+    answer = run(call, "-report", "out", "-json", *iterations)
+    found, page = json.loads(answer.out), Path("out/report.html").read_text()
+    scores = {score["name"]: score["value"] for score in found["scores"]}
+    assert scores["accuracy"] == found["accuracy"] == 19 / 20 and found["tested"] == found["samples"] == 20
+    assert scores["loss"] == pytest.approx(found["log_loss"], rel=1e-6)
+    assert "95.00 %" in page and "<td>accuracy</td><td class=n>0.95</td>" in page
+    assert "accuracy = 0.95" in answer.lines and f"Loss: {scores['loss']:.6g}" in answer.lines
+    assert "Tested 20 of 20 samples, each once." in answer.lines
+
+
+def test_a_part_of_the_samples_is_told(shades, call):
+    answer = run(call, "-iterations", 2)
+    assert "Tested 12 of 20 samples, each once." in answer.lines
+
+
+def test_outputs_of_each_sample_are_means_over_batches(shades, call):
+    """Place i of a batch: the last batch has only two places."""
+    text = Path("shades.prototxt").read_text()
+    Path("shades.prototxt").write_text(
+        text + 'layer { name: "mean" type: "Reduction" bottom: "data" top: "mean" reduction_param { axis: 1 operation: MEAN } }'
+    )
+    found = json.loads(run(call, "-iterations", 4, "-json").out)
+    places = [score["value"] for score in found["scores"] if score["name"] == "mean"]
+    with lmdb.open("shades_lmdb", readonly=True, lock=False) as db, db.begin() as view:
+        means = [np.frombuffer(pb.Datum.FromString(value).data, np.uint8).mean() / 100 for _, value in view.cursor()]
+    assert places == pytest.approx([np.mean(means[i::6]) for i in range(6)], rel=1e-5)
+
+
+def test_a_net_that_takes_no_smaller_batch_leaves_the_rest_out(shades, call):
+    text = Path("shades.prototxt").read_text()
+    fixed = 'layer { name: "fixed" type: "Reshape" bottom: "data" top: "fixed" reshape_param { shape { dim: 6 dim: 16 } } }\n'
+    Path("shades.prototxt").write_text(
+        text.replace('layer { name: "ip"', fixed + 'layer { name: "ip"').replace('bottom: "data" top: "ip"', 'bottom: "fixed" top: "ip"')
+    )
+    answer = run(call, "-iterations", 4, "-json")
+    assert json.loads(answer.out)["accuracy"] == 17 / 18 and "Tested 18 of 20 samples, each once." in answer.lines
+    assert any(line.startswith("The last 2 samples are left out, as the net takes no batch of 2: ") for line in answer.lines)
+
+
 def test_intervals_rest_on_distinct_samples(shades, call):
     def interval(*more):
         (line,) = [line for line in run(call, *more).lines if line.startswith("accuracy: ")]
@@ -168,3 +212,23 @@ def test_labels_that_do_not_fit(shades, call):
     Path("two.txt").write_text("a\nb\n")
     answer = call("test", "-model", "shades.prototxt", "-weights", "shades.caffemodel", "-report", "out", "-labels", "two.txt")
     assert answer.status == 2 and "labels do not fit the net; expected 3, one a class, found 2" in answer.err
+
+
+def test_labels_are_never_parsed_as_formulas(shades, call):
+    Path("odd.txt").write_text("$\\badcmd$\n大きい $x$\nbell\x07 \U0010fffd\n")
+    answer = run(call, "-report", "out", "-labels", "odd.txt")
+    assert answer.lines[-1] == "Wrote out/report.html" and "Glyph" not in answer.err
+    assert "$\\badcmd$" in Path("out/report.html").read_text() and Path("out/confusion.png").exists()
+
+
+def test_nan_scores_are_counted_and_named(shades, call, folder):
+    w = np.outer([-1.0, 0.0, 1.0], np.ones(16)).astype(np.float32)
+    write_weights(folder / "shades.caffemodel", {"ip": [w, np.full(3, np.nan, np.float32)]})
+    answer = run(call, "-report", "out")
+    found = json.loads(Path("out/report.json").read_text(), parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    assert (found["right"], found["tested"], found["nan"], found["accuracy"]) == (0, 20, 20, 0)
+    assert found["log_loss"] is None and np.sum(found["confusion"]) == 0
+    text = "20 of 20 samples have scores that are NaN (not a number)"
+    assert text in Path("out/report.html").read_text() and any(text in line for line in answer.lines)
+    assert "accuracy = 0" in answer.lines and not any("loss: 95 %" in line for line in answer.lines)
+    assert '"value": null' in run(call, "-json").out

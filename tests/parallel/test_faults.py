@@ -56,7 +56,7 @@ def job(folder, fault: str, *options: str, solver: str = "", ranks: int = 2):
     (folder / "mlp.prototxt").write_text(MLP.replace('layer { name: "relu1"', LAYER % fault + 'layer { name: "relu1"') if fault else MLP)
     text = SOLVER.replace("max_iter: 50", "max_iter: 1000000") + f'snapshot: 3 snapshot_prefix: "run" {solver}'
     (folder / "solver.prototxt").write_text(text)
-    return mpirun(ranks, *COMMAND, *options, cwd=folder)
+    return mpirun(ranks, *COMMAND, "-python", ".", *options, cwd=folder)
 
 
 def end(process, within: float = 60) -> str:
