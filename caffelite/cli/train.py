@@ -22,7 +22,9 @@ log = logging.getLogger("caffelite")
 @options.python
 @options.running
 @click.option("--snapshot", metavar="FILE", type=click.Path(), help="Go on from this solverstate.")
-@click.option("--resume", type=click.Choice(["auto"]), help="auto: go on from the newest good snapshot, or start where there is none yet.")
+@click.option(
+    "--resume", type=click.Choice(["auto"]), help="auto: go on from the newest good snapshot of the last run, or start where it left none."
+)
 @options.weights
 @options.set_fields
 @options.data_threads
