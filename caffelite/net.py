@@ -96,7 +96,11 @@ class Net:
         for value, weight in self.plan.constants:
             dev.fill(self.diff[value], weight)
         self._feeds = graph.feeds
-        self._seeds = [(value, functools.partial(dev.fill, value=weight)) for value, weight in self.plan.seeds]
+        self.starts = {value: dev.zeros(value.memory_shape) for value, weight in self.plan.seeds if not weight}  # set by the user
+        self._seeds = [
+            (value, functools.partial(dev.fill, value=weight) if weight else functools.partial(dev.copy, self.starts[value]))
+            for value, weight in self.plan.seeds
+        ]
         self.hosted = [node.name for node in graph.nodes if node.layer.hosted]  # layers that no graph can capture
         self._runs_forward, self._runs_backward = (dev.program(body, self.signature) for body in (self.run_forward, self.run_backward))
 
@@ -206,6 +210,17 @@ class Net:
             yield node, functools.partial(dev.add, dx[i], self.diff[node.bottoms[i]])
 
     # running
+
+    def set_inputs(self, **arrays: np.ndarray) -> None:
+        """Copies arrays into Input blobs, by name and in their shapes. Errors: no such input, another shape."""
+        inputs = self.graph.inputs
+        for name, array in arrays.items():
+            if name not in inputs:
+                raise CaffeliteError(f'"{name}" is no input', expected=", ".join(inputs) or "no inputs: the net has no Input layer")
+            if np.shape(array) != inputs[name].shape:
+                raise CaffeliteError(f'blob "{name}": a wrong shape', expected=list(inputs[name].shape), found=list(np.shape(array)))
+        for name, array in arrays.items():
+            self.dev.upload(self.data[inputs[name]], np.asarray(array, self.dev.dtype))
 
     def feed(self, clocks: Sequence[tuple[int, int]], more: Callable[[int], None] | None = None) -> None:
         """Draws the batches of the coming passes, (iteration, part) each, at most ``ahead`` of them; the first one runs next.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -64,6 +65,16 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON inste
 model = click.option("--model", metavar="FILE", type=click.Path(), required=True, help="The net, a prototxt.")
 
 
+class FiniteRange(click.FloatRange):
+    """A range of numbers; NaN and the infinite, which no comparison keeps out, are in none."""
+
+    def convert(self, value, param, context) -> float:
+        found = super().convert(value, param, context)
+        if not math.isfinite(found):
+            self.fail(f"{value} is no finite number", param, context)
+        return found
+
+
 class Duration(click.ParamType):
     """Seconds, from 90, 90s, 30m, 1.5h, 2d or 1:30:00."""
 
@@ -108,9 +119,11 @@ def names(text: str) -> tuple[str, ...]:
 
 
 def words(context: click.Context) -> list[str]:
-    """The options that a command was called with, as it would take them again."""
+    """The options that a command was called with, as it would take them again; those that nobody gave are left out."""
     found = []
     for option in context.command.params:
+        if context.get_parameter_source(option.name) == click.core.ParameterSource.DEFAULT:
+            continue
         value = context.params.get(option.name)
         if option.is_flag:
             found += [option.opts[0]] * bool(value)

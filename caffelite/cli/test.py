@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import logging
 import sys
 import time
@@ -95,10 +94,12 @@ def _report(folder: Path | None, as_json: bool, watch, scores: list[dict], about
     from ..report import page
 
     found = page.report(watch, scores, about, labels)
+    if note := page.nan_note(found):
+        log.warning("%s", note)
     if folder:
         log.info("Wrote %s", page.write(folder, watch, found))
     if as_json:
-        click.echo(json.dumps(found, indent=1, ensure_ascii=False))
+        click.echo(page.as_json(found))
 
 
 def show_batch(bar, watch, index: int, outputs) -> None:

@@ -100,8 +100,9 @@ class Watch:
             keep &= np.repeat(new >= 0, len(rows) // len(new))
         rows, labels = rows[keep], labels[keep]
         if h.softmax:
-            rows = np.exp(rows - rows.max(1, keepdims=True))
-            rows /= rows.sum(1, keepdims=True)
+            with np.errstate(invalid="ignore"):  # of infinite scores: NaN, which is counted
+                rows = np.exp(rows - rows.max(1, keepdims=True))
+                rows /= rows.sum(1, keepdims=True)
         self.judged.add(rows, labels, samples[keep] if samples is not None else None)
 
     def interval(self, name: str, mean: float) -> tuple[tuple[float, float] | None, str]:

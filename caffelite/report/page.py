@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+import math
 from pathlib import Path
 
 from ..errors import CaffeliteError
@@ -18,7 +19,7 @@ section { background: #fff; border-radius: 8px; padding: 1rem 1.5rem; margin: 1r
 h1 { font-size: 1.5rem; margin: 0 } h2 { font-size: 1.1rem; margin: 0 0 .5rem } p { margin: .3rem 0; color: #52606d }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums } th { text-align: left; color: #52606d; font-weight: 600 }
 td, th { padding: .15rem 1.2rem .15rem 0; border-bottom: 1px solid #e4e7eb } td.n { text-align: right }
-img { max-width: 100% } .big { font-size: 2.2rem; font-weight: 700 } .scroll { max-height: 30rem; overflow: auto }
+img { max-width: 100% } .big { font-size: 2.2rem; font-weight: 700 } .bad { color: #c53030 } .scroll { max-height: 30rem; overflow: auto }
 """
 
 
@@ -31,7 +32,7 @@ def report(watch: Watch, scores: list[dict], about: dict, labels: list[str] | No
         found |= {
             "accuracy": judged.right / judged.tested, "top5": judged.among_five / judged.tested,
             "tested": judged.tested, "right": judged.right,
-            "log_loss": judged.surprise / judged.tested, "calibration_error": judged.calibration_error(), "labels": names,
+            "nan": judged.nan, "log_loss": judged.log_loss(), "calibration_error": judged.calibration_error(), "labels": names,
             "classes": [{"label": name, **row} for name, row in zip(names, judged.by_class(), strict=True)],
             "confusion": judged.confusion.tolist(), "calibration": judged.calibration(),
             "confused": [{"label": names[a], "answer": names[b], "times": n} for a, b, n in judged.confused()],
@@ -62,7 +63,7 @@ def write(folder: Path, watch: Watch, found: dict) -> Path:
             "mistakes": pictures.mistakes(watch.judged, watch.source, names),
         }
     files = {f"{name}.png": body for name, body in images.items() if body}
-    files["report.json"] = json.dumps(found, indent=1, ensure_ascii=False).encode()
+    files["report.json"] = as_json(found).encode()
     files["report.html"] = page(found, images).encode()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -71,6 +72,26 @@ def write(folder: Path, watch: Watch, found: dict) -> Path:
     except OSError as error:
         raise CaffeliteError(f"cannot write to {folder}: {error.strerror}") from None
     return folder / "report.html"
+
+
+def as_json(found: dict) -> str:
+    """The report as JSON, which has no NaN: a score that is not finite becomes null."""
+
+    def finite(part):
+        if isinstance(part, dict):
+            return {key: finite(value) for key, value in part.items()}
+        if isinstance(part, list):
+            return [finite(value) for value in part]
+        return None if isinstance(part, float) and not math.isfinite(part) else part
+
+    return json.dumps(finite(found), indent=1, ensure_ascii=False, allow_nan=False)
+
+
+def nan_note(found: dict) -> str | None:
+    """How many samples have no answer, in words; None where all have one."""
+    if not found.get("nan"):
+        return None
+    return f"{found['nan']:,} of {found['tested']:,} samples have scores that are NaN (not a number): counted as wrong, shown in no chart"
 
 
 def page(found: dict, images: dict[str, bytes | None]) -> str:
@@ -106,8 +127,10 @@ def _headline(found: dict) -> str:
     score = next((s for s in found["scores"] if s["low"] is not None and abs(s["value"] - found["accuracy"]) < 1e-6), None)
     span = f" (95 %: {100 * score['low']:.2f} to {100 * score['high']:.2f})" if score else ""
     five = f"; among the best five: {100 * found['top5']:.2f} %" if len(found["labels"]) > 5 else ""
-    text = f"{found['right']:,} of {found['tested']:,} right{span}{five}; log loss {found['log_loss']:.4f}"
-    return f'<section><div class="big">{100 * found["accuracy"]:.2f} %</div><p>{text}</p></section>'
+    text = f"{found['right']:,} of {found['tested']:,} right{span}{five}"
+    text += f"; log loss {found['log_loss']:.4f}" if found["log_loss"] is not None else ""
+    note = f'<p class="bad">{html.escape(nan_note(found))}</p>' if found["nan"] else ""
+    return f'<section><div class="big">{100 * found["accuracy"]:.2f} %</div><p>{text}</p>{note}</section>'
 
 
 def _classifier(found: dict, images: dict[str, bytes | None]) -> list[str]:
@@ -134,8 +157,10 @@ def _classifier(found: dict, images: dict[str, bytes | None]) -> list[str]:
                 "The worst mistakes", "Label > answer, and how sure the net was. Images as they are stored.", _image(images["mistakes"])
             )
         )
-    elif found["right"] == found["tested"]:
-        sections.append(_section("The worst mistakes", "There are none.", ""))
+    elif found["right"] + found["nan"] == found["tested"]:
+        sections.append(
+            _section("The worst mistakes", "There are none." if not found["nan"] else "There are none but the samples with NaN.", "")
+        )
     return sections
 
 

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import io
-
 import numpy as np
 
+from ..charts import GRID, INK, figure_type, logarithmic, panels, plain_text, saved, short
 from ..data.images import opencv
 from ..data.samples import DataSource
 from ..data.sheet import contact_sheet
-from ..errors import missing_extra
 from .statistics import Judged
 
-INK, GRID, BLUE, RED, GREEN = "#1f2933", "#e4e7eb", "#2b6cb0", "#c53030", "#38a169"
+BLUE, RED, GREEN = "#2b6cb0", "#c53030", "#38a169"
 MOST_NAMED = 30  # classes whose names and numbers fit
 
 
+@plain_text
 def confusion(judged: Judged, labels: list[str]) -> bytes:
     """PNG: labels down, answers across; each row's shares as shades, and numbers where there are few classes."""
     few = judged.classes <= MOST_NAMED
-    figure_type()
     from matplotlib.colors import PowerNorm
 
     side = min(11.0, 3.2 + 0.42 * judged.classes) if few else 8.0
-    figure, axes = _figure((side + 0.8, side))
+    figure, (axes,) = panels((side + 0.8, side))
     counts = judged.confusion
     shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
     shown = axes.imshow(shares, cmap="Blues", norm=PowerNorm(0.5, 0, 1), interpolation="nearest")  # rare mistakes show too
@@ -34,7 +32,7 @@ def confusion(judged: Judged, labels: list[str]) -> bytes:
     axes.set_xlabel("answer", color=INK)
     axes.set_ylabel("label", color=INK)
     if few:
-        names = [_short(name) for name in labels]
+        names = [short(name) for name in labels]
         axes.set_xticks(
             range(judged.classes),
             names,
@@ -46,32 +44,34 @@ def confusion(judged: Judged, labels: list[str]) -> bytes:
             if count:
                 colour = "white" if shares[row, column] > 0.3 else INK if row == column else RED
                 axes.text(column, row, f"{count:,}", ha="center", va="center", fontsize=8, color=colour)
-    return _png(figure, axes)
+    return saved(figure)
 
 
+@plain_text
 def classes(judged: Judged, labels: list[str]) -> bytes:
     """PNG: precision and recall of each class, the worst recall first; recall with its 95 % interval."""
     rows = [(row, name) for row, name in zip(judged.by_class(), labels, strict=True) if row["samples"]]
     rows = sorted(rows, key=lambda pair: pair[0]["recall"])[:MOST_NAMED]
-    figure, axes = _figure((7.2, 1.2 + 0.34 * len(rows)))
+    figure, (axes,) = panels((7.2, 1.2 + 0.34 * len(rows)))
     for y, (row, _) in enumerate(rows):
         axes.plot([row["low"], row["high"]], [y, y], color=BLUE, linewidth=5, alpha=0.25, solid_capstyle="round")
         axes.plot(row["recall"], y, "o", color=BLUE, markersize=6, label="recall, with 95 %" if y == 0 else None)
         if row["precision"] is not None:
             axes.plot(row["precision"], y, "D", color=GREEN, markersize=5, label="precision" if y == 0 else None)
-    axes.set_yticks(range(len(rows)), [_short(name) for _, name in rows])
+    axes.set_yticks(range(len(rows)), [short(name) for _, name in rows])
     axes.invert_yaxis()
     least = min([1.0, *(value for row, _ in rows for value in (row["low"], row["precision"]) if value is not None)])
     axes.set_xlim(max(-0.02, least - 0.1 * (1 - least)), 1 + 0.05 * (1 - least) + 1e-3)
     axes.grid(axis="x", color=GRID)
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False, fontsize=9, labelcolor=INK)
-    return _png(figure, axes)
+    return saved(figure)
 
 
+@plain_text
 def calibration(judged: Judged) -> bytes:
     """PNG: the share of hits over the answers' probability, and below it how many answers are so sure."""
     rows = judged.calibration()
-    figure, (axes, below) = _figure((6.4, 5.6), rows=2)
+    figure, (axes, below) = panels((6.4, 5.6), 2, (3, 1))
     axes.plot([0, 1], [0, 1], color="#9aa5b1", linewidth=1, linestyle="--")
     sure, hits = [row["confidence"] for row in rows], [row["accuracy"] for row in rows]
     sizes = 20 + 180 * np.sqrt(np.array([row["samples"] for row in rows]) / max(judged.tested, 1))
@@ -86,14 +86,16 @@ def calibration(judged: Judged) -> bytes:
         color=BLUE,
         alpha=0.6,
     )
-    below.set_yscale("log")
+    if rows:
+        below.set_yscale("log")
+        logarithmic(below.yaxis)
     below.set_ylabel("answers", color=INK)
     below.set_xlabel("probability of the answer", color=INK)
     for each in (axes, below):
         each.set_xlim(0, 1.02)
         each.grid(color=GRID)
     axes.set_ylim(-0.02, 1.05)
-    return _png(figure, axes, below)
+    return saved(figure)
 
 
 def mistakes(judged: Judged, source: object, labels: list[str]) -> bytes | None:
@@ -114,35 +116,7 @@ def _square(image: np.ndarray, side: int = 128) -> np.ndarray:
     return resize(np.ascontiguousarray(image[:3] if len(image) >= 3 else image[:1]), side, side)
 
 
-def _short(name: str, most: int = 18) -> str:
-    return name if len(name) <= most else f"{name[: most - 1]}…"
-
-
 def check_installed() -> None:
     """Raises before a long test what the pictures would raise after it. Errors: matplotlib or OpenCV is not installed."""
-    figure_type()
+    figure_type("a report's charts")
     opencv("a report of mistakes")
-
-
-def figure_type() -> type:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise missing_extra("matplotlib", "plot", "a report's charts") from None
-    return Figure
-
-
-def _figure(size: tuple[float, float], rows: int = 1):
-    figure = figure_type()(size, dpi=110, layout="constrained")
-    return figure, figure.subplots(rows, 1, sharex=True, height_ratios=(3, 1)[:rows]) if rows > 1 else figure.subplots()
-
-
-def _png(figure, *axes) -> bytes:
-    for each in axes:
-        each.set_axisbelow(True)
-        each.tick_params(which="both", colors=INK, length=0, labelsize=9)
-        for spine in each.spines.values():
-            spine.set_visible(False)
-    out = io.BytesIO()
-    figure.savefig(out, format="png")
-    return out.getvalue()

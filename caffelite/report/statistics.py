@@ -12,19 +12,24 @@ BINS = 15  # of confidence
 MOST_WORST = 40
 
 
-def share_interval(right: float, tested: float) -> tuple[float, float]:
-    """The 95 % interval of a share, by Wilson: p = (p̂ + z²/2n ± z √(p̂(1-p̂)/n + z²/4n²)) / (1 + z²/n)."""
+def share_interval(right: float, tested: float) -> tuple[float, float] | None:
+    """The 95 % interval of a share, by Wilson: p = (p̂ + z²/2n ± z √(p̂(1-p̂)/n + z²/4n²)) / (1 + z²/n). None of NaN."""
     p, n = right / tested, tested
+    if not math.isfinite(p):
+        return None
     middle, spread = p + Z * Z / (2 * n), Z * math.sqrt(p * (1 - p) / n + Z * Z / (4 * n * n))
     return max(0.0, (middle - spread) / (1 + Z * Z / n)), min(1.0, (middle + spread) / (1 + Z * Z / n))
 
 
 def mean_interval(batches: list[float]) -> tuple[float, float] | None:
-    """The 95 % interval of a mean over batches, x̄ ± t s / √n by Student, cut at 0 where no batch is below; None of fewer than two."""
+    """The 95 % interval of a mean over batches, x̄ ± t s / √n by Student, cut at 0 where no batch is below.
+
+    None of fewer than two, and where one is not finite.
+    """
     from scipy.special import stdtrit
 
     n = len(batches)
-    if n < 2:
+    if n < 2 or not all(map(math.isfinite, batches)):
         return None
     mean, half = float(np.mean(batches)), float(stdtrit(n - 1, 0.975) * np.std(batches, ddof=1) / math.sqrt(n))
     return mean - half if min(batches) < 0 else max(0.0, mean - half), mean + half
@@ -43,11 +48,15 @@ class Mistake:
 
 @dataclass
 class Judged:
-    """What a classifier answered, added up batch by batch. confusion: labels × answers; bins: samples, confidence and hits."""
+    """What a classifier answered, added up batch by batch. confusion: labels × answers; bins: samples, confidence and hits.
+
+    unscored: samples of each label whose scores are NaN. They are wrong, as Accuracy counts them, and have no answer.
+    """
 
     classes: int
     confusion: np.ndarray = field(init=False)
     bins: np.ndarray = field(init=False)
+    unscored: np.ndarray = field(init=False)
     worst: list[Mistake] = field(default_factory=list)
     among_five: int = 0
     surprise: float = 0.0
@@ -55,9 +64,15 @@ class Judged:
     def __post_init__(self) -> None:
         self.confusion = np.zeros((self.classes, self.classes), np.int64)
         self.bins = np.zeros((3, BINS))
+        self.unscored = np.zeros(self.classes, np.int64)
 
     def add(self, probabilities: np.ndarray, labels: np.ndarray, samples: np.ndarray | None) -> None:
         """probabilities N×C, labels N of whole numbers; samples: their numbers in the data, None where rows are not samples."""
+        scored = np.isfinite(probabilities).all(1)
+        if not scored.all():
+            self.unscored += np.bincount(labels[~scored], minlength=self.classes)
+            probabilities, labels = probabilities[scored], labels[scored]
+            samples = samples[scored] if samples is not None else None
         rows = np.arange(len(labels))
         answers = probabilities.argmax(1)
         own = probabilities[rows, labels]
@@ -82,7 +97,16 @@ class Judged:
 
     @property
     def tested(self) -> int:
-        return int(self.confusion.sum())
+        return int(self.confusion.sum()) + self.nan
+
+    @property
+    def nan(self) -> int:
+        return int(self.unscored.sum())
+
+    def log_loss(self) -> float | None:
+        """The mean of -log of the label's probability over the samples that have one; None where none has."""
+        scored = self.tested - self.nan
+        return self.surprise / scored if scored else None
 
     @property
     def right(self) -> int:
@@ -90,7 +114,7 @@ class Judged:
 
     def by_class(self) -> list[dict]:
         """Samples, precision, recall with its interval, and F1 of each class; None where nothing is divided."""
-        there, said, both = self.confusion.sum(1), self.confusion.sum(0), np.diag(self.confusion)
+        there, said, both = self.confusion.sum(1) + self.unscored, self.confusion.sum(0), np.diag(self.confusion)
         rows = []
         for n, m, k in zip(there.tolist(), said.tolist(), both.tolist(), strict=True):
             low, high = share_interval(k, n) if n else (None, None)

@@ -168,3 +168,23 @@ def test_labels_that_do_not_fit(shades, call):
     Path("two.txt").write_text("a\nb\n")
     answer = call("test", "-model", "shades.prototxt", "-weights", "shades.caffemodel", "-report", "out", "-labels", "two.txt")
     assert answer.status == 2 and "labels do not fit the net; expected 3, one a class, found 2" in answer.err
+
+
+def test_labels_are_never_parsed_as_formulas(shades, call):
+    Path("odd.txt").write_text("$\\badcmd$\n大きい $x$\nbell\x07 \U0010fffd\n")
+    answer = run(call, "-report", "out", "-labels", "odd.txt")
+    assert answer.lines[-1] == "Wrote out/report.html" and "Glyph" not in answer.err
+    assert "$\\badcmd$" in Path("out/report.html").read_text() and Path("out/confusion.png").exists()
+
+
+def test_nan_scores_are_counted_and_named(shades, call, folder):
+    w = np.outer([-1.0, 0.0, 1.0], np.ones(16)).astype(np.float32)
+    write_weights(folder / "shades.caffemodel", {"ip": [w, np.full(3, np.nan, np.float32)]})
+    answer = run(call, "-report", "out")
+    found = json.loads(Path("out/report.json").read_text(), parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    assert (found["right"], found["tested"], found["nan"], found["accuracy"]) == (0, 20, 20, 0)
+    assert found["log_loss"] is None and np.sum(found["confusion"]) == 0
+    text = "20 of 20 samples have scores that are NaN (not a number)"
+    assert text in Path("out/report.html").read_text() and any(text in line for line in answer.lines)
+    assert "accuracy = 0" in answer.lines and not any("loss: 95 %" in line for line in answer.lines)
+    assert '"value": null' in run(call, "-json").out
