@@ -144,6 +144,17 @@ def test_without_nccl_the_error_says_what_to_install():
         Sums(None, 0, 2, None, cupy=SimpleNamespace(), nccl=SimpleNamespace(available=False))
 
 
+def test_gpus_that_nccl_cannot_join():
+    modules = stand_in(None, lambda: backend.Stream("at once"))
+
+    def refuses(*_):
+        raise RuntimeError("NCCL_ERROR_UNHANDLED_CUDA_ERROR: unhandled cuda error (run with NCCL_DEBUG=INFO for details)")
+
+    modules["nccl"].NcclCommunicator = refuses
+    with pytest.raises(CaffeliteError, match="NCCL cannot join the GPUs; found NCCL_ERROR_UNHANDLED_CUDA_ERROR.*NCCL_DEBUG=WARN"):
+        Sums(None, 0, 2, lambda uid: [uid], **modules)
+
+
 def test_nccl_is_imported_from_cupy(monkeypatch):
     """CuPy's cuda package has no attribute nccl before somebody imports the module."""
     modules = stand_in(None, lambda: backend.Stream("at once"))

@@ -44,7 +44,11 @@ class Sums:
             remedy = "install nvidia-nccl-cu12 or nvidia-nccl-cu13, as the driver asks"
             raise CaffeliteError("several GPUs need NCCL, which cannot be loaded", remedy=remedy)
         self._nccl, self._size, self._half = nccl, size, half
-        self._comm = nccl.NcclCommunicator(size, gather(nccl.get_unique_id() if rank == 0 else None)[0], rank)
+        try:
+            self._comm = nccl.NcclCommunicator(size, gather(nccl.get_unique_id() if rank == 0 else None)[0], rank)
+        except RuntimeError as mistake:
+            found, remedy = str(mistake).strip().splitlines()[0], "run it again with NCCL_DEBUG=WARN, by which NCCL says why"
+            raise CaffeliteError("NCCL cannot join the GPUs", found=found, remedy=remedy) from mistake
         self._drop_graphs = drop_graphs
         self._compute, self._stream = compute, cupy.cuda.Stream(non_blocking=True)
         self._ready, self._done = (cupy.cuda.Event(disable_timing=True) for _ in range(2))
