@@ -465,7 +465,8 @@ class Lone(Twins):
     """NCCL with a communicator of one process; averages halve its gradients."""
 
     def exchange(self, dev, flat, buckets, half=False):
-        return Exchange(Sums(dev.backend.stream, 0, 1, lambda uid: [uid]), flat, buckets, 2, lambda what: contextlib.nullcontext())
+        self.sums = Sums(dev.backend.stream, 0, 1, lambda uid: [uid], drop_graphs=dev.drop_graphs)
+        return Exchange(self.sums, flat, buckets, 2, lambda what: contextlib.nullcontext())
 
 
 @pytest.mark.gpu
@@ -474,9 +475,10 @@ def test_nccl_in_a_graph_on_a_gpu(folder, train):
         pytest.skip("no usable GPU")
     found = []
     for eager in ("the test asks for it", ""):
-        dev = GPU(0, "float32", precision="fp32", deterministic=True, eager=eager)
-        found.append(trained(train, dev, SOLVER + "clip_gradients: 0.5", comm=Lone())[1:])
+        dev, lone = GPU(0, "float32", precision="fp32", deterministic=True, eager=eager), Lone()
+        found.append(trained(train, dev, SOLVER + "clip_gradients: 0.5", comm=lone)[1:])
         assert dev.why_eager() == eager, "NCCL's sums are captured"
+        lone.sums.close()
     assert found[0][0] == found[1][0]
     for one, other in zip(found[0][1], found[1][1], strict=True):
         np.testing.assert_array_equal(one, other)

@@ -36,7 +36,7 @@ class Sums:
     """
 
     def __init__(
-        self, compute, rank: int, size: int, gather: Callable, half: bool = False, drop_graphs: Callable = int, cupy=None, nccl=None
+        self, compute, rank: int, size: int, gather: Callable, half: bool = False, drop_graphs: Callable | None = None, cupy=None, nccl=None
     ):
         self._cupy = cupy = cupy or cupy_module()
         nccl = nccl or nccl_module()
@@ -114,7 +114,8 @@ class Sums:
             failed = True
             raise
         finally:
-            self._drop_graphs()
+            if self._drop_graphs:
+                self._drop_graphs()
             if failed:
                 comm.abort()
             else:
