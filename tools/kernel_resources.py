@@ -40,7 +40,7 @@ class Collector:
     """A GPU's backend that runs nothing and keeps the source of each kernel that is asked for."""
 
     name = "collector"
-    refusals = ()
+    capability = 9, 0  # of a GPU that lacks nothing
 
     def __init__(self):
         self.sources: set[str] = set()

@@ -31,8 +31,8 @@ class Launches:
     def why_eager(self) -> str:
         """What keeps iterations from being captured in graphs; nothing where nothing does."""
         dev, net, exchange = self._solver.dev, self._solver.net, self._solver.exchange
-        if dev.eager:
-            return dev.eager
+        if why := dev.eager or getattr(self._whole, "eager", ""):
+            return why
         if net.hosted:
             return "layers that the host runs: " + ", ".join(f'"{name}"' for name in net.hosted)
         return "gradients that travel by the host, or in 16 bits" if exchange and not exchange.captures else ""

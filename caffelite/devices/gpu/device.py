@@ -54,7 +54,7 @@ class GPU:
         self.dtype = np.dtype(dtype)
         self.number = number
         self.deterministic = deterministic
-        self.eager = eager  # why nothing is captured in graphs, or nothing
+        self.eager = eager  # who asked that nothing is captured in graphs, or nothing
         self.capturing = False
         self.generation = 0  # of memory that moves only when it grows: graphs are void when it does
         self.backend = backend or CuPyBackend(number, strict=precision == "fp32")
@@ -197,6 +197,10 @@ class GPU:
         program = Program(self, body, signature, gather)
         self._programs.add(program)
         return program
+
+    def why_eager(self) -> str:
+        """Why something is not captured in graphs; nothing where all is."""
+        return self.eager or next((program.eager for program in self._programs if program.eager), "")
 
     @contextlib.contextmanager
     def agreeing(self, rank: int, gather: Callable) -> Iterator[None]:

@@ -23,6 +23,7 @@ class Preprocess:
         self._rooms: dict = {}  # for pixels that travel, one a half of the inlet
         self._kernels: dict = {}
         self._table, self._home = None, None  # a standing set, and the host's array that it is a copy of
+        self._sets = 0  # how many have stood: each lies elsewhere
         self._sources: dict = {}  # of each half: what its kernel reads, and the kernel
         self.deep = False  # whether the last pixels stand, so that several passes can be prepared at once
 
@@ -61,7 +62,7 @@ class Preprocess:
     def signature(self) -> tuple:
         """What the kernel of the half in use is given, besides what the inlet brings."""
         table, kernel = self._sources[self._inlet.half]
-        return self.deep, table.shape, id(kernel)
+        return self.deep and self._sets, table.shape, id(kernel)
 
     def forward(self, out) -> None:
         table, kernel = self._sources[self._inlet.half]
@@ -69,7 +70,7 @@ class Preprocess:
 
     def _stand(self, pixels: np.ndarray):
         if self._home is not pixels:
-            self._home, self._table = pixels, None
+            self._home, self._table, self._sets = pixels, None, self._sets + 1
             if pixels.nbytes * STANDING_SHARE <= self._device.backend.free_bytes():
                 self._table = self._device.empty(_flat(pixels).shape, pixels.dtype)
                 self._device.upload(self._table, _flat(pixels))
