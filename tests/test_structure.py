@@ -55,12 +55,12 @@ ARROWS = {
     },
     "deploy": LANGUAGE | {"prototxt", "graph", "net", "data"},
     "report": LANGUAGE | {"charts", "graph", "net", "data"},
-    "export": LANGUAGE | {"layers", "graph", "net"},
+    "export": LANGUAGE | {"layers", "graph", "net", "data"},
     "selftest": LANGUAGE | {"__version__", "prototxt", "devices", "graph", "net", "data", "solver"},
     "cli": LANGUAGE
     | {"prototxt", "overrides", "upgrade", "weights", "graph", "plan", "net", "data", "parallel", "devices", "solver", "records"}
     | {"timing", "inspection", "deploy", "report", "export", "selftest", "__version__"},
-    "api": LANGUAGE | {"prototxt", "weights", "graph", "net", "data", "devices", "solver"},
+    "api": LANGUAGE | {"prototxt", "weights", "graph", "net", "data", "devices", "solver", "deploy"},
     "__main__": {"cli"},
 }
 

@@ -24,8 +24,9 @@ log = logging.getLogger("caffelite")
 def export(model, weights, out, check, gpu, force) -> None:
     """Writes a deploy net with its weights as ONNX, and checks that onnxruntime gets the same numbers from it.
 
-    The batch size is open. What the preparation of pictures needs (mean, scale, labels) goes along as metadata; the input is what comes
-    after it. A layer that ONNX cannot express is an error that names it. Needs onnx and onnxruntime (extra: onnx).
+    The batch size is open. An input with a transform_param takes pixels, 0 to 255, resized and cropped: mean and scale are in the graph.
+    Labels, size and channel order go along as metadata. A layer that ONNX cannot express is an error that names it. Needs onnx and
+    onnxruntime (extra: onnx).
 
     \b
     Example:

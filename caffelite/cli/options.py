@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -62,6 +63,16 @@ set_layers = click.option(
 )  # fmt: skip
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead, for a program to read.")
 model = click.option("--model", metavar="FILE", type=click.Path(), required=True, help="The net, a prototxt.")
+
+
+class FiniteRange(click.FloatRange):
+    """A range of numbers; NaN and the infinite, which no comparison keeps out, are in none."""
+
+    def convert(self, value, param, context) -> float:
+        found = super().convert(value, param, context)
+        if not math.isfinite(found):
+            self.fail(f"{value} is no finite number", param, context)
+        return found
 
 
 class Duration(click.ParamType):

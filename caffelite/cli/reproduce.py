@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from ..errors import CaffeliteError
 from . import options
 from .logs import start
 
@@ -62,6 +63,8 @@ def reproduce(folder, gpu, iterations) -> None:
         run.tell_losses()
     finally:
         run.close()
+    if not comparison.compared:
+        raise CaffeliteError(f"{folder} has no loss or score to compare", expected="the record of an iteration or more")
     if comparison.differs:
         iteration, what, recorded, found = comparison.differs
         click.echo(f"differs first at iteration {iteration}: {what} is {found:.9g}, was {recorded:.9g}")

@@ -52,7 +52,7 @@ log = logging.getLogger("caffelite")
 )
 @click.option(
     "--hang_seconds",
-    type=click.FloatRange(min=0),
+    type=options.FiniteRange(min=0),
     metavar="SECONDS",
     default=20,
     show_default=True,
@@ -165,7 +165,7 @@ def learn_by_heart(run, batches: int):
 
         def losses(self, solver, first: int, values) -> None:
             self.start = values[0] if first == 0 else self.start
-            self.last = min(values[-batches:])
+            self.last = min(values[-batches:], key=lambda loss: (loss == loss, loss))  # NaN before any number
 
         def close(self) -> None:
             far = self.last < 0.1 * self.start

@@ -54,6 +54,19 @@ def resize(image: np.ndarray, height: int, width: int, algorithm: str = "INTER_L
     return channels_first(cv2.resize(channels_last(image), (width, height), interpolation=getattr(cv2, algorithm)))
 
 
+def with_channels(image: np.ndarray, color: bool) -> np.ndarray:
+    """uint8 C×H×W, C being 3 where color, else 1, of an image of 1, 3 or 4 channels; the fourth is opacity, over white."""
+    if len(image) == 4:
+        alpha = image[3:].astype(np.float32) / 255
+        image = np.rint(image[:3] * alpha + 255 * (1 - alpha)).astype(np.uint8)
+    if len(image) == (3 if color else 1):
+        return image
+    if color:
+        return np.repeat(image, 3, 0)
+    cv2 = opencv("the gray of a coloured picture")
+    return cv2.cvtColor(channels_last(image), cv2.COLOR_BGR2GRAY)[None]
+
+
 def channels_last(image: np.ndarray) -> np.ndarray:
     """H×W×C of C×H×W for OpenCV, H×W where C is 1; a view where the pixels lie so already, as those of `decode` do."""
     return image[0] if len(image) == 1 else np.ascontiguousarray(image.transpose(1, 2, 0))

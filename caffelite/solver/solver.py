@@ -7,7 +7,7 @@ import logging
 import math
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,8 +31,13 @@ log = logging.getLogger("caffelite")
 
 
 def check_counts(p: pb.SolverParameter, locate: Locator) -> None:
-    """Raises every count of the solver that is too small."""
+    """Raises every count of the solver that is too small, and every number that is not finite."""
     mistakes = Collector()
+    for descriptor, value in p.ListFields():
+        for number in value if isinstance(value, Sequence) and not isinstance(value, str) else [value]:
+            if isinstance(number, float) and not math.isfinite(number):
+                where, remedy = locate(descriptor.name), f"correct {descriptor.name}"
+                mistakes.add(CaffeliteError(f"{descriptor.name} is no finite number", where=where, found=number, remedy=remedy))
     for name, least in (("max_iter", 0), ("iter_size", 1), ("average_loss", 1), ("display", 0), ("test_interval", 0), ("snapshot", 0)):
         if getattr(p, name) < least:
             mistakes.add(CaffeliteError(f"{name} must be at least {least}", where=locate(name), found=getattr(p, name)))
@@ -53,13 +58,13 @@ class Solver:
     message, locate: the SolverParameter and its places. path: its file, for the snapshot prefix. comm: the processes that train together.
     strong: they divide the prototxt's batches among them, instead of each taking such a batch. half: gradients travel in 16 bits.
     level, stages: for the train net. resume: a solverstate to go on from, exactly where it is one of ours. overrides: fields of layers
-    that the command line sets.
+    that the command line sets. keep: every blob of its nets keeps its values after a pass, and nothing is fused.
     """
 
     def __init__(self, message: pb.SolverParameter, locate: Locator, path: str, dev, *, comm: Alone | None = None, strong: bool = False,
                  half: bool = False, level: int | None = None, stages: tuple[str, ...] = (), requests: Requests | None = None,
-                 resume: str | None = None, overrides: Overrides | None = None):  # fmt: skip
-        self.p, self.dev, self.comm = message, dev, comm or Alone()
+                 resume: str | None = None, overrides: Overrides | None = None, keep: bool = False):  # fmt: skip
+        self.p, self.dev, self.comm, self._keep = message, dev, comm or Alone(), keep
         self.requests = requests or Requests()
         self.rate = rates.policy(message, locate)
         check_counts(message, locate)
@@ -110,7 +115,8 @@ class Solver:
 
     def _net(self, spec: nets.NetSpec, share: Net | None = None) -> Net:
         open_source = functools.partial(data.open_source, seed=self.seed, share=data.Share(self.comm.rank, self.comm.size))
-        return Net(graph.build(spec.message, spec.state, spec.locate, open_source), self.dev, seed=self.seed, share=share)
+        wiring = graph.build(spec.message, spec.state, spec.locate, open_source)
+        return Net(wiring, self.dev, seed=self.seed, share=share, keep=self._keep)
 
     def _snapshot_bytes(self) -> int:
         sizes = 1 + self.p.snapshot_diff + len(self.updater.history) + 2 * (self.p.ema_decay > 0)

@@ -8,14 +8,16 @@ import click
 
 from caffelite.errors import CaffeliteError
 
-from .. import imaging
+from .. import imaging, options
 from . import making
 
 
 @click.command(cls=imaging.GflagsCommand)
 @click.argument("origin", metavar="FOLDER", type=click.Path(path_type=Path))
 @click.option("--name", help="What the names of what is written begin with. Default: FOLDER's name.")
-@click.option("--test", type=click.FloatRange(0, 1, max_open=True), metavar="SHARE", help="Share of each class to test with. Default: 0.2.")
+@click.option(
+    "--test", type=options.FiniteRange(0, 1, max_open=True), metavar="SHARE", help="Share of each class to test with. Default: 0.2."
+)
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Another seed splits and mixes otherwise.")
 @imaging.options
 @making.out

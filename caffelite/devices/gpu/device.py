@@ -19,6 +19,8 @@ from .scaling import LossScale
 
 log = logging.getLogger("caffelite")
 PARTS = 1024  # most blocks of a sum: fixed, so that results do not depend on the GPU; 8 for each multiprocessor of an H100
+PARTIAL_BYTES = 256 << 10  # of partial sums of channels, about: what one block adds up must be little
+ACROSS = 8  # threads that read one row of channels: 128 bytes, a cache line
 BLOCK = 256  # threads of a block
 MOST_BLOCKS = 1 << 13  # kernels stride over what is left
 UPDATE_TILE = 2048  # elements that one block of an update rule takes
@@ -378,11 +380,14 @@ class GPU:
 
         def shape(each: int):
             """The grid, the block, and what the kernel takes first, for threads of ``each`` columns."""
-            across = min(32, 1 << max(0, math.ceil(c / each) - 1).bit_length()) if columns else 1
-            groups, numbers = (math.ceil(c / (across * each)), across * each * n) if columns else (c, n * p)
-            pieces = max(1, min(math.ceil(numbers / PIECE), PARTS // max(1, groups)))
-            parts = self.empty(len(formulas_) * c * pieces if pieces > 1 else 1, np.float64)
-            first = (*(whole(v) for v in (n, c, p, pieces, across)), parts, self.zeros(max(1, groups), np.uint32))
+            across = min(ACROSS, 1 << max(0, math.ceil(c / each) - 1).bit_length()) if columns else 1
+            width = across * each if columns else 1
+            groups, numbers, sums = math.ceil(c / width), width * n * p, len(formulas_)
+            most = min(PARTS, PARTIAL_BYTES // (8 * sums * groups * width)) if columns else PARTS // groups
+            pieces = max(1, min(math.ceil(numbers / PIECE), most))
+            teams = math.ceil(pieces / formulas.TEAM) if columns else 0
+            parts = self.empty(sums * groups * width * (pieces + teams) if pieces > 1 else 1, np.float64)
+            first = (*(whole(v) for v in (n, c, p, pieces, across)), parts, self.zeros(groups * (teams + 1), np.uint32))
             return _grid(groups * pieces, 1, MOST_BLOCKS), (32 if numbers <= 128 and not columns else BLOCK, 1, 1), first
 
         def launch(results, operands):
