@@ -79,6 +79,6 @@ def _test(found: dict, as_json: bool) -> None:
 def _line(row) -> str:
     """A row of the table; on a terminal its last column is wrapped, elsewhere it is one line."""
     width = shutil.get_terminal_size((0, 0)).columns if sys.stdout.isatty() or "COLUMNS" in os.environ else 0
-    text = textwrap.wrap(row.detail, width - LEFT) if width - LEFT > 20 else [row.detail]
+    text = textwrap.wrap(row.detail, width - LEFT, break_on_hyphens=False) if width - LEFT > 20 else [row.detail]
     head = f"  {click.style(f'{row.status:7}', fg=COLOURS[row.status])} {row.seconds:5.1f} s  {row.name:{LEFT - 20}} "
     return (head + ("\n" + " " * LEFT).join(text)).rstrip()
