@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from . import caffelite_pb2 as pb
-from . import data, devices, graph, prototxt, weights
+from . import data, devices, graph, prototxt, user_modules, weights
 from . import net as nets
 from . import solver as solvers
 from .deploy.classify import Classifier
@@ -30,6 +30,7 @@ from .solver.nets import state as net_state
 from .solver.snapshot import write
 
 TRAIN, TEST = pb.TRAIN, pb.TEST
+user_modules.permit()  # a program's sys.path is its own choice
 
 
 class Copies:
@@ -166,10 +167,14 @@ class Net:
         return loaded
 
     def save(self, path: str | Path) -> None:
-        """Writes the weights as a caffemodel that Caffe reads."""
+        """Writes the weights as a caffemodel that Caffe reads: in HDF5 where the name ends in .h5, else in protobuf's binary form."""
         self._copies.send()
         blobs = [(node.layer.spec, arrays) for node, arrays in self._net.layer_blobs()]
-        write([(Path(path), weights.sealed(weights.encode_net(self._net.graph.message, blobs)))])
+        if str(path).endswith(".h5"):
+            body = weights.encode_hdf5_net((spec.name, arrays) for spec, arrays in blobs)
+        else:
+            body = weights.sealed(weights.encode_net(self._net.graph.message, blobs))
+        write([(Path(path), body)])
 
     def forward(self, **inputs: np.ndarray) -> dict[str, np.ndarray]:
         """Runs forward; inputs are arrays by the names of Input blobs, in their shapes. Returns copies of the outputs by name.

@@ -1,5 +1,6 @@
 """The Python API: nets and solvers as a notebook uses them."""
 
+import h5py
 import numpy as np
 import pytest
 from devices.host.backend import HostBackend
@@ -69,11 +70,13 @@ def test_inputs_need_not_be_contiguous(folder, gpu, seed):
     np.testing.assert_array_equal(net.forward(data=strided)["out"], net.forward(data=np.ascontiguousarray(strided, "f4"))["out"])
 
 
-def test_weights_are_saved_and_copied(folder):
+@pytest.mark.parametrize("name", ["net.caffemodel", "net.caffemodel.h5"])
+def test_weights_are_saved_and_copied(folder, name):
     one, other = caffelite.Net("deploy.prototxt", seed=1), caffelite.Net("deploy.prototxt", seed=2)
-    one.save("net.caffemodel")
+    one.save(name)
+    assert h5py.is_hdf5(name) == name.endswith(".h5")
     assert not np.array_equal(one.params["ip"][0].data, other.params["ip"][0].data)
-    assert other.copy_from("net.caffemodel").matched == ["ip", "out"]
+    assert other.copy_from(name).matched == ["ip", "out"]
     x = np.ones((2, 3), "f4")
     np.testing.assert_array_equal(one.forward(data=x)["out"], other.forward(data=x)["out"])
 

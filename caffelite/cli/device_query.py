@@ -18,10 +18,11 @@ from . import options
 @click.option("--test", is_flag=True, help="Test each GPU, or the CPU where there is none, within a minute: a line a check.")
 @options.as_json
 def device_query(gpu, test, as_json) -> None:
-    """Tells what the GPUs are, and tests them.
+    """Tells what the GPUs are, and tests them. The exit status is 1 where no GPU can be used.
 
     \b
-    With -test the exit status is 1 where a check fails. Attach the table of -test to a bug report.
+    With -test a machine without a usable GPU tests its CPU. The exit status is 1 where a check fails, or where there is a GPU that
+    cannot be used. Attach the table of -test to a bug report.
 
     \b
     Examples:
@@ -30,16 +31,21 @@ def device_query(gpu, test, as_json) -> None:
     """
     from ..devices import gpu as gpus
 
+    broken = False
     if gpu is None or gpu == "all":
         numbers = list(range(gpus.count()))
         if not numbers:
-            click.echo(gpus.why_none(), err=as_json)
+            broken = gpus.present()
+            click.echo(f"caffelite: {gpus.why_none() if broken else 'this machine has no NVIDIA GPU'}", err=True)
+            if not test:
+                sys.exit(1)
     else:
         numbers = options.gpu_numbers(gpu)
     told = [gpus.describe(number) for number in numbers]
     if test:
-        _test(dict(zip(numbers, told, strict=True)) or {None: {"Name": "CPU"}}, as_json)
-    elif as_json:
+        passed = _test(dict(zip(numbers, told, strict=True)) or {None: {"Name": "CPU"}}, as_json)
+        sys.exit(0 if passed and not broken else 1)
+    if as_json:
         click.echo(json.dumps(told))
     else:
         for name, value in (pair for one in told for pair in one.items()):
@@ -50,8 +56,8 @@ COLOURS = {"pass": "green", "fail": "red", "skipped": "yellow"}
 LEFT = 62  # columns before a row's last one
 
 
-def _test(found: dict, as_json: bool) -> None:
-    """Runs the checks of each device, prints their rows as they come, and ends with status 1 where one fails.
+def _test(found: dict, as_json: bool) -> bool:
+    """Runs the checks of each device and prints their rows as they come. Whether none failed.
 
     found: what each device is, by its number; None for the CPU.
     """
@@ -72,8 +78,7 @@ def _test(found: dict, as_json: bool) -> None:
             click.echo(f"  {passed} passed, {failed} failed, {skipped} skipped, {sum(row.seconds for row in rows):.0f} s")
     if as_json:
         click.echo(json.dumps(every))
-    if any(check["status"] == "fail" for one in every for check in one["checks"]):
-        sys.exit(1)
+    return not any(check["status"] == "fail" for one in every for check in one["checks"])
 
 
 def _line(row) -> str:

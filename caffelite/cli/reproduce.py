@@ -20,6 +20,7 @@ log = logging.getLogger("caffelite")
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @options.gpu
+@options.python
 @options.iterations("Compare so many iterations. Default: all that the record has.")
 def reproduce(folder, gpu, iterations) -> None:
     """Runs a recorded run again, and names the first iteration whose loss or test score is not the same to the last bit.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from functools import cache
 from types import ModuleType
 
@@ -10,18 +11,25 @@ import numpy as np
 
 from caffelite.errors import missing_extra
 
+# OpenCV takes four times as many and then needs 3 GiB; it reads this when it is imported, and a user's own setting goes before.
+MOST_PIXELS = 1 << 28
 EIGHT_BITS = "not an image of 8 bits a channel"
 
 
 @cache
 def opencv(use: str) -> ModuleType:
     """OpenCV, told to compute on the calling thread: the workers are the parallelism. Errors: it is not installed."""
+    _limit_pixels()
     try:
         import cv2
     except ImportError:
         raise missing_extra("opencv-python-headless", "images", use) from None
     cv2.setNumThreads(1)
     return cv2
+
+
+def _limit_pixels() -> None:
+    os.environ.setdefault("OPENCV_IO_MAX_IMAGE_PIXELS", str(MOST_PIXELS))
 
 
 def decode(content: bytes, color: bool | None = None) -> np.ndarray:
@@ -32,6 +40,7 @@ def decode(content: bytes, color: bool | None = None) -> np.ndarray:
     """
     if not content:
         raise ValueError("no image: 0 bytes")
+    _limit_pixels()
     try:
         import cv2
     except ImportError:
@@ -40,7 +49,7 @@ def decode(content: bytes, color: bool | None = None) -> np.ndarray:
     try:
         image = cv2.imdecode(np.frombuffer(content, np.uint8), flag)
     except cv2.error as mistake:  # of sizes beyond its limits
-        raise ValueError(f"not an image that can be decoded ({mistake.err})") from None
+        raise ValueError(f"not an image that can be decoded ({mistake.err or mistake})") from None
     if image is None:
         raise ValueError("not an image that can be decoded")
     if image.dtype != np.uint8:
