@@ -97,6 +97,14 @@ class Layer:
         """Whether it can do a layer's work, forward and backward, that alone reads its top: see ``absorbed``."""
         return False
 
+    def absorbs_sum(self, follower: Layer) -> bool:
+        """Whether it can do the work, forward and backward, of a layer that sums its top and another blob: see ``joined``."""
+        return False
+
+    def passes_gradient(self, index: int) -> bool:
+        """Whether a bottom's gradient is that of the first top; backward then writes nothing where both are one array."""
+        return False
+
     def prefers_channels_last(self, dev) -> bool:
         """Whether its images should lie channels last (N, H, W, C) on this device."""
         return False
@@ -164,6 +172,7 @@ class Layer:
     saved: dict
     resize: Callable[[list[Shape]], list]  # where it varies: gives the tops other shapes, and the layers above; returns the new tops
     absorbed: Layer | None = None  # the layer behind it that the plan fused into this one, with its parameters
+    joined = False  # the plan fused a sum into it: the other summand is its last bottom, and dy are parts of the top's gradient
     total: tuple = ()  # where it adds its loss: the net's, and the weight
     slope: float | None = None  # of the leaky ReLU that the plan fused into this layer, or behind that one
 

@@ -45,6 +45,7 @@ class GPU:
 
     name = "gpu"
     rectifies = True  # a ReLU's gradient and the bias's below it are one pass: ``rectified``
+    sums_gradients = True  # several gradients of one blob are summed in one pass, and batch norms take a sum behind them along
     waits = False  # an operation may not have finished when it returns: to read what it found is to wait for it
 
     def __init__(
@@ -351,12 +352,25 @@ class GPU:
 
         return run
 
-    def channel_sums(self, formulas_: tuple[Formula, ...], channels, n: int, c: int, p: int, /, scale: float = 1.0, **constants: float):
-        """``run(*arrays, outs)``: ``channel_sum`` of several formulas, in one pass; arrays are those of all, each once."""
-        launch = self._sums(formulas_, channels, (n, c, p), formulas.plain_ending(len(formulas_)), constants)
+    def channel_sums(
+        self,
+        formulas_: tuple[Formula, ...],
+        channels,
+        n: int,
+        c: int,
+        p: int,
+        /,
+        scale: float = 1.0,
+        kept: bool = False,
+        **constants: float,
+    ):
+        """``run(*arrays, outs)``: ``channel_sum`` of several formulas, in one pass; arrays are those of all, each once. kept:
+        ``run(*arrays, outs, kept)``, an array, perhaps one of those, that gets the first formula's values."""
+        launch = self._sums(formulas_, channels, (n, c, p), formulas.plain_ending(len(formulas_)), constants, kept)
 
         def run(*operands):
-            launch((np.float64(scale), False, *operands[-1]), operands[:-1])
+            outs, tail = (operands[-2], operands[-1:]) if kept else (operands[-1], ())
+            launch((np.float64(scale), False, *outs, *tail), operands[: -1 - kept])
 
         return run
 
