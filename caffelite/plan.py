@@ -127,6 +127,8 @@ class _Planner:
         self.undone: list[str] = []
         self.held = {v for n in graph.feeds for v in n.tops if n.layer.filled_once}  # what stands from one pass to the next
         self.kept = self.held | set(graph.outputs)
+        seeded = {v for v, _ in graph.seeds if not v.node.layer.view}
+        self.standing = {v for v in seeded if not any(r.gradient_to[i] for r, i in v.readers)}  # whose gradients are constants
 
     def plan(self) -> Plan:
         self._fuse()
@@ -230,6 +232,8 @@ class _Planner:
                 self.data[part.tops[0]] = storage
         self.saved[node] = {}
         for name, (shape, dtype) in node.layer.saved_shapes.items():
+            if name == node.layer.ahead and not (self.fuse and node.backward and node.gradient_to[0] and node.tops[0] in self.standing):
+                continue
             storage = self.saved[node][name] = self._new(math.prod(shape) * self._itemsize(dtype), node.index)
             if node.backward:
                 storage.use(self._backward_time(node))
@@ -266,19 +270,17 @@ class _Planner:
         self.firsts: dict[Value, tuple[Step, int]] = {}  # the step that brings the first piece, of which bottom of its
         self.holders: dict[Storage, list[Value]] = {}  # the values whose gradients, or parts of them, lie in a storage
         self.left = {v: sum(r.gradient_to[i] for r, i in v.readers) for node in self.graph.nodes for v in node.tops}
-        standing: set[Value] = set()  # whose gradients are constants
         for value, weight in self.graph.seeds:
-            if value.node.layer.view or any(reader.gradient_to[i] for reader, i in value.readers):
-                storage = self._new(self._bytes(value), len(self.graph.nodes))
-                seeds.append((value, weight))
-            else:
+            if value in self.standing:
                 storage = Storage(_aligned(self._bytes(value)), 0, self.span)
                 constants.append((value, weight))
-                standing.add(value)
+            else:
+                storage = self._new(self._bytes(value), len(self.graph.nodes))
+                seeds.append((value, weight))
             self._give(value, storage)
         for node in reversed(self.graph.nodes):
             if node.backward and node not in self.whole:
-                steps.append(self._backward_step(node, standing))
+                steps.append(self._backward_step(node))
         for value, storage in self.diff.items():
             if self.keep or value.node.layer.feeds:  # nobody but the user asked for the gradient of what is fed
                 storage.use(self.span)
@@ -290,7 +292,7 @@ class _Planner:
         self.pieces.setdefault(value, []).append(storage)
         self.holders.setdefault(storage, []).append(value)
 
-    def _backward_step(self, node: Node, standing: set[Value]) -> Step:
+    def _backward_step(self, node: Node) -> Step:
         time, step = self._backward_time(node), Step(node)
         if any(part in self.whole for part in self.chains.get(node, ())):
             step.fused, step.beside = self.chains[node], self.beside.get(node)
@@ -301,16 +303,16 @@ class _Planner:
             step.parts = [part.use(time) for part in self.pieces[step.tops[0]]]
         bottoms = [(i, bottom) for i, (bottom, wanted) in enumerate(step.bottoms) if wanted and bottom.gradient]
         for i, bottom in bottoms[::-1] if step.beside else bottoms:  # what goes beside may lie on the top's gradient
-            self._contribute(step, i, bottom, time, standing)
+            self._contribute(step, i, bottom, time)
         for bottom in dict.fromkeys(bottom for _, bottom in bottoms):
             self._complete(step, bottom, time)
         return step
 
-    def _contribute(self, step: Step, i: int, bottom: Value, time: int, standing: set[Value]) -> None:
+    def _contribute(self, step: Step, i: int, bottom: Value, time: int) -> None:
         """Decides where a step writes a bottom's gradient."""
         first = bottom not in self.pieces
         if first or self.sums:
-            storage = self._bottom_diff(step, i, bottom, time, standing)
+            storage = self._bottom_diff(step, i, bottom, time)
             self._give(bottom, storage)
         else:
             storage = self.diff[step.node.tops[i]] if step.node.layer.view else self._new(self._bytes(bottom), time)
@@ -339,13 +341,15 @@ class _Planner:
         """Whether the step that makes a value takes its gradient in parts."""
         return self.sums and self.whole.get(value.node, value.node).layer.joined
 
-    def _bottom_diff(self, step: Step, i: int, bottom: Value, time: int, standing: set[Value]) -> Storage:
+    def _bottom_diff(self, step: Step, i: int, bottom: Value, time: int) -> Storage:
         """Where a bottom's gradient goes. It may be that of the top it comes from, or overwrite it: nobody reads that one later, unless it
         is another value's too."""
         node, beside = step.node, step.beside is not None and i == len(step.node.bottoms)
         passes = self.fuse and (step.fused[-1].layer.spec.type != "ReLU" and not step.parts if beside else node.layer.passes_gradient(i))
         top = step.tops[0] if beside or passes else step.tops[i] if i < len(step.tops) else None
-        if top is not None and top.gradient and top not in standing:
+        if i == 0 and node.layer.ahead in self.saved.get(node, ()):
+            return self.saved[node][node.layer.ahead].use(time)
+        if top is not None and top.gradient and top not in self.standing:
             parts = step.parts or [self.diff[top]]
             if node.layer.view or (passes and not step.spoils and self._may_share(parts[0], bottom, time)):
                 return parts[0].use(time)

@@ -63,6 +63,7 @@ class Layer:
     deep = True  # whether several passes can be fed at once
     absorbs_relu = False  # forward can apply a leaky ReLU to its top: see ``slope``
     takes_relu_gradient = False  # where it does, its backward is that one's too
+    ahead = "gradient"  # in ``saved``: the first bottom's, which forward brings where the plan grants it; backward then does nothing
     rectifies = False  # and multiplies the top's gradient by the slope where the top is not positive, in place
     follows_layout = False  # works on images that lie channels last (N, H, W, C) as well: see ``last``
     last = False  # its images lie channels last
