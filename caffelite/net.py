@@ -15,6 +15,7 @@ from . import plan as planning
 from .devices.formula import Formula
 from .errors import CaffeliteError
 from .graph import Graph, Learnable, Node, Value
+from .packing import ALIGN
 from .plan import Step
 
 RECORDED, ROOM = 64, 1 << 22  # passes whose outputs wait on the device, at most, and numbers of all of them
@@ -108,8 +109,8 @@ class Net:
 
     def _bind_memory(self) -> None:
         dev, plan = self.dev, self.plan
-        self._arena = dev.zeros((max(plan.arena, planning.ALIGN),), np.uint8)
-        self._constants = dev.zeros((max(plan.constant_bytes, planning.ALIGN),), np.uint8)
+        self._arena = dev.zeros((max(plan.arena, ALIGN),), np.uint8)
+        self._constants = dev.zeros((max(plan.constant_bytes, ALIGN),), np.uint8)
         at = 0
         for value, _ in plan.constants:
             plan.diff[value].offset = at

@@ -7,27 +7,14 @@ Storage with a first and a last time; storages whose times do not overlap share 
 from __future__ import annotations
 
 import math
-from bisect import insort
+from collections import defaultdict
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from .graph import Graph, Node, Value
+from .packing import Storage, aligned, pack
 
-ALIGN = 64  # bytes: a cache line, and what a GPU reads at once
 FOREVER = 1 << 60
-
-
-@dataclass(eq=False)
-class Storage:
-    """Bytes with a lifetime; ``offset`` in the arena, -1 for a constant (a gradient that never changes), which lies outside."""
-
-    bytes: int
-    first: int
-    last: int
-    offset: int = -1
-
-    def use(self, time: int) -> Storage:
-        self.first, self.last = min(self.first, time), max(self.last, time)
-        return self
 
 
 @dataclass(eq=False)
@@ -86,17 +73,16 @@ def peak(plan: Plan) -> tuple[int, str, list[tuple[Node, int]]]:
         owners |= dict.fromkeys(kept.values(), node)
     for step in plan.backward:
         owners |= dict.fromkeys((s for s in step.spare.values() if s not in owners), step.node)
-    held = {
-        storage: node
-        for storage, node in owners.items()
-        if storage.offset >= 0 and storage not in {plan.diff[v] for v, _ in plan.constants}
-    }
+    outside = {plan.diff[v] for v, _ in plan.constants}
+    held = {storage: node for storage, node in owners.items() if storage.offset >= 0 and storage not in outside}
     nodes = plan.graph.nodes
-
-    def at(time: int) -> int:
-        return sum(s.bytes for s in held if s.first <= time <= s.last)
-
-    most = max(range(2 * len(nodes)), key=at, default=0)
+    span = 2 * len(nodes)
+    changes = [0] * (span + 1)  # of the bytes in use, by time
+    for storage in held:
+        changes[min(storage.first, span)] += storage.bytes
+        changes[min(storage.last + 1, span)] -= storage.bytes
+    used = list(accumulate(changes))
+    most = max(range(span), key=used.__getitem__, default=0)
     sizes: dict[Node, int] = {}
     for storage, node in held.items():
         if storage.first <= most <= storage.last:
@@ -104,7 +90,7 @@ def peak(plan: Plan) -> tuple[int, str, list[tuple[Node, int]]]:
     forward = most < len(nodes)
     where = nodes[most if forward else 2 * len(nodes) - 1 - most] if nodes else None
     told = f'"{where.name}" {"forward" if forward else "backward"}' if where else "no layer"
-    return at(most), told, sorted(sizes.items(), key=lambda pair: -pair[1])
+    return used[most], told, sorted(sizes.items(), key=lambda pair: -pair[1])
 
 
 def make(graph: Graph, itemsize: int = 4, keep: bool = False, fuse: bool = True, sums: bool = False) -> Plan:
@@ -121,6 +107,8 @@ class _Planner:
         self.graph, self.itemsize, self.keep, self.fuse, self.sums = graph, itemsize, keep, fuse, sums and fuse
         self.span = 2 * len(graph.nodes)
         self.storages: list[Storage] = []
+        self.residents: dict[Storage, list[Value]] = defaultdict(list)  # values in it that may still be read
+        self.last_reads: dict[Value, int] = {}
         self.data: dict[Value, Storage] = {}
         self.diff: dict[Value, Storage] = {}
         self.saved: dict[Node, dict[str, Storage]] = {}
@@ -140,8 +128,8 @@ class _Planner:
                 forward.append(step)
         backward, seeds, constants = self._gradients()
         plan = Plan(self.graph, forward, backward, self.data, self.diff, self.saved, seeds, constants, self.undone, not self.sums)
-        plan.constant_bytes = sum(_aligned(self.diff[v].bytes) for v, _ in constants)
-        plan.arena = _pack(self.storages)
+        plan.constant_bytes = sum(aligned(self.diff[v].bytes) for v, _ in constants)
+        plan.arena = pack(self.storages)
         return plan
 
     def _backward_time(self, node: Node) -> int:
@@ -154,7 +142,7 @@ class _Planner:
         return {"uint8": 1, "uint16": 2, "int32": 4, None: self.itemsize}[dtype]
 
     def _new(self, count: int, time: int) -> Storage:
-        storage = Storage(_aligned(count), time, time)
+        storage = Storage(aligned(count), time, time)
         self.storages.append(storage)
         return storage
 
@@ -206,7 +194,13 @@ class _Planner:
             return None
         return node.tops[0].readers[0][0]
 
-    def _last_read(self, value: Value, but: Node | None = None) -> int:
+    def _last_read(self, value: Value) -> int:
+        """When a value's data is read for the last time."""
+        if value not in self.last_reads:
+            self.last_reads[value] = self._read_until(value)
+        return self.last_reads[value]
+
+    def _read_until(self, value: Value, but: Node | None = None) -> int:
         """When a value's data is read for the last time, by layers other than ``but``'s forward step."""
         if value in self.kept or self.keep:
             return FOREVER
@@ -226,10 +220,10 @@ class _Planner:
             storage = self._shared(node, i, top) if node.layer.in_place or not step.fused else None
             if storage is None:
                 storage = self._new(self._bytes(top), node.index)
-            self.data[top] = storage.use(0 if top in self.held else node.index)
+            self._put(top, storage.use(0 if top in self.held else node.index))
             storage.use(min(self._last_read(top), self.span))
             for part in (node, *step.fused[:-1]) if step.fused else ():
-                self.data[part.tops[0]] = storage
+                self._put(part.tops[0], storage)
         self.saved[node] = {}
         for name, (shape, dtype) in node.layer.saved_shapes.items():
             if name == node.layer.ahead and not (self.fuse and node.backward and node.gradient_to[0] and node.tops[0] in self.standing):
@@ -237,6 +231,10 @@ class _Planner:
             storage = self.saved[node][name] = self._new(math.prod(shape) * self._itemsize(dtype), node.index)
             if node.backward:
                 storage.use(self._backward_time(node))
+
+    def _put(self, value: Value, storage: Storage) -> None:
+        self.data[value] = storage
+        self.residents[storage].append(value)
 
     def _shared(self, node: Node, i: int, top: Value) -> Storage | None:
         """The bottom's storage, where the top may lie there."""
@@ -249,9 +247,9 @@ class _Planner:
         wish = bottom.name == top.name
         if not node.layer.in_place or self._bytes(bottom) != self._bytes(top) or self.keep:
             return None
-        # Views share a storage, so all values there must be done with, not only the bottom.
-        others = [v for v, s in self.data.items() if s is storage]
-        if all(self._free(v, node) for v in others):
+        # Views share a storage, so all values there must be done with, not only the bottom. What is done with stays so.
+        self.residents[storage] = [v for v in self.residents[storage] if self._last_read(v) >= node.index]
+        if all(self._free(v, node) for v in self.residents[storage]):
             return storage
         if wish:
             self.undone.append(node.name)
@@ -259,7 +257,8 @@ class _Planner:
 
     def _free(self, value: Value, node: Node) -> bool:
         """Whether nobody reads a value's data once ``node`` has run forward."""
-        return self._last_read(value, node) < node.index
+        last = self._last_read(value)
+        return last < node.index or (last == node.index and self._read_until(value, node) < node.index)
 
     # backward
 
@@ -272,7 +271,7 @@ class _Planner:
         self.left = {v: sum(r.gradient_to[i] for r, i in v.readers) for node in self.graph.nodes for v in node.tops}
         for value, weight in self.graph.seeds:
             if value in self.standing:
-                storage = Storage(_aligned(self._bytes(value)), 0, self.span)
+                storage = Storage(aligned(self._bytes(value)), 0, self.span)
                 constants.append((value, weight))
             else:
                 storage = self._new(self._bytes(value), len(self.graph.nodes))
@@ -366,7 +365,8 @@ class _Planner:
 
     def _free_to_write(self, storage: Storage, value: Value, time: int) -> bool:
         """Whether no other value's gradient that is still to be read lies there."""
-        return all(v is value or self._done(v) <= time for v in self.holders[storage])
+        self.holders[storage] = [v for v in self.holders[storage] if v is value or self._done(v) > time]  # what is read stays so
+        return all(v is value for v in self.holders[storage])
 
     def _may_share(self, storage: Storage, bottom: Value, time: int) -> bool:
         """Whether a bottom's gradient may be the very storage that other values have theirs in: nobody may write there before all others
@@ -389,24 +389,3 @@ class _Planner:
 def _plain_relu(node: Node) -> bool:
     """Whether a node is a ReLU whose gradient follows from its top and may overwrite that top's."""
     return node.layer.spec.type == "ReLU" and not node.layer.backward_reads_bottom(0) and not any(node.loss_weights)
-
-
-def _aligned(count: int) -> int:
-    return -(-max(count, 1) // ALIGN) * ALIGN
-
-
-def _pack(storages: list[Storage]) -> int:
-    """Gives each storage the lowest offset that no storage alive at the same time covers, large ones first; returns the arena's bytes."""
-    placed: list[Storage] = []  # by offset
-    total = 0
-    for storage in sorted(storages, key=lambda s: -s.bytes):
-        offset, first, last, size = 0, storage.first, storage.last, storage.bytes
-        for other in placed:
-            if other.first <= last and first <= other.last:
-                if other.offset - offset >= size:
-                    break
-                offset = max(offset, other.offset + other.bytes)
-        storage.offset = offset
-        insort(placed, storage, key=lambda s: s.offset)
-        total = max(total, offset + storage.bytes)
-    return total

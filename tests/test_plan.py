@@ -9,7 +9,7 @@ from devices.host.backend import HostBackend
 from textnet import bind, build, feed, inputs, run
 
 from caffelite import caffelite_pb2 as pb
-from caffelite import plan
+from caffelite import packing, plan
 from caffelite.devices.cpu import CPU
 from caffelite.devices.gpu import GPU
 
@@ -93,7 +93,7 @@ def assert_sound(net_plan: plan.Plan) -> None:
     storages |= {id(s): s for step in net_plan.backward for parts in step.sums.values() for s in parts}
     constants = {id(net_plan.diff[v]) for v, _ in net_plan.constants}
     placed = [s for key, s in storages.items() if key not in constants]
-    assert all(s.offset >= 0 and s.offset % plan.ALIGN == 0 and s.offset + s.bytes <= net_plan.arena for s in placed)
+    assert all(s.offset >= 0 and s.offset % packing.ALIGN == 0 and s.offset + s.bytes <= net_plan.arena for s in placed)
     for i, a in enumerate(placed):
         for b in placed[:i]:
             together = a.first <= b.last and b.first <= a.last
@@ -363,8 +363,8 @@ def test_pack_never_overlaps(seed):
     storages = []
     for _ in range(60):
         first = rng.randrange(40)
-        storages.append(plan.Storage(64 * rng.randint(1, 9), first, first + rng.randrange(12)))
-    total = plan._pack(storages)
+        storages.append(packing.Storage(64 * rng.randint(1, 9), first, first + rng.randrange(12)))
+    total = packing.pack(storages)
     for i, a in enumerate(storages):
         assert 0 <= a.offset and a.offset + a.bytes <= total
         for b in storages[:i]:
@@ -372,6 +372,38 @@ def test_pack_never_overlaps(seed):
                 assert a.offset + a.bytes <= b.offset or b.offset + b.bytes <= a.offset
     busiest = max(sum(s.bytes for s in storages if s.first <= t <= s.last) for t in range(60))
     assert busiest <= total < 1.5 * busiest
+
+
+def packed_one_by_one(storages):
+    """What `pack` promises, in the plainest form: each storage is compared with all that have an offset."""
+    placed = []
+    for storage in sorted(storages, key=lambda s: -s.bytes):
+        alive = [s for s in placed if s.first <= storage.last and storage.first <= s.last]
+        starts = [0, *sorted(s.offset + s.bytes for s in alive)]
+        free = (o for o in starts if all(o + storage.bytes <= s.offset or s.offset + s.bytes <= o for s in alive))
+        storage.offset = next(free)
+        placed.append(storage)
+    return [s.offset for s in storages]
+
+
+def life(kind, i, many, rng):
+    """(first, last) time of the storage number i of ``many``."""
+    if kind == "short":
+        return i, i + rng.randrange(3)
+    if kind == "nested":
+        return (i, 2 * many - i) if rng.random() < 0.7 else (2 * many - i, 2 * many - i + rng.randrange(4))
+    return sorted((rng.randrange(2 * many), rng.randrange(2 * many))) if kind == "mixed" else (i // 7, i // 7 + 1)
+
+
+@pytest.mark.parametrize("kind", ["short", "nested", "mixed", "equal"])
+def test_pack_takes_the_lowest_free_offset(kind, seed):
+    for many in (1, 2, 70, 300):
+        rng = random.Random(f"{seed} {kind} {many}")
+        sizes = [64] if kind == "equal" else [64 * rng.randint(1, 40) for _ in range(9)]
+        storages = [packing.Storage(rng.choice(sizes), *life(kind, i, many, rng)) for i in range(many)]
+        total = packing.pack(storages)
+        offsets = [s.offset for s in storages]
+        assert offsets == packed_one_by_one(storages) and total == max(s.offset + s.bytes for s in storages)
 
 
 def test_gradients_of_what_is_fed_stay_to_be_read():

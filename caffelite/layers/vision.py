@@ -88,9 +88,11 @@ class Convolution(Kernels):
         split = self.spread((*self.y_shape[:2], math.prod(self.y_shape[2:])))
         self._rectified = dev.rectified(*split, self.slope) if self.rectifies and self.slope is not None else None
         if self.last:
-            self.op = dev.convolution(self.x_shape, self.y_shape, self.window, self.p.group, channels_last=True, half=self.narrow)
+            self.op = dev.convolution(
+                self.x_shape, self.y_shape, self.window, self.p.group, channels_last=True, half=self.narrow, name=self.name
+            )
         else:
-            self.op = sliding.convolution(dev, self.x_shape, self.y_shape, self.window, self.p.group)
+            self.op = sliding.convolution(dev, self.x_shape, self.y_shape, self.window, self.p.group, self.name)
 
     def forward(self, x: list, y: list) -> None:
         bias = self.params[1].data if self.p.bias_term else None
@@ -128,7 +130,7 @@ class Deconvolution(Kernels):
         return c, m // group
 
     def build(self, dev) -> None:
-        self.op = sliding.convolution(dev, self.y_shape, self.x_shape, self.window, self.p.group)
+        self.op = sliding.convolution(dev, self.y_shape, self.x_shape, self.window, self.p.group, self.name)
         split = *self.y_shape[:2], math.prod(self.y_shape[2:])
         self._bias = dev.channel_map(Formula("y + b", ("y", "b")), ("b",), *split)
         self._db = dev.channel_sum(Formula("dy", ("dy",)), (), *split)

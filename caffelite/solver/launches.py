@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,8 +17,17 @@ class Launches:
 
     def __init__(self, solver: Solver):
         self._solver = solver
-        self._whole = solver.dev.program(self._queue, solver.net.signature)
+        self._whole = solver.dev.program(self._queue, solver.net.signature, self._gather)
         self._update = solver.dev.program(self._queue_update)
+
+    def _gather(self, value: object) -> list:
+        """Of all processes whose sums an iteration queues."""
+        return self._solver.comm.gather(value, "an agreement") if self._solver.exchange else [value]
+
+    def alike(self) -> AbstractContextManager:
+        """Around passes of the train net: all processes run them alike."""
+        solver = self._solver
+        return solver.dev.agreeing(solver.comm.rank, self._gather) if solver.exchange else nullcontext()
 
     def why_eager(self) -> str:
         """What keeps iterations from being captured in graphs; nothing where nothing does."""
@@ -55,7 +65,8 @@ class Launches:
         solver.net.clear_loss()
         if exchange:
             exchange.put(solver.asked())
-        self._whole(count, exchange.turn if exchange else 0)
+        with self.alike():
+            self._whole(count, exchange.turn if exchange else 0)
         solver.losses += count
         solver.updater.clipping.updates += count
         return solver.noted() if exchange else False

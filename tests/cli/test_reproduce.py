@@ -25,6 +25,13 @@ def test_the_first_iteration_that_differs(folder, call):
     assert call("reproduce", "run_run", "-iterations", 13).status == 0
 
 
+def test_a_record_without_losses_is_no_proof(folder, call):
+    call("train", "-solver", "solver.prototxt")
+    (folder / "run_run/losses.f32").write_bytes(b"")
+    answer = call("reproduce", "run_run")
+    assert answer.status == 2 and "run_run has no loss or score to compare" in answer.err and not answer.out
+
+
 def test_what_changed_is_told(folder, call):
     call("train", "-solver", "solver.prototxt")
     told = json.loads((folder / "run_run/run.json").read_text())

@@ -97,3 +97,18 @@ def test_memory_to_read_from(dev):
     memory = dev.preprocess((N, C, h, w), None, 1.0).memory((2, 3), np.uint8)
     memory[...] = 7
     assert memory.shape == (2, 3) and memory.dtype == np.uint8 and memory.sum() == 42
+
+
+def test_pixels_wait_for_who_used_their_memory_before(monkeypatch):
+    """The GPU's pool gives a block again as soon as Python has let go of it, though a kernel may still have to read it."""
+    dev = GPU(0, "float32", HostBackend("late", "early"))
+    pixels, picks = np.full((N, C, H, W), 9, np.uint8), np.zeros((N, 4), np.int32)
+    before, seen, empty = dev.zeros(pixels.shape, np.uint8), dev.empty(pixels.shape, np.uint8), dev.backend.empty
+    op = dev.preprocess((N, C, h, w), None, 1.0)
+    dev.inlet.begin()
+    dev.synchronize()
+    dev.copy(before, seen)
+    monkeypatch.setattr(dev.backend, "empty", lambda shape, dtype: before if shape == pixels.shape else empty(shape, dtype))
+    op.put(0, pixels, picks)
+    dev.inlet.send()
+    assert not dev.download(seen).any()

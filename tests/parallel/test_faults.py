@@ -13,7 +13,7 @@ import pytest
 from launching import COMMAND, MLP, SOLVER, environment, finish, mpirun, needs_mpi
 
 from caffelite.parallel import guard
-from caffelite.solver import snapshot
+from caffelite.solver import disk, snapshot
 
 pytestmark = needs_mpi
 LAYER = """
@@ -56,7 +56,7 @@ def job(folder, fault: str, *options: str, solver: str = "", ranks: int = 2):
     (folder / "mlp.prototxt").write_text(MLP.replace('layer { name: "relu1"', LAYER % fault + 'layer { name: "relu1"') if fault else MLP)
     text = SOLVER.replace("max_iter: 50", "max_iter: 1000000") + f'snapshot: 3 snapshot_prefix: "run" {solver}'
     (folder / "solver.prototxt").write_text(text)
-    return mpirun(ranks, *COMMAND, *options, cwd=folder)
+    return mpirun(ranks, *COMMAND, "-python", ".", *options, cwd=folder)
 
 
 def end(process, within: float = 60) -> str:
@@ -66,8 +66,8 @@ def end(process, within: float = 60) -> str:
 
 
 def the_last_snapshot_stands(folder, least: int = 3):
-    states = snapshot._states(folder / "run", ".solverstate")
-    snapshot._remove_stale(folder / "run")  # as the next run does, of one that was killed amid a snapshot
+    states = snapshot._states(folder, "run", ".solverstate")
+    disk.remove_stale(folder / "run")  # as the next run does, of one that was killed amid a snapshot
     assert states and not list(folder.glob("*.draft"))
     for path in states:
         assert snapshot.sound(path)
@@ -190,11 +190,11 @@ def test_ctrl_c_behind_a_pipe_that_it_closes(folder, started):
     process.send_signal(signal.SIGINT)
     process.wait(timeout=60)
     process.stderr = process.stdout = None
-    states = snapshot._states(folder / "run", ".solverstate")
+    states = snapshot._states(folder, "run", ".solverstate")
     assert snapshot.sound(states[0])
     time.sleep(0.5)
     assert not ranks_in(folder)
-    assert states == snapshot._states(folder / "run", ".solverstate"), "nobody trains on"
+    assert states == snapshot._states(folder, "run", ".solverstate"), "nobody trains on"
 
 
 def test_a_job_ends_and_starts_again_by_itself(folder, started):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import math
@@ -168,9 +169,13 @@ class CPU:
     def loss_scale(self, start: float | None) -> None:
         """What keeps gradients of 16-bit numbers from vanishing; bfloat16 ones need nothing."""
 
-    def program(self, body, signature=tuple):
+    def program(self, body, signature=tuple, gather=None):
         """``body``, to be called with keys; a GPU captures it."""
         return body
+
+    def agreeing(self, rank: int, gather):
+        """Processes have nothing to agree on here; see the GPU's."""
+        return contextlib.nullcontext()
 
     def random_key(self, samples: int) -> tuple[int, ...]:
         """What random kernels take besides their arrays: the seed's two words, the iteration, the first of this part's ``samples``."""
@@ -312,8 +317,9 @@ class CPU:
         return operations.InnerProduct(self, m, k, n, transpose)
 
     def convolution(
-        self, x: tuple[int, ...], y: tuple[int, ...], window: Window, groups: int = 1, channels_last: bool = False, half: bool = False
-    ):
+        self, x: tuple[int, ...], y: tuple[int, ...], window: Window, groups: int = 1, channels_last: bool = False, half: bool = False,
+        name: str = "",
+    ):  # fmt: skip
         if channels_last:
             return primitives.Convolution(self, self._onednn, x, y, window, groups, half)
         return operations.Convolution(self, x, y, window, groups)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -12,10 +14,11 @@ import numpy as np
 
 from .. import Window
 from ..formula import Formula, merged, unbias
-from . import convolution, cudnn, formulas, inlet, operations, preprocessing, recurrent, selection, windows
-from .backend import HEAD, CuPyBackend, Fork
+from . import convolution, cudnn, formulas, inlet, operations, precisions, preprocessing, recurrent, selection, windows
+from .backend import HEAD, CuPyBackend
 from .graphs import Program
 from .scaling import LossScale
+from .streams import Fork
 
 log = logging.getLogger("caffelite")
 PARTS = 1024  # most blocks of a sum: fixed, so that results do not depend on the GPU; 8 for each multiprocessor of an H100
@@ -38,7 +41,7 @@ class GPU:
     matrix products multiply: tf32 (default) float32 numbers cut to 10 bits, fp32 all their 23, strictly; fp16 or bf16 numbers of 16 bits,
     with sums, parameters and updates in float32. deterministic: plans whose
     results are equal to the last bit from run to run, and none chosen by a clock. backend: what runs it all, CuPy by default.
-    Errors: no such GPU, no driver, CuPy not installed.
+    Errors: no such GPU, no driver, CuPy not installed, a precision that the GPU lacks.
     """
 
     name = "gpu"
@@ -51,28 +54,31 @@ class GPU:
     ):
         self.dtype = np.dtype(dtype)
         self.number = number
-        self.seed = 0
-        self.precision, self.deterministic = precision, deterministic
+        self.deterministic = deterministic
         self.eager = eager  # why nothing is captured in graphs, or nothing
         self.capturing = False
         self.generation = 0  # of memory that moves only when it grows: graphs are void when it does
         self.backend = backend or CuPyBackend(number, strict=precision == "fp32")
+        self.precision = precision = precisions.suited(precision, self.backend.capability, number)
         self.engine = cudnn.engine(self.backend, precision == "fp32", deterministic) if dtype == "float32" else None
         self.half = dtype == "float32" and precision in ("fp16", "bf16")
         self.half_type = np.dtype("float16" if precision == "fp16" else "uint16")
         # Tensor cores want channels last: cuDNN turns all else within its plans.
-        self.prefers_channels_last = self.engine is not None and precision != "fp32"
+        self.prefers_channels_last = self.engine is not None and precisions.by_tensor_cores(precision, self.backend.capability)
         self.narrow = self.half and self.prefers_channels_last
         self.losses_bring_gradients = precision != "fp16"  # in the forward pass; in fp16 the loss's factor is set after that
         self.little_work = 0 if self.narrow else LITTLE_WORK
         if self.half and not self.narrow:
-            log.warning("-precision %s: without cuDNN only inner products multiply numbers of 16 bits", precision)
+            lacking = "cuDNN" if self.engine is None else "tensor cores"
+            log.warning("-precision %s: without %s only inner products multiply numbers of 16 bits", precision, lacking)
         self._texts = {}
         self._workspace = self.empty(0, np.uint8)
         self._forks = [(Fork(self.backend), self.empty(0, np.uint8)) for _ in range(FORKS)]  # each with its workspace
         self._runs: dict = {}
+        self._programs: weakref.WeakSet[Program] = weakref.WeakSet()
         self._sum_of_two, self._copied = self.map(Formula("a + b", ("a", "b"))), self.map(Formula("a", ("a",)))
-        self.inlet = self.make_inlet()  # of the net that runs
+        self._seed = 0
+        self.inlet = self._own = self.make_inlet()  # of the net that runs
         self.clock = (0, 0)
 
     # memory
@@ -168,7 +174,16 @@ class GPU:
     # what changes from pass to pass, and what does not
 
     def make_inlet(self) -> inlet.Inlet:
-        return inlet.Inlet(self)
+        return inlet.Inlet(self, self._seed)
+
+    @property
+    def seed(self) -> int:
+        """What random numbers are keyed by in the net that runs; set, in nets that are built from then on."""
+        return self.inlet.seed
+
+    @seed.setter
+    def seed(self, value: int) -> None:
+        self._seed = self._own.seed = value
 
     def ring(self, rows: int, width: int = 1) -> inlet.Ring:
         return inlet.Ring(self, rows, width)
@@ -179,9 +194,28 @@ class GPU:
             return None
         return LossScale(self, start or LossScale.START)
 
-    def program(self, body, signature=tuple) -> Program:
-        """``body``, to be called with keys: captured as CUDA graphs unless ``eager``."""
-        return Program(self, body, signature)
+    def program(self, body, signature=tuple, gather=None) -> Program:
+        """``body``, to be called with keys: captured as CUDA graphs unless ``eager``. gather: see Program."""
+        program = Program(self, body, signature, gather)
+        self._programs.add(program)
+        return program
+
+    @contextlib.contextmanager
+    def agreeing(self, rank: int, gather: Callable) -> Iterator[None]:
+        """Within it all processes run the same, and take the plans for convolutions that the first of them chooses. gather(value): the
+        values of all."""
+        if self.engine:
+            self.engine.ranks = rank, gather
+        try:
+            yield
+        finally:
+            if self.engine:
+                self.engine.ranks = None
+
+    def drop_graphs(self) -> None:
+        """Destroys all graphs; what runs on captures anew."""
+        for program in self._programs:
+            program.close()
 
     @property
     def clock(self) -> tuple[int, int]:
@@ -445,10 +479,11 @@ class GPU:
         return operations.InnerProduct(self, m, k, n, transpose, half)
 
     def convolution(
-        self, x: tuple[int, ...], y: tuple[int, ...], window: Window, groups: int = 1, channels_last: bool = False, half: bool = False
-    ):
+        self, x: tuple[int, ...], y: tuple[int, ...], window: Window, groups: int = 1, channels_last: bool = False, half: bool = False,
+        name: str = "",
+    ):  # fmt: skip
         if self.engine:
-            return convolution.Convolution(self, x, y, window, groups, channels_last)
+            return convolution.Convolution(self, x, y, window, groups, channels_last, name)
         return operations.Convolution(self, x, y, window, groups)
 
     def pooling(self, method: str, x: tuple[int, ...], y: tuple[int, ...], window: Window, stream: int | None = None):

@@ -54,7 +54,7 @@ class Preprocess:
             rows = _flat(pixels)
             key = half, rows.shape, rows.dtype
             if key not in self._rooms:
-                self._rooms[key] = self._device.empty(rows.shape, rows.dtype)
+                self._rooms[key] = self._inlet.room(rows.shape, rows.dtype)
             table = self._rooms[key]
             self._inlet.carry(table, rows)
         self._picks.put(which, picks)
