@@ -298,8 +298,8 @@ class _Planner:
         for top in step.tops:
             if top.gradient:
                 self.diff[top].use(time)
-        if self._takes_parts(step.tops[0]) and len(self.pieces.get(step.tops[0], ())) > 1:
-            step.parts = [part.use(time) for part in self.pieces[step.tops[0]]]
+        if self.sums and len(parts := self.pieces.get(step.tops[0], ())) > 1:
+            step.parts = [part.use(time) for part in parts]
         bottoms = [(i, bottom) for i, (bottom, wanted) in enumerate(step.bottoms) if wanted and bottom.gradient]
         for i, bottom in bottoms[::-1] if step.beside else bottoms:  # what goes beside may lie on the top's gradient
             self._contribute(step, i, bottom, time)
@@ -325,7 +325,9 @@ class _Planner:
     def _complete(self, step: Step, bottom: Value, time: int) -> None:
         """Has a bottom's gradient summed where it lies in parts, all of them are there, and its maker wants it whole."""
         parts = self.pieces[bottom]
-        if not self.sums or len(parts) == 1 or self.left[bottom] or self._takes_parts(bottom):
+        maker = self.whole.get(bottom.node, bottom.node)
+        takes = maker.layer.most_parts if maker.backward and len(bottom.node.tops) == 1 else 1
+        if not self.sums or self.left[bottom] or len(parts) <= takes:
             return
         step.sums[bottom] = [part.use(time) for part in parts]
         free = (part for part in parts if self._free_to_write(part, bottom, time))
@@ -335,10 +337,6 @@ class _Planner:
             first.spare[i] = parts[0]
         del self.diff[bottom], self.pieces[bottom]
         self._give(bottom, target)
-
-    def _takes_parts(self, value: Value) -> bool:
-        """Whether the step that makes a value takes its gradient in parts."""
-        return self.sums and self.whole.get(value.node, value.node).layer.joined
 
     def _bottom_diff(self, step: Step, i: int, bottom: Value, time: int) -> Storage:
         """Where a bottom's gradient goes. It may be that of the top it comes from, or overwrite it: nobody reads that one later, unless it

@@ -105,6 +105,8 @@ def touched(name: str, named: dict[str, tuple[Parameter, np.ndarray]]) -> tuple[
     sizes = {key: array.nbytes for key, (_, array) in named.items()}
     if name in ("copy_into", "copy_out"):  # a part of the whole
         return sizes["part"], sizes["part"]
+    if name == "sum_out":
+        return sizes["part"] * (len(sizes) - 1), sizes["part"]
     if name.startswith("preprocess"):  # of a data set no more than the batch
         sizes["pixels"] = named["out"][1].size * named["pixels"][1].itemsize
     seen: dict[tuple, str] = {}  # an array that is given twice is read once

@@ -47,6 +47,8 @@ SECOND = conv("c", "s") + norm("c", True) + conv("d", "c", 3) + norm("d") + join
 THREE = conv("c", "s") + conv("d", "s") + conv("e", "s") + norm("e") + join("u", "c", "d", "e") + loss("u")
 OWN = 'layer { name: "bn m" type: "BatchNorm" bottom: "a" top: "m" batch_norm_param { scale_bias: true } }'
 TWO_RELUS = conv("b", "x") + rectified("b") + conv("c", "x") + rectified("c")
+BOTH = conv("b", "x", 3) + conv("c", "a") + 'layer { name: "s" type: "Concat" bottom: "b" bottom: "c" top: "s" }\n'
+NINE = [f"d{i}" for i in range(9)]
 ONE_RELU = HEAD + conv("b", "x") + rectified("b")
 FLAT = 'layer {{ name: "{0}" type: "Flatten" bottom: "{1}" top: "{0}" }}\n'
 NETS = {  # text, how many steps take a sum along, how many sums of gradients there are besides
@@ -68,6 +70,8 @@ NETS = {  # text, how many steps take a sum along, how many sums of gradients th
     "a flattened summand": (
         ONE_RELU + FLAT.format("f", "b") + FLAT.format("g", "a") + join("s", "f", "g") + join("u", "s", "g") + loss("u"), 0, 1,
     ),
+    "parts of a concatenation": (HEAD + BOTH + "".join(conv(d, "s") for d in NINE[:3]) + join("u", *NINE[:3]) + loss("u"), 0, 0),
+    "many parts of one": (HEAD + BOTH + "".join(conv(d, "s") for d in NINE) + join("u", *NINE) + loss("u"), 0, 1),
     "a weight on a summand": (PLAIN.replace('top: "a"', 'top: "a" loss_weight: 0.5', 1) + rectified("s") + loss("s"), 1, 1),
     "a loss on the sum": (PLAIN.replace('top: "s" ', 'top: "s" loss_weight: 0.125 ') + conv("z", "s") + loss("z"), 1, 1),
 }  # fmt: skip
@@ -100,7 +104,7 @@ def test_numbers_are_those_of_the_plan_without_fusion(name):
             np.testing.assert_allclose(fused[what], expected, rtol=0, atol=tolerance * max(1e-3, scale), err_msg=what)
 
 
-@pytest.mark.parametrize("name", ["two blocks", "a projection", "many readers"])
+@pytest.mark.parametrize("name", ["two blocks", "a projection", "many readers", "parts of a concatenation"])
 @pytest.mark.parametrize("precision", ["tf32", "fp16", "bf16"])
 def test_numbers_of_blobs_channels_last(name, precision, monkeypatch):
     """Of 16-bit numbers, too: near those of the plan without fusion, which rounds more often."""

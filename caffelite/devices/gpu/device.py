@@ -6,7 +6,7 @@ import contextlib
 import logging
 import math
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -122,13 +122,17 @@ class GPU:
         """The columns of ``whole`` (R, T) from ``start`` on become ``part`` (R, S)."""
         self._columns("copy_into", part, whole, start)
 
-    def copy_out(self, whole, start: int, part) -> None:
-        """part (R, S) becomes the columns of ``whole`` (R, T) from ``start`` on."""
-        self._columns("copy_out", part, whole, start)
+    def copy_out(self, whole, start: int, part, more: Sequence = ()) -> None:
+        """part (R, S) becomes the columns of ``whole`` (R, T) from ``start`` on, or the sum of those and of the same ones of ``more``, at
+        most 7."""
+        if more:
+            self._columns("sum_out", part, whole, start, *more, *[None] * (7 - len(more)))
+        else:
+            self._columns("copy_out", part, whole, start)
 
-    def _columns(self, name: str, part, whole, start: int) -> None:
+    def _columns(self, name: str, part, whole, start: int, *more) -> None:
         (rows, width), total = part.shape, whole.shape[1]
-        self._run("copies", name, math.ceil(part.size / 4), start, rows, width, total, size=whole.size)(part, whole)
+        self._run("copies", name, math.ceil(part.size / 4), start, rows, width, total, size=whole.size)(part, whole, *more)
 
     def _run(self, *built, **how):
         """A kernel by what it is built of, built once."""
