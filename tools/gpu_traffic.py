@@ -5,8 +5,9 @@ with the arrays that it was given. So the figures follow the code. Arrays have a
 
 Bytes: each array of a launch counts once, as read or as written, however often the kernel touches it and whatever the cache holds; what is
 copied from the host counts nowhere. Time: a launch takes the longest of its bytes at the memory's bandwidth, its products at the
-peak of its precision, and the cost of one node of a CUDA graph; launches follow each other, but for those on streams that fork. It is a
-floor: what no run can beat. cuDNN's plans count as one launch each, with bias and ReLU in the epilogue.
+peak of its precision, and the cost of one node of a CUDA graph; launches follow each other, but for those on streams that fork. That is
+a floor where arrays come from memory; what a cache still holds comes faster. cuDNN's plans count as one launch each, with bias and ReLU in
+the epilogue.
 
 Examples:
   python tools/gpu_traffic.py models/resnet50/train_val.prototxt -precision fp16 -batch 128
