@@ -108,6 +108,28 @@ def files(solver: Solver, carried: list[pb.CarriedState]) -> Iterator[tuple[Path
     yield state_path, (snapshot.encode_hdf5_state if hdf5 else snapshot.encode_state)(state)
 
 
+def write_pair(solver: Solver, carried: list[pb.CarriedState]) -> Path:
+    """Writes a snapshot of the solver as it stands, where no other run's files are, and removes those that are too many; its state."""
+    paths = snapshot.pair(solver.prefix, solver.iteration, solver.p.snapshot_format == pb.SolverParameter.HDF5)
+    _own(solver, paths)
+    snapshot.write(files(solver, carried))
+    if solver.p.snapshot_keep:
+        snapshot.prune(solver.prefix, solver.p.snapshot_keep, solver.iteration, solver.owner.run.id)
+    return paths[0]
+
+
+def write_best(solver: Solver) -> None:
+    """Writes the weights that were tested as the best."""
+    _own(solver, [snapshot.best_name(solver.prefix, solver.p.snapshot_format == pb.SolverParameter.HDF5)])
+    snapshot.write(best_files(solver))
+
+
+def _own(solver: Solver, paths: list[Path]) -> None:
+    """Makes sure that these names are this run's to write."""
+    solver.owner.claim(solver.locate)
+    solver.owner.make_way(paths)
+
+
 def best_files(solver: Solver) -> Iterator[tuple[Path, bytes]]:
     """The model of the best test, of the weights that were tested."""
     path = snapshot.best_name(solver.prefix, solver.p.snapshot_format == pb.SolverParameter.HDF5)

@@ -117,7 +117,7 @@ class Ownership:
     def release(self) -> None:
         """Lets others have the prefix, unless another solver of this process has it by now."""
         key, self._locked = self._locked, ""
-        if key and _held[key][1] is self:
+        if key in _held and _held[key][1] is self:
             os.close(_held.pop(key)[0])
 
     # files of earlier runs

@@ -65,7 +65,7 @@ class Solver:
     def __init__(self, message: pb.SolverParameter, locate: Locator, path: str, dev, *, comm: Alone | None = None, strong: bool = False,
                  half: bool = False, level: int | None = None, stages: tuple[str, ...] = (), requests: Requests | None = None,
                  resume: str | None = None, overrides: Overrides | None = None, keep: bool = False):  # fmt: skip
-        self.p, self.dev, self.comm, self._keep, self._locate = message, dev, comm or Alone(), keep, locate
+        self.p, self.dev, self.comm, self._keep, self.locate = message, dev, comm or Alone(), keep, locate
         self.requests = requests or Requests()
         self.rate = rates.policy(message, locate)
         check_counts(message, locate)
@@ -404,8 +404,7 @@ class Solver:
         with self.average.in_place():
             found = self._scores()
             if self.best.see(self.iteration, [each.outputs for each in found]) and self.writes and not self.comm.rank:
-                self._own([snapshot.best_name(self.prefix, self._hdf5)])
-                snapshot.write(checkpoint.best_files(self))
+                checkpoint.write_best(self)
 
     def _scores(self) -> list[scores.Scores]:
         """Of each test net; none where a request to stop broke it off."""
@@ -450,22 +449,12 @@ class Solver:
         self._level()
         carried = checkpoint.carried(self)
         if not self.comm.rank:
-            pair = snapshot.pair(self.prefix, self.iteration, self._hdf5)
-            self._own(pair)
-            snapshot.write(checkpoint.files(self, carried))
-            self.written.append((self.iteration, pair[0]))
-            if self.p.snapshot_keep:
-                snapshot.prune(self.prefix, self.p.snapshot_keep, self.iteration, self.owner.run.id)
+            self.written.append((self.iteration, checkpoint.write_pair(self, carried)))
 
     def claim(self) -> None:
         """Locks the snapshot prefix for this run, where it is to write snapshots. Errors: another run has it."""
         if self.writes and not self.comm.rank and (self.p.snapshot or self.p.snapshot_after_train or self.p.best_score):
-            self.owner.claim(self._locate)
-
-    def _own(self, paths: list[Path]) -> None:
-        """Makes sure that these names are this run's to write."""
-        self.owner.claim(self._locate)
-        self.owner.make_way(paths)
+            self.owner.claim(self.locate)
 
     def _level(self) -> None:
         """Sets what layers keep besides the solver, batch norm's statistics, to its mean over processes."""

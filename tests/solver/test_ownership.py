@@ -149,6 +149,22 @@ def test_solvers_of_one_process_share_the_lock(folder, make):
     assert (folder / "run_run_1/run_iter_2.solverstate").exists(), "what the first one wrote made way"
 
 
+def test_a_lock_that_fails_for_one_solver_leaves_the_other_whole(folder, make, monkeypatch):
+    first, second = make(SOLVER), make(SOLVER)
+    first.claim()
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", full)
+        with pytest.raises(CaffeliteError, match="snapshots cannot be written under run: .run.lock: no space left"):
+            second.claim()
+    first.step(2)
+    first.close()
+    assert listing(folder) == ["run_iter_2.caffemodel", "run_iter_2.solverstate"]
+
+
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EIO])
 def test_a_file_system_without_locks_is_told(folder, train, monkeypatch, number):
     def refuse(handle, how):
