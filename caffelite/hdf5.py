@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from . import hdf5_probe
+from . import hdf5_probe, inputs
 from .errors import CaffeliteError
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
@@ -42,7 +42,7 @@ def starts(data: bytes) -> bool:
 
 def is_hdf5(path: Path) -> bool:
     """The same of a file, by a few reads. Errors: OSError."""
-    with open(path, "rb") as file:
+    with inputs.open_file(path) as file:
         size, at = file.seek(0, io.SEEK_END), 0
         while at < size:
             file.seek(at)

@@ -15,7 +15,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from . import caffelite_pb2 as pb
-from . import hdf5
+from . import hdf5, inputs
 from .errors import CaffeliteError
 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
@@ -80,7 +80,7 @@ def digest(data: bytes) -> bytes:
 
 def run_of(path: Path) -> pb.RunOrigin | None:
     """The run that wrote a caffemodel or a state, read from its head or its end alone; None where it does not say. Errors: OSError."""
-    with open(path, "rb") as file:
+    with inputs.open_file(path) as file:
         head = file.read(256)
         file.seek(max(0, file.seek(0, 2) - hdf5.TAIL))
         tail = file.read(hdf5.TAIL)
@@ -291,7 +291,7 @@ def encode_hdf5_net(blobs: Iterable[tuple[str, list[Blob]]], run: pb.RunOrigin |
 
 def read_bytes(path: str | Path) -> bytes:
     try:
-        return Path(path).read_bytes()
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        why = str(getattr(error, "strerror", None) or error).lower()
-        raise CaffeliteError(f"cannot read {path}: {why}") from None
+        return inputs.read(path)
+    except OSError as error:
+        why = inputs.reason(error)
+        raise CaffeliteError(f"cannot read {path}: {why[0].lower()}{why[1:]}") from None

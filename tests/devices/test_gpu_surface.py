@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
-import pytest
 from devices import test_gpu_backend
 from devices.host import cupy as host_cupy
 from devices.host import libraries
@@ -129,7 +128,13 @@ def test_the_walk_finds_what_is_used():
     """Names of each package, methods of its objects, and arguments."""
     found = {use.path for use in uses()}
     assert {"cupy.cuda.runtime.memcpyAsync", "cupy.RawModule", "cupy.cuda.Stream().begin_capture", "cupy.cuda.Event().record"} <= found
-    assert {"cupy.cuda.Graph().launch", "cupy.cuda.Stream().wait_event", "cudnn.pygraph().conv_fprop", "cudnn.create_handle", "cudnn.data_type.HALF"} <= found
+    assert {
+        "cupy.cuda.Graph().launch",
+        "cupy.cuda.Stream().wait_event",
+        "cudnn.pygraph().conv_fprop",
+        "cudnn.create_handle",
+        "cudnn.data_type.HALF",
+    } <= found
     assert any(path.endswith("nccl.NcclCommunicator().allReduce") for path in found)
     assert len(found) > 80
     calls = [use.arguments for use in uses() if use.path == "cupy.cuda.Stream" and use.arguments]
