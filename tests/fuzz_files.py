@@ -20,7 +20,10 @@ from fuzz_workers import GOOD, attempt
 
 
 class Fuzz:
-    """Damages and reads data sets below a folder. outcomes: how many mutants came to what; failures: (kind, seed, outcome, what was said)."""
+    """Damages and reads data sets below a folder.
+
+    outcomes: how many mutants came to what; failures: (kind, seed, outcome, what was said).
+    """
 
     def __init__(self, folder: Path, kinds: Sequence[str] = tuple(KINDS)):
         self.folder, self.kinds = folder, kinds

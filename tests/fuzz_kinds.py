@@ -88,7 +88,7 @@ def _leveldb() -> None:
     with plyvel.DB("db", create_if_missing=True, write_buffer_size=1 << 16) as db:
         for i in range(300):
             db.put(b"%08d" % i, pb.Datum(channels=3, height=12, width=10, data=IMAGES[i % 6].tobytes(), label=i % 4).SerializeToString())
-    for number, path in enumerate(sorted(Path("db").iterdir())):
+    for path in sorted(Path("db").iterdir()):
         if path.name.startswith("LOG"):
             path.unlink()
 
@@ -175,9 +175,8 @@ def _mean() -> None:
 
 
 WINDOWS = "# 0\n0.png\n3\n12\n10\n2\n1 0.9 1 1 5 6\n0 0.1 0 0 3 3\n# 1\n1.png\n3\n12\n10\n1\n2 0.8 2 2 9 9\n"
-LOG = (
-    "I1101 10:00:00.000000 1 solver.cpp:1] Iteration 0, loss = 2.3\nI1101 10:00:01.0 1 s.cpp:1]     Train net output #0: loss = 2.3 (* 1)\n"
-)
+LOG = "I1101 10:00:00.000000 1 solver.cpp:1] Iteration 0, loss = 2.3\n"
+LOG += "I1101 10:00:01.0 1 s.cpp:1]     Train net output #0: loss = 2.3 (* 1)\n"
 TREE = "animals\n  cat\n  dog\nthings\n  cup\n"
 
 

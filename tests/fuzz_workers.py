@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import resource
 import select
@@ -53,6 +54,7 @@ def attempt(use: Callable[[], None]) -> tuple[str, str]:
 def _child(use: Callable[[], None], writing: int) -> int:
     from caffelite.errors import CaffeliteError, Mistakes
 
+    faulthandler.disable()
     nowhere = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(nowhere, number)

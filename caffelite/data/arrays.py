@@ -56,7 +56,7 @@ class Arrays(Samples):
         return CaffeliteError(f"image {number}: {what}", where=Where(str(self.path)))
 
     def labels(self, most: int) -> np.ndarray:
-        return self._labels[:most].astype(np.float64)
+        return self._labels.astype(np.float64)
 
     def close(self) -> None:
         self._images = None
