@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import tarfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -132,7 +133,8 @@ def _classes(name: str) -> Callable[[], None]:
         files = Files(Path(name))
         splits(files)
         for image in list_classes(files, name, left_out=[])[0]:
-            files[image.name]
+            with suppress(OSError):  # of a link that leads to nothing, which `convert` tells
+                files[image.name]
 
     return use
 
