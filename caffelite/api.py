@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from . import caffelite_pb2 as pb
-from . import data, devices, graph, prototxt, weights
+from . import data, devices, graph, prototxt, user_modules, weights
 from . import net as nets
 from . import solver as solvers
 from .deploy.classify import Classifier
@@ -30,6 +30,7 @@ from .solver.nets import state as net_state
 from .solver.snapshot import write
 
 TRAIN, TEST = pb.TRAIN, pb.TEST
+user_modules.permit()  # a program's sys.path is its own choice
 
 
 class Copies:

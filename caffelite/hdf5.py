@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from . import hdf5_probe, inputs
+from . import hdf5_probe
 from .errors import CaffeliteError
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
@@ -37,18 +37,6 @@ def starts(data: bytes) -> bool:
         if data[at : at + len(SIGNATURE)] == SIGNATURE:
             return True
         at = max(512, 2 * at)
-    return False
-
-
-def is_hdf5(path: Path) -> bool:
-    """The same of a file, by a few reads. Errors: OSError."""
-    with inputs.open_file(path) as file:
-        size, at = file.seek(0, io.SEEK_END), 0
-        while at < size:
-            file.seek(at)
-            if file.read(len(SIGNATURE)) == SIGNATURE:
-                return True
-            at = max(512, 2 * at)
     return False
 
 

@@ -85,12 +85,15 @@ def run_of(path: Path) -> pb.RunOrigin | None:
         file.seek(max(0, file.seek(0, 2) - hdf5.TAIL))
         tail = file.read(hdf5.TAIL)
     try:
-        if not head.startswith(_PROMISE):
-            return pb.RunOrigin.FromString(note) if (note := hdf5.note(tail)) else None
-        number, wire, value, _ = next(fields(memoryview(head)[len(_PROMISE) :]))
-        return pb.RunOrigin.FromString(bytes(value)) if (number, wire) == (_RUN, LENGTH) else None
+        if head.startswith(_PROMISE):
+            number, wire, value, _ = next(fields(memoryview(head)[len(_PROMISE) :]))
+            body = bytes(value) if (number, wire) == (_RUN, LENGTH) else b""
+        else:
+            body = hdf5.note(tail)
+        run = pb.RunOrigin.FromString(body)
     except (ValueError, DecodeError, StopIteration):
         return None
+    return run if run.id and isinstance(run.id, str) else None
 
 
 def check_seal(data: bytes, path: Path) -> bool:
@@ -290,6 +293,7 @@ def encode_hdf5_net(blobs: Iterable[tuple[str, list[Blob]]], run: pb.RunOrigin |
 
 
 def read_bytes(path: str | Path) -> bytes:
+    """The bytes of a regular file. Errors: CaffeliteError."""
     try:
         return inputs.read(path)
     except OSError as error:

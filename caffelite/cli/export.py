@@ -20,6 +20,7 @@ log = logging.getLogger("caffelite")
 @click.option("--out", metavar="FILE", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The ONNX file to write.")
 @click.option("--check/--no_check", default=True, show_default=True, help="Compare its numbers with onnxruntime's.")
 @options.gpu
+@options.python_if_asked
 @click.option("--force", is_flag=True, help="Replace FILE where it exists.")
 def export(model, weights, out, check, gpu, force) -> None:
     """Writes a deploy net with its weights as ONNX, and checks that onnxruntime gets the same numbers from it.

@@ -14,6 +14,7 @@ from .logs import start
 @click.command("find_lr")
 @click.option("--solver", required=True, metavar="FILE", type=click.Path(), help="The solver, a prototxt.")
 @options.gpu
+@options.python
 @options.weights
 @options.set_fields
 @click.option(

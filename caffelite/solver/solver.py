@@ -215,7 +215,8 @@ class Solver:
             net.clear_loss()
             self.starts = [source.position for _, source in net.sources()]
             self.before.keep()
-            self._pass(watch, display)
+            with self._launches.alike():
+                self._pass(watch, display)
             if self.dev.waits or display:
                 net.check_faults()
             wants_snapshot = self._finish_exchange()
@@ -272,7 +273,8 @@ class Solver:
     def repeat(self) -> float:
         """The iteration's passes and sums without all else; its loss."""
         self.net.clear_loss()
-        self._pass(None, False)
+        with self._launches.alike():
+            self._pass(None, False)
         self._finish_exchange()
         return float(self.dev.download(self.net.loss)[0]) / (self.p.iter_size * self.comm.size)
 

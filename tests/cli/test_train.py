@@ -122,16 +122,26 @@ def test_gpu_0_without_one_says_what_is_missing(folder, call):
 
 
 @NO_GPU
-def test_gpu_all_without_one_runs_on_the_cpu_and_says_so(folder, call):
+def test_gpu_all_without_one_runs_on_the_cpu_and_says_so(folder, call, monkeypatch):
+    monkeypatch.setattr(gpus, "present", lambda: False)
     answer = call("train", "-solver", "solver.prototxt", "-gpu", "all")
-    assert answer.status == 0 and answer.lines[:2] == ["No usable GPU was found; running on the CPU.", "Use CPU."]
+    said = ["-gpu all: this machine has no NVIDIA GPU; running on the CPU.", "Use CPU."]
+    assert answer.status == 0 and answer.lines[:2] == said and answer.err.count(said[0]) == 1
 
 
 @NO_GPU
-def test_solver_mode_gpu_without_one(folder, call):
+def test_gpu_all_with_one_that_cannot_be_used_is_as_gpu_0(folder, call, monkeypatch):
+    monkeypatch.setattr(gpus, "present", lambda: True)
+    answers = [call("train", "-solver", "solver.prototxt", "-gpu", text) for text in ("all", "0")]
+    assert answers[0].status == 2 and answers[0].err == answers[1].err
+
+
+@NO_GPU
+def test_solver_mode_gpu_without_one(folder, call, monkeypatch):
     (folder / "solver.prototxt").write_text((folder / "solver.prototxt").read_text() + "solver_mode: GPU")
-    for options in ([], ["-gpu", "all"]):
-        assert call("train", "-solver", "solver.prototxt", *options).status == 2
+    assert call("train", "-solver", "solver.prototxt").status == 2
+    monkeypatch.setattr(gpus, "present", lambda: False)
+    assert call("train", "-solver", "solver.prototxt", "-gpu", "all").status == 0
     (folder / "solver.prototxt").write_text((folder / "solver.prototxt").read_text().replace("GPU", "CPU"))
     assert call("train", "-solver", "solver.prototxt").status == 0
 
