@@ -20,7 +20,7 @@ from google.protobuf import text_format
 from google.protobuf.message import DecodeError, Message
 
 from . import caffelite_pb2 as pb
-from . import forks
+from . import forks, inputs
 from .errors import CaffeliteError, Locator, Where, did_you_mean
 from .textformat import Reader, shown
 from .upgrade import upgrade_net, upgrade_solver
@@ -85,6 +85,8 @@ def read_message(path: str | Path, message_type: type[Message], named_at: Where 
                 return Document(message, Locator(file))
         except DecodeError:
             pass  # then it is text, or nothing
+    if len(data) > inputs.TEXT:
+        raise CaffeliteError("not a prototxt", where=Where(file), expected=f"text of at most {inputs.TEXT} bytes", found=len(data))
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -127,7 +129,7 @@ def resolve(path: str, locate: Locator) -> Path:
 
 def _read(path: str | Path, named_at: Where | None) -> bytes:
     try:
-        return Path(path).read_bytes()
+        return inputs.read(path, inputs.MESSAGE)
     except FileNotFoundError:
         folder = Path(path).parent
         near = did_you_mean(Path(path).name, os.listdir(folder)) if folder.is_dir() and os.access(folder, os.R_OK) else None
@@ -136,8 +138,8 @@ def _read(path: str | Path, named_at: Where | None) -> bytes:
         raise CaffeliteError(f"cannot read {path}: it is a folder", where=named_at, expected="a file") from None
     except PermissionError:
         raise CaffeliteError(f"cannot read {path}: permission denied", where=named_at) from None
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        raise CaffeliteError(f"cannot read {path!s}: {getattr(error, 'strerror', None) or error}", where=named_at) from None
+    except OSError as error:
+        raise CaffeliteError(f"cannot read {path!s}: {inputs.reason(error)}", where=named_at, expected="a file") from None
 
 
 def place(text: str, start: int) -> tuple[int, int]:

@@ -297,4 +297,5 @@ def read_bytes(path: str | Path) -> bytes:
     try:
         return inputs.read(path)
     except OSError as error:
-        raise CaffeliteError(f"cannot read {path}: {inputs.reason(error).lower()}") from None
+        why = inputs.reason(error)
+        raise CaffeliteError(f"cannot read {path}: {why[0].lower()}{why[1:]}") from None

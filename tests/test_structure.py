@@ -26,7 +26,7 @@ ARROWS = {
     "prototxt": LANGUAGE | {"forks", "textformat", "upgrade"},
     "overrides": LANGUAGE | {"prototxt", "textformat"},
     "hdf5_probe": set(),
-    "hdf5": {"errors", "hdf5_probe"},
+    "hdf5": {"errors", "inputs", "hdf5_probe"},
     "weights": LANGUAGE | {"hdf5"},
     "fillers": LANGUAGE,
     "charts": {"errors"},

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 import sys
-from pathlib import Path
 
 import click
 
+from .. import inputs
 from . import options
 
 
@@ -61,7 +61,7 @@ def _many(count: int, word: str) -> str:
 def _line(where) -> str:
     """The line of a file that a place names, or nothing."""
     try:
-        return Path(where.file).read_text(encoding="utf-8-sig").splitlines()[where.line - 1] if where and where.line else ""
+        return inputs.read(where.file, inputs.TEXT).decode("utf-8-sig").splitlines()[where.line - 1] if where and where.line else ""
     except (OSError, ValueError, IndexError):
         return ""
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from .. import inputs
 from ..errors import CaffeliteError
 from . import options
 from .logs import start
@@ -86,7 +87,7 @@ def deploy(model, weights, out, labels, wanted, samples, channel_order, shape, g
 def read_labels(path: Path) -> list[str]:
     """The names of classes, a line each."""
     try:
-        return path.read_text(encoding="utf-8", errors="replace").rstrip("\n").split("\n")
+        return inputs.read_text(path, errors="replace").rstrip("\n").split("\n")
     except OSError as error:
         raise CaffeliteError(f"cannot read labels from {path}: {error.strerror}") from None
 
@@ -136,6 +137,7 @@ def _copy_means(made, locate, out: Path) -> None:
             remedy = "correct the path, or make it: caffelite compute_image_mean"
             raise CaffeliteError(f'mean_file "{layer.transform_param.mean_file}" does not exist', where=locate(), remedy=remedy)
         try:
+            inputs.check(found, inputs.MESSAGE)
             if not target.exists() or not target.samefile(found):
                 shutil.copyfile(found, target)
         except OSError as error:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from caffelite import inputs
+from caffelite.data import npy
 from caffelite.data.database import EXACT_LABELS
 from caffelite.data.samples import Check, Samples
 from caffelite.errors import CaffeliteError, Where
@@ -55,7 +56,7 @@ class Arrays(Samples):
         return CaffeliteError(f"image {number}: {what}", where=Where(str(self.path)))
 
     def labels(self, most: int) -> np.ndarray:
-        return self._labels[:most].astype(np.float64)
+        return self._labels.astype(np.float64)
 
     def close(self) -> None:
         self._images = None
@@ -76,17 +77,18 @@ def _checked(labels: np.ndarray, length: int, path: Path) -> np.ndarray:
 def _load(path: Path, name: str, missing: bool = False) -> np.ndarray | None:
     where = Where(str(path))
     try:
+        inputs.check(path)
         if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as file:
-                if name not in file:
-                    if missing:
-                        return None
-                    raise CaffeliteError(f'no array "{name}"', where=where, found=", ".join(file) or "none")
-                array = file[name]
+            array = npy.of_npz(path, name)
+            if array is None:
+                if missing:
+                    return None
+                raise CaffeliteError(f'no array "{name}"', where=where, found=", ".join(npy.names(path)) or "none")
         else:
-            array = np.load(path, "r", allow_pickle=False) if path.suffix == ".npy" else _idx(path)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as mistake:
-        raise CaffeliteError(f"cannot read the arrays: {mistake}", where=where, expected="IDX, .npy or .npz") from None
+            array = npy.read(path) if path.suffix == ".npy" else _idx(path)
+    except npy.DAMAGE as mistake:
+        said = inputs.reason(mistake) or type(mistake).__name__
+        raise CaffeliteError(f"cannot read the arrays: {said}", where=where, expected="IDX, .npy or .npz") from None
     if array.dtype.kind not in "uifb":
         raise CaffeliteError("no numbers", where=where, found=array.dtype)
     return array
@@ -109,7 +111,7 @@ def _idx(path: Path) -> np.ndarray:
 
 
 def _head(path: Path, count: int) -> bytes:
-    with path.open("rb") as file:
+    with inputs.open_file(path) as file:
         return file.read(count)
 
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from caffelite import inputs
 from caffelite.data.draws import Key, permutation
 from caffelite.data.pipeline import Batch, Source
 from caffelite.errors import CaffeliteError, Locator, Where
 
+# What h5py raises of a damaged file
+MISTAKES = (OSError, KeyError, ValueError, TypeError, RuntimeError, OverflowError, AttributeError, IndexError)
 RESIDENT_BYTES = 512 << 20
 
 
@@ -93,7 +96,7 @@ class HDF5Source(Source):
                     array[...] = values[rows]
             else:
                 self._stream(part, rows, out)
-        except (OSError, KeyError) as mistake:
+        except MISTAKES as mistake:
             raise CaffeliteError(f"cannot read {self._parts[part].path}: {mistake}", where=self._parts[part].where) from None
 
     def _load(self, part: int) -> list[np.ndarray]:
@@ -130,9 +133,12 @@ class HDF5Source(Source):
 def _files(listing: Path, locate: Locator) -> list[tuple[Path, Where]]:
     """Each path of the list with its line; relative to the working directory or, where it is not there, to the list's folder."""
     try:
-        lines = listing.read_text().splitlines()
+        lines = inputs.read_text(listing, inputs.LIST).splitlines()
     except (OSError, UnicodeDecodeError) as mistake:
-        what, remedy = f"cannot read the list of HDF5 files {listing}: {mistake}", "write the path of each HDF5 file on a line of its own"
+        what, remedy = (
+            f"cannot read the list of HDF5 files {listing}: {inputs.reason(mistake)}",
+            "write the path of each HDF5 file on a line of its own",
+        )
         raise CaffeliteError(what, where=locate("source"), expected="a text file", remedy=remedy) from None
     named = []
     for number, line in enumerate(lines, 1):
@@ -146,26 +152,45 @@ def _look(path: Path, where: Where, tops: list[str]) -> Part:
     """Reads a file's shapes, no values."""
     import h5py
 
-    if not os.path.isfile(path):
-        raise CaffeliteError(f"no file {path}", where=where, remedy="paths count from the working directory, then from the list's folder")
     try:
-        file = h5py.File(path, "r")
+        inputs.check(path)
+    except FileNotFoundError:
+        remedy = "paths count from the working directory, then from the list's folder"
+        raise CaffeliteError(f"no file {path}", where=where, remedy=remedy) from None
     except OSError as mistake:
+        raise CaffeliteError(f"cannot open {path} as HDF5: {inputs.reason(mistake)}", where=where) from None
+    try:
+        with h5py.File(path, "r") as file:
+            shapes = [_shape(file, top, path, where) for top in tops]
+    except MISTAKES as mistake:
         raise CaffeliteError(f"cannot open {path} as HDF5: {mistake}", where=where) from None
-    with file:
-        shapes = [_shape(file, top, path, where) for top in tops]
     if len({shape[0] for shape in shapes}) > 1:
         found = ", ".join(f"{top} {shape[0]}" for top, shape in zip(tops, shapes, strict=True))
         raise CaffeliteError(f"{path}: datasets differ in rows", where=where, expected="as many rows in each", found=found)
     return Part(path, where, shapes[0][0], [shape[1:] for shape in shapes])
 
 
+def _check_elsewhere(file, names: Iterable[str]) -> None:
+    """Raises OSError where one of the files that an HDF5 file names besides is a FIFO or a device."""
+    for name in names:
+        path = Path(os.fsdecode(name))
+        if path.exists():
+            inputs.check(path)
+        elif (beside := Path(file.filename).parent / path).exists():
+            inputs.check(beside)
+
+
 def _shape(file, top: str, path: Path, where: Where) -> tuple[int, ...]:
     import h5py
 
+    link = file.get(top, getlink=True)
+    if isinstance(link, h5py.ExternalLink):
+        _check_elsewhere(file, [link.filename])
     values = file.get(top)
     if not isinstance(values, h5py.Dataset):
         raise CaffeliteError(f'{path} has no dataset "{top}"', where=where, expected="one for each top", found=", ".join(file) or "none")
+    _check_elsewhere(file, [name for name, _, _ in values.external or ()])
+    _check_elsewhere(file, [source.file_name for source in values.virtual_sources()] if values.is_virtual else [])
     if not values.shape or values.dtype.kind not in "fiub":
         found = f"{values.shape or 'a single value'} of {values.dtype}"
         raise CaffeliteError(f'{path}: dataset "{top}" cannot feed a top', where=where, expected="an array of numbers", found=found)

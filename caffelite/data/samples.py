@@ -45,7 +45,7 @@ class Samples:
         raise NotImplementedError
 
     def labels(self, most: int) -> np.ndarray:
-        """The labels of the first samples, as far as no image must be decoded for them."""
+        """The labels of the first samples, as far as no image must be decoded for them; of all, where they are in memory."""
         return np.empty(0)
 
     def close(self) -> None:

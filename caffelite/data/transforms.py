@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from caffelite import caffelite_pb2 as pb
+from caffelite import inputs
 from caffelite.data.augmentation import Augmentation
 from caffelite.data.draws import Key, below, per_sample
 from caffelite.data.images import channels_first, channels_last
@@ -166,14 +167,15 @@ def read_mean(path: str, shape: tuple[int, int, int] | None, locate: Locator, la
     where = locate("mean_file")
     file = resolve(path, locate)
     try:
-        blob = pb.BlobProto.FromString(file.read_bytes())
+        blob = pb.BlobProto.FromString(inputs.read(file, inputs.MESSAGE))
     except OSError as mistake:
         raise CaffeliteError(f'cannot read mean_file "{path}": {mistake.strerror}', where=where) from None
     except DecodeError:
         raise CaffeliteError("not a mean file", where=Where(str(file)), expected="a binary BlobProto", remedy=f"named at {where}") from None
     axes = tuple(blob.shape.dim) if blob.HasField("shape") else (blob.num, blob.channels, blob.height, blob.width)
-    values = np.array(blob.data or blob.double_data, np.float32)
-    whole = len(axes) >= 3 and values.size == math.prod(axes) == math.prod(axes[-3:]) > 0
+    with np.errstate(over="ignore"):  # a double beyond float32 becomes infinite
+        values = np.array(blob.data or blob.double_data, np.float32)
+    whole = len(axes) >= 3 and min(axes) > 0 and values.size == math.prod(axes) == math.prod(axes[-3:]) > 0
     fits = axes[-3:] == (shape or axes[-3:]) or larger and axes[-3:-2] == shape[:1] and axes[-2] >= shape[1] and axes[-1] >= shape[2]
     if not (whole and fits):
         where, remedy = Where(str(file)), f"named at {where}"

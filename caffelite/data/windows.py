@@ -11,9 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from caffelite import caffelite_pb2 as pb
+from caffelite import inputs
 from caffelite.data.database import EXACT_LABELS
 from caffelite.data.draws import below, key, per_sample
 from caffelite.data.images import decode, resize
+from caffelite.data.listing import shortened
 from caffelite.data.order import Order
 from caffelite.data.pipeline import Batch, Source, workers
 from caffelite.data.transforms import read_mean
@@ -122,7 +124,7 @@ class WindowSource(Source):
             return b""
         picture = self._windows.pictures[number]
         try:
-            return Path(picture.file).read_bytes()
+            return inputs.read(picture.file, inputs.IMAGE)
         except OSError as mistake:
             what = f'cannot read image "{picture.file}": {mistake.strerror}'
             raise CaffeliteError(what, where=picture.where) from None
@@ -194,9 +196,9 @@ def read_windows(path: Path, param: pb.WindowDataParameter) -> Windows:
     """The windows of a list file. Errors: its first line that is not understood, with its number."""
     found, listing = Windows(), str(path)
     try:
-        lines = iter([(n, line.split()) for n, line in enumerate(path.read_text().splitlines(), 1) if line.strip()])
+        lines = iter([(n, line.split()) for n, line in enumerate(inputs.read_text(path, inputs.LIST).splitlines(), 1) if line.strip()])
     except (OSError, UnicodeDecodeError) as mistake:
-        raise CaffeliteError(f"cannot read the list of windows: {mistake}", where=Where(listing)) from None
+        raise CaffeliteError(f"cannot read the list of windows: {inputs.reason(mistake)}", where=Where(listing)) from None
     end = Where(listing)
 
     def line(count: int, what: str, whole: Callable = int) -> tuple[list, Where]:
@@ -207,12 +209,14 @@ def read_windows(path: Path, param: pb.WindowDataParameter) -> Windows:
                 raise ValueError
             return [whole(word) for word in words], where
         except ValueError:
-            raise CaffeliteError("a line is not understood", where=where, expected=what, found=" ".join(words or ["the end"])) from None
+            raise CaffeliteError(
+                "a line is not understood", where=where, expected=what, found=shortened(" ".join(words or ["the end"]))
+            ) from None
 
     for number, words in lines:
         where = Where(listing, number)
         if len(words) != 2 or words[0] != "#":
-            raise CaffeliteError("a line is not understood", where=where, expected='"# index"', found=" ".join(words))
+            raise CaffeliteError("a line is not understood", where=where, expected='"# index"', found=shortened(" ".join(words)))
         number, words = next(lines, (0, ["the end"]))
         if not number:
             raise CaffeliteError("an image without its path", where=where)
@@ -222,8 +226,8 @@ def read_windows(path: Path, param: pb.WindowDataParameter) -> Windows:
         for _ in range(line(1, "the number of windows")[0][0]):
             values, where = line(6, "class, overlap, x1 y1 x2 y2", float)
             label, overlap, *corners = values
-            if not all(v == int(v) for v in (label, *corners)) or abs(label) > EXACT_LABELS:
-                raise CaffeliteError("class and corners must be whole numbers", where=where)
+            if not all(abs(v) <= EXACT_LABELS and v == int(v) for v in (label, *corners)):  # which NaN and infinity are not
+                raise CaffeliteError("class and corners must be whole numbers", where=where, expected=f"at most {EXACT_LABELS}")
             window = len(found.pictures) - 1, int(label), *map(int, corners)
             if np.float32(overlap) >= np.float32(param.fg_threshold):
                 if label <= 0:

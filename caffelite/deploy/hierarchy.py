@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from .. import inputs
 from ..errors import CaffeliteError, Where, did_you_mean
 
 ROOT = "anything"
@@ -38,9 +39,9 @@ class Hierarchy:
         self.names, self.members = [ROOT], [set(range(len(labels)))]
         known = {label.split(" ")[0]: i for i, label in enumerate(labels)} | {label: i for i, label in enumerate(labels)}
         try:
-            lines = [line.rstrip() for line in path.read_text(encoding="utf-8").expandtabs(8).split("\n")]
+            lines = [line.rstrip() for line in inputs.read_text(path).expandtabs(8).split("\n")]
         except (OSError, UnicodeDecodeError) as error:
-            raise CaffeliteError(f"cannot read the hierarchy {path}: {getattr(error, 'strerror', None) or error}") from None
+            raise CaffeliteError(f"cannot read the hierarchy {path}: {inputs.reason(error)}") from None
         entries = [(n, len(line) - len(line.lstrip()), line.strip()) for n, line in enumerate(lines, 1) if line.strip()]
         entries = [entry for entry in entries if not entry[2].startswith("#")]
         open_groups: list[tuple[int, set[int]]] = []  # indent and members of the groups around the line

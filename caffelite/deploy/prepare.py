@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from .. import caffelite_pb2 as pb
+from .. import inputs
 from ..data import images
 from ..data.draws import key
 from ..data.samples import DataSource
@@ -50,7 +51,7 @@ class Preparation:
     def seen(self, path: Path) -> np.ndarray:
         """A file as C×H×W of uint8, blue, green and red or gray. Transparent parts are white. Errors: no file, no picture."""
         try:
-            return _seen(path.read_bytes(), self.shape[0] == 3)
+            return _seen(inputs.read(path, inputs.IMAGE), self.shape[0] == 3)
         except OSError as error:
             raise CaffeliteError(f"cannot read {path}: {error.strerror}") from None
         except ValueError as error:

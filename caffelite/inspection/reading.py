@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from google.protobuf.message import Message
 
 from .. import caffelite_pb2 as pb
-from .. import forks, prototxt
+from .. import forks, inputs, prototxt
 from ..errors import CaffeliteError, Locator, Mistakes, Where
 from ..textformat import Reader
 from ..upgrade import upgrade_net, upgrade_solver
@@ -88,7 +87,7 @@ def read(path: str, findings: Findings, kinds: Iterable[type[Message]] = (pb.Net
 
 
 def _text(path: str) -> str:
-    text = Path(path).read_bytes().decode("utf-8-sig")
+    text = inputs.read(path, inputs.TEXT).decode("utf-8-sig")
     if "\0" in text:
         raise ValueError("binary")
     return text

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
+
+from .. import inputs
 
 CHUNK, SPREAD = 1 << 16, 16  # bytes, and chunks of a file that are read
 MOST_FILES = 64  # of a folder whose contents are looked at
@@ -14,7 +17,7 @@ PASSING = {"lock.mdb", "LOCK", "LOG", "LOG.old"}  # change without the data
 def fingerprint(path: str | Path) -> dict[str, object]:
     """{"path", "files", "bytes", "hash"} of a file or a folder. The hash sees names, sizes and, of large files, chunks spread evenly."""
     path = Path(path)
-    files = [path] if path.is_file() else sorted(Path(at, name) for at, _, names in os.walk(path) for name in names if name not in PASSING)
+    files = [path] if path.is_file() else sorted(_files(path))
     digest, total = hashlib.blake2b(digest_size=16), 0
     looked = set(files[:: -(-len(files) // MOST_FILES) or 1])
     for file in files:
@@ -24,8 +27,14 @@ def fingerprint(path: str | Path) -> dict[str, object]:
     return {"path": str(path), "files": len(files), "bytes": total, "hash": digest.hexdigest()}
 
 
+def _files(folder: Path) -> Iterator[Path]:
+    """The regular files below a folder."""
+    for at, _, names in os.walk(folder):
+        yield from (Path(at, name) for name in names if name not in PASSING and Path(at, name).is_file())
+
+
 def _look(file: Path, digest: hashlib.blake2b) -> int:
-    with open(file, "rb") as content:
+    with inputs.open_file(file) as content:
         size = os.fstat(content.fileno()).st_size
         digest.update(size.to_bytes(8, "little"))
         step = max(CHUNK, (size - CHUNK) // (SPREAD - 1))

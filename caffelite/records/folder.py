@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .. import prototxt
+from .. import inputs, prototxt
 from ..errors import CaffeliteError
 from ..solver.observer import Observer, Outputs
 from ..solver.ownership import RUN
@@ -171,7 +171,7 @@ class Recorder(Observer):
 def load(folder: Path) -> dict:
     """run.json of a folder."""
     try:
-        return json.loads((folder / RUN).read_text())
+        return json.loads(inputs.read_text(folder / RUN))
     except (OSError, ValueError):
         expected = f"a folder with {RUN}, as caffelite train leaves it"
         raise CaffeliteError(f"{folder} is not the folder of a run", expected=expected) from None

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from .. import inputs
 from ..errors import CaffeliteError
 
 METRICS = "metrics.csv"
@@ -52,9 +53,10 @@ def read(path: str | Path) -> History:
     path = Path(path)
     file = path / METRICS if path.is_dir() else path
     try:
-        text = file.read_text(encoding="utf-8", errors="replace")
+        text = inputs.read_text(file, inputs.LOG, "replace")
     except OSError as error:
-        raise CaffeliteError(f"cannot read {file}: {error.strerror.lower()}", expected="the folder of a run, or a log") from None
+        why = inputs.reason(error)
+        raise CaffeliteError(f"cannot read {file}: {why[0].lower()}{why[1:]}", expected="the folder of a run, or a log") from None
     name = path.name if path.is_dir() else (path.resolve().parent.name if path.name == METRICS else path.name)
     found = of_metrics(text, name) if text.startswith("iteration,") else of_log(text.splitlines(), name)
     if not found.train and not any(found.tests.values()):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from .. import caffelite_pb2 as pb
+from .. import inputs
 from ..errors import Locator
 from ..prototxt import resolve
 from ..solver.nets import NetSpec
@@ -35,7 +36,11 @@ def data(spec: NetSpec) -> Iterator[Path]:
         if message in DATA:
             yield path
         if message == "hdf5_data_param":
-            names = (resolve(line.strip(), Locator(str(path))) for line in path.read_text(errors="replace").splitlines() if line.strip())
+            names = (
+                resolve(line.strip(), Locator(str(path)))
+                for line in inputs.read_text(path, inputs.LIST, "replace").splitlines()
+                if line.strip()
+            )
             yield from (name.resolve() for name in names if name.is_file())
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from .. import caffelite_pb2 as pb
-from .. import graph, prototxt, weights
+from .. import graph, inputs, prototxt, weights
 from ..errors import CaffeliteError
 from ..net import Net
 from . import diagnosis, snapshot
@@ -35,7 +35,8 @@ class Stored:
 def replay(folder: Path, dev) -> Iterator[Seen]:
     """What each layer wrote in the iteration of a bundle. Errors: a folder that is no bundle, or lacks a part of it."""
     try:
-        told = json.loads((folder / diagnosis.REPORT).read_text())
+        told = json.loads(inputs.read_text(folder / diagnosis.REPORT))
+        inputs.check(folder / diagnosis.BATCH)
         with np.load(folder / diagnosis.BATCH) as file:
             batch = dict(file)
         iteration, seed, parts, _ = (told[name] for name in ("iteration", "seed", "parts", "rank"))

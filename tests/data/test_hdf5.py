@@ -1,5 +1,7 @@
 """HDF5Data: lists of files good and bad."""
 
+import os
+
 import h5py
 import numpy as np
 import pytest
@@ -155,3 +157,20 @@ def test_a_file_that_goes_away(numbered, rows, tmp_path):
 def test_transform_param_is_refused(numbered, rows):
     with pytest.raises(CaffeliteError, match="HDF5Data takes no transform_param"):
         rows(numbered, more="transform_param { scale: 2 }")
+
+
+@pytest.mark.parametrize("kind", ["link", "storage", "loop"])
+def test_links_and_storage_elsewhere(tmp_path, source, kind):
+    h5py = pytest.importorskip("h5py")
+    os.mkfifo(tmp_path / "fifo")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        if kind == "link":
+            file["data"] = h5py.ExternalLink("fifo", "data")
+        elif kind == "storage":
+            file.create_dataset("data", (4, 2), "f4", external=[("/dev/zero", 0, 32)])
+        else:
+            file["data"] = h5py.SoftLink("/other")
+            file["other"] = h5py.SoftLink("/data")
+    (tmp_path / "list.txt").write_text("a.h5\n")
+    with pytest.raises(CaffeliteError, match=r"list\.txt:1: .*(not a file|no dataset|cannot open)"):
+        source(f'type: "HDF5Data" top: "data" hdf5_data_param {{ source: "{tmp_path}/list.txt" batch_size: 2 }}')

@@ -1,8 +1,10 @@
 """Lint: what runs, and yet is odd."""
 
+import numpy as np
 import pytest
 from findings import SHAPES, edit, found
 
+from caffelite.data.labels import Labels
 from caffelite.inspection.lint import _test_remedy
 
 
@@ -93,6 +95,16 @@ def test_labels_against_classes(data):
     edit(data, "net.prototxt", ("num_output: 8", "num_output: 2"), ('top: "loss" }', 'top: "loss" loss_param { ignore_label: 2 } }'),
          ('top: "accuracy" include', 'top: "accuracy" accuracy_param { ignore_label: 2 } include'))  # fmt: skip
     assert not found(shapes=None)
+
+
+def test_labels_of_a_part_are_not_the_range(data, monkeypatch):
+    """The first samples of a sorted set are of one class."""
+    edit(data, "net.prototxt", ("num_output: 3", "num_output: 8"))
+    monkeypatch.setattr("caffelite.inspection.lint.labels", lambda source, top: Labels(np.zeros(5000), False))
+    assert not [what for _, what in lint(data, shapes=None) if "classes" in what]
+    monkeypatch.setattr("caffelite.inspection.lint.labels", lambda source, top: Labels(np.zeros(6000), True))
+    ((_, what),) = lint(data, shapes=None)
+    assert "8 classes" in what
 
 
 def test_weights_that_nothing_trains(folder):

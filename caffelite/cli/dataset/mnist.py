@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from caffelite import inputs
 from caffelite.errors import CaffeliteError, Where
 
 from . import making
@@ -53,10 +54,12 @@ def _read_mnist(folder: Path, name: str) -> bytes:
     packed, plain = folder / f"{name}.gz", folder / name
     path = plain if plain.is_file() else packed
     try:
-        content = path.read_bytes()
+        content = inputs.read(path, inputs.IMAGE)
     except OSError as mistake:
         where = Where(str(folder))
-        raise CaffeliteError("an MNIST file is missing", where=where, expected=f"{name} or {name}.gz", found=mistake.strerror) from None
+        raise CaffeliteError(
+            "an MNIST file is missing", where=where, expected=f"{name} or {name}.gz", found=inputs.reason(mistake)
+        ) from None
     return making.verified(path, making.unpacked(path, content) if path == packed else content, MNIST_FILES[name][1])
 
 

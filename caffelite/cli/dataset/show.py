@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from caffelite import inputs
 from caffelite.errors import CaffeliteError, Where
 
 from .. import options
@@ -126,6 +127,6 @@ def _caption(value, names: list[str]) -> str:
 
 def _lines(path: Path) -> list[str]:
     try:
-        return path.read_text(encoding="utf-8", errors="replace").split("\n")
+        return inputs.read_text(path, errors="replace").split("\n")
     except OSError as mistake:
         raise CaffeliteError(f"cannot read: {mistake.strerror}", where=Where(str(path))) from None

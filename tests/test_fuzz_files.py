@@ -1,0 +1,54 @@
+"""A sample of the campaign of tests/fuzz_files.py: damaged files of every kind are read, or one line says what is wrong."""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("cv2")
+pytest.importorskip("plyvel")
+sys.path.insert(0, str(Path(__file__).parent))
+from fuzz_files import Fuzz  # noqa: E402
+from fuzz_kinds import KINDS  # noqa: E402
+from fuzz_workers import attempt  # noqa: E402
+
+SLOW = [kind for kind in KINDS if kind.endswith("in hdf5")]  # each takes a process to probe it
+
+
+@pytest.fixture
+def fuzz(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return lambda kinds: Fuzz(tmp_path, kinds)
+
+
+def test_damaged_files_end_in_a_line(fuzz):
+    kinds = [kind for kind in KINDS if kind not in SLOW]
+    found = fuzz(kinds)
+    found.campaign(12 * len(kinds))
+    assert not found.failures
+    assert found.outcomes["says"] > 60 and found.outcomes["runs"] > 20
+
+
+def test_damaged_hdf5_weights_end_in_a_line(fuzz):
+    found = fuzz(SLOW)
+    found.campaign(6)
+    assert not found.failures
+
+
+def crash():
+    os.kill(os.getpid(), 11)
+
+
+def hang():
+    while True:
+        time.sleep(1)
+
+
+@pytest.mark.parametrize(
+    "use, outcome", [(crash, "crash"), (hang, "hang"), (lambda: bytes(3 << 30), "memory"), (lambda: 1 / 0, "traceback")]
+)
+def test_what_a_worker_tells(monkeypatch, use, outcome):
+    monkeypatch.setattr("fuzz_workers.SECONDS", 1)
+    assert attempt(use)[0] == outcome
