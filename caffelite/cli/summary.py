@@ -78,7 +78,7 @@ def size_in_bytes(text: str) -> int:
     match = re.fullmatch(r"([\d.]+) *([KMGT]?)(i?B)?", text.strip(), re.IGNORECASE)
     try:
         return int(float(match[1]) * UNITS[match[2].upper()])
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise CaffeliteError("-memory cannot be read", expected="a size as in 16G, 512M", found=f'"{text}"') from None
 
 
