@@ -348,7 +348,7 @@ class _Builder:
                 self.notes.append(
                     f'layer "{node.name}" learns nothing, as in Caffe: its only reader, "{reader.name}", takes its gradient over'
                 )
-        refused: set[tuple[Node, int]] = set()
+        refused: dict[Node, list[int]] = {}
         for node in self.nodes:
             layer, down = node.layer, node.layer.spec.propagate_down
             want = [bool(down[i]) if down else b.gradient for i, b in enumerate(node.bottoms)]
@@ -357,7 +357,7 @@ class _Builder:
             want = [w and b.top not in b.node.layer.constant_tops for w, b in zip(want, node.bottoms, strict=True)]
             for i in layer.constant_bottoms & set(range(len(want))):
                 if want[i]:
-                    refused.add((node, i))
+                    refused.setdefault(node, []).append(i)
                 want[i] = False
             node.gradient_to = want
             node.backward = layer.differentiable and (any(p.wanted for p in node.params) or any(want))
@@ -372,7 +372,7 @@ class _Builder:
             contributes = any(w != 0 for w in node.loss_weights) or any(t in under_loss for t in node.tops)
             if contributes and not node.layer.differentiable and any(b.gradient for b in node.bottoms) and any(node.loss_weights):
                 self.mistakes.add(node.layer.outer_error("has a loss_weight, but no gradient", "loss_weight", 0, remedy="drop loss_weight"))
-            for i in sorted(i for other, i in refused if other is node and contributes):
+            for i in sorted(refused.get(node, ()) if contributes else ()):
                 what = f'can give its bottom "{node.bottoms[i].name}" no gradient'
                 remedy = f"propagate_down: {'false' if len(node.bottoms) == 1 else f'false for bottom {i}, one value a bottom'}"
                 self.mistakes.add(node.layer.outer_error(what, "propagate_down", i, remedy=remedy))

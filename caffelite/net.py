@@ -15,6 +15,7 @@ from . import plan as planning
 from .devices.formula import Formula
 from .errors import CaffeliteError
 from .graph import Graph, Learnable, Node, Value
+from .packing import ALIGN
 from .plan import Step
 
 RECORDED, ROOM = 64, 1 << 22  # passes whose outputs wait on the device, at most, and numbers of all of them
@@ -78,7 +79,7 @@ class Net:
         layout.assign(graph, dev)
         for node in graph.nodes:
             node.layer.settle(dev)
-        self.plan = planning.make(graph, np.dtype(dev.dtype).itemsize, keep, fuse)
+        self.plan = planning.make(graph, np.dtype(dev.dtype).itemsize, keep, fuse, dev.sums_gradients)
         self.training = graph.phase == pb.TRAIN
         self.params = Parameters(graph, dev, bool(self.plan.backward), seed, _borrowed(graph, share) if share else {})
         self._bind_memory()
@@ -108,8 +109,8 @@ class Net:
 
     def _bind_memory(self) -> None:
         dev, plan = self.dev, self.plan
-        self._arena = dev.zeros((max(plan.arena, planning.ALIGN),), np.uint8)
-        self._constants = dev.zeros((max(plan.constant_bytes, planning.ALIGN),), np.uint8)
+        self._arena = dev.zeros((max(plan.arena, ALIGN),), np.uint8)
+        self._constants = dev.zeros((max(plan.constant_bytes, ALIGN),), np.uint8)
         at = 0
         for value, _ in plan.constants:
             plan.diff[value].offset = at
@@ -117,7 +118,7 @@ class Net:
         self._fixed = {value for value, _ in plan.constants}
         self._varied: set[Value] = set()
         # What is stored in the same place alike is the same array, so that layers see where there is nothing to copy.
-        view = functools.cache(lambda constant, *how: dev.view(self._constants if constant else self._arena, *how))
+        self._view = view = functools.cache(lambda constant, *how: dev.view(self._constants if constant else self._arena, *how))
         self.data = {v: view(False, s.offset, v.memory_shape, v.dtype) for v, s in plan.data.items()}
         self.diff = {v: view(v in self._fixed, s.offset, v.memory_shape, v.dtype) for v, s in plan.diff.items()}
 
@@ -138,6 +139,9 @@ class Net:
                 layer.resize = functools.partial(self._resize, node)
         for node in self.graph.nodes:
             self._build(node)
+        names = functools.partial(map, "g{}".format)
+        self._total = functools.cache(lambda count: dev.map(Formula(" + ".join(names(range(count))), tuple(names(range(count))))))
+        self._brought: dict[tuple[Node, int], object] = {}  # gradients of bottoms that are parts of a value's
         self._forward = [self._forward_step(step) for step in self.plan.forward]
         self._backward = [call for step in self.plan.backward for call in self._backward_step(step)]
 
@@ -194,20 +198,29 @@ class Net:
 
     def _forward_step(self, step: Step) -> tuple[Node, Callable]:
         node = step.node
-        return node, functools.partial(node.layer.forward, [self.data[v] for v in node.bottoms], [self.data[v] for v in step.tops])
+        return node, functools.partial(node.layer.forward, [self.data[v] for v, _ in step.bottoms], [self.data[v] for v in step.tops])
 
     def _backward_step(self, step: Step) -> Iterator[tuple[Node, Callable]]:
-        node, dev = step.node, self.dev
-        dx = []
-        for i, bottom in enumerate(node.bottoms):
-            if i in step.spare:
-                dx.append(dev.view(self._arena, step.spare[i].offset, bottom.memory_shape, bottom.dtype))
-            else:
-                dx.append(self.diff.get(bottom) if node.gradient_to[i] else None)
-        x, y = [self.data[v] for v in node.bottoms], [self.data[v] for v in step.tops]
-        yield node, functools.partial(node.layer.backward, x, y, [self.diff.get(v) for v in step.tops], dx)
-        for i in step.spare:
-            yield node, functools.partial(dev.add, dx[i], self.diff[node.bottoms[i]])
+        node, dx = step.node, []
+        for i, (bottom, wanted) in enumerate(step.bottoms):
+            dx.append(self._part(step.spare[i], bottom) if i in step.spare else self.diff.get(bottom) if wanted else None)
+        self._brought.update({(node, i): array for i, array in enumerate(dx) if i in step.spare and not self.plan.adds})
+        x, y = [self.data[v] for v, _ in step.bottoms], [self.data[v] for v in step.tops]
+        dy = [self._part(s, step.tops[0]) for s in step.parts] or [self.diff.get(v) for v in step.tops]
+        yield node, functools.partial(node.layer.backward, x, y, dy, dx)
+        for i in step.spare if self.plan.adds else ():
+            yield node, functools.partial(self.dev.add, dx[i], self.diff[node.bottoms[i]])
+        for value, storages in step.sums.items():
+            yield node, functools.partial(self._total(len(storages)), *[self._part(s, value) for s in storages], self.diff[value])
+
+    def _part(self, storage: planning.Storage, value: Value):
+        """A storage as a value's gradient."""
+        return self._view(False, storage.offset, value.memory_shape, value.dtype)
+
+    def gradient(self, node: Node, i: int):
+        """The gradient of a node's bottom when backward has just run through the node: what all readers so far brought together, or what
+        this one did; None where there is none."""
+        return self._brought.get((node, i), self.diff.get(node.bottoms[i])) if node.gradient_to[i] else None
 
     # running
 

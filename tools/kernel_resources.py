@@ -41,6 +41,7 @@ class Collector:
 
     name = "collector"
     refusals = ()
+    capability = 9, 0  # which computes in every precision
 
     def __init__(self):
         self.sources: set[str] = set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -67,6 +68,16 @@ set_layers = click.option(
 )  # fmt: skip
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead, for a program to read.")
 model = click.option("--model", metavar="FILE", type=click.Path(), required=True, help="The net, a prototxt.")
+
+
+class FiniteRange(click.FloatRange):
+    """A range of numbers; NaN and the infinite, which no comparison keeps out, are in none."""
+
+    def convert(self, value, param, context) -> float:
+        found = super().convert(value, param, context)
+        if not math.isfinite(found):
+            self.fail(f"{value} is no finite number", param, context)
+        return found
 
 
 class Duration(click.ParamType):
@@ -139,9 +150,11 @@ def names(text: str) -> tuple[str, ...]:
 
 
 def words(context: click.Context) -> list[str]:
-    """The options that a command was called with, as it would take them again."""
+    """The options that a command was called with, as it would take them again; those that nobody gave are left out."""
     found = []
     for option in context.command.params:
+        if context.get_parameter_source(option.name) == click.core.ParameterSource.DEFAULT:
+            continue
         value = context.params.get(option.name, context.meta.get(option.name))
         if option.is_flag:
             found += [option.opts[0]] * bool(value)
@@ -181,7 +194,10 @@ def open_gpu(numbers: list[int], which: int = 0, how: dict | None = None, net: C
     if net and not (how or {}).get("precision") and (asked := _fp16(net())):
         log.info("%s: FLOAT16, as -precision fp16", asked)
         how = {**(how or {}), "precision": "fp16"}
-    device = devices.open_device(numbers[which % len(numbers)], **how or {})
+    try:
+        device = devices.open_device(numbers[which % len(numbers)], **how or {})
+    except CaffeliteError as mistake:
+        raise numbers.explained(mistake) if isinstance(numbers, AskedByMode) else mistake from None
     log.info("Using GPUs %s", ", ".join(map(str, numbers)))
     return device
 
@@ -193,13 +209,25 @@ def _fp16(net) -> str | None:
     return next((name for name in ("default_forward_type", "default_backward_type") if getattr(net, name) == pb.FLOAT16), None)
 
 
+class AskedByMode(list):
+    """The GPU that solver_mode asks for, where nobody wrote -gpu."""
+
+    def explained(self, mistake: CaffeliteError) -> CaffeliteError:
+        """The mistake by the field that led to it, and with the other way out."""
+        what = mistake.what.replace("-gpu", "solver_mode: GPU", 1) if "-gpu" in mistake.what else f"solver_mode: GPU: {mistake.what}"
+        ways = [(mistake.remedy or "").replace(", or leave -gpu out to run on the CPU", ""), "run on the CPU: -set solver_mode=CPU"]
+        return CaffeliteError(
+            what, where=mistake.where, expected=mistake.expected, found=mistake.found, remedy=", or ".join(filter(None, ways))
+        )
+
+
 def gpus(text: str | None, solver=None) -> list[int]:
     """The GPUs that -gpu names; without it the one of the solver's solver_mode; none for the CPU."""
     from .. import caffelite_pb2 as pb
 
     mode = solver.solver_mode if solver is not None and solver.HasField("solver_mode") else None
     if text is None:
-        return [solver.device_id] if mode == pb.SolverParameter.GPU else []
+        return AskedByMode([solver.device_id]) if mode == pb.SolverParameter.GPU else []
     from ..devices import gpu
 
     if text == "all":

@@ -23,14 +23,14 @@ LADDER = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 @options.gpu
 @options.python_if_asked
 @click.option(
-    "--bandwidth", type=click.FloatRange(0, min_open=True), metavar="GB/S",
+    "--bandwidth", type=options.FiniteRange(0, min_open=True), metavar="GB/S",
     help="Of a process's link within a machine. Default: 200 on a GPU, 4 on a CPU."
 )  # fmt: skip
 @click.option(
-    "--network", type=click.FloatRange(0, min_open=True), metavar="GB/S", default=12.5, show_default=True,
+    "--network", type=options.FiniteRange(0, min_open=True), metavar="GB/S", default=12.5, show_default=True,
     help="Of a process's share of the network between machines."
 )  # fmt: skip
-@click.option("--latency", type=click.FloatRange(0), metavar="MICROSECONDS", default=5, show_default=True, help="Of one message.")
+@click.option("--latency", type=options.FiniteRange(0), metavar="MICROSECONDS", default=5, show_default=True, help="Of one message.")
 @click.option("--machine", type=click.IntRange(min=1), metavar="N", help="Processes a machine. Default: 8 GPUs; a CPU's cores.")
 @click.option("--scaling", type=click.Choice(["weak", "strong"]), default="weak", show_default=True, help="As that of caffelite train.")
 @options.iterations("Passes to time.", 10)

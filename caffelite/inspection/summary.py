@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from dataclasses import dataclass, field
 
 from .. import caffelite_pb2 as pb
 from .. import layout, plan
 from ..errors import CaffeliteError
-from ..graph import Graph, Node
+from ..graph import Graph, Learnable, Node
 from ..layers import Shape
 from ..plan import Plan
 from ..solver import updates
@@ -63,15 +64,17 @@ class Table:
 def table(graph: Graph, guessed: list[str]) -> Table:
     planned = plan.make(graph)
     fields, batch = counts.receptive_fields(graph), counts.batch_of(graph)
-    rows = [_row(graph, planned, node, fields, batch) for node in graph.nodes]
+    own: dict[Node, list[Learnable]] = defaultdict(list)
+    for parameter in graph.learnable:
+        own[parameter.node].append(parameter)
+    rows = [_row(own[node], planned, node, fields, batch) for node in graph.nodes]
     statistics = sum(math.prod(p.blob.shape) for p in graph.learnable if p.index < p.node.layer.frozen_params)
     total = sum(row.parameters for row in rows)
     return Table(pb.Phase.Name(graph.phase), batch, rows, total - statistics, statistics, sum(r.multiply_adds for r in rows),
                  sum(r.activations for r in rows), guessed)  # fmt: skip
 
 
-def _row(graph: Graph, planned: Plan, node: Node, fields: dict, batch: int) -> Row:
-    own = [p for p in graph.learnable if p.node is node]
+def _row(own: list[Learnable], planned: Plan, node: Node, fields: dict, batch: int) -> Row:
     mults = [[1.0 if m is None else m for m in ms] for ms in ([p.lr_mult for p in own], [p.decay_mult for p in own])]
     below = {id(planned.data[b]) for b in node.bottoms if b in planned.data}
     new = {id(s): s.bytes for s in (planned.data[t] for t in node.tops if t in planned.data) if id(s) not in below}

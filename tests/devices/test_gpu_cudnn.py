@@ -109,7 +109,9 @@ def test_the_fastest_plan(taken, best):
             raise RuntimeError("CUDNN_STATUS_EXECUTION_FAILED")
         return times[name]
 
-    assert cudnn.fastest(list("abc"), lap) == best
+    failures = []
+    assert cudnn.fastest(list("abc"), lap, failures) == best
+    assert [text[0] for text in failures] == [name for name in "abc" if times[name] is None]
     if taken == [3, 1, 2]:
         assert [name for name, _ in laps] == ["a"] * 5 + ["b"] * 5 + ["c"] * 2 and laps[7][1] == 2
 
@@ -132,6 +134,12 @@ class Clock:
 def cache(monkeypatch, tmp_path):
     monkeypatch.setenv("CAFFELITE_CACHE", str(tmp_path))
     return tmp_path
+
+
+def test_the_best_plan_of_each_engine_is_tried_first():
+    ranked = ["eng68_k2=5", "eng68_k2=1", "eng34_k0=79", "eng68_k2=0", "eng30_k2=5", "eng34_k0=13"]
+    assert cudnn.engines_first(ranked) == ["eng68_k2=5", "eng34_k0=79", "eng30_k2=5", "eng68_k2=1", "eng68_k2=0", "eng34_k0=13"]
+    assert cudnn.engines_first(["eng0"]) == ["eng0"] and cudnn.engines_first([]) == []
 
 
 def engine(backend, **how):
@@ -296,5 +304,5 @@ def test_nan_is_not_hidden(monkeypatch, hides_nan, precision, numbers):
     for _ in range(2):
         op.forward(encoded(x, np.dtype(numbers)), w, b, y, 0.0)
         np.testing.assert_array_equal(decoded(y).reshape(-1), [np.nan, 0, 0, 0])
-    fused = [p.rectified for (p, _), found in dev.engine._plans.items() if found]
+    fused = [p.rectified for (p, _), found in dev.engine._chosen.items() if found.plan]
     assert fused == [not hides_nan]

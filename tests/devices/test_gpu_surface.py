@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
-import pytest
 from devices import test_gpu_backend
 from devices.host import cupy as host_cupy
 from devices.host import libraries
@@ -129,7 +128,13 @@ def test_the_walk_finds_what_is_used():
     """Names of each package, methods of its objects, and arguments."""
     found = {use.path for use in uses()}
     assert {"cupy.cuda.runtime.memcpyAsync", "cupy.RawModule", "cupy.cuda.Stream().begin_capture", "cupy.cuda.Event().record"} <= found
-    assert {"cupy.cuda.Graph().launch", "cupy.cuda.Stream().wait_event", "cudnn.pygraph().conv_fprop", "cudnn.create_handle", "cudnn.data_type.HALF"} <= found
+    assert {
+        "cupy.cuda.Graph().launch",
+        "cupy.cuda.Stream().wait_event",
+        "cudnn.pygraph().conv_fprop",
+        "cudnn.create_handle",
+        "cudnn.data_type.HALF",
+    } <= found
     assert any(path.endswith("nccl.NcclCommunicator().allReduce") for path in found)
     assert len(found) > 80
     calls = [use.arguments for use in uses() if use.path == "cupy.cuda.Stream" and use.arguments]
@@ -295,7 +300,7 @@ def offered(stand_in, path: str = "cupy") -> Iterator[str]:
 def test_stand_ins_offer_what_cupy_has():
     nccl = host_cupy.stand_in(None, SimpleNamespace)
     paths = {*offered(test_gpu_backend.fake_cupy()), *offered(nccl["cupy"]), *offered(nccl["nccl"], "cupy.cuda.nccl")}
-    assert len(paths) > 40
+    assert len(paths) > 30
     assert not {path for path, answer in real(paths, imported()).items() if "missing" in answer}
 
 

@@ -345,8 +345,9 @@ def _plane_sums(t: _Text, count: int, ending: Ending, kept: bool) -> str:
     begin, flush = (" ".join(text.format(s) for s in every) for text in ("real part{0}_ = 0;", "t{0}_ += part{0}_;"))
 
     def add(value, place: str, into: str) -> str:
-        first = f"const real v_ = {value(0)}; {place} = v_; {into}0_ += v_;" if kept else f"{into}0_ += {value(0)};"
-        return " ".join([first, *(f"{into}{s}_ += {value(s)};" for s in every[1:])])
+        lines = [f"const real v{s}_ = {value(s)};" for s in every]
+        lines += [f"{place} = v0_;"] if kept else []  # which may lie where values are read
+        return " ".join([*lines, *(f"{into}{s}_ += v{s}_;" for s in every)])
 
     rows = " ".join(f"t{s}_ = block_sum(t{s}_);" for s in every)
     store = " ".join(f"partial_[({s} * c_ + k_) * pieces_ + piece_] = t{s}_;" for s in every)
