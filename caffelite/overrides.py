@@ -15,7 +15,7 @@ from .prototxt import Document
 from .textformat import Reader
 from .textformat.values import fields_of, meant
 
-STEP = re.compile(r"(\w+)(?:\[(\d+)\])?")
+STEP = re.compile(r"(\w+)(?:\[(\d{1,18})\])?")
 FORM = "FIELD=VALUE, or LAYER.FIELD=VALUE"
 
 
@@ -113,7 +113,7 @@ def _layers(net: pb.NetParameter, path: str) -> list[tuple[int, str]]:
     """(place, rest of the path) of the layers that a path begins with; names may hold dots, the longest counts."""
     best, found = -1, []
     for name in {layer.name for layer in net.layer if layer.name}:
-        match = re.match(rf"{re.escape(name)}(?:\[(\d+)\])?\.(.+)", path)
+        match = re.match(rf"{re.escape(name)}(?:\[(\d{{1,18}})\])?\.(.+)", path)
         if match and len(name) > best:
             places = [i for i, layer in enumerate(net.layer) if layer.name == name]
             best, found = len(name), [(i, match[2]) for i in (places if match[1] is None else places[int(match[1]) :][:1])]

@@ -70,15 +70,17 @@ def _complete_one_dash() -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs a command; a user's mistake is a line or more on standard error, and status 2; Ctrl-C is status 130."""
+    """Runs a command; a user's mistake is a line or more on standard error, and status 2; Ctrl-C is status 130; a mistake of ours is 70."""
     _open_streams()
     _complete_one_dash()
     if arguments is None:
         user_modules.leave_current_folder()
     given = sys.argv[1:] if arguments is None else arguments
     try:
+        _check_arguments(given)
         with user_modules.forbidden():
             caffelite.main([normalise(a) for a in given], prog_name="caffelite", standalone_mode=False)
+        sys.stdout.flush()  # while an error can be told
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
@@ -93,6 +95,23 @@ def main(arguments: list[str] | None = None) -> None:
     except BrokenPipeError:  # whoever read the output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.exit(1)
+    except RecursionError:
+        click.echo("caffelite: the input is nested too deeply", err=True)
+        sys.exit(2)
+    except Exception as error:
+        from . import failure
+
+        if isinstance(error, OSError) and failure.output_failed(error):
+            sys.exit(1)
+        failure.report(error, given)
+        sys.exit(failure.SOFTWARE)
+
+
+def _check_arguments(given: list[str]) -> None:
+    for argument in given:
+        if re.search("[\udc80-\udcff]", argument):  # bytes that are no UTF-8, as Python hands them over
+            shown = os.fsencode(argument).decode("latin-1").encode("unicode_escape").decode()
+            raise CaffeliteError("an argument is not UTF-8", found=f'"{shown}"', remedy="rename the file or folder")
 
 
 def _open_streams() -> None:
@@ -101,3 +120,5 @@ def _open_streams() -> None:
         if getattr(sys, name) is None:
             handle = os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one's
             setattr(sys, name, os.fdopen(handle if handle == number else os.dup2(handle, number), "r" if number == 0 else "w"))
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="replace")  # a character that the terminal's encoding lacks

@@ -99,7 +99,7 @@ def _batches(asked: int | None, watch, everything: bool) -> int:
 
 def _scores(net, smaller, count: int, watch, bar):
     """Tests ``count`` batches, the last of them by a ``smaller`` net where fewer samples than a batch are left."""
-    from ..solver.scores import combined, mean_scores
+    from ..solver.scores import combined, mean_scores, unscored
 
     whole, left = watch.once or (count, 0)
     each, parts = functools.partial(show_batch, bar, watch), []
@@ -117,7 +117,10 @@ def _scores(net, smaller, count: int, watch, bar):
                 source.seek(watch.first + watch.source.length - left)
             watch.turn_to(rest)
             parts.append(mean_scores(rest, 1, each=functools.partial(_after, whole, each)))
-    return combined(net, parts)
+    found = combined(net, parts)
+    for text in unscored(watch.net, found.outputs):
+        log.warning("%s", text)
+    return found
 
 
 def _after(first: int, each, index: int, outputs) -> None:

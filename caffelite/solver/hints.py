@@ -12,7 +12,7 @@ import numpy as np
 from ..graph import Node
 from ..net import Net, learnable_multipliers
 from .observer import Observer, Outputs
-from .scores import Scores
+from .scores import Scores, unscored
 
 if TYPE_CHECKING:
     from .solver import Solver
@@ -47,12 +47,16 @@ class Hints(Observer):
         for name, _, values in outputs:
             if name in self._losses:
                 self._judge_loss(solver, name, float(values[0]), self._losses[name])
+        for text in unscored(self._net, outputs):
+            self._say(text, f"{text}: nothing is learned from it")
         if self.due() and solver.learns:
             self._judge_gradients(solver, rate)
         self._shows += 1
 
     def tested(self, solver: Solver, which: int, scores: Scores) -> None:
         net, count = solver.tests[which]
+        for text in unscored(net, scores.outputs):
+            self._say(text, text)
         found = {name: float(values[0]) for name, _, values in scores.outputs if values.size == 1}
         for node in net.graph.nodes:
             if node.layer.spec.type != "Accuracy" or node.layer.p.top_k != 1 or node.tops[0].name not in found:

@@ -89,6 +89,20 @@ def _by_sample(value: Value, batch: int) -> bool:
     return len(value.shape) > 0 and value.shape[0] == batch and math.prod(value.shape) > 1
 
 
+def unscored(net: Net, outputs: Iterable[tuple[str, float, np.ndarray]]) -> list[str]:
+    """What to say of scores and losses that are 0 because every label was one to ignore. outputs: (name, loss weight, values)."""
+    told, found = [], {name: values for name, _, values in outputs}
+    for value in net.graph.outputs:
+        layer = value.node.layer
+        param = {"Accuracy": layer.spec.accuracy_param, "SoftmaxWithLoss": layer.spec.loss_param}.get(layer.spec.type)
+        if param is None or value.top or not param.HasField("ignore_label") or value.name not in found or found[value.name].any():
+            continue
+        counted = _counted(value)
+        if counted is None or counted <= 1:  # where none counts, a loss is divided by 1
+            told.append(f'"{value.name}" is 0 because every label is {param.ignore_label}, the ignore_label of layer "{layer.name}"')
+    return told
+
+
 def _shares(value: Value) -> bool:
     """Whether an output is a share of hits among labels."""
     return value.node.layer.spec.type == "Accuracy"

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from caffelite import user_modules
+from caffelite.cli import memory
 from caffelite.data.writers import write_hdf5
 
 MODULE = """
@@ -125,6 +126,7 @@ def trained(nets, call):
 @pytest.mark.parametrize("arguments", RUNNING.values(), ids=RUNNING)
 def test_commands_that_run_import_from_given_folders_only(trained, call, arguments, monkeypatch):
     monkeypatch.setattr(sys, "path", ["", *sys.path])
+    monkeypatch.setattr(memory, "available", lambda gpu: 100 << 20)  # for find_batch
     answer = call(*arguments)
     assert answer.status == 2 and f'there is no module "{trained}"' in answer.err and "-python" in answer.err
     assert not Path("was_imported").exists()

@@ -26,8 +26,11 @@ def hints(folder, train):
     rng = np.random.default_rng(2)
     x = rng.standard_normal((200, 8))
 
-    def run(solver=SOLVER, guess=False, **net):
-        label = rng.integers(0, 4, 200) if guess else x[:, :4].argmax(1)
+    def run(solver=SOLVER, guess=False, label=None, **net):
+        if label is None:
+            label = rng.integers(0, 4, 200) if guess else x[:, :4].argmax(1)
+        else:
+            label = np.full(200, label)
         write_hdf5(folder / "rows.h5", {"x": x, "label": label.astype(np.float32)}, force=True)
         (folder / "net.prototxt").write_text(NET.format(**{"filler": "xavier", "std": 1, "bias": 0, "act": "ReLU"} | net))
         return [line.removeprefix("Hint: ") for line in train(solver).log if line.startswith("Hint: ")]
@@ -67,3 +70,14 @@ def test_gradients_vanish(hints):
 def test_scores_that_exp_cannot_hold(hints):
     found = hints(SOLVER.replace("0.1", "1e6").replace("max_iter: 900", "max_iter: 300"), act="TanH", guess=True)
     assert any("the loss of a probability of 0" in hint for hint in found), found
+
+
+def test_all_labels_ignored_is_said_once(hints, monkeypatch):
+    marked = NET.replace('top: "loss" }', 'top: "loss" loss_param {{ ignore_label: 7 }} }')
+    monkeypatch.setitem(globals(), "NET", marked.replace("include {{", "accuracy_param {{ ignore_label: 7 }} include {{"))
+    solver = SOLVER.replace("max_iter: 900", "max_iter: 60").replace("test_interval: 300", "test_interval: 20")
+    assert hints(solver) == []
+    assert sorted(hints(solver, label=7)) == [
+        '"accuracy" is 0 because every label is 7, the ignore_label of layer "accuracy"',
+        '"loss" is 0 because every label is 7, the ignore_label of layer "loss"',
+    ]

@@ -1,0 +1,92 @@
+"""What the command line does where something fails that is no mistake in a file: no traceback, a status, one line."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from caffelite import cli
+
+COMMAND = [sys.executable, "-c", "from caffelite.cli import main; main()"]
+MODELS = Path(__file__).parent.parent.parent / "models"
+LENET = str(MODELS / "lenet/deploy.prototxt")
+
+
+def raising(error):
+    def main(*_, **__):
+        raise error
+
+    return main
+
+
+def test_an_unexpected_error_is_a_line_and_a_report(call, monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(cli.caffelite, "main", raising(KeyError("what\nnobody foresaw")))
+    answer = call("check", "net.prototxt")
+    (line,) = answer.err.splitlines()
+    assert answer.status == 70 and line.startswith("caffelite: an internal error (KeyError: ") and "please report it" in line
+    (path,) = tmp_path.glob("caffelite-*.txt")
+    assert str(path) in line
+    report = path.read_text()
+    assert "Traceback (most recent call last)" in report and "arguments: ['check', 'net.prototxt']" in report
+    assert re.search(r"^caffelite \d", report, re.MULTILINE) and re.search(r"^numpy \d", report, re.MULTILINE)
+
+
+def test_a_recursion_error_is_a_line(call, monkeypatch):
+    monkeypatch.setattr(cli.caffelite, "main", raising(RecursionError()))
+    answer = call("check", "net.prototxt")
+    assert (answer.status, answer.err) == (2, "caffelite: the input is nested too deeply\n")
+
+
+@pytest.mark.parametrize("opening", ["layer { ", "<", "[", "layer { param { ", "x { "])
+def test_deep_nesting_is_a_mistake(folder, call, opening):
+    Path("deep.prototxt").write_text(opening * 100000)
+    for command in (("check",), ("summary", "-model"), ("upgrade",), ("train", "-solver")):
+        answer = call(*command, "deep.prototxt", *["new.prototxt"] * (command[0] == "upgrade"))
+        assert answer.status in (1, 2) and "internal error" not in answer.err
+
+
+@pytest.mark.parametrize(
+    "number", ["9" * 5000, "-" + "9" * 5000, "0." + "1" * 5000, "0" + "7" * 5000, "0x" + "f" * 5000, "1e" + "9" * 5000]
+)
+def test_numbers_of_5000_digits(folder, call, number):
+    net = (folder / "net.prototxt").read_text()
+    Path("long.prototxt").write_text(net.replace("num_output: 2", f"num_output: {number}"))
+    Path("float.prototxt").write_text(net + f'layer {{ name: "p" type: "Power" bottom: "x" top: "p" power_param {{ scale: {number} }} }}')
+    for name in ("long.prototxt", "float.prototxt"):
+        for command in (("check",), ("summary", "-model"), ("draw", "-model")):
+            assert "internal error" not in call(*command, name).err
+    for option in (f"value.inner_product_param.num_output={number}", f"value.param[{number}].lr_mult=1"):
+        answer = call("summary", "-model", "net.prototxt", "-set", option)
+        assert answer.status == 2 and "internal error" not in answer.err
+    for words in (("-shape", f"x={number}"), ("-batch", number), ("-memory", number), ("-level", number)):
+        assert "internal error" not in call("summary", "-model", "net.prototxt", *words).err
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
+@pytest.mark.parametrize("words", [["--help"], ["check", LENET], ["summary", "-model", LENET], ["draw", "-model", LENET]])
+def test_a_full_standard_output_is_a_line(words):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([*COMMAND, *words], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (1, "caffelite: cannot write to standard output: no space left on device\n")
+
+
+@pytest.mark.parametrize("words", [["check", LENET], ["summary", "-model", LENET], ["explain", "conv2", "-model", LENET]])
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_a_standard_output_of_another_encoding(words, encoding):
+    env = {**os.environ, "PYTHONIOENCODING": encoding, "LANG": "C"}
+    done = subprocess.run([*COMMAND, *words], capture_output=True, env=env)
+    assert (done.returncode, done.stderr) == (0, b"") and len(done.stdout) > 20
+
+
+def test_an_argument_that_is_not_utf_8(tmp_path):
+    for words in ([b"check", b"caf\xe9.prototxt"], [b"\xff"], [b"train", b"-solver", b"s", b"-set", b"snapshot_prefix=\xff"]):
+        done = subprocess.run([*map(os.fsencode, COMMAND), *words], capture_output=True, cwd=tmp_path)
+        assert (
+            done.returncode == 2
+            and done.stderr.startswith(b"caffelite: an argument is not UTF-8; found ")
+            and done.stderr.count(b"\n") == 1
+        )
