@@ -1,6 +1,9 @@
 """``python -m caffelite`` is the command ``caffelite``."""
 
-from .cli import main
-
 if __name__ == "__main__":
+    from .user_modules import leave_current_folder
+
+    leave_current_folder()  # before anything is imported by a name that a file there may have
+    from .cli import main
+
     main()

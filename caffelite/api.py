@@ -11,43 +11,78 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from . import caffelite_pb2 as pb
-from . import data, devices, graph, prototxt, weights
+from . import data, devices, graph, prototxt, user_modules, weights
 from . import net as nets
 from . import solver as solvers
+from .deploy.classify import Classifier
+from .deploy.prepare import Preparation
 from .errors import CaffeliteError
+from .graph import Value
 from .solver.nets import state as net_state
 from .solver.snapshot import write
 
 TRAIN, TEST = pb.TRAIN, pb.TEST
+user_modules.permit()  # a program's sys.path is its own choice
+
+
+class Copies:
+    """Host copies of a device's arrays that a user looks at; what is written to one goes back to the device. On the CPU there are none."""
+
+    def __init__(self, dev):
+        self.dev, self._kept = dev, {}
+
+    def host(self, key: object, array) -> np.ndarray:
+        if self.dev.name == "cpu":
+            return array
+        if key not in self._kept:
+            host = self.dev.download(array)
+            self._kept[key] = (array, host, host.copy())
+        return self._kept[key][1]
+
+    def send(self) -> None:
+        """Brings the copies that were changed to the device, and forgets all."""
+        for array, host, before in self._kept.values():
+            if np.array_equal(host, before, equal_nan=True):
+                continue
+            if array.flags.c_contiguous:
+                self.dev.upload(array, host)
+            else:  # lies channels last
+                staged = self.dev.empty(array.shape)
+                self.dev.upload(staged, host)
+                self.dev.assign(staged, array)
+        self._kept.clear()
 
 
 class Blob:
     """Values of a net as a host array: ``data`` and, where backward computes it, ``diff`` (else None), both float32 in the blob's shape.
 
     On the CPU they are the net's own memory. On a GPU an array is a copy, good until the next pass; what is written to it is brought to
-    the GPU before that pass.
+    the GPU before that pass. An input is as it was fed, also where a layer works on it in place.
     """
 
-    def __init__(self, dev, values, gradient, copies: dict):
-        self._dev, self._values, self._gradient, self._copies = dev, values, gradient, copies
+    def __init__(self, values: Callable, gradient: Callable, copies: Copies):
+        self._values, self._gradient, self._copies = values, gradient, copies
 
     @property
     def data(self) -> np.ndarray:
-        return self._host(self._values)
+        return self._copies.host((self, "data"), self._values())
 
     @property
     def diff(self) -> np.ndarray | None:
-        return None if self._gradient is None else self._host(self._gradient)
+        gradient = self._gradient()
+        return None if gradient is None else self._copies.host((self, "diff"), gradient)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return tuple(self._values.shape)
+        return tuple(self._values().shape)
 
     @property
     def count(self) -> int:
@@ -58,28 +93,32 @@ class Blob:
         for i in range(4)
     )
 
-    def _host(self, array) -> np.ndarray:
-        if self._dev.name == "cpu":
-            return array
-        key = id(array)
-        if key not in self._copies:
-            self._copies[key] = (array, self._dev.download(array))
-        return self._copies[key][1]
-
     def __repr__(self) -> str:
         return f"Blob{self.shape}"
+
+
+class Prediction(NamedTuple):
+    """A class that a picture may show: its label, its number and its score."""
+
+    label: str
+    index: int
+    score: float
 
 
 class Net:
     """A net to run: every blob keeps its values after a pass.
 
-    model: a prototxt. weights: a caffemodel to copy from, by layer name. phase: TEST (default) or TRAIN. gpu: a GPU's number, or None for
-    the CPU. level, stages: for rules of the prototxt. force_backward: gradients of everything, the inputs included, in TEST too.
-    Errors: CaffeliteError for every mistake in the files; a caffemodel none of whose layers is here.
+    model: a prototxt. weights: a caffemodel to copy from, by layer name; default: what the file's deploy_param names. phase: TEST (default)
+    or TRAIN. As in pycaffe, the two may come in either order: ``Net(model, TEST)``, ``Net(model, weights, TEST)``. gpu: a GPU's number, or
+    None for the CPU. level, stages: for rules of the prototxt. force_backward: gradients of everything, the inputs included, in TEST too.
+    ``iteration`` counts forward passes; it keys the random numbers of each, with ``seed``, and may be set to repeat some.
+    Errors: CaffeliteError for every mistake in the files; weights that are missing, or none of whose layers is here.
     """
 
-    def __init__(self, model: str | Path, weights: str | Path | None = None, phase: int = TEST, *, gpu: int | None = None,
-                 level: int | None = None, stages: tuple[str, ...] = (), force_backward: bool = False, seed: int = 0):  # fmt: skip
+    def __init__(self, model: str | Path, *given: str | Path | int, weights: str | Path | None = None, phase: int | None = None,
+                 gpu: int | None = None, level: int | None = None, stages: Sequence[str] = (), force_backward: bool = False,
+                 seed: int = 0):  # fmt: skip
+        weights, phase = _weights_and_phase(given, weights, phase)
         document = prototxt.read_net(model)
         if force_backward:
             document.message.force_backward = True
@@ -87,41 +126,68 @@ class Net:
         open_source = functools.partial(data.open_source, seed=seed)
         wiring = graph.build(document.message, state, document.locate, open_source)
         self._adopt(nets.Net(wiring, devices.open_device(gpu), seed=seed, keep=True))
-        if weights is not None:
-            self.copy_from(weights)
+        self._document, self._state = document, state
+        if weights is None and document.message.deploy_param.weights:
+            weights = prototxt.resolve(document.message.deploy_param.weights, document.locate)
+        try:
+            if weights is not None:
+                self.copy_from(weights)
+        except BaseException:
+            self.close()
+            raise
 
-    def _adopt(self, net: nets.Net) -> None:
-        self._net, self._copies = net, {}
-        values = net.graph.values
-        self.blobs: Mapping[str, Blob] = {
-            n: Blob(net.dev, net.shown(net.data[v], v), net.shown(net.diff.get(v), v), self._copies) for n, v in values.items()
-        }
+    def _adopt(self, net: nets.Net, copies: Copies | None = None) -> None:
+        self._net, self._copies, self.iteration = net, copies or Copies(net.dev), 0
+        self._document, self._state, self._classifiers = None, None, {}
+        fed, outputs = net.graph.inputs, net.graph.outputs
+        self.blobs: Mapping[str, Blob] = {name: self._blob(fed.get(name, value)) for name, value in net.graph.values.items()}
         self.params: Mapping[str, list[Blob]] = {
-            node.name: [Blob(net.dev, p.data, p.diff, self._copies) for p in node.layer.params] for node in net.graph.nodes if node.params
+            node.name: [Blob(lambda p=p: p.data, lambda p=p: p.diff, self._copies) for p in node.layer.params]
+            for node in net.graph.nodes
+            if node.params
         }
-        self.inputs: list[str] = [v.name for n in net.graph.feeds for v in n.tops if n.layer.spec.type == "Input"]
-        self.outputs: list[str] = [v.name for v in net.graph.outputs]
+        self.inputs: list[str] = list(fed)
+        self.outputs: list[str] = [v.name for v in outputs]
+        self._ends = {v.name: self._blob(v) if v.name in fed else self.blobs[v.name] for v in outputs}
+
+    def _blob(self, value: Value) -> Blob:
+        net = self._net
+        return Blob(
+            lambda: net.shown(net.data[value], value),
+            lambda: net.starts[value] if value in net.starts else net.shown(net.diff.get(value), value),
+            self._copies,
+        )
 
     def copy_from(self, path: str | Path) -> nets.Loaded:
         """Copies weights by layer name; returns which layers matched, were skipped (not in the net) and are missing (not in the file)."""
+        self._copies.send()
         loaded = self._net.load(weights.read_model(path), str(path))
         if not loaded.matched:
             raise CaffeliteError(f"{path}: no layer of the file is in the net", expected=", ".join(self.params) or "a net with weights")
         return loaded
 
     def save(self, path: str | Path) -> None:
-        """Writes the weights as a caffemodel that Caffe reads."""
+        """Writes the weights as a caffemodel that Caffe reads: in HDF5 where the name ends in .h5, else in protobuf's binary form."""
+        self._copies.send()
         blobs = [(node.layer.spec, arrays) for node, arrays in self._net.layer_blobs()]
-        write([(Path(path), weights.sealed(weights.encode_net(self._net.graph.message, blobs)))])
+        if str(path).endswith(".h5"):
+            body = weights.encode_hdf5_net((spec.name, arrays) for spec, arrays in blobs)
+        else:
+            body = weights.sealed(weights.encode_net(self._net.graph.message, blobs))
+        write([(Path(path), body)])
 
     def forward(self, **inputs: np.ndarray) -> dict[str, np.ndarray]:
-        """Runs forward; inputs are blobs by name, in their shapes. Returns copies of the outputs by name."""
-        self._set(inputs, "data")
-        self._upload()
+        """Runs forward; inputs are arrays by the names of Input blobs, in their shapes. Returns copies of the outputs by name.
+
+        An output that a layer makes in place of an input is what that layer made.
+        """
+        self._copies.send()
+        self._net.set_inputs(**inputs)
         self._net.clear_loss()
-        self._net.forward()
+        self._net.forward(self.iteration)
+        self.iteration += 1
         self._net.check_faults()
-        return {name: np.array(self.blobs[name].data) for name in self.outputs}
+        return {name: np.array(blob.data) for name, blob in self._ends.items()}
 
     def backward(self, **gradients: np.ndarray) -> dict[str, np.ndarray]:
         """Runs backward from the losses, or, in a net without any (force_backward), from the outputs' gradients given by name.
@@ -130,10 +196,41 @@ class Net:
         """
         if not self._net.plan.backward:
             raise CaffeliteError("this net has no backward pass", remedy="build it with force_backward=True, or in phase TRAIN with a loss")
-        self._set(gradients, "diff")
-        self._upload()
+        for name, array in gradients.items():
+            self._set_gradient(name, array)
+        self._copies.send()
         self._net.backward()
         return {name: np.array(self.blobs[name].diff) for name in self.inputs if self.blobs[name].diff is not None}
+
+    def preprocess(self, image: str | Path | np.ndarray) -> np.ndarray:
+        """A picture as the net's input, 1×C×H×W of float32: resized, less the mean, cropped and scaled as the file's transform_param and
+        deploy_param say, just as ``caffelite classify`` does.
+
+        image: a file, or pixels as OpenCV reads them: uint8, H×W or H×W×3 in the order blue, green, red. Errors: the net takes no
+        pictures; no such file; pixels of another form.
+        """
+        preparation = Preparation(*self._deployed())
+        return preparation.views(preparation.fitted(preparation.decode(_picture(image)))[0])
+
+    def classify(self, image: str | Path | np.ndarray, top: int = 5, *, oversample: bool = False) -> list[Prediction]:
+        """What a picture shows, the ``top`` greatest scores first: the numbers of ``caffelite classify`` for it alone.
+
+        image: as `preprocess` takes it. oversample: the mean of ten views. Errors: those of `preprocess`; scores that are not finite;
+        labels that do not fit; outputs among which none is called prob.
+        """
+        if oversample not in self._classifiers:
+            document = prototxt.Document(*self._deployed())
+            made = Classifier(document, self._net.dev, 1, oversample, state=self._state, share=self._net)
+            self._classifiers[oversample] = made
+        self._copies.send()
+        classifier = self._classifiers[oversample]
+        (answer,) = classifier.answers([_picture(image)])
+        return [Prediction(classifier.labels[i], i, float(answer.scores[i])) for i in answer.top(top)]
+
+    def _deployed(self) -> tuple:
+        if self._document is None:
+            raise CaffeliteError("a solver's net takes no pictures", remedy="make a deploy net: caffelite deploy")
+        return self._document.message, self._document.locate
 
     def set_input_arrays(self, data: np.ndarray, labels: np.ndarray) -> None:
         """Feeds the net's MemoryData layer: data (M, C, H, W) and labels (M), M a multiple of its batch size."""
@@ -144,45 +241,60 @@ class Net:
             )
         layers[0].set_input_arrays(np.asarray(data), np.asarray(labels))
 
-    def _set(self, arrays: dict[str, np.ndarray], which: str) -> None:
-        for name, array in arrays.items():
-            if name not in self.blobs:
-                raise CaffeliteError(f'the net has no blob "{name}"', expected=f"one of {', '.join(self.blobs)}")
-            target = getattr(self.blobs[name], which)
-            if target is None:
-                raise CaffeliteError(f'blob "{name}" has no gradient', remedy="build the net with force_backward=True")
-            if np.shape(array) != target.shape:
-                raise CaffeliteError(f'blob "{name}": a wrong shape', expected=list(target.shape), found=list(np.shape(array)))
-            target[...] = array
-
-    def _upload(self) -> None:
-        for array, host in self._copies.values():
-            self._net.dev.upload(array, host)
-        self._copies.clear()
+    def _set_gradient(self, name: str, array: np.ndarray) -> None:
+        if name not in self._ends:
+            raise CaffeliteError(f'"{name}" is no output', expected=", ".join(self._ends))
+        target = self._ends[name].diff
+        if target is None:
+            raise CaffeliteError(f'blob "{name}" has no gradient', remedy="build the net with force_backward=True")
+        if np.shape(array) != target.shape:
+            raise CaffeliteError(f'blob "{name}": a wrong shape', expected=list(target.shape), found=list(np.shape(array)))
+        target[...] = array
 
     def close(self) -> None:
         """Ends the threads that read data."""
         self._net.close()
 
 
+def _picture(image: str | Path | np.ndarray) -> Path | np.ndarray:
+    return Path(image) if isinstance(image, str | os.PathLike) else np.asarray(image)
+
+
+def _weights_and_phase(given: Sequence, weights: str | Path | None, phase: int | None) -> tuple[str | Path | None, int]:
+    """Weights and phase of `Net`, where they may be positional, in any order. Errors: one given twice, or of another type."""
+    for value in given:
+        if isinstance(value, str | os.PathLike) and weights is None:
+            weights = value
+        elif isinstance(value, int) and phase is None:
+            phase = value
+        elif value is not None:
+            expected = "the path of a caffemodel and a phase, caffelite.TRAIN or caffelite.TEST, once each"
+            raise CaffeliteError("Net: a wrong argument", expected=expected, found=repr(value))
+    if phase not in (None, TRAIN, TEST):
+        raise CaffeliteError("Net: a wrong phase", expected="caffelite.TRAIN or caffelite.TEST", found=repr(phase))
+    return weights, TEST if phase is None else phase
+
+
 class Solver:
     """A solver to step through.
 
     path: a solver prototxt. gpu: a GPU's number, or None for the CPU. resume: a solverstate to go on from.
-    ``net.blobs`` hold what the plan keeps: outputs and fed blobs; others share memory.
+    ``net.blobs`` and those of ``test_nets`` keep their values after a pass, as those of a `Net` do.
     """
 
     def __init__(self, path: str | Path, *, gpu: int | None = None, resume: str | Path | None = None):
         document = prototxt.read_solver(path)
         device = devices.open_device(gpu)
-        self._solver = solvers.Solver(document.message, document.locate, str(path), device, resume=str(resume) if resume else None)
+        self._solver = solvers.Solver(
+            document.message, document.locate, str(path), device, resume=str(resume) if resume else None, keep=True
+        )
+        self._copies = Copies(device)  # one for all nets, which share their weights
         self.net = self._wrap(self._solver.net)
         self.test_nets = [self._wrap(net) for net, _ in self._solver.tests]
 
-    @staticmethod
-    def _wrap(net: nets.Net) -> Net:
+    def _wrap(self, net: nets.Net) -> Net:
         wrapped = Net.__new__(Net)
-        wrapped._adopt(net)
+        wrapped._adopt(net, self._copies)
         return wrapped
 
     @property
@@ -192,17 +304,18 @@ class Solver:
 
     def step(self, count: int) -> float:
         """Runs iterations; returns the loss, averaged as average_loss says."""
-        self.net._upload()
+        self._copies.send()
         self._solver.step(count)
         return self._solver.smoothed_loss()
 
     def solve(self) -> None:
         """Trains to max_iter, with its tests and snapshots."""
-        self.net._upload()
+        self._copies.send()
         self._solver.solve()
 
     def snapshot(self) -> None:
         """Writes a caffemodel and a solverstate."""
+        self._copies.send()
         self._solver.snapshot()
 
     def close(self) -> None:

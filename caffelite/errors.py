@@ -67,12 +67,12 @@ class CaffeliteError(Exception):
         text = "; ".join([parts[0], ", ".join(parts[1:])] if len(parts) > 1 else parts)
         if remedy:
             text += f"; {remedy}"
-        super().__init__(_one_line(f"{where}: {text}" if where else text))
+        super().__init__(printable(f"{where}: {text}" if where else text, keep=""))
 
 
-def _one_line(text: str) -> str:
-    """Names come from files and may hold anything; a terminal gets to see what it can show."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
+def printable(text: str, keep: str = "\n\t") -> str:
+    """Text for a terminal. Names come from files and may hold control codes: what cannot be shown becomes an escape, but for ``keep``."""
+    return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
 
 
 class Mistakes(CaffeliteError):

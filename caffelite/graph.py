@@ -109,6 +109,11 @@ class Graph:
         return [n for n in self.nodes if n.layer.feeds]
 
     @property
+    def inputs(self) -> dict[str, Value]:
+        """The tops of Input layers by name: the first version of each, which in-place layers read."""
+        return {v.name: v for n in self.feeds if n.layer.spec.type == "Input" for v in n.tops}
+
+    @property
     def seeds(self) -> list[tuple[Value, float]]:
         """(blob, loss weight) where backward starts: the losses; under force_backward without any, the outputs (0: the user sets them)."""
         pairs = [(v, w) for n in self.nodes for v, w in zip(n.tops, n.loss_weights, strict=True)]

@@ -79,7 +79,7 @@ class Net:
         layout.assign(graph, dev)
         for node in graph.nodes:
             node.layer.settle(dev)
-        self.plan = planning.make(graph, np.dtype(dev.dtype).itemsize, keep, fuse)
+        self.plan = planning.make(graph, np.dtype(dev.dtype).itemsize, keep, fuse, dev.sums_gradients)
         self.training = graph.phase == pb.TRAIN
         self.params = Parameters(graph, dev, bool(self.plan.backward), seed, _borrowed(graph, share) if share else {})
         self._bind_memory()
@@ -97,7 +97,11 @@ class Net:
         for value, weight in self.plan.constants:
             dev.fill(self.diff[value], weight)
         self._feeds = graph.feeds
-        self._seeds = [(value, functools.partial(dev.fill, value=weight)) for value, weight in self.plan.seeds]
+        self.starts = {value: dev.zeros(value.memory_shape) for value, weight in self.plan.seeds if not weight}  # set by the user
+        self._seeds = [
+            (value, functools.partial(dev.fill, value=weight) if weight else functools.partial(dev.copy, self.starts[value]))
+            for value, weight in self.plan.seeds
+        ]
         self.hosted = [node.name for node in graph.nodes if node.layer.hosted]  # layers that no graph can capture
         self._runs_forward, self._runs_backward = (dev.program(body, self.signature) for body in (self.run_forward, self.run_backward))
 
@@ -114,7 +118,7 @@ class Net:
         self._fixed = {value for value, _ in plan.constants}
         self._varied: set[Value] = set()
         # What is stored in the same place alike is the same array, so that layers see where there is nothing to copy.
-        view = functools.cache(lambda constant, *how: dev.view(self._constants if constant else self._arena, *how))
+        self._view = view = functools.cache(lambda constant, *how: dev.view(self._constants if constant else self._arena, *how))
         self.data = {v: view(False, s.offset, v.memory_shape, v.dtype) for v, s in plan.data.items()}
         self.diff = {v: view(v in self._fixed, s.offset, v.memory_shape, v.dtype) for v, s in plan.diff.items()}
 
@@ -135,6 +139,9 @@ class Net:
                 layer.resize = functools.partial(self._resize, node)
         for node in self.graph.nodes:
             self._build(node)
+        names = functools.partial(map, "g{}".format)
+        self._total = functools.cache(lambda count: dev.map(Formula(" + ".join(names(range(count))), tuple(names(range(count))))))
+        self._brought: dict[tuple[Node, int], object] = {}  # gradients of bottoms that are parts of a value's
         self._forward = [self._forward_step(step) for step in self.plan.forward]
         self._backward = [call for step in self.plan.backward for call in self._backward_step(step)]
 
@@ -191,22 +198,42 @@ class Net:
 
     def _forward_step(self, step: Step) -> tuple[Node, Callable]:
         node = step.node
-        return node, functools.partial(node.layer.forward, [self.data[v] for v in node.bottoms], [self.data[v] for v in step.tops])
+        return node, functools.partial(node.layer.forward, [self.data[v] for v, _ in step.bottoms], [self.data[v] for v in step.tops])
 
     def _backward_step(self, step: Step) -> Iterator[tuple[Node, Callable]]:
-        node, dev = step.node, self.dev
-        dx = []
-        for i, bottom in enumerate(node.bottoms):
-            if i in step.spare:
-                dx.append(dev.view(self._arena, step.spare[i].offset, bottom.memory_shape, bottom.dtype))
-            else:
-                dx.append(self.diff.get(bottom) if node.gradient_to[i] else None)
-        x, y = [self.data[v] for v in node.bottoms], [self.data[v] for v in step.tops]
-        yield node, functools.partial(node.layer.backward, x, y, [self.diff.get(v) for v in step.tops], dx)
-        for i in step.spare:
-            yield node, functools.partial(dev.add, dx[i], self.diff[node.bottoms[i]])
+        node, dx = step.node, []
+        for i, (bottom, wanted) in enumerate(step.bottoms):
+            dx.append(self._part(step.spare[i], bottom) if i in step.spare else self.diff.get(bottom) if wanted else None)
+        self._brought.update({(node, i): array for i, array in enumerate(dx) if i in step.spare and not self.plan.adds})
+        x, y = [self.data[v] for v, _ in step.bottoms], [self.data[v] for v in step.tops]
+        dy = [self._part(s, step.tops[0]) for s in step.parts] or [self.diff.get(v) for v in step.tops]
+        yield node, functools.partial(node.layer.backward, x, y, dy, dx)
+        for i in step.spare if self.plan.adds else ():
+            yield node, functools.partial(self.dev.add, dx[i], self.diff[node.bottoms[i]])
+        for value, storages in step.sums.items():
+            yield node, functools.partial(self._total(len(storages)), *[self._part(s, value) for s in storages], self.diff[value])
+
+    def _part(self, storage: planning.Storage, value: Value):
+        """A storage as a value's gradient."""
+        return self._view(False, storage.offset, value.memory_shape, value.dtype)
+
+    def gradient(self, node: Node, i: int):
+        """The gradient of a node's bottom when backward has just run through the node: what all readers so far brought together, or what
+        this one did; None where there is none."""
+        return self._brought.get((node, i), self.diff.get(node.bottoms[i])) if node.gradient_to[i] else None
 
     # running
+
+    def set_inputs(self, **arrays: np.ndarray) -> None:
+        """Copies arrays into Input blobs, by name and in their shapes. Errors: no such input, another shape."""
+        inputs = self.graph.inputs
+        for name, array in arrays.items():
+            if name not in inputs:
+                raise CaffeliteError(f'"{name}" is no input', expected=", ".join(inputs) or "no inputs: the net has no Input layer")
+            if np.shape(array) != inputs[name].shape:
+                raise CaffeliteError(f'blob "{name}": a wrong shape', expected=list(inputs[name].shape), found=list(np.shape(array)))
+        for name, array in arrays.items():
+            self.dev.upload(self.data[inputs[name]], np.asarray(array, self.dev.dtype))
 
     def feed(self, clocks: Sequence[tuple[int, int]], more: Callable[[int], None] | None = None) -> None:
         """Draws the batches of the coming passes, (iteration, part) each, at most ``ahead`` of them; the first one runs next.

@@ -19,16 +19,29 @@ FOREVER = 1 << 60
 
 @dataclass(eq=False)
 class Step:
-    """One node's run. ``fused``: nodes that run as part of it; the last one's top is its own then. Backward: the gradient of a bottom in
-    ``spare`` goes there first and is then added to what other readers brought."""
+    """One node's run. ``fused``: nodes that run as part of it; the last one's top is its own then. ``beside``: the other bottom of a sum
+    among these, the step's last bottom. Backward: the gradient of a bottom in ``spare`` goes there. Either it is then added to what other
+    readers brought; or ``sums`` names the values whose gradients are complete with this step, with the parts that are to be summed into the
+    value's own; or the value's maker takes them as they are: ``parts``, of its top's gradient. ``spoils``: a bottom's gradient overwrites
+    the top's."""
 
     node: Node
     fused: tuple[Node, ...] = ()
     spare: dict[int, Storage] = field(default_factory=dict)
+    beside: Value | None = None
+    sums: dict[Value, list[Storage]] = field(default_factory=dict)
+    parts: list[Storage] = field(default_factory=list)
+    spoils: bool = False
 
     @property
     def tops(self) -> list[Value]:
         return (self.fused[-1] if self.fused else self.node).tops
+
+    @property
+    def bottoms(self) -> list[tuple[Value, bool]]:
+        """Each with whether its gradient is wanted."""
+        found = list(zip(self.node.bottoms, self.node.gradient_to, strict=True))
+        return [*found, (self.beside, self.node.backward)] if self.beside else found
 
 
 @dataclass(eq=False)
@@ -45,6 +58,7 @@ class Plan:
     seeds: list[tuple[Value, float]]
     constants: list[tuple[Value, float]]
     undone: list[str]
+    adds: bool = True  # whether gradients of one value are added as they come
     arena: int = 0
     constant_bytes: int = 0
 
@@ -79,18 +93,18 @@ def peak(plan: Plan) -> tuple[int, str, list[tuple[Node, int]]]:
     return used[most], told, sorted(sizes.items(), key=lambda pair: -pair[1])
 
 
-def make(graph: Graph, itemsize: int = 4, keep: bool = False, fuse: bool = True) -> Plan:
+def make(graph: Graph, itemsize: int = 4, keep: bool = False, fuse: bool = True, sums: bool = False) -> Plan:
     """Plans a graph for blobs of ``itemsize`` bytes a number.
 
     keep: every blob and gradient keeps its own memory, so that it can be looked at after the pass (and nothing is fused). A view has that
-    of its bottom.
+    of its bottom. sums: gradients that several readers bring are summed at once, when all are there, and not one by one.
     """
-    return _Planner(graph, itemsize, keep, fuse and not keep).plan()
+    return _Planner(graph, itemsize, keep, fuse and not keep, sums).plan()
 
 
 class _Planner:
-    def __init__(self, graph: Graph, itemsize: int, keep: bool, fuse: bool):
-        self.graph, self.itemsize, self.keep, self.fuse = graph, itemsize, keep, fuse
+    def __init__(self, graph: Graph, itemsize: int, keep: bool, fuse: bool, sums: bool):
+        self.graph, self.itemsize, self.keep, self.fuse, self.sums = graph, itemsize, keep, fuse, sums and fuse
         self.span = 2 * len(graph.nodes)
         self.storages: list[Storage] = []
         self.residents: dict[Storage, list[Value]] = defaultdict(list)  # values in it that may still be read
@@ -101,17 +115,19 @@ class _Planner:
         self.undone: list[str] = []
         self.held = {v for n in graph.feeds for v in n.tops if n.layer.filled_once}  # what stands from one pass to the next
         self.kept = self.held | set(graph.outputs)
+        seeded = {v for v, _ in graph.seeds if not v.node.layer.view}
+        self.standing = {v for v in seeded if not any(r.gradient_to[i] for r, i in v.readers)}  # whose gradients are constants
 
     def plan(self) -> Plan:
         self._fuse()
         forward = []
         for node in self.graph.nodes:
             if node not in self.swallowed:
-                step = Step(node, self.chains.get(node, ()))
+                step = Step(node, self.chains.get(node, ()), beside=self.beside.get(node))
                 self._place_tops(step)
                 forward.append(step)
         backward, seeds, constants = self._gradients()
-        plan = Plan(self.graph, forward, backward, self.data, self.diff, self.saved, seeds, constants, self.undone)
+        plan = Plan(self.graph, forward, backward, self.data, self.diff, self.saved, seeds, constants, self.undone, not self.sums)
         plan.constant_bytes = sum(aligned(self.diff[v].bytes) for v, _ in constants)
         plan.arena = pack(self.storages)
         return plan
@@ -136,15 +152,19 @@ class _Planner:
         """Finds the chains of nodes that run as one, forward, and those that run as one backward too."""
         self.chains: dict[Node, tuple[Node, ...]] = {}
         self.whole: dict[Node, Node] = {}  # a node whose backward is part of another's: that one
+        self.beside: dict[Node, Value] = {}  # of a node that a sum is fused into: the other bottom of that
         for node in self.graph.nodes:
             layer, chain = node.layer, []
-            layer.absorbed = None
+            layer.absorbed, layer.joined = None, False
             if not self.fuse or node in self.whole:
                 continue
             scale = self._only_reader(node)
             if scale and layer.absorbs(scale.layer) and scale.gradient_to[0] == scale.backward:
                 layer.absorbed = scale.layer
                 chain.append(scale)
+            if join := self._join(node, chain):
+                layer.joined = True
+                chain.append(join)
             relu = self._only_reader(chain[-1] if chain else node)
             if relu and layer.absorbs_relu and _plain_relu(relu) and (chain or not layer.backward_reads_top(0)):
                 chain.append(relu)
@@ -153,6 +173,19 @@ class _Planner:
                 if layer.absorbed or layer.takes_relu_gradient:
                     self.whole |= dict.fromkeys(chain, node)
         self.swallowed = {part for chain in self.chains.values() for part in chain}
+
+    def _join(self, node: Node, chain: list[Node]) -> Node | None:
+        """The sum of what a chain makes and of another blob that was made before, where the node can do that too."""
+        last = chain[-1] if chain else node
+        join = self._only_reader(last)
+        if not join or not node.layer.absorbs_sum(join.layer):
+            return None
+        other = join.bottoms[join.bottoms[0] is last.tops[0]]
+        wanted = all(join.gradient_to) if join.backward else not node.backward
+        if not wanted or other.node.index > node.index:
+            return None
+        self.beside[node] = other
+        return join
 
     @staticmethod
     def _only_reader(node: Node) -> Node | None:
@@ -174,7 +207,8 @@ class _Planner:
         times = [reader.index for reader, _ in value.readers if reader is not but]
         times += [self._backward_time(r) for r, i in value.readers if r.backward and r.layer.backward_reads_bottom(i)]
         maker = self.whole.get(value.node, value.node)
-        if maker.backward and (maker.layer.backward_reads_top(value.top) or (maker is not value.node and maker.layer.rectifies)):
+        reads = maker.layer.backward_reads_top(value.top) or (maker is not value.node and (maker.layer.rectifies or maker.layer.joined))
+        if maker.backward and reads:
             times.append(self._backward_time(maker))
         if value.node.loss_weights[value.top]:  # the loss is added up when all have run
             times.append(len(self.graph.nodes) - 1)
@@ -192,6 +226,8 @@ class _Planner:
                 self._put(part.tops[0], storage)
         self.saved[node] = {}
         for name, (shape, dtype) in node.layer.saved_shapes.items():
+            if name == node.layer.ahead and not (self.fuse and node.backward and node.gradient_to[0] and node.tops[0] in self.standing):
+                continue
             storage = self.saved[node][name] = self._new(math.prod(shape) * self._itemsize(dtype), node.index)
             if node.backward:
                 storage.use(self._backward_time(node))
@@ -229,50 +265,123 @@ class _Planner:
     def _gradients(self) -> tuple[list[Step], list[tuple[Value, float]], list[tuple[Value, float]]]:
         """Every value with a gradient gets a storage; the first reader in backward order writes it, the others add."""
         seeds, constants, steps = [], [], []
-        written: set[Value] = set()
-        standing: set[Value] = set()  # whose gradients are constants
+        self.pieces: dict[Value, list[Storage]] = {}  # of a value's gradient: what it is the sum of, or what further ones are added to
+        self.firsts: dict[Value, tuple[Step, int]] = {}  # the step that brings the first piece, of which bottom of its
+        self.holders: dict[Storage, list[Value]] = {}  # the values whose gradients, or parts of them, lie in a storage
+        self.left = {v: sum(r.gradient_to[i] for r, i in v.readers) for node in self.graph.nodes for v in node.tops}
         for value, weight in self.graph.seeds:
-            if value.node.layer.view or any(reader.gradient_to[i] for reader, i in value.readers):
-                storage = self._new(self._bytes(value), len(self.graph.nodes))
-                seeds.append((value, weight))
-            else:
+            if value in self.standing:
                 storage = Storage(aligned(self._bytes(value)), 0, self.span)
                 constants.append((value, weight))
-                standing.add(value)
-            self.diff[value] = storage
-            written.add(value)
+            else:
+                storage = self._new(self._bytes(value), len(self.graph.nodes))
+                seeds.append((value, weight))
+            self._give(value, storage)
         for node in reversed(self.graph.nodes):
-            if not node.backward or node in self.whole:
-                continue
-            time, step = self._backward_time(node), Step(node)
-            if any(part in self.whole for part in self.chains.get(node, ())):
-                step.fused = self.chains[node]
-            for top in step.tops:
-                if top.gradient:
-                    self.diff[top].use(time)
-            for i, bottom in enumerate(node.bottoms):
-                if not node.gradient_to[i] or not bottom.gradient:
-                    continue
-                if bottom in written:
-                    view = node.layer.view
-                    step.spare[i] = self.diff[node.tops[i]] if view else self._new(self._bytes(bottom), time)
-                    self.diff[bottom].use(time)
-                else:
-                    self.diff[bottom] = self._bottom_diff(step, i, bottom, time, standing)
-                    written.add(bottom)
-            steps.append(step)
+            if node.backward and node not in self.whole:
+                steps.append(self._backward_step(node))
         for value, storage in self.diff.items():
             if self.keep or value.node.layer.feeds:  # nobody but the user asked for the gradient of what is fed
                 storage.use(self.span)
         return steps, seeds, constants
 
-    def _bottom_diff(self, step: Step, i: int, bottom: Value, time: int, standing: set[Value]) -> Storage:
-        """A gradient may overwrite that of the top it comes from: nobody reads that one later."""
-        node, top = step.node, step.tops[i] if i < len(step.tops) else None
-        over = node.layer.view or (node.layer.in_place and not self.keep)
-        if top is not None and top.gradient and over and top not in standing:
-            return self.diff[top].use(time)
+    def _give(self, value: Value, storage: Storage) -> None:
+        """Notes a storage that has the value's gradient, or a part of it."""
+        self.diff.setdefault(value, storage)
+        self.pieces.setdefault(value, []).append(storage)
+        self.holders.setdefault(storage, []).append(value)
+
+    def _backward_step(self, node: Node) -> Step:
+        time, step = self._backward_time(node), Step(node)
+        if any(part in self.whole for part in self.chains.get(node, ())):
+            step.fused, step.beside = self.chains[node], self.beside.get(node)
+        for top in step.tops:
+            if top.gradient:
+                self.diff[top].use(time)
+        if self.sums and len(parts := self.pieces.get(step.tops[0], ())) > 1:
+            step.parts = [part.use(time) for part in parts]
+        bottoms = [(i, bottom) for i, (bottom, wanted) in enumerate(step.bottoms) if wanted and bottom.gradient]
+        for i, bottom in bottoms[::-1] if step.beside else bottoms:  # what goes beside may lie on the top's gradient
+            self._contribute(step, i, bottom, time)
+        for bottom in dict.fromkeys(bottom for _, bottom in bottoms):
+            self._complete(step, bottom, time)
+        return step
+
+    def _contribute(self, step: Step, i: int, bottom: Value, time: int) -> None:
+        """Decides where a step writes a bottom's gradient."""
+        first = bottom not in self.pieces
+        if first or self.sums:
+            storage = self._bottom_diff(step, i, bottom, time)
+            self._give(bottom, storage)
+        else:
+            storage = self.diff[step.node.tops[i]] if step.node.layer.view else self._new(self._bytes(bottom), time)
+        if first:
+            self.firsts[bottom] = step, i
+        else:
+            step.spare[i] = storage
+            self.diff[bottom].use(time)
+        self.left[bottom] -= 1
+
+    def _complete(self, step: Step, bottom: Value, time: int) -> None:
+        """Has a bottom's gradient summed where it lies in parts, all of them are there, and its maker wants it whole."""
+        parts = self.pieces[bottom]
+        maker = self.whole.get(bottom.node, bottom.node)
+        takes = maker.layer.most_parts if maker.backward and len(bottom.node.tops) == 1 else 1
+        if not self.sums or self.left[bottom] or len(parts) <= takes:
+            return
+        step.sums[bottom] = [part.use(time) for part in parts]
+        free = (part for part in parts if self._free_to_write(part, bottom, time))
+        target = next(free, None) or self._new(self._bytes(bottom), time)
+        if target is not parts[0]:
+            first, i = self.firsts[bottom]
+            first.spare[i] = parts[0]
+        del self.diff[bottom], self.pieces[bottom]
+        self._give(bottom, target)
+
+    def _bottom_diff(self, step: Step, i: int, bottom: Value, time: int) -> Storage:
+        """Where a bottom's gradient goes. It may be that of the top it comes from, or overwrite it: nobody reads that one later, unless it
+        is another value's too."""
+        node, beside = step.node, step.beside is not None and i == len(step.node.bottoms)
+        passes = self.fuse and (step.fused[-1].layer.spec.type != "ReLU" and not step.parts if beside else node.layer.passes_gradient(i))
+        top = step.tops[0] if beside or passes else step.tops[i] if i < len(step.tops) else None
+        if i == 0 and node.layer.ahead in self.saved.get(node, ()):
+            return self.saved[node][node.layer.ahead].use(time)
+        if top is not None and top.gradient and top not in self.standing:
+            parts = step.parts or [self.diff[top]]
+            if node.layer.view or (passes and not step.spoils and self._may_share(parts[0], bottom, time)):
+                return parts[0].use(time)
+            free = next((part for part in parts if self._free_to_write(part, top, time)), None)
+            if node.layer.in_place and not self.keep and (beside or i < len(step.tops)) and free:
+                step.spoils = True
+                return free.use(time)
         return self._new(self._bytes(bottom), time)
+
+    def _done(self, value: Value) -> int:
+        """When a value's gradient is read for the last time."""
+        maker = self.whole.get(value.node, value.node)
+        return self._backward_time(maker) if maker.backward else self.span
+
+    def _free_to_write(self, storage: Storage, value: Value, time: int) -> bool:
+        """Whether no other value's gradient that is still to be read lies there."""
+        self.holders[storage] = [v for v in self.holders[storage] if v is value or self._done(v) > time]  # what is read stays so
+        return all(v is value for v in self.holders[storage])
+
+    def _may_share(self, storage: Storage, bottom: Value, time: int) -> bool:
+        """Whether a bottom's gradient may be the very storage that other values have theirs in: nobody may write there before all others
+        have read it."""
+        others = [v for v in self.holders[storage] if v is not bottom and self._done(v) > time]
+        if any(v.node.layer.view for v in (bottom, *others)):
+            return not others
+        return all(self._next_written(a, time) > self._done(b) for v in others for a, b in ((bottom, v), (v, bottom)))
+
+    def _next_written(self, value: Value, time: int) -> int:
+        """When a value's gradient is next changed where it lies: a reader adds to it, or its maker multiplies it by a ReLU's slope."""
+        times = sorted(self._backward_time(self.whole.get(r, r)) for r, i in value.readers if r.gradient_to[i])
+        times = [] if self.sums else times[1:]  # the first one writes it
+        maker = self.whole.get(value.node, value.node)
+        if maker is not value.node and maker.layer.rectifies:
+            times.append(self._done(value))
+        return min((t for t in times if t >= time), default=FOREVER)
 
 
 def _plain_relu(node: Node) -> bool:

@@ -6,24 +6,22 @@ everything else goes through protobuf. A checksum (ours, which Caffe skips as an
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import io
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 from google.protobuf.message import DecodeError
 
 from . import caffelite_pb2 as pb
+from . import hdf5, inputs
 from .errors import CaffeliteError
 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 _CHECKSUM = pb.NetParameter.CHECKSUM_FIELD_NUMBER
 _DIGEST = 16
-# HDF5 looks no further than its own end; there our checksum stands. An attribute of the root says that it should.
-_HDF5, _HDF5_SEAL, _HDF5_PROMISE = b"\x89HDF\r\n\x1a\n", b"caffelite checksum", "caffelite_checksum"
+_RUN = pb.NetParameter.RUN_FIELD_NUMBER  # the same in SolverState
 
 
 def _varint(number: int) -> bytes:
@@ -69,28 +67,46 @@ def encode_net(net: pb.NetParameter, blobs: Iterable[tuple[pb.LayerParameter, li
     return b"".join(parts)
 
 
-def sealed(body: bytes) -> bytes:
-    """The body of a message with its checksum behind it, and before it the promise of one, so that a lost end shows."""
-    body = _PROMISE + body
-    return body + field_bytes(_CHECKSUM, hashlib.blake2b(body, digest_size=_DIGEST).digest())
+def sealed(body: bytes, run: pb.RunOrigin | None = None) -> bytes:
+    """The body of a message with its checksum behind it, and before it the promise of one, so that a lost end shows, and the run."""
+    body = _PROMISE + (field_bytes(_RUN, run.SerializeToString()) if run else b"") + body
+    return body + field_bytes(_CHECKSUM, digest(body))
+
+
+def digest(data: bytes) -> bytes:
+    """BLAKE2b of 16 bytes."""
+    return hashlib.blake2b(data, digest_size=_DIGEST).digest()
+
+
+def run_of(path: Path) -> pb.RunOrigin | None:
+    """The run that wrote a caffemodel or a state, read from its head or its end alone; None where it does not say. Errors: OSError."""
+    with inputs.open_file(path) as file:
+        head = file.read(256)
+        file.seek(max(0, file.seek(0, 2) - hdf5.TAIL))
+        tail = file.read(hdf5.TAIL)
+    try:
+        if head.startswith(_PROMISE):
+            number, wire, value, _ = next(fields(memoryview(head)[len(_PROMISE) :]))
+            body = bytes(value) if (number, wire) == (_RUN, LENGTH) else b""
+        else:
+            body = hdf5.note(tail)
+        run = pb.RunOrigin.FromString(body)
+    except (ValueError, DecodeError, StopIteration):
+        return None
+    return run if run.id and isinstance(run.id, str) else None
 
 
 def check_seal(data: bytes, path: Path) -> bool:
     """Compares a file's checksum, where it has one (Caffe's own files have none); whether it has."""
-    if data.startswith(_HDF5):
-        body, seal = data[: -len(_HDF5_SEAL) - _DIGEST], data[-len(_HDF5_SEAL) - _DIGEST :]
-        if not seal.startswith(_HDF5_SEAL):
-            return False
-        if hashlib.blake2b(body, digest_size=_DIGEST).digest() != seal[len(_HDF5_SEAL) :]:
-            raise CaffeliteError(f"{path} is damaged: its checksum does not match")
-        return True
+    if hdf5.starts(data):
+        return hdf5.check_seal(data, path)
     mark = _tag(_CHECKSUM, LENGTH) + _varint(_DIGEST)
     body, seal = data[: -len(mark) - _DIGEST], data[-len(mark) - _DIGEST :]
     if seal[: len(mark)] != mark:
         if data.startswith(_PROMISE):
             raise CaffeliteError(f"{path} is damaged: its end is missing")
         return False
-    if hashlib.blake2b(body, digest_size=_DIGEST).digest() != seal[len(mark) :]:
+    if digest(body) != seal[len(mark) :]:
         raise CaffeliteError(f"{path} is damaged: its checksum does not match")
     return True
 
@@ -163,12 +179,19 @@ def decode_blob(data: memoryview) -> np.ndarray:
 
 
 def read_model(path: str | Path) -> dict[str, list[np.ndarray]]:
-    """The parameter blobs of a caffemodel by layer name, old (V0, V1) files included. Layers without blobs are left out."""
-    if str(path).endswith(".h5"):
-        return _read_hdf5_model(path)
-    data = read_bytes(path)
+    """The parameter blobs of a caffemodel by layer name, old (V0, V1) files included. Layers without blobs are left out.
+
+    Whether it is HDF5 is told by its content, not by its name.
+    """
+    return decode_model(read_bytes(path), path)
+
+
+def decode_model(data: bytes, path: str | Path) -> dict[str, list[np.ndarray]]:
+    """The same of a file's bytes."""
     if not data:
         raise CaffeliteError(f"{path} is empty")
+    if hdf5.starts(data):
+        return _decode_hdf5_model(data, path)
     check_seal(data, Path(path))
     found: dict[str, list[np.ndarray]] = {}
     try:
@@ -179,8 +202,13 @@ def read_model(path: str | Path) -> dict[str, list[np.ndarray]]:
             if blobs:
                 found[name] = blobs
     except ValueError as error:
-        raise CaffeliteError(f"{path} is no caffemodel, or a damaged one ({error})") from None
+        raise no_hdf5(path) or CaffeliteError(f"{path} is no caffemodel, or a damaged one ({error})") from None
     return found
+
+
+def no_hdf5(path: str | Path) -> CaffeliteError | None:
+    """What to say of a file that cannot be read and whose name promises HDF5."""
+    return CaffeliteError(f"cannot read {path} as HDF5: its signature is missing") if str(path).endswith(".h5") else None
 
 
 # form of a layer: numbers of its fields name and blobs, and of V1's field that holds a V0 layer
@@ -202,69 +230,49 @@ def _layer(data: memoryview, form: str) -> tuple[str, list[np.ndarray]]:
     return name, blobs
 
 
-def _read_hdf5_model(path: str | Path) -> dict[str, list[np.ndarray | None]]:
+def _decode_hdf5_model(data: bytes, path: str | Path) -> dict[str, list[np.ndarray | None]]:
     """Caffe's HDF5 form: a group "data", in it a group a layer, in it a data set a blob, named by its number.
 
     A slash in a layer's name makes groups within groups. A blob that belongs to another layer is left out by Caffe, and None here.
     """
     found: dict[str, list[np.ndarray | None]] = {}
+    seen: set[int] = set()
 
     def gather(group, name: str) -> None:
-        sets = {key: item for key, item in group.items() if not hasattr(item, "items")}
-        numbers = sorted(int(key) for key in sets if key.isdecimal() and str(int(key)) == key)
+        if (place := hdf5.address(group)) in seen:
+            raise ValueError(f"{name} is in the file twice, or within itself")
+        seen.add(place)
+        items = dict(hdf5.members(group))
+        sets = {key: item for key, item in items.items() if not hasattr(item, "items")}
+        numbers = sorted(int(key) for key in sets if _is_number(key))
         if len(numbers) < len(sets) or sets and not name:
             raise ValueError(f"data set {name}/{next(iter(sets))}")
         if numbers:
-            blobs = {number: np.asarray(sets[str(number)][()], np.float32) for number in numbers}
+            blobs = {number: hdf5.values(sets[str(number)], len(data)) for number in numbers}
             found[name] = [blobs.get(i) for i in range(min(numbers[-1] + 1, 2 * len(numbers) + 64))]
-        for key, item in group.items():
+        for key, item in items.items():
             if hasattr(item, "items"):
                 if key.isdecimal() and name and not len(item):
                     raise ValueError(f"{name}/{key} is no data set")
                 gather(item, f"{name}/{key}" if name else key)
 
-    with open_hdf5(path) as file:
-        if "data" not in file:
-            raise CaffeliteError(f"{path} is no caffemodel: it has no group data")
+    with hdf5.opened(data, path) as file:
         try:
+            if "data" not in file:
+                raise CaffeliteError(f"{path} is no caffemodel: it has no group data")
             gather(file["data"], "")
-        except (AttributeError, KeyError, OSError, RecursionError, RuntimeError, TypeError, ValueError) as error:
+        except hdf5.MISTAKES as error:
             raise CaffeliteError(f"{path} is no caffemodel, or a damaged one ({error})") from None
     return found
 
 
-@contextlib.contextmanager
-def open_hdf5(path: str | Path) -> Iterator:
-    """An h5py.File to read, its checksum verified where it has one."""
-    import h5py
-
-    data = read_bytes(path)
-    sealed = check_seal(data, Path(path))
-    try:
-        file = h5py.File(io.BytesIO(data), "r")
-        promised = _HDF5_PROMISE in file.attrs
-    except (OSError, RuntimeError, ValueError) as error:
-        raise CaffeliteError(f"cannot read {path} as HDF5: {error}") from None
-    with file:
-        if promised and not sealed:
-            raise CaffeliteError(f"{path} is damaged: its end is missing")
-        yield file
+def _is_number(key: str) -> bool:
+    """Whether a name is that of a blob: 0, 1 and so on."""
+    return len(key) < 10 and key.isdecimal() and str(int(key)) == key
 
 
-def encode_hdf5(fill: Callable[[object], None]) -> bytes:
-    """The bytes of an HDF5 file that ``fill`` was given to fill, and their checksum."""
-    import h5py
-
-    with h5py.File("in memory", "w", driver="core", backing_store=False) as file:
-        file.attrs[_HDF5_PROMISE] = "stands behind the end"
-        fill(file)
-        file.flush()
-        body = file.id.get_file_image()
-    return body + _HDF5_SEAL + hashlib.blake2b(body, digest_size=_DIGEST).digest()
-
-
-def encode_hdf5_net(blobs: Iterable[tuple[str, list[Blob]]]) -> bytes:
-    """A caffemodel in HDF5: layer names with their blobs; gradients in a group "diff" like "data"."""
+def encode_hdf5_net(blobs: Iterable[tuple[str, list[Blob]]], run: pb.RunOrigin | None = None) -> bytes:
+    """A caffemodel in HDF5: layer names with their blobs; gradients in a group "diff" like "data"; the run that writes it."""
 
     def fill(file) -> None:
         file.create_group("data")
@@ -281,11 +289,12 @@ def encode_hdf5_net(blobs: Iterable[tuple[str, list[Blob]]]) -> bytes:
                 what = f'layer "{name}" cannot be written to HDF5: {error}'
                 raise CaffeliteError(what, remedy="rename the layer, or use snapshot_format: BINARYPROTO") from None
 
-    return encode_hdf5(fill)
+    return hdf5.encode(fill, run.SerializeToString() if run else b"")
 
 
 def read_bytes(path: str | Path) -> bytes:
+    """The bytes of a regular file. Errors: CaffeliteError."""
     try:
-        return Path(path).read_bytes()
+        return inputs.read(path)
     except OSError as error:
-        raise CaffeliteError(f"cannot read {path}: {error.strerror.lower()}") from None
+        raise CaffeliteError(f"cannot read {path}: {inputs.reason(error).lower()}") from None

@@ -1,13 +1,17 @@
 """The plan: packed memory gives the very numbers that memory of one's own gives; nothing alive overlaps; unsafe wishes are undone."""
 
 import random
+from collections import Counter
 
 import numpy as np
 import pytest
+from devices.host.backend import HostBackend
 from textnet import bind, build, feed, inputs, run
 
 from caffelite import caffelite_pb2 as pb
 from caffelite import packing, plan
+from caffelite.devices.cpu import CPU
+from caffelite.devices.gpu import GPU
 
 FILL = 'weight_filler { type: "xavier" } bias_filler { type: "uniform" min: -0.5 max: 0.5 }'
 SHAPE = (2, 3, 4, 4)
@@ -34,6 +38,13 @@ def random_net(seed: int, stops: bool = True) -> str:
     shared = 'param { name: "shared" } param { name: "shared_bias" }'
     for i in range(rng.randint(4, 12)):
         bottom = rng.choice(list(blobs)[-4:])
+        alike = [name for name in list(blobs)[-6:] if blobs[name] == blobs[bottom]]
+        if i and rng.random() < 0.25:  # a sum, perhaps of a blob with itself
+            bottoms = [bottom, *rng.choices(alike, k=rng.randint(1, 2))]
+            coeff = "" if rng.random() < 0.7 else "eltwise_param { " + "coeff: 0.5 " * (len(bottoms) - 1) + "coeff: 1 }"
+            text += layer(f"l{i}", "Eltwise", bottoms, f"b{i}", coeff)
+            blobs[f"b{i}"] = blobs[bottom]
+            continue
         kinds = ["InnerProduct", "Flatten", *ACTIVATIONS, *ACTIVATIONS] + (
             ["Convolution", "Convolution", "Pooling"] if blobs[bottom] == 4 else []
         )
@@ -79,6 +90,7 @@ def assert_sound(net_plan: plan.Plan) -> None:
     storages = {id(s): s for table in (net_plan.data, net_plan.diff) for s in table.values()}
     storages |= {id(s): s for names in net_plan.saved.values() for s in names.values()}
     storages |= {id(s): s for step in net_plan.backward for s in step.spare.values()}
+    storages |= {id(s): s for step in net_plan.backward for parts in step.sums.values() for s in parts}
     constants = {id(net_plan.diff[v]) for v, _ in net_plan.constants}
     placed = [s for key, s in storages.items() if key not in constants]
     assert all(s.offset >= 0 and s.offset % packing.ALIGN == 0 and s.offset + s.bytes <= net_plan.arena for s in placed)
@@ -91,13 +103,21 @@ def assert_sound(net_plan: plan.Plan) -> None:
         assert all(v in net_plan.diff for v in node.tops if v.gradient)
 
 
+class Summing(CPU):
+    """A CPU for which gradients are summed as for a GPU."""
+
+    sums_gradients = True
+
+
 def assert_same(text: str) -> None:
-    packed, roomy = results(text), results(text, keep=True, fuse=False)
-    assert packed.keys() == roomy.keys()
-    for name, values in roomy.items():
-        assert np.isfinite(values).all(), name
-        np.testing.assert_array_equal(packed[name], values, name)
-    assert_sound(bind(text).plan)
+    roomy = results(text, keep=True, fuse=False)
+    for dev in (None, Summing("float64")):
+        packed = results(text, dev=dev)
+        assert packed.keys() == roomy.keys()
+        for name, values in roomy.items():
+            assert np.isfinite(values).all(), name
+            np.testing.assert_allclose(packed[name], values, rtol=1e-13 if dev else 0, atol=1e-14 if dev else 0, err_msg=name)
+        assert_sound(bind(text, dev=dev).plan)
 
 
 @pytest.mark.parametrize("block", range(6))
@@ -108,6 +128,15 @@ def test_random_nets_give_equal_numbers_packed_and_roomy(block):
             assert_same(text)
         except AssertionError as error:
             raise AssertionError(f"seed {seed}:\n{text}\n{error}") from None
+
+
+@pytest.mark.parametrize("seed", range(1000, 1012))
+def test_random_nets_give_equal_numbers_on_a_gpus_plan(seed):
+    """There a ReLU's gradient changes that of its top where it lies."""
+    text = random_net(seed)
+    fused, plain = (results(text, dev=GPU(0, "float64", HostBackend()), fuse=fuse) for fuse in (True, False))
+    for name, values in plain.items():
+        np.testing.assert_allclose(fused[name], values, rtol=1e-12, atol=1e-13, err_msg=name)
 
 
 @pytest.mark.parametrize("seed", range(200, 220))
@@ -128,6 +157,9 @@ def test_random_nets_try_everything():
     plans = [plan.make(build(random_net(seed))) for seed in range(150)]
     assert sum(bool(p.undone) for p in plans) > 10
     assert sum(any(s.fused for s in p.forward) for p in plans) > 10
+    shared = [Counter(map(id, p.diff.values())).most_common(1) for p in plans]
+    assert sum(bool(most) and most[0][1] > 1 for most in shared) > 10
+    assert sum(bool(s.sums) for seed in range(50) for s in plan.make(build(random_net(seed)), sums=True).backward) > 10
     assert sum(any(s.spare for s in p.backward) for p in plans) > 10
     assert sum(bool(p.seeds) for p in plans) > 10
     assert sum(len(p.constants) > 1 for p in plans) > 10

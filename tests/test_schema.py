@@ -16,11 +16,15 @@ SCHEMA = os.environ.get("CAFFELITE_SCHEMA")
 OWN = {
     "NetParameter.checksum",
     "NetParameter.deploy_param",
+    "NetParameter.run",
     "SolverState.checksum",
     "SolverState.resume",
+    "SolverState.run",
+    "SolverState.model_digest",
     *(f"SolverParameter.{name}" for name in ("snapshot_keep", "best_score", "best_lowest", "early_stop", "ema_decay")),
     "DataParameter.label_source",
     "TransformationParameter.perturb_param",
+    "PoolingParameter.ceil_mode",  # of forks that are not listed below
 }
 # Fields of NVCaffe ("nvidia") and Intel's Caffe ("intel"), by whose names their prototxts are read. A number of theirs that means something
 # else in another Caffe gives way to one from 8000 on: only their text files are read.
@@ -99,7 +103,7 @@ FORK_MESSAGES = {
 }
 FORK_VALUES = {"LossParameter.NormalizationMode": {"PRE_FIXED": 8000}}  # 3, Intel's number, is NONE here
 OWN_VALUES = {"DataParameter.DB": {"ARRAYS": 8000}}
-OWN_MESSAGES = {"CarriedState", "DeployParameter", "PerturbationParameter", "ResumeState", "SourcePosition"}
+OWN_MESSAGES = {"CarriedState", "DeployParameter", "PerturbationParameter", "ResumeState", "RunOrigin", "SourcePosition"}
 NEW_ENUMS = {  # of a fork, and of our own
     "Type": {"DOUBLE": 0, "FLOAT": 1, "FLOAT16": 2, "INT": 3, "UINT": 4, "BOOL": 5},
     "TransformationParameter.InterpolationAlgo": {"INTER_NEAREST": 0, "INTER_LINEAR": 1, "INTER_CUBIC": 2, "INTER_AREA": 3},
@@ -131,6 +135,8 @@ SENTINELS = {
     "SolverParameter.random_seed": (20, "optional", "int64", "-1"),
     "SolverState.history": (3, "repeated", "BlobProto", ""),
     "SolverState.resume": (8001, "optional", "ResumeState", ""),
+    "SolverState.run": (8010, "optional", "RunOrigin", ""),
+    "SolverState.model_digest": (8011, "optional", "bytes", ""),
     "NetState.phase": (1, "optional", "Phase", "TEST"),
     "ParamSpec.lr_mult": (3, "optional", "float", "1"),
     "LayerParameter.blobs": (7, "repeated", "BlobProto", ""),

@@ -14,20 +14,24 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "caffelite"
 
 # Each room and the rooms that it may import; the arrows go one way, which test_arrows_make_no_circle proves.
-LANGUAGE = {"errors", "caffelite_pb2"}
+LANGUAGE = {"errors", "inputs", "caffelite_pb2"}
 ARROWS = {
     "errors": set(),
+    "inputs": set(),
     "caffelite_pb2": set(),
+    "user_modules": {"errors"},
     "forks": set(),
     "textformat": LANGUAGE | {"forks"},
     "upgrade": LANGUAGE,
     "prototxt": LANGUAGE | {"forks", "textformat", "upgrade"},
     "overrides": LANGUAGE | {"prototxt", "textformat"},
-    "weights": LANGUAGE,
+    "hdf5_probe": set(),
+    "hdf5": {"errors", "hdf5_probe"},
+    "weights": LANGUAGE | {"hdf5"},
     "fillers": LANGUAGE,
     "charts": {"errors"},
     "devices": {"errors"},
-    "layers": LANGUAGE | {"prototxt", "weights", "fillers", "devices"},
+    "layers": LANGUAGE | {"prototxt", "weights", "fillers", "devices", "user_modules"},
     "graph": LANGUAGE | {"layers"},
     "layout": LANGUAGE | {"graph", "layers"},
     "packing": set(),
@@ -36,32 +40,20 @@ ARROWS = {
     "timing": {"net"},
     "parallel": {"errors", "devices"},
     "data": LANGUAGE | {"prototxt"},
-    "solver": LANGUAGE | {"prototxt", "overrides", "weights", "graph", "net", "data", "parallel", "devices"},
+    "solver": LANGUAGE | {"prototxt", "overrides", "weights", "graph", "net", "data", "parallel", "devices", "hdf5"},
     "records": LANGUAGE | {"charts", "prototxt", "overrides", "graph", "net", "data", "solver"},
     "inspection": LANGUAGE
-    | {
-        "charts",
-        "forks",
-        "textformat",
-        "prototxt",
-        "overrides",
-        "upgrade",
-        "fillers",
-        "layers",
-        "graph",
-        "layout",
-        "plan",
-        "data",
-        "solver",
-    },
+    | {"charts", "forks", "textformat", "prototxt", "overrides", "upgrade", "fillers", "layers", "graph", "layout", "plan", "data"}
+    | {"solver", "user_modules"},
     "deploy": LANGUAGE | {"prototxt", "graph", "net", "data"},
     "report": LANGUAGE | {"charts", "graph", "net", "data"},
-    "export": LANGUAGE | {"layers", "graph", "net"},
+    "export": LANGUAGE | {"layers", "graph", "net", "data"},
+    "selftest": LANGUAGE | {"__version__", "prototxt", "devices", "graph", "net", "data", "solver"},
     "cli": LANGUAGE
     | {"prototxt", "overrides", "upgrade", "weights", "graph", "plan", "net", "data", "parallel", "devices", "solver", "records"}
-    | {"timing", "inspection", "deploy", "report", "export", "__version__"},
-    "api": LANGUAGE | {"prototxt", "weights", "graph", "net", "data", "devices", "solver"},
-    "__main__": {"cli"},
+    | {"timing", "inspection", "deploy", "report", "export", "selftest", "user_modules", "__version__"},
+    "api": LANGUAGE | {"prototxt", "weights", "graph", "net", "data", "devices", "solver", "deploy", "user_modules"},
+    "__main__": {"cli", "user_modules"},
 }
 
 # Of devices, layers see the shape of a window and the text of a formula, never a device.

@@ -155,7 +155,7 @@ def test_models_of_others_have_no_checksum(tmp_path, rng):
     [
         (b"", "m.caffemodel is empty"),
         (b'name: "LeNet"\nlayer { }', "m.caffemodel is no caffemodel, or a damaged one"),
-        (b"\x89HDF\r\n\x1a\n" + bytes(64), "is no caffemodel"),
+        (b"\x89HDF\r\n\x1a\n" + bytes(64), "m.caffemodel as HDF5: "),
         (bytes(100), "is no caffemodel"),
         (b"\xff" * 100, "is no caffemodel"),
         (weights.field_bytes(100, weights.field_bytes(7, weights.field_bytes(7, b"\xff"))), "is no caffemodel"),
@@ -214,7 +214,7 @@ def test_mutations_give_blobs_or_a_clear_error(tmp_path, rng):
 def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(CaffeliteError, match="cannot read .*none.caffemodel: no such file"):
         weights.read_model(tmp_path / "none.caffemodel")
-    with pytest.raises(CaffeliteError, match="cannot read .*: is a directory"):
+    with pytest.raises(CaffeliteError, match="cannot read .*: it is a folder, not a file"):
         weights.read_model(tmp_path)
 
 
@@ -255,6 +255,46 @@ def test_hdf5_layers_in_groups_within_groups(tmp_path):
         file["data/conv/0"], file["data/conv/3x3/0"], file["data/deep/a/b/1"] = [1.0], [2.0], [3.0]
     found = weights.read_model(tmp_path / "m.h5")
     assert found == {"conv": [1], "conv/3x3": [2], "deep/a/b": [None, 3]}
+
+
+def test_hdf5_models_are_told_by_content(tmp_path, rng):
+    """Whatever the name; also behind a block of the user's, as HDF5 allows."""
+    blobs = {name: each for name, each in arrays(rng).items() if each}
+    path = tmp_path / "m.caffemodel"
+    for block in (0, 512, 2048):
+        with h5py.File(path, "w", userblock_size=block) as file:
+            for name, each in blobs.items():
+                for i, array in enumerate(each):
+                    file[f"data/{name}/{i}"] = array
+        assert_equal(weights.read_model(path), blobs)
+    path = tmp_path / "m.h5"
+    path.write_bytes(encoded(blobs))
+    assert_equal(weights.read_model(path), blobs)
+
+
+def test_hdf5_links_are_refused(tmp_path):
+    """Loops of hard links, exponentially many ways, links by name and to other files: no hang, and no file but the one named."""
+    path = tmp_path / "m.h5"
+    (tmp_path / "secret.h5").write_bytes(b"")
+    with h5py.File(tmp_path / "secret.h5", "w") as file:
+        file["conv/0"] = [1.0]
+    for link in (h5py.SoftLink("/data"), h5py.ExternalLink("secret.h5", "/conv"), None):
+        with h5py.File(path, "w") as file:
+            group = file.create_group("data/conv")
+            for i in range(2):
+                file[f"data/conv/loop{i}"] = link or group
+        with pytest.raises(
+            CaffeliteError, match="m.h5 is no caffemodel.* (link to another place|in the file twice)|m.h5 as HDF5: .*link to"
+        ):
+            weights.read_model(path)
+
+
+def test_an_hdf5_data_set_larger_than_its_file_is_refused(tmp_path):
+    with h5py.File(tmp_path / "m.h5", "w") as file:
+        file.create_dataset("data/conv/0", (1 << 40,), "f4")
+        file.create_dataset("data/conv/1", (1 << 40,), "f4", chunks=(1 << 20,))
+    with pytest.raises(CaffeliteError, match="more than the file can hold"):
+        weights.read_model(tmp_path / "m.h5")
 
 
 def test_hdf5_garbage(tmp_path):

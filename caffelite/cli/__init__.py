@@ -10,7 +10,7 @@ import sys
 try:
     import click
 
-    from .. import __version__
+    from .. import __version__, user_modules
     from ..errors import CaffeliteError, did_you_mean
 except KeyboardInterrupt:  # Ctrl-C comes early too
     sys.exit(130)
@@ -73,9 +73,12 @@ def main(arguments: list[str] | None = None) -> None:
     """Runs a command; a user's mistake is a line or more on standard error, and status 2; Ctrl-C is status 130."""
     _open_streams()
     _complete_one_dash()
+    if arguments is None:
+        user_modules.leave_current_folder()
     given = sys.argv[1:] if arguments is None else arguments
     try:
-        caffelite.main([normalise(a) for a in given], prog_name="caffelite", standalone_mode=False)
+        with user_modules.forbidden():
+            caffelite.main([normalise(a) for a in given], prog_name="caffelite", standalone_mode=False)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)

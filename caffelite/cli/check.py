@@ -15,6 +15,7 @@ from . import options
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @options.shape
+@options.python_if_asked
 @options.phase
 @options.level
 @options.stage

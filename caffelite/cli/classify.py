@@ -39,6 +39,7 @@ from .deploy import read_labels
 @click.option("--output", metavar="BLOB", help="The blob with the scores. Default: prob, or the only output.")
 @options.set_layers
 @options.gpu
+@options.python
 @options.as_json
 def classify(
     images, model, weights, count, labels, oversample, hierarchy, folder, mean, scale, size, channel_order, output, set_fields, gpu, as_json
@@ -133,13 +134,13 @@ def _entry(answer, labels: list[str], count: int, groups) -> dict:
 
 def _show(entry: dict) -> None:
     notes = f"  ({', '.join(entry['notes'])})" if entry["notes"] else ""
-    click.echo(f"{entry['file']}  {entry['seconds']:.4f} s{notes}")
+    options.say(f"{entry['file']}  {entry['seconds']:.4f} s{notes}")
     for answer in entry["answers"]:
-        click.echo(f"  {answer['score']:.4f}  {answer['label']}")
+        options.say(f"  {answer['score']:.4f}  {answer['label']}")
     if "general" in entry:
-        click.echo("  in general:")
+        options.say("  in general:")
         for general in entry["general"]:
-            click.echo(f"  {general['score']:.4f}  {general['name']} ({general['bits']:.1f} bits)")
+            options.say(f"  {general['score']:.4f}  {general['name']} ({general['bits']:.1f} bits)")
 
 
 def _page(preparation, file: Path, entry: dict):

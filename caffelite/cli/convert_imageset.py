@@ -39,7 +39,10 @@ def convert_imageset(places, shuffle, seed, backend, check_size, skip, threads, 
     labels = db.with_name(f"{db.name}_labels.txt")
     check_free([db] if listing else [db, labels], force)
     recipe = imaging.recipe(**how)
-    images, classes = (read_list(listing), []) if listing else list_classes(files_below(root), root)
+    left_out = [] if skip else None
+    images, classes = (
+        (read_list(listing), []) if listing else list_classes(files_below(root), root, left_out=left_out, remedy=imaging.REMEDY)
+    )
     if shuffle:
         images = shuffled(images, seed)
     done = convert(
@@ -58,3 +61,4 @@ def convert_imageset(places, shuffle, seed, backend, check_size, skip, threads, 
     if classes:
         write_lines(labels, classes, force=force)
     imaging.report(db, done)
+    imaging.report_left_out(left_out)

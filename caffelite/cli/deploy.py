@@ -34,6 +34,7 @@ log = logging.getLogger("caffelite")
 )  # fmt: skip
 @options.shape
 @options.gpu
+@options.python_if_asked
 @options.level
 @options.stage
 @click.option("--force", is_flag=True, help="Replace FILE where it exists.")

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import sys
+import textwrap
+
 import click
 
 from . import options
@@ -9,21 +15,75 @@ from . import options
 
 @click.command()
 @options.gpu
-def device_query(gpu) -> None:
-    """Tells what the GPUs are.
+@click.option("--test", is_flag=True, help="Test each GPU, or the CPU where there is none, within a minute: a line a check.")
+@options.as_json
+def device_query(gpu, test, as_json) -> None:
+    """Tells what the GPUs are, and tests them. The exit status is 1 where no GPU can be used.
 
     \b
-    Example:
+    With -test a machine without a usable GPU tests its CPU. The exit status is 1 where a check fails, or where there is a GPU that
+    cannot be used. Attach the table of -test to a bug report.
+
+    \b
+    Examples:
       caffelite device_query -gpu all
+      caffelite device_query -test
     """
     from ..devices import gpu as gpus
 
+    broken = False
     if gpu is None or gpu == "all":
         numbers = list(range(gpus.count()))
         if not numbers:
-            click.echo(gpus.why_none())
+            broken = gpus.present()
+            click.echo(f"caffelite: {gpus.why_none() if broken else 'this machine has no NVIDIA GPU'}", err=True)
+            if not test:
+                sys.exit(1)
     else:
         numbers = options.gpu_numbers(gpu)
-    for number in numbers:
-        for name, value in gpus.describe(number).items():
+    told = [gpus.describe(number) for number in numbers]
+    if test:
+        passed = _test(dict(zip(numbers, told, strict=True)) or {None: {"Name": "CPU"}}, as_json)
+        sys.exit(0 if passed and not broken else 1)
+    if as_json:
+        click.echo(json.dumps(told))
+    else:
+        for name, value in (pair for one in told for pair in one.items()):
             click.echo(f"{name + ':':32}{value}")
+
+
+COLOURS = {"pass": "green", "fail": "red", "skipped": "yellow"}
+LEFT = 62  # columns before a row's last one
+
+
+def _test(found: dict, as_json: bool) -> bool:
+    """Runs the checks of each device and prints their rows as they come. Whether none failed.
+
+    found: what each device is, by its number; None for the CPU.
+    """
+    from .. import selftest
+
+    every = []
+    for number, told in found.items():
+        device, rows = "CPU" if number is None else f"GPU {number}: {told['Name']}", []
+        if not as_json:
+            click.secho(device, bold=True)
+        for row in selftest.run(selftest.Bench(number)):
+            rows.append(row)
+            if not as_json:
+                click.echo(_line(row))
+        every.append({"device": device, "properties": told, "checks": [row.json() for row in rows]})
+        if not as_json:
+            passed, failed, skipped = (sum(row.status == status for row in rows) for status in COLOURS)
+            click.echo(f"  {passed} passed, {failed} failed, {skipped} skipped, {sum(row.seconds for row in rows):.0f} s")
+    if as_json:
+        click.echo(json.dumps(every))
+    return not any(check["status"] == "fail" for one in every for check in one["checks"])
+
+
+def _line(row) -> str:
+    """A row of the table; on a terminal its last column is wrapped, elsewhere it is one line."""
+    width = shutil.get_terminal_size((0, 0)).columns if sys.stdout.isatty() or "COLUMNS" in os.environ else 0
+    text = textwrap.wrap(row.detail, width - LEFT, break_on_hyphens=False) if width - LEFT > 20 else [row.detail]
+    head = f"  {click.style(f'{row.status:7}', fg=COLOURS[row.status])} {row.seconds:5.1f} s  {row.name:{LEFT - 20}} "
+    return (head + ("\n" + " " * LEFT).join(text)).rstrip()

@@ -14,6 +14,7 @@ from . import options
 @click.argument("a")
 @click.argument("b")
 @options.shape
+@options.python_if_asked
 @options.phase
 @options.level
 @options.stage
@@ -36,7 +37,10 @@ def diff(a, b, shape, phase, level, stage, as_json) -> None:
     shared = [p for p in nets.phases(phase, subjects[0].message) if p in nets.phases(phase, subjects[1].message)]
     phases = [shared[0] if shared else nets.phases(phase, s.message)[0] for s in subjects]
     found = compare(*(s.graph(p)[0] for s, p in zip(subjects, phases, strict=True)))
-    click.echo(json.dumps(asdict(found) | {"same": found.same}, indent=2) if as_json else _text(found, a, b))
+    if as_json:
+        click.echo(json.dumps(asdict(found) | {"same": found.same}, indent=2))
+    else:
+        options.say(_text(found, a, b))
 
 
 def _text(found, a: str, b: str) -> str:

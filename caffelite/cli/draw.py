@@ -13,6 +13,7 @@ from . import options
 @options.net_or_solver
 @click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="The picture, .svg or .png. Default: SVG on standard output.")
 @options.shape
+@options.python_if_asked
 @options.set_fields
 @options.phase
 @options.level

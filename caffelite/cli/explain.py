@@ -17,6 +17,7 @@ HEADS = {"shape": "Shape", "parameters": "Parameters", "backward": "Backward", "
 @click.argument("layer")
 @options.net_or_solver
 @options.shape
+@options.python_if_asked
 @options.set_fields
 @options.phase
 @options.level
@@ -46,4 +47,4 @@ def explain(layer, model, solver, shape, set_fields, phase, level, stage, as_jso
     lines = [f"{told.layer} ({told.type}) in {told.phase}: {told.place}", *textwrap.wrap(told.about, 110)]
     for name, head in HEADS.items():
         lines += ["", head, *(textwrap.fill(line, 110, initial_indent="  ", subsequent_indent="    ") for line in getattr(told, name))]
-    click.echo("\n".join([*lines, *(f"\nData is not there: {note}" for note in guessed)]))
+    options.say("\n".join([*lines, *(f"\nData is not there: {note}" for note in guessed)]))

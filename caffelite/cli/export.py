@@ -20,12 +20,14 @@ log = logging.getLogger("caffelite")
 @click.option("--out", metavar="FILE", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The ONNX file to write.")
 @click.option("--check/--no_check", default=True, show_default=True, help="Compare its numbers with onnxruntime's.")
 @options.gpu
+@options.python_if_asked
 @click.option("--force", is_flag=True, help="Replace FILE where it exists.")
 def export(model, weights, out, check, gpu, force) -> None:
     """Writes a deploy net with its weights as ONNX, and checks that onnxruntime gets the same numbers from it.
 
-    The batch size is open. What the preparation of pictures needs (mean, scale, labels) goes along as metadata; the input is what comes
-    after it. A layer that ONNX cannot express is an error that names it. Needs onnx and onnxruntime (extra: onnx).
+    The batch size is open. An input with a transform_param takes pixels, 0 to 255, resized and cropped: mean and scale are in the graph.
+    Labels, size and channel order go along as metadata. A layer that ONNX cannot express is an error that names it. Needs onnx and
+    onnxruntime (extra: onnx).
 
     \b
     Example:

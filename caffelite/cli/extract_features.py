@@ -26,6 +26,7 @@ log = logging.getLogger("caffelite")
 @click.argument("mode", metavar="[CPU|GPU]", required=False, type=click.Choice(["CPU", "GPU"], case_sensitive=False))
 @click.argument("device_id", metavar="[DEVICE_ID]", required=False, type=click.IntRange(min=0), default=0)
 @options.gpu
+@options.python
 @options.level
 @options.stage
 @click.option("--force", is_flag=True, help="Replace what stands under the names.")

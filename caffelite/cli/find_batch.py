@@ -11,6 +11,7 @@ from .logs import start
 @click.command("find_batch")
 @click.option("--solver", required=True, metavar="FILE", type=click.Path(), help="The solver, a prototxt.")
 @options.gpu
+@options.python_if_asked
 @options.set_fields
 @click.option("--memory", "limit", metavar="SIZE", help="Fit into so much, as in 16G, and try nothing. Default: what the device has.")
 @options.level
@@ -26,13 +27,15 @@ def find_batch(solver, gpu, set_fields, limit, level, stage) -> None:
     start()
     import os
 
-    from .. import prototxt
+    from .. import prototxt, user_modules
     from ..errors import CaffeliteError
     from ..inspection import summary
     from ..overrides import Overrides
     from . import memory
     from .summary import size_in_bytes
 
+    if not limit:
+        user_modules.permit()  # it trains
     overrides = Overrides(set_fields)
     of = memory.subject(solver, overrides, level, options.names(stage))
     numbers = options.gpus(gpu, overrides.solver(prototxt.read_solver(solver)).message)

@@ -14,10 +14,13 @@ from .logs import start
 @click.command("find_lr")
 @click.option("--solver", required=True, metavar="FILE", type=click.Path(), help="The solver, a prototxt.")
 @options.gpu
+@options.python
 @options.weights
 @options.set_fields
-@click.option("--from", "low", type=click.FloatRange(0, min_open=True), default=1e-6, show_default=True, metavar="RATE", help="Begin so.")
-@click.option("--to", "high", type=click.FloatRange(0, min_open=True), default=10.0, show_default=True, metavar="RATE", help="End so.")
+@click.option(
+    "--from", "low", type=options.FiniteRange(0, min_open=True), default=1e-6, show_default=True, metavar="RATE", help="Begin so."
+)
+@click.option("--to", "high", type=options.FiniteRange(0, min_open=True), default=10.0, show_default=True, metavar="RATE", help="End so.")
 @options.iterations("Iterations of the test; more of them make a smoother curve.", 200)
 @click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Draw the curve, .svg or .png (extra: plot).")
 @options.level

@@ -19,7 +19,11 @@ _OPTIONS = (
     click.option("--check_size", is_flag=True, help="An image of another shape than the first one is an error."),
     click.option("--encoded", is_flag=True, help="Store image files, not pixels; a file that needs no resizing is stored as it is."),
     click.option("--encode_type", metavar="TYPE", default="", help="Format of the stored files: png, jpg, … Default: each file's own."),
-    click.option("--skip", is_flag=True, help="Leave out images that cannot be read, and tell how many and which; else they are errors."),
+    click.option(
+        "--skip",
+        is_flag=True,
+        help="Leave out what is no image or cannot be read, and tell how many and which; else it is an error.",
+    ),
     click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Decoding threads. Default: one for each core."),
 )
 
@@ -70,7 +74,12 @@ def report(path: Path, done) -> None:
         click.echo("  images differ in size: a net takes them only with a crop; -resize_width and -resize_height make them equal", err=True)
     if len({shape[0] for shape in done.shapes}) > 1:
         click.echo("  images differ in channels: a net takes them only with force_color: true, or force_gray, in transform_param", err=True)
-    if done.skipped:
-        click.echo(f"  left out {len(done.skipped)}:", err=True)
-        for line in done.skipped:
+    report_left_out(done.skipped)
+
+
+def report_left_out(lines: list[str] | None) -> None:
+    """Names every file that was left out."""
+    if lines:
+        click.echo(f"  left out {len(lines)}:", err=True)
+        for line in lines:
             click.echo(f"    {line}", err=True)

@@ -8,6 +8,8 @@ import os
 import sys
 import time
 
+from ..errors import printable
+
 SHOW_EVERY = 0.3  # seconds between looks at the loss, which may have to wait for the device
 
 
@@ -16,8 +18,8 @@ class GlogFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         moment = time.strftime("%m%d %H:%M:%S", time.localtime(record.created))
-        micros = int(record.created % 1 * 1e6)
-        return f"{record.levelname[0]}{moment}.{micros:06d} {record.process} {record.filename}:{record.lineno}] {record.getMessage()}"
+        micros, text = int(record.created % 1 * 1e6), printable(record.getMessage())
+        return f"{record.levelname[0]}{moment}.{micros:06d} {record.process} {record.filename}:{record.lineno}] {text}"
 
 
 class BarHandler(logging.Handler):

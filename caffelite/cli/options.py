@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 import click
 
-from ..errors import CaffeliteError
+from .. import user_modules
+from ..errors import CaffeliteError, printable
 
 log = logging.getLogger("caffelite")
 
-gpu = click.option("--gpu", metavar="IDS", help='GPUs to use: "all", or numbers as in 0,1. Default: what solver_mode says, else the CPU.')
+gpu = click.option(
+    "--gpu",
+    metavar="IDS",
+    help='GPUs to use: "all" (the CPU where there are none), or numbers as in 0,1. Default: what solver_mode says, else the CPU.',
+)
 weights = click.option(
     "--weights", metavar="FILES", type=click.Path(), help="caffemodels to copy weights from, by layer name; several separated by commas."
 )
@@ -64,6 +70,16 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON inste
 model = click.option("--model", metavar="FILE", type=click.Path(), required=True, help="The net, a prototxt.")
 
 
+class FiniteRange(click.FloatRange):
+    """A range of numbers; NaN and the infinite, which no comparison keeps out, are in none."""
+
+    def convert(self, value, param, context) -> float:
+        found = super().convert(value, param, context)
+        if not math.isfinite(found):
+            self.fail(f"{value} is no finite number", param, context)
+        return found
+
+
 class Duration(click.ParamType):
     """Seconds, from 90, 90s, 30m, 1.5h, 2d or 1:30:00."""
 
@@ -85,6 +101,7 @@ class Duration(click.ParamType):
 
 
 def _set_data_threads(context, option, count: int | None) -> None:
+    context.meta[option.name] = count
     if count:
         from ..data import set_workers
 
@@ -97,10 +114,35 @@ data_threads = click.option(
 )  # fmt: skip
 
 
+def _python(runs: bool) -> Callable:
+    """-python DIR. runs: whether the command imports the modules of Python layers without being asked, from PYTHONPATH."""
+
+    def permit(context, option, folders: tuple[Path, ...]) -> None:
+        context.meta[option.name] = folders
+        if runs or folders:
+            user_modules.permit(folders)
+
+    return click.option(
+        "--python", "python_folders", multiple=True, metavar="DIR", callback=permit, expose_value=False, is_eager=True,
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        help="Folder of the modules that Python layers name, which are run; repeatable. "
+        + ("Default: PYTHONPATH and CAFFELITE_PYTHON." if runs else "Without it nothing is imported, and such layers are unknown."),
+    )  # fmt: skip
+
+
+python = _python(runs=True)
+python_if_asked = _python(runs=False)
+
+
 def iterations(help: str, default: int | None = None) -> Callable:
     return click.option(
         "--iterations", type=click.IntRange(min=1), metavar="N", default=default, show_default=default is not None, help=help
     )
+
+
+def say(text: str) -> None:
+    """Prints what may hold names from files."""
+    click.echo(printable(text))
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -108,10 +150,12 @@ def names(text: str) -> tuple[str, ...]:
 
 
 def words(context: click.Context) -> list[str]:
-    """The options that a command was called with, as it would take them again."""
+    """The options that a command was called with, as it would take them again; those that nobody gave are left out."""
     found = []
     for option in context.command.params:
-        value = context.params.get(option.name)
+        if context.get_parameter_source(option.name) == click.core.ParameterSource.DEFAULT:
+            continue
+        value = context.params.get(option.name, context.meta.get(option.name))
         if option.is_flag:
             found += [option.opts[0]] * bool(value)
         else:
@@ -150,7 +194,10 @@ def open_gpu(numbers: list[int], which: int = 0, how: dict | None = None, net: C
     if net and not (how or {}).get("precision") and (asked := _fp16(net())):
         log.info("%s: FLOAT16, as -precision fp16", asked)
         how = {**(how or {}), "precision": "fp16"}
-    device = devices.open_device(numbers[which % len(numbers)], **how or {})
+    try:
+        device = devices.open_device(numbers[which % len(numbers)], **how or {})
+    except CaffeliteError as mistake:
+        raise numbers.explained(mistake) if isinstance(numbers, AskedByMode) else mistake from None
     log.info("Using GPUs %s", ", ".join(map(str, numbers)))
     return device
 
@@ -162,21 +209,33 @@ def _fp16(net) -> str | None:
     return next((name for name in ("default_forward_type", "default_backward_type") if getattr(net, name) == pb.FLOAT16), None)
 
 
+class AskedByMode(list):
+    """The GPU that solver_mode asks for, where nobody wrote -gpu."""
+
+    def explained(self, mistake: CaffeliteError) -> CaffeliteError:
+        """The mistake by the field that led to it, and with the other way out."""
+        what = mistake.what.replace("-gpu", "solver_mode: GPU", 1) if "-gpu" in mistake.what else f"solver_mode: GPU: {mistake.what}"
+        ways = [(mistake.remedy or "").replace(", or leave -gpu out to run on the CPU", ""), "run on the CPU: -set solver_mode=CPU"]
+        return CaffeliteError(
+            what, where=mistake.where, expected=mistake.expected, found=mistake.found, remedy=", or ".join(filter(None, ways))
+        )
+
+
 def gpus(text: str | None, solver=None) -> list[int]:
     """The GPUs that -gpu names; without it the one of the solver's solver_mode; none for the CPU."""
     from .. import caffelite_pb2 as pb
 
     mode = solver.solver_mode if solver is not None and solver.HasField("solver_mode") else None
     if text is None:
-        return [solver.device_id] if mode == pb.SolverParameter.GPU else []
+        return AskedByMode([solver.device_id]) if mode == pb.SolverParameter.GPU else []
     from ..devices import gpu
 
     if text == "all":
         found = gpu.count()
-        if not found and mode != pb.SolverParameter.GPU:
-            log.info("No usable GPU was found; running on the CPU.")
+        if not found and not gpu.present():
+            log.warning("-gpu all: this machine has no NVIDIA GPU; running on the CPU.")
             return []
-        return list(range(found)) or [0]
+        return list(range(found)) or [0]  # where none can be used, opening GPU 0 says why
     return gpu_numbers(text)
 
 

@@ -21,15 +21,16 @@ LADDER = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 @options.model
 @click.option("--gpus", "ranks", type=click.IntRange(1, 1024), metavar="N", required=True, help="Processes, one a GPU, or a core of a CPU.")
 @options.gpu
+@options.python_if_asked
 @click.option(
-    "--bandwidth", type=click.FloatRange(0, min_open=True), metavar="GB/S",
+    "--bandwidth", type=options.FiniteRange(0, min_open=True), metavar="GB/S",
     help="Of a process's link within a machine. Default: 200 on a GPU, 4 on a CPU."
 )  # fmt: skip
 @click.option(
-    "--network", type=click.FloatRange(0, min_open=True), metavar="GB/S", default=12.5, show_default=True,
+    "--network", type=options.FiniteRange(0, min_open=True), metavar="GB/S", default=12.5, show_default=True,
     help="Of a process's share of the network between machines."
 )  # fmt: skip
-@click.option("--latency", type=click.FloatRange(0), metavar="MICROSECONDS", default=5, show_default=True, help="Of one message.")
+@click.option("--latency", type=options.FiniteRange(0), metavar="MICROSECONDS", default=5, show_default=True, help="Of one message.")
 @click.option("--machine", type=click.IntRange(min=1), metavar="N", help="Processes a machine. Default: 8 GPUs; a CPU's cores.")
 @click.option("--scaling", type=click.Choice(["weak", "strong"]), default="weak", show_default=True, help="As that of caffelite train.")
 @options.iterations("Passes to time.", 10)
@@ -71,18 +72,18 @@ def plan(model, ranks, gpu, bandwidth, network, latency, machine, scaling, itera
         return forecast(measured, n, near if n <= machine else far, overlap=not cpu, strong=scaling == "strong", slower=slower)
 
     megabytes = sum(size for _, size in measured.buckets) / 1e6
-    click.echo(
+    options.say(
         f"{net.graph.name}, {measured.batch} images a process: {measured.compute * 1e3:.4g} ms of computing, {megabytes:.4g} MB gradients"
     )
-    click.echo(f"{'processes':>9}{'ms':>11}{'images/s':>12}{'times one':>11}{'efficiency':>12}{'waiting':>9}")
+    options.say(f"{'processes':>9}{'ms':>11}{'images/s':>12}{'times one':>11}{'efficiency':>12}{'waiting':>9}")
     alone = of(1)
     for n in sorted({*(n for n in LADDER if n < ranks), ranks}):
         found = of(n)
         faster = found.images / alone.images
-        click.echo(
+        options.say(
             f"{n:9}{found.seconds * 1e3:11.4g}{found.images:12.5g}{faster:11.4g}{faster / n:12.1%}{found.waiting / found.seconds:9.1%}"
         )
-    click.echo(bottleneck(net, measured, of(ranks), bandwidth if ranks <= machine else network))
+    options.say(bottleneck(net, measured, of(ranks), bandwidth if ranks <= machine else network))
 
 
 def measure(net, iterations: int):

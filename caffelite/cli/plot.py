@@ -14,7 +14,7 @@ from . import options
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="The picture, .svg or .png. Default: SVG on standard output.")
 @click.option("--over", type=click.Choice(["iteration", "seconds"]), default="iteration", show_default=True, help="What runs to the right.")
-@click.option("--watch", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Draw again so often, until Ctrl-C.")
+@click.option("--watch", type=options.FiniteRange(min=0.1), metavar="SECONDS", help="Draw again so often, until Ctrl-C.")
 def plot(runs, out, over, watch) -> None:
     """Draws loss, scores and rate of runs, while they go on too. RUN is a run's folder, or a log of caffelite or Caffe.
 

@@ -15,6 +15,7 @@ from .logs import start
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @options.gpu
+@options.python
 @click.option("--all", "everything", is_flag=True, help="Go on after the first array that is not finite.")
 @options.as_json
 def replay(folder, gpu, everything, as_json) -> None:
@@ -38,9 +39,9 @@ def replay(folder, gpu, everything, as_json) -> None:
     if as_json:
         click.echo(json.dumps({"first": first and first.record(), "arrays": [one.record() for one in seen]}, indent=2))
     else:
-        click.echo(_table(seen))
+        options.say(_table(seen))
         told = f'first not finite, in {first.direction}: layer "{first.layer}" ({first.type}), {first.what}' if first else ""
-        click.echo(told or "all of it is finite: the fault does not come again on this device")
+        options.say(told or "all of it is finite: the fault does not come again on this device")
     sys.exit(1 if first else 0)
 
 

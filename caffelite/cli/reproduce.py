@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from ..errors import CaffeliteError
 from . import options
 from .logs import start
 
@@ -19,6 +20,7 @@ log = logging.getLogger("caffelite")
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @options.gpu
+@options.python
 @options.iterations("Compare so many iterations. Default: all that the record has.")
 def reproduce(folder, gpu, iterations) -> None:
     """Runs a recorded run again, and names the first iteration whose loss or test score is not the same to the last bit.
@@ -33,6 +35,7 @@ def reproduce(folder, gpu, iterations) -> None:
     from .. import prototxt
     from ..records import folder as records
     from ..records.reproduce import Comparison, changed_data, check
+    from ..records.reproduce import start as start_of
     from ..solver import Requests, Solver
 
     told = records.load(folder)
@@ -51,7 +54,7 @@ def reproduce(folder, gpu, iterations) -> None:
     p.ClearField("snapshot_keep")
     requests = Requests()
     run = Solver(p, document.locate, str(folder / records.SOLVER), options.open_device(gpu, p), requests=requests,
-                 resume=session.get("snapshot"))  # fmt: skip
+                 resume=start_of(session, folder))  # fmt: skip
     run.writes = False
     try:
         if session.get("weights") or p.weights and not session.get("snapshot"):
@@ -62,6 +65,8 @@ def reproduce(folder, gpu, iterations) -> None:
         run.tell_losses()
     finally:
         run.close()
+    if not comparison.compared:
+        raise CaffeliteError(f"{folder} has no loss or score to compare", expected="the record of an iteration or more")
     if comparison.differs:
         iteration, what, recorded, found = comparison.differs
         click.echo(f"differs first at iteration {iteration}: {what} is {found:.9g}, was {recorded:.9g}")

@@ -16,6 +16,7 @@ from . import options
 @click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Draw the schedule too: .svg or .png (extra: plot).")
 @click.option("--samples", type=click.IntRange(min=1), metavar="N", help="Size of the training set, for epochs where it is not there.")
 @options.shape
+@options.python_if_asked
 @options.set_fields
 @options.as_json
 def schedule(solver, out, samples, shape, set_fields, as_json) -> None:

@@ -18,6 +18,7 @@ UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 @click.command()
 @options.net_or_solver
 @options.shape
+@options.python_if_asked
 @options.set_fields
 @options.phase
 @options.level
@@ -53,7 +54,10 @@ def summary(model, solver, shape, set_fields, phase, level, stage, batch, limit,
     tables, wrong = [summaries.table(graph, guessed) for graph, guessed, _ in parts], [error for part in parts for error in part[2]]
     threads, train = threads or os.cpu_count() or 1, pb.TRAIN in phases
     if wrong:
-        click.echo(json.dumps({"phases": [asdict(t) for t in tables]}, indent=2) if as_json else "\n".join(map(_table, tables)))
+        if as_json:
+            click.echo(json.dumps({"phases": [asdict(t) for t in tables]}, indent=2))
+        else:
+            options.say("\n".join(map(_table, tables)))
         options.left_out(wrong)
     memory = summaries.memory(subject, None, threads, train)
     fits = summaries.largest_batch(subject, size_in_bytes(limit), threads, train) if limit else None
@@ -64,17 +68,17 @@ def summary(model, solver, shape, set_fields, phase, level, stage, batch, limit,
         click.echo(json.dumps(record, indent=2))
         return
     for table in tables:
-        click.echo(_table(table))
-    click.echo(_memory(memory, pb.Phase.Name(pb.TRAIN if train else pb.TEST), tables[0].batch))
+        options.say(_table(table))
+    options.say(_memory(memory, pb.Phase.Name(pb.TRAIN if train else pb.TEST), tables[0].batch))
     if limit:
-        click.echo(f"Largest batch within {limit}: " + (f"{fits[0]:,}, which takes {_size(fits[1].total)}" if fits else "none fits"))
+        options.say(f"Largest batch within {limit}: " + (f"{fits[0]:,}, which takes {_size(fits[1].total)}" if fits else "none fits"))
 
 
 def size_in_bytes(text: str) -> int:
     match = re.fullmatch(r"([\d.]+) *([KMGT]?)(i?B)?", text.strip(), re.IGNORECASE)
     try:
         return int(float(match[1]) * UNITS[match[2].upper()])
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise CaffeliteError("-memory cannot be read", expected="a size as in 16G, 512M", found=f'"{text}"') from None
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from ..errors import CaffeliteError
 from . import options
 from .deploy import read_labels
 from .logs import start
@@ -21,8 +22,9 @@ log = logging.getLogger("caffelite")
 @options.model
 @options.weights
 @options.gpu
+@options.python
 @options.running
-@options.iterations("Batches to test. Default: 50; with -report as many as hold each sample once.")
+@options.iterations("Batches to test, at most as many as hold each sample once. Default: 50; with -report all.")
 @click.option(
     "--report", "folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path),
     help="Write report.html: confusion, precision and recall, calibration, the worst mistakes; beside it its pictures and report.json.",
@@ -37,8 +39,9 @@ log = logging.getLogger("caffelite")
 def test(model, weights, gpu, how, iterations, folder, labels, as_json, set_fields, level, stage, phase) -> None:
     """Scores a net's weights on its test data: each batch, and the means over all with their 95 % intervals.
 
-    An interval rests on distinct samples: one that is tested again tells nothing new. Accuracy's is Wilson's, other scores' Student's over
-    batches. A report of a net that classifies needs matplotlib (extra: plot) and OpenCV (extra: images).
+    Each sample counts once: the test ends with the data, and where they are no multiple of the batch, the last batch is smaller. (Tests
+    while training go on in the data from test to test and average whole batches, as in Caffe.) Accuracy's interval is Wilson's, other
+    scores' Student's over batches. A report of a net that classifies needs matplotlib (extra: plot) and OpenCV (extra: images).
 
     \b
     Example:
@@ -52,25 +55,73 @@ def test(model, weights, gpu, how, iterations, folder, labels, as_json, set_fiel
 
     from ..report import pictures
     from ..report.collect import Watch
-    from ..solver import mean_scores
 
     names = read_labels(labels) if labels else None
-    net = open_net(model, gpu, phase or "TEST", level, stage, how, folder is not None or as_json, set_fields)
+    judge = folder is not None or as_json
+    nets = [open_net(model, gpu, phase or "TEST", level, stage, how, judge, set_fields)]
+    net = nets[0]
+
+    def smaller(batch: int):
+        """The net for the samples that are left, with the same weights."""
+        nets.append(open_net(model, gpu, phase or "TEST", level, stage, how, judge, set_fields, batch, net))
+        return nets[-1]
+
     try:
         options.load_weights(net, weights)
-        watch = Watch(net, judge=folder is not None or as_json)
+        watch = Watch(net, judge)
         if folder and watch.judged:
             pictures.check_installed()
-        iterations = iterations or (watch.once if folder else 50)
-        log.info("Running for %d iterations.", iterations)
-        with tqdm(total=iterations, unit="batch", file=sys.stderr, disable=not sys.stderr.isatty()) as bar:
-            scores = mean_scores(net, iterations, each=functools.partial(show_batch, bar, watch))
+        count = _batches(iterations, watch, bool(folder))
+        log.info("Running for %d iterations.", count)
+        with tqdm(total=count, unit="batch", file=sys.stderr, disable=not sys.stderr.isatty()) as bar:
+            scores = _scores(net, smaller, count, watch, bar)
         found = _show(scores, watch)
+        if watch.source:
+            log.info("Tested %d of %d samples, each once.", watch.samples, watch.source.length)
         if folder or as_json:
             about = {"name": net.graph.name, "model": model, "weights": weights, "phase": (phase or "TEST").upper()}
             _report(folder, as_json, watch, found, {**about, "made": time.strftime("%Y-%m-%d %H:%M:%S")}, names)
     finally:
-        net.close()
+        for one in nets:
+            one.close()
+
+
+def _batches(asked: int | None, watch, everything: bool) -> int:
+    """How many batches to test: as asked, or 50, but none twice."""
+    if not watch.once:
+        return asked or 50
+    whole, left = watch.once
+    most = whole + bool(left)
+    if asked and asked > most:
+        log.info("The data have %d samples, which %d batches hold once: more would test them again.", watch.source.length, most)
+    return most if everything and not asked else min(asked or 50, most)
+
+
+def _scores(net, smaller, count: int, watch, bar):
+    """Tests ``count`` batches, the last of them by a ``smaller`` net where fewer samples than a batch are left."""
+    from ..solver.scores import combined, mean_scores
+
+    whole, left = watch.once or (count, 0)
+    each, parts = functools.partial(show_batch, bar, watch), []
+    if min(count, whole):
+        parts.append(mean_scores(net, min(count, whole), each=each))
+    if count > whole:
+        try:
+            rest = smaller(left)
+        except CaffeliteError as mistake:
+            if not whole:
+                raise
+            log.warning("The last %d samples are left out, as the net takes no batch of %d: %s", left, left, mistake)
+        else:
+            for _, source in rest.sources():
+                source.seek(watch.first + watch.source.length - left)
+            watch.turn_to(rest)
+            parts.append(mean_scores(rest, 1, each=functools.partial(_after, whole, each)))
+    return combined(net, parts)
+
+
+def _after(first: int, each, index: int, outputs) -> None:
+    each(first + index, outputs)
 
 
 def _show(scores, watch) -> list[dict]:
@@ -112,16 +163,22 @@ def show_batch(bar, watch, index: int, outputs) -> None:
 
 def open_net(
     model: str, gpu: str | None, phase: str, level: int | None, stage: str, how: dict | None = None, keep: bool = False,
-    set_fields: tuple[str, ...] = (),
+    set_fields: tuple[str, ...] = (), batch: int | None = None, share=None,
 ):  # fmt: skip
-    """A net from its prototxt alone with fields set, on the device that -gpu names. how: see ``options.running``."""
+    """A net from its prototxt alone with fields set, on the device that -gpu names. how: see ``options.running``.
+
+    batch: in place of its own; share: the net whose weights and device it takes.
+    """
     from .. import caffelite_pb2 as pb
     from .. import data, graph, prototxt
+    from ..inspection.feeds import rebatched
     from ..net import Net
     from ..overrides import Overrides
     from ..solver import nets
 
     document = Overrides(set_fields).net(prototxt.read_net(model))
-    device = options.open_device(gpu, None, how, lambda: document.message)
-    state = nets.state(pb.Phase.Value(phase.upper()), document.message, None, level, options.names(stage))
-    return Net(graph.build(document.message, state, document.locate, functools.partial(data.open_source, seed=0)), device, keep=keep)
+    device = share.dev if share else options.open_device(gpu, None, how, lambda: document.message)
+    message = rebatched(document.message, batch) if batch else document.message
+    state = nets.state(pb.Phase.Value(phase.upper()), message, None, level, options.names(stage))
+    wiring = graph.build(message, state, document.locate, functools.partial(data.open_source, seed=0))
+    return Net(wiring, device, share=share, keep=keep)

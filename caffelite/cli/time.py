@@ -17,6 +17,7 @@ log = logging.getLogger("caffelite")
 @click.command()
 @options.model
 @options.gpu
+@options.python
 @options.running
 @options.iterations("Passes to time.", 50)
 @options.phase
@@ -82,18 +83,18 @@ def beside(net, passes: list, whole: float, ceilings: tuple[float, float]) -> No
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:
         cells = (cell.rjust(width) if i else cell.ljust(width) for i, (cell, width) in enumerate(zip(row, widths, strict=True)))
-        click.echo("  ".join(cells).rstrip())
+        options.say("  ".join(cells).rstrip())
     dev, (most_operations, most_bytes) = net.dev, ceilings
-    graphs = "" if dev.waits else " run eagerly" if dev.eager or net.hosted else " by CUDA graphs"
-    click.echo(f"Forward and backward{graphs}: {whole:.4g} ms, {1e3 * counts.batch_of(net.graph) / whole:,.0f} images/s")
+    graphs = "" if dev.waits else " run eagerly" if dev.why_eager() or net.hosted else " by CUDA graphs"
+    options.say(f"Forward and backward{graphs}: {whole:.4g} ms, {1e3 * counts.batch_of(net.graph) / whole:,.0f} images/s")
     reached = 2e3 * sum(counts.work(step.node) for step in net.plan.forward) / whole
-    click.echo(
+    options.say(
         f"Arithmetic: {reached / 1e9:,.4g} GFLOP/s, {reached / most_operations:.0%} of the {most_operations / 1e9:,.0f} of a large "
         f"product; a large copy moves {most_bytes / 1e9:,.4g} GB/s"
     )
     peak, when, parts = plan.peak(net.plan)
     held = ", ".join(f'"{node.name}" {memory.text(size)}' for node, size in parts[: memory.PARTS])
-    click.echo(f"Blobs and gradients: {memory.text(net.plan.arena)} of memory, at most {memory.text(peak)} at once, in {when}: {held}")
+    options.say(f"Blobs and gradients: {memory.text(net.plan.arena)} of memory, at most {memory.text(peak)} at once, in {when}: {held}")
 
 
 def _row(step, passes: list, ceilings: tuple[float, float]) -> tuple[str, ...]:

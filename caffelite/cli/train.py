@@ -19,9 +19,12 @@ log = logging.getLogger("caffelite")
 @click.command()
 @click.option("--solver", required=True, metavar="FILE", type=click.Path(), help="The solver, a prototxt.")
 @options.gpu
+@options.python
 @options.running
 @click.option("--snapshot", metavar="FILE", type=click.Path(), help="Go on from this solverstate.")
-@click.option("--resume", type=click.Choice(["auto"]), help="auto: go on from the newest good snapshot, or start where there is none yet.")
+@click.option(
+    "--resume", type=click.Choice(["auto"]), help="auto: go on from the newest good snapshot of the last run, or start where it left none."
+)
 @options.weights
 @options.set_fields
 @options.data_threads
@@ -52,7 +55,7 @@ log = logging.getLogger("caffelite")
 )
 @click.option(
     "--hang_seconds",
-    type=click.FloatRange(min=0),
+    type=options.FiniteRange(min=0),
     metavar="SECONDS",
     default=20,
     show_default=True,
@@ -130,11 +133,13 @@ def train(
             return run
 
         run = parallel.agreed(comm, make)
-        run.forgives = forgive
+        run.forgives, run.writes = forgive, not overfit
+        parallel.agreed(comm, run.claim)  # when all have read what they begin with
         if overfit:
             kept = [learn_by_heart(run, overfit)]
         else:
-            kept = keep(run, record, tensorboard, weights, snapshot) if not rank else []
+            tell_run(run)
+            kept = keep(run, record, tensorboard, weights) if not rank else []
         try:
             progress = Progress(run)
             try:
@@ -146,8 +151,41 @@ def train(
             run.close()
             for observer in kept:
                 observer.close()
+        if run.iteration < run.p.max_iter and not run.best.over and run.written and run.written[-1][0] == run.iteration:
+            where = ", under mpirun or srun as before" if comm.kind == "MPI" else ""
+            log.info("To go on%s: %s", where, going_on(context, run.written[-1][1]))
         status = max(comm.gather(signals.status))
     sys.exit(status)
+
+
+def tell_run(run) -> None:
+    """Says which run the snapshots to come belong to, and where they go."""
+    from ..solver.ownership import described
+
+    if run.owner.resumed:
+        log.info("%s goes on from %s; snapshots: %s_iter_*", described(run.owner.run).capitalize(), run.owner.resumed, run.prefix)
+    else:
+        log.info("%s begins; snapshots: %s_iter_*", described(run.owner.run).capitalize(), run.prefix)
+    prefix = run.p.snapshot_prefix
+    if prefix and not prefix.endswith("/") and not run.prefix == prefix:
+        text = (
+            "snapshot_prefix %s is a folder: snapshots and records go into it, beside what is there; choose another name, or end it with /"
+        )
+        log.warning(text, prefix)
+
+
+def going_on(context, state: Path) -> str:
+    """The command that goes on from a snapshot, to be copied to a shell: with the options of this one."""
+    import shlex
+
+    automatic = bool(context.params["resume"])
+    words = ["caffelite", "train"]
+    for word in options.words(context):
+        name, equals, value = word.partition("=")
+        if name in ("--snapshot", "--weights"):
+            continue
+        words += [name[1:]] if not equals else [name[1:], value] if not value.startswith("-") else [word[1:]]
+    return shlex.join(words if automatic else [*words, "-snapshot", str(state)])
 
 
 def learn_by_heart(run, batches: int):
@@ -165,7 +203,7 @@ def learn_by_heart(run, batches: int):
 
         def losses(self, solver, first: int, values) -> None:
             self.start = values[0] if first == 0 else self.start
-            self.last = min(values[-batches:])
+            self.last = min(values[-batches:], key=lambda loss: (loss == loss, loss))  # NaN before any number
 
         def close(self) -> None:
             far = self.last < 0.1 * self.start
@@ -189,7 +227,7 @@ def stop_in_time(progress, end: float, requests):
     return look
 
 
-def keep(run, record: str | None, tensorboard: bool, weights: str | None, snapshot: str | None) -> list:
+def keep(run, record: str | None, tensorboard: bool, weights: str | None) -> list:
     """The observers that keep the records of a run."""
     from ..records.events import Events
     from ..records.folder import Recorder, command
@@ -199,7 +237,8 @@ def keep(run, record: str | None, tensorboard: bool, weights: str | None, snapsh
             raise click.UsageError("-tensorboard writes into the records: it needs them")
         return []
     folder = Path(record or f"{run.prefix}_run")
-    start = {"weights": options.names(weights)} if weights else {"snapshot": snapshot} if snapshot else {}
+    resumed = run.owner.resumed
+    start = {"snapshot": str(resumed)} if resumed else {"weights": options.names(weights)} if weights else {}
     kept = [Recorder(folder, command(), start), *([Events(folder / "events")] if tensorboard else [])]
     run.observers += kept
     return kept

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import io
-import tarfile
-import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from caffelite import inputs
+from caffelite.data import tar
 from caffelite.data.listing import files_below
 from caffelite.errors import CaffeliteError, Where
 
@@ -25,7 +26,11 @@ class Files(Mapping[str, bytes]):
 
     def __getitem__(self, name: str) -> bytes:
         held = self._contents[name]
-        return (self._folder / name).read_bytes() if self._folder else held
+        if self._folder:
+            return inputs.read(self._folder / name, inputs.IMAGE)
+        if held is None:
+            raise OSError(errno.ENOENT, "the link leads to nothing in the archive", name)
+        return held
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._contents)
@@ -62,11 +67,18 @@ def splits(files: Files) -> tuple[Part, Part] | None:
     return None
 
 
-def _members(root: Path | bytes, where: str) -> dict[str, bytes]:
+def _members(root: Path | bytes, where: str) -> dict[str, bytes | None]:
+    """Contents by name; None where a link leads to nothing. A file that has several names is held once."""
+    held: dict[int, bytes] = {}
     try:
-        with tarfile.open(fileobj=io.BytesIO(root)) if isinstance(root, bytes) else tarfile.open(root) as archive:
-            return {m.name.removeprefix("./"): archive.extractfile(m).read() for m in archive if m.isfile()}
-    except (OSError, EOFError, tarfile.TarError, zlib.error) as mistake:
-        reason = getattr(mistake, "strerror", None) or mistake
+        if isinstance(root, Path):
+            inputs.check(root)
+        with tar.opened(fileobj=io.BytesIO(root)) if isinstance(root, bytes) else tar.opened(root) as archive:
+            found = dict(tar.files(archive))
+            for member in found.values():
+                if member is not None and member.offset not in held:
+                    held[member.offset] = archive.extractfile(member).read()
+    except (OSError, tar.Unreadable) as mistake:
         expected = "a folder, or a tar archive, packed or not"
-        raise CaffeliteError(f"cannot read it: {reason}", where=Where(where), expected=expected) from None
+        raise CaffeliteError(f"cannot read it: {inputs.reason(mistake)}", where=Where(where), expected=expected) from None
+    return {name: None if member is None else held[member.offset] for name, member in found.items()}

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
-from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 
 from caffelite import caffelite_pb2 as pb
+from caffelite import inputs
 from caffelite.data.images import channels_last, decode, opencv, resize
 from caffelite.data.listing import Listed
 from caffelite.data.writers import write_records
@@ -132,7 +132,7 @@ def convert(
 
 def reader(root: str) -> Callable[[str], bytes]:
     """Reads a file by its name below root."""
-    return lambda name: Path(f"{root}{'' if root.endswith('/') or name.startswith('/') or not root else '/'}{name}").read_bytes()
+    return lambda name: inputs.read(f"{root}{'' if root.endswith('/') or name.startswith('/') or not root else '/'}{name}", inputs.IMAGE)
 
 
 def is_cut(content: bytes) -> bool:

@@ -1,26 +1,20 @@
-"""Databases of Datum records, by number in the order of their keys: LMDB here, LevelDB beside."""
+"""Databases of Datum records, by number in the order of their keys: LMDB, and what LevelDB has in common with it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from threading import Lock
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.data.images import decode
+from caffelite.data.lmdb_reader import Lmdb, Record
 from caffelite.data.samples import Check, Samples
 from caffelite.errors import CaffeliteError, Where
 
-if TYPE_CHECKING:
-    import lmdb
-
 EXACT_LABELS = 1 << 24  # float32 holds every whole number up to here
-ANEW = "copy or make it again"  # the remedy for a damaged database
-Record = tuple[bytes, bytes]
 
 
 class Datums(Samples):
@@ -77,7 +71,7 @@ class Datums(Samples):
                 raise self._bad(key, str(mistake)) from None
         shape = datum.channels, datum.height, datum.width
         values = np.frombuffer(datum.data, np.uint8) if datum.data else np.array(datum.float_data, np.float32)
-        if values.size != math.prod(shape) or not values.size:
+        if min(shape) < 1 or values.size != math.prod(shape):
             raise self._bad(key, "wrong number of values", expected="×".join(map(str, shape)), found=values.size)
         return values.reshape(shape), datum.label
 
@@ -100,51 +94,32 @@ class Datums(Samples):
 
 
 class Database(Datums):
-    """The records of one LMDB. Errors besides: no such folder, not an LMDB, truncated.
+    """The records of one LMDB. Errors besides: no such folder, not an LMDB, truncated, damaged, changed while it is read.
 
-    shuffled: whether records will be read in any order, for which all keys are kept.
+    shuffled: whether records will be read in any order, for which the places of all are kept.
     """
 
     def __init__(self, path: Path, color: bool | None = None, shuffled: bool = False):
         super().__init__(path, color)
         self._walking: Iterator[Record] | None = None
-        self._shuffled, self._keys, self._transaction = shuffled, None, None
-        self._identity, self.env = _open(path)
+        self._shuffled, self._index = shuffled, None
+        self._lmdb = Lmdb(path)
         try:
-            self._transaction = self.env.begin()
-            self.length = self.env.stat()["entries"]
+            self.length = self._lmdb.length
             self.look()
         except BaseException:
             self.close()
             raise
 
     def walk(self, start: int) -> Iterator[Record]:
-        import lmdb
-
-        try:
-            with self._transaction.cursor() as cursor:
-                here = cursor.first()
-                for _ in range(start):
-                    here = here and cursor.next()
-                while here:
-                    yield cursor.item()
-                    here = cursor.next()
-        except lmdb.Error as mistake:
-            raise self._unreadable(mistake) from None
+        return self._lmdb.walk(start)
 
     def read(self, numbers: np.ndarray) -> Sequence[Record]:
-        import lmdb
-
         if not self._shuffled:
             return [self._step(number) for number in numbers.tolist()]
-        try:
-            if self._keys is None:
-                with self._transaction.cursor() as cursor:
-                    self._keys = list(cursor.iternext(values=False))
-            keys = [self._keys[number] for number in numbers.tolist()]
-            return [(key, self._transaction.get(key)) for key in keys]
-        except lmdb.Error as mistake:
-            raise self._unreadable(mistake) from None
+        if self._index is None:
+            self._index = self._lmdb.index()
+        return self._lmdb.read(self._index[numbers])
 
     def _step(self, number: int) -> Record:
         """The record of a number, from where the last one was read, or anew from the first."""
@@ -155,60 +130,6 @@ class Database(Datums):
         self._next = number + 1
         return next(self._walking)
 
-    def _unreadable(self, mistake: Exception) -> CaffeliteError:
-        return CaffeliteError(f"cannot read the LMDB: {mistake}", where=Where(str(self.path)), remedy=ANEW)
-
     def close(self) -> None:
-        if self.env:
-            # A cursor must not outlive its transaction, nor that its database.
-            if self._walking:
-                self._walking.close()
-            if self._transaction:
-                self._transaction.abort()
-            self._walking = self._transaction = self._keys = self.env = None
-            _close(self._identity)
-
-
-# LMDB forbids opening a file twice in one process, yet a train and a test net may read the same one.
-_opened: dict[tuple[int, int], list] = {}
-_opening = Lock()
-
-
-def _open(path: Path) -> tuple[tuple[int, int], lmdb.Environment]:
-    import lmdb
-
-    where = Where(str(path))
-    file = path / "data.mdb" if path.is_dir() else path
-    try:
-        status = file.stat()
-    except OSError as mistake:
-        found = "a folder without data.mdb" if path.is_dir() else mistake.strerror
-        raise CaffeliteError("cannot open the LMDB", where=where, expected="a folder with data.mdb", found=found) from None
-    if not status.st_size:
-        raise CaffeliteError("truncated LMDB", where=where, found="0 bytes", remedy=ANEW)
-    with _opening:
-        identity = status.st_dev, status.st_ino
-        if identity not in _opened:
-            try:
-                env = lmdb.open(str(path), readonly=True, lock=False, readahead=True, subdir=path.is_dir())
-            except (lmdb.Error, OSError) as mistake:
-                reason, remedy = str(mistake).removeprefix(f"{path}: "), ANEW if isinstance(mistake, lmdb.InvalidError) else None
-                raise CaffeliteError(f"cannot open the LMDB: {reason}", where=where, remedy=remedy) from None
-            # Pages past the end of a cut file would kill the process when they are read.
-            needed = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
-            if status.st_size < needed:
-                env.close()
-                raise CaffeliteError("truncated LMDB", where=where, expected=f"{needed} bytes", found=status.st_size, remedy=ANEW)
-            _opened[identity] = [env, 0]
-        _opened[identity][1] += 1
-        return identity, _opened[identity][0]
-
-
-def _close(identity: tuple[int, int]) -> None:
-    with _opening:
-        env, users = _opened[identity]
-        if users > 1:
-            _opened[identity][1] -= 1
-        else:
-            del _opened[identity]
-            env.close()
+        self._walking = self._index = None
+        self._lmdb.close()

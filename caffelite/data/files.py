@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import math
 import os
 import re
 import tarfile
@@ -12,12 +13,17 @@ from pathlib import Path
 
 import numpy as np
 
+from caffelite import inputs
+from caffelite.data import tar
 from caffelite.data.convert import is_cut
 from caffelite.data.database import EXACT_LABELS
 from caffelite.data.images import decode, resize
-from caffelite.data.listing import IMAGES, Listed, files_below, list_classes
+from caffelite.data.listing import IMAGES, Listed, files_below, list_classes, shortened, whole_number
 from caffelite.data.samples import Samples
 from caffelite.errors import CaffeliteError, Where
+
+MOST_SHARDS = 1_000_000
+LABEL_BYTES = 1 << 16  # of a .cls, whose label is a few digits
 
 
 class Pictures(Samples):
@@ -71,12 +77,11 @@ class Files(Pictures):
 
     def _read(self, number: int) -> bytes:
         try:
-            with open(self._root + self._listed[number].name, "rb", buffering=0) as file:
-                return file.read()
+            return inputs.read(self._root + self._listed[number].name, inputs.IMAGE)
         except OSError as mistake:
             file, where = self.place(number)
             remedy = "names count from root_folder, which stands before them as it is written" if self._root else None
-            raise CaffeliteError(f'cannot read image "{file}": {mistake.strerror}', where=where, remedy=remedy) from None
+            raise CaffeliteError(f'cannot read image "{file}": {inputs.reason(mistake)}', where=where, remedy=remedy) from None
 
 
 def folder(path: Path) -> list[Listed]:
@@ -102,31 +107,44 @@ class Shards(Pictures):
             self.close()
             raise
 
+    @staticmethod
+    def _usable(path: Path, name: str, member: tarfile.TarInfo | None) -> tarfile.TarInfo:
+        if member is None:
+            raise CaffeliteError(
+                f'the link "{name}" leads to nothing in the archive', where=Where(str(path)), remedy="pack what it names too"
+            )
+        if member.issparse():
+            raise CaffeliteError(f'"{name}" is stored as a sparse file', where=Where(str(path)), remedy="pack it without --sparse")
+        return member
+
     def _index(self, place: int, path: Path) -> list[int]:
         samples: dict[str, dict[str, tarfile.TarInfo]] = {}
         try:
-            file = self._files[place] = open(path, "rb", buffering=0)  # noqa: SIM115  closed by close
-            with tarfile.open(path, "r:") as archive:
-                for member in archive:
-                    folder_, name = os.path.split(member.name)
+            file = self._files[place] = inputs.open_file(path)  # closed by close
+            with tar.opened(path, "r:") as archive:
+                for whole, member in tar.files(archive):
+                    folder_, name = os.path.split(whole)
                     stem, _, ending = name.partition(".")
-                    if member.isfile() and stem:
-                        samples.setdefault(os.path.join(folder_, stem), {})[ending.lower()] = member
-        except (OSError, tarfile.TarError) as mistake:
+                    if stem:
+                        samples.setdefault(os.path.join(folder_, stem), {})[ending.lower()] = self._usable(path, whole, member)
+        except (OSError, tar.Unreadable) as mistake:
             remedy = "unpack it with gunzip or the like" if path.suffix in (".gz", ".tgz", ".bz2", ".xz", ".zst") else None
-            raise CaffeliteError(f"cannot read the archive: {mistake}", where=Where(str(path)), expected="a .tar", remedy=remedy) from None
+            said = inputs.reason(mistake)
+            raise CaffeliteError(f"cannot read the archive: {said}", where=Where(str(path)), expected="a .tar", remedy=remedy) from None
         labels = []
         for stem, members in samples.items():
-            images = [member for ending, member in members.items() if f".{ending.rsplit('.')[-1]}" in IMAGES]
+            images = [(ending, member) for ending, member in members.items() if f".{ending.rsplit('.')[-1]}" in IMAGES]
             if len(images) != 1 or "cls" not in members:
                 found, expected = ", ".join(sorted(members)), "an image and a .cls"
                 raise CaffeliteError(f'sample "{stem}"', where=Where(str(path)), expected=expected, found=found)
-            text = os.pread(file.fileno(), members["cls"].size, members["cls"].offset_data).strip()
-            if not re.fullmatch(rb"[+-]?\d+", text) or abs(int(text)) > EXACT_LABELS:
-                found = repr(text.decode(errors="backslashreplace"))
+            text = os.pread(file.fileno(), min(members["cls"].size, LABEL_BYTES), members["cls"].offset_data).strip()
+            label = whole_number(text.decode(errors="replace"))
+            if label is None or abs(label) > EXACT_LABELS:
+                found = repr(shortened(text.decode(errors="backslashreplace")))
                 raise CaffeliteError(f'"{stem}.cls" is no label', where=Where(str(path)), expected="a whole number", found=found)
-            labels.append(int(text))
-            self._parts.append((place, images[0].name, images[0].offset_data, images[0].size))
+            labels.append(label)
+            [(ending, image)] = images
+            self._parts.append((place, f"{stem}.{ending}", image.offset_data, image.size))
         return labels
 
     def read(self, numbers: np.ndarray) -> Sequence[bytes]:
@@ -153,8 +171,15 @@ class Shards(Pictures):
 
 
 def shards(pattern: str) -> list[Path]:
-    """The files that a pattern names: {000..127} counts, * and ? are as in a shell, in the order of their names."""
+    """The files that a pattern names: {000..127} counts, * and ? are as in a shell, in the order of their names.
+
+    Errors: more than 1,000,000 names.
+    """
     pieces = re.split(r"\{(\d+)\.\.(\d+)\}", pattern)
-    counts = [[f"{n:0{len(a)}d}" for n in range(int(a), int(b) + 1)] for a, b in zip(pieces[1::3], pieces[2::3], strict=True)]
+    ends = [(whole_number(a), whole_number(b), len(a)) for a, b in zip(pieces[1::3], pieces[2::3], strict=True)]
+    if math.prod(max(0, last - first + 1) for first, last, _ in ends) > MOST_SHARDS:
+        what = f'the pattern "{shortened(pattern)}" names more than {MOST_SHARDS} files'
+        raise CaffeliteError(what, remedy="correct its ranges, as in {000..127}")
+    counts = [[f"{n:0{width}d}" for n in range(first, last + 1)] for first, last, width in ends]
     named = ["".join(x for pair in zip(pieces[::3], [*numbers, ""], strict=True) for x in pair) for numbers in product(*counts)]
     return [Path(path) for name in named for path in (sorted(glob.glob(name)) if glob.has_magic(name) else [name])]

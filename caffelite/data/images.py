@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from functools import cache
 from types import ModuleType
 
@@ -10,18 +11,25 @@ import numpy as np
 
 from caffelite.errors import missing_extra
 
+# OpenCV takes four times as many and then needs 3 GiB; it reads this when it is imported, and a user's own setting goes before.
+MOST_PIXELS = 1 << 28
 EIGHT_BITS = "not an image of 8 bits a channel"
 
 
 @cache
 def opencv(use: str) -> ModuleType:
     """OpenCV, told to compute on the calling thread: the workers are the parallelism. Errors: it is not installed."""
+    _limit_pixels()
     try:
         import cv2
     except ImportError:
         raise missing_extra("opencv-python-headless", "images", use) from None
     cv2.setNumThreads(1)
     return cv2
+
+
+def _limit_pixels() -> None:
+    os.environ.setdefault("OPENCV_IO_MAX_IMAGE_PIXELS", str(MOST_PIXELS))
 
 
 def decode(content: bytes, color: bool | None = None) -> np.ndarray:
@@ -32,6 +40,7 @@ def decode(content: bytes, color: bool | None = None) -> np.ndarray:
     """
     if not content:
         raise ValueError("no image: 0 bytes")
+    _limit_pixels()
     try:
         import cv2
     except ImportError:
@@ -40,7 +49,7 @@ def decode(content: bytes, color: bool | None = None) -> np.ndarray:
     try:
         image = cv2.imdecode(np.frombuffer(content, np.uint8), flag)
     except cv2.error as mistake:  # of sizes beyond its limits
-        raise ValueError(f"not an image that can be decoded ({mistake.err})") from None
+        raise ValueError(f"not an image that can be decoded ({mistake.err or mistake})") from None
     if image is None:
         raise ValueError("not an image that can be decoded")
     if image.dtype != np.uint8:
@@ -52,6 +61,19 @@ def resize(image: np.ndarray, height: int, width: int, algorithm: str = "INTER_L
     """C×height×width of an image C×H×W, by bilinear interpolation as in Caffe; algorithm: OpenCV's name of another."""
     cv2 = opencv("resizing images")
     return channels_first(cv2.resize(channels_last(image), (width, height), interpolation=getattr(cv2, algorithm)))
+
+
+def with_channels(image: np.ndarray, color: bool) -> np.ndarray:
+    """uint8 C×H×W, C being 3 where color, else 1, of an image of 1, 3 or 4 channels; the fourth is opacity, over white."""
+    if len(image) == 4:
+        alpha = image[3:].astype(np.float32) / 255
+        image = np.rint(image[:3] * alpha + 255 * (1 - alpha)).astype(np.uint8)
+    if len(image) == (3 if color else 1):
+        return image
+    if color:
+        return np.repeat(image, 3, 0)
+    cv2 = opencv("the gray of a coloured picture")
+    return cv2.cvtColor(channels_last(image), cv2.COLOR_BGR2GRAY)[None]
 
 
 def channels_last(image: np.ndarray) -> np.ndarray:

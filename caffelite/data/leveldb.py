@@ -8,7 +8,8 @@ from threading import Lock
 
 import numpy as np
 
-from caffelite.data.database import ANEW, Datums, Record
+from caffelite.data.database import Datums
+from caffelite.data.lmdb_reader import ANEW, Record
 from caffelite.errors import CaffeliteError, Where, missing_extra
 
 

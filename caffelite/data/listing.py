@@ -8,11 +8,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from caffelite import inputs
 from caffelite.data.database import EXACT_LABELS
 from caffelite.data.draws import key, permutation
 from caffelite.errors import CaffeliteError, Collector, Where, did_you_mean
 
 IMAGES = {".jpg", ".jpeg", ".jpe", ".png", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".jp2"}
+
+
+MOST_MISTAKES = 100  # of one list
 
 
 @dataclass(frozen=True)
@@ -24,56 +28,99 @@ class Listed:
     where: Where
 
 
+def whole_number(text: str) -> int | None:
+    """The number that decimal digits write, with a sign or without; None for other text. Beyond 18 digits only its size is right."""
+    match = re.fullmatch(r"([+-]?)0*(\d+)", text, re.ASCII)
+    return int(match[1] + match[2][:19]) if match else None
+
+
+def shortened(text: str, most: int = 60) -> str:
+    """Text of a file for a message of one line."""
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
 def read_list(path: str | os.PathLike) -> list[Listed]:
     """The lines of a list file, "NAME LABEL" each; a name may hold spaces, an empty line is none.
 
-    Errors, with their lines and all at once: no label, or one that is no whole number that float32 holds; an empty list.
+    Errors, with their lines and up to 100 at once: no label, or one that is no whole number that float32 holds; an empty list.
     """
     try:
-        text = Path(path).read_bytes().decode("utf-8", "surrogateescape")
+        text = inputs.read(path, inputs.LIST).decode("utf-8", "surrogateescape")
     except OSError as mistake:
-        raise CaffeliteError(f"cannot read the list: {mistake.strerror}", where=Where(str(path))) from None
+        raise CaffeliteError(f"cannot read the list: {inputs.reason(mistake)}", where=Where(str(path))) from None
     listed, mistakes = [], Collector()
     for number, line in enumerate(text.split("\n"), 1):
         where, parts = Where(str(path), number), line.rsplit(maxsplit=1)
         if len(parts) == 1:
-            mistakes.add(CaffeliteError("no label", where=where, expected='"NAME LABEL"', found=f'"{line.strip()}"'))
-        elif parts and not re.fullmatch(r"[+-]?\d+", parts[1], re.ASCII):
-            mistakes.add(CaffeliteError("the label is no number", where=where, expected="a whole number", found=f'"{parts[1]}"'))
-        elif parts and abs(int(parts[1])) > EXACT_LABELS:
-            mistakes.add(CaffeliteError("the label is too large", where=where, expected=f"at most {EXACT_LABELS}", found=parts[1]))
+            mistakes.add(CaffeliteError("no label", where=where, expected='"NAME LABEL"', found=f'"{shortened(line.strip())}"'))
+        elif parts and "\0" in line:
+            mistakes.add(CaffeliteError("a NUL character", where=where, expected="text", remedy="the list may be no text at all"))
+        elif parts and (label := whole_number(parts[1])) is None:
+            found = f'"{shortened(parts[1])}"'
+            mistakes.add(CaffeliteError("the label is no number", where=where, expected="a whole number", found=found))
+        elif parts and abs(label) > EXACT_LABELS:
+            found = shortened(parts[1])
+            mistakes.add(CaffeliteError("the label is too large", where=where, expected=f"at most {EXACT_LABELS}", found=found))
         elif parts:
-            listed.append(Listed(parts[0], int(parts[1]), where))
+            listed.append(Listed(parts[0], label, where))
+        if len(mistakes.mistakes) == MOST_MISTAKES:
+            break
     mistakes.raise_any()
     if not listed:
         raise CaffeliteError("the list is empty", where=Where(str(path)), expected='lines of "NAME LABEL"')
     return listed
 
 
-def list_classes(names: Iterable[str], where: str, classes: Sequence[str] = ()) -> tuple[list[Listed], list[str]]:
+def list_classes(
+    names: Iterable[str], where: str, classes: Sequence[str] = (), left_out: list[str] | None = None, remedy: str = "move it away"
+) -> tuple[list[Listed], list[str]]:
     """(images, classes) of file names "CLASS/…/FILE", in the order of the names; so are the classes labelled, where they are not given.
 
-    where: what holds them, for errors. What starts with a dot is left out. Errors: a file that is no image by its name, or in no class; a
-    class that is not among those given.
+    where: what holds them, for errors. What starts with a dot is left out. Where all files lie below one folder and none in itself, the
+    classes are the folders in there. left_out: gets the files that are no images by their names or in no class; None: they are errors
+    with this remedy. Errors besides: a class that is not among those given.
     """
     parts = sorted(tuple(name.split("/")) for name in names)
     parts = [p for p in parts if not any(part.startswith(".") for part in p)]
-    found = sorted({p[0] for p in parts if len(p) > 1})
+    around = 0 if classes else _around(parts)
+    found = sorted({p[around] for p in parts if len(p) > around + 1})
     if not found:
         raise CaffeliteError("no class folders", where=Where(where), expected="a folder of images for each class")
     classes = list(classes) or found
-    mistakes = Collector()
+    mistakes, listed = Collector(), []
+    label = {name: number for number, name in enumerate(classes)}
     for name in sorted(set(found) - set(classes)):
         mistakes.add(CaffeliteError("another class", where=Where(f"{where}/{name}"), expected=f"one of {', '.join(classes)}"))
     for p in parts:
         place = Where(f"{where}/{'/'.join(p)}")
-        if len(p) == 1:
-            mistakes.add(CaffeliteError("a file that is in no class folder", where=place, remedy="move it away"))
-        elif os.path.splitext(p[-1])[1].lower() not in IMAGES:
-            mistakes.add(CaffeliteError("not an image by its name", where=place, remedy="move it away"))
+        strange = "a file that is in no class folder" if len(p) <= around + 1 else "not an image by its name" if not _is_image(p) else None
+        if not strange:
+            listed.append(Listed("/".join(p), label.get(p[around], 0), place))
+        elif left_out is not None:
+            left_out.append(f"{place}: {strange}")
+        else:
+            mistakes.add(CaffeliteError(strange, where=place, remedy=remedy))
     mistakes.raise_any()
-    label = {name: number for number, name in enumerate(classes)}
-    return [Listed("/".join(p), label[p[0]], Where(f"{where}/{'/'.join(p)}")) for p in parts], classes
+    if not listed:
+        raise CaffeliteError(
+            "no images in the class folders", where=Where(where), expected=f"files that end with {', '.join(sorted(IMAGES))}"
+        )
+    return listed, classes
+
+
+def _is_image(parts: Sequence[str]) -> bool:
+    return os.path.splitext(parts[-1])[1].lower() in IMAGES
+
+
+def _around(parts: Sequence[tuple[str, ...]]) -> int:
+    """How many folders, one in the other, lie around the class folders: each is alone in its place and holds folders, but no image."""
+    depth = 0
+    while True:
+        tops = {p[depth] for p in parts if len(p) > depth + 1}
+        images = any(_is_image(p) for p in parts if len(p) in (depth + 1, depth + 2))
+        if len(tops) != 1 or images or not any(len(p) > depth + 2 for p in parts):
+            return depth
+        depth += 1
 
 
 def split(listed: Sequence[Listed], share: float, seed: int) -> tuple[list[Listed], list[Listed]]:

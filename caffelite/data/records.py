@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from caffelite import caffelite_pb2 as pb
-from caffelite.data import database, leveldb
+from caffelite.data import leveldb
 from caffelite.data.convert import is_cut
 from caffelite.data.images import decode
+from caffelite.data.lmdb_reader import Lmdb
 from caffelite.errors import CaffeliteError, Where
 
 
@@ -29,10 +30,10 @@ class Records:
             self._db = leveldb._open(self.path)
             self._close = lambda: leveldb._close(self.path)
         else:
-            identity, self._db = database._open(self.path)
-            self._close = lambda: database._close(identity)
+            self._db = Lmdb(self.path)
+            self._close = self._db.close
         try:
-            self._length = sum(1 for _ in self._walk(False)) if self.backend == "leveldb" else self._db.stat()["entries"]
+            self._length = sum(1 for _ in self._walk(False)) if self.backend == "leveldb" else self._db.length
             if not self._length:
                 raise CaffeliteError("the database is empty", where=Where(str(path)))
         except BaseException:
@@ -55,13 +56,7 @@ class Records:
             except plyvel.Error as mistake:
                 raise leveldb.unreadable(self.path, mistake) from None
             return
-        import lmdb
-
-        try:
-            with self._db.begin() as transaction, transaction.cursor() as cursor:
-                yield from cursor
-        except lmdb.Error as mistake:
-            raise CaffeliteError(f"cannot read the LMDB: {mistake}", where=Where(str(self.path)), remedy=database.ANEW) from None
+        yield from self._db.walk()
 
     def __enter__(self) -> Records:
         return self
@@ -93,6 +88,6 @@ def read(value: bytes) -> tuple[pb.Datum, np.ndarray]:
         return datum, decode(datum.data)
     shape = datum.channels, datum.height, datum.width
     values = np.frombuffer(datum.data, np.uint8) if datum.data else np.array(datum.float_data, np.float32)
-    if min(shape) < 0 or values.size != math.prod(shape) or not values.size:
+    if min(shape) < 1 or values.size != math.prod(shape):
         raise ValueError(f"{values.size} values, yet it says {'×'.join(map(str, shape))}")
     return datum, values.reshape(shape)

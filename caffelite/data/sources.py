@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -12,15 +13,18 @@ from caffelite.data.arrays import Arrays
 from caffelite.data.database import Database
 from caffelite.data.draws import below, key, per_sample
 from caffelite.data.hdf5 import HDF5Source
+from caffelite.data.images import MOST_PIXELS
 from caffelite.data.leveldb import LevelDB
 from caffelite.data.order import Order
 from caffelite.data.pipeline import Share, Source
 from caffelite.data.samples import DataSource, Samples
 from caffelite.data.transforms import Transform
 from caffelite.data.windows import WindowSource
-from caffelite.errors import CaffeliteError, Locator
+from caffelite.errors import CaffeliteError, Locator, Where
 from caffelite.prototxt import resolve
 
+MOST_VALUES = (1 << 31) - 1  # of a blob, as in Caffe
+PARAMS = {"Data": "data_param", "ImageData": "image_data_param", "WindowData": "window_data_param", "HDF5Data": "hdf5_data_param"}
 MADE_BY = {"mnist": "mnist", "digits": "digits", "logreg": "blobs"}  # how a set's name starts: the dataset command that makes it
 
 
@@ -32,6 +36,13 @@ def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int
     """
     source = _SOURCES[layer.type](layer, phase, locate, seed)
     source.share = share
+    for shape in source.shapes:
+        if math.prod(shape) > MOST_VALUES:
+            source.close()
+            what, where = f'a batch of layer "{layer.name}" is too large', locate(PARAMS[layer.type], "batch_size")
+            raise CaffeliteError(
+                what, where=where, expected=f"at most {MOST_VALUES} values", found=_times(shape), remedy="lower batch_size"
+            )
     return source
 
 
@@ -66,7 +77,10 @@ def _image_data(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int
     if any(size) and not all(size):
         name, other = ("new_height", "new_width") if size[0] else ("new_width", "new_height")
         raise CaffeliteError(f"{name} without {other}", where=at(name), remedy=f"set {other} too, or neither")
-    archives = [path for path in files.shards(param.source) if path.suffix == ".tar"] if ".tar" in param.source else []
+    if math.prod(size) > MOST_PIXELS:
+        what, expected = "new_height and new_width make images too large", f"at most {MOST_PIXELS} pixels"
+        raise CaffeliteError(what, where=at("new_height"), expected=expected, found=_times(size))
+    archives = _archives(param.source, at("source")) if ".tar" in param.source else []
 
     def samples() -> Samples:
         if archives:
@@ -77,6 +91,17 @@ def _image_data(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int
         return files.Files(listing.read_list(path), _root(param.root_folder, at), param.is_color, size)
 
     return _source(samples, layer, param, phase, locate, seed)
+
+
+def _archives(pattern: str, where: Where) -> list[Path]:
+    try:
+        return [path for path in files.shards(pattern) if path.suffix == ".tar"]
+    except CaffeliteError as mistake:
+        raise CaffeliteError(mistake.what, where=where, remedy=mistake.remedy) from None
+
+
+def _times(shape: tuple[int, ...]) -> str:
+    return "×".join(map(str, shape))
 
 
 def _source(open_samples: Callable[[], Samples], layer, param, phase: int, locate: Locator, seed: int) -> Source:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,9 +22,9 @@ PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".pgm", "
 
 @dataclass
 class Answer:
-    """file; scores by class; seconds from the file to them; what the preparation did to the picture."""
+    """file: the picture's, or its pixels; scores by class; seconds from it to them; what the preparation did to the picture."""
 
-    file: Path
+    file: Path | np.ndarray
     scores: np.ndarray
     seconds: float
     notes: list[str] = field(default_factory=list)
@@ -38,11 +38,12 @@ class Classifier:
     """A deploy net on a device. pictures: how many will come, at most; oversample: ten views of each, whose scores are averaged.
 
     labels: one a class; by default the net's, or numbers. output: the blob with the scores; by default "prob", or the only output.
+    state: of the net, in phase TEST; by default what the file says. share: a net of the same file whose weights it uses.
     Errors: those of `Preparation`; no or several outputs; labels that are not as many as the scores.
     """
 
     def __init__(self, document: Document, dev, pictures: int = 1, oversample: bool = False, labels: list[str] | None = None,
-                 output: str | None = None):  # fmt: skip
+                 output: str | None = None, state: pb.NetState | None = None, share: Net | None = None):  # fmt: skip
         self.preparation = Preparation(document.message, document.locate)
         self.oversample, self.rows = oversample, VIEWS if oversample else 1
         self.batch = max(1, min(pictures, MOST_ROWS // self.rows))
@@ -51,10 +52,11 @@ class Classifier:
         layer = next(layer for layer in message.layer if layer.type == "Input")
         for shape in layer.input_param.shape:
             shape.dim[0] = self.batch * self.rows
-        state = pb.NetState(phase=pb.TEST)
-        state.MergeFrom(message.state)
-        state.phase = pb.TEST
-        self.net = Net(graph.build(message, state, document.locate), dev)
+        if state is None:
+            state = pb.NetState(phase=pb.TEST)
+            state.MergeFrom(message.state)
+            state.phase = pb.TEST
+        self.net = Net(graph.build(message, state, document.locate), dev, share=share)
         self.output = self._output(output)
         count = int(np.prod(self.output.shape[1:]))
         self.labels = list(labels if labels is not None else message.deploy_param.label) or [str(i) for i in range(count)]
@@ -77,10 +79,10 @@ class Classifier:
         self.net.forward(0)
         self.net.dev.download(self.net.data[self.output])
 
-    def answers(self, files: list[Path]) -> Iterator[Answer]:
-        """An answer a file, in their order."""
-        dev, feed = self.net.dev, self.net.data[self.net.graph.values[self.preparation.name]]
-        rows = np.zeros(feed.shape, np.float32)
+    def answers(self, files: Sequence[Path | np.ndarray]) -> Iterator[Answer]:
+        """An answer a picture, in their order: files, or pixels as `Preparation.decode` takes them."""
+        dev, name = self.net.dev, self.preparation.name
+        rows = np.zeros(self.net.graph.inputs[name].shape, np.float32)
         for start in range(0, len(files), self.batch):
             part, begun, notes = files[start : start + self.batch], time.perf_counter(), []
             for i, file in enumerate(part):
@@ -88,18 +90,23 @@ class Classifier:
                 try:
                     rows[i * self.rows : (i + 1) * self.rows] = self.preparation.views(image, self.oversample)
                 except CaffeliteError as error:
-                    raise CaffeliteError(f"{file}: {error}") from None
+                    raise CaffeliteError(f"{_named(file, start + i)}: {error}") from None
                 notes.append(noted)
-            dev.upload(feed, rows)
+            self.net.set_inputs(**{name: rows})
             self.net.forward(0)
             scores = dev.download(self.net.data[self.output]).reshape(self.batch, self.rows, -1)
             scores = scores[: len(part)].astype(np.float64).mean(1)
             seconds = (time.perf_counter() - begun) / len(part)
             if not np.isfinite(scores).all():
-                bad = part[int(np.flatnonzero(~np.isfinite(scores).all(1))[0])]
+                which = int(np.flatnonzero(~np.isfinite(scores).all(1))[0])
+                bad = _named(part[which], start + which)
                 remedy = "are its weights those of this net, and is the input scaled as in training?"
                 raise CaffeliteError(f"{bad}: the net's scores are not finite", remedy=remedy)
             yield from (Answer(file, row, seconds, noted) for file, row, noted in zip(part, scores, notes, strict=True))
+
+
+def _named(picture: Path | np.ndarray, place: int) -> str:
+    return str(picture) if isinstance(picture, Path) else f"picture {place}"
 
 
 def gather(names: list[str], expand: Callable[[str], list[str]]) -> list[Path]:

@@ -22,14 +22,14 @@ CHANCE = ("mirror", "perturb_param", "distort_param", "noise_param", "force_colo
 class Converted:
     """A deploy net.
 
-    inputs: its inputs' names. outputs: of the scores or probabilities. judged: of what the losses judged, and of outputs, that both nets
-    have. notes: what was left out, and why.
+    inputs: its inputs' names. outputs: of the scores or probabilities. judged: what the losses judged, and outputs, that both nets have, by
+    name, as the converted graph has them. notes: what was left out, and why.
     """
 
     message: pb.NetParameter
     inputs: list[str]
     outputs: list[str]
-    judged: list[str]
+    judged: dict[str, Value]
     notes: list[str] = field(default_factory=list)
 
 
@@ -70,8 +70,8 @@ def convert(graph: Graph, wanted: Iterable[str] = (), batch: int = 1) -> Convert
         made.layer.append(layer)
         outputs.append(name)
     inputs = [top for layer in made.layer if layer.type == "Input" for top in layer.top]
-    both = dict.fromkeys([value.name for value, _ in judged] + [name for name in outputs if name in graph.values])
-    return Converted(made, inputs, list(dict.fromkeys(outputs)), list(both), notes)
+    both = {value.name: value for value, _ in judged} | {name: graph.values[name] for name in outputs if name in graph.values}
+    return Converted(made, inputs, list(dict.fromkeys(outputs)), both, notes)
 
 
 def _value(graph: Graph, name: str) -> Value:

@@ -56,9 +56,12 @@ class Preparation:
         except ValueError as error:
             raise CaffeliteError(f"{path}: {error}") from None
 
-    def decode(self, path: Path) -> np.ndarray:
-        """A file as `seen` gives it, with its channels in the net's order."""
-        image = self.seen(path)
+    def decode(self, picture: Path | np.ndarray) -> np.ndarray:
+        """A file as `seen` gives it, or pixels as OpenCV has them, with its channels in the net's order.
+
+        Pixels are uint8 H×W, or H×W×C in the order blue, green, red and, where C is 4, opacity. Errors: pixels of another form.
+        """
+        image = self.seen(picture) if isinstance(picture, Path) else _pixels(picture, self.shape[0] == 3)
         return image[::-1] if self.shape[0] == 3 and self.how.channel_order == pb.DeployParameter.RGB else image
 
     def fitted(self, image: np.ndarray) -> tuple[np.ndarray, list[str]]:
@@ -107,11 +110,22 @@ def _seen(content: bytes, color: bool) -> np.ndarray:
         except ValueError:  # 16 bits: brought to 8 below
             image = np.empty((0, 0, 0))
         if len(image) == 4:
-            cv2 = images.opencv("a picture with transparent parts")
-            alpha = image[3:].astype(np.float32) / 255
-            blended = np.rint(image[:3] * alpha + 255 * (1 - alpha)).astype(np.uint8)
-            return blended if color else cv2.cvtColor(images.channels_last(blended), cv2.COLOR_BGR2GRAY)[None]
+            return images.with_channels(image, color)
     return images.decode(content, color)
+
+
+def _pixels(array: np.ndarray, color: bool) -> np.ndarray:
+    """An array's pixels C×H×W, with the channels that the net takes."""
+    array = np.asarray(array)
+    found = f"{array.dtype} of shape {list(array.shape)}"
+    if array.ndim not in (2, 3) or 0 in array.shape or (array.ndim == 3 and array.shape[2] not in (1, 3, 4)):
+        expected = "H×W, or H×W×C with channels blue, green, red, as cv2.imread gives it"
+        raise CaffeliteError("this array is no picture", expected=expected, found=found)
+    if array.dtype != np.uint8:
+        raise CaffeliteError(
+            "a picture's pixels are bytes, 0 to 255", expected="uint8", found=found, remedy="convert it: (255 * x).astype('uint8')"
+        )
+    return images.with_channels(images.channels_first(array), color)
 
 
 def describe(how: pb.DeployParameter, source: object, channels: tuple[int, ...], order: int) -> None:

@@ -32,31 +32,35 @@ def prove(validation: Net, converted: Converted, samples: int, progress: Callabl
 
     validation: a TEST net that keeps its blobs, before its first batch. Compared are the scores that its losses judge, and the
     probabilities where it has them. Where its data are images, the deploy net gets them as they are stored, by its own preparation.
-    Errors: they differ by more than rounding.
+    Errors: they differ by more than rounding; a score is not finite.
     """
     state = pb.NetState(phase=pb.TEST)
     deploy = Net(graph.build(rebatched(converted.message, validation), state), validation.dev, share=validation, keep=True)
     source = next((s for _, s in validation.sources() if isinstance(s, DataSource)), None)
     raw = source is not None and len(converted.inputs) == 1 and source.shapes[0] == deploy.graph.values[converted.inputs[0]].shape
     preparation = Preparation(converted.message, NOWHERE) if raw else None
+    fed_here = {value.name: value for node in validation.graph.feeds for value in node.tops}
     seen, worst, most = 0, 0.0, 1e-30
     while seen < samples:
         start = source.position if raw else 0
         validation.forward(seen)
-        fed = {name: validation.dev.download(validation.blobs[name]) for name in converted.inputs}
+        fed = {name: validation.dev.download(validation.data[fed_here[name]]) for name in converted.inputs}
         many = next(iter(fed.values())).shape[0]
         if raw:
             numbers = source.order(start, many)
             for row, (number, content) in enumerate(zip(numbers.tolist(), source.samples.read(numbers), strict=True)):
                 image = source.samples.image(number, content)[0]
                 fed[converted.inputs[0]][row] = preparation.views(preparation.fitted(image)[0])[0]
-        for name, array in fed.items():
-            deploy.dev.upload(deploy.data[deploy.graph.values[name]], array)
+        deploy.set_inputs(**fed)
         deploy.forward(seen)
-        for name in converted.judged:
-            mine, theirs = (net.dev.download(net.blobs[name]).astype(float) for net in (deploy, validation))
-            worst, most = max(worst, float(np.abs(mine - theirs).max())), max(most, float(np.abs(theirs).max()))
-            if not worst <= NEAR * most:
+        for name, judged in converted.judged.items():
+            arrays = deploy.blobs[name], validation.shown(validation.data[judged], judged)
+            mine, theirs = (validation.dev.download(array).astype(float) for array in arrays)
+            if not np.isfinite(theirs).all():
+                what = f'the validated net\'s "{name}" is not finite, samples {seen} to {seen + many - 1}'
+                raise CaffeliteError(what, remedy="are the weights those of this net, and the data without NaN?")
+            worst, most = float(np.maximum(worst, np.abs(mine - theirs).max())), max(most, float(np.abs(theirs).max()))
+            if not worst <= NEAR * most:  # so that NaN is a difference
                 what = f'the deploy net differs from the validated one in "{name}", samples {seen} to {seen + many - 1}'
                 raise CaffeliteError(what, expected=f"at most {NEAR * most:.2g}", found=f"{worst:.6g}")
         seen += many

@@ -7,6 +7,8 @@ Devices know no prototxt and no layer.
 
 from __future__ import annotations
 
+import threading
+import weakref
 from typing import NamedTuple
 
 from ..errors import CaffeliteError
@@ -27,6 +29,7 @@ class Window(NamedTuple):
         return oh, ow
 
 
+_opened = threading.local()  # a thread's GPUs, while somebody holds them: threads compute at the same time, so they share none
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
 
 
@@ -37,7 +40,8 @@ def open_device(
 
     precision: see the device; None for its own, fp32 on a CPU and tf32 on a GPU. A CPU, which has no TF32, takes that for fp32.
     deterministic: equal runs to the last bit, as a CPU's always are.
-    eager: a GPU runs without CUDA graphs. Errors: a precision that the device lacks.
+    eager: a GPU runs without CUDA graphs. A GPU that this thread has open in the same way is given again: its nets share streams and
+    workspace. Errors: a precision that the device lacks.
     """
     if gpu is None:
         from .cpu import CPU
@@ -47,4 +51,10 @@ def open_device(
         return CPU(dtype, "fp32" if precision in (None, "tf32") else precision)
     from .gpu import GPU
 
-    return GPU(gpu, dtype, precision=precision or "tf32", deterministic=deterministic, eager="-eager" if eager else "")
+    key = gpu, dtype, precision or "tf32", deterministic, "-eager" if eager else ""
+    kept = _opened.__dict__.setdefault("devices", weakref.WeakValueDictionary())
+    device = kept.get(key)
+    if device is None:
+        device = kept[key] = GPU(gpu, dtype, precision=key[2], deterministic=deterministic, eager=key[4])
+    device.seed = 0
+    return device

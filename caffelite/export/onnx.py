@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,7 +15,11 @@ from ..errors import CaffeliteError, Locator, Mistakes, missing_extra
 from ..graph import Graph, Node, Value
 from ..layers import REGISTRY
 from ..net import Net
+from . import pixels
 from .operators import OPERATORS
+
+if TYPE_CHECKING:
+    from ..data.transforms import Transform
 
 OPSET, IR = 17, 8  # of 2022: read by every onnxruntime since 1.12
 NEAR = 1e-4  # of the greatest output: what another order of summation may change
@@ -57,6 +62,10 @@ class Writer:
             name = f"{name} {'x'.join(map(str, array.shape))}"
         return self._store(name, array)
 
+    def array(self, name: str, values: np.ndarray) -> str:
+        """A constant of its own."""
+        return self._store(name, values)
+
     def scalar(self, value: float) -> str:
         return self._store(f"number {float(value)!r}", np.array(value, np.float32))
 
@@ -70,14 +79,16 @@ class Writer:
     def cannot(self, node: Node, what: str) -> CaffeliteError:
         return node.layer.error(f"{what} cannot be said in ONNX")
 
-    def write(self) -> None:
-        """Adds all layers. Errors: every one that ONNX cannot express, together."""
+    def write(self, transforms: dict[str, Transform]) -> None:
+        """Adds all layers; an input with a transform starts from pixels. Errors: every one that ONNX cannot express, together."""
         mistakes = []
         for node in self.graph.nodes:
             self._here = node.name
             kind = node.layer.spec.type
             if node.layer.feeds:
-                self.names |= {value: value.name for value in node.tops}
+                for value in node.tops:
+                    how = transforms.get(value.name)
+                    self.names[value] = pixels.write(self, value.name, how) if how else value.name
                 continue
             if kind not in OPERATORS:
                 mistakes.append(self.cannot(node, "such a layer"))
@@ -106,21 +117,23 @@ def plain_graph(message: pb.NetParameter, state: pb.NetState, locate: Locator) -
 def encode(graph: Graph, net: Net) -> bytes:
     """The ONNX file of a deploy net. The batch size is open; labels and deploy_param go along as metadata.
 
+    An input with a transform_param takes pixels, 0 to 255, resized and cropped: the graph takes off the mean and scales.
     graph: the net's as it was built, before a device laid blobs out its own way; net: the same net with its weights.
     Errors: a layer that ONNX cannot express; onnx is not installed.
     """
     params = {node.place: [net.dev.download(param.data) for param in node.layer.params] for node in net.graph.nodes if node.place >= 0}
     writer = Writer(graph, params)
-    writer.write()
+    writer.write(pixels.transforms(graph))
     helper, proto = writer.onnx.helper, writer.onnx.TensorProto
     feeds = [value for node in graph.feeds for value in node.tops]
     outputs = [value for value in graph.outputs if not value.node.layer.feeds]
-    for value in outputs:  # a blob's name for what leaves the net
-        writer.nodes.append(helper.make_node("Identity", [writer.names[value]], [value.name], name=f"output {value.name}"))
+    names = {value: _output_name(value, graph) for value in outputs}
+    for value, name in names.items():  # a blob's name for what leaves the net
+        writer.nodes.append(helper.make_node("Identity", [writer.names[value]], [name], name=f"output {name}"))
     made = helper.make_graph(
         writer.nodes, graph.name or "net",
         [helper.make_tensor_value_info(value.name, proto.FLOAT, ["N", *value.shape[1:]]) for value in feeds],
-        [helper.make_tensor_value_info(value.name, proto.FLOAT, ["N", *value.shape[1:]]) for value in outputs],
+        [helper.make_tensor_value_info(name, proto.FLOAT, ["N", *value.shape[1:]]) for value, name in names.items()],
         [writer.onnx.numpy_helper.from_array(array, name) for name, array in writer.constants.items()],
     )  # fmt: skip
     model = helper.make_model(made, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR, producer_name="caffelite")
@@ -128,6 +141,11 @@ def encode(graph: Graph, net: Net) -> bytes:
     if model.ByteSize() < 2**31 - 1:
         writer.onnx.checker.check_model(model, full_check=True)
     return model.SerializeToString()
+
+
+def _output_name(value: Value, graph: Graph) -> str:
+    """The blob's, or, where that is an input's on which a layer works in place, one that ONNX takes beside it."""
+    return f"{value.name}_out" if value.name in graph.inputs else value.name
 
 
 def metadata(message: pb.NetParameter) -> dict[str, str]:
@@ -141,7 +159,12 @@ def metadata(message: pb.NetParameter) -> dict[str, str]:
             found["labels"] = "\n".join(message.deploy_param.label)
     for layer in message.layer:
         if layer.type == "Input" and layer.HasField("transform_param"):
-            found[f"transform_param {layer.name}"] = text_format.MessageToString(layer.transform_param)
+            rest = pb.TransformationParameter()
+            rest.CopyFrom(layer.transform_param)
+            for name in pixels.IN_GRAPH:
+                rest.ClearField(name)
+            found[f"transform_param {layer.name}"] = text_format.MessageToString(rest)
+            found[f"input {layer.top[0]}"] = "pixels, 0 to 255, resized and cropped; the graph takes off the mean and scales"
     return found
 
 
@@ -154,28 +177,36 @@ class Checked:
 
 
 def check(net: Net, body: bytes | Path, seed: int = 0) -> Checked:
-    """Runs random inputs through both. Errors: they differ by more than rounding; onnxruntime is not installed."""
+    """Runs random inputs through both; the net gets its own by name, as a user feeds it. Errors: they differ by more than rounding;
+    a number is not finite; onnxruntime is not installed."""
     try:
         import onnxruntime
     except ImportError:
         raise missing_extra("onnxruntime", "onnx", "the check of an export") from None
-    rng = np.random.default_rng(seed)
-    feeds = [value for node in net.graph.feeds for value in node.tops]
-    given = {value.name: rng.standard_normal(value.shape).astype(np.float32) for value in feeds}
+    rng, transforms = np.random.default_rng(seed), pixels.transforms(net.graph)
+    given, fed = {}, {}
+    for name, value in net.graph.inputs.items():
+        if name in transforms:
+            given[name], fed[name] = pixels.drawn(transforms[name], value.shape[0], rng)
+        else:
+            given[name] = fed[name] = rng.standard_normal(value.shape).astype(np.float32)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(body if isinstance(body, bytes) else str(body), options, providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
     theirs = dict(zip(names, session.run(names, given), strict=True))
-    for value in feeds:
-        net.dev.upload(net.data[value], given[value.name])
+    net.set_inputs(**fed)
     net.forward(0)
+    outputs = {_output_name(value, net.graph): value for value in net.graph.outputs}
     found = {}
     for name in names:
-        mine = net.dev.download(net.blobs[name]).astype(float)
+        mine = net.dev.download(net.data[outputs[name]]).astype(float)
         if not np.isfinite(mine).all():
             raise CaffeliteError(f'the net\'s own "{name}" of random inputs is not finite', remedy="give trained weights, or use -no_check")
+        if mine.shape != theirs[name].shape:
+            what = f'onnxruntime gets another shape for "{name}"'
+            raise CaffeliteError(what, expected=list(mine.shape), found=list(theirs[name].shape))
         found[name] = float(np.abs(mine - theirs[name]).max() / max(np.abs(mine).max(), 1e-30))
-        if mine.shape != theirs[name].shape or not found[name] <= NEAR:
+        if not found[name] <= NEAR:  # so that NaN is a difference
             raise CaffeliteError(f'onnxruntime gets other numbers for "{name}"', expected=f"within {NEAR:g}", found=f"{found[name]:.3g}")
     return Checked(found, onnxruntime.__version__)

@@ -186,11 +186,22 @@ def test_size(graph: Graph, iterations: int, which: int, reading: Reading, findi
         seen = (
             f"{iterations * batch} of the {length}" if iterations * batch < length else f"{iterations * batch}, though there are {length}"
         )
-        if length % batch:
-            most = max(d for d in range(1, batch + 1) if length % d == 0)
-            remedy = f"batch_size {most} and test_iter {length // most} would see each once"
-        else:
-            remedy = f"test_iter: {length // batch} sees each once"
+        kind, remedy = _test_remedy(iterations, batch, length)
         where = reading.locate("test_iter", which)
-        findings.say("lint", f'a test sees {seen} samples of layer "{node.name}"', where, remedy=remedy)
+        findings.say(kind, f'a test sees {seen} samples of layer "{node.name}"', where, remedy=remedy)
         return
+
+
+def _test_remedy(iterations: int, batch: int, length: int) -> tuple[str, str]:
+    """(kind of finding, remedy): a divisor of the samples near the batch size, where there is one."""
+    if length % batch == 0:
+        return "lint", f"test_iter: {length // batch} sees each once"
+    near = [size for size in range(-(-batch // 2), 2 * batch + 1) if length % size == 0]
+    if near:
+        best = min(near, key=lambda size: abs(math.log(size / batch)))
+        return "lint", f"batch_size {best} and test_iter {length // best} would see each once"
+    most = -(-length // batch)
+    again = f"{most * batch - length} of them again, as in Caffe; caffelite test counts each once"
+    if iterations == most:  # no better choice
+        return "note", f"no batch size near {batch} divides {length}, so the last batch sees {again}"
+    return "lint", f"test_iter: {most} sees each, and {again}"

@@ -9,6 +9,7 @@ from .. import caffelite_pb2 as pb
 from .. import graph
 from ..errors import CaffeliteError, Locator, Mistakes
 from ..graph import Graph
+from ..user_modules import NotImported
 from .feeds import Feeds
 from .reading import Findings, Reading
 
@@ -34,7 +35,7 @@ def build(reading: Reading, state: pb.NetState, findings: Findings, feeds: Feeds
     wrong = broken | {layers.of(e) for e in errors}
     while True:
         for error in errors:
-            findings.add("note" if error in feeds.missing else "mistake", error)
+            findings.add("note" if error in feeds.missing or isinstance(error, NotImported) else "mistake", error)
         if found or None in wrong or wrong <= faulty:
             return found, not faulty
         faulty |= wrong

@@ -29,6 +29,7 @@ class Eltwise(Layer):
         if coeffs not in (0, count):
             raise self.error(f"has {coeffs} coeff for {count} bottoms", "coeff", expected=f"none, or {count}")
         self.in_place = self.absorbs_relu = self.p.operation == ELTWISE.SUM
+        self.coefficients = list(self.p.coeff or [1.0] * count)
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         for i, shape in enumerate(bottoms):
@@ -42,10 +43,12 @@ class Eltwise(Layer):
     def backward_reads_top(self, index: int) -> bool:
         return self.p.operation == ELTWISE.MAX or (self.p.operation == ELTWISE.PROD and not self.p.stable_prod_grad)
 
+    def passes_gradient(self, index: int) -> bool:
+        return self.p.operation == ELTWISE.SUM and self.coefficients[index] == 1
+
     def build(self, dev) -> None:
         names = tuple(f"x{i}" for i in range(len(self.spec.bottom)))
         if self.p.operation == ELTWISE.SUM:
-            self.coefficients = list(self.p.coeff or [1.0] * len(names))
             coeffs = {f"c{i}": c for i, c in enumerate(self.coefficients)}
             text, slope = " + ".join(f"c{i} * x{i}" for i in range(len(names))), {}
             if self.slope is not None:

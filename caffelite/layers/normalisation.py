@@ -28,6 +28,7 @@ class BatchNorm(Layer):
     field = "batch_norm_param"
     in_place = follows_layout = follows_precision = takes_relu_gradient = True
     frozen_params = 3
+    takes_sums = False
 
     def setup(self) -> None:
         p = self.p
@@ -52,6 +53,18 @@ class BatchNorm(Layer):
 
     def absorbs(self, follower: Layer) -> bool:
         return follower.spec.type == "Scale" and follower.split == self.split and len(follower.spec.bottom) == 1 and not self.learnt
+
+    def settle(self, dev) -> None:
+        self.takes_sums = dev.sums_gradients
+
+    @property
+    def most_parts(self) -> int:
+        return 64 if self.joined else 1
+
+    def absorbs_sum(self, follower: Layer) -> bool:
+        alike = (follower.last, follower.narrow) == (self.last, self.narrow)
+        plain = follower.spec.type == "Eltwise" and len(follower.spec.bottom) == 2 and all(map(follower.passes_gradient, (0, 1)))
+        return self.takes_sums and self.absorbs_relu and alike and plain
 
     @property
     def absorbs_relu(self) -> bool:
@@ -91,20 +104,39 @@ class BatchNorm(Layer):
         return dev.channel_map(formula, each, *split, **constants)
 
     def _build_affine(self, dev, split: tuple[int, int, int], m: int) -> None:
-        """With a learnt scale, and perhaps a bias and a ReLU behind them."""
+        """With a learnt scale, and perhaps a bias, a sum and a ReLU behind them."""
         each, value, slope = ("u", "s", "g", "b")[: 2 + len(self.affine)], "(x - u) * s * g", {}
         if len(self.affine) == 2:
             value = f"{value} + b"
         dy = "dy"
-        if self.slope is not None:  # whether y > 0 is told by x again, which costs less than to read y
+        if self.joined:
+            self._build_joined(dev, split, each, value)
+        elif self.slope is not None:  # whether y > 0 is told by x again, which costs less than to read y
             dy, slope = f"where({value} > 0, dy, slope * dy)", {"slope": self.slope}
             value = f"where({value} > 0, {value}, slope * ({value}))"
-        self._normalise = self._map(dev, value, ("x",), each, split, **slope)
+        if not self.joined:
+            self._normalise = self._map(dev, value, ("x",), each, split, **slope)
         sums = (Formula(text, ("dy", "x", *each), constants=tuple(slope)) for text in (dy, f"{dy} * (x - u) * s"))
         self._sums = dev.channel_sums(tuple(self.as_stored(f, *each) for f in sums), each, *split, **slope)
         self._rescale = self._map(dev, f"{dy} * s * g", ("dy", "x"), each, split, **slope)
         text = f"({dy} - t / m - d / m * (x - u) * s) * s * g"
         self._dx = self._map(dev, text, ("dy", "x"), (*each, "t", "d"), split, m=m, **slope)
+
+    def _build_joined(self, dev, split: tuple[int, int, int], each: tuple[str, ...], value: str) -> None:
+        """With a sum of that and a. Backward first makes the sum's gradient, from that of y in its parts, then the sums over it."""
+        value, dy, slope = f"{value} + a", "({0})", {}
+        if self.slope is not None:  # y is at hand, and tells what else x and a would
+            value, dy, slope = f"where({value} > 0, {value}, slope * ({value}))", "where(y > 0, {0}, slope * ({0}))", {"slope": self.slope}
+        self._normalise = self._map(dev, value, ("x", "a"), each, split, **slope)
+
+        def sums(parts: int):
+            names = tuple(f"dy{i}" for i in range(parts))
+            whole, read = dy.format(" + ".join(names)), (*names, "y") if slope else names
+            texts = ((whole, read), (f"{whole} * (x - u) * s", (*read, "x", "u", "s")))
+            formulas = tuple(self.as_stored(Formula(text, arrays, constants=tuple(slope)), "u", "s") for text, arrays in texts)
+            return dev.channel_sums(formulas, ("u", "s"), *split, kept=True, **slope)
+
+        self._joined_sums = functools.cache(sums)
 
     def forward(self, x: list, y: list) -> None:
         mean, variance, factor = (param.data for param in self.params[:3])
@@ -114,26 +146,32 @@ class BatchNorm(Layer):
             self._scale(variance, factor, scale)
         else:
             self._moments(x[0], u, scale, mean, variance, factor)
-        self._normalise(x[0], u, scale, *[param.data for param in self.affine], y[0])
+        self._normalise(*x, u, scale, *[param.data for param in self.affine], y[0])
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         u, scale = self.saved["mean"], self.saved["scale"]
         if self.affine:
-            self._backward_affine(x[0], dy[0], dx[0])
+            self._backward_affine(x[0], y[0], dy, dx)
         elif self.stored:
             self._rescale(dy[0], scale, dx[0])
         else:
             self._sums(dy[0], y[0], (u, self.dot))
             self._dx(dy[0], y[0], u, self.dot, scale, dx[0])
 
-    def _backward_affine(self, x, dy, dx) -> None:
+    def _backward_affine(self, x, y, parts: list, gradients: list) -> None:
+        """parts: of y's gradient; gradients: of x, or None, and where a sum is fused of its other summand, which is the sum's too."""
+        dx, dy = gradients[0], gradients[-1] if self.joined else parts[0]
         each = self.saved["mean"], self.saved["scale"], *[param.data for param in self.affine]
         sums, affine = [self.dot, self.sum], self.affine
         for i, param in enumerate(affine):
             if param.wanted and not param.add:
                 sums[i] = param.diff
         dot, total = sums
-        self._sums(dy, x, *each, (total, dot))
+        if dy is parts[0] and len(parts) == 1 and not (self.joined and self.slope is not None):
+            self._sums(dy, x, *each, (total, dot))
+        else:
+            read = (y,) if self.slope is not None else ()
+            self._joined_sums(len(parts))(*parts, *read, x, *each[:2], (total, dot), dy)
         for found, param in zip(sums, affine, strict=False):
             if param.wanted and param.add:
                 self.dev.add(found, param.diff)

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from .. import caffelite_pb2 as pb
+from .. import user_modules
 from .layer import Layer, Shape, register
 
 
@@ -54,11 +55,11 @@ class UserLayer:
     """What ``caffe.Layer`` is to files that import caffe for nothing but this name."""
 
 
-def load(name: str, folders: list[str]) -> types.ModuleType:
-    """A module by name: from one of the folders, or from wherever Python finds it."""
+def load(name: str) -> types.ModuleType:
+    """A module by name, from where `user_modules` says."""
     importlib.invalidate_caches()
     known = list(sys.path)
-    sys.path[:0] = folders
+    sys.path[:] = user_modules.search_path()
     lent = "caffe" not in sys.modules and importlib.util.find_spec("caffe") is None
     if lent:
         sys.modules["caffe"] = types.ModuleType("caffe", "Stands in while a layer's module is imported.")
@@ -66,15 +67,16 @@ def load(name: str, folders: list[str]) -> types.ModuleType:
     try:
         return importlib.import_module(name)
     finally:
-        sys.path[:] = known + [f for f in folders if f not in known]  # last: for what the module imports later
+        sys.path[:] = known + [f for f in user_modules.folders() if f not in known]  # last: for what the module imports later
         if lent:
             del sys.modules["caffe"]
 
 
 @register
 class Python(Layer):
-    """What a class of the user's computes: python_param { module, layer, param_str }, found in the working directory, beside the
-    prototxt, or on PYTHONPATH. Bottoms and tops are of any shape.
+    """What a class of the user's computes: python_param { module, layer, param_str }. The module is found in a folder given by -python
+    or CAFFELITE_PYTHON, or as `import` finds it on PYTHONPATH, never in the current folder or beside the prototxt unless it is named so.
+    Commands that run no net import it only with -python. Bottoms and tops are of any shape.
 
     The class has setup(bottom, top), reshape(bottom, top), which gives the tops their shapes, forward(bottom, top) and, for gradients,
     backward(top, propagate_down, bottom). bottom and top are lists of blobs with .data, .diff (NumPy arrays), .reshape(...), .shape,
@@ -90,14 +92,7 @@ class Python(Layer):
         for name in ("module", "layer"):
             if not getattr(self.p, name):
                 raise self.error(f"has no {name}", name, remedy=f"set python_param {{ {name}: ... }}")
-        folders = list(dict.fromkeys(str(p.resolve()) for p in (Path.cwd(), Path(self.locate.file).parent)))
-        try:
-            module = load(self.p.module, folders)
-        except Exception as mistake:  # a user's module may raise anything
-            if isinstance(mistake, ModuleNotFoundError) and mistake.name and f"{self.p.module}.".startswith(f"{mistake.name}."):
-                what, remedy = f'there is no module "{self.p.module}"', f"put {self.p.module}.py into the working directory"
-                raise self.error(what, "module", expected=f"one in {' or '.join(folders)}, or on PYTHONPATH", remedy=remedy) from None
-            raise self.error(f'module "{self.p.module}" {told(mistake, None)}', "module") from mistake
+        module = self._module()
         self.file = getattr(module, "__file__", None)
         kind = getattr(module, self.p.layer, None)
         if not isinstance(kind, type):
@@ -108,6 +103,29 @@ class Python(Layer):
             raise self.error(f"{self.file}: class {self.p.layer} has no {missing[0]}", "layer", expected="setup, reshape and forward")
         self.differentiable = callable(getattr(kind, "backward", None))
         self.kind, self.user = kind, None
+
+    def _module(self) -> types.ModuleType:
+        name = self.p.module
+        if not user_modules.permitted():
+            what = f'layer "{self.name}" (Python): its module "{name}" is not imported'
+            remedy = "what the layer does is not known here; if you trust the module, give its folder: -python DIR"
+            raise user_modules.NotImported(what, where=self.locate("python_param", "module"), remedy=remedy)
+        try:
+            return load(name)
+        except Exception as mistake:  # a user's module may raise anything
+            if isinstance(mistake, ModuleNotFoundError) and mistake.name and f"{name}.".startswith(f"{mistake.name}."):
+                expected = " or ".join(["one on PYTHONPATH", *user_modules.folders()])
+                raise self.error(f'there is no module "{name}"', "module", expected=expected, remedy=self._found(name)) from None
+            raise self.error(f'module "{name}" {told(mistake, None)}', "module") from mistake
+
+    def _found(self, name: str) -> str:
+        """The remedy for a module that is not found, which may lie where no module is taken from unasked."""
+        parts = name.split(".")
+        for folder in (Path(self.locate.file).parent, Path()):
+            for file in (folder.joinpath(*parts).with_suffix(".py"), folder.joinpath(*parts, "__init__.py")):
+                if parts[0] and file.is_file():
+                    return f"{file} is imported only if you give its folder: -python {folder}, or {user_modules.VARIABLE}={folder}"
+        return f"give the folder of {parts[0]}.py: -python DIR, or {user_modules.VARIABLE}=DIR"
 
     def _call(self, method: str, *arguments):
         try:

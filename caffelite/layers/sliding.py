@@ -44,6 +44,13 @@ def window(layer: Layer, rank: int) -> Window:
     return found
 
 
+def point(layer: Layer) -> Window:
+    """The window of a layer without spatial axes: one place. What the fields give for one axis says nothing, as in Caffe."""
+    for name, stem in (("kernel_size", "kernel"), ("stride", None), ("pad", None), ("dilation", None)):
+        per_axis(layer, name, 0, 0, stem)
+    return Window((1,), (1,), (0,), (1,))
+
+
 def reach(window: Window) -> list[int]:
     """How far a window reaches along each axis."""
     return [d * (k - 1) + 1 for k, d in zip(window.kernel, window.dilation, strict=True)]
@@ -70,9 +77,11 @@ def flat(window: Window) -> Window:
     return Window((1, *kernel), (1, *stride), (0, *pad), (1, *dilation)) if one else Window(kernel, stride, pad, dilation)
 
 
-def convolution(dev, x: Shape, y: Shape, window: Window, groups: int):
-    """The device's convolution from x (N, C, ...) to y (N, M, ...), over any number of spatial axes."""
-    return VolumeConvolution(dev, x, y, window, groups) if len(x) > 4 else dev.convolution(image(x), image(y), flat(window), groups)
+def convolution(dev, x: Shape, y: Shape, window: Window, groups: int, name: str = ""):
+    """The device's convolution from x (N, C, ...) to y (N, M, ...), over any number of spatial axes. name: the layer's."""
+    if len(x) > 4:
+        return VolumeConvolution(dev, x, y, window, groups, name)
+    return dev.convolution(image(x), image(y), flat(window), groups, name=name)
 
 
 def im2col(dev, x: Shape, out: Shape, window: Window):
@@ -115,12 +124,12 @@ class Volumes:
 class VolumeConvolution(Volumes):
     """Convolution as the devices have it, over three spatial axes or more: the sum of the places' convolutions of images."""
 
-    def __init__(self, dev, x: Shape, y: Shape, window: Window, groups: int):
+    def __init__(self, dev, x: Shape, y: Shape, window: Window, groups: int, name: str = ""):
         super().__init__(dev, x, y[2:], window)
         self.y, self.w = y, (y[1], x[1] // groups, *window.kernel)
         self.rows, self.kernel = dev.empty((x[0], *self.out, y[1], *y[-2:])), dev.empty((*self.w[:2], *self.flat.kernel))
         self.dkernel = dev.empty(self.kernel.shape)
-        self.op = dev.convolution((self.batch, x[1], *x[-2:]), (self.batch, y[1], *y[-2:]), self.flat, groups)
+        self.op = dev.convolution((self.batch, x[1], *x[-2:]), (self.batch, y[1], *y[-2:]), self.flat, groups, name=name)
         split = y[0], y[1], math.prod(y[2:])
         self._bias = dev.channel_map(Formula("y + b", ("y", "b")), ("b",), *split)
         self._db = dev.channel_sum(Formula("dy", ("dy",)), (), *split)

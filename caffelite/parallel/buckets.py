@@ -57,7 +57,7 @@ class Exchange:
     Every rank posts the same buckets in the same order. transport: ``post(array)`` starts a sum in place, ``progress()`` moves those
     that are under way, ``finish()`` waits for all of them; ``put(flags)`` takes what signals ask for, ``note(loss)`` starts
     its sum and the loss's, and ``noted(loss)`` gives the flags, with the summed loss in place. One that ``captures`` does nothing but queue
-    between put and noted, in one of two ways by its ``turn``.
+    between put and noted, in one of two ways by its ``turn``; one that has something to end has ``close(failed)``.
     """
 
     def __init__(self, transport, flat, buckets: list[Bucket], size: int, waiting: Callable):
@@ -103,3 +103,8 @@ class Exchange:
         """The flags, each 1 where it is on any rank; the loss is the sum over ranks."""
         with self._waiting("gradients"):
             return self._transport.noted(loss) > 0
+
+    def close(self, failed: bool = False) -> None:
+        """No more sums. failed: this process or another one ends in an error, so nothing is waited for."""
+        if hasattr(self._transport, "close"):
+            self._transport.close(failed)

@@ -52,6 +52,7 @@ class Ranks(Alone):
         self.rank, self.size, self.local_rank = control.rank, control.size, local_rank
         self.seed = control.gather(self.seed)[0]
         self.mark = watched.mark if watched else None
+        self._exchanges: list[Exchange] = []
 
     def gather(self, value: Any, what: str = "an agreement") -> list:
         with self._waiting(what):
@@ -65,7 +66,13 @@ class Ranks(Alone):
         return total
 
     def exchange(self, dev, flat, buckets: list[Bucket], half: bool = False) -> Exchange:
-        return Exchange(self._make_transport(dev, half), flat, buckets, self.size, self._waiting)
+        self._exchanges.append(Exchange(self._make_transport(dev, half), flat, buckets, self.size, self._waiting))
+        return self._exchanges[-1]
+
+    def close(self, failed: bool = False) -> None:
+        """Ends all exchanges. failed: this process ends in an error, so nothing is waited for."""
+        while self._exchanges:
+            self._exchanges.pop().close(failed)
 
     def name_layers(self, names: dict[Hashable, str]) -> None:
         if self.watched:

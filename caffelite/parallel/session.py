@@ -64,8 +64,9 @@ def session(limit: float) -> Iterator[Alone]:
     try:
         local_rank = hosts[: control.rank].count(name)
         comm = Ranks(control, lambda dev, half: _transport(control, dev, half), watched, kind, local_rank)
-        yield comm
-        comm.gather(None)
+        with _ended(comm):
+            yield comm
+            comm.gather(None)
     except Refused:
         watched.done()
         if control.rank:
@@ -76,6 +77,17 @@ def session(limit: float) -> Iterator[Alone]:
         raise
     watched.done()
     control.close()
+
+
+@contextmanager
+def _ended(comm: Ranks) -> Iterator[None]:
+    """Ends what sums gradients on every way out, while the guard still watches: what waits here for other processes is ended by it."""
+    try:
+        yield
+    except BaseException:
+        comm.close(failed=True)
+        raise
+    comm.close()
 
 
 def agreed(comm: Alone, make: Callable[[], T]) -> T:
@@ -109,7 +121,11 @@ def _transport(control, dev, half: bool):
         return host
     from ..devices import gpu
 
-    places = control.gather(gpu.place(dev.number))
+    places, libraries = zip(*control.gather((gpu.place(dev.number), "cuDNN" if dev.engine else "no cuDNN")), strict=True)
+    if len(set(libraries)) > 1:
+        found = ", ".join(f"{library} on rank {rank}" for rank, library in enumerate(libraries))
+        raise Refused("processes must compute by the same libraries", found=found, remedy="install the same extra for all of them")
     if len(set(places)) < len(places):  # NCCL takes one process a GPU
         return Staged(dev, host)
-    return gpu.Sums(dev.backend.stream, control.rank, control.size, control.gather, half)
+    dev.backend.here()  # NCCL's communicator is of the current device
+    return gpu.Sums(dev.backend.stream, control.rank, control.size, control.gather, half, dev.drop_graphs)

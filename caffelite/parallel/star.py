@@ -10,11 +10,13 @@ import sys
 import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection, Pipe
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 PLACE = "CAFFELITE_RANK"  # "rank size descriptor ...": of rank 0 one descriptor for each other rank, of the others the one of rank 0
 
+HOME = str(Path(__file__).resolve().parents[2])  # where the package lies
 PR_SET_PDEATHSIG = 1
 
 
@@ -73,7 +75,14 @@ def launch(arguments: list[str], size: int) -> int:
         for rank in range(size):
             mine = [pairs[rank - 1][1]] if rank else [near for near, _ in pairs]
             place = " ".join(map(str, (rank, size, *(end.fileno() for end in mine))))
-            command = [sys.executable, "-c", "from caffelite.cli import main; main()", *arguments]
+            # -P: nothing is imported from the current folder; the package is found where it is, installed or not.
+            command = [
+                sys.executable,
+                "-P",
+                "-c",
+                f"import sys; sys.path.append({HOME!r}); from caffelite.cli import main; main()",
+                *arguments,
+            ]
             children.append(
                 subprocess.Popen(
                     command,

@@ -24,6 +24,7 @@ import numpy as np
 from .. import prototxt
 from ..errors import CaffeliteError
 from ..solver.observer import Observer, Outputs
+from ..solver.ownership import RUN
 from ..solver.scores import Scores
 from . import resolved
 from .fingerprint import fingerprint
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("caffelite")
 
-RUN, SOLVER, NET, LOSSES = "run.json", "solver.prototxt", "net.prototxt", "losses.f32"
+SOLVER, NET, LOSSES = "solver.prototxt", "net.prototxt", "losses.f32"
 PACKAGES = ("caffelite", "numpy", "numba", "scipy", "protobuf", "lmdb", "h5py", "opencv-python-headless", "cupy-cuda12x", "cupy-cuda13x",
             "nvidia-cudnn-cu12", "nvidia-cudnn-cu13", "onednn-cpu-gomp")  # fmt: skip
 
@@ -97,14 +98,14 @@ class Recorder(Observer):
     # files
 
     def _open(self, solver: Solver) -> None:
-        goes_on = bool(solver.iteration) and (self.folder / RUN).exists()
+        sessions = self._sessions(solver)
+        goes_on = bool(sessions)
         if not goes_on and self.folder.exists():
             self._make_way()
         self.folder.mkdir(exist_ok=True)
         train, tests = solver.specs
         gpu = None if solver.dev.name == "cpu" else solver.dev.number
         whole = resolved.solver(solver.p, train, tests, solver.seed, gpu)
-        sessions = json.loads((self.folder / RUN).read_text())["sessions"] if goes_on else []
         sessions.append(self._session(solver))
         _write(self.folder / SOLVER, prototxt.write(whole))
         _write(self.folder / NET, prototxt.write(resolved.net(train)))
@@ -118,6 +119,18 @@ class Recorder(Observer):
         path = self.folder / LOSSES
         self._losses = open(path, "r+b" if path.exists() else "w+b")
 
+    def _sessions(self, solver: Solver) -> list[dict]:
+        """The sessions so far, where the folder holds the records of the run that goes on, or records that say no run; else none."""
+        if not solver.iteration or not (self.folder / RUN).exists():
+            return []
+        try:
+            sessions = load(self.folder)["sessions"]
+            known = {session.get("run") for session in sessions} - {None}
+        except (CaffeliteError, AttributeError, KeyError, TypeError) as error:
+            log.warning("%s is renamed: its %s cannot be read (%s)", self.folder, RUN, error)
+            return []
+        return sessions if not known or not known.isdisjoint({solver.owner.run.id, solver.owner.before}) else []
+
     def _make_way(self) -> None:
         number = next(n for n in range(1, 10**6) if not self.folder.with_name(f"{self.folder.name}_{n}").exists())
         os.rename(self.folder, self.folder.with_name(f"{self.folder.name}_{number}"))
@@ -130,6 +143,8 @@ class Recorder(Observer):
             except metadata.PackageNotFoundError:
                 continue
         return {
+            "run": solver.owner.run.id,
+            "resumed_run": solver.owner.before,
             "iteration": solver.iteration, "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "command": self.command, "folder": os.getcwd(),
             **self.start, "device": solver.dev.name, "processes": solver.comm.size, "cores": len(os.sched_getaffinity(0)),
             "versions": versions,

@@ -50,20 +50,26 @@ class Watch:
     """
 
     def __init__(self, net: Net, judge: bool):
-        self.net, self.head = net, head(net.graph) if judge else None
+        self._judges = judge
+        self.turn_to(net)
         self.judged = Judged(self.head.scores.shape[self.head.axis]) if self.head else None
         self._batches: dict[str, list[np.ndarray]] = defaultdict(list)
         self._counts: dict[str, float] = defaultdict(float)
-        sources = [source for _, source in net.sources() if source.length]
-        self.source = sources[0] if sources else None
         self.first = self.source.position if self.source else 0
         self.samples = 0  # distinct ones
         self.seen = 0
 
+    def turn_to(self, net: Net) -> None:
+        """The batches that follow are this net's: the same one for another batch size, whose data goes on where the last one's ended."""
+        self.net, self.head = net, head(net.graph) if self._judges else None
+        sources = [source for _, source in net.sources() if source.length]
+        alike = len({(source.length, source.shapes[0][0]) for source in sources}) == 1
+        self.source = sources[0] if alike else None  # else there is no one set of samples to count
+
     @property
-    def once(self) -> int:
-        """How many batches hold each sample once; 50 where the data has no end."""
-        return -(-self.source.length // self.source.shapes[0][0]) if self.source else 50
+    def once(self) -> tuple[int, int] | None:
+        """How many whole batches there are and how many samples are left, so that each is tested once; None where the data has no end."""
+        return divmod(self.source.length, self.source.shapes[0][0]) if self.source else None
 
     def __call__(self, index: int, outputs) -> None:
         for value, _, values in outputs:
@@ -115,4 +121,4 @@ class Watch:
         if not batches or batches[0].size != 1:
             return None, ""
         once = batches[: max(1, round(len(batches) * self.samples / self.seen))] if self.seen else batches
-        return mean_interval([float(b[0]) for b in once]), f"{len(once)} batches"
+        return mean_interval([float(b[0]) for b in once], mean), f"{len(once)} batches"

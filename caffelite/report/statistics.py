@@ -21,17 +21,17 @@ def share_interval(right: float, tested: float) -> tuple[float, float] | None:
     return max(0.0, (middle - spread) / (1 + Z * Z / n)), min(1.0, (middle + spread) / (1 + Z * Z / n))
 
 
-def mean_interval(batches: list[float]) -> tuple[float, float] | None:
+def mean_interval(batches: list[float], mean: float | None = None) -> tuple[float, float] | None:
     """The 95 % interval of a mean over batches, x̄ ± t s / √n by Student, cut at 0 where no batch is below.
 
-    None of fewer than two, and where one is not finite.
+    None of fewer than two, and where one is not finite. mean: x̄ where it is not that of the batches, because one holds fewer samples.
     """
     from scipy.special import stdtrit
 
     n = len(batches)
     if n < 2 or not all(map(math.isfinite, batches)):
         return None
-    mean, half = float(np.mean(batches)), float(stdtrit(n - 1, 0.975) * np.std(batches, ddof=1) / math.sqrt(n))
+    mean, half = float(np.mean(batches)) if mean is None else mean, float(stdtrit(n - 1, 0.975) * np.std(batches, ddof=1) / math.sqrt(n))
     return mean - half if min(batches) < 0 else max(0.0, mean - half), mean + half
 
 

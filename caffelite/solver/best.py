@@ -44,12 +44,15 @@ class Best:
         self._lowest = p.best_lowest if p.HasField("best_lowest") else known[self.name].node.layer.loss
 
     def see(self, iteration: int, tests: list[Outputs]) -> bool:
-        """Takes in the outputs of a test, net by net; whether they are the best so far. A test that is repeated counts once."""
+        """Takes in the outputs of a test, net by net; whether they are the best so far.
+
+        A test that is repeated counts once. A score that is not finite is never the best.
+        """
         if not self.name or not tests or iteration <= self._judged:
             return False
         values = next(values for outputs in tests for name, _, values in outputs if name == self.name)
         value, self._judged = float(np.mean(values)), iteration
-        if math.isnan(self.value) or (value < self.value if self._lowest else value > self.value):
+        if math.isfinite(value) and (math.isnan(self.value) or (value < self.value if self._lowest else value > self.value)):
             self.value, self.iteration, self.since = value, iteration, 0
             log.info("Best %s so far: %.6g", self.name, value)
             return True

@@ -80,7 +80,9 @@ def files(solver: Solver, carried: list[pb.CarriedState]) -> Iterator[tuple[Path
     model, state_path = snapshot.names(solver.prefix, solver.iteration, hdf5)
     form = "HDF5 file" if hdf5 else "binary proto file"
     log.info("Snapshotting to %s %s", form, model)
-    yield model, _model(solver)
+    body = _model(solver)
+    digest = weights.digest(body)
+    yield model, body
     if solver.average.decay:
         average = snapshot.average_name(model)
         log.info("Snapshotting the average of weights to %s", average)
@@ -99,7 +101,8 @@ def files(solver: Solver, carried: list[pb.CarriedState]) -> Iterator[tuple[Path
     solver.average.save(resume)
     solver.updater.clipping.save(resume)
     log.info("Snapshotting solver state to %s %s", form, state_path)
-    state = snapshot.State(solver.iteration, str(model), solver.updater.history_blobs(), solver.rate.current_step(solver.iteration), resume)
+    history, step = solver.updater.history_blobs(), solver.rate.current_step(solver.iteration)
+    state = snapshot.State(solver.iteration, str(model), history, step, resume, run=solver.owner.run, digest=digest)
     if plateau := solver.rate.plateau:
         state.plateau = plateau.minimum_loss, plateau.last_event
     yield state_path, (snapshot.encode_hdf5_state if hdf5 else snapshot.encode_state)(state)
@@ -116,8 +119,8 @@ def _model(solver: Solver, diffs: bool = True) -> bytes:
     """A caffemodel of the net's weights."""
     blobs = [(node.layer.spec, _with_diffs(solver, node, arrays) if diffs else arrays) for node, arrays in solver.net.layer_blobs()]
     if solver.p.snapshot_format == pb.SolverParameter.HDF5:
-        return weights.encode_hdf5_net((spec.name, arrays) for spec, arrays in blobs)
-    return weights.sealed(weights.encode_net(solver.net.graph.message, blobs))
+        return weights.encode_hdf5_net(((spec.name, arrays) for spec, arrays in blobs), solver.owner.run)
+    return weights.sealed(weights.encode_net(solver.net.graph.message, blobs), solver.owner.run)
 
 
 def _with_diffs(solver: Solver, node: Node, arrays: list[np.ndarray]) -> list[weights.Blob]:

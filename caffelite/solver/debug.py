@@ -27,11 +27,9 @@ class Watch:
     def backward(self, node: Node) -> None:
         if node.place < 0:
             return
-        for value, wanted in zip(node.bottoms, node.gradient_to, strict=True):
-            if wanted and value in self._net.diff:
-                log.info(
-                    "    [Backward] Layer %s, bottom blob %s diff: %.6g", node.name, value.name, self._net.mean_abs(self._net.diff[value])
-                )
+        for i, value in enumerate(node.bottoms):
+            if (found := self._net.gradient(node, i)) is not None:
+                log.info("    [Backward] Layer %s, bottom blob %s diff: %.6g", node.name, value.name, self._net.mean_abs(found))
         for i, param in enumerate(node.layer.params):
             if param.wanted:
                 log.info("    [Backward] Layer %s, param blob %d diff: %.6g", node.name, i, self._net.mean_abs(param.diff))

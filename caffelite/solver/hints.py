@@ -99,6 +99,8 @@ class Hints(Observer):
                 continue
             ratios[learnable.node.name] = norm(diff) / share / size
             steps[learnable.node.name] = rate * mult * ratios[learnable.node.name]
+        if not all(map(math.isfinite, ratios.values())):
+            return  # which is told where the loss is judged
         plain = solver.updater.name in ("SGD", "Nesterov") and solver.p.clip_gradients < 0 and not (solver.p.larc or solver.p.local_lr_auto)
         great = [name for name, step in steps.items() if step > STEP] if plain else []
         if self._again("explode", bool(great)) == TWICE:

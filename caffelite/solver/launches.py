@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,14 +17,23 @@ class Launches:
 
     def __init__(self, solver: Solver):
         self._solver = solver
-        self._whole = solver.dev.program(self._queue, solver.net.signature)
+        self._whole = solver.dev.program(self._queue, solver.net.signature, self._gather)
         self._update = solver.dev.program(self._queue_update)
+
+    def _gather(self, value: object) -> list:
+        """Of all processes whose sums an iteration queues."""
+        return self._solver.comm.gather(value, "an agreement") if self._solver.exchange else [value]
+
+    def alike(self) -> AbstractContextManager:
+        """Around passes of the train net: all processes run them alike."""
+        solver = self._solver
+        return solver.dev.agreeing(solver.comm.rank, self._gather) if solver.exchange else nullcontext()
 
     def why_eager(self) -> str:
         """What keeps iterations from being captured in graphs; nothing where nothing does."""
         dev, net, exchange = self._solver.dev, self._solver.net, self._solver.exchange
-        if dev.eager:
-            return dev.eager
+        if why := dev.eager or getattr(self._whole, "eager", ""):
+            return why
         if net.hosted:
             return "layers that the host runs: " + ", ".join(f'"{name}"' for name in net.hosted)
         return "gradients that travel by the host, or in 16 bits" if exchange and not exchange.captures else ""
@@ -54,7 +65,8 @@ class Launches:
         solver.net.clear_loss()
         if exchange:
             exchange.put(solver.asked())
-        self._whole(count, exchange.turn if exchange else 0)
+        with self.alike():
+            self._whole(count, exchange.turn if exchange else 0)
         solver.losses += count
         solver.updater.clipping.updates += count
         return solver.noted() if exchange else False
@@ -79,8 +91,8 @@ class Launches:
                 exchange.finish()
             else:
                 net.run_backward()
-            solver.window.append(net.loss, solver.comm.size, clear=True)
-            self._queue_update()
+            append = functools.partial(solver.window.append, net.loss, solver.comm.size, clear=True)
+            solver.dev.together(0, append, self._queue_update)
 
     def _queue_update(self) -> None:
         self._solver.updater.queue()

@@ -6,7 +6,7 @@ import functools
 import logging
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -19,10 +19,16 @@ log = logging.getLogger("caffelite")
 
 @dataclass
 class Scores:
-    """Means over the tested batches: ``outputs`` of (name, loss weight, values), and the net's total loss."""
+    """Means over the tested batches: ``outputs`` of (name, loss weight, values), and the net's total loss.
+
+    counts: of each output, how many samples each of its values is a mean of; of an output with a row a sample, how many batches.
+    samples: how many all batches held.
+    """
 
     outputs: list[tuple[str, float, np.ndarray]]
     loss: float
+    counts: list[np.ndarray] = field(default_factory=list)
+    samples: int = 0
 
 
 def mean_scores(
@@ -67,7 +73,46 @@ def mean_scores(
     totals, tested = parts[: len(totals)], parts[len(totals) :]
     means = [np.divide(t, n, out=np.zeros_like(t), where=n > 0) for t, n in zip(totals, tested, strict=True)]
     outputs = [(v, dict(net.graph.losses).get(v, 0.0), mean) for v, mean in zip(net.graph.outputs, means, strict=True)]
-    return Scores([(v.name, w, mean) for v, w, mean in outputs], float(sums[-1]) / count)
+    batch = _batch(net)
+    for i, value in enumerate(net.graph.outputs):
+        if _counted(value) is None and not _by_sample(value, batch):
+            tested[i] = tested[i] * (math.prod(value.node.bottoms[1].shape) if _shares(value) else batch)
+    return Scores([(v.name, w, mean) for v, w, mean in outputs], float(sums[-1]) / count, tested, count * batch)
+
+
+def _batch(net: Net) -> int:
+    return next((v.shape[0] for node in net.graph.feeds for v in node.tops if v.shape), 1)
+
+
+def _by_sample(value: Value, batch: int) -> bool:
+    """Whether an output has a row for each sample of a batch."""
+    return len(value.shape) > 0 and value.shape[0] == batch and math.prod(value.shape) > 1
+
+
+def _shares(value: Value) -> bool:
+    """Whether an output is a share of hits among labels."""
+    return value.node.layer.spec.type == "Accuracy"
+
+
+def combined(net: Net, parts: list[Scores]) -> Scores:
+    """Scores of a net that was tested in parts of different batches, as means over all samples; the total loss is that of the outputs."""
+    outputs, counts = [], []
+    for i, (name, weight, values) in enumerate(parts[0].outputs):
+        total, count = np.zeros(values.size), np.zeros(values.size)
+        for part in parts:
+            mine = part.outputs[i][2]
+            sums = mine * part.counts[i]
+            total[: mine.size] += np.round(sums) if _shares(net.graph.outputs[i]) else sums  # hits are whole
+            count[: mine.size] += part.counts[i]
+        outputs.append((name, weight, np.divide(total, count, out=np.zeros_like(total), where=count > 0)))
+        counts.append(count)
+    samples = sum(part.samples for part in parts)
+    losses = [(weight, float(values[0])) for _, weight, values in outputs if weight and values.size == 1]
+    if len(losses) == len(net.graph.losses):
+        loss = sum(weight * value for weight, value in losses)
+    else:  # a loss that another layer reads
+        loss = sum(part.loss * part.samples for part in parts) / samples
+    return Scores(outputs, loss, counts, samples)
 
 
 def _one_by_one(net: Net, passes: Iterable[int], watch: Callable | None) -> Iterator[list[tuple[Value, float, np.ndarray]]]:

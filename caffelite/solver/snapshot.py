@@ -1,29 +1,30 @@
-"""Snapshots: a caffemodel and a solverstate that Caffe itself would load, written so that a crash at any instant loses neither.
+"""Snapshots: a caffemodel and a solverstate that Caffe itself would load; disk.py writes them, ownership.py says whose they are.
 
-Each file goes to a temporary name, is synced, renamed, and its folder synced; the state comes last, so that a state on disk always has
-its model. What Caffe's state lacks for an exact resume lies in fields that Caffe skips.
+What Caffe's state lacks for an exact resume lies in fields that Caffe skips: the position in the data, the run, the model's digest.
 """
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import glob
 import logging
 import os
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 
 from .. import caffelite_pb2 as pb
-from .. import weights
-from ..errors import CaffeliteError, Locator
+from .. import hdf5, weights
+from ..errors import CaffeliteError
+from . import disk
+from .disk import write
 
 log = logging.getLogger("caffelite")
+
+__all__ = ["State", "Mismatch", "average_name", "best_name", "encode_hdf5_state", "encode_state", "fault", "names", "newest_good", "pair",
+           "prefix", "prune", "read_model", "read_state", "run_of", "sound", "states", "write"]  # fmt: skip
 
 
 @dataclass
@@ -36,6 +37,8 @@ class State:
     current_step: int = 0
     resume: pb.ResumeState | None = field(default=None)
     plateau: tuple[float, int] | None = None  # the least loss and the iteration of the latest event, of lr_policy "plateau"
+    run: pb.RunOrigin | None = None  # which wrote it
+    digest: bytes = b""  # of the model's file; empty: not known
 
 
 def prefix(p: pb.SolverParameter, solver_path: str) -> str:
@@ -62,106 +65,44 @@ def best_name(prefix: str, hdf5: bool = False) -> Path:
     return Path(f"{prefix}_best.caffemodel{'.h5' if hdf5 else ''}")
 
 
-def prune(prefix: str, keep: int, iteration: int) -> None:
-    """Removes snapshots of the prefix but the latest ``keep`` up to ``iteration``; each state first, so that none lacks its model."""
+def pair(prefix: str, iteration: int, hdf5: bool = False) -> list[Path]:
+    """The paths of all that a snapshot may write, the state first."""
+    model, state = names(prefix, iteration, hdf5)
+    return [state, average_name(model), model]
+
+
+def prune(prefix: str, keep: int, iteration: int, run: str) -> None:
+    """Removes a run's snapshots but the latest ``keep`` up to ``iteration``; each state first, so that none lacks its model."""
     found: dict[int, list[Path]] = {}
     for path in Path(prefix).parent.glob(f"{glob.escape(Path(prefix).name)}_iter_*"):
         match = re.fullmatch(r"_iter_(\d+)(\.solverstate|(?:_average)?\.caffemodel)(\.h5)?", path.name[len(Path(prefix).name) :])
-        if match and int(match[1]) <= iteration:
+        if match and int(match[1]) <= iteration and run_of(path) == run:
             found.setdefault(int(match[1]), []).append(path)
     for number in sorted(found)[:-keep]:
         for path in sorted(found[number], key=lambda path: ".solverstate" not in path.name):
-            path.unlink(missing_ok=True)
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                log.warning("%s cannot be removed, as snapshot_keep asks: %s", path, disk.reason(error))
 
 
-def check_room(prefix: str, size: int, locate: Locator) -> None:
-    """Finds out before training starts that snapshots of ``size`` bytes cannot be written. Removes what killed runs left half written."""
-    folder = Path(prefix).parent
-    where = locate("snapshot_prefix")
-    if not os.path.isdir(folder):
-        raise CaffeliteError(f"the folder of snapshot_prefix, {folder}, does not exist", where=where, remedy=f"make it: mkdir -p {folder}")
+def run_of(path: Path) -> str:
+    """The id of the run that wrote a file; empty where that cannot be told."""
     try:
-        _remove_stale(prefix)
-        draft = _draft(Path(f"{prefix}_iter_"))
-        try:
-            with open(draft, "wb") as file:
-                os.posix_fallocate(file.fileno(), 0, max(size, 1))
-        finally:
-            draft.unlink(missing_ok=True)
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        what = f"snapshots cannot be written to {folder}: {_reason(error)}"
-        raise CaffeliteError(
-            what, where=where, expected=f"room for {size / 2**20:.1f} MiB", remedy="choose another snapshot_prefix"
-        ) from None
-
-
-def write(files: Iterable[tuple[Path, bytes]]) -> None:
-    """Writes files whole or not at all: drafts of all of them are on disk before the first takes its name, in the order given."""
-    drafts: list[tuple[Path, Path]] = []
-    try:
-        for path, body in files:
-            drafts.append((_draft(path), path))
-            with open(drafts[-1][0], "wb") as file:
-                file.write(body)
-                file.flush()
-                os.fsync(file.fileno())
-        for draft, path in drafts:
-            os.replace(draft, path)
-            _sync_folder(path.parent)
-    except OSError as error:
-        what = f"cannot write {path}: {_reason(error)}"
-        raise CaffeliteError(what, remedy="make room, then go on from the last snapshot with -snapshot") from None
-    finally:
-        for draft, _ in drafts:
-            with contextlib.suppress(OSError):
-                draft.unlink()
-
-
-def _draft(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}.draft")
-
-
-def _reason(error: OSError | ValueError) -> str:
-    return (getattr(error, "strerror", None) or str(error)).lower()
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # file systems that sync no folders
-            raise
-    finally:
-        os.close(handle)
-
-
-def _remove_stale(prefix: str) -> None:
-    """Removes the drafts of processes that are no more."""
-    for draft in Path(prefix).parent.glob(f".{glob.escape(Path(prefix).name)}_iter_*.draft"):
-        process = draft.name.split(".")[-2]
-        if process.isdecimal() and not _runs(int(process)):
-            draft.unlink(missing_ok=True)
-
-
-def _runs(process: int) -> bool:
-    if process == os.getpid():
-        return False  # a number used again: this process has written nothing yet
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        pass
-    return True
+        run = weights.run_of(path)
+    except OSError:
+        return ""
+    return run.id if run else ""
 
 
 def encode_state(state: State) -> bytes:
     head = pb.SolverState(iter=state.iteration, learned_net=state.model, current_step=state.current_step, resume=state.resume)
+    if state.digest:
+        head.model_digest = state.digest
     if state.plateau:
         head.minimum_loss, head.iter_last_event = state.plateau
     history = b"".join(weights.field_bytes(3, weights.encode_blob(blob)) for blob in state.history)
-    return weights.sealed(head.SerializeToString() + history)
+    return weights.sealed(head.SerializeToString() + history, state.run)
 
 
 def encode_hdf5_state(state: State) -> bytes:
@@ -178,11 +119,13 @@ def encode_hdf5_state(state: State) -> bytes:
             history[str(i)] = np.ascontiguousarray(blob, "<f4")
         if state.resume is not None:
             file[_RESUME] = np.frombuffer(state.resume.SerializeToString(), np.uint8)
+        if state.digest:
+            file.attrs[_MODEL_DIGEST] = state.digest.hex()
 
-    return weights.encode_hdf5(fill)
+    return hdf5.encode(fill, state.run.SerializeToString() if state.run else b"")
 
 
-_RESUME = "caffelite_resume"
+_RESUME, _MODEL_DIGEST = "caffelite_resume", "caffelite_model_digest"
 
 
 def read_state(path: Path) -> State:
@@ -194,11 +137,11 @@ def read_state(path: Path) -> State:
 
 
 def _read_state(path: Path) -> State:
-    return _read_hdf5_state(path) if path.suffix == ".h5" else _read_binary_state(path)
-
-
-def _read_binary_state(path: Path) -> State:
     data = weights.read_bytes(path)
+    return _decode_hdf5_state(data, path) if hdf5.starts(data) else _decode_binary_state(data, path)
+
+
+def _decode_binary_state(data: bytes, path: Path) -> State:
     weights.check_seal(data, path)
     try:
         rest, history = [], []
@@ -208,94 +151,135 @@ def _read_binary_state(path: Path) -> State:
             else:
                 rest.append(bytes(whole))
         head = pb.SolverState.FromString(b"".join(rest))
-    except ValueError as error:
-        raise CaffeliteError(f"{path} is no solverstate, or a damaged one ({error})") from None
-    except DecodeError as error:
-        raise CaffeliteError(f"{path} is no solverstate ({error})") from None
-    if not head.HasField("iter"):
+        _check_text(head)
+    except (ValueError, DecodeError) as error:
+        raise weights.no_hdf5(path) or CaffeliteError(f"{path} is no solverstate, or a damaged one ({error})") from None
+    if not head.HasField("iter") or head.iter < 0:
         raise CaffeliteError(f"{path} is no solverstate: it has no iteration")
     plateau = (head.minimum_loss, head.iter_last_event) if head.HasField("minimum_loss") else None
-    return State(head.iter, head.learned_net, history, head.current_step, head.resume if head.HasField("resume") else None, plateau)
+    resume, run = (getattr(head, name) if head.HasField(name) else None for name in ("resume", "run"))
+    return State(head.iter, head.learned_net, history, head.current_step, resume, plateau, run, head.model_digest)
 
 
-def _read_hdf5_state(path: Path) -> State:
+def _check_text(message: Message) -> None:
+    """Raises ValueError for text that is not UTF-8: protobuf lets it pass in files of Caffe's kind, some versions as bytes."""
+    for descriptor, value in message.ListFields():
+        parts = [value] if isinstance(value, (str, bytes, Message)) else value
+        if descriptor.type == descriptor.TYPE_STRING:
+            if bad := next((text for text in parts if isinstance(text, bytes)), None):
+                raise ValueError(f"{descriptor.name} is not UTF-8: {bad!r}")
+        elif descriptor.type == descriptor.TYPE_MESSAGE and descriptor.message_type.name != "BlobProto":
+            for part in parts:
+                _check_text(part)
+
+
+def _decode_hdf5_state(data: bytes, path: Path) -> State:
     """Caffe's HDF5 form: iter, learned_net, current_step, and a group history with a data set a blob, named by its number."""
-    with weights.open_hdf5(path) as file:
-        if "iter" not in file:
-            raise CaffeliteError(f"{path} is no solverstate: it has no iteration")
+    with hdf5.opened(data, path) as file:
         try:
-            group = file.get("history", {})
-            history = [np.asarray(group[str(i)], np.float32) for i in range(len(group))]
-            model = file["learned_net"].asstr()[()] if "learned_net" in file else ""
-            numbers = {name: np.ravel(file[name])[0] for name in _NUMBERS if name in file}
-            resume = pb.ResumeState.FromString(np.asarray(file[_RESUME], np.uint8).tobytes()) if _RESUME in file else None
-        except (KeyError, ValueError, TypeError, IndexError, AttributeError, OSError, RuntimeError, DecodeError) as error:
+            found = dict(hdf5.members(file))
+            if "iter" not in found:
+                raise CaffeliteError(f"{path} is no solverstate: it has no iteration")
+            blobs = dict(hdf5.members(found["history"])) if "history" in found else {}
+            history = [hdf5.values(blobs[str(i)], len(data)) for i in range(len(blobs))]
+            model = str(found["learned_net"].asstr()[()]) if "learned_net" in found else ""
+            model.encode()
+            numbers = {name: np.ravel(found[name][()])[0] for name in _NUMBERS if name in found}
+            iteration, step, event = (int(numbers.get(name, 0)) for name in _NUMBERS[:3])
+            plateau = (float(numbers["minimum_loss"]), event) if "minimum_loss" in numbers else None
+            resume = pb.ResumeState.FromString(np.asarray(found[_RESUME], np.uint8).tobytes()) if _RESUME in found else None
+            note = hdf5.note(data[-hdf5.TAIL :])
+            run = pb.RunOrigin.FromString(note) if note else None
+            for message in (resume, run):
+                _check_text(message or pb.RunOrigin())
+            digest = bytes.fromhex(file.attrs.get(_MODEL_DIGEST, ""))
+        except (*hdf5.MISTAKES, DecodeError) as error:
             raise CaffeliteError(f"{path} is no solverstate, or a damaged one ({error})") from None
-        iteration, step, event = (int(numbers.get(name, 0)) for name in _NUMBERS[:3])
-        plateau = (float(numbers["minimum_loss"]), event) if "minimum_loss" in numbers else None
-        return State(iteration, str(model), history, step, resume, plateau)
+        return State(iteration, model, history, step, resume, plateau, run, digest)
 
 
 _NUMBERS = ("iter", "current_step", "iter_last_event", "minimum_loss")
 
 
-def find_model(state: State, path: Path) -> Path | None:
-    """The model that a state names: beside the state, where every snapshot puts it and which may have been moved, or else as written."""
-    if not state.model:
-        return None
-    named, beside = Path(state.model), path.with_name(Path(state.model).name)
-    if not named.exists() and not beside.exists():
-        raise CaffeliteError(f"{path} belongs to {named}, which is not there", remedy=newest_good(path))
-    return beside if beside.exists() else named
-
-
 def read_model(state: State, path: Path) -> tuple[Path, dict[str, list[np.ndarray]]] | None:
-    """The path and the blobs of a state's model; None where it names none. Of a damaged one the error names the newest good."""
-    model = find_model(state, path)
-    if model is None:
-        return None
+    """The path and the blobs of a state's model; None where it names none.
+
+    The model lies beside the state, where every snapshot puts it and which may have been moved, or else where the state says. Where
+    the state holds its model's digest, only that model will do. Of a damaged or another one the error names the newest good snapshot.
+    """
     try:
-        return model, weights.read_model(model)
+        return _read_model(state, path)
     except CaffeliteError as error:
         raise CaffeliteError(str(error), remedy=newest_good(path)) from None
 
 
+def _read_model(state: State, path: Path) -> tuple[Path, dict[str, list[np.ndarray]]] | None:
+    if not state.model:
+        return None
+    if "\0" in state.model or not (named := Path(state.model)).name:
+        raise CaffeliteError(f"{path} names no file as its model", found=repr(state.model))
+    beside = path.with_name(named.name)
+    found = [model for model in dict.fromkeys((beside, named, disk.backup_of(beside))) if os.path.exists(model)]
+    if not state.digest:
+        found = [model for model in found if model != disk.backup_of(beside)][:1]
+    if not found:
+        raise CaffeliteError(f"{path} belongs to {named}, which is not there")
+    wrong: CaffeliteError | None = None
+    for model in found:
+        try:
+            data = weights.read_bytes(model)
+            blobs = weights.decode_model(data, model)
+        except CaffeliteError as error:
+            wrong = wrong or error
+            continue
+        if not state.digest or weights.digest(data) == state.digest:
+            return model, blobs
+        wrong = wrong or Mismatch(f"{model} is not the model that {path} was written with")
+    raise wrong
+
+
+class Mismatch(CaffeliteError):
+    """A state and a model of different snapshots."""
+
+
 def newest_good(path: Path) -> str | None:
     """The remedy that names the newest sound snapshot with the prefix of a damaged one."""
-    match = re.fullmatch(r"(.*)_iter_\d+(\.solverstate(?:\.h5)?)", path.name)
+    match = re.fullmatch(r"(.*)_iter_\d+(\.solverstate(?:\.h5)?)", path.name, re.DOTALL)
     if not match:
         return None
-    for other in _states(path.with_name(match[1]), match[2]):
+    for other in _states(path.parent, match[1], match[2]):
         if other != path and sound(other):
             return f"the newest good snapshot is {other}"
     return "no other good snapshot lies beside it"
 
 
-def newest(p: pb.SolverParameter, solver_path: str) -> str | None:
-    """The newest sound state that the solver's snapshots left, in either format, or None. Damaged ones are told and passed over."""
-    for path in _states(Path(prefix(p, solver_path)), ".solverstate", ".solverstate.h5"):
-        if sound(path):
-            return str(path)
-        log.warning("%s is damaged, or its model is: passed over", path)
+def states(prefix: str | Path) -> list[tuple[int, Path]]:
+    """(iteration, path) of the states with a prefix in either format, the latest first."""
+    return _numbered(Path(prefix).parent, Path(prefix).name, ".solverstate", ".solverstate.h5")
+
+
+def _states(folder: Path, start: str, *ends: str) -> list[Path]:
+    return [path for _, path in _numbered(folder, start, *ends)]
+
+
+def _numbered(folder: Path, start: str, *ends: str) -> list[tuple[int, Path]]:
+    found = []
+    for end in ends:
+        for path in folder.glob(f"{glob.escape(start)}_iter_*{end}"):
+            if number := re.fullmatch(rf"_iter_(\d{{1,18}}){re.escape(end)}", path.name[len(start) :]):
+                found.append((int(number[1]), path))
+    return sorted(found, reverse=True)
+
+
+def fault(path: Path) -> Exception | None:
+    """What keeps a state, or its model, from being read; None: it is sound."""
+    try:
+        _read_model(_read_state(path), path)
+    except Exception as error:  # whatever is wrong with it, it is not good
+        return error
     return None
 
 
-def _states(prefix: Path, *ends: str) -> list[Path]:
-    """The states with a prefix, the latest iteration first."""
-    found = []
-    for end in ends:
-        for path in prefix.parent.glob(f"{glob.escape(prefix.name)}_iter_*{end}"):
-            if number := re.fullmatch(rf"_iter_(\d+){re.escape(end)}", path.name[len(prefix.name) :]):
-                found.append((int(number[1]), path))
-    return [path for _, path in sorted(found, reverse=True)]
-
-
 def sound(path: Path) -> bool:
-    """Whether a state and its model can be read."""
-    try:
-        model = find_model(_read_state(path), path)
-        if model is not None:
-            weights.read_model(model)
-        return True
-    except Exception:  # whatever is wrong with it, it is not good
-        return False
+    """Whether a state and its model can be read, and belong together."""
+    return fault(path) is None

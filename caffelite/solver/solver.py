@@ -7,7 +7,7 @@ import logging
 import math
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,20 +19,26 @@ from ..errors import CaffeliteError, Collector, Locator
 from ..net import Net
 from ..overrides import Overrides
 from ..parallel import BACKWARD, FORWARD, SNAPSHOT, TESTING, UPDATE, Alone, Exchange
-from . import best, checkpoint, debug, diagnosis, gradients, nets, rates, scores, snapshot
+from . import best, checkpoint, debug, diagnosis, disk, gradients, nets, rates, scores, snapshot
 from .average import Average
 from .best import Best
 from .hints import Hints
 from .launches import TRAIL, Launches
 from .observer import Observer, Outputs
+from .ownership import Ownership
 from .updates import Updater
 
 log = logging.getLogger("caffelite")
 
 
 def check_counts(p: pb.SolverParameter, locate: Locator) -> None:
-    """Raises every count of the solver that is too small."""
+    """Raises every count of the solver that is too small, and every number that is not finite."""
     mistakes = Collector()
+    for descriptor, value in p.ListFields():
+        for number in value if isinstance(value, Sequence) and not isinstance(value, str) else [value]:
+            if isinstance(number, float) and not math.isfinite(number):
+                where, remedy = locate(descriptor.name), f"correct {descriptor.name}"
+                mistakes.add(CaffeliteError(f"{descriptor.name} is no finite number", where=where, found=number, remedy=remedy))
     for name, least in (("max_iter", 0), ("iter_size", 1), ("average_loss", 1), ("display", 0), ("test_interval", 0), ("snapshot", 0)):
         if getattr(p, name) < least:
             mistakes.add(CaffeliteError(f"{name} must be at least {least}", where=locate(name), found=getattr(p, name)))
@@ -53,13 +59,13 @@ class Solver:
     message, locate: the SolverParameter and its places. path: its file, for the snapshot prefix. comm: the processes that train together.
     strong: they divide the prototxt's batches among them, instead of each taking such a batch. half: gradients travel in 16 bits.
     level, stages: for the train net. resume: a solverstate to go on from, exactly where it is one of ours. overrides: fields of layers
-    that the command line sets.
+    that the command line sets. keep: every blob of its nets keeps its values after a pass, and nothing is fused.
     """
 
     def __init__(self, message: pb.SolverParameter, locate: Locator, path: str, dev, *, comm: Alone | None = None, strong: bool = False,
                  half: bool = False, level: int | None = None, stages: tuple[str, ...] = (), requests: Requests | None = None,
-                 resume: str | None = None, overrides: Overrides | None = None):  # fmt: skip
-        self.p, self.dev, self.comm = message, dev, comm or Alone()
+                 resume: str | None = None, overrides: Overrides | None = None, keep: bool = False):  # fmt: skip
+        self.p, self.dev, self.comm, self._keep, self._locate = message, dev, comm or Alone(), keep, locate
         self.requests = requests or Requests()
         self.rate = rates.policy(message, locate)
         check_counts(message, locate)
@@ -70,6 +76,7 @@ class Solver:
         self.seed = message.random_seed if message.random_seed >= 0 else chosen
         dev.seed = self.seed & 2**64 - 1
         self.prefix = snapshot.prefix(message, path)
+        self.owner = Ownership(self.prefix, (Path(resume), state) if state else None)
         self.iteration = 0
         train, tests = nets.train_net(message, locate, level, stages), nets.test_nets(message, locate)
         (overrides or Overrides()).nets([train, *tests])
@@ -84,7 +91,7 @@ class Solver:
             self.updater = Updater(message, self.net, locate, self.comm.size)
             self.best, self.average = Best(message, locate, self.tests), Average(message.ema_decay, self.net)
             if (message.snapshot or message.snapshot_after_train) and not self.comm.rank:
-                snapshot.check_room(self.prefix, self._snapshot_bytes(), locate)
+                disk.check_room(self.prefix, self._snapshot_bytes(), locate)
             self.window = dev.ring(max(message.average_loss, TRAIL))
             self.losses = self.told = 0  # iterations whose loss the window has seen, and observers
             self.hints = Hints(self.net)
@@ -110,7 +117,8 @@ class Solver:
 
     def _net(self, spec: nets.NetSpec, share: Net | None = None) -> Net:
         open_source = functools.partial(data.open_source, seed=self.seed, share=data.Share(self.comm.rank, self.comm.size))
-        return Net(graph.build(spec.message, spec.state, spec.locate, open_source), self.dev, seed=self.seed, share=share)
+        wiring = graph.build(spec.message, spec.state, spec.locate, open_source)
+        return Net(wiring, self.dev, seed=self.seed, share=share, keep=self._keep)
 
     def _snapshot_bytes(self) -> int:
         sizes = 1 + self.p.snapshot_diff + len(self.updater.history) + 2 * (self.p.ema_decay > 0)
@@ -185,6 +193,7 @@ class Solver:
         """Runs ``count`` iterations."""
         p, net = self.p, self.net
         self._join()
+        self.claim()
         self.average.start()
         self._tell("began")
         end = self.iteration + count
@@ -206,7 +215,8 @@ class Solver:
             net.clear_loss()
             self.starts = [source.position for _, source in net.sources()]
             self.before.keep()
-            self._pass(watch, display)
+            with self._launches.alike():
+                self._pass(watch, display)
             if self.dev.waits or display:
                 net.check_faults()
             wants_snapshot = self._finish_exchange()
@@ -263,7 +273,8 @@ class Solver:
     def repeat(self) -> float:
         """The iteration's passes and sums without all else; its loss."""
         self.net.clear_loss()
-        self._pass(None, False)
+        with self._launches.alike():
+            self._pass(None, False)
         self._finish_exchange()
         return float(self.dev.download(self.net.loss)[0]) / (self.p.iter_size * self.comm.size)
 
@@ -393,6 +404,7 @@ class Solver:
         with self.average.in_place():
             found = self._scores()
             if self.best.see(self.iteration, [each.outputs for each in found]) and self.writes and not self.comm.rank:
+                self._own([snapshot.best_name(self.prefix, self._hdf5)])
                 snapshot.write(checkpoint.best_files(self))
 
     def _scores(self) -> list[scores.Scores]:
@@ -438,10 +450,22 @@ class Solver:
         self._level()
         carried = checkpoint.carried(self)
         if not self.comm.rank:
+            pair = snapshot.pair(self.prefix, self.iteration, self._hdf5)
+            self._own(pair)
             snapshot.write(checkpoint.files(self, carried))
-            self.written.append((self.iteration, snapshot.names(self.prefix, self.iteration, self._hdf5)[1]))
+            self.written.append((self.iteration, pair[0]))
             if self.p.snapshot_keep:
-                snapshot.prune(self.prefix, self.p.snapshot_keep, self.iteration)
+                snapshot.prune(self.prefix, self.p.snapshot_keep, self.iteration, self.owner.run.id)
+
+    def claim(self) -> None:
+        """Locks the snapshot prefix for this run, where it is to write snapshots. Errors: another run has it."""
+        if self.writes and not self.comm.rank and (self.p.snapshot or self.p.snapshot_after_train or self.p.best_score):
+            self.owner.claim(self._locate)
+
+    def _own(self, paths: list[Path]) -> None:
+        """Makes sure that these names are this run's to write."""
+        self.owner.claim(self._locate)
+        self.owner.make_way(paths)
 
     def _level(self) -> None:
         """Sets what layers keep besides the solver, batch norm's statistics, to its mean over processes."""
@@ -453,6 +477,7 @@ class Solver:
                 self.dev.upload(array, mean.reshape(array.shape).astype(self.dev.dtype))
 
     def close(self) -> None:
+        self.owner.release()
         for net in (self.net, *(net for net, _ in self.tests)):
             net.close()
 

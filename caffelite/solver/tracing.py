@@ -67,9 +67,9 @@ def trace(net: Net, iteration: int, parts: int, rank: int = 0, size: int = 1, fe
         found.extend(look(part, "forward", node, f'top "{v.name}"', array) for v, array in zip(steps[node].tops, arrays, strict=True))
 
     def backward(node: Node) -> None:
-        for value, wanted in zip(node.bottoms, node.gradient_to, strict=True):
-            if wanted and value in net.diff:
-                array = down(net.shown(net.diff[value], value))
+        for i, value in enumerate(node.bottoms):
+            if (gradient := net.gradient(node, i)) is not None:
+                array = down(net.shown(gradient, value))
                 found.append(look(part, "backward", node, f'gradient of "{value.name}"', array))
         for i, param in enumerate(node.layer.params):
             if param.wanted:

@@ -251,6 +251,30 @@ def test_folder_that_is_split_already(flowers, tmp_path):
         invoke("folder", tmp_path / "in", "--test", 0.3, "--out", tmp_path / "other")
 
 
+@pytest.mark.parametrize("around", ["", "flowers", "some/flowers"])
+def test_a_tar_of_class_folders(flowers, tmp_path, around):
+    """The classes are the same whether the archive holds the class folders or the folder around them."""
+    with tarfile.open(tmp_path / "f.tar", "w") as archive:
+        archive.add(flowers, around or ".")
+    invoke("folder", tmp_path / "f.tar", "--out", tmp_path / "out")
+    assert (tmp_path / "out/f_labels.txt").read_text() == "aster\nrose\n"
+    assert sorted(lmdb_of(tmp_path / "out/f_train_lmdb", 16)[1]) == [0] * 8 + [1] * 8
+
+
+def test_skip_leaves_out_what_is_no_image(flowers, tmp_path):
+    (flowers / "notes.txt").write_text("x")
+    (flowers / "rose" / "notes.txt").write_text("x")
+    (flowers / "rose" / "cut.png").write_bytes((flowers / "rose" / "00.png").read_bytes()[:50])
+    with pytest.raises(
+        CaffeliteError, match=r"notes\.txt: a file that is in no class folder.*-skip\n.*rose/notes\.txt: not an image.*-skip"
+    ):
+        invoke("folder", flowers, "--out", tmp_path / "out")
+    said = invoke("folder", flowers, "--out", tmp_path / "out", "--skip")
+    assert "left out 1:" in said and "cut.png" in said and "left out 2:" in said
+    assert f"{flowers}/notes.txt: a file that is in no class folder" in said and f"{flowers}/rose/notes.txt: not an image" in said
+    assert len(keys(tmp_path / "out/flowers_train_lmdb")) + len(keys(tmp_path / "out/flowers_test_lmdb")) == 20
+
+
 def test_info(flowers, tmp_path):
     shutil.copy(flowers / "rose/00.png", flowers / "aster/99.png")
     invoke("folder", flowers, "--test", 0, "--name", "all", "--out", tmp_path)

@@ -17,8 +17,10 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 import drawing  # noqa: E402
 
+import caffelite  # noqa: E402
 from caffelite import caffelite_pb2 as pb  # noqa: E402
 from caffelite import cli, prototxt  # noqa: E402
+from caffelite.errors import CaffeliteError  # noqa: E402
 
 COLOUR = """
 layer { name: "data" type: "Data" top: "data" top: "label"
@@ -135,6 +137,38 @@ def test_annotated_pictures(digits, call, tmp_path):
     assert cv2.imread(str(tmp_path / "out/all.png")).shape[1] > 5 * 240
 
 
+def by_class(answers) -> list[float]:
+    """The scores that the command printed as JSON, in the order of the classes."""
+    return [answer["score"] for answer in sorted(answers, key=lambda answer: answer["class"])]
+
+
+@pytest.mark.parametrize("oversample", [False, True])
+def test_python_gives_the_command_s_scores(digits, call, tmp_path, oversample):
+    net = caffelite.Net("digits.prototxt")
+    for file in drawing.write(tmp_path / "drawn")[:4]:
+        flags = ["-oversample"] * oversample
+        (entry,) = json.loads(call("classify", file, "-model", "digits.prototxt", "-json", "-top", 10, *flags).out)
+        found = net.classify(file, 10, oversample=oversample)
+        assert [(a["label"], a["class"], a["score"]) for a in entry["answers"]] == [tuple(prediction) for prediction in found]
+        if not oversample:
+            np.testing.assert_allclose(
+                net.forward(data=net.preprocess(str(file)))["prob"][0], by_class(entry["answers"]), rtol=1e-5, atol=1e-8
+            )
+            assert net.classify(cv2.imread(str(file), cv2.IMREAD_GRAYSCALE), 10) == found
+    net.params["ip2"][0].data[...] = 0  # its weights are the net's own
+    net.params["ip2"][1].data[...] = 0
+    assert net.classify(file)[0].score == pytest.approx(0.1)
+
+
+def test_weights_that_a_deploy_net_names_are_loaded_or_missed(digits, tmp_path, monkeypatch):
+    named, given = caffelite.Net("digits.prototxt"), caffelite.Net("digits.prototxt", "digits_iter_1000.caffemodel")
+    np.testing.assert_array_equal(named.params["conv1"][0].data, given.params["conv1"][0].data)
+    (tmp_path / "alone.prototxt").write_text(Path("digits.prototxt").read_text())
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CaffeliteError, match=r"digits_iter_1000\.caffemodel"):
+        caffelite.Net("alone.prototxt")
+
+
 @pytest.fixture
 def colour(folder, call, seed):
     from caffelite.data.writers import write_lmdb
@@ -167,6 +201,66 @@ def test_a_wrong_deploy_net_is_found_out(colour, call, monkeypatch):
     monkeypatch.setattr(convert, "CHANCE", (*convert.CHANCE, "scale"))
     answer = call("deploy", "-model", "colour.prototxt", "-out", "made.prototxt")
     assert answer.status == 2 and 'the deploy net differs from the validated one in "ip"' in answer.err
+    assert not Path("made.prototxt").exists()
+
+
+@pytest.mark.parametrize("kind", ["colour", "gray", "transparent", "larger"])
+def test_python_prepares_colours_as_the_command_does(colour, call, kind, seed):
+    caffelite.Net("colour.prototxt", seed=5).save("w.caffemodel")
+    call("deploy", "-model", "colour.prototxt", "-weights", "w.caffemodel", "-out", "made.prototxt", "-channel_order", "rgb")
+    shape = {"colour": (16, 14, 3), "gray": (16, 14), "transparent": (16, 14, 4), "larger": (40, 50, 3)}[kind]
+    pixels = np.random.default_rng(seed).integers(0, 256, shape, np.uint8)
+    cv2.imwrite("x.png", pixels)
+    (entry,) = json.loads(call("classify", "x.png", "-model", "made.prototxt", "-json").out)
+    net = caffelite.Net("made.prototxt")
+    for image in ("x.png", pixels):
+        assert [p.score for p in net.classify(image)] == [a["score"] for a in entry["answers"]]
+        np.testing.assert_allclose(net.forward(data=net.preprocess(image))["prob"][0], by_class(entry["answers"]), rtol=1e-5)
+    assert net.preprocess("x.png").shape == (1, 3, 12, 12)
+
+
+@pytest.mark.parametrize(("image", "message"), [
+    ("none.png", "cannot read none.png"),
+    ("names.txt", "names.txt: not an image"),
+    (np.zeros((16, 14, 3)), "bytes, 0 to 255; expected uint8, found float64 of shape"),
+    (np.zeros((3, 16, 14), np.uint8), "this array is no picture; expected H×W, or H×W×C"),
+    (np.zeros((0, 14, 3), np.uint8), "this array is no picture"),
+])  # fmt: skip
+def test_what_python_cannot_classify(colour, call, image, message):
+    call("deploy", "-model", "colour.prototxt", "-out", "made.prototxt")
+    net = caffelite.Net("made.prototxt")
+    for method in (net.classify, net.preprocess):
+        with pytest.raises(CaffeliteError, match=message):
+            method(image)
+
+
+def test_a_train_net_takes_no_pictures(colour):
+    with pytest.raises(CaffeliteError, match="this net takes no pictures"):
+        caffelite.Net("colour.prototxt").preprocess("x.png")
+
+
+def test_a_layer_in_place_on_the_data_is_deployed(colour, call):
+    """Both the proof and classify feed the data, not what the layer makes of it."""
+    net = COLOUR.replace('layer { name: "conv"', 'layer { name: "power" type: "Power" bottom: "data" top: "data" '
+                         'power_param { scale: -2 shift: 1 } }\nlayer { name: "conv"')  # fmt: skip
+    Path("colour.prototxt").write_text(net)
+    caffelite.Net("colour.prototxt", seed=5).save("w.caffemodel")
+    answer = call("deploy", "-model", "colour.prototxt", "-weights", "w.caffemodel", "-out", "made.prototxt", "-samples", 10)
+    assert answer.status == 0 and any("Proven on 12 stored images: scores differ by at most 0 " in line for line in answer.lines)
+    scores = []
+    for level in (20, 230):
+        cv2.imwrite("x.png", np.full((16, 14, 3), level, np.uint8))
+        (entry,) = json.loads(call("classify", "x.png", "-model", "made.prototxt", "-json").out)
+        scores.append(by_class(entry["answers"]))
+    assert np.abs(np.subtract(*scores)).max() > 0.01
+
+
+def test_weights_that_are_not_finite_are_no_proof(colour, call):
+    net = caffelite.Net("colour.prototxt")
+    net.params["conv"][0].data[0] = np.nan
+    net.save("w.caffemodel")
+    answer = call("deploy", "-model", "colour.prototxt", "-weights", "w.caffemodel", "-out", "made.prototxt", "-samples", 10)
+    assert answer.status == 2 and 'the validated net\'s "ip" is not finite, samples 0 to 3; are the weights those' in answer.err
     assert not Path("made.prototxt").exists()
 
 

@@ -21,6 +21,21 @@ def test_rates_at_which_nothing_is_learned(folder, call):
     assert call("find_lr", "-solver", "solver.prototxt", "-from", 1, "-to", 0.1).status == 2
 
 
+@pytest.mark.parametrize("value", ["nan", "inf"])
+@pytest.mark.parametrize("command", [("find_lr", "-solver", "solver.prototxt", "-from"), ("find_lr", "-solver", "solver.prototxt", "-to"),
+                                     ("train", "-solver", "solver.prototxt", "-hang_seconds"),
+                                     ("plan", "-bandwidth")])  # fmt: skip
+def test_numbers_that_are_not_finite_are_refused(folder, call, command, value):
+    answer = call(*command, value)
+    assert answer.status == 2 and f"{value} is no finite number" in answer.err
+
+
+@pytest.mark.parametrize("field", ["base_lr", "momentum", "clip_gradients", "weight_decay", "delta"])
+def test_solver_fields_that_are_not_finite_are_refused(folder, call, field):
+    answer = call("train", "-solver", "solver.prototxt", "-set", f"{field}=nan")
+    assert answer.status == 2 and f"{field} is no finite number" in answer.err and len(answer.lines) < 3
+
+
 def test_overfit(folder, call):
     answer = call("train", "-solver", "solver.prototxt", "-overfit", 1, "-set", "max_iter=300", "-set", "base_lr=0.2")
     assert answer.status == 0 and answer.lines[-1].endswith("it learns") and "Loss of the same 1 batches" in answer.lines[-1]

@@ -175,3 +175,13 @@ def test_shipped_nets_are_clean_and_have_pictures(path, call):
     shapes = [word for shape in SHAPES.get(path.parent.name, "").split() for word in ("-shape", shape)]
     drawn = call("draw", "-model", path, *shapes)
     assert drawn.status == 0 and drawn.out.endswith("</svg>\n"), drawn.err
+
+
+def test_names_with_control_codes_are_shown_as_escapes(folder, call):
+    text = (folder / "net.prototxt").read_text().replace('"value"', r'"val\033[31mue\302\233"')
+    (folder / "odd.prototxt").write_text(text)
+    calls = [("summary", "-model"), ("diff", "net.prototxt"), ("explain", "rows", "-model"), ("draw", "-model"), ("check",)]
+    for words in [*calls, ("time", "-iterations", 1, "-model"), ("plan", "-gpus", 2, "-iterations", 1, "-model")]:
+        answer = call(*words, "odd.prototxt")
+        assert answer.status in (0, 1)
+        assert not set(answer.out + answer.err) & {"\033", "\x9b"}, words

@@ -8,9 +8,11 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import cv2
+import lmdb
 import numpy as np
 import pytest
 
+from caffelite import caffelite_pb2 as pb
 from caffelite import weights
 from caffelite.data.writers import write_hdf5, write_lmdb
 
@@ -115,6 +117,48 @@ def test_report(shades, call):
 def test_json_on_standard_output(shades, call):
     found = json.loads(run(call, "-json", "-iterations", 2).out)
     assert found["tested"] == 12 and "confusion" in found and not Path("out").exists()
+
+
+@pytest.mark.parametrize("iterations", [[], ["-iterations", 4], ["-iterations", 30]], ids=lambda v: " ".join(map(str, v)) or "all")
+def test_every_score_counts_each_sample_once(shades, call, iterations):
+    """20 samples in batches of 6: the last batch holds 2 that are new."""
+    answer = run(call, "-report", "out", "-json", *iterations)
+    found, page = json.loads(answer.out), Path("out/report.html").read_text()
+    scores = {score["name"]: score["value"] for score in found["scores"]}
+    assert scores["accuracy"] == found["accuracy"] == 19 / 20 and found["tested"] == found["samples"] == 20
+    assert scores["loss"] == pytest.approx(found["log_loss"], rel=1e-6)
+    assert "95.00 %" in page and "<td>accuracy</td><td class=n>0.95</td>" in page
+    assert "accuracy = 0.95" in answer.lines and f"Loss: {scores['loss']:.6g}" in answer.lines
+    assert "Tested 20 of 20 samples, each once." in answer.lines
+
+
+def test_a_part_of_the_samples_is_told(shades, call):
+    answer = run(call, "-iterations", 2)
+    assert "Tested 12 of 20 samples, each once." in answer.lines
+
+
+def test_outputs_of_each_sample_are_means_over_batches(shades, call):
+    """Place i of a batch: the last batch has only two places."""
+    text = Path("shades.prototxt").read_text()
+    Path("shades.prototxt").write_text(
+        text + 'layer { name: "mean" type: "Reduction" bottom: "data" top: "mean" reduction_param { axis: 1 operation: MEAN } }'
+    )
+    found = json.loads(run(call, "-iterations", 4, "-json").out)
+    places = [score["value"] for score in found["scores"] if score["name"] == "mean"]
+    with lmdb.open("shades_lmdb", readonly=True, lock=False) as db, db.begin() as view:
+        means = [np.frombuffer(pb.Datum.FromString(value).data, np.uint8).mean() / 100 for _, value in view.cursor()]
+    assert places == pytest.approx([np.mean(means[i::6]) for i in range(6)], rel=1e-5)
+
+
+def test_a_net_that_takes_no_smaller_batch_leaves_the_rest_out(shades, call):
+    text = Path("shades.prototxt").read_text()
+    fixed = 'layer { name: "fixed" type: "Reshape" bottom: "data" top: "fixed" reshape_param { shape { dim: 6 dim: 16 } } }\n'
+    Path("shades.prototxt").write_text(
+        text.replace('layer { name: "ip"', fixed + 'layer { name: "ip"').replace('bottom: "data" top: "ip"', 'bottom: "fixed" top: "ip"')
+    )
+    answer = run(call, "-iterations", 4, "-json")
+    assert json.loads(answer.out)["accuracy"] == 17 / 18 and "Tested 18 of 20 samples, each once." in answer.lines
+    assert any(line.startswith("The last 2 samples are left out, as the net takes no batch of 2: ") for line in answer.lines)
 
 
 def test_intervals_rest_on_distinct_samples(shades, call):

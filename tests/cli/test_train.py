@@ -1,7 +1,9 @@
 """`caffelite train`: its options, its lines, and signals to a real process."""
 
+import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -22,6 +24,7 @@ LINES = [
     r"Snapshotting to binary proto file run_iter_\d+\.caffemodel",
     r"Snapshotting solver state to binary proto file run_iter_\d+\.solverstate",
     r"Optimization Done\.",
+    r"Run [0-9a-f]{16} \(of 2\d{3}-\d\d-\d\d \d\d:\d\d:\d\d\) begins; snapshots: run_iter_\*",
     *(r"Use CPU\.", r"Solving small", r"Learning Rate Policy: inv", rf"Iteration 20, loss = {NUMBER}"),
 ]
 
@@ -119,16 +122,26 @@ def test_gpu_0_without_one_says_what_is_missing(folder, call):
 
 
 @NO_GPU
-def test_gpu_all_without_one_runs_on_the_cpu_and_says_so(folder, call):
+def test_gpu_all_without_one_runs_on_the_cpu_and_says_so(folder, call, monkeypatch):
+    monkeypatch.setattr(gpus, "present", lambda: False)
     answer = call("train", "-solver", "solver.prototxt", "-gpu", "all")
-    assert answer.status == 0 and answer.lines[:2] == ["No usable GPU was found; running on the CPU.", "Use CPU."]
+    said = ["-gpu all: this machine has no NVIDIA GPU; running on the CPU.", "Use CPU."]
+    assert answer.status == 0 and answer.lines[:2] == said and answer.err.count(said[0]) == 1
 
 
 @NO_GPU
-def test_solver_mode_gpu_without_one(folder, call):
+def test_gpu_all_with_one_that_cannot_be_used_is_as_gpu_0(folder, call, monkeypatch):
+    monkeypatch.setattr(gpus, "present", lambda: True)
+    answers = [call("train", "-solver", "solver.prototxt", "-gpu", text) for text in ("all", "0")]
+    assert answers[0].status == 2 and answers[0].err == answers[1].err
+
+
+@NO_GPU
+def test_solver_mode_gpu_without_one(folder, call, monkeypatch):
     (folder / "solver.prototxt").write_text((folder / "solver.prototxt").read_text() + "solver_mode: GPU")
-    for options in ([], ["-gpu", "all"]):
-        assert call("train", "-solver", "solver.prototxt", *options).status == 2
+    assert call("train", "-solver", "solver.prototxt").status == 2
+    monkeypatch.setattr(gpus, "present", lambda: False)
+    assert call("train", "-solver", "solver.prototxt", "-gpu", "all").status == 0
     (folder / "solver.prototxt").write_text((folder / "solver.prototxt").read_text().replace("GPU", "CPU"))
     assert call("train", "-solver", "solver.prototxt").status == 0
 
@@ -268,7 +281,10 @@ def test_fields_set_on_the_command_line(folder, call):
 
 def test_time_is_up(folder, call):
     answer = call("train", "-solver", "solver.prototxt", "-set", "max_iter=1000000", "-set", "display=0", "-max_time", "0.3s")
-    assert answer.status == 0 and answer.lines[-1] == "Optimization stopped early."
+    assert answer.status == 0 and answer.lines[-2] == "Optimization stopped early."
+    assert answer.lines[-1].startswith(
+        "To go on: caffelite train -solver solver.prototxt -set max_iter=1000000 -set display=0 -max_time 0.3 -snapsh"
+    )
     assert "The time that -max_time gives is up." in answer.lines and len(list(folder.glob("run_iter_*.solverstate"))) > 1
 
 
@@ -281,3 +297,87 @@ def test_times(text, seconds):
 
 def test_what_is_no_time(folder, call):
     assert "found" in call("train", "-solver", "solver.prototxt", "-max_time", "soon").err
+
+
+# The run that goes on
+
+
+def test_the_command_that_goes_on_is_shown(folder, call):
+    """Complete, as a shell takes it, and it works."""
+    os.rename("solver.prototxt", "my solver.prototxt")
+    options = ["-set", "base_lr=0.02", "-set", "value.type=InnerProduct", "-iterations", "3", "-record", "it's here", "-eager"]
+    answer = call("train", "-solver=my solver.prototxt", *options)
+    expected = "To go on: caffelite train -solver 'my solver.prototxt' "
+    assert answer.lines[-1].startswith(expected), answer.lines
+    words = shlex.split(answer.lines[-1].removeprefix("To go on: "))
+    assert words[:2] == ["caffelite", "train"] and words[-2:] == ["-snapshot", "run_iter_3.solverstate"]
+    assert {"-eager", "it's here", "base_lr=0.02"} < set(words) and "-forgive" not in words
+    again = call(*words[1:])
+    assert again.status == 0 and "Resuming from run_iter_3.solverstate" in again.lines
+    assert again.lines[-1].endswith("-snapshot run_iter_6.solverstate") and again.lines[-1].count("-snapshot") == 1
+
+
+def test_the_command_of_an_automatic_resume_is_the_same(folder, call):
+    answer = call("train", "-solver", "solver.prototxt", "-resume", "auto", "-iterations", "3")
+    assert answer.lines[-1] in [
+        f"To go on: caffelite train {words}"
+        for words in ("-solver solver.prototxt -resume auto -iterations 3", "-solver solver.prototxt -iterations 3 -resume auto")
+    ]
+
+
+def test_weights_are_no_part_of_going_on(folder, call):
+    call("train", "-solver", "solver.prototxt")
+    answer = call("train", "-solver", "solver.prototxt", "-weights", "run_iter_20.caffemodel", "-iterations", "3")
+    assert answer.lines[-1] == "To go on: caffelite train -solver solver.prototxt -iterations 3 -snapshot run_iter_3.solverstate"
+
+
+def test_a_run_that_ends_shows_no_command(folder, call):
+    assert "To go on" not in call("train", "-solver", "solver.prototxt").err
+
+
+def test_the_log_says_which_run_goes_on(folder, call):
+    first = call("train", "-solver", "solver.prototxt", "-iterations", "10").lines
+    again = call("train", "-solver", "solver.prototxt", "-resume", "auto").lines
+    begun = next(line for line in first if " begins; snapshots: run_iter_*" in line).split()[1]
+    goes_on = next(line for line in again if " goes on from run_iter_10.solverstate; snapshots: run_iter_*" in line)
+    assert goes_on.startswith(f"Run {begun} (of 2")
+
+
+def test_an_earlier_runs_snapshots_join_its_records(folder, call):
+    call("train", "-solver", "solver.prototxt")
+    second = call("train", "-solver", "solver.prototxt").lines
+    assert sum(line.endswith(": moved to run_run_1") for line in second) == 4
+    assert {"run.json", "metrics.csv", "run_iter_20.solverstate", "run_iter_10.caffemodel"} < {p.name for p in folder.glob("run_run_1/*")}
+    call("train", "-solver", "solver.prototxt")
+    assert (folder / "run_run_2/run_iter_20.solverstate").exists() and not (folder / "run_run_3").exists()
+
+
+def test_a_prefix_that_is_a_folder_is_told(folder, call):
+    (folder / "pictures").mkdir()
+    told = "snapshot_prefix pictures is a folder: snapshots and records go into it, beside what is there"
+    for prefix, says in (("pictures", True), ("pictures/", False), ("pictures/run", False)):
+        answer = call("train", "-solver", "solver.prototxt", "-set", f"snapshot_prefix={prefix}", "-iterations", "1")
+        assert answer.status == 0 and (told in answer.err) == says
+
+
+def test_records_of_another_run_are_not_gone_on_in(folder, call):
+    """A run that is resumed after a new one began has the folder of the new one renamed, and goes on in one of its own."""
+    call("train", "-solver", "solver.prototxt")
+    call("train", "-solver", "solver.prototxt", "-iterations", "3")
+    assert call("train", "-solver", "solver.prototxt", "-snapshot", "run_iter_20.solverstate", "-set", "max_iter=22").status == 0
+    sessions = {p.parent.name: [s["iteration"] for s in json.loads(p.read_text())["sessions"]] for p in folder.glob("run_run*/run.json")}
+    assert sessions == {"run_run": [20], "run_run_1": [0], "run_run_2": [0]}
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"sessions": 3}', '{"sessions": [1]}'])
+def test_records_that_cannot_be_read_are_renamed(folder, call, text):
+    call("train", "-solver", "solver.prototxt", "-iterations", "3")
+    (folder / "run_run/run.json").write_text(text)
+    answer = call("train", "-solver", "solver.prototxt", "-resume", "auto")
+    assert answer.status == 0 and (folder / "run_run_1/run.json").read_text() == text
+
+
+def test_an_overfit_run_writes_nothing_when_it_is_stopped(folder, call):
+    answer = call("train", "-solver", "solver.prototxt", "-overfit", "1", "-set", "max_iter=100000000", "-max_time", "0.3s")
+    assert answer.status == 0 and "Optimization stopped early." in answer.lines
+    assert not list(folder.glob("*run*")) + list(folder.glob(".run*"))

@@ -1,4 +1,5 @@
 import io
+import os
 import tarfile
 
 import pytest
@@ -47,3 +48,62 @@ def test_what_is_no_archive(tmp_path):
     for name in ("a.tar.gz", "b.tar", "none"):
         with pytest.raises(CaffeliteError, match=f"{name}: cannot read it: .*; expected a folder, or a tar archive"):
             Files(tmp_path / name)
+
+
+def linked(entries, mode="w"):
+    """A tar of (name, content), or of (name, kind, where it leads)."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode=mode) as archive:
+        for name, *rest in entries:
+            member = tarfile.TarInfo(name)
+            if len(rest) == 1:
+                member.size = len(rest[0])
+                archive.addfile(member, io.BytesIO(rest[0]))
+            else:
+                member.type, member.linkname = rest
+                archive.addfile(member)
+    return stream.getvalue()
+
+
+LINKS = [
+    ("./a/1.jpg", b"1"),
+    ("a/2.jpg", tarfile.LNKTYPE, "./a/1.jpg"),
+    ("b/3.jpg", tarfile.SYMTYPE, "../a/2.jpg"),
+    ("b/4.jpg", tarfile.SYMTYPE, "./3.jpg"),
+    ("c", tarfile.SYMTYPE, "a"),
+    ("b/5.jpg", tarfile.SYMTYPE, "../c/1.jpg"),
+]
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz"])
+def test_links_are_followed_within_the_archive(mode):
+    found = dict(Files(linked(LINKS, mode), "x"))
+    names = ["a/1.jpg", "a/2.jpg", "b/3.jpg", "b/4.jpg", "c/1.jpg", "c/2.jpg", "b/5.jpg"]
+    assert found == dict.fromkeys(names, b"1") and list(found) == names
+
+
+@pytest.mark.parametrize("target", ["/etc/hostname", "../../etc/hostname", "gone.jpg", "5.jpg", "../b"])
+def test_a_link_that_leads_to_nothing(target):
+    files = Files(linked([("b/1.jpg", b"1"), ("b/5.jpg", tarfile.SYMTYPE, target)]), "x")
+    assert files["b/1.jpg"] == b"1"
+    if target == "../b":  # a folder within itself
+        assert "b/5.jpg/1.jpg" in files
+    else:
+        with pytest.raises(OSError, match="the link leads to nothing in the archive"):
+            files["b/5.jpg"]
+
+
+def test_a_header_with_a_size_below_zero():
+    data = bytearray(linked([("a/1.jpg", b"1" * 2000), ("a/2.jpg", b"2")]))
+    data[124:136] = b"\xff" * 12  # base 256: -1
+    chksum = 256 + sum(data[:148]) + sum(data[156:512])
+    data[148:156] = b"%06o\0 " % chksum
+    with pytest.raises(CaffeliteError, match="x: cannot read it"):
+        Files(bytes(data), "x")
+
+
+@pytest.mark.parametrize("name", ["fifo", "/dev/zero"])
+def test_an_archive_that_is_no_file(tmp_path, name):
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(CaffeliteError, match="not a file"):
+        Files(tmp_path / name)

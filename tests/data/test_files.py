@@ -1,6 +1,7 @@
 """ImageData: lists, folders and tar files, good and bad."""
 
 import io
+import os
 import tarfile
 
 import numpy as np
@@ -138,14 +139,48 @@ def test_tar_files(shards, images, image_data, pattern):
     np.testing.assert_array_equal(data, images[label.astype(int)])
 
 
+def test_links_in_tar_files(tmp_path, images, image_data):
+    """GNU tar stores a file once and its other names as links."""
+    for i in range(4):
+        (tmp_path / f"{i}.png").write_bytes(encoded(images[i]))
+        (tmp_path / f"{i}.cls").write_text(str(i))
+    for i, made in enumerate((os.link, lambda old, new: os.symlink(os.path.basename(old), new)), 4):
+        made(tmp_path / "0.png", tmp_path / f"{i}.png")
+        (tmp_path / f"{i}.cls").write_text(str(i))
+    with tarfile.open(tmp_path / "s.tar", "w") as archive:
+        for name in sorted(p.name for p in tmp_path.glob("*.*") if p.suffix in (".png", ".cls")):
+            archive.add(tmp_path / name, name)
+    data, label = take(image_data(tmp_path / "s.tar", 6), 1)
+    assert label.tolist() == list(range(6))
+    np.testing.assert_array_equal(data, images[[0, 1, 2, 3, 0, 0]])
+
+
+def test_a_link_out_of_a_tar_file(shards, image_data, tmp_path):
+    path = shards() / "s-000.tar"
+    with tarfile.open(path, "a") as archive:
+        member = tarfile.TarInfo("a/0009.png")
+        member.type, member.linkname = tarfile.SYMTYPE, "/etc/hostname"
+        archive.addfile(member)
+    with pytest.raises(CaffeliteError, match=r's-000.tar: the link "a/0009.png" leads to nothing in the archive'):
+        image_data(path)
+
+
 def test_patterns_count():
     assert [p.name for p in files.shards("a{8..11}-{0..1}")] == [f"a{n}-{i}" for n in (8, 9, 10, 11) for i in (0, 1)]
     assert [p.name for p in files.shards("plain.tar")] == ["plain.tar"]
 
 
+@pytest.mark.parametrize("pattern", ["t-{0..99999999999}.tar", f"t-{{0..{'9' * 5000}}}.tar", "{0..1999}{0..1999}.tar"])
+def test_patterns_that_count_too_far(image_data, pattern):
+    with pytest.raises(CaffeliteError, match=r"net\.prototxt: the pattern .* names more than 1000000 files; correct its ranges") as mistake:
+        image_data(pattern)
+    assert len(str(mistake.value)) < 300
+
+
 @pytest.mark.parametrize(
     "change, said",
     [
+        (lambda i, m: m | {f"a/{i:04d}.cls": b"9" * 5000}, f'"a/0000.cls" is no label; expected a whole number, found \'{"9" * 60}…'),
         (lambda i, m: m | {f"a/{i:04d}.cls": b"cat"}, '"a/0000.cls" is no label; expected a whole number'),
         (lambda i, m: {k: v for k, v in m.items() if "cls" not in k}, "an image and a .cls, found json, png"),
         (lambda i, m: m | {f"a/{i:04d}.jpg": b"x"}, 'sample "a/0000"; expected an image and a .cls, found cls, jpg, json, png'),
@@ -175,6 +210,7 @@ JPEG = encoded(np.random.default_rng(0).integers(0, 256, (3, 40, 40)).astype(np.
     "content, said",
     [
         (None, 'p4.png": No such file or directory; names count from root_folder'),
+        ("fifo", 'p4.png": it is a FIFO, not a file'),
         (b"", "no image: 0 bytes"),
         (b"text", "not an image that can be decoded"),
         (JPEG[: len(JPEG) // 2], "the JPEG is cut short"),
@@ -185,7 +221,11 @@ JPEG = encoded(np.random.default_rng(0).integers(0, 256, (3, 40, 40)).astype(np.
 def test_a_bad_image_stops_with_its_file_and_line(listing, image_data, tmp_path, monkeypatch, content, said, workers):
     monkeypatch.setattr("caffelite.data.pipeline._workers", workers)
     path = tmp_path / "img" / "p4.png"
-    path.unlink() if content is None else path.write_bytes(content)
+    path.unlink()
+    if content == "fifo":
+        os.mkfifo(path)
+    elif content is not None:
+        path.write_bytes(content)
     source = image_data(listing, 3)
     source.next()
     for _ in range(2):
@@ -203,6 +243,8 @@ def test_a_bad_image_stops_with_its_file_and_line(listing, image_data, tmp_path,
         ("a.png cat\nb.png 1\nc.png dog", "", "list.txt:3: the label is no number"),
         ("a.png 0", "", "list.txt:1: cannot read image"),
         ("a.png 0", "new_height: 4", "new_height without new_width"),
+        ("a.png 0", "new_height: 60000 new_width: 60000", "new_height and new_width make images too large"),
+        ("a.png 0", "new_height: 4294967295 new_width: 1", "new_height and new_width make images too large"),
     ],
 )
 def test_mistakes_in_the_list(tmp_path, image_data, text, data, said):

@@ -26,6 +26,41 @@ def test_every_mistake_of_a_list_is_told_with_its_line(tmp_path):
     assert 'found "cat"' in said[0]
 
 
+def test_numbers_of_thousands_of_digits(tmp_path):
+    (tmp_path / "l.txt").write_text(f"a.jpg {'0' * 5000}7\nb.jpg {'9' * 5000}\nc.jpg -{'1' * 6000}\n")
+    with pytest.raises(Mistakes) as mistake:
+        read_list(tmp_path / "l.txt")
+    lines = str(mistake.value).split("\n")
+    assert [":2: the label is too large" in lines[0], ":3: the label is too large" in lines[1], len(lines)] == [True, True, 2]
+    assert max(map(len, lines)) < 300
+    (tmp_path / "l.txt").write_text(f"a.jpg {'0' * 5000}7\n")
+    assert read_list(tmp_path / "l.txt")[0].label == 7
+
+
+def test_a_list_that_is_no_text(tmp_path):
+    (tmp_path / "l.txt").write_bytes(b"a\0b.jpg 0\n" * 1000)
+    with pytest.raises(Mistakes, match=r"l\.txt:1: a NUL character; expected text") as mistake:
+        read_list(tmp_path / "l.txt")
+    assert len(mistake.value.mistakes) == 100
+    with pytest.raises(CaffeliteError, match="cannot read the list: it is a device, not a file"):
+        read_list("/dev/zero")
+
+
+@pytest.mark.parametrize(
+    "files, classes",
+    [
+        (["a/1.jpg", "b/2.jpg"], ["a", "b"]),
+        (["set/a/1.jpg", "set/b/2.jpg"], ["a", "b"]),
+        (["x/set/a/1.jpg", "x/set/b/c/2.jpg"], ["a", "b"]),
+        (["a/1.jpg", "a/2.jpg"], ["a"]),
+        (["a/1.jpg", "a/more/2.jpg"], ["a"]),
+    ],
+)
+def test_a_folder_around_the_class_folders(files, classes):
+    listed, found = list_classes(files, "w")
+    assert found == classes and names(listed) == files
+
+
 def test_a_list_that_is_empty_or_missing(tmp_path):
     (tmp_path / "l.txt").write_text("\n\n")
     with pytest.raises(CaffeliteError, match=r"l\.txt: the list is empty"):

@@ -175,10 +175,10 @@ def test_train_and_test_nets_read_one_database(database, images, images_source, 
     lmdb.open(str(path), readonly=True, lock=False).close()
 
 
-def test_nothing_is_written_beside_a_database(database, images, images_source):
+def test_only_the_lock_is_written_beside_a_database(database, images, images_source):
     path = database(images)
     images_source(path).next()
-    assert os.listdir(path) == ["data.mdb"]
+    assert sorted(os.listdir(path)) == ["data.mdb", "lock.mdb"]
 
 
 @pytest.mark.parametrize(
@@ -187,6 +187,8 @@ def test_nothing_is_written_beside_a_database(database, images, images_source):
         (datum(np.zeros((3, 6, 6), np.uint8)), "images differ in shape; expected 3×6×5, found 3×6×6"),
         (pb.Datum(channels=3, height=6, width=5, data=b"short"), "wrong number of values; expected 3×6×5, found 5"),
         (pb.Datum(label=1), "wrong number of values"),
+        (pb.Datum(channels=-1, height=-1, width=3, data=b"abc"), "wrong number of values; expected -1×-1×3, found 3"),
+        (pb.Datum(channels=1 << 30, height=1 << 30, width=1 << 30, data=b"abc"), "wrong number of values"),
         (b"\xff\xff\xff", "not a Datum record"),
     ],
 )
@@ -221,7 +223,11 @@ def test_an_empty_database(records, images_source):
 
 @pytest.mark.parametrize(
     "left, said",
-    [(0.5, "truncated LMDB; expected"), (0.0, "truncated LMDB; found 0 bytes; copy"), (0.01, "open the LMDB: MDB_INVALID.*; copy")],
+    [
+        (0.5, "truncated LMDB; expected"),
+        (0.0, "truncated LMDB; found 0 bytes; copy"),
+        (0.01, "cannot open the LMDB: it ends at byte .*; copy"),
+    ],
 )
 def test_a_cut_database(database, images, images_source, left, said):
     path = database(np.repeat(images, 40, axis=0))

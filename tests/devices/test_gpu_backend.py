@@ -1,14 +1,19 @@
 """What stands between the device and CUDA, with a stand-in for CuPy; and what a user is told where something is missing."""
 
+import configparser
 import ctypes
+import itertools
 import sys
+import threading
 from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from devices.host.backend import HostBackend, decoded, encoded
 
+from caffelite import devices
 from caffelite.devices import Window, gpu, open_device
 from caffelite.devices.formula import Formula
 from caffelite.devices.gpu import GPU, backend, cudnn, operations
@@ -44,11 +49,42 @@ class CUDAError(RuntimeError):
     pass
 
 
-def fake_cupy(count=1):
-    """As much of CuPy as the backend uses, on the host."""
+class Here(threading.local):
+    """A thread's device, and the stream in use on each; CuPy's streams are current by device and by thread."""
+
+    def __init__(self):
+        self.device, self.streams = 0, {}
+
+
+class FakeStream:
+    def __init__(self, here, ptr):
+        self.here, self.ptr, self.device_id, self.captures, self.waits = here, ptr, here.device, [], 0
+
+    def use(self):
+        if self.device_id != self.here.device:
+            found = f"({self.device_id}) does not match with the current device ({self.here.device})"
+            raise RuntimeError(f"The device that the stream is created on {found}")
+        self.here.streams[self.device_id] = self
+
+    def begin_capture(self):
+        self.captures.append(None)
+
+    def end_capture(self):
+        return SimpleNamespace(upload=lambda stream: None, launch=self.captures.append)
+
+    def synchronize(self):
+        self.waits += 1
+
+    def wait_event(self, event): ...
+
+
+def fake_cupy(count=1, capability=(9, 0), runtime_version=13020, reads_any_memory=False):
+    """As much of CuPy as the backend uses, on the host. ``__launches__``: (device, stream) of each kernel; ``__here__``: see Here."""
+    here, pointers, launches = Here(), itertools.count(7), []
+    null = FakeStream(here, 0)
 
     def copy(target, source, size, kind, stream):
-        assert stream == 7 and kind in (1, 3)
+        assert stream >= 7 and kind in (1, 3)
         ctypes.memmove(target, source, size)
 
     def device_count():
@@ -56,10 +92,13 @@ def fake_cupy(count=1):
             raise count
         return count
 
-    properties = {"name": b"Fake", "major": 9, "minor": 0, "maxGridSize": (3, 2, 1), "totalGlobalMem": 5}
+    properties = {
+        "name": b"Fake", "major": capability[0], "minor": capability[1], "maxGridSize": (3, 2, 1), "totalGlobalMem": 5,
+    }  # fmt: skip
     runtime = SimpleNamespace(
         CUDARuntimeError=CUDAError, getDeviceCount=device_count, memcpyAsync=copy, memGetInfo=lambda: (3, 5),
-        getDeviceProperties=lambda number: properties, runtimeGetVersion=lambda: 13020,
+        getDeviceProperties=lambda number: properties, runtimeGetVersion=lambda: runtime_version, cudaDevAttrPageableMemoryAccess=88,
+        deviceGetAttribute=lambda attribute, number: int(reads_any_memory and attribute == 88),
     )  # fmt: skip
 
     class Device(nullcontext):
@@ -68,28 +107,47 @@ def fake_cupy(count=1):
             self.id = number
 
         def use(self):
-            pass
+            here.device = self.id
 
-    host = HostBackend()
+    host, pinned = HostBackend(), set()
+
+    def pinned_memory(count):
+        memory = bytearray(count)
+        pinned.add(np.frombuffer(memory, np.uint8).ctypes.data)
+        return memory
+
+    def current():
+        return here.streams.get(here.device, null)
 
     def module(code, options):
-        return SimpleNamespace(get_function=lambda name: host.kernel(code, name))
+        def function(name):
+            run = host.kernel(code, name) if name != "probe" else None
 
-    nvrtc = SimpleNamespace(getVersion=lambda: (13, 2))
-    captures = []
-    stream = SimpleNamespace(
-        ptr=7, use=lambda: None, synchronize=lambda: None, wait_event=lambda event: None, begin_capture=lambda: captures.append(None),
-        end_capture=lambda: SimpleNamespace(upload=lambda stream: None, launch=lambda stream: captures.append(stream)), captures=captures,
-    )  # fmt: skip
+            def launch(grid, block, args):
+                launches.append((here.device, current()))
+                run(grid, block, args)
+
+            return launch
+
+        return SimpleNamespace(get_function=function)
+
     event = SimpleNamespace(record=lambda stream: None, synchronize=lambda: None)
+    cuda = SimpleNamespace(
+        runtime=runtime, Device=Device, Stream=lambda non_blocking: FakeStream(here, next(pointers)), get_current_stream=current,
+        Event=lambda disable_timing: event, driver=SimpleNamespace(CUDADriverError=CUDAError), alloc_pinned_memory=pinned_memory,
+        pinned_memory=SimpleNamespace(is_memory_pinned=lambda address: address in pinned),
+    )  # fmt: skip
     return SimpleNamespace(
         __version__="14.0", empty=lambda shape, dtype: np.zeros(shape, dtype).view(Array), RawModule=module, copyto=np.copyto, add=np.add,
         ndarray=lambda shape, dtype, memptr: np.ndarray(shape, dtype, memptr.array.view(np.ndarray), memptr.offset).view(Array),
-        cuda=SimpleNamespace(
-            runtime=runtime, Device=Device, Stream=lambda non_blocking: stream, nvrtc=nvrtc, Event=lambda disable_timing: event,
-            driver=SimpleNamespace(CUDADriverError=CUDAError), alloc_pinned_memory=bytearray,
-        ),
+        cuda=cuda, __launches__=launches, __here__=here,
     )  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def nothing_open():
+    """Devices of the last test are not given again."""
+    devices._opened.__dict__.clear()
 
 
 @pytest.fixture
@@ -136,7 +194,7 @@ def test_captures_by_cupy(monkeypatch):
     program, captures = dev.program(lambda: calls.append(dev.capturing)), dev.backend.stream.captures
     for _ in range(4):
         program()
-    assert calls == [False, True] and captures == [None, *[dev.backend.stream] * 3] and not dev.eager
+    assert calls == [False, True] and captures == [None, *[dev.backend.stream] * 3] and not dev.why_eager()
 
     def refused():
         if dev.capturing:
@@ -146,7 +204,7 @@ def test_captures_by_cupy(monkeypatch):
     program = dev.program(refused)
     for _ in range(3):
         program()
-    assert calls[2:] == ["eager"] * 3 and dev.eager == "CUDA refuses to capture it (cudaErrorStreamCaptureUnsupported: no)"
+    assert calls[2:] == ["eager"] * 3 and dev.why_eager() == "CUDA graphs cannot be captured (cudaErrorStreamCaptureUnsupported: no)"
 
 
 def _by_host(a, b, c, m, n, k, *flags):
@@ -234,6 +292,7 @@ def test_strictness_reaches_cublas(monkeypatch):
     monkeypatch.setattr(cudnn, "frontend", lambda: None)
     for precision in ("tf32", "fp32", "fp16", "bf16", None):
         assert open_device(0, precision=precision).precision == (precision or "tf32")
+        devices._opened.__dict__.clear()
     assert strict == [False, True, False, False, False]
 
 
@@ -318,12 +377,172 @@ def test_no_cublas(monkeypatch):
         open_device(0)
 
 
-def test_no_compiler(monkeypatch):
+NO_HEADERS = "Failed to find CUDA headers. Please install CUDA toolkit headers (e.g., pip install cupy-cuda12x[ctk]) or specify CUDA_PATH"
+
+
+@pytest.mark.parametrize(
+    "mistake, told",
+    [
+        (RuntimeError(NO_HEADERS), r"CUDA kernels cannot be compiled; found Failed to find CUDA headers.*caffelite\[cuda13\]"),
+        (
+            ImportError("libnvrtc.so.13: cannot open shared object file\nmore"),
+            r"cannot be compiled; found libnvrtc.so.13: .*caffelite\[cuda13\]",
+        ),
+        (CUDAError("cudaErrorDevicesUnavailable: busy"), "GPU 0 cannot be set up; found cudaErrorDevicesUnavailable: busy; .*nvidia-smi"),
+        (MemoryError("Out of memory allocating 33,554,432 bytes"), "GPU 0 has no memory left; found Out of memory .*; end what holds it"),
+        (PermissionError(13, "Permission denied", "/.cupy"), "compiled CUDA kernels cannot be kept; .*CUPY_CACHE_DIR"),
+    ],
+)
+def test_a_set_up_that_fails(monkeypatch, mistake, told):
+    """The first kernel is compiled when a device is opened, so what is missing for that is told in one line."""
     fake = fake_cupy()
-    fake.cuda.nvrtc.getVersion = None
+
+    def module(code, options):
+        def get_function(name):
+            raise mistake
+
+        return SimpleNamespace(get_function=get_function)
+
+    fake.RawModule = module
+    monkeypatch.setattr(backend, "Blas", lambda cupy, stream, strict: _by_host)
     monkeypatch.setitem(sys.modules, "cupy", fake)
-    with pytest.raises(CaffeliteError, match=r"NVRTC cannot be loaded; .*cupy-cuda13x\[ctk\]"):
+    with pytest.raises(CaffeliteError, match=told) as caught:
         open_device(0)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_gpu_that_cuda_13_gave_up(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", fake_cupy(capability=(7, 0)))
+    with pytest.raises(CaffeliteError, match=r"too old for CUDA 13; expected compute capability 7.5 or more, found 7.0; .*cuda12"):
+        open_device(0)
+
+
+@pytest.mark.parametrize("major", [12, 13])
+def test_extras_bring_what_compiles_kernels(major):
+    """CuPy needs the headers of cudart for every kernel; without a bound cuDNN's wheel brings a cuBLAS of any CUDA."""
+    found = configparser.ConfigParser()
+    found.read(Path(__file__).parents[2] / "setup.cfg")
+    assert f"cuda-toolkit[cudart,cublas,nvrtc]=={major}.*" in found["options.extras_require"][f"cuda{major}"].split()
+
+
+@pytest.mark.parametrize("reads_any_memory", [False, True])
+def test_memory_that_is_not_pinned_is_free_at_once(monkeypatch, reads_any_memory):
+    """A GPU that reads any memory of the host may do so after the call; another one's driver makes a copy first."""
+    monkeypatch.setitem(sys.modules, "cupy", fake_cupy(reads_any_memory=reads_any_memory))
+    monkeypatch.setattr(backend, "Blas", lambda cupy, stream, strict: _by_host)
+    here = backend.CuPyBackend(0)
+    array, pinned = here.empty((3,), np.dtype(np.float32)), here.pinned((3,), np.dtype(np.float32))
+    here.upload(array, pinned)
+    assert here.stream.waits == 0
+    here.upload(array, np.ones(3, np.float32))
+    assert here.stream.waits == reads_any_memory
+    here.upload(array, np.ones(3, np.float32), lane := here.new_stream())
+    assert (here.stream.waits, lane.waits) == (reads_any_memory, reads_any_memory)
+
+
+# several devices
+
+
+@pytest.fixture
+def several(monkeypatch):
+    """A CuPy of two GPUs; cuBLAS, here by the host, is not asked."""
+    fake = fake_cupy(2)
+    monkeypatch.setitem(sys.modules, "cupy", fake)
+    monkeypatch.setattr(backend, "Blas", lambda cupy, stream, strict: _by_host)
+    monkeypatch.setattr(cudnn, "frontend", lambda: None)
+    return fake
+
+
+def doubled(fake, dev):
+    """(device, stream) of a kernel that a device launches, after it has checked what the kernel computes."""
+    dev.upload(x := dev.empty(3), np.arange(3))
+    dev.map(Formula("a * 2", ("a",)))(x, x)
+    np.testing.assert_array_equal(dev.download(x), [0, 2, 4])
+    return fake.__launches__[-1]
+
+
+@pytest.mark.parametrize("numbers", [(0, 1), (0, 0)])
+def test_two_devices_in_one_thread(several, numbers):
+    """Each launches on its own GPU and stream, whichever was used last; so do forks, which change the stream."""
+    one, other = (GPU(number) for number in numbers)
+    for _ in range(2):
+        for dev, number in zip((one, other), numbers, strict=True):
+            assert doubled(several, dev) == (number, dev.backend.stream)
+            for fork, _ in dev._forks:
+                with fork:
+                    assert doubled(several, dev) == (number, fork._stream)
+    several.cuda.Device(1).use()  # somebody else's work with CuPy
+    assert doubled(several, one) == (numbers[0], one.backend.stream)
+
+
+def test_two_devices_in_many_threads(several):
+    devs, wrong = [GPU(0), GPU(1)], []
+
+    def work(first):
+        for i in range(20):
+            dev = devs[(first + i) % 2]
+            dev.backend.here()
+            if (several.__here__.device, several.cuda.get_current_stream()) != (dev.number, dev.backend.stream):
+                wrong.append(first)
+
+    threads = [threading.Thread(target=work, args=(first,)) for first in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_a_device_is_opened_once(several):
+    one = open_device(0)
+    one.seed = 7
+    mine = one.make_inlet()
+    again = open_device(0)
+    assert again is one and mine.seed == 7 and one.make_inlet().seed == 0, "nets keep the seed that they were built with"
+    assert len({id(dev) for dev in (one, open_device(1), open_device(0, precision="fp32"), open_device(0, eager=True))}) == 4
+    elsewhere = []
+    thread = threading.Thread(target=lambda: elsewhere.append(open_device(0)))
+    thread.start()
+    thread.join()
+    assert elsewhere[0] is not one, "threads run at the same time, so they share no workspace"
+
+
+# what a GPU computes in
+
+
+@pytest.mark.parametrize(
+    "capability, precision, told",
+    [
+        ((7, 5), "bf16", "GPU 0 has no bf16; expected compute capability 8.0 or more, found 7.5; use -precision fp16 or fp32"),
+        ((5, 2), "fp16", "GPU 0 has no fp16; expected compute capability 5.3 or more, found 5.2; use -precision fp32"),
+        ((8, 0), "bf16", ""), ((7, 0), "fp16", ""), ((5, 2), "fp32", ""),
+    ],
+)  # fmt: skip
+def test_a_precision_that_a_gpu_lacks(monkeypatch, capability, precision, told):
+    monkeypatch.setitem(sys.modules, "cupy", fake_cupy(capability=capability, runtime_version=12090))
+    monkeypatch.setattr(backend, "Blas", lambda cupy, stream, strict: _by_host)
+    monkeypatch.setattr(cudnn, "frontend", lambda: None)
+    with pytest.raises(CaffeliteError, match=told) if told else nullcontext():
+        assert open_device(0, precision=precision).precision == precision
+
+
+@pytest.mark.parametrize(
+    "capability, precision, last, computes_in",
+    [
+        ((7, 5), "tf32", False, "fp32"), ((8, 0), "tf32", True, "tf32"), ((9, 0), "fp32", False, "fp32"), ((7, 5), "fp16", True, "fp16"),
+        ((6, 1), "fp16", False, "fp16"), ((8, 6), "bf16", True, "bf16"),
+    ],
+)  # fmt: skip
+def test_layout_by_what_tensor_cores_multiply(monkeypatch, caplog, capability, precision, last, computes_in):
+    """Channels last is for tensor cores; a GPU without TF32 computes in fp32, and says so."""
+    here, strict = HostBackend(), []
+    here.capability = capability
+    monkeypatch.setattr(cudnn, "engine", lambda backend, flag, deterministic: strict.append(flag) or SimpleNamespace())
+    with caplog.at_level("INFO", "caffelite"):
+        dev = GPU(0, "float32", here, precision)
+    assert dev.prefers_channels_last == last and dev.precision == computes_in and strict == [computes_in == "fp32"]
+    assert ("has no TF32" in caplog.text) == (precision != computes_in)
+    assert ("without tensor cores only inner products" in caplog.text) == (capability == (6, 1))
 
 
 def test_describe(monkeypatch, no_driver):

@@ -1,4 +1,4 @@
-"""cuDNN's plans for convolutions can be built for an H100, with nothing but its properties at hand."""
+"""cuDNN's plans for convolutions can be built for a GPU, with nothing but its properties at hand."""
 
 import functools
 import json
@@ -7,14 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import reference
-from devices.host import plans
+from devices.host import libraries, plans
 from devices.host.backend import HostBackend, decoded, encoded
 
 from caffelite.devices import Window
 from caffelite.devices.cache import Notes
 from caffelite.devices.gpu import GPU, convolution, cudnn
 
-H100 = (Path(__file__).parent / "host" / "h100.json").read_text()
+GPUS = {path.stem: path.read_text() for path in Path(__file__).parent.glob("host/*.json")}
+H100 = GPUS["h100"]
+OTHERS = [("a100", "float32"), ("a100", "float16"), ("a100", "uint16"), ("t4", "float32"), ("t4", "float16")]
 SHAPES = {  # x, y, window, groups
     "LeNet conv1": ((64, 1, 28, 28), (64, 20, 24, 24), Window((5, 5)), 1),
     "LeNet conv2": ((64, 20, 12, 12), (64, 50, 8, 8), Window((5, 5)), 1),
@@ -25,17 +27,12 @@ SHAPES = {  # x, y, window, groups
 
 
 @functools.cache
-def why_not() -> str | None:
+def builds() -> bool:
+    """Whether cuDNN is installed; it then builds plans, with a driver's library or a stand-in for one."""
     if cudnn.frontend() is None:
-        return "nvidia-cudnn-frontend or cuDNN is not installed"
-    try:
-        found = plan("1x1", "forward")
-        assert any(map(found.build, found.names))
-    except RuntimeError as error:
-        if "SUBLIBRARY_LOADING_FAILED" in str(error):  # 9.28 wants the driver's library for that, 9.19 does not
-            return f"cuDNN {cudnn.version()} builds no plans without a driver"
-        raise
-    return None
+        return False
+    libraries.driver()
+    return True
 
 
 def problem(case, kind, *epilogue, **how):
@@ -43,14 +40,14 @@ def problem(case, kind, *epilogue, **how):
     return cudnn.Problem(kind, x, (y[1], x[1] // groups, *window.kernel), y, window, *epilogue, **how)
 
 
-def plan(*what, strict=False, deterministic=False, **how):
-    return cudnn.Plan(problem(*what, **how), strict, deterministic, properties=H100)
+def plan(*what, strict=False, deterministic=False, properties=H100, **how):
+    return cudnn.Plan(problem(*what, **how), strict, deterministic, properties=properties)
 
 
 @pytest.fixture
 def needed():
-    if why_not():
-        pytest.skip(why_not())
+    if not builds():
+        libraries.lacking("nvidia-cudnn-frontend or cuDNN is not installed")
 
 
 @pytest.mark.parametrize("case", SHAPES)
@@ -60,6 +57,16 @@ def test_plans_for_an_h100(needed, case, kind, epilogue, numbers, last):
     found = plan(case, kind, *epilogue, numbers=numbers, last=last)
     assert any(map(found.build, found.names)) and 0 <= found.workspace <= cudnn.WORKSPACE
     assert len(found.inputs) == 2 + (epilogue[:1] == (True,))
+
+
+@pytest.mark.parametrize(
+    "gpu, numbers", [("a100", "float32"), ("a100", "float16"), ("a100", "uint16"), ("t4", "float32"), ("t4", "float16")]
+)
+@pytest.mark.parametrize("case", ["LeNet conv2", "AlexNet conv2", "1x1"])
+@pytest.mark.parametrize("kind", ["forward", "dgrad", "wgrad"])
+def test_plans_for_other_gpus(needed, gpu, numbers, case, kind):
+    found = plan(case, kind, properties=GPUS[gpu], numbers=numbers, last=numbers != "float32")
+    assert any(map(found.build, found.names)) and 0 <= found.workspace <= cudnn.WORKSPACE
 
 
 def test_a_wrong_shape_has_no_plan(needed):
@@ -102,7 +109,9 @@ def test_the_fastest_plan(taken, best):
             raise RuntimeError("CUDNN_STATUS_EXECUTION_FAILED")
         return times[name]
 
-    assert cudnn.fastest(list("abc"), lap) == best
+    failures = []
+    assert cudnn.fastest(list("abc"), lap, failures) == best
+    assert [text[0] for text in failures] == [name for name in "abc" if times[name] is None]
     if taken == [3, 1, 2]:
         assert [name for name, _ in laps] == ["a"] * 5 + ["b"] * 5 + ["c"] * 2 and laps[7][1] == 2
 
@@ -125,6 +134,12 @@ class Clock:
 def cache(monkeypatch, tmp_path):
     monkeypatch.setenv("CAFFELITE_CACHE", str(tmp_path))
     return tmp_path
+
+
+def test_the_best_plan_of_each_engine_is_tried_first():
+    ranked = ["eng68_k2=5", "eng68_k2=1", "eng34_k0=79", "eng68_k2=0", "eng30_k2=5", "eng34_k0=13"]
+    assert cudnn.engines_first(ranked) == ["eng68_k2=5", "eng34_k0=79", "eng30_k2=5", "eng68_k2=1", "eng68_k2=0", "eng34_k0=13"]
+    assert cudnn.engines_first(["eng0"]) == ["eng0"] and cudnn.engines_first([]) == []
 
 
 def engine(backend, **how):
@@ -289,5 +304,5 @@ def test_nan_is_not_hidden(monkeypatch, hides_nan, precision, numbers):
     for _ in range(2):
         op.forward(encoded(x, np.dtype(numbers)), w, b, y, 0.0)
         np.testing.assert_array_equal(decoded(y).reshape(-1), [np.nan, 0, 0, 0])
-    fused = [p.rectified for (p, _), found in dev.engine._plans.items() if found]
+    fused = [p.rectified for (p, _), found in dev.engine._chosen.items() if found.plan]
     assert fused == [not hides_nan]

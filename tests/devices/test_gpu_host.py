@@ -84,6 +84,46 @@ def test_channels(dev, seed, n, c, p):
     np.testing.assert_allclose(out, (x.astype(np.float64) - mean[:, None]).sum((0, 2)), rtol=1e-4, atol=2e-3)
 
 
+@pytest.mark.parametrize("n, c", [(5000, 70), (40000, 3), (9000, 8), (2100, 256)])
+def test_channel_sums_are_the_same_bits_in_any_order(seed, n, c):
+    """Whichever block comes last, of a team or of all; several teams, one, and channels that fill no group."""
+    x, found = np.random.default_rng(seed).normal(size=(n, c)).astype(np.float32), []
+    formulas = Formula("x", ("x",)), Formula("x * x", ("x",))
+    for backwards in (False, True):
+        dev = GPU(0, "float32", HostBackend(backwards=backwards))
+        out = dev.empty(c), dev.empty(c)
+        dev.channel_sums(formulas, (), n, c, 1)(put(dev, x), out)
+        found.append(np.stack(out))
+    np.testing.assert_array_equal(*found)
+    exact = x.astype(np.float64)
+    np.testing.assert_allclose(found[0], [exact.sum(0), (exact * exact).sum(0)], rtol=1e-5, atol=1e-4 * np.sqrt(n))
+
+
+class Kept(HostBackend):
+    """Runs nothing; ``sizes``: the bytes of partial sums of each launch, and its blocks."""
+
+    def kernel(self, source, name):
+        assert "double* partial_" in source
+        self.sizes = []
+
+        def launch(grid, block, arguments):
+            partial = next(a for a in arguments if getattr(a, "dtype", None) == np.float64)
+            self.sizes.append((partial.nbytes, grid[0]))
+
+        return launch
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("n, c", [(401408, 64), (401408, 256), (25088, 1024), (6272, 2048), (401408, 3), (1 << 24, 1)])
+def test_partial_sums_stay_small(dtype, n, c):
+    """What the last block of a sum reads, and that enough blocks share the work for every multiprocessor to have one."""
+    dev = GPU(0, "float32", backend := Kept())
+    x, out = np.zeros(1, dtype), np.zeros(1, np.float32)
+    dev.channel_sums((Formula("x", ("x",)), Formula("x * x", ("x",))), (), n, c, 1)(x, (out, out))
+    ((count, blocks),) = backend.sizes
+    assert count <= 1.2 * device.PARTIAL_BYTES and blocks >= 132
+
+
 @pytest.mark.parametrize("n, c, p", [(3, 2, 3000), (3, 2, 3001), (5000, 70, 1), (7, 12, 1), (1, 1, 1)])
 def test_rectified(dev, seed, n, c, p):
     """The gradient of a ReLU where it lies, and its sums, as they are without a sum."""
@@ -111,6 +151,22 @@ def test_batch_moments(dev, seed, n, c, p):
     np.testing.assert_allclose(scale, 1 / np.sqrt(variance + 0.1), rtol=1e-6)
     np.testing.assert_allclose(variances, 1 + variance * m / (m - 1), rtol=1e-6)
     assert count.item() == 2.5
+
+
+@pytest.mark.parametrize("m, n, k", [(5, 3, 70), (4, 6, 128), (1, 1, 1), (33, 2, 259)])
+@pytest.mark.parametrize("slope", [None, 0, 0.1])
+def test_a_product_of_few_numbers_is_one_launch(dev, seed, m, n, k, slope):
+    rng = np.random.default_rng(seed)
+    (x, w, b), y = (rng.normal(size=shape) for shape in ((m, k), (n, k), (n,))), dev.empty((m, n))
+    op, arrays = dev.inner_product(m, k, n), [put(dev, a) for a in (x, w, b)]
+    before = dev.backend.launches
+    op.forward(*arrays, y, slope)
+    assert dev.backend.launches == before + 1
+    close(y, reference.leaky(x @ w.T + b, slope))
+    op.forward(*arrays[:2], None, y, slope)
+    close(y, reference.leaky(x @ w.T, slope))
+    op.forward(put(dev, np.full((m, k), np.nan)), *arrays[1:], y, slope)
+    assert np.isnan(y).all()
 
 
 def test_selection(dev, seed):

@@ -1,5 +1,7 @@
 """Sums over GPUs, on stand-ins for CuPy and NCCL: NumPy arrays, streams of the host, threads for processes."""
 
+import importlib
+import sys
 import threading
 from contextlib import nullcontext
 from functools import partial
@@ -10,7 +12,10 @@ import pytest
 from devices.host import backend
 from devices.host.cupy import Array, numbers, stand_in
 
+from caffelite.devices import gpu
+from caffelite.devices.gpu import GPU, nccl
 from caffelite.devices.gpu.nccl import Sums
+from caffelite.errors import CaffeliteError
 from caffelite.parallel import Bucket, Exchange
 
 
@@ -76,8 +81,8 @@ def run(size, half, rounds=3, when=("at once", "at once")):
             return list(uids)
 
         compute = Stream(log, "compute", when[0])
-        cupy = stand_in(Communicator(shared, rank, log), lambda: Stream(log, "beside", when[1]), Event)
-        sums = Sums(compute, rank, size, gather, half, cupy)
+        modules = stand_in(Communicator(shared, rank, log), lambda: Stream(log, "beside", when[1]), Event)
+        sums = Sums(compute, rank, size, gather, half, **modules)
         flat = np.zeros(100, np.float32).view(Array)
         loss = np.zeros(1, np.float32).view(Array)
         exchange = Exchange(sums, flat, [Bucket(60, 100, 1), Bucket(0, 60, 3)], size, lambda what: nullcontext())
@@ -137,6 +142,83 @@ def test_halves_do_not_overflow():
 
 
 def test_without_nccl_the_error_says_what_to_install():
-    cupy = SimpleNamespace(cuda=SimpleNamespace(nccl=SimpleNamespace(available=False)))
-    with pytest.raises(Exception, match="several GPUs need NCCL.*nvidia-nccl-cu12"):
-        Sums(None, 0, 2, None, cupy=cupy)
+    with pytest.raises(CaffeliteError, match="several GPUs need NCCL.*nvidia-nccl-cu12"):
+        Sums(None, 0, 2, None, cupy=SimpleNamespace(), nccl=SimpleNamespace(available=False))
+
+
+def test_gpus_that_nccl_cannot_join():
+    modules = stand_in(None, lambda: backend.Stream("at once"))
+
+    def refuses(*_):
+        raise RuntimeError("NCCL_ERROR_UNHANDLED_CUDA_ERROR: unhandled cuda error (run with NCCL_DEBUG=INFO for details)")
+
+    modules["nccl"].NcclCommunicator = refuses
+    with pytest.raises(CaffeliteError, match="NCCL cannot join the GPUs; found NCCL_ERROR_UNHANDLED_CUDA_ERROR.*NCCL_DEBUG=WARN"):
+        Sums(None, 0, 2, lambda uid: [uid], **modules)
+
+
+def test_nccl_is_imported_from_cupy(monkeypatch):
+    """CuPy's cuda package has no attribute nccl before somebody imports the module."""
+    modules = stand_in(None, lambda: backend.Stream("at once"))
+    cupy = modules["cupy"]
+    cupy.cuda.__name__ = "cupy.cuda"
+    for name, module in (("cupy", cupy), ("cupy.cuda", cupy.cuda), ("cupy.cuda.nccl", modules["nccl"])):
+        monkeypatch.setitem(sys.modules, name, module)
+    assert Sums(backend.Stream("at once"), 0, 2, lambda uid: [uid]).captures
+
+
+def test_real_nccl_is_found():
+    pytest.importorskip("cupy")
+    assert nccl.nccl_module().NcclCommunicator
+
+
+class Ending:
+    """A communicator and what else is ended, in the order in which it happens."""
+
+    def __init__(self):
+        self.log = []
+        compute = SimpleNamespace(synchronize=lambda: self.log.append("synchronize"))
+        modules = stand_in(self, lambda: SimpleNamespace(synchronize=lambda: self.log.append("synchronize beside")))
+        self.sums = Sums(compute, 0, 2, lambda uid: [uid], drop_graphs=lambda: self.log.append("drop graphs"), **modules)
+
+    def destroy(self):
+        self.log.append("destroy")
+
+    def abort(self):
+        self.log.append("abort")
+
+
+def test_graphs_go_before_the_communicator():
+    """NCCL's commDestroy waits for graphs that hold its sums."""
+    ending = Ending()
+    ending.sums.close()
+    ending.sums.close()
+    assert ending.log == ["synchronize", "synchronize beside", "drop graphs", "destroy"]
+
+
+def test_nothing_is_waited_for_after_an_error():
+    ending = Ending()
+    ending.sums.close(failed=True)
+    assert ending.log == ["drop graphs", "abort"]
+
+
+def test_an_error_of_the_last_work_aborts():
+    ending = Ending()
+
+    def fails():
+        raise RuntimeError("cudaErrorIllegalAddress")
+
+    ending.sums._compute.synchronize = fails
+    with pytest.raises(RuntimeError, match="IllegalAddress"):
+        ending.sums.close()
+    assert ending.log == ["drop graphs", "abort"]
+
+
+def test_ranks_that_lack_cudnn_are_named(monkeypatch):
+    """Processes choose convolutions' plans together, so all of them need cuDNN, or none."""
+    session = importlib.import_module("caffelite.parallel.session")
+    monkeypatch.setattr(gpu, "place", lambda number: f"node {number}")
+    dev = GPU(0, "float32", backend.HostBackend())
+    control = SimpleNamespace(rank=0, size=2, gather=lambda value: [value, ("node 1", "cuDNN")])
+    with pytest.raises(session.Refused, match="no cuDNN on rank 0, cuDNN on rank 1; install the same extra"):
+        session._transport(control, dev, False)

@@ -46,6 +46,7 @@ def test_bit_for_bit(dev, mean, dtype, layout, whole):
     mean = None if mean is None else rng.uniform(90, 130, mean).astype(np.float32)
     picks = np.stack([rng.integers(0, high, N) for high in (7, H - h + 1, W - w + 1, 2)], 1).astype(np.int32)
     op, out = dev.preprocess((N, C, h, w), mean, 0.017), dev.empty((N, C, h, w))
+    fields, tops = [dev.inlet.field(shape) for shape in ((N,), (N, 2))], [dev.empty((N,)), dev.empty((N, 2))]
     expected = caffes(pixels, picks, mean, 0.017)
     for standing in (False, True, True):
         dev.inlet.begin()
@@ -53,9 +54,14 @@ def test_bit_for_bit(dev, mean, dtype, layout, whole):
         op.put(
             0, pixels if standing or dev.name == "cpu" else _first(pixels, picks), _numbered(picks, standing or dev.name == "cpu"), standing
         )
+        others = [rng.normal(size=top.shape).astype(np.float32) for top in tops]
+        for field, other in zip(fields, others, strict=True):
+            field.put(0, other)
         dev.inlet.send()
-        op.forward(out)
+        op.forward(out, fields, tops)
         np.testing.assert_array_equal(dev.download(out), expected)
+        for top, other in zip(tops, others, strict=True):
+            np.testing.assert_array_equal(dev.download(top), other)
 
 
 def _first(pixels, picks):
@@ -91,3 +97,18 @@ def test_memory_to_read_from(dev):
     memory = dev.preprocess((N, C, h, w), None, 1.0).memory((2, 3), np.uint8)
     memory[...] = 7
     assert memory.shape == (2, 3) and memory.dtype == np.uint8 and memory.sum() == 42
+
+
+def test_pixels_wait_for_who_used_their_memory_before(monkeypatch):
+    """The GPU's pool gives a block again as soon as Python has let go of it, though a kernel may still have to read it."""
+    dev = GPU(0, "float32", HostBackend("late", "early"))
+    pixels, picks = np.full((N, C, H, W), 9, np.uint8), np.zeros((N, 4), np.int32)
+    before, seen, empty = dev.zeros(pixels.shape, np.uint8), dev.empty(pixels.shape, np.uint8), dev.backend.empty
+    op = dev.preprocess((N, C, h, w), None, 1.0)
+    dev.inlet.begin()
+    dev.synchronize()
+    dev.copy(before, seen)
+    monkeypatch.setattr(dev.backend, "empty", lambda shape, dtype: before if shape == pixels.shape else empty(shape, dtype))
+    op.put(0, pixels, picks)
+    dev.inlet.send()
+    assert not dev.download(seen).any()

@@ -59,6 +59,10 @@ LAYERS = {
     "mean padded": 'type: "Pooling" pooling_param { pool: AVE kernel_size: 3 stride: 2 pad: 1 }',
     "mean padded far": 'type: "Pooling" pooling_param { pool: AVE kernel_size: 4 stride: 3 pad: 2 }',
     "floor": 'type: "Pooling" pooling_param { kernel_size: 3 stride: 2 round_mode: FLOOR }',
+    "floor of forks": 'type: "Pooling" pooling_param { kernel_size: 3 stride: 2 ceil_mode: false }',
+    "larger than the image": 'type: "Pooling" pooling_param { pool: AVE kernel_size: 9 stride: 4 }',
+    "max larger than the image": 'type: "Pooling" pooling_param { kernel_size: 9 stride: 4 }',
+    "larger than the padded image": 'type: "Pooling" pooling_param { pool: AVE kernel_size: 11 stride: 4 pad: 1 }',
     "gaps": 'type: "Pooling" pooling_param { pool: AVE kernel_size: 1 stride: 2 round_mode: FLOOR }',
     "global": 'type: "Pooling" pooling_param { pool: AVE global_pooling: true }',
     "global max": 'type: "Pooling" pooling_param { global_pooling: true }',
@@ -141,9 +145,72 @@ def test_a_difference_is_found_out(seed, monkeypatch):
         onnx.check(net, body)
 
 
+IN_PLACE = """
+  layer { name: "scale" type: "Scale" bottom: "x" top: "x" scale_param { bias_term: true } }
+  layer { name: "conv" type: "Convolution" bottom: "x" top: "y" convolution_param { num_output: 2 kernel_size: 3
+    weight_filler { type: "xavier" } } }"""
+
+
+def test_layer_in_place_on_the_input(seed, monkeypatch):
+    net, body = exported(text(IN_PLACE), seed)
+    assert onnx.check(net, body, seed).outputs["y"] < 1e-5
+    monkeypatch.setattr(graph.Graph, "inputs", property(lambda self: {"x": self.values["x"]}))  # feeds what the layer overwrites
+    with pytest.raises(CaffeliteError, match='onnxruntime gets other numbers for "y"'):
+        onnx.check(exported(text(IN_PLACE), seed)[0], body, seed)
+
+
+def test_output_that_an_in_place_layer_makes_of_the_input(seed):
+    net, body = exported(text('layer { name: "abs" type: "AbsVal" bottom: "x" top: "x" }'), seed)
+    assert onnx.check(net, body, seed).outputs == {"x_out": 0}
+
+
+def test_numbers_that_are_not_finite_are_found_out(seed):
+    net, body = exported(text(IN_PLACE), seed)
+    model = onnx_package.load_from_string(body)
+    weights = next(t for t in model.graph.initializer if t.name == "conv.0")
+    array = onnx_package.numpy_helper.to_array(weights).copy()
+    array[0] = np.nan
+    weights.CopyFrom(onnx_package.numpy_helper.from_array(array, weights.name))
+    with pytest.raises(CaffeliteError, match='onnxruntime gets other numbers for "y"; expected within 0.0001, found nan'):
+        onnx.check(net, model.SerializeToString(), seed)
+
+
+@pytest.mark.parametrize("how", ["mean_value: 104 mean_value: 117 mean_value: 123", "mean_value: 100 scale: 0.0078125",
+                                 'mean_file: "mean.binaryproto" crop_size: 4 scale: 0.5', "scale: 0.25 crop_size: 4"])  # fmt: skip
+def test_mean_and_scale_are_in_the_graph(how, tmp_path, monkeypatch, seed):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(seed)
+    mean = rng.uniform(80, 150, (3, 6, 7)).astype(np.float32)
+    Path("mean.binaryproto").write_bytes(pb.BlobProto(num=1, channels=3, height=6, width=7, data=mean.ravel().tolist()).SerializeToString())
+    size, stored = ("dim: 4 dim: 4", "deploy_param { height: 6 width: 7 }") if "crop" in how else ("dim: 6 dim: 7", "")
+    net, body = exported(text(f'layer {{ name: "y" type: "Power" bottom: "x" top: "y" power_param {{ shift: 1 }} }} {stored}',
+                              f"input_param {{ shape {{ dim: 2 dim: 3 {size} }} }} transform_param {{ {how} }}"), seed)  # fmt: skip
+    Path("mean.binaryproto").unlink()
+    session = onnxruntime.InferenceSession(body, providers=["CPUExecutionProvider"])
+    pixels = rng.integers(0, 256, (1, 3, 6, 7)).astype(np.float32)
+    cut = (slice(None), slice(None), slice(1, 5), slice(1, 5)) if "crop" in how else ...
+    less = {"mean_value: 104": np.reshape([104, 117, 123], (3, 1, 1)), "mean_value: 100": 100, "mean_file": mean}
+    taken = next((value for name, value in less.items() if how.startswith(name)), 0)
+    scale = {"0.0078125": 0.0078125, "0.5": 0.5, "0.25": 0.25}.get(how.split("scale: ")[-1].split()[0], 1)
+    (found,) = session.run(None, {"x": np.ascontiguousarray(pixels[cut])})
+    np.testing.assert_allclose(found, ((pixels - taken) * scale)[cut] + 1, rtol=1e-6)
+    properties = {p.key: p.value for p in onnx_package.load_from_string(body).metadata_props}
+    assert "mean" not in properties["transform_param in"] and properties["input x"].startswith("pixels, 0 to 255")
+
+
+def test_the_check_of_a_net_with_a_mean(tmp_path, monkeypatch, seed):
+    how = "input_param { shape { dim: 2 dim: 3 dim: 6 dim: 7 } } transform_param { mean_value: 100 scale: 0.5 }"
+    net, body = exported(text(IN_PLACE, how), seed)
+    assert onnx.check(net, body, seed).outputs["y"] < 1e-5
+    monkeypatch.setattr(onnx.pixels, "write", lambda writer, name, transform: name)
+    with pytest.raises(CaffeliteError, match='onnxruntime gets other numbers for "y"'):
+        onnx.check(net, exported(text(IN_PLACE, how), seed)[1], seed)
+
+
 def test_metadata(seed):
-    net = prototxt.parse(f'layer {{ name: "in" type: "Input" top: "x" {IMAGES} transform_param {{ scale: 0.5 }} }}\n'
+    square = IMAGES.replace("dim: 8", "dim: 7")
+    net = prototxt.parse(f'layer {{ name: "in" type: "Input" top: "x" {square} transform_param {{ scale: 0.5 crop_size: 7 }} }}\n'
                          'layer { name: "y" type: "ReLU" bottom: "x" top: "y" }\n'
                          'deploy_param { label: "ash" label: "oak" }', pb.NetParameter)  # fmt: skip
     found = {p.key: p.value for p in onnx_package.load_from_string(exported(net, seed)[1]).metadata_props}
-    assert found["labels"] == "ash\noak" and found["transform_param in"].strip() == "scale: 0.5" and "deploy_param" in found
+    assert found["labels"] == "ash\noak" and found["transform_param in"].strip() == "crop_size: 7" and "deploy_param" in found

@@ -3,6 +3,8 @@
 import pytest
 from findings import SHAPES, edit, found
 
+from caffelite.inspection.lint import _test_remedy
+
 
 def lint(folder, path: str = "net.prototxt", shapes=SHAPES) -> list[tuple[int, str]]:
     return found(path, "lint", shapes)
@@ -51,7 +53,22 @@ def test_a_test_that_does_not_see_the_test_set_once(data):
     from caffelite.inspection.check import check
 
     (one,) = check("solver.prototxt")
-    assert one.error.remedy == "batch_size 2 and test_iter 5 would see each once"
+    assert one.error.remedy == "batch_size 5 and test_iter 2 would see each once"
+
+
+@pytest.mark.parametrize(
+    ("iterations", "batch", "length", "kind", "remedy"),
+    [
+        (600, 50, 10000, "lint", "test_iter: 200 sees each once"),
+        (10, 50, 554, "lint", "test_iter: 12 sees each, and 46 of them again, as in Caffe; caffelite test counts each once"),
+        (12, 50, 554, "note",
+         "no batch size near 50 divides 554, so the last batch sees 46 of them again, as in Caffe; caffelite test counts each once"),
+        (2, 100, 360, "lint", "batch_size 90 and test_iter 4 would see each once"),
+        (9, 64, 3, "lint", "test_iter: 1 sees each, and 61 of them again, as in Caffe; caffelite test counts each once"),
+    ],
+)  # fmt: skip
+def test_remedy_for_a_test_of_another_size(iterations, batch, length, kind, remedy):
+    assert _test_remedy(iterations, batch, length) == (kind, remedy)
 
 
 def test_decay_on_biases_and_scales(folder):

@@ -8,7 +8,7 @@ from devices.host.backend import HostBackend
 from textnet import bind, build, feed, inputs, run
 
 from caffelite import caffelite_pb2 as pb
-from caffelite import graph, prototxt
+from caffelite import graph, prototxt, user_modules
 from caffelite.devices.gpu import GPU
 from caffelite.errors import CaffeliteError
 from caffelite.layers import python
@@ -37,8 +37,9 @@ SQUARE = """
 
 @pytest.fixture
 def write(tmp_path, monkeypatch, request):
-    """Writes a module of a name that no other test uses; returns the name."""
+    """Writes a module of a name that no other test uses into a folder that layers may import from; returns the name."""
     monkeypatch.chdir(tmp_path)
+    user_modules.permit([tmp_path])
     name = "user_" + "".join(c if c.isalnum() else "_" for c in request.node.name)
 
     def write(text: str, folder=tmp_path) -> str:
@@ -131,12 +132,20 @@ def test_a_source_of_data_in_python(write):
         assert net.blobs["y"].tolist() == [i, i]
 
 
-def test_a_module_beside_the_prototxt_and_what_it_imports(write, tmp_path):
+def test_a_module_in_a_given_folder_and_what_it_imports(write, tmp_path):
     (tmp_path / "nets").mkdir()
     (tmp_path / "nets" / "user_helper_of_ours.py").write_text("FACTOR = 3\n")
     module = write(SQUARE.replace("import numpy as np", "import numpy as np, user_helper_of_ours"), tmp_path / "nets")
+    user_modules.permit(["nets"])
     document = prototxt.parse(layer(module, "Square"), pb.NetParameter, "nets/net.prototxt")
     assert graph.build(document.message, pb.NetState(phase=pb.TRAIN), document.locate).nodes[1].layer.user.scale == 1
+
+
+def test_without_permission_nothing_is_imported(write):
+    module = write(SQUARE)
+    with user_modules.forbidden():
+        fails(layer(module, "Square"), f'its module "{module}" is not imported; ', "-python DIR")
+    assert module not in python.sys.modules
 
 
 def test_files_that_import_caffe_for_its_layer(write):
@@ -213,7 +222,9 @@ def test_a_top_that_changes_its_shape(write):
 
 def test_modules_and_classes_that_are_not_there(write, tmp_path):
     fails(
-        layer("no_such_module_here", "Square"), 'there is no module "no_such_module_here"; expected one in ', "put no_such_module_here.py"
+        layer("no_such_module_here", "Square"),
+        'there is no module "no_such_module_here"; expected one on PYTHONPATH or ',
+        "give the folder of no_such_module_here.py: -python DIR",
     )
     module = write(SQUARE + "\n    class Half(object):\n        def setup(self, bottom, top): pass\n")
     fails(layer(module, "Sqare"), f'{module}.py has no class "Sqare"; found Square, Half')

@@ -13,7 +13,7 @@ import pytest
 from launching import COMMAND, MLP, SOLVER, environment, finish, mpirun, needs_mpi
 
 from caffelite.parallel import guard
-from caffelite.solver import snapshot
+from caffelite.solver import disk, snapshot
 
 pytestmark = needs_mpi
 LAYER = """
@@ -56,7 +56,7 @@ def job(folder, fault: str, *options: str, solver: str = "", ranks: int = 2):
     (folder / "mlp.prototxt").write_text(MLP.replace('layer { name: "relu1"', LAYER % fault + 'layer { name: "relu1"') if fault else MLP)
     text = SOLVER.replace("max_iter: 50", "max_iter: 1000000") + f'snapshot: 3 snapshot_prefix: "run" {solver}'
     (folder / "solver.prototxt").write_text(text)
-    return mpirun(ranks, *COMMAND, *options, cwd=folder)
+    return mpirun(ranks, *COMMAND, "-python", ".", *options, cwd=folder)
 
 
 def end(process, within: float = 60) -> str:
@@ -66,8 +66,8 @@ def end(process, within: float = 60) -> str:
 
 
 def the_last_snapshot_stands(folder, least: int = 3):
-    states = snapshot._states(folder / "run", ".solverstate")
-    snapshot._remove_stale(folder / "run")  # as the next run does, of one that was killed amid a snapshot
+    states = snapshot._states(folder, "run", ".solverstate")
+    disk.remove_stale(folder / "run")  # as the next run does, of one that was killed amid a snapshot
     assert states and not list(folder.glob("*.draft"))
     for path in states:
         assert snapshot.sound(path)
@@ -190,11 +190,47 @@ def test_ctrl_c_behind_a_pipe_that_it_closes(folder, started):
     process.send_signal(signal.SIGINT)
     process.wait(timeout=60)
     process.stderr = process.stdout = None
-    states = snapshot._states(folder / "run", ".solverstate")
+    states = snapshot._states(folder, "run", ".solverstate")
     assert snapshot.sound(states[0])
     time.sleep(0.5)
     assert not ranks_in(folder)
-    assert states == snapshot._states(folder / "run", ".solverstate"), "nobody trains on"
+    assert states == snapshot._states(folder, "run", ".solverstate"), "nobody trains on"
+
+
+def guards_in(folder) -> dict[int, int]:
+    """The guard process of each rank of a job."""
+    found = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+            if b"guard.py" in (process / "cmdline").read_bytes() and parent in ranks_in(folder):
+                place = Path(f"/proc/{parent}/environ").read_bytes().split(b"\0")
+                (rank,) = (int(word.split(b"=")[1]) for word in place if word.startswith((b"PMI_RANK=", b"OMPI_COMM_WORLD_RANK=")))
+                found[rank] = int(process.name)
+    return found
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_guard_that_dies_is_named(folder, started, rank):
+    """Not the rank that it watched, which runs."""
+    process = job(folder, "")
+    started.append(process)
+    wait_for(folder, "run_iter_3.solverstate", process)
+    os.kill(guards_in(folder)[rank], signal.SIGKILL)
+    err = end(process)
+    told = {0: "caffelite: rank 1 ends: the guard of rank 0 died", 1: "rank 1 lost its guard: that process died, the rank itself runs"}
+    assert told[rank] in err and not re.search("rank 0 or its machine|(?<!guard of )rank 0 died", err), err
+
+
+def test_a_second_job_with_the_prefix_is_refused(folder, started):
+    process = job(folder, "")
+    started.append(process)
+    wait_for(folder, "run_iter_3.solverstate", process)
+    second = mpirun(2, *COMMAND, cwd=folder)
+    started.append(second)
+    err = second.communicate(timeout=60)[1]
+    assert second.returncode == 2 and err.count("writes snapshots under run; let it end, or give this run a prefix") == 1, err
+    assert process.poll() is None
 
 
 def test_a_job_ends_and_starts_again_by_itself(folder, started):

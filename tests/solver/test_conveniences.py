@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from caffelite import caffelite_pb2 as pb
 from caffelite import weights
 from caffelite.errors import CaffeliteError
 from caffelite.solver.snapshot import names, read_state
@@ -63,6 +64,16 @@ def test_accuracy_is_best_where_it_is_highest(folder, train):
     run = train(WHOLE)
     tests = scores(run.log, "accuracy")
     assert len({score for _, score in tests}) > 1 and run.solver.best.iteration == max(tests, key=lambda test: test[1])[0]
+
+
+@pytest.mark.parametrize("lowest", [False, True])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_score_that_is_not_finite_is_never_the_best(folder, train, bad, lowest):
+    best = train(WORSE + 'best_score: "loss" early_stop: 3').solver.best
+    best.load(pb.ResumeState())
+    best._lowest = lowest
+    seen = [best.see(i, [[("loss", 1.0, np.array([value]))]]) for i, value in enumerate([bad, 0.5, bad, bad, bad], 1)]
+    assert seen == [False, True, False, False, False] and (best.value, best.iteration) == (0.5, 2) and best.over
 
 
 def test_early_stop(folder, train):

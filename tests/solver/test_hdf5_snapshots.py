@@ -43,7 +43,7 @@ def test_layout(folder, train):
         assert [file["history"][str(i)].shape for i in range(len(file["history"]))] == shapes * 2
     assert "Snapshotting to HDF5 file run_iter_10.caffemodel.h5" in run.log
     assert "Snapshotting solver state to HDF5 file run_iter_10.solverstate.h5" in run.log
-    assert not list(folder.glob("*.caffemodel")) and not list(folder.glob(".*"))
+    assert not list(folder.glob("*.caffemodel")) and [path.name for path in folder.glob(".*")] == [".run.lock"]
 
 
 def test_same_as_binary(folder, train):

@@ -8,14 +8,16 @@ import click
 
 from caffelite.errors import CaffeliteError
 
-from .. import imaging
+from .. import imaging, options
 from . import making
 
 
 @click.command(cls=imaging.GflagsCommand)
 @click.argument("origin", metavar="FOLDER", type=click.Path(path_type=Path))
 @click.option("--name", help="What the names of what is written begin with. Default: FOLDER's name.")
-@click.option("--test", type=click.FloatRange(0, 1, max_open=True), metavar="SHARE", help="Share of each class to test with. Default: 0.2.")
+@click.option(
+    "--test", type=options.FiniteRange(0, 1, max_open=True), metavar="SHARE", help="Share of each class to test with. Default: 0.2."
+)
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Another seed splits and mixes otherwise.")
 @imaging.options
 @making.out
@@ -24,7 +26,7 @@ def folder(origin, name, test, seed, out, force, check_size, skip, threads, **ho
     """A folder (or tar archive) of class folders: NAME_train_lmdb, NAME_test_lmdb, and NAME_labels.txt with the classes in their order.
 
     FOLDER/CLASS/FILE is split; which images go to the test set depends on their names and the seed alone. Where FOLDER holds train and test
-    (or val) folders of class folders, that is the split. Both sets come mixed.
+    (or val) folders of class folders, that is the split. Both sets come mixed. One folder around all class folders does not count.
 
     \b
     Example:
@@ -40,18 +42,20 @@ def folder(origin, name, test, seed, out, force, check_size, skip, threads, **ho
     handling = {"check_size": check_size, "skip": skip, "threads": threads}
     recipe = imaging.recipe(**how)
     files = Files(origin)
+    left_out = [] if skip else None
     if found := splits(files):
         if test is not None:
             raise CaffeliteError(f"--test {test:g}, yet the folder is split already", found=" and ".join(part.where for part in found))
-        images, classes = list_classes(found[0], found[0].where)
-        sets = [(found[0], images), (found[1], list_classes(found[1], found[1].where, classes)[0])]
+        images, classes = list_classes(found[0], found[0].where, left_out=left_out, remedy=imaging.REMEDY)
+        sets = [(found[0], images), (found[1], list_classes(found[1], found[1].where, classes, left_out, imaging.REMEDY)[0])]
     else:
-        images, classes = list_classes(files, files.where)
+        images, classes = list_classes(files, files.where, left_out=left_out, remedy=imaging.REMEDY)
         sets = [(files, part) for part in split(images, 0.2 if test is None else test, seed)]
     for path, (part, images) in zip(paths, sets, strict=False):
         if images:
             order = shuffled(images, seed)
             done = convert(path, order, part.__getitem__, recipe, remedy=imaging.REMEDY, progress=True, force=force, **handling)
             imaging.report(path, done)
+    imaging.report_left_out(left_out)
     write_lines(paths[2], classes, force=force)
     click.echo(f"wrote {paths[2]}: {len(classes)} classes", err=True)

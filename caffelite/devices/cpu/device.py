@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import math
 import os
 import time
+from collections.abc import Callable
 
 import numpy as np
 import threadpoolctl
@@ -31,6 +33,8 @@ class CPU:
 
     name = "cpu"
     rectifies = False  # a ReLU's gradient is a pass of its own
+    losses_bring_gradients = False
+    sums_gradients = False  # gradients of one blob are added as they come, and sums are layers of their own
     waits = True  # an operation has finished when it returns, so that its faults can be read at no cost
     eager = "a CPU has no graphs"  # why nothing is captured
 
@@ -127,6 +131,11 @@ class CPU:
         """bfloat16 numbers, uint16 in memory, as float32 ones; a copy."""
         return (array.astype(np.uint32) << 16).view(np.float32)
 
+    def together(self, work: int, *parts: Callable[[], None]) -> None:
+        """Runs what does not depend on each other."""
+        for part in parts:
+            part()
+
     def synchronize(self) -> None:
         pass
 
@@ -160,9 +169,13 @@ class CPU:
     def loss_scale(self, start: float | None) -> None:
         """What keeps gradients of 16-bit numbers from vanishing; bfloat16 ones need nothing."""
 
-    def program(self, body, signature=tuple):
+    def program(self, body, signature=tuple, gather=None):
         """``body``, to be called with keys; a GPU captures it."""
         return body
+
+    def agreeing(self, rank: int, gather):
+        """Processes have nothing to agree on here; see the GPU's."""
+        return contextlib.nullcontext()
 
     def random_key(self, samples: int) -> tuple[int, ...]:
         """What random kernels take besides their arrays: the seed's two words, the iteration, the first of this part's ``samples``."""
@@ -304,8 +317,9 @@ class CPU:
         return operations.InnerProduct(self, m, k, n, transpose)
 
     def convolution(
-        self, x: tuple[int, ...], y: tuple[int, ...], window: Window, groups: int = 1, channels_last: bool = False, half: bool = False
-    ):
+        self, x: tuple[int, ...], y: tuple[int, ...], window: Window, groups: int = 1, channels_last: bool = False, half: bool = False,
+        name: str = "",
+    ):  # fmt: skip
         if channels_last:
             return primitives.Convolution(self, self._onednn, x, y, window, groups, half)
         return operations.Convolution(self, x, y, window, groups)

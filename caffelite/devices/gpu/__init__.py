@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from .device import GPU
+from .hardware import header_folder, peaks
 from .nccl import Sums, place
+from .presence import present
 
-__all__ = ["GPU", "Sums", "count", "describe", "place", "why_none"]
+__all__ = ["GPU", "Sums", "count", "describe", "header_folder", "peaks", "place", "present", "why_none"]
 
 
 def count() -> int:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from ...errors import CaffeliteError, missing_extra
+from .streams import Graph
 
 HEAD = "typedef {real} real;\ntypedef {idx} idx;\ntypedef {blob} blob;\n"  # what a kernel's text is compiled with in front
 
@@ -62,19 +62,52 @@ def checked_number(number: int, count: int) -> int:
     return number
 
 
-def _unloadable(cupy, name: str, mistake: Exception) -> CaffeliteError:
-    remedy = f'install "cupy-cuda{cupy.cuda.runtime.runtimeGetVersion() // 1000}x[ctk]" or the CUDA toolkit'
-    return CaffeliteError(f"{name} cannot be loaded", found=str(mistake).strip().split("\n")[0], remedy=remedy)
+def _runtime(cupy) -> str:
+    """The CUDA that CuPy was built for, as 12.9."""
+    version = cupy.cuda.runtime.runtimeGetVersion()
+    return f"{version // 1000}.{version % 1000 // 10}"
 
 
-def check_compiler(cupy) -> None:
-    """Says so where the library that compiles kernels is missing."""
+def _first_line(mistake: Exception) -> str:
+    return (str(mistake).strip() or type(mistake).__name__).splitlines()[0]
+
+
+def _bring_libraries(cupy) -> str:
+    extra = f"cuda{cupy.cuda.runtime.runtimeGetVersion() // 1000}"
+    return f'install CUDA\'s headers and libraries: pip install "caffelite[{extra}]", or set CUDA_PATH to a CUDA toolkit'
+
+
+@contextlib.contextmanager
+def set_up(cupy, number: int) -> Iterator[None]:
+    """Turns what CuPy raises while GPU ``number`` is set up, a kernel compiled and loaded included, into one line with the remedy."""
     try:
-        cupy.cuda.nvrtc.getVersion()
-    except Exception as mistake:  # what CuPy raises for it differs from version to version
-        raise _unloadable(cupy, "NVRTC", mistake) from mistake
+        yield
+    except CaffeliteError:
+        raise
+    except MemoryError as mistake:
+        remedy = "end what holds it (nvidia-smi tells), or use another GPU"
+        raise CaffeliteError(f"GPU {number} has no memory left", found=_first_line(mistake), remedy=remedy) from mistake
+    except OSError as mistake:
+        remedy = "set CUPY_CACHE_DIR to a folder that can be written"
+        raise CaffeliteError("compiled CUDA kernels cannot be kept", found=_first_line(mistake), remedy=remedy) from mistake
+    except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError) as mistake:
+        remedy = "see by nvidia-smi whether it is free and healthy, and whether its driver fits CUDA " + _runtime(cupy)
+        raise CaffeliteError(f"GPU {number} cannot be set up", found=_first_line(mistake), remedy=remedy) from mistake
+    except Exception as mistake:  # which class CuPy raises for a library or header that is missing differs from version to version
+        raise CaffeliteError("CUDA kernels cannot be compiled", found=_first_line(mistake), remedy=_bring_libraries(cupy)) from mistake
 
 
+def check_capability(cupy, number: int, capability: tuple[int, int]) -> None:
+    """Refuses a GPU that the CUDA of this CuPy no longer compiles for."""
+    if cupy.cuda.runtime.runtimeGetVersion() >= 13000 and capability < (7, 5):
+        found, remedy = (
+            ".".join(map(str, capability)),
+            'use CUDA 12: pip install "caffelite[cuda12]" in an environment without cupy-cuda13x',
+        )
+        raise CaffeliteError(f"GPU {number} is too old for CUDA 13", expected="compute capability 7.5 or more", found=found, remedy=remedy)
+
+
+PROBE = HEAD.format(real="float", idx="int", blob="float") + 'extern "C" __global__ void probe(real* at) { at[0] = 1; }'
 SPIN = """extern "C" __global__ void spin(long long cycles) {
   for (long long start = clock64(); clock64() - start < cycles;);
 }"""
@@ -93,24 +126,29 @@ class CuPyBackend:
     def __init__(self, number: int, strict: bool = False):
         self._cupy = cupy = cupy_module()
         number = checked_number(number, device_count(cupy))
-        self._device, self._local, self._modules = cupy.cuda.Device(number), threading.local(), {}
-        with self._device:
+        self._device, self._modules = cupy.cuda.Device(number), {}
+        self._products: dict[int, Blas] = {}
+        with set_up(cupy, number):
+            self._device.use()
             self.stream = cupy.cuda.Stream(non_blocking=True)
-        self._strict, self._products = strict, {}
-        self.refusals = cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError  # what a capture may raise
-        self._here()
-        check_compiler(cupy)
-        self.use(self.stream)
+            properties = cupy.cuda.runtime.getDeviceProperties(number)
+            self.capability: tuple[int, int] = properties["major"], properties["minor"]
+            check_capability(cupy, number, self.capability)
+            attribute = cupy.cuda.runtime.cudaDevAttrPageableMemoryAccess
+            # Then CUDA need not stage what is not pinned, and may read it after the call.
+            self._reads_any_memory = bool(cupy.cuda.runtime.deviceGetAttribute(attribute, number))
+            self._strict = strict or self.capability < (8, 0)  # no TF32
+            self.use(self.stream)
+            self.kernel(PROBE, "probe")
 
-    def _here(self) -> None:
-        """Makes the device and the stream the calling thread's."""
-        if not getattr(self._local, "ready", False):
+    def here(self) -> None:
+        """Makes the GPU and the stream in use the calling thread's, whoever used CuPy in that thread last."""
+        if self._cupy.cuda.get_current_stream() is not self.stream:
             self._device.use()
             self.stream.use()
-            self._local.ready = True
 
     def empty(self, shape, dtype):
-        self._here()
+        self.here()
         return self._cupy.empty(shape, dtype)
 
     def view(self, raw, offset: int, shape, dtype):
@@ -118,60 +156,63 @@ class CuPyBackend:
 
     def upload(self, array, host: np.ndarray, stream=None) -> None:
         """Pinned memory must stay as it is until the stream has passed; other memory is free at once."""
-        self._here()
-        self._cupy.cuda.runtime.memcpyAsync(array.data.ptr, host.ctypes.data, host.nbytes, 1, (stream or self.stream).ptr)
+        self.here()
+        stream, pinned = stream or self.stream, self._cupy.cuda.pinned_memory.is_memory_pinned
+        self._cupy.cuda.runtime.memcpyAsync(array.data.ptr, host.ctypes.data, host.nbytes, 1, stream.ptr)
+        if self._reads_any_memory and not pinned(host.ctypes.data):
+            stream.synchronize()
 
     def pinned(self, shape, dtype) -> np.ndarray:
         """Memory of the host that a GPU reads by itself."""
-        self._here()
+        self.here()
         count = int(np.prod(shape, dtype=np.int64))
         return np.frombuffer(self._cupy.cuda.alloc_pinned_memory(max(1, count * dtype.itemsize)), dtype, count).reshape(shape)
 
     def use(self, stream) -> None:
         """What follows is queued on that stream."""
         self.stream = stream
-        stream.use()
+        self.here()
         if stream.ptr not in self._products:
             self._products[stream.ptr] = Blas(self._cupy, stream, self._strict)
         self._blas = self._products[stream.ptr]
 
     def new_stream(self):
         """A stream beside ``stream``."""
-        self._here()
+        self.here()
         return self._cupy.cuda.Stream(non_blocking=True)
 
     def new_event(self):
-        self._here()
+        self.here()
         return self._cupy.cuda.Event(disable_timing=True)
 
     def free_bytes(self) -> int:
-        self._here()
+        self.here()
         return self._cupy.cuda.runtime.memGetInfo()[0]
 
     def download(self, array) -> np.ndarray:
-        self._here()
+        self.here()
         return array.get(stream=self.stream)
 
     def copy(self, source, target) -> None:
-        self._here()
+        self.here()
         self._cupy.cuda.runtime.memcpyAsync(target.data.ptr, source.data.ptr, source.nbytes, 3, self.stream.ptr)
 
     def assign(self, source, target) -> None:
         """target = source, broadcast; views of any strides."""
-        self._here()
+        self.here()
         self._cupy.copyto(target, source)
 
     def add(self, source, target) -> None:
         """target += source, broadcast; views of any strides."""
-        self._here()
+        self.here()
         self._cupy.add(target, source, out=target)
 
     def fill(self, array, value: float) -> None:
-        self._here()
+        self.here()
         array.fill(value)
 
     def moment(self):
-        self._here()
+        self.here()
         event = self._cupy.cuda.Event()
         event.record(self.stream)
         return event
@@ -202,12 +243,12 @@ class CuPyBackend:
     def kernel(self, source: str, name: str):
         """``launch(grid, block, args)``: args are arrays and NumPy scalars of the parameters' very types."""
         if source not in self._modules:
-            self._here()
+            self.here()
             self._modules[source] = self._cupy.RawModule(code=source, options=("-std=c++17",))
         function = self._modules[source].get_function(name)
 
         def launch(grid, block, args):
-            self._here()
+            self.here()
             function(grid, block, args)
 
         return launch
@@ -215,80 +256,25 @@ class CuPyBackend:
     def capture(self, body):
         """What body queues, as a graph whose ``launch()`` queues it all again; nothing runs yet. It may not allocate, copy to or from
         memory of the host that is not pinned, or wait."""
-        self._here()
-        self.stream.begin_capture()
+        self.here()
+        main = self.stream
+        main.begin_capture()
         try:
             body()
         except BaseException:
-            with contextlib.suppress(*self.refusals):
-                self.stream.end_capture()
+            with contextlib.suppress(Exception):  # CUDA's own, of a capture that it has given up
+                main.end_capture()
+            self.use(main)
             raise
-        return _Graph(self.stream.end_capture(), self.stream)
+        return Graph(main.end_capture(), main)
 
     def matmul(self, a, b, c, m: int, n: int, k: int, trans_a=False, trans_b=False, add=False, batch: int = 1) -> None:
         """c (batch, m, n) = op(a) op(b) [+ c], row by row, no gaps; a (batch, m, k) or, transposed, (batch, k, m), b likewise.
 
         a and b are of one type, perhaps of 16 bits; c is of theirs, or float32.
         """
-        self._here()
+        self.here()
         self._blas(a, b, c, m, n, k, trans_a, trans_b, add, batch)
-
-
-class _Graph:
-    def __init__(self, graph, stream):
-        self._graph, self._stream = graph, stream
-        graph.upload(stream)
-
-    def launch(self) -> None:
-        self._graph.launch(self._stream)
-
-
-class Lane:
-    """Copies to the device on a stream of their own, beside what is computed; each goes to one of a few slots, used in turn.
-
-    backend: makes the stream and the events, and copies.
-    """
-
-    def __init__(self, backend, slots: int):
-        self._backend, self._main, self._stream = backend, backend.stream, backend.new_stream()
-        self._copied, self._used = ([backend.new_event() for _ in range(slots)] for _ in range(2))
-
-    def upload(self, slot: int, array, host: np.ndarray) -> None:
-        """Starts when the slot's last use has ended; what is computed from now on waits for it."""
-        self._stream.wait_event(self._used[slot])
-        self._backend.upload(array, host, self._stream)
-        self._copied[slot].record(self._stream)
-        self._main.wait_event(self._copied[slot])
-
-    def used(self, slot: int) -> None:
-        """What was queued so far is the last that reads the slot."""
-        self._used[slot].record(self._main)
-
-    def wait(self, slot: int) -> None:
-        """Returns when the slot's last copy has ended."""
-        self._copied[slot].synchronize()
-
-
-class Fork:
-    """A stream beside a backend's own, for what may run at the same time: ``with fork: …`` queues there, ``join`` waits for it."""
-
-    def __init__(self, backend):
-        self._backend, self._stream = backend, backend.new_stream()
-        self._begun, self._ended = backend.new_event(), backend.new_event()
-
-    def __enter__(self) -> None:
-        self._main = self._backend.stream
-        self._begun.record(self._main)
-        self._stream.wait_event(self._begun)
-        self._backend.use(self._stream)
-
-    def __exit__(self, *_) -> None:
-        self._ended.record(self._stream)
-        self._backend.use(self._main)
-
-    def join(self) -> None:
-        """What is queued from now on waits for what was queued aside."""
-        self._main.wait_event(self._ended)
 
 
 class Blas:
@@ -309,7 +295,7 @@ class Blas:
 
             self._library = ctypes.CDLL(name)
         except (ImportError, OSError) as mistake:
-            raise _unloadable(cupy, name, mistake) from mistake
+            raise CaffeliteError(f"{name} cannot be loaded", found=_first_line(mistake), remedy=_bring_libraries(cupy)) from mistake
         self._handle = ctypes.c_void_p()
         self._call("cublasCreate_v2", ctypes.byref(self._handle))
         self._call("cublasSetStream_v2", self._handle, ctypes.c_void_p(stream.ptr))

@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 import functools
+import logging
 import math
 from collections.abc import Callable
 
 import numpy as np
 
+from .. import Window
 from ..formula import Formula
 from . import operations
 from .cudnn import Plan, Problem
 
+log = logging.getLogger("caffelite")
+PASSES = {"forward": "its forward pass", "dgrad": "its bottom's gradient", "wgrad": "its weights' gradient"}
 LINE = 256  # bytes: parts of the workspace start at multiples of it
 
 
 class Convolution:
     """y (N, M, OH, OW) = w (M, C/groups, kh, kw) * x (N, C, H, W) + b (M).
 
+    name: the layer's, for warnings.
     last: x, y and their gradients lie channels last; they may be of 16-bit numbers then, all of one type. Weights, bias and their
     gradients are float32 in Caffe's order; the run puts them into that of the plan. Plans are chosen in the first runs, which tell what
     is wanted; from then on nothing is allocated. A ReLU is fused only by plans that let NaN pass, as Caffe's does: one that hides it would
     hide a net that has come to nothing.
     """
 
-    def __init__(self, device, x: tuple[int, ...], y: tuple[int, ...], window, groups: int = 1, last: bool = False):
-        self._device, self._last = device, last
+    def __init__(self, device, x: tuple[int, ...], y: tuple[int, ...], window, groups: int = 1, last: bool = False, name: str = ""):
+        self._device, self._last, self._name = device, last, name
+        self._told: set[str] = set()  # kinds of problems that have no plan
         self._shapes = x, (y[1], x[1] // groups, *window.kernel), y, window
         m, c, p = y[1], x[1] // groups, math.prod(window.kernel)
         self._work = math.prod(y) * c * p  # multiply-adds of a pass
@@ -44,6 +50,7 @@ class Convolution:
             if self._forward(x, w, b, y, *epilogue):
                 self._bias.forward(y, None if epilogue[0] else b, None if epilogue[1] else slope)
                 return
+        self._tell(self._problem("forward", y))
         self._plain().forward(x, w, b, y, slope)
 
     def _forward(self, x, w, b, y, biased: bool, rectified: bool) -> bool:
@@ -83,6 +90,7 @@ class Convolution:
         problem = self._problem("dgrad", dy)
         room, load = self._weights(w, None, problem.numbers)
         if not self._run(problem, room, lambda space: ((dy, *load(space)), dx)):
+            self._tell(problem)
             self._plain().backward(x, w, dy, dx, None, None)
 
     def _weight_gradient(self, x, w, dy, dw, add: bool) -> None:
@@ -94,9 +102,17 @@ class Convolution:
             return (x, dy), self._device.view(space, 0, dw.shape, dtype) if fresh else dw
 
         if not self._run(problem, _room(dw.size, dtype), load):
+            self._tell(problem)
             self._plain(True).backward(x, w, dy, None, dw, None, add)
         elif fresh:
             self._unpack(load(self._device.workspace(dw.nbytes, np.uint8))[1], dw, add)
+
+    def _tell(self, problem: Problem) -> None:
+        """Says once of each kind that it has no plan."""
+        if problem.kind not in self._told:
+            self._told.add(problem.kind)
+            reason = self._device.engine.why_none(problem)
+            log.warning('layer "%s": %s runs as matrix products, more slowly, not on cuDNN: %s', self._name, PASSES[problem.kind], reason)
 
     def _problem(self, kind: str, like, biased: bool = False, rectified: bool = False) -> Problem:
         return Problem(kind, *self._shapes, biased, rectified, self._last, like.dtype.name)
@@ -128,7 +144,12 @@ class Convolution:
 
         def ready(plan: Plan, space, load=load) -> Callable[[], None]:
             inputs, output = load(space)
-            return functools.partial(plan.run, inputs, output, space[room:])
+
+            def run() -> None:
+                self._device.backend.here()
+                plan.run(inputs, output, space[room:])
+
+            return run
 
         def beside(plan: Plan):
             """Memory of its own for a plan that is only tried."""
@@ -141,6 +162,18 @@ class Convolution:
         if plan is not None:
             ready(plan, self._device.workspace(room + max(1, plan.workspace), np.uint8))()
         return plan is not None
+
+
+class InnerProduct(operations.InnerProduct):
+    """An inner product of little work: bias and ReLU in cuDNN's epilogue, as a convolution of one pixel, where it has a plan for that."""
+
+    def __init__(self, device, m: int, k: int, n: int):
+        super().__init__(device, m, k, n)
+        self._fused = Convolution(device, (m, k, 1, 1), (m, n, 1, 1), Window((1, 1)), last=True)
+
+    def forward(self, x, w, b, y, slope: float | None = None, kept=None) -> None:
+        if self._few or b is None or slope not in (None, 0) or not self._fused._forward(x, w, b, y, True, slope == 0):
+            super().forward(x, w, b, y, slope, kept)
 
 
 class Turned:

@@ -7,7 +7,7 @@ import itertools
 import logging
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from .. import Window
@@ -22,15 +22,29 @@ NONE = "none"  # kept where no plan suits
 
 
 @functools.cache
-def frontend():
-    """The module of nvidia-cudnn-frontend, or None where it or cuDNN itself is not installed."""
+def _loaded() -> tuple[object, str]:
+    """The module of nvidia-cudnn-frontend, and why there is none."""
     try:
         import cudnn
 
         cudnn.backend_version()
-    except (ImportError, OSError, RuntimeError):
-        return None
-    return cudnn
+    except (ImportError, OSError, RuntimeError) as mistake:
+        return None, _first_line(mistake)
+    return cudnn, ""
+
+
+def frontend():
+    """The module of nvidia-cudnn-frontend, or None where it or cuDNN itself is not installed."""
+    return _loaded()[0]
+
+
+def _first_line(mistake: Exception) -> str:
+    return (str(mistake).strip() or type(mistake).__name__).splitlines()[0]
+
+
+def _unsupported(mistake: Exception) -> bool:
+    """Whether cuDNN says that it cannot do something, whenever it is asked; all else may have passed by the next time."""
+    return isinstance(mistake, frontend().cudnnGraphNotSupportedError) or "NOT_SUPPORTED" in str(mistake)
 
 
 def version() -> str | None:
@@ -42,16 +56,21 @@ def version() -> str | None:
 
 
 def engine(backend, strict: bool = False, deterministic: bool = False) -> Engine | None:
-    """cuDNN on the backend's streams, or None: convolutions then go by matrix products."""
-    if not hasattr(backend.stream, "ptr") or frontend() is None:
+    """cuDNN on the backend's streams, or None, with a warning: convolutions then go by matrix products."""
+    if not hasattr(backend.stream, "ptr"):
         return None
-    found = Engine(backend, strict, deterministic)
-    try:
-        found.handle()
-    except RuntimeError as mistake:
-        log.warning("cuDNN does not start, convolutions run by cuBLAS: %s", mistake)
-        return None
-    return found
+    why = ""
+    if frontend() is None:
+        why = _loaded()[1] or "not installed"
+    else:
+        try:
+            found = Engine(backend, strict, deterministic)
+            found.handle()
+            return found
+        except RuntimeError as mistake:
+            why = _first_line(mistake)
+    log.warning("cuDNN cannot be used, so all convolutions run as matrix products, more slowly: %s", why)
+    return None
 
 
 class Problem(NamedTuple):
@@ -103,9 +122,10 @@ class Plan:
         barred = [notes.DOWN_CONVERT_INPUTS, notes.REDUCED_PRECISION_REDUCTION]
         graph.deselect_numeric_notes(barred + [notes.TENSOR_CORE] * strict + [notes.NONDETERMINISTIC] * deterministic)
         graph.deselect_workspace_greater_than(WORKSPACE)
-        self.names = {}
+        ranked = {}
         for index in range(graph.get_execution_plan_count()):
-            self.names.setdefault(graph.get_plan_name_at_index(index), index)  # the two heuristics propose some plans both
+            ranked.setdefault(graph.get_plan_name_at_index(index), index)  # the two heuristics propose some plans both
+        self.names = {name: ranked[name] for name in engines_first(ranked)}
 
     def _nodes(self, problem: Problem):
         """The graph's inputs and its output."""
@@ -139,10 +159,13 @@ class Plan:
         return tensor.set_dim(list(shape)).set_stride(self._strides(shape))
 
     def build(self, name: str) -> bool:
-        """Finalises the plan of that name; whether it may be taken. ``workspace``: the bytes that it asks for."""
+        """Finalises the plan of that name; whether it may be taken. ``workspace``: the bytes that it asks for; ``failure``: what kept cuDNN
+        from finalising it, where that may pass."""
+        self.failure = ""
         try:
             self._graph.build_plan_at_index(self.names[name])
-        except (frontend().cudnnGraphNotSupportedError, RuntimeError):
+        except (frontend().cudnnGraphNotSupportedError, RuntimeError) as mistake:
+            self.failure = "" if _unsupported(mistake) else _first_line(mistake)
             return False
         self._index = self.names[name]
         self.workspace = self._graph.get_workspace_size_plan_at_index(self._index)
@@ -155,25 +178,49 @@ class Plan:
         )
 
 
+def engines_first(names: Iterable[str]) -> list[str]:
+    """Plans' names with the best of each engine before all others; else in the order given. A name begins with that of its engine, and the
+    first ones ranked are often variants of one."""
+    first: dict[str, str] = {}
+    for name in names:
+        first.setdefault(name.split("_")[0], name)
+    return list(dict.fromkeys((*first.values(), *names)))
+
+
 Trial = Callable[[Plan], Callable[[], None]]
+
+
+class Choice(NamedTuple):
+    """A problem's plan, built, and its name; without one, why. lasting: whether it would be the same another time."""
+
+    plan: Plan | None
+    name: str = NONE
+    reason: str = ""
+    lasting: bool = True
 
 
 class Engine:
     """The plans of a device, chosen. Layers of one shape share them. strict, deterministic: as in Plan.
 
     Where the backend has a clock, the plans of a problem are run and timed when it is first met, and the choice is kept on disk; without
-    one, and where runs must be equal, cuDNN's own ranking decides.
+    one, and where runs must be equal, cuDNN's own ranking decides. A choice in which a plan failed that may run another time (no memory
+    left, a library not found) is not kept. ``ranks``: (rank, gather) while processes run the same problems in the same order: then the
+    first process chooses for all.
     """
 
     def __init__(self, backend, strict: bool = False, deterministic: bool = False):
-        self._backend, self._how, self._plans, self._handles = backend, (strict, deterministic), {}, {}
+        self._backend, self._how, self._handles = backend, (strict, deterministic), {}
+        self._chosen: dict[tuple, Choice] = {}
+        self._agreed: set[tuple] = set()
+        self.ranks: tuple[int, Callable] | None = None
         self._lap = None if deterministic else getattr(backend, "lap", None)
         if self._lap:
             device = re.sub(r"\W+", "-", backend.model())
             self._notes = Notes(f"cudnn-{device}-{version()}{'-strict' * strict}.json")
 
     def handle(self):
-        """cuDNN's handle for the stream in use."""
+        """cuDNN's handle for the stream in use; it is of the device that is current when it is made."""
+        self._backend.here()
         address = self._backend.stream.ptr
         if address not in self._handles:
             self._handles[address] = handle = frontend().create_handle()
@@ -183,22 +230,53 @@ class Engine:
     def plan(self, problem: Problem, trial: Trial, suits: Callable[[Plan], bool]) -> Plan | None:
         """The plan for a problem; None where cuDNN has none that suits. trial(plan) makes one ready, and gives what runs it."""
         key = problem, self.handle()  # a plan belongs to a handle
-        if key not in self._plans:
-            self._plans[key] = self._chosen(problem, trial, suits)
-        return self._plans[key]
+        if self.ranks and key not in self._agreed:
+            self._agreed.add(key)
+            self._chosen[key] = self._agree(key, trial, suits)
+        elif key not in self._chosen:
+            self._chosen[key] = self._choose(problem, trial, suits)
+        return self._chosen[key].plan
 
-    def _chosen(self, problem: Problem, trial: Trial, suits: Callable[[Plan], bool]) -> Plan | None:
+    def why_none(self, problem: Problem) -> str:
+        """Why a problem that was met has no plan."""
+        return self._chosen[problem, self.handle()].reason
+
+    def _agree(self, key: tuple, trial: Trial, suits: Callable[[Plan], bool]) -> Choice:
+        """The first process's choice, where all can have it; else none, for all."""
+        (rank, gather), (problem, _) = self.ranks, key
+        mine = None
+        if rank == 0:
+            mine = self._chosen.get(key) or self._choose(problem, trial, suits)
+        name, reason = gather(mine and (mine.name, mine.reason))[0]
+        if name == NONE:
+            return Choice(None, reason=reason)
+        if rank and (mine := self._chosen.get(key)) is None or mine.name != name:
+            mine = self._named(problem, name)
+        lacking = [i for i, has in enumerate(gather(mine.plan is not None)) if not has]
+        return Choice(None, reason=f"rank {lacking[0]} cannot run the plan that rank 0 chose") if lacking else mine
+
+    def _named(self, problem: Problem, name: str) -> Choice:
         try:
             plan = Plan(problem, *self._how, handle=self.handle())
         except (frontend().cudnnGraphNotSupportedError, RuntimeError) as mistake:
-            log.info("cuDNN has no plan for %s: %s", problem.words(), str(mistake).split("\n")[0])
-            return None
-        names = (name for name in plan.names if plan.build(name) and suits(plan))
+            return Choice(None, reason=_first_line(mistake))
+        return Choice(plan, name) if name in plan.names and plan.build(name) else Choice(None, reason=f"there is no plan {name}")
+
+    def _choose(self, problem: Problem, trial: Trial, suits: Callable[[Plan], bool]) -> Choice:
+        try:
+            plan = Plan(problem, *self._how, handle=self.handle())
+        except (frontend().cudnnGraphNotSupportedError, RuntimeError) as mistake:
+            return Choice(None, reason=_first_line(mistake), lasting=_unsupported(mistake))
+        failures: list[str] = []
+        names = _candidates(plan, suits, failures)
         if not self._lap:
-            return plan if next(names, None) else None
+            name = next(names, None)
+            return Choice(plan, name) if name else _none(failures)
         known = self._notes.get(problem.words())
-        if known == NONE or (known in plan.names and plan.build(known)):
-            return None if known == NONE else plan
+        if known == NONE:
+            return Choice(None, reason="cuDNN has no plan that suits, as was found out before")
+        if known in plan.names and plan.build(known):
+            return Choice(plan, known)
         if known:
             log.info("cuDNN's plan %s for %s is gone; timing its plans anew", known, problem.words())
         _tell_of_timing()
@@ -207,13 +285,34 @@ class Engine:
             plan.build(name)
             return self._lap(trial(plan), times)
 
-        best = fastest(list(itertools.islice(names, MOST)), lap)
-        self._notes.put(problem.words(), best or NONE)
-        return plan if best and plan.build(best) else None
+        best = fastest(list(itertools.islice(names, MOST)), lap, failures)
+        found = Choice(plan, best, lasting=not failures) if best and plan.build(best) else _none(failures)
+        if found.lasting:
+            self._notes.put(problem.words(), found.name)
+        else:
+            log.info("The choice for %s is not kept, since a plan failed that may run another time: %s", problem.words(), failures[0])
+        return found
 
 
-def fastest(names: list[str], lap: Callable[[str, int], float]) -> str | None:
-    """Which of several takes the least time, of those that run. lap(name, times): the milliseconds of one run, of so many in a row."""
+def _candidates(plan: Plan, suits: Callable[[Plan], bool], failures: list[str]) -> Iterator[str]:
+    """Names of plans that may be taken, best first; failures: gets what keeps others from that which may pass."""
+    for name in plan.names:
+        try:
+            if plan.build(name) and suits(plan):
+                yield name
+            elif plan.failure:
+                failures.append(f"{name}: {plan.failure}")
+        except (RuntimeError, MemoryError) as mistake:
+            failures.append(f"{name}: {_first_line(mistake)}")
+
+
+def _none(failures: list[str]) -> Choice:
+    return Choice(None, reason=failures[0] if failures else "cuDNN has no plan that suits", lasting=not failures)
+
+
+def fastest(names: list[str], lap: Callable[[str, int], float], failures: list[str]) -> str | None:
+    """Which of several takes the least time, of those that run. lap(name, times): the milliseconds of one run, of so many in a row.
+    failures: gets what those raise that do not run."""
     taken: dict[str, float] = {}
     for name in names:
         try:
@@ -223,7 +322,8 @@ def fastest(names: list[str], lap: Callable[[str, int], float]) -> str | None:
                 times = max(1, min(10, int(LAP_MS / max(once, 1e-3))))
                 once = min(lap(name, times) for _ in range(3))
         except (RuntimeError, MemoryError) as mistake:
-            log.info("cuDNN's plan %s does not run: %s", name, str(mistake).split("\n")[0])
+            failures.append(f"{name}: {_first_line(mistake)}")
+            log.info("cuDNN's plan %s does not run: %s", name, _first_line(mistake))
             continue
         taken[name] = once
     return min(taken, key=taken.get, default=None)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -12,16 +14,20 @@ import numpy as np
 
 from .. import Window
 from ..formula import Formula, merged, unbias
-from . import convolution, cudnn, formulas, inlet, operations, preprocessing, recurrent, selection, windows
-from .backend import HEAD, CuPyBackend, Fork
+from . import convolution, cudnn, formulas, inlet, operations, precisions, preprocessing, recurrent, selection, windows
+from .backend import HEAD, CuPyBackend
 from .graphs import Program
 from .scaling import LossScale
+from .streams import Fork
 
 log = logging.getLogger("caffelite")
 PARTS = 1024  # most blocks of a sum: fixed, so that results do not depend on the GPU; 8 for each multiprocessor of an H100
+PARTIAL_BYTES = 256 << 10  # of partial sums of channels, about: what one block adds up must be little
+ACROSS = 8  # threads that read one row of channels: 128 bytes, a cache line
 BLOCK = 256  # threads of a block
 MOST_BLOCKS = 1 << 13  # kernels stride over what is left
 UPDATE_TILE = 2048  # elements that one block of an update rule takes
+FORKS = 2  # streams beside the main one, for small layers: gradients of weights, of bias, of the bottom
 PIECE = 8192  # numbers of a channel's sum that are worth a block of their own
 HALVES = (np.dtype(np.float16), np.dtype(np.uint16))  # a blob's numbers of 16 bits; uint16 is what bfloat16 lies in
 LITTLE_WORK = 1 << 27  # multiply-adds that a GPU does in some 2 us, no more than it takes to launch a kernel: an estimate
@@ -35,11 +41,12 @@ class GPU:
     matrix products multiply: tf32 (default) float32 numbers cut to 10 bits, fp32 all their 23, strictly; fp16 or bf16 numbers of 16 bits,
     with sums, parameters and updates in float32. deterministic: plans whose
     results are equal to the last bit from run to run, and none chosen by a clock. backend: what runs it all, CuPy by default.
-    Errors: no such GPU, no driver, CuPy not installed.
+    Errors: no such GPU, no driver, CuPy not installed, a precision that the GPU lacks.
     """
 
     name = "gpu"
     rectifies = True  # a ReLU's gradient and the bias's below it are one pass: ``rectified``
+    sums_gradients = True  # several gradients of one blob are summed in one pass, and batch norms take a sum behind them along
     waits = False  # an operation may not have finished when it returns: to read what it found is to wait for it
 
     def __init__(
@@ -47,27 +54,31 @@ class GPU:
     ):
         self.dtype = np.dtype(dtype)
         self.number = number
-        self.seed = 0
-        self.precision, self.deterministic = precision, deterministic
-        self.eager = eager  # why nothing is captured in graphs, or nothing
+        self.deterministic = deterministic
+        self.eager = eager  # who asked that nothing is captured in graphs, or nothing
         self.capturing = False
         self.generation = 0  # of memory that moves only when it grows: graphs are void when it does
         self.backend = backend or CuPyBackend(number, strict=precision == "fp32")
+        self.precision = precision = precisions.suited(precision, self.backend.capability, number)
         self.engine = cudnn.engine(self.backend, precision == "fp32", deterministic) if dtype == "float32" else None
         self.half = dtype == "float32" and precision in ("fp16", "bf16")
         self.half_type = np.dtype("float16" if precision == "fp16" else "uint16")
         # Tensor cores want channels last: cuDNN turns all else within its plans.
-        self.prefers_channels_last = self.engine is not None and precision != "fp32"
+        self.prefers_channels_last = self.engine is not None and precisions.by_tensor_cores(precision, self.backend.capability)
         self.narrow = self.half and self.prefers_channels_last
+        self.losses_bring_gradients = precision != "fp16"  # in the forward pass; in fp16 the loss's factor is set after that
         self.little_work = 0 if self.narrow else LITTLE_WORK
         if self.half and not self.narrow:
-            log.warning("-precision %s: without cuDNN only inner products multiply numbers of 16 bits", precision)
+            lacking = "cuDNN" if self.engine is None else "tensor cores"
+            log.warning("-precision %s: without %s only inner products multiply numbers of 16 bits", precision, lacking)
         self._texts = {}
-        self._workspace, self._workspace_aside = self.empty(0, np.uint8), self.empty(0, np.uint8)
-        self._fork = Fork(self.backend)
+        self._workspace = self.empty(0, np.uint8)
+        self._forks = [(Fork(self.backend), self.empty(0, np.uint8)) for _ in range(FORKS)]  # each with its workspace
         self._runs: dict = {}
+        self._programs: weakref.WeakSet[Program] = weakref.WeakSet()
         self._sum_of_two, self._copied = self.map(Formula("a + b", ("a", "b"))), self.map(Formula("a", ("a",)))
-        self.inlet = self.make_inlet()  # of the net that runs
+        self._seed = 0
+        self.inlet = self._own = self.make_inlet()  # of the net that runs
         self.clock = (0, 0)
 
     # memory
@@ -111,13 +122,17 @@ class GPU:
         """The columns of ``whole`` (R, T) from ``start`` on become ``part`` (R, S)."""
         self._columns("copy_into", part, whole, start)
 
-    def copy_out(self, whole, start: int, part) -> None:
-        """part (R, S) becomes the columns of ``whole`` (R, T) from ``start`` on."""
-        self._columns("copy_out", part, whole, start)
+    def copy_out(self, whole, start: int, part, more: Sequence = ()) -> None:
+        """part (R, S) becomes the columns of ``whole`` (R, T) from ``start`` on, or the sum of those and of the same ones of ``more``, at
+        most 7."""
+        if more:
+            self._columns("sum_out", part, whole, start, *more, *[None] * (7 - len(more)))
+        else:
+            self._columns("copy_out", part, whole, start)
 
-    def _columns(self, name: str, part, whole, start: int) -> None:
+    def _columns(self, name: str, part, whole, start: int, *more) -> None:
         (rows, width), total = part.shape, whole.shape[1]
-        self._run("copies", name, math.ceil(part.size / 4), start, rows, width, total, size=whole.size)(part, whole)
+        self._run("copies", name, math.ceil(part.size / 4), start, rows, width, total, size=whole.size)(part, whole, *more)
 
     def _run(self, *built, **how):
         """A kernel by what it is built of, built once."""
@@ -163,7 +178,16 @@ class GPU:
     # what changes from pass to pass, and what does not
 
     def make_inlet(self) -> inlet.Inlet:
-        return inlet.Inlet(self)
+        return inlet.Inlet(self, self._seed)
+
+    @property
+    def seed(self) -> int:
+        """What random numbers are keyed by in the net that runs; set, in nets that are built from then on."""
+        return self.inlet.seed
+
+    @seed.setter
+    def seed(self, value: int) -> None:
+        self._seed = self._own.seed = value
 
     def ring(self, rows: int, width: int = 1) -> inlet.Ring:
         return inlet.Ring(self, rows, width)
@@ -174,9 +198,32 @@ class GPU:
             return None
         return LossScale(self, start or LossScale.START)
 
-    def program(self, body, signature=tuple) -> Program:
-        """``body``, to be called with keys: captured as CUDA graphs unless ``eager``."""
-        return Program(self, body, signature)
+    def program(self, body, signature=tuple, gather=None) -> Program:
+        """``body``, to be called with keys: captured as CUDA graphs unless ``eager``. gather: see Program."""
+        program = Program(self, body, signature, gather)
+        self._programs.add(program)
+        return program
+
+    def why_eager(self) -> str:
+        """Why something is not captured in graphs; nothing where all is."""
+        return self.eager or next((program.eager for program in self._programs if program.eager), "")
+
+    @contextlib.contextmanager
+    def agreeing(self, rank: int, gather: Callable) -> Iterator[None]:
+        """Within it all processes run the same, and take the plans for convolutions that the first of them chooses. gather(value): the
+        values of all."""
+        if self.engine:
+            self.engine.ranks = rank, gather
+        try:
+            yield
+        finally:
+            if self.engine:
+                self.engine.ranks = None
+
+    def drop_graphs(self) -> None:
+        """Destroys all graphs; what runs on captures anew."""
+        for program in self._programs:
+            program.close()
 
     @property
     def clock(self) -> tuple[int, int]:
@@ -198,21 +245,21 @@ class GPU:
         return self.view(self._workspace, 0, (count,), dtype)
 
     def together(self, work: int, *parts: Callable[[], None]) -> None:
-        """Queues what does not depend on each other. The first part may run beside the others where they would not fill the GPU: where each
-        has little ``work``, in multiply-adds."""
-        if len(parts) > 1 and work <= 2 * LITTLE_WORK:
-            with self._fork:
-                self._workspace, self._workspace_aside = self._workspace_aside, self._workspace
-                try:
-                    parts[0]()
-                finally:
-                    self._workspace, self._workspace_aside = self._workspace_aside, self._workspace
-            for part in parts[1:]:
-                part()
-            self._fork.join()
-        else:
-            for part in parts:
-                part()
+        """Queues what does not depend on each other. The parts may run at the same time where they would not fill the GPU: where each has
+        little ``work``, in multiply-adds."""
+        aside = parts[:-1][:FORKS] if work <= 2 * LITTLE_WORK else ()
+        for i, part in enumerate(aside):
+            fork, space = self._forks[i]
+            main, self._workspace = self._workspace, space
+            try:
+                with fork:
+                    part()
+            finally:
+                self._forks[i], self._workspace = (fork, self._workspace), main
+        for part in parts[len(aside) :]:
+            part()
+        for fork, _ in self._forks[: len(aside)]:
+            fork.join()
 
     # kernels
 
@@ -315,12 +362,25 @@ class GPU:
 
         return run
 
-    def channel_sums(self, formulas_: tuple[Formula, ...], channels, n: int, c: int, p: int, /, scale: float = 1.0, **constants: float):
-        """``run(*arrays, outs)``: ``channel_sum`` of several formulas, in one pass; arrays are those of all, each once."""
-        launch = self._sums(formulas_, channels, (n, c, p), formulas.plain_ending(len(formulas_)), constants)
+    def channel_sums(
+        self,
+        formulas_: tuple[Formula, ...],
+        channels,
+        n: int,
+        c: int,
+        p: int,
+        /,
+        scale: float = 1.0,
+        kept: bool = False,
+        **constants: float,
+    ):
+        """``run(*arrays, outs)``: ``channel_sum`` of several formulas, in one pass; arrays are those of all, each once. kept:
+        ``run(*arrays, outs, kept)``, an array, perhaps one of those, that gets the first formula's values."""
+        launch = self._sums(formulas_, channels, (n, c, p), formulas.plain_ending(len(formulas_)), constants, kept)
 
         def run(*operands):
-            launch((np.float64(scale), False, *operands[-1]), operands[:-1])
+            outs, tail = (operands[-2], operands[-1:]) if kept else (operands[-1], ())
+            launch((np.float64(scale), False, *outs, *tail), operands[: -1 - kept])
 
         return run
 
@@ -378,11 +438,14 @@ class GPU:
 
         def shape(each: int):
             """The grid, the block, and what the kernel takes first, for threads of ``each`` columns."""
-            across = min(32, 1 << max(0, math.ceil(c / each) - 1).bit_length()) if columns else 1
-            groups, numbers = (math.ceil(c / (across * each)), across * each * n) if columns else (c, n * p)
-            pieces = max(1, min(math.ceil(numbers / PIECE), PARTS // max(1, groups)))
-            parts = self.empty(len(formulas_) * c * pieces if pieces > 1 else 1, np.float64)
-            first = (*(whole(v) for v in (n, c, p, pieces, across)), parts, self.zeros(max(1, groups), np.uint32))
+            across = min(ACROSS, 1 << max(0, math.ceil(c / each) - 1).bit_length()) if columns else 1
+            width = across * each if columns else 1
+            groups, numbers, sums = math.ceil(c / width), width * n * p, len(formulas_)
+            most = min(PARTS, PARTIAL_BYTES // (8 * sums * groups * width)) if columns else PARTS // groups
+            pieces = max(1, min(math.ceil(numbers / PIECE), most))
+            teams = math.ceil(pieces / formulas.TEAM) if columns else 0
+            parts = self.empty(sums * groups * width * (pieces + teams) if pieces > 1 else 1, np.float64)
+            first = (*(whole(v) for v in (n, c, p, pieces, across)), parts, self.zeros(groups * (teams + 1), np.uint32))
             return _grid(groups * pieces, 1, MOST_BLOCKS), (32 if numbers <= 128 and not columns else BLOCK, 1, 1), first
 
         def launch(results, operands):
@@ -418,13 +481,17 @@ class GPU:
     # operations
 
     def inner_product(self, m: int, k: int, n: int, transpose: bool = False, half: bool = False):
+        # Tensor cores take four float32 numbers at once.
+        if self.engine and not half and not transpose and m * n * k <= LITTLE_WORK and n % 4 == k % 4 == 0:
+            return convolution.InnerProduct(self, m, k, n)
         return operations.InnerProduct(self, m, k, n, transpose, half)
 
     def convolution(
-        self, x: tuple[int, ...], y: tuple[int, ...], window: Window, groups: int = 1, channels_last: bool = False, half: bool = False
-    ):
+        self, x: tuple[int, ...], y: tuple[int, ...], window: Window, groups: int = 1, channels_last: bool = False, half: bool = False,
+        name: str = "",
+    ):  # fmt: skip
         if self.engine:
-            return convolution.Convolution(self, x, y, window, groups, channels_last)
+            return convolution.Convolution(self, x, y, window, groups, channels_last, name)
         return operations.Convolution(self, x, y, window, groups)
 
     def pooling(self, method: str, x: tuple[int, ...], y: tuple[int, ...], window: Window, stream: int | None = None):

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 from ..formula import Formula, merged
 
+ROWS = 8  # of a column that are added up in the device's type before float64 takes over, which many GPUs compute slowly
+TEAM = 16  # pieces of a sum whose last block adds them up
+
 # A formula may use any name that does not end in _, so every name of ours does.
 _BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 _COMPARE = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
@@ -245,8 +248,9 @@ def channel_sums_source(
 ) -> str:
     """``formula_channel_sums(n, c, p, pieces, across, partial, come, <ending>, [kept,] *arrays, *scalars, *constants)``.
 
-    A channel is summed in ``pieces``, a block each; the last one done with a channel adds them up, in their order. columns: P = 1; a block
-    then takes across · K columns, so that neighbours read neighbours. kept: an array that gets the first formula's values.
+    A channel is summed in ``pieces``, a block each. columns: P = 1; a block then takes across · K columns, so that neighbours read
+    neighbours; of every ``TEAM`` pieces the last block that is done adds them up, and the last of these the teams. Otherwise the last one
+    done with a channel adds up its pieces. The order is always the same. kept: an array that gets the first formula's values.
     """
     t = _Text(formulas, types, channels, ending.first)
     return (_column_sums if columns else _plane_sums)(t, len(formulas), ending, kept)
@@ -263,65 +267,87 @@ def _column_sums(t: _Text, count: int, ending: Ending, kept: bool) -> str:
     whole = " && ".join(filter(None, [f"c_ % {k} == 0", t.wide(*(["kept_"] if kept else []))]))
     few = " ".join(f"const auto {a}_v_ = load_some<{k}>({a}_at_ + k_, false, left_);" for a in t.few)
     packs = " ".join(f"const auto {a}_v_ = load_some<{k}>({a}_at_ + i_, whole_, left_);" for a in t.each)
-    clear = " ".join(f"double total{s}_[{k}] = {{}};" for s in every)
-    add = " ".join(f"total{s}_[j_] += {t.several(s, True)};" for s in every)
+    add = " ".join(f"part{s}_[j_] += {t.several(s, True)};" for s in every)
     keep, put = "", ""
     if kept:
-        first = f"const real v_ = {t.several(0, True)}; kept_v_.at[j_] = v_; total0_[j_] += v_;"
-        add = " ".join([first, *(f"total{s}_[j_] += {t.several(s, True)};" for s in every[1:])])
+        first = f"const real v_ = {t.several(0, True)}; kept_v_.at[j_] = v_; part0_[j_] += v_;"
+        add = " ".join([first, *(f"part{s}_[j_] += {t.several(s, True)};" for s in every[1:])])
         keep, put = f"Pack<{t.types['kept']}, {k}> kept_v_;", f"store_some<{k}>(kept_ + i_, kept_v_, whole_, left_);"
-    rows = " ".join(f"block_sum_rows<{k}>(total{s}_, across_);" for s in every)
-    at = f"EACH_OF(j_, {k}) if (j_ < left_)"
-    store = " ".join(f"partial_[({s} * pieces_ + piece_) * c_ + k_ + j_] = total{s}_[j_];" for s in every)
-    again = " ".join(f"total{s}_[j_] += ((volatile double*)partial_)[({s} * pieces_ + r_) * c_ + k_ + j_];" for s in every)
-    zero = " ".join(f"total{s}_[j_] = 0;" for s in every)
-    take = " ".join(f"const double t{s}_ = total{s}_[j_];" for s in every)
+    clear = " ".join(f"double total{s}_[{k}] = {{}};" for s in every)
+    begin = " ".join(f"real part{s}_[{k}] = {{}};" for s in every)
+    flush = " ".join(f"total{s}_[j_] += part{s}_[j_];" for s in every)
+    row = f"{packs} {keep} EACH_OF(j_, {k}) {{ {add} }} {put}"
+    sums = " ".join(f"double t{s}_ = block_column_sum<{k}>(total{s}_, across_);" for s in every)
     return f"""{_sums_head(t, ending, kept)} {{
   {t.read_scalars}
   const bool whole_ = {whole};
   const idx each_ = (n_ + pieces_ - 1) / pieces_, rows_ = blockDim.x / across_, row_ = threadIdx.x / across_;
-  const idx groups_ = (c_ + across_ * {k} - 1) / (across_ * {k});
+  const idx width_ = across_ * {k}, groups_ = (c_ + width_ - 1) / width_;
   for (idx b_ = blockIdx.x; b_ < groups_ * pieces_; b_ += gridDim.x) {{
-    const idx group_ = b_ / pieces_, piece_ = b_ % pieces_, left_ = c_ - (group_ * across_ + threadIdx.x % across_) * {k};
-    const idx first_k_ = c_ - left_, first_ = piece_ * each_, stop_ = first_ + each_ < n_ ? first_ + each_ : n_;
+    const idx group_ = b_ / pieces_, piece_ = b_ % pieces_, first_ = piece_ * each_, stop_ = first_ + each_ < n_ ? first_ + each_ : n_;
     {clear}
+    const idx left_ = c_ - group_ * width_ - threadIdx.x % across_ * {k};
     if (left_ > 0) {{
-      const idx k_ = first_k_;
+      const idx k_ = c_ - left_;
       {few}
-      for (idx e_ = first_ + row_; e_ < stop_; e_ += rows_) {{
-        const idx i_ = e_ * c_ + k_;
-        {packs}
-        {keep}
-        EACH_OF(j_, {k}) {{ {add} }}
-        {put}
+      idx e_ = first_ + row_;
+      for (; e_ + {ROWS - 1} * rows_ < stop_; e_ += {ROWS} * rows_) {{
+        {begin}
+        EACH_OF(r_, {ROWS}) {{
+          const idx i_ = (e_ + r_ * rows_) * c_ + k_;
+          {row}
+        }}
+        EACH_OF(j_, {k}) {{ {flush} }}
       }}
+      {begin}
+      for (; e_ < stop_; e_ += rows_) {{
+        const idx i_ = e_ * c_ + k_;
+        {row}
+      }}
+      EACH_OF(j_, {k}) {{ {flush} }}
     }}
-    {rows}
-    if (pieces_ > 1) {{
-      const idx k_ = first_k_;
-      if (row_ == 0)
-        {at} {{ {store} }}
-      if (!comes_last(come_ + group_, pieces_)) continue;
-      EACH_OF(j_, {k}) {{ {zero} }}
-      for (idx r_ = row_; r_ < pieces_; r_ += rows_)
-        {at} {{ {again} }}
-      {rows}
-    }}
-    if (row_ == 0)
-      {at} {{ const idx k_ = first_k_ + j_; {take} {ending.text} }}
+    {sums}
+    {_finish(count)}
+    const idx k_ = group_ * width_ + threadIdx.x % across_ * {k} + threadIdx.x / across_;
+    if (threadIdx.x < width_ && k_ < c_) {{ {ending.text} }}
   }}
 }}
 """
+
+
+def _finish(count: int) -> str:
+    """Adds up the sums of a group's pieces: the last block of each team its team's, the last team all teams'; the other blocks are done."""
+
+    def stage(row: str, counter: str, size: str, first: str) -> str:
+        put = " ".join(f"mine_[({row} * {count} + {s}) * width_ + threadIdx.x] = t{s}_;" for s in range(count))
+        again = " ".join(
+            f"t{s}_ = sum_of_rows(mine_ + ({first} * {count} + {s}) * width_, {size}, {count} * width_, width_);" for s in range(count)
+        )
+        return f"""if (threadIdx.x < width_) {{ {put} }}
+      if (!comes_last(come_ + group_ * (teams_ + 1) + {counter}, {size})) continue;
+      {again}"""
+
+    return f"""if (pieces_ > 1) {{
+      const idx teams_ = (pieces_ + {TEAM - 1}) / {TEAM}, team_ = piece_ / {TEAM}, head_ = team_ * {TEAM};
+      const idx size_ = pieces_ - head_ < {TEAM} ? pieces_ - head_ : {TEAM};
+      double* mine_ = partial_ + group_ * (pieces_ + teams_) * {count} * width_;
+      {stage("piece_", "team_", "size_", "head_")}
+      if (teams_ > 1) {{
+      {stage("(pieces_ + team_)", "teams_", "teams_", "pieces_")}
+      }}
+    }}"""
 
 
 def _plane_sums(t: _Text, count: int, ending: Ending, kept: bool) -> str:
     k, every = t.k, range(count)
     fits = " && ".join(filter(None, [f"p_ % {k} == 0", t.wide(*(["kept_"] if kept else []))]))
     clear = " ".join(f"double t{s}_ = 0;" for s in every)
+    begin, flush = (" ".join(text.format(s) for s in every) for text in ("real part{0}_ = 0;", "t{0}_ += part{0}_;"))
 
-    def add(value, place: str) -> str:
-        first = f"const real v_ = {value(0)}; {place} = v_; t0_ += v_;" if kept else f"t0_ += {value(0)};"
-        return " ".join([first, *(f"t{s}_ += {value(s)};" for s in every[1:])])
+    def add(value, place: str, into: str) -> str:
+        lines = [f"const real v{s}_ = {value(s)};" for s in every]
+        lines += [f"{place} = v0_;"] if kept else []  # which may lie where values are read
+        return " ".join([*lines, *(f"{into}{s}_ += v{s}_;" for s in every)])
 
     rows = " ".join(f"t{s}_ = block_sum(t{s}_);" for s in every)
     store = " ".join(f"partial_[({s} * c_ + k_) * pieces_ + piece_] = t{s}_;" for s in every)
@@ -340,13 +366,15 @@ def _plane_sums(t: _Text, count: int, ending: Ending, kept: bool) -> str:
         const idx i_ = (e_ / p_each_ * c_ + k_) * p_ + e_ % p_each_ * {k};
         {t.packs()}
         {f"Pack<{t.types['kept']}, {k}> kept_v_;" if kept else ""}
-        EACH_OF(j_, {k}) {{ {add(t.several, "kept_v_.at[j_]")} }}
+        {begin}
+        EACH_OF(j_, {k}) {{ {add(t.several, "kept_v_.at[j_]", "part")} }}
+        {flush}
         {"store(kept_ + i_, kept_v_);" if kept else ""}
       }}
     else
       for (idx e_ = first_ + threadIdx.x; e_ < stop_; e_ += blockDim.x) {{
         const idx i_ = (e_ / p_ * c_ + k_) * p_ + e_ % p_;
-        {add(t.single, "kept_[i_]")}
+        {add(t.single, "kept_[i_]", "t")}
       }}
     {rows}
     if (pieces_ > 1) {{

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from .backend import Lane
+from .streams import Lane
 
 HALVES = 2
 DEPTH = 16  # passes of a half, at most
@@ -23,7 +23,8 @@ class Inlet:
     """``begin``, put fields for passes 0, 1 …, ``send``; then ``use`` says which of them follows. What a half held is free again when the
     half after it begins."""
 
-    def __init__(self, device):
+    def __init__(self, device, seed: int = 0):
+        self.seed = seed
         self._device, self._fields, self._size = device, [], 0
         self._lane = Lane(device.backend, HALVES)
         self._host = self._memory = None
@@ -59,8 +60,7 @@ class Inlet:
         self._lane.wait((self.half - 1) % HALVES)
 
     def put_clock(self, which: int, iteration: int, part: int) -> None:
-        seed = self._device.seed
-        self.clock.put(which, np.array([seed & 0xFFFFFFFF, seed >> 32, iteration & 0xFFFFFFFF, part], np.uint32))
+        self.clock.put(which, np.array([self.seed & 0xFFFFFFFF, self.seed >> 32, iteration & 0xFFFFFFFF, part], np.uint32))
 
     def send(self, count: int = 1) -> None:
         first = self.half * self.depth
@@ -70,6 +70,12 @@ class Inlet:
     def carry(self, array, host: np.ndarray) -> None:
         """Copies beside the computing, once nobody reads this half any more; what is queued from now on waits for it."""
         self._lane.upload(self.half, array, host)
+
+    def room(self, shape: tuple[int, ...], dtype):
+        """Memory of the device that ``carry`` may write to at once: what used it before has been computed by then."""
+        array = self._device.empty(shape, dtype)
+        self._lane.follow()
+        return array
 
     def use(self, which: int) -> None:
         """What follows is pass ``which`` of the half."""

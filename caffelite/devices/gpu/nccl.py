@@ -19,23 +19,37 @@ def place(number: int) -> str:
     return f"{socket.gethostname()} {cupy_module().cuda.runtime.deviceGetPCIBusId(number)}"
 
 
+def nccl_module():
+    """CuPy's NCCL, which is no attribute of cupy.cuda until it is imported."""
+    from cupy.cuda import nccl
+
+    return nccl
+
+
 class Sums:
     """Sums of CuPy arrays of float32 in place. ``note``, ``post`` and ``finish`` only queue, so that a graph may capture them
     where ``captures`` (not what ``half`` does); ``turn`` says which graph: its flags come from and go to memory of their own.
 
     compute: the stream that the arrays are computed on. gather: brings the communicator's id from rank 0 to all. half: numbers travel and
     are added up in 16 bits, after a common factor that keeps the sum from overflowing. Flags come back one iteration late, so that the host
-    waits for nothing younger. cupy: a stand-in for tests. Errors: no NCCL.
+    waits for nothing younger. drop_graphs: destroys the graphs that may hold these sums. cupy, nccl: stand-ins for tests. Errors: no NCCL.
     """
 
-    def __init__(self, compute, rank: int, size: int, gather: Callable, half: bool = False, cupy=None):
+    def __init__(
+        self, compute, rank: int, size: int, gather: Callable, half: bool = False, drop_graphs: Callable | None = None, cupy=None, nccl=None
+    ):
         self._cupy = cupy = cupy or cupy_module()
-        nccl = cupy.cuda.nccl
+        nccl = nccl or nccl_module()
         if not nccl.available:  # CuPy warns why
             remedy = "install nvidia-nccl-cu12 or nvidia-nccl-cu13, as the driver asks"
             raise CaffeliteError("several GPUs need NCCL, which cannot be loaded", remedy=remedy)
         self._nccl, self._size, self._half = nccl, size, half
-        self._comm = nccl.NcclCommunicator(size, gather(nccl.get_unique_id() if rank == 0 else None)[0], rank)
+        try:
+            self._comm = nccl.NcclCommunicator(size, gather(nccl.get_unique_id() if rank == 0 else None)[0], rank)
+        except RuntimeError as mistake:
+            found, remedy = str(mistake).strip().splitlines()[0], "run it again with NCCL_DEBUG=WARN, by which NCCL says why"
+            raise CaffeliteError("NCCL cannot join the GPUs", found=found, remedy=remedy) from mistake
+        self._drop_graphs = drop_graphs
         self._compute, self._stream = compute, cupy.cuda.Stream(non_blocking=True)
         self._ready, self._done = (cupy.cuda.Event(disable_timing=True) for _ in range(2))
         self.captures = not half
@@ -82,6 +96,30 @@ class Sums:
     def finish(self) -> None:
         self._done.record(self._stream)
         self._compute.wait_event(self._done)
+
+    def close(self, failed: bool = False) -> None:
+        """Ends the communicator. failed: other processes may never come to the sums that are under way, so those are broken off.
+
+        The graphs go first: NCCL does not destroy a communicator before every graph that captured its sums is destroyed. Errors: what CUDA
+        has to tell of work that is done only now.
+        """
+        comm, self._comm = self._comm, None
+        if comm is None:
+            return
+        try:
+            if not failed:
+                self._compute.synchronize()
+                self._stream.synchronize()
+        except Exception:
+            failed = True
+            raise
+        finally:
+            if self._drop_graphs:
+                self._drop_graphs()
+            if failed:
+                comm.abort()
+            else:
+                comm.destroy()
 
     def _behind(self) -> None:
         """What follows waits for what has been computed so far."""

@@ -44,18 +44,32 @@ __device__ double block_sum(double v) {
   return v;
 }
 
-// Sums of K columns a thread over a block's rows of `across` threads (both powers of 2), always in one order; row 0 gets them.
+// The sum of each of K columns a thread over a block's rows of `across` threads, always in one order. across and across * K are powers of 2, a
+// block has at least across * K threads, at most 256; thread t < across * K gets column t % across * K + t / across.
 template <int K>
-__device__ void block_sum_rows(double* v, int across) {
+__device__ double block_column_sum(const double* v, int across) {
   __shared__ double others[256 * K];
-  for (int rows = blockDim.x / across / 2; rows; rows /= 2) {
-    const int row = threadIdx.x / across;
-    __syncthreads();
-    EACH_OF(j, K) others[j * 256 + threadIdx.x] = v[j];
-    __syncthreads();
-    if (row < rows)
-      EACH_OF(j, K) v[j] += others[j * 256 + threadIdx.x + rows * across];
-  }
+  const int width = across * K, parts = blockDim.x / width, rows = blockDim.x / across;
+  const double* column = others + threadIdx.x % width / across * 256 + threadIdx.x % across;
+  __syncthreads();  // the last sum's readers are done
+  EACH_OF(j, K) others[j * 256 + threadIdx.x] = v[j];
+  __syncthreads();
+  double total = 0;
+  for (int row = threadIdx.x / width; row < rows; row += parts) total += column[row * across];
+  __syncthreads();
+  others[threadIdx.x] = total;
+  __syncthreads();
+  if (threadIdx.x < width)
+    for (int part = 1; part < parts; ++part) total += others[part * width + threadIdx.x];
+  return total;
+}
+
+// The sum of each of `width` columns over `count` rows, `apart` numbers apart, that other blocks wrote: neighbours read neighbours. width is a
+// power of 2 and at most a block; thread t < width gets column t.
+__device__ double sum_of_rows(const volatile double* rows, idx count, idx apart, int width) {
+  double total = 0;
+  for (idx r = threadIdx.x / width; r < count; r += blockDim.x / width) total += rows[r * apart + threadIdx.x % width];
+  return block_column_sum<1>(&total, width);
 }
 
 // Whether this block is the last of `blocks` to come here; what the others wrote before is then there to be read. `come` starts at 0 and is

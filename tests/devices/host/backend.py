@@ -8,6 +8,7 @@ LD_PRELOAD="$(g++ -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0.
 from __future__ import annotations
 
 import collections
+import contextlib
 import ctypes
 import functools
 import hashlib
@@ -211,12 +212,16 @@ class Graph:
     """What a capture kept."""
 
     def __init__(self, calls: list):
-        self._calls, self.runs = calls, 0
+        self._calls, self.runs, self.closed = calls, 0, False
 
     def launch(self) -> None:
+        assert not self.closed
         self.runs += 1
         for call in self._calls:
             call()
+
+    def close(self) -> None:
+        self.closed = True
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -245,8 +250,7 @@ class HostBackend:
     """
 
     name = "host"
-
-    refusals = (Refused,)
+    capability = 9, 0  # an H100's
 
     def __init__(self, main: str = "at once", copies: str = "at once", backwards: bool | None = None) -> None:
         self.stream, self._copies = Stream(main), copies
@@ -260,13 +264,19 @@ class HostBackend:
         self.launches += not self.stream.capture
         self.stream.add(work)
 
+    def here(self) -> None: ...
+
     def capture(self, body) -> Graph:
         assert not self.stream.capture
-        capture = Capture(self.stream)
+        main, capture = self.stream, Capture(self.stream)
         try:
             body()
-        finally:
-            capture.end()
+        except BaseException:
+            with contextlib.suppress(Refused):
+                capture.end()
+            self.use(main)
+            raise
+        capture.end()
         self.graphs.append(Graph(capture.calls))
         return self.graphs[-1]
 
@@ -301,6 +311,9 @@ class HostBackend:
 
     def new_event(self) -> Event:
         return Event()
+
+    def model(self) -> str:
+        return "host"
 
     def free_bytes(self) -> int:
         return 1 << 30

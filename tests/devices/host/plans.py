@@ -38,6 +38,8 @@ def plans(refused, hides_nan: bool):
     growing = itertools.count(100, 500)
 
     class Plan:
+        failure = ""
+
         def __init__(self, problem, strict, deterministic, handle):
             assert deterministic
             self.backend = handle

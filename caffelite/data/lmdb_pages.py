@@ -1,0 +1,207 @@
+"""Reads the pages of an LMDB from its file, every number checked, instead of from a memory map.
+
+A map makes each damaged or missing page the death of the process; reads of a file return short. The format: data version 1 of LMDB,
+little endian. A page has a header of 16 bytes: its number (8), padding (2), flags (2), and either where the list of nodes ends and where
+the nodes begin (2 and 2), or the number of pages that an overflow value takes (4).
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from caffelite import inputs
+
+_BRANCH, _LEAF, _OVERFLOW, _META, _KINDS = 1, 2, 4, 8, 0x6F  # flags of a page; KINDS: those that say what it is
+_BIG, _SUBDATA, _DUPLICATES = 1, 2, 4  # flags of a node
+_HEADER, _NODE = struct.Struct("<QHHHH"), struct.Struct("<HHHH")
+# From byte 16: magic, version; the records' tree: flags, depth, branch, leaf and overflow pages, records, root; last page, transaction
+_META_BODY = struct.Struct("<II16x48x4xHHQQQQQQQ")
+_MAGIC, _VERSION, _NO_PAGE = 0xBEEFC0DE, 1, (1 << 64) - 1
+_MOST_DEPTH = 32  # LMDB's own limit
+_START = 16  # of what follows a page's header
+
+
+class Damaged(ValueError):
+    """What the file holds is no LMDB, or one that is damaged; the text says where."""
+
+
+class Changed(ValueError):
+    """A writer has changed the database so that what is read may no longer belong together."""
+
+
+class Meta(NamedTuple):
+    """What a meta page says of the database as one transaction left it. pages: all of the file; sizes in bytes."""
+
+    transaction: int
+    entries: int
+    depth: int
+    root: int
+    pages: int
+    leaves: int
+    page_bytes: int
+
+
+class Pages:
+    """An LMDB's records in the order of their keys, as one transaction left them.
+
+    transaction: which one, of the two that the file knows; None: the last. Errors: OSError; Damaged: also where the file is shorter than
+    its meta page says.
+    """
+
+    def __init__(self, path: Path, transaction: int | None = None):
+        self._file = inputs.open_file(path)
+        try:
+            self._size = os.fstat(self._file.fileno()).st_size
+            metas = self._metas()
+            self.meta = max(metas, key=lambda meta: meta.transaction)
+            if transaction is not None:
+                self.meta = next((meta for meta in metas if meta.transaction == transaction), None)
+                if self.meta is None:
+                    raise Changed(f"transaction {transaction} is gone")
+            self.entries = self.meta.entries
+            self._check_sizes()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def close(self) -> None:
+        self._file.close()
+
+    def check_unchanged(self, kept: bool) -> None:
+        """Raises Changed where the pages that were read so far may hold what a later transaction wrote.
+
+        kept: a reader's lock keeps our transaction's pages. Without it they may be used again from the second transaction after ours on.
+        """
+        now = max(meta.transaction for meta in self._metas())
+        if now < self.meta.transaction or now > self.meta.transaction + 1 and not kept:
+            raise Changed("another program writes to it")
+
+    def records(self, start: int = 0) -> Iterator[list[tuple[bytes, bytes]]]:
+        """(key, value) of the records from one on, in lists: those of a leaf page."""
+        for number, page, places in self._leaves():
+            if start < len(places):
+                yield [self._record(number, page, place) for place in places[start:]]
+            start = max(0, start - len(places))
+
+    def index(self) -> np.ndarray:
+        """For each record its page and the place of its node there, N×2 of int64: what `record` takes."""
+        parts = [np.column_stack([np.full(len(places), number), places]) for number, _, places in self._leaves()]
+        return np.concatenate(parts).astype(np.int64) if parts else np.empty((0, 2), np.int64)
+
+    def record(self, number: int, place: int) -> tuple[bytes, bytes]:
+        """The key and the value of a node, by a row of `index`."""
+        page, lower, _ = self._page(number, _LEAF)
+        if place < lower:
+            raise Damaged(f"page {number} has no node at {place}")
+        return self._record(number, page, place)
+
+    # pages
+
+    def _read(self, count: int, at: int) -> bytes:
+        found = os.pread(self._file.fileno(), count, at)
+        while 0 < len(found) < count and (more := os.pread(self._file.fileno(), count - len(found), at + len(found))):
+            found += more
+        if len(found) != count:
+            raise Damaged(f"it ends at byte {at + len(found)}, where {count} bytes from {at} on are expected")
+        return found
+
+    def _metas(self) -> list[Meta]:
+        first = self._meta(0, 0)
+        return [first, self._meta(1, first.page_bytes)]
+
+    def _meta(self, number: int, at: int) -> Meta:
+        data = self._read(152, at)
+        flags = _HEADER.unpack_from(data)[2]
+        page_bytes = int.from_bytes(data[40:44], "little")  # which the tree of free pages has in place of padding
+        magic, version, tree, depth, _, leaves, _, entries, root, last, transaction = _META_BODY.unpack_from(data, _START)
+        if magic != _MAGIC or flags & _KINDS != _META:
+            raise Damaged("it is not an LMDB")
+        if version != _VERSION:
+            raise Damaged(f"it is an LMDB of format {version}, where {_VERSION} is expected")
+        if page_bytes < 256 or page_bytes > 1 << 15 or page_bytes & (page_bytes - 1):
+            raise Damaged(f"meta page {number} says that a page has {page_bytes} bytes")
+        if tree & _DUPLICATES:
+            raise Damaged("it holds several values for a key, which no set of images does")
+        return Meta(transaction, entries, depth, root, last + 1, leaves, page_bytes)
+
+    def _check_sizes(self) -> None:
+        meta = self.meta
+        if self._size < meta.pages * meta.page_bytes:
+            raise Truncated(meta.pages * meta.page_bytes, self._size)
+        if not meta.entries and meta.root == _NO_PAGE:
+            return
+        most = meta.leaves * (meta.page_bytes // 8)  # a node has 8 bytes and its place 2
+        if not 0 < meta.depth <= _MOST_DEPTH or meta.leaves > meta.pages or meta.entries > most:
+            raise Damaged(f"it says that it has {meta.entries} records on {meta.leaves} of {meta.pages} pages, {meta.depth} levels deep")
+
+    def _page(self, number: int, kind: int) -> tuple[bytes, int, int]:
+        """A page, where its list of nodes ends and where its nodes begin."""
+        if not 1 < number < self.meta.pages:
+            raise Damaged(f"it names page {number} of {self.meta.pages}")
+        page = self._read(self.meta.page_bytes, number * self.meta.page_bytes)
+        found, _, flags, lower, upper = _HEADER.unpack_from(page)
+        if found != number or flags & _KINDS != kind:
+            raise Damaged(f"page {number} is not what it should be (number {found}, kind {flags:#x})")
+        if lower < _START or lower > upper or upper > len(page) or lower & 1:
+            raise Damaged(f"page {number} says that its nodes lie from {upper} on, their places before {lower}")
+        return page, lower, upper
+
+    def _leaves(self) -> Iterator[tuple[int, bytes, list[int]]]:
+        """Each leaf's number, its page and the places of its nodes, in the order of the keys."""
+        meta, count = self.meta, 0
+        seen, waiting = set(), [(meta.root, 1)] if meta.entries else []
+        while waiting:
+            number, level = waiting.pop()
+            if number in seen:
+                raise Damaged(f"page {number} belongs to two others")
+            seen.add(number)
+            kind = _LEAF if level == meta.depth else _BRANCH
+            page, lower, upper = self._page(number, kind)
+            places = struct.unpack_from(f"<{(lower - _START) // 2}H", page, _START)
+            if not places or min(places) < upper or max(places) + 8 > len(page):
+                raise Damaged(f"page {number} has a node outside it")
+            if kind == _LEAF:
+                count += len(places)
+                if count > meta.entries:
+                    break
+                yield number, page, list(places)
+            else:
+                nodes = [_NODE.unpack_from(page, place) for place in places]
+                waiting += [(low | high << 16 | more << 32, level + 1) for low, high, more, _ in reversed(nodes)]
+        if count != meta.entries:
+            raise Damaged(f"it has other than the {meta.entries} records that it says")
+
+    def _record(self, number: int, page: bytes, place: int) -> tuple[bytes, bytes]:
+        if not _START <= place <= len(page) - 8:
+            raise Damaged(f"page {number} has no node at {place}")
+        low, high, flags, key_bytes = _NODE.unpack_from(page, place)
+        size, at = low | high << 16, place + 8 + key_bytes
+        end = at + (8 if flags & _BIG else size)
+        if end > len(page) or flags & (_SUBDATA | _DUPLICATES):
+            raise Damaged(f"page {number} has a record that is none")
+        key = page[place + 8 : at]
+        return key, self._overflow(int.from_bytes(page[at:end], "little"), size) if flags & _BIG else page[at:end]
+
+    def _overflow(self, number: int, size: int) -> bytes:
+        """A value that takes pages of its own."""
+        each = self.meta.page_bytes
+        if not 1 < number < self.meta.pages or number * each + _START + size > self.meta.pages * each:
+            raise Damaged(f"a value of {size} bytes stands on page {number} of {self.meta.pages}")
+        found, _, flags, low, high = _HEADER.unpack(self._read(_START, number * each))
+        if found != number or flags & _KINDS != _OVERFLOW or (low | high << 16) * each < _START + size:
+            raise Damaged(f"page {number} is not what it should be (number {found}, kind {flags:#x})")
+        return self._read(size, number * each + _START)
+
+
+class Truncated(Damaged):
+    """The file is shorter than its meta page says. expected, found: in bytes."""
+
+    def __init__(self, expected: int, found: int):
+        self.expected, self.found = expected, found
+        super().__init__(f"it has {found} of {expected} bytes")

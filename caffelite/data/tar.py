@@ -1,0 +1,117 @@
+"""The files in a tar archive, hard and symbolic links followed within it."""
+
+from __future__ import annotations
+
+import lzma
+import os
+import tarfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+MOST_LINKS = 40  # one after another, as in Linux
+MOST_NAMES = 10_000_000
+# What the reading of a damaged archive raises besides: of numbers that are none, of headers that are none
+_DAMAGE = (
+    OSError,
+    EOFError,
+    tarfile.TarError,
+    zlib.error,
+    lzma.LZMAError,
+    ValueError,
+    OverflowError,
+    IndexError,
+    AttributeError,
+    RecursionError,
+)
+
+
+class Unreadable(ValueError):
+    """The archive is damaged or none."""
+
+
+class _Member(tarfile.TarInfo):
+    """A header whose size cannot be negative: Python's own reader would go around and around."""
+
+    def _block(self, count: int) -> int:
+        if count < 0:
+            raise tarfile.ReadError("a size below 0")
+        return super()._block(count)
+
+
+@contextmanager
+def opened(path: object = None, mode: str = "r", fileobj: object = None) -> Iterator[tarfile.TarFile]:
+    """A tar archive to read. Errors: Unreadable, there and within the context."""
+    try:
+        with tarfile.open(path, mode, fileobj, tarinfo=_Member) as archive:
+            yield archive
+    except _DAMAGE as mistake:
+        raise Unreadable(getattr(mistake, "strerror", None) or str(mistake) or type(mistake).__name__) from None
+
+
+def files(archive: tarfile.TarFile) -> Iterator[tuple[str, tarfile.TarInfo | None]]:
+    """(name, member) of every file in the archive's order, without "./" at the start; a link is a name of the member that it leads to.
+
+    None where a link leads to nothing in the archive. A link to a folder names each file there, except by a further link to a folder. Of a
+    name that comes twice the last member counts, as when it is unpacked. Errors: Unreadable.
+    """
+    table: dict[str, tarfile.TarInfo] = {}
+    for member in archive:
+        if member.isfile() or member.islnk() or member.issym():
+            table[_normal(member.name)] = member
+        if len(table) > MOST_NAMES:
+            raise tarfile.ReadError(f"more than {MOST_NAMES} files")
+    folders = {parent for name in table for parent in _parents(name)}
+    count = 0
+    for name, member in table.items():
+        if member.isfile():
+            yield name, member
+            continue
+        target = _resolve(name, table)
+        if target in folders:
+            for other in [other for other in table if other.startswith(f"{target}/")]:
+                count += 1
+                if count > MOST_NAMES:
+                    raise tarfile.ReadError(f"links name more than {MOST_NAMES} files")
+                real = _resolve(other, table)
+                if real not in folders:
+                    yield f"{name}/{other[len(target) + 1 :]}", table.get(real or "")
+        else:
+            yield name, table.get(target or "")
+
+
+def _normal(name: str) -> str:
+    return os.path.normpath(name.lstrip("/")).removeprefix("./")
+
+
+def _parents(name: str) -> Iterator[str]:
+    while "/" in name:
+        name = name.rsplit("/", 1)[0]
+        yield name
+
+
+def _resolve(name: str, table: dict[str, tarfile.TarInfo]) -> str | None:
+    """The name that a name stands for when all links on its way are followed, None where they leave the archive or go around."""
+    left, done, links = name.split("/")[::-1], [], 0
+    while left:
+        part = left.pop()
+        if part in ("", "."):
+            continue
+        if part == "..":
+            if not done:
+                return None
+            done.pop()
+            continue
+        done.append(part)
+        member = table.get("/".join(done))
+        if member is None or member.isfile():
+            continue
+        links += 1
+        if links > MOST_LINKS or member.issym() and member.linkname.startswith("/"):
+            return None
+        if member.issym():
+            done.pop()
+        else:  # a hard link names a member by its whole name
+            done.clear()
+        left += member.linkname.split("/")[::-1]
+    return "/".join(done)

@@ -1,0 +1,89 @@
+"""Opens the files that a user names: regular files only, and none larger than its kind can be.
+
+A FIFO blocks who opens it, a device gives bytes without end. Errors are OSError, whose `strerror` says what stands there instead, so that a
+caller tells them with the place that named the file, as it tells of a file that is not there.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import stat
+from pathlib import Path
+
+TEXT = 64 << 20  # bytes of a prototxt, a file of labels, a hierarchy
+LIST = 1 << 30  # a list of images
+IMAGE = 1 << 30  # an image file
+MESSAGE = (1 << 31) - 1  # a binary protobuf message, which protobuf limits
+LOG = 1 << 30  # a log or the records of a run
+
+_KINDS = (
+    (stat.S_ISDIR, "it is a folder, not a file"),
+    (stat.S_ISFIFO, "it is a FIFO, not a file"),
+    (stat.S_ISSOCK, "it is a socket, not a file"),
+    (stat.S_ISCHR, "it is a device, not a file"),
+    (stat.S_ISBLK, "it is a device, not a file"),
+)
+
+
+def check(path: str | os.PathLike, most: int | None = None) -> os.stat_result:
+    """The status of a regular file. Errors: OSError where there is none, where it is of another kind, or larger than `most` bytes."""
+    try:
+        status = os.stat(path)
+    except ValueError:
+        raise OSError(errno.EINVAL, "its name holds a NUL character", str(path)) from None
+    _check(status, path, most)
+    return status
+
+
+def open_file(path: str | os.PathLike, most: int | None = None) -> io.FileIO:
+    """Opens a regular file to read, unbuffered. Errors: as for `check`."""
+    check(path, most)
+    # Not blocking: what stands there may have become a FIFO since it was looked at.
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        _check(os.fstat(handle), path, most)
+        return io.FileIO(handle)
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def read(path: str | os.PathLike, most: int | None = None) -> bytes:
+    """The bytes of a regular file. Errors: as for `check`; it grows beyond `most` bytes while it is read."""
+    with open_file(path, most) as file:
+        if most is None:
+            return file.readall()
+        parts, left = [], most + 1
+        while left and (part := file.read(min(left, 1 << 24))):
+            parts.append(part)
+            left -= len(part)
+        if not left:
+            raise _too_large(path, most)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def read_text(path: str | os.PathLike, most: int = TEXT, errors: str = "strict") -> str:
+    """The text of a regular file in UTF-8, its line ends as "\\n". Errors: as for `read`; UnicodeDecodeError."""
+    return io.TextIOWrapper(io.BytesIO(read(path, most)), "utf-8", errors).read()
+
+
+def reason(mistake: Exception) -> str:
+    """What an exception of these functions says, without the file's name."""
+    return getattr(mistake, "strerror", None) or str(mistake)
+
+
+def _check(status: os.stat_result, path: str | os.PathLike, most: int | None) -> None:
+    for is_kind, said in _KINDS:
+        if is_kind(status.st_mode):
+            raise (IsADirectoryError if is_kind is stat.S_ISDIR else OSError)(
+                errno.EISDIR if is_kind is stat.S_ISDIR else errno.EINVAL, said, str(Path(path))
+            )
+    if most is not None and status.st_size > most:
+        raise _too_large(path, most, status.st_size)
+
+
+def _too_large(path: str | os.PathLike, most: int, size: int | None = None) -> OSError:
+    found = f"it has {size} bytes" if size else "it grows"
+    return OSError(errno.EFBIG, f"{found}, too large for a file of its kind (at most {most})", str(path))

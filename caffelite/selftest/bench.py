@@ -1,0 +1,94 @@
+"""What checks are given: the device under test, a CPU to compare with, and how numbers are compared."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from ..devices import open_device
+
+SEED = 20260101
+log = logging.getLogger("caffelite")
+
+
+class Skipped(Exception):
+    """There is nothing to test here, and why."""
+
+
+class Wrong(Exception):
+    """Numbers that are not what they should be."""
+
+
+class Bench:
+    """The device under test: GPU ``number``, or the CPU where that is None.
+
+    open: makes its devices, as ``devices.open_device`` does. gpus: tells of GPUs, as the module ``devices.gpu`` does (the default). Devices
+    are made once for each way to run, and shared by the checks.
+    """
+
+    def __init__(self, number: int | None, open: Callable = open_device, gpus=None):
+        self.number, self._open, self._devices = number, open, {}
+        if gpus is None and number is not None:
+            from ..devices import gpu as gpus
+        self.gpus = gpus
+
+    def device(self, precision: str | None = None, *, deterministic: bool = False, eager: bool = False):
+        key = precision, deterministic, eager
+        if key not in self._devices:
+            self._devices[key] = self._open(self.number, precision=precision, deterministic=deterministic, eager=eager)
+        return self._devices[key]
+
+    def wants_gpu(self, why: str) -> None:
+        """Skips what a CPU does not have."""
+        if self.number is None:
+            raise Skipped(why)
+
+    def close(self) -> None:
+        """Frees the devices' memory."""
+        self._devices.clear()
+
+
+def rng() -> np.random.Generator:
+    return np.random.default_rng(SEED)
+
+
+def put(dev, values, dtype=None):
+    """An array of the device that holds ``values``."""
+    array = dev.empty(np.shape(values), dtype)
+    dev.upload(array, np.asarray(values))
+    return array
+
+
+def compare(what: str, found: np.ndarray, expected: np.ndarray, tolerance: float) -> float:
+    """The largest difference as a share of the largest number expected. Errors: ``Wrong`` where it exceeds the tolerance or is NaN."""
+    found, expected = np.asarray(found, np.float64), np.asarray(expected, np.float64)
+    if found.shape != expected.shape:
+        raise Wrong(f"{what}: shape {found.shape} for {expected.shape}")
+    largest = np.abs(expected).max(initial=0) or 1.0
+    error = float(np.abs(found - expected).max(initial=0) / largest)
+    if not error <= tolerance:
+        raise Wrong(f"{what}: off by {error:.2g} of the largest number; up to {tolerance:.2g} is rounding")
+    return error
+
+
+@contextlib.contextmanager
+def warnings() -> Iterator[list[str]]:
+    """What is logged as a warning meanwhile, each line once; nothing of it reaches the log."""
+
+    class Keep(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if record.levelno >= logging.WARNING and record.getMessage() not in told:
+                told.append(record.getMessage())
+
+    told: list[str] = []
+    keep, others, level, up = Keep(), log.handlers[:], log.level, log.propagate
+    log.handlers[:], log.propagate = [keep], False
+    log.setLevel(logging.INFO)
+    try:
+        yield told
+    finally:
+        log.handlers[:], log.propagate = others, up
+        log.setLevel(level)

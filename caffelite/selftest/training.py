@@ -1,0 +1,119 @@
+"""Checks of training: 50 iterations of LeNet, from weights and images that a seed makes; eager, by graphs, and beside a CPU."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from .. import prototxt
+from ..data.writers import write_lmdb
+from ..devices import open_device
+from ..solver import Solver
+from .bench import SEED, Bench, Skipped, Wrong, compare, rng
+
+ITERATIONS, BATCH, IMAGES, CLASSES = 50, 64, 640, 10
+TIMED = 100
+FALLS = 0.7  # what is left of the loss, at most
+CLOSE = 1e-2  # losses of 50 iterations, which rounding drives apart
+LAYERS = [
+    ("conv1", "Convolution", "data", "convolution_param { num_output: 20 kernel_size: 5"),
+    ("pool1", "Pooling", "conv1", "pooling_param { kernel_size: 2 stride: 2 }"),
+    ("conv2", "Convolution", "pool1", "convolution_param { num_output: 50 kernel_size: 5"),
+    ("pool2", "Pooling", "conv2", "pooling_param { kernel_size: 2 stride: 2 }"),
+    ("ip1", "InnerProduct", "pool2", "inner_product_param { num_output: 500"),
+    ("relu1", "ReLU", "ip1", ""),
+    ("ip2", "InnerProduct", "relu1", "inner_product_param { num_output: 10"),
+]
+SOLVER = """net: "{net}" base_lr: 0.01 lr_policy: "fixed" momentum: 0.9 weight_decay: 0.0005 max_iter: {iterations}
+average_loss: {iterations} snapshot_after_train: false random_seed: {seed}"""
+
+
+def written(folder: Path, iterations: int = ITERATIONS, batch: int = BATCH) -> Path:
+    """The solver in a folder, with its net and its images: blurred patterns, one a class, in noise."""
+    draw = rng()
+    patterns = draw.normal(size=(CLASSES, 1, 7, 7)).repeat(4, 2).repeat(4, 3)
+    images = ((patterns[i % CLASSES] + draw.normal(size=(1, 28, 28))) * 40 + 128 for i in range(IMAGES))
+    write_lmdb(folder / "images", ((np.clip(image, 0, 255).astype(np.uint8), i % CLASSES) for i, image in enumerate(images)))
+    text = [f"""layer {{ name: "data" type: "Data" top: "data" top: "label" transform_param {{ scale: 0.00390625 }}
+  data_param {{ source: "{folder / "images"}" batch_size: {batch} backend: LMDB }} }}"""]  # fmt: skip
+    for name, kind, bottom, param in LAYERS:
+        filled = f'{param} weight_filler {{ type: "xavier" }} }}' if kind in ("Convolution", "InnerProduct") else param
+        text.append(f'layer {{ name: "{name}" type: "{kind}" bottom: "{bottom}" top: "{name}" {filled} }}')
+    text.append('layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip2" bottom: "label" top: "loss" }')
+    net, solver = folder / "net.prototxt", folder / "solver.prototxt"
+    net.write_text("\n".join(text))
+    solver.write_text(SOLVER.format(net=net, iterations=iterations, seed=SEED))
+    return solver
+
+
+class Trained(NamedTuple):
+    """The losses of all iterations, the weights after them, and milliseconds of one of the last."""
+
+    losses: np.ndarray
+    weights: np.ndarray
+    ms: float
+
+
+def trained(dev, last: int = 0) -> Trained:
+    """``ITERATIONS``, and then ``last`` more, which are timed."""
+    with tempfile.TemporaryDirectory(prefix="caffelite-test-") as folder:
+        path = written(Path(folder), ITERATIONS + last, BATCH)
+        document = prototxt.read_solver(path)
+        solver = Solver(document.message, document.locate, str(path), dev)
+        try:
+            solver.step(ITERATIONS)
+            dev.synchronize()
+            begin = time.perf_counter()
+            solver.step(last)
+            dev.synchronize()
+            ms = 1e3 * (time.perf_counter() - begin) / max(1, last)
+            return Trained(np.array(solver.loss_window(ITERATIONS + last)), dev.download(solver.net.params.data).copy(), ms)
+        finally:
+            solver.close()
+
+
+@functools.cache
+def on_cpu() -> Trained:
+    return trained(open_device())
+
+
+def eager(bench: Bench) -> str:
+    """LeNet, 50 iterations, eager"""
+    losses = trained(bench.device("fp32", deterministic=True, eager=True)).losses
+    if not (np.isfinite(losses).all() and len(losses) == ITERATIONS and losses[-1] < FALLS * losses[0]):
+        raise Wrong(f"the loss goes from {losses[0]:.4g} to {losses[-1]:.4g}")
+    return f"loss {losses[0]:.4g} to {losses[-1]:.4g}"
+
+
+def graphs(bench: Bench) -> str:
+    """LeNet by graphs, beside eager"""
+    bench.wants_gpu("a CPU captures nothing")
+    one, other = (trained(bench.device("fp32", deterministic=True, eager=how)) for how in (True, False))
+    if why := bench.device("fp32", deterministic=True).why_eager():
+        raise Wrong(f"not captured: {why}")
+    for what, a, b in (("losses", one.losses, other.losses), ("weights", one.weights, other.weights)):
+        if not np.array_equal(a, b):
+            raise Wrong(f"{what} differ from eager, by up to {np.abs(a - b).max():.2g}")
+    return "losses and weights are bit-equal"
+
+
+def beside_cpu(bench: Bench) -> str:
+    """LeNet beside the CPU"""
+    if bench.number is None:
+        raise Skipped("this is the CPU")
+    losses = trained(bench.device("fp32", deterministic=True)).losses
+    compare("the first loss", losses[:1], on_cpu().losses[:1], 1e-4)
+    return f"losses off by up to {compare('losses', losses, on_cpu().losses, CLOSE):.1e}"
+
+
+def full_speed(bench: Bench) -> str:
+    """LeNet at full speed"""
+    return f"{trained(bench.device(), TIMED).ms:.3g} ms an iteration of {BATCH} images"
+
+
+CHECKS = eager, graphs, beside_cpu, full_speed

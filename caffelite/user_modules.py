@@ -1,0 +1,64 @@
+"""Which modules the Python layers of a net may import, and from where.
+
+Importing a module runs it, and a prototxt names which one. So no module is imported unless the command runs nets, the user asks for it
+(`-python DIR`), or a program uses the Python API; and a module is never taken from the current folder or from beside the prototxt
+because it happens to lie there.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from .errors import CaffeliteError
+
+VARIABLE = "CAFFELITE_PYTHON"
+
+_given: tuple[str, ...] | None = None  # the user's folders; None: nothing may be imported
+
+
+class NotImported(CaffeliteError):
+    """A Python layer in a command that imports no modules: what the layer does is unknown, which is no mistake of the net."""
+
+
+def permit(folders: Iterable[str | Path] = ()) -> None:
+    """From now on layers import modules: from these folders, those of CAFFELITE_PYTHON, and where Python finds installed modules."""
+    global _given
+    _given = (*(_given or ()), *(str(Path(folder).resolve()) for folder in folders))
+
+
+def permitted() -> bool:
+    return _given is not None
+
+
+@contextmanager
+def forbidden() -> Iterator[None]:
+    """Within it layers import nothing until ``permit`` is called; afterwards everything is as before."""
+    global _given
+    before, _given = _given, None
+    try:
+        yield
+    finally:
+        _given = before
+
+
+def folders() -> list[str]:
+    """The folders that the user gave, by option or by CAFFELITE_PYTHON, each once."""
+    named = [str(Path(part).resolve()) for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part]
+    return list(dict.fromkeys([*(_given or ()), *named]))
+
+
+def search_path() -> list[str]:
+    """Where a layer's module is looked for: the user's folders, then sys.path without the current folder that an empty entry means."""
+    return [*folders(), *(entry for entry in sys.path if entry)]
+
+
+def leave_current_folder() -> None:
+    """Takes the current folder off sys.path where `python -m` or an empty entry of PYTHONPATH put it, not where PYTHONPATH names it."""
+    here = os.path.realpath(os.getcwd())
+    named = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
+    if not any(os.path.realpath(part) == here for part in named):
+        sys.path[:] = [entry for entry in sys.path if entry and os.path.realpath(entry) != here]

@@ -1,0 +1,238 @@
+"""LMDB read page by page: as LMDB itself reads it, beside a writer, and damaged at random."""
+
+import os
+import random
+import struct
+import subprocess
+import sys
+
+import lmdb
+import numpy as np
+import pytest
+
+from caffelite.data import lmdb_pages, lmdb_reader
+from caffelite.data.lmdb_reader import Lmdb
+from caffelite.errors import CaffeliteError
+
+PAGE = 4096
+
+
+def write(path, pairs, **options):
+    with lmdb.open(str(path), map_size=1 << 28, sync=False, **options) as db, db.begin(write=True) as transaction:
+        for key, value in pairs:
+            transaction.put(key, value)
+    return path
+
+
+def pairs(count, sizes=(10, 3000, 9000)):
+    rng = random.Random(1)
+    return {b"%08d" % i: rng.randbytes(sizes[i % len(sizes)]) for i in range(count)}
+
+
+@pytest.fixture
+def open_():
+    """Opens databases, and closes them at the end."""
+    opened = []
+
+    def open_one(path):
+        opened.append(Lmdb(path))
+        return opened[-1]
+
+    yield open_one
+    for db in opened:
+        db.close()
+
+
+@pytest.fixture(params=[True, False], ids=["locked", "not locked"])
+def locked(request, monkeypatch):
+    if not request.param:
+        monkeypatch.setattr(lmdb_reader, "_environment", lambda *_: None)
+    return request.param
+
+
+@pytest.mark.parametrize("count, sizes", [(1, (5,)), (3, (60_000,)), (500, (10, 3000, 9000)), (20_000, (20,)), (2000, (1, 4000))])
+def test_records_are_those_of_lmdb(tmp_path, count, sizes, locked, open_):
+    written = sorted(pairs(count, sizes).items())
+    db = open_(write(tmp_path / "db", written))
+    assert db.locked == locked and db.length == count
+    assert list(db.walk()) == written
+    assert list(db.walk(count // 3)) == written[count // 3 :]
+    order = np.random.default_rng(0).permutation(count)
+    assert db.read(db.index()[order]) == [written[i] for i in order]
+    db.close()
+    db.close()
+
+
+def test_records_left_after_deletions(tmp_path, open_):
+    write(tmp_path / "db", pairs(3000).items())
+    with lmdb.open(str(tmp_path / "db"), map_size=1 << 28, sync=False) as db, db.begin(write=True) as transaction:
+        for i in range(0, 3000, 2):
+            transaction.delete(b"%08d" % i)
+    db = open_(tmp_path / "db")
+    assert [key for key, _ in db.walk()] == [b"%08d" % i for i in range(1, 3000, 2)]
+    db.close()
+    with lmdb.open(str(tmp_path / "db"), map_size=1 << 28, sync=False) as db, db.begin(write=True) as transaction:
+        for i in range(1, 3000, 2):
+            transaction.delete(b"%08d" % i)
+    assert open_(tmp_path / "db").length == 0
+
+
+def test_one_file_without_a_folder(tmp_path, open_):
+    write(tmp_path / "db", pairs(30).items(), subdir=False)
+    assert list(open_(tmp_path / "db").walk()) == sorted(pairs(30).items())
+
+
+WRITER = """
+import lmdb, sys
+with lmdb.open(sys.argv[1], map_size=1 << 28, sync=False) as db:
+    for turn in range(int(sys.argv[2])):
+        with db.begin(write=True) as transaction:
+            for i in range(300):
+                transaction.put(b"%08d" % i, b"%d" % turn * 3000)
+"""
+
+
+def rewrite(path, times):
+    """Another process gives every record another value, so often."""
+    subprocess.run([sys.executable, "-c", WRITER, str(path), str(times)], check=True, timeout=60)
+
+
+def test_a_lock_keeps_the_pages_that_are_read(tmp_path, open_):
+    written = pairs(300)
+    db = open_(write(tmp_path / "db", written.items()))
+    assert db.locked
+    walk, index = db.walk(), db.index()
+    first = next(walk)
+    rewrite(tmp_path / "db", 5)
+    assert [first, *walk] == sorted(written.items()) == db.read(index)
+    assert next(open_(tmp_path / "db").walk())[1] == b"4" * 3000
+
+
+def test_without_a_lock_a_change_is_told(tmp_path, monkeypatch, open_):
+    monkeypatch.setattr(lmdb_reader, "_environment", lambda *_: None)
+    written = pairs(300)
+    db = open_(write(tmp_path / "db", written.items()))
+    index = db.index()
+    rewrite(tmp_path / "db", 1)
+    assert list(db.walk()) == sorted(written.items()), "one transaction leaves the pages of the one before"
+    rewrite(tmp_path / "db", 3)
+    for read in (lambda: list(db.walk()), lambda: db.read(index), db.index):
+        with pytest.raises(CaffeliteError, match="db: the LMDB has changed while it was read.*end the program that writes"):
+            read()
+
+
+def test_a_folder_that_only_reads(tmp_path, open_):
+    written = pairs(30)
+    write(tmp_path / "db", written.items(), lock=False)
+    (tmp_path / "db").chmod(0o555)
+    db = open_(tmp_path / "db")
+    assert db.locked == os.access(tmp_path / "db", os.W_OK)  # root may write anywhere
+    assert list(db.walk()) == sorted(written.items())
+
+
+@pytest.mark.parametrize("what", ["folder", "fifo", "text"])
+def test_what_stands_in_place_of_the_lock(tmp_path, what, open_):
+    write(tmp_path / "db", pairs(30).items(), lock=False)
+    lock = tmp_path / "db" / "lock.mdb"
+    {"folder": lock.mkdir, "fifo": lambda: os.mkfifo(lock), "text": lambda: lock.write_text("x" * 100)}[what]()
+    assert len(list(open_(tmp_path / "db").walk())) == 30
+
+
+def test_a_file_cut_while_it_is_read(tmp_path, open_):
+    db = open_(write(tmp_path / "db", pairs(3000).items()))
+    walk = db.walk()
+    next(walk)
+    os.truncate(tmp_path / "db" / "data.mdb", 20 * PAGE)
+    with pytest.raises(CaffeliteError, match="cannot read the LMDB: .*; copy or make it again"):
+        list(walk)
+
+
+def field(page, offset, form, value):
+    """A change of one number of a file, at an offset of a page."""
+
+    def change(data):
+        struct.pack_into(form, data, page * PAGE + offset, value)
+
+    return change
+
+
+def both(change, offset, form, value):
+    return lambda data: [change(page, offset, form, value)(data) for page in (0, 1)]
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        (both(field, 16, "<I", 7), "cannot open the LMDB: it is not an LMDB"),
+        (both(field, 20, "<I", 2), "cannot open the LMDB: it is an LMDB of format 2"),
+        (both(field, 40, "<I", 1 << 30), "meta page 0 says that a page has 1073741824 bytes"),
+        (both(field, 92, "<H", 4), "it holds several values for a key"),
+        (both(field, 120, "<Q", 1 << 60), f"it says that it has {1 << 60} records"),
+        (both(field, 94, "<H", 40), "40 levels deep"),
+        (both(field, 136, "<Q", 1 << 62), "truncated LMDB"),
+        (both(field, 128, "<Q", 1 << 50), f"it names page {1 << 50} of"),
+        (both(field, 120, "<Q", 299), "other than the 299 records"),
+        (both(field, 120, "<Q", 301), "other than the 301 records"),
+    ],
+)
+def test_numbers_of_the_meta_pages(tmp_path, change, said, open_):
+    file = write(tmp_path / "db", pairs(300).items(), lock=False) / "data.mdb"
+    data = bytearray(file.read_bytes())
+    change(data)
+    file.write_bytes(data)
+    with pytest.raises(CaffeliteError, match=said) as mistake:
+        list(open_(tmp_path / "db").walk())
+    assert str(mistake.value).startswith(f"{tmp_path}/db: ")
+
+
+def test_a_tree_that_leads_back_to_itself(tmp_path, open_):
+    file = write(tmp_path / "db", pairs(2000, (20, 30)).items(), lock=False) / "data.mdb"
+    data = bytearray(file.read_bytes())
+    root = struct.unpack_from("<Q", data, PAGE + 128)[0]
+    places = struct.unpack_from("<2H", data, root * PAGE + 16)
+    data[root * PAGE + places[1] : root * PAGE + places[1] + 6] = data[root * PAGE + places[0] : root * PAGE + places[0] + 6]
+    file.write_bytes(data)
+    with pytest.raises(CaffeliteError, match="belongs to two others"):
+        list(open_(tmp_path / "db").walk())
+
+
+def test_damaged_pages_end_in_one_line(tmp_path):
+    """Page headers, node places, numbers of the meta pages and single bytes, at random: records, or an error that names the database."""
+    file = write(tmp_path / "db", pairs(120).items(), lock=False) / "data.mdb"
+    whole, rng, said = file.read_bytes(), random.Random(5), 0
+    for _ in range(400):
+        data = bytearray(whole)
+        for _ in range(rng.choice((1, 1, 2, 8))):
+            start = rng.choice((0, PAGE, PAGE * rng.randrange(len(data) // PAGE)))
+            place = start + rng.choice((rng.randrange(160), rng.randrange(24), rng.randrange(PAGE)))
+            size = rng.choice((1, 2, 4, 8))
+            data[place : place + size] = rng.choice((bytes(size), b"\xff" * size, rng.randbytes(size)))
+        if rng.random() < 0.2:
+            del data[rng.randrange(len(data)) :]
+        file.write_bytes(data)
+        try:
+            db = Lmdb(tmp_path / "db")
+            try:
+                assert len(list(db.walk())) == db.length
+                db.read(db.index())
+            finally:
+                db.close()
+        except CaffeliteError as mistake:
+            said += str(mistake).startswith(f"{tmp_path}/db: ") and str(mistake).isprintable()
+            continue
+    assert 50 < said < 400
+    assert not lmdb_reader._opened
+
+
+def test_a_page_size_of_another_machine(tmp_path, monkeypatch, open_):
+    """LMDB takes the page size of the machine that writes; pages of 512 bytes stand here for those of 16 KiB there."""
+    key, value = b"a", b"value"
+    node = struct.pack("<HHHH", len(value), 0, 0, len(key)) + key + value
+    meta = bytearray(512)
+    struct.pack_into("<QHH", meta, 0, 0, 0, 8)
+    struct.pack_into("<II", meta, 16, lmdb_pages._MAGIC, 1)
+    struct.pack_into("<I", meta, 40, 512)
+    struct.pack_into("<HHQQQQQQQ", meta, 92, 0, 1, 0, 1, 0, 1, 2, 2, 1)
+    leaf = struct.pack("<QHHHHH", 2, 0, 2, 18, 512 - len(node), 512 - len(node)).ljust(512 - len(node), b"\0") + node
+    (tmp_path / "db").write_bytes(bytes(meta) * 2 + leaf)
+    assert list(open_(tmp_path / "db").walk()) == [(key, value)]

@@ -1,0 +1,224 @@
+"""Which of cuDNN's plans is chosen, kept on disk and told, by stand-ins for cuDNN and its clock."""
+
+import json
+import threading
+from types import SimpleNamespace
+
+import pytest
+from devices.host import plans
+from textnet import bind
+
+from caffelite.devices import Window
+from caffelite.devices.gpu import cudnn
+
+TASK = cudnn.Problem("forward", (1, 1, 5, 5), (1, 1, 3, 3), (1, 1, 3, 3), Window((3, 3)))
+
+
+REAL = cudnn.Plan
+
+
+class NotSupported(Exception):
+    pass
+
+
+class Offered:
+    """cuDNN's plans: ``offers`` has by name what happens when one is finalised, an exception or nothing."""
+
+    offers: dict = {}
+
+    def __init__(self, problem, strict, deterministic, handle):
+        if isinstance(self.offers, Exception):
+            raise self.offers
+        self.names, self.failure = dict.fromkeys(self.offers, 0), ""
+
+    def build(self, name):
+        self.wanted = name
+        return REAL.build(self, name)
+
+    @property
+    def _graph(self):
+        return self
+
+    def build_plan_at_index(self, index):
+        if self.offers[self.wanted]:
+            raise self.offers[self.wanted]
+
+    def get_workspace_size_plan_at_index(self, index):
+        return 0
+
+
+class Clock:
+    """A backend whose clock takes from ``times`` how long a plan of a name runs: milliseconds, or an exception."""
+
+    def __init__(self, times):
+        self.times = times
+
+    def model(self):
+        return "H100"
+
+    def lap(self, name, times):
+        if isinstance(self.times[name], Exception):
+            raise self.times[name]
+        return self.times[name]
+
+
+@pytest.fixture
+def offer(monkeypatch, tmp_path):
+    """offer(plans, times): an engine that is offered these plans, with the cache of the engines before it."""
+    monkeypatch.setenv("CAFFELITE_CACHE", str(tmp_path))
+    monkeypatch.setattr(cudnn, "frontend", lambda: SimpleNamespace(cudnnGraphNotSupportedError=NotSupported))
+    monkeypatch.setattr(cudnn, "version", lambda: "9.28.0")
+
+    def engine(offers, times):
+        monkeypatch.setattr(cudnn, "Plan", type("Plan", (Offered,), {"offers": offers}))
+        found = cudnn.Engine(Clock(times))
+        found.handle = lambda: 1
+        return found
+
+    return engine
+
+
+def kept(tmp_path) -> dict:
+    return next((json.loads(path.read_text()) for path in tmp_path.iterdir()), {})
+
+
+def chosen(engine, suits=lambda plan: True):
+    """The name of the plan that an engine takes."""
+    plan = engine.plan(TASK, lambda plan: plan.wanted, suits)
+    return plan and plan.wanted
+
+
+OUT_OF_MEMORY = MemoryError("Out of memory allocating 536,870,912 bytes")
+
+
+@pytest.mark.parametrize(
+    "offers, times",
+    [
+        ({"a": None, "b": None}, {"a": OUT_OF_MEMORY, "b": RuntimeError("CUDNN_STATUS_EXECUTION_FAILED")}),
+        ({"a": RuntimeError("CUDNN_STATUS_INTERNAL_ERROR: nvrtc: cannot open cuda_fp16.h")}, {}),
+        (RuntimeError("CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED"), {}),
+    ],
+)
+def test_a_failure_that_may_pass_is_not_kept(offer, tmp_path, offers, times):
+    engine = offer(offers, times)
+    assert chosen(engine) is None and engine.why_none(TASK)
+    assert kept(tmp_path) == {}
+    assert chosen(offer({"a": None}, {"a": 1.0})) == "a", "another time it runs"
+    assert kept(tmp_path) == {TASK.words(): "a"}
+
+
+def test_a_choice_without_a_plan_that_failed_is_not_kept(offer, tmp_path):
+    """It serves this run; the plan that failed may be the fastest."""
+    assert chosen(offer({"a": None, "b": None}, {"a": OUT_OF_MEMORY, "b": 2.0})) == "b"
+    assert kept(tmp_path) == {}
+    assert chosen(offer({"a": None, "b": None}, {"a": 1.0, "b": 2.0})) == "a"
+
+
+def test_a_check_that_fails_is_not_kept(offer, tmp_path):
+    def suits(plan):
+        raise OUT_OF_MEMORY
+
+    assert chosen(offer({"a": None}, {"a": 1.0}), suits) is None and kept(tmp_path) == {}
+
+
+def test_a_kept_plan_that_fails_now_stays_kept(offer, tmp_path):
+    chosen(offer({"a": None, "b": None}, {"a": 1.0, "b": 2.0}))
+    assert chosen(offer({"a": RuntimeError("CUDNN_STATUS_INTERNAL_ERROR"), "b": None}, {"b": 2.0})) == "b"
+    assert kept(tmp_path) == {TASK.words(): "a"}
+
+
+@pytest.mark.parametrize(
+    "offers, suits",
+    [({"a": NotSupported("no")}, True), ({"a": RuntimeError("CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH")}, True), ({"a": None}, False)],
+)
+def test_that_cudnn_has_no_plan_is_kept(offer, tmp_path, offers, suits):
+    engine = offer(offers, {"a": 1.0})
+    assert chosen(engine, lambda plan: suits) is None and "no plan that suits" in engine.why_none(TASK)
+    assert kept(tmp_path) == {TASK.words(): cudnn.NONE}
+    again = offer({"a": None}, {"a": 1.0})
+    assert chosen(again) is None and "found out before" in again.why_none(TASK)
+
+
+# Several processes
+
+
+def ranked(offer, *machines):
+    """What each of several ranks takes, which choose at once: (offers, times) of each."""
+    engines = [offer(*machine) for machine in machines]
+    types = [type("Plan", (Offered,), {"offers": offers}) for offers, _ in machines]
+    values, barrier, found = [None] * len(machines), threading.Barrier(len(machines), timeout=30), [None] * len(machines)
+
+    def run(rank):
+        def gather(value):
+            values[rank] = value
+            barrier.wait()
+            got = list(values)
+            barrier.wait()
+            return got
+
+        engine = engines[rank]
+        engine.ranks = rank, gather
+        here.plan = types[rank]
+        try:
+            found[rank] = [chosen(engine) for _ in range(2)], engine.why_none(TASK)
+        except BaseException:
+            barrier.abort()
+            raise
+
+    here = threading.local()
+    cudnn.Plan = lambda *arguments, **how: here.plan(*arguments, **how)
+    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(len(machines))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
+def test_the_first_process_chooses_for_all(offer, tmp_path):
+    """However long the plans take on the others, which time none."""
+    unused = {"a": AssertionError("timed"), "b": AssertionError("timed")}
+    every = {"a": None, "b": None}
+    assert ranked(offer, (every, {"a": 2.0, "b": 1.0}), (every, unused), (every, unused)) == [(["b", "b"], "")] * 3
+
+
+def test_a_plan_that_one_process_lacks_is_taken_by_none(offer):
+    found = ranked(offer, ({"a": None}, {"a": 1.0}), ({"b": None}, {"b": 1.0}))
+    assert found == [([None, None], "rank 1 cannot run the plan that rank 0 chose")] * 2
+
+
+def test_where_the_first_process_has_no_plan_nobody_does(offer):
+    (one, why), other = ranked(offer, ({"a": NotSupported("no")}, {}), ({"a": None}, {"a": 1.0}))
+    assert one == [None, None] and other == (one, why) and why
+
+
+# What is told
+
+
+NET = """
+layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 2 dim: 3 dim: 6 dim: 6 } } }
+layer { name: "conv7" type: "Convolution" bottom: "data" top: "conv7" convolution_param { num_output: 4 kernel_size: 3 } }
+layer { name: "up" type: "Deconvolution" bottom: "conv7" top: "up" convolution_param { num_output: 2 kernel_size: 2 } }
+"""
+KINDS = {"forward": "its forward pass", "dgrad": "its bottom's gradient", "wgrad": "its weights' gradient"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_layer_that_does_not_run_on_cudnn_is_named(monkeypatch, caplog, kind):
+    """Once, with what of it and why."""
+    dev = plans.device(monkeypatch, "fp32", refused={(kind, biased, rectified) for biased in (0, 1) for rectified in (0, 1)})
+    shape, window = (2, 3, 6, 6), Window((3, 3))
+    op = dev.convolution(shape, (2, 4, 4, 4), window, name="conv7")
+    x, w, b, y = dev.zeros(shape), dev.zeros((4, 3, 3, 3)), dev.zeros(4), dev.zeros((2, 4, 4, 4))
+    for _ in range(2):
+        op.forward(x, w, b, y)
+        op.backward(x, w, y, dev.zeros(shape), dev.zeros(w.shape), dev.zeros(4))
+    assert caplog.messages == [f'layer "conv7": {KINDS[kind]} runs as matrix products, more slowly, not on cuDNN: no plan']
+
+
+def test_layers_tell_devices_their_names(monkeypatch, caplog):
+    dev = plans.device(monkeypatch, "fp32", refused={(kind, b, r) for kind in KINDS for b in (0, 1) for r in (0, 1)})
+    bind(NET, dev=dev).forward()
+    assert [text.split(" runs")[0] for text in caplog.messages] == [
+        'layer "conv7": its forward pass', """layer "up": its bottom's gradient"""
+    ]  # fmt: skip

@@ -1,0 +1,195 @@
+"""`caffelite device_query -test`: its checks pass on the CPU, and on the GPU's kernels run by the host; what is wrong fails a row."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from devices.host import plans
+from devices.host.backend import HostBackend
+
+from caffelite import selftest
+from caffelite.devices.gpu import GPU, hardware
+from caffelite.selftest import Bench, Skipped, Wrong, bench, convolutions, graphs, products, several, speed, training
+
+H100 = {"Name": "NVIDIA H100", "Major revision number": 9, "Minor revision number": 0, "CUDA driver": "13.0", "CUDA runtime": "12.9"}
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Few iterations, small copies: what is tested stays."""
+    monkeypatch.setattr(training, "ITERATIONS", 6)
+    monkeypatch.setattr(training, "BATCH", 8)
+    monkeypatch.setattr(training, "TIMED", 4)
+    monkeypatch.setattr(training, "FALLS", 1.1)
+    monkeypatch.setattr(speed, "SIDE", {"cpu": 64, "gpu": 64})
+    monkeypatch.setattr(speed, "COPIED", {"cpu": 1 << 16, "gpu": 1 << 16})
+    monkeypatch.setattr(speed, "TRIES", 2)
+    training.on_cpu.cache_clear()
+    yield
+    training.on_cpu.cache_clear()
+
+
+class Spoilt(HostBackend):
+    """A GPU whose products are off by a little."""
+
+    def matmul(self, a, b, c, *how, **more):
+        super().matmul(a, b, c, *how, **more)
+        self.queue(lambda: np.multiply(c, 1.5, out=c, casting="unsafe"))
+
+
+def on_host(kind=HostBackend, gpus: int = 1) -> Bench:
+    """A bench of a GPU whose kernels the host runs."""
+
+    def open_host(number, precision, deterministic, eager):
+        return GPU(number, "float32", kind(), precision or "tf32", deterministic, "told to" if eager else "")
+
+    facts = SimpleNamespace(
+        describe=lambda number: H100,
+        header_folder=lambda: "/cuda/include",
+        count=lambda: gpus,
+        peaks=lambda number: {"bytes": 3e12, "tf32": 4e14},
+    )
+    return Bench(0, open_host, facts)
+
+
+def rows(of: Bench, *checks) -> dict[str, selftest.Row]:
+    return {row.name: row for row in selftest.run(of, checks or selftest.CHECKS)}
+
+
+def test_every_check_has_a_name_of_its_own():
+    names = [check.__doc__ for check in selftest.CHECKS]
+    assert len(set(names)) == len(names) > 25 and all(names)
+
+
+def test_the_cpu_passes(small):
+    found = rows(Bench(None))
+    assert not {row.name: row.detail for row in found.values() if row.status == "fail"}
+    assert found["convolutions, fp32"].status == found["LeNet, 50 iterations, eager"].status == "pass"
+    assert {row.detail for row in found.values() if row.status == "skipped"} >= {"a CPU captures nothing", "this is the CPU"}
+    assert "NumPy's" in found["speed of a product"].detail
+
+
+@pytest.mark.slow
+def test_a_gpu_passes(small, tmp_path, monkeypatch):
+    """Every row of a GPU, but for those that need a second one."""
+    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path / "cupy"))
+    found = rows(on_host())
+    assert not {row.name: row.detail for row in found.values() if row.status == "fail"}
+    assert [row.detail for row in found.values() if row.status == "skipped"] == ["needs two GPUs, found one"]
+    assert "compute capability 9.0" in found["versions"].detail and found["CUDA headers"].detail == "/cuda/include"
+    assert "% of the card's peak 3000" in found["speed of a copy"].detail
+    assert "bit-equal" in found["LeNet by graphs, beside eager"].detail and "bit-equal" in found["a graph with a fork"].detail
+
+
+@pytest.mark.parametrize("precision", ["tf32", "fp16", "bf16"])
+@pytest.mark.parametrize("refused", [False, True])
+def test_layers_that_do_not_run_on_cudnn_are_named(monkeypatch, precision, refused):
+    """By cuDNN's plans or without them, the numbers are right."""
+    monkeypatch.setattr(convolutions, "LAYERS", {"some_layer": ((2, 4, 6, 5), "num_output: 6 kernel_size: 3 pad: 1 group: 2")})
+    convolutions.on_cpu.cache_clear()
+    kinds = {(kind, b, r) for kind in ("forward", "dgrad", "wgrad") for b in (False, True) for r in (False, True)}
+    dev = plans.device(monkeypatch, precision, refused=kinds if refused else ())
+    check = next(c for c in convolutions.CHECKS if c.__doc__.endswith(precision))
+    row = rows(Bench(0, lambda *_, **__: dev, SimpleNamespace()), check)[check.__doc__]
+    assert row.status == "pass" and ('layer "some_layer": ' in row.detail) == refused, row.detail
+    convolutions.on_cpu.cache_clear()
+
+
+def test_wrong_products_fail_their_rows_alone(small):
+    found = rows(on_host(Spoilt), *products.CHECKS, selftest.kernels.softmax)
+    assert [row.status for row in found.values()] == ["fail"] * 4 + ["pass"]
+    assert "off by 0.5 of the largest number" in found["matrix products, fp32"].detail
+
+
+def test_a_gpu_that_captures_nothing_fails():
+    class Refusing(HostBackend):
+        def capture(self, body):
+            raise RuntimeError("no")
+
+    found = rows(on_host(Refusing), graphs.capture)["a graph with a fork"]
+    assert found.status == "fail" and "nothing was captured" in found.detail
+
+
+def test_what_is_warned_of_stands_in_the_row(caplog):
+    """Such as a layer that does not run on cuDNN; the log stays empty."""
+
+    def check(bench):
+        """warns"""
+        bench_log.warning('layer "conv1" runs as matrix products')
+        bench_log.info("nothing of importance")
+        return "3 layers"
+
+    bench_log = bench.log
+    row = rows(Bench(None), check)["warns"]
+    assert row.detail == '3 layers; layer "conv1" runs as matrix products' and not caplog.messages
+
+
+def test_any_exception_fails_its_row():
+    def check(bench):
+        """breaks"""
+        raise ZeroDivisionError("first line\nsecond line")
+
+    row = rows(Bench(None), check)["breaks"]
+    assert (row.status, row.detail) == ("fail", "ZeroDivisionError: first line second line") and row.seconds >= 0
+
+
+@pytest.mark.parametrize("found, said", [([1, np.nan], "off by nan"), ([1, 3], "off by 0.5"), ([1], "shape")])
+def test_numbers_that_differ_are_wrong(found, said):
+    with pytest.raises(Wrong, match=said):
+        bench.compare("x", np.array(found), np.array([1, 2]), 0.1)
+    assert bench.compare("x", np.array([1, 2.1]), np.array([1, 2]), 0.1) == pytest.approx(0.05)
+
+
+def test_bf16_needs_a_newer_gpu():
+    of = on_host()
+    of.device().backend.capability = (7, 5)
+    with pytest.raises(Skipped, match="needs compute capability 8.0, found 7.5"):
+        products.supported(of, "bf16")
+
+
+# Several GPUs
+
+
+@pytest.mark.parametrize(
+    "one, two, wrong",
+    [
+        ("Iteration 20, loss = 2.1", "Iteration 20, loss = 2.11", None),
+        ("Iteration 20, loss = 2.1", "Iteration 20, loss = 2.3", "loss of 2.3, one GPU with the whole batch at 2.1"),
+        ("Iteration 20, loss = 2.1", "Running eagerly\nIteration 20, loss = 2.1", "not captured: Running eagerly"),
+        ("Iteration 20, loss = 2.1", "Iteration 20, loss = nan", "loss of nan"),
+        ("Iteration 20, loss = 2.1", "nothing", "no loss in its log"),
+    ],
+)
+def test_two_gpus(monkeypatch, one, two, wrong):
+    monkeypatch.setattr(several, "_train", lambda folder, gpus, batch: two if "," in gpus else one)
+    if wrong is None:
+        assert several.all_reduce(on_host(gpus=2)) == "GPUs 0 and 1: loss 2.11, one GPU 2.1"
+    else:
+        with pytest.raises(Wrong, match=wrong):
+            several.all_reduce(on_host(gpus=2))
+
+
+def test_a_run_that_fails_or_never_ends(tmp_path, monkeypatch):
+    with pytest.raises(Wrong, match="-gpu 9 ends with status 2: .*(cupy|GPU)"):
+        several._train(tmp_path / "failing", "9", 8)
+    monkeypatch.setattr(several, "SECONDS", 0.01)
+    with pytest.raises(Wrong, match="-gpu 9 does not end within 0.01 s"):
+        several._train(tmp_path / "hanging", "9", 8)
+
+
+# What a card could reach
+
+
+def cupy_of(attributes: dict) -> SimpleNamespace:
+    told = lambda attribute, number: attributes.get(attribute, 0)  # noqa: E731
+    return SimpleNamespace(cuda=SimpleNamespace(runtime=SimpleNamespace(deviceGetAttribute=told)))
+
+
+def test_the_peaks_of_an_h100():
+    """Its data sheet: 3.35 TB/s, 67, 495 and 990 TFLOP/s."""
+    clocks = {13: 1_830_000, 36: 2_619_000, 37: 5120, 16: 132, 75: 9, 76: 0}
+    found = hardware.peaks(0, cupy_of(clocks))
+    expected = {"bytes": 3.35e12, "fp32": 67e12, "tf32": 495e12, "fp16": 990e12, "bf16": 990e12}
+    assert found == pytest.approx(expected, rel=0.08)
+    assert set(hardware.peaks(0, cupy_of({**clocks, 75: 99}))) == {"bytes"}
+    assert hardware.peaks(0, cupy_of({})) == {}
