@@ -73,7 +73,7 @@ KEPT = {
     "plyvel": ("data/",),
     "cv2": ("data/",),
     "mpi4py": ("parallel/",),
-    "matplotlib": ("charts.py", "inspection/", "report/", "records/"),
+    "matplotlib": ("charts.py", "inspection/", "report/"),
     "tensorboardX": ("records/",),
     "onnx": ("export/",),
     "onnxruntime": ("export/",),
