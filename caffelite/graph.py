@@ -17,6 +17,7 @@ from .layers import Layer, ParamBlob, Shape
 
 AUTOMATIC = "(automatic)"  # what Caffe calls the top of a loss layer that names none; nobody can read it, and it is no output
 MOST_AXES = 32  # of a blob, as in Caffe
+MOST_EXPLAINED = 100  # unknown blobs with a remedy: each one is compared with all names
 LARGEST = 2**31 - 1  # numbers in a blob, as in Caffe: indices are 32 bits wide
 
 
@@ -264,7 +265,8 @@ class _Builder:
         name = spec.bottom[index]
         if name in self.values:
             return self.values[name]
-        remedy = self._maker(name, place) or did_you_mean(name, self.values)
+        explained = len(self.mistakes.mistakes) < MOST_EXPLAINED
+        remedy = (self._maker(name, place) or did_you_mean(name, self.values)) if explained else None
         self.mistakes.add(
             CaffeliteError(f'layer "{spec.name}" ({spec.type}): unknown bottom "{name}"', where=at("bottom", index), remedy=remedy)
         )
@@ -286,13 +288,15 @@ class _Builder:
         return None
 
     def _tops(self, spec: pb.LayerParameter, tops: Sequence[str], at: Locator) -> None:
+        seen: set[str] = set()
         for i, name in enumerate(tops):
             in_place = i < len(spec.bottom) and spec.bottom[i] == name
-            if name in tops[:i] or (name in self.values and not in_place):
+            if name in seen or (name in self.values and not in_place):
                 other = self.values.get(name)
                 first = f'; layer "{other.node.name}" makes it already' if other is not None else ""
                 what = f'layer "{spec.name}" ({spec.type}): a second top "{name}"{first}'
                 raise CaffeliteError(what, where=at("top", i), remedy="give it a name of its own")
+            seen.add(name)
 
     def _params(self, node: Node, at: Locator) -> None:
         layer, specs = node.layer, node.layer.spec.param

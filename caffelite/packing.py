@@ -106,30 +106,36 @@ class _Branch:
             view = self.view = self._look(first, last)
         return view
 
-    def _look(self, first: int, last: int) -> _View:
+    def _look(self, first: int, last: int) -> _View:  # comparisons in place of max() and min(): this is the inner loop
         after, since, until, before, low, end, gap = -NEVER, -NEVER, NEVER, NEVER, NEVER, 0, 0
+        leaf = self.leaf
         for part in self.parts:
-            if not self.leaf:
-                view = part.alive(first, last)
-                after, since = max(after, view.after), max(since, view.since)
-                until, before = min(until, view.until), min(before, view.before)
-                if not view.end:
-                    continue
-                start, stop, inner = view.low, view.end, view.gap
-            elif part.last < first:
-                after = max(after, part.last + 1)
-                continue
-            elif part.first > last:
-                before = min(before, part.first - 1)
-                continue
-            else:
-                since, until = max(since, part.first), min(until, part.last)
+            if leaf:
                 start, stop, inner = part.offset, part.offset + part.bytes, 0
-            if end:
-                gap = max(gap, start - end, inner)
+                if part.last < first:
+                    after, stop = max(after, part.last + 1), 0
+                elif part.first > last:
+                    before, stop = min(before, part.first - 1), 0
+                else:
+                    since = part.first if part.first > since else since
+                    until = part.last if part.last < until else until
             else:
+                view = part.view
+                if view is None or not (view[0] <= first <= view[2] and view[1] <= last <= view[3]):
+                    view = part.alive(first, last)
+                a, b, c, d, start, stop, inner = view
+                after = a if a > after else after
+                since = b if b > since else since
+                until = c if c < until else until
+                before = d if d < before else before
+            if not stop:  # nothing of it is alive
+                continue
+            if not end:
                 low, gap = start, inner
-            end = max(end, stop)
+            else:
+                inner = start - end if start - end > inner else inner
+                gap = inner if inner > gap else gap
+            end = stop if stop > end else end
         return _View(after, since, until, before, low, end, gap)
 
 

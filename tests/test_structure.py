@@ -73,7 +73,7 @@ KEPT = {
     "plyvel": ("data/",),
     "cv2": ("data/",),
     "mpi4py": ("parallel/",),
-    "matplotlib": ("charts.py", "inspection/", "report/", "records/"),
+    "matplotlib": ("charts.py", "inspection/", "report/"),
     "tensorboardX": ("records/",),
     "onnx": ("export/",),
     "onnxruntime": ("export/",),
@@ -150,9 +150,9 @@ def test_every_dependency_is_declared():
     declared = config["options"]["install_requires"] + "".join(config["options.extras_require"].values())
     names = {re.match(r"[\w-]+", line)[0] for line in declared.split("\n") if line.strip()}
     provided = {"google": "protobuf", "cv2": "opencv-python-headless", "sklearn": "scikit-learn", "cudnn": "nvidia-cudnn-frontend",
-                "cupy": "cupy-cuda12x", "cupy_backends": "cupy-cuda12x", "llvmlite": "numba", "plyvel": "plyvel-ci"}  # fmt: skip
+                "cupy": "cupy-cuda12x", "cupy_backends": "cupy-cuda12x", "llvmlite": "numba", "plyvel": "plyvel-ci",
+                "PIL": "pillow"}  # fmt: skip
     found = {name[0] for path, tree in modules() for name in imports(path, tree)} - set(sys.stdlib_module_names) - {"caffelite"}
-    found -= {"PIL"}  # decodes images where OpenCV, which the extra brings, is missing and it happens to be there
     assert {provided.get(name, name) for name in found} <= names
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -37,13 +38,15 @@ from .deploy import read_labels
 @click.option("--size", metavar="HxW", help="Size in pixels to which pictures are brought before the crop, as in 256x256.")
 @click.option("--channel_order", type=click.Choice(["bgr", "rgb"], case_sensitive=False), help="The channels' order that the net knows.")
 @click.option("--output", metavar="BLOB", help="The blob with the scores. Default: prob, or the only output.")
+@click.option("--skip", is_flag=True, help="Exit with status 0 although pictures among several could not be read.")
 @options.set_layers
 @options.gpu
 @options.python
 @options.as_json
 def classify(
-    images, model, weights, count, labels, oversample, hierarchy, folder, mean, scale, size, channel_order, output, set_fields, gpu, as_json
-) -> None:
+    images, model, weights, count, labels, oversample, hierarchy, folder, mean, scale, size, channel_order, output, skip, set_fields, gpu,
+    as_json,
+) -> None:  # fmt: skip
     """Says what pictures show: files, folders and what is in them, or patterns such as "scans/*.png".
 
     MODEL is a deploy net. One that caffelite deploy made knows its weights, its labels, and how a picture becomes its input: mean, scale,
@@ -51,6 +54,8 @@ def classify(
 
     A hierarchy is a text file, a name a line; what belongs to it stands below, further in. Answers go from the best class to the whole,
     each more probable than the one before; bits are how much it tells.
+
+    A picture among several that cannot be read is reported, and the others are classified; the exit status is 1 then.
 
     \b
     Example:
@@ -78,21 +83,29 @@ def classify(
     groups = Hierarchy(hierarchy, classifier.labels) if hierarchy else None
     classifier.warm_up()
     opened = time.perf_counter() - begun
-    found, pages = [], {}
-    for answer in classifier.answers(files):
+    found, pages, failed = [], {}, []
+
+    def report(file: Path, error: CaffeliteError) -> None:
+        failed.append(file)
+        click.echo(f"caffelite: {error}", err=True)
+
+    for answer in classifier.answers(files, report if len(files) > 1 else None):
         entry = _entry(answer, classifier.labels, count, groups)
         found.append(entry)
         if not as_json:
             _show(entry)
         if folder:
             pages[_free_name(answer.file.stem, pages)] = _page(classifier.preparation, answer.file, entry)
-    if folder:
+    if pages:
         _write(folder, pages)
     if as_json:
         click.echo(json.dumps(found, indent=2, ensure_ascii=False))
-    else:
+    elif found:
         each = sum(entry["seconds"] for entry in found) / len(found)
         click.echo(f"{len(found)} pictures, {each:.4f} s each; {opened:.2f} s to open the net", err=True)
+    if failed:
+        click.echo(f"{len(failed)} of {len(files)} pictures could not be read", err=True)
+        sys.exit(0 if skip else 1)
 
 
 def _override(net, mean: str | None, scale: float | None, size: str | None, channel_order: str | None) -> None:

@@ -37,7 +37,7 @@ def find_lr(solver, gpu, weights, set_fields, low, high, iterations, out, level,
 
     if low >= high:
         raise CaffeliteError("-from must be below -to", found=f"{low:g} and {high:g}")
-    form = options.picture_form(out) if out else None
+    form = options.picture_form(out, "pdf") if out else None
     start()
     from .. import prototxt
     from ..overrides import Overrides

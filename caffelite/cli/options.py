@@ -279,11 +279,13 @@ def left_out(mistakes: list[CaffeliteError]) -> None:
         raise SystemExit(1)
 
 
-def picture_form(path: Path) -> str:
-    """svg or png, by a picture's name."""
-    form = path.suffix.lower().removeprefix(".")
-    if form not in ("svg", "png"):
-        raise CaffeliteError("a picture is SVG or PNG", expected="a name that ends in .svg or .png", found=str(path))
+def picture_form(path: Path, *more: str) -> str:
+    """svg, png, or another form that the command has, by a picture's name."""
+    form, forms = path.suffix.lower().removeprefix("."), ("svg", "png", *more)
+    if form not in forms:
+        what = "a picture is " + " or ".join([", ".join(forms[:-1]).upper(), forms[-1].upper()])
+        ends = " or ".join([", ".join(f".{name}" for name in forms[:-1]), f".{forms[-1]}"])
+        raise CaffeliteError(what, expected=f"a name that ends in {ends}", found=str(path))
     return form
 
 

@@ -12,10 +12,13 @@ from . import options
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
-@click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="The picture, .svg or .png. Default: SVG on standard output.")
+@click.option(
+    "--out", metavar="FILE", type=click.Path(path_type=Path), help="The picture, .svg, .png or .pdf. Default: SVG on standard output."
+)
+@click.option("--title", metavar="TEXT", help="The title. Default: the name of the run, or how many there are.")
 @click.option("--over", type=click.Choice(["iteration", "seconds"]), default="iteration", show_default=True, help="What runs to the right.")
 @click.option("--watch", type=options.FiniteRange(min=0.1), metavar="SECONDS", help="Draw again so often, until Ctrl-C.")
-def plot(runs, out, over, watch) -> None:
+def plot(runs, out, title, over, watch) -> None:
     """Draws loss, scores and rate of runs, while they go on too. RUN is a run's folder, or a log of caffelite or Caffe.
 
     \b
@@ -23,15 +26,16 @@ def plot(runs, out, over, watch) -> None:
       caffelite plot lenet_run -out lenet.png
       caffelite plot lenet_run caffe.log -out both.svg -over seconds
       caffelite plot lenet_run -out lenet.png -watch 10
+      caffelite plot one_run two_run -title "with and without dropout" -out both.pdf
     """
     from ..records.history import read
     from ..records.picture import picture
 
-    form = options.picture_form(out) if out else "svg"
+    form = options.picture_form(out, "pdf") if out else "svg"
     if watch and not out:
         raise click.UsageError("-watch needs -out, a file to draw again and again")
     while True:
-        body = picture([read(run) for run in runs], form, over)
+        body = picture([read(run) for run in runs], form, over, title)
         if out:
             options.write_picture(out, body)
         else:

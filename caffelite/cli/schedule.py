@@ -32,7 +32,7 @@ def schedule(solver, out, samples, shape, set_fields, as_json) -> None:
     from ..inspection.schedule import schedule as plan
     from ..overrides import Overrides
 
-    form = options.picture_form(out) if out else None
+    form = options.picture_form(out, "pdf") if out else None
     run = plan(solver, parse_shapes(shape), samples, Overrides(set_fields))
     if as_json:
         record = asdict(run) | {"epochs": run.epochs}

@@ -7,15 +7,18 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from caffelite.data import lettering
 from caffelite.data.images import opencv
+from caffelite.data.lettering import LINE
 from caffelite.errors import CaffeliteError
 
 LEAST, MOST = 96, 256  # pixels of an image's longer side on the sheet
-CAPTION, GAP, BACKGROUND = 18, 4, 32
+CAPTION, GAP, BACKGROUND = LINE, 4, 32
+MOST_LINES = 5  # of a caption
 
 
 def contact_sheet(images: Sequence[np.ndarray], captions: Sequence[str] = (), columns: int | None = None) -> tuple[bytes, float, float]:
-    """(PNG, the value shown black, the value shown white) of images C×H×W, each above its caption.
+    """(PNG, the value shown black, the value shown white) of images C×H×W, each above its caption of up to five lines.
 
     Three channels are blue, green and red; of any other number each is shown grey, side by side. Bytes stay what they are; other values are
     stretched, all images' alike, so that the least is black and the greatest white; what is not finite is magenta.
@@ -28,15 +31,16 @@ def contact_sheet(images: Sequence[np.ndarray], captions: Sequence[str] = (), co
     low, high = value_range(images)
     tiles = [_tile(cv2, image, low, high) for image in images]
     height, width = (max(tile.shape[axis] for tile in tiles) for axis in (0, 1))
-    columns = min(len(tiles), columns or math.ceil(math.sqrt(len(tiles) * (height + CAPTION * bool(captions)) / width)))
-    down, across = height + GAP + (CAPTION if captions else 0), width + GAP
+    texts = [lettering.wrapped(caption, width - 2, MOST_LINES) for caption in captions]
+    below = CAPTION * max(1, *map(len, texts), 0) if captions else 0
+    columns = min(len(tiles), columns or math.ceil(math.sqrt(len(tiles) * (height + below) / width)))
+    down, across = height + GAP + below, width + GAP
     sheet = np.full((GAP + down * -(-len(tiles) // columns), GAP + across * columns, 3), BACKGROUND, np.uint8)
     for i, tile in enumerate(tiles):
         top, left = GAP + i // columns * down, GAP + i % columns * across
         sheet[top : top + len(tile), left : left + tile.shape[1]] = tile
-        if captions:
-            place = (left + 1, top + height + CAPTION - 5)
-            cv2.putText(sheet, _fitting(cv2, captions[i], width), place, *_font(cv2), (255, 255, 255), 1, cv2.LINE_AA)
+        for line, text in enumerate(texts[i] if captions else ()):
+            lettering.write(sheet, (left + 1, top + height + CAPTION * (line + 1) - 5), text, (255, 255, 255))
     return cv2.imencode(".png", sheet)[1].tobytes(), low, high
 
 
@@ -64,15 +68,3 @@ def _tile(cv2, image: np.ndarray, low: float, high: float) -> np.ndarray:
         return cv2.resize(tile, size, interpolation=cv2.INTER_AREA)
     times = -(-LEAST // longer)
     return tile.repeat(times, 0).repeat(times, 1)
-
-
-def _fitting(cv2, text: str, width: int) -> str:
-    """The text, cut where it would be wider. The font has ASCII alone."""
-    text = text.encode("ascii", "replace").decode()
-    while text and cv2.getTextSize(text, *_font(cv2), 1)[0][0] > width:
-        text = text[:-1]
-    return text
-
-
-def _font(cv2) -> tuple[int, float]:
-    return cv2.FONT_HERSHEY_SIMPLEX, 0.42

@@ -6,11 +6,13 @@ import math
 
 import numpy as np
 
+from ..data import lettering
 from ..data.images import channels_last, opencv
 
 LEAST, MOST = 240, 640  # pixels of the longer side
 INK, FAINT, PAPER, BAR = (41, 31, 31), (130, 120, 115), (250, 250, 250), (176, 108, 43)  # blue, green, red
 ROW, PAD = 26, 10
+LARGE, SMALL = 26, 13  # pixels of the letters of the best answer and of the others
 SHEET_COLUMNS, SHEET_MOST = 5, 100
 
 
@@ -30,14 +32,14 @@ def annotate(image: np.ndarray, answers: list[tuple[str, float]]) -> np.ndarray:
     page[:height, left : left + pixels.shape[1]] = pixels
     y = height + PAD
     for i, (label, score) in enumerate(answers):
-        tall, size, thick, ink = (2 * ROW - 8, 1.0, 2, INK) if i == 0 else (ROW, 0.5, 1, FAINT)
+        tall, size, ink = (2 * ROW - 8, LARGE, INK) if i == 0 else (ROW, SMALL, FAINT)
         percent = f"{100 * score:.1f} %"
-        wide = cv2.getTextSize(percent, cv2.FONT_HERSHEY_SIMPLEX, 0.5, 1)[0][0]
+        wide = round(lettering.width(percent, SMALL))
         line = y + tall - 12
         cv2.rectangle(page, (PAD, y + tall - 6), (PAD + round((width - 2 * PAD) * min(max(score, 0), 1)), y + tall - 4), BAR, -1)
-        cv2.putText(page, percent, (width - PAD - wide, line), cv2.FONT_HERSHEY_SIMPLEX, 0.5, ink, 1, cv2.LINE_AA)
-        text = _fitting(cv2, label, size, thick, width - 3 * PAD - wide)
-        cv2.putText(page, text, (PAD, line), cv2.FONT_HERSHEY_SIMPLEX, size, ink, thick, cv2.LINE_AA)
+        lettering.write(page, (width - PAD - wide, line), percent, ink, SMALL)
+        for text in lettering.wrapped(label, width - 3 * PAD - wide, 1, size):
+            lettering.write(page, (PAD, line), text, ink, size)
         y += tall
     return page
 
@@ -56,11 +58,3 @@ def sheet(pages: list[np.ndarray]) -> np.ndarray:
 
 def png(page: np.ndarray) -> bytes:
     return opencv("classify -annotate").imencode(".png", page)[1].tobytes()
-
-
-def _fitting(cv2, text: str, size: float, thick: int, width: int) -> str:
-    """The text, cut where it would be wider. The font has ASCII alone."""
-    text = text.encode("ascii", "replace").decode()
-    while text and cv2.getTextSize(text, cv2.FONT_HERSHEY_SIMPLEX, size, thick)[0][0] > width:
-        text = text[:-1]
-    return text

@@ -79,19 +79,29 @@ class Classifier:
         self.net.forward(0)
         self.net.dev.download(self.net.data[self.output])
 
-    def answers(self, files: Sequence[Path | np.ndarray]) -> Iterator[Answer]:
-        """An answer a picture, in their order: files, or pixels as `Preparation.decode` takes them."""
+    def answers(
+        self, files: Sequence[Path | np.ndarray], failed: Callable[[Path | np.ndarray, CaffeliteError], None] | None = None
+    ) -> Iterator[Answer]:
+        """An answer a picture, in their order: files, or pixels as `Preparation.decode` takes them.
+
+        failed(picture, error): is told of a picture that cannot be read, which then has no answer; without it the error is raised.
+        """
         dev, name = self.net.dev, self.preparation.name
         rows = np.zeros(self.net.graph.inputs[name].shape, np.float32)
         for start in range(0, len(files), self.batch):
-            part, begun, notes = files[start : start + self.batch], time.perf_counter(), []
-            for i, file in enumerate(part):
-                image, noted = self.preparation.fitted(self.preparation.decode(file))
+            part, begun, notes = [], time.perf_counter(), []
+            for place, file in enumerate(files[start : start + self.batch], start):
                 try:
-                    rows[i * self.rows : (i + 1) * self.rows] = self.preparation.views(image, self.oversample)
+                    noted = self._prepare(file, place, rows[len(part) * self.rows : (len(part) + 1) * self.rows])
                 except CaffeliteError as error:
-                    raise CaffeliteError(f"{_named(file, start + i)}: {error}") from None
+                    if failed is None:
+                        raise
+                    failed(file, error)
+                    continue
+                part.append(file)
                 notes.append(noted)
+            if not part:
+                continue
             self.net.set_inputs(**{name: rows})
             self.net.forward(0)
             scores = dev.download(self.net.data[self.output]).reshape(self.batch, self.rows, -1)
@@ -99,10 +109,19 @@ class Classifier:
             seconds = (time.perf_counter() - begun) / len(part)
             if not np.isfinite(scores).all():
                 which = int(np.flatnonzero(~np.isfinite(scores).all(1))[0])
-                bad = _named(part[which], start + which)
+                bad = _named(part[which], start + which)  # of pixels, which are all read or none
                 remedy = "are its weights those of this net, and is the input scaled as in training?"
                 raise CaffeliteError(f"{bad}: the net's scores are not finite", remedy=remedy)
             yield from (Answer(file, row, seconds, noted) for file, row, noted in zip(part, scores, notes, strict=True))
+
+    def _prepare(self, file: Path | np.ndarray, place: int, rows: np.ndarray) -> list[str]:
+        """Writes a picture's views into ``rows``; returns what was done to it."""
+        image, notes = self.preparation.fitted(self.preparation.decode(file))
+        try:
+            rows[:] = self.preparation.views(image, self.oversample)
+        except CaffeliteError as error:
+            raise CaffeliteError(f"{_named(file, place)}: {error}") from None
+        return notes
 
 
 def _named(picture: Path | np.ndarray, place: int) -> str:

@@ -22,16 +22,17 @@ def build(reading: Reading, state: pb.NetState, findings: Findings, feeds: Feeds
     A layer whose text has mistakes is not asked for its shapes, and what reads its tops goes without: one typing error, one message.
     """
     net, locate = reading.message, reading.locate
-    starts = [(w.line, w.column) for w in (locate("layer", i) for i in range(len(net.layer)))]
-    broken = {place for where in reading.broken if (place := _layer_at(starts, where)) is not None} if any(starts) else set()
+    layers = _Layers(net, locate)
+    texts = set(reading.broken)
+    broken = {place for where in texts if (place := layers.at(where)) is not None}
     found, errors = _try(net, state, locate, feeds)
     if broken:
-        told = [e for e in errors if _layer(starts, e, locate) in broken and _is_leaf(e, locate)]
-        told = [e for e in told if (e.where.line, e.where.column) not in reading.broken]
+        told = [e for e in errors if layers.of(e) in broken and layers.is_leaf(e)]
+        told = [e for e in told if (e.where.line, e.where.column) not in texts]
         found, errors = _try(_poisoned(net, broken), state, locate, feeds)
-        errors = told + [e for e in errors if _layer(starts, e, locate) not in broken]
+        errors = told + [e for e in errors if layers.of(e) not in broken]
     faulty: set[int] = set()
-    wrong = broken | {_layer(starts, e, locate) for e in errors}
+    wrong = broken | {layers.of(e) for e in errors}
     while True:
         for error in errors:
             findings.add("note" if error in feeds.missing or isinstance(error, NotImported) else "mistake", error)
@@ -39,7 +40,7 @@ def build(reading: Reading, state: pb.NetState, findings: Findings, feeds: Feeds
             return found, not faulty
         faulty |= wrong
         found, errors = _try(_without(net, state, faulty), state, locate, feeds)
-        wrong = {_layer(starts, e, locate) for e in errors}
+        wrong = {layers.of(e) for e in errors}
 
 
 def _try(net: pb.NetParameter, state: pb.NetState, locate: Locator, feeds: Feeds) -> tuple[Graph | None, list[CaffeliteError]]:
@@ -49,27 +50,36 @@ def _try(net: pb.NetParameter, state: pb.NetState, locate: Locator, feeds: Feeds
         return None, error.mistakes if isinstance(error, Mistakes) else [error]
 
 
-def _layer_at(starts: list[tuple[int, int]], place: tuple[int, int]) -> int | None:
-    """Which layer holds a place of the file, by where layers start; what is indented no deeper than a layer stands outside."""
-    order = sorted(range(len(starts)), key=starts.__getitem__)
-    at = bisect_right([starts[i] for i in order], place) - 1
-    if at < 0 or not any(place):
-        return None
-    line, column = starts[order[at]]
-    return None if place[0] > line and place[1] <= column else order[at]
+class _Layers:
+    """Where in the file the layers and the values stand."""
 
+    def __init__(self, net: pb.NetParameter, locate: Locator):
+        self.file = locate.file
+        starts = [(where.line, where.column) for where in (locate("layer", i) for i in range(len(net.layer)))]
+        self.order = sorted(range(len(starts)), key=starts.__getitem__)
+        self.starts = [starts[i] for i in self.order]
+        self.blocks = {path[:length] for path in locate.places for length in range(len(path))}
+        self.paths: dict[tuple[int, int], list[tuple]] = {}
+        for path, place in locate.places.items():
+            self.paths.setdefault(place, []).append(path)
 
-def _layer(starts: list[tuple[int, int]], error: CaffeliteError, locate: Locator) -> int | None:
-    if error.where is None or error.where.file != locate.file:
-        return None
-    return _layer_at(starts, (error.where.line, error.where.column))
+    def at(self, place: tuple[int, int]) -> int | None:
+        """Which layer holds a place of the file, by where layers start; what is indented no deeper than a layer stands outside."""
+        before = bisect_right(self.starts, place) - 1
+        if before < 0 or not any(place):
+            return None
+        line, column = self.starts[before]
+        return None if place[0] > line and place[1] <= column else self.order[before]
 
+    def of(self, error: CaffeliteError) -> int | None:
+        if error.where is None or error.where.file != self.file:
+            return None
+        return self.at((error.where.line, error.where.column))
 
-def _is_leaf(error: CaffeliteError, locate: Locator) -> bool:
-    """Whether an error stands at a value, not at a block that may lack one for the text's mistake."""
-    place = (error.where.line, error.where.column)
-    paths = [path for path, where in locate.places.items() if where == place]
-    return bool(paths) and not any(len(other) > len(p) and other[: len(p)] == p for p in paths for other in locate.places)
+    def is_leaf(self, error: CaffeliteError) -> bool:
+        """Whether an error stands at a value, not at a block that may lack one for the text's mistake."""
+        paths = self.paths.get((error.where.line, error.where.column), ())
+        return bool(paths) and not any(path in self.blocks for path in paths)
 
 
 def _poisoned(net: pb.NetParameter, broken: Iterable[int]) -> pb.NetParameter:

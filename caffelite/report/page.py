@@ -139,22 +139,28 @@ def _classifier(found: dict, images: dict[str, bytes | None]) -> list[str]:
         [c["label"], c["samples"], *(_percent(c[key]) for key in ("precision", "recall")), _span(c), _percent(c["f1"])]
         for c in found["classes"]
     ]
+    alts = _alts(found)
     table = f'<div class="scroll">{_table(["class", "samples", "precision", "recall", "95 %", "F1"], rows)}</div>'
     sections = [
         _section(
             "Who is taken for whom", "A row is a label, a column an answer; the commonest mistakes stand below.",
-            _image(images["confusion"]) + confused,
+            _image(images["confusion"], alts["confusion"]) + confused,
         ),
-        _section("Classes", "The lowest recall first in the picture, in their order in the table.", _image(images["classes"]) + table),
+        _section(
+            "Classes", "The lowest recall first in the picture, in their order in the table.",
+            _image(images["classes"], alts["classes"]) + table,
+        ),
         _section(
             "Calibration", "On the dashed line an answer of 80 % is right in 80 of 100 cases; below it the net is surer than it may be.",
-            _image(images["calibration"]),
+            _image(images["calibration"], alts["calibration"]),
         ),
     ]  # fmt: skip
     if images.get("mistakes"):
         sections.append(
             _section(
-                "The worst mistakes", "Label > answer, and how sure the net was. Images as they are stored.", _image(images["mistakes"])
+                "The worst mistakes",
+                "Label > answer, and how sure the net was. Images as they are stored.",
+                _image(images["mistakes"], alts["mistakes"]),
             )
         )
     elif found["right"] + found["nan"] == found["tested"]:
@@ -162,6 +168,23 @@ def _classifier(found: dict, images: dict[str, bytes | None]) -> list[str]:
             _section("The worst mistakes", "There are none." if not found["nan"] else "There are none but the samples with NaN.", "")
         )
     return sections
+
+
+def _alts(found: dict) -> dict[str, str]:
+    """What each picture shows, in words."""
+    most = found["confused"][0] if found["confused"] else None
+    recalls = [(c["recall"], c["label"]) for c in found["classes"] if c["recall"] is not None]
+    worst = (
+        f"; the commonest mistake is {most['label']} taken for {most['answer']} ({most['times']})" if most else "; there are no mistakes"
+    )
+    least = f"; the lowest recall is {_percent(min(recalls)[0])}, of {min(recalls)[1]}" if recalls else ""
+    return {
+        "confusion": f"Confusion matrix of {len(found['labels'])} classes, labels down and answers across{worst}.",
+        "classes": f"Precision and recall of each class, the lowest recall first{least}.",
+        "calibration": "Share of hits over the probability of the answer, and the number of answers; the expected calibration error is "
+        f"{found['calibration_error']:.4f}.",
+        "mistakes": f"The {len(found['worst'])} worst mistakes as images, with label, answer and probability.",
+    }
 
 
 def _section(title: str, text: str, body: str) -> str:
@@ -175,8 +198,9 @@ def _table(head: list[str], rows: list[list]) -> str:
     return f"<table><tr>{''.join(f'<th>{h}</th>' for h in head)}</tr>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
 
 
-def _image(body: bytes | None) -> str:
-    return f'<p><img alt="" src="data:image/png;base64,{base64.b64encode(body).decode()}"></p>' if body else ""
+def _image(body: bytes | None, alt: str) -> str:
+    """A picture in the page; alt: what it shows, for those who do not see it."""
+    return f'<p><img alt="{html.escape(alt)}" src="data:image/png;base64,{base64.b64encode(body).decode()}"></p>' if body else ""
 
 
 def _number(value: float) -> str:

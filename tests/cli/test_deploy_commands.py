@@ -312,3 +312,22 @@ def test_scores_that_are_no_numbers(digits, call, tmp_path):
     files = drawing.write(tmp_path / "drawn")
     answer = call("classify", files[3], "-model", "digits.prototxt", "-scale", "1e36")
     assert answer.status == 2 and f"{files[3]}: the net's scores are not finite; are its weights those of this net" in answer.err
+
+
+@pytest.mark.parametrize(("more", "status"), [([], 1), (["-skip"], 0)])
+def test_one_broken_picture_does_not_stop_the_others(colour, call, more, status):
+    Path("colour_solver.prototxt").write_text('net: "colour.prototxt" base_lr: 0.001 lr_policy: "fixed" snapshot_prefix: "colour"')
+    call("train", "-solver", "colour_solver.prototxt", "-set", "max_iter=1")
+    call("deploy", "-model", "colour.prototxt", "-weights", "colour_iter_1.caffemodel", "-out", "made.prototxt")
+    Path("pictures").mkdir()
+    for name in ("a", "c"):
+        cv2.imwrite(f"pictures/{name}.png", np.full((16, 14, 3), 90, np.uint8))
+    Path("pictures/b.png").write_bytes(b"\x89PNG\r\n\x1a\n broken")
+    answer = call("classify", "pictures", "-model", "made.prototxt", "-json", "-annotate", "out", *more)
+    assert [entry["file"] for entry in json.loads(answer.out)] == ["pictures/a.png", "pictures/c.png"]
+    assert answer.status == status and "pictures/b.png: " in answer.err and "1 of 3 pictures could not be read" in answer.err
+    assert sorted(p.name for p in Path("out").iterdir()) == ["a.png", "all.png", "c.png"]
+    Path("pictures/a.png").write_bytes(b"")
+    Path("pictures/c.png").unlink()
+    none = call("classify", "pictures", "-model", "made.prototxt", "-json", *more)
+    assert json.loads(none.out) == [] and none.status == status

@@ -71,7 +71,9 @@ def test_plot(folder, call):
     assert call("plot", "log").out.startswith("<?xml")
     answer = call("plot", "nowhere")
     assert answer.status == 2 and "cannot read nowhere" in answer.err
-    assert "a picture is SVG or PNG" in call("plot", "log", "-out", "a.gif").err
+    assert "a picture is SVG, PNG or PDF" in call("plot", "log", "-out", "a.gif").err
+    assert call("plot", "log", "-title", "mine", "-out", "a.pdf").status == 0 and (folder / "a.pdf").read_bytes().startswith(b"%PDF")
+    assert "<!-- mine -->" in call("plot", "log", "-title", "mine").out
 
 
 def test_events(folder, call):

@@ -79,11 +79,12 @@ class Page(HTMLParser):
 
     def __init__(self):
         super().__init__()
-        self.open, self.text, self.images = [], "", []
+        self.open, self.text, self.images, self.alts = [], "", [], []
 
     def handle_starttag(self, tag, attrs):
         if tag == "img":
             self.images.append(dict(attrs)["src"])
+            self.alts.append(dict(attrs)["alt"])
         elif tag != "meta":
             self.open.append(tag)
 
@@ -107,6 +108,8 @@ def test_report(shades, call):
     page = Page()
     page.feed(Path("out/report.html").read_text())
     assert not page.open and "<shades>: test report" in page.text and "95.00 %" in page.text and "19 of 20 right" in page.text
+    assert "the commonest mistake is dark taken for <gray> (1)" in page.alts[0] and "87.5 %, of dark" in page.alts[1], page.alts
+    assert "calibration error is" in page.alts[2] and "The 1 worst mistakes" in page.alts[3]
     pictures = [base64.b64decode(src.removeprefix("data:image/png;base64,")) for src in page.images]
     beside = {p.name: p.read_bytes() for p in Path("out").glob("*.png")}
     assert sorted(beside) == ["calibration.png", "classes.png", "confusion.png", "mistakes.png"]

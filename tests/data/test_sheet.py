@@ -43,8 +43,8 @@ def test_small_images_grow_large_ones_shrink_and_channels_stand_side_by_side():
 def test_captions_stand_below_their_images():
     images = np.full((3, 1, 96, 96), 7.0)
     sheet, *_ = drawn(images, ["1", "a name much too long for this width, really", ""], columns=3)
-    assert sheet.shape[0] == 96 + CAPTION + 2 * GAP
-    strips = [sheet[GAP + 96 : GAP + 96 + CAPTION, GAP + i * 100 : GAP + i * 100 + 96] for i in range(3)]
+    assert sheet.shape[0] == 96 + 4 * CAPTION + 2 * GAP, "the longest caption has 4 lines"
+    strips = [sheet[GAP + 96 : GAP + 96 + 4 * CAPTION, GAP + i * 100 : GAP + i * 100 + 96] for i in range(3)]
     assert [bool((strip > 150).any()) for strip in strips] == [True, True, False]
     assert (sheet[GAP + 96 : -GAP, GAP + 196 : GAP + 200] == BACKGROUND).all(), "no text runs into the next image"
 
@@ -73,3 +73,15 @@ def test_images_of_several_sizes_stand_in_places_of_one():
     assert (sheet[GAP : GAP + 128, 2 * GAP + 120 : 2 * GAP + 220] == 200).all() and (
         sheet[2 * GAP + 128 :][:96, GAP : GAP + 120] == 90
     ).all()
+
+
+def test_captions_keep_their_letters_and_wrap():
+    from caffelite.data import lettering
+
+    assert lettering.wrapped("big trück ∑", 200, 3) == ["big trück ∑"]
+    lines = lettering.wrapped("a name much too long for this width", 94, 3)
+    assert " ".join(lines) == "a name much too long for this width" and all(lettering.width(line) <= 94 for line in lines)
+    assert lettering.wrapped("x" * 500, 94, 2)[1].endswith("…") and lettering.wrapped("", 94, 3) == []
+    plain, umlaut = (drawn(np.full((1, 1, 96, 96), 7.0), [text])[0] for text in ("truck", "trück"))
+    question = drawn(np.full((1, 1, 96, 96), 7.0), ["tr?ck"])[0]
+    assert (plain != umlaut).any() and (umlaut != question).any()

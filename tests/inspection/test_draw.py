@@ -7,7 +7,7 @@ from textnet import build, inputs
 
 from caffelite.inspection.picture import picture
 from caffelite.inspection.placement import GAP_X, lay_out
-from caffelite.inspection.scene import png, svg
+from caffelite.inspection.scene import Scene, Text, png, svg, text_width
 
 SVG = "{http://www.w3.org/2000/svg}"
 BOX = (100.0, 24.0)
@@ -85,3 +85,30 @@ def test_png():
     pytest.importorskip("matplotlib")
     body = png(picture(build(NET)), scale=1)
     assert body[:8] == b"\x89PNG\r\n\x1a\n" and len(body) > 5000
+
+
+@pytest.mark.parametrize("bold", [False, True])
+def test_texts_are_measured_as_dejavu_sans_draws_them(bold):
+    matplotlib = pytest.importorskip("matplotlib")
+    from matplotlib.ft2font import FT2Font
+
+    font = FT2Font(f"{matplotlib.get_data_path()}/fonts/ttf/DejaVuSans{'-Bold' * bold}.ttf")
+    font.set_size(1000, 72)
+    for text in ("conv1", "Convolution 5×5 → 20", "inception_3a/5x5_reduce", "~!{W}"):
+        drawn = sum(font.load_char(ord(char)).linearHoriAdvance for char in text) / 65536 / 1000
+        assert text_width(text, 12, bold) == pytest.approx(12 * drawn, rel=2e-3)
+
+
+def test_texts_of_a_box_do_not_meet_whatever_the_font_is():
+    root = ElementTree.fromstring(svg(picture(build(NET))))
+    texts = {t.text: t for t in root.iter(f"{SVG}text")}
+    assert all(float(t.get("textLength")) > 0 and t.get("lengthAdjust") == "spacingAndGlyphs" for t in texts.values())
+    name, detail = texts["conv"], texts["Convolution 3×3 /2 → 4"]
+    left = float(name.get("x")) + float(name.get("textLength"))
+    assert detail.get("text-anchor") == "end" and float(detail.get("x")) - float(detail.get("textLength")) - left >= 11.9
+
+
+def test_png_warns_of_no_glyph_and_parses_no_formula():
+    pytest.importorskip("matplotlib")
+    scene = Scene(200, 40, [Text(5, 20, "大\x07 $\\bad$")])
+    assert png(scene, scale=1)[:4] == b"\x89PNG"
