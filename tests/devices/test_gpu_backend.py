@@ -66,6 +66,13 @@ class FakeStream:
             raise RuntimeError(f"The device that the stream is created on {found}")
         self.here.streams[self.device_id] = self
 
+    def __enter__(self):
+        self.use()
+
+    def __exit__(self, *_):
+        """As CuPy's: what ``use`` chose before is forgotten, and the null stream is current."""
+        del self.here.streams[self.device_id]
+
     def begin_capture(self):
         self.captures.append(None)
 
@@ -472,6 +479,14 @@ def test_two_devices_in_one_thread(several, numbers):
                 assert doubled(several, dev) == (number, dev._fork._stream)
     several.cuda.Device(1).use()  # somebody else's work with CuPy
     assert doubled(several, one) == (numbers[0], one.backend.stream)
+
+
+def test_a_stream_that_cupy_makes_current(several):
+    """As its ``get`` does where an array is not in one piece, and sums in 16 bits do: a ``with`` leaves the null stream current."""
+    dev = GPU(0)
+    with dev.backend.new_stream():
+        pass
+    assert several.cuda.get_current_stream().ptr == 0 and doubled(several, dev) == (0, dev.backend.stream)
 
 
 def test_two_devices_in_many_threads(several):
