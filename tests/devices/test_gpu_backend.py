@@ -5,6 +5,7 @@ import ctypes
 import itertools
 import sys
 import threading
+import weakref
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +18,7 @@ from caffelite import devices
 from caffelite.devices import Window, gpu, open_device
 from caffelite.devices.formula import Formula
 from caffelite.devices.gpu import GPU, backend, cudnn, operations
+from caffelite.devices.gpu.streams import Lane
 from caffelite.errors import CaffeliteError
 
 
@@ -445,6 +447,22 @@ def test_memory_that_is_not_pinned_is_free_at_once(monkeypatch, reads_any_memory
     assert here.stream.waits == reads_any_memory
     here.upload(array, np.ones(3, np.float32), lane := here.new_stream())
     assert (here.stream.waits, lane.waits) == (reads_any_memory, reads_any_memory)
+
+
+def test_a_lane_holds_what_it_copies():
+    """Until it is copied: CuPy's pool gives pinned memory to others as soon as Python lets go of it."""
+
+    class Forgetful(HostBackend):
+        def upload(self, array, host, stream=None): ...
+
+    lane, host = Lane(Forgetful(), 2), np.zeros(3)
+    held = weakref.ref(host)
+    lane.upload(1, None, host)
+    del host
+    lane.wait(0)
+    assert held() is not None
+    lane.wait(1)
+    assert held() is None
 
 
 # several devices
