@@ -577,6 +577,18 @@ def test_layout_by_what_tensor_cores_multiply(monkeypatch, caplog, capability, p
     assert ("without tensor cores only inner products" in caplog.text) == (capability == (6, 1))
 
 
+def test_a_gpu_that_cannot_be_asked(monkeypatch):
+    fake = fake_cupy()
+
+    def busy():
+        raise CUDAError("cudaErrorDevicesUnavailable: CUDA-capable device(s) is/are busy or unavailable")
+
+    fake.cuda.runtime.memGetInfo = busy
+    monkeypatch.setitem(sys.modules, "cupy", fake)
+    with pytest.raises(CaffeliteError, match="GPU 0 cannot be set up; found cudaErrorDevicesUnavailable"):
+        gpu.describe(0)
+
+
 def test_describe(monkeypatch, no_driver):
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy(2))
     told = gpu.describe(1)
