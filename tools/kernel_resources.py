@@ -40,7 +40,8 @@ class Collector:
     """A GPU's backend that runs nothing and keeps the source of each kernel that is asked for."""
 
     name = "collector"
-    capability = 9, 0  # of a GPU that lacks nothing
+    refusals = ()
+    capability = 9, 0  # which computes in every precision
 
     def __init__(self):
         self.sources: set[str] = set()

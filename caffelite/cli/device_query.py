@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
+import textwrap
 
 import click
 
@@ -19,7 +22,7 @@ def device_query(gpu, test, as_json) -> None:
 
     \b
     With -test a machine without a usable GPU tests its CPU. The exit status is 1 where a check fails, or where there is a GPU that
-    cannot be used. A table of -test belongs into a report of a fault.
+    cannot be used. Attach the table of -test to a bug report.
 
     \b
     Examples:
@@ -50,6 +53,7 @@ def device_query(gpu, test, as_json) -> None:
 
 
 COLOURS = {"pass": "green", "fail": "red", "skipped": "yellow"}
+LEFT = 62  # columns before a row's last one
 
 
 def _test(found: dict, as_json: bool) -> bool:
@@ -61,21 +65,25 @@ def _test(found: dict, as_json: bool) -> bool:
 
     every = []
     for number, told in found.items():
-        device = "CPU" if number is None else f"GPU {number}: {told['Name']}"
-        rows = []
+        device, rows = "CPU" if number is None else f"GPU {number}: {told['Name']}", []
         if not as_json:
             click.secho(device, bold=True)
         for row in selftest.run(selftest.Bench(number)):
             rows.append(row)
             if not as_json:
-                status = click.style(f"{row.status:7}", fg=COLOURS[row.status])
-                click.echo(f"  {status} {row.seconds:6.1f} s  {row.name:46} {row.detail}".rstrip())
+                click.echo(_line(row))
         every.append({"device": device, "properties": told, "checks": [row.json() for row in rows]})
         if not as_json:
-            counts = (f"{sum(row.status == status for row in rows)} {word}" for status, word in (("pass", "passed"), ("fail", "failed")))
-            click.echo(
-                f"  {', '.join(counts)}, {sum(row.status == 'skipped' for row in rows)} skipped, {sum(r.seconds for r in rows):.0f} s"
-            )
+            passed, failed, skipped = (sum(row.status == status for row in rows) for status in COLOURS)
+            click.echo(f"  {passed} passed, {failed} failed, {skipped} skipped, {sum(row.seconds for row in rows):.0f} s")
     if as_json:
         click.echo(json.dumps(every))
     return not any(check["status"] == "fail" for one in every for check in one["checks"])
+
+
+def _line(row) -> str:
+    """A row of the table; on a terminal its last column is wrapped, elsewhere it is one line."""
+    width = shutil.get_terminal_size((0, 0)).columns if sys.stdout.isatty() or "COLUMNS" in os.environ else 0
+    text = textwrap.wrap(row.detail, width - LEFT, break_on_hyphens=False) if width - LEFT > 20 else [row.detail]
+    head = f"  {click.style(f'{row.status:7}', fg=COLOURS[row.status])} {row.seconds:5.1f} s  {row.name:{LEFT - 20}} "
+    return (head + ("\n" + " " * LEFT).join(text)).rstrip()

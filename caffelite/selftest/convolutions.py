@@ -13,7 +13,7 @@ from ..net import Net
 from .bench import Bench, compare
 from .products import supported
 
-TOLERANCE = {"fp32": 2e-5, "tf32": 5e-3, "fp16": 1e-2, "bf16": 6e-2}
+TOLERANCE = {"fp32": 1e-4, "tf32": 5e-3, "fp16": 1e-2, "bf16": 6e-2}
 LAYERS = {  # name: the bottom's shape, convolution_param
     "lenet_conv2": ((8, 20, 12, 12), "num_output: 50 kernel_size: 5"),
     "alexnet_conv2": ((2, 96, 27, 27), "num_output: 256 kernel_size: 5 pad: 2 group: 2"),
@@ -92,7 +92,7 @@ def on_cpu(name: str) -> dict[str, np.ndarray]:
 
 
 def _convolutions(bench: Bench, precision: str) -> str:
-    dev, errors = supported(bench, precision), []
+    dev, errors = supported(bench, precision, deterministic=True), []  # with cuDNN's first plan: timing all of them takes a minute
     for name in LAYERS:
         found = passes(dev, name)
         expected = by_numpy(found, name) if bench.number is None else on_cpu(name)

@@ -50,15 +50,15 @@ def _inner_product(dev, tolerance: float) -> str:
     return f"{len(errors)} products, off by up to {max(errors):.1e}"
 
 
-def supported(bench: Bench, precision: str):
+def supported(bench: Bench, precision: str, deterministic: bool = False):
     """The device at a precision. Errors: ``Skipped`` where it has none such."""
     if bench.number is None and precision in ("tf32", "fp16"):
         raise Skipped(f"a CPU has no {precision}")
     if bench.number is not None and precision == "bf16":
-        capability = getattr(bench.device().backend, "capability", (8, 0))
+        capability = bench.device().backend.capability
         if tuple(capability) < (8, 0):
             raise Skipped("bf16 needs compute capability 8.0, found " + ".".join(map(str, capability)))
-    return bench.device(precision)
+    return bench.device(precision, deterministic=deterministic)
 
 
 def _check(precision: str):

@@ -51,7 +51,7 @@ def caches(bench: Bench) -> str:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(b"caffelite")
-    return ", ".join(map(str, folders))
+    return ", ".join(str(folder).replace(str(Path.home()), "~", 1) for folder in folders)
 
 
 def compilation(bench: Bench) -> str:

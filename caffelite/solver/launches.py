@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
@@ -90,8 +91,8 @@ class Launches:
                 exchange.finish()
             else:
                 net.run_backward()
-            solver.window.append(net.loss, solver.comm.size, clear=True)
-            self._queue_update()
+            append = functools.partial(solver.window.append, net.loss, solver.comm.size, clear=True)
+            solver.dev.together(0, append, self._queue_update)
 
     def _queue_update(self) -> None:
         self._solver.updater.queue()

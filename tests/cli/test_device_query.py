@@ -22,6 +22,7 @@ def check_fails(bench):
 @pytest.mark.parametrize("checks, status", [((check_passes,), 0), ((check_passes, check_fails), 1)])
 @pytest.mark.parametrize("as_json", [False, True])
 def test_the_table_and_the_status(call, monkeypatch, checks, status, as_json):
+    monkeypatch.delenv("COLUMNS", raising=False)
     monkeypatch.setattr(gpu, "count", lambda: 2)
     monkeypatch.setattr(gpu, "describe", lambda number: {"Device id": number, "Name": "Fake"})
     each = selftest.run
@@ -39,10 +40,23 @@ def test_the_table_and_the_status(call, monkeypatch, checks, status, as_json):
         assert f"1 passed, {len(checks) - 1} failed, 0 skipped" in answer.out
 
 
-def test_without_a_gpu_the_cpu_is_tested(call, monkeypatch):
+@pytest.mark.parametrize("broken, status, said", [(False, 0, "this machine has no NVIDIA GPU"), (True, 1, "no usable GPU")])
+def test_without_a_usable_gpu_the_cpu_is_tested(call, monkeypatch, broken, status, said):
+    """A GPU that cannot be used is a failure all the same."""
     monkeypatch.setattr(gpu, "count", lambda: 0)
+    monkeypatch.setattr(gpu, "present", lambda: broken)
     monkeypatch.setattr(gpu, "why_none", lambda: "no usable GPU")
     each, numbers = selftest.run, []
     monkeypatch.setattr(selftest, "run", lambda bench: numbers.append(bench.number) or each(bench, (check_passes,)))
     answer = call("device_query", "-test")
-    assert answer.status == 0 and answer.out.splitlines()[:2] == ["no usable GPU", "CPU"] and numbers == [None]
+    assert answer.status == status and said in answer.err and answer.out.startswith("CPU\n") and numbers == [None]
+
+
+@pytest.mark.parametrize("columns, lines", [("100", 2), ("80", 1), ("400", 1)])
+def test_a_long_detail_is_wrapped_on_a_terminal(monkeypatch, columns, lines):
+    """Under the last column, where there is room for one."""
+    from caffelite.cli.device_query import LEFT, _line
+
+    monkeypatch.setenv("COLUMNS", columns)
+    found = _line(selftest.Row("name", "pass", 1.0, "one of many words " * 3)).splitlines()
+    assert len(found) == lines and all(line[:LEFT].strip() == "" for line in found[1:])

@@ -493,8 +493,9 @@ def test_two_devices_in_one_thread(several, numbers):
     for _ in range(2):
         for dev, number in zip((one, other), numbers, strict=True):
             assert doubled(several, dev) == (number, dev.backend.stream)
-            with dev._fork:
-                assert doubled(several, dev) == (number, dev._fork._stream)
+            for fork, _ in dev._forks:
+                with fork:
+                    assert doubled(several, dev) == (number, fork._stream)
     several.cuda.Device(1).use()  # somebody else's work with CuPy
     assert doubled(several, one) == (numbers[0], one.backend.stream)
 

@@ -4,11 +4,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from devices.host import plans
 from devices.host.backend import HostBackend
 
 from caffelite import selftest
 from caffelite.devices.gpu import GPU, hardware
-from caffelite.selftest import Bench, Skipped, Wrong, bench, graphs, products, several, speed, training
+from caffelite.selftest import Bench, Skipped, Wrong, bench, convolutions, graphs, products, several, speed, training
 
 H100 = {"Name": "NVIDIA H100", "Major revision number": 9, "Minor revision number": 0, "CUDA driver": "13.0", "CUDA runtime": "12.9"}
 
@@ -68,6 +69,7 @@ def test_the_cpu_passes(small):
     assert "NumPy's" in found["speed of a product"].detail
 
 
+@pytest.mark.slow
 def test_a_gpu_passes(small, tmp_path, monkeypatch):
     """Every row of a GPU, but for those that need a second one."""
     monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path / "cupy"))
@@ -77,6 +79,20 @@ def test_a_gpu_passes(small, tmp_path, monkeypatch):
     assert "compute capability 9.0" in found["versions"].detail and found["CUDA headers"].detail == "/cuda/include"
     assert "% of the card's peak 3000" in found["speed of a copy"].detail
     assert "bit-equal" in found["LeNet by graphs, beside eager"].detail and "bit-equal" in found["a graph with a fork"].detail
+
+
+@pytest.mark.parametrize("precision", ["tf32", "fp16", "bf16"])
+@pytest.mark.parametrize("refused", [False, True])
+def test_layers_that_do_not_run_on_cudnn_are_named(monkeypatch, precision, refused):
+    """By cuDNN's plans or without them, the numbers are right."""
+    monkeypatch.setattr(convolutions, "LAYERS", {"some_layer": ((2, 4, 6, 5), "num_output: 6 kernel_size: 3 pad: 1 group: 2")})
+    convolutions.on_cpu.cache_clear()
+    kinds = {(kind, b, r) for kind in ("forward", "dgrad", "wgrad") for b in (False, True) for r in (False, True)}
+    dev = plans.device(monkeypatch, precision, refused=kinds if refused else ())
+    check = next(c for c in convolutions.CHECKS if c.__doc__.endswith(precision))
+    row = rows(Bench(0, lambda *_, **__: dev, SimpleNamespace()), check)[check.__doc__]
+    assert row.status == "pass" and ('layer "some_layer": ' in row.detail) == refused, row.detail
+    convolutions.on_cpu.cache_clear()
 
 
 def test_wrong_products_fail_their_rows_alone(small):

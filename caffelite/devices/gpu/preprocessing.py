@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 STANDING_SHARE = 4  # a data set lives on the GPU where it takes at most this part of its free memory
@@ -64,9 +66,13 @@ class Preprocess:
         table, kernel = self._sources[self._inlet.half]
         return self.deep and self._sets, table.shape, id(kernel)
 
-    def forward(self, out) -> None:
+    def forward(self, out, fields: Sequence = (), tops: Sequence = ()) -> None:
+        """fields: of the inlet, each copied to its top; the first of them, labels as a rule, by the same kernel."""
         table, kernel = self._sources[self._inlet.half]
-        kernel(table, self._picks.array, self._mean, out, self._scale)
+        first = (fields[0].array, tops[0], tops[0].size) if fields else (None, None, 0)
+        kernel(table, self._picks.array, self._mean, out, self._scale, *first)
+        for field, top in zip(fields[1:], tops[1:], strict=True):
+            field.copy_to(top)
 
     def _stand(self, pixels: np.ndarray):
         if self._home is not pixels:
