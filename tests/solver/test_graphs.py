@@ -461,6 +461,21 @@ def test_sums_by_nccl_are_captured(folder, train, device, slack):
         np.testing.assert_array_equal(one, other)
 
 
+def test_training_passes_agree_on_plans(folder, train, monkeypatch):
+    """Each problem once, in whatever iteration it is first met; what a process runs by itself, as its share of a test, agrees on none."""
+    (folder / "convolving.prototxt").write_text(CONVOLVING)
+    told = []
+
+    class Told(Summing):
+        def gather(self, value, what=""):
+            told.append(value)
+            return [value, value]
+
+    dev = plans.device(monkeypatch, backend=HostBackend())
+    train('net: "convolving.prototxt" base_lr: 0.01 lr_policy: "fixed" max_iter: 6 display: 0 random_seed: 1', device=dev, comm=Told())
+    assert told.count(("one", "")) == len(dev.engine._agreed) > 4 and dev.engine.ranks is None
+
+
 class Lone(Twins):
     """NCCL with a communicator of one process; averages halve its gradients."""
 
