@@ -35,8 +35,10 @@ def slack(request):
 
 
 def trained(train, device, text, **options):
+    """Its log (but for what it says of the files of the run before it), losses and weights."""
     run = train(text, device=device, **options)
-    return run.log, run.solver.loss_window(8), [device.download(p) for p in run.params()]
+    log = [line for line in run.log if ": moved to " not in line]
+    return log, run.solver.loss_window(8), [device.download(p) for p in run.params()]
 
 
 def compare(train, device, text, **options):
