@@ -5,6 +5,7 @@ import ctypes
 import itertools
 import sys
 import threading
+import weakref
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +18,7 @@ from caffelite import devices
 from caffelite.devices import Window, gpu, open_device
 from caffelite.devices.formula import Formula
 from caffelite.devices.gpu import GPU, backend, cudnn, operations
+from caffelite.devices.gpu.streams import Lane
 from caffelite.errors import CaffeliteError
 
 
@@ -65,6 +67,13 @@ class FakeStream:
             found = f"({self.device_id}) does not match with the current device ({self.here.device})"
             raise RuntimeError(f"The device that the stream is created on {found}")
         self.here.streams[self.device_id] = self
+
+    def __enter__(self):
+        self.use()
+
+    def __exit__(self, *_):
+        """As CuPy's: what ``use`` chose before is forgotten, and the null stream is current."""
+        del self.here.streams[self.device_id]
 
     def begin_capture(self):
         self.captures.append(None)
@@ -440,6 +449,22 @@ def test_memory_that_is_not_pinned_is_free_at_once(monkeypatch, reads_any_memory
     assert (here.stream.waits, lane.waits) == (reads_any_memory, reads_any_memory)
 
 
+def test_a_lane_holds_what_it_copies():
+    """Until it is copied: CuPy's pool gives pinned memory to others as soon as Python lets go of it."""
+
+    class Forgetful(HostBackend):
+        def upload(self, array, host, stream=None): ...
+
+    lane, host = Lane(Forgetful(), 2), np.zeros(3)
+    held = weakref.ref(host)
+    lane.upload(1, None, host)
+    del host
+    lane.wait(0)
+    assert held() is not None
+    lane.wait(1)
+    assert held() is None
+
+
 # several devices
 
 
@@ -473,6 +498,14 @@ def test_two_devices_in_one_thread(several, numbers):
                     assert doubled(several, dev) == (number, fork._stream)
     several.cuda.Device(1).use()  # somebody else's work with CuPy
     assert doubled(several, one) == (numbers[0], one.backend.stream)
+
+
+def test_a_stream_that_cupy_makes_current(several):
+    """As its ``get`` does where an array is not in one piece, and sums in 16 bits do: a ``with`` leaves the null stream current."""
+    dev = GPU(0)
+    with dev.backend.new_stream():
+        pass
+    assert several.cuda.get_current_stream().ptr == 0 and doubled(several, dev) == (0, dev.backend.stream)
 
 
 def test_two_devices_in_many_threads(several):
@@ -543,6 +576,18 @@ def test_layout_by_what_tensor_cores_multiply(monkeypatch, caplog, capability, p
     assert dev.prefers_channels_last == last and dev.precision == computes_in and strict == [computes_in == "fp32"]
     assert ("has no TF32" in caplog.text) == (precision != computes_in)
     assert ("without tensor cores only inner products" in caplog.text) == (capability == (6, 1))
+
+
+def test_a_gpu_that_cannot_be_asked(monkeypatch):
+    fake = fake_cupy()
+
+    def busy():
+        raise CUDAError("cudaErrorDevicesUnavailable: CUDA-capable device(s) is/are busy or unavailable")
+
+    fake.cuda.runtime.memGetInfo = busy
+    monkeypatch.setitem(sys.modules, "cupy", fake)
+    with pytest.raises(CaffeliteError, match="GPU 0 cannot be set up; found cudaErrorDevicesUnavailable"):
+        gpu.describe(0)
 
 
 def test_describe(monkeypatch, no_driver):

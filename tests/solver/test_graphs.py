@@ -35,8 +35,9 @@ def slack(request):
 
 
 def trained(train, device, text, **options):
+    """Its log (but for what it says of the files of the run before it), losses and weights."""
     run = train(text, device=device, **options)
-    log = [line for line in run.log if ": moved to " not in line]  # what the run before left under the same prefix
+    log = [line for line in run.log if ": moved to " not in line]
     return log, run.solver.loss_window(8), [device.download(p) for p in run.params()]
 
 
@@ -460,6 +461,21 @@ def test_sums_by_nccl_are_captured(folder, train, device, slack):
     assert again[0] == log and again[1] == losses and not slack.why_eager() and slack.backend.graphs
     for one, other in zip(again[2], params, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_training_passes_agree_on_plans(folder, train, monkeypatch):
+    """Each problem once, in whatever iteration it is first met; what a process runs by itself, as its share of a test, agrees on none."""
+    (folder / "convolving.prototxt").write_text(CONVOLVING)
+    told = []
+
+    class Told(Summing):
+        def gather(self, value, what=""):
+            told.append(value)
+            return [value, value]
+
+    dev = plans.device(monkeypatch, backend=HostBackend())
+    train('net: "convolving.prototxt" base_lr: 0.01 lr_policy: "fixed" max_iter: 6 display: 0 random_seed: 1', device=dev, comm=Told())
+    assert told.count(("one", "")) == len(dev.engine._agreed) > 4 and dev.engine.ranks is None
 
 
 class Lone(Twins):

@@ -367,7 +367,7 @@ def describe(number: int, cupy=None) -> dict[str, str | int]:
         if key in told:
             value = told[key]
             found[words] = value.decode() if isinstance(value, bytes) else value if isinstance(value, int) else " x ".join(map(str, value))
-    with cupy.cuda.Device(number):
+    with set_up(cupy, number), cupy.cuda.Device(number):
         found["Free global memory (bytes)"] = int(cupy.cuda.runtime.memGetInfo()[0])
     for words, number in (("CUDA driver", driver_version()), ("CUDA runtime", cupy.cuda.runtime.runtimeGetVersion())):
         if number:

@@ -33,11 +33,13 @@ class Lane:
         self._backend, self._main, self._stream = backend, backend.stream, backend.new_stream()
         self._copied, self._used = ([backend.new_event() for _ in range(slots)] for _ in range(2))
         self._fresh = backend.new_event()
+        self._held: list[list[np.ndarray]] = [[] for _ in range(slots)]  # pinned memory that is let go of is given to others at once
 
     def upload(self, slot: int, array, host: np.ndarray) -> None:
         """Starts when the slot's last use has ended; what is computed from now on waits for it."""
         self._stream.wait_event(self._used[slot])
         self._backend.upload(array, host, self._stream)
+        self._held[slot].append(host)
         self._copied[slot].record(self._stream)
         self._main.wait_event(self._copied[slot])
 
@@ -53,6 +55,7 @@ class Lane:
     def wait(self, slot: int) -> None:
         """Returns when the slot's last copy has ended."""
         self._copied[slot].synchronize()
+        self._held[slot].clear()
 
 
 class Fork:
