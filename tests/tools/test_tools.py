@@ -279,3 +279,23 @@ def test_pythons_share(net):
     assert done.returncode == 0, done.stderr
     words = done.stdout.split("\n")[-2].split()
     assert words[:1] == ["Python:"] and 0 < float(words[1]) and 0 < float(words[3].rstrip("%")) < 100
+
+
+def test_kernel_resources_without_cupy_says_what_to_install(tmp_path):
+    (tmp_path / "cupy.py").write_text('raise ImportError("hidden")')
+    done = run("kernel_resources.py", hide=tmp_path)
+    assert done.returncode == 2 and "install the extra cuda12 or cuda13" in done.stderr and not done.stdout
+
+
+def test_kernel_resources_refuses_unknown_numbers():
+    done = run("kernel_resources.py", "-numbers", "fp32,fp8")
+    assert done.returncode == 2 and "no fp8; expected some of fp32, fp64, fp16, bf16" in done.stderr
+
+
+def test_a_picture_of_a_terminal(tmp_path):
+    import xml.etree.ElementTree as ET
+
+    done = run("terminal_picture.py", "-out", str(tmp_path / "out.svg"), "device_query", "-help")
+    assert done.returncode == 0, done.stderr
+    lines = ["".join(text.itertext()) for text in ET.parse(tmp_path / "out.svg").iter("{http://www.w3.org/2000/svg}text")]
+    assert lines[0] == "$ caffelite device_query -help" and any("-test" in line for line in lines[1:])
