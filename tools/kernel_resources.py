@@ -39,8 +39,8 @@ ARCHITECTURES = {"75": ("fp32", "fp16"), "80": ("fp32", "fp16", "bf16"), "90": (
 class Collector:
     """A GPU's backend that runs nothing and keeps the source of each kernel that is asked for."""
 
-    name = "collector"
-    refusals = ()
+    name, refusals = "collector", ()
+    capability = 9, 0  # the highest of those that kernels are compiled for
 
     def __init__(self):
         self.sources: set[str] = set()

@@ -287,6 +287,18 @@ def test_kernel_resources_without_cupy_says_what_to_install(tmp_path):
     assert done.returncode == 2 and "install the extra cuda12 or cuda13" in done.stderr and not done.stdout
 
 
+@pytest.mark.parametrize("numbers", ["fp32", "bf16"])
+@pytest.mark.parametrize("huge", [False, True])
+def test_kernel_resources_collects_every_family(monkeypatch, numbers, huge):
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    import kernel_resources as tool
+
+    found = list(tool.every("90", numbers, huge))
+    assert len(found) == len(tool.FAMILIES) + tool.FORMULAS + (numbers == "fp32" and not huge)
+    written = {name for path in tool.FAMILIES for name in re.findall(r"^KERNEL (\w+)\(", path.read_text(), re.M)}
+    assert written <= {name for source in found for name in re.findall(r"^KERNEL (\w+)\(", source, re.M)}
+
+
 def test_kernel_resources_refuses_unknown_numbers():
     done = run("kernel_resources.py", "-numbers", "fp32,fp8")
     assert done.returncode == 2 and "no fp8; expected some of fp32, fp64, fp16, bf16" in done.stderr
