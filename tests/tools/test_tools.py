@@ -293,10 +293,24 @@ def test_kernel_resources_collects_every_family(monkeypatch, numbers, huge):
     monkeypatch.syspath_prepend(str(ROOT / "tools"))
     import kernel_resources as tool
 
-    found = list(tool.every("90", numbers, huge))
+    found = list(tool.every(numbers, huge))
     assert len(found) == len(tool.FAMILIES) + tool.FORMULAS + (numbers == "fp32" and not huge)
-    written = {name for path in tool.FAMILIES for name in re.findall(r"^KERNEL (\w+)\(", path.read_text(), re.M)}
+    texts = [path.read_text() for path in [*tool.FAMILIES, *(ROOT / "caffelite/devices/gpu").glob("*.py")]]
+    written = {name for text in texts for name in re.findall(r"KERNEL (\w+)\(", text)}
     assert written <= {name for source in found for name in re.findall(r"^KERNEL (\w+)\(", source, re.M)}
+
+
+def test_kernel_resources_adds_the_kernels_of_nets(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    import kernel_resources as tool
+
+    lenet = str(ROOT / "models/lenet/train_val.prototxt")
+    alone, more = list(tool.every("fp32")), list(tool.every("fp32", nets=[lenet]))
+    assert (
+        more[: len(alone)] == alone
+        and len(more) > len(alone) + 2
+        and any("max_pool_forward" in source for source in tool.of_net(lenet, "fp32"))
+    )
 
 
 def test_kernel_resources_refuses_unknown_numbers():
