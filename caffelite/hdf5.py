@@ -40,18 +40,6 @@ def starts(data: bytes) -> bool:
     return False
 
 
-def is_hdf5(path: Path) -> bool:
-    """The same of a file, by a few reads. Errors: OSError."""
-    with open(path, "rb") as file:
-        size, at = file.seek(0, io.SEEK_END), 0
-        while at < size:
-            file.seek(at)
-            if file.read(len(SIGNATURE)) == SIGNATURE:
-                return True
-            at = max(512, 2 * at)
-    return False
-
-
 def encode(fill: Callable[[object], None], note: bytes = b"") -> bytes:
     """The bytes of an HDF5 file that ``fill`` was given to fill, a note and their checksum."""
     import h5py

@@ -1,8 +1,8 @@
 """Packing of an arena: each storage gets the lowest free offset, in a time that grows little faster than the number of storages.
 
-The storages that have an offset are kept in a tree, ordered by offset. A branch knows when its storages are alive and how large its largest
-gap can be. So a search passes over a branch in one step where all of it is alive with the storage and no gap is large enough, and where
-none of it is.
+The storages that have an offset are kept in a tree, ordered by offset. A branch remembers what of it was alive in the last search, and how
+large the largest gap between these storages is. Another search at a time at which the same storages are alive, as it is for most branches,
+passes over the branch in one step where no gap is large enough.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from bisect import bisect_right, insort
 from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import NamedTuple
 
 ALIGN = 64  # bytes: a cache line, and what a GPU reads at once
 MOST = 32  # parts of a branch
@@ -50,57 +51,40 @@ _place = attrgetter("offset", "first")  # those at one offset in the order of ti
 _low = attrgetter("low")
 
 
+class _View(NamedTuple):
+    """What is alive in a branch from time ``first`` to ``last``, for all (first, last) between (after, until) and (since, before), bounds
+    included. low and end: of the bytes; gap: the largest between two of its storages."""
+
+    after: int
+    since: int
+    until: int
+    before: int
+    low: int
+    end: int
+    gap: int
+
+
 class _Branch:
-    """Storages (of a leaf) or branches in the order of `_place`.
+    """Storages (of a leaf) or branches in the order of `_place`. low: the least `_place`; end: where the last of their bytes ends."""
 
-    low: the least `_place`; end: where the last of their bytes ends; first and last: (least, greatest) times; gap: no gap between two of
-    them, all taken together, is larger. It may be larger than all where ``loose``.
-    """
-
-    __slots__ = ("leaf", "parts", "low", "end", "first", "last", "gap", "loose")
+    __slots__ = ("leaf", "parts", "low", "end", "view")
 
     def __init__(self, leaf: bool, parts: list | None = None):
-        self.leaf, self.parts = leaf, parts or []
+        self.leaf, self.parts, self.view = leaf, parts or [], None
         self.measure()
 
     def measure(self) -> None:
         parts = self.parts
-        self.low, self.end, self.gap, self.loose = (NEVER, 0), 0, 0, True
-        self.first, self.last = (NEVER, -NEVER), (NEVER, -NEVER)
+        self.view = None
         if self.leaf:
-            for storage in parts:
-                self._cover(storage)
-        elif parts:
+            self.low = _place(parts[0]) if parts else (NEVER, 0)
+            self.end = max((p.offset + p.bytes for p in parts), default=0)
+        else:
             self.low, self.end = parts[0].low, max(p.end for p in parts)
-            self.first, self.last = (
-                (min(t[0] for t in times), max(t[1] for t in times)) for times in zip(*((p.first, p.last) for p in parts), strict=True)
-            )
-        self.tighten()
-
-    def tighten(self) -> None:
-        """Makes ``gap`` exact, those of its parts too."""
-        gap, end, leaf = 0, self.low[0], self.leaf
-        for part in self.parts:
-            if not leaf and part.loose:
-                part.tighten()
-            low = part.offset if leaf else part.low[0]
-            gap = max(gap, low - end, 0 if leaf else part.gap)
-            end = max(end, low + part.bytes if leaf else part.end)
-        self.gap, self.loose = gap, False
-
-    def _cover(self, storage: Storage) -> None:
-        """Widens what is known by one more storage, whatever lies between."""
-        place, end = (storage.offset, storage.first), storage.offset + storage.bytes
-        if self.parts and self.low[0] < NEVER:
-            self.gap = max(self.gap, storage.offset - self.end, self.low[0] - end)
-        self.low, self.end, self.loose = min(self.low, place), max(self.end, end), True
-        (a, b), (c, d) = self.first, self.last
-        self.first = min(a, storage.first), max(b, storage.first)
-        self.last = min(c, storage.last), max(d, storage.last)
 
     def insert(self, storage: Storage) -> _Branch | None:
         """Puts a storage in its place; returns the upper half where the branch had to be split."""
-        self._cover(storage)
+        self.low, self.end, self.view = min(self.low, _place(storage)), max(self.end, storage.offset + storage.bytes), None
         parts = self.parts
         if self.leaf:
             insort(parts, storage, key=_place)
@@ -115,22 +99,57 @@ class _Branch:
         self.measure()
         return half
 
+    def alive(self, first: int, last: int) -> _View:
+        """What of the branch is alive from ``first`` to ``last``. It calls itself as often as the tree is high."""
+        view = self.view
+        if view is None or not (view.after <= first <= view.until and view.since <= last <= view.before):
+            view = self.view = self._look(first, last)
+        return view
+
+    def _look(self, first: int, last: int) -> _View:
+        after, since, until, before, low, end, gap = -NEVER, -NEVER, NEVER, NEVER, NEVER, 0, 0
+        for part in self.parts:
+            if not self.leaf:
+                view = part.alive(first, last)
+                after, since = max(after, view.after), max(since, view.since)
+                until, before = min(until, view.until), min(before, view.before)
+                if not view.end:
+                    continue
+                start, stop, inner = view.low, view.end, view.gap
+            elif part.last < first:
+                after = max(after, part.last + 1)
+                continue
+            elif part.first > last:
+                before = min(before, part.first - 1)
+                continue
+            else:
+                since, until = max(since, part.first), min(until, part.last)
+                start, stop, inner = part.offset, part.offset + part.bytes, 0
+            if end:
+                gap = max(gap, start - end, inner)
+            else:
+                low, gap = start, inner
+            end = max(end, stop)
+        return _View(after, since, until, before, low, end, gap)
+
 
 def _lowest(root: _Branch, first: int, last: int, size: int) -> int:
     """The lowest offset where ``size`` bytes are free from time ``first`` to ``last``."""
-    offset, stack = 0, [iter((root,))]
+    offset, stack = 0, [iter(root.parts if not root.leaf else (root,))]
     while stack:
         for branch in stack[-1]:
             if branch.low[0] - offset >= size:
                 return offset
-            if branch.end <= offset or branch.first[0] > last or branch.last[1] < first:
+            if branch.end <= offset:
                 continue
-            if branch.first[1] <= last and branch.last[0] >= first:  # all of it is alive then
-                if branch.gap >= size and branch.loose:
-                    branch.tighten()
-                if branch.gap < size:
-                    offset = branch.end
-                    continue
+            view = branch.alive(first, last)
+            if view.end <= offset:
+                continue
+            if view.low - offset >= size:
+                return offset
+            if view.gap < size:
+                offset = view.end
+                continue
             if not branch.leaf:
                 stack.append(iter(branch.parts))
                 break
@@ -138,9 +157,7 @@ def _lowest(root: _Branch, first: int, last: int, size: int) -> int:
                 if other.first <= last and first <= other.last:
                     if other.offset - offset >= size:
                         return offset
-                    end = other.offset + other.bytes
-                    if end > offset:
-                        offset = end
+                    offset = max(offset, other.offset + other.bytes)
         else:
             stack.pop()
     return offset

@@ -115,6 +115,8 @@ class _Planner:
         self.undone: list[str] = []
         self.held = {v for n in graph.feeds for v in n.tops if n.layer.filled_once}  # what stands from one pass to the next
         self.kept = self.held | set(graph.outputs)
+        seeded = {v for v, _ in graph.seeds if not v.node.layer.view}
+        self.standing = {v for v in seeded if not any(r.gradient_to[i] for r, i in v.readers)}  # whose gradients are constants
 
     def plan(self) -> Plan:
         self._fuse()
@@ -224,6 +226,8 @@ class _Planner:
                 self._put(part.tops[0], storage)
         self.saved[node] = {}
         for name, (shape, dtype) in node.layer.saved_shapes.items():
+            if name == node.layer.ahead and not (self.fuse and node.backward and node.gradient_to[0] and node.tops[0] in self.standing):
+                continue
             storage = self.saved[node][name] = self._new(math.prod(shape) * self._itemsize(dtype), node.index)
             if node.backward:
                 storage.use(self._backward_time(node))
@@ -265,19 +269,17 @@ class _Planner:
         self.firsts: dict[Value, tuple[Step, int]] = {}  # the step that brings the first piece, of which bottom of its
         self.holders: dict[Storage, list[Value]] = {}  # the values whose gradients, or parts of them, lie in a storage
         self.left = {v: sum(r.gradient_to[i] for r, i in v.readers) for node in self.graph.nodes for v in node.tops}
-        standing: set[Value] = set()  # whose gradients are constants
         for value, weight in self.graph.seeds:
-            if value.node.layer.view or any(reader.gradient_to[i] for reader, i in value.readers):
-                storage = self._new(self._bytes(value), len(self.graph.nodes))
-                seeds.append((value, weight))
-            else:
+            if value in self.standing:
                 storage = Storage(aligned(self._bytes(value)), 0, self.span)
                 constants.append((value, weight))
-                standing.add(value)
+            else:
+                storage = self._new(self._bytes(value), len(self.graph.nodes))
+                seeds.append((value, weight))
             self._give(value, storage)
         for node in reversed(self.graph.nodes):
             if node.backward and node not in self.whole:
-                steps.append(self._backward_step(node, standing))
+                steps.append(self._backward_step(node))
         for value, storage in self.diff.items():
             if self.keep or value.node.layer.feeds:  # nobody but the user asked for the gradient of what is fed
                 storage.use(self.span)
@@ -289,27 +291,27 @@ class _Planner:
         self.pieces.setdefault(value, []).append(storage)
         self.holders.setdefault(storage, []).append(value)
 
-    def _backward_step(self, node: Node, standing: set[Value]) -> Step:
+    def _backward_step(self, node: Node) -> Step:
         time, step = self._backward_time(node), Step(node)
         if any(part in self.whole for part in self.chains.get(node, ())):
             step.fused, step.beside = self.chains[node], self.beside.get(node)
         for top in step.tops:
             if top.gradient:
                 self.diff[top].use(time)
-        if self._takes_parts(step.tops[0]) and len(self.pieces.get(step.tops[0], ())) > 1:
-            step.parts = [part.use(time) for part in self.pieces[step.tops[0]]]
+        if self.sums and len(parts := self.pieces.get(step.tops[0], ())) > 1:
+            step.parts = [part.use(time) for part in parts]
         bottoms = [(i, bottom) for i, (bottom, wanted) in enumerate(step.bottoms) if wanted and bottom.gradient]
         for i, bottom in bottoms[::-1] if step.beside else bottoms:  # what goes beside may lie on the top's gradient
-            self._contribute(step, i, bottom, time, standing)
+            self._contribute(step, i, bottom, time)
         for bottom in dict.fromkeys(bottom for _, bottom in bottoms):
             self._complete(step, bottom, time)
         return step
 
-    def _contribute(self, step: Step, i: int, bottom: Value, time: int, standing: set[Value]) -> None:
+    def _contribute(self, step: Step, i: int, bottom: Value, time: int) -> None:
         """Decides where a step writes a bottom's gradient."""
         first = bottom not in self.pieces
         if first or self.sums:
-            storage = self._bottom_diff(step, i, bottom, time, standing)
+            storage = self._bottom_diff(step, i, bottom, time)
             self._give(bottom, storage)
         else:
             storage = self.diff[step.node.tops[i]] if step.node.layer.view else self._new(self._bytes(bottom), time)
@@ -323,7 +325,9 @@ class _Planner:
     def _complete(self, step: Step, bottom: Value, time: int) -> None:
         """Has a bottom's gradient summed where it lies in parts, all of them are there, and its maker wants it whole."""
         parts = self.pieces[bottom]
-        if not self.sums or len(parts) == 1 or self.left[bottom] or self._takes_parts(bottom):
+        maker = self.whole.get(bottom.node, bottom.node)
+        takes = maker.layer.most_parts if maker.backward and len(bottom.node.tops) == 1 else 1
+        if not self.sums or self.left[bottom] or len(parts) <= takes:
             return
         step.sums[bottom] = [part.use(time) for part in parts]
         free = (part for part in parts if self._free_to_write(part, bottom, time))
@@ -334,17 +338,15 @@ class _Planner:
         del self.diff[bottom], self.pieces[bottom]
         self._give(bottom, target)
 
-    def _takes_parts(self, value: Value) -> bool:
-        """Whether the step that makes a value takes its gradient in parts."""
-        return self.sums and self.whole.get(value.node, value.node).layer.joined
-
-    def _bottom_diff(self, step: Step, i: int, bottom: Value, time: int, standing: set[Value]) -> Storage:
+    def _bottom_diff(self, step: Step, i: int, bottom: Value, time: int) -> Storage:
         """Where a bottom's gradient goes. It may be that of the top it comes from, or overwrite it: nobody reads that one later, unless it
         is another value's too."""
         node, beside = step.node, step.beside is not None and i == len(step.node.bottoms)
         passes = self.fuse and (step.fused[-1].layer.spec.type != "ReLU" and not step.parts if beside else node.layer.passes_gradient(i))
         top = step.tops[0] if beside or passes else step.tops[i] if i < len(step.tops) else None
-        if top is not None and top.gradient and top not in standing:
+        if i == 0 and node.layer.ahead in self.saved.get(node, ()):
+            return self.saved[node][node.layer.ahead].use(time)
+        if top is not None and top.gradient and top not in self.standing:
             parts = step.parts or [self.diff[top]]
             if node.layer.view or (passes and not step.spoils and self._may_share(parts[0], bottom, time)):
                 return parts[0].use(time)
@@ -361,7 +363,8 @@ class _Planner:
 
     def _free_to_write(self, storage: Storage, value: Value, time: int) -> bool:
         """Whether no other value's gradient that is still to be read lies there."""
-        return all(v is value or self._done(v) <= time for v in self.holders[storage])
+        self.holders[storage] = [v for v in self.holders[storage] if v is value or self._done(v) > time]  # what is read stays so
+        return all(v is value for v in self.holders[storage])
 
     def _may_share(self, storage: Storage, bottom: Value, time: int) -> bool:
         """Whether a bottom's gradient may be the very storage that other values have theirs in: nobody may write there before all others

@@ -15,7 +15,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from . import caffelite_pb2 as pb
-from . import hdf5
+from . import hdf5, inputs
 from .errors import CaffeliteError
 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
@@ -80,17 +80,20 @@ def digest(data: bytes) -> bytes:
 
 def run_of(path: Path) -> pb.RunOrigin | None:
     """The run that wrote a caffemodel or a state, read from its head or its end alone; None where it does not say. Errors: OSError."""
-    with open(path, "rb") as file:
+    with inputs.open_file(path) as file:
         head = file.read(256)
         file.seek(max(0, file.seek(0, 2) - hdf5.TAIL))
         tail = file.read(hdf5.TAIL)
     try:
-        if not head.startswith(_PROMISE):
-            return pb.RunOrigin.FromString(note) if (note := hdf5.note(tail)) else None
-        number, wire, value, _ = next(fields(memoryview(head)[len(_PROMISE) :]))
-        return pb.RunOrigin.FromString(bytes(value)) if (number, wire) == (_RUN, LENGTH) else None
+        if head.startswith(_PROMISE):
+            number, wire, value, _ = next(fields(memoryview(head)[len(_PROMISE) :]))
+            body = bytes(value) if (number, wire) == (_RUN, LENGTH) else b""
+        else:
+            body = hdf5.note(tail)
+        run = pb.RunOrigin.FromString(body)
     except (ValueError, DecodeError, StopIteration):
         return None
+    return run if run.id and isinstance(run.id, str) else None
 
 
 def check_seal(data: bytes, path: Path) -> bool:
@@ -290,8 +293,8 @@ def encode_hdf5_net(blobs: Iterable[tuple[str, list[Blob]]], run: pb.RunOrigin |
 
 
 def read_bytes(path: str | Path) -> bytes:
+    """The bytes of a regular file. Errors: CaffeliteError."""
     try:
-        return Path(path).read_bytes()
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        why = str(getattr(error, "strerror", None) or error).lower()
-        raise CaffeliteError(f"cannot read {path}: {why}") from None
+        return inputs.read(path)
+    except OSError as error:
+        raise CaffeliteError(f"cannot read {path}: {inputs.reason(error).lower()}") from None

@@ -301,6 +301,9 @@ BETWEEN = {  # what stands between two convolutions: it reads c1 (8 channels, of
     "AVE beyond the pad": pooling("c1", "m", "pool: AVE kernel_size: 3 stride: 3 pad: 1"),
     "AVE": pooling("c1", "m", "pool: AVE kernel_size: 3 stride: 2 pad: 1"),
     "AVE beyond the image": pooling("c1", "m", "pool: AVE kernel_h: 4 kernel_w: 2 stride: 3"),
+    "MAX of a kernel larger than the image": pooling("c1", "g", "global_pooling: true") + pooling("g", "m", "kernel_size: 2 stride: 2"),
+    "AVE of a kernel larger than the image": pooling("c1", "g", "pool: AVE global_pooling: true")
+    + pooling("g", "m", "pool: AVE kernel_size: 3 stride: 2 pad: 1"),
     "AVE of all": pooling("c1", "m", "pool: AVE global_pooling: true"),
     "STOCHASTIC": layer("Sigmoid", "c1", "s") + pooling("s", "m", "pool: STOCHASTIC kernel_size: 2 stride: 2"),
     "LRN": layer("LRN", "c1", "m", "lrn_param { local_size: 5 alpha: 0.5 beta: 0.75 }"),

@@ -24,6 +24,7 @@ OWN = {
     *(f"SolverParameter.{name}" for name in ("snapshot_keep", "best_score", "best_lowest", "early_stop", "ema_decay")),
     "DataParameter.label_source",
     "TransformationParameter.perturb_param",
+    "PoolingParameter.ceil_mode",  # of forks that are not listed below
 }
 # Fields of NVCaffe ("nvidia") and Intel's Caffe ("intel"), by whose names their prototxts are read. A number of theirs that means something
 # else in another Caffe gives way to one from 8000 on: only their text files are read.

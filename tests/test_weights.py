@@ -214,7 +214,7 @@ def test_mutations_give_blobs_or_a_clear_error(tmp_path, rng):
 def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(CaffeliteError, match="cannot read .*none.caffemodel: no such file"):
         weights.read_model(tmp_path / "none.caffemodel")
-    with pytest.raises(CaffeliteError, match="cannot read .*: is a directory"):
+    with pytest.raises(CaffeliteError, match="cannot read .*: it is a folder, not a file"):
         weights.read_model(tmp_path)
 
 

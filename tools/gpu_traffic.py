@@ -5,8 +5,9 @@ with the arrays that it was given. So the figures follow the code. Arrays have a
 
 Bytes: each array of a launch counts once, as read or as written, however often the kernel touches it and whatever the cache holds; what is
 copied from the host counts nowhere. Time: a launch takes the longest of its bytes at the memory's bandwidth, its products at the
-peak of its precision, and the cost of one node of a CUDA graph; launches follow each other, but for those on streams that fork. It is a
-floor: what no run can beat. cuDNN's plans count as one launch each, with bias and ReLU in the epilogue.
+peak of its precision, and the cost of one node of a CUDA graph; launches follow each other, but for those on streams that fork. That is
+a floor where arrays come from memory; what a cache still holds comes faster. cuDNN's plans count as one launch each, with bias and ReLU in
+the epilogue.
 
 Examples:
   python tools/gpu_traffic.py models/resnet50/train_val.prototxt -precision fp16 -batch 128
@@ -105,6 +106,8 @@ def touched(name: str, named: dict[str, tuple[Parameter, np.ndarray]]) -> tuple[
     sizes = {key: array.nbytes for key, (_, array) in named.items()}
     if name in ("copy_into", "copy_out"):  # a part of the whole
         return sizes["part"], sizes["part"]
+    if name == "sum_out":
+        return sizes["part"] * (len(sizes) - 1), sizes["part"]
     if name.startswith("preprocess"):  # of a data set no more than the batch
         sizes["pixels"] = named["out"][1].size * named["pixels"][1].itemsize
     seen: dict[tuple, str] = {}  # an array that is given twice is read once
@@ -120,7 +123,7 @@ class Recorder:
     """A backend that runs nothing and writes down what it is asked to run."""
 
     name = "model"
-    refusals = ()
+    capability = 9, 0  # an H100's
 
     def __init__(self, strict: bool):
         self.stream, self._strict = Stream(), strict
@@ -161,6 +164,9 @@ class Recorder:
         return np.zeros(array.shape, array.dtype)
 
     # streams
+
+    def here(self) -> None:
+        pass
 
     def use(self, stream: Stream) -> None:
         self.stream = stream

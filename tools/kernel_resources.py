@@ -40,8 +40,9 @@ ARCHITECTURES = {"75": ("fp32", "fp16"), "80": ("fp32", "fp16", "bf16"), "90": (
 class Collector:
     """A GPU's backend that runs nothing and keeps the source of each kernel that is asked for."""
 
-    name, refusals = "collector", ()
-    capability = 9, 0  # the highest of those that kernels are compiled for
+    name = "collector"
+    refusals = ()
+    capability = 9, 0  # which computes in every precision
 
     def __init__(self):
         self.sources: set[str] = set()

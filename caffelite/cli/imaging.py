@@ -22,7 +22,7 @@ _OPTIONS = (
     click.option(
         "--skip",
         is_flag=True,
-        help="Leave out files that are no images or cannot be read, and tell how many and which; else they are errors.",
+        help="Leave out what is no image or cannot be read, and tell how many and which; else it is an error.",
     ),
     click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Decoding threads. Default: one for each core."),
 )

@@ -194,7 +194,10 @@ def open_gpu(numbers: list[int], which: int = 0, how: dict | None = None, net: C
     if net and not (how or {}).get("precision") and (asked := _fp16(net())):
         log.info("%s: FLOAT16, as -precision fp16", asked)
         how = {**(how or {}), "precision": "fp16"}
-    device = devices.open_device(numbers[which % len(numbers)], **how or {})
+    try:
+        device = devices.open_device(numbers[which % len(numbers)], **how or {})
+    except CaffeliteError as mistake:
+        raise numbers.explained(mistake) if isinstance(numbers, AskedByMode) else mistake from None
     log.info("Using GPUs %s", ", ".join(map(str, numbers)))
     return device
 
@@ -206,13 +209,25 @@ def _fp16(net) -> str | None:
     return next((name for name in ("default_forward_type", "default_backward_type") if getattr(net, name) == pb.FLOAT16), None)
 
 
+class AskedByMode(list):
+    """The GPU that solver_mode asks for, where nobody wrote -gpu."""
+
+    def explained(self, mistake: CaffeliteError) -> CaffeliteError:
+        """The mistake by the field that led to it, and with the other way out."""
+        what = mistake.what.replace("-gpu", "solver_mode: GPU", 1) if "-gpu" in mistake.what else f"solver_mode: GPU: {mistake.what}"
+        ways = [(mistake.remedy or "").replace(", or leave -gpu out to run on the CPU", ""), "run on the CPU: -set solver_mode=CPU"]
+        return CaffeliteError(
+            what, where=mistake.where, expected=mistake.expected, found=mistake.found, remedy=", or ".join(filter(None, ways))
+        )
+
+
 def gpus(text: str | None, solver=None) -> list[int]:
     """The GPUs that -gpu names; without it the one of the solver's solver_mode; none for the CPU."""
     from .. import caffelite_pb2 as pb
 
     mode = solver.solver_mode if solver is not None and solver.HasField("solver_mode") else None
     if text is None:
-        return [solver.device_id] if mode == pb.SolverParameter.GPU else []
+        return AskedByMode([solver.device_id]) if mode == pb.SolverParameter.GPU else []
     from ..devices import gpu
 
     if text == "all":

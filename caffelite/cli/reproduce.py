@@ -35,6 +35,7 @@ def reproduce(folder, gpu, iterations) -> None:
     from .. import prototxt
     from ..records import folder as records
     from ..records.reproduce import Comparison, changed_data, check
+    from ..records.reproduce import start as start_of
     from ..solver import Requests, Solver
 
     told = records.load(folder)
@@ -53,7 +54,7 @@ def reproduce(folder, gpu, iterations) -> None:
     p.ClearField("snapshot_keep")
     requests = Requests()
     run = Solver(p, document.locate, str(folder / records.SOLVER), options.open_device(gpu, p), requests=requests,
-                 resume=session.get("snapshot"))  # fmt: skip
+                 resume=start_of(session, folder))  # fmt: skip
     run.writes = False
     try:
         if session.get("weights") or p.weights and not session.get("snapshot"):

@@ -85,7 +85,7 @@ def beside(net, passes: list, whole: float, ceilings: tuple[float, float]) -> No
         cells = (cell.rjust(width) if i else cell.ljust(width) for i, (cell, width) in enumerate(zip(row, widths, strict=True)))
         options.say("  ".join(cells).rstrip())
     dev, (most_operations, most_bytes) = net.dev, ceilings
-    graphs = "" if dev.waits else " run eagerly" if dev.eager or net.hosted else " by CUDA graphs"
+    graphs = "" if dev.waits else " run eagerly" if dev.why_eager() or net.hosted else " by CUDA graphs"
     options.say(f"Forward and backward{graphs}: {whole:.4g} ms, {1e3 * counts.batch_of(net.graph) / whole:,.0f} images/s")
     reached = 2e3 * sum(counts.work(step.node) for step in net.plan.forward) / whole
     options.say(

@@ -22,7 +22,9 @@ log = logging.getLogger("caffelite")
 @options.python
 @options.running
 @click.option("--snapshot", metavar="FILE", type=click.Path(), help="Go on from this solverstate.")
-@click.option("--resume", type=click.Choice(["auto"]), help="auto: go on from the newest good snapshot, or start where there is none yet.")
+@click.option(
+    "--resume", type=click.Choice(["auto"]), help="auto: go on from the newest good snapshot of the last run, or start where it left none."
+)
 @options.weights
 @options.set_fields
 @options.data_threads
@@ -137,7 +139,7 @@ def train(
             kept = [learn_by_heart(run, overfit)]
         else:
             tell_run(run)
-            kept = keep(run, record, tensorboard, weights, snapshot) if not rank else []
+            kept = keep(run, record, tensorboard, weights) if not rank else []
         try:
             progress = Progress(run)
             try:
@@ -225,7 +227,7 @@ def stop_in_time(progress, end: float, requests):
     return look
 
 
-def keep(run, record: str | None, tensorboard: bool, weights: str | None, snapshot: str | None) -> list:
+def keep(run, record: str | None, tensorboard: bool, weights: str | None) -> list:
     """The observers that keep the records of a run."""
     from ..records.events import Events
     from ..records.folder import Recorder, command
@@ -235,7 +237,8 @@ def keep(run, record: str | None, tensorboard: bool, weights: str | None, snapsh
             raise click.UsageError("-tensorboard writes into the records: it needs them")
         return []
     folder = Path(record or f"{run.prefix}_run")
-    start = {"weights": options.names(weights)} if weights else {"snapshot": snapshot} if snapshot else {}
+    resumed = run.owner.resumed
+    start = {"snapshot": str(resumed)} if resumed else {"weights": options.names(weights)} if weights else {}
     kept = [Recorder(folder, command(), start), *([Events(folder / "events")] if tensorboard else [])]
     run.observers += kept
     return kept

@@ -83,6 +83,7 @@ def upgraded_binary(path: str, data: bytes) -> tuple[bytes, list[str], list]:
     if not known:
         raise CaffeliteError(f"{path} is no net and no solver that can be read", expected="a prototxt, or a binary net or caffemodel")
     net.ClearField("checksum")
+    net.ClearField("run")  # it is no file of that run any more
     modern = upgrade_net(net, Locator(path), weights_only=True)
     rest = pb.NetParameter()
     rest.CopyFrom(modern.message)

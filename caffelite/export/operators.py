@@ -31,12 +31,17 @@ def operator(*types: str) -> Callable[[Operator], Operator]:
 @operator("Convolution", "Deconvolution")
 def kernels(w: Writer, node: Node, x: list[str], params: list[np.ndarray]) -> list[str]:
     layer, k = node.layer, node.layer.window
-    if len(layer.x_shape) - 2 != len(node.bottoms[0].shape) - 2:
+    rank = len(node.bottoms[0].shape)
+    if layer.axis(layer.p.axis, rank) != 1:
         raise w.cannot(node, "channels at another axis than 1")
     kind = "Conv" if layer.spec.type == "Convolution" else "ConvTranspose"
+    if rank == 2:  # without spatial axes
+        params = [params[0][..., None], *params[1:]]
+        x = [w.add("Unsqueeze", [bottom, w.numbers([2])]) for bottom in x]
     given = [w.constant(node, i, array) for i, array in enumerate(params)]
     how = {"kernel_shape": k.kernel, "strides": k.stride, "pads": [*k.pad, *k.pad], "dilations": k.dilation, "group": layer.p.group}
-    return [w.add(kind, [bottom, *given], **how) for bottom in x]
+    made = [w.add(kind, [bottom, *given], **how) for bottom in x]
+    return [w.add("Squeeze", [top, w.numbers([2])]) for top in made] if rank == 2 else made
 
 
 @operator("InnerProduct")

@@ -69,6 +69,8 @@ def _shape(node: Node) -> list[str]:
         param = layer.spec.HasField("transform_param") and (layer.spec.transform_param.crop_size or layer.spec.transform_param.crop_h)
         return ["its shape is the batch size and that of a sample" + (", cropped by transform_param" if param else "")] if node.tops else []
     if window is not None and node.tops and not getattr(layer.p, "global_pooling", False):
+        if hasattr(layer, "channels") and len(layer.param_blobs[0].shape) == 2:
+            return ["there are no spatial axes: each sample is one place"]
         rank = len(window.kernel)
         spatial, out = node.bottoms[0].shape[-rank:], node.tops[0].shape[-rank:]
         names = ("H", "W") if rank == 2 else tuple(f"axis {i}" for i in range(rank))
@@ -95,7 +97,7 @@ def _sum(node: Node, name: str, i: int, size: int, out: int) -> str:
     dilated = f"dilation {dilation}: the kernel reaches {reach}; " if dilation > 1 else ""
     if node.layer.spec.type == "Deconvolution":
         return f"{name}: {dilated}stride · ({name} - 1) + kernel - 2 · pad = {stride} · ({size} - 1) + {reach} - 2 · {pad} = {out}"
-    up = node.layer.spec.type == "Pooling" and node.layer.p.round_mode == pb.PoolingParameter.CEIL
+    up = node.layer.spec.type == "Pooling" and node.layer.up
     left, right = ("⌈", "⌉") if up else ("⌊", "⌋")
     exact = (-(-(size + 2 * pad - reach) // stride) if up else (size + 2 * pad - reach) // stride) + 1
     text = f"{name}: {dilated}{left}({size} + 2 · {pad} - {reach}) / {stride}{right} + 1 = {exact}"

@@ -59,8 +59,7 @@ class Feed(Layer):
 
     def forward(self, x: list, y: list) -> None:
         if self._finish:
-            self._finish.forward(y[0])
-            y = y[1:]
+            return self._finish.forward(y[0], self._arrays, y[1:])
         for top, field in zip(y, self._arrays, strict=True):
             field.copy_to(top)
 

@@ -50,14 +50,14 @@ class Joint(Layer):
             if part is not None:
                 self.dev.copy_into(part.reshape(self.whole), whole, start)
 
-    def part(self, whole, parts: list) -> None:
-        """Copies the whole's parts out, but for those that are None."""
+    def part(self, wholes: list, parts: list) -> None:
+        """Copies the parts of the whole out, or of the sum of several, but for those that are None."""
         if self.view:
             return
-        whole = whole.reshape(self.whole)
+        whole, *more = [each.reshape(self.whole) for each in wholes]
         for part, start in zip(parts, self.ends, strict=False):
             if part is not None:
-                self.dev.copy_out(whole, start, part.reshape(self.whole))
+                self.dev.copy_out(whole, start, part.reshape(self.whole), *([more] if more else []))
 
 
 @register
@@ -84,8 +84,11 @@ class Concat(Joint):
     def forward(self, x: list, y: list) -> None:
         self.join(x, y[0])
 
+    def settle(self, dev) -> None:
+        self.most_parts = 8 if dev.sums_gradients and not self.view else 1
+
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        self.part(dy[0], dx)
+        self.part(dy, dx)
 
 
 @register
@@ -117,7 +120,7 @@ class Slice(Joint):
         return [(*shape[:axis], size, *shape[axis + 1 :]) for size in sizes]
 
     def forward(self, x: list, y: list) -> None:
-        self.part(x[0], y)
+        self.part(x, y)
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         self.join(dy, dx[0])

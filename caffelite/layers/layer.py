@@ -63,6 +63,8 @@ class Layer:
     deep = True  # whether several passes can be fed at once
     absorbs_relu = False  # forward can apply a leaky ReLU to its top: see ``slope``
     takes_relu_gradient = False  # where it does, its backward is that one's too
+    most_parts = 1  # in how many parts at most backward takes its only top's gradient: ``dy`` then are these
+    ahead = "gradient"  # in ``saved``: the first bottom's, which forward brings where the plan grants it; backward then does nothing
     rectifies = False  # and multiplies the top's gradient by the slope where the top is not positive, in place
     follows_layout = False  # works on images that lie channels last (N, H, W, C) as well: see ``last``
     last = False  # its images lie channels last
@@ -172,7 +174,7 @@ class Layer:
     saved: dict
     resize: Callable[[list[Shape]], list]  # where it varies: gives the tops other shapes, and the layers above; returns the new tops
     absorbed: Layer | None = None  # the layer behind it that the plan fused into this one, with its parameters
-    joined = False  # the plan fused a sum into it: the other summand is its last bottom, and dy are parts of the top's gradient
+    joined = False  # the plan fused a sum into it: the other summand is its last bottom, whose gradient is the sum's
     total: tuple = ()  # where it adds its loss: the net's, and the weight
     slope: float | None = None  # of the leaky ReLU that the plan fused into this layer, or behind that one
 

@@ -98,14 +98,20 @@ class SoftmaxWithLoss(Loss):
     def build(self, dev) -> None:
         self.op = dev.softmax_loss(*self.split, self.ignored(), self.divide)
 
+    def settle(self, dev) -> None:
+        if dev.losses_bring_gradients and self.divide is not None:
+            self.saved_shapes[self.ahead] = self.saved_shapes["prob"]
+
     def forward(self, x: list, y: list) -> None:
         prob = self.saved["prob"]
-        self.op.forward(x[0], x[1], prob, y[0], *self.total)
+        ahead = [self.saved[self.ahead]] if self.ahead in self.saved else []
+        self.op.forward(x[0], x[1], prob, y[0], *self.total, *ahead)
         if len(y) > 1:
             self.dev.copy(prob, y[1])
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        self.op.backward(self.saved["prob"], x[1], dy[0], dx[0])
+        if self.ahead not in self.saved:
+            self.op.backward(self.saved["prob"], x[1], dy[0], dx[0])
 
     def counted(self, top: int):
         return None if top or self.divide is not None else self.dev.download(self.op.divisor)[0]

@@ -57,6 +57,10 @@ class BatchNorm(Layer):
     def settle(self, dev) -> None:
         self.takes_sums = dev.sums_gradients
 
+    @property
+    def most_parts(self) -> int:
+        return 64 if self.joined else 1
+
     def absorbs_sum(self, follower: Layer) -> bool:
         alike = (follower.last, follower.narrow) == (self.last, self.narrow)
         plain = follower.spec.type == "Eltwise" and len(follower.spec.bottom) == 2 and all(map(follower.passes_gradient, (0, 1)))

@@ -13,14 +13,17 @@ METHODS = pb.PoolingParameter.PoolMethod
 
 
 def pooled(layer: Layer, spatial: Shape, k: Window, ceil: bool = True) -> Shape:
-    """How many windows there are along each axis: the last may reach beyond the image where ``ceil``, but must begin within."""
+    """How many windows there are along each axis: the last may reach beyond the image where ``ceil``, but must begin within.
+
+    So one window of a kernel that is larger than the padded image, by less than the stride, stays.
+    """
     out = []
     for size, kernel, stride, pad in zip(spatial, k.kernel, k.stride, k.pad, strict=True):
         room = size + 2 * pad - kernel
-        if room < 0:
+        count = (-(-room // stride) if ceil else room // stride) + 1
+        if count < 1:
             found = f"an image of {'×'.join(map(str, spatial))}"
             raise layer.error(f"its kernel {list(k.kernel)} does not fit", "kernel_size", found=found)
-        count = (-(-room // stride) if ceil else room // stride) + 1
         count -= any(k.pad) and (count - 1) * stride >= size + pad
         if (count - 1) * stride >= size + pad:
             remedy = "use round_mode: FLOOR, or a smaller stride"
@@ -61,10 +64,11 @@ class Pooling(Pooled):
     """One number of each window, channel by channel: the largest (MAX), the mean (AVE), or STOCHASTIC: in TRAIN one that is drawn with
     probability x / Σx, in TEST what to expect of that, Σx² / Σx.
 
-    x (N, C, H, W) or (N, C, W); y (N, C, OH, OW) with OH = ⌈(H + 2·pad - kernel) / stride⌉ + 1 (round_mode FLOOR: ⌊⌋), less a last window
-    that would start beyond the image and its left pad. A second top of MAX: the winners' places in their planes, h·W + w. AVE divides by
-    the window clipped to the padded image. global_pooling: one window, the image. Defaults: MAX, stride 1, pad 0. Errors: a kernel larger
-    than the padded image, a pad as large as the kernel, a pad for STOCHASTIC. As in Caffe.
+    x (N, C, H, W) or (N, C, W); y (N, C, OH, OW) with OH = ⌈(H + 2·pad - kernel) / stride⌉ + 1 (round_mode FLOOR or ceil_mode false: ⌊⌋),
+    less a last window that would start beyond the image and its left pad. A second top of MAX: the winners' places in their planes,
+    h·W + w. AVE divides by the window clipped to the padded image. global_pooling: one window, the image. Defaults: MAX, stride 1, pad 0.
+    Errors: a kernel that is larger than the padded image by the stride or more, a pad as large as the kernel, a pad for STOCHASTIC. As in
+    Caffe.
     """
 
     field = "pooling_param"
@@ -77,6 +81,10 @@ class Pooling(Pooled):
         if len(self.spec.top) > 1 and self.method != "MAX":
             raise self.outer_error("a second top, the winners' places, is for MAX pooling", "top", 1, found=f"pool: {self.method}")
         p = self.p
+        self.up = p.round_mode == pb.PoolingParameter.CEIL and p.ceil_mode
+        if p.HasField("round_mode") and p.HasField("ceil_mode") and (p.round_mode == pb.PoolingParameter.CEIL) != p.ceil_mode:
+            found = f"round_mode: {pb.PoolingParameter.RoundMode.Name(p.round_mode)}, ceil_mode: {str(p.ceil_mode).lower()}"
+            raise self.error("ceil_mode and round_mode contradict each other", "ceil_mode", found=found, remedy="keep one of the two")
         if p.global_pooling:
             if p.HasField("kernel_size") or p.HasField("kernel_h") or p.HasField("kernel_w"):
                 raise self.error("global_pooling takes its kernel from the bottom", "global_pooling", remedy="drop kernel_size")
@@ -94,7 +102,7 @@ class Pooling(Pooled):
             no_padding(self, k, "pad")
         if any(pad >= kernel for pad, kernel in zip(k.pad, k.kernel, strict=True)):
             raise self.error("pad must be less than the kernel", "pad", found=f"pad {list(k.pad)}, kernel {list(k.kernel)}")
-        out = pooled(self, spatial, k, self.p.round_mode == pb.PoolingParameter.CEIL)
+        out = pooled(self, spatial, k, self.up)
         self.x_shape, self.y_shape = shape, (*shape[:2], *out)
         self.index("index", self.y_shape)
         self.follows_layout = len(self.spec.top) == 1 and (self.method == "MAX" or (self.method == "AVE" and self._plain_means()))

@@ -44,6 +44,13 @@ def window(layer: Layer, rank: int) -> Window:
     return found
 
 
+def point(layer: Layer) -> Window:
+    """The window of a layer without spatial axes: one place. What the fields give for one axis says nothing, as in Caffe."""
+    for name, stem in (("kernel_size", "kernel"), ("stride", None), ("pad", None), ("dilation", None)):
+        per_axis(layer, name, 0, 0, stem)
+    return Window((1,), (1,), (0,), (1,))
+
+
 def reach(window: Window) -> list[int]:
     """How far a window reaches along each axis."""
     return [d * (k - 1) + 1 for k, d in zip(window.kernel, window.dilation, strict=True)]

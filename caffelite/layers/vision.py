@@ -26,19 +26,20 @@ class Kernels(Layer):
         for i, shape in enumerate(bottoms):
             if shape != first:
                 raise self.bottom_error(i, "differs from the first", expected=list(first), found=list(shape))
-        axis = spatial_axis(self, first)
+        axis = spatial_axis(self, first, 0)
         c, spatial = first[axis], first[axis + 1 :]
-        self.window = sliding.window(self, len(spatial))
+        self.window = sliding.window(self, len(spatial)) if spatial else sliding.point(self)
         for what, count in (("input channels", c), ("num_output", m)):
             if group < 1 or count % group:
                 raise self.error(f"group {group} does not divide the {count} {what}", "group")
-        out = self.sizes(spatial)
-        self.add_param((*self.channels(c, m, group), *self.window.kernel), self.p.weight_filler, "weight_filler")
+        out = self.sizes(spatial or (1,))
+        kernel = self.window.kernel if spatial else ()
+        self.add_param((*self.channels(c, m, group), *kernel), self.p.weight_filler, "weight_filler")
         if self.p.bias_term:
             self.add_param((m,), self.p.bias_filler, "bias_filler")
         n = math.prod(first[:axis])
-        self.x_shape, self.y_shape = (n, c, *spatial), (n, m, *out)
-        return [(*first[:axis], m, *out)] * len(bottoms)
+        self.x_shape, self.y_shape = (n, c, *(spatial or (1,))), (n, m, *out)
+        return [(*first[:axis], m, *out[: len(spatial)])] * len(bottoms)
 
     def sizes(self, spatial: Shape) -> Shape:
         """The output's spatial shape."""
@@ -52,11 +53,12 @@ class Kernels(Layer):
         return False
 
 
-def spatial_axis(layer: Layer, shape: Shape) -> int:
-    """The channels' axis, absolute; spatial axes follow it."""
+def spatial_axis(layer: Layer, shape: Shape, least: int = 1) -> int:
+    """The channels' axis, absolute; ``least`` spatial axes or more follow it."""
     axis = layer.axis(layer.p.axis, len(shape)) if layer.p.axis < len(shape) else len(shape)
-    if axis + 2 > len(shape):
-        raise layer.bottom_error(0, "has no spatial axes", expected=f"N×C×H×W, with channels at axis {axis}", found=f"shape {list(shape)}")
+    if axis + 1 + least > len(shape):
+        what = "has no spatial axes" if axis < len(shape) else f"has no axis {axis}"
+        raise layer.bottom_error(0, what, expected=f"N×C×H×W, with channels at axis {layer.p.axis}", found=f"shape {list(shape)}")
     return axis
 
 
@@ -65,8 +67,8 @@ class Convolution(Kernels):
     """y[n, m] = Σ_c w[m, c] * x[n, c] + b[m]: correlation with learned kernels, over any number of spatial axes.
 
     x (N, C, H, W); w (M, C/group, kh, kw), b (M); y (N, M, OH, OW) with OH = ⌊(H + 2·pad - (dilation·(kh - 1) + 1)) / stride⌋ + 1.
-    Defaults: axis 1, stride 1, pad 0, dilation 1, group 1, bias_term true. Errors: channels that group does not divide, a kernel larger
-    than the padded image. As in Caffe.
+    Where channels are the last axis, w (M, C/group) and kernel_size says nothing. Defaults: axis 1, stride 1, pad 0, dilation 1, group 1,
+    bias_term true. Errors: channels that group does not divide, a kernel larger than the padded image. As in Caffe.
     """
 
     absorbs_relu = True

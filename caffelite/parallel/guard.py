@@ -167,13 +167,36 @@ class Guard:
         else:
             rank = self.joined.pop(source)
             if rank is not None and rank >= 0 and not self.reports[rank]["done"] and not self.reports[rank]["lost"]:
-                self.suspect(rank, "is lost with its machine or its guard")
+                self.suspect(rank, self.how_lost(self.reports[rank]))
+
+    def how_lost(self, report: dict) -> str:
+        """What became of a rank whose guard is gone, in words."""
+        if report["host"] != self.host:
+            return "is lost with its machine or its guard"
+        try:
+            os.kill(report["pid"], 0)
+        except ProcessLookupError:
+            return "died, and its guard with it"
+        except PermissionError:
+            pass
+        return "lost its guard: that process died, the rank itself runs"
 
     def forsaken(self) -> None:
+        """The guard of rank 0 is gone without a word; it would have told of the end of rank 0."""
         if not self.done:
-            if self.lost_at is None:
-                print(f"caffelite: rank {self.rank} ends: rank 0 or its machine is gone", file=sys.stderr, flush=True)
+            if self.lost_at is None and not self.told_to_end():
+                near = self.leader is not None and self.leader.getsockname()[0].startswith("127.")
+                lost = "the guard of rank 0 died" if near else "the guard of rank 0, or its machine, is gone"
+                print(f"caffelite: rank {self.rank} ends: {lost}", file=sys.stderr, flush=True)
             self.kill()
+
+    def told_to_end(self) -> bool:
+        """Whether the guard of rank 0 said so before it went."""
+        try:
+            self.leader.setblocking(False)
+            return bool(self.leader.recv(1))
+        except (OSError, AttributeError):
+            return False
 
     # rank 0's judgement
 

@@ -121,7 +121,10 @@ def _transport(control, dev, half: bool):
         return host
     from ..devices import gpu
 
-    places = control.gather(gpu.place(dev.number))
+    places, libraries = zip(*control.gather((gpu.place(dev.number), "cuDNN" if dev.engine else "no cuDNN")), strict=True)
+    if len(set(libraries)) > 1:
+        found = ", ".join(f"{library} on rank {rank}" for rank, library in enumerate(libraries))
+        raise Refused("processes must compute by the same libraries", found=found, remedy="install the same extra for all of them")
     if len(set(places)) < len(places):  # NCCL takes one process a GPU
         return Staged(dev, host)
     dev.backend.here()  # NCCL's communicator is of the current device

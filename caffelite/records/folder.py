@@ -144,6 +144,7 @@ class Recorder(Observer):
                 continue
         return {
             "run": solver.owner.run.id,
+            "resumed_run": solver.owner.before,
             "iteration": solver.iteration, "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "command": self.command, "folder": os.getcwd(),
             **self.start, "device": solver.dev.name, "processes": solver.comm.size, "cores": len(os.sched_getaffinity(0)),
             "versions": versions,

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import CaffeliteError
-from ..solver import Requests
+from ..solver import Requests, snapshot
 from ..solver.observer import Observer
 from ..solver.scores import Scores
 from . import folder as records
@@ -64,6 +64,18 @@ def changed_data(told: dict) -> list[str]:
         elif fingerprint(path) != entry:
             found.append(f"{path} is not what it was")
     return found
+
+
+def start(session: dict, folder: Path) -> str | None:
+    """The state that a session went on from: where it was, or where a later run moved it. Errors: neither is that state."""
+    if not (named := session.get("snapshot")):
+        return None
+    run, moved = session.get("resumed_run", ""), folder / Path(named).name
+    found = [path for path in (Path(named), moved) if path.exists() and (not run or snapshot.run_of(path) == run)]
+    if not found:
+        what = f"{named}, which {folder} went on from, is not there any more"
+        raise CaffeliteError(what, expected=f"the state of run {run}" if run else None, remedy=f"copy it to {moved}, with its model")
+    return str(found[0])
 
 
 def check(told: dict, folder: Path) -> dict:

@@ -33,7 +33,7 @@ def capture(bench: Bench) -> str:
     eager, runs[:] = len(runs), []
     found = iterate(program, 5)
     if True not in runs or len(runs) >= eager:
-        raise Wrong(f"nothing was captured: {dev.eager or 'the program ran eagerly'}")
+        raise Wrong(f"nothing was captured: {dev.why_eager() or 'the program ran eagerly'}")
     if not np.array_equal(found, expected):
         raise Wrong("launches of the graph differ from eager runs")
     return "launches are bit-equal to eager runs"

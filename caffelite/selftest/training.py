@@ -94,7 +94,7 @@ def graphs(bench: Bench) -> str:
     """LeNet by graphs, beside eager"""
     bench.wants_gpu("a CPU captures nothing")
     one, other = (trained(bench.device("fp32", deterministic=True, eager=how)) for how in (True, False))
-    if why := bench.device("fp32", deterministic=True).eager:
+    if why := bench.device("fp32", deterministic=True).why_eager():
         raise Wrong(f"not captured: {why}")
     for what, a, b in (("losses", one.losses, other.losses), ("weights", one.weights, other.weights)):
         if not np.array_equal(a, b):

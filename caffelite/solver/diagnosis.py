@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -187,6 +188,7 @@ def _bundle(solver: Solver, report: Report, feeds: dict[str, np.ndarray], carrie
     folder = Path(f"{solver.prefix}_fault_iter_{report.iteration}")
     kept = solver.prefix, solver.iteration
     try:
+        _make_way(folder, solver.owner.run.id)
         folder.mkdir(exist_ok=True)
         solver.prefix, solver.iteration = str(folder / "fault"), report.iteration
         snapshot.write(checkpoint.files(solver, carried))
@@ -206,6 +208,13 @@ def _bundle(solver: Solver, report: Report, feeds: dict[str, np.ndarray], carrie
         return ""
     finally:
         solver.prefix, solver.iteration = kept
+
+
+def _make_way(folder: Path, run: str) -> None:
+    """Renames a bundle of the same name that another run left."""
+    if os.path.lexists(folder) and not any(snapshot.run_of(path) == run for path in folder.glob("fault_iter_*")):
+        number = next(n for n in range(1, 10**6) if not os.path.lexists(f"{folder}_{n}"))
+        os.rename(folder, f"{folder}_{number}")
 
 
 def norms(solver: Solver, measured: list[tuple]) -> list[tuple]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
@@ -31,8 +32,8 @@ class Launches:
     def why_eager(self) -> str:
         """What keeps iterations from being captured in graphs; nothing where nothing does."""
         dev, net, exchange = self._solver.dev, self._solver.net, self._solver.exchange
-        if dev.eager:
-            return dev.eager
+        if why := dev.eager or getattr(self._whole, "eager", ""):
+            return why
         if net.hosted:
             return "layers that the host runs: " + ", ".join(f'"{name}"' for name in net.hosted)
         return "gradients that travel by the host, or in 16 bits" if exchange and not exchange.captures else ""
@@ -90,8 +91,8 @@ class Launches:
                 exchange.finish()
             else:
                 net.run_backward()
-            solver.window.append(net.loss, solver.comm.size, clear=True)
-            self._queue_update()
+            append = functools.partial(solver.window.append, net.loss, solver.comm.size, clear=True)
+            solver.dev.together(0, append, self._queue_update)
 
     def _queue_update(self) -> None:
         self._solver.updater.queue()

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import caffelite_pb2 as pb
-from .. import weights
+from .. import inputs, weights
 from ..errors import CaffeliteError, Locator
 from . import disk, snapshot
 
@@ -53,8 +53,7 @@ class Mark:
     def read(cls, prefix: str) -> Mark | None:
         """None where there is none, or none that can be read."""
         try:
-            with open(lock_path(prefix), "rb") as file:
-                told = json.loads(file.read(1 << 16))
+            told = json.loads(inputs.read(lock_path(prefix), 1 << 16))
             return cls(str(told["run"]), int(told["began"]), int(told["process"]), str(told["host"]), str(told["resumed"]))
         except (OSError, ValueError, KeyError, TypeError):
             return None
@@ -129,7 +128,7 @@ class Ownership:
             try:
                 if not os.path.lexists(path):
                     continue
-                origin = None if os.path.isdir(path) else weights.run_of(path)
+                origin = weights.run_of(path) if os.path.isfile(path) else None
                 if origin and origin.id == self.run.id:
                     continue
                 folder = self._aside(origin.id if origin else "", path.name)

@@ -33,6 +33,15 @@ def test_a_nan_is_told_and_replayed(spoilt, call):
     assert call("replay", "nowhere").status == 2
 
 
+def test_the_bundle_of_an_earlier_run_is_renamed(spoilt, call):
+    command = ("train", "-solver", "solver.prototxt", "-set", "test_interval=1000000", "-set", "test_initialization=false")
+    call(*command)
+    before = (spoilt / "run_fault_iter_1/report.json").read_bytes()
+    call(*command, "-set", "base_lr=0.01", "-set", "snapshot=1", "-forgive", 2)
+    assert (spoilt / "run_fault_iter_1_1/report.json").read_bytes() == before
+    assert sorted(path.name for path in spoilt.glob("run_fault*")) == ["run_fault_iter_1", "run_fault_iter_1_1"]
+
+
 def test_a_run_is_forgiven_so_often(spoilt, call):
     command = ("train", "-solver", "solver.prototxt", "-set", "test_interval=1000000", "-set", "test_initialization=false")
     answer = call(*command, "-set", "snapshot=1", "-forgive", 2)

@@ -45,3 +45,18 @@ def test_what_changed_is_told(folder, call):
 def test_what_is_no_run(folder, call):
     answer = call("reproduce", ".")
     assert answer.status == 2 and "is not the folder of a run" in answer.err
+
+
+def test_a_resumed_run_whose_snapshot_was_moved(folder, call):
+    """A later run took the name of the state that it went on from: the moved one is taken, never the other."""
+    call("train", "-solver", "solver.prototxt", "-iterations", 10)
+    call("train", "-solver", "solver.prototxt", "-snapshot", "run_iter_10.solverstate", "-record", "run_run_5")
+    told = json.loads((folder / "run_run_5/run.json").read_text())["sessions"][0]
+    assert told["snapshot"] == "run_iter_10.solverstate" and told["resumed_run"] == told["run"]
+    call("train", "-solver", "solver.prototxt", "-set", "random_seed=7")
+    assert (folder / "run_run_5/run_iter_10.solverstate").exists()
+    answer = call("reproduce", "run_run_5")
+    assert answer.status == 0 and answer.out.startswith("the same to the last bit: 1"), answer.err
+    (folder / "run_run_5/run_iter_10.solverstate").unlink()
+    answer = call("reproduce", "run_run_5")
+    assert answer.status == 2 and "run_iter_10.solverstate, which " in answer.err and "is not there any more" in answer.err

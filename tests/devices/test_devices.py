@@ -404,6 +404,8 @@ POOLS = {  # x, window
     "pad, last dropped": ((1, 1, 4, 5), Window((2, 3), (2, 2), (1, 2))),
     "gaps": ((1, 2, 7, 9), Window((2, 1), (3, 4))),
     "global": ((2, 2, 3, 5), Window((3, 5))),
+    "larger than the image": ((2, 2, 1, 2), Window((2, 3), (2, 2))),
+    "larger than the padded image": ((1, 2, 1, 2), Window((4, 5), (2, 3), (1, 1))),
 }
 
 

@@ -58,7 +58,7 @@ class Here(threading.local):
 
 class FakeStream:
     def __init__(self, here, ptr):
-        self.here, self.ptr, self.device_id, self.captures = here, ptr, here.device, []
+        self.here, self.ptr, self.device_id, self.captures, self.waits = here, ptr, here.device, [], 0
 
     def use(self):
         if self.device_id != self.here.device:
@@ -72,12 +72,13 @@ class FakeStream:
     def end_capture(self):
         return SimpleNamespace(upload=lambda stream: None, launch=self.captures.append)
 
-    def synchronize(self): ...
+    def synchronize(self):
+        self.waits += 1
 
     def wait_event(self, event): ...
 
 
-def fake_cupy(count=1, capability=(9, 0), runtime_version=13020):
+def fake_cupy(count=1, capability=(9, 0), runtime_version=13020, reads_any_memory=False):
     """As much of CuPy as the backend uses, on the host. ``__launches__``: (device, stream) of each kernel; ``__here__``: see Here."""
     here, pointers, launches = Here(), itertools.count(7), []
     null = FakeStream(here, 0)
@@ -96,7 +97,8 @@ def fake_cupy(count=1, capability=(9, 0), runtime_version=13020):
     }  # fmt: skip
     runtime = SimpleNamespace(
         CUDARuntimeError=CUDAError, getDeviceCount=device_count, memcpyAsync=copy, memGetInfo=lambda: (3, 5),
-        getDeviceProperties=lambda number: properties, runtimeGetVersion=lambda: runtime_version,
+        getDeviceProperties=lambda number: properties, runtimeGetVersion=lambda: runtime_version, cudaDevAttrPageableMemoryAccess=88,
+        deviceGetAttribute=lambda attribute, number: int(reads_any_memory and attribute == 88),
     )  # fmt: skip
 
     class Device(nullcontext):
@@ -107,7 +109,12 @@ def fake_cupy(count=1, capability=(9, 0), runtime_version=13020):
         def use(self):
             here.device = self.id
 
-    host = HostBackend()
+    host, pinned = HostBackend(), set()
+
+    def pinned_memory(count):
+        memory = bytearray(count)
+        pinned.add(np.frombuffer(memory, np.uint8).ctypes.data)
+        return memory
 
     def current():
         return here.streams.get(here.device, null)
@@ -127,7 +134,8 @@ def fake_cupy(count=1, capability=(9, 0), runtime_version=13020):
     event = SimpleNamespace(record=lambda stream: None, synchronize=lambda: None)
     cuda = SimpleNamespace(
         runtime=runtime, Device=Device, Stream=lambda non_blocking: FakeStream(here, next(pointers)), get_current_stream=current,
-        Event=lambda disable_timing: event, driver=SimpleNamespace(CUDADriverError=CUDAError), alloc_pinned_memory=bytearray,
+        Event=lambda disable_timing: event, driver=SimpleNamespace(CUDADriverError=CUDAError), alloc_pinned_memory=pinned_memory,
+        pinned_memory=SimpleNamespace(is_memory_pinned=lambda address: address in pinned),
     )  # fmt: skip
     return SimpleNamespace(
         __version__="14.0", empty=lambda shape, dtype: np.zeros(shape, dtype).view(Array), RawModule=module, copyto=np.copyto, add=np.add,
@@ -186,7 +194,7 @@ def test_captures_by_cupy(monkeypatch):
     program, captures = dev.program(lambda: calls.append(dev.capturing)), dev.backend.stream.captures
     for _ in range(4):
         program()
-    assert calls == [False, True] and captures == [None, *[dev.backend.stream] * 3] and not dev.eager
+    assert calls == [False, True] and captures == [None, *[dev.backend.stream] * 3] and not dev.why_eager()
 
     def refused():
         if dev.capturing:
@@ -196,7 +204,7 @@ def test_captures_by_cupy(monkeypatch):
     program = dev.program(refused)
     for _ in range(3):
         program()
-    assert calls[2:] == ["eager"] * 3 and dev.eager == "CUDA graphs cannot be captured (cudaErrorStreamCaptureUnsupported: no)"
+    assert calls[2:] == ["eager"] * 3 and dev.why_eager() == "CUDA graphs cannot be captured (cudaErrorStreamCaptureUnsupported: no)"
 
 
 def _by_host(a, b, c, m, n, k, *flags):
@@ -417,6 +425,21 @@ def test_extras_bring_what_compiles_kernels(major):
     assert f"cuda-toolkit[cudart,cublas,nvrtc]=={major}.*" in found["options.extras_require"][f"cuda{major}"].split()
 
 
+@pytest.mark.parametrize("reads_any_memory", [False, True])
+def test_memory_that_is_not_pinned_is_free_at_once(monkeypatch, reads_any_memory):
+    """A GPU that reads any memory of the host may do so after the call; another one's driver makes a copy first."""
+    monkeypatch.setitem(sys.modules, "cupy", fake_cupy(reads_any_memory=reads_any_memory))
+    monkeypatch.setattr(backend, "Blas", lambda cupy, stream, strict: _by_host)
+    here = backend.CuPyBackend(0)
+    array, pinned = here.empty((3,), np.dtype(np.float32)), here.pinned((3,), np.dtype(np.float32))
+    here.upload(array, pinned)
+    assert here.stream.waits == 0
+    here.upload(array, np.ones(3, np.float32))
+    assert here.stream.waits == reads_any_memory
+    here.upload(array, np.ones(3, np.float32), lane := here.new_stream())
+    assert (here.stream.waits, lane.waits) == (reads_any_memory, reads_any_memory)
+
+
 # several devices
 
 
@@ -445,8 +468,9 @@ def test_two_devices_in_one_thread(several, numbers):
     for _ in range(2):
         for dev, number in zip((one, other), numbers, strict=True):
             assert doubled(several, dev) == (number, dev.backend.stream)
-            with dev._fork:
-                assert doubled(several, dev) == (number, dev._fork._stream)
+            for fork, _ in dev._forks:
+                with fork:
+                    assert doubled(several, dev) == (number, fork._stream)
     several.cuda.Device(1).use()  # somebody else's work with CuPy
     assert doubled(several, one) == (numbers[0], one.backend.stream)
 

@@ -136,6 +136,12 @@ def cache(monkeypatch, tmp_path):
     return tmp_path
 
 
+def test_the_best_plan_of_each_engine_is_tried_first():
+    ranked = ["eng68_k2=5", "eng68_k2=1", "eng34_k0=79", "eng68_k2=0", "eng30_k2=5", "eng34_k0=13"]
+    assert cudnn.engines_first(ranked) == ["eng68_k2=5", "eng34_k0=79", "eng30_k2=5", "eng68_k2=1", "eng68_k2=0", "eng34_k0=13"]
+    assert cudnn.engines_first(["eng0"]) == ["eng0"] and cudnn.engines_first([]) == []
+
+
 def engine(backend, **how):
     """An engine whose plans are only built; ``trial`` tells the plan's name to the clock."""
     found = cudnn.Engine(backend, **how)

@@ -47,6 +47,9 @@ SECOND = conv("c", "s") + norm("c", True) + conv("d", "c", 3) + norm("d") + join
 THREE = conv("c", "s") + conv("d", "s") + conv("e", "s") + norm("e") + join("u", "c", "d", "e") + loss("u")
 OWN = 'layer { name: "bn m" type: "BatchNorm" bottom: "a" top: "m" batch_norm_param { scale_bias: true } }'
 TWO_RELUS = conv("b", "x") + rectified("b") + conv("c", "x") + rectified("c")
+BOTH = conv("b", "x", 3) + conv("c", "a") + 'layer { name: "s" type: "Concat" bottom: "b" bottom: "c" top: "s" }\n'
+NINE = [f"d{i}" for i in range(9)]
+ONE_RELU = HEAD + conv("b", "x") + rectified("b")
 FLAT = 'layer {{ name: "{0}" type: "Flatten" bottom: "{1}" top: "{0}" }}\n'
 NETS = {  # text, how many steps take a sum along, how many sums of gradients there are besides
     "a block": (PLAIN + rectified("s") + loss("s"), 1, 1),
@@ -65,8 +68,10 @@ NETS = {  # text, how many steps take a sum along, how many sums of gradients th
     "three summands": (JOINED + conv("c", "x") + join("s", "b", "a", "c") + rectified("s") + loss("s"), 0, 1),
     "a rectified summand": (HEAD + TWO_RELUS + join("s", "b", "c") + join("u", "s", "a") + loss("u"), 0, 0),
     "a flattened summand": (
-        HEAD + conv("b", "x") + rectified("b") + FLAT.format("f", "b") + FLAT.format("g", "a") + join("s", "f", "g") + join("u", "s", "g") + loss("u"), 0, 1,
+        ONE_RELU + FLAT.format("f", "b") + FLAT.format("g", "a") + join("s", "f", "g") + join("u", "s", "g") + loss("u"), 0, 1,
     ),
+    "parts of a concatenation": (HEAD + BOTH + "".join(conv(d, "s") for d in NINE[:3]) + join("u", *NINE[:3]) + loss("u"), 0, 0),
+    "many parts of one": (HEAD + BOTH + "".join(conv(d, "s") for d in NINE) + join("u", *NINE) + loss("u"), 0, 1),
     "a weight on a summand": (PLAIN.replace('top: "a"', 'top: "a" loss_weight: 0.5', 1) + rectified("s") + loss("s"), 1, 1),
     "a loss on the sum": (PLAIN.replace('top: "s" ', 'top: "s" loss_weight: 0.125 ') + conv("z", "s") + loss("z"), 1, 1),
 }  # fmt: skip
@@ -99,7 +104,7 @@ def test_numbers_are_those_of_the_plan_without_fusion(name):
             np.testing.assert_allclose(fused[what], expected, rtol=0, atol=tolerance * max(1e-3, scale), err_msg=what)
 
 
-@pytest.mark.parametrize("name", ["two blocks", "a projection", "many readers"])
+@pytest.mark.parametrize("name", ["two blocks", "a projection", "many readers", "parts of a concatenation"])
 @pytest.mark.parametrize("precision", ["tf32", "fp16", "bf16"])
 def test_numbers_of_blobs_channels_last(name, precision, monkeypatch):
     """Of 16-bit numbers, too: near those of the plan without fusion, which rounds more often."""
@@ -138,3 +143,42 @@ def test_debug_tells_what_each_reader_brought():
 
     net.backward(watch=watch)
     assert all(np.isfinite(array).all() and np.abs(array).max() > 0 for array in seen.values()) and {"c", "b", "d"} <= seen.keys()
+
+
+SCORES = inputs(x=(4, 5, 2, 1), label=(4, 2, 1)) + (
+    'layer { name: "ip" type: "Convolution" bottom: "x" top: "ip" convolution_param { num_output: 3 kernel_size: 1 '
+    'weight_filler { type: "xavier" } } }\n'
+)
+
+
+def losses(dev, more: str, fuse: bool) -> tuple[np.ndarray, bool]:
+    """Loss and gradients, and whether forward brought the scores'."""
+    text = SCORES + f'layer {{ name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" {more} }}\n'
+    net = bind(text, dev=dev, fuse=fuse)
+    rng = np.random.default_rng(2)
+    feed(net, x=rng.normal(size=(4, 5, 2, 1)), label=rng.integers(0, 3, size=(4, 2, 1)))
+    total = run(net)
+    layer = next(node.layer for node in net.graph.nodes if node.name == "loss")
+    return np.array([total, *net.params.diff]), layer.ahead in layer.saved
+
+
+@pytest.mark.parametrize(
+    ("more", "ahead"),
+    [
+        ("", True),
+        ("loss_weight: 0.25", True),
+        ("loss_param { ignore_label: 1 normalization: BATCH_SIZE }", True),
+        ("loss_param { ignore_label: 1 }", False),
+        ('} layer { name: "p" type: "Power" bottom: "loss" top: "p" power_param { power: 2 } loss_weight: 1', False),
+    ],
+)
+def test_a_softmaxs_gradient_comes_with_its_loss(more, ahead):
+    """Where what the loss is multiplied by is known by then."""
+    dev = GPU(0, "float32", HostBackend())
+    (fused, brought), (plain, never) = (losses(dev, more, fuse) for fuse in (True, False))
+    np.testing.assert_array_equal(fused, plain)
+    assert (brought, never) == (ahead, False) and np.abs(plain[1:]).max() > 0.01
+
+
+def test_in_fp16_the_losss_factor_is_not_known_in_forward(monkeypatch):
+    assert not losses(plans.device(monkeypatch, "fp16"), "", True)[1]

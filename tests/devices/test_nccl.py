@@ -1,5 +1,6 @@
 """Sums over GPUs, on stand-ins for CuPy and NCCL: NumPy arrays, streams of the host, threads for processes."""
 
+import importlib
 import sys
 import threading
 from contextlib import nullcontext
@@ -11,7 +12,8 @@ import pytest
 from devices.host import backend
 from devices.host.cupy import Array, numbers, stand_in
 
-from caffelite.devices.gpu import nccl
+from caffelite.devices import gpu
+from caffelite.devices.gpu import GPU, nccl
 from caffelite.devices.gpu.nccl import Sums
 from caffelite.errors import CaffeliteError
 from caffelite.parallel import Bucket, Exchange
@@ -144,6 +146,17 @@ def test_without_nccl_the_error_says_what_to_install():
         Sums(None, 0, 2, None, cupy=SimpleNamespace(), nccl=SimpleNamespace(available=False))
 
 
+def test_gpus_that_nccl_cannot_join():
+    modules = stand_in(None, lambda: backend.Stream("at once"))
+
+    def refuses(*_):
+        raise RuntimeError("NCCL_ERROR_UNHANDLED_CUDA_ERROR: unhandled cuda error (run with NCCL_DEBUG=INFO for details)")
+
+    modules["nccl"].NcclCommunicator = refuses
+    with pytest.raises(CaffeliteError, match="NCCL cannot join the GPUs; found NCCL_ERROR_UNHANDLED_CUDA_ERROR.*NCCL_DEBUG=WARN"):
+        Sums(None, 0, 2, lambda uid: [uid], **modules)
+
+
 def test_nccl_is_imported_from_cupy(monkeypatch):
     """CuPy's cuda package has no attribute nccl before somebody imports the module."""
     modules = stand_in(None, lambda: backend.Stream("at once"))
@@ -199,3 +212,13 @@ def test_an_error_of_the_last_work_aborts():
     with pytest.raises(RuntimeError, match="IllegalAddress"):
         ending.sums.close()
     assert ending.log == ["drop graphs", "abort"]
+
+
+def test_ranks_that_lack_cudnn_are_named(monkeypatch):
+    """Processes choose convolutions' plans together, so all of them need cuDNN, or none."""
+    session = importlib.import_module("caffelite.parallel.session")
+    monkeypatch.setattr(gpu, "place", lambda number: f"node {number}")
+    dev = GPU(0, "float32", backend.HostBackend())
+    control = SimpleNamespace(rank=0, size=2, gather=lambda value: [value, ("node 1", "cuDNN")])
+    with pytest.raises(session.Refused, match="no cuDNN on rank 0, cuDNN on rank 1; install the same extra"):
+        session._transport(control, dev, False)

@@ -46,6 +46,7 @@ def test_bit_for_bit(dev, mean, dtype, layout, whole):
     mean = None if mean is None else rng.uniform(90, 130, mean).astype(np.float32)
     picks = np.stack([rng.integers(0, high, N) for high in (7, H - h + 1, W - w + 1, 2)], 1).astype(np.int32)
     op, out = dev.preprocess((N, C, h, w), mean, 0.017), dev.empty((N, C, h, w))
+    fields, tops = [dev.inlet.field(shape) for shape in ((N,), (N, 2))], [dev.empty((N,)), dev.empty((N, 2))]
     expected = caffes(pixels, picks, mean, 0.017)
     for standing in (False, True, True):
         dev.inlet.begin()
@@ -53,9 +54,14 @@ def test_bit_for_bit(dev, mean, dtype, layout, whole):
         op.put(
             0, pixels if standing or dev.name == "cpu" else _first(pixels, picks), _numbered(picks, standing or dev.name == "cpu"), standing
         )
+        others = [rng.normal(size=top.shape).astype(np.float32) for top in tops]
+        for field, other in zip(fields, others, strict=True):
+            field.put(0, other)
         dev.inlet.send()
-        op.forward(out)
+        op.forward(out, fields, tops)
         np.testing.assert_array_equal(dev.download(out), expected)
+        for top, other in zip(tops, others, strict=True):
+            np.testing.assert_array_equal(dev.download(top), other)
 
 
 def _first(pixels, picks):

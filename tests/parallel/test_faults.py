@@ -197,6 +197,42 @@ def test_ctrl_c_behind_a_pipe_that_it_closes(folder, started):
     assert states == snapshot._states(folder, "run", ".solverstate"), "nobody trains on"
 
 
+def guards_in(folder) -> dict[int, int]:
+    """The guard process of each rank of a job."""
+    found = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+            if b"guard.py" in (process / "cmdline").read_bytes() and parent in ranks_in(folder):
+                place = Path(f"/proc/{parent}/environ").read_bytes().split(b"\0")
+                (rank,) = (int(word.split(b"=")[1]) for word in place if word.startswith((b"PMI_RANK=", b"OMPI_COMM_WORLD_RANK=")))
+                found[rank] = int(process.name)
+    return found
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_guard_that_dies_is_named(folder, started, rank):
+    """Not the rank that it watched, which runs."""
+    process = job(folder, "")
+    started.append(process)
+    wait_for(folder, "run_iter_3.solverstate", process)
+    os.kill(guards_in(folder)[rank], signal.SIGKILL)
+    err = end(process)
+    told = {0: "caffelite: rank 1 ends: the guard of rank 0 died", 1: "rank 1 lost its guard: that process died, the rank itself runs"}
+    assert told[rank] in err and not re.search("rank 0 or its machine|(?<!guard of )rank 0 died", err), err
+
+
+def test_a_second_job_with_the_prefix_is_refused(folder, started):
+    process = job(folder, "")
+    started.append(process)
+    wait_for(folder, "run_iter_3.solverstate", process)
+    second = mpirun(2, *COMMAND, cwd=folder)
+    started.append(second)
+    err = second.communicate(timeout=60)[1]
+    assert second.returncode == 2 and err.count("writes snapshots under run; let it end, or give this run a prefix") == 1, err
+    assert process.poll() is None
+
+
 def test_a_job_ends_and_starts_again_by_itself(folder, started):
     """What SLURM or Kubernetes do: the same command again."""
     end(job(folder, "kill 1 7"))

@@ -5,6 +5,7 @@ import os
 import signal
 from functools import partial
 
+import numba
 import numpy as np
 import pytest
 from devices.host.backend import HostBackend
@@ -95,6 +96,8 @@ def job(monkeypatch):
         return OnHost(backend.stream, 0, 2, control.gather, half, dev.drop_graphs, **modules)
 
     monkeypatch.setattr(module, "_transport", transport)
+    for variable in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS"):  # a session sets them where they are not
+        monkeypatch.setenv(variable, str(numba.config.NUMBA_NUM_THREADS))
     return dev, communicator
 
 

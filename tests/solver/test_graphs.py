@@ -14,7 +14,6 @@ from devices.host.cupy import Array, numbers, stand_in
 from caffelite import net
 from caffelite.devices.formula import Formula
 from caffelite.devices.gpu import GPU, Sums, count
-from caffelite.devices.gpu.graphs import Program
 from caffelite.devices.gpu.streams import Fork
 from caffelite.parallel import Alone, Exchange
 
@@ -48,7 +47,7 @@ def compare(train, device, text, **options):
     log.remove("Running eagerly, not as CUDA graphs: told to")
     device.eager = ""
     again = trained(train, device, text, **options)
-    assert not device.eager and again[0] == log and again[1] == losses
+    assert not device.why_eager() and again[0] == log and again[1] == losses
     for one, other in zip(again[2], params, strict=True):
         np.testing.assert_array_equal(one, other)
     return len(device.backend.graphs), sum(graph.runs for graph in device.backend.graphs)
@@ -93,6 +92,22 @@ def test_pixels_that_travel(folder, train, device, monkeypatch):
     (folder / "standing.prototxt").write_text(STANDING)
     monkeypatch.setattr(device.backend, "free_bytes", lambda: 10)
     assert compare(train, device, TRAVELLING)[1] > 35
+
+
+def test_another_standing_set_is_read(device):
+    """A graph that was captured with one set on the device is not launched for the next."""
+    op, out, found = device.preprocess((2, 1, 2, 2), None, 1.0), device.zeros((2, 1, 2, 2)), []
+    program = device.program(lambda: op.forward(out), op.signature)
+    picks = np.array([[0, 0, 0, 0], [1, 0, 0, 0]], np.int32)
+    for value in (3, 5):
+        pixels = np.full((4, 1, 2, 2), value, np.uint8)
+        for _ in range(4):
+            device.inlet.begin()
+            op.put(0, pixels, picks, standing=True)
+            device.inlet.send()
+            program()
+            found.append(set(device.download(out).flat))
+    assert found == [{3}] * 4 + [{5}] * 4 and device.backend.graphs
 
 
 @pytest.mark.parametrize("room", [10, 1 << 30])
@@ -151,7 +166,7 @@ def test_what_forks_must_join(device):
     program = device.program(body)
     for _ in range(4):
         program()
-    assert "a stream that forked has not joined" in device.eager
+    assert "a stream that forked has not joined" in device.why_eager()
 
 
 def test_exactly_resumed(folder, train, device):
@@ -168,10 +183,10 @@ def test_what_cannot_be_captured_runs_eagerly(device, caplog):
         device.download(device.inlet.clock.array)
 
     with caplog.at_level(logging.WARNING, "caffelite"):
-        program = Program(device, body)
+        program = device.program(body)
         for _ in range(5):
             program()
-    assert "download in a capture" in device.eager
+    assert "download in a capture" in device.why_eager()
     assert [text.split(" (")[0] for text in caplog.messages] == [
         "A CUDA graph cannot be captured",
         "Running eagerly: CUDA graphs cannot be captured",
@@ -203,7 +218,7 @@ def test_any_error_in_a_capture_is_survived(device, caplog, aside):
             assert device.backend.stream is main and not main.capture
             assert device.download(total)[0] == launches
     assert caplog.messages == ["A CUDA graph cannot be captured (status 8): this launch runs eagerly, the next one is captured anew"]
-    assert not device.eager and device.backend.graphs[0].runs == 3
+    assert not device.why_eager() and device.backend.graphs[0].runs == 3
 
 
 def test_what_fails_eagerly_too_is_raised(device):
@@ -298,6 +313,42 @@ def test_ranks_capture_anew_together():
     assert one == other == ["eager", "captured", "launched", "launched"] * 3
 
 
+def test_what_one_rank_cannot_capture_by_itself():
+    """Its own programs become eager, such as a test net's; what all ranks run together is still captured by all."""
+
+    def run(rank, gather):
+        device = GPU(0, "float32", HostBackend())
+
+        def body():
+            if rank and device.capturing:
+                raise NotCUDAs("no memory")
+
+        alone, shared = device.program(body), how(device, device.program(lambda: None, tuple, gather))
+        for _ in range(4):
+            alone()
+            found = next(shared)
+        return found, device.why_eager()
+
+    (one, _), (other, why) = together(run)
+    assert one[1:2] == ["captured"] and other == ["eager", "captured", "launched", "launched"] and "no memory" in why
+
+
+def test_memory_that_grows_in_a_capture(device, caplog):
+    """The graph knows memory that is no more: it is not launched."""
+    source, target, sizes = device.zeros(1), device.zeros(1), []
+    device.backend.empty = HostBackend.empty.__wrapped__.__get__(device.backend)  # as CuPy, which allocates in a capture
+
+    def body():
+        if device.capturing and not sizes:
+            sizes.append(device.workspace(1 << 20))
+        device.copy(source, target)
+
+    program = device.program(body)
+    for _ in range(4):
+        program()
+    assert [graph.runs for graph in device.backend.graphs] == [0, 1] and "has grown" in caplog.text
+
+
 def test_a_capture_that_fails_on_one_rank_fails_on_all(caplog):
     def run(rank, gather):
         device, failures = GPU(0, "float32", HostBackend()), [2 * rank]
@@ -310,7 +361,7 @@ def test_a_capture_that_fails_on_one_rank_fails_on_all(caplog):
         told = how(device, device.program(body, tuple, gather))
         for _ in range(6):
             found = next(told)
-        return found[3:], device.eager, all(graph.closed for graph in device.backend.graphs)
+        return found[3:], device.why_eager(), all(graph.closed for graph in device.backend.graphs)
 
     one, other = together(run)
     assert one == other == (["eager"] * 3, "CUDA graphs cannot be captured (no memory)", True)
@@ -405,7 +456,7 @@ def test_sums_by_nccl_are_captured(folder, train, device, slack):
     text = SOLVER + "clip_gradients: 0.5"
     log, losses, params = trained(train, device, text, comm=Twins())
     again = trained(train, slack, text, comm=Summing())
-    assert again[0] == log and again[1] == losses and not slack.eager and slack.backend.graphs
+    assert again[0] == log and again[1] == losses and not slack.why_eager() and slack.backend.graphs
     for one, other in zip(again[2], params, strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -414,7 +465,8 @@ class Lone(Twins):
     """NCCL with a communicator of one process; averages halve its gradients."""
 
     def exchange(self, dev, flat, buckets, half=False):
-        return Exchange(Sums(dev.backend.stream, 0, 1, lambda uid: [uid]), flat, buckets, 2, lambda what: contextlib.nullcontext())
+        self.sums = Sums(dev.backend.stream, 0, 1, lambda uid: [uid], drop_graphs=dev.drop_graphs)
+        return Exchange(self.sums, flat, buckets, 2, lambda what: contextlib.nullcontext())
 
 
 @pytest.mark.gpu
@@ -423,9 +475,10 @@ def test_nccl_in_a_graph_on_a_gpu(folder, train):
         pytest.skip("no usable GPU")
     found = []
     for eager in ("the test asks for it", ""):
-        dev = GPU(0, "float32", precision="fp32", deterministic=True, eager=eager)
-        found.append(trained(train, dev, SOLVER + "clip_gradients: 0.5", comm=Lone())[1:])
-        assert dev.eager == eager, "NCCL's sums are captured"
+        dev, lone = GPU(0, "float32", precision="fp32", deterministic=True, eager=eager), Lone()
+        found.append(trained(train, dev, SOLVER + "clip_gradients: 0.5", comm=lone)[1:])
+        assert dev.why_eager() == eager, "NCCL's sums are captured"
+        lone.sums.close()
     assert found[0][0] == found[1][0]
     for one, other in zip(found[0][1], found[1][1], strict=True):
         np.testing.assert_array_equal(one, other)

@@ -289,7 +289,9 @@ def test_each_run_has_a_folder_of_its_own(folder, train):
 
 
 @pytest.mark.parametrize(
-    "make_obstacle", [lambda path: path.write_text("a user's own file"), lambda path: path.mkdir()], ids=["file", "folder"]
+    "make_obstacle",
+    [lambda path: path.write_text("a user's own file"), lambda path: path.mkdir(), os.mkfifo],
+    ids=["file", "folder", "FIFO"],
 )
 def test_what_is_no_snapshot_is_moved_too(folder, train, make_obstacle):
     make_obstacle(folder / "run_iter_2.caffemodel")

@@ -8,6 +8,7 @@ import logging
 import math
 import os
 import time
+from collections.abc import Callable
 
 import numpy as np
 import threadpoolctl
@@ -32,6 +33,7 @@ class CPU:
 
     name = "cpu"
     rectifies = False  # a ReLU's gradient is a pass of its own
+    losses_bring_gradients = False
     sums_gradients = False  # gradients of one blob are added as they come, and sums are layers of their own
     waits = True  # an operation has finished when it returns, so that its faults can be read at no cost
     eager = "a CPU has no graphs"  # why nothing is captured
@@ -128,6 +130,11 @@ class CPU:
     def widened(array: np.ndarray) -> np.ndarray:
         """bfloat16 numbers, uint16 in memory, as float32 ones; a copy."""
         return (array.astype(np.uint32) << 16).view(np.float32)
+
+    def together(self, work: int, *parts: Callable[[], None]) -> None:
+        """Runs what does not depend on each other."""
+        for part in parts:
+            part()
 
     def synchronize(self) -> None:
         pass

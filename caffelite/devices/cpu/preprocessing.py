@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -38,6 +39,9 @@ class Preprocess:
         """
         self._pixels, self._picks = pixels, picks
 
-    def forward(self, out) -> None:
+    def forward(self, out, fields: Sequence = (), tops: Sequence = ()) -> None:
+        """fields: of the inlet, each copied to its top."""
+        for field, top in zip(fields, tops, strict=True):
+            field.copy_to(top)
         cut = self._pixels.shape[2:] != self._out[2:]
         self._kernel(self._pixels, self._picks, cut, self._mean, self._scale, out.reshape(self._out))

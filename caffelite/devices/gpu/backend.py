@@ -134,6 +134,9 @@ class CuPyBackend:
             properties = cupy.cuda.runtime.getDeviceProperties(number)
             self.capability: tuple[int, int] = properties["major"], properties["minor"]
             check_capability(cupy, number, self.capability)
+            attribute = cupy.cuda.runtime.cudaDevAttrPageableMemoryAccess
+            # Then CUDA need not stage what is not pinned, and may read it after the call.
+            self._reads_any_memory = bool(cupy.cuda.runtime.deviceGetAttribute(attribute, number))
             self._strict = strict or self.capability < (8, 0)  # no TF32
             self.use(self.stream)
             self.kernel(PROBE, "probe")
@@ -154,7 +157,10 @@ class CuPyBackend:
     def upload(self, array, host: np.ndarray, stream=None) -> None:
         """Pinned memory must stay as it is until the stream has passed; other memory is free at once."""
         self.here()
-        self._cupy.cuda.runtime.memcpyAsync(array.data.ptr, host.ctypes.data, host.nbytes, 1, (stream or self.stream).ptr)
+        stream, pinned = stream or self.stream, self._cupy.cuda.pinned_memory.is_memory_pinned
+        self._cupy.cuda.runtime.memcpyAsync(array.data.ptr, host.ctypes.data, host.nbytes, 1, stream.ptr)
+        if self._reads_any_memory and not pinned(host.ctypes.data):
+            stream.synchronize()
 
     def pinned(self, shape, dtype) -> np.ndarray:
         """Memory of the host that a GPU reads by itself."""

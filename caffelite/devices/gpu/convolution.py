@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from .. import Window
 from ..formula import Formula
 from . import operations
 from .cudnn import Plan, Problem
@@ -161,6 +162,18 @@ class Convolution:
         if plan is not None:
             ready(plan, self._device.workspace(room + max(1, plan.workspace), np.uint8))()
         return plan is not None
+
+
+class InnerProduct(operations.InnerProduct):
+    """An inner product of little work: bias and ReLU in cuDNN's epilogue, as a convolution of one pixel, where it has a plan for that."""
+
+    def __init__(self, device, m: int, k: int, n: int):
+        super().__init__(device, m, k, n)
+        self._fused = Convolution(device, (m, k, 1, 1), (m, n, 1, 1), Window((1, 1)), last=True)
+
+    def forward(self, x, w, b, y, slope: float | None = None, kept=None) -> None:
+        if self._few or b is None or slope not in (None, 0) or not self._fused._forward(x, w, b, y, True, slope == 0):
+            super().forward(x, w, b, y, slope, kept)
 
 
 class Turned:

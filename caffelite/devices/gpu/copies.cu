@@ -44,3 +44,31 @@ KERNEL copy_into(blob* part, blob* whole, idx start, idx rows, idx width, idx to
 KERNEL copy_out(blob* part, blob* whole, idx start, idx rows, idx width, idx total) {
   columns(part, whole, false, start, rows, width, total);
 }
+
+// part = the sum of such columns of several wholes, in their order; null for those that are not there.
+template <int K>
+__device__ void sum_columns(blob* part, const blob* const (&wholes)[8], idx start, idx rows, idx width, idx total) {
+  EACH(i, rows * (width / K)) {
+    const idx at = i / (width / K) * total + start + i % (width / K) * K;
+    real sum[K] = {};
+    EACH_OF(q, 8) {
+      if (!wholes[q]) continue;
+      const auto v = load<K>(wholes[q] + at);
+      EACH_OF(j, K) sum[j] += real(v.at[j]);
+    }
+    Pack<blob, K> out;
+    EACH_OF(j, K) out.at[j] = sum[j];
+    store(part + i * K, out);
+  }
+}
+KERNEL sum_out(blob* part, const blob* a, const blob* b, const blob* c, const blob* d, const blob* e, const blob* f, const blob* g,
+               const blob* h, idx start, idx rows, idx width, idx total) {
+  const int K = 16 / sizeof(blob);
+  const blob* const wholes[8] = {a, b, c, d, e, f, g, h};
+  bool packs = wide<K>(part) && width % K == 0 && total % K == 0 && start % K == 0;
+  EACH_OF(q, 8) packs = packs && wide<K>(wholes[q]);
+  if (packs)
+    sum_columns<K>(part, wholes, start, rows, width, total);
+  else
+    sum_columns<1>(part, wholes, start, rows, width, total);
+}

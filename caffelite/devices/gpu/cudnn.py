@@ -7,7 +7,7 @@ import itertools
 import logging
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from .. import Window
@@ -122,9 +122,10 @@ class Plan:
         barred = [notes.DOWN_CONVERT_INPUTS, notes.REDUCED_PRECISION_REDUCTION]
         graph.deselect_numeric_notes(barred + [notes.TENSOR_CORE] * strict + [notes.NONDETERMINISTIC] * deterministic)
         graph.deselect_workspace_greater_than(WORKSPACE)
-        self.names = {}
+        ranked = {}
         for index in range(graph.get_execution_plan_count()):
-            self.names.setdefault(graph.get_plan_name_at_index(index), index)  # the two heuristics propose some plans both
+            ranked.setdefault(graph.get_plan_name_at_index(index), index)  # the two heuristics propose some plans both
+        self.names = {name: ranked[name] for name in engines_first(ranked)}
 
     def _nodes(self, problem: Problem):
         """The graph's inputs and its output."""
@@ -175,6 +176,15 @@ class Plan:
         self._graph.execute_plan_at_index(
             {**addresses, self.output: output.data.ptr}, workspace.data.ptr, index=self._index, handle=self._handle
         )
+
+
+def engines_first(names: Iterable[str]) -> list[str]:
+    """Plans' names with the best of each engine before all others; else in the order given. A name begins with that of its engine, and the
+    first ones ranked are often variants of one."""
+    first: dict[str, str] = {}
+    for name in names:
+        first.setdefault(name.split("_")[0], name)
+    return list(dict.fromkeys((*first.values(), *names)))
 
 
 Trial = Callable[[Plan], Callable[[], None]]

@@ -6,7 +6,7 @@ import contextlib
 import logging
 import math
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -27,6 +27,7 @@ ACROSS = 8  # threads that read one row of channels: 128 bytes, a cache line
 BLOCK = 256  # threads of a block
 MOST_BLOCKS = 1 << 13  # kernels stride over what is left
 UPDATE_TILE = 2048  # elements that one block of an update rule takes
+FORKS = 2  # streams beside the main one, for small layers: gradients of weights, of bias, of the bottom
 PIECE = 8192  # numbers of a channel's sum that are worth a block of their own
 HALVES = (np.dtype(np.float16), np.dtype(np.uint16))  # a blob's numbers of 16 bits; uint16 is what bfloat16 lies in
 LITTLE_WORK = 1 << 27  # multiply-adds that a GPU does in some 2 us, no more than it takes to launch a kernel: an estimate
@@ -54,7 +55,7 @@ class GPU:
         self.dtype = np.dtype(dtype)
         self.number = number
         self.deterministic = deterministic
-        self.eager = eager  # why nothing is captured in graphs, or nothing
+        self.eager = eager  # who asked that nothing is captured in graphs, or nothing
         self.capturing = False
         self.generation = 0  # of memory that moves only when it grows: graphs are void when it does
         self.backend = backend or CuPyBackend(number, strict=precision == "fp32")
@@ -65,13 +66,14 @@ class GPU:
         # Tensor cores want channels last: cuDNN turns all else within its plans.
         self.prefers_channels_last = self.engine is not None and precisions.by_tensor_cores(precision, self.backend.capability)
         self.narrow = self.half and self.prefers_channels_last
+        self.losses_bring_gradients = precision != "fp16"  # in the forward pass; in fp16 the loss's factor is set after that
         self.little_work = 0 if self.narrow else LITTLE_WORK
         if self.half and not self.narrow:
             lacking = "cuDNN" if self.engine is None else "tensor cores"
             log.warning("-precision %s: without %s only inner products multiply numbers of 16 bits", precision, lacking)
         self._texts = {}
-        self._workspace, self._workspace_aside = self.empty(0, np.uint8), self.empty(0, np.uint8)
-        self._fork = Fork(self.backend)
+        self._workspace = self.empty(0, np.uint8)
+        self._forks = [(Fork(self.backend), self.empty(0, np.uint8)) for _ in range(FORKS)]  # each with its workspace
         self._runs: dict = {}
         self._programs: weakref.WeakSet[Program] = weakref.WeakSet()
         self._sum_of_two, self._copied = self.map(Formula("a + b", ("a", "b"))), self.map(Formula("a", ("a",)))
@@ -120,13 +122,17 @@ class GPU:
         """The columns of ``whole`` (R, T) from ``start`` on become ``part`` (R, S)."""
         self._columns("copy_into", part, whole, start)
 
-    def copy_out(self, whole, start: int, part) -> None:
-        """part (R, S) becomes the columns of ``whole`` (R, T) from ``start`` on."""
-        self._columns("copy_out", part, whole, start)
+    def copy_out(self, whole, start: int, part, more: Sequence = ()) -> None:
+        """part (R, S) becomes the columns of ``whole`` (R, T) from ``start`` on, or the sum of those and of the same ones of ``more``, at
+        most 7."""
+        if more:
+            self._columns("sum_out", part, whole, start, *more, *[None] * (7 - len(more)))
+        else:
+            self._columns("copy_out", part, whole, start)
 
-    def _columns(self, name: str, part, whole, start: int) -> None:
+    def _columns(self, name: str, part, whole, start: int, *more) -> None:
         (rows, width), total = part.shape, whole.shape[1]
-        self._run("copies", name, math.ceil(part.size / 4), start, rows, width, total, size=whole.size)(part, whole)
+        self._run("copies", name, math.ceil(part.size / 4), start, rows, width, total, size=whole.size)(part, whole, *more)
 
     def _run(self, *built, **how):
         """A kernel by what it is built of, built once."""
@@ -198,6 +204,10 @@ class GPU:
         self._programs.add(program)
         return program
 
+    def why_eager(self) -> str:
+        """Why something is not captured in graphs; nothing where all is."""
+        return self.eager or next((program.eager for program in self._programs if program.eager), "")
+
     @contextlib.contextmanager
     def agreeing(self, rank: int, gather: Callable) -> Iterator[None]:
         """Within it all processes run the same, and take the plans for convolutions that the first of them chooses. gather(value): the
@@ -235,21 +245,21 @@ class GPU:
         return self.view(self._workspace, 0, (count,), dtype)
 
     def together(self, work: int, *parts: Callable[[], None]) -> None:
-        """Queues what does not depend on each other. The first part may run beside the others where they would not fill the GPU: where each
-        has little ``work``, in multiply-adds."""
-        if len(parts) > 1 and work <= 2 * LITTLE_WORK:
-            with self._fork:
-                self._workspace, self._workspace_aside = self._workspace_aside, self._workspace
-                try:
-                    parts[0]()
-                finally:
-                    self._workspace, self._workspace_aside = self._workspace_aside, self._workspace
-            for part in parts[1:]:
-                part()
-            self._fork.join()
-        else:
-            for part in parts:
-                part()
+        """Queues what does not depend on each other. The parts may run at the same time where they would not fill the GPU: where each has
+        little ``work``, in multiply-adds."""
+        aside = parts[:-1][:FORKS] if work <= 2 * LITTLE_WORK else ()
+        for i, part in enumerate(aside):
+            fork, space = self._forks[i]
+            main, self._workspace = self._workspace, space
+            try:
+                with fork:
+                    part()
+            finally:
+                self._forks[i], self._workspace = (fork, self._workspace), main
+        for part in parts[len(aside) :]:
+            part()
+        for fork, _ in self._forks[: len(aside)]:
+            fork.join()
 
     # kernels
 
@@ -471,6 +481,9 @@ class GPU:
     # operations
 
     def inner_product(self, m: int, k: int, n: int, transpose: bool = False, half: bool = False):
+        # Tensor cores take four float32 numbers at once.
+        if self.engine and not half and not transpose and m * n * k <= LITTLE_WORK and n % 4 == k % 4 == 0:
+            return convolution.InnerProduct(self, m, k, n)
         return operations.InnerProduct(self, m, k, n, transpose, half)
 
     def convolution(

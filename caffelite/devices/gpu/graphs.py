@@ -20,8 +20,8 @@ class Program:
     captured by all processes or by none, so all do what the least advanced of them has to do. Within another program's capture it is part
     of that one.
 
-    Where a capture raises, whatever it is, the call runs eagerly and the next call captures anew; the second failure in a row makes the
-    device eager.
+    Where a capture raises, whatever it is, the call runs eagerly and the next call captures anew; after the second failure in a row nothing
+    of this program is captured any more: ``eager`` says why. Other programs are, as other processes know nothing of this one's.
     """
 
     def __init__(self, device, body: Callable, signature: Callable = tuple, gather: Callable | None = None):
@@ -31,10 +31,11 @@ class Program:
         self._graphs: dict[tuple, object] = {}
         self._generation = 0
         self._failures = 0  # in a row
+        self.eager = ""
 
     def __call__(self, *key) -> None:
         device = self._device
-        if device.eager or device.capturing:
+        if device.eager or self.eager or device.capturing:
             return self._body(*key)
         if self._generation != device.generation:  # memory that graphs knew is no more
             self.close()
@@ -64,6 +65,8 @@ class Program:
             graph = self._captured(*place[1][:-1])
         except Exception as mistake:  # CUDA's, cuDNN's, cuBLAS's or NCCL's: eagerly it may well run, else it raises again and is told
             reason = (str(mistake).strip() or type(mistake).__name__).splitlines()[0]
+        if graph is not None and self._generation != device.generation:
+            reason = "memory that it uses has grown meanwhile"
         if old := self._graphs.pop(place, None):
             old.close()
         reasons = [text for text in self._gather(reason) if text]
@@ -77,8 +80,8 @@ class Program:
             log.warning("A CUDA graph cannot be captured (%s): this launch runs eagerly, the next one is captured anew", reasons[0])
         else:
             self.close()
-            device.eager = f"CUDA graphs cannot be captured ({reasons[0]})"
-            log.warning("Running eagerly: %s", device.eager)
+            self.eager = f"CUDA graphs cannot be captured ({reasons[0]})"
+            log.warning("Running eagerly: %s", self.eager)
         return False
 
     def _captured(self, *key):

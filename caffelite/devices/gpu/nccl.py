@@ -36,7 +36,7 @@ class Sums:
     """
 
     def __init__(
-        self, compute, rank: int, size: int, gather: Callable, half: bool = False, drop_graphs: Callable = int, cupy=None, nccl=None
+        self, compute, rank: int, size: int, gather: Callable, half: bool = False, drop_graphs: Callable | None = None, cupy=None, nccl=None
     ):
         self._cupy = cupy = cupy or cupy_module()
         nccl = nccl or nccl_module()
@@ -44,7 +44,11 @@ class Sums:
             remedy = "install nvidia-nccl-cu12 or nvidia-nccl-cu13, as the driver asks"
             raise CaffeliteError("several GPUs need NCCL, which cannot be loaded", remedy=remedy)
         self._nccl, self._size, self._half = nccl, size, half
-        self._comm = nccl.NcclCommunicator(size, gather(nccl.get_unique_id() if rank == 0 else None)[0], rank)
+        try:
+            self._comm = nccl.NcclCommunicator(size, gather(nccl.get_unique_id() if rank == 0 else None)[0], rank)
+        except RuntimeError as mistake:
+            found, remedy = str(mistake).strip().splitlines()[0], "run it again with NCCL_DEBUG=WARN, by which NCCL says why"
+            raise CaffeliteError("NCCL cannot join the GPUs", found=found, remedy=remedy) from mistake
         self._drop_graphs = drop_graphs
         self._compute, self._stream = compute, cupy.cuda.Stream(non_blocking=True)
         self._ready, self._done = (cupy.cuda.Event(disable_timing=True) for _ in range(2))
@@ -110,7 +114,8 @@ class Sums:
             failed = True
             raise
         finally:
-            self._drop_graphs()
+            if self._drop_graphs:
+                self._drop_graphs()
             if failed:
                 comm.abort()
             else:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..formula import Formula
 
+FEW_WORK = 1 << 20  # multiply-adds of a product whose bias and ReLU cost more than it does, where they are launches of their own
 COLUMN_BYTES = 64 << 20  # workspace of a convolution without cuDNN, at least one image
 
 
@@ -51,6 +52,8 @@ class InnerProduct:
         self._sizes, self._transpose, self._half = (m, n, k), transpose, half
         self._device, self._matmul, self._bias = device, device.backend.matmul, Biased(device, m, n, 1)
         self._round = device.map(Formula("a", ("a",)))
+        few = not half and not transpose and m * n * k <= FEW_WORK
+        self._few = device.kernel("reductions", "product_few", 32 * m * n, m, n, k, size=max(m, n) * k) if few else None
 
     def _rounded(self, *arrays) -> list:
         """Arrays in the workspace, of 16-bit numbers; None stays."""
@@ -68,6 +71,8 @@ class InnerProduct:
         if self._half:
             self._round(x, kept)
             x, (w,) = kept, self._rounded(w)
+        if self._few:
+            return self._few(x, w, b, y, float(slope or 0), slope is not None)
         self._matmul(x, w, y, *self._sizes, trans_b=not self._transpose)
         self._bias.forward(y, b, slope)
 
@@ -192,9 +197,10 @@ class SoftmaxLoss(Labels):
         self._forward = device.kernel("reductions", "softmax_loss", threads, *tail, size=n * c * p)
         self._backward = device.kernel("elementwise", "softmax_loss_backward", n * c * p, *self._ignore, n, c, p)
 
-    def forward(self, x, label, prob, loss, total=None, weight: float = 1.0) -> None:
-        """total: an array of one number that the loss is added to, times ``weight``; or None."""
-        self._forward(x, label, prob, loss, total, float(weight), self.divisor, self.bad, *self._parts)
+    def forward(self, x, label, prob, loss, total=None, weight: float = 1.0, gradient=None) -> None:
+        """total: an array of one number that the loss is added to, times ``weight``; or None. gradient: where ``divisor`` is a number, gets
+        what backward would make of a dloss of ``weight``; or None."""
+        self._forward(x, label, prob, gradient, loss, total, float(weight), self.divisor, self.bad, *self._parts)
 
     def backward(self, prob, label, dloss, dx) -> None:
         """dx: the gradient before the softmax."""

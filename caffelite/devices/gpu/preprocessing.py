@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 STANDING_SHARE = 4  # a data set lives on the GPU where it takes at most this part of its free memory
@@ -23,6 +25,7 @@ class Preprocess:
         self._rooms: dict = {}  # for pixels that travel, one a half of the inlet
         self._kernels: dict = {}
         self._table, self._home = None, None  # a standing set, and the host's array that it is a copy of
+        self._sets = 0  # how many have stood: each lies elsewhere
         self._sources: dict = {}  # of each half: what its kernel reads, and the kernel
         self.deep = False  # whether the last pixels stand, so that several passes can be prepared at once
 
@@ -61,15 +64,19 @@ class Preprocess:
     def signature(self) -> tuple:
         """What the kernel of the half in use is given, besides what the inlet brings."""
         table, kernel = self._sources[self._inlet.half]
-        return self.deep, table.shape, id(kernel)
+        return self.deep and self._sets, table.shape, id(kernel)
 
-    def forward(self, out) -> None:
+    def forward(self, out, fields: Sequence = (), tops: Sequence = ()) -> None:
+        """fields: of the inlet, each copied to its top; the first of them, labels as a rule, by the same kernel."""
         table, kernel = self._sources[self._inlet.half]
-        kernel(table, self._picks.array, self._mean, out, self._scale)
+        first = (fields[0].array, tops[0], tops[0].size) if fields else (None, None, 0)
+        kernel(table, self._picks.array, self._mean, out, self._scale, *first)
+        for field, top in zip(fields[1:], tops[1:], strict=True):
+            field.copy_to(top)
 
     def _stand(self, pixels: np.ndarray):
         if self._home is not pixels:
-            self._home, self._table = pixels, None
+            self._home, self._table, self._sets = pixels, None, self._sets + 1
             if pixels.nbytes * STANDING_SHARE <= self._device.backend.free_bytes():
                 self._table = self._device.empty(_flat(pixels).shape, pixels.dtype)
                 self._device.upload(self._table, _flat(pixels))

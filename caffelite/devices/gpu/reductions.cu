@@ -47,16 +47,19 @@ KERNEL softmax_backward(const real* y, const real* dy, real* dx, idx team, idx n
   }
 }
 
+// gradient, or null: what softmax_loss_backward would make of a loss's gradient of `weight`; `fixed` is a divisor then.
 // prob = softmax of x over axis 1 of (N, C, P); loss[0] = -sum of log max(prob[label], tiny) / divisor[0]; divisor: `fixed`, or the labels that
 // count where it is negative. total_loss, or null, gets weight · loss added. partial (2, blocks): the blocks' sums and counts, which the last of
 // them adds up.
-KERNEL softmax_loss(const real* x, const real* label, real* prob, real* loss, real* total_loss, real weight, real* divisor, long long* bad,
+KERNEL softmax_loss(const real* x, const real* label, real* prob, real* gradient, real* loss, real* total_loss, real weight, real* divisor, long long* bad,
                     double* partial, unsigned* come, long long* first, real ignore, idx ignoring, double fixed, real tiny, idx team, idx n,
                     idx c, idx p) {
   double total = 0, counted = 0;
+  const real slope = weight / real(fixed > 1 ? fixed : 1);
   EACH_TEAM(s, n * p) {
     idx base = s / p * c * p + s % p;
     real top = x[base], given = label[s], sum = 0, mine = 0;
+    const bool counts = !(ignoring && given == ignore);
     for (idx k = lane; k < c; k += team) {
       real v = x[base + k * p];
       top = v > top ? v : top;
@@ -72,8 +75,9 @@ KERNEL softmax_loss(const real* x, const real* label, real* prob, real* loss, re
       real v = prob[base + k * p] / sum;
       prob[base + k * p] = v;
       if (k == given) mine = v;
+      if (gradient) gradient[base + k * p] = counts ? (v - real(k == given)) * slope : real(0);
     }
-    if (ignoring && given == ignore) continue;
+    if (!counts) continue;
     if (!(given >= 0 && given < c && given == floor(given))) {
       if (lane == 0) atomicMin(first, (long long)s + 1);
     } else if ((idx)given % team == lane) {
@@ -139,4 +143,22 @@ KERNEL accuracy(const real* x, const real* label, real* score, real* per_class, 
   if (threadIdx.x) return;
   score[0] = counted > 0 ? hits / counted : 0;
   note_bad(first, bad);
+}
+
+// y (M, N) = x (M, K) w^T + b, w (N, K), b (N) or null; then a leaky ReLU where `relu` says so. A warp makes a number: for few of them.
+KERNEL product_few(const real* x, const real* w, const real* b, real* y, real slope, idx relu, idx m, idx n, idx k) {
+  const idx team = 32;
+  const bool whole = k % 4 == 0 && wide<4>(x) && wide<4>(w);
+  EACH_TEAM(s, m * n) {
+    const real *row = x + s / n * k, *column = w + s % n * k;
+    real total = 0;
+    for (idx i = 4 * lane; i < k; i += 4 * team) {
+      const auto a = load_some<4>(row + i, whole, k - i), c = load_some<4>(column + i, whole, k - i);
+      EACH_OF(j, 4) total += a.at[j] * c.at[j];
+    }
+    total = team_sum(total, team);
+    if (lane) continue;
+    total += b ? b[s % n] : real(0);
+    y[s] = relu && !(total > 0) ? slope * total : total;
+  }
 }

@@ -68,11 +68,10 @@ class Fork:
         self._stream.wait_event(self._begun)
         self._backend.use(self._stream)
 
-    def __exit__(self, *_) -> None:
-        try:
-            self._ended.record(self._stream)  # fails in a capture that has failed
-        finally:
-            self._backend.use(self._main)
+    def __exit__(self, mistake: type | None, *_) -> None:
+        self._backend.use(self._main)
+        if mistake is None:  # else nothing joins, and in a capture that has failed CUDA refuses
+            self._ended.record(self._stream)
 
     def join(self) -> None:
         """What is queued from now on waits for what was queued aside."""
