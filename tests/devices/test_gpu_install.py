@@ -65,7 +65,8 @@ def test_only_the_extra_brings_cuda(extra):
 @functools.cache
 def reports() -> dict[str, dict]:
     """What the tool tells of each architecture's kernels, and of those with long indices ("huge")."""
-    words = {arch: (*NETS, "-arch", arch) for arch in ARCHITECTURES} | {"huge": ("-arch", "80", "-huge")}
+    words = {arch: ("-arch", arch, *(NETS if arch == "90" else ())) for arch in reversed(ARCHITECTURES)}
+    words["huge"] = "-arch", "80", "-huge"
     with ThreadPoolExecutor(2) as pool:
         runs = dict(zip(words, pool.map(lambda w: alone(TOOL, *w, "-json"), words.values()), strict=True))
     for name, done in runs.items():
