@@ -1,10 +1,10 @@
 """Registers, spilled bytes, stack and shared memory of every GPU kernel, as ptxas reports them.
 
 It needs no GPU, only the extra cuda12 or cuda13. Compiled with CuPy's own options: every
-family (*.cu) and a formula of each kind. The exit status is 1 where one spills.
+family (*.cu), a formula of each kind, and what the nets that are named launch in training. The exit status is 1 where one spills.
 
 Example:
-  python tools/kernel_resources.py -arch 75,90 -numbers fp32,fp16
+  python tools/kernel_resources.py models/resnet50/train_val.prototxt -arch 75,90 -numbers fp32,fp16
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
+from unittest import mock
 
 import numpy as np
 
@@ -100,6 +101,23 @@ def sources(dtype: str, blob: str, huge: bool = False) -> list[str]:
     return sorted(backend.sources)
 
 
+@functools.cache
+def of_net(path: str, numbers: str) -> frozenset[str]:
+    """The sources of what a net launches in an iteration of training, its convolutions by cuDNN's plans."""
+    import gpu_traffic
+
+    found: set[str] = set()
+
+    class Keeping(gpu_traffic.Recorder):
+        def kernel(self, source: str, name: str):
+            found.add(source)
+            return super().kernel(source, name)
+
+    with mock.patch.object(gpu_traffic, "Recorder", Keeping):
+        gpu_traffic.iteration(gpu_traffic.read(path, None), "tf32" if numbers == "fp32" else numbers, {})
+    return frozenset(found)
+
+
 class Compiler:
     """NVRTC by way of CuPy, with the options that CuPy gives it, for GPUs that are not there.
 
@@ -167,12 +185,13 @@ def kernels(log: str, numbers: str) -> list[Kernel]:
     return found
 
 
-def every(arch: str, numbers: str, huge: bool = False) -> Iterable[str]:
-    """The sources for GPUs of an architecture, of kernels whose blobs are of such numbers; huge: those with 64-bit indices alone."""
+def every(numbers: str, huge: bool = False, nets: Iterable[str] = ()) -> Iterable[str]:
+    """The sources of kernels whose blobs are of such numbers; huge: those with 64-bit indices alone. nets: files whose kernels join."""
     found = sources("float64" if numbers == "fp64" else "float32", NUMBERS[numbers], huge)
     yield from (s for s in found if "typedef long long idx" in s) if huge else found
     if numbers == "fp32" and not huge:
         yield SPIN
+    yield from sorted({source for path in nets for source in of_net(path, numbers)}.difference(found))
 
 
 def table(rows: list[Kernel]) -> str:
@@ -184,6 +203,7 @@ def table(rows: list[Kernel]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("nets", nargs="*", metavar="NET", help="prototxts of nets for training")
     parser.add_argument("-arch", default=",".join(ARCHITECTURES), help="architectures, as 75,90 (default: %(default)s)")
     parser.add_argument("-numbers", default="fp32,fp16,bf16", help="what blobs are made of (default: %(default)s)")
     parser.add_argument("-huge", action="store_true", help="the kernels for arrays that need 64-bit indices")
@@ -201,7 +221,9 @@ def main() -> int:
     for arch in arguments.arch.split(","):
         for numbers in chosen:
             if numbers in ARCHITECTURES.get(arch, NUMBERS):
-                rows += [k for source in every(arch, numbers, arguments.huge) for k in kernels(compiler(source, arch)[1], numbers)]
+                rows += [
+                    k for source in every(numbers, arguments.huge, arguments.nets) for k in kernels(compiler(source, arch)[1], numbers)
+                ]
     rows.sort()
     told = {"options": compiler.options, "kernels": [row._asdict() for row in rows]}
     print(json.dumps(told) if arguments.json else table(rows))

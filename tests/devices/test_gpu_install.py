@@ -19,6 +19,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 from kernel_resources import ARCHITECTURES, FAMILIES, FORMULAS, kernels, sources  # noqa: E402
 
 pytestmark = pytest.mark.slow
+NETS = [ROOT / "models" / name / "train_val.prototxt" for name in ("resnet50", "googlenet", "lenet")]  # whose formulas are compiled too
 TOOL = ROOT / "tools" / "kernel_resources.py"
 NVIDIA = re.compile(r"(cupy|nvidia|cuda)[-_]", re.I)  # names of what CuPy may find headers and libraries in
 HIDDEN = re.compile(r"^(CUDA|NVCC|CUPY|LD_LIBRARY_PATH|CONDA)")  # what may tell CuPy of a toolkit beside the environment
@@ -64,7 +65,8 @@ def test_only_the_extra_brings_cuda(extra):
 @functools.cache
 def reports() -> dict[str, dict]:
     """What the tool tells of each architecture's kernels, and of those with long indices ("huge")."""
-    words = {arch: ("-arch", arch) for arch in ARCHITECTURES} | {"huge": ("-arch", "80", "-huge")}
+    words = {arch: ("-arch", arch, *(NETS if arch == "90" else ())) for arch in reversed(ARCHITECTURES)}
+    words["huge"] = "-arch", "80", "-huge"
     with ThreadPoolExecutor(2) as pool:
         runs = dict(zip(words, pool.map(lambda w: alone(TOOL, *w, "-json"), words.values()), strict=True))
     for name, done in runs.items():

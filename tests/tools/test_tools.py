@@ -279,3 +279,49 @@ def test_pythons_share(net):
     assert done.returncode == 0, done.stderr
     words = done.stdout.split("\n")[-2].split()
     assert words[:1] == ["Python:"] and 0 < float(words[1]) and 0 < float(words[3].rstrip("%")) < 100
+
+
+def test_kernel_resources_without_cupy_says_what_to_install(tmp_path):
+    (tmp_path / "cupy.py").write_text('raise ImportError("hidden")')
+    done = run("kernel_resources.py", hide=tmp_path)
+    assert done.returncode == 2 and "install the extra cuda12 or cuda13" in done.stderr and not done.stdout
+
+
+@pytest.mark.parametrize("numbers", ["fp32", "bf16"])
+@pytest.mark.parametrize("huge", [False, True])
+def test_kernel_resources_collects_every_family(monkeypatch, numbers, huge):
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    import kernel_resources as tool
+
+    found = list(tool.every(numbers, huge))
+    assert len(found) == len(tool.FAMILIES) + tool.FORMULAS + (numbers == "fp32" and not huge)
+    texts = [path.read_text() for path in [*tool.FAMILIES, *(ROOT / "caffelite/devices/gpu").glob("*.py")]]
+    written = {name for text in texts for name in re.findall(r"KERNEL (\w+)\(", text)}
+    assert written <= {name for source in found for name in re.findall(r"^KERNEL (\w+)\(", source, re.M)}
+
+
+def test_kernel_resources_adds_the_kernels_of_nets(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    import kernel_resources as tool
+
+    lenet = str(ROOT / "models/lenet/train_val.prototxt")
+    alone, more = list(tool.every("fp32")), list(tool.every("fp32", nets=[lenet]))
+    assert (
+        more[: len(alone)] == alone
+        and len(more) > len(alone) + 2
+        and any("max_pool_forward" in source for source in tool.of_net(lenet, "fp32"))
+    )
+
+
+def test_kernel_resources_refuses_unknown_numbers():
+    done = run("kernel_resources.py", "-numbers", "fp32,fp8")
+    assert done.returncode == 2 and "no fp8; expected some of fp32, fp64, fp16, bf16" in done.stderr
+
+
+def test_a_picture_of_a_terminal(tmp_path):
+    import xml.etree.ElementTree as ET
+
+    done = run("terminal_picture.py", "-out", str(tmp_path / "out.svg"), "device_query", "-help")
+    assert done.returncode == 0, done.stderr
+    lines = ["".join(text.itertext()) for text in ET.parse(tmp_path / "out.svg").iter("{http://www.w3.org/2000/svg}text")]
+    assert lines[0] == "$ caffelite device_query -help" and any("-test" in line for line in lines[1:])
