@@ -51,7 +51,9 @@ def test_launches_are_those_of_the_device(tool):
 def test_bytes_of_each_array_once(tool):
     launches = tool.iteration(net(), "tf32", {}).launches
     (product,) = [x for x in launches if (x.layer, x.way) == ("ip", "forward")]
-    assert (product.kernel, product.read, product.written) == ("matrix product", 4 * (4 * 8 + 6 * 8), 4 * 4 * 6)
+    assert (product.kernel, product.read, product.written) == ("product_few", 4 * (4 * 8 + 6 * 8), 4 * 4 * 6)
+    gradient = next(x for x in launches if (x.layer, x.way) == ("ip", "backward"))
+    assert (gradient.kernel, gradient.read, gradient.written) == ("matrix product", 4 * (4 * 8 + 4 * 6), 4 * 6 * 8)
     moments = next(x for x in launches if x.layer == "bn")
     assert moments.kernel == "formula_channel_sums" and moments.read == 4 * 24 + 8, "x, given twice, and one number of partial sums"
     (update,) = [x for x in launches if x.kernel == "formula_update"]
