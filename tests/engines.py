@@ -56,7 +56,7 @@ class Host(GPU):
         super().__init__(0, "float32", HostBackend(), precision)
         self.prefers_channels_last, self.narrow, self.little_work = True, self.half, 0
 
-    def convolution(self, x, y, window: Window, groups: int = 1, channels_last: bool = False, half: bool = False, name=""):
+    def convolution(self, x, y, window: Window, groups: int = 1, channels_last: bool = False, half: bool = False, name: str = ""):
         return Turned(self, x, y, window, groups) if channels_last else super().convolution(x, y, window, groups)
 
 
@@ -67,7 +67,7 @@ class StandIn(CPU):
         super().__init__()
         self.prefers_channels_last = True
 
-    def convolution(self, x, y, window: Window, groups: int = 1, channels_last: bool = False, half: bool = False, name=""):
+    def convolution(self, x, y, window: Window, groups: int = 1, channels_last: bool = False, half: bool = False, name: str = ""):
         plain = super().convolution(x, y, window, groups)
         return _Convolution(plain, y) if channels_last else plain
 

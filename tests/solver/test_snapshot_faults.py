@@ -119,8 +119,9 @@ def test_a_pair_that_is_written_again_is_never_mixed(begun, device):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", faults.FORMS)
-def test_killed_processes_lose_nothing_at_any_call(form, tmp_path, monkeypatch):
+def test_killed_processes_lose_nothing(form, tmp_path, monkeypatch):
+    """A sample of the calls; `python tests/solver/faults.py` kills a process at every one."""
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "work"
     folder.mkdir()
-    assert faults.walk(folder, form, ("kill",)) > 80
+    assert faults.walk(folder, form, ("kill",), every=40) >= 3
