@@ -106,7 +106,7 @@ def of_unknown_type(message: Message, unknown: Unknown) -> bool:
 
 
 def tolerant(ignored: list[CaffeliteError]) -> prototxt.Tolerate:
-    """Goes on without the fields of a net that nobody here knows; ``ignored`` takes a mistake for each, but for parameters of unknown types.
+    """Goes on without the fields of a net that are unknown; ``ignored`` takes a mistake for each, but for parameters of unknown types.
 
     A text without any layer is no net, and its mistakes stay.
     """
