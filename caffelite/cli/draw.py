@@ -9,7 +9,7 @@ import click
 from . import options
 
 
-@click.command()
+@click.command(short_help="Draw a net")
 @options.net_or_solver
 @click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="The picture, .svg or .png. Default: SVG on standard output.")
 @options.shape

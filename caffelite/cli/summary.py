@@ -15,7 +15,7 @@ from . import options
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
-@click.command()
+@click.command(short_help="Show a net's layers, totals and memory")
 @options.net_or_solver
 @options.shape
 @options.python_if_asked

@@ -10,8 +10,8 @@ from caffelite.cli import glog
 @pytest.mark.parametrize(
     "flags",
     [
-        "--logtostderr=1", "-logtostderr", "--alsologtostderr", "--nologtostderr", "-colorlogtostderr=true", "-nolog_prefix", "-v 1", "-v=2",
-        "--v -1", "-vmodule solver=2,net=1", "-stderrthreshold 1", "-log_dir /nowhere", "--log-dir=/nowhere", "-max_log_size=10",
+        "--logtostderr=1", "-logtostderr", "--alsologtostderr", "--nologtostderr", "-colorlogtostderr=true", "-nolog_prefix", "-v 1",
+        "-v=2", "--v -1", "-vmodule solver=2,net=1", "-stderrthreshold 1", "-log_dir /nowhere", "--log-dir=/nowhere", "-max_log_size=10",
     ],
 )  # fmt: skip
 def test_flags_are_accepted_anywhere(flags):

@@ -137,7 +137,6 @@ def test_diff(call):
         (["summary", "-model", LENET, "-memory", "much"], "-memory cannot be read"),
         (["summary", "-model", LENET, "-shape", "data=1x28xx28"], None),
         (["summary", "-model", LENET, "-shape", "data=a"], "-shape cannot be read"),
-        (["summary", "-model", MODELS / "siamese/train_val.prototxt"], "give it, as in -shape pair="),
         (["draw", "-model", LENET, "-out", "x.gif"], "a name that ends in .svg or .png"),
         (["draw", "-model", LENET, "-out", "absent/x.svg"], "cannot write absent/x.svg"),
         (["explain", "conv3", "-model", LENET], 'did you mean "conv'),
@@ -263,3 +262,43 @@ def test_a_solver_that_names_a_solver_is_one_error(folder, call):
     assert answer.status == 2 and answer.err == f"caffelite: other.prototxt:2:6: {what}; name a net here\n"
     answer = call("check", "other.prototxt")
     assert answer.status == 1 and f"other.prototxt:2:6: mistake: {what}\n" in answer.out and "1 mistake," in answer.out
+
+
+@pytest.mark.parametrize("name, guess", [("siamese", '"pair" taken as 2×28×28 by the name of its source'),
+                                         ("fcn8s", '"label" as 1×224×224, "data" as 3×224×224'),
+                                         ("lstm", '"code" as 10'), ("logistic_regression", '"data" as 10')])  # fmt: skip
+def test_shipped_nets_are_shown_without_their_data(folder, call, name, guess):
+    net = MODELS / name / "train_val.prototxt"
+    drawn = call("draw", "-model", net, "-out", "net.svg")
+    assert drawn.status == 0 and Path("net.svg").stat().st_size
+    assert sum(line.startswith("Data is not there:") for line in drawn.err.splitlines()) == 1 and guess in drawn.err
+    shown = call("summary", "-model", net, "-phase", "TRAIN")
+    assert shown.status == 0 and shown.out.count("Data is not there:") == 1 and guess in shown.out
+
+
+def test_a_shape_that_was_given_is_not_guessed(folder, call):
+    lstm = MODELS / "lstm/train_val.prototxt"
+    answer = call("summary", "-model", lstm, "-phase", "TRAIN", "-shape", "code=3", "-shape", "cont=3", "-shape", "target=3")
+    assert answer.status == 0 and "Data is not there" not in answer.out and "50×3×64" in answer.out
+
+
+def test_rows_without_data_and_an_unknown_layer(folder, call):
+    (folder / "net.prototxt").write_text(
+        'layer { name: "in" type: "HDF5Data" top: "x" top: "y" hdf5_data_param { source: "gone" batch_size: 4 } }\n'
+        'layer { name: "ip" type: "InnerProduct" bottom: "x" top: "ip" inner_product_param { num_output: 2 } }\n'
+        'layer { name: "s" type: "Swish9" bottom: "ip" top: "s" }\n'
+    )
+    answer = call("summary", "-model", "net.prototxt", "-phase", "TRAIN")
+    assert answer.status == 1 and "4×2" in answer.out and 'unknown type "Swish9"' in answer.err
+    assert answer.out.count('"x" as 10, "y" as 10') == 1
+
+
+def test_a_shape_that_no_guess_fits_is_asked_for(folder, call):
+    (folder / "net.prototxt").write_text(
+        'layer { name: "in" type: "HDF5Data" top: "x" hdf5_data_param { source: "gone" batch_size: 4 } }\n'
+        'layer { name: "r" type: "Reshape" bottom: "x" top: "r" reshape_param { shape { dim: 0 dim: 7919 } } }\n'
+    )
+    for command in ("summary", "draw"):
+        answer = call(command, "-model", "net.prototxt")
+        assert answer.status == 2 and "give it, as in -shape x=" in answer.err
+    assert call("summary", "-model", "net.prototxt", "-shape", "x=7919").status == 0
