@@ -13,7 +13,7 @@ from ..overrides import Overrides
 from ..solver import nets
 from . import partial
 from .feeds import Feeds, rebatched, stood_in
-from .reading import Findings, Reading
+from .reading import Findings, Reading, tolerant
 
 NO_FEEDS = ("Parameter",)  # layers without bottoms that bring no data
 NOTHING = Overrides()
@@ -31,6 +31,7 @@ class Subject:
     solver: pb.SolverParameter | None = None
     states: tuple[pb.NetState, ...] = ()
     tests: int = 0  # how many of a solver's test nets there are
+    ignored: tuple[CaffeliteError, ...] = ()  # unknown fields, as mistakes
 
     def graph(self, phase: int, batch: int | None = None) -> tuple[Graph, list[str]]:
         """The graph of a phase, and what was guessed: the shapes of data that is not there."""
@@ -63,11 +64,13 @@ class Subject:
 
 
 def subject(model: str | None, solver: str | None, shapes: dict[str, Shape], level: int | None = None,
-            stages: tuple[str, ...] = (), overrides: Overrides = NOTHING) -> Subject:  # fmt: skip
-    """The net of ``model``, or the one that ``solver`` trains, as ``overrides`` change it."""
+            stages: tuple[str, ...] = (), overrides: Overrides = NOTHING, lenient: bool = False) -> Subject:  # fmt: skip
+    """The net of ``model``, or the one that ``solver`` trains, as ``overrides`` change it. lenient: unknown fields of ``model`` are
+    ignored and listed."""
     if not solver:
-        document = overrides.net(prototxt.read_net(model))
-        return Subject(document.message, document.locate, shapes, level, stages)
+        ignored: list[CaffeliteError] = []
+        document = overrides.net(prototxt.read_net(model, tolerate=tolerant(ignored) if lenient else None))
+        return Subject(document.message, document.locate, shapes, level, stages, ignored=tuple(ignored))
     document = overrides.solver(prototxt.read_solver(solver))
     train = nets.train_net(document.message, document.locate)
     tests = nets.test_nets(document.message, document.locate)
