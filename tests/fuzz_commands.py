@@ -27,6 +27,7 @@ from caffelite.errors import CaffeliteError
 ROOT = Path(caffelite.__file__).parent.parent
 SOLVERS = [path for path in SHIPPED if path.parent.name == "solvers"]
 NETS = [path for path in SHIPPED if path.parent.name != "solvers"]
+SMALL = [path for path in NETS if path.parent.name.startswith(("lenet", "cifar10", "logistic", "lstm", "mnist", "siamese"))]
 COMMANDS = {
     "check": (SHIPPED, ["check", "mutant.prototxt"]),
     "summary": (NETS, ["summary", "-model", "mutant.prototxt"]),
@@ -34,10 +35,10 @@ COMMANDS = {
     "draw": (NETS, ["draw", "-model", "mutant.prototxt", "-out", "net.svg"]),
     "explain": (NETS, ["explain", "{layer}", "-model", "mutant.prototxt"]),
     "diff": (NETS, ["diff", "{original}", "mutant.prototxt"]),
-    "deploy": (NETS, ["deploy", "-model", "mutant.prototxt", "-out", "deploy.prototxt"]),
+    "deploy": (SMALL, ["deploy", "-model", "mutant.prototxt", "-out", "deploy.prototxt"]),
     "upgrade": (SHIPPED, ["upgrade", "mutant.prototxt", "new.prototxt"]),
     "schedule": (SOLVERS, ["schedule", "-solver", "mutant.prototxt"]),
-}  # the shipped files to damage, and what is called with one
+}  # the shipped files to damage, and what is called with one; deploy runs its nets, and large ones take long
 
 
 class Damaged(Exception):
