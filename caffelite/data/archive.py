@@ -7,10 +7,10 @@ import io
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from caffelite import inputs
-from caffelite.data import tar
-from caffelite.data.listing import files_below
-from caffelite.errors import CaffeliteError, Where
+from .. import inputs
+from ..errors import CaffeliteError, Where
+from . import tar
+from .listing import files_below
 
 
 class Files(Mapping[str, bytes]):

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from caffelite.data.archive import Files
-from caffelite.errors import CaffeliteError, Where
+from ..errors import CaffeliteError, Where
+from .archive import Files
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 TRAIN, TEST = tuple(f"data_batch_{i}" for i in range(1, 6)), ("test_batch",)
