@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from caffelite import inputs
+from .. import inputs
 
 _BRANCH, _LEAF, _OVERFLOW, _META, _KINDS = 1, 2, 4, 8, 0x6F  # flags of a page; KINDS: those that say what it is
 _BIG, _SUBDATA, _DUPLICATES = 1, 2, 4  # flags of a node
