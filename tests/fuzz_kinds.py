@@ -63,7 +63,7 @@ def _lmdb() -> None:
         for i in range(300):
             value = pb.Datum(channels=3, height=12, width=10, data=IMAGES[i % 6].tobytes(), label=i % 4).SerializeToString()
             transaction.put(b"%08d" % i, value)
-        transaction.put(b"99999999", pb.Datum(channels=1, height=90, width=90, data=bytes(8100)).SerializeToString())
+        transaction.put(b"99999999", pb.Datum(channels=3, height=60, width=60, data=bytes(10800)).SerializeToString())
 
 
 def _survey_and_source() -> None:

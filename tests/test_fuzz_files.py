@@ -37,6 +37,13 @@ def test_damaged_hdf5_files_end_in_a_line(fuzz):
     assert not found.failures
 
 
+def test_whole_files_are_read(fuzz):
+    for kind in fuzz(tuple(KINDS)).kinds:
+        os.chdir(kind.replace(" ", "_"))
+        KINDS[kind].use()
+        os.chdir("..")
+
+
 def crash():
     os.kill(os.getpid(), 11)
 
