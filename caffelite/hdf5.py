@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -95,6 +96,7 @@ def _probe(data: bytes, path: str | Path) -> None:
     """Reads all of an unsealed file in another process."""
     seconds = SECONDS + len(data) // PER_SECOND
     command = [sys.executable, "-I", str(Path(hdf5_probe.__file__)), str(MEMORY + 4 * len(data)), str(seconds)]
+    command.append(json.dumps(sys.path))  # h5py may lie where -I does not look
     try:
         done = subprocess.run(command, input=data, capture_output=True, timeout=2 * seconds)
     except subprocess.TimeoutExpired:

@@ -1,12 +1,13 @@
 """Reads an HDF5 file from standard input, all of it, within limits; run as a script, of a file whose bytes nobody vouches for.
 
-usage: hdf5_probe.py MEMORY SECONDS. Status 0: the file can be read. REFUSED: it cannot, and the last line says why. Anything else: the
-library crashed, or did not end. It needs nothing of caffelite, so that it starts fast.
+usage: hdf5_probe.py MEMORY SECONDS SYS_PATH (JSON). Status 0: the file can be read. REFUSED: it cannot, and the last line says why.
+Anything else: the library crashed, or did not end. It needs nothing of caffelite, so that it starts fast.
 """
 
 from __future__ import annotations
 
 import io
+import json
 import sys
 from collections.abc import Iterator
 
@@ -74,7 +75,8 @@ def _occupied() -> int:
 def main() -> int:
     import resource
 
-    memory, seconds = map(int, sys.argv[1:])
+    memory, seconds = map(int, sys.argv[1:3])
+    sys.path[:] = json.loads(sys.argv[3])
     import h5py
 
     limit = _occupied() + memory

@@ -40,7 +40,8 @@ log = logging.getLogger("caffelite")
 def test(model, weights, gpu, how, iterations, folder, labels, as_json, set_fields, level, stage, phase) -> None:
     """Scores a net's weights on its test data: each batch, and the means over all with their 95 % intervals.
 
-    Each sample counts once: the test ends with the data, and where they are no multiple of the batch, the last batch is smaller. (Tests
+    Each sample counts once: the test ends with the data, and where they are no multiple of the batch, the last batch is smaller. A net
+    that writes files (HDF5Output) runs as many whole batches as asked instead, as in Caffe. (Tests
     while training go on in the data from test to test and average whole batches, as in Caffe.) Accuracy's interval is Wilson's, other
     scores' Student's over batches. The report of a net that classifies needs matplotlib (extra: plot) and OpenCV (extra: images), that of a
     regression matplotlib.

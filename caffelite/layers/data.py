@@ -263,7 +263,7 @@ class HDF5Output(Layer):
     field = "hdf5_output_param"
     bottoms, tops = (2, 2), (0, 0)
     differentiable = False
-    hosted = True
+    hosted = writes = True
 
     def setup(self) -> None:
         if not self.p.file_name:

@@ -60,6 +60,7 @@ class Layer:
     frozen_params = 0  # how many parameters, the first ones, are its own to change, not the solver's
     varies = False  # its tops' shapes depend on the data: it calls ``resize``
     hosted = False  # its passes need the host: they cannot be captured in a graph
+    writes = False  # its forward pass writes a file
     deep = True  # whether several passes can be fed at once
     absorbs_relu = False  # forward can apply a leaky ReLU to its top: see ``slope``
     takes_relu_gradient = False  # where it does, its backward is that one's too

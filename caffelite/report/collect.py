@@ -68,7 +68,8 @@ class Watch:
         self.regression = regression(net.graph) if self._judges and not self.head else None
         sources = [source for _, source in net.sources() if source.length]
         alike = len({(source.length, source.shapes[0][0]) for source in sources}) == 1
-        self.source = sources[0] if alike else None  # else there is no one set of samples to count
+        # Of several sets there is none to count; and files that a net writes get whole batches, as Caffe's do.
+        self.source = sources[0] if alike and not any(node.layer.writes for node in net.graph.nodes) else None
 
     @property
     def once(self) -> tuple[int, int] | None:

@@ -56,3 +56,15 @@ def test_mistakes(trained, call):
     assert answer.status == 2 and "no layer of the file is in the net; expected layers other, found value" in answer.err
     answer = call("test", "-model", "net.prototxt", "-weights", "net.prototxt")
     assert answer.status == 2 and "net.prototxt is no caffemodel, or a damaged one" in answer.err
+
+
+def test_a_net_that_writes_files_runs_whole_batches(trained, call):
+    """As in Caffe: what is written begins again with the data where they end."""
+    (trained / "out.prototxt").write_text(
+        (trained / "net.prototxt").read_text()
+        + '\nlayer { name: "out" type: "HDF5Output" bottom: "x" bottom: "y" hdf5_output_param { file_name: "out.h5" } }'
+    )
+    answer = call("test", "-model", "out.prototxt", "-weights", "run_iter_20.caffemodel", "-iterations", "4")
+    assert answer.status == 0 and not any("each once" in line for line in answer.lines)
+    with h5py.File("rows.h5") as rows, h5py.File("out.h5") as out:
+        assert np.array_equal(out["data"][:].reshape(16, -1), np.concatenate([rows["x"][:], rows["x"][:3]]))
