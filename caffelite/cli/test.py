@@ -18,7 +18,7 @@ from .logs import start
 log = logging.getLogger("caffelite")
 
 
-@click.command()
+@click.command(short_help="Score a net's weights on its test data")
 @options.model
 @options.weights
 @options.gpu
@@ -27,7 +27,8 @@ log = logging.getLogger("caffelite")
 @options.iterations("Batches to test, at most as many as hold each sample once. Default: 50; with -report all.")
 @click.option(
     "--report", "folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path),
-    help="Write report.html: confusion, precision and recall, calibration, the worst mistakes; beside it its pictures and report.json.",
+    help="Write report.html: confusion, precision and recall, calibration, the worst mistakes; of a regression the errors, predicted "
+    "beside true values and residuals. Beside it its pictures and report.json.",
 )  # fmt: skip
 @click.option("--labels", metavar="FILE", type=click.Path(path_type=Path), help="Names of the classes for the report, a line each.")
 @options.as_json
@@ -41,7 +42,8 @@ def test(model, weights, gpu, how, iterations, folder, labels, as_json, set_fiel
 
     Each sample counts once: the test ends with the data, and where they are no multiple of the batch, the last batch is smaller. (Tests
     while training go on in the data from test to test and average whole batches, as in Caffe.) Accuracy's interval is Wilson's, other
-    scores' Student's over batches. A report of a net that classifies needs matplotlib (extra: plot) and OpenCV (extra: images).
+    scores' Student's over batches. The report of a net that classifies needs matplotlib (extra: plot) and OpenCV (extra: images), that of a
+    regression matplotlib.
 
     \b
     Example:
@@ -69,8 +71,8 @@ def test(model, weights, gpu, how, iterations, folder, labels, as_json, set_fiel
     try:
         options.load_weights(net, weights)
         watch = Watch(net, judge)
-        if folder and watch.judged:
-            pictures.check_installed()
+        if folder and (watch.judged or watch.fit):
+            pictures.check_installed(mistakes=watch.judged is not None)
         count = _batches(iterations, watch, bool(folder))
         log.info("Running for %d iterations.", count)
         with tqdm(total=count, unit="batch", file=sys.stderr, disable=not sys.stderr.isatty()) as bar:

@@ -28,14 +28,14 @@ from ..solver.ownership import RUN
 from ..solver.scores import Scores
 from . import resolved
 from .fingerprint import fingerprint
-from .history import FIXED, METRICS
+from .history import FIXED, LOSSES, METRICS
 
 if TYPE_CHECKING:
     from ..solver import Solver
 
 log = logging.getLogger("caffelite")
 
-SOLVER, NET, LOSSES = "solver.prototxt", "net.prototxt", "losses.f32"
+SOLVER, NET = "solver.prototxt", "net.prototxt"
 PACKAGES = ("caffelite", "numpy", "numba", "scipy", "protobuf", "lmdb", "h5py", "opencv-python-headless", "cupy-cuda12x", "cupy-cuda13x",
             "nvidia-cudnn-cu12", "nvidia-cudnn-cu13", "onednn-cpu-gomp")  # fmt: skip
 
@@ -85,7 +85,7 @@ class Recorder(Observer):
             try:
                 self._before = _cut(self.folder / METRICS, solver.iteration, self._columns)
                 self._since = time.perf_counter()
-                self._append()
+                self._append(solver.iteration)
             except OSError as error:
                 self._give_up(error)
 
@@ -112,12 +112,14 @@ class Recorder(Observer):
         _write(self.folder / RUN, json.dumps({"sessions": sessions, "seed": solver.seed, "data": _data([train, *tests])}, indent=2) + "\n")
         self._columns = [*FIXED, *_outputs(solver)]
         self._before = _cut(self.folder / METRICS, solver.iteration, self._columns)
-        self._append()
+        self._append(solver.iteration)
 
-    def _append(self) -> None:
+    def _append(self, iteration: int) -> None:
         self._metrics = open(self.folder / METRICS, "a", newline="")
         path = self.folder / LOSSES
         self._losses = open(path, "r+b" if path.exists() else "w+b")
+        if self._losses.seek(0, io.SEEK_END) > 4 * iteration:
+            self._losses.truncate(4 * iteration)
 
     def _sessions(self, solver: Solver) -> list[dict]:
         """The sessions so far, where the folder holds the records of the run that goes on, or records that say no run; else none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -10,10 +11,12 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import numpy as np
+
 from .. import inputs
 from ..errors import CaffeliteError
 
-METRICS = "metrics.csv"
+METRICS, LOSSES = "metrics.csv", "losses.f32"
 FIXED = ("iteration", "seconds", "phase", "rate", "smoothed_loss")  # the columns before the scores
 
 
@@ -30,11 +33,15 @@ class Row:
 
 @dataclass
 class History:
-    """What a run told, in order: ``train``, and ``tests`` by the number of the test net."""
+    """What a run told, in order: ``train``, and ``tests`` by the number of the test net.
+
+    last: the loss of the last iteration where that comes after the rows of ``train``, by the name that it has there.
+    """
 
     name: str
     train: list[Row] = field(default_factory=list)
     tests: dict[int, list[Row]] = field(default_factory=dict)
+    last: Row | None = None
 
     def rows(self, net: int | None = None) -> list[Row]:
         """Of a test net, or of training."""
@@ -46,6 +53,23 @@ class History:
         while rows and rows[-1].iteration >= row.iteration:
             rows.pop()
         rows.append(row)
+
+    def curve(self, name: str, net: int | None = None) -> list[Row]:
+        """The rows that have a score; a training loss goes on to ``last``."""
+        rows = [row for row in (self.train if net is None else self.tests.get(net, [])) if name in row.values]
+        return [*rows, self.last] if net is None and self.last and name in self.last.values else rows
+
+    def end(self, iteration: int, seconds: float, loss: float, losses: list[float]) -> None:
+        """Notes the loss of the last iteration. losses: at each row of ``train``; the score that equals them gets it."""
+        names = {name for row in self.train for name in row.values}
+        same = [n for n in names if all(n in row.values and _equal(row.values[n], x) for row, x in zip(self.train, losses, strict=True))]
+        if len(same) == 1:
+            self.last = Row(iteration, seconds, {same[0]: loss}, loss)
+
+
+def _equal(one: float, other: float) -> bool:
+    """Whether two numbers are the same to the digits of a log."""
+    return math.isclose(one, other, rel_tol=1e-5) or (math.isnan(one) and math.isnan(other))
 
 
 def read(path: str | Path) -> History:
@@ -61,7 +85,24 @@ def read(path: str | Path) -> History:
     found = of_metrics(text, name) if text.startswith("iteration,") else of_log(text.splitlines(), name)
     if not found.train and not any(found.tests.values()):
         raise CaffeliteError(f"{file} tells of no iteration", expected="a run's metrics, or the log of a training by caffelite or Caffe")
+    if file.name == METRICS:
+        _add_last_loss(found, file.with_name(LOSSES))
     return found
+
+
+def _add_last_loss(found: History, path: Path) -> None:
+    """Takes the last loss of a run's records, at the time that the pace of its rows gives."""
+    try:
+        body = inputs.read(path, inputs.LOG)
+    except OSError:
+        return
+    losses, rows = np.frombuffer(body[: len(body) // 4 * 4], "<f4"), found.train
+    end = len(losses) - 1
+    if rows and end > rows[-1].iteration:
+        first, last = rows[0], rows[-1]
+        pace = (last.seconds - first.seconds) / max(last.iteration - first.iteration, 1)
+        seconds = last.seconds + pace * (end - last.iteration)
+        found.end(end, seconds, float(losses[end]), losses[[row.iteration for row in rows]].tolist())
 
 
 def of_metrics(text: str, name: str) -> History:
@@ -141,10 +182,10 @@ class _Clock:
 
 
 def of_log(lines: Iterable[str], name: str) -> History:
-    found, loss = History(name), (None, float("nan"))
+    found, loss = History(name), (-1, 0.0, float("nan"))
     for event in events(lines):
         if event.kind == "loss":
-            loss = event.iteration, event.value
+            loss = event.iteration, event.seconds, event.value
         elif event.kind == "rate":
             if found.train and found.train[-1].iteration == event.iteration:
                 found.train[-1].rate = event.value
@@ -154,6 +195,8 @@ def of_log(lines: Iterable[str], name: str) -> History:
             if not rows or rows[-1].iteration != event.iteration or event.name in rows[-1].values:
                 found.add(event.net, Row(event.iteration, event.seconds))
                 if event.net is None and loss[0] == event.iteration:
-                    rows[-1].loss = loss[1]
+                    rows[-1].loss = loss[2]
             rows[-1].values[event.name] = event.value
+    if found.train and loss[0] > found.train[-1].iteration:
+        found.end(*loss, [row.loss for row in found.train])
     return found

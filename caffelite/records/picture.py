@@ -86,7 +86,7 @@ def _panels(runs: Sequence[History]) -> dict[str, Curves]:
     for number, run in enumerate(runs):
         for net, rows in [(None, run.train), *sorted(run.tests.items())]:
             for name in dict.fromkeys(name for row in rows for name in row.values):
-                found.setdefault(name, []).append((number, net, [row for row in rows if name in row.values]))
+                found.setdefault(name, []).append((number, net, run.curve(name, net)))
         if rated := [row for row in run.train if not math.isnan(row.rate)]:
             found.setdefault("rate", []).append((number, None, rated))
     return dict(sorted(found.items(), key=lambda entry: (entry[0] == "rate", not _loss(entry[0]))))

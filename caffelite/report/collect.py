@@ -10,6 +10,7 @@ import numpy as np
 
 from ..graph import Graph, Node, Value
 from ..net import Net
+from .fit import Fit, regression
 from .statistics import Judged, mean_interval, share_interval
 
 
@@ -46,13 +47,15 @@ def _head(node: Node) -> Head:
 class Watch:
     """Called with (batch, outputs) after each batch of a test, before the next.
 
-    judge: gather what a classifier answered too, for which the net must keep its blobs. A sample that comes again counts once.
+    judge: gather what a classifier answered, or what a regression predicted, for which the net must keep its blobs.
+    A sample that comes again counts once.
     """
 
     def __init__(self, net: Net, judge: bool):
         self._judges = judge
         self.turn_to(net)
         self.judged = Judged(self.head.scores.shape[self.head.axis]) if self.head else None
+        self.fit = Fit() if self.regression else None
         self._batches: dict[str, list[np.ndarray]] = defaultdict(list)
         self._counts: dict[str, float] = defaultdict(float)
         self.first = self.source.position if self.source else 0
@@ -62,6 +65,7 @@ class Watch:
     def turn_to(self, net: Net) -> None:
         """The batches that follow are this net's: the same one for another batch size, whose data goes on where the last one's ended."""
         self.net, self.head = net, head(net.graph) if self._judges else None
+        self.regression = regression(net.graph) if self._judges and not self.head else None
         sources = [source for _, source in net.sources() if source.length]
         alike = len({(source.length, source.shapes[0][0]) for source in sources}) == 1
         self.source = sources[0] if alike else None  # else there is no one set of samples to count
@@ -81,6 +85,19 @@ class Watch:
         new = self._new()
         if self.judged:
             self._judge(new)
+        if self.fit:
+            self._compare(new)
+
+    def _compare(self, new: np.ndarray | None) -> None:
+        """Adds the batch's predictions and targets of samples that are new."""
+        r, net = self.regression, self.net
+        p, t, *weights = (
+            net.dev.download(net.shown(net.data[v], v)).astype(np.float64).reshape(-1) for v in (r.prediction, r.target, *r.weights)
+        )
+        keep = np.all([np.ones(len(p)), *weights], axis=0)
+        if new is not None and len(p) % len(new) == 0:
+            keep &= np.repeat(new >= 0, len(p) // len(new))
+        self.fit.add(p[keep], t[keep])
 
     def _new(self) -> np.ndarray | None:
         """The numbers of the batch's samples in the data; -1 for those seen before. None where there is no such order."""

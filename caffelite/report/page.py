@@ -41,6 +41,14 @@ def report(watch: Watch, scores: list[dict], about: dict, labels: list[str] | No
                 for m in judged.worst
             ],
         }  # fmt: skip
+    if watch.fit and watch.fit.values + watch.fit.nan:
+        r = watch.regression
+        found["regression"] = {
+            "prediction": r.prediction.name,
+            "target": r.target.name,
+            **watch.fit.found(),
+            "drawn": watch.fit.points.shape[1],
+        }
     return found
 
 
@@ -62,6 +70,9 @@ def write(folder: Path, watch: Watch, found: dict) -> Path:
             "calibration": pictures.calibration(watch.judged),
             "mistakes": pictures.mistakes(watch.judged, watch.source, names),
         }
+    elif "regression" in found:
+        points = watch.fit.points
+        images = {"predictions": pictures.predictions(points), "residuals": pictures.residuals(points)}
     files = {f"{name}.png": body for name, body in images.items() if body}
     files["report.json"] = as_json(found).encode()
     files["report.html"] = page(found, images).encode()
@@ -89,6 +100,11 @@ def as_json(found: dict) -> str:
 
 def nan_note(found: dict) -> str | None:
     """How many samples have no answer, in words; None where all have one."""
+    if fit := found.get("regression"):
+        if not fit["nan"]:
+            return None
+        count = f"{fit['nan']:,} of {fit['nan'] + fit['values']:,}"
+        return f"{count} values, predicted or true, are not finite: counted in no error, shown in no chart"
     if not found.get("nan"):
         return None
     return f"{found['nan']:,} of {found['tested']:,} samples have scores that are NaN (not a number): counted as wrong, shown in no chart"
@@ -105,6 +121,8 @@ def page(found: dict, images: dict[str, bytes | None]) -> str:
     parts.append(_section("Scores", text, _table(["output", "value", "95 %", "over"], rows)))
     if "accuracy" in found:
         parts += _classifier(found, images)
+    if "regression" in found:
+        parts += _regression(found, images)
     body = "\n".join(parts)
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
@@ -167,6 +185,34 @@ def _classifier(found: dict, images: dict[str, bytes | None]) -> list[str]:
         sections.append(
             _section("The worst mistakes", "There are none." if not found["nan"] else "There are none but the samples with NaN.", "")
         )
+    return sections
+
+
+def _regression(found: dict, images: dict[str, bytes | None]) -> list[str]:
+    fit = found["regression"]
+    errors = {
+        "mae": "MAE, the mean absolute error",
+        "rmse": "RMSE, the root of the mean squared error",
+        "mean_error": "mean error, prediction less true value",
+        "r2": "R², the share of the variance that is explained",
+    }
+    rows = [[text, _number(fit[key]) if fit[key] is not None else "none"] for key, text in errors.items()]
+    note = f'<p class="bad">{html.escape(nan_note(found))}</p>' if fit["nan"] else ""
+    text = f"{fit['values']:,} values of {fit['prediction']}, compared with {fit['target']}."
+    told = f"MAE {rows[0][1]}, RMSE {rows[1][1]}, R² {rows[3][1]}"
+    sections = [_section("Errors", text, note + _table(["error", "value"], rows))]
+    part = f" {fit['drawn']:,} of the values are drawn." if fit["drawn"] < fit["values"] else ""
+    if images.get("predictions"):
+        alts = (
+            f"Predictions over true values as points, and the diagonal on which both are equal; {told}.",
+            f"Histogram of the errors, prediction less true value; their mean is {rows[2][1]}.",
+        )
+        sections += [
+            _section("Predicted and true values", f"On the dashed line both are equal.{part}", _image(images["predictions"], alts[0])),
+            _section(
+                "Residuals", f"How often an error is how large: prediction less true value.{part}", _image(images["residuals"], alts[1])
+            ),
+        ]
     return sections
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..charts import GRID, INK, figure_type, logarithmic, panels, plain_text, saved, short
+from ..charts import FAINT, GRID, INK, figure_type, logarithmic, panels, plain_text, saved, short
 from ..data.images import opencv
 from ..data.samples import DataSource
 from ..data.sheet import contact_sheet
@@ -98,6 +98,42 @@ def calibration(judged: Judged) -> bytes:
     return saved(figure)
 
 
+@plain_text
+def predictions(points: np.ndarray) -> bytes | None:
+    """PNG: predictions over true values and the diagonal, on which both are equal. points: 2×P, targets and predictions."""
+    if not points.size:
+        return None
+    figure, (axes,) = panels((6.0, 5.6))
+    low, high = float(points.min()), float(points.max())
+    margin = 0.04 * (high - low) or 1.0
+    ends = [low - margin, high + margin]
+    axes.plot(ends, ends, color=FAINT, linewidth=1, linestyle="--")
+    many = points.shape[1]
+    axes.scatter(
+        *points, s=36 if many < 100 else 14 if many < 1000 else 6, alpha=0.6 if many < 1000 else 0.3, color=BLUE, linewidths=0, zorder=3
+    )
+    axes.set(xlim=ends, ylim=ends, aspect="equal")
+    axes.set_xlabel("true value", color=INK)
+    axes.set_ylabel("prediction", color=INK)
+    axes.grid(color=GRID)
+    return saved(figure)
+
+
+@plain_text
+def residuals(points: np.ndarray) -> bytes | None:
+    """PNG: a histogram of prediction less true value. points: 2×P, targets and predictions."""
+    if not points.size:
+        return None
+    figure, (axes,) = panels((6.4, 3.4))
+    error = points[1] - points[0]
+    axes.hist(error, bins=int(np.clip(np.sqrt(len(error)), 5, 50)), color=BLUE, alpha=0.7)
+    axes.axvline(0, color=FAINT, linewidth=1, linestyle="--")
+    axes.set_xlabel("prediction less true value", color=INK)
+    axes.set_ylabel("values", color=INK)
+    axes.grid(axis="y", color=GRID)
+    return saved(figure)
+
+
 def mistakes(judged: Judged, source: object, labels: list[str]) -> bytes | None:
     """PNG: the worst mistakes as they are stored, each above its label, the answer, and how sure that was; None where there are none."""
     if not judged.worst or not isinstance(source, DataSource):
@@ -116,7 +152,8 @@ def _square(image: np.ndarray, side: int = 128) -> np.ndarray:
     return resize(np.ascontiguousarray(image[:3] if len(image) >= 3 else image[:1]), side, side)
 
 
-def check_installed() -> None:
-    """Raises before a long test what the pictures would raise after it. Errors: matplotlib or OpenCV is not installed."""
+def check_installed(mistakes: bool = True) -> None:
+    """Raises before a long test what the pictures would raise after it. Errors: matplotlib, or OpenCV for mistakes, is not installed."""
     figure_type("a report's charts")
-    opencv("a report of mistakes")
+    if mistakes:
+        opencv("a report of mistakes")

@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import cv2
+import h5py
 import lmdb
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from caffelite import caffelite_pb2 as pb
 from caffelite import weights
 from caffelite.data.writers import write_hdf5, write_lmdb
+from caffelite.report.fit import Fit
 
 NET = """
 name: "<shades>"
@@ -181,12 +183,56 @@ def test_no_mistakes_no_sheet(shades, call):
     assert answer.status == 0
 
 
-def test_a_net_that_does_not_classify(folder, call):
+def test_the_report_of_a_regression(folder, call):
     call("train", "-solver", "solver.prototxt")
     answer = call("test", "-model", "net.prototxt", "-weights", "run_iter_20.caffemodel", "-report", "out")
     assert answer.status == 0 and "Running for 4 iterations." in answer.lines
     found = json.loads(Path("out/report.json").read_text())
     assert [s["name"] for s in found["scores"]] == ["loss"] and "confusion" not in found and found["samples"] == 13
+    with h5py.File("rows.h5") as rows:
+        x, y = (np.array(rows[name], np.float64) for name in "xy")
+    net = pb.NetParameter.FromString(Path("run_iter_20.caffemodel").read_bytes())
+    w, bias = (np.array(b.data).reshape(b.shape.dim) for layer in net.layer if layer.name == "value" for b in layer.blobs)
+    error = x @ w.T + bias - y
+    fit = found["regression"]
+    assert (fit["prediction"], fit["target"], fit["values"], fit["nan"], fit["drawn"]) == ("value", "y", 26, 0, 26)
+    expected = np.abs(error).mean(), np.sqrt((error**2).mean()), error.mean(), 1 - (error**2).sum() / ((y - y.mean()) ** 2).sum()
+    assert [fit[key] for key in ("mae", "rmse", "mean_error", "r2")] == pytest.approx(expected, rel=1e-4)
+    page = Page()
+    page.feed(Path("out/report.html").read_text())
+    assert not page.open and f"{fit['mae']:.6g}" in page.text and f"R² {fit['r2']:.6g}" in page.alts[0] and "Histogram" in page.alts[1]
+    assert sorted(p.name for p in Path("out").glob("*.png")) == ["predictions.png", "residuals.png"]
+
+
+def test_a_regression_with_nan_and_the_target_first(folder, call):
+    text = Path("net.prototxt").read_text().replace('bottom: "value" bottom: "y"', 'bottom: "y" bottom: "value"')
+    Path("net.prototxt").write_text(text)
+    call("train", "-solver", "solver.prototxt", "-iterations", 1)
+    with h5py.File("rows.h5", "r+") as rows:
+        rows["y"][3, 1] = np.nan
+    answer = call("test", "-model", "net.prototxt", "-weights", "run_iter_1.caffemodel", "-report", "out")
+    fit = json.loads(Path("out/report.json").read_text())["regression"]
+    assert (fit["prediction"], fit["values"], fit["nan"]) == ("value", 25, 1) and fit["mae"] > 0
+    text = "1 of 26 values, predicted or true, are not finite"
+    assert any(text in line for line in answer.lines) and text in Path("out/report.html").read_text()
+
+
+def test_a_picture_of_many_values_shows_a_part(seed):
+    rng, fit = np.random.default_rng(seed), Fit()
+    p, t = rng.normal(5, 1, (2, 40000))
+    for at in range(0, 40000, 777):
+        fit.add(p[at : at + 777], t[at : at + 777])
+    found = fit.found()
+    assert found["values"] == 40000 and found["rmse"] == pytest.approx(np.sqrt(((p - t) ** 2).mean()))
+    assert found["r2"] == pytest.approx(1 - ((p - t) ** 2).sum() / ((t - t.mean()) ** 2).sum())
+    assert fit.points.tolist() == [t[:: fit.stride].tolist(), p[:: fit.stride].tolist()] and 2500 <= fit.points.shape[1] <= 5000
+
+
+def test_a_net_that_neither_classifies_nor_predicts(folder, call):
+    Path("net.prototxt").write_text(Path("net.prototxt").read_text().replace("EuclideanLoss", "SigmoidCrossEntropyLoss"))
+    call("train", "-solver", "solver.prototxt", "-iterations", 1)
+    assert call("test", "-model", "net.prototxt", "-weights", "run_iter_1.caffemodel", "-report", "out").status == 0
+    assert "regression" not in json.loads(Path("out/report.json").read_text())
     assert [p.name for p in Path("out").iterdir() if p.suffix == ".png"] == []
 
 

@@ -4,6 +4,7 @@ import math
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from caffelite.errors import CaffeliteError
@@ -64,6 +65,28 @@ def test_caffes_own_log_gives_its_own_tables(tmp_path):
     for log in logs:
         for path in tables.write(read(log), tmp_path):
             assert path.read_text() == (log.parent / path.name).read_text()
+
+
+def test_a_loss_after_the_last_display_ends_the_curve(tmp_path, interrupted):
+    """A run's records have the loss of every iteration, a log has that of the last one."""
+    losses = np.linspace(3, 0.5, 80, dtype="<f4")
+    losses[[0, 20, 40, 60]] = 2.5, 2, 1.5, 1
+    (tmp_path / "metrics.csv").write_text(METRICS.replace(",0.1,2,,2", ",0.1,9,,2"))  # the smoothed loss is another number
+    losses.tofile(tmp_path / "losses.f32")
+    found = read(tmp_path)
+    assert [(r.iteration, r.values["loss"]) for r in found.curve("loss")[-2:]] == [(60, 1), (79, 0.5)]
+    assert found.curve("loss")[-1].seconds == pytest.approx(8 + 19 * 7 / 60) and len(found.train) == 4
+    assert [r.iteration for r in found.curve("accuracy", 0)] == [0, 40, 80]
+    logged = of_log([*interrupted, "I0101 00:00:07.000 77 solver.cpp:1] Iteration 80, loss = 0.5"], "log")
+    assert [(r.iteration, r.values["loss"]) for r in logged.curve("loss")[-2:]] == [(60, 1), (80, 0.5)]
+
+
+def test_a_loss_that_no_score_shows_ends_no_curve(tmp_path, interrupted):
+    (tmp_path / "metrics.csv").write_text(METRICS)
+    np.linspace(9, 8, 80, dtype="<f4").tofile(tmp_path / "losses.f32")
+    assert read(tmp_path).curve("loss")[-1].iteration == 60
+    of_two = [line.replace("output #0: loss = ", "output #0: loss = 7") for line in interrupted]
+    assert of_log([*of_two, "I0101 00:00:07 77 solver.cpp:1] Iteration 80, loss = 0.5"], "log").curve("loss")[-1].iteration == 60
 
 
 @pytest.mark.parametrize("text, message", [("", "tells of no iteration"), ("hello\n", "tells of no iteration"), (None, "no such file")])

@@ -1,0 +1,95 @@
+"""How near a net's predictions come to numbers that are given: errors, R², and a part of the values for the pictures."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..graph import Graph, Value
+
+LOSSES = ("EuclideanLoss", "SmoothL1Loss", "L1Loss")  # their first two bottoms are a prediction and its target
+MOST_POINTS = 5000  # that a picture shows
+
+
+@dataclass(frozen=True)
+class Regression:
+    """What a loss compares. weights: blobs that are 0 where a value does not count."""
+
+    prediction: Value
+    target: Value
+    weights: tuple[Value, ...]
+
+
+def regression(graph: Graph) -> Regression | None:
+    """The last loss that compares a prediction with a target of as many numbers; None in a net that has none.
+
+    The target is the second bottom, or the first where only the second one has learned parameters below it.
+    """
+    nodes = [node for node in graph.nodes if node.layer.spec.type in LOSSES]
+    if not nodes:
+        return None
+    learned: set[Value] = set()
+    for node in graph.nodes:
+        if node.params or not learned.isdisjoint(node.bottoms):
+            learned.update(node.tops)
+    first, second, *weights = nodes[-1].bottoms
+    if first not in learned and second in learned:
+        first, second = second, first
+    return Regression(first, second, tuple(weights))
+
+
+class Fit:
+    """Predictions beside their targets, added up batch by batch. nan: how many pairs are not finite; they count in nothing else.
+
+    points: 2×P, targets and predictions of every ``stride``-th pair, for pictures.
+    """
+
+    def __init__(self) -> None:
+        self.values = self.nan = 0
+        self._absolute = self._squared = self._error = 0.0
+        self._mean = self._spread = 0.0  # of the targets: their mean, and Σ (t - mean)²
+        self.stride, self._parts, self._held, self._passed = 1, [], 0, 0
+
+    def add(self, predictions: np.ndarray, targets: np.ndarray) -> None:
+        """Flat arrays of one length, float64."""
+        finite = np.isfinite(predictions) & np.isfinite(targets)
+        self.nan += int((~finite).sum())
+        p, t = predictions[finite], targets[finite]
+        if not len(p):
+            return
+        error = p - t
+        self._absolute += float(np.abs(error).sum())
+        self._squared += float((error * error).sum())
+        self._error += float(error.sum())
+        before, n, mean = self.values, len(t), float(t.mean())
+        apart = mean - self._mean
+        self.values += n
+        self._spread += float(((t - mean) ** 2).sum()) + apart * apart * before * n / self.values
+        self._mean += apart * n / self.values
+        self._keep(np.stack([t, p]))
+
+    def _keep(self, pairs: np.ndarray) -> None:
+        part = pairs[:, -self._passed % self.stride :: self.stride]
+        self._passed += pairs.shape[1]
+        self._parts.append(part)
+        self._held += part.shape[1]
+        while self._held > MOST_POINTS:
+            self.stride *= 2
+            self._parts = [self.points[:, ::2]]
+            self._held = self._parts[0].shape[1]
+
+    @property
+    def points(self) -> np.ndarray:
+        return np.concatenate(self._parts, axis=1) if self._parts else np.zeros((2, 0))
+
+    def found(self) -> dict:
+        """MAE, RMSE, the mean error (prediction less target) and R² = 1 - Σ (t - p)² / Σ (t - mean)²; None where there is none."""
+        n = self.values
+        return {
+            "values": n, "nan": self.nan,
+            "mae": self._absolute / n if n else None, "rmse": math.sqrt(self._squared / n) if n else None,
+            "mean_error": self._error / n if n else None,
+            "r2": 1 - self._squared / self._spread if n and self._spread > 0 else None,
+        }  # fmt: skip
