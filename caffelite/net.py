@@ -17,6 +17,7 @@ from .errors import CaffeliteError
 from .graph import Graph, Learnable, Node, Value
 from .packing import ALIGN
 from .plan import Step
+from .slices import Slice
 
 RECORDED, ROOM = 64, 1 << 22  # passes whose outputs wait on the device, at most, and numbers of all of them
 PARAM_ALIGN = 16  # elements: each parameter starts on a cache line
@@ -118,9 +119,17 @@ class Net:
         self._fixed = {value for value, _ in plan.constants}
         self._varied: set[Value] = set()
         # What is stored in the same place alike is the same array, so that layers see where there is nothing to copy.
-        self._view = view = functools.cache(lambda constant, *how: dev.view(self._constants if constant else self._arena, *how))
-        self.data = {v: view(False, s.offset, v.memory_shape, v.dtype) for v, s in plan.data.items()}
-        self.diff = {v: view(v in self._fixed, s.offset, v.memory_shape, v.dtype) for v, s in plan.diff.items()}
+        self._view = functools.cache(lambda constant, *how: dev.view(self._constants if constant else self._arena, *how))
+        self.data = {v: self._placed(v, s, plan.data_slices.get(v)) for v, s in plan.data.items()}
+        self.diff = {v: self._placed(v, s, plan.diff_slices.get(v), v in self._fixed) for v, s in plan.diff.items()}
+
+    def _placed(self, value: Value, storage: planning.Storage, place: Slice | None, constant: bool = False):
+        """A value's array, or its gradient's, in a storage."""
+        at, shape = storage.offset, value.memory_shape
+        if place and place.pitch:
+            return self._view(constant, at, (*shape[:-1], place.pitch), value.dtype)[..., place.start : place.start + shape[-1]]
+        itemsize = np.dtype(value.dtype or self.dev.dtype).itemsize
+        return self._view(constant, at + place.start * itemsize if place else at, shape, value.dtype)
 
     def _bind_layers(self) -> None:
         dev = self.dev
@@ -374,6 +383,9 @@ class Net:
 
     def mean_abs(self, array) -> float:
         """Mean absolute value, what debug_info prints."""
+        if not array.flags.c_contiguous:
+            self.dev.assign(array, whole := self.dev.empty(array.shape, array.dtype))
+            array = whole
         self._abs(self.dev.widened(array) if array.dtype.itemsize == 2 else array, self._mean)
         return float(self.dev.download(self._mean)[0]) / max(1, math.prod(array.shape))
 

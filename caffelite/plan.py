@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from dataclasses import dataclass, field
-from itertools import accumulate
 
+from . import slices
 from .graph import Graph, Node, Value
 from .packing import Storage, aligned, pack
+from .slices import Slice
 
 FOREVER = 1 << 60
 
@@ -47,7 +48,8 @@ class Step:
 @dataclass(eq=False)
 class Plan:
     """``data`` and ``diff`` map values to storages, ``saved`` nodes to {name: storage}; ``seeds`` are (value, weight) filled before each
-    backward pass, ``constants`` those filled once; ``undone`` names in-place wishes that would have spoilt a gradient."""
+    backward pass, ``constants`` those filled once; ``undone`` names in-place wishes that would have spoilt a gradient; ``data_slices`` and
+    ``diff_slices`` tell of values that lie in another one's storage, or its gradient's, where."""
 
     graph: Graph
     forward: list[Step]
@@ -58,39 +60,11 @@ class Plan:
     seeds: list[tuple[Value, float]]
     constants: list[tuple[Value, float]]
     undone: list[str]
+    data_slices: dict[Value, Slice]
+    diff_slices: dict[Value, Slice]
     adds: bool = True  # whether gradients of one value are added as they come
     arena: int = 0
     constant_bytes: int = 0
-
-
-def peak(plan: Plan) -> tuple[int, str, list[tuple[Node, int]]]:
-    """(bytes, step, layers): the most that blobs and gradients take at one time, when that is, and whose they are, the largest first."""
-    owners: dict[Storage, Node] = {}
-    for table in (plan.data, plan.diff):
-        for value, storage in table.items():
-            owners.setdefault(storage, value.node)
-    for node, kept in plan.saved.items():
-        owners |= dict.fromkeys(kept.values(), node)
-    for step in plan.backward:
-        owners |= dict.fromkeys((s for s in step.spare.values() if s not in owners), step.node)
-    outside = {plan.diff[v] for v, _ in plan.constants}
-    held = {storage: node for storage, node in owners.items() if storage.offset >= 0 and storage not in outside}
-    nodes = plan.graph.nodes
-    span = 2 * len(nodes)
-    changes = [0] * (span + 1)  # of the bytes in use, by time
-    for storage in held:
-        changes[min(storage.first, span)] += storage.bytes
-        changes[min(storage.last + 1, span)] -= storage.bytes
-    used = list(accumulate(changes))
-    most = max(range(span), key=used.__getitem__, default=0)
-    sizes: dict[Node, int] = {}
-    for storage, node in held.items():
-        if storage.first <= most <= storage.last:
-            sizes[node] = sizes.get(node, 0) + storage.bytes
-    forward = most < len(nodes)
-    where = nodes[most if forward else 2 * len(nodes) - 1 - most] if nodes else None
-    told = f'"{where.name}" {"forward" if forward else "backward"}' if where else "no layer"
-    return used[most], told, sorted(sizes.items(), key=lambda pair: -pair[1])
 
 
 def make(graph: Graph, itemsize: int = 4, keep: bool = False, fuse: bool = True, sums: bool = False) -> Plan:
@@ -111,6 +85,7 @@ class _Planner:
         self.last_reads: dict[Value, int] = {}
         self.data: dict[Value, Storage] = {}
         self.diff: dict[Value, Storage] = {}
+        self.data_slices, self.diff_slices = {}, {}
         self.saved: dict[Node, dict[str, Storage]] = {}
         self.undone: list[str] = []
         self.held = {v for n in graph.feeds for v in n.tops if n.layer.filled_once}  # what stands from one pass to the next
@@ -120,6 +95,7 @@ class _Planner:
 
     def plan(self) -> Plan:
         self._fuse()
+        self._cut()
         forward = []
         for node in self.graph.nodes:
             if node not in self.swallowed:
@@ -127,7 +103,8 @@ class _Planner:
                 self._place_tops(step)
                 forward.append(step)
         backward, seeds, constants = self._gradients()
-        plan = Plan(self.graph, forward, backward, self.data, self.diff, self.saved, seeds, constants, self.undone, not self.sums)
+        tables = self.data, self.diff, self.saved, seeds, constants, self.undone, self.data_slices, self.diff_slices
+        plan = Plan(self.graph, forward, backward, *tables, not self.sums)
         plan.constant_bytes = sum(aligned(self.diff[v].bytes) for v, _ in constants)
         plan.arena = pack(self.storages)
         return plan
@@ -155,7 +132,7 @@ class _Planner:
         self.beside: dict[Node, Value] = {}  # of a node that a sum is fused into: the other bottom of that
         for node in self.graph.nodes:
             layer, chain = node.layer, []
-            layer.absorbed, layer.joined = None, False
+            layer.absorbed, layer.joined, layer.placed, layer.handed = None, False, set(), set()
             if not self.fuse or node in self.whole:
                 continue
             scale = self._only_reader(node)
@@ -173,6 +150,21 @@ class _Planner:
                 if layer.absorbed or layer.takes_relu_gradient:
                     self.whole |= dict.fromkeys(chain, node)
         self.swallowed = {part for chain in self.chains.values() for part in chain}
+
+    def _cut(self) -> None:
+        """Finds the values that are made, and whose gradients are read, where a concatenation has them in its top."""
+        self.tops: dict[Value, Storage] = {}  # of such concatenations, as soon as one of its bottoms is made
+        self.cuts = slices.find(self.graph.nodes, self._may_cut) if self.fuse else {}  # the top, and where in it
+        for value in self.cuts:
+            reader, i = value.readers[0]
+            reader.layer.placed.add(i)
+
+    def _may_cut(self, bottom: Value, reader: Node, place: Slice) -> bool:
+        if bottom in self.kept or (slices.wished(reader.tops[0]) and self._last_read(bottom) > reader.index):
+            return False
+        maker = self.whole.get(bottom.node, bottom.node)
+        whole = (self.chains.get(maker) or (maker,))[-1] is bottom.node  # all that runs with the maker does so backward too
+        return slices.fits(bottom, reader.tops[0], place, self._itemsize(bottom.dtype), whole and maker.layer.takes_slices)
 
     def _join(self, node: Node, chain: list[Node]) -> Node | None:
         """The sum of what a chain makes and of another blob that was made before, where the node can do that too."""
@@ -217,13 +209,20 @@ class _Planner:
     def _place_tops(self, step: Step) -> None:
         node = step.node
         for i, top in enumerate(step.tops):
-            storage = self._shared(node, i, top) if node.layer.in_place or not step.fused else None
+            whole, place = self.cuts.get(top, (top, None))
+            storage = self.tops.get(whole)
+            if storage is None and place is None:
+                storage = self._shared(node, i, top) if node.layer.in_place or not step.fused else None
             if storage is None:
-                storage = self._new(self._bytes(top), node.index)
+                storage = self._new(self._bytes(whole), node.index)
+            within = [part.tops[0] for part in (node, *step.fused[:-1])] if step.fused else []
+            if place:
+                self.tops[whole] = storage
+                self.data_slices |= dict.fromkeys((top, *within), place)
             self._put(top, storage.use(0 if top in self.held else node.index))
             storage.use(min(self._last_read(top), self.span))
-            for part in (node, *step.fused[:-1]) if step.fused else ():
-                self._put(part.tops[0], storage)
+            for value in within:
+                self._put(value, storage)
         self.saved[node] = {}
         for name, (shape, dtype) in node.layer.saved_shapes.items():
             if name == node.layer.ahead and not (self.fuse and node.backward and node.gradient_to[0] and node.tops[0] in self.standing):
@@ -344,6 +343,12 @@ class _Planner:
         node, beside = step.node, step.beside is not None and i == len(step.node.bottoms)
         passes = self.fuse and (step.fused[-1].layer.spec.type != "ReLU" and not step.parts if beside else node.layer.passes_gradient(i))
         top = step.tops[0] if beside or passes else step.tops[i] if i < len(step.tops) else None
+        if bottom in self.cuts and self._hands_slices(step, time):
+            self.diff_slices[bottom] = self.cuts[bottom][1]
+            node.layer.handed.add(i)
+            return self.diff[step.tops[0]].use(time)
+        if top in self.diff_slices:
+            top = None
         if i == 0 and node.layer.ahead in self.saved.get(node, ()):
             return self.saved[node][node.layer.ahead].use(time)
         if top is not None and top.gradient and top not in self.standing:
@@ -355,6 +360,13 @@ class _Planner:
                 step.spoils = True
                 return free.use(time)
         return self._new(self._bytes(bottom), time)
+
+    def _hands_slices(self, step: Step, time: int) -> bool:
+        """Whether a concatenation's bottoms may have their gradients in its top's: one storage, which nobody else reads later."""
+        top = step.tops[0]
+        if top in self.standing or step.parts:
+            return False
+        return all(v is top or self.cuts.get(v, (None,))[0] is top or self._done(v) <= time for v in self.holders[self.diff[top]])
 
     def _done(self, value: Value) -> int:
         """When a value's gradient is read for the last time."""

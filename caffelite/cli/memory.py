@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import CaffeliteError
 
 if TYPE_CHECKING:
+    from ..graph import Node
     from ..inspection.nets import Subject
+    from ..plan import Plan
 
 PARTS = 4  # layers that are told to take the most
 SHARE = 0.9  # of what is there, that a run should ask for
@@ -74,8 +77,8 @@ def explanation(of: Callable[[], Subject], limit: int) -> CaffeliteError:
              "the solver's history": found.history, "batches made ready": found.prefetch, "workspace": found.workspace}  # fmt: skip
     told = ", ".join(f"{name} {text(size)}" for name, size in sorted(parts.items(), key=lambda part: -part[1]) if size)
     fits = summary.largest_batch(subject, int(SHARE * limit), os.cpu_count() or 1)
-    peak, when, layers = plan.peak(plan.make(subject.graph(pb.TRAIN)[0]))
-    told += f"; of blobs and gradients at most {text(peak)} at once, in {when}: "
+    most, when, layers = peak(plan.make(subject.graph(pb.TRAIN)[0]))
+    told += f"; of blobs and gradients at most {text(most)} at once, in {when}: "
     told += ", ".join(f'"{node.name}" {text(size)}' for node, size in layers[:PARTS])
     remedy = f"a batch of {fits[0]} fits; iter_size makes up for a smaller one" if fits else "not even a batch of 1 fits: use a smaller net"
     return CaffeliteError(f"out of memory: {text(found.total)} are needed ({told})", found=f"{text(limit)} at hand", remedy=remedy)
@@ -89,3 +92,33 @@ def check(run, of: Callable[[], Subject]) -> None:
     limit = available(None)
     if run.dev.name == "cpu" and arenas + flat > limit:
         raise explanation(of, limit)
+
+
+def peak(plan: Plan) -> tuple[int, str, list[tuple[Node, int]]]:
+    """(bytes, step, layers): the most that blobs and gradients take at one time, when that is, and whose they are, the largest first."""
+    owners: dict[object, Node] = {}
+    for table in (plan.data, plan.diff):
+        for value, storage in table.items():
+            owners.setdefault(storage, value.node)
+    for node, kept in plan.saved.items():
+        owners |= dict.fromkeys(kept.values(), node)
+    for step in plan.backward:
+        owners |= dict.fromkeys((s for s in step.spare.values() if s not in owners), step.node)
+    outside = {plan.diff[v] for v, _ in plan.constants}
+    held = {storage: node for storage, node in owners.items() if storage.offset >= 0 and storage not in outside}
+    nodes = plan.graph.nodes
+    span = 2 * len(nodes)
+    changes = [0] * (span + 1)  # of the bytes in use, by time
+    for storage in held:
+        changes[min(storage.first, span)] += storage.bytes
+        changes[min(storage.last + 1, span)] -= storage.bytes
+    used = list(accumulate(changes))
+    most = max(range(span), key=used.__getitem__, default=0)
+    sizes: dict[Node, int] = {}
+    for storage, node in held.items():
+        if storage.first <= most <= storage.last:
+            sizes[node] = sizes.get(node, 0) + storage.bytes
+    forward = most < len(nodes)
+    where = nodes[most if forward else 2 * len(nodes) - 1 - most] if nodes else None
+    told = f'"{where.name}" {"forward" if forward else "backward"}' if where else "no layer"
+    return used[most], told, sorted(sizes.items(), key=lambda pair: -pair[1])

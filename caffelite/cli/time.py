@@ -74,7 +74,6 @@ def report(net, passes: list) -> None:
 
 def beside(net, passes: list, whole: float, ceilings: tuple[float, float]) -> None:
     """A table of layers beside the device's ceilings, whole passes, and memory."""
-    from .. import plan
     from ..inspection import counts
     from . import memory
 
@@ -92,7 +91,7 @@ def beside(net, passes: list, whole: float, ceilings: tuple[float, float]) -> No
         f"Arithmetic: {reached / 1e9:,.4g} GFLOP/s, {reached / most_operations:.0%} of the {most_operations / 1e9:,.0f} of a large "
         f"product; a large copy moves {most_bytes / 1e9:,.4g} GB/s"
     )
-    peak, when, parts = plan.peak(net.plan)
+    peak, when, parts = memory.peak(net.plan)
     held = ", ".join(f'"{node.name}" {memory.text(size)}' for node, size in parts[: memory.PARTS])
     options.say(f"Blobs and gradients: {memory.text(net.plan.arena)} of memory, at most {memory.text(peak)} at once, in {when}: {held}")
 

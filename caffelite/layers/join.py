@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Collection
 
 from .layer import Layer, Shape, register
 
@@ -39,15 +40,15 @@ class Joint(Layer):
 
     backward_reads_top = backward_reads_bottom
 
-    def join(self, parts: list, whole) -> None:
-        """Copies the parts, zeros for those that are None, into the whole."""
+    def join(self, parts: list, whole, placed: Collection[int] = ()) -> None:
+        """Copies the parts, zeros for those that are None, into the whole; ``placed`` are there already."""
         if self.view:
             return
         whole = whole.reshape(self.whole)
         if any(part is None for part in parts):
             self.dev.fill(whole, 0)
-        for part, start in zip(parts, self.ends, strict=False):
-            if part is not None:
+        for i, (part, start) in enumerate(zip(parts, self.ends, strict=False)):
+            if part is not None and i not in placed:
                 self.dev.copy_into(part.reshape(self.whole), whole, start)
 
     def part(self, wholes: list, parts: list) -> None:
@@ -82,13 +83,18 @@ class Concat(Joint):
         return [(*first[:axis], sum(sizes), *first[axis + 1 :])]
 
     def forward(self, x: list, y: list) -> None:
-        self.join(x, y[0])
+        self.join(x, y[0], self.placed)
 
     def settle(self, dev) -> None:
         self.most_parts = 8 if dev.sums_gradients and not self.view else 1
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        self.part(dy, dx)
+        self.part(dy, [None if i in self.handed else part for i, part in enumerate(dx)])
+
+    def slots(self) -> list[tuple[int, int]]:
+        if self.view or (self.whole[0] > 1 and not self.last):
+            return []
+        return [(start, self.ends[-1] if self.whole[0] > 1 else 0) for start in self.ends[:-1]]
 
 
 @register

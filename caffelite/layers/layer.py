@@ -71,6 +71,7 @@ class Layer:
     last = False  # its images lie channels last
     follows_precision = False  # where it follows the layout: works on images of bfloat16 numbers as well: see ``narrow``
     narrow = False  # its images are of bfloat16 numbers
+    takes_slices = False  # where its images lie channels last: its tops, and their gradients, may be slices of wider rows
     half = False  # its products are of numbers of half the width: what it keeps of its bottoms is ``saved["half i"]``
 
     def __init__(self, spec: pb.LayerParameter, phase: int, locate: Locator):
@@ -107,6 +108,10 @@ class Layer:
     def passes_gradient(self, index: int) -> bool:
         """Whether a bottom's gradient is that of the first top; backward then writes nothing where both are one array."""
         return False
+
+    def slots(self) -> list[tuple[int, int]]:
+        """Of each bottom, where in the top it is copied to, for layers that do no more than that: (start, pitch) as in slices.Slice."""
+        return []
 
     def prefers_channels_last(self, dev) -> bool:
         """Whether its images should lie channels last (N, H, W, C) on this device."""
@@ -175,6 +180,8 @@ class Layer:
     saved: dict
     resize: Callable[[list[Shape]], list]  # where it varies: gives the tops other shapes, and the layers above; returns the new tops
     absorbed: Layer | None = None  # the layer behind it that the plan fused into this one, with its parameters
+    placed: set[int] = frozenset()  # bottoms that the plan has made in the top, as ``slots`` says
+    handed: set[int] = frozenset()  # bottoms whose gradients it has in the top's
     joined = False  # the plan fused a sum into it: the other summand is its last bottom, whose gradient is the sum's
     total: tuple = ()  # where it adds its loss: the net's, and the weight
     slope: float | None = None  # of the leaky ReLU that the plan fused into this layer, or behind that one

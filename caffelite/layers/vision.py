@@ -85,6 +85,7 @@ class Convolution(Kernels):
 
     def settle(self, dev) -> None:
         self.takes_relu_gradient = self.rectifies = dev.rectifies
+        self.takes_slices = self.last and dev.takes_slices
 
     def build(self, dev) -> None:
         split = self.spread((*self.y_shape[:2], math.prod(self.y_shape[2:])))

@@ -69,6 +69,19 @@ def test_plans_for_other_gpus(needed, gpu, numbers, case, kind):
     assert any(map(found.build, found.names)) and 0 <= found.workspace <= cudnn.WORKSPACE
 
 
+@pytest.mark.parametrize("gpu, numbers", [("h100", n) for n in ("float32", "float16", "uint16")] + OTHERS[:3])
+@pytest.mark.parametrize("kind, epilogue", [("forward", (True, True)), ("forward", (False, False)), ("dgrad", ()), ("wgrad", ())])
+def test_plans_for_slices_of_wider_rows(needed, gpu, numbers, kind, epilogue):
+    """A bottom of a concatenation in GoogLeNet: 128 of its top's 256 channels."""
+    x, y = (16, 96, 28, 28), (16, 128, 28, 28)
+    problem = cudnn.Problem(kind, x, (128, 96, 3, 3), y, Window((3, 3), pad=(1, 1)), *epilogue, last=True, numbers=numbers, pitch=256)
+    found = cudnn.Plan(problem, properties=GPUS[gpu])
+    assert any(map(found.build, found.names)) and 0 <= found.workspace <= cudnn.WORKSPACE
+    sliced = found.inputs[kind == "wgrad"] if kind != "forward" else found.output
+    assert sliced.get_stride() == [256 * 28 * 28, 1, 256 * 28, 256]
+    assert problem.words().endswith("pitch256") and "pitch" not in problem._replace(pitch=0).words()
+
+
 def test_a_wrong_shape_has_no_plan(needed):
     wrong = cudnn.Problem("forward", (1, 1, 5, 5), (1, 1, 3, 3), (1, 1, 4, 4), Window((3, 3)))
     with pytest.raises((RuntimeError, cudnn.frontend().cudnnGraphNotSupportedError)):

@@ -12,6 +12,7 @@ from caffelite import graph, layout, plan, prototxt
 from caffelite.devices.gpu import cudnn
 from caffelite.devices.gpu.device import LITTLE_WORK
 from caffelite.inspection.feeds import Feeds
+from caffelite.layers.join import Concat
 from caffelite.layers.vision import Convolution
 
 MODELS = Path(__file__).parent.parent.parent / "models"
@@ -34,9 +35,14 @@ def problems(name: str, precision: str) -> set[cudnn.Problem]:
     wiring = graph.build(document.message, pb.NetState(phase=phase), document.locate, Feeds(SHAPES.get(name)))
     half = precision in ("fp16", "bf16")
     little = 0 if half else LITTLE_WORK
-    layout.assign(wiring, SimpleNamespace(prefers_channels_last=precision != "fp32", half=half, narrow=half, little_work=little))
-    found = set()
-    for step in plan.make(wiring, 4).forward:
+    traits = dict.fromkeys(("rectifies", "sums_gradients", "takes_slices"), True)
+    dev = SimpleNamespace(prefers_channels_last=precision != "fp32", half=half, narrow=half, little_work=little, **traits)
+    layout.assign(wiring, dev)
+    for node in wiring.nodes:
+        if type(node.layer) in (Convolution, Concat):
+            node.layer.settle(dev)
+    planned, found = plan.make(wiring, 4, sums=True), set()
+    for step in planned.forward:
         layer = step.node.layer
         if type(layer) is not Convolution or len(layer.x_shape) != 4:
             continue
@@ -44,9 +50,11 @@ def problems(name: str, precision: str) -> set[cudnn.Problem]:
         shapes = layer.x_shape, layer.param_blobs[0].shape, layer.y_shape, layer.window
         make = functools.partial(cudnn.Problem, last=layer.last, numbers=NUMBERS[precision])
         relu = bool(step.fused) and step.fused[-1].layer.spec.type == "ReLU" and not step.fused[-1].layer.p.negative_slope
-        found.add(make("forward", *shapes, layer.p.bias_term, relu))
+        pitches = [slices[step.tops[0]].pitch if step.tops[0] in slices else 0 for slices in (planned.data_slices, planned.diff_slices)]
+        found.add(make("forward", *shapes, layer.p.bias_term, relu, pitch=pitches[0]))
         if step.node.backward:
-            found |= {make("wgrad", *shapes)} | ({make("dgrad", *shapes)} if step.node.gradient_to[0] else set())
+            kinds = ["wgrad", "dgrad"] if step.node.gradient_to[0] else ["wgrad"]
+            found |= {make(kind, *shapes, pitch=pitches[1]) for kind in kinds}
     return found
 
 
@@ -68,6 +76,9 @@ def test_problems_of_a_net():
     assert not any(p.rectified for p in lenet) and sum(p.biased for p in lenet) == 2
     assert {p.x for p in problems("lenet/train_val.prototxt", "fp16")} == {(64, 1, 28, 28), (64, 20, 12, 12)}
     assert any(p.rectified for p in problems("alexnet/train_val.prototxt", "bf16"))
+    googlenet = problems("googlenet/train_val.prototxt", "fp16")
+    assert {p.pitch for p in googlenet if p.kind == "forward"} == {0, 256, 480, 512, 528, 832, 1024}
+    assert {p.pitch for p in googlenet if p.kind == "wgrad"} == {0, 480, 832, 1024}, "where one layer reads the concatenation"
 
 
 @pytest.mark.parametrize("name", NETS)

@@ -33,6 +33,7 @@ class CPU:
 
     name = "cpu"
     rectifies = False  # a ReLU's gradient is a pass of its own
+    takes_slices = False  # convolutions' arrays lie in one piece
     losses_bring_gradients = False
     sums_gradients = False  # gradients of one blob are added as they come, and sums are layers of their own
     waits = True  # an operation has finished when it returns, so that its faults can be read at no cost

@@ -25,7 +25,8 @@ class Convolution:
     name: the layer's, for warnings.
     last: x, y and their gradients lie channels last; they may be of 16-bit numbers then, all of one type. Weights, bias and their
     gradients are float32 in Caffe's order; the run puts them into that of the plan. Plans are chosen in the first runs, which tell what
-    is wanted; from then on nothing is allocated. A ReLU is fused only by plans that let NaN pass, as Caffe's does: one that hides it would
+    is wanted; from then on nothing is allocated. Channels last, y and dy may be slices of wider rows; where cuDNN has no plan for that
+    they are copied. A ReLU is fused only by plans that let NaN pass, as Caffe's does: one that hides it would
     hide a net that has come to nothing.
     """
 
@@ -41,11 +42,17 @@ class Convolution:
         pixels = math.prod(y[2:])
         self._bias = operations.Biased(device, *((y[0] * pixels, m, 1) if last else (y[0], m, pixels)))
         # What has no plan; another for the weights' gradient, which may run beside the bottom's.
+        self._wholes: dict[str, object] = {}  # by kinds of problems, what is used in place of a slice
         self._plain = functools.cache(lambda aside=False: (Turned if last else operations.Convolution)(device, x, y, window, groups))
 
     def forward(self, x, w, b, y, slope: float | None = None) -> None:
         """slope: a leaky ReLU's negative slope, fused; None for no ReLU."""
         biased = b is not None
+        if not y.flags.c_contiguous:
+            if slope not in (None, 0) or not self._forward(x, w, b, y, biased, slope == 0):
+                self.forward(x, w, b, whole := self._whole("forward", y), slope)
+                self._device.assign(whole, y)
+            return
         for epilogue in dict.fromkeys(((biased, slope == 0), (biased, False), (False, False))):
             if self._forward(x, w, b, y, *epilogue):
                 self._bias.forward(y, None if epilogue[0] else b, None if epilogue[1] else slope)
@@ -68,7 +75,7 @@ class Convolution:
 
     def _first(self, y) -> float:
         """The first number of an array, fetched."""
-        first = y.reshape(-1)[:1]
+        first = y[(0,) * (y.ndim - 1)][:1]
         return float(self._device.download(self._device.widened(first) if first.dtype.itemsize == 2 else first)[0])
 
     def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
@@ -90,6 +97,8 @@ class Convolution:
         problem = self._problem("dgrad", dy)
         room, load = self._weights(w, None, problem.numbers)
         if not self._run(problem, room, lambda space: ((dy, *load(space)), dx)):
+            if problem.pitch:
+                return self._bottom_gradient(x, w, self._gathered("dgrad", dy), dx)
             self._tell(problem)
             self._plain().backward(x, w, dy, dx, None, None)
 
@@ -102,10 +111,23 @@ class Convolution:
             return (x, dy), self._device.view(space, 0, dw.shape, dtype) if fresh else dw
 
         if not self._run(problem, _room(dw.size, dtype), load):
+            if problem.pitch:
+                return self._weight_gradient(x, w, self._gathered("wgrad", dy), dw, add)
             self._tell(problem)
             self._plain(True).backward(x, w, dy, None, dw, None, add)
         elif fresh:
             self._unpack(load(self._device.workspace(dw.nbytes, np.uint8))[1], dw, add)
+
+    def _whole(self, kind: str, like):
+        """Memory in one piece for what a slice holds."""
+        if kind not in self._wholes:
+            self._wholes[kind] = self._device.empty(like.shape, like.dtype)
+        return self._wholes[kind]
+
+    def _gathered(self, kind: str, array):
+        """A copy of a slice, in one piece."""
+        self._device.assign(array, whole := self._whole(kind, array))
+        return whole
 
     def _tell(self, problem: Problem) -> None:
         """Says once of each kind that it has no plan."""
@@ -115,7 +137,7 @@ class Convolution:
             log.warning('layer "%s": %s runs as matrix products, more slowly, not on cuDNN: %s', self._name, PASSES[problem.kind], reason)
 
     def _problem(self, kind: str, like, biased: bool = False, rectified: bool = False) -> Problem:
-        return Problem(kind, *self._shapes, biased, rectified, self._last, like.dtype.name)
+        return Problem(kind, *self._shapes, biased, rectified, self._last, like.dtype.name, pitch(like))
 
     def _weights(self, w, b, numbers: str):
         """How much of the workspace the weights and the bias need as a plan takes them, and what puts them there."""
@@ -213,6 +235,13 @@ class Turned:
         if dx is not None:
             self._op.backward(None, w, self._y, self._x, None, None)
             self._to_last(self._x, dx)
+
+
+def pitch(array) -> int:
+    """How far the pixels of an array (N, H, W, C) are apart, in numbers, where it is a slice of wider rows; else 0."""
+    if array.flags.c_contiguous:
+        return 0
+    return next(array.strides[axis] for axis in (2, 1, 0) if array.shape[axis] > 1) // array.dtype.itemsize
 
 
 def _room(count: int, dtype: np.dtype) -> int:

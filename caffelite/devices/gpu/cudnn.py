@@ -77,7 +77,8 @@ class Problem(NamedTuple):
     """One of the three convolutions: "forward" (x, w [, b] → y), "dgrad" (dy, w → dx) or "wgrad" (x, dy → dw).
 
     x, w, y: shapes as N×C×H×W, w that of the weights. biased, rectified: a bias and a ReLU in forward's epilogue. last: all arrays lie
-    channels last. numbers: of which type all are, "float32", "float16", or "uint16" for bfloat16; sums are of float32 ones.
+    channels last. numbers: of which type all are, "float32", "float16", or "uint16" for bfloat16; sums are of float32 ones. pitch: the
+    distance between pixels of y (dy), where these are slices of wider rows that lie channels last; 0: they are not.
     """
 
     kind: str
@@ -89,13 +90,15 @@ class Problem(NamedTuple):
     rectified: bool = False
     last: bool = False
     numbers: str = "float32"
+    pitch: int = 0
 
     def words(self) -> str:
         """What a kept choice is found by."""
         sizes = (f"{name}{'x'.join(map(str, v))}" for name, v in (("x", self.x), ("w", self.w), ("y", self.y)))
         window = (f"{name}{a},{b}" for name, (a, b) in zip(("stride", "pad", "dilation"), self.window[1:], strict=True))
         flags = (name for name in ("biased", "rectified", "last") if getattr(self, name))
-        return " ".join((self.kind, *sizes, *window, self.numbers, *flags))
+        pitch = (f"pitch{self.pitch}",) if self.pitch else ()
+        return " ".join((self.kind, *sizes, *window, self.numbers, *flags, *pitch))
 
 
 class Plan:
@@ -130,33 +133,34 @@ class Plan:
     def _nodes(self, problem: Problem):
         """The graph's inputs and its output."""
         kind, x, w, y, window, biased, rectified = problem[:7]
-        graph, tensor = self._graph, self._tensor
+        graph, tensor, pitch = self._graph, self._tensor, problem.pitch
         options = {"padding": list(window.pad), "stride": list(window.stride), "dilation": list(window.dilation)}
         if kind == "forward":
             inputs = [tensor("x", x), tensor("w", w)]
-            out, shape = graph.conv_fprop(image=inputs[0], weight=inputs[1], **options), y
+            out, shape, own = graph.conv_fprop(image=inputs[0], weight=inputs[1], **options), y, pitch
             if biased:
                 inputs.append(tensor("b", (1, y[1], 1, 1)))
                 out = graph.bias(input=self._shaped(out, y), bias=inputs[2])
             if rectified:
                 out = graph.relu(input=self._shaped(out, y))
         elif kind == "dgrad":
-            inputs = [tensor("dy", y), tensor("w", w)]
-            out, shape = graph.conv_dgrad(loss=inputs[0], filter=inputs[1], **options), x
+            inputs = [tensor("dy", y, pitch), tensor("w", w)]
+            out, shape, own = graph.conv_dgrad(loss=inputs[0], filter=inputs[1], **options), x, 0
         else:
-            inputs = [tensor("x", x), tensor("dy", y)]
-            out, shape = graph.conv_wgrad(image=inputs[0], loss=inputs[1], **options), w
-        return inputs, self._shaped(out.set_output(True).set_data_type(self._numbers), shape)
+            inputs = [tensor("x", x), tensor("dy", y, pitch)]
+            out, shape, own = graph.conv_wgrad(image=inputs[0], loss=inputs[1], **options), w, 0
+        return inputs, self._shaped(out.set_output(True).set_data_type(self._numbers), shape, own)
 
-    def _strides(self, shape) -> list[int]:
+    def _strides(self, shape, pitch: int = 0) -> list[int]:
         n, c, h, w = shape
-        return [c * h * w, 1, w * c, c] if self._last else [c * h * w, h * w, w, 1]
+        apart = pitch or c
+        return [apart * h * w, 1, w * apart, apart] if self._last else [c * h * w, h * w, w, 1]
 
-    def _tensor(self, name: str, shape):
-        return self._graph.tensor(name=name, dim=list(shape), stride=self._strides(shape), data_type=self._numbers)
+    def _tensor(self, name: str, shape, pitch: int = 0):
+        return self._graph.tensor(name=name, dim=list(shape), stride=self._strides(shape, pitch), data_type=self._numbers)
 
-    def _shaped(self, tensor, shape):
-        return tensor.set_dim(list(shape)).set_stride(self._strides(shape))
+    def _shaped(self, tensor, shape, pitch: int = 0):
+        return tensor.set_dim(list(shape)).set_stride(self._strides(shape, pitch))
 
     def build(self, name: str) -> bool:
         """Finalises the plan of that name; whether it may be taken. ``workspace``: the bytes that it asks for; ``failure``: what kept cuDNN

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import math
 import weakref
@@ -46,6 +47,7 @@ class GPU:
 
     name = "gpu"
     rectifies = True  # a ReLU's gradient and the bias's below it are one pass: ``rectified``
+    takes_slices = True  # convolutions channels last write into slices of wider rows, and take gradients from there
     sums_gradients = True  # several gradients of one blob are summed in one pass, and batch norms take a sum behind them along
     waits = False  # an operation may not have finished when it returns: to read what it found is to wait for it
 
@@ -161,6 +163,9 @@ class GPU:
 
     def widened(self, array):
         """Numbers of 16 bits as float32 ones; a copy."""
+        if not array.flags.c_contiguous:
+            self.assign(array, whole := self.empty(array.shape, array.dtype))
+            array = whole
         self._copied(array, wide := self.empty(array.shape))
         return wide
 
@@ -398,16 +403,18 @@ class GPU:
 
     def rectified(self, n: int, c: int, p: int, slope: float):
         """``run(y, dy, db=None, add=False)``: dy (N, C, P), the gradient of a leaky ReLU's top y, becomes its bottom's; db (C), if any,
-        = [db +] the sum of that over N and P."""
+        = [db +] the sum of that over N and P. Where P is 1, both may be slices of wider rows."""
         formula = Formula("where(y > 0, dy, slope * dy)", ("y", "dy"), constants=("slope",))
-        alone = self.map(formula, slope=slope)
+        alone, unread = self.map(formula, slope=slope), functools.cache(lambda: self.empty(c))
         launch = self._sums((formula,), (), (n, c, p), formulas.plain_ending(1), {"slope": slope}, kept=True)
 
         def run(y, dy, db=None, add: bool = False):
-            if db is None:
+            if db is not None:
+                launch((np.float64(1), add, db, dy), (y, dy))
+            elif y.flags.c_contiguous and dy.flags.c_contiguous:
                 alone(y, dy, dy)
             else:
-                launch((np.float64(1), add, db, dy), (y, dy))
+                launch((np.float64(1), False, unread(), dy), (y, dy))
 
         return run
 
@@ -423,7 +430,8 @@ class GPU:
         return run
 
     def _sums(self, formulas_: tuple[Formula, ...], channels, split: tuple[int, int, int], ending, constants: dict, kept: bool = False):
-        """``launch(results, operands)``: sums of formulas into channels; results: what the ending's parameters and ``kept`` are."""
+        """``launch(results, operands)``: sums of formulas into channels; results: what the ending's parameters and ``kept`` are. Where P
+        is 1, operands and ``kept`` may be slices of wider rows."""
         n, c, p = split
         if c == 1:
             n, p = 1, n * p  # one long plane
@@ -431,10 +439,10 @@ class GPU:
         names = (*merged(formulas_), *dict.fromkeys(s for f in formulas_ for s in f.scalars), *(["kept"] if kept else []))
         values, shapes = self._constants(formulas_, constants), {}
 
-        def source(types):
-            return formulas.channel_sums_source(formulas_, tuple(channels), columns, types, ending, kept)
+        def source(sliced, types):
+            return formulas.channel_sums_source(formulas_, tuple(channels), columns, types, ending, kept, sliced)
 
-        choose = self._typed(source, "formula_channel_sums", names, kind)
+        whole_rows, slices = (self._typed(partial(source, sliced), "formula_channel_sums", names, kind) for sliced in (False, True))
 
         def shape(each: int):
             """The grid, the block, and what the kernel takes first, for threads of ``each`` columns."""
@@ -449,11 +457,14 @@ class GPU:
             return _grid(groups * pieces, 1, MOST_BLOCKS), (32 if numbers <= 128 and not columns else BLOCK, 1, 1), first
 
         def launch(results, operands):
-            run, each = choose((*operands, *results[-1:]) if kept else operands)
+            arrays = (*operands, *results[-1:]) if kept else operands
+            pitches = [convolution.pitch(array) for array in arrays]
+            run, each = (slices if any(pitches) else whole_rows)(arrays)
+            tail = [whole(apart or c) for apart in pitches] if any(pitches) else ()
             if each not in shapes:
                 shapes[each] = shape(each)
             grid, block, first = shapes[each]
-            run(grid, block, (*first, *(self._argument(v, whole) for v in results), *operands, *values))
+            run(grid, block, (*first, *(self._argument(v, whole) for v in results), *operands, *values, *tail))
 
         return launch
 

@@ -244,41 +244,54 @@ BATCH_MOMENTS = Ending(
 
 
 def channel_sums_source(
-    formulas: tuple[Formula, ...], channels: tuple[str, ...], columns: bool, types: dict[str, str], ending: Ending, kept: bool = False
+    formulas: tuple[Formula, ...],
+    channels: tuple[str, ...],
+    columns: bool,
+    types: dict[str, str],
+    ending: Ending,
+    kept: bool = False,
+    sliced: bool = False,
 ) -> str:
     """``formula_channel_sums(n, c, p, pieces, across, partial, come, <ending>, [kept,] *arrays, *scalars, *constants)``.
 
     A channel is summed in ``pieces``, a block each. columns: P = 1; a block then takes across · K columns, so that neighbours read
     neighbours; of every ``TEAM`` pieces the last block that is done adds them up, and the last of these the teams. Otherwise the last one
-    done with a channel adds up its pieces. The order is always the same. kept: an array that gets the first formula's values.
+    done with a channel adds up its pieces. The order is always the same. kept: an array that gets the first formula's values. sliced: for
+    columns; last come the distances between the rows of each array and of ``kept``.
     """
     t = _Text(formulas, types, channels, ending.first)
-    return (_column_sums if columns else _plane_sums)(t, len(formulas), ending, kept)
+    if columns:
+        return _column_sums(t, len(formulas), ending, kept, (*t.arrays, *t.scalars, *(["kept"] if kept else [])) if sliced else ())
+    assert not sliced
+    return _plane_sums(t, len(formulas), ending, kept)
 
 
-def _sums_head(t: _Text, ending: Ending, kept: bool) -> str:
+def _sums_head(t: _Text, ending: Ending, kept: bool, sliced: tuple[str, ...] = ()) -> str:
+    apart = "".join(f", idx {name}_pitch_" for name in sliced)
     own = f", {t.types['kept']}* kept_" if kept else ""
     return f"""{t.functions}KERNEL formula_channel_sums(idx n_, idx c_, idx p_, idx pieces_, idx across_, double* partial_, unsigned* come_,
-    {ending.parameters}{own}{t.parameters})"""
+    {ending.parameters}{own}{t.parameters}{apart})"""
 
 
-def _column_sums(t: _Text, count: int, ending: Ending, kept: bool) -> str:
+def _column_sums(t: _Text, count: int, ending: Ending, kept: bool, sliced: tuple[str, ...]) -> str:
     k, every = t.k, range(count)
-    whole = " && ".join(filter(None, [f"c_ % {k} == 0", t.wide(*(["kept_"] if kept else []))]))
+    fits = (f"{name}_pitch_ % {k} == 0" for name in sliced)
+    whole = " && ".join(filter(None, [f"c_ % {k} == 0", *fits, t.wide(*(["kept_"] if kept else []))]))
+    at = {name: f"at_ * {name}_pitch_ + k_" if sliced else "at_ * c_ + k_" for name in (*t.each, "kept")}
     few = " ".join(f"const auto {a}_v_ = load_some<{k}>({a}_at_ + k_, false, left_);" for a in t.few)
-    packs = " ".join(f"const auto {a}_v_ = load_some<{k}>({a}_at_ + i_, whole_, left_);" for a in t.each)
+    packs = " ".join(f"const auto {a}_v_ = load_some<{k}>({a}_at_ + {at[a]}, whole_, left_);" for a in t.each)
     add = " ".join(f"part{s}_[j_] += {t.several(s, True)};" for s in every)
     keep, put = "", ""
     if kept:
         first = f"const real v_ = {t.several(0, True)}; kept_v_.at[j_] = v_; part0_[j_] += v_;"
         add = " ".join([first, *(f"part{s}_[j_] += {t.several(s, True)};" for s in every[1:])])
-        keep, put = f"Pack<{t.types['kept']}, {k}> kept_v_;", f"store_some<{k}>(kept_ + i_, kept_v_, whole_, left_);"
+        keep, put = f"Pack<{t.types['kept']}, {k}> kept_v_;", f"store_some<{k}>(kept_ + {at['kept']}, kept_v_, whole_, left_);"
     clear = " ".join(f"double total{s}_[{k}] = {{}};" for s in every)
     begin = " ".join(f"real part{s}_[{k}] = {{}};" for s in every)
     flush = " ".join(f"total{s}_[j_] += part{s}_[j_];" for s in every)
     row = f"{packs} {keep} EACH_OF(j_, {k}) {{ {add} }} {put}"
     sums = " ".join(f"double t{s}_ = block_column_sum<{k}>(total{s}_, across_);" for s in every)
-    return f"""{_sums_head(t, ending, kept)} {{
+    return f"""{_sums_head(t, ending, kept, sliced)} {{
   {t.read_scalars}
   const bool whole_ = {whole};
   const idx each_ = (n_ + pieces_ - 1) / pieces_, rows_ = blockDim.x / across_, row_ = threadIdx.x / across_;
@@ -294,14 +307,14 @@ def _column_sums(t: _Text, count: int, ending: Ending, kept: bool) -> str:
       for (; e_ + {ROWS - 1} * rows_ < stop_; e_ += {ROWS} * rows_) {{
         {begin}
         EACH_OF(r_, {ROWS}) {{
-          const idx i_ = (e_ + r_ * rows_) * c_ + k_;
+          const idx at_ = e_ + r_ * rows_;
           {row}
         }}
         EACH_OF(j_, {k}) {{ {flush} }}
       }}
       {begin}
       for (; e_ < stop_; e_ += rows_) {{
-        const idx i_ = e_ * c_ + k_;
+        const idx at_ = e_;
         {row}
       }}
       EACH_OF(j_, {k}) {{ {flush} }}

@@ -354,17 +354,18 @@ class HostBackend:
             self._libraries[source] = ctypes.CDLL(str(compiled(source)))
         function = self._libraries[source][f"{name}_on_host"]
         parameters, waiting = signatures(source)[name]
+        pitched = "_pitch_" in source
 
         def launch(grid, block, args):
-            self._launch(function, name, parameters, waiting, grid, block, args)
+            self._launch(function, name, parameters, waiting, pitched, grid, block, args)
 
         return launch
 
     @queued
-    def _launch(self, function, name, parameters, waiting, grid, block, args) -> None:
+    def _launch(self, function, name, parameters, waiting, pitched, grid, block, args) -> None:
         assert len(args) == len(parameters), f"{name}: {len(args)} arguments for {len(parameters)} parameters"
         assert grid[1:] == block[1:] == (1, 1) and 0 < grid[0] < 1 << 31 and 0 < block[0] <= 1024
-        values = [_value(f"{name}, argument {i}", v, *p) for i, (v, p) in enumerate(zip(args, parameters, strict=True))]
+        values = [_value(f"{name}, argument {i}", v, *p, pitched) for i, (v, p) in enumerate(zip(args, parameters, strict=True))]
         pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(v) for v in values))
         self._odd = not self._odd
         function((ctypes.c_uint * 4)(grid[0], block[0], waiting, self._odd if self._backwards is None else self._backwards), pointers)
@@ -380,13 +381,13 @@ class HostBackend:
         c[...] = encoded(decoded(c) + product if add else product, c.dtype)
 
 
-def _value(what: str, value, pointer: bool, dtype: np.dtype):
-    """The C value of an argument; CUDA would take any, and read what it finds."""
+def _value(what: str, value, pointer: bool, dtype: np.dtype, pitched: bool = False):
+    """The C value of an argument; CUDA would take any, and read what it finds. pitched: the kernel knows how far rows are apart."""
     if isinstance(value, np.uintp) and pointer and value == 0:
         return ctypes.c_void_p(0)
     assert isinstance(value, np.ndarray if pointer else np.generic), f"{what}: {type(value)}"
     assert value.dtype == dtype, f"{what}: {value.dtype} for {dtype}"
     if pointer:
-        assert value.flags.c_contiguous, what
+        assert value.flags.c_contiguous or (pitched and value.strides[-1] == value.itemsize), what
         return ctypes.c_void_p(value.ctypes.data)
     return (ctypes.c_char * dtype.itemsize).from_buffer_copy(value.tobytes())

@@ -10,6 +10,7 @@ import numpy as np
 import reference
 
 from caffelite.devices.gpu import GPU, cudnn
+from caffelite.devices.gpu.convolution import pitch
 
 from .backend import HostBackend, decoded, encoded
 
@@ -24,7 +25,8 @@ class Engine(cudnn.Engine):
 
 
 def device(monkeypatch, precision: str = "tf32", refused=(), hides_nan: bool = False, backend: HostBackend | None = None) -> GPU:
-    """A GPU on the host that has cuDNN; refused: (kind, biased, rectified) that cuDNN has no plans for; hides_nan: its ReLUs do."""
+    """A GPU on the host that has cuDNN; refused: what cuDNN has no plans for, (kind, biased, rectified) or "slices"; hides_nan: its ReLUs
+    do."""
     monkeypatch.setattr(cudnn, "frontend", lambda: SimpleNamespace(cudnnGraphNotSupportedError=Refused))
     monkeypatch.setattr(cudnn, "Plan", plans(refused, hides_nan))
     monkeypatch.setattr(cudnn, "engine", Engine)
@@ -43,7 +45,7 @@ def plans(refused, hides_nan: bool):
         def __init__(self, problem, strict, deterministic, handle):
             assert deterministic
             self.backend = handle
-            if problem[:1] + problem[5:7] in refused:
+            if problem[:1] + problem[5:7] in refused or (problem.pitch and "slices" in refused):
                 raise Refused("no plan")
             self.problem, self.inputs, self.names = problem, [None] * (2 + problem.biased), {"one": 0}
 
@@ -59,6 +61,9 @@ def plans(refused, hides_nan: bool):
             assert len(inputs) == len(self.inputs) and workspace.nbytes >= self.workspace
             workspace[: self.workspace] = 0xEE
             assert all(a.dtype == p.numbers for a in (*inputs, output))
+            pitches = {"forward": (0, 0, p.pitch), "dgrad": (p.pitch, 0, 0), "wgrad": (0, p.pitch, 0)}[p.kind]
+            arrays = (*inputs[:2], output)
+            assert [pitch(a) for a in arrays] == [v if a.size > a.shape[-1] else 0 for v, a in zip(pitches, arrays, strict=True)]
             shapes = {"forward": (p.x, p.w, None), "dgrad": (p.y, p.w), "wgrad": (p.x, p.y)}[p.kind]
             inputs = [decoded(a) if s is None else self.plain(a, s) for a, s in zip(inputs, shapes, strict=False)]
             groups = p.x[1] // p.w[1]
@@ -69,7 +74,7 @@ def plans(refused, hides_nan: bool):
                 found = reference.convolution_backward(np.zeros(p.x), inputs[1], inputs[0], p.window, groups)[0]
             else:
                 found = reference.convolution_backward(inputs[0], np.zeros(p.w), inputs[1], p.window, groups)[1]
-            output.reshape(-1)[...] = encoded(found.transpose(0, 2, 3, 1) if p.last else found, output.dtype).reshape(-1)
+            output[...] = encoded(found.transpose(0, 2, 3, 1) if p.last else found, output.dtype).reshape(output.shape)
 
         def plain(self, array, shape):
             """As N×C×H×W."""
