@@ -39,12 +39,17 @@ def check(path: str | os.PathLike, most: int | None = None) -> os.stat_result:
 
 def open_file(path: str | os.PathLike, most: int | None = None) -> io.FileIO:
     """Opens a regular file to read, unbuffered. Errors: as for `check`."""
+    return io.FileIO(open_descriptor(path, most))
+
+
+def open_descriptor(path: str | os.PathLike, most: int | None = None) -> int:
+    """The file descriptor of a regular file that is open to read; the caller closes it. Errors: as for `check`."""
     check(path, most)
     # Not blocking: what stands there may have become a FIFO since it was looked at.
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         _check(os.fstat(handle), path, most)
-        return io.FileIO(handle)
+        return handle
     except BaseException:
         os.close(handle)
         raise

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -26,6 +27,7 @@ from .textformat import Reader, shown
 from .upgrade import upgrade_net, upgrade_solver
 
 log = logging.getLogger("caffelite")
+Tolerate = Callable[[Message, Reader], None]
 
 
 @dataclass
@@ -40,17 +42,29 @@ class Document:
     locate: Locator
 
 
-def read_net(path: str | Path, named_at: Where | None = None) -> Document:
+def read_net(path: str | Path, named_at: Where | None = None, tolerate: Tolerate | None = None) -> Document:
     """Reads a NetParameter; a binary one (a caffemodel) is taken too, without places. named_at: where the path stands, for errors.
 
-    Nets in an old dialect of Caffe come out in the modern form.
+    Nets in an old dialect of Caffe come out in the modern form. tolerate: see ``parse``.
     """
-    return modern(read_message(path, pb.NetParameter, named_at))
+    return modern(read_message(path, pb.NetParameter, named_at, _of_right_kind(named_at, tolerate)))
 
 
 def read_solver(path: str | Path) -> Document:
     """Reads a SolverParameter, whose old fields come out in the modern form."""
-    return modern(read_message(path, pb.SolverParameter))
+    return modern(read_message(path, pb.SolverParameter, tolerate=_of_right_kind()))
+
+
+def _of_right_kind(named_at: Where | None = None, tolerate: Tolerate | None = None) -> Tolerate:
+    """Refuses a net where a solver is due, and the other way round, with one mistake; then asks ``tolerate``."""
+
+    def look(message: Message, reader: Reader) -> None:
+        if other := mistaken(reader, type(message)):
+            raise other_kind(reader.file, other, named_at)
+        if tolerate:
+            tolerate(message, reader)
+
+    return look
 
 
 def modern(document: Document) -> Document:
@@ -75,8 +89,10 @@ def say_once(line: str) -> None:
     log.warning("%s", line)
 
 
-def read_message(path: str | Path, message_type: type[Message], named_at: Where | None = None) -> Document:
-    """Reads a file as a message of the type. Raises a CaffeliteError that names every mistake."""
+def read_message(
+    path: str | Path, message_type: type[Message], named_at: Where | None = None, tolerate: Tolerate | None = None
+) -> Document:
+    """Reads a file as a message of the type. Raises a CaffeliteError that names every mistake; tolerate: see ``parse``."""
     data, file = _read(path, named_at), str(path)
     if re.search(rb"[\0-\x08\x0e-\x1f]", data) and message_type is pb.NetParameter:
         try:
@@ -95,22 +111,45 @@ def read_message(path: str | Path, message_type: type[Message], named_at: Where 
         raise CaffeliteError(
             "not a prototxt", where=where, expected="text in UTF-8", found=f"the byte 0x{error.object[error.start]:02x}"
         ) from None
-    return parse(text, message_type, file)
+    return parse(text, message_type, file, tolerate)
 
 
-def parse(text: str, message_type: type[Message], file: str = "<text>") -> Document:
-    """Parses text as a message of the type. Raises a CaffeliteError, or Mistakes where there are several."""
+def parse(text: str, message_type: type[Message], file: str = "<text>", tolerate: Tolerate | None = None) -> Document:
+    """Parses text as a message of the type. Raises a CaffeliteError, or Mistakes where there are several.
+
+    tolerate: gets the message and its reader where the text has mistakes, and may take unknown fields off them (``Reader.forgive``).
+    """
     surrogate = re.search("[\ud800-\udfff]", text)
     if surrogate:  # no file holds one
         raise CaffeliteError(f"unexpected character {shown(surrogate.group())}", where=Where(file, *place(text, surrogate.start())))
     message = message_type()
     reader = Reader(text, file)
     reader.block(message, (), None)
+    if reader.mistakes and tolerate:
+        tolerate(message, reader)
     reader.raise_any()
     for (holder, field), places in reader.strangers.items():
         more = f" ({len(places)} times in this file)" if len(places) > 1 else ""
         say_once(f"{Where(file, *places[0])}: {forks.ignored(holder, field)}{more}")
     return Document(message, Locator(file, reader.places))
+
+
+def mistaken(reader: Reader, message_type: type[Message]) -> type[Message] | None:
+    """A net or a solver, where the text that was read as the other of them has more fields of this one."""
+    other = {pb.NetParameter: pb.SolverParameter, pb.SolverParameter: pb.NetParameter}.get(message_type)
+    if other is None or not reader.unknowns:
+        return None
+    second = Reader(reader.text, reader.file)
+    second.block(other(), (), None)
+    return other if second.known > reader.known else None
+
+
+def other_kind(file: str, found: type[Message], named_at: Where | None = None) -> CaffeliteError:
+    """What is said of a net where a solver is due, or the other way round. named_at: where another file names it."""
+    what, option = {pb.NetParameter: ("net", "-model"), pb.SolverParameter: ("solver", "-solver")}[found]
+    due = "solver" if what == "net" else "net"
+    remedy = f"name a {due} here" if named_at else f"give it with {option}"
+    return CaffeliteError(f"{file}: this is a {what}, not a {due}", where=named_at, remedy=remedy)
 
 
 def write(message: Message) -> str:

@@ -22,12 +22,13 @@ from fuzz_workers import GOOD, attempt
 class Fuzz:
     """Damages and reads data sets below a folder.
 
-    outcomes: how many mutants came to what; failures: (kind, seed, outcome, what was said).
+    outcomes: how many mutants came to what, by_kind: the same for each kind; failures: (kind, seed, outcome, what was said).
     """
 
     def __init__(self, folder: Path, kinds: Sequence[str] = tuple(KINDS)):
         self.folder, self.kinds = folder, kinds
         self.outcomes: collections.Counter[str] = collections.Counter()
+        self.by_kind = {kind: collections.Counter() for kind in kinds}
         self.failures: list[tuple[str, int, str, str]] = []
         for kind in kinds:
             whole = self._whole(kind)
@@ -53,6 +54,7 @@ class Fuzz:
             os.chdir(self.folder)
             shutil.rmtree(work)
         self.outcomes[outcome] += 1
+        self.by_kind[kind][outcome] += 1
         if outcome not in GOOD:
             self.failures.append((kind, seed, outcome, said))
         return outcome
@@ -78,6 +80,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         fuzz = Fuzz(Path(folder), options.kind or tuple(KINDS))
         fuzz.campaign(options.runs, options.seed, lambda text: print(text, flush=True))
+        for kind, outcomes in fuzz.by_kind.items():
+            print(f"{kind}: {dict(outcomes)}")
         print(dict(fuzz.outcomes))
         os.chdir("/")
     sys.exit(bool(fuzz.failures))

@@ -266,7 +266,7 @@ def mark(text: str, part: str) -> str:
 
 ONLY_TEST = inputs(x=(2, 2)).replace("input_param", "include { phase: TEST } input_param")
 LOSS_3 = 'layer { name: "l" type: "SoftmaxWithLoss" bottom: "data" bottom: "target" top: "a" top: "b" top: @"c" }'
-WIDE = 'layer { name: "c" type: "Convolution" bottom: "a" top: @"c" convolution_param { num_output: 1 kernel_size: 1 pad: 4000000000 } }'
+WIDE = 'layer { name: "c" type: "Convolution" bottom: "a" top: @"c" convolution_param { num_output: 1 kernel_size: 1 pad: 1000000000 } }'
 
 TWO_BELOW = 'layer { name: "s" type: "Sigmoid" bottom: "data" bottom: @"target" top: "x" }'
 

@@ -413,8 +413,8 @@ def test_files_that_cannot_be_read(tmp_path, monkeypatch):
     assert unreadable("no/net.prototxt") == "cannot read no/net.prototxt: no such file"
     assert unreadable("nte.prototxt") == 'cannot read nte.prototxt: no such file; did you mean "net.prototxt"?'
     assert unreadable(".") == "cannot read .: it is a folder; expected a file"
-    assert unreadable("net.prototxt/x") == "cannot read net.prototxt/x: Not a directory"
-    assert unreadable("a\0b") == r"cannot read a\x00b: embedded null byte"
+    assert unreadable("net.prototxt/x") == "cannot read net.prototxt/x: Not a directory; expected a file"
+    assert unreadable("a\0b") == r"cannot read a\x00b: its name holds a NUL character; expected a file"
     assert unreadable("bytes") == "bytes:2:9: not a prototxt; expected text in UTF-8, found the byte 0xff"
     assert unreadable("mark") == "mark:1:2: not a prototxt; expected text in UTF-8, found the byte 0xfe"
     assert unreadable("garbage") == 'garbage:1:11: unexpected character "U+0000"'
@@ -422,10 +422,12 @@ def test_files_that_cannot_be_read(tmp_path, monkeypatch):
 
 
 def test_a_file_without_permission(tmp_path, monkeypatch):
-    def refuse(self):
+    def refuse(*_):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.chdir(tmp_path)
+    Path("net.prototxt").touch()
+    monkeypatch.setattr(os, "open", refuse)  # root may read everything
     assert unreadable("net.prototxt") == "cannot read net.prototxt: permission denied"
 
 

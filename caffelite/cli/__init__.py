@@ -12,6 +12,7 @@ try:
 
     from .. import __version__, user_modules
     from ..errors import CaffeliteError, did_you_mean
+    from . import glog
 except KeyboardInterrupt:  # Ctrl-C comes early too
     sys.exit(130)
 
@@ -78,8 +79,9 @@ def main(arguments: list[str] | None = None) -> None:
     given = sys.argv[1:] if arguments is None else arguments
     try:
         _check_arguments(given)
-        with user_modules.forbidden():
-            caffelite.main([normalise(a) for a in given], prog_name="caffelite", standalone_mode=False)
+        own, level = glog.split(given)
+        with user_modules.forbidden(), glog.logging_from(level):
+            caffelite.main([normalise(a) for a in own], prog_name="caffelite", standalone_mode=False)
         sys.stdout.flush()  # while an error can be told
     except click.ClickException as error:
         error.show()

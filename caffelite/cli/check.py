@@ -12,7 +12,7 @@ from .. import inputs
 from . import options
 
 
-@click.command()
+@click.command(short_help="Find the mistakes in nets and solvers")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @options.shape
 @options.python_if_asked

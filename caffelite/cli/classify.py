@@ -17,7 +17,7 @@ from . import options
 from .deploy import read_labels
 
 
-@click.command()
+@click.command(short_help="Say what images show")
 @click.argument("images", metavar="IMAGE…", nargs=-1, required=True, type=click.Path())
 @options.model
 @options.weights

@@ -13,7 +13,7 @@ from .logs import start
 log = logging.getLogger("caffelite")
 
 
-@click.command(cls=GflagsCommand)
+@click.command(cls=GflagsCommand, short_help="Compute the mean image of a database")
 @click.argument("db", metavar="INPUT_DB", type=click.Path(path_type=Path))
 @click.argument("mean", metavar="[OUTPUT_FILE]", required=False, type=click.Path(path_type=Path))
 @click.option("--backend", type=click.Choice(["lmdb", "leveldb"]), help="Kind of database. Default: what INPUT_DB is.")

@@ -9,7 +9,7 @@ import click
 from . import imaging
 
 
-@click.command(cls=imaging.GflagsCommand)
+@click.command(cls=imaging.GflagsCommand, short_help="Write images as a database")
 @click.argument("places", metavar="ROOT [LISTFILE] DB_NAME", nargs=-1)
 @click.option("--shuffle", is_flag=True, help="Mix the images before they get their numbers.")
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Another seed mixes otherwise.")

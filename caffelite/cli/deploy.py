@@ -19,7 +19,7 @@ from .logs import start
 log = logging.getLogger("caffelite")
 
 
-@click.command()
+@click.command(short_help="Make the deploy net of a train net")
 @options.model
 @options.weights
 @click.option("--out", metavar="FILE", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The deploy net to write.")

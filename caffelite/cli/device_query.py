@@ -13,7 +13,7 @@ import click
 from . import options
 
 
-@click.command()
+@click.command(short_help="Show the GPUs, and test them")
 @options.gpu
 @click.option("--test", is_flag=True, help="Test each GPU, or the CPU where there is none, within a minute: a line a check.")
 @options.as_json

@@ -10,7 +10,7 @@ import click
 from . import options
 
 
-@click.command()
+@click.command(short_help="Compare two nets by what they mean")
 @click.argument("a")
 @click.argument("b")
 @options.shape

@@ -9,7 +9,7 @@ import click
 from . import options
 
 
-@click.command()
+@click.command(short_help="Draw a net")
 @options.net_or_solver
 @click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="The picture, .svg or .png. Default: SVG on standard output.")
 @options.shape
@@ -22,8 +22,8 @@ def draw(model, solver, out, shape, set_fields, phase, level, stage) -> None:
     """Draws a net: layers coloured by kind, shapes on the edges. Nothing is run, no data is needed.
 
     Layers that work in place lie on the one that they work on. SVG needs nothing; PNG needs matplotlib (extra: plot). Of a net with both
-    phases the one for TRAIN is drawn. What cannot be built, as layers of types that are not known here, is left out and told; the exit
-    status is 1 then.
+    phases the one for TRAIN is drawn. What cannot be built, as layers of types that are not known here, is left out and told, and unknown
+    fields are ignored and told; the exit status is 1 then.
 
     \b
     Examples:
@@ -35,7 +35,8 @@ def draw(model, solver, out, shape, set_fields, phase, level, stage) -> None:
     from ..overrides import Overrides
 
     form = options.picture_form(out) if out else "svg"
-    subject = nets.subject(model, options.one_of(model, solver), parse_shapes(shape), level, options.names(stage), Overrides(set_fields))
+    chosen, changes = options.one_of(model, solver), Overrides(set_fields)
+    subject = nets.subject(model, chosen, parse_shapes(shape), level, options.names(stage), changes, lenient=True)
     graph, guessed, wrong = subject.part(nets.phases(phase, subject.message)[0])
     drawn = picture.picture(graph)
     for note in guessed:
@@ -45,4 +46,4 @@ def draw(model, solver, out, shape, set_fields, phase, level, stage) -> None:
         options.write_picture(out, body)
     else:
         click.echo(body.decode(), nl=False)
-    options.left_out(wrong)
+    options.left_out(wrong, subject.ignored)

@@ -13,7 +13,7 @@ from . import options
 HEADS = {"shape": "Shape", "parameters": "Parameters", "backward": "Backward", "plan": "Memory and fusion"}
 
 
-@click.command()
+@click.command(short_help="Explain one layer of a net")
 @click.argument("layer")
 @options.net_or_solver
 @options.shape

@@ -14,7 +14,7 @@ from .logs import start
 log = logging.getLogger("caffelite")
 
 
-@click.command()
+@click.command(short_help="Write a deploy net with its weights as ONNX")
 @options.model
 @options.weights
 @click.option("--out", metavar="FILE", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The ONNX file to write.")

@@ -16,7 +16,7 @@ from .logs import start
 log = logging.getLogger("caffelite")
 
 
-@click.command()
+@click.command(short_help="Write a net's blobs to files")
 @click.argument("caffemodel", metavar="WEIGHTS")
 @click.argument("model", metavar="MODEL")
 @click.argument("blobs", metavar="BLOB[,BLOB…]")

@@ -8,7 +8,7 @@ from . import options
 from .logs import start
 
 
-@click.command("find_batch")
+@click.command("find_batch", short_help="Find the largest batch that fits")
 @click.option("--solver", required=True, metavar="FILE", type=click.Path(), help="The solver, a prototxt.")
 @options.gpu
 @options.python_if_asked

@@ -11,7 +11,7 @@ from . import options
 from .logs import start
 
 
-@click.command("find_lr")
+@click.command("find_lr", short_help="Find a learning rate")
 @click.option("--solver", required=True, metavar="FILE", type=click.Path(), help="The solver, a prototxt.")
 @options.gpu
 @options.python

@@ -9,7 +9,9 @@ import sys
 import time
 
 from ..errors import printable
+from . import glog
 
+LEVELS = (logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL)  # by glog's numbers
 SHOW_EVERY = 0.3  # seconds between looks at the loss, which may have to wait for the device
 
 
@@ -48,7 +50,7 @@ def start(speaks: bool = True) -> None:
     handler.setFormatter(GlogFormatter())
     log = logging.getLogger("caffelite")
     log.handlers[:] = [handler]
-    log.setLevel(logging.INFO if speaks else logging.CRITICAL)
+    log.setLevel(LEVELS[glog.minimum()] if speaks else logging.CRITICAL)
     log.propagate = False
 
 

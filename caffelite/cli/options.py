@@ -6,7 +6,7 @@ import functools
 import logging
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
@@ -271,11 +271,13 @@ def one_of(model: str | None, solver: str | None) -> str | None:
     return solver
 
 
-def left_out(mistakes: list[CaffeliteError]) -> None:
-    """Tells what could not be built, each mistake once, and exits with 1 where there is any."""
+def left_out(mistakes: Sequence[CaffeliteError], ignored: Sequence[CaffeliteError] = ()) -> None:
+    """Tells what could not be built and which fields were ignored, each mistake once, and exits with 1 where there is any."""
+    for text in dict.fromkeys(map(str, ignored)):
+        click.echo(f"Ignored: {text}", err=True)
     for text in dict.fromkeys(map(str, mistakes)):
         click.echo(f"Left out with all that hangs on it: {text}", err=True)
-    if mistakes:
+    if mistakes or ignored:
         raise SystemExit(1)
 
 

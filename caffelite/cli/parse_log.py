@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 
-@click.command("parse_log")
+@click.command("parse_log", short_help="Write a run's log as Caffe's CSV files")
 @click.argument("log", metavar="LOG")
 @click.argument("folder", metavar="[FOLDER]", default=".", type=click.Path(path_type=Path))
 def parse_log(log: str, folder: Path) -> None:

@@ -17,7 +17,7 @@ GPU, CPU = {"bandwidth": 200.0, "latency": 5.0, "machine": 8}, {"bandwidth": 4.0
 LADDER = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 
-@click.command()
+@click.command(short_help="Predict how training scales on many devices")
 @options.model
 @click.option("--gpus", "ranks", type=click.IntRange(1, 1024), metavar="N", required=True, help="Processes, one a GPU, or a core of a CPU.")
 @options.gpu

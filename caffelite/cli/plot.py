@@ -10,7 +10,7 @@ import click
 from . import options
 
 
-@click.command()
+@click.command(short_help="Draw loss, scores and rate of runs")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @click.option(
     "--out", metavar="FILE", type=click.Path(path_type=Path), help="The picture, .svg, .png or .pdf. Default: SVG on standard output."

@@ -12,7 +12,7 @@ from . import options
 from .logs import start
 
 
-@click.command()
+@click.command(short_help="Repeat the iteration that ended a run")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @options.gpu
 @options.python

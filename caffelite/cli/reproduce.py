@@ -17,7 +17,7 @@ from .logs import start
 log = logging.getLogger("caffelite")
 
 
-@click.command()
+@click.command(short_help="Repeat a recorded run and compare")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @options.gpu
 @options.python

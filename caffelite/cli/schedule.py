@@ -11,7 +11,7 @@ import click
 from . import options
 
 
-@click.command()
+@click.command(short_help="Show a solver's rates, tests and snapshots")
 @click.option("--solver", required=True, metavar="FILE", type=click.Path(), help="The solver, a prototxt.")
 @click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Draw the schedule too: .svg or .png (extra: plot).")
 @click.option("--samples", type=click.IntRange(min=1), metavar="N", help="Size of the training set, for epochs where it is not there.")

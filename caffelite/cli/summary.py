@@ -15,7 +15,7 @@ from . import options
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
-@click.command()
+@click.command(short_help="Show a net's layers, totals and memory")
 @options.net_or_solver
 @options.shape
 @options.python_if_asked
@@ -33,7 +33,7 @@ def summary(model, solver, shape, set_fields, phase, level, stage, batch, limit,
     Multiply-adds are products with learned weights, a sample; activations are what a layer's tops take anew; the field is how many of the
     data's pixels a number depends on along an axis. With -solver, memory has its history and its test nets too. It is that of a CPU with
     oneDNN. What cannot be built, as layers of types that are not known here, is left out and told; memory is not known then, and the exit
-    status is 1.
+    status is 1. Unknown fields are ignored and told, with exit status 1 too.
 
     \b
     Examples:
@@ -46,7 +46,8 @@ def summary(model, solver, shape, set_fields, phase, level, stage, batch, limit,
     from ..inspection.feeds import parse_shapes, rebatched
     from ..overrides import Overrides
 
-    subject = nets.subject(model, options.one_of(model, solver), parse_shapes(shape), level, options.names(stage), Overrides(set_fields))
+    chosen, changes = options.one_of(model, solver), Overrides(set_fields)
+    subject = nets.subject(model, chosen, parse_shapes(shape), level, options.names(stage), changes, lenient=True)
     if batch:
         subject.message = rebatched(subject.message, batch)
     phases = nets.phases(phase, subject.message)
@@ -58,7 +59,7 @@ def summary(model, solver, shape, set_fields, phase, level, stage, batch, limit,
             click.echo(json.dumps({"phases": [asdict(t) for t in tables]}, indent=2))
         else:
             options.say("\n".join(map(_table, tables)))
-        options.left_out(wrong)
+        options.left_out(wrong, subject.ignored)
     memory = summaries.memory(subject, None, threads, train)
     fits = summaries.largest_batch(subject, size_in_bytes(limit), threads, train) if limit else None
     if as_json:
@@ -66,12 +67,12 @@ def summary(model, solver, shape, set_fields, phase, level, stage, batch, limit,
         if limit:
             record["largest_batch"] = fits and fits[0]
         click.echo(json.dumps(record, indent=2))
-        return
-    for table in tables:
-        options.say(_table(table))
-    options.say(_memory(memory, pb.Phase.Name(pb.TRAIN if train else pb.TEST), tables[0].batch))
-    if limit:
-        options.say(f"Largest batch within {limit}: " + (f"{fits[0]:,}, which takes {_size(fits[1].total)}" if fits else "none fits"))
+    else:
+        texts = [*map(_table, tables), _memory(memory, pb.Phase.Name(pb.TRAIN if train else pb.TEST), tables[0].batch)]
+        if limit:
+            texts.append(f"Largest batch within {limit}: " + (f"{fits[0]:,}, which takes {_size(fits[1].total)}" if fits else "none fits"))
+        options.say("\n".join(texts))
+    options.left_out([], subject.ignored)
 
 
 def size_in_bytes(text: str) -> int:

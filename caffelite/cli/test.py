@@ -18,7 +18,7 @@ from .logs import start
 log = logging.getLogger("caffelite")
 
 
-@click.command()
+@click.command(short_help="Score a net's weights on its test data")
 @options.model
 @options.weights
 @options.gpu

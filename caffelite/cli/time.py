@@ -14,7 +14,7 @@ from .test import open_net
 log = logging.getLogger("caffelite")
 
 
-@click.command()
+@click.command(short_help="Time each layer of a net")
 @options.model
 @options.gpu
 @options.python

@@ -16,7 +16,7 @@ from .logs import Progress, start
 log = logging.getLogger("caffelite")
 
 
-@click.command()
+@click.command(short_help="Train a net, or go on from a snapshot")
 @click.option("--solver", required=True, metavar="FILE", type=click.Path(), help="The solver, a prototxt.")
 @options.gpu
 @options.python

@@ -16,7 +16,7 @@ from .logs import start
 log = logging.getLogger("caffelite")
 
 
-@click.command()
+@click.command(short_help="Write old nets and weights in the modern form")
 @click.argument("old", metavar="IN")
 @click.argument("new", metavar="OUT", type=click.Path(path_type=Path))
 @click.option("--force", is_flag=True, help="Replace OUT where it exists.")

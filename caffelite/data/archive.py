@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import errno
 import io
+import os
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from caffelite import inputs
-from caffelite.data import tar
-from caffelite.data.listing import files_below
-from caffelite.errors import CaffeliteError, Where
+from .. import inputs
+from ..errors import CaffeliteError, Where
+from . import tar
+from .listing import files_below
 
 
 class Files(Mapping[str, bytes]):
-    """Contents by name: below a folder, read when asked for; or of a tar archive, packed or not, held in memory.
+    """Contents by name: below a folder or in a plain tar archive, read when asked for; of a packed archive, held in memory.
 
-    root: the folder, the archive, or an archive's bytes with `where` to name them by. Errors: neither of these; a damaged archive.
+    root: the folder, the archive, or an archive's bytes with `where` to name them by. Errors: neither of these; a damaged archive;
+    OSError for a content that cannot be read, or whose archive has changed since.
     """
 
     def __init__(self, root: Path | bytes, where: str = ""):
         self.where = where or str(root)
-        self._folder = root if isinstance(root, Path) and root.is_dir() else None
+        self._root, self._folder = root, root if isinstance(root, Path) and root.is_dir() else None
         self._contents = dict.fromkeys(sorted(files_below(root)), b"") if self._folder else _members(root, self.where)
 
     def __getitem__(self, name: str) -> bytes:
@@ -30,7 +33,7 @@ class Files(Mapping[str, bytes]):
             return inputs.read(self._folder / name, inputs.IMAGE)
         if held is None:
             raise OSError(errno.ENOENT, "the link leads to nothing in the archive", name)
-        return held
+        return held.read(self._root) if isinstance(held, _Place) else held
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._contents)
@@ -67,17 +70,47 @@ def splits(files: Files) -> tuple[Part, Part] | None:
     return None
 
 
-def _members(root: Path | bytes, where: str) -> dict[str, bytes | None]:
-    """Contents by name; None where a link leads to nothing. A file that has several names is held once."""
-    held: dict[int, bytes] = {}
+@dataclass(frozen=True)
+class _Place:
+    """Where a member of a plain archive stands in its file, and which file that was."""
+
+    offset: int
+    size: int
+    archive: tuple[int, ...]
+
+    def read(self, path: Path) -> bytes:
+        with inputs.open_file(path) as file:
+            if _identity(os.fstat(file.fileno())) != self.archive:
+                raise OSError(errno.ESTALE, "the archive has changed since it was opened", str(path))
+            file.seek(self.offset)
+            parts, left = [], self.size
+            while left and (part := file.read(left)):  # a read gives 2 GiB at most
+                parts.append(part)
+                left -= len(part)
+        if left:
+            raise OSError(errno.EIO, "the archive is cut short", str(path))
+        return b"".join(parts)
+
+
+def _identity(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _members(root: Path | bytes, where: str) -> dict[str, bytes | _Place | None]:
+    """Contents, or places in a plain archive, by name; None where a link leads to nothing. A file that has several names is held once."""
+    held: dict[int, bytes | _Place] = {}
     try:
         if isinstance(root, Path):
             inputs.check(root)
         with tar.opened(fileobj=io.BytesIO(root)) if isinstance(root, bytes) else tar.opened(root) as archive:
+            plain = isinstance(root, Path) and isinstance(archive.fileobj, io.BufferedReader)
+            identity = _identity(os.fstat(archive.fileobj.fileno())) if plain else ()
             found = dict(tar.files(archive))
             for member in found.values():
                 if member is not None and member.offset not in held:
-                    held[member.offset] = archive.extractfile(member).read()
+                    in_place = plain and not member.issparse()
+                    place = _Place(member.offset_data, member.size, identity)
+                    held[member.offset] = place if in_place else archive.extractfile(member).read()
     except (OSError, tar.Unreadable) as mistake:
         expected = "a folder, or a tar archive, packed or not"
         raise CaffeliteError(f"cannot read it: {inputs.reason(mistake)}", where=Where(where), expected=expected) from None

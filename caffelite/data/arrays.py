@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
 
-from caffelite import inputs
-from caffelite.data import npy
-from caffelite.data.database import EXACT_LABELS
-from caffelite.data.samples import Check, Samples
-from caffelite.errors import CaffeliteError, Where
+from .. import inputs
+from ..errors import CaffeliteError, Where
+from . import npy
+from .database import EXACT_LABELS
+from .rows import Rows, opened
+from .samples import Check, Samples
 
 IDX = {8: ">u1", 9: ">i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}  # the third byte of the file → the type of its numbers
 
@@ -25,22 +27,30 @@ class Arrays(Samples):
 
     def __init__(self, images: Path, labels: Path | None):
         self.path = images
-        self._images, given = _load(images, "data"), None
+        self._images = _load(images, "data")
+        try:
+            self._look(labels)
+        except BaseException:
+            self.close()
+            raise
+
+    def _look(self, labels: Path | None) -> None:
+        images, given, shape = self.path, None, self._images.shape
         if labels:
-            given = _load(labels, "label")
+            given = _whole(labels, "label")
         elif images.suffix == ".npz":
-            given = _load(images, "label", missing=True)
-        shape = self._images.shape
+            given = _whole(images, "label", missing=True)
         if len(shape) not in (2, 3, 4) or not math.prod(shape):
             raise CaffeliteError("no images", where=Where(str(images)), expected="N×H×W, N×C×H×W or N×D", found=_times(shape))
-        full = {2: (*shape, 1, 1), 3: (shape[0], 1, *shape[1:]), 4: shape}[len(shape)]
-        self._images = self._images.reshape(full)
-        self.length = len(self._images)
+        self._shape = {2: (*shape[1:], 1, 1), 3: (1, *shape[1:]), 4: shape[1:]}[len(shape)]
+        self.length = shape[0]
         self._labels = np.zeros(self.length, np.float32) if given is None else _checked(given, self.length, labels or images)
         self.first = self._taken(slice(0, 1))[0]
 
     def _taken(self, numbers: slice | np.ndarray) -> np.ndarray:
-        images = np.asarray(self._images[numbers])
+        with _told(self.path):
+            images = self._images[numbers]
+        images = images.reshape(len(images), *self._shape)
         return images if images.dtype == np.uint8 else images.astype(np.float32)
 
     def whole(self, most: int, check: Check) -> tuple[np.ndarray, np.ndarray] | None:
@@ -59,6 +69,8 @@ class Arrays(Samples):
         return self._labels.astype(np.float64)
 
     def close(self) -> None:
+        if isinstance(self._images, Rows):
+            self._images.close()
         self._images = None
 
 
@@ -74,9 +86,29 @@ def _checked(labels: np.ndarray, length: int, path: Path) -> np.ndarray:
     return values.astype(np.float32)
 
 
-def _load(path: Path, name: str, missing: bool = False) -> np.ndarray | None:
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
     where = Where(str(path))
     try:
+        yield
+    except npy.DAMAGE as mistake:
+        said = inputs.reason(mistake) or type(mistake).__name__
+        raise CaffeliteError(f"cannot read the arrays: {said}", where=where, expected="IDX, .npy or .npz") from None
+    except MemoryError:
+        raise CaffeliteError("not enough memory for the arrays", where=where, remedy="save them as .npy in C order") from None
+
+
+def _whole(path: Path, name: str, missing: bool = False) -> np.ndarray | None:
+    array = _load(path, name, missing)
+    if isinstance(array, Rows):
+        with _told(path), closing(array):
+            return array[:]
+    return array
+
+
+def _load(path: Path, name: str, missing: bool = False) -> Rows | np.ndarray | None:
+    where = Where(str(path))
+    with _told(path):
         inputs.check(path)
         if path.suffix == ".npz":
             array = npy.of_npz(path, name)
@@ -86,16 +118,15 @@ def _load(path: Path, name: str, missing: bool = False) -> np.ndarray | None:
                 raise CaffeliteError(f'no array "{name}"', where=where, found=", ".join(npy.names(path)) or "none")
         else:
             array = npy.read(path) if path.suffix == ".npy" else _idx(path)
-    except npy.DAMAGE as mistake:
-        said = inputs.reason(mistake) or type(mistake).__name__
-        raise CaffeliteError(f"cannot read the arrays: {said}", where=where, expected="IDX, .npy or .npz") from None
     if array.dtype.kind not in "uifb":
+        if isinstance(array, Rows):
+            array.close()
         raise CaffeliteError("no numbers", where=where, found=array.dtype)
     return array
 
 
-def _idx(path: Path) -> np.ndarray:
-    """A view of an IDX file: two zeros, the type, the number of axes, each axis as 4 bytes, the numbers; highest bytes first."""
+def _idx(path: Path) -> Rows | np.ndarray:
+    """The array of an IDX file: two zeros, the type, the number of axes, each axis as 4 bytes, the numbers; highest bytes first."""
     head = _head(path, 4)
     if len(head) < 4 or head[:2] != b"\0\0" or head[2] not in IDX:
         raise ValueError("not an IDX file; packed files must be unpacked" if head[:2] == b"\x1f\x8b" else "not an IDX file")
@@ -107,7 +138,7 @@ def _idx(path: Path) -> np.ndarray:
     needed = 4 + 4 * axes + dtype.itemsize * math.prod(shape)
     if path.stat().st_size != needed:
         raise ValueError(f"{path.stat().st_size} bytes instead of {needed}")
-    return np.memmap(path, dtype, "r", 4 + 4 * axes, shape) if math.prod(shape) else np.empty(shape, dtype)
+    return opened(path, dtype, 4 + 4 * axes, shape)
 
 
 def _head(path: Path, count: int) -> bytes:

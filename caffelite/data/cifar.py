@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from caffelite.data.archive import Files
-from caffelite.errors import CaffeliteError, Where
+from ..errors import CaffeliteError, Where
+from .archive import Files
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 TRAIN, TEST = tuple(f"data_batch_{i}" for i in range(1, 6)), ("test_batch",)
@@ -32,8 +32,15 @@ def find(files: Files) -> dict[str, str] | None:
 
 def read(files: Files, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """(images N×3×32×32, labels N) of some files, joined. Errors: one is not of the two forms; a label that is no class."""
-    batches = [_read(files[name], Where(f"{files.where}/{name}"), name.endswith(".bin")) for name in names]
+    batches = [_read(_content(files, name), Where(f"{files.where}/{name}"), name.endswith(".bin")) for name in names]
     return np.concatenate([images for images, _ in batches]).reshape(-1, *SHAPE)[:, ::-1], np.concatenate([labels for _, labels in batches])
+
+
+def _content(files: Files, name: str) -> bytes:
+    try:
+        return files[name]
+    except OSError as mistake:
+        raise CaffeliteError(f"cannot read it: {mistake.strerror or mistake}", where=Where(f"{files.where}/{name}")) from None
 
 
 def _read(content: bytes, where: Where, binary: bool) -> tuple[np.ndarray, np.ndarray]:

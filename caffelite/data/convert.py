@@ -12,12 +12,12 @@ from typing import TypeVar
 
 import numpy as np
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import inputs
-from caffelite.data.images import channels_last, decode, opencv, resize
-from caffelite.data.listing import Listed
-from caffelite.data.writers import write_records
-from caffelite.errors import CaffeliteError, Where
+from .. import caffelite_pb2 as pb
+from .. import inputs
+from ..errors import CaffeliteError, Where
+from .images import channels_last, decode, opencv, resize
+from .listing import Listed
+from .writers import write_records
 
 IMAGES_PER_TASK = 32
 TASKS_AHEAD = 4  # for each thread

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from caffelite import caffelite_pb2 as pb
-from caffelite.data.images import decode
-from caffelite.data.lmdb_reader import Lmdb, Record
-from caffelite.data.samples import Check, Samples
-from caffelite.errors import CaffeliteError, Where
+from .. import caffelite_pb2 as pb
+from ..errors import CaffeliteError, Where
+from .images import decode
+from .lmdb_reader import Lmdb, Record
+from .samples import Check, Samples
 
 EXACT_LABELS = 1 << 24  # float32 holds every whole number up to here
 

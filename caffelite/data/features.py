@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from caffelite import caffelite_pb2 as pb
-from caffelite.data.writers import BACKENDS, check_free, whole
-from caffelite.errors import CaffeliteError, Where
+from .. import caffelite_pb2 as pb
+from ..errors import CaffeliteError, Where
+from .writers import BACKENDS, check_free, whole
 
 Add = Callable[[Mapping[str, np.ndarray]], None]
 

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
-from caffelite import inputs
-from caffelite.data import tar
-from caffelite.data.convert import is_cut
-from caffelite.data.database import EXACT_LABELS
-from caffelite.data.images import decode, resize
-from caffelite.data.listing import IMAGES, Listed, files_below, list_classes, shortened, whole_number
-from caffelite.data.samples import Samples
-from caffelite.errors import CaffeliteError, Where
+from .. import inputs
+from ..errors import CaffeliteError, Where
+from . import tar
+from .convert import is_cut
+from .database import EXACT_LABELS
+from .images import decode, resize
+from .listing import IMAGES, Listed, files_below, list_classes, shortened, whole_number
+from .samples import Samples
 
 MOST_SHARDS = 1_000_000
 LABEL_BYTES = 1 << 16  # of a .cls, whose label is a few digits

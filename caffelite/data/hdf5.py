@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from caffelite import inputs
-from caffelite.data.draws import Key, permutation
-from caffelite.data.pipeline import Batch, Source
-from caffelite.errors import CaffeliteError, Locator, Where
+from .. import inputs
+from ..errors import CaffeliteError, Locator, Where
+from . import hdf5_reader
+from .draws import Key, permutation
+from .pipeline import Batch, Source
 
-# What h5py raises of a damaged file
-MISTAKES = (OSError, KeyError, ValueError, TypeError, RuntimeError, OverflowError, AttributeError, IndexError)
 RESIDENT_BYTES = 512 << 20
 
 
 @dataclass(frozen=True)
 class Part:
-    """One file of the list: where the list names it, and its rows."""
+    """One file of the list: where the list names it, its rows, and the bytes of a chunk of each of its data sets, in all."""
 
     path: Path
     where: Where
     rows: int
     row_shapes: list[tuple[int, ...]]
+    chunks: int
 
 
 class HDF5Source(Source):
@@ -53,7 +53,6 @@ class HDF5Source(Source):
         length = sum(part.rows for part in self._parts)
         self._row_bytes = 4 * sum(math.prod(shape) for shape in first.row_shapes)
         self._keep = len(self._parts) if length * self._row_bytes <= RESIDENT_BYTES else 1
-        self._streamed: tuple[int, object] | None = None
         self._loaded: dict[int, list[np.ndarray]] = {}
         self._epoch: tuple[int, np.ndarray, np.ndarray] | None = None
         self._rows: tuple[int, int, np.ndarray] | None = None
@@ -74,7 +73,6 @@ class HDF5Source(Source):
 
     def release(self) -> None:
         self._loaded.clear()
-        self._leave()
 
     def _order(self, epoch: int) -> tuple[np.ndarray, np.ndarray]:
         """The parts in the epoch's order, and the sample at which each starts."""
@@ -90,44 +88,41 @@ class HDF5Source(Source):
         return self._rows[2]
 
     def _copy(self, part: int, rows: slice | np.ndarray, out: list[np.ndarray]) -> None:
-        try:
-            if self._parts[part].rows * self._row_bytes <= RESIDENT_BYTES:
-                for values, array in zip(self._load(part), out, strict=True):
-                    array[...] = values[rows]
-            else:
-                self._stream(part, rows, out)
-        except MISTAKES as mistake:
-            raise CaffeliteError(f"cannot read {self._parts[part].path}: {mistake}", where=self._parts[part].where) from None
+        if self._parts[part].rows * self._row_bytes <= RESIDENT_BYTES:
+            found = [values[rows] for values in self._load(part)]
+        else:  # too large for memory
+            found = rows_of(self._parts[part], self._tops, rows)
+        for values, array in zip(found, out, strict=True):
+            array[...] = values
 
     def _load(self, part: int) -> list[np.ndarray]:
-        import h5py
-
         if part not in self._loaded:
             if len(self._loaded) == self._keep:
                 self._loaded.clear()
-            with h5py.File(self._parts[part].path, "r") as file:
-                self._loaded[part] = [file[top].astype(np.float32)[()] for top in self._tops]
+            self._loaded[part] = rows_of(self._parts[part], self._tops, slice(0, self._parts[part].rows))
         return self._loaded[part]
 
-    def _stream(self, part: int, rows: slice | np.ndarray, out: list[np.ndarray]) -> None:
-        """Reads rows of a file that is too large for memory, which stays open until another one is asked for."""
-        import h5py
+    def column(self, top: int, most: int) -> np.ndarray:
+        """What stands in a top's first rows, file after file, read until it is ``most`` numbers: rows×…. Errors: a file cannot be read."""
+        found, count = [], 0
+        for part in self._parts:
+            if count >= most:
+                break
+            each = max(1, math.prod(part.row_shapes[top]))  # a label map has one for each place
+            rows = slice(0, min(part.rows, max(1, (most - count) // each)))
+            found.append(rows_of(part, self._tops, rows, top)[0])
+            count += found[-1].size
+        return np.concatenate(found)
 
-        if not self._streamed or self._streamed[0] != part:
-            self._leave()
-            self._streamed = part, h5py.File(self._parts[part].path, "r")
-        for top, array in zip(self._tops, out, strict=True):
-            values = self._streamed[1][top]
-            if isinstance(rows, slice):
-                array[...] = values[rows]
-            else:
-                for i, row in enumerate(rows.tolist()):
-                    array[i] = values[row]
 
-    def _leave(self) -> None:
-        if self._streamed:
-            self._streamed[1].close()
-            self._streamed = None
+def rows_of(part: Part, tops: list[str], rows: slice | np.ndarray, top: int | None = None) -> list[np.ndarray]:
+    """Rows of a file for each top, or for one. Errors: it cannot be read, or it has changed."""
+    names, shapes = (tops, part.row_shapes) if top is None else ([tops[top]], [part.row_shapes[top]])
+    try:
+        inputs.check(part.path)
+        return hdf5_reader.read(part.path, names, rows, shapes, part.chunks)
+    except (OSError, hdf5_reader.Unreadable) as mistake:
+        raise CaffeliteError(f"cannot read {part.path}: {inputs.reason(mistake)}", where=part.where) from None
 
 
 def _files(listing: Path, locate: Locator) -> list[tuple[Path, Where]]:
@@ -150,48 +145,23 @@ def _files(listing: Path, locate: Locator) -> list[tuple[Path, Where]]:
 
 def _look(path: Path, where: Where, tops: list[str]) -> Part:
     """Reads a file's shapes, no values."""
-    import h5py
-
     try:
         inputs.check(path)
+        found, names = hdf5_reader.look(path, tops)
     except FileNotFoundError:
         remedy = "paths count from the working directory, then from the list's folder"
         raise CaffeliteError(f"no file {path}", where=where, remedy=remedy) from None
-    except OSError as mistake:
+    except (OSError, hdf5_reader.Unreadable) as mistake:
         raise CaffeliteError(f"cannot open {path} as HDF5: {inputs.reason(mistake)}", where=where) from None
-    try:
-        with h5py.File(path, "r") as file:
-            shapes = [_shape(file, top, path, where) for top in tops]
-    except MISTAKES as mistake:
-        raise CaffeliteError(f"cannot open {path} as HDF5: {mistake}", where=where) from None
+    for top, one in zip(tops, found, strict=True):
+        if one is None:
+            said = ", ".join(names) or "none"
+            raise CaffeliteError(f'{path} has no dataset "{top}"', where=where, expected="one for each top", found=said)
+        if not one.shape or not one.numbers:
+            said = f"{one.shape or 'a single value'} of {one.type}"
+            raise CaffeliteError(f'{path}: dataset "{top}" cannot feed a top', where=where, expected="an array of numbers", found=said)
+    shapes = [one.shape for one in found]
     if len({shape[0] for shape in shapes}) > 1:
-        found = ", ".join(f"{top} {shape[0]}" for top, shape in zip(tops, shapes, strict=True))
-        raise CaffeliteError(f"{path}: datasets differ in rows", where=where, expected="as many rows in each", found=found)
-    return Part(path, where, shapes[0][0], [shape[1:] for shape in shapes])
-
-
-def _check_elsewhere(file, names: Iterable[str]) -> None:
-    """Raises OSError where one of the files that an HDF5 file names besides is a FIFO or a device."""
-    for name in names:
-        path = Path(os.fsdecode(name))
-        if path.exists():
-            inputs.check(path)
-        elif (beside := Path(file.filename).parent / path).exists():
-            inputs.check(beside)
-
-
-def _shape(file, top: str, path: Path, where: Where) -> tuple[int, ...]:
-    import h5py
-
-    link = file.get(top, getlink=True)
-    if isinstance(link, h5py.ExternalLink):
-        _check_elsewhere(file, [link.filename])
-    values = file.get(top)
-    if not isinstance(values, h5py.Dataset):
-        raise CaffeliteError(f'{path} has no dataset "{top}"', where=where, expected="one for each top", found=", ".join(file) or "none")
-    _check_elsewhere(file, [name for name, _, _ in values.external or ()])
-    _check_elsewhere(file, [source.file_name for source in values.virtual_sources()] if values.is_virtual else [])
-    if not values.shape or values.dtype.kind not in "fiub":
-        found = f"{values.shape or 'a single value'} of {values.dtype}"
-        raise CaffeliteError(f'{path}: dataset "{top}" cannot feed a top', where=where, expected="an array of numbers", found=found)
-    return values.shape
+        said = ", ".join(f"{top} {shape[0]}" for top, shape in zip(tops, shapes, strict=True))
+        raise CaffeliteError(f"{path}: datasets differ in rows", where=where, expected="as many rows in each", found=said)
+    return Part(path, where, shapes[0][0], [shape[1:] for shape in shapes], sum(one.chunk for one in found))

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import numpy as np
 
-from caffelite.errors import missing_extra
+from ..errors import missing_extra
 
 # OpenCV takes four times as many and then needs 3 GiB; it reads this when it is imported, and a user's own setting goes before.
 MOST_PIXELS = 1 << 28

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from caffelite.data.hdf5 import MISTAKES, HDF5Source
-from caffelite.data.samples import DataSource
+from ..errors import CaffeliteError
+from .hdf5 import HDF5Source
+from .samples import DataSource
 
 MOST = 5000  # labels that are read from files; a database of large images is not read to its end for this
 
@@ -33,18 +34,8 @@ def labels(source: object, top: int, most: int = MOST) -> Labels:
 
 
 def _of_rows(source: HDF5Source, top: int, most: int) -> Labels:
-    import h5py
-
-    found, count, rows = [np.empty(0)], 0, 0
-    for part in source._parts:
-        if count >= most:
-            break
-        try:
-            with h5py.File(part.path, "r") as file:
-                values = file[source._tops[top]]
-                each = max(1, values.size // max(1, len(values)))  # a label map has one for each place
-                found.append(np.asarray(values[: max(1, (most - count) // each)], np.float64))
-        except MISTAKES:  # training will tell
-            return Labels(np.empty(0), False)
-        rows, count = rows + len(found[-1]), count + found[-1].size
-    return Labels(np.concatenate([values.reshape(-1) for values in found]), rows == source.length)
+    try:
+        values = source.column(top, most)
+    except CaffeliteError:  # training will tell
+        return Labels(np.empty(0), False)
+    return Labels(values.reshape(-1).astype(np.float64), len(values) == source.length)

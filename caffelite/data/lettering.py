@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from caffelite.errors import missing_extra
+from ..errors import missing_extra
 
 SIZE, LINE = 12, 18  # pixels: of the letters, and from one line to the next
 

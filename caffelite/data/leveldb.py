@@ -2,15 +2,50 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 
 import numpy as np
 
-from caffelite.data.database import Datums
-from caffelite.data.lmdb_reader import ANEW, Record
-from caffelite.errors import CaffeliteError, Where, missing_extra
+from ..errors import CaffeliteError, Where, missing_extra
+from .database import Datums
+from .lmdb_reader import ANEW, Record
+
+PAUSE = 20  # times as long as a look at the tables took, none looks again
+
+
+class Tables:
+    """The files of a LevelDB that its library maps into memory. One that shrinks would end the process: they are looked at before reads.
+
+    Not before each read of a database with so many files that this would take more than a twentieth of the time.
+    """
+
+    def __init__(self, path: Path):
+        self._path, self._sizes, self._next = path, {}, 0.0
+        self.check()
+
+    def check(self) -> None:
+        """Errors: CaffeliteError for a file that is shorter than it was."""
+        now = time.monotonic()
+        if now < self._next:
+            return
+        with suppress(OSError), os.scandir(self._path) as entries:  # of a folder that was moved the library has the files open
+            for entry in entries:
+                if entry.name.endswith((".ldb", ".sst")):
+                    with suppress(OSError):
+                        self._compare(entry.name, entry.stat())
+        self._next = time.monotonic() + PAUSE * (time.monotonic() - now)
+
+    def _compare(self, name: str, status: os.stat_result) -> None:
+        was = self._sizes.get(status.st_ino, 0)
+        if status.st_size < was:
+            what, found = f"the LevelDB's {name} has become shorter since it was opened", f"{status.st_size} bytes"
+            raise CaffeliteError(what, where=Where(str(self._path)), expected=f"{was} bytes", found=found, remedy=ANEW)
+        self._sizes[status.st_ino] = status.st_size
 
 
 class LevelDB(Datums):
@@ -24,6 +59,7 @@ class LevelDB(Datums):
         self._db = None
         self._db = _open(path)
         try:
+            self._tables = Tables(path)
             self._keys = list(self._trying(lambda: self._db.iterator(include_value=False, verify_checksums=True)))
             self.length = len(self._keys)
             self.look()
@@ -36,7 +72,12 @@ class LevelDB(Datums):
 
         try:
             with iterate() as iterator:
-                yield from iterator
+                while True:
+                    self._tables.check()
+                    record = next(iterator, None)
+                    if record is None:
+                        return
+                    yield record
         except plyvel.Error as mistake:
             raise self._unreadable(mistake) from None
 
@@ -46,6 +87,7 @@ class LevelDB(Datums):
     def read(self, numbers: np.ndarray) -> Sequence[Record]:
         import plyvel
 
+        self._tables.check()
         keys = [self._keys[number] for number in numbers.tolist()]
         try:
             return [(key, self._db.get(key, verify_checksums=True)) for key in keys]

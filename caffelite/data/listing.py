@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from caffelite import inputs
-from caffelite.data.database import EXACT_LABELS
-from caffelite.data.draws import key, permutation
-from caffelite.errors import CaffeliteError, Collector, Where, did_you_mean
+from .. import inputs
+from ..errors import CaffeliteError, Collector, Where, did_you_mean
+from .database import EXACT_LABELS
+from .draws import key, permutation
 
 IMAGES = {".jpg", ".jpeg", ".jpe", ".png", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".jp2"}
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 import struct
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from caffelite import inputs
+from .. import inputs
 
 _BRANCH, _LEAF, _OVERFLOW, _META, _KINDS = 1, 2, 4, 8, 0x6F  # flags of a page; KINDS: those that say what it is
 _BIG, _SUBDATA, _DUPLICATES = 1, 2, 4  # flags of a node
@@ -55,9 +56,10 @@ class Pages:
     """
 
     def __init__(self, path: Path, transaction: int | None = None):
-        self._file = inputs.open_file(path)
+        self._file = inputs.open_descriptor(path)
+        self.close = weakref.finalize(self, os.close, self._file)  # a net that nobody closes leaves no file open
         try:
-            self._size = os.fstat(self._file.fileno()).st_size
+            self._size = os.fstat(self._file).st_size
             metas = self._metas()
             self.meta = max(metas, key=lambda meta: meta.transaction)
             if transaction is not None:
@@ -67,11 +69,8 @@ class Pages:
             self.entries = self.meta.entries
             self._check_sizes()
         except BaseException:
-            self._file.close()
+            self.close()
             raise
-
-    def close(self) -> None:
-        self._file.close()
 
     def check_unchanged(self, kept: bool) -> None:
         """Raises Changed where the pages that were read so far may hold what a later transaction wrote.
@@ -104,8 +103,8 @@ class Pages:
     # pages
 
     def _read(self, count: int, at: int) -> bytes:
-        found = os.pread(self._file.fileno(), count, at)
-        while 0 < len(found) < count and (more := os.pread(self._file.fileno(), count - len(found), at + len(found))):
+        found = os.pread(self._file, count, at)
+        while 0 < len(found) < count and (more := os.pread(self._file, count - len(found), at + len(found))):
             found += more
         if len(found) != count:
             raise Damaged(f"it ends at byte {at + len(found)}, where {count} bytes from {at} on are expected")

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from caffelite import inputs
-from caffelite.data.lmdb_pages import Changed, Damaged, Pages, Truncated
-from caffelite.errors import CaffeliteError, Where
+from .. import inputs
+from ..errors import CaffeliteError, Where
+from .lmdb_pages import Changed, Damaged, Pages, Truncated
 
 if TYPE_CHECKING:
     import lmdb

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from caffelite.data.convert import in_order
-from caffelite.data.records import Records, read
-from caffelite.data.writers import progress_bar
+from .convert import in_order
+from .records import Records, read
+from .writers import progress_bar
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from caffelite.data.pipeline import Source
+from .pipeline import Source
 
 
 def sample_names(source: Source, positions: Sequence[int]) -> list[str]:

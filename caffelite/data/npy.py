@@ -11,7 +11,8 @@ from typing import BinaryIO
 
 import numpy as np
 
-from caffelite import inputs
+from .. import inputs
+from .rows import Rows, opened
 
 MOST_HEADER = 1 << 16  # bytes
 MOST_AXES = 32
@@ -19,16 +20,11 @@ MOST_AXES = 32
 DAMAGE = (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError, OverflowError)
 
 
-def read(path: Path) -> np.ndarray:
-    """The array of a .npy, read from the file as it is needed. Errors: DAMAGE."""
+def read(path: Path) -> Rows | np.ndarray:
+    """The array of a .npy, whose rows are read when they are asked for. Errors: DAMAGE, MemoryError."""
     with inputs.open_file(path) as file:
         dtype, shape, order, start = _header(file)
-    size, expected = path.stat().st_size, start + dtype.itemsize * math.prod(shape)
-    if size < expected:
-        raise ValueError(f"{size} bytes instead of {expected}")
-    if not math.prod(shape):
-        return np.empty(shape, dtype)
-    return np.memmap(path, dtype, "r", start, shape, order)
+    return opened(path, dtype, start, shape, order)
 
 
 def names(path: Path) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from caffelite.data.draws import Key, permutation
+from .draws import Key, permutation
 
 
 class Order:

@@ -11,7 +11,7 @@ from threading import Event, Lock, Thread
 
 import numpy as np
 
-from caffelite.errors import CaffeliteError
+from ..errors import CaffeliteError
 
 MOST_PREFETCH = 32  # batches; more would only take memory
 MOST_WORKERS = 16  # unless told otherwise: beyond, they only wait for the interpreter

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from caffelite import caffelite_pb2 as pb
-from caffelite.data import leveldb
-from caffelite.data.convert import is_cut
-from caffelite.data.images import decode
-from caffelite.data.lmdb_reader import Lmdb
-from caffelite.errors import CaffeliteError, Where
+from .. import caffelite_pb2 as pb
+from ..errors import CaffeliteError, Where
+from . import leveldb
+from .convert import is_cut
+from .images import decode
+from .lmdb_reader import Lmdb
 
 
 class Records:

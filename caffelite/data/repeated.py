@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from caffelite.data.pipeline import Source
+from .pipeline import Source
 
 
 class Repeated:

@@ -8,10 +8,10 @@ from functools import partial
 
 import numpy as np
 
-from caffelite.data.order import Order
-from caffelite.data.pipeline import Batch, Source, workers
-from caffelite.data.transforms import Choice, Transform
-from caffelite.errors import CaffeliteError
+from ..errors import CaffeliteError
+from .order import Order
+from .pipeline import Batch, Source, workers
+from .transforms import Choice, Transform
 
 RESIDENT_BYTES = 512 << 20
 IMAGES_PER_TASK = 8

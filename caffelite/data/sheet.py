@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from caffelite.data import lettering
-from caffelite.data.images import opencv
-from caffelite.data.lettering import LINE
-from caffelite.errors import CaffeliteError
+from ..errors import CaffeliteError
+from . import lettering
+from .images import opencv
+from .lettering import LINE
 
 LEAST, MOST = 96, 256  # pixels of an image's longer side on the sheet
 CAPTION, GAP, BACKGROUND = LINE, 4, 32

@@ -7,21 +7,21 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from caffelite import caffelite_pb2 as pb
-from caffelite.data import files, listing
-from caffelite.data.arrays import Arrays
-from caffelite.data.database import Database
-from caffelite.data.draws import below, key, per_sample
-from caffelite.data.hdf5 import HDF5Source
-from caffelite.data.images import MOST_PIXELS
-from caffelite.data.leveldb import LevelDB
-from caffelite.data.order import Order
-from caffelite.data.pipeline import Share, Source
-from caffelite.data.samples import DataSource, Samples
-from caffelite.data.transforms import Transform
-from caffelite.data.windows import WindowSource
-from caffelite.errors import CaffeliteError, Locator, Where
-from caffelite.prototxt import resolve
+from .. import caffelite_pb2 as pb
+from ..errors import CaffeliteError, Locator, Where
+from ..prototxt import resolve
+from . import files, listing
+from .arrays import Arrays
+from .database import Database
+from .draws import below, key, per_sample
+from .hdf5 import HDF5Source
+from .images import MOST_PIXELS
+from .leveldb import LevelDB
+from .order import Order
+from .pipeline import Share, Source
+from .samples import DataSource, Samples
+from .transforms import Transform
+from .windows import WindowSource
 
 MOST_VALUES = (1 << 31) - 1  # of a blob, as in Caffe
 PARAMS = {"Data": "data_param", "ImageData": "image_data_param", "WindowData": "window_data_param", "HDF5Data": "hdf5_data_param"}

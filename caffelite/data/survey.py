@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from caffelite.data.convert import in_order
-from caffelite.data.records import Records, read, shown
-from caffelite.data.writers import progress_bar
+from .convert import in_order
+from .records import Records, read, shown
+from .writers import progress_bar
 
 Shape = tuple[int, ...]
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import inputs
-from caffelite.data.augmentation import Augmentation
-from caffelite.data.draws import Key, below, per_sample
-from caffelite.data.images import channels_first, channels_last
-from caffelite.errors import CaffeliteError, Locator, Where
-from caffelite.prototxt import resolve
+from .. import caffelite_pb2 as pb
+from .. import inputs
+from ..errors import CaffeliteError, Locator, Where
+from ..prototxt import resolve
+from .augmentation import Augmentation
+from .draws import Key, below, per_sample
+from .images import channels_first, channels_last
 
 
 @dataclass(frozen=True)

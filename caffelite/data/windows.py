@@ -10,16 +10,16 @@ from pathlib import Path
 
 import numpy as np
 
-from caffelite import caffelite_pb2 as pb
-from caffelite import inputs
-from caffelite.data.database import EXACT_LABELS
-from caffelite.data.draws import below, key, per_sample
-from caffelite.data.images import decode, resize
-from caffelite.data.listing import shortened
-from caffelite.data.order import Order
-from caffelite.data.pipeline import Batch, Source, workers
-from caffelite.data.transforms import read_mean
-from caffelite.errors import CaffeliteError, Locator, Where
+from .. import caffelite_pb2 as pb
+from .. import inputs
+from ..errors import CaffeliteError, Locator, Where
+from .database import EXACT_LABELS
+from .draws import below, key, per_sample
+from .images import decode, resize
+from .listing import shortened
+from .order import Order
+from .pipeline import Batch, Source, workers
+from .transforms import read_mean
 
 WINDOWS_PER_TASK = 4
 

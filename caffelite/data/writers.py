@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from caffelite import caffelite_pb2 as pb
-from caffelite.errors import CaffeliteError, Where, missing_extra
+from .. import caffelite_pb2 as pb
+from ..errors import CaffeliteError, Where, missing_extra
 
 FIRST_MAP_BYTES = 1 << 20
 RECORDS_PER_TRANSACTION = 1000

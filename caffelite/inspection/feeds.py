@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 
 from .. import caffelite_pb2 as pb
 from .. import data, prototxt
@@ -13,9 +14,12 @@ from ..errors import CaffeliteError, Locator
 from ..layers import REGISTRY, Shape
 
 # Data sets by their name, less _train_lmdb and the like: the shape of a sample
-KNOWN = {"mnist": (1, 28, 28), "digits": (1, 28, 28), "cifar10": (3, 32, 32)}
+KNOWN = {"mnist": (1, 28, 28), "digits": (1, 28, 28), "cifar10": (3, 32, 32), "siamese": (2, 28, 28), "mnist_siamese": (2, 28, 28)}
 IMAGES = ("Data", "ImageData", "WindowData")  # images, then labels
 LABEL_TOPS = ("label", "labels")
+SPATIAL = ("Convolution", "Deconvolution", "Pooling", "Crop", "LRN", "Im2col", "SPP")  # what only images pass through
+IMAGE_SIZES = ((3, 224, 224), (1, 28, 28), (3, 32, 32), (2, 28, 28), (1, 224, 224), (2, 224, 224), (6, 224, 224), (3, 512, 512))
+ROWS = ((10,), (1,), (), (2,), (4,), (16,), (64,), (784,), (1, 28, 28), (3, 32, 32))
 
 
 class Absent:
@@ -34,13 +38,15 @@ class Feeds:
     """Opens the sources of a graph: ``graph.build(..., open_source=Feeds(shapes))``.
 
     shapes: sample shapes by top, without the batch; under "" that of every data layer's first top. ``missing`` collects the errors of
-    data that is not there, ``guessed`` the shapes that were taken instead: (layer, top, shape, why).
+    data that is not there, ``guessed`` the shapes that were taken instead: (layer, top, shape, why), ``unshaped`` the tops for which
+    nothing tells a shape: (layer, top).
     """
 
     def __init__(self, shapes: dict[str, Shape] | None = None):
         self.given = shapes or {}
         self.missing: list[CaffeliteError] = []
         self.guessed: list[tuple[str, str, Shape, str]] = []
+        self.unshaped: list[tuple[str, str]] = []
 
     def __call__(self, spec: pb.LayerParameter, phase: int, locate: Locator):
         param = getattr(spec, REGISTRY[spec.type].field)
@@ -78,7 +84,7 @@ class Feeds:
 
     def _stand_in(self, spec: pb.LayerParameter, phase: int, locate: Locator, batch: int, told: list, error: CaffeliteError) -> Absent:
         self.missing.append(error)
-        shapes = []
+        shapes, unknown = [], None
         for i, top in enumerate(spec.top):
             shape = told[i]
             if shape is None and (top in LABEL_TOPS or (spec.type in IMAGES and i == 1)):
@@ -96,11 +102,27 @@ class Feeds:
                     f'layer "{spec.name}": the shape of "{top}" is not known without its data',
                     f"give it, as in -shape {top}=3x227x227",
                 )
-                missing = CaffeliteError(what, where=locate("top", i), remedy=remedy)
-                self.missing.append(missing)
-                raise missing
-            shapes.append((batch, *shape))
+                self.unshaped.append((spec.name, top))
+                if unknown is None:
+                    unknown = CaffeliteError(what, where=locate("top", i), remedy=remedy)
+                    self.missing.append(unknown)
+            shapes.append((batch, *(shape or ())))
+        if unknown is not None:
+            raise unknown
         return Absent(shapes)
+
+
+def stand_ins(net: pb.NetParameter, unshaped: list[tuple[str, str]]) -> Iterator[dict[str, Shape]]:
+    """Shapes to try for tops for which nothing tells one, the likeliest first: those of images where the net looks at images, else rows.
+
+    Labels are given too: they may be a number, or one for each pixel of an image.
+    """
+    names = {name for name, _ in unshaped}
+    labels = dict.fromkeys(top for s in net.layer if s.name in names for top in s.top if top in LABEL_TOPS)
+    images = any(spec.type in SPATIAL for spec in net.layer)
+    for shape in IMAGE_SIZES if images else ROWS:
+        for label in ((), (1, *shape[1:])) if images and labels else ((),):
+            yield dict.fromkeys(labels, label) | dict.fromkeys((top for _, top in unshaped), shape)
 
 
 def _image(spec: pb.LayerParameter, mean: Shape | None) -> tuple[Shape | None, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 
 import numpy as np
 
@@ -48,6 +49,10 @@ def solver(reading: Reading, findings: Findings) -> None:
         findings.say(
             "lint", "test_interval without test_iter: nothing is tested", locate("test_interval"), remedy="set test_iter, or drop it"
         )
+    folder = p.snapshot_prefix
+    if (p.snapshot or p.snapshot_after_train) and folder and not folder.endswith("/") and os.path.isdir(folder):
+        what = f"snapshot_prefix {folder} is a folder: snapshots and records go into it, beside what is there"
+        findings.say("lint", what, locate("snapshot_prefix"), remedy="choose another name, or end it with /")
     if p.snapshot > p.max_iter:
         findings.say("lint", f"snapshot {p.snapshot} comes after max_iter {p.max_iter}", locate("snapshot"))
 
@@ -88,7 +93,7 @@ def net(graph: Graph, reading: Reading, whole: bool, findings: Findings, decay: 
 
 
 def _undone(graph: Graph, reading: Reading, findings: Findings) -> None:
-    """One line for each type of layer that cannot work in place, at the first of them."""
+    """A note, for it costs memory and no numbers: one line for each type of layer that cannot work in place, at the first of them."""
     undone, found = set(plan.make(graph).undone), {}
     for node in graph.nodes:
         if node.name in undone:
@@ -99,7 +104,7 @@ def _undone(graph: Graph, reading: Reading, findings: Findings) -> None:
             reading.locate("layer", nodes[0].place, "top", 0),
             "tops get memory of their own; giving them names of their own says so",
         )
-        findings.say("lint", what, where, remedy=remedy)
+        findings.say("note", what, where, remedy=remedy)
 
 
 def _names(names: list[str]) -> str:
@@ -129,7 +134,7 @@ def _untrained(graph: Graph, reading: Reading, findings: Findings) -> None:
 
 
 def _decay(graph: Graph, reading: Reading, findings: Findings) -> None:
-    """One line for each kind of parameter that decay should spare, at the first of them."""
+    """A note, for Caffe's own nets do so: one line for each kind of parameter that decay should spare, at the first of them."""
     spared: dict[str, list[Learnable]] = {}
     for one in graph.learnable:
         kind = one.node.layer.spec.type
@@ -141,7 +146,7 @@ def _decay(graph: Graph, reading: Reading, findings: Findings) -> None:
     for what, ones in spared.items():
         shown = _names([one.node.name for one in ones])
         where = reading.locate("layer", ones[0].node.place, "param", ones[0].index)
-        findings.say("lint", f"weight_decay pulls on the {what} of {shown}", where, remedy="param { decay_mult: 0 } spares them")
+        findings.say("note", f"weight_decay pulls on the {what} of {shown}", where, remedy="param { decay_mult: 0 } spares them")
 
 
 def _labels(node: Node, findings: Findings) -> None:

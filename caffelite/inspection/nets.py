@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from .. import caffelite_pb2 as pb
 from .. import graph, prototxt
@@ -12,8 +14,8 @@ from ..layers import REGISTRY, Shape
 from ..overrides import Overrides
 from ..solver import nets
 from . import partial
-from .feeds import Feeds, rebatched, stood_in
-from .reading import Findings, Reading
+from .feeds import Feeds, rebatched, stand_ins, stood_in
+from .reading import Findings, Reading, tolerant
 
 NO_FEEDS = ("Parameter",)  # layers without bottoms that bring no data
 NOTHING = Overrides()
@@ -31,12 +33,25 @@ class Subject:
     solver: pb.SolverParameter | None = None
     states: tuple[pb.NetState, ...] = ()
     tests: int = 0  # how many of a solver's test nets there are
+    ignored: tuple[CaffeliteError, ...] = ()  # unknown fields, as mistakes
 
     def graph(self, phase: int, batch: int | None = None) -> tuple[Graph, list[str]]:
         """The graph of a phase, and what was guessed: the shapes of data that is not there."""
         feeds = Feeds(self.shapes)
         net = stood_in(self.message if batch is None else rebatched(self.message, batch), self.shapes)
-        return self._found(graph.build(net, self._state(phase), self.locate, feeds), feeds)
+        try:
+            return self._found(self._build(net, phase, feeds), feeds)
+        except CaffeliteError:
+            for shapes in stand_ins(net, feeds.unshaped) if feeds.unshaped else ():
+                guess = Feeds(shapes | self.shapes)
+                try:
+                    return self._found(self._build(net, phase, guess), guess, feeds.unshaped, shapes)
+                except CaffeliteError:
+                    continue
+            raise
+
+    def _build(self, net: pb.NetParameter, phase: int, feeds: Feeds) -> Graph:
+        return graph.build(net, self._state(phase), self.locate, feeds)
 
     def part(self, phase: int) -> tuple[Graph, list[str], list[CaffeliteError]]:
         """As ``graph``, but of what can be built, and why the rest cannot: layers of unknown types, those with mistakes, and what hangs on
@@ -44,30 +59,48 @@ class Subject:
         try:
             return *self.graph(phase), []
         except CaffeliteError:
-            feeds, findings = Feeds(self.shapes), Findings()
-            net = stood_in(self.message, self.shapes)
-            found, _ = partial.build(Reading(net, self.locate), self._state(phase), findings, feeds)
+            net, unshaped, shapes = stood_in(self.message, self.shapes), [], {}
+            found, findings, feeds = self._partial(net, phase, self.shapes)
+            if feeds.unshaped:  # of what can be built, nothing contradicts the likeliest shape
+                unshaped, shapes = feeds.unshaped, next(stand_ins(net, feeds.unshaped))
+                found, findings, feeds = self._partial(net, phase, shapes | self.shapes)
             if found is None or len(found.nodes) == len(found.feeds):
                 raise
-        return *self._found(found, feeds), [finding.error for finding in findings]
+        return *self._found(found, feeds, unshaped, shapes), [finding.error for finding in findings]
+
+    def _partial(self, net: pb.NetParameter, phase: int, shapes: dict[str, Shape]) -> tuple[Graph | None, Findings, Feeds]:
+        feeds, findings = Feeds(shapes), Findings()
+        found, _ = partial.build(Reading(net, self.locate), self._state(phase), findings, feeds)
+        return found, findings, feeds
 
     def _state(self, phase: int) -> pb.NetState:
         return nets.state(phase, self.message, next((s for s in self.states if s.phase == phase), None), self.level, self.stages)
 
-    @staticmethod
-    def _found(found: Graph, feeds: Feeds) -> tuple[Graph, list[str]]:
+    def _found(
+        self, found: Graph, feeds: Feeds, unshaped: Sequence[tuple[str, str]] = (), tried: Mapping[str, Shape] = MappingProxyType({})
+    ) -> tuple[Graph, list[str]]:
+        """The graph, and what was guessed of its data. unshaped: tops for which nothing told a shape; tried: what stood in for them."""
         for node in found.feeds:
             if getattr(node.layer, "source", None) is not None:
                 node.layer.source.close()
-        return found, [f'layer "{name}": "{top}" taken as {times(shape)} by {why}' for name, top, shape, why in feeds.guessed]
+        notes = [f'layer "{name}": "{top}" taken as {times(shape)} by {why}' for name, top, shape, why in feeds.guessed]
+        needed = {top for _, top in unshaped} | {top for top, shape in tried.items() if shape}
+        shapes = {top: shape for top, shape in tried.items() if top in needed and top not in self.shapes}
+        if shapes:
+            told = ", ".join(f'"{top}" as {times(shape)}' for top, shape in shapes.items())
+            remedy = " ".join(f"-shape {top}={'x'.join(map(str, shape))}" for top, shape in shapes.items())
+            notes.append(f"nothing tells the shape of a sample; taken {told}: give the right one, as in {remedy}")
+        return found, notes
 
 
 def subject(model: str | None, solver: str | None, shapes: dict[str, Shape], level: int | None = None,
-            stages: tuple[str, ...] = (), overrides: Overrides = NOTHING) -> Subject:  # fmt: skip
-    """The net of ``model``, or the one that ``solver`` trains, as ``overrides`` change it."""
+            stages: tuple[str, ...] = (), overrides: Overrides = NOTHING, lenient: bool = False) -> Subject:  # fmt: skip
+    """The net of ``model``, or the one that ``solver`` trains, as ``overrides`` change it. lenient: unknown fields of ``model`` are
+    ignored and listed."""
     if not solver:
-        document = overrides.net(prototxt.read_net(model))
-        return Subject(document.message, document.locate, shapes, level, stages)
+        ignored: list[CaffeliteError] = []
+        document = overrides.net(prototxt.read_net(model, tolerate=tolerant(ignored) if lenient else None))
+        return Subject(document.message, document.locate, shapes, level, stages, ignored=tuple(ignored))
     document = overrides.solver(prototxt.read_solver(solver))
     train = nets.train_net(document.message, document.locate)
     tests = nets.test_nets(document.message, document.locate)

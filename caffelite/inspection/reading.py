@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,8 @@ from google.protobuf.message import Message
 from .. import caffelite_pb2 as pb
 from .. import forks, inputs, prototxt
 from ..errors import CaffeliteError, Locator, Mistakes, Where
-from ..textformat import Reader
+from ..layers import REGISTRY
+from ..textformat import Reader, Unknown
 from ..upgrade import upgrade_net, upgrade_solver
 
 KINDS = ("mistake", "lint", "note")
@@ -62,21 +63,18 @@ class Reading:
     suspects: set[str] = field(default_factory=set)
 
 
-def read(path: str, findings: Findings, kinds: Iterable[type[Message]] = (pb.NetParameter, pb.SolverParameter),
+def read(path: str, findings: Findings, kinds: Sequence[type[Message]] = (pb.NetParameter, pb.SolverParameter),
          named_at: Where | None = None) -> Reading | None:  # fmt: skip
     """Reads a file as what it comes nearest to; None where it cannot be read at all. What is wrong goes to ``findings``."""
-    readers = []
-    for kind in kinds:
-        try:
-            text = _text(path)
-        except (OSError, UnicodeDecodeError, ValueError):
-            return _binary(path, findings, named_at)
-        reader, message = Reader(text, str(path)), kind()
-        reader.block(message, (), None)
-        readers.append((len(reader.mistakes), len(readers), reader, message))
-        if not reader.mistakes:
-            break
-    _, _, reader, message = min(readers, key=lambda found: found[:2])
+    try:
+        text = _text(path)
+    except (OSError, UnicodeDecodeError, ValueError):
+        return _binary(path, findings, named_at)
+    reader, message = _nearest(text, str(path), tuple(kinds))
+    if len(kinds) == 1 and (other := prototxt.mistaken(reader, type(message))):
+        findings.add("mistake", prototxt.other_kind(str(path), other, named_at))
+        return None
+    reader.forgive(lambda unknown: of_unknown_type(message, unknown))
     findings.run(reader.raise_any)
     for (holder, name), places in reader.strangers.items():
         kind = "note" if name.partition(":")[0] in forks.SPEED else "lint"
@@ -84,6 +82,42 @@ def read(path: str, findings: Findings, kinds: Iterable[type[Message]] = (pb.Net
             findings.say(kind, forks.ignored(holder, name), Where(str(path), *place))
     suspects = set(re.findall(r'"(\w+)"', " ".join(str(mistake) for _, mistake in reader.mistakes)))
     return _modern(Reading(message, Locator(str(path), reader.places), [place for place, _ in reader.mistakes], suspects), findings)
+
+
+def _nearest(text: str, path: str, kinds: tuple[type[Message], ...]) -> tuple[Reader, Message]:
+    """The text read as the kind of which it has most fields; of equals the one with fewer mistakes."""
+    readers = []
+    for kind in kinds:
+        reader, message = Reader(text, path), kind()
+        reader.block(message, (), None)
+        if not reader.mistakes:
+            return reader, message
+        readers.append((reader, message))
+    return min(readers, key=lambda found: (-found[0].known, len(found[0].mistakes)))
+
+
+def of_unknown_type(message: Message, unknown: Unknown) -> bool:
+    """Whether a field is part of a parameter block of a layer whose type is not known here: that type is the one mistake."""
+    path = unknown.path
+    if not isinstance(message, pb.NetParameter) or len(path) < 2 or path[0] != "layer":
+        return False
+    kind = message.layer[path[1]].type
+    return bool(kind) and kind not in REGISTRY and (*path, unknown.name)[2].endswith("_param")
+
+
+def tolerant(ignored: list[CaffeliteError]) -> prototxt.Tolerate:
+    """Goes on without the fields of a net that are unknown; ``ignored`` takes a mistake for each, but for parameters of unknown types.
+
+    A text without any layer is no net, and its mistakes stay.
+    """
+
+    def tolerate(message: Message, reader: Reader) -> None:
+        if not isinstance(message, pb.NetParameter) or not (message.layer or message.layers):
+            return
+        told = [one for one in reader.forgive(lambda _: True) if not of_unknown_type(message, one)]
+        ignored.extend(one.error for one in told)
+
+    return tolerate
 
 
 def _text(path: str) -> str:

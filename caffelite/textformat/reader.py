@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Callable
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -44,6 +45,15 @@ class Block(NamedTuple):
     fields: Fields
 
 
+class Unknown(NamedTuple):
+    """A field that no message here has: its block's path, its name, and the mistake that it is."""
+
+    path: tuple
+    name: str
+    place: tuple[int, int]
+    error: CaffeliteError
+
+
 class Reader:
     """A recursive descent over the message's descriptors; on a mistake it notes it and goes on at the next field."""
 
@@ -53,6 +63,8 @@ class Reader:
         self.mistakes: list[tuple[tuple[int, int], CaffeliteError | None]] = []
         self.places: dict[tuple, tuple[int, int]] = {}
         self.strangers: dict[tuple[str, str], list[tuple[int, int]]] = {}  # (message, field or field: word) that only forks have → places
+        self.unknowns: list[Unknown] = []
+        self.known = 0  # fields of the outermost message
         self.open: list[Block] = []
         self.kinds: list[str] = []
         self.texts: list[str] = []
@@ -134,6 +146,13 @@ class Reader:
         if rest:
             collector.add(CaffeliteError(f"and {len(rest)} more", where=Where(self.file, *min(rest))))
         collector.raise_any()
+
+    def forgive(self, forgiven: Callable[[Unknown], bool]) -> list[Unknown]:
+        """Takes unknown fields off the mistakes: those for which ``forgiven`` is true, which are returned."""
+        found = [one for one in self.unknowns if forgiven(one)]
+        places = {one.place for one in found}
+        self.mistakes = [(place, mistake) for place, mistake in self.mistakes if place not in places]
+        return found
 
     def next_field(self, line: int) -> None:
         """Goes on after a mistake: to the end of its line, a bracket, or what looks like a field."""
@@ -255,8 +274,9 @@ class Reader:
             if name in fields.foreign:
                 self.foreign(name, start, fields.message)
             else:
-                self.unknown(name, start, message.DESCRIPTOR)
+                self.unknown(name, start, message.DESCRIPTOR, path)
             return
+        self.known += not path
         if not field.repeated and name in first:
             self.mistake(start, f'"{name}" is set twice', remedy=f"first at {self.named(first[name])}")
         first.setdefault(name, start)
@@ -286,7 +306,7 @@ class Reader:
             if value is not None:
                 setattr(message, name, value)
 
-    def unknown(self, name: str, start: int, descriptor: Descriptor) -> None:
+    def unknown(self, name: str, start: int, descriptor: Descriptor, path: tuple) -> None:
         remedy = None
         if len(self.mistakes) < MOST_REPORTED:
             outward = next((n for n, block in enumerate(reversed(self.open)) if name in block.fields.by_name), 0)
@@ -294,7 +314,11 @@ class Reader:
                 remedy = f'{self.open[-1 - outward].fields.message} has it: close "{self.open[-outward].name}" first'
             else:
                 remedy = meant(name, descriptor)
-        self.mistake(start, f"unknown field {shown(name)} in {descriptor.name}", remedy=remedy)
+        place, what = self.place(start), f"unknown field {shown(name)} in {descriptor.name}"
+        self.mistake_at(place, what, remedy=remedy)
+        if place[0] not in self.broken:
+            error = CaffeliteError(what, where=Where(self.file, *place), remedy=remedy)
+            self.unknowns.append(Unknown(path, name, place, error))
         self.skip_value()
 
     def foreign(self, name: str, start: int, message: str) -> None:

@@ -137,7 +137,6 @@ def test_diff(call):
         (["summary", "-model", LENET, "-memory", "much"], "-memory cannot be read"),
         (["summary", "-model", LENET, "-shape", "data=1x28xx28"], None),
         (["summary", "-model", LENET, "-shape", "data=a"], "-shape cannot be read"),
-        (["summary", "-model", MODELS / "siamese/train_val.prototxt"], "give it, as in -shape pair="),
         (["draw", "-model", LENET, "-out", "x.gif"], "a name that ends in .svg or .png"),
         (["draw", "-model", LENET, "-out", "absent/x.svg"], "cannot write absent/x.svg"),
         (["explain", "conv3", "-model", LENET], 'did you mean "conv'),
@@ -185,3 +184,121 @@ def test_names_with_control_codes_are_shown_as_escapes(folder, call):
         answer = call(*words, "odd.prototxt")
         assert answer.status in (0, 1)
         assert not set(answer.out + answer.err) & {"\033", "\x9b"}, words
+
+
+STRANGE = """name: "n"
+strange: 3
+layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 3 dim: 8 dim: 8 } } }
+layer { name: "c" type: "Convolution" bottom: "data" top: "c" convolution_param { num_output: 2 kernel_size: 3 deform: 2 } }
+layer { name: "p" type: "Shuffle" bottom: "c" top: "p" shuffle_param { order: 1 } }
+layer { name: "q" type: "ReLU" bottom: "p" top: "q" }
+"""
+
+
+def test_summary_and_draw_ignore_unknown_fields(folder, call):
+    (folder / "strange.prototxt").write_text(STRANGE)
+    told = [
+        'Ignored: strange.prototxt:2:1: unknown field "strange" in NetParameter; did you mean "state"?',
+        'Ignored: strange.prototxt:4:112: unknown field "deform" in ConvolutionParameter',
+        'Left out with all that hangs on it: strange.prototxt:5:25: layer "p": unknown type "Shuffle"; expected one of',
+    ]
+    for command, shown in (("summary", "1×2×6×6"), ("draw", ">c<")):
+        answer = call(command, "-model", "strange.prototxt")
+        assert answer.status == 1 and shown in answer.out
+        assert [line[: len(start)] for line, start in zip(answer.err.splitlines(), told, strict=True)] == told
+
+
+def test_summary_ignores_an_unknown_field_of_a_whole_net(folder, call):
+    text = (folder / "net.prototxt").read_text()
+    (folder / "net.prototxt").write_text(text + "strange: 3\n")
+    for more in ((), ("-json",)):
+        answer = call("summary", "-model", "net.prototxt", *more)
+        assert answer.status == 1 and "memory" in answer.out.lower() or "total" in answer.out
+        assert answer.err.splitlines() == ['Ignored: net.prototxt:9:1: unknown field "strange" in NetParameter; did you mean "state"?']
+
+
+def test_summary_stops_at_what_is_no_text_of_a_net(folder, call):
+    (folder / "prose.prototxt").write_text("roses: 1\nviolets: 2\n")
+    assert call("summary", "-model", "prose.prototxt").status == 2
+    (folder / "broken.prototxt").write_text(STRANGE.replace('"c" type', '"c type'))
+    answer = call("summary", "-model", "broken.prototxt")
+    assert answer.status == 2 and "unterminated string" in answer.err and answer.out == ""
+
+
+def test_check_tells_an_unknown_type_once(folder, call):
+    (folder / "strange.prototxt").write_text(STRANGE)
+    answer = call("check", "strange.prototxt")
+    assert [line for line in answer.out.splitlines() if ": mistake: " in line] == [
+        'strange.prototxt:2:1: mistake: unknown field "strange" in NetParameter',
+        'strange.prototxt:4:112: mistake: unknown field "deform" in ConvolutionParameter',
+        'strange.prototxt:5:25: mistake: layer "p": unknown type "Shuffle"',
+    ]
+
+
+def test_check_tells_a_net_by_its_fields(folder, call):
+    layers = [f'layer {{ nam: "l{i}" typ: "ReLU" botom: "x" tp: "y" }}' for i in range(20)]
+    (folder / "net.prototxt").write_text("\n".join(layers))
+    out = call("check", "net.prototxt").out
+    assert 'unknown field "nam" in LayerParameter' in out and "SolverParameter" not in out
+    (folder / "solver.prototxt").write_text('base_lr: 0.1 max_itr: 3 lr_polcy: "fixed" nett: "x" momentun: 1\n')
+    out = call("check", "solver.prototxt").out
+    assert 'unknown field "max_itr" in SolverParameter' in out and "NetParameter" not in out
+
+
+def test_a_net_as_solver_is_one_error(folder, call):
+    for command in (("train",), ("schedule",), ("summary",), ("draw",), ("find_lr",)):
+        answer = call(*command, "-solver", "net.prototxt")
+        assert answer.status == 2 and answer.err == "caffelite: net.prototxt: this is a net, not a solver; give it with -model\n"
+    for command in ("summary", "draw", "time", "deploy"):
+        answer = call(command, "-model", "solver.prototxt", *["-out", "d.prototxt"] * (command == "deploy"))
+        assert answer.status == 2
+        assert answer.err.endswith("solver.prototxt: this is a solver, not a net; give it with -solver\n"), answer.err
+
+
+def test_a_solver_that_names_a_solver_is_one_error(folder, call):
+    (folder / "other.prototxt").write_text((folder / "solver.prototxt").read_text().replace("net.prototxt", "solver.prototxt"))
+    what = "solver.prototxt: this is a solver, not a net"
+    answer = call("summary", "-solver", "other.prototxt")
+    assert answer.status == 2 and answer.err == f"caffelite: other.prototxt:2:6: {what}; name a net here\n"
+    answer = call("check", "other.prototxt")
+    assert answer.status == 1 and f"other.prototxt:2:6: mistake: {what}\n" in answer.out and "1 mistake," in answer.out
+
+
+@pytest.mark.parametrize("name, guess", [("siamese", '"pair" taken as 2×28×28 by the name of its source'),
+                                         ("fcn8s", '"label" as 1×224×224, "data" as 3×224×224'),
+                                         ("lstm", '"code" as 10'), ("logistic_regression", '"data" as 10')])  # fmt: skip
+def test_shipped_nets_are_shown_without_their_data(folder, call, name, guess):
+    net = MODELS / name / "train_val.prototxt"
+    drawn = call("draw", "-model", net, "-out", "net.svg")
+    assert drawn.status == 0 and Path("net.svg").stat().st_size
+    assert sum(line.startswith("Data is not there:") for line in drawn.err.splitlines()) == 1 and guess in drawn.err
+    shown = call("summary", "-model", net, "-phase", "TRAIN")
+    assert shown.status == 0 and shown.out.count("Data is not there:") == 1 and guess in shown.out
+
+
+def test_a_shape_that_was_given_is_not_guessed(folder, call):
+    lstm = MODELS / "lstm/train_val.prototxt"
+    answer = call("summary", "-model", lstm, "-phase", "TRAIN", "-shape", "code=3", "-shape", "cont=3", "-shape", "target=3")
+    assert answer.status == 0 and "Data is not there" not in answer.out and "50×3×64" in answer.out
+
+
+def test_rows_without_data_and_an_unknown_layer(folder, call):
+    (folder / "net.prototxt").write_text(
+        'layer { name: "in" type: "HDF5Data" top: "x" top: "y" hdf5_data_param { source: "gone" batch_size: 4 } }\n'
+        'layer { name: "ip" type: "InnerProduct" bottom: "x" top: "ip" inner_product_param { num_output: 2 } }\n'
+        'layer { name: "s" type: "Swish9" bottom: "ip" top: "s" }\n'
+    )
+    answer = call("summary", "-model", "net.prototxt", "-phase", "TRAIN")
+    assert answer.status == 1 and "4×2" in answer.out and 'unknown type "Swish9"' in answer.err
+    assert answer.out.count('"x" as 10, "y" as 10') == 1
+
+
+def test_a_shape_that_no_guess_fits_is_asked_for(folder, call):
+    (folder / "net.prototxt").write_text(
+        'layer { name: "in" type: "HDF5Data" top: "x" hdf5_data_param { source: "gone" batch_size: 4 } }\n'
+        'layer { name: "r" type: "Reshape" bottom: "x" top: "r" reshape_param { shape { dim: 0 dim: 7919 } } }\n'
+    )
+    for command in ("summary", "draw"):
+        answer = call(command, "-model", "net.prototxt")
+        assert answer.status == 2 and "give it, as in -shape x=" in answer.err
+    assert call("summary", "-model", "net.prototxt", "-shape", "x=7919").status == 0

@@ -142,3 +142,14 @@ def test_closed_standard_output():
 def test_as_a_module(tmp_path):
     done = subprocess.run([sys.executable, "-m", "caffelite", "no_such_command"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 2 and "no_such_command" in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [[], ["dataset"]])
+def test_no_summary_of_a_command_is_cut(call, words, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    text = call(*words, "--help").out.split("Commands:\n")[1]
+    group = cli.caffelite.get_command(None, "dataset") if words else cli.caffelite
+    assert "..." not in text and len(text.splitlines()) == len(group.names)
+    for line in text.splitlines():
+        name, summary = line.strip().split(maxsplit=1)
+        assert group.get_command(None, name).short_help == summary and len(summary) <= 50

@@ -1,3 +1,5 @@
+import faulthandler
+import os
 import threading
 
 import lmdb
@@ -7,7 +9,7 @@ from google.protobuf import text_format
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.data import open_source
-from caffelite.errors import Locator
+from caffelite.errors import CaffeliteError, Locator
 
 
 @pytest.fixture(autouse=True)
@@ -47,3 +49,22 @@ def source(tmp_path):
     yield open_
     for source in opened:
         source.close()
+
+
+@pytest.fixture
+def in_a_child():
+    """Calls in a forked process, which is to end with the error that a file has become shorter; its wait status, 0 where it does."""
+
+    def call(use):
+        child = os.fork()
+        if not child:
+            faulthandler.disable()
+            try:
+                with pytest.raises(CaffeliteError, match="has become shorter since it was opened") as mistake:
+                    use()
+                os._exit(0 if str(mistake.value).isprintable() else 3)
+            finally:
+                os._exit(2)
+        return os.waitpid(child, 0)[1]
+
+    return call

@@ -1,6 +1,7 @@
 import io
 import os
 import tarfile
+import tracemalloc
 
 import pytest
 
@@ -107,3 +108,34 @@ def test_an_archive_that_is_no_file(tmp_path, name):
     os.mkfifo(tmp_path / "fifo")
     with pytest.raises(CaffeliteError, match="not a file"):
         Files(tmp_path / name)
+
+
+def test_a_plain_archive_is_not_held_in_memory(tmp_path):
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        for i in range(8):
+            member = tarfile.TarInfo(f"{i}")
+            member.size = 4 << 20
+            archive.addfile(member, io.BytesIO(bytes([i]) * member.size))
+    tracemalloc.start()
+    try:
+        files = Files(tmp_path / "a.tar")
+        assert all(content == bytes([int(name)]) * (4 << 20) for name, content in files.items())
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most < 20 << 20
+
+
+@pytest.mark.parametrize("change", ["cut", "replaced", "gone"])
+def test_an_archive_that_changes_while_it_is_read(tmp_path, change):
+    path = tmp_path / "a.tar"
+    path.write_bytes(packed(CONTENTS, "w"))
+    files = Files(path)
+    if change == "cut":
+        os.truncate(path, 600)
+    else:
+        path.unlink()
+    if change == "replaced":
+        path.write_bytes(packed({"x": bytes(4000)}, "w"))
+    with pytest.raises(OSError, match="No such file" if change == "gone" else "the archive has changed since it was opened"):
+        files["set/train/cat/1.jpg"]

@@ -1,6 +1,7 @@
 """Data over IDX and NumPy files."""
 
 import gzip
+import os
 import struct
 
 import numpy as np
@@ -69,6 +70,27 @@ def test_mnist_as_it_comes(arrays, data_folder, tmp_path):
         paths[-1].write_bytes(gzip.decompress(packed.read_bytes()) if packed.suffix == ".gz" else packed.read_bytes())
     source = arrays(*paths)
     assert source.length == 10_000 and source.next()[1].tolist() == [7, 2, 1, 0, 4, 1, 4]
+
+
+def test_fortran_order_is_read(arrays, images, tmp_path):
+    np.save(tmp_path / "images.npy", np.asfortranarray(images))
+    np.testing.assert_array_equal(arrays(tmp_path / "images.npy").next()[0], images)
+
+
+@pytest.mark.parametrize("write", [write_idx, write_npy])
+@pytest.mark.parametrize("shuffle", ["", "shuffle: true"])
+def test_a_file_that_shrinks_between_batches(arrays, tmp_path, monkeypatch, in_a_child, write, shuffle):
+    monkeypatch.setattr(samples, "RESIDENT_BYTES", 0)
+    path = write(tmp_path / "images", np.zeros((70, 100, 100), np.uint8))
+
+    def use():
+        source = arrays(path, data=f"prefetch: 1 {shuffle}")
+        source.next()
+        os.truncate(path, 5000)
+        for _ in range(10):
+            source.next()
+
+    assert in_a_child(use) == 0
 
 
 IDX = struct.pack(">BBBB1I", 0, 0, 8, 1, 3) + b"abc"

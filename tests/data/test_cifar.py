@@ -92,3 +92,14 @@ def test_what_is_no_batch(name, content, said, capsys):
     with pytest.raises(CaffeliteError, match=f"x/{name}: .*{said}"):
         cifar.read(Files(archive({name: content}), "x"), [name])
     assert not capsys.readouterr().out
+
+
+def test_a_file_that_cannot_be_read():
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as packed:
+        member = tarfile.TarInfo("data_batch_1.bin")
+        member.type, member.linkname = tarfile.SYMTYPE, "gone"
+        packed.addfile(member)
+    files = Files(stream.getvalue(), "x")
+    with pytest.raises(CaffeliteError, match="x/data_batch_1.bin: cannot read it: the link leads to nothing in the archive"):
+        cifar.read(files, ["data_batch_1.bin"])

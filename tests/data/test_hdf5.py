@@ -6,7 +6,7 @@ import h5py
 import numpy as np
 import pytest
 
-from caffelite.data import hdf5
+from caffelite.data import hdf5, hdf5_reader
 from caffelite.errors import CaffeliteError
 
 ROWS = [4, 1, 6]
@@ -174,3 +174,68 @@ def test_links_and_storage_elsewhere(tmp_path, source, kind):
     (tmp_path / "list.txt").write_text("a.h5\n")
     with pytest.raises(CaffeliteError, match=r"list\.txt:1: .*(not a file|no dataset|cannot open)"):
         source(f'type: "HDF5Data" top: "data" hdf5_data_param {{ source: "{tmp_path}/list.txt" batch_size: 2 }}')
+
+
+@pytest.mark.parametrize("how", ["loop", "crash", "memory"])
+def test_a_file_that_breaks_its_reader(numbered, rows, monkeypatch, tmp_path, how):
+    """A stand-in for h5py that does what the HDF5 library does of a damaged file; a good file is read after it."""
+    code = {"loop": "while True: pass", "crash": "os.kill(os.getpid(), 11)", "memory": "bytes(3 << 30)"}[how]
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken/h5py.py").write_text(f"import os\n\nclass File:\n    def __init__(self, path, mode):\n        {code}\n")
+    monkeypatch.setattr(hdf5_reader, "SECONDS", 1)
+    hdf5_reader.stop()
+    with monkeypatch.context() as patch, pytest.raises(CaffeliteError) as mistake:
+        patch.syspath_prepend(tmp_path / "broken")
+        rows(numbered)
+    said = {"loop": "reading it does not end", "crash": "reading it ends the process that tries it", "memory": "MemoryError"}[how]
+    assert str(mistake.value).startswith(f"{numbered}:1: cannot open") and said in str(mistake.value)
+    assert labels(rows(numbered), 1).tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("damage", ["cut", "other shape", "chunk"])
+def test_a_file_that_is_damaged_after_it_was_opened(listing, rows, memory, tmp_path, damage):
+    good = {"data": np.ones((4, 3)), "label": np.arange(4)}
+    source = rows(listing(good, good), 4)
+    source.next()
+    source.close()
+    source = rows(tmp_path / "list.txt", 4)
+    path = tmp_path / "part1.h5"
+    if damage == "cut":
+        os.truncate(path, path.stat().st_size // 2)
+    else:
+        path.unlink()
+        with h5py.File(path, "w") as file:
+            if damage == "chunk":
+                file.create_dataset("data", data=np.ones((4, 3)), chunks=(1, 3), compression="gzip")
+                place = file["data"].id.get_chunk_info(2).byte_offset
+            else:
+                file["data"] = np.ones((4, 2))
+            file["label"] = np.arange(4)
+        if damage == "chunk":
+            with open(path, "r+b") as file:
+                file.seek(place)
+                file.write(bytes(8))
+    source.next()
+    with pytest.raises(CaffeliteError, match=r"list\.txt:2: cannot read .*part1\.h5"):
+        source.next()
+
+
+def test_a_data_set_larger_than_its_file(listing, rows, tmp_path):
+    path = listing(two(2))
+    with h5py.File(tmp_path / "part0.h5", "w") as file:
+        file.create_dataset("data", (1 << 40, 2), "f4", chunks=(1, 2))
+        file["label"] = np.zeros(2)
+    with pytest.raises(CaffeliteError, match=r"list\.txt:1: .*more than the file can hold"):
+        rows(path)
+
+
+def test_the_reader_is_not_shared_with_a_fork(numbered, rows):
+    expected = labels(rows(numbered), 1)
+    child = os.fork()
+    if not child:
+        try:
+            os._exit(0 if (labels(rows(numbered), 1) == expected).all() else 1)
+        finally:
+            os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+    np.testing.assert_array_equal(labels(rows(numbered), 1), expected)

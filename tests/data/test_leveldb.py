@@ -1,5 +1,6 @@
 """Data over LevelDB."""
 
+import os
 import sys
 
 import numpy as np
@@ -97,3 +98,23 @@ def test_without_plyvel(database, level, monkeypatch):
     monkeypatch.setitem(sys.modules, "plyvel", None)
     with pytest.raises(CaffeliteError, match=r"backend LEVELDB needs plyvel-ci.*caffelite\[leveldb\]"):
         level(database)
+
+
+@pytest.mark.parametrize("shuffle", ["true", "false"])
+def test_tables_that_shrink_between_batches(tmp_path, images, level, monkeypatch, in_a_child, shuffle):
+    monkeypatch.setattr(samples, "RESIDENT_BYTES", 0)
+    rng = np.random.default_rng(1)
+    with plyvel.DB(str(tmp_path / "db"), create_if_missing=True, write_buffer_size=1 << 16) as db:
+        for i in range(300):
+            image = rng.integers(0, 256, 3000).astype(np.uint8).tobytes()
+            db.put(b"%08d" % i, pb.Datum(channels=3, height=20, width=50, data=image, label=i).SerializeToString())
+
+    def use():
+        source = level(tmp_path / "db", f"shuffle: {shuffle} prefetch: 1")
+        source.next()
+        for path in (tmp_path / "db").glob("*.ldb"):
+            os.truncate(path, 4096)
+        for _ in range(100):
+            source.next()
+
+    assert in_a_child(use) == 0

@@ -1,15 +1,22 @@
 """Lint: what runs, and yet is odd."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from findings import SHAPES, edit, found
 
 from caffelite.data.labels import Labels
+from caffelite.inspection.check import check
 from caffelite.inspection.lint import _test_remedy
 
 
 def lint(folder, path: str = "net.prototxt", shapes=SHAPES) -> list[tuple[int, str]]:
     return found(path, "lint", shapes)
+
+
+def notes(folder, path: str = "net.prototxt", shapes=SHAPES) -> list[tuple[int, str]]:
+    return found(path, "note", shapes)
 
 
 @pytest.mark.parametrize(
@@ -42,6 +49,27 @@ def test_solver(folder, old, new, line, what):
     assert [place for place, _ in told] == [line] and what in told[0][1]
 
 
+@pytest.mark.parametrize("end, told", [("", ["snapshot_prefix out is a folder"]), ("/", []), ("/run", [])])
+def test_a_snapshot_prefix_that_is_a_folder(folder, end, told):
+    (folder / "out").mkdir()
+    text = (folder / "solver.prototxt").read_text()
+    text = "\n".join(line for line in text.split("\n") if "snapshot_prefix" not in line)
+    (folder / "solver.prototxt").write_text(f'{text}\nsnapshot_prefix: "out{end}"\n')
+    assert [what.split(":")[0] for _, what in lint(folder, "solver.prototxt")] == told
+
+
+SHIPPED = Path(__file__).parent.parent.parent
+
+
+def test_shipped_nets_and_solvers_have_no_lint(monkeypatch):
+    """Notes tell of data that is not there, of memory and of decay."""
+    monkeypatch.chdir(SHIPPED)
+    files = sorted([*SHIPPED.glob("models/*/*.prototxt"), *SHIPPED.glob("solvers/*.prototxt")])
+    assert len(files) > 40
+    odd = [str(one.error) for path in files for one in check(str(path.relative_to(SHIPPED))) if one.kind != "note"]
+    assert odd == []
+
+
 def test_momentum_where_the_rule_has_none_is_a_mistake(folder):
     edit(folder, "solver.prototxt", ("momentum: 0.9", 'type: "AdaGrad" momentum: 0.9'))
     assert [line for line, _ in found("solver.prototxt")] == [8]
@@ -52,8 +80,6 @@ def test_a_test_that_does_not_see_the_test_set_once(data):
     ((line, what),) = lint(data, "solver.prototxt", None)
     assert line == 2 and "5 of the 10 samples" in what
     edit(data, "net.prototxt", ("batch_size: 5", "batch_size: 4"))
-    from caffelite.inspection.check import check
-
     (one,) = check("solver.prototxt")
     assert one.error.remedy == "batch_size 5 and test_iter 2 would see each once"
 
@@ -80,9 +106,9 @@ def test_decay_on_biases_and_scales(folder):
         ('top: "conv" param { lr_mult: 1 } param { lr_mult: 2 decay_mult: 0 }', 'top: "conv"'),
         ('layer { name: "relu"', 'layer { name: "scale" type: "Scale" bottom: "conv" top: "conv" }\nlayer { name: "relu"'),
     )
-    told = [f"{line} {what}" for line, what in lint(folder, "solver.prototxt") if "weight_decay" in what]
+    told = [f"{line} {what}" for line, what in notes(folder, "solver.prototxt") if "weight_decay" in what]
     assert told == ["6 weight_decay pulls on the biases of conv", "8 weight_decay pulls on the scales of scale"]
-    assert not [what for _, what in lint(folder) if "weight_decay" in what], "a net alone has no weight_decay"
+    assert not [what for _, what in notes(folder) if "weight_decay" in what], "a net alone has no weight_decay"
 
 
 def test_labels_against_classes(data):
@@ -131,5 +157,5 @@ def test_in_place_that_had_to_be_undone(folder):
         'layer { name: "join" type: "Eltwise" bottom: "n" bottom: "conv" top: "join" }\nlayer { name: "pool" type: "Pooling" bottom: "join"'
     )
     edit(folder, "net.prototxt", ('layer { name: "relu"', before), ('layer { name: "pool" type: "Pooling" bottom: "conv"', after))
-    told = lint(folder)
+    told = notes(folder)
     assert [line for line, _ in told] == [9] and "ReLU cannot work in place" in told[0][1]

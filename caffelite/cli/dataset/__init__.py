@@ -9,7 +9,7 @@ from .. import Commands
 COMMANDS = ("digits", "mnist", "cifar10", "folder", "blobs", "info", "show")
 
 
-@click.group(cls=Commands, package=__name__, names=COMMANDS)
+@click.group(cls=Commands, package=__name__, names=COMMANDS, short_help="Make a data set, or look into one")
 def dataset() -> None:
     """Makes a data set to train on, or looks into one.
 

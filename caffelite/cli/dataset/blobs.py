@@ -9,7 +9,7 @@ import click
 from . import making
 
 
-@click.command()
+@click.command(short_help="Points of two classes, as HDF5")
 @click.option("--seed", type=int, default=0, show_default=True, help="Another seed draws other points.")
 @making.out
 @making.force

@@ -14,7 +14,7 @@ URL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
 MD5 = "c32a1d4ab5d03f1284b67883e8d87530"
 
 
-@click.command()
+@click.command(short_help="CIFAR-10's images as databases")
 @click.option("--from", "origin", type=click.Path(path_type=Path), help="Archive or folder to take the images from; else it is downloaded.")
 @making.out
 @making.force

@@ -13,7 +13,7 @@ from . import making
 TRAINED = 4000  # images of the train set, written and printed
 
 
-@click.command()
+@click.command(short_help="Digits, without a download")
 @making.out
 @making.force
 def digits(out: Path, force: bool) -> None:

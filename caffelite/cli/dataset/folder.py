@@ -12,7 +12,7 @@ from .. import imaging, options
 from . import making
 
 
-@click.command(cls=imaging.GflagsCommand)
+@click.command(cls=imaging.GflagsCommand, short_help="Databases of a folder of class folders")
 @click.argument("origin", metavar="FOLDER", type=click.Path(path_type=Path))
 @click.option("--name", help="What the names of what is written begin with. Default: FOLDER's name.")
 @click.option(

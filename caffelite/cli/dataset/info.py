@@ -11,7 +11,7 @@ LISTED = 10  # of each finding; --json gives all
 BAR = 30
 
 
-@click.command()
+@click.command(short_help="Tell what is in a database")
 @click.argument("sets", metavar="DB [OTHER_DB]", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead, for a program to read; it names every record that is told of.")
 def info(sets: tuple[Path, ...], as_json: bool) -> None:

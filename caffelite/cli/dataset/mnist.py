@@ -21,7 +21,7 @@ MNIST_FILES = {
 }
 
 
-@click.command()
+@click.command(short_help="MNIST's images as databases")
 @click.option(
     "--from",
     "folder",

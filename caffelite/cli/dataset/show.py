@@ -16,7 +16,7 @@ from .. import options
 from .making import force as force_option
 
 
-@click.command()
+@click.command(short_help="Draw samples as a net sees them")
 @click.argument("what", metavar="NET|DB", type=click.Path(path_type=Path))
 @click.option("--out", "-o", type=click.Path(dir_okay=False, path_type=Path), default="sheet.png", show_default=True, help="PNG to write.")
 @click.option("--count", type=click.IntRange(1, 1000), default=40, show_default=True, metavar="N", help="Images to show.")

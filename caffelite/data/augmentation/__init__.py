@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from caffelite import caffelite_pb2 as pb
-from caffelite.data.augmentation.colour import Distort, Inverse, Tint
-from caffelite.data.augmentation.fields import Fields
-from caffelite.data.augmentation.geometry import Part, Resize, Warp
-from caffelite.data.augmentation.perturbation import Perturbation
-from caffelite.data.augmentation.spoiling import Blur, Cutout, Noise, Spoil
-from caffelite.data.draws import Key
-from caffelite.data.images import opencv
-from caffelite.errors import CaffeliteError, Locator
+from ... import caffelite_pb2 as pb
+from ...errors import CaffeliteError, Locator
+from ..draws import Key
+from ..images import opencv
+from .colour import Distort, Inverse, Tint
+from .fields import Fields
+from .geometry import Part, Resize, Warp
+from .perturbation import Perturbation
+from .spoiling import Blur, Cutout, Noise, Spoil
 
 MOST_CHANNELS = 4  # of OpenCV's functions
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from caffelite.data.augmentation.fields import Fields
-from caffelite.data.augmentation.perturbation import Perturbation, between
-from caffelite.data.images import opencv
+from ..images import opencv
+from .fields import Fields
+from .perturbation import Perturbation, between
 
 LEVELS = np.arange(256)
 USE = "light and colour"

@@ -6,7 +6,7 @@ import math
 
 from google.protobuf.message import Message
 
-from caffelite.errors import CaffeliteError, Locator
+from ...errors import CaffeliteError, Locator
 
 
 class Fields:

@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 
-from caffelite import caffelite_pb2 as pb
-from caffelite.data.augmentation.fields import Fields
-from caffelite.data.augmentation.perturbation import Perturbation, between, whole
-from caffelite.data.draws import uniform
-from caffelite.data.images import opencv
+from ... import caffelite_pb2 as pb
+from ..draws import uniform
+from ..images import opencv
+from .fields import Fields
+from .perturbation import Perturbation, between, whole
 
 _Algorithm = pb.TransformationParameter.InterpolationAlgo
 

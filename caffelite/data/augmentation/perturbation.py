@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from caffelite.data.draws import Key, key, of_sample, uniform
+from ..draws import Key, key, of_sample, uniform
 
 NUMBERS = 12  # a perturbation's numbers of one sample: the first says whether it happens, the others how; more is drawn from word 12 on
 

@@ -7,11 +7,11 @@ from functools import cache, partial
 
 import numpy as np
 
-from caffelite.data.augmentation.colour import LEVELS
-from caffelite.data.augmentation.fields import Fields
-from caffelite.data.augmentation.perturbation import Perturbation, between, whole
-from caffelite.data.draws import below
-from caffelite.data.images import opencv
+from ..draws import below
+from ..images import opencv
+from .colour import LEVELS
+from .fields import Fields
+from .perturbation import Perturbation, between, whole
 
 USE = "blur and noise"
 

@@ -1,0 +1,146 @@
+"""Reads rows of HDF5 files by a process of its own: a damaged file can make the HDF5 library crash, loop or ask for any amount of memory.
+
+One such process serves all sources of this one. It ends with it, and after an error a new one takes its place.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+
+import numpy as np
+
+from . import hdf5_process
+
+# What a request may take: processor time, memory besides what is read, and bytes that are read in a second more.
+SECONDS, MEMORY, PER_SECOND = 5, 1 << 30, 20 << 20
+
+
+class Unreadable(ValueError):
+    """The file cannot be read; the text says why."""
+
+
+@dataclass(frozen=True)
+class Described:
+    """A data set: its shape, its type in words, whether it holds numbers, and the bytes of a chunk of it."""
+
+    shape: tuple[int, ...] | None
+    type: str
+    numbers: bool
+    chunk: int
+
+
+def look(path: Path, names: Sequence[str]) -> tuple[list[Described | None], list[str]]:
+    """Data sets by name, None for what is none; and, where one is none, names that are there. Reads no values. Errors: Unreadable."""
+    answer, _ = _ask({"do": "look", "path": os.fspath(path), "names": list(names)}, 0, [])
+    found = [one and Described(one["shape"] and tuple(one["shape"]), one["type"], one["numbers"], one["chunk"]) for one in answer["found"]]
+    return found, answer["names"]
+
+
+def read(path: Path, names: Sequence[str], rows: slice | np.ndarray, shapes: Sequence[tuple[int, ...]], chunks: int) -> list[np.ndarray]:
+    """Rows of data sets as float32, rows×shape each. rows: a slice with both ends, or numbers. chunks: bytes of a chunk of each, in all.
+
+    Errors: Unreadable, also where the data sets are no longer of these shapes.
+    """
+    picked = {"start": rows.start, "stop": rows.stop} if isinstance(rows, slice) else rows.tolist()
+    count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
+    wanted = [(count, *shape) for shape in shapes]
+    # Row by row each may take a chunk of its own to decode.
+    work = chunks * (1 if isinstance(rows, slice) else count)
+    return _ask({"do": "read", "path": os.fspath(path), "names": list(names), "rows": picked}, work, wanted, 2 * chunks)[1]
+
+
+def _ask(request: dict, work: int, shapes: list[tuple[int, ...]], memory: int = 0) -> tuple[dict, list[np.ndarray]]:
+    size = sum(4 * math.prod(shape) for shape in shapes)
+    request["seconds"] = SECONDS + (size + work) // PER_SECOND
+    request["memory"] = MEMORY + 2 * size + memory
+    request["folder"] = "/"
+    with contextlib.suppress(OSError):  # it may be gone
+        request["folder"] = os.getcwd()  # from which paths count, also those that a file names
+    with _lock:
+        process = _running()
+        try:
+            process.stdin.write(json.dumps(request).encode() + b"\n")
+            process.stdin.flush()
+            answer = json.loads(process.stdout.readline() or "null")
+            if answer is None:
+                raise EOFError
+            if "error" in answer:
+                raise Unreadable(answer["error"])
+            if [tuple(shape) for shape in answer.get("shapes", ())] != shapes:
+                raise Unreadable("it has changed since it was opened")
+            return answer, [_received(process, shape) for shape in shapes]
+        except (OSError, EOFError):
+            raise Unreadable(_end(process)) from None
+        except BaseException:
+            _end(process)
+            raise
+
+
+def _received(process: subprocess.Popen, shape: tuple[int, ...]) -> np.ndarray:
+    values = np.empty(shape, np.float32)
+    left = memoryview(values).cast("B") if values.size else memoryview(b"")
+    while left:
+        count = process.stdout.readinto(left)
+        if not count:
+            raise EOFError
+        left = left[count:]
+    return values
+
+
+# The process, and the one that started it: a fork of that must not use it.
+_lock = Lock()
+_process: tuple[int, subprocess.Popen] | None = None
+
+
+def _running() -> subprocess.Popen:
+    global _process
+    if _process is None or _process[0] != os.getpid():
+        command = [sys.executable, "-I", str(Path(hdf5_process.__file__)), json.dumps([path for path in sys.path if isinstance(path, str)])]
+        nowhere, pipe = subprocess.DEVNULL, subprocess.PIPE
+        try:
+            # A session of its own: Ctrl-C is for this process, at whose end the other one ends.
+            process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nowhere, start_new_session=True, pipesize=1 << 20)
+        except OSError as error:
+            raise Unreadable(f"no process to read it with ({error.strerror or error})") from None
+        _process = os.getpid(), process
+        if not process.stdout.readline():
+            _end(process)
+            raise Unreadable("the process to read it with does not start (is h5py installed?)")
+    return _process[1]
+
+
+def _end(process: subprocess.Popen) -> str:
+    """Ends the process; how it came to its end, where it did so by itself."""
+    global _process
+    _process = None
+    with contextlib.suppress(OSError):
+        process.stdin.close()
+    process.stdout.close()
+    try:
+        status = process.wait(0.1)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        status = process.wait()
+    if status == -signal.SIGXCPU:
+        return "it is damaged: reading it does not end"
+    if status == -signal.SIGKILL:
+        return "the process that reads it was killed"
+    return "it is damaged: reading it ends the process that tries it"
+
+
+@atexit.register
+def stop() -> None:
+    """Ends the process, where there is one; the next request starts another one."""
+    if _process and _process[0] == os.getpid():
+        _end(_process[1])

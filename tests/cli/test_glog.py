@@ -1,0 +1,47 @@
+"""The flags of Caffe's log library: accepted anywhere; minloglevel decides what is logged."""
+
+import os
+
+import pytest
+
+from caffelite.cli import glog
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        "--logtostderr=1", "-logtostderr", "--alsologtostderr", "--nologtostderr", "-colorlogtostderr=true", "-nolog_prefix", "-v 1",
+        "-v=2", "--v -1", "-vmodule solver=2,net=1", "-stderrthreshold 1", "-log_dir /nowhere", "--log-dir=/nowhere", "-max_log_size=10",
+    ],
+)  # fmt: skip
+def test_flags_are_accepted_anywhere(flags):
+    words = flags.split()
+    for given in (["check", "a", *words], [*words, "check", "a"], ["check", *words, "a"]):
+        assert glog.split(given) == (["check", "a"], None)
+
+
+def test_other_arguments_are_kept():
+    given = ["summary", "-model", "m", "-log", "--no", "-nov", "-nolog_prefix=1", "v", "--", "-v"]
+    assert glog.split(given) == (given, None)
+
+
+def test_minloglevel_decides_what_is_logged(folder, call):
+    for flags, logs in ((["-minloglevel", 0], True), (["--minloglevel=1"], False), ([], True)):
+        answer = call(*flags, "train", "--logtostderr=1", "-solver", "solver.prototxt", "-set", "snapshot_prefix=other")
+        assert answer.status == 0 and ("Optimization Done." in answer.lines) == logs
+    answer = call("train", "-solver", "gone.prototxt", "-minloglevel=3")
+    assert answer.status == 2 and "gone.prototxt" in answer.err
+    assert glog.LEVEL not in os.environ
+
+
+def test_the_variable_of_glog_counts_too(folder, call, monkeypatch):
+    monkeypatch.setenv(glog.LEVEL, "2")
+    assert call("upgrade", "net.prototxt", "new.prototxt").lines == []
+    assert call("upgrade", "net.prototxt", "again.prototxt", "-minloglevel", "0").lines
+    assert os.environ[glog.LEVEL] == "2"
+
+
+@pytest.mark.parametrize("flags, told", [(["-minloglevel", "7"], "0 (INFO)"), (["-minloglevel=x"], '"x"'), (["-v"], "-v needs a value")])
+def test_wrong_flags_are_an_error(call, flags, told):
+    answer = call("check", "a", *flags)
+    assert answer.status == 2 and told in answer.err
