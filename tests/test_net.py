@@ -1,5 +1,7 @@
 """Nets beside each other: what a TEST net takes from its TRAIN net."""
 
+import cProfile
+
 import numpy as np
 import pytest
 from textnet import build, inputs
@@ -41,3 +43,20 @@ def test_loss_adds_up_until_it_is_cleared():
     assert net.loss.tolist() == [2 * 3 * 6.0]
     net.clear_loss()
     assert net.loss.tolist() == [0]
+
+
+def test_calls_to_build_a_net_grow_with_its_layers():
+    """Counts function calls, built-in ones too, of graph, layout, plan and binding."""
+    chain = 'layer {{ name: "c{0}" type: "Convolution" bottom: "{1}" top: "c{0}" convolution_param {{ num_output: 2 kernel_size: 1 }} }}\n'
+    chain += 'layer {{ name: "r{0}" type: "ReLU" bottom: "c{0}" top: "c{0}" }}\n'
+    dev = open_device()
+
+    def calls(count):
+        text = inputs(x=(1, 2, 4, 4)) + "".join(chain.format(i, f"c{i - 1}" if i else "x") for i in range(count))
+        profile = cProfile.Profile()
+        profile.runcall(lambda: Net(build(text, "TRAIN"), dev))
+        return sum(entry.callcount for entry in profile.getstats())
+
+    calls(2)  # makes what is made once
+    one, two, three = (calls(count) for count in (50, 100, 150))
+    assert three - two <= 1.1 * (two - one)
