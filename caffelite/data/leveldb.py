@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -15,30 +14,30 @@ from ..errors import CaffeliteError, Where, missing_extra
 from .database import Datums
 from .lmdb_reader import ANEW, Record
 
-PAUSE = 20  # times as long as a look at the tables took, none looks again
+AT_ONCE = 8  # tables that are looked at before each record is read
 
 
 class Tables:
     """The files of a LevelDB that its library maps into memory. One that shrinks would end the process: they are looked at before reads.
 
-    Not before each read of a database with so many files that this would take more than a twentieth of the time.
+    Of a database with n files they are looked at once in n / 8 records, so that the work of a record does not grow with it.
     """
 
     def __init__(self, path: Path):
-        self._path, self._sizes, self._next = path, {}, 0.0
+        self._path, self._sizes, self._left = path, {}, 0
         self.check()
 
-    def check(self) -> None:
-        """Errors: CaffeliteError for a file that is shorter than it was."""
-        now = time.monotonic()
-        if now < self._next:
+    def check(self, records: int = 1) -> None:
+        """To be called before so many records are read. Errors: CaffeliteError for a file that is shorter than it was."""
+        self._left -= records
+        if self._left > 0:
             return
         with suppress(OSError), os.scandir(self._path) as entries:  # of a folder that was moved the library has the files open
             for entry in entries:
                 if entry.name.endswith((".ldb", ".sst")):
                     with suppress(OSError):
                         self._compare(entry.name, entry.stat())
-        self._next = time.monotonic() + PAUSE * (time.monotonic() - now)
+        self._left = len(self._sizes) // AT_ONCE
 
     def _compare(self, name: str, status: os.stat_result) -> None:
         was = self._sizes.get(status.st_ino, 0)
@@ -87,7 +86,7 @@ class LevelDB(Datums):
     def read(self, numbers: np.ndarray) -> Sequence[Record]:
         import plyvel
 
-        self._tables.check()
+        self._tables.check(len(numbers))
         keys = [self._keys[number] for number in numbers.tolist()]
         try:
             return [(key, self._db.get(key, verify_checksums=True)) for key in keys]
