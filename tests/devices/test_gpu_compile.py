@@ -25,9 +25,9 @@ def nvcc(source, arch, folder):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("blob", ["float32", "float64", "float16", "uint16"])
+@pytest.mark.parametrize("blob", ["float32", "uint16"])  # fp16: test_gpu_install.py
 def test_compiles(blob, tmp_path):
-    every = sources("float64" if blob == "float64" else "float32", blob)
+    every = sources("float32", blob)
     assert len(every) == len(FAMILIES) + FORMULAS
     for source in every:
         nvcc(source, "sm_90", tmp_path)
