@@ -139,6 +139,15 @@ def _end(process: subprocess.Popen) -> str:
     return "it is damaged: reading it ends the process that tries it"
 
 
+def _forked() -> None:
+    """In a child: a thread of the parent may have held the lock, and the process stays the parent's."""
+    global _lock
+    _lock = Lock()
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
 @atexit.register
 def stop() -> None:
     """Ends the process, where there is one; the next request starts another one."""

@@ -227,3 +227,15 @@ def test_a_data_set_larger_than_its_file(listing, rows, tmp_path):
         file["label"] = np.zeros(2)
     with pytest.raises(CaffeliteError, match=r"list\.txt:1: .*more than the file can hold"):
         rows(path)
+
+
+def test_the_reader_is_not_shared_with_a_fork(numbered, rows):
+    expected = labels(rows(numbered), 1)
+    child = os.fork()
+    if not child:
+        try:
+            os._exit(0 if (labels(rows(numbered), 1) == expected).all() else 1)
+        finally:
+            os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+    np.testing.assert_array_equal(labels(rows(numbered), 1), expected)
