@@ -19,22 +19,24 @@ from typing import NamedTuple
 import numpy as np
 
 from . import caffelite_pb2 as pb
-from . import data, devices, graph, prototxt, user_modules, weights
-from . import net as nets
-from . import solver as solvers
+from . import data, devices, prototxt, user_modules, weights
+from . import training as solvers
 from .deploy.classify import Classifier
 from .deploy.prepare import Preparation
 from .errors import CaffeliteError
-from .graph import Value
-from .solver.nets import state as net_state
-from .solver.snapshot import write
+from .net import graph
+from .net import net as nets
+from .net.graph import Value
+from .training.nets import state as net_state
+from .training.snapshot import write
 
 TRAIN, TEST = pb.TRAIN, pb.TEST
 user_modules.permit()  # a program's sys.path is its own choice
 
 
 class Copies:
-    """Host copies of a device's arrays that a user looks at; what is written to one goes back to the device. On the CPU there are none."""
+    """Host copies of a device's arrays that a user looks at; what is written to one goes back to the device. On the CPU
+    there are none."""
 
     def __init__(self, dev):
         self.dev, self._kept = dev, {}
@@ -62,10 +64,11 @@ class Copies:
 
 
 class Blob:
-    """Values of a net as a host array: ``data`` and, where backward computes it, ``diff`` (else None), both float32 in the blob's shape.
+    """Values of a net as a host array: ``data`` and, where backward computes it, ``diff`` (else None), both float32 in
+    the blob's shape.
 
-    On the CPU they are the net's own memory. On a GPU an array is a copy, good until the next pass; what is written to it is brought to
-    the GPU before that pass. An input is as it was fed, also where a layer works on it in place.
+    On the CPU they are the net's own memory. On a GPU an array is a copy, good until the next pass; what is written to
+    it is brought to the GPU before that pass. An input is as it was fed, also where a layer works on it in place.
     """
 
     def __init__(self, values: Callable, gradient: Callable, copies: Copies):
@@ -89,7 +92,10 @@ class Blob:
         return math.prod(self.shape)
 
     num, channels, height, width = (
-        property(lambda self, i=i: self.shape[i] if i < len(self.shape) else 1, doc=f"Length of axis {i}, 1 where there is none.")
+        property(
+            lambda self, i=i: self.shape[i] if i < len(self.shape) else 1,
+            doc=f"Length of axis {i}, 1 where there is none.",
+        )
         for i in range(4)
     )
 
@@ -108,16 +114,26 @@ class Prediction(NamedTuple):
 class Net:
     """A net to run: every blob keeps its values after a pass.
 
-    model: a prototxt. weights: a caffemodel to copy from, by layer name; default: what the file's deploy_param names. phase: TEST (default)
-    or TRAIN. As in pycaffe, the two may come in either order: ``Net(model, TEST)``, ``Net(model, weights, TEST)``. gpu: a GPU's number, or
-    None for the CPU. level, stages: for rules of the prototxt. force_backward: gradients of everything, the inputs included, in TEST too.
-    ``iteration`` counts forward passes; it keys the random numbers of each, with ``seed``, and may be set to repeat some.
-    Errors: CaffeliteError for every mistake in the files; weights that are missing, or none of whose layers is here.
+    model: a prototxt. weights: a caffemodel to copy from, by layer name; default: what the file's deploy_param names.
+    phase: TEST (default) or TRAIN. As in pycaffe, the two may come in either order: ``Net(model, TEST)``, ``Net(model,
+    weights, TEST)``. gpu: a GPU's number, or None for the CPU. level, stages: for rules of the prototxt.
+    force_backward: gradients of everything, the inputs included, in TEST too. ``iteration`` counts forward passes; it
+    keys the random numbers of each, with ``seed``, and may be set to repeat some. Errors: CaffeliteError for every
+    mistake in the files; weights that are missing, or none of whose layers is here.
     """
 
-    def __init__(self, model: str | Path, *given: str | Path | int, weights: str | Path | None = None, phase: int | None = None,
-                 gpu: int | None = None, level: int | None = None, stages: Sequence[str] = (), force_backward: bool = False,
-                 seed: int = 0):  # fmt: skip
+    def __init__(
+        self,
+        model: str | Path,
+        *given: str | Path | int,
+        weights: str | Path | None = None,
+        phase: int | None = None,
+        gpu: int | None = None,
+        level: int | None = None,
+        stages: Sequence[str] = (),
+        force_backward: bool = False,
+        seed: int = 0,
+    ):
         weights, phase = _weights_and_phase(given, weights, phase)
         document = prototxt.read_net(model)
         if force_backward:
@@ -140,7 +156,9 @@ class Net:
         self._net, self._copies, self.iteration = net, copies or Copies(net.dev), 0
         self._document, self._state, self._classifiers = None, None, {}
         fed, outputs = net.graph.inputs, net.graph.outputs
-        self.blobs: Mapping[str, Blob] = {name: self._blob(fed.get(name, value)) for name, value in net.graph.values.items()}
+        self.blobs: Mapping[str, Blob] = {
+            name: self._blob(fed.get(name, value)) for name, value in net.graph.values.items()
+        }
         self.params: Mapping[str, list[Blob]] = {
             node.name: [Blob(lambda p=p: p.data, lambda p=p: p.diff, self._copies) for p in node.layer.params]
             for node in net.graph.nodes
@@ -159,15 +177,19 @@ class Net:
         )
 
     def copy_from(self, path: str | Path) -> nets.Loaded:
-        """Copies weights by layer name; returns which layers matched, were skipped (not in the net) and are missing (not in the file)."""
+        """Copies weights by layer name; returns which layers matched, were skipped (not in the net) and are missing
+        (not in the file)."""
         self._copies.send()
         loaded = self._net.load(weights.read_model(path), str(path))
         if not loaded.matched:
-            raise CaffeliteError(f"{path}: no layer of the file is in the net", expected=", ".join(self.params) or "a net with weights")
+            raise CaffeliteError(
+                f"{path}: no layer of the file is in the net", expected=", ".join(self.params) or "a net with weights"
+            )
         return loaded
 
     def save(self, path: str | Path) -> None:
-        """Writes the weights as a caffemodel that Caffe reads: in HDF5 where the name ends in .h5, else in protobuf's binary form."""
+        """Writes the weights as a caffemodel that Caffe reads: in HDF5 where the name ends in .h5, else in protobuf's
+        binary form."""
         self._copies.send()
         blobs = [(node.layer.spec, arrays) for node, arrays in self._net.layer_blobs()]
         if str(path).endswith(".h5"):
@@ -177,7 +199,8 @@ class Net:
         write([(Path(path), body)])
 
     def forward(self, **inputs: np.ndarray) -> dict[str, np.ndarray]:
-        """Runs forward; inputs are arrays by the names of Input blobs, in their shapes. Returns copies of the outputs by name.
+        """Runs forward; inputs are arrays by the names of Input blobs, in their shapes. Returns copies of the outputs
+        by name.
 
         An output that a layer makes in place of an input is what that layer made.
         """
@@ -190,12 +213,16 @@ class Net:
         return {name: np.array(blob.data) for name, blob in self._ends.items()}
 
     def backward(self, **gradients: np.ndarray) -> dict[str, np.ndarray]:
-        """Runs backward from the losses, or, in a net without any (force_backward), from the outputs' gradients given by name.
+        """Runs backward from the losses, or, in a net without any (force_backward), from the outputs' gradients given
+        by name.
 
         Returns copies of the gradients of the inputs by name, where there are any.
         """
         if not self._net.plan.backward:
-            raise CaffeliteError("this net has no backward pass", remedy="build it with force_backward=True, or in phase TRAIN with a loss")
+            raise CaffeliteError(
+                "this net has no backward pass",
+                remedy="build it with force_backward=True, or in phase TRAIN with a loss",
+            )
         for name, array in gradients.items():
             self._set_gradient(name, array)
         self._copies.send()
@@ -203,11 +230,11 @@ class Net:
         return {name: np.array(self.blobs[name].diff) for name in self.inputs if self.blobs[name].diff is not None}
 
     def preprocess(self, image: str | Path | np.ndarray) -> np.ndarray:
-        """A picture as the net's input, 1×C×H×W of float32: resized, less the mean, cropped and scaled as the file's transform_param and
-        deploy_param say, just as ``caffelite classify`` does.
+        """A picture as the net's input, 1×C×H×W of float32: resized, less the mean, cropped and scaled as the file's
+        transform_param and deploy_param say, just as ``caffelite classify`` does.
 
-        image: a file, or pixels as OpenCV reads them: uint8, H×W or H×W×3 in the order blue, green, red. Errors: the net takes no
-        pictures; no such file; pixels of another form.
+        image: a file, or pixels as OpenCV reads them: uint8, H×W or H×W×3 in the order blue, green, red. Errors: the
+        net takes no pictures; no such file; pixels of another form.
         """
         preparation = Preparation(*self._deployed())
         return preparation.views(preparation.fitted(preparation.decode(_picture(image)))[0])
@@ -215,8 +242,8 @@ class Net:
     def classify(self, image: str | Path | np.ndarray, top: int = 5, *, oversample: bool = False) -> list[Prediction]:
         """What a picture shows, the ``top`` greatest scores first: the numbers of ``caffelite classify`` for it alone.
 
-        image: as `preprocess` takes it. oversample: the mean of ten views. Errors: those of `preprocess`; scores that are not finite;
-        labels that do not fit; outputs among which none is called prob.
+        image: as `preprocess` takes it. oversample: the mean of ten views. Errors: those of `preprocess`; scores that
+        are not finite; labels that do not fit; outputs among which none is called prob.
         """
         if oversample not in self._classifiers:
             document = prototxt.Document(*self._deployed())
@@ -237,7 +264,9 @@ class Net:
         layers = [node.layer for node in self._net.graph.feeds if hasattr(node.layer, "set_input_arrays")]
         if len(layers) != 1:
             raise CaffeliteError(
-                "set_input_arrays feeds one MemoryData layer", expected="a net with one", found=f"{len(layers)} in this net"
+                "set_input_arrays feeds one MemoryData layer",
+                expected="a net with one",
+                found=f"{len(layers)} in this net",
             )
         layers[0].set_input_arrays(np.asarray(data), np.asarray(labels))
 
@@ -248,7 +277,9 @@ class Net:
         if target is None:
             raise CaffeliteError(f'blob "{name}" has no gradient', remedy="build the net with force_backward=True")
         if np.shape(array) != target.shape:
-            raise CaffeliteError(f'blob "{name}": a wrong shape', expected=list(target.shape), found=list(np.shape(array)))
+            raise CaffeliteError(
+                f'blob "{name}": a wrong shape', expected=list(target.shape), found=list(np.shape(array))
+            )
         target[...] = array
 
     def close(self) -> None:
@@ -261,7 +292,8 @@ def _picture(image: str | Path | np.ndarray) -> Path | np.ndarray:
 
 
 def _weights_and_phase(given: Sequence, weights: str | Path | None, phase: int | None) -> tuple[str | Path | None, int]:
-    """Weights and phase of `Net`, where they may be positional, in any order. Errors: one given twice, or of another type."""
+    """Weights and phase of `Net`, where they may be positional, in any order. Errors: one given twice, or of another
+    type."""
     for value in given:
         if isinstance(value, str | os.PathLike) and weights is None:
             weights = value

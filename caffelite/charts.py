@@ -1,4 +1,5 @@
-"""What all charts share: matplotlib where it is installed, panels of one style, and text that is shown as it is written."""
+"""What all charts share: matplotlib where it is installed, panels of one style, and text that is shown as it is
+written."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ def figure_type(purpose: str) -> type:
 
 
 def plain_text(draw: Callable) -> Callable:
-    """Decorates a function that draws with matplotlib: inside it no text is parsed as a formula, and texts use the fonts of `shown`."""
+    """Decorates a function that draws with matplotlib: inside it no text is parsed as a formula, and texts use the
+    fonts of `shown`."""
 
     @functools.wraps(draw)
     def drawn(*args, **named):
@@ -45,16 +47,20 @@ def _plain() -> Iterator[None]:
     level = log.level
     log.setLevel(logging.ERROR)
     try:
-        with rc_context({"text.parse_math": False, "text.usetex": False, "font.family": [FIRST_FONT], "svg.hashsalt": "caffelite"}):
+        with rc_context(
+            {"text.parse_math": False, "text.usetex": False, "font.family": [FIRST_FONT], "svg.hashsalt": "caffelite"}
+        ):
             yield
     finally:
         log.setLevel(level)
 
 
 def shown(text: str) -> str:
-    """A user's text on one line, as the fonts can show it: what is not printable becomes a space, and what no font has a box.
+    """A user's text on one line, as the fonts can show it: what is not printable becomes a space, and what no font has
+    a box.
 
-    Adds the fonts that the text needs to those of the chart, so it is called inside a `plain_text` function before the text is placed.
+    Adds the fonts that the text needs to those of the chart, so it is called inside a `plain_text` function before the
+    text is placed.
     """
     from matplotlib import rcParams
 
@@ -74,7 +80,8 @@ def shown(text: str) -> str:
 
 @functools.cache
 def _characters(family: str) -> frozenset[int]:
-    """The characters that a font's regular and bold faces both have; matplotlib warns where one of them lacks a character."""
+    """The characters that a font's regular and bold faces both have; matplotlib warns where one of them lacks a
+    character."""
     from matplotlib import font_manager
 
     sets = []
@@ -88,7 +95,9 @@ def _characters(family: str) -> frozenset[int]:
 def _family_with(char: str) -> str | None:
     from matplotlib import font_manager
 
-    for family in sorted({font.name for font in font_manager.fontManager.ttflist} - {"Last Resort High-Efficiency", "Last Resort"}):
+    for family in sorted(
+        {font.name for font in font_manager.fontManager.ttflist} - {"Last Resort High-Efficiency", "Last Resort"}
+    ):
         with contextlib.suppress(RuntimeError, OSError, ValueError):  # a font that FreeType cannot read
             if ord(char) in _characters(family):
                 return family

@@ -40,7 +40,8 @@ class Locator:
         return Locator(self.file, self.places, self._prefix + path)
 
     def moved(self, moves: Mapping[tuple, tuple]) -> Locator:
-        """The same places by new paths: what begins with a key of ``moves`` (the longest counts) begins with its value."""
+        """The same places by new paths: what begins with a key of ``moves`` (the longest counts) begins with its
+        value."""
         places, n = {}, len(self._prefix)
         for path, place in self.places.items():
             old = path[n:]
@@ -55,9 +56,18 @@ NOWHERE = Locator("<net>")
 
 
 class CaffeliteError(Exception):
-    """A mistake that the user can mend; the command line prints it and exits with status 2. Its parts are attributes."""
+    """A mistake that the user can mend; the command line prints it and exits with status 2. Its parts are
+    attributes."""
 
-    def __init__(self, what: str, *, where: Where | None = None, expected: object = None, found: object = None, remedy: str | None = None):
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: Where | None = None,
+        expected: object = None,
+        found: object = None,
+        remedy: str | None = None,
+    ):
         self.what, self.where, self.expected, self.found, self.remedy = what, where, expected, found, remedy
         parts = [what]
         if expected is not None:
@@ -71,8 +81,11 @@ class CaffeliteError(Exception):
 
 
 def printable(text: str, keep: str = "\n\t") -> str:
-    """Text for a terminal. Names come from files and may hold control codes: what cannot be shown becomes an escape, but for ``keep``."""
-    return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
+    """Text for a terminal. Names come from files and may hold control codes: what cannot be shown becomes an escape,
+    but for ``keep``."""
+    return "".join(
+        c if c.isprintable() or c in keep else c.encode("unicode_escape", "surrogatepass").decode() for c in text
+    )
 
 
 class Mistakes(CaffeliteError):
@@ -108,4 +121,6 @@ def did_you_mean(name: str, known: Iterable[str]) -> str | None:
 
 def missing_extra(module: str, extra: str, use: str) -> CaffeliteError:
     """The one line for an optional dependency that is not installed."""
-    return CaffeliteError(f"{use} needs {module}, which is not installed", remedy=f'install it with: pip install "caffelite[{extra}]"')
+    return CaffeliteError(
+        f"{use} needs {module}, which is not installed", remedy=f'install it with: pip install "caffelite[{extra}]"'
+    )

@@ -1,7 +1,7 @@
 """Opens the files that a user names: regular files only, and none larger than its kind can be.
 
-A FIFO blocks who opens it, a device gives bytes without end. Errors are OSError, whose `strerror` says what stands there instead, so that a
-caller tells them with the place that named the file, as it tells of a file that is not there.
+A FIFO blocks who opens it, a device gives bytes without end. Errors are OSError, whose `strerror` says what stands
+there instead, so that a caller tells them with the place that named the file, as it tells of a file that is not there.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _KINDS = (
 
 
 def check(path: str | os.PathLike, most: int | None = None) -> os.stat_result:
-    """The status of a regular file. Errors: OSError where there is none, where it is of another kind, or larger than `most` bytes."""
+    """The status of a regular file. Errors: OSError where there is none, where it is of another kind, or larger than
+    `most` bytes."""
     try:
         status = os.stat(path)
     except ValueError:

@@ -1,8 +1,8 @@
 """Which modules the Python layers of a net may import, and from where.
 
-Importing a module runs it, and a prototxt names which one. So no module is imported unless the command runs nets, the user asks for it
-(`-python DIR`), or a program uses the Python API; and a module is never taken from the current folder or from beside the prototxt
-because it happens to lie there.
+Importing a module runs it, and a prototxt names which one. So no module is imported unless the command runs nets, the
+user asks for it (`-python DIR`), or a program uses the Python API; and a module is never taken from the current folder
+or from beside the prototxt because it happens to lie there.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ _given: tuple[str, ...] | None = None  # the user's folders; None: nothing may b
 
 
 class NotImported(CaffeliteError):
-    """A Python layer in a command that imports no modules: what the layer does is unknown, which is no mistake of the net."""
+    """A Python layer in a command that imports no modules: what the layer does is unknown, which is no mistake of the
+    net."""
 
 
 def permit(folders: Iterable[str | Path] = ()) -> None:
-    """From now on layers import modules: from these folders, those of CAFFELITE_PYTHON, and where Python finds installed modules."""
+    """From now on layers import modules: from these folders, those of CAFFELITE_PYTHON, and where Python finds
+    installed modules."""
     global _given
     _given = (*(_given or ()), *(str(Path(folder).resolve()) for folder in folders))
 
@@ -52,12 +54,14 @@ def folders() -> list[str]:
 
 
 def search_path() -> list[str]:
-    """Where a layer's module is looked for: the user's folders, then sys.path without the current folder that an empty entry means."""
+    """Where a layer's module is looked for: the user's folders, then sys.path without the current folder that an empty
+    entry means."""
     return [*folders(), *(entry for entry in sys.path if entry)]
 
 
 def leave_current_folder() -> None:
-    """Takes the current folder off sys.path where `python -m` or an empty entry of PYTHONPATH put it, not where PYTHONPATH names it."""
+    """Takes the current folder off sys.path where `python -m` or an empty entry of PYTHONPATH put it, not where
+    PYTHONPATH names it."""
     here = os.path.realpath(os.getcwd())
     named = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
     if not any(os.path.realpath(part) == here for part in named):

@@ -1,44 +1,97 @@
-"""Draws digits by hand, as far as a script has one: pen strokes that wobble, OpenCV's stroke fonts, and the type that matplotlib carries;
-thick and thin, slanted and turned, dark on paper or light on a blackboard."""
+"""Draws digits by hand, as far as a script has one: pen strokes that wobble, OpenCV's stroke fonts, and the type that
+matplotlib carries; thick and thin, slanted and turned, dark on paper or light on a blackboard."""
 
 from pathlib import Path
 
 import cv2
 import numpy as np
 
-STROKE_FONTS = (cv2.FONT_HERSHEY_SIMPLEX, cv2.FONT_HERSHEY_DUPLEX, cv2.FONT_HERSHEY_COMPLEX, cv2.FONT_HERSHEY_SCRIPT_SIMPLEX,
-                cv2.FONT_HERSHEY_PLAIN, cv2.FONT_HERSHEY_COMPLEX_SMALL)  # fmt: skip
-TYPE = ("DejaVuSans", "DejaVuSans-Bold", "DejaVuSans-Oblique", "DejaVuSerif", "DejaVuSerif-Bold", "DejaVuSansMono", "DejaVuSansMono-Bold",
-        "cmr10", "cmss10", "cmtt10", "STIXGeneral", "STIXGeneralBol")  # fmt: skip
+STROKE_FONTS = (
+    cv2.FONT_HERSHEY_SIMPLEX,
+    cv2.FONT_HERSHEY_DUPLEX,
+    cv2.FONT_HERSHEY_COMPLEX,
+    cv2.FONT_HERSHEY_SCRIPT_SIMPLEX,
+    cv2.FONT_HERSHEY_PLAIN,
+    cv2.FONT_HERSHEY_COMPLEX_SMALL,
+)
+TYPE = (
+    "DejaVuSans",
+    "DejaVuSans-Bold",
+    "DejaVuSans-Oblique",
+    "DejaVuSerif",
+    "DejaVuSerif-Bold",
+    "DejaVuSansMono",
+    "DejaVuSansMono-Bold",
+    "cmr10",
+    "cmss10",
+    "cmtt10",
+    "STIXGeneral",
+    "STIXGeneralBol",
+)
 
 # The pen's way through a box one high and about half as wide: x, y of points that a smooth line joins, a list a stroke.
 STROKES = {
     0: [[(0.30, 0.0), (0.08, 0.2), (0.04, 0.6), (0.24, 1.0), (0.48, 0.8), (0.54, 0.4), (0.44, 0.08), (0.28, 0.0)]],
     1: [[(0.08, 0.3), (0.22, 0.16), (0.34, 0.0)], [(0.34, 0.0), (0.34, 0.5), (0.33, 1.0)]],
-    2: [[(0.06, 0.2), (0.22, 0.02), (0.46, 0.12), (0.42, 0.42), (0.2, 0.74), (0.02, 1.0)], [(0.02, 1.0), (0.3, 0.97), (0.58, 1.0)]],
-    3: [[(0.06, 0.06), (0.3, 0.0), (0.48, 0.16), (0.36, 0.42), (0.2, 0.48)],
-        [(0.2, 0.48), (0.44, 0.58), (0.5, 0.8), (0.3, 1.0), (0.04, 0.94)]],
-    4: [[(0.28, 0.0), (0.14, 0.3), (0.02, 0.58)], [(0.02, 0.58), (0.3, 0.6), (0.6, 0.56)], [(0.42, 0.3), (0.38, 0.7), (0.34, 1.0)]],
-    5: [[(0.52, 0.02), (0.3, 0.0), (0.12, 0.04)], [(0.12, 0.04), (0.1, 0.25), (0.08, 0.46)],
-        [(0.08, 0.46), (0.3, 0.4), (0.5, 0.6), (0.42, 0.9), (0.2, 1.0), (0.02, 0.94)]],
+    2: [
+        [(0.06, 0.2), (0.22, 0.02), (0.46, 0.12), (0.42, 0.42), (0.2, 0.74), (0.02, 1.0)],
+        [(0.02, 1.0), (0.3, 0.97), (0.58, 1.0)],
+    ],
+    3: [
+        [(0.06, 0.06), (0.3, 0.0), (0.48, 0.16), (0.36, 0.42), (0.2, 0.48)],
+        [(0.2, 0.48), (0.44, 0.58), (0.5, 0.8), (0.3, 1.0), (0.04, 0.94)],
+    ],
+    4: [
+        [(0.28, 0.0), (0.14, 0.3), (0.02, 0.58)],
+        [(0.02, 0.58), (0.3, 0.6), (0.6, 0.56)],
+        [(0.42, 0.3), (0.38, 0.7), (0.34, 1.0)],
+    ],
+    5: [
+        [(0.52, 0.02), (0.3, 0.0), (0.12, 0.04)],
+        [(0.12, 0.04), (0.1, 0.25), (0.08, 0.46)],
+        [(0.08, 0.46), (0.3, 0.4), (0.5, 0.6), (0.42, 0.9), (0.2, 1.0), (0.02, 0.94)],
+    ],
     6: [[(0.36, 0.0), (0.16, 0.3), (0.08, 0.66), (0.2, 0.98), (0.44, 0.94), (0.5, 0.74), (0.34, 0.6), (0.12, 0.76)]],
-    7: [[(0.04, 0.04), (0.3, 0.04), (0.54, 0.0)], [(0.54, 0.0), (0.38, 0.4), (0.24, 1.0)], [(0.16, 0.52), (0.36, 0.5), (0.54, 0.5)]],
-    8: [[(0.46, 0.1), (0.26, 0.0), (0.1, 0.16), (0.28, 0.44), (0.46, 0.76), (0.26, 1.0), (0.08, 0.8), (0.24, 0.5), (0.44, 0.24),
-         (0.46, 0.1)]],
-    9: [[(0.48, 0.14), (0.26, 0.0), (0.08, 0.2), (0.16, 0.46), (0.4, 0.4), (0.48, 0.14)],
-        [(0.48, 0.14), (0.48, 0.5), (0.4, 0.86), (0.2, 1.0), (0.04, 0.9)]],
-}  # fmt: skip
+    7: [
+        [(0.04, 0.04), (0.3, 0.04), (0.54, 0.0)],
+        [(0.54, 0.0), (0.38, 0.4), (0.24, 1.0)],
+        [(0.16, 0.52), (0.36, 0.5), (0.54, 0.5)],
+    ],
+    8: [
+        [
+            (0.46, 0.1),
+            (0.26, 0.0),
+            (0.1, 0.16),
+            (0.28, 0.44),
+            (0.46, 0.76),
+            (0.26, 1.0),
+            (0.08, 0.8),
+            (0.24, 0.5),
+            (0.44, 0.24),
+            (0.46, 0.1),
+        ]
+    ],
+    9: [
+        [(0.48, 0.14), (0.26, 0.0), (0.08, 0.2), (0.16, 0.46), (0.4, 0.4), (0.48, 0.14)],
+        [(0.48, 0.14), (0.48, 0.5), (0.4, 0.86), (0.2, 1.0), (0.04, 0.9)],
+    ],
+}
 
 
 def with_pen(digit: int, rng: np.random.Generator, wobble: float = 0.015) -> list[np.ndarray]:
-    """The strokes of a digit as points N×2, a unit high, each time a little otherwise. wobble: how far a point strays."""
+    """The strokes of a digit as points N×2, a unit high, each time a little otherwise. wobble: how far a point
+    strays."""
     lines = []
     for stroke in STROKES[digit]:
         points = np.array(stroke) + rng.normal(0, wobble, (len(stroke), 2))
-        whole = np.vstack([2 * points[0] - points[1], points, 2 * points[-1] - points[-2]])  # Catmull-Rom through all of them
+        whole = np.vstack(
+            [2 * points[0] - points[1], points, 2 * points[-1] - points[-2]]
+        )  # Catmull-Rom through all of them
         t = np.linspace(0, 1, 12)[:, None]
         for a, b, c, d in zip(whole, whole[1:], whole[2:], whole[3:], strict=False):
-            lines.append(0.5 * (2 * b + (c - a) * t + (2 * a - 5 * b + 4 * c - d) * t**2 + (3 * b - a - 3 * c + d) * t**3))
+            lines.append(
+                0.5 * (2 * b + (c - a) * t + (2 * a - 5 * b + 4 * c - d) * t**2 + (3 * b - a - 3 * c + d) * t**3)
+            )
     return lines
 
 
@@ -57,9 +110,9 @@ def draw(
 ) -> np.ndarray:
     """size×size of uint8.
 
-    font: OpenCV's number of one, the name of type, or the generator of a pen's wobble. thickness: of the stroke, as a share of the digit's
-    height, where there is one; slant: to the right; turn: degrees; place: of its middle, as shares of the picture; noise: standard
-    deviation of the paper's grain.
+    font: OpenCV's number of one, the name of type, or the generator of a pen's wobble. thickness: of the stroke, as a
+    share of the digit's height, where there is one; slant: to the right; turn: degrees; place: of its middle, as shares
+    of the picture; noise: standard deviation of the paper's grain.
     """
     tall = size * 0.55
     stroke = max(1, round(thickness * tall))

@@ -1,4 +1,5 @@
-"""Devices by engine: a CPU with oneDNN, without it, and without it though blobs lie channels last; the GPU's kernels where they do."""
+"""Devices by engine: a CPU with oneDNN, without it, and without it though blobs lie channels last; the GPU's kernels
+where they do."""
 
 import contextlib
 import os
@@ -11,8 +12,8 @@ from devices.host.backend import HostBackend
 
 from caffelite.devices import Window
 from caffelite.devices.cpu import CPU, onednn
-from caffelite.devices.gpu import GPU
-from caffelite.devices.gpu.convolution import Turned
+from caffelite.devices.cuda import GPU
+from caffelite.devices.cuda.convolution import Turned
 
 ENGINES = ("onednn", "stand-in", "host")
 
@@ -50,24 +51,30 @@ def channels_last(engine: str) -> CPU:
 
 
 class Host(GPU):
-    """The GPU's kernels, run by the host, with blobs channels last; its convolutions run in copies that lie as Caffe's."""
+    """The GPU's kernels, run by the host, with blobs channels last; its convolutions run in copies that lie as
+    Caffe's."""
 
     def __init__(self, precision: str = "fp32"):
         super().__init__(0, "float32", HostBackend(), precision)
         self.prefers_channels_last, self.narrow, self.little_work = True, self.half, 0
 
-    def convolution(self, x, y, window: Window, groups: int = 1, channels_last: bool = False, half: bool = False, name: str = ""):
+    def convolution(
+        self, x, y, window: Window, groups: int = 1, channels_last: bool = False, half: bool = False, name: str = ""
+    ):
         return Turned(self, x, y, window, groups) if channels_last else super().convolution(x, y, window, groups)
 
 
 class StandIn(CPU):
-    """A CPU that wants blobs channels last without oneDNN: it runs what Caffe's layout has in copies that NumPy transposes."""
+    """A CPU that wants blobs channels last without oneDNN: it runs what Caffe's layout has in copies that NumPy
+    transposes."""
 
     def __init__(self):
         super().__init__()
         self.prefers_channels_last = True
 
-    def convolution(self, x, y, window: Window, groups: int = 1, channels_last: bool = False, half: bool = False, name: str = ""):
+    def convolution(
+        self, x, y, window: Window, groups: int = 1, channels_last: bool = False, half: bool = False, name: str = ""
+    ):
         plain = super().convolution(x, y, window, groups)
         return _Convolution(plain, y) if channels_last else plain
 

@@ -1,4 +1,5 @@
-"""Shipped nets and solvers, damaged at random, built and trained for an iteration: each runs or says where its mistake is.
+"""Shipped nets and solvers, damaged at random, built and trained for an iteration: each runs or says where its mistake
+is.
 
 python tests/fuzz.py --runs 10000
 """
@@ -19,11 +20,11 @@ import numpy as np
 from test_prototxt_mutations import mutate
 
 from caffelite import caffelite_pb2 as pb
-from caffelite import devices, fillers, prototxt
+from caffelite import devices, prototxt
 from caffelite.data.writers import write_hdf5, write_lmdb
 from caffelite.errors import CaffeliteError, Mistakes
-from caffelite.layers import REGISTRY
-from caffelite.solver import Solver, rates
+from caffelite.layers import REGISTRY, fillers
+from caffelite.training import Solver, rates
 
 ROOT = Path(__file__).parent.parent
 NETS = {
@@ -39,11 +40,36 @@ WORDS = (  # what to look for, and what to put there
     (r'(?:lr_policy|regularization_type): "(\w+)"', (*rates.POLICIES, "L1", "L2")),
     (r'(?:bottom|top): "(\w+)"', ("data", "label", "loss", "ip1", "score", "conv1")),
     (r"(\w+_param) \{", [d.name for d in pb.LayerParameter.DESCRIPTOR.fields if d.name.endswith("_param")]),
-    (r"((?m:^ +\w.*$))", ("", "loss_weight: 2", "loss_weight: 0", "propagate_down: true", "propagate_down: false", "param { lr_mult: 0 }")),
-    (r"((?m:^  (?:top|bottom): .*$))", ('top: "data" top: "more"', 'bottom: "data" bottom: "label"', 'bottom: "data"', "")),
+    (
+        r"((?m:^ +\w.*$))",
+        (
+            "",
+            "loss_weight: 2",
+            "loss_weight: 0",
+            "propagate_down: true",
+            "propagate_down: false",
+            "param { lr_mult: 0 }",
+        ),
+    ),
+    (
+        r"((?m:^  (?:top|bottom): .*$))",
+        ('top: "data" top: "more"', 'bottom: "data" bottom: "label"', 'bottom: "data"', ""),
+    ),
     (
         r"(num_output|kernel_size|stride|batch_size|stepsize|power|max_iter|test_iter|base_lr|momentum)",
-        ("pad", "dilation", "group", "axis", "bias_term", "kernel_h", "stride_w", "pad_h", "iter_size", "clip_gradients", "average_loss"),
+        (
+            "pad",
+            "dilation",
+            "group",
+            "axis",
+            "bias_term",
+            "kernel_h",
+            "stride_w",
+            "pad_h",
+            "iter_size",
+            "clip_gradients",
+            "average_loss",
+        ),
     ),
     (
         r"(\A)",
@@ -73,7 +99,9 @@ class Fuzz:
         self.outcomes: collections.Counter[str] = collections.Counter()
         rng = np.random.default_rng(1)
         for name in ("mnist_train_lmdb", "mnist_test_lmdb", "digits_train_lmdb", "digits_test_lmdb"):
-            write_lmdb(name, [(image, i) for i, image in enumerate(rng.integers(0, 256, (5, 1, 28, 28)).astype(np.uint8))])
+            write_lmdb(
+                name, [(image, i) for i, image in enumerate(rng.integers(0, 256, (5, 1, 28, 28)).astype(np.uint8))]
+            )
         for name in ("logreg_train.h5", "logreg_test.h5"):
             write_hdf5(name, {"data": rng.standard_normal((7, 4)), "label": np.arange(7) % 2})
         self.texts = {name: tuple((ROOT / path).read_text() for path in paths) for name, paths in NETS.items()}
@@ -82,7 +110,9 @@ class Fuzz:
         """The text of a net, made small, and of its solver; one of them damaged."""
         net, solver = self.texts[self.rng.choice(list(NETS))]
         net = re.sub(r"batch_size: \d+", "batch_size: 2", net)
-        net = re.sub(r"(num_output: )(\d{3,})", lambda m: m[1] + str(int(m[2]) % 97 + 10) if m[2] != "784" else m[0], net)
+        net = re.sub(
+            r"(num_output: )(\d{3,})", lambda m: m[1] + str(int(m[2]) % 97 + 10) if m[2] != "784" else m[0], net
+        )
         solver = re.sub(r'net: "[^"]*"', 'net: "net.prototxt"', solver)
         return (self.damage(net), solver) if self.rng.random() < 0.7 else (net, self.damage(solver))
 
@@ -104,7 +134,9 @@ class Fuzz:
         trainer = None
         try:
             document = prototxt.read_solver("solver.prototxt")
-            document.message.iter_size = min(document.message.iter_size, 2)  # long runs are no mistake, but no news either
+            document.message.iter_size = min(
+                document.message.iter_size, 2
+            )  # long runs are no mistake, but no news either
             trainer = Solver(document.message, document.locate, "solver.prototxt", self.device)
             trainer.tests = [(net, min(count, 2)) for net, count in trainer.tests]
             trainer.step(1)
@@ -135,7 +167,11 @@ class Fuzz:
                 kind, what = "slow", ""
             except Exception as error:
                 at = traceback.extract_tb(error.__traceback__)[-1]
-                kind, what = "crash", f"{type(error).__name__}: {error} at {Path(at.filename).name}:{at.lineno}\n{traceback.format_exc()}"
+                kind, what = (
+                    "crash",
+                    f"{type(error).__name__}: {error} at "
+                    f"{Path(at.filename).name}:{at.lineno}\n{traceback.format_exc()}",
+                )
             self.outcomes[kind] += 1
             if kind not in ("runs", "says", "memory"):
                 fail(kind, net, solver, what)

@@ -1,4 +1,5 @@
-"""Shipped nets and solvers, damaged at random, given to the commands that read prototxts: each ends in an answer or in mistakes.
+"""Shipped nets and solvers, damaged at random, given to the commands that read prototxts: each ends in an answer or in
+mistakes.
 
 python tests/fuzz_commands.py --runs 2000 [--seed 0] [--command check]
 """
@@ -34,7 +35,10 @@ COMMANDS = {
     "draw": (NETS, ["draw", "-model", "mutant.prototxt", "-out", "net.svg"]),
     "explain": (NETS, ["explain", "{layer}", "-model", "mutant.prototxt"]),
     "diff": (NETS, ["diff", "{original}", "mutant.prototxt"]),
-    "deploy": (NETS, ["deploy", "-model", "mutant.prototxt", "-out", "deploy.prototxt", "-samples", "0", "-shape", "3x224x224"]),
+    "deploy": (
+        NETS,
+        ["deploy", "-model", "mutant.prototxt", "-out", "deploy.prototxt", "-samples", "0", "-shape", "3x224x224"],
+    ),
     "upgrade": (SHIPPED, ["upgrade", "mutant.prototxt", "new.prototxt"]),
     "schedule": (SOLVERS, ["schedule", "-solver", "mutant.prototxt"]),
 }  # the shipped files to damage, and what is called with one; without the proof of deploy, which runs nets

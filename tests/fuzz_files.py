@@ -1,4 +1,5 @@
-"""Files of every kind, damaged at random, each read in a process of its own: each is read, or one line says what is wrong with it.
+"""Files of every kind, damaged at random, each read in a process of its own: each is read, or one line says what is
+wrong with it.
 
 python tests/fuzz_files.py --runs 5000 [--kind lmdb]
 """
@@ -22,7 +23,8 @@ from fuzz_workers import GOOD, attempt
 class Fuzz:
     """Damages and reads data sets below a folder.
 
-    outcomes: how many mutants came to what, by_kind: the same for each kind; failures: (kind, seed, outcome, what was said).
+    outcomes: how many mutants came to what, by_kind: the same for each kind; failures: (kind, seed, outcome, what was
+    said).
     """
 
     def __init__(self, folder: Path, kinds: Sequence[str] = tuple(KINDS)):

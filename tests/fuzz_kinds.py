@@ -25,8 +25,8 @@ from caffelite.data.transforms import read_mean
 from caffelite.data.writers import write_lmdb, write_records
 from caffelite.deploy.hierarchy import Hierarchy
 from caffelite.errors import NOWHERE
-from caffelite.records import history
-from caffelite.solver import snapshot
+from caffelite.runs import history
+from caffelite.training import snapshot
 
 RNG = np.random.default_rng(1)
 IMAGES = RNG.integers(0, 256, (6, 3, 12, 10)).astype(np.uint8)
@@ -34,7 +34,8 @@ IMAGES = RNG.integers(0, 256, (6, 3, 12, 10)).astype(np.uint8)
 
 @dataclass
 class Kind:
-    """make: writes the data set into the working directory; damaged: the file that is damaged; use: reads the data set there."""
+    """make: writes the data set into the working directory; damaged: the file that is damaged; use: reads the data set
+    there."""
 
     make: Callable[[], None]
     damaged: str
@@ -45,7 +46,9 @@ class Kind:
 def _source(kind: str, text: str, tops: str = 'top: "data" top: "label"') -> Callable[[], None]:
     def use() -> None:
         for more in ("", "shuffle: true"):
-            layer = prototxt.parse(f'layer {{ name: "in" type: "{kind}" {tops} {text % more} }}', pb.NetParameter).message.layer[0]
+            layer = prototxt.parse(
+                f'layer {{ name: "in" type: "{kind}" {tops} {text % more} }}', pb.NetParameter
+            ).message.layer[0]
             with open_source(layer, pb.TRAIN, NOWHERE, 0) as source:
                 for _ in range(3):
                     source.next()
@@ -61,7 +64,9 @@ def _encoded(ending: str, number: int = 0) -> bytes:
 def _lmdb() -> None:
     with lmdb.open("db", map_size=1 << 24, lock=False, sync=False) as db, db.begin(write=True) as transaction:
         for i in range(300):
-            value = pb.Datum(channels=3, height=12, width=10, data=IMAGES[i % 6].tobytes(), label=i % 4).SerializeToString()
+            value = pb.Datum(
+                channels=3, height=12, width=10, data=IMAGES[i % 6].tobytes(), label=i % 4
+            ).SerializeToString()
             transaction.put(b"%08d" % i, value)
         transaction.put(b"99999999", pb.Datum(channels=3, height=60, width=60, data=bytes(10800)).SerializeToString())
 
@@ -75,7 +80,9 @@ def _survey_and_source() -> None:
 
 def _datum() -> None:
     write_lmdb("good", [(image, 1) for image in IMAGES])
-    Path("datum").write_bytes(pb.Datum(channels=3, height=12, width=10, data=IMAGES[0].tobytes(), label=3).SerializeToString())
+    Path("datum").write_bytes(
+        pb.Datum(channels=3, height=12, width=10, data=IMAGES[0].tobytes(), label=3).SerializeToString()
+    )
 
 
 def _use_datum() -> None:
@@ -88,7 +95,12 @@ def _leveldb() -> None:
 
     with plyvel.DB("db", create_if_missing=True, write_buffer_size=1 << 16) as db:
         for i in range(300):
-            db.put(b"%08d" % i, pb.Datum(channels=3, height=12, width=10, data=IMAGES[i % 6].tobytes(), label=i % 4).SerializeToString())
+            db.put(
+                b"%08d" % i,
+                pb.Datum(
+                    channels=3, height=12, width=10, data=IMAGES[i % 6].tobytes(), label=i % 4
+                ).SerializeToString(),
+            )
     for path in sorted(Path("db").iterdir()):
         if path.name.startswith("LOG"):
             path.unlink()
@@ -192,7 +204,9 @@ def _write(name: str, content: bytes | str) -> Callable[[], object]:
 
 
 def _image_data(source: str) -> Callable[[], None]:
-    return _source("ImageData", f'image_data_param {{ source: "{source}" batch_size: 2 %s new_height: 8 new_width: 8 }}')
+    return _source(
+        "ImageData", f'image_data_param {{ source: "{source}" batch_size: 2 %s new_height: 8 new_width: 8 }}'
+    )
 
 
 def _arrays(source: str) -> Callable[[], None]:
@@ -201,7 +215,9 @@ def _arrays(source: str) -> Callable[[], None]:
 
 _HDF5_DATA = _source("HDF5Data", 'hdf5_data_param { source: "list.txt" batch_size: 4 %s }')
 _LEVELDB_DATA = _source("Data", 'data_param { source: "db" backend: LEVELDB batch_size: 4 %s }')
-_WINDOW_DATA = _source("WindowData", 'window_data_param { source: "windows.txt" batch_size: 4 } transform_param { crop_size: 6 } # %s\n')
+_WINDOW_DATA = _source(
+    "WindowData", 'window_data_param { source: "windows.txt" batch_size: 4 } transform_param { crop_size: 6 } # %s\n'
+)
 KINDS = {
     "lmdb": Kind(_lmdb, "db/data.mdb", mutants.lmdb, _survey_and_source),
     "datum": Kind(_datum, "datum", mutants.message, _use_datum),
@@ -218,16 +234,27 @@ KINDS = {
     "npy": Kind(lambda: np.save("a.npy", IMAGES), "a.npy", mutants.npy, _arrays("a.npy")),
     "npz": Kind(_npz, "a.npz", mutants.binary, _arrays("a.npz")),
     "idx": Kind(_idx, "a-idx3-ubyte", mutants.binary, _arrays("a-idx3-ubyte")),
-    "caffemodel": Kind(_write("a.caffemodel", _model()), "a.caffemodel", mutants.message, lambda: weights.read_model("a.caffemodel")),
-    "binary net": Kind(_write("a.caffemodel", _model()), "a.caffemodel", mutants.message, lambda: prototxt.read_net("a.caffemodel")),
-    "caffemodel in hdf5": Kind(_model_hdf5, "a.caffemodel.h5", mutants.binary, lambda: weights.read_model("a.caffemodel.h5")),
+    "caffemodel": Kind(
+        _write("a.caffemodel", _model()), "a.caffemodel", mutants.message, lambda: weights.read_model("a.caffemodel")
+    ),
+    "binary net": Kind(
+        _write("a.caffemodel", _model()), "a.caffemodel", mutants.message, lambda: prototxt.read_net("a.caffemodel")
+    ),
+    "caffemodel in hdf5": Kind(
+        _model_hdf5, "a.caffemodel.h5", mutants.binary, lambda: weights.read_model("a.caffemodel.h5")
+    ),
     "solverstate": Kind(
         _state, "a_iter_7.solverstate", mutants.message, lambda: snapshot.read_state(Path("a_iter_7.solverstate"))
     ),
     "solverstate in hdf5": Kind(
-        _state_hdf5, "a_iter_7.solverstate.h5", mutants.binary, lambda: snapshot.read_state(Path("a_iter_7.solverstate.h5"))
+        _state_hdf5,
+        "a_iter_7.solverstate.h5",
+        mutants.binary,
+        lambda: snapshot.read_state(Path("a_iter_7.solverstate.h5")),
     ),
     "mean": Kind(_mean, "mean.binaryproto", mutants.message, lambda: read_mean("mean.binaryproto", None, NOWHERE)),
-    "hierarchy": Kind(_write("tree.txt", TREE), "tree.txt", mutants.text, lambda: Hierarchy(Path("tree.txt"), ["cat", "dog", "cup"])),
+    "hierarchy": Kind(
+        _write("tree.txt", TREE), "tree.txt", mutants.text, lambda: Hierarchy(Path("tree.txt"), ["cat", "dog", "cup"])
+    ),
     "log": Kind(_write("a.log", LOG), "a.log", mutants.text, lambda: history.read("a.log")),
-}  # fmt: skip
+}

@@ -12,11 +12,14 @@ from test_prototxt_mutations import mutate
 Mutator = Callable[[bytes, random.Random], bytes]
 PAGE = 4096  # of an LMDB
 NUMBERS = [bytes(n) for n in (1, 2, 4, 8)] + [b"\xff" * n for n in (1, 2, 4, 8)]
-NUMBERS += [struct.pack(form, value) for form in ("<I", ">I", "<Q", ">Q") for value in (1, 1 << 16, 1 << 30, (1 << 31) - 1)]
+NUMBERS += [
+    struct.pack(form, value) for form in ("<I", ">I", "<Q", ">Q") for value in (1, 1 << 16, 1 << 30, (1 << 31) - 1)
+]
 
 
 def _anywhere(data: bytearray, rng: random.Random) -> None:
-    """One of: a bit, a number, a cut, a hole, bytes put in, a part twice, two parts exchanged; near the start half the time."""
+    """One of: a bit, a number, a cut, a hole, bytes put in, a part twice, two parts exchanged; near the start half the
+    time."""
     at = rng.randrange(min(len(data), rng.choice((64, 512, len(data)))) or 1) if data else 0
     size = rng.choice((1, 2, 8, 64, 1000))
     what = rng.randrange(8)
@@ -58,10 +61,14 @@ def lmdb(data: bytes, rng: random.Random) -> bytes:
     for _ in range(rng.choice((1, 1, 2, 4))):
         number = rng.choice((*NUMBERS, rng.randbytes(2), struct.pack("<Q", rng.randrange(len(data) // PAGE + 2))))
         if rng.random() < 0.4:
-            places = [rng.choice((0, 8, 10, 12, 16, 20, 40, 92, 94, 96, 104, 112, 120, 128, 136, 144))] * rng.choice((1, 2))
+            places = [rng.choice((0, 8, 10, 12, 16, 20, 40, 92, 94, 96, 104, 112, 120, 128, 136, 144))] * rng.choice(
+                (1, 2)
+            )
             starts = [place + PAGE * i for i, place in enumerate(places)]
         else:
-            starts = [PAGE * rng.randrange(2, len(data) // PAGE) + rng.choice((rng.randrange(0, 64, 2), rng.randrange(PAGE)))]
+            starts = [
+                PAGE * rng.randrange(2, len(data) // PAGE) + rng.choice((rng.randrange(0, 64, 2), rng.randrange(PAGE)))
+            ]
         for start in starts:
             damaged[start : start + len(number)] = number
     return bytes(damaged)
@@ -87,7 +94,9 @@ def png(data: bytes, rng: random.Random) -> bytes:
         return binary(data, rng)
     head = bytearray(data[12:29])
     at = rng.choice((4, 8, 12, 13, 14, 15, 16))
-    head[at : at + 4 if at < 12 else at + 1] = rng.choice([struct.pack(">I", 1 << rng.randrange(32))] if at < 12 else [rng.randbytes(1)])
+    head[at : at + 4 if at < 12 else at + 1] = rng.choice(
+        [struct.pack(">I", 1 << rng.randrange(32))] if at < 12 else [rng.randbytes(1)]
+    )
     return data[:12] + bytes(head[:17]) + struct.pack(">I", zlib.crc32(head[:17])) + data[33:]
 
 
@@ -100,7 +109,17 @@ def tar(data: bytes, rng: random.Random) -> bytes:
     at = rng.choice(heads)
     field, values = rng.choice(
         (
-            (124, (b"77777777777\0", b"\xff" * 12, b"\x80" + b"\x7f" * 11, b"-0000000001\0", b"xxxxxxxxxxx\0", b"00000000000\0")),
+            (
+                124,
+                (
+                    b"77777777777\0",
+                    b"\xff" * 12,
+                    b"\x80" + b"\x7f" * 11,
+                    b"-0000000001\0",
+                    b"xxxxxxxxxxx\0",
+                    b"00000000000\0",
+                ),
+            ),
             (156, (b"1", b"2", b"5", b"6", b"7", b"S", b"K", b"L", b"x", b"g", b"\0", b"D")),
             (0, (b"a/9.cls\0", b"../x\0", b"/etc/x\0", b"\xff\xfe\0", b"\0", b"./a/0.png\0")),
             (157, (b"a/0.png\0", b"..\0", b"/dev/zero\0", b"a\0", b"\0")),

@@ -20,7 +20,12 @@ def convolution(x, w, b, window, groups=1):
     y = np.zeros((n, m, oh, ow))
     for image, k, u, v in itertools.product(range(n), range(m), range(oh), range(ow)):
         first = k // (m // groups) * part
-        patch = padded[image, first : first + part, u * sh : u * sh + dh * (kh - 1) + 1 : dh, v * sw : v * sw + dw * (kw - 1) + 1 : dw]
+        patch = padded[
+            image,
+            first : first + part,
+            u * sh : u * sh + dh * (kh - 1) + 1 : dh,
+            v * sw : v * sw + dw * (kw - 1) + 1 : dw,
+        ]
         y[image, k, u, v] = (patch * w[k]).sum() + (0 if b is None else b[k])
     return y
 
@@ -53,7 +58,8 @@ def pooled_size(size: int, kernel: int, stride: int, pad: int) -> int:
 
 
 def _pool_windows(shape, window):
-    """For every output place the rows and columns inside the image, and the size of the window clipped to the padded image."""
+    """For every output place the rows and columns inside the image, and the size of the window clipped to the padded
+    image."""
     (kh, kw), (sh, sw), (ph, pw) = window[:3]
     height, width = shape[2:]
     for u, v in itertools.product(range(pooled_size(height, kh, sh, ph)), range(pooled_size(width, kw, sw, pw))):
@@ -133,7 +139,8 @@ def log_loss_backward(prob, label, dloss, divisor, ignore=None):
 
 
 def accuracy(x, label, top_k=1, ignore=None):
-    """The share of labels among the top_k scores, that of each class, and 1 + the place of the first label that is no class."""
+    """The share of labels among the top_k scores, that of each class, and 1 + the place of the first label that is no
+    class."""
     hits, counts, bad = np.zeros(x.shape[1]), np.zeros(x.shape[1]), 0
     for place, given in enumerate(np.ravel(label)):
         n, p = divmod(place, x.shape[2])
@@ -170,7 +177,8 @@ def dropout_mask(n, d, ratio, seed, stream, iteration, sample):
 
 
 def stochastic_pooling(x, window, seed, stream, iteration, sample):
-    """y and the winners' places: in each window the first whose running sum reaches u·Σx, u from the first word of the output's place."""
+    """y and the winners' places: in each window the first whose running sum reaches u·Σx, u from the first word of the
+    output's place."""
     x = np.asarray(x, np.float64)
     y, index = pooling("MAX", x, window)
     for n, c in np.ndindex(*x.shape[:2]):
@@ -179,7 +187,9 @@ def stochastic_pooling(x, window, seed, stream, iteration, sample):
             word = philox((place, sample + n, iteration, stream), (seed % 2**32, seed >> 32))[0]
             patch = x[n, c, rows.start : rows.stop, columns.start : columns.stop]
             winner = int(np.argmax(np.cumsum(patch) >= (word + 1) / 2**32 * patch.sum()))
-            index[n, c, u, v] = (rows.start + winner // len(columns)) * x.shape[3] + columns.start + winner % len(columns)
+            index[n, c, u, v] = (
+                (rows.start + winner // len(columns)) * x.shape[3] + columns.start + winner % len(columns)
+            )
             y[n, c, u, v] = x[n, c].reshape(-1)[index[n, c, u, v]]
     return y, index
 
@@ -237,7 +247,8 @@ def sigmoid(x):
 
 
 def rnn(x, cont, static, states, params):
-    """y (T, N, D) and the last h, step by step: x (T, N, ...), cont (T, N), static (N, S) or None, states [h], params as in Caffe."""
+    """y (T, N, D) and the last h, step by step: x (T, N, ...), cont (T, N), static (N, S) or None, states [h], params
+    as in Caffe."""
     w_x, b, *w_s, w_h, w_o, b_o = params
     h, out = states[0], []
     for step, k in zip(x, cont, strict=True):

@@ -7,7 +7,7 @@ from devices.host.backend import HostBackend
 
 import caffelite
 from caffelite import devices
-from caffelite.devices.gpu import GPU
+from caffelite.devices.cuda import GPU
 from caffelite.errors import CaffeliteError
 
 DEPLOY = """
@@ -59,7 +59,12 @@ def test_forward_and_backward_of_a_net_without_loss(folder, gpu, seed):
     dx = net.backward(out=dy)["data"]
     np.testing.assert_allclose(dx, ((dy @ v) * (1 - hidden**2)) @ w, rtol=1e-4)
     np.testing.assert_allclose(net.params["out"][0].diff, dy.T @ hidden, rtol=1e-4, atol=1e-6)
-    assert (net.blobs["data"].num, net.blobs["data"].channels, net.blobs["data"].height, net.blobs["data"].count) == (2, 3, 1, 6)
+    assert (net.blobs["data"].num, net.blobs["data"].channels, net.blobs["data"].height, net.blobs["data"].count) == (
+        2,
+        3,
+        1,
+        6,
+    )
 
 
 def test_inputs_need_not_be_contiguous(folder, gpu, seed):
@@ -67,7 +72,9 @@ def test_inputs_need_not_be_contiguous(folder, gpu, seed):
     x = np.random.default_rng(seed).normal(size=(3, 4))
     strided = x[:, ::2].T
     assert not strided.flags.c_contiguous
-    np.testing.assert_array_equal(net.forward(data=strided)["out"], net.forward(data=np.ascontiguousarray(strided, "f4"))["out"])
+    np.testing.assert_array_equal(
+        net.forward(data=strided)["out"], net.forward(data=np.ascontiguousarray(strided, "f4"))["out"]
+    )
 
 
 @pytest.mark.parametrize("name", ["net.caffemodel", "net.caffemodel.h5"])
@@ -129,15 +136,25 @@ def test_input_with_an_in_place_layer_is_read(folder, gpu):
     np.testing.assert_array_equal(net.forward()["y"].ravel(), [24, 36])
 
 
-@pytest.mark.parametrize("layer", [
-    'type: "Scale" scale_param { filler { value: 2 } }', 'type: "Power" power_param { scale: 2 }', 'type: "ReLU"', 'type: "BatchNorm"',
-    'type: "AbsVal"', 'type: "Dropout"', 'type: "Sigmoid"',
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "layer",
+    [
+        'type: "Scale" scale_param { filler { value: 2 } }',
+        'type: "Power" power_param { scale: 2 }',
+        'type: "ReLU"',
+        'type: "BatchNorm"',
+        'type: "AbsVal"',
+        'type: "Dropout"',
+        'type: "Sigmoid"',
+    ],
+)
 def test_in_place_equals_a_top_of_another_name(folder, gpu, layer, seed):
     head, x = IN_PLACE.splitlines()[1], np.random.default_rng(seed).normal(size=(1, 2, 1, 2))
     (folder / "in_place.prototxt").write_text(f'{head}\nlayer {{ name: "l" {layer} bottom: "data" top: "data" }}')
     (folder / "apart.prototxt").write_text(f'{head}\nlayer {{ name: "l" {layer} bottom: "data" top: "y" }}')
-    (here,), (apart,) = (caffelite.Net(f"{name}.prototxt", gpu=gpu).forward(data=x).values() for name in ("in_place", "apart"))
+    (here,), (apart,) = (
+        caffelite.Net(f"{name}.prototxt", gpu=gpu).forward(data=x).values() for name in ("in_place", "apart")
+    )
     np.testing.assert_array_equal(here, apart)
     assert here.any()
 
@@ -150,7 +167,9 @@ def test_gradient_of_an_output_that_an_in_place_layer_makes(folder, gpu):
 
 
 def test_gradient_of_an_output_that_is_a_view(folder, gpu, seed):
-    (folder / "view.prototxt").write_text(f'{DEPLOY}\nlayer {{ name: "flat" type: "Flatten" bottom: "out" top: "flat" }}')
+    (folder / "view.prototxt").write_text(
+        f'{DEPLOY}\nlayer {{ name: "flat" type: "Flatten" bottom: "out" top: "flat" }}'
+    )
     net = caffelite.Net("view.prototxt", gpu=gpu, force_backward=True, seed=seed)
     plain = caffelite.Net("deploy.prototxt", gpu=gpu, force_backward=True, seed=seed)
     x, dy = np.ones((2, 3)), np.ones((2, 2))
@@ -160,17 +179,22 @@ def test_gradient_of_an_output_that_is_a_view(folder, gpu, seed):
     np.testing.assert_array_equal(net.blobs["data"].diff, plain.blobs["data"].diff)
 
 
-@pytest.mark.parametrize(("call", "message"), [
-    (lambda n: n.forward(ip=np.ones((2, 4))), '"ip" is no input; expected data'),
-    (lambda n: n.backward(ip=np.ones((2, 4))), '"ip" is no output; expected out'),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda n: n.forward(ip=np.ones((2, 4))), '"ip" is no input; expected data'),
+        (lambda n: n.backward(ip=np.ones((2, 4))), '"ip" is no output; expected out'),
+    ],
+)
 def test_only_inputs_and_outputs_are_set_by_name(folder, call, message):
     with pytest.raises(CaffeliteError, match=message):
         call(caffelite.Net("deploy.prototxt", force_backward=True))
 
 
 def test_every_pass_draws_new_random_numbers(folder, gpu):
-    text = TRAIN.replace('layer { name: "loss"', 'layer { name: "drop" type: "Dropout" bottom: "ip" top: "drop" }\nlayer { name: "loss"')
+    text = TRAIN.replace(
+        'layer { name: "loss"', 'layer { name: "drop" type: "Dropout" bottom: "ip" top: "drop" }\nlayer { name: "loss"'
+    )
     (folder / "train.prototxt").write_text(text)
 
     def passes(net, count):
@@ -272,24 +296,39 @@ def test_a_solver_trains_on_from_weights_set_by_hand(folder, gpu):
     assert (caffelite.Net("train.prototxt", "run_iter_2.caffemodel").params["ip"][0].data == 0.5).all()
 
 
-@pytest.mark.parametrize(("arguments", "weights", "phase"), [
-    ((caffelite.TEST,), False, "TEST"), ((caffelite.TRAIN,), False, "TRAIN"), (("w.caffemodel", caffelite.TRAIN), True, "TRAIN"),
-    ((caffelite.TRAIN, "w.caffemodel"), True, "TRAIN"), (("w.caffemodel",), True, "TEST"), ((None, caffelite.TRAIN), False, "TRAIN"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("arguments", "weights", "phase"),
+    [
+        ((caffelite.TEST,), False, "TEST"),
+        ((caffelite.TRAIN,), False, "TRAIN"),
+        (("w.caffemodel", caffelite.TRAIN), True, "TRAIN"),
+        ((caffelite.TRAIN, "w.caffemodel"), True, "TRAIN"),
+        (("w.caffemodel",), True, "TEST"),
+        ((None, caffelite.TRAIN), False, "TRAIN"),
+    ],
+)
 def test_phase_and_weights_may_be_positional(folder, arguments, weights, phase):
     caffelite.Net("deploy.prototxt", seed=9).save("w.caffemodel")
-    (folder / "phases.prototxt").write_text(DEPLOY + """
-      layer { name: "d" type: "Silence" bottom: "out" include { phase: TRAIN } }""")  # fmt: skip
+    (folder / "phases.prototxt").write_text(
+        DEPLOY
+        + """
+      layer { name: "d" type: "Silence" bottom: "out" include { phase: TRAIN } }"""
+    )
     net = caffelite.Net("phases.prototxt", *arguments)
     assert net.outputs == ([] if phase == "TRAIN" else ["out"])
     stored = caffelite.Net("deploy.prototxt", seed=9).params["ip"][0].data
     assert np.array_equal(net.params["ip"][0].data, stored) == weights
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    (("w", "x"), "Net: a wrong argument; expected the path of a caffemodel and a phase"), ((1, 0), "a wrong argument"),
-    ((5,), "Net: a wrong phase; expected caffelite.TRAIN or caffelite.TEST, found 5"), ((3.5,), "a wrong argument"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("w", "x"), "Net: a wrong argument; expected the path of a caffemodel and a phase"),
+        ((1, 0), "a wrong argument"),
+        ((5,), "Net: a wrong phase; expected caffelite.TRAIN or caffelite.TEST, found 5"),
+        ((3.5,), "a wrong argument"),
+    ],
+)
 def test_wrong_arguments(folder, arguments, message):
     with pytest.raises(CaffeliteError, match=message):
         caffelite.Net("deploy.prototxt", *arguments)

@@ -17,7 +17,9 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 import make_cli_docs  # noqa: E402
 
-PAGES = sorted(p.relative_to(ROOT).as_posix() for p in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("models/*.md")])
+PAGES = sorted(
+    p.relative_to(ROOT).as_posix() for p in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("models/*.md")]
+)
 ALL = dict(make_cli_docs.commands())
 
 
@@ -99,7 +101,11 @@ def test_links_lead_somewhere(page):
 @pytest.mark.parametrize("page", PAGES)
 def test_files_named_in_pages_exist(page):
     """Names in code of files in this repository: models/…, solvers/…, tools/…, docs/…, caffelite/…, tests/…."""
-    named = set(re.findall(r"(?<![\w./-])((?:models|solvers|tools|docs|caffelite|tests|proto)/[\w./-]+\w)", (ROOT / page).read_text()))
+    named = set(
+        re.findall(
+            r"(?<![\w./-])((?:models|solvers|tools|docs|caffelite|tests|proto)/[\w./-]+\w)", (ROOT / page).read_text()
+        )
+    )
     assert not [name for name in named if not (ROOT / name).exists() and not (ROOT / "models" / name).exists()]
 
 
@@ -124,7 +130,9 @@ def test_ci_runs_the_tests_that_the_readme_names():
     script = (ROOT / ".ci/run").read_text()
     assert re.search(rf"^{re.escape(install.replace('pip install', 'pip install --quiet'))}$", script, re.MULTILINE)
     last = [line for line in script.strip().split("\n") if line and not line.startswith("#")][-3:]
-    assert any(re.match(rf"{re.escape(test)}( |$)", line) for line in last), "pytest comes last, so that its count closes the log"
+    assert any(re.match(rf"{re.escape(test)}( |$)", line) for line in last), (
+        "pytest comes last, so that its count closes the log"
+    )
 
 
 def test_ci_script_is_sound():
@@ -140,7 +148,10 @@ def test_every_extra_that_is_named_exists():
     extras = set(config["options.extras_require"])
     sources = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("tools/*.py"), ROOT / ".ci/run"]
     named = {
-        extra for p in sources for group in re.findall(r"(?:\.|caffelite)\[([a-z0-9,]+)\]", p.read_text()) for extra in group.split(",")
+        extra
+        for p in sources
+        for group in re.findall(r"(?:\.|caffelite)\[([a-z0-9,]+)\]", p.read_text())
+        for extra in group.split(",")
     }
     code = "".join(p.read_text() for p in (ROOT / "caffelite").rglob("*.py"))
     named |= set(re.findall(r'missing_extra\("[^"]+", "([^"]+)"', code))
@@ -161,9 +172,9 @@ def test_folder_list_of_the_readme_is_complete():
 
 
 def test_readme_lists_what_there_is():
-    from caffelite.fillers import FILLERS
-    from caffelite.solver.rates import POLICIES
-    from caffelite.solver.updates import RULES
+    from caffelite.layers.fillers import FILLERS
+    from caffelite.training.rates import POLICIES
+    from caffelite.training.updates import RULES
 
     rows = dict(re.findall(r"^\| ([\w` ()]+?) \| (.*) \|$", (ROOT / "README.md").read_text(), re.MULTILINE))
     for row, there in (("fillers", FILLERS), ("rates (`lr_policy`)", POLICIES), ("update rules (`type`)", RULES)):

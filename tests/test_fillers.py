@@ -7,7 +7,7 @@ import pytest
 from textnet import bind, inputs, mistakes
 
 from caffelite import caffelite_pb2 as pb
-from caffelite import fillers
+from caffelite.layers import fillers
 
 SHAPE = (40, 30, 5, 4)  # 24,000 numbers; 600 inputs to a unit, 800 outputs
 ROOM = 6 / math.sqrt(math.prod(SHAPE))  # six standard errors
@@ -81,10 +81,14 @@ def test_msra(norm, fan):
 def test_fans_of_vectors_and_matrices():
     assert np.abs(fill((5000,), type="xavier")).max() == pytest.approx(math.sqrt(3), rel=1e-3)
     out = pb.FillerParameter.FAN_OUT
-    assert np.abs(fill((500, 20), type="xavier", variance_norm=out)).max() == pytest.approx(math.sqrt(3 / 500), rel=1e-3)
+    assert np.abs(fill((500, 20), type="xavier", variance_norm=out)).max() == pytest.approx(
+        math.sqrt(3 / 500), rel=1e-3
+    )
 
 
-@pytest.mark.parametrize(("kernel", "tent"), [(4, [0.25, 0.75, 0.75, 0.25]), (3, [0.5, 1, 0.5]), (1, [1]), (2, [0.5, 0.5])])
+@pytest.mark.parametrize(
+    ("kernel", "tent"), [(4, [0.25, 0.75, 0.75, 0.25]), (3, [0.5, 1, 0.5]), (1, [1]), (2, [0.5, 0.5])]
+)
 def test_bilinear(kernel, tent):
     values = fill((2, 3, kernel, kernel), type="bilinear")
     np.testing.assert_allclose(values, np.broadcast_to(np.outer(tent, tent), values.shape), atol=1e-7)
@@ -106,7 +110,11 @@ def test_any_seed_is_a_seed():
 
 def test_a_layer_starts_the_same_whatever_stands_beside_it():
     filler = 'weight_filler {{ type: "msra" }}'
-    layer = 'layer {{ name: "{0}" type: "InnerProduct" bottom: "x" top: "{0}" inner_product_param {{ num_output: 3 ' + filler + " }} }}"
+    layer = (
+        'layer {{ name: "{0}" type: "InnerProduct" bottom: "x" top: "{0}" inner_product_param {{ num_output: 3 '
+        + filler
+        + " }} }}"
+    )
     alone = bind(inputs(x=(1, 4)) + layer.format("b"))
     both = bind(inputs(x=(1, 4)) + layer.format("a") + layer.format("b"))
     np.testing.assert_array_equal(alone.params.blobs[0], both.params.blobs[2])
@@ -119,28 +127,49 @@ def test_a_layer_starts_the_same_whatever_stands_beside_it():
     [
         ('type: @"gausian"', 'unknown filler type "gausian"'),
         ('type: @"gausian"', 'did you mean "gaussian"?'),
-        ('type: "xavier" sparse: @3', 'the filler "xavier" knows no sparse weights; use type "gaussian", or drop sparse'),
+        (
+            'type: "xavier" sparse: @3',
+            'the filler "xavier" knows no sparse weights; use type "gaussian", or drop sparse',
+        ),
         ('type: "gaussian" sparse: @-2', "a bad sparse; expected -1 (off), or at most the number of outputs, found -2"),
         ('type: "gaussian" sparse: @7', "a bad sparse"),
-        ('type: "gaussian" std: @-1', "a bad gaussian filler; expected std of 0 or more, both finite, found mean 0, std -1"),
+        (
+            'type: "gaussian" std: @-1',
+            "a bad gaussian filler; expected std of 0 or more, both finite, found mean 0, std -1",
+        ),
         ('type: "gaussian" std: @nan', "a bad gaussian filler"),
-        ('type: "uniform" min: @2', "the uniform filler has no range; expected min at most max, both finite, found min 2, max 1"),
+        (
+            'type: "uniform" min: @2',
+            "the uniform filler has no range; expected min at most max, both finite, found min 2, max 1",
+        ),
         ('type: "uniform" max: inf min: @0', "the uniform filler has no range"),
         ('type: "msra" scale: @-1', "a bad msra filler; expected a finite scale of 0 or more, found -1"),
         ('type: @"gabor"', 'unknown filler type "gabor"; expected one of bilinear, constant'),
-        ('type: @"bilinear"', "the bilinear filler cannot fill this blob; expected 4 axes and a square kernel, found shape [6, 5]"),
+        (
+            'type: @"bilinear"',
+            "the bilinear filler cannot fill this blob; expected 4 axes and a square kernel, found shape [6, 5]",
+        ),
     ],
 )
 def test_mistakes(filler, message):
-    layer = 'layer {{ name: "b" type: "InnerProduct" bottom: "x" top: "y" inner_product_param {{ num_output: 6 weight_filler {{ {} }} }} }}'
+    layer = (
+        'layer {{ name: "b" type: "InnerProduct" bottom: "x" top: "y" inner_product_param {{ num_output: 6 '
+        "weight_filler {{ {} }} }} }}"
+    )
     mistakes(inputs(x=(1, 5)) + layer.format(filler), message)
-    dummy = 'layer {{ name: "d" type: "DummyData" top: "y" dummy_data_param {{ shape {{ dim: 6 dim: 5 }} data_filler {{ {} }} }} }}'
+    dummy = (
+        'layer {{ name: "d" type: "DummyData" top: "y" dummy_data_param {{ shape {{ dim: 6 dim: 5 }} data_filler '
+        "{{ {} }} }} }}"
+    )
     mistakes(dummy.format(filler), message)
 
 
 @pytest.mark.parametrize("kind", ["xavier", "msra", "positive_unitball"])
 def test_a_single_number_has_no_fan(kind):
-    text = f'layer {{ name: "d" type: "DummyData" top: "y" dummy_data_param {{ shape {{ }} data_filler {{ type: @"{kind}" }} }} }}'
+    text = (
+        f'layer {{ name: "d" type: "DummyData" top: "y" dummy_data_param {{ shape {{ }} data_filler {{ type: '
+        f'@"{kind}" }} }} }}'
+    )
     mistakes(text, f'the filler "{kind}" cannot fill a single number')
 
 
@@ -155,7 +184,9 @@ def test_pieces_are_the_whole(kind, monkeypatch):
     np.testing.assert_array_equal(np.concatenate([values for _, values in found]).reshape(7, 5, 3), whole)
 
 
-@pytest.mark.parametrize("words", ["uniform", "gaussian", "gaussian sparse: 2", "xavier", "msra", "positive_unitball", "constant"])
+@pytest.mark.parametrize(
+    "words", ["uniform", "gaussian", "gaussian sparse: 2", "xavier", "msra", "positive_unitball", "constant"]
+)
 @pytest.mark.parametrize("shape", [(6, 3, 2), (6,)])
 def test_rows_by_themselves(words, shape):
     """A row is drawn from its own key, so halves of a batch are the batch."""

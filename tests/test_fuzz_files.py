@@ -1,4 +1,5 @@
-"""A sample of the campaign of tests/fuzz_files.py: damaged files of every kind are read, or one line says what is wrong."""
+"""A sample of the campaign of tests/fuzz_files.py: damaged files of every kind are read, or one line says what is
+wrong."""
 
 import os
 import sys

@@ -1,4 +1,5 @@
-"""Training cases with Caffe's own numbers, in this process, on the GPU's kernels run by the host; on a GPU where there is one."""
+"""Training cases with Caffe's own numbers, in this process, on the GPU's kernels run by the host; on a GPU where there
+is one."""
 
 import json
 import logging
@@ -12,8 +13,8 @@ from devices.host import plans
 from devices.host.backend import HostBackend
 
 from caffelite import prototxt, weights
-from caffelite.devices.gpu import GPU, count
-from caffelite.solver import Solver
+from caffelite.devices.cuda import GPU, count
+from caffelite.training import Solver
 
 CASES = [line.split("#")[0].strip() for line in (Path(__file__).parent / "golden_cases.txt").read_text().splitlines()]
 
@@ -22,7 +23,11 @@ ON_A_GPU = {"gpu": {}, "gpu eager": {"eager": "the test asks for it"}, "gpu chan
 
 
 @pytest.fixture(
-    params=["columns", pytest.param("plans", marks=pytest.mark.slow), *(pytest.param(k, marks=pytest.mark.gpu) for k in ON_A_GPU)]
+    params=[
+        "columns",
+        pytest.param("plans", marks=pytest.mark.slow),
+        *(pytest.param(k, marks=pytest.mark.gpu) for k in ON_A_GPU),
+    ]
 )
 def dev(request, monkeypatch):
     """Convolutions by our own kernels, or as by cuDNN, on blobs that lie channels last; or a GPU in strict float32."""
@@ -31,7 +36,10 @@ def dev(request, monkeypatch):
     if not count():
         pytest.skip("no usable GPU")
     found = GPU(0, "float32", precision="fp32", **ON_A_GPU[request.param])
-    found.prefers_channels_last, found.little_work = request.param == "gpu channels last" and found.engine is not None, 0
+    found.prefers_channels_last, found.little_work = (
+        request.param == "gpu channels last" and found.engine is not None,
+        0,
+    )
     return found
 
 
@@ -51,7 +59,7 @@ def test_trains_as_caffe_did(name, golden_folder, dev, tmp_path, monkeypatch, ca
         solver.net.load(weights.read_model("init.caffemodel"), "init.caffemodel")
     solver.solve()
     solver.close()
-    if isinstance(dev.backend, HostBackend) and not dev.engine and not solver.net.hosted:
+    if isinstance(dev.backend, HostBackend) and not dev.engine and not solver.net.requires_host:
         assert not dev.why_eager() and dev.backend.graphs, "iterations are captured in graphs"
     expected = weights.read_model("expected.caffemodel")
     found = weights.read_model(f"out_iter_{case['iterations']}.caffemodel")

@@ -119,7 +119,12 @@ def test_loss_without_a_top_counts_but_is_no_output():
 
 
 def test_loss_weights():
-    graph = build(DATA + ip("i", "data", "y", "loss_weight: 0.5") + loss("l", "y", "target", "loss_weight: 2") + loss("m", "y", "target"))
+    graph = build(
+        DATA
+        + ip("i", "data", "y", "loss_weight: 0.5")
+        + loss("l", "y", "target", "loss_weight: 2")
+        + loss("m", "y", "target")
+    )
     assert [(v.name, w) for v, w in graph.losses] == [("y", 0.5), ("l", 2.0), ("m", 1.0)]
 
 
@@ -143,12 +148,18 @@ def test_frozen_layers_below_need_no_backward():
 
 
 def test_nothing_learns_nothing_runs_backward():
-    assert flags(build(DATA + 'layer { name: "r" type: "ReLU" bottom: "target" top: "y" }' + loss("l", "y", "target"))) == {}
+    assert (
+        flags(build(DATA + 'layer { name: "r" type: "ReLU" bottom: "target" top: "y" }' + loss("l", "y", "target")))
+        == {}
+    )
 
 
 def test_propagate_down():
     stop = ip("b", "x", "y", "propagate_down: false")
-    assert flags(build(DATA + ip("a", "data", "x") + stop + loss("l", "y", "target"))) == {"b": [False], "l": [True, False]}
+    assert flags(build(DATA + ip("a", "data", "x") + stop + loss("l", "y", "target"))) == {
+        "b": [False],
+        "l": [True, False],
+    }
     relu = 'layer { name: "r" type: "ReLU" bottom: "x" top: "y" propagate_down: false }'
     assert flags(build(DATA + ip("a", "data", "x") + relu + loss("l", "y", "target"))) == {}
     reach = ip("b", "data", "y", "propagate_down: true")
@@ -166,7 +177,10 @@ def test_force_backward_reaches_the_inputs():
 
 
 def test_force_backward_leaves_labels_alone():
-    text = inputs(data=(2, 3), label=(2,)) + 'layer { name: "l" type: "SoftmaxWithLoss" bottom: "data" bottom: "label" top: "l" }'
+    text = (
+        inputs(data=(2, 3), label=(2,))
+        + 'layer { name: "l" type: "SoftmaxWithLoss" bottom: "data" bottom: "label" top: "l" }'
+    )
     assert flags(build("force_backward: true\n" + text)) == {"l": [True, False]}
 
 
@@ -175,13 +189,19 @@ def test_test_nets_run_no_backward():
 
 
 def test_probabilities_beside_a_loss_hand_no_gradient_down():
-    softmax = 'layer { name: "s" type: "SoftmaxWithLoss" bottom: "y" bottom: "label" top: "l" top: "p" loss_weight: 0 loss_weight: 0 }'
+    softmax = (
+        'layer { name: "s" type: "SoftmaxWithLoss" bottom: "y" bottom: "label" top: "l" top: "p" loss_weight: '
+        "0 loss_weight: 0 }"
+    )
     text = DATA + inputs(label=(2,)) + ip("a", "data", "y") + softmax + ip("b", "p", "q") + loss("m", "q", "target")
     assert flags(build(text)) == {"b": [False], "m": [True, False]}
 
 
 def test_a_weight_on_the_probabilities_brings_no_gradient_either():
-    softmax = 'layer { name: "s" type: "SoftmaxWithLoss" bottom: "y" bottom: "label" top: "l" top: "p" loss_weight: 0 loss_weight: 1 }'
+    softmax = (
+        'layer { name: "s" type: "SoftmaxWithLoss" bottom: "y" bottom: "label" top: "l" top: "p" loss_weight: '
+        "0 loss_weight: 1 }"
+    )
     assert flags(build(DATA + inputs(label=(2,)) + ip("a", "data", "y") + softmax)) == {}
     asked = ip("b", "p", "q", "propagate_down: true") + loss("m", "q", "target")
     for head in ("", "force_backward: true\n"):
@@ -195,13 +215,18 @@ def test_a_parameter_that_only_a_flatten_reads_learns_nothing(between, learns):
     text += f'layer {{ name: "f" type: "{between}" bottom: "p" top: "f" }}\n'
     graph = build(DATA + text + loss("l", "f", "target"))
     assert node(graph, "p").params[0].wanted is learns
-    assert graph.notes == ([] if learns else ['layer "p" learns nothing, as in Caffe: its only reader, "f", takes its gradient over'])
+    assert graph.notes == (
+        [] if learns else ['layer "p" learns nothing, as in Caffe: its only reader, "f", takes its gradient over']
+    )
 
 
 def test_labels_that_are_learned():
     text = DATA + ip("a", "data", "x") + ip("b", "data", "t")
     sigmoid = '@layer { name: "l" type: "SigmoidCrossEntropyLoss" bottom: "x" bottom: "t" top: "l" }'
-    mistakes(text + sigmoid, 'layer "l" (SigmoidCrossEntropyLoss): can give its bottom "t" no gradient; propagate_down: false for bottom 1')
+    mistakes(
+        text + sigmoid,
+        'layer "l" (SigmoidCrossEntropyLoss): can give its bottom "t" no gradient; propagate_down: false for bottom 1',
+    )
     asked = sigmoid[1:].replace('top: "l"', 'top: "l" propagate_down: true propagate_down: @true')
     mistakes(text + asked, 'can give its bottom "t" no gradient')
     build(text + asked.replace("@true", "false"))
@@ -220,24 +245,34 @@ SHARED = 'param {{ name: "w" {} }}'
 
 
 def shared(first="", second="", bottom="data") -> str:
-    return inputs(data=(2, 4), other=(2, 2, 2)) + ip("a", "data", "x", SHARED.format(first)) + ip("b", bottom, "y", SHARED.format(second))
+    return (
+        inputs(data=(2, 4), other=(2, 2, 2))
+        + ip("a", "data", "x", SHARED.format(first))
+        + ip("b", bottom, "y", SHARED.format(second))
+    )
 
 
 def test_sharing_by_name():
     graph = build(shared("lr_mult: 2", "decay_mult: 3"))
     assert [[p.owner for p in node(graph, n).params] for n in "ab"] == [[0, 1], [0, 2]]
-    first = graph.learnable[0]
+    first = graph.parameters[0]
     assert (first.label, first.lr_mult, first.decay_mult, first.node.name) == ("w", 2.0, 3.0, "a")
-    assert [q.label for q in graph.learnable] == ["w", "a[1]", "b[1]"]
+    assert [q.label for q in graph.parameters] == ["w", "a[1]", "b[1]"]
 
 
 def test_sharing_shapes():
     transposed = IP.replace("num_output: 3", "num_output: 3 transpose: true")
     text = shared().replace(IP, transposed, 1)
     strict = text.replace(SHARED.format(""), 'param { name: @"w" }').replace('@"w"', '"w"', 1)
-    mistakes(strict, 'layer "b": shared parameter "w" does not fit that of layer "a"; expected shape [4, 3], found [3, 4]')
-    assert len(build(text.replace(SHARED.format(""), SHARED.format("share_mode: PERMISSIVE"))).learnable) == 3
-    few = shared().replace("dim: 2 dim: 2 dim: 2", "dim: 2 dim: 5").replace('bottom: "data" top: "y"', 'bottom: "other" top: "y"')
+    mistakes(
+        strict, 'layer "b": shared parameter "w" does not fit that of layer "a"; expected shape [4, 3], found [3, 4]'
+    )
+    assert len(build(text.replace(SHARED.format(""), SHARED.format("share_mode: PERMISSIVE"))).parameters) == 3
+    few = (
+        shared()
+        .replace("dim: 2 dim: 2 dim: 2", "dim: 2 dim: 5")
+        .replace('bottom: "data" top: "y"', 'bottom: "other" top: "y"')
+    )
     few = few.replace(SHARED.format(""), 'param { share_mode: PERMISSIVE name: @"w" }').replace('@"w"', '"w"', 1)
     mistakes(few, "expected shape [3, 4], found [3, 5]")
 
@@ -245,7 +280,8 @@ def test_sharing_shapes():
 @pytest.mark.parametrize("mult", ["lr_mult", "decay_mult"])
 def test_sharing_multipliers_must_agree(mult):
     mistakes(
-        shared(f"{mult}: 1", f"{mult}: @2"), f'layer "b": shared parameter "w" has another {mult} than in layer "a"; expected 1, found 2'
+        shared(f"{mult}: 1", f"{mult}: @2"),
+        f'layer "b": shared parameter "w" has another {mult} than in layer "a"; expected 1, found 2',
     )
 
 
@@ -266,7 +302,10 @@ def mark(text: str, part: str) -> str:
 
 ONLY_TEST = inputs(x=(2, 2)).replace("input_param", "include { phase: TEST } input_param")
 LOSS_3 = 'layer { name: "l" type: "SoftmaxWithLoss" bottom: "data" bottom: "target" top: "a" top: "b" top: @"c" }'
-WIDE = 'layer { name: "c" type: "Convolution" bottom: "a" top: @"c" convolution_param { num_output: 1 kernel_size: 1 pad: 1000000000 } }'
+WIDE = (
+    'layer { name: "c" type: "Convolution" bottom: "a" top: @"c" convolution_param { num_output: 1 kernel_size: 1 '
+    "pad: 1000000000 } }"
+)
 
 TWO_BELOW = 'layer { name: "s" type: "Sigmoid" bottom: "data" bottom: @"target" top: "x" }'
 
@@ -276,27 +315,45 @@ MISTAKES = [
     ('@layer { name: "a" }', 'layer "a" has no type'),
     (DATA + mark(ip("a", "dato", "x"), '"dato"'), 'unknown bottom "dato"; did you mean "data"?'),
     (mark(ip("a", "x", "x"), '"x" top'), 'unknown bottom "x"'),
-    (mark(ip("a", "late", "x"), '"late"') + inputs(late=(2, 2)), 'layer "late" makes it further down: move that layer up'),
-    (ONLY_TEST + mark(ip("a", "x", "y"), '"x"'), 'layer "x" makes it, but is left out: phase is TRAIN, the rule wants TEST'),
-    (mark(ip("a", "x", "y"), '"x"') + ONLY_TEST, 'layer "x" makes it further down, but is left out: phase is TRAIN, the rule wants TEST'),
+    (
+        mark(ip("a", "late", "x"), '"late"') + inputs(late=(2, 2)),
+        'layer "late" makes it further down: move that layer up',
+    ),
+    (
+        ONLY_TEST + mark(ip("a", "x", "y"), '"x"'),
+        'layer "x" makes it, but is left out: phase is TRAIN, the rule wants TEST',
+    ),
+    (
+        mark(ip("a", "x", "y"), '"x"') + ONLY_TEST,
+        'layer "x" makes it further down, but is left out: phase is TRAIN, the rule wants TEST',
+    ),
     (DATA + mark(ip("a", "data", "target"), '"target"'), 'a second top "target"; layer "target" makes it already'),
     (inputs(a=(2,)).replace('top: "a"', 'top: "a" top: @"a"'), 'a second top "a"; give it a name of its own'),
     (DATA + TWO_BELOW, 'layer "s" (Sigmoid): has 2 bottom blobs; expected 1'),
     (DATA + '@layer { name: "s" type: "Sigmoid" bottom: "data" }', "has 0 top blobs; expected 1"),
     ('@layer { name: "s" type: "Silence" }', "has 0 bottom blobs; expected 1 or more"),
     (DATA + LOSS_3, "has 3 top blobs; expected 1 to 2"),
-    (DATA + ip("a", "data", "x", "loss_weight: 1 loss_weight: @1"), "has 2 loss_weight for 1 tops; expected none, or 1"),
-    (DATA + ip("a", "data", "x", "propagate_down: true propagate_down: @true"), "has 2 propagate_down for 1 bottoms; expected none, or 1"),
+    (
+        DATA + ip("a", "data", "x", "loss_weight: 1 loss_weight: @1"),
+        "has 2 loss_weight for 1 tops; expected none, or 1",
+    ),
+    (
+        DATA + ip("a", "data", "x", "propagate_down: true propagate_down: @true"),
+        "has 2 propagate_down for 1 bottoms; expected none, or 1",
+    ),
     (mark(inputs(a=(0,)), "0"), "a bad dimension; expected 1 or more, found 0"),
     (mark(inputs(a=(3, -4)), "-4"), "a bad dimension; expected 1 or more, found -4"),
-    (mark(inputs(a=(2**16, 2**15)), '"a" input'), 'top "a" is too large; expected at most 2147483647 numbers, found 2147483648'),
+    (
+        mark(inputs(a=(2**16, 2**15)), '"a" input'),
+        'top "a" is too large; expected at most 2147483647 numbers, found 2147483648',
+    ),
     (DATA + mark(ip("a", "data", "x"), '"x"').replace("output: 3", "output: 4000000000"), 'top "x" is too large'),
     (
         inputs(a=(1, 100000)) + mark(ip("a2", "a", "x"), "inner_product_param").replace("output: 3", "output: 100000"),
         "parameter 0 is too large; expected at most 2147483647 numbers, found 10000000000 [100000, 100000]",
     ),
     (inputs(a=(1, 1, 8, 8)) + WIDE, 'top "c" is too large'),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("text", "message"), MISTAKES)
@@ -327,14 +384,21 @@ def test_all_mistakes_in_one_pass_and_no_follow_ons():
 
 
 def test_layers_of_one_name_are_built_and_named():
-    ip = 'layer {{ name: "same" type: "InnerProduct" bottom: "{}" top: "{}" inner_product_param {{ num_output: 2 }} }}\n'
+    ip = (
+        'layer {{ name: "same" type: "InnerProduct" bottom: "{}" top: "{}" inner_product_param {{ num_output: 2 }} }}\n'
+    )
     graph = build(inputs(data=(2, 3)) + ip.format("data", "a") + ip.format("a", "b"))
     assert [node.name for node in graph.nodes][-2:] == ["same", "same"]
     assert len(graph.notes) == 1 and "both read and write the same weights" in graph.notes[0]
 
 
 def test_a_layer_without_gradient_in_a_learned_path_is_named():
-    text = DATA + ip("a", "data", "a") + 'layer { name: "cut" type: "Threshold" bottom: "a" top: "b" }\n' + ip("c", "b", "c")
+    text = (
+        DATA
+        + ip("a", "data", "a")
+        + 'layer { name: "cut" type: "Threshold" bottom: "a" top: "b" }\n'
+        + ip("c", "b", "c")
+    )
     text += 'layer { name: "l" type: "EuclideanLoss" bottom: "c" bottom: "target" top: "l" }\n'
     (note,) = build(text).notes
     assert 'layer "cut" (Threshold) passes no gradient on' in note

@@ -27,7 +27,12 @@ def test_other_kinds_are_named_at_once(tmp_path):
                 with pytest.raises(OSError) as mistake:
                     function(path)
                 found[str(path)] = inputs.reason(mistake.value)
-    assert [said.split(",")[0] for said in found.values()] == ["it is a FIFO", "it is a socket", "it is a folder", "it is a device"]
+    assert [said.split(",")[0] for said in found.values()] == [
+        "it is a FIFO",
+        "it is a socket",
+        "it is a folder",
+        "it is a device",
+    ]
 
 
 def test_a_size_beyond_the_limit(tmp_path):

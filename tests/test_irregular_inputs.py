@@ -1,4 +1,5 @@
-"""What is no regular file, given as any input of the program: an error of one line that names what stands there, at once."""
+"""What is no regular file, given as any input of the program: an error of one line that names what stands there, at
+once."""
 
 import os
 import signal
@@ -15,12 +16,14 @@ from caffelite.data.windows import read_windows
 from caffelite.deploy.hierarchy import Hierarchy
 from caffelite.errors import NOWHERE, CaffeliteError
 from caffelite.inspection import reading
-from caffelite.records import history
-from caffelite.solver import snapshot
+from caffelite.runs import history
+from caffelite.training import snapshot
 
 
 def source(kind, text):
-    layer = prototxt.parse(f'layer {{ name: "in" type: "{kind}" top: "data" {text} }}', pb.NetParameter).message.layer[0]
+    layer = prototxt.parse(f'layer {{ name: "in" type: "{kind}" top: "data" {text} }}', pb.NetParameter).message.layer[
+        0
+    ]
     open_source(layer, pb.TRAIN, NOWHERE, 0).close()
 
 

@@ -1,4 +1,5 @@
-"""Blobs that lie channels last: where transpositions go, what nobody may see of it, and the numbers of the plain layout."""
+"""Blobs that lie channels last: where transpositions go, what nobody may see of it, and the numbers of the plain
+layout."""
 
 import math
 
@@ -9,9 +10,9 @@ from textnet import bind, build, feed, inputs, run
 
 import caffelite
 from caffelite import caffelite_pb2 as pb
-from caffelite import layout
-from caffelite import plan as planning
 from caffelite.devices.cpu import CPU
+from caffelite.net import layout
+from caffelite.net import plan as planning
 
 FILL = 'weight_filler { type: "gaussian" std: 0.3 } bias_filler { type: "gaussian" std: 0.3 }'
 DATA = (2, 6, 9, 7)
@@ -91,7 +92,7 @@ class Big(Wanting):
 def test_small_nets_stay_as_caffe_has_them():
     graph = laid(CHAIN)
     outputs = [math.prod(graph.values[name].shape) for name in ("c1", "c2")]
-    inputs_of_each = [math.prod(p.blob.shape[1:]) for p in graph.learnable if len(p.blob.shape) == 4]
+    inputs_of_each = [math.prod(p.blob.shape[1:]) for p in graph.parameters if len(p.blob.shape) == 4]
     work = sum(a * b for a, b in zip(outputs, inputs_of_each, strict=True))
     assert copies(laid(CHAIN, Big(work // 2))) == ["↑data", "↓c2"]
     assert not copies(laid(CHAIN, Big(work // 2 + 1)))
@@ -113,7 +114,10 @@ def test_one_channel_or_one_place_needs_no_copy():
         (inputs(data=(2, 6, 9)) + convolution("data", "c"), Wanting()),  # no images, but rows
         (inputs(data=DATA) + convolution("data", "c", "kernel_size: 3 axis: 2"), Wanting()),
         (
-            inputs(data=DATA, chosen=(2, 1)) + convolution("data", "c") + layer("Filter", "c chosen", "f") + convolution("f", "c2"),
+            inputs(data=DATA, chosen=(2, 1))
+            + convolution("data", "c")
+            + layer("Filter", "c chosen", "f")
+            + convolution("f", "c2"),
             Wanting(),
         ),
     ],
@@ -126,7 +130,14 @@ def test_left_as_it_is(text, dev):
 
 
 def test_readers_that_want_the_same_share_a_copy():
-    text = inputs(data=DATA) + convolution("data", "c1") + dense("c1", "a") + POOL + layer("Softmax", "c1", "b") + dense("c1", "c")
+    text = (
+        inputs(data=DATA)
+        + convolution("data", "c1")
+        + dense("c1", "a")
+        + POOL
+        + layer("Softmax", "c1", "b")
+        + dense("c1", "c")
+    )
     graph = laid(text + convolution("data", "c2"))
     assert copies(graph) == ["↑data", "↓c1", "↓c2", "↓p1"]  # the last two are outputs
     (twin,) = [n for n in graph.nodes if isinstance(n.layer, layout.Transposition) and n.bottoms[0].name == "c1"]
@@ -136,7 +147,10 @@ def test_readers_that_want_the_same_share_a_copy():
 
 def test_a_layer_takes_all_its_blobs_as_its_first_one_lies():
     text = inputs(data=DATA) + convolution("data", "c1", outputs=6)
-    assert copies(laid(text + layer("Eltwise", "c1 data", "e") + convolution("e", "c2") + dense("c2", "s"))) == ["↑data", "↓c2"]
+    assert copies(laid(text + layer("Eltwise", "c1 data", "e") + convolution("e", "c2") + dense("c2", "s"))) == [
+        "↑data",
+        "↓c2",
+    ]
     assert copies(laid(text + layer("Eltwise", "data c1", "e") + convolution("e", "c2") + dense("c2", "s"))) == [
         "↑data",
         "↓c1",
@@ -152,7 +166,9 @@ def test_order_wiring_and_gradients_hold():
     for index, node in enumerate(graph.nodes):
         assert node.index == index
         assert all(value.node.index < index and (node, i) in value.readers for i, value in enumerate(node.bottoms))
-        assert all(value.node is node and all(reader.bottoms[i] is value for reader, i in value.readers) for value in node.tops)
+        assert all(
+            value.node is node and all(reader.bottoms[i] is value for reader, i in value.readers) for value in node.tops
+        )
     gradients = {n.bottoms[0].name: n.backward for n in graph.nodes if isinstance(n.layer, layout.Transposition)}
     assert gradients == {"data": False, "c1": True, "p1": True}
 
@@ -162,19 +178,25 @@ def test_order_wiring_and_gradients_hold():
 
 def roundings(graph) -> list[str]:
     """Which blobs are rounded, in order; ↑ to bfloat16, ↓ back."""
-    return [("↑" if n.layer.forth else "↓") + n.bottoms[0].name for n in graph.nodes if isinstance(n.layer, layout.Rounding)]
+    return [
+        ("↑" if n.layer.forth else "↓") + n.bottoms[0].name for n in graph.nodes if isinstance(n.layer, layout.Rounding)
+    ]
 
 
 def test_a_chain_is_rounded_once_on_the_way_in():
     graph = laid(CHAIN + layer("BatchNorm", "c2", "b2") + dense("b2", "scores"), Narrow())
     assert roundings(graph) == ["↑data", "↓b2"] and copies(graph) == ["↑data", "↓b2"]
     assert {n.name: n.tops[0].dtype for n in graph.nodes if n.place >= 0} == {
-        "data": None, **dict.fromkeys(("c1", "p1", "n1", "c2", "b2"), "uint16"), "scores": None
-    }  # fmt: skip
+        "data": None,
+        **dict.fromkeys(("c1", "p1", "n1", "c2", "b2"), "uint16"),
+        "scores": None,
+    }
 
 
 def test_a_layer_that_knows_float32_only_gets_that_where_it_lies():
-    graph = laid(inputs(data=DATA) + convolution("data", "c1") + layer("PReLU", "c1", "r") + convolution("r", "c2"), Narrow())
+    graph = laid(
+        inputs(data=DATA) + convolution("data", "c1") + layer("PReLU", "c1", "r") + convolution("r", "c2"), Narrow()
+    )
     assert roundings(graph) == ["↑data", "↓c1", "↑r", "↓c2"] and copies(graph) == ["↑data", "↓c2"]
     (knows,) = [n for n in graph.nodes if n.name == "r"]
     assert knows.bottoms[0].last and knows.tops[0].last and not knows.bottoms[0].narrow and not knows.tops[0].narrow
@@ -182,23 +204,36 @@ def test_a_layer_that_knows_float32_only_gets_that_where_it_lies():
 
 def test_a_blob_with_a_loss_is_added_up_in_float32():
     """Nobody may think that it is an output, though nobody but its loss reads the copy."""
-    text = inputs(data=DATA) + convolution("data", "c1").replace('top: "c1"', 'top: "c1" loss_weight: 0.5') + dense("c1", "s")
+    text = (
+        inputs(data=DATA)
+        + convolution("data", "c1").replace('top: "c1"', 'top: "c1" loss_weight: 0.5')
+        + dense("c1", "s")
+    )
     text += layer("EuclideanLoss", "s s2", "loss")
     graph = laid(inputs(s2=(2, 5)) + text, Narrow())
-    assert sorted((v.name, v.narrow, v.last, w) for v, w in graph.losses) == [("c1", False, False, 0.5), ("loss", False, False, 1.0)]
+    assert sorted((v.name, v.narrow, v.last, w) for v, w in graph.losses) == [
+        ("c1", False, False, 0.5),
+        ("loss", False, False, 1.0),
+    ]
     assert [v.name for v in graph.outputs] == ["loss"] and graph.values["c1"].narrow
     assert {v.name: v.gradient for v, _ in graph.losses} == {"loss": True, "c1": True}
 
 
 def test_narrow_blobs_take_half_the_memory():
-    wide, narrow = (planning.make(laid("force_backward: true\n" + CHAIN, dev), keep=True) for dev in (Wanting(), Narrow()))
+    wide, narrow = (
+        planning.make(laid("force_backward: true\n" + CHAIN, dev), keep=True) for dev in (Wanting(), Narrow())
+    )
     sizes = [
         {value.name: storage.bytes for value, storage in found.items() if value.node.place >= 0}
         for plan in (wide, narrow)
         for found in (plan.data, plan.diff)
     ]
     for plain, half in zip(sizes[:2], sizes[2:], strict=True):
-        assert plain["data"] == half["data"] and plain["c1"] == 4 * 2 * 8 * 9 * 7 and plain["c1"] / 2 <= half["c1"] < plain["c1"] / 2 + 64
+        assert (
+            plain["data"] == half["data"]
+            and plain["c1"] == 4 * 2 * 8 * 9 * 7
+            and plain["c1"] / 2 <= half["c1"] < plain["c1"] / 2 + 64
+        )
 
 
 # What nobody sees
@@ -240,8 +275,12 @@ def test_the_notebooks_blobs_are_in_caffes_order(tmp_path, seed):
         with engines.chosen("0" if engine == "plain" else None):
             net = caffelite.Net(path, phase=pb.TEST, seed=1)
         tops = net.forward(data=data)
-        slopes = net.backward(**{name: np.cos(np.arange(top.size)).reshape(top.shape).astype(np.float32) for name, top in tops.items()})
-        blobs = {name: (b.shape, b.data.copy(), None if b.diff is None else b.diff.copy()) for name, b in net.blobs.items()}
+        slopes = net.backward(
+            **{name: np.cos(np.arange(top.size)).reshape(top.shape).astype(np.float32) for name, top in tops.items()}
+        )
+        blobs = {
+            name: (b.shape, b.data.copy(), None if b.diff is None else b.diff.copy()) for name, b in net.blobs.items()
+        }
         found[engine] = tops, slopes, blobs
     for mine, plain in zip(found["onednn"][:2], found["plain"][:2], strict=True):
         assert list(mine) == list(plain)
@@ -276,7 +315,10 @@ def close(found, expected):
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * max(1, float(np.abs(expected).max())))
 
 
-SILENT = {"places": layer("Silence", "places", "", name="silence"), "rest": layer("Silence", "rest", "", name="silence")}
+SILENT = {
+    "places": layer("Silence", "places", "", name="silence"),
+    "rest": layer("Silence", "rest", "", name="silence"),
+}
 LEARN = f"bias_term: true {FILL.replace('weight_filler', 'filler')}"
 MORE = convolution("data", "d1")  # another of c1's shape
 BETWEEN = {  # what stands between two convolutions: it reads c1 (8 channels, of data) and makes m
@@ -290,7 +332,8 @@ BETWEEN = {  # what stands between two convolutions: it reads c1 (8 channels, of
     + convolution("a", "m").replace("{ name", '{ param { name: "w" } param { name: "b" } name'),
     "ReLU fused": convolution("c1", "c") + layer("ReLU", "c", "m"),
     "ReLU in place": layer("ReLU", "c1", "c1", name="relu") + convolution("c1", "m"),
-    "leaky ReLU fused": convolution("c1", "c", "kernel_size: 2") + layer("ReLU", "c", "m", "relu_param { negative_slope: 0.1 }"),
+    "leaky ReLU fused": convolution("c1", "c", "kernel_size: 2")
+    + layer("ReLU", "c", "m", "relu_param { negative_slope: 0.1 }"),
     "ReLU by itself": layer("AbsVal", "c1", "p") + layer("ReLU", "p", "m"),
     "MAX": pooling("c1", "m", "kernel_size: 3 stride: 2 pad: 1"),
     "MAX beyond the image": pooling("c1", "m", "kernel_size: 2 stride: 2"),
@@ -301,14 +344,17 @@ BETWEEN = {  # what stands between two convolutions: it reads c1 (8 channels, of
     "AVE beyond the pad": pooling("c1", "m", "pool: AVE kernel_size: 3 stride: 3 pad: 1"),
     "AVE": pooling("c1", "m", "pool: AVE kernel_size: 3 stride: 2 pad: 1"),
     "AVE beyond the image": pooling("c1", "m", "pool: AVE kernel_h: 4 kernel_w: 2 stride: 3"),
-    "MAX of a kernel larger than the image": pooling("c1", "g", "global_pooling: true") + pooling("g", "m", "kernel_size: 2 stride: 2"),
+    "MAX of a kernel larger than the image": pooling("c1", "g", "global_pooling: true")
+    + pooling("g", "m", "kernel_size: 2 stride: 2"),
     "AVE of a kernel larger than the image": pooling("c1", "g", "pool: AVE global_pooling: true")
     + pooling("g", "m", "pool: AVE kernel_size: 3 stride: 2 pad: 1"),
     "AVE of all": pooling("c1", "m", "pool: AVE global_pooling: true"),
     "STOCHASTIC": layer("Sigmoid", "c1", "s") + pooling("s", "m", "pool: STOCHASTIC kernel_size: 2 stride: 2"),
     "LRN": layer("LRN", "c1", "m", "lrn_param { local_size: 5 alpha: 0.5 beta: 0.75 }"),
     "LRN to another power": layer("LRN", "c1", "m", "lrn_param { local_size: 3 alpha: 0.5 beta: 0.6 k: 2 }"),
-    "LRN within channels": layer("LRN", "c1", "m", "lrn_param { local_size: 3 alpha: 0.5 norm_region: WITHIN_CHANNEL }"),
+    "LRN within channels": layer(
+        "LRN", "c1", "m", "lrn_param { local_size: 3 alpha: 0.5 norm_region: WITHIN_CHANNEL }"
+    ),
     "BatchNorm": layer("BatchNorm", "c1", "m"),
     "BatchNorm, Scale, ReLU in place": layer("BatchNorm", "c1", "c1", name="norm")
     + layer("Scale", "c1", "c1", f"scale_param {{ {LEARN} }}", name="scale")
@@ -319,8 +365,12 @@ BETWEEN = {  # what stands between two convolutions: it reads c1 (8 channels, of
     "BatchNorm that learns, leaky ReLU": layer("BatchNorm", "c1", "b", "batch_norm_param { scale_bias: true }")
     + layer("ReLU", "b", "m", "relu_param { negative_slope: 0.3 }"),
     "BatchNorm that learns": layer("BatchNorm", "c1", "m", "batch_norm_param { scale_bias: true }"),
-    "BatchNorm that learns, stored": layer("BatchNorm", "c1", "m", "batch_norm_param { scale_bias: true use_global_stats: true }"),
-    "BatchNorm that learns a scale": layer("BatchNorm", "c1", "m", "batch_norm_param { scale_bias: true bias_term: false }"),
+    "BatchNorm that learns, stored": layer(
+        "BatchNorm", "c1", "m", "batch_norm_param { scale_bias: true use_global_stats: true }"
+    ),
+    "BatchNorm that learns a scale": layer(
+        "BatchNorm", "c1", "m", "batch_norm_param { scale_bias: true bias_term: false }"
+    ),
     "Scale": layer("Scale", "c1", "m"),
     "Scale with bias": layer("Scale", "c1", "m", f"scale_param {{ {LEARN} }}"),
     "Scale of two axes": layer("Scale", "c1", "m", "scale_param { num_axes: 2 }"),
@@ -332,7 +382,9 @@ BETWEEN = {  # what stands between two convolutions: it reads c1 (8 channels, of
     "SUM": MORE + layer("Eltwise", "c1 d1", "m", "eltwise_param { coeff: 0.5 coeff: -2 }"),
     "PROD": MORE + layer("Eltwise", "c1 d1", "m", "eltwise_param { operation: PROD }"),
     "MAX of blobs": MORE + layer("Eltwise", "c1 d1", "m", "eltwise_param { operation: MAX }"),
-    "SUM with a plain blob": convolution("c1", "d6", outputs=6) + layer("AbsVal", "data", "p") + layer("Eltwise", "p d6", "m"),
+    "SUM with a plain blob": convolution("c1", "d6", outputs=6)
+    + layer("AbsVal", "data", "p")
+    + layer("Eltwise", "p d6", "m"),
     "Concat": MORE + pooling("c1", "p", "kernel_size: 3 stride: 1 pad: 1") + layer("Concat", "c1 d1 p data", "m"),
     "Concat of images": MORE
     + layer("Concat", "c1 d1", "m4", "concat_param { axis: 0 }")
@@ -343,7 +395,9 @@ BETWEEN = {  # what stands between two convolutions: it reads c1 (8 channels, of
     "Slice, half unread": layer("Slice", "c1", "m rest") + SILENT["rest"],
     "Softmax": layer("Softmax", "c1", "m"),
     "MVN": layer("MVN", "c1", "m"),
-    "Deconvolution": layer("Deconvolution", "c1", "m", f"convolution_param {{ num_output: 4 kernel_size: 2 stride: 2 {FILL} }}"),
+    "Deconvolution": layer(
+        "Deconvolution", "c1", "m", f"convolution_param {{ num_output: 4 kernel_size: 2 stride: 2 {FILL} }}"
+    ),
     "Dropout": layer("Dropout", "c1", "m"),
     "Dropout of nothing": layer("Dropout", "c1", "m", "dropout_param { dropout_ratio: 0 }"),
     "Reshape": layer("Reshape", "c1", "m", "reshape_param { shape { dim: 0 dim: 4 dim: -1 dim: 7 } }"),
@@ -352,13 +406,21 @@ BETWEEN = {  # what stands between two convolutions: it reads c1 (8 channels, of
     + pooling("c1", "c", "kernel_size: 3 stride: 1 pad: 1")
     + layer("MVN", "c1", "d")
     + layer("Eltwise", "a b c d c1", "m"),
-    **{k: layer(k, "c1", "m") for k in ("Sigmoid", "TanH", "ELU", "AbsVal", "BNLL", "Log", "Power", "Exp", "Threshold")},
+    **{
+        k: layer(k, "c1", "m") for k in ("Sigmoid", "TanH", "ELU", "AbsVal", "BNLL", "Log", "Power", "Exp", "Threshold")
+    },
 }
 BETWEEN["Log"] = BETWEEN["Log"].replace('"Log"', '"Log" log_param { scale: 0.001 shift: 3 }')
 
 
 def sandwich(between: str) -> str:
-    text = "force_backward: true\n" + inputs(data=DATA) + convolution("data", "c1") + between + convolution("m", "c2", "kernel_size: 1", 3)
+    text = (
+        "force_backward: true\n"
+        + inputs(data=DATA)
+        + convolution("data", "c1")
+        + between
+        + convolution("m", "c2", "kernel_size: 1", 3)
+    )
     shape = build(text).values["c2"].shape
     return text + inputs(target=shape) + layer("EuclideanLoss", "c2 target", "loss")
 
@@ -367,17 +429,17 @@ def numbers(text: str, dev, phase: str, seed: int, **options) -> dict[str, np.nd
     """Loss, outputs, gradients of parameters and of the data after two passes, with random parameters."""
     rng = np.random.default_rng(seed)
     net = bind(text, phase, dev=dev, **options)
-    for learnable, blob in zip(net.graph.learnable, net.params.blobs, strict=True):
+    for parameter, blob in zip(net.graph.parameters, net.params.blobs, strict=True):
         values = rng.normal(size=blob.shape) * 0.5
-        moments = learnable.node.layer.spec.type == "BatchNorm" and learnable.index < 3
+        moments = parameter.node.layer.spec.type == "BatchNorm" and parameter.index < 3
         dev.upload(blob, abs(values) + 0.5 if moments else values)
     feed(net, data=rng.normal(size=DATA), target=rng.normal(size=net.graph.values["target"].shape))
     found = {"loss": sum(run(net, i) for i in range(2))}
     if (data := net.graph.values["data"]) in net.diff:
         found["data'"] = net.diff[data].copy()
     found |= {f"output {v.name}": a for v, _, a in net.outputs()}
-    for learnable, data, diff in zip(net.graph.learnable, net.params.blobs, net.params.diffs, strict=True):
-        found |= {f"{learnable.label}": data.copy(), f"{learnable.label}'": diff.copy()}
+    for parameter, data, diff in zip(net.graph.parameters, net.params.blobs, net.params.diffs, strict=True):
+        found |= {f"{parameter.label}": data.copy(), f"{parameter.label}'": diff.copy()}
     if options.get("keep"):
         found |= {f"blob {name}": array.copy() for name, array in net.blobs.items()}
     return found
@@ -407,12 +469,19 @@ def compare(found: dict, expected: dict) -> None:
 def test_numbers_of_bf16_are_those_of_every_plan(seed, case):
     """Where memory is shared, no number is spoilt."""
     text = sandwich(BETWEEN[case])
-    packed, kept = (numbers(text, engines.with_onednn("bf16"), "TRAIN", seed, **options) for options in ({"fuse": False}, {"keep": True}))
+    packed, kept = (
+        numbers(text, engines.with_onednn("bf16"), "TRAIN", seed, **options)
+        for options in ({"fuse": False}, {"keep": True})
+    )
     compare(packed, {name: kept[name] for name in packed})
 
 
 ROUGH = ("MAX", "ReLU", "Threshold", "AbsVal", "LRN")  # a rounded number may lie on the other side of a kink
-FOLLOWING = [k for k in BETWEEN if k not in ("Softmax", "MVN", "Deconvolution", "Dropout", "Reshape", "PReLU of one slope", "STOCHASTIC")]
+FOLLOWING = [
+    k
+    for k in BETWEEN
+    if k not in ("Softmax", "MVN", "Deconvolution", "Dropout", "Reshape", "PReLU of one slope", "STOCHASTIC")
+]
 
 
 @pytest.mark.parametrize("engine", ["onednn", "host bf16", pytest.param("host fp16", marks=pytest.mark.slow)])

@@ -1,6 +1,8 @@
-"""The nets that tools/make_models.py writes: as committed, of the published sizes, and each trains for two iterations at a small size.
+"""The nets that tools/make_models.py writes: as committed, of the published sizes, and each trains for two iterations
+at a small size.
 
-Names and shapes are read from the files; data layers make way for random data. tests/test_shipped.py trains the other nets on their data.
+Names and shapes are read from the files; data layers make way for random data. tests/test_shipped.py trains the other
+nets on their data.
 """
 
 import logging
@@ -16,11 +18,12 @@ import numpy as np
 import pytest
 
 from caffelite import caffelite_pb2 as pb
-from caffelite import data, graph, prototxt
+from caffelite import data, prototxt
 from caffelite.data.writers import write_hdf5, write_lmdb, write_mean
 from caffelite.devices import open_device
 from caffelite.layers import REGISTRY
-from caffelite.solver import Solver
+from caffelite.net import graph
+from caffelite.training import Solver
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
@@ -29,7 +32,16 @@ import make_models  # noqa: E402
 import shipped_nets  # noqa: E402
 
 # Side in pixels of the images that the small nets see.
-SIDES = {"alexnet": 67, "caffenet": 67, "vgg16": 32, "googlenet": 80, "resnet18": 33, "resnet50": 33, "squeezenet": 35, "mobilenet": 32}
+SIDES = {
+    "alexnet": 67,
+    "caffenet": 67,
+    "vgg16": 32,
+    "googlenet": 80,
+    "resnet18": 33,
+    "resnet50": 33,
+    "squeezenet": 35,
+    "mobilenet": 32,
+}
 SIDES |= {"cifar10_quick": 32, "cifar10_full": 32}
 # Shapes of all tops of the data layer where it is no image and a label, and the number of values that they take.
 TOPS = {
@@ -105,7 +117,7 @@ def built(net: pb.NetParameter, phase: int) -> graph.Graph:
 def learned(net: graph.Graph) -> dict[str, list[tuple[int, ...]]]:
     """Layer → shapes of the parameters that it owns and the solver learns."""
     found: dict[str, list] = {}
-    for p in net.learnable:
+    for p in net.parameters:
         if p.node.layer.spec.type != "BatchNorm":
             found.setdefault(p.node.name, []).append(p.blob.shape)
     return found
@@ -157,7 +169,9 @@ def test_googlenet_learns_with_two_more_classifiers():
 
 @pytest.mark.parametrize("folder", NETS)
 def test_list_of_nets_tells_the_parameters(folder):
-    row = next(line for line in (ROOT / "models/README.md").read_text().split("\n") if f"({folder}/train_val.prototxt)" in line)
+    row = next(
+        line for line in (ROOT / "models/README.md").read_text().split("\n") if f"({folder}/train_val.prototxt)" in line
+    )
     assert f"| {PARAMETERS[folder]:,} |" in row
 
 
@@ -187,7 +201,8 @@ def test_fcn_gives_a_score_a_pixel():
 
 @pytest.mark.parametrize("folder", NETS)
 def test_recipe_trains(folder, tmp_path, caplog):
-    """Two iterations and a test of one batch by the net's recipe; losses are finite, and every layer that learns moves."""
+    """Two iterations and a test of one batch by the net's recipe; losses are finite, and every layer that learns
+    moves."""
     caplog.set_level(logging.INFO, "caffelite")
     document = prototxt.read_solver(ROOT / f"solvers/{folder}_solver.prototxt")
     p = document.message
@@ -209,7 +224,12 @@ def test_recipe_trains(folder, tmp_path, caplog):
     assert len(losses) >= 2 and all(math.isfinite(loss) for loss in losses)
     assert caplog.text.count("Testing net (#") == 1
     assert all(np.isfinite(blob).all() for blobs in after.values() for blob in blobs)
-    still = {name for name, blobs in after.items() for old, new in zip(before[name], blobs, strict=True) if (old == new).all()}
+    still = {
+        name
+        for name, blobs in after.items()
+        for old, new in zip(before[name], blobs, strict=True)
+        if (old == new).all()
+    }
     assert still <= STILL.get(folder, set()), still
 
 
@@ -247,14 +267,15 @@ def test_augmented_recipe_trains(tmp_path, monkeypatch, caplog):
     assert np.isfinite(after).all() and (after != before).any() and solver.iteration == 2
 
 
-# Layers with a blob that two iterations leave as it is: one is fixed, the steps of the other are too short for float32 while its scores
-# start at 0; and the bias that both sides of a siamese net add cancels out of their difference.
+# Layers with a blob that two iterations leave as it is: one is fixed, the steps of the other are too short for float32
+# while its scores start at 0; and the bias that both sides of a siamese net add cancels out of their difference.
 STILL: dict[str, set[str]] = {"fcn8s": {"upscore8", "upscore2"}, "siamese": {"feature_left", "feature_right"}}
 
 
 @pytest.mark.parametrize("folder", NETS)
 def test_data_layers_fit_their_data(folder, tmp_path, monkeypatch):
-    """The data layers as they ship open the sets that the net's first lines describe, and give the shapes that it is built for."""
+    """The data layers as they ship open the sets that the net's first lines describe, and give the shapes that it is
+    built for."""
     monkeypatch.chdir(tmp_path)
     for layer in read(folder).layer:
         if layer.type not in FEEDS:
@@ -266,14 +287,19 @@ def test_data_layers_fit_their_data(folder, tmp_path, monkeypatch):
             if layer.transform_param.mean_file:
                 write_mean(layer.transform_param.mean_file, np.zeros(shape), force=True)
         else:
-            write_hdf5(Path(layer.hdf5_data_param.source).with_suffix(".h5"), {name: np.zeros(shape) for name, (shape, _) in tops.items()})
+            write_hdf5(
+                Path(layer.hdf5_data_param.source).with_suffix(".h5"),
+                {name: np.zeros(shape) for name, (shape, _) in tops.items()},
+            )
         one = pb.LayerParameter()
         one.CopyFrom(layer)
         for p in (one.data_param, one.hdf5_data_param):
             p.batch_size = 2
         phase = layer.include[0].phase
         single = graph.build(
-            pb.NetParameter(layer=[one]), pb.NetState(phase=phase), open_source=lambda *args: data.open_source(*args, seed=1)
+            pb.NetParameter(layer=[one]),
+            pb.NetState(phase=phase),
+            open_source=lambda *args: data.open_source(*args, seed=1),
         )
         try:
             expected = [v.shape[1:] for v in built(fed(folder), phase).nodes[0].tops]

@@ -5,14 +5,18 @@ import gc
 
 import numpy as np
 import pytest
+from caffelite.net.net.net import Net
 from textnet import build, inputs
 
 from caffelite.devices import open_device
 from caffelite.errors import CaffeliteError
-from caffelite.net import Net
 
 FILL = 'weight_filler {{ type: "xavier" }}'
-IP = 'layer {{ name: "{}" type: "InnerProduct" bottom: "x" top: "{}" inner_product_param {{ num_output: {} ' + FILL + " }} }}\n"
+IP = (
+    'layer {{ name: "{}" type: "InnerProduct" bottom: "x" top: "{}" inner_product_param {{ num_output: {} '
+    + FILL
+    + " }} }}\n"
+)
 
 
 @pytest.fixture
@@ -21,7 +25,12 @@ def train():
 
 
 def test_parameters_are_shared_by_layer_name_and_take_no_room(train):
-    test = Net(build(inputs(x=(5, 3)) + IP.format("a", "a", 4) + IP.format("b", "b", 2), "TEST"), train.dev, seed=2, share=train)
+    test = Net(
+        build(inputs(x=(5, 3)) + IP.format("a", "a", 4) + IP.format("b", "b", 2), "TEST"),
+        train.dev,
+        seed=2,
+        share=train,
+    )
     weights, own = train.graph.nodes[1].layer.params[0].data, test.graph.nodes[2].layer.params[0].data
     assert test.graph.nodes[1].layer.params[0].data is weights
     weights[...] = 7
@@ -31,12 +40,17 @@ def test_parameters_are_shared_by_layer_name_and_take_no_room(train):
 
 def test_a_shape_that_differs_is_named_with_its_place(train):
     graph = build(inputs(x=(2, 3)) + IP.format("a", "a", 6), "TEST")
-    with pytest.raises(CaffeliteError, match=r'net.prototxt:2:1: parameter 0 of layer "a" differs .* expected \[4, 3\], found \[6, 3\]'):
+    with pytest.raises(
+        CaffeliteError, match=r'net.prototxt:2:1: parameter 0 of layer "a" differs .* expected \[4, 3\], found \[6, 3\]'
+    ):
         Net(graph, train.dev, share=train)
 
 
 def test_loss_adds_up_until_it_is_cleared():
-    text = inputs(x=(2, 3), t=(2, 3)) + 'layer { name: "l" type: "EuclideanLoss" bottom: "x" bottom: "t" top: "l" loss_weight: 3 }\n'
+    text = (
+        inputs(x=(2, 3), t=(2, 3))
+        + 'layer { name: "l" type: "EuclideanLoss" bottom: "x" bottom: "t" top: "l" loss_weight: 3 }\n'
+    )
     net = Net(build(text, "TEST"), open_device())
     net.dev.upload(net.blobs["x"], np.full((2, 3), 2.0))
     for _ in range(2):
@@ -48,7 +62,10 @@ def test_loss_adds_up_until_it_is_cleared():
 
 def test_calls_to_build_a_net_grow_with_its_layers():
     """Counts function calls, built-in ones too, of graph, layout, plan and binding."""
-    chain = 'layer {{ name: "c{0}" type: "Convolution" bottom: "{1}" top: "c{0}" convolution_param {{ num_output: 2 kernel_size: 1 }} }}\n'
+    chain = (
+        'layer {{ name: "c{0}" type: "Convolution" bottom: "{1}" top: "c{0}" convolution_param {{ num_output: 2 '
+        "kernel_size: 1 }} }}\n"
+    )
     chain += 'layer {{ name: "r{0}" type: "ReLU" bottom: "c{0}" top: "c{0}" }}\n'
     dev = open_device()
 

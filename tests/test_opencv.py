@@ -1,4 +1,5 @@
-"""A caffemodel written here loads in OpenCV's Caffe importer with the deploy nets that ship, and gives the same outputs there.
+"""A caffemodel written here loads in OpenCV's Caffe importer with the deploy nets that ship, and gives the same outputs
+there.
 
 Needs OpenCV 4 (the extra `test` brings it): OpenCV 5 has no Caffe importer.
 """
@@ -15,7 +16,8 @@ MODELS = Path(__file__).parent.parent / "models"
 
 
 def plausible(net: caffelite.Net, rng) -> None:
-    """Moments of BatchNorm over a count, as training leaves them; Scale's factors and every bias off their fillers' constants."""
+    """Moments of BatchNorm over a count, as training leaves them; Scale's factors and every bias off their fillers'
+    constants."""
     for name, blobs in net.params.items():
         if len(blobs) == 3:
             mean, variance, count = (b.data for b in blobs)
@@ -30,7 +32,11 @@ def plausible(net: caffelite.Net, rng) -> None:
 
 @pytest.mark.parametrize(
     ("name", "score"),
-    [("lenet", "ip2"), pytest.param("alexnet", "fc8", marks=pytest.mark.slow), ("resnet18", "fc1000")],  # a file of 240 MB
+    [
+        ("lenet", "ip2"),
+        pytest.param("alexnet", "fc8", marks=pytest.mark.slow),
+        ("resnet18", "fc1000"),
+    ],  # a file of 240 MB
 )
 def test_same_outputs_as_in_opencv(name, score, seed, tmp_path):
     model, rng = MODELS / name / "deploy.prototxt", np.random.default_rng(seed)
@@ -46,4 +52,6 @@ def test_same_outputs_as_in_opencv(name, score, seed, tmp_path):
     theirs = cv2.dnn.readNetFromCaffe(str(model), str(tmp_path / "net.caffemodel"))
     for output in ("prob", score):
         theirs.setInput(image)
-        np.testing.assert_allclose(theirs.forward(output).reshape(expected.shape), net.blobs[output].data, rtol=0, atol=1e-4)
+        np.testing.assert_allclose(
+            theirs.forward(output).reshape(expected.shape), net.blobs[output].data, rtol=0, atol=1e-4
+        )

@@ -7,7 +7,7 @@ import pytest
 from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt
 from caffelite.errors import CaffeliteError
-from caffelite.overrides import Overrides
+from caffelite.prototxt.overrides import Overrides
 
 SOLVER = 'base_lr: 0.1\nlr_policy: "multistep" stepvalue: 10 stepvalue: 20\nmax_iter: 5'
 NET = """
@@ -59,9 +59,12 @@ def test_later_ones_win_and_the_rest_stays():
 
 def test_fields_of_layers():
     spec = net(
-        "inception_3a/1x1.convolution_param.num_output=32", "inception_3a/1x1.convolution_param.weight_filler.type=msra",
-        "inception_3a/1x1.param[0].lr_mult=0", "inception_3a/1x1.convolution_param.pad=1", "res2.a.clip_param.min=-2",
-    )  # fmt: skip
+        "inception_3a/1x1.convolution_param.num_output=32",
+        "inception_3a/1x1.convolution_param.weight_filler.type=msra",
+        "inception_3a/1x1.param[0].lr_mult=0",
+        "inception_3a/1x1.convolution_param.pad=1",
+        "res2.a.clip_param.min=-2",
+    )
     conv, clip = spec.message.layer[2:]
     p = conv.convolution_param
     assert (p.num_output, list(p.kernel_size), list(p.pad), p.weight_filler.type) == (32, [3], [1], "msra")
@@ -83,7 +86,10 @@ def test_all_layers_of_a_name_or_one_of_them():
         ("base_rl=1", r'-set base_rl=1: unknown field "base_rl" in SolverParameter; did you mean "base_lr"\?'),
         ("base_lr=fast", r"-set base_lr=fast: .*expected a number"),
         ("max_iter=1.5", r"-set max_iter=1.5: .*expected an integer"),
-        ("stepvalue[4]=1", r'-set .*: "stepvalue" has 2 elements; expected stepvalue\[0\] to stepvalue\[2\], found stepvalue\[4\]'),
+        (
+            "stepvalue[4]=1",
+            r'-set .*: "stepvalue" has 2 elements; expected stepvalue\[0\] to stepvalue\[2\], found stepvalue\[4\]',
+        ),
         ("max_iter[0]=1", r'"max_iter" is a single field'),
         ("max_iter=1 2", r'"max_iter" takes one value|unexpected'),
     ],
@@ -115,7 +121,9 @@ def test_every_mistake_at_once():
 
 
 def test_a_net_by_itself():
-    changed = Overrides(["force_backward=true", "data.data_param.batch_size=9"]).net(prototxt.parse(NET, pb.NetParameter, "n.prototxt"))
+    changed = Overrides(["force_backward=true", "data.data_param.batch_size=9"]).net(
+        prototxt.parse(NET, pb.NetParameter, "n.prototxt")
+    )
     assert changed.message.force_backward and changed.message.layer[0].data_param.batch_size == 9
     with pytest.raises(CaffeliteError, match='unknown field "base_lr" in NetParameter'):
         Overrides(["base_lr=1"]).net(prototxt.parse(NET, pb.NetParameter, "n.prototxt"))

@@ -1,4 +1,5 @@
-"""The plan: packed memory gives the very numbers that memory of one's own gives; nothing alive overlaps; unsafe wishes are undone."""
+"""The plan: packed memory gives the very numbers that memory of one's own gives; nothing alive overlaps; unsafe wishes
+are undone."""
 
 import random
 from collections import Counter
@@ -9,9 +10,9 @@ from devices.host.backend import HostBackend
 from textnet import bind, build, feed, inputs, run
 
 from caffelite import caffelite_pb2 as pb
-from caffelite import packing, plan
 from caffelite.devices.cpu import CPU
-from caffelite.devices.gpu import GPU
+from caffelite.devices.cuda import GPU
+from caffelite.net import packing, plan
 
 FILL = 'weight_filler { type: "xavier" } bias_filler { type: "uniform" min: -0.5 max: 0.5 }'
 SHAPE = (2, 3, 4, 4)
@@ -31,7 +32,8 @@ def layer(name: str, kind: str, bottoms: list[str], top: str, more: str = "") ->
 
 
 def random_net(seed: int, stops: bool = True) -> str:
-    """A net of up to a dozen layers: chains, fan-outs, in-place wishes, views, shared weights, several losses, weights on inner tops."""
+    """A net of up to a dozen layers: chains, fan-outs, in-place wishes, views, shared weights, several losses, weights
+    on inner tops."""
     rng = random.Random(seed)
     text = inputs(data=SHAPE, t4=SHAPE, t2=(2, 48), label=(2,))
     blobs = {"data": 4}  # name → axes
@@ -61,17 +63,25 @@ def random_net(seed: int, stops: bool = True) -> str:
         if blobs[name] == 2 and rng.random() < 0.5:
             text += layer(f"loss{i}", "SoftmaxWithLoss", [name, "label"], f"loss{i}", "loss_weight: 0.5")
         else:
-            text += layer(f"loss{i}", "EuclideanLoss", [name, f"t{blobs[name]}"], f"loss{i}", rng.choice(["", "loss_weight: 3"]))
+            text += layer(
+                f"loss{i}", "EuclideanLoss", [name, f"t{blobs[name]}"], f"loss{i}", rng.choice(["", "loss_weight: 3"])
+            )
     return ("force_backward: true\n" if rng.random() < 0.2 else "") + text
 
 
 def arrays(seed: int) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(seed)
-    return {"data": rng.normal(size=SHAPE), "t4": rng.normal(size=SHAPE), "t2": rng.normal(size=(2, 48)), "label": rng.integers(0, 48, 2)}
+    return {
+        "data": rng.normal(size=SHAPE),
+        "t4": rng.normal(size=SHAPE),
+        "t2": rng.normal(size=(2, 48)),
+        "label": rng.integers(0, 48, 2),
+    }
 
 
 def results(text: str, rounds: int = 2, **options) -> dict[str, np.ndarray]:
-    """Loss, outputs, parameter gradients and the gradients of fed blobs after some passes, with memory that starts as garbage."""
+    """Loss, outputs, parameter gradients and the gradients of fed blobs after some passes, with memory that starts as
+    garbage."""
     net = bind(text, seed=3, **options)
     feeds = {v for n in net.graph.feeds for v in n.tops}
     for value, array in net.data.items():
@@ -116,7 +126,9 @@ def assert_same(text: str) -> None:
         assert packed.keys() == roomy.keys()
         for name, values in roomy.items():
             assert np.isfinite(values).all(), name
-            np.testing.assert_allclose(packed[name], values, rtol=1e-13 if dev else 0, atol=1e-14 if dev else 0, err_msg=name)
+            np.testing.assert_allclose(
+                packed[name], values, rtol=1e-13 if dev else 0, atol=1e-14 if dev else 0, err_msg=name
+            )
         assert_sound(bind(text, dev=dev).plan)
 
 
@@ -177,9 +189,15 @@ UNSAFE = {
     "softmax": layer("s", "Softmax", ["c"], "s") + layer("wish", "TanH", ["s"], "s") + LOSS.replace('"y"', '"s"'),
     "contrary": layer("wish", "contrary", ["c"], "c") + LOSS.replace('"y"', '"c"'),
     "below a convolution": layer("next", "Convolution", ["c"], "y") + layer("wish", "ReLU", ["c"], "c") + LOSS,
-    "read later": layer("f", "Flatten", ["c"], "f") + layer("wish", "ReLU", ["c"], "c") + layer("l", "EuclideanLoss", ["f", "t2"], "l"),
-    "view read later": layer("f", "Flatten", ["c"], "f") + layer("wish", "ReLU", ["f"], "f") + LOSS.replace('"y"', '"c"'),
-    "weighted": layer("s", "Pooling", ["c"], "s", "loss_weight: 0.5") + layer("wish", "TanH", ["s"], "s") + LOSS.replace('"y"', '"s"'),
+    "read later": layer("f", "Flatten", ["c"], "f")
+    + layer("wish", "ReLU", ["c"], "c")
+    + layer("l", "EuclideanLoss", ["f", "t2"], "l"),
+    "view read later": layer("f", "Flatten", ["c"], "f")
+    + layer("wish", "ReLU", ["f"], "f")
+    + LOSS.replace('"y"', '"c"'),
+    "weighted": layer("s", "Pooling", ["c"], "s", "loss_weight: 0.5")
+    + layer("wish", "TanH", ["s"], "s")
+    + LOSS.replace('"y"', '"s"'),
 }
 
 
@@ -193,8 +211,13 @@ def test_unsafe_wishes_are_undone(case):
 
 SAFE = {
     "after a convolution": layer("wish", "Sigmoid", ["c"], "c") + LOSS.replace('"y"', '"c"'),
-    "dropout on a relu": layer("r", "ReLU", ["c"], "r") + layer("p", "Pooling", ["r"], "y") + layer("wish", "Dropout", ["y"], "y") + LOSS,
-    "a view": layer("f", "Flatten", ["c"], "f") + layer("wish", "TanH", ["f"], "f") + layer("loss", "EuclideanLoss", ["f", "t2"], "loss"),
+    "dropout on a relu": layer("r", "ReLU", ["c"], "r")
+    + layer("p", "Pooling", ["r"], "y")
+    + layer("wish", "Dropout", ["y"], "y")
+    + LOSS,
+    "a view": layer("f", "Flatten", ["c"], "f")
+    + layer("wish", "TanH", ["f"], "f")
+    + layer("loss", "EuclideanLoss", ["f", "t2"], "loss"),
 }
 
 
@@ -209,7 +232,12 @@ def test_safe_wishes_are_granted(case):
 
 
 def test_what_is_fed_is_never_overwritten():
-    text = inputs(data=SHAPE, t4=SHAPE) + layer("wish", "ReLU", ["data"], "data") + layer("conv", "Convolution", ["data"], "y") + LOSS
+    text = (
+        inputs(data=SHAPE, t4=SHAPE)
+        + layer("wish", "ReLU", ["data"], "data")
+        + layer("conv", "Convolution", ["data"], "y")
+        + LOSS
+    )
     assert plan.make(build(text)).undone == ["wish"]
     assert_same(text)
 
@@ -218,7 +246,9 @@ def test_what_is_filled_once_stands_while_earlier_layers_run():
     param = "dummy_data_param { num: 2 channels: 3 height: 4 width: 4 data_filler { value: 2 } }"
     dummy = f'layer {{ name: "d" type: "DummyData" top: "t" {param} }}\n'
     pools = "".join(layer(f"p{i}", "Pooling", [f"p{i - 1}"], f"p{i}") for i in range(1, 4))
-    text = HEAD + layer("p0", "Pooling", ["c"], "p0") + pools + dummy + layer("loss", "EuclideanLoss", ["p3", "t"], "loss")
+    text = (
+        HEAD + layer("p0", "Pooling", ["c"], "p0") + pools + dummy + layer("loss", "EuclideanLoss", ["p3", "t"], "loss")
+    )
     assert_same(text)
     for phase in ("TRAIN", "TEST"):
         net = bind(text, phase)
@@ -226,7 +256,9 @@ def test_what_is_filled_once_stands_while_earlier_layers_run():
         losses = [run(net) for _ in range(3)]
         assert losses[0] == losses[1] == losses[2]
         made = net.plan
-        assert not any(made.data[made.graph.values["t"]].offset == s.offset for v, s in made.data.items() if v.name != "t")
+        assert not any(
+            made.data[made.graph.values["t"]].offset == s.offset for v, s in made.data.items() if v.name != "t"
+        )
 
 
 def test_a_relu_fuses_where_it_alone_reads_a_layer_that_can():
@@ -243,13 +275,16 @@ def test_a_relu_fuses_where_it_alone_reads_a_layer_that_can():
 def test_views_with_fan_out():
     flats = layer("f", "Flatten", ["c"], "f") + layer("g", "Flatten", ["c"], "g") + layer("h", "Flatten", ["f"], "h")
     loss = "".join(
-        layer(f"loss_{b}", "EuclideanLoss", [b, "t2"], f"loss_{b}", f"loss_weight: {w}") for b, w in (("f", 1), ("g", 2), ("h", 4))
+        layer(f"loss_{b}", "EuclideanLoss", [b, "t2"], f"loss_{b}", f"loss_weight: {w}")
+        for b, w in (("f", 1), ("g", 2), ("h", 4))
     )
     text = HEAD + flats + loss
     made = plan.make(build(text))
     assert len({id(made.data[v]) for v in made.data if v.name in "cfgh"}) == 1
     assert_same(text)
-    single = HEAD + layer("f", "Flatten", ["c"], "f") + layer("loss", "EuclideanLoss", ["f", "t2"], "loss", "loss_weight: 7")
+    single = (
+        HEAD + layer("f", "Flatten", ["c"], "f") + layer("loss", "EuclideanLoss", ["f", "t2"], "loss", "loss_weight: 7")
+    )
     np.testing.assert_allclose(results(text)["diff"], results(single)["diff"], rtol=1e-12)
 
 
@@ -260,7 +295,9 @@ def test_a_view_with_a_loss_weight():
 def test_weighted_tops_count_when_read_and_when_not():
     alone = results(HEAD + layer("s", "Sigmoid", ["c"], "s", "loss_weight: 2"))
     assert alone["loss"] == pytest.approx(2 * alone["output s"].sum())
-    both = results(HEAD + layer("s", "Sigmoid", ["c"], "s", "loss_weight: 2") + layer("l", "EuclideanLoss", ["s", "t4"], "l"))
+    both = results(
+        HEAD + layer("s", "Sigmoid", ["c"], "s", "loss_weight: 2") + layer("l", "EuclideanLoss", ["s", "t4"], "l")
+    )
     rest = results(HEAD + layer("s", "Sigmoid", ["c"], "s") + layer("l", "EuclideanLoss", ["s", "t4"], "l"))
     assert both["loss"] == pytest.approx(alone["loss"] + rest["loss"])
     np.testing.assert_allclose(both["diff"], alone["diff"] + rest["diff"], rtol=1e-11)
@@ -299,7 +336,12 @@ def test_shared_parameters_add_their_gradients():
     shared = 'param { name: "w" } param { name: "b" }'
     first = layer("conv", "Convolution", ["data"], "c", shared)
     text = inputs(data=SHAPE, t4=SHAPE) + first + layer("again", "Convolution", ["c"], "y", shared) + LOSS
-    own = inputs(data=SHAPE, t4=SHAPE) + layer("conv", "Convolution", ["data"], "c") + layer("again", "Convolution", ["c"], "y") + LOSS
+    own = (
+        inputs(data=SHAPE, t4=SHAPE)
+        + layer("conv", "Convolution", ["data"], "c")
+        + layer("again", "Convolution", ["c"], "y")
+        + LOSS
+    )
     net, apart = bind(text), bind(own)
     assert len(net.params.blobs) == 2 and len(apart.params.blobs) == 4
     for i, blob in enumerate(net.params.blobs):

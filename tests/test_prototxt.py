@@ -35,10 +35,14 @@ SYNTAX = [
     "name: 'joined ' \"of \"\n  'three'",
     'name:"tight"input:"x"input_dim:1',
     'name\n:\n"spread"',
-    "input_dim: -5 input_dim: 0x1F input_dim: 017 input_dim: -0x10 input_dim: 0 input_dim: 2147483647 input_dim: -2147483648",
-    "layer { loss_weight: 1 loss_weight: -1.5 loss_weight: 1. loss_weight: .5 loss_weight: 1e3 loss_weight: 1E-3 loss_weight: 2.5e+2 }",
-    "layer { loss_weight: 1f loss_weight: 0.1F loss_weight: inf loss_weight: -inf loss_weight: Infinity loss_weight: 3.4028235e38 }",
-    "layer { propagate_down: true propagate_down: false propagate_down: t propagate_down: f propagate_down: 1 propagate_down: 0 }",
+    "input_dim: -5 input_dim: 0x1F input_dim: 017 input_dim: -0x10 input_dim: 0 input_dim: 2147483647 input_dim: "
+    "-2147483648",
+    "layer { loss_weight: 1 loss_weight: -1.5 loss_weight: 1. loss_weight: .5 loss_weight: 1e3 loss_weight: 1E-3 "
+    "loss_weight: 2.5e+2 }",
+    "layer { loss_weight: 1f loss_weight: 0.1F loss_weight: inf loss_weight: -inf loss_weight: Infinity loss_weight: "
+    "3.4028235e38 }",
+    "layer { propagate_down: true propagate_down: false propagate_down: t propagate_down: f propagate_down: 1 "
+    "propagate_down: 0 }",
     "layer { propagate_down: True propagate_down: False }",
     "layer { phase: TEST } layer { phase: 1 } layer { phase: TRAIN }",
     "layers { type: CONVOLUTION } layers { type: 39 }",
@@ -109,8 +113,14 @@ WRONG = [
     ("input_dim: abc", 'n:1:12: wrong value for "input_dim"; expected an integer, found "abc"'),
     ("input_dim: 1.5", 'n:1:12: wrong value for "input_dim"; expected an integer, found 1.5'),
     ("input_dim: 5abc", 'n:1:12: wrong value for "input_dim"; expected an integer, found 5abc'),
-    ("input_dim: 09", 'n:1:12: wrong value for "input_dim"; expected an integer, found 09; an integer that begins with 0 is octal'),
-    ('input_dim: "5"', 'n:1:12: wrong value for "input_dim"; expected an integer, found the string "5"; write it without quotes'),
+    (
+        "input_dim: 09",
+        'n:1:12: wrong value for "input_dim"; expected an integer, found 09; an integer that begins with 0 is octal',
+    ),
+    (
+        'input_dim: "5"',
+        'n:1:12: wrong value for "input_dim"; expected an integer, found the string "5"; write it without quotes',
+    ),
     ('input_dim: "x"', 'n:1:12: wrong value for "input_dim"; expected an integer, found the string "x"'),
     ("input_dim: { }", 'n:1:12: wrong value for "input_dim"; expected an integer, found "{"'),
     ("input_dim: - { }", 'n:1:12: wrong value for "input_dim"; expected an integer, found -'),
@@ -128,7 +138,10 @@ WRONG = [
     ),
     ("layer { loss_weight: x }", 'n:1:22: wrong value for "loss_weight"; expected a number, found "x"'),
     ("layer { loss_weight: 0x10 }", 'n:1:22: wrong value for "loss_weight"; expected a decimal number, found 0x10'),
-    ("layer { loss_weight: 1e39 }", 'n:1:22: wrong value for "loss_weight"; expected a number within ±3.4e38, found 1e39'),
+    (
+        "layer { loss_weight: 1e39 }",
+        'n:1:22: wrong value for "loss_weight"; expected a number within ±3.4e38, found 1e39',
+    ),
     (
         "layer { blobs { double_data: 1e999 } }",
         'n:1:30: wrong value for "double_data"; expected a number within ±1.8e308, found 1e999',
@@ -140,7 +153,8 @@ WRONG = [
     ),
     (
         'force_backward: "true"',
-        'n:1:17: wrong value for "force_backward"; expected true or false, found the string "true"; write it without quotes',
+        'n:1:17: wrong value for "force_backward"; expected true or false, found the string "true"; write it without '
+        "quotes",
     ),
     (
         "layer { phase: train }",
@@ -149,7 +163,8 @@ WRONG = [
     ("layer { phase: 7 }", 'n:1:16: wrong value for "phase"; expected one of TRAIN, TEST, found 7'),
     (
         'layer { phase: "TEST" }',
-        'n:1:16: wrong value for "phase"; expected one of TRAIN, TEST, found the string "TEST"; write it without quotes',
+        'n:1:16: wrong value for "phase"; expected one of TRAIN, TEST, found the string "TEST"; write it without '
+        "quotes",
     ),
     (
         "layers { type: CONVOLUTON }",
@@ -174,7 +189,10 @@ WRONG = [
     ("name: 'a'\nname: 'b'", 'n:2:1: "name" is set twice; first at line 1, column 1'),
     ("state { } state { }", 'n:1:11: "state" is set twice; first at line 1, column 1'),
     ("layer { clip_param { max: 1 } }", 'n:1:9: the required field "min" of ClipParameter is missing'),
-    ("layer {", 'n:1:8: missing "}"; expected the end of "layer", opened at line 1, column 1, found the end of the file'),
+    (
+        "layer {",
+        'n:1:8: missing "}"; expected the end of "layer", opened at line 1, column 1, found the end of the file',
+    ),
     (
         "layer {\n  param {\n    lr_mult: 1\n  top: 'x'\n}\nlayer { }",
         'n:4:3: missing "}"; expected the end of "param", opened at line 2, column 3, found "top"',
@@ -239,7 +257,10 @@ WRONG = [
     ("name: ['a']", 'n:1:7: wrong value for "name"; expected a string in quotes, found "["'),
     ("layer [ { }, 5 ]", 'n:1:14: "layer" is a block; expected "{", found 5'),
     ('name: "abc', 'n:1:7: unterminated string; expected a closing " on the same line, found "abc'),
-    ("layer { name: 'abc }\nlayer { name: 'b' }", "n:1:15: unterminated string; expected a closing ' on the same line, found 'abc }"),
+    (
+        "layer { name: 'abc }\nlayer { name: 'b' }",
+        "n:1:15: unterminated string; expected a closing ' on the same line, found 'abc }",
+    ),
     (r'name: "a\qb"', r"n:1:9: unknown escape \q in a string"),
     (r'name: "\777"', r"n:1:8: unknown escape \777 in a string"),
     (r'name: "\ud800"', r"n:1:8: unknown escape \ud800 in a string"),
@@ -353,7 +374,10 @@ def test_shipped_solvers_name_shipped_nets():
 
 
 def test_lenet_twins_have_the_same_layers():
-    nets = [prototxt.read_net(ROOT / "models/lenet" / name).message for name in ("train_val.prototxt", "digits_train_val.prototxt")]
+    nets = [
+        prototxt.read_net(ROOT / "models/lenet" / name).message
+        for name in ("train_val.prototxt", "digits_train_val.prototxt")
+    ]
     layers = [[layer for layer in net.layer if layer.type != "Data"] for net in nets]
     assert layers[0] == layers[1] and len(layers[0]) == 9
     deploy = prototxt.read_net(ROOT / "models/lenet/deploy.prototxt").message
@@ -378,7 +402,8 @@ def test_golden_prototxts_read_as_protobuf_reads_them():
 def test_write_gives_the_shortest_float_and_readable_text():
     net = pb.NetParameter(name="é", layer=[pb.LayerParameter(loss_weight=[0.1, 1e-8, 1 / 3, 16777216])])
     assert prototxt.write(net) == (
-        'name: "é"\nlayer {\n  loss_weight: 0.1\n  loss_weight: 1e-08\n  loss_weight: 0.33333334\n  loss_weight: 16777216.0\n}\n'
+        'name: "é"\nlayer {\n  loss_weight: 0.1\n  loss_weight: 1e-08\n  loss_weight: 0.33333334\n  loss_weight: '
+        "16777216.0\n}\n"
     )
 
 

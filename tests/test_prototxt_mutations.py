@@ -27,8 +27,35 @@ CHARACTERS = [
     "😀",
     "\U0010ffff",
 ]
-NUMBERS = ["0", "-1", "-0", "1e39", "1e-50", "1e999", "inf", "-inf", "nan", "0x", "0xFF", "08", "017", "1.5", ".", "1.2.3", "5abc", "1f"]
-NUMBERS += ["2147483648", "-2147483649", "4294967296", "18446744073709551616", "9" * 400, "9" * 5000, "1" + "0" * 5000 + "f"]
+NUMBERS = [
+    "0",
+    "-1",
+    "-0",
+    "1e39",
+    "1e-50",
+    "1e999",
+    "inf",
+    "-inf",
+    "nan",
+    "0x",
+    "0xFF",
+    "08",
+    "017",
+    "1.5",
+    ".",
+    "1.2.3",
+    "5abc",
+    "1f",
+]
+NUMBERS += [
+    "2147483648",
+    "-2147483649",
+    "4294967296",
+    "18446744073709551616",
+    "9" * 400,
+    "9" * 5000,
+    "1" + "0" * 5000 + "f",
+]
 WORDS = [
     "layer",
     "layers",
@@ -91,20 +118,42 @@ def _name(text, rng):
     name = text[start:end]
     at = rng.randrange(len(name) + 1)
     misspelt = rng.choice(
-        [name[:at] + name[at + 1 :], name[:at] + rng.choice("aeZ_1") + name[at:], name.upper(), rng.choice(WORDS), name + name]
+        [
+            name[:at] + name[at + 1 :],
+            name[:at] + rng.choice("aeZ_1") + name[at:],
+            name.upper(),
+            rng.choice(WORDS),
+            name + name,
+        ]
     )
     return text[:start] + misspelt + text[end:]
 
 
 def _bracket(text, rng):
     start, end = _place(r"[{}:\"]", text, rng)
-    return text[:start] + rng.choice(["", "{", "}", "{ {", "} }", "[", "]", "<", ">", ":", "::", '"', "{" * 200, "}" * 200]) + text[end:]
+    return (
+        text[:start]
+        + rng.choice(["", "{", "}", "{ {", "} }", "[", "]", "<", ">", ":", "::", '"', "{" * 200, "}" * 200])
+        + text[end:]
+    )
 
 
 def _string(text, rng):
     start, end = _place(r'"[^"\n]*"', text, rng)
     inner = text[start + 1 : end - 1]
-    new = ['""', inner, f"'{inner}", f'"{inner}\\"', r'"\xff"', r'"\777"', r'"\q"', f'"{inner}" "{inner}"', '"\0"', f'"{"a/" * 2500}"', "5"]
+    new = [
+        '""',
+        inner,
+        f"'{inner}",
+        f'"{inner}\\"',
+        r'"\xff"',
+        r'"\777"',
+        r'"\q"',
+        f'"{inner}" "{inner}"',
+        '"\0"',
+        f'"{"a/" * 2500}"',
+        "5",
+    ]
     return text[:start] + rng.choice(new) + text[end:]
 
 
@@ -117,7 +166,20 @@ def mutate(text: str, rng: random.Random) -> str:
     """The text with one to four random mistakes: characters, lines, numbers, names, brackets, strings, cuts."""
     for _ in range(rng.choice((1, 1, 2, 4))):
         change = rng.choice(
-            (_character, _character, _swapped_characters, _line, _line, _number, _number, _name, _name, _bracket, _string, _cut)
+            (
+                _character,
+                _character,
+                _swapped_characters,
+                _line,
+                _line,
+                _number,
+                _number,
+                _name,
+                _name,
+                _bracket,
+                _string,
+                _cut,
+            )
         )
         text = change(text, rng)
     return text

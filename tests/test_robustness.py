@@ -1,4 +1,5 @@
-"""Damaged nets and solvers through the whole road: each trains for an iteration or says, with a place, what is wrong."""
+"""Damaged nets and solvers through the whole road: each trains for an iteration or says, with a place, what is
+wrong."""
 
 import collections
 import importlib.util
@@ -10,7 +11,7 @@ import pytest
 
 from caffelite import prototxt
 from caffelite.errors import CaffeliteError
-from caffelite.solver import Solver
+from caffelite.training import Solver
 
 
 @pytest.fixture
@@ -38,7 +39,12 @@ def test_undamaged_pairs_run(fuzz):
 
 
 CASES = {
-    "a window beyond the image": ("lenet", "kernel_size: 2 stride: 2", "kernel_size: 2 stride: 255", "beyond the image"),
+    "a window beyond the image": (
+        "lenet",
+        "kernel_size: 2 stride: 2",
+        "kernel_size: 2 stride: 255",
+        "beyond the image",
+    ),
     "a path too long": ("logistic", "logreg_train.txt", "a/" * 2500, "does not exist"),
     "a name that cannot be shown": ("lenet", 'type: "ReLU"', 'type: "Re\\0LU\\n"', r'unknown type "Re\x00LU\n"'),
     "a scale that is no number": ("lenet", "scale: 0.00390625", "scale: inf", "scale is no finite number"),

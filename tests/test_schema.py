@@ -26,8 +26,8 @@ OWN = {
     "TransformationParameter.perturb_param",
     "PoolingParameter.ceil_mode",  # of forks that are not listed below
 }
-# Fields of NVCaffe ("nvidia") and Intel's Caffe ("intel"), by whose names their prototxts are read. A number of theirs that means something
-# else in another Caffe gives way to one from 8000 on: only their text files are read.
+# Fields of NVCaffe ("nvidia") and Intel's Caffe ("intel"), by whose names their prototxts are read. A number of theirs
+# that means something else in another Caffe gives way to one from 8000 on: only their text files are read.
 FORKS = {
     "NetParameter.default_forward_type": ("nvidia", 8002),
     "NetParameter.default_backward_type": ("nvidia", 12),
@@ -85,7 +85,10 @@ FORKS = {
     "DataParameter.cache": ("nvidia", 13),
     "DataParameter.shuffle": ("nvidia", 14),
     "ImageDataParameter.cache": ("nvidia", 15),
-    **{f"NormalizeParameter.{f}": ("nvidia", n + 1) for n, f in enumerate(("across_spatial", "scale_filler", "channel_shared", "eps"))},
+    **{
+        f"NormalizeParameter.{f}": ("nvidia", n + 1)
+        for n, f in enumerate(("across_spatial", "scale_filler", "channel_shared", "eps"))
+    },
     "PermuteParameter.order": ("nvidia", 1),
     "SmoothL1LossParameter.sigma": ("intel", 1),
     **{f"RandomResizeParameter.{f}": ("intel", n) for n, f in enumerate(("min_size", "max_size"), 1)},
@@ -93,20 +96,41 @@ FORKS = {
         f"RandomAspectRatioParameter.{f}": ("intel", n)
         for n, f in enumerate(("min_area_ratio", "max_area_ratio", "aspect_ratio_change", "max_attempt"), 1)
     },
-    **{f"DistortionParameter.{field.name}": ("nvidia", field.number) for field in pb.DistortionParameter.DESCRIPTOR.fields},
+    **{
+        f"DistortionParameter.{field.name}": ("nvidia", field.number)
+        for field in pb.DistortionParameter.DESCRIPTOR.fields
+    },
     **{f"NoiseParameter.{field.name}": ("nvidia", field.number) for field in pb.NoiseParameter.DESCRIPTOR.fields},
     **{f"SaltPepperParameter.{f}": ("nvidia", n) for n, f in enumerate(("fraction", "value"), 1)},
 }
 FORK_MESSAGES = {
-    *("NormalizeParameter", "PermuteParameter", "SmoothL1LossParameter", "RandomResizeParameter", "RandomAspectRatioParameter"),
+    *(
+        "NormalizeParameter",
+        "PermuteParameter",
+        "SmoothL1LossParameter",
+        "RandomResizeParameter",
+        "RandomAspectRatioParameter",
+    ),
     *("DistortionParameter", "NoiseParameter", "SaltPepperParameter"),
 }
 FORK_VALUES = {"LossParameter.NormalizationMode": {"PRE_FIXED": 8000}}  # 3, Intel's number, is NONE here
 OWN_VALUES = {"DataParameter.DB": {"ARRAYS": 8000}}
-OWN_MESSAGES = {"CarriedState", "DeployParameter", "PerturbationParameter", "ResumeState", "RunOrigin", "SourcePosition"}
+OWN_MESSAGES = {
+    "CarriedState",
+    "DeployParameter",
+    "PerturbationParameter",
+    "ResumeState",
+    "RunOrigin",
+    "SourcePosition",
+}
 NEW_ENUMS = {  # of a fork, and of our own
     "Type": {"DOUBLE": 0, "FLOAT": 1, "FLOAT16": 2, "INT": 3, "UINT": 4, "BOOL": 5},
-    "TransformationParameter.InterpolationAlgo": {"INTER_NEAREST": 0, "INTER_LINEAR": 1, "INTER_CUBIC": 2, "INTER_AREA": 3},
+    "TransformationParameter.InterpolationAlgo": {
+        "INTER_NEAREST": 0,
+        "INTER_LINEAR": 1,
+        "INTER_CUBIC": 2,
+        "INTER_AREA": 3,
+    },
     "PerturbationParameter.Border": {"MIRRORED": 0, "REPEATED": 1, "CONSTANT": 2},
     "DeployParameter.ChannelOrder": {"BGR": 0, "RGB": 1},
     "DeployParameter.Ground": {"ANY": 0, "DARK": 1, "LIGHT": 2},
@@ -158,14 +182,22 @@ def compiled(tmp_path_factory):
     """The .proto as the installed compiler understands it, comments included."""
     pytest.importorskip("grpc_tools", reason="grpcio-tools, of the extra `test`, compiles the schema")
     out = tmp_path_factory.mktemp("schema") / "set"
-    command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{PROTO.parent}", "--include_source_info", f"--descriptor_set_out={out}"]
+    command = [
+        sys.executable,
+        "-m",
+        "grpc_tools.protoc",
+        f"-I{PROTO.parent}",
+        "--include_source_info",
+        f"--descriptor_set_out={out}",
+    ]
     done = subprocess.run([*command, PROTO.name], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return descriptor_pb2.FileDescriptorSet.FromString(out.read_bytes()).file[0]
 
 
 def bare(file):
-    """The same without what compilers add of their own accord, and with defaults of type float in one form of several."""
+    """The same without what compilers add of their own accord, and with defaults of type float in one form of
+    several."""
     copy = descriptor_pb2.FileDescriptorProto.FromString(file.SerializeToString())
     copy.ClearField("source_code_info")
     for message in copy.message_type:
@@ -181,7 +213,9 @@ def committed() -> descriptor_pb2.FileDescriptorProto:
 
 
 def described(field) -> tuple:
-    label = {Kind.LABEL_OPTIONAL: "optional", Kind.LABEL_REQUIRED: "required", Kind.LABEL_REPEATED: "repeated"}[field.label]
+    label = {Kind.LABEL_OPTIONAL: "optional", Kind.LABEL_REQUIRED: "required", Kind.LABEL_REPEATED: "repeated"}[
+        field.label
+    ]
     kind = field.type_name.removeprefix(".caffelite.") or Kind.Type.Name(field.type).removeprefix("TYPE_").lower()
     return field.number, label + (" packed" if field.options.packed else ""), kind, field.default_value
 
@@ -215,7 +249,8 @@ def test_committed_code_matches_the_proto(compiled):
 
 def test_everything_is_explained(compiled):
     comments = {
-        tuple(place.path): (place.leading_comments + place.trailing_comments).strip() for place in compiled.source_code_info.location
+        tuple(place.path): (place.leading_comments + place.trailing_comments).strip()
+        for place in compiled.source_code_info.location
     }
     silent = [name for path, name in named(compiled) if not comments.get(path)]
     assert not silent
@@ -236,7 +271,11 @@ def test_hinge_norms_start_at_one():
 
 
 def test_old_layer_types_keep_their_numbers():
-    assert (pb.V1LayerParameter.CONVOLUTION, pb.V1LayerParameter.SOFTMAX_LOSS, pb.V1LayerParameter.DECONVOLUTION) == (4, 21, 39)
+    assert (pb.V1LayerParameter.CONVOLUTION, pb.V1LayerParameter.SOFTMAX_LOSS, pb.V1LayerParameter.DECONVOLUTION) == (
+        4,
+        21,
+        39,
+    )
 
 
 def test_numbers_from_8000_are_ours_alone():
@@ -252,7 +291,10 @@ def test_fields_of_forks_have_their_numbers():
 @pytest.mark.skipif(not SCHEMA, reason="CAFFELITE_SCHEMA, the list of Caffe's own fields, is not set")
 def test_fields_of_forks_are_theirs():
     """Type, label and default are the fork's, and its number too where that clashes with nobody's."""
-    lists = {fork: json.loads((Path(SCHEMA).parent / f"{fork}_extra.json").read_text())["messages"] for fork in ("nvidia", "intel")}
+    lists = {
+        fork: json.loads((Path(SCHEMA).parent / f"{fork}_extra.json").read_text())["messages"]
+        for fork in ("nvidia", "intel")
+    }
     everyone = [json.loads(Path(SCHEMA).read_text())["messages"], *lists.values()]
     found = fields(committed())
     for name, (fork, number) in FORKS.items():
@@ -262,7 +304,12 @@ def test_fields_of_forks_are_theirs():
         mine = described(found[name])
         assert mine[1:3] == (theirs["label"], theirs["type"]), name
         assert mine[3] == default or float(mine[3]) == float(default), name
-        takers = {other for listed in everyone for other, f in listed.get(message, {}).items() if f["number"] == theirs["number"]}
+        takers = {
+            other
+            for listed in everyone
+            for other, f in listed.get(message, {}).items()
+            if f["number"] == theirs["number"]
+        }
         assert (number == theirs["number"]) == (takers == {field}), f"{name}: {takers}"
 
 
@@ -272,15 +319,24 @@ def test_every_name_number_type_and_default_is_caffes():
     file = committed()
     assert {m.name for m in file.message_type} - OWN_MESSAGES - FORK_MESSAGES == set(caffe["messages"])
     expected = {
-        f"{message}.{name}": (f["number"], f["label"] + (" packed" if f.get("packed") else ""), f["type"], f.get("default", ""))
+        f"{message}.{name}": (
+            f["number"],
+            f["label"] + (" packed" if f.get("packed") else ""),
+            f["type"],
+            f.get("default", ""),
+        )
         for message, listed in caffe["messages"].items()
         for name, f in listed.items()
     }
     found = {
-        name: described(f) for name, f in fields(file).items() if name not in OWN | FORKS.keys() and name.split(".")[0] not in OWN_MESSAGES
+        name: described(f)
+        for name, f in fields(file).items()
+        if name not in OWN | FORKS.keys() and name.split(".")[0] not in OWN_MESSAGES
     }
     assert found == expected
     enums = {enum.name: enum for enum in file.enum_type}
     enums |= {f"{message.name}.{enum.name}": enum for message in file.message_type for enum in message.enum_type}
-    expected = {name: values | FORK_VALUES.get(name, {}) | OWN_VALUES.get(name, {}) for name, values in caffe["enums"].items()} | NEW_ENUMS
+    expected = {
+        name: values | FORK_VALUES.get(name, {}) | OWN_VALUES.get(name, {}) for name, values in caffe["enums"].items()
+    } | NEW_ENUMS
     assert {name: {value.name: value.number for value in enum.value} for name, enum in enums.items()} == expected

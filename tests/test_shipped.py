@@ -1,4 +1,5 @@
-"""Every net and recipe that ships stands in models/README.md, is read, is built and trains, here on random data of the right shape."""
+"""Every net and recipe that ships stands in models/README.md, is read, is built and trains, here on random data of the
+right shape."""
 
 import logging
 import math
@@ -9,10 +10,11 @@ import numpy as np
 import pytest
 
 from caffelite import caffelite_pb2 as pb
-from caffelite import data, graph, plan, prototxt
+from caffelite import data, prototxt
 from caffelite.data.writers import write_hdf5, write_lmdb
 from caffelite.devices import open_device
-from caffelite.solver import Solver, nets
+from caffelite.net import graph, plan
+from caffelite.training import Solver, nets
 
 ROOT = Path(__file__).parent.parent
 NETS = sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "models").rglob("*.prototxt"))
@@ -101,7 +103,9 @@ def test_recipe_names_a_shipped_net(path):
 
 def test_deploy_net_has_the_trained_layers():
     """A deploy net takes the weights of the net beside it: the same layers with the same parameters."""
-    deploy, train = (prototxt.read_net(ROOT / f"models/lenet/{name}.prototxt").message for name in ("deploy", "train_val"))
+    deploy, train = (
+        prototxt.read_net(ROOT / f"models/lenet/{name}.prototxt").message for name in ("deploy", "train_val")
+    )
     found = [{layer.name: parameters(layer) for layer in net.layer if parameters(layer)} for net in (deploy, train)]
     assert found[0] and found[0] == found[1]
 

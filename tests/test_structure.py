@@ -20,40 +20,25 @@ ARROWS = {
     "inputs": set(),
     "caffelite_pb2": set(),
     "user_modules": {"errors"},
-    "forks": set(),
-    "textformat": LANGUAGE | {"forks"},
-    "upgrade": LANGUAGE,
-    "prototxt": LANGUAGE | {"forks", "textformat", "upgrade"},
-    "overrides": LANGUAGE | {"prototxt", "textformat"},
-    "hdf5_probe": set(),
-    "hdf5": {"errors", "inputs", "hdf5_probe"},
-    "weights": LANGUAGE | {"hdf5"},
-    "fillers": LANGUAGE,
+    "prototxt": LANGUAGE,
+    "weights": LANGUAGE,
     "charts": {"errors"},
     "devices": {"errors"},
-    "layers": LANGUAGE | {"prototxt", "weights", "fillers", "devices", "user_modules"},
-    "graph": LANGUAGE | {"layers"},
-    "layout": LANGUAGE | {"graph", "layers"},
-    "packing": set(),
-    "slices": {"graph", "packing"},
-    "plan": {"graph", "packing", "slices"},
-    "net": LANGUAGE | {"fillers", "devices", "graph", "layout", "packing", "plan", "slices"},
-    "timing": {"net"},
+    "layers": LANGUAGE | {"prototxt", "weights", "devices", "user_modules"},
+    "net": LANGUAGE | {"devices", "layers"},
     "parallel": {"errors", "devices"},
-    "data": LANGUAGE | {"prototxt"},
-    "solver": LANGUAGE | {"prototxt", "overrides", "weights", "graph", "net", "data", "parallel", "devices", "hdf5"},
-    "records": LANGUAGE | {"charts", "prototxt", "overrides", "graph", "net", "data", "solver"},
-    "inspection": LANGUAGE
-    | {"charts", "forks", "textformat", "prototxt", "overrides", "upgrade", "fillers", "layers", "graph", "layout", "plan", "data"}
-    | {"solver", "user_modules"},
-    "deploy": LANGUAGE | {"prototxt", "graph", "net", "data"},
-    "report": LANGUAGE | {"charts", "graph", "net", "data"},
-    "export": LANGUAGE | {"layers", "graph", "net", "data"},
-    "selftest": LANGUAGE | {"__version__", "prototxt", "devices", "graph", "net", "data", "solver"},
+    "data": LANGUAGE | {"prototxt", "weights"},
+    "training": LANGUAGE | {"prototxt", "weights", "layers", "net", "data", "parallel", "devices"},
+    "runs": LANGUAGE | {"charts", "prototxt", "net", "data", "training"},
+    "inspection": LANGUAGE | {"charts", "prototxt", "layers", "net", "data", "training", "user_modules"},
+    "deploy": LANGUAGE | {"prototxt", "net", "data"},
+    "report": LANGUAGE | {"charts", "net", "data"},
+    "export": LANGUAGE | {"layers", "net", "data"},
+    "selftest": LANGUAGE | {"__version__", "prototxt", "devices", "net", "data", "training"},
     "cli": LANGUAGE
-    | {"prototxt", "overrides", "upgrade", "weights", "graph", "plan", "net", "data", "parallel", "devices", "solver", "records"}
-    | {"timing", "inspection", "deploy", "report", "export", "selftest", "user_modules", "__version__"},
-    "api": LANGUAGE | {"prototxt", "weights", "graph", "net", "data", "devices", "solver", "deploy", "user_modules"},
+    | {"prototxt", "weights", "net", "data", "parallel", "devices", "training", "runs"}
+    | {"inspection", "deploy", "report", "export", "selftest", "user_modules", "__version__"},
+    "api": LANGUAGE | {"prototxt", "weights", "net", "data", "devices", "training", "deploy", "user_modules"},
     "__main__": {"cli", "user_modules"},
 }
 
@@ -62,9 +47,9 @@ SEEN_BY_LAYERS = {("devices", "Window"), ("devices", "formula", "Formula")}
 
 # Packages that stay in one place: the rooms that may import them.
 KEPT = {
-    "cupy": ("devices/gpu/",),
-    "cupy_backends": ("devices/gpu/",),
-    "cudnn": ("devices/gpu/",),
+    "cupy": ("devices/cuda/",),
+    "cupy_backends": ("devices/cuda/",),
+    "cudnn": ("devices/cuda/",),
     "numba": ("devices/cpu/",),
     "llvmlite": ("devices/cpu/",),
     "threadpoolctl": ("devices/cpu/",),
@@ -75,7 +60,7 @@ KEPT = {
     "cv2": ("data/",),
     "mpi4py": ("parallel/",),
     "matplotlib": ("charts.py", "inspection/", "report/"),
-    "tensorboardX": ("records/",),
+    "tensorboardX": ("runs/",),
     "onnx": ("export/",),
     "onnxruntime": ("export/",),
     "sklearn": ("cli/dataset/digits.py",),
@@ -110,7 +95,11 @@ def test_imports_follow_the_arrows():
         mine = room(path)
         seen.add(mine)
         if mine == "__init__":
-            at_once = [n for n in tree.body if isinstance(n, ast.Import) or (isinstance(n, ast.ImportFrom) and n.module != "__future__")]
+            at_once = [
+                n
+                for n in tree.body
+                if isinstance(n, ast.Import) or (isinstance(n, ast.ImportFrom) and n.module != "__future__")
+            ]
             assert not at_once, "caffelite itself imports nothing before it is asked, so that --help answers at once"
             continue
         for name in imports(path, tree):
@@ -138,7 +127,11 @@ def test_layers_see_no_device():
 
 @pytest.mark.parametrize("package", KEPT)
 def test_packages_stay_in_their_rooms(package):
-    users = {path.relative_to(PACKAGE).as_posix() for path, tree in modules() if any(name[0] == package for name in imports(path, tree))}
+    users = {
+        path.relative_to(PACKAGE).as_posix()
+        for path, tree in modules()
+        if any(name[0] == package for name in imports(path, tree))
+    }
     assert users, f"nobody imports {package}"
     assert all(user.startswith(KEPT[package]) for user in users), users
 
@@ -150,10 +143,22 @@ def test_every_dependency_is_declared():
     config.read(ROOT / "setup.cfg")
     declared = config["options"]["install_requires"] + "".join(config["options.extras_require"].values())
     names = {re.match(r"[\w-]+", line)[0] for line in declared.split("\n") if line.strip()}
-    provided = {"google": "protobuf", "cv2": "opencv-python-headless", "sklearn": "scikit-learn", "cudnn": "nvidia-cudnn-frontend",
-                "cupy": "cupy-cuda12x", "cupy_backends": "cupy-cuda12x", "llvmlite": "numba", "plyvel": "plyvel-ci",
-                "PIL": "pillow"}  # fmt: skip
-    found = {name[0] for path, tree in modules() for name in imports(path, tree)} - set(sys.stdlib_module_names) - {"caffelite"}
+    provided = {
+        "google": "protobuf",
+        "cv2": "opencv-python-headless",
+        "sklearn": "scikit-learn",
+        "cudnn": "nvidia-cudnn-frontend",
+        "cupy": "cupy-cuda12x",
+        "cupy_backends": "cupy-cuda12x",
+        "llvmlite": "numba",
+        "plyvel": "plyvel-ci",
+        "PIL": "pillow",
+    }
+    found = (
+        {name[0] for path, tree in modules() for name in imports(path, tree)}
+        - set(sys.stdlib_module_names)
+        - {"caffelite"}
+    )
     assert {provided.get(name, name) for name in found} <= names
 
 
@@ -163,7 +168,9 @@ def test_every_file_of_the_package_is_installed():
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg")
     patterns = [
-        PACKAGE.parent / package.replace(".", "/") / p for package, ps in config["options.package_data"].items() for p in ps.split()
+        PACKAGE.parent / package.replace(".", "/") / p
+        for package, ps in config["options.package_data"].items()
+        for p in ps.split()
     ]
     others = [p for p in PACKAGE.rglob("*") if p.is_file() and p.suffix not in (".py", ".pyc", ".nbc", ".nbi")]
     assert others and not [p for p in others if not any(p.match(str(pattern)) for pattern in patterns)]
@@ -177,14 +184,18 @@ def test_no_module_is_called_utils():
 
 
 def test_every_module_says_what_it_is():
-    assert not [str(path) for path, tree in modules() if not ast.get_docstring(tree) and not path.name.endswith("_pb2.py")]
+    assert not [
+        str(path) for path, tree in modules() if not ast.get_docstring(tree) and not path.name.endswith("_pb2.py")
+    ]
 
 
 def test_help_needs_nothing_heavy():
     import subprocess
 
     code = "import sys, caffelite.cli; print(*sorted({m.split('.')[0] for m in sys.modules}))"
-    loaded = set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
+    loaded = set(
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    )
     assert not loaded & {"numpy", "numba", "scipy", "google", "h5py", "lmdb", "cupy", "tqdm"}
 
 
@@ -215,7 +226,9 @@ def test_layer_row_names_fields_that_exist(name):
 
     layer = pb.LayerParameter.DESCRIPTOR.fields_by_name
     words = re.findall(r"`([a-z]\w+)`", documented_layers()[name].rsplit("|", 2)[1])
-    messages = [layer[f].message_type for f in (REGISTRY[name].field, "loss_param", "transform_param", "softmax_param") if f]
+    messages = [
+        layer[f].message_type for f in (REGISTRY[name].field, "loss_param", "transform_param", "softmax_param") if f
+    ]
     known = {f for message in messages for f in message.fields_by_name}
     assert not [w for w in words if w not in known]
 

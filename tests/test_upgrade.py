@@ -1,4 +1,5 @@
-"""Old dialects beside the modern nets that they mean, written by hand, and where their fields stand afterwards; fields of forks."""
+"""Old dialects beside the modern nets that they mean, written by hand, and where their fields stand afterwards; fields
+of forks."""
 
 import random
 
@@ -10,7 +11,7 @@ from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt
 from caffelite.errors import CaffeliteError
 from caffelite.layers import normalisation
-from caffelite.upgrade import LEARNT, V0_FIELDS, V0_TRANSFORM, V0_TYPES, V1_PARAM, V1_TYPES
+from caffelite.prototxt.upgrade import LEARNT, V0_FIELDS, V0_TRANSFORM, V0_TYPES, V1_PARAM, V1_TYPES
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +24,8 @@ def modern(text, message=pb.NetParameter):
 
 
 def expect(old, new, message=pb.NetParameter):
-    """The old text means the new one; gives a function from a path of the new message to the word there in the old text."""
+    """The old text means the new one; gives a function from a path of the new message to the word there in the old
+    text."""
     document = modern(old, message)
     assert document.message == text_format.Parse(new, message())
 
@@ -84,7 +86,8 @@ def test_every_v1_type_has_a_modern_name():
 def test_v1_transform_fields(word, name):
     modern_type = "".join(w.capitalize() for w in word.split("_"))
     word = expect(
-        f'layers {{ type: {word} {name}_param {{ source: "s" scale: 0.5\n mean_file: "m" crop_size: 7 mirror: true }} }}',
+        f'layers {{ type: {word} {name}_param {{ source: "s" scale: 0.5\n mean_file: "m" crop_size: 7 mirror: true '
+        f"}} }}",
         f'layer {{ type: "{modern_type}" {name}_param {{ source: "s" }} '
         'transform_param { scale: 0.5 mean_file: "m" crop_size: 7 mirror: true } }',
     )
@@ -93,7 +96,8 @@ def test_v1_transform_fields(word, name):
 
 def test_both_forms_in_one_net():
     assert error('layer { name: "a" }\nlayers { name: "b" }') == (
-        'n:2:1: both "layers" and "layer"; expected the one or the other, found "layer" at n:1:1; write all of them as layer'
+        'n:2:1: both "layers" and "layer"; expected the one or the other, found "layer" at n:1:1; write all of them '
+        "as layer"
     )
 
 
@@ -102,7 +106,8 @@ def test_both_forms_in_one_net():
 
 def test_input_dim():
     word = expect(
-        'input: "a" input: "b"\ninput_dim: 1 input_dim: 2 input_dim: 3 input_dim: 4\ninput_dim: [5, 6, 7, 8]\nlayer { name: "r" }',
+        'input: "a" input: "b"\ninput_dim: 1 input_dim: 2 input_dim: 3 input_dim: 4\ninput_dim: [5, 6, 7, 8]\nlayer '
+        '{ name: "r" }',
         """layer { name: "input" type: "Input" top: "a" top: "b" input_param { shape { dim: [1, 2, 3, 4] } shape { dim: [5, 6, 7, 8] } } }
         layer { name: "r" }""",
     )
@@ -115,21 +120,30 @@ def test_input_dim():
 def test_input_shape_and_v1_layers():
     word = expect(
         'input: "a" input_shape { dim: 5\n dim: 2 }\nlayers { type: TANH bottom: "a" top: "t" }',
-        'layer { name: "input" type: "Input" top: "a" input_param { shape { dim: [5, 2] } } } layer { type: "TanH" bottom: "a" top: "t" }',
+        'layer { name: "input" type: "Input" top: "a" input_param { shape { dim: [5, 2] } } } layer { type: "TanH" '
+        'bottom: "a" top: "t" }',
     )
     assert word("layer", 0, "input_param", "shape", 0, "dim", 1) == "2"
     assert word("layer", 1, "top", 0) == '"t"'
 
 
 def test_shapes_that_do_not_fit_the_inputs():
-    assert error('name: "n"\ninput: "a"').startswith("n:2:1: input_dim does not fit the inputs; expected 4: N, C, H and W of each")
+    assert error('name: "n"\ninput: "a"').startswith(
+        "n:2:1: input_dim does not fit the inputs; expected 4: N, C, H and W of each"
+    )
     assert "expected 8: N, C, H and W of each input, found 4" in error('input: "a" input: "b" input_dim: [1, 2, 3, 4]')
-    assert error('input: "a"\ninput: "b" input_shape { dim: 1 }').startswith("n:2:12: input_shape does not fit the inputs; expected 2")
+    assert error('input: "a"\ninput: "b" input_shape { dim: 1 }').startswith(
+        "n:2:12: input_shape does not fit the inputs; expected 2"
+    )
 
 
 def test_old_caffemodel_with_an_input_and_no_shape(tmp_path):
-    (tmp_path / "n.caffemodel").write_bytes(pb.NetParameter(name="n", input=["a"], layer=[pb.LayerParameter(name="r")]).SerializeToString())
-    assert prototxt.read_net(tmp_path / "n.caffemodel").message == pb.NetParameter(name="n", layer=[pb.LayerParameter(name="r")])
+    (tmp_path / "n.caffemodel").write_bytes(
+        pb.NetParameter(name="n", input=["a"], layer=[pb.LayerParameter(name="r")]).SerializeToString()
+    )
+    assert prototxt.read_net(tmp_path / "n.caffemodel").message == pb.NetParameter(
+        name="n", layer=[pb.LayerParameter(name="r")]
+    )
 
 
 # layers { layer { type: "conv" } }
@@ -171,7 +185,8 @@ def test_one_padding_layer_for_two_convolutions():
 
 def test_a_padding_layer_leaves_no_places():
     word = expect(
-        'layers { layer { type: "padding" pad: 1 } bottom: "x" top: "p" }\nlayers { layer { type: "conv" } bottom: "p" }',
+        'layers { layer { type: "padding" pad: 1 } bottom: "x" top: "p" }\nlayers { layer { type: "conv" } bottom: '
+        '"p" }',
         'layer { type: "Convolution" bottom: "x" convolution_param { pad: 1 } }',
     )
     assert word("layer", 0, "top", 0) == "layers"  # none was written: the layer's own place
@@ -179,12 +194,18 @@ def test_a_padding_layer_leaves_no_places():
 
 # every V0 field in a type that has it: (old, modern)
 V0 = [
-    ('type: "lrn" local_size: 3 alpha: 2 beta: 0.5 k: 7', 'type: "LRN" lrn_param { local_size: 3 alpha: 2 beta: 0.5 k: 7 }'),
+    (
+        'type: "lrn" local_size: 3 alpha: 2 beta: 0.5 k: 7',
+        'type: "LRN" lrn_param { local_size: 3 alpha: 2 beta: 0.5 k: 7 }',
+    ),
     ('type: "dropout" dropout_ratio: 0.3', 'type: "Dropout" dropout_param { dropout_ratio: 0.3 }'),
     ('type: "concat" concat_dim: 2', 'type: "Concat" concat_param { concat_dim: 2 }'),
     ('type: "hdf5_data" source: "s" batchsize: 2', 'type: "HDF5Data" hdf5_data_param { source: "s" batch_size: 2 }'),
     ('type: "infogain_loss" source: "s"', 'type: "InfogainLoss" infogain_loss_param { source: "s" }'),
-    ('type: "hdf5_output" hdf5_output_param { file_name: "f" }', 'type: "HDF5Output" hdf5_output_param { file_name: "f" }'),
+    (
+        'type: "hdf5_output" hdf5_output_param { file_name: "f" }',
+        'type: "HDF5Output" hdf5_output_param { file_name: "f" }',
+    ),
     (
         'type: "data" source: "s" batchsize: 2 rand_skip: 3 scale: 0.5 meanfile: "m" cropsize: 4 mirror: true',
         'type: "Data" data_param { source: "s" batch_size: 2 rand_skip: 3 } '
@@ -195,10 +216,15 @@ V0 = [
         'type: "ImageData" image_data_param { source: "s" shuffle: true new_height: 3 new_width: 4 }',
     ),
     (
-        'type: "window_data" det_fg_threshold: 0.1 det_bg_threshold: 0.2 det_fg_fraction: 0.3 det_context_pad: 4 det_crop_mode: "square"',
-        'type: "WindowData" window_data_param { fg_threshold: 0.1 bg_threshold: 0.2 fg_fraction: 0.3 context_pad: 4 crop_mode: "square" }',
+        'type: "window_data" det_fg_threshold: 0.1 det_bg_threshold: 0.2 det_fg_fraction: 0.3 det_context_pad: 4 '
+        'det_crop_mode: "square"',
+        'type: "WindowData" window_data_param { fg_threshold: 0.1 bg_threshold: 0.2 fg_fraction: 0.3 context_pad: 4 '
+        'crop_mode: "square" }',
     ),
-    *((f'type: "{old}"', f'type: "{new}"') for old, new in [("relu", "ReLU"), ("softmax_loss", "SoftmaxWithLoss"), ("tanh", "TanH")]),
+    *(
+        (f'type: "{old}"', f'type: "{new}"')
+        for old, new in [("relu", "ReLU"), ("softmax_loss", "SoftmaxWithLoss"), ("tanh", "TanH")]
+    ),
     ('type: "multinomial_logistic_loss"', 'type: "MultinomialLogisticLoss"'),
 ]
 
@@ -220,7 +246,10 @@ def test_every_v0_field_is_known():
 
 def test_v0_mistakes(caplog):
     assert error('layers { layer { type: "konv" } }') == 'n:1:24: unknown V0 layer type "konv"; did you mean "conv"?'
-    padded = 'layers { layer { type: "padding" } bottom: "x" top: "p" }\nlayers { layer { name: "r" type: "relu" } bottom: "p" top: "r" }'
+    padded = (
+        'layers { layer { type: "padding" } bottom: "x" top: "p" }\nlayers { layer { name: "r" type: "relu" } '
+        'bottom: "p" top: "r" }'
+    )
     expected = 'expected a conv or pool layer with one bottom, found "relu" with 1'
     assert error(padded) == f'n:2:51: layer "r" reads a padding layer; {expected}'
     expect('layers { layer { type: "relu"\n group: 3 } }', 'layer { type: "ReLU" }')
@@ -239,7 +268,9 @@ def test_batch_norm_with_rates():
 
 def test_batch_norm_that_learns():
     """NVCaffe: three blobs of statistics, then those that learn."""
-    text = 'layer {{ type: "BatchNorm" batch_norm_param {{ scale_bias: true }} {} param {{ lr_mult: 2 decay_mult: 3 }} }}'
+    text = (
+        'layer {{ type: "BatchNorm" batch_norm_param {{ scale_bias: true }} {} param {{ lr_mult: 2 decay_mult: 3 }} }}'
+    )
     expect(text.format("param { lr_mult: 1 } " * 3), text.format("param { lr_mult: 0 decay_mult: 0 } " * 3))
     assert LEARNT == normalisation.LEARNT
 
@@ -289,7 +320,9 @@ def test_solver_types(word):
 
 def test_solver_with_both_types():
     text = 'type: "SGD"\nsolver_type: SGD'
-    assert error(text, pb.SolverParameter).startswith('n:2:14: solver_type beside type; expected one of them, found "type" at n:1:7')
+    assert error(text, pb.SolverParameter).startswith(
+        'n:2:14: solver_type beside type; expected one of them, found "type" at n:1:7'
+    )
 
 
 def test_modern_files_stay_as_they_are():
@@ -332,7 +365,10 @@ def test_fields_of_forks_are_passed_over(caplog):
     ]
     assert caplog.messages[0].endswith("is of NVCaffe, unknown here and ignored")
     assert caplog.messages[3].endswith("ignored (2 times in this file)")
-    assert "is of NVCaffe and Intel's Caffe, unknown here and ignored: what it asks for does not happen" in caplog.messages[4]
+    assert (
+        "is of NVCaffe and Intel's Caffe, unknown here and ignored: what it asks for does not happen"
+        in caplog.messages[4]
+    )
 
 
 @pytest.mark.parametrize("field", ["convolution_param", "pooling_param", "lrn_param", "relu_param"])
@@ -347,8 +383,10 @@ MISTAKES = {
     "layer { forward_type: }": 'n:1:9: "forward_type" has no value; expected a value, found "}"',
     "layer { forward_typ: 1 }": 'n:1:9: unknown field "forward_typ" in LayerParameter; did you mean "forward_type"?',
     "layer { relu_parm { } }": 'n:1:9: unknown field "relu_parm" in LayerParameter; did you mean "relu_param"?',
-    "pixelshuffler: 2": 'n:1:1: unknown field "pixelshuffler" in NetParameter; it belongs in ReshapeParameter (Intel\'s Caffe)',
-    "layer { convolution_param { engine: MKL } }": 'n:1:37: wrong value for "engine"; expected one of DEFAULT, CAFFE, CUDNN, found "MKL"',
+    "pixelshuffler: 2": 'n:1:1: unknown field "pixelshuffler" in NetParameter; it belongs in ReshapeParameter '
+    "(Intel's Caffe)",
+    "layer { convolution_param { engine: MKL } "
+    "}": 'n:1:37: wrong value for "engine"; expected one of DEFAULT, CAFFE, CUDNN, found "MKL"',
     "layer { forward_type: FLOAT16 FLOAT }": 'n:1:31: unknown field "FLOAT" in LayerParameter',
 }
 
@@ -390,7 +428,7 @@ def test_string_that_is_no_text_for_a_number():
 
 
 def test_fork_tables_name_messages_of_the_schema():
-    from caffelite import forks
+    from caffelite.prototxt import forks
 
     for messages in forks._FIELDS.values():
         for message, names in messages.items():

@@ -88,21 +88,29 @@ def test_values_that_are_no_common_numbers(tmp_path):
 def test_legacy_shapes_have_four_axes(tmp_path):
     blob = pb.BlobProto(num=2, channels=1, height=3, width=1, data=range(6))
     net = pb.NetParameter(
-        layer=[pb.LayerParameter(name="a", blobs=[blob, pb.BlobProto(channels=2, data=[1, 2]), pb.BlobProto(data=[1, 2, 3])])]
+        layer=[
+            pb.LayerParameter(
+                name="a", blobs=[blob, pb.BlobProto(channels=2, data=[1, 2]), pb.BlobProto(data=[1, 2, 3])]
+            )
+        ]
     )
     assert [a.shape for a in read(tmp_path, net.SerializeToString())["a"]] == [(2, 1, 3, 1), (1, 2, 1, 1), (3,)]
 
 
 def test_v1_models(tmp_path, rng):
     values = rng.normal(size=(2, 3)).astype(np.float32)
-    layer = pb.V1LayerParameter(name="old", blobs=[pb.BlobProto(num=1, channels=1, height=2, width=3, data=values.ravel().tolist())])
+    layer = pb.V1LayerParameter(
+        name="old", blobs=[pb.BlobProto(num=1, channels=1, height=2, width=3, data=values.ravel().tolist())]
+    )
     net = pb.NetParameter(layers=[pb.V1LayerParameter(name="bare"), layer])
     assert_equal(read(tmp_path, net.SerializeToString()), {"old": [values.reshape(1, 1, 2, 3)]})
 
 
 def test_doubles(tmp_path):
     values = [0.1, 1e300, -1e300, 2.5]
-    net = pb.NetParameter(layer=[pb.LayerParameter(name="a", blobs=[pb.BlobProto(shape=pb.BlobShape(dim=[2, 2]), double_data=values)])])
+    net = pb.NetParameter(
+        layer=[pb.LayerParameter(name="a", blobs=[pb.BlobProto(shape=pb.BlobShape(dim=[2, 2]), double_data=values)])]
+    )
     found = read(tmp_path, net.SerializeToString())["a"][0]
     assert found.tolist() == [[float(np.float32(0.1)), np.inf], [-np.inf, 2.5]]
 
@@ -162,13 +170,17 @@ def test_models_of_others_have_no_checksum(tmp_path, rng):
         (weights.field_bytes(100, weights.field_bytes(7, b"\x08" + b"\xff" * 9 + b"\x01")), "a blob of shape"),
         (
             weights.field_bytes(
-                100, weights.field_bytes(7, pb.BlobProto(shape=pb.BlobShape(dim=[-1, -2]), data=[1, 2]).SerializeToString())
+                100,
+                weights.field_bytes(7, pb.BlobProto(shape=pb.BlobShape(dim=[-1, -2]), data=[1, 2]).SerializeToString()),
             ),
             "a blob of shape [-1, -2] with 2 values",
         ),
         (
             weights.field_bytes(
-                100, weights.field_bytes(7, pb.BlobProto(shape=pb.BlobShape(dim=[2**62, 2**62]), data=[1]).SerializeToString())
+                100,
+                weights.field_bytes(
+                    7, pb.BlobProto(shape=pb.BlobShape(dim=[2**62, 2**62]), data=[1]).SerializeToString()
+                ),
             ),
             "with 1 values",
         ),
@@ -184,7 +196,9 @@ def test_garbage(tmp_path, data, message):
 def test_mutations_give_blobs_or_a_clear_error(tmp_path, rng):
     draw = random.Random(2)
     whole = encoded(arrays(rng))
-    old = pb.NetParameter(layers=[pb.V1LayerParameter(name="o", blobs=[pb.BlobProto(num=2, channels=3, double_data=range(6))])])
+    old = pb.NetParameter(
+        layers=[pb.V1LayerParameter(name="o", blobs=[pb.BlobProto(num=2, channels=3, double_data=range(6))])]
+    )
     kinds = [whole, weights.sealed(whole), old.SerializeToString()]
     outcomes = {True: 0, False: 0}
     for i in range(500):
@@ -273,7 +287,8 @@ def test_hdf5_models_are_told_by_content(tmp_path, rng):
 
 
 def test_hdf5_links_are_refused(tmp_path):
-    """Loops of hard links, exponentially many ways, links by name and to other files: no hang, and no file but the one named."""
+    """Loops of hard links, exponentially many ways, links by name and to other files: no hang, and no file but the one
+    named."""
     path = tmp_path / "m.h5"
     (tmp_path / "secret.h5").write_bytes(b"")
     with h5py.File(tmp_path / "secret.h5", "w") as file:
@@ -284,7 +299,8 @@ def test_hdf5_links_are_refused(tmp_path):
             for i in range(2):
                 file[f"data/conv/loop{i}"] = link or group
         with pytest.raises(
-            CaffeliteError, match="m.h5 is no caffemodel.* (link to another place|in the file twice)|m.h5 as HDF5: .*link to"
+            CaffeliteError,
+            match="m.h5 is no caffemodel.* (link to another place|in the file twice)|m.h5 as HDF5: .*link to",
         ):
             weights.read_model(path)
 
@@ -305,7 +321,8 @@ def test_hdf5_garbage(tmp_path):
 # into a net
 
 NET = inputs(x=(1, 4)) + "".join(
-    f'layer {{ name: "{n}" type: "InnerProduct" bottom: "x" top: "{n}" inner_product_param {{ num_output: 3 }} }}\n' for n in "ab"
+    f'layer {{ name: "{n}" type: "InnerProduct" bottom: "x" top: "{n}" inner_product_param {{ num_output: 3 }} }}\n'
+    for n in "ab"
 )
 
 
@@ -347,11 +364,14 @@ def test_load_takes_the_four_axes_of_old_files(rng):
     ("shapes", "message"),
     [
         ([(3, 4)], 'layer "a" (InnerProduct): m.caffemodel does not fit; expected 2 blobs, found 1'),
-        ([(4, 3), (3,)], 'm.caffemodel does not fit, blob 0; expected [3, 4], found [4, 3]; rename the layer to start it anew'),
+        (
+            [(4, 3), (3,)],
+            "m.caffemodel does not fit, blob 0; expected [3, 4], found [4, 3]; rename the layer to start it anew",
+        ),
         ([(3, 4), (3, 1)], "does not fit, blob 1; expected [3], found [3, 1]"),
         ([(12,), (3,)], "does not fit, blob 0; expected [3, 4], found [12]"),
     ],
-)  # fmt: skip
+)
 def test_load_refuses_what_does_not_fit_and_changes_nothing(shapes, message):
     net = bind(NET, "TEST")
     with pytest.raises(CaffeliteError, match=re.escape(message)) as caught:

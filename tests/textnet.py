@@ -2,15 +2,18 @@
 
 import numpy as np
 import pytest
+from caffelite.net.net.net import Net
 
 from caffelite import caffelite_pb2 as pb
-from caffelite import graph, prototxt
+from caffelite import prototxt
 from caffelite.devices import open_device
 from caffelite.errors import CaffeliteError
-from caffelite.net import Net
+from caffelite.net import graph
 
 
-def build(text: str, phase: str = "TRAIN", level: int = 0, stages: tuple[str, ...] = (), open_source=None) -> graph.Graph:
+def build(
+    text: str, phase: str = "TRAIN", level: int = 0, stages: tuple[str, ...] = (), open_source=None
+) -> graph.Graph:
     """The graph of a prototxt."""
     document = prototxt.parse(text, pb.NetParameter, "net.prototxt")
     state = pb.NetState(phase=pb.Phase.Value(phase), level=level, stage=stages)
@@ -44,7 +47,9 @@ def mistakes(text: str, *messages: str, phase: str = "TRAIN", run=build) -> None
 def inputs(**shapes: tuple[int, ...]) -> str:
     """An Input layer a blob."""
     dims = {name: " ".join(f"dim: {d}" for d in shape) for name, shape in shapes.items()}
-    return "".join(f'layer {{ name: "{n}" type: "Input" top: "{n}" input_param {{ shape {{ {d} }} }} }}\n' for n, d in dims.items())
+    return "".join(
+        f'layer {{ name: "{n}" type: "Input" top: "{n}" input_param {{ shape {{ {d} }} }} }}\n' for n, d in dims.items()
+    )
 
 
 def feed(net: Net, **arrays: np.ndarray) -> None:

@@ -30,7 +30,12 @@ COLUMNS = "net", "batch", "ms", "PyTorch ms", "its layout", "ratio", "memory"
 def bench(name: str, args) -> dict | None:
     """What bench_train.py found out about a net; None where it failed, which is told."""
     batch, iterations = NETS[name]
-    words = [sys.executable, str(ROOT / "tools/bench_train.py"), str(ROOT / f"models/{name}/train_val.prototxt"), "--json"]
+    words = [
+        sys.executable,
+        str(ROOT / "tools/bench_train.py"),
+        str(ROOT / f"models/{name}/train_val.prototxt"),
+        "--json",
+    ]
     words += ["--batch", str(batch), "--iterations", str(args.iterations or iterations), "--rounds", str(args.rounds)]
     words += ["--precision", args.precision, *["--forward"] * args.forward]
     done = subprocess.run(words, capture_output=True, text=True)
@@ -41,7 +46,8 @@ def bench(name: str, args) -> dict | None:
 
 
 def row(name: str, found: dict) -> dict:
-    """A line of the table: PyTorch's best layout by time, and how many times as long, and how much memory ours is of its."""
+    """A line of the table: PyTorch's best layout by time, and how many times as long, and how much memory ours is of
+    its."""
     mine, peers = found["sides"]["caffelite"], {side: r for side, r in found["sides"].items() if side != "caffelite"}
     line = {"net": name, "batch": found["batch"], "ms": mine["ms"]}
     if peers:
@@ -65,7 +71,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="processes of each side (default 5)")
     parser.add_argument("--iterations", type=int, help="timed iterations of a round (default: by the net)")
     parser.add_argument("--forward", action="store_true", help="test instead of training: forward only")
-    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32", help="what both compute in (default fp32)")
+    parser.add_argument(
+        "--precision", choices=("fp32", "bf16"), default="fp32", help="what both compute in (default fp32)"
+    )
     parser.add_argument("--json", action="store_true", help="end with one line of JSON")
     args = parser.parse_args()
     if unknown := set(args.nets) - set(NETS):

@@ -1,9 +1,10 @@
-"""Times the data pipeline: images of 256×256 in JPEG files beside a PyTorch DataLoader, decoders one by one, and LeNet fed from an LMDB.
+"""Times the data pipeline: images of 256×256 in JPEG files beside a PyTorch DataLoader, decoders one by one, and LeNet
+fed from an LMDB.
 
-images: shuffled batches, cropped to 227×227 at random, mirrored, less a mean a channel, as float32 N×C×H×W; as many workers on both sides.
-decoders: one thread, JPEG to pixels in rows; those that are not installed are left out.
-lenet: iterations of LeNet with its data in an LMDB and with the same batch standing in memory, in turn.
-Figures are medians over rounds that alternate. PyTorch and Pillow come with the extra `bench`.
+images: shuffled batches, cropped to 227×227 at random, mirrored, less a mean a channel, as float32 N×C×H×W; as many
+workers on both sides. decoders: one thread, JPEG to pixels in rows; those that are not installed are left out. lenet:
+iterations of LeNet with its data in an LMDB and with the same batch standing in memory, in turn. Figures are medians
+over rounds that alternate. PyTorch and Pillow come with the extra `bench`.
 
 Example:
   python tools/bench_data.py images --workers 2
@@ -94,7 +95,9 @@ class Photos:
 
         with Image.open(self.paths[i]) as image:
             image = image.convert("RGB")
-        left, top, flip = (int(torch.randint(high, (1,))) for high in (image.width - CROP + 1, image.height - CROP + 1, 2))
+        left, top, flip = (
+            int(torch.randint(high, (1,))) for high in (image.width - CROP + 1, image.height - CROP + 1, 2)
+        )
         image = image.crop((left, top, left + CROP, top + CROP))
         if flip:
             image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
@@ -107,7 +110,9 @@ class Torch:
     def __init__(self, paths: list[Path], batch: int, workers: int):
         from torch.utils.data import DataLoader
 
-        self.loader = DataLoader(Photos(paths), batch, shuffle=True, num_workers=workers, persistent_workers=True, drop_last=True)
+        self.loader = DataLoader(
+            Photos(paths), batch, shuffle=True, num_workers=workers, persistent_workers=True, drop_last=True
+        )
         self.batches = self._around()
 
     def _around(self) -> Iterator:
@@ -140,7 +145,8 @@ def images(args: argparse.Namespace) -> None:
                 side.close()
     ours, theirs = (statistics.median(rates[name]) for name in rates)
     print(
-        f"{args.workers} workers, batches of {args.batch}, {args.rounds} rounds of {args.seconds:g} s, {len(os.sched_getaffinity(0))} cores"
+        f"{args.workers} workers, batches of {args.batch}, {args.rounds} rounds of {args.seconds:g} s, "
+        f"{len(os.sched_getaffinity(0))} cores"
     )
     print(f"caffelite {ours:,.0f} images/s, PyTorch {theirs:,.0f} images/s, caffelite / PyTorch {ours / theirs:.2f}")
 
@@ -175,15 +181,19 @@ def decoders(args: argparse.Namespace) -> None:
     rates: dict[str, list[float]] = {name: [] for name in found}
     for _ in range(args.rounds):
         for name, decode in found.items():
-            rates[name].append(rate(lambda decode=decode: len([decode(content) for content in contents]), args.seconds / 4))
+            rates[name].append(
+                rate(lambda decode=decode: len([decode(content) for content in contents]), args.seconds / 4)
+            )
     for name, measured in rates.items():
         print(f"{name}: {statistics.median(measured):,.0f} images/s")
 
 
 def lenet(args: argparse.Namespace) -> None:
+    from caffelite.net.net.net import Net
+
     from caffelite import caffelite_pb2 as pb
-    from caffelite import data, devices, graph, prototxt
-    from caffelite.net import Net
+    from caffelite import data, devices, prototxt
+    from caffelite.net import graph
 
     def standing(*_) -> data.Source:
         class Memory(data.Source):
@@ -201,7 +211,9 @@ def lenet(args: argparse.Namespace) -> None:
     nets = {}
     for name, source in (("memory", standing), ("LMDB", lmdb)):
         document = prototxt.read_net("models/lenet/train_val.prototxt")
-        nets[name] = Net(graph.build(document.message, pb.NetState(phase=pb.TRAIN), document.locate, source), devices.open_device())
+        nets[name] = Net(
+            graph.build(document.message, pb.NetState(phase=pb.TRAIN), document.locate, source), devices.open_device()
+        )
     times: dict[str, list[float]] = {name: [] for name in nets}
     for turn in range(args.rounds * 20 + 1):
         for name, net in nets.items():
@@ -217,7 +229,10 @@ def lenet(args: argparse.Namespace) -> None:
     for _ in range(1000):
         feeds[0].forward([], [nets["LMDB"].data[top] for top in nets["LMDB"].graph.feeds[0].tops])
     alone = 1e3 * (time.perf_counter() - start)
-    print(f"LeNet, forward and backward: {memory:.3f} ms from memory, {read:.3f} ms from the LMDB, {100 * (read / memory - 1):+.1f} %")
+    print(
+        f"LeNet, forward and backward: {memory:.3f} ms from memory, {read:.3f} ms from the LMDB, "
+        f"{100 * (read / memory - 1):+.1f} %"
+    )
     print(f"the data layer alone, from the LMDB: {alone:.0f} µs a batch")
     for net in nets.values():
         net.close()

@@ -1,8 +1,9 @@
 """Times training on one GPU beside PyTorch: eagerly, as CUDA graphs, and by torch.compile.
 
-Each side trains the same prototxt on random images (forward, backward, update) in a process of its own; all of a net's live at once and are
-timed in turn, round by round. Figures are medians over rounds. PyTorch's blobs lie channels last; in fp16 it runs under autocast with its
-gradient scaler. What of the device's ceilings each layer reaches follows, as `caffelite time` tells it.
+Each side trains the same prototxt on random images (forward, backward, update) in a process of its own; all of a net's
+live at once and are timed in turn, round by round. Figures are medians over rounds. PyTorch's blobs lie channels last;
+in fp16 it runs under autocast with its gradient scaler. What of the device's ceilings each layer reaches follows, as
+`caffelite time` tells it.
 
 Examples:
   python tools/bench_gpu.py
@@ -27,11 +28,25 @@ from pathlib import Path
 import bench_train
 
 ROOT = Path(__file__).resolve().parent.parent
-NETS = {"lenet": (64, 500), "alexnet": (256, 30), "googlenet": (128, 30), "resnet50": (128, 20)}  # batch, iterations of a round
+NETS = {
+    "lenet": (64, 500),
+    "alexnet": (256, 30),
+    "googlenet": (128, 30),
+    "resnet50": (128, 20),
+}  # batch, iterations of a round
 PRECISIONS = ("tf32", "fp16", "bf16", "fp32")
 SIDES = ("caffelite", "eager", "graphs", "compile")
 WARM = 12  # iterations before the first round: plans are chosen, graphs captured
-COLUMNS = ("net, batch", "precision", "caffelite, ms", "images/s", "eager, ms", "graphs, ms", "compile, ms", "best of PyTorch / caffelite")
+COLUMNS = (
+    "net, batch",
+    "precision",
+    "caffelite, ms",
+    "images/s",
+    "eager, ms",
+    "graphs, ms",
+    "compile, ms",
+    "best of PyTorch / caffelite",
+)
 
 
 # one side, in its own process
@@ -42,7 +57,7 @@ def caffelite_run(net, batch: tuple, precision: str) -> tuple[Callable[[int], No
     from caffelite import caffelite_pb2 as pb
     from caffelite.devices import open_device
     from caffelite.errors import NOWHERE
-    from caffelite.solver import Solver
+    from caffelite.training import Solver
 
     device = open_device(0, precision=precision)
     recipe = pb.SolverParameter(net_param=net, lr_policy="fixed", max_iter=1 << 30, random_seed=1, **bench_train.RECIPE)
@@ -53,7 +68,9 @@ def caffelite_run(net, batch: tuple, precision: str) -> tuple[Callable[[int], No
     return solver.step, device.synchronize
 
 
-def torch_run(net, batch: tuple, precision: str, side: str, place: str = "cuda") -> tuple[Callable[[int], None], Callable[[], None]]:
+def torch_run(
+    net, batch: tuple, precision: str, side: str, place: str = "cuda"
+) -> tuple[Callable[[int], None], Callable[[], None]]:
     """(trains so many iterations, waits for the device)"""
     import torch
     import torch_peer
@@ -66,7 +83,9 @@ def torch_run(net, batch: tuple, precision: str, side: str, place: str = "cuda")
     module = torch_peer.Peer(net, tuple(x.shape)).to(place, memory_format=torch.channels_last)
     loss = torch.compile(module, mode="reduce-overhead") if side == "compile" else module
     how = bench_train.RECIPE
-    optimizer = torch.optim.SGD(module.parameters(), how["base_lr"], how["momentum"], weight_decay=how["weight_decay"], fused=True)
+    optimizer = torch.optim.SGD(
+        module.parameters(), how["base_lr"], how["momentum"], weight_decay=how["weight_decay"], fused=True
+    )
     half = {"fp16": torch.float16, "bf16": torch.bfloat16}.get(precision)
     scaler = torch.amp.GradScaler(place, enabled=precision == "fp16")
 
@@ -102,7 +121,8 @@ def captured(torch, step: Callable[[], None]) -> Callable[[], None]:
 
 
 def serve(args) -> None:
-    """Says that it is ready; from then on a round for each line that comes, answered by its milliseconds an iteration."""
+    """Says that it is ready; from then on a round for each line that comes, answered by its milliseconds an
+    iteration."""
     path, shape = model(args.side_net)
     net, _ = bench_train.read(path, args.batch, shape)
     batch = bench_train.random_batch(net, args.batch, shape)
@@ -126,7 +146,18 @@ class Side:
     """The process of a side. ``fault``: why there are no figures, where it ended."""
 
     def __init__(self, name: str, net: str, batch: int, precision: str):
-        words = [sys.executable, __file__, "--side", name, "--side_net", net, "--batch", str(batch), "--precision", precision]
+        words = [
+            sys.executable,
+            __file__,
+            "--side",
+            name,
+            "--side_net",
+            net,
+            "--batch",
+            str(batch),
+            "--precision",
+            precision,
+        ]
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115  closed with the process
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self._errors}
         self._process, self.times, self.fault = subprocess.Popen(words, text=True, **pipes), [], ""
@@ -197,16 +228,18 @@ def layers(net: str, precision: str) -> str:
         file = Path(folder) / f"{net}.prototxt"
         file.write_text(text_format.MessageToString(message))
         words = ["time", "-model", str(file), "-gpu", "0", "-precision", precision, "-iterations", "20"]
-        done = subprocess.run([sys.executable, "-c", "from caffelite.cli import main; main()", *words], capture_output=True, text=True)
+        done = subprocess.run(
+            [sys.executable, "-c", "from caffelite.cli import main; main()", *words], capture_output=True, text=True
+        )
     return done.stdout.strip() if done.returncode == 0 else (done.stderr.strip().splitlines() or [""])[-1]
 
 
 def sides_at_hand() -> tuple[str, ...]:
     """Those that can run; says in a line what is missing, and ends where that is the GPU."""
-    from caffelite.devices import gpu
+    from caffelite.devices import cuda
 
-    if not gpu.count():
-        sys.exit(f"nothing to time: {gpu.why_none()}")
+    if not cuda.count():
+        sys.exit(f"nothing to time: {cuda.why_none()}")
     if not importlib.util.find_spec("torch"):
         print('PyTorch is not installed, so nothing to compare with: pip install -e ".[bench]"')
         return SIDES[:1]
@@ -230,10 +263,16 @@ def choice(known) -> Callable[[str], tuple[str, ...]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--nets", type=choice(NETS), default=tuple(NETS), help=f"of {', '.join(NETS)}, by commas (default: all)")
-    parser.add_argument("--precision", type=choice(PRECISIONS), default=("tf32", "fp16"), help="by commas (default tf32,fp16)")
+    parser.add_argument(
+        "--nets", type=choice(NETS), default=tuple(NETS), help=f"of {', '.join(NETS)}, by commas (default: all)"
+    )
+    parser.add_argument(
+        "--precision", type=choice(PRECISIONS), default=("tf32", "fp16"), help="by commas (default tf32,fp16)"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="of each side (default 3)")
-    parser.add_argument("--quick", action="store_true", help="one round of few iterations, and nothing of layers: does it all run?")
+    parser.add_argument(
+        "--quick", action="store_true", help="one round of few iterations, and nothing of layers: does it all run?"
+    )
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
     parser.add_argument("--side_net", help=argparse.SUPPRESS)
     parser.add_argument("--batch", type=int, help=argparse.SUPPRESS)

@@ -1,7 +1,9 @@
-"""Times the GPU's own kernels at the shapes of AlexNet, GoogLeNet and ResNet-50, each beside a copy of as many bytes within the device.
+"""Times the GPU's own kernels at the shapes of AlexNet, GoogLeNet and ResNet-50, each beside a copy of as many bytes
+within the device.
 
-A row: GB/s of the bytes that the kernel must read and write, each once; the copy's GB/s; their ratio. Medians of rounds that alternate, by
-events, with the GPU kept waiting while they are queued. Arrays are chosen so large, or so many, that caches do not hold them.
+A row: GB/s of the bytes that the kernel must read and write, each once; the copy's GB/s; their ratio. Medians of rounds
+that alternate, by events, with the GPU kept waiting while they are queued. Arrays are chosen so large, or so many, that
+caches do not hold them.
 
 Example:
   python tools/bench_kernels.py -batch 128 -numbers bf16
@@ -19,12 +21,16 @@ from typing import NamedTuple
 import numpy as np
 
 from caffelite.devices import Window
+from caffelite.devices.cuda import GPU, why_none
 from caffelite.devices.formula import Formula
-from caffelite.devices.gpu import GPU, why_none
 
 NUMBERS = {"fp32": "float32", "fp16": "float16", "bf16": "uint16"}
 ROUNDS, TIMES = 7, 20
-SGD = Formula("g = g + decay * w; h = momentum * h + rate * g; w = w - h", ("w", "g", "h"), constants=("rate", "decay", "momentum"))
+SGD = Formula(
+    "g = g + decay * w; h = momentum * h + rate * g; w = w - h",
+    ("w", "g", "h"),
+    constants=("rate", "decay", "momentum"),
+)
 RELU = "where({0} > 0, {0}, 0)"
 
 
@@ -99,7 +105,9 @@ class Bench:
         yield Case("its backward: sums", shape, (dy, x), lambda: sums(dy, x, u, s, g, b, (t, d)))
         text = f"({slope} - t / m - d / m * (x - u) * s) * s * g"
         both = (*names, "t", "d")
-        gradient = self.dev.channel_map(Formula(text, ("dy", "x", *both), constants=("m",)), both, *split, m=split[0] * split[2])
+        gradient = self.dev.channel_map(
+            Formula(text, ("dy", "x", *both), constants=("m",)), both, *split, m=split[0] * split[2]
+        )
         yield Case("its backward: gradient", shape, (dy, x, dy), lambda: gradient(dy, x, u, s, g, b, t, d, dy))
         total = self.dev.map(Formula(RELU.format("(a + b)"), ("a", "b")))
         yield Case("sum + ReLU", shape, (x, y, dy), lambda: total(x, y, dy))
@@ -127,7 +135,12 @@ class Bench:
     def copies(self) -> Iterator[Case]:
         for net, c, side in TURNED:
             x, y = self.blob(self.batch, c, side * side), self.blob(self.batch, side * side, c)
-            yield Case("other layout", f"{net} {self.batch}×{c}×{side}×{side}", (x, y), lambda x=x, y=y: self.dev.transpose(x, y))
+            yield Case(
+                "other layout",
+                f"{net} {self.batch}×{c}×{side}×{side}",
+                (x, y),
+                lambda x=x, y=y: self.dev.transpose(x, y),
+            )
         n, c, p = self.split(128, 28, 28)
         part, whole = self.blob(n, c * p), self.blob(n, 480 // 128 * c * p)
         shape = f"GoogLeNet {self.batch}×128×28×28 of 384"

@@ -1,4 +1,5 @@
-"""Measures training on several CPU ranks: weak scaling, the all-reduce beside a bare mpi4py loop, and what `caffelite plan` predicted.
+"""Measures training on several CPU ranks: weak scaling, the all-reduce beside a bare mpi4py loop, and what `caffelite
+plan` predicted.
 
 Each rank is pinned to a core. Rounds alternate between one rank and several; figures are medians.
 
@@ -48,7 +49,8 @@ def solver_of(folder: Path, name: str) -> Path:
     path.write_text(prototxt.write(net))
     solver = folder / f"{name}_solver.prototxt"
     solver.write_text(
-        f'net: "{path}" base_lr: 0.0001 lr_policy: "fixed" momentum: 0.9 weight_decay: 0.0005 max_iter: 1000 random_seed: 1\n'
+        f'net: "{path}" base_lr: 0.0001 lr_policy: "fixed" momentum: 0.9 weight_decay: 0.0005 max_iter: 1000 '
+        "random_seed: 1\n"
     )
     return solver
 
@@ -59,7 +61,7 @@ def rank_of(solver: str, iterations: int) -> None:
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[rank % len(cores)]})
     from caffelite import devices, parallel, prototxt
-    from caffelite.solver import Solver
+    from caffelite.training import Solver
 
     with parallel.session(0) as comm:
         document = prototxt.read_solver(solver)
@@ -127,9 +129,24 @@ def mpirun(ranks: int, *words: object) -> dict:
 
 def planned(model: Path, ranks: int, bandwidth: float, machine: int) -> dict[int, float]:
     """Milliseconds that `caffelite plan` predicts, by the number of processes."""
-    words = ["-gpus", ranks, "-bandwidth", f"{bandwidth:.3f}", "-latency", "20", "-machine", machine, "-iterations", "3", "-model", model]
+    words = [
+        "-gpus",
+        ranks,
+        "-bandwidth",
+        f"{bandwidth:.3f}",
+        "-latency",
+        "20",
+        "-machine",
+        machine,
+        "-iterations",
+        "3",
+        "-model",
+        model,
+    ]
     command = [sys.executable, "-c", "from caffelite.cli import main; main()", "plan", *map(str, words)]
-    out = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True).stdout
+    out = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True
+    ).stdout
     return {int(m[1]): float(m[2]) for m in re.finditer(r"^ +(\d+) +(\S+) .*%$", out, re.MULTILINE)}
 
 
@@ -152,8 +169,12 @@ def main() -> None:
         found = mpirun(2, "--all-reduce", megabytes, 10)
         best = min(found["bare"], found["chunks"])
         speed = megabytes * MIB / found["ours"] / 1e9
-        print(f"all-reduce of {megabytes} MiB, 2 ranks: ours {found['ours'] * 1e3:.2f} ms, bare mpi4py {found['bare'] * 1e3:.2f} ms, "
-              f"in chunks {found['chunks'] * 1e3:.2f} ms: {best / found['ours']:.2f} of the better", flush=True)  # fmt: skip
+        print(
+            f"all-reduce of {megabytes} MiB, 2 ranks: ours {found['ours'] * 1e3:.2f} ms, bare mpi4py "
+            f"{found['bare'] * 1e3:.2f} ms, "
+            f"in chunks {found['chunks'] * 1e3:.2f} ms: {best / found['ours']:.2f} of the better",
+            flush=True,
+        )
     with tempfile.TemporaryDirectory() as folder:
         for name in args.nets:
             solver = solver_of(Path(folder), name)
@@ -165,8 +186,12 @@ def main() -> None:
             most = max(args.ranks)
             plan = planned(Path(folder) / f"{name}.prototxt", most, speed, most)
             for ranks, found in ms.items():
-                print(f"{name}, {NETS[name][1]} images a rank, {ranks} ranks: {found:.1f} ms, {ranks * ms[1] / found:.2f} times one rank; "
-                      f"planned {plan[ranks]:.1f} ms, {ranks * plan[1] / plan[ranks]:.2f} times", flush=True)  # fmt: skip
+                print(
+                    f"{name}, {NETS[name][1]} images a rank, {ranks} ranks: {found:.1f} ms, "
+                    f"{ranks * ms[1] / found:.2f} times one rank; "
+                    f"planned {plan[ranks]:.1f} ms, {ranks * plan[1] / plan[ranks]:.2f} times",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

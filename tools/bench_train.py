@@ -1,8 +1,9 @@
 """Times an iteration of a net, training or testing, side by side with the same net in PyTorch.
 
-The net is a classifier of images, or an LSTM over codes, such as models/lstm. Both sides get the same kind of input, random numbers, and
-run in processes of their own, so that their threads do not fight: a round is one process of each, and rounds alternate. Figures are
-medians over rounds. PyTorch comes with the extra `bench`; it runs in its default layout and in channels-last.
+The net is a classifier of images, or an LSTM over codes, such as models/lstm. Both sides get the same kind of input,
+random numbers, and run in processes of their own, so that their threads do not fight: a round is one process of each,
+and rounds alternate. Figures are medians over rounds. PyTorch comes with the extra `bench`; it runs in its default
+layout and in channels-last.
 
 Examples:
   python tools/bench_train.py models/lenet/train_val.prototxt --batch 64
@@ -52,10 +53,12 @@ def reads_codes(net) -> bool:
 
 
 def read(path: str, batch: int, shape: tuple[int, ...], forward: bool = False):
-    """(net, tops of its input): the net for TRAIN, or TEST where ``forward``, its data layers replaced by one that holds images
-    (batch, C, H, W) and labels (batch); or, where it reads codes, those, cont and what follows, each (T, batch)."""
+    """(net, tops of its input): the net for TRAIN, or TEST where ``forward``, its data layers replaced by one that
+    holds images (batch, C, H, W) and labels (batch); or, where it reads codes, those, cont and what follows, each (T,
+    batch)."""
     from caffelite import caffelite_pb2 as pb
-    from caffelite import graph, prototxt
+    from caffelite import prototxt
+    from caffelite.net import graph
 
     document, phase = prototxt.read_net(path), pb.TEST if forward else pb.TRAIN
     kept = [layer for layer in document.message.layer if not graph.keeps(layer, pb.NetState(phase=phase))]
@@ -65,7 +68,9 @@ def read(path: str, batch: int, shape: tuple[int, ...], forward: bool = False):
     codes = reads_codes(document.message)
     if len(tops) != 2 + codes:
         wanted = "code, cont and target" if codes else "data and label"
-        sys.exit(f"{path}: expected one data layer with tops {wanted} in phase {pb.Phase.Name(phase)}, found tops {tops}")
+        sys.exit(
+            f"{path}: expected one data layer with tops {wanted} in phase {pb.Phase.Name(phase)}, found tops {tops}"
+        )
     feed = net.layer.add(name="input", type="Input", top=tops)
     for dims in [(*shape, batch)] * 3 if codes else [(batch, *shape), (batch,)]:
         feed.input_param.shape.add(dim=dims)
@@ -79,7 +84,12 @@ def read(path: str, batch: int, shape: tuple[int, ...], forward: bool = False):
 
 def classes(net) -> int:
     """How many classes the labels may name: the units of the last layer that sets num_output."""
-    counts = [p.num_output for layer in net.layer for p in (layer.inner_product_param, layer.convolution_param) if p.num_output]
+    counts = [
+        p.num_output
+        for layer in net.layer
+        for p in (layer.inner_product_param, layer.convolution_param)
+        if p.num_output
+    ]
     return counts[-1]
 
 
@@ -114,13 +124,13 @@ def random_batch(net, batch: int, shape: tuple[int, ...]) -> tuple:
 def caffelite_step(args, net, batch: tuple):
     """(one iteration, wait for the device)"""
     import numpy as np
+    from caffelite.net.net.net import Net
 
     from caffelite import caffelite_pb2 as pb
-    from caffelite import graph
     from caffelite.devices import open_device
     from caffelite.errors import NOWHERE
-    from caffelite.net import Net
-    from caffelite.solver.updates import Updater
+    from caffelite.net import graph
+    from caffelite.training.updates import Updater
 
     options = {} if args.precision == "fp32" else {"precision": args.precision}
     device = open_device(0 if args.device == "gpu" else None, **options)
@@ -128,7 +138,9 @@ def caffelite_step(args, net, batch: tuple):
     for top, values in zip(net.layer[0].top, batch, strict=True):
         device.upload(bound.blobs[top], values)
     for node in bound.graph.nodes:
-        if args.forward and node.layer.spec.type == "BatchNorm":  # moments as PyTorch's start, or numbers grow beyond bounds
+        if (
+            args.forward and node.layer.spec.type == "BatchNorm"
+        ):  # moments as PyTorch's start, or numbers grow beyond bounds
             for param in node.layer.params[1:3]:
                 device.upload(param.data, np.ones(param.data.shape))
     updater = None if args.forward else Updater(pb.SolverParameter(**RECIPE), bound, NOWHERE)
@@ -159,7 +171,9 @@ def torch_step(args, net, batch: tuple):
     x = torch.from_numpy(batch[0]).to(name, memory_format=layout)
     y = torch.from_numpy(batch[-1]).to(name)
     module = torch_peer.Peer(net, tuple(x.shape)).to(name, memory_format=layout).train(not args.forward)
-    optimizer = torch.optim.SGD(module.parameters(), RECIPE["base_lr"], RECIPE["momentum"], weight_decay=RECIPE["weight_decay"], fused=True)
+    optimizer = torch.optim.SGD(
+        module.parameters(), RECIPE["base_lr"], RECIPE["momentum"], weight_decay=RECIPE["weight_decay"], fused=True
+    )
 
     def loss():
         with torch.autocast(name, torch.bfloat16, enabled=args.precision == "bf16"):
@@ -179,7 +193,9 @@ def run_side(args) -> None:
     import resource
 
     net, _ = read(args.net, args.batch, args.shape, args.forward)
-    step, wait = (caffelite_step if args.side == "caffelite" else torch_step)(args, net, random_batch(net, args.batch, args.shape))
+    step, wait = (caffelite_step if args.side == "caffelite" else torch_step)(
+        args, net, random_batch(net, args.batch, args.shape)
+    )
     for _ in range(max(2, args.iterations // 4)):
         step()
     wait()
@@ -188,7 +204,11 @@ def run_side(args) -> None:
         step()
     wait()
     lapse = time.perf_counter() - begin
-    print(json.dumps({"ms": lapse / args.iterations * 1e3, "mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
+    print(
+        json.dumps(
+            {"ms": lapse / args.iterations * 1e3, "mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+        )
+    )
 
 
 @contextlib.contextmanager
@@ -204,7 +224,17 @@ def neighbour(busy: bool) -> Iterator[None]:
 
 
 def launch(setting: Setting, args) -> dict:
-    words = [sys.executable, __file__, args.net, "--side", setting.side, "--batch", str(args.batch), "--iterations", str(args.iterations)]
+    words = [
+        sys.executable,
+        __file__,
+        args.net,
+        "--side",
+        setting.side,
+        "--batch",
+        str(args.batch),
+        "--iterations",
+        str(args.iterations),
+    ]
     words += ["--device", args.device, "--shape", ",".join(map(str, args.shape)), "--precision", args.precision]
     words += ["--forward"] * args.forward
     environment = dict(os.environ)
@@ -228,16 +258,19 @@ def machine(args) -> str:
     name = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
-        name = next((line.split(":")[1].strip() for line in cpuinfo.read_text().split("\n") if line.startswith("model name")), name)
+        name = next(
+            (line.split(":")[1].strip() for line in cpuinfo.read_text().split("\n") if line.startswith("model name")),
+            name,
+        )
     parts = [
         f"{name}, {len(os.sched_getaffinity(0))} cores",
         f"caffelite {__version__}",
         f"Python {platform.python_version()}",
     ]
     if args.device == "gpu":
-        from caffelite.devices import gpu
+        from caffelite.devices import cuda
 
-        parts.insert(1, str(gpu.describe(0).get("Name", "GPU")))
+        parts.insert(1, str(cuda.describe(0).get("Name", "GPU")))
     if importlib.util.find_spec("torch"):
         parts.append(f"torch {metadata.version('torch')}")
     return ", ".join(parts)
@@ -249,18 +282,33 @@ def numbers(text: str) -> tuple[int, ...]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("net", help="a prototxt whose data layer has tops for images and labels, or for code, cont and target")
+    parser.add_argument(
+        "net", help="a prototxt whose data layer has tops for images and labels, or for code, cont and target"
+    )
     parser.add_argument("--batch", type=int, default=64, help="images an iteration, or texts (default 64)")
     parser.add_argument("--iterations", type=int, default=50, help="timed iterations of a round (default 50)")
     parser.add_argument("--rounds", type=int, default=5, help="processes of each side (default 5)")
     parser.add_argument("--forward", action="store_true", help="test instead of training: forward only, in phase TEST")
-    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32", help="what both compute in (default fp32)")
-    parser.add_argument("--threads", type=numbers, default=(0,), help="of each side; several by commas compare them (default: all cores)")
-    parser.add_argument("--busy", action="store_true", help="time each side also beside a process that keeps one core busy")
-    parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
-    parser.add_argument("--shape", type=numbers, help="C,H,W of an image, or the steps of a text (default: by the net's data layer)")
     parser.add_argument(
-        "--passive", action="store_true", help="let PyTorch's threads sleep while they wait, as caffelite's do; for busy machines"
+        "--precision", choices=("fp32", "bf16"), default="fp32", help="what both compute in (default fp32)"
+    )
+    parser.add_argument(
+        "--threads",
+        type=numbers,
+        default=(0,),
+        help="of each side; several by commas compare them (default: all cores)",
+    )
+    parser.add_argument(
+        "--busy", action="store_true", help="time each side also beside a process that keeps one core busy"
+    )
+    parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
+    parser.add_argument(
+        "--shape", type=numbers, help="C,H,W of an image, or the steps of a text (default: by the net's data layer)"
+    )
+    parser.add_argument(
+        "--passive",
+        action="store_true",
+        help="let PyTorch's threads sleep while they wait, as caffelite's do; for busy machines",
     )
     parser.add_argument("--json", action="store_true", help="end with one line of JSON")
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
@@ -281,7 +329,10 @@ def main() -> None:
     print(machine(args))
     args.load = os.getloadavg()[0]
     if args.load > 0.5:
-        print(f"the load is {args.load:.1f} before the first round: other programs run, and threads that spin suffer most; see --passive")
+        print(
+            f"the load is {args.load:.1f} before the first round: other programs run, and threads that spin suffer "
+            "most; see --passive"
+        )
     if len(sides) == 1:
         print('PyTorch is not installed, so nothing to compare with: pip install -e ".[bench]"')
     sys.stdout.flush()
@@ -296,12 +347,20 @@ def main() -> None:
 def summary(found: list[dict], batch: int) -> dict:
     times = [r["ms"] for r in found]
     median = statistics.median(times)
-    return {"ms": median, "low": min(times), "high": max(times), "samples_s": batch / median * 1e3, "mb": max(r["mb"] for r in found)}
+    return {
+        "ms": median,
+        "low": min(times),
+        "high": max(times),
+        "samples_s": batch / median * 1e3,
+        "mb": max(r["mb"] for r in found),
+    }
 
 
 def report(args, results: dict[Setting, dict]) -> None:
     several, ratios = len(args.threads) > 1, {}
-    print(f"\n{'':38}{'ms/iteration':>14}{'lowest':>10}{'highest':>10}{'samples/s':>11}{'peak MB':>10}{'/ caffelite':>13}")
+    print(
+        f"\n{'':38}{'ms/iteration':>14}{'lowest':>10}{'highest':>10}{'samples/s':>11}{'peak MB':>10}{'/ caffelite':>13}"
+    )
     for setting, r in results.items():
         ratio = r["ms"] / results[setting._replace(side="caffelite")]["ms"]
         if setting.side != "caffelite":
@@ -311,11 +370,19 @@ def report(args, results: dict[Setting, dict]) -> None:
     for setting, r in results.items():
         fewer = setting._replace(threads=args.threads[0])
         if fewer != setting:
-            print(f"{setting.label(several)}: {r['ms'] / results[fewer]['ms']:.2f} of the time that {args.threads[0]} takes")
+            print(
+                f"{setting.label(several)}: {r['ms'] / results[fewer]['ms']:.2f} of the time that {args.threads[0]} "
+                "takes"
+            )
         if setting.busy:
-            print(f"{setting.label(several)}: {r['ms'] / results[setting._replace(busy=False)]['ms']:.2f} times as long as alone")
+            print(
+                f"{setting.label(several)}: {r['ms'] / results[setting._replace(busy=False)]['ms']:.2f} times as "
+                "long as alone"
+            )
     if args.json:
-        what = {name: getattr(args, name) for name in ("net", "batch", "shape", "device", "forward", "precision", "passive")}
+        what = {
+            name: getattr(args, name) for name in ("net", "batch", "shape", "device", "forward", "precision", "passive")
+        }
         sides = {setting.label(several): r for setting, r in results.items()}
         print(json.dumps({**what, "machine": machine(args), "load": args.load, "sides": sides, "ratios": ratios}))
 

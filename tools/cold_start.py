@@ -1,7 +1,7 @@
 """Times `caffelite train` from command to first iteration: with no compiled kernels, and with those of the run before.
 
-Caches are folders of their own ($CAFFELITE_CACHE, $NUMBA_CACHE_DIR), so that yours stay as they are. The net reads random images from an
-LMDB.
+Caches are folders of their own ($CAFFELITE_CACHE, $NUMBA_CACHE_DIR), so that yours stay as they are. The net reads
+random images from an LMDB.
 
 Example:
   python tools/cold_start.py --net models/lenet/train_val.prototxt --batch 64
@@ -21,7 +21,10 @@ from pathlib import Path
 
 import bench_train
 
-RECIPE = 'net: "net.prototxt" base_lr: 0.001 lr_policy: "fixed" max_iter: 1 display: 1 snapshot_after_train: false solver_mode: CPU'
+RECIPE = (
+    'net: "net.prototxt" base_lr: 0.001 lr_policy: "fixed" max_iter: 1 display: 1 snapshot_after_train: false '
+    "solver_mode: CPU"
+)
 
 
 def prepare(folder: Path, net: str, batch: int, shape: tuple[int, ...]) -> None:
@@ -39,7 +42,10 @@ def prepare(folder: Path, net: str, batch: int, shape: tuple[int, ...]) -> None:
     message.layer[0].data_param.source, message.layer[0].data_param.batch_size = "images", batch
     message.layer[0].data_param.backend = pb.DataParameter.LMDB
     rng = np.random.default_rng(1)
-    write_lmdb(folder / "images", ((rng.integers(0, 256, shape).astype(np.uint8), i % bench_train.classes(message)) for i in range(batch)))
+    write_lmdb(
+        folder / "images",
+        ((rng.integers(0, 256, shape).astype(np.uint8), i % bench_train.classes(message)) for i in range(batch)),
+    )
     (folder / "net.prototxt").write_text(text_format.MessageToString(message))
     (folder / "solver.prototxt").write_text(RECIPE)
 
@@ -49,7 +55,9 @@ def start(folder: Path, caches: Path) -> tuple[float, list[str]]:
     environment = {**os.environ, "CAFFELITE_CACHE": str(caches), "NUMBA_CACHE_DIR": str(caches / "numba")}
     words = [sys.executable, "-c", "from caffelite.cli import main; main()", "train", "-solver", "solver.prototxt"]
     begin, lines, seconds = time.perf_counter(), [], None
-    with subprocess.Popen(words, cwd=folder, env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+    with subprocess.Popen(
+        words, cwd=folder, env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    ) as process:
         for line in process.stderr:
             if "Iteration 0" in line and seconds is None:
                 seconds = time.perf_counter() - begin
@@ -62,10 +70,16 @@ def start(folder: Path, caches: Path) -> tuple[float, list[str]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--net", default=str(bench_train.ROOT / "models/lenet/train_val.prototxt"), help="a prototxt (default: LeNet's)")
+    parser.add_argument(
+        "--net", default=str(bench_train.ROOT / "models/lenet/train_val.prototxt"), help="a prototxt (default: LeNet's)"
+    )
     parser.add_argument("--batch", type=int, default=64, help="images an iteration (default 64)")
-    parser.add_argument("--shape", type=bench_train.numbers, help="C,H,W of an image (default: by the net's data layer)")
-    parser.add_argument("--runs", type=int, default=3, help="runs with compiled kernels, after the one without (default 3)")
+    parser.add_argument(
+        "--shape", type=bench_train.numbers, help="C,H,W of an image (default: by the net's data layer)"
+    )
+    parser.add_argument(
+        "--runs", type=int, default=3, help="runs with compiled kernels, after the one without (default 3)"
+    )
     parser.add_argument("--json", action="store_true", help="end with one line of JSON")
     args = parser.parse_args()
     from caffelite.errors import CaffeliteError

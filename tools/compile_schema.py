@@ -3,8 +3,9 @@
 
 usage: python tools/compile_schema.py [--check]
 
---check writes nothing and exits with 1 where the committed file would change. The compiler is pinned: protoc 25.1, in grpcio-tools
-1.62.3, is the newest whose output loads under protobuf 5, 6 and 7; later ones write a check that refuses an older runtime.
+--check writes nothing and exits with 1 where the committed file would change. The compiler is pinned: protoc 25.1, in
+grpcio-tools 1.62.3, is the newest whose output loads under protobuf 5, 6 and 7; later ones write a check that refuses
+an older runtime.
 """
 
 from __future__ import annotations
@@ -27,7 +28,14 @@ INSTALL = f"""make an environment for it (Python 3.11 or 3.12) and run this scri
 def compiled() -> bytes:
     """What the compiler makes of the schema."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{SCHEMA.parent}", f"--python_out={folder}", SCHEMA.name]
+        command = [
+            sys.executable,
+            "-m",
+            "grpc_tools.protoc",
+            f"-I{SCHEMA.parent}",
+            f"--python_out={folder}",
+            SCHEMA.name,
+        ]
         if subprocess.run(command).returncode:
             sys.exit(1)
         return (Path(folder) / GENERATED.name).read_bytes()

@@ -1,18 +1,19 @@
 """Counts what a training iteration moves and launches on a GPU: a model, not a measurement, and no GPU is needed.
 
-The net is bound to the GPU device as for training, but on a backend that runs nothing: it writes down each kernel, copy and matrix product
-with the arrays that it was given. So the figures follow the code. Arrays have addresses and no memory behind them.
+The net is bound to the GPU device as for training, but on a backend that runs nothing: it writes down each kernel, copy
+and matrix product with the arrays that it was given. So the figures follow the code. Arrays have addresses and no
+memory behind them.
 
-Bytes: each array of a launch counts once, as read or as written, however often the kernel touches it and whatever the cache holds; what is
-copied from the host counts nowhere. Time: a launch takes the longest of its bytes at the memory's bandwidth, its products at the
-peak of its precision, and the cost of one node of a CUDA graph; launches follow each other, but for those on streams that fork. That is
-a floor where arrays come from memory; what a cache still holds comes faster. cuDNN's plans count as one launch each, with bias and ReLU in
-the epilogue.
+Bytes: each array of a launch counts once, as read or as written, however often the kernel touches it and whatever the
+cache holds; what is copied from the host counts nowhere. Time: a launch takes the longest of its bytes at the memory's
+bandwidth, its products at the peak of its precision, and the cost of one node of a CUDA graph; launches follow each
+other, but for those on streams that fork. That is a floor where arrays come from memory; what a cache still holds comes
+faster. cuDNN's plans count as one launch each, with bias and ReLU in the epilogue.
 
 Examples:
-  python tools/gpu_traffic.py models/resnet50/train_val.prototxt -precision fp16 -batch 128
-  python tools/gpu_traffic.py models/lenet/train_val.prototxt -by kernel
-  python tools/gpu_traffic.py models/resnet50/train_val.prototxt models/lenet/train_val.prototxt -precision fp16,tf32 -by net
+  python tools/gpu_traffic.py models/resnet50/train_val.prototxt -precision fp16 -batch 128 python tools/gpu_traffic.py
+  models/lenet/train_val.prototxt -by kernel python tools/gpu_traffic.py models/resnet50/train_val.prototxt
+  models/lenet/train_val.prototxt -precision fp16,tf32 -by net
 """
 
 from __future__ import annotations
@@ -31,19 +32,26 @@ from typing import NamedTuple
 from unittest import mock
 
 import numpy as np
+from caffelite.net.net.net import Net
 
 from caffelite import caffelite_pb2 as pb
-from caffelite import graph, prototxt
+from caffelite import prototxt
 from caffelite.data.pipeline import Batch
-from caffelite.devices.gpu import GPU, cudnn
+from caffelite.devices.cuda import GPU, cudnn
 from caffelite.errors import NOWHERE, CaffeliteError
 from caffelite.inspection.feeds import IMAGES, Feeds, parse_shapes, rebatched
-from caffelite.net import Net
-from caffelite.solver import Solver
+from caffelite.net import graph
+from caffelite.training import Solver
 
 # Of an H100 SXM, from its data sheet, without sparsity; the cost of a graph's node is an estimate.
 BANDWIDTH = 3.35e12  # bytes a second
-PEAKS = {"float32": 495e12, "strict": 67e12, "float16": 990e12, "uint16": 990e12, "float64": 67e12}  # operations a second
+PEAKS = {
+    "float32": 495e12,
+    "strict": 67e12,
+    "float16": 990e12,
+    "uint16": 990e12,
+    "float64": 67e12,
+}  # operations a second
 NODE = 1.5e-6  # seconds
 PRECISIONS = ("tf32", "fp16", "bf16", "fp32")
 NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)  # Linux's; older Pythons do not name it
@@ -102,7 +110,8 @@ def parameters(source: str, name: str) -> tuple[Parameter, ...]:
 
 
 def touched(name: str, named: dict[str, tuple[Parameter, np.ndarray]]) -> tuple[int, int]:
-    """(bytes read, bytes written) by a kernel: constant pointers are read, others written. named: its arrays by their parameters."""
+    """(bytes read, bytes written) by a kernel: constant pointers are read, others written. named: its arrays by their
+    parameters."""
     sizes = {key: array.nbytes for key, (_, array) in named.items()}
     if name in ("copy_into", "copy_out"):  # a part of the whole
         return sizes["part"], sizes["part"]
@@ -114,7 +123,10 @@ def touched(name: str, named: dict[str, tuple[Parameter, np.ndarray]]) -> tuple[
     for key, (parameter, array) in named.items():
         if parameter.constant:
             seen[array.ctypes.data, array.nbytes] = key
-    read, written = sum(sizes[key] for key in seen.values()), sum(sizes[key] for key, (p, _) in named.items() if not p.constant)
+    read, written = (
+        sum(sizes[key] for key in seen.values()),
+        sum(sizes[key] for key, (p, _) in named.items() if not p.constant),
+    )
     both = ("partial", *(k for k, (p, _) in named.items() if not p.constant and name == "formula_update"))
     return read + sum(sizes.get(key, 0) for key in both), written
 
@@ -199,7 +211,9 @@ class Recorder:
         known = parameters(source, name)
 
         def launch(grid, block, args) -> None:
-            given = {p.name: (p, a) for p, a in zip(known, args, strict=True) if p.pointer and isinstance(a, np.ndarray)}
+            given = {
+                p.name: (p, a) for p, a in zip(known, args, strict=True) if p.pointer and isinstance(a, np.ndarray)
+            }
             self.note(name, *touched(name, given))
 
         return launch
@@ -236,7 +250,10 @@ class Samples:
         self._arrays = [np.zeros(shape, np.float32) for shape in (shapes[1:] if images else shapes)]
         if images:
             self.transform = SimpleNamespace(mean=None, scale=1.0)
-            self._pixels, self._picks = reserved(math.prod(shapes[0])).reshape(shapes[0]), np.zeros((shapes[0][0], 4), np.int32)
+            self._pixels, self._picks = (
+                reserved(math.prod(shapes[0])).reshape(shapes[0]),
+                np.zeros((shapes[0][0], 4), np.int32),
+            )
 
     def draw(self) -> Batch:
         return Batch(self._arrays, self._pixels, self._picks)
@@ -267,7 +284,9 @@ def iteration(net: pb.NetParameter, precision: str, shapes: dict) -> Recorder:
         opened.close()
         return Samples([tuple(shape) for shape in opened.shapes], spec.type in IMAGES)
 
-    recipe = pb.SolverParameter(net_param=net, lr_policy="fixed", base_lr=0.01, momentum=0.9, weight_decay=5e-4, max_iter=2, random_seed=1)
+    recipe = pb.SolverParameter(
+        net_param=net, lr_policy="fixed", base_lr=0.01, momentum=0.9, weight_decay=5e-4, max_iter=2, random_seed=1
+    )
     recipe.snapshot_after_train = False
     with mock.patch.object(cudnn, "engine", lambda *_: Plans(recorder)):
         device = GPU(0, "float32", recorder, precision, eager="nothing runs")
@@ -321,7 +340,14 @@ HEAD = ("launches", "read, MB", "written, MB", "floor, µs")
 
 
 def row(words: tuple[str, ...], total: Total, *more: str) -> str:
-    cells = *words, f"{total.launches}", f"{total.read / 1e6:,.2f}", f"{total.written / 1e6:,.2f}", f"{1e6 * total.seconds:,.1f}", *more
+    cells = (
+        *words,
+        f"{total.launches}",
+        f"{total.read / 1e6:,.2f}",
+        f"{total.written / 1e6:,.2f}",
+        f"{1e6 * total.seconds:,.1f}",
+        *more,
+    )
     return f"| {' | '.join(cells)} |"
 
 
@@ -331,7 +357,8 @@ def head(words: tuple[str, ...], *more: str) -> Iterator[str]:
 
 
 def table(recorder: Recorder, by: str) -> Iterator[str]:
-    """The iteration's rows in markdown, by layer or by kernel, the largest kernels first; then all of it, as long as its longest path."""
+    """The iteration's rows in markdown, by layer or by kernel, the largest kernels first; then all of it, as long as
+    its longest path."""
     if by == "layer":
         words, found = ("layer", "pass"), totals(recorder.launches, lambda x: (x.layer, x.way))
     else:
@@ -352,11 +379,16 @@ def whole(recorder: Recorder) -> Total:
 def arguments(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+", metavar="MODEL", help="prototxts of nets that train")
-    parser.add_argument("-precision", default="tf32", help=f"one or more of {', '.join(PRECISIONS)}, with commas; default: tf32")
     parser.add_argument(
-        "-batch", help="images of an iteration, one number or one for each MODEL, with commas; default: as the files have it"
+        "-precision", default="tf32", help=f"one or more of {', '.join(PRECISIONS)}, with commas; default: tf32"
     )
-    parser.add_argument("-shape", action="append", default=[], metavar="TOP=CxHxW", help="of a sample, where the file does not tell it")
+    parser.add_argument(
+        "-batch",
+        help="images of an iteration, one number or one for each MODEL, with commas; default: as the files have it",
+    )
+    parser.add_argument(
+        "-shape", action="append", default=[], metavar="TOP=CxHxW", help="of a sample, where the file does not tell it"
+    )
     parser.add_argument("-by", choices=("layer", "kernel", "net"), default="layer", help="what a row is")
     given = parser.parse_args(words)
     given.precision = given.precision.split(",")

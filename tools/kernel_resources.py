@@ -1,7 +1,7 @@
 """Registers, spilled bytes, stack and shared memory of every GPU kernel, as ptxas reports them.
 
-It needs no GPU, only the extra cuda12 or cuda13. Compiled with CuPy's own options: every
-family (*.cu), a formula of each kind, and what the nets that are named launch in training. The exit status is 1 where one spills.
+It needs no GPU, only the extra cuda12 or cuda13. Compiled with CuPy's own options: every family (*.cu), a formula of
+each kind, and what the nets that are named launch in training. The exit status is 1 where one spills.
 
 Example:
   python tools/kernel_resources.py models/resnet50/train_val.prototxt -arch 75,90 -numbers fp32,fp16
@@ -24,17 +24,23 @@ from unittest import mock
 
 import numpy as np
 
-from caffelite.devices import gpu
+from caffelite.devices import cuda
+from caffelite.devices.cuda import GPU
+from caffelite.devices.cuda.backend import SPIN
 from caffelite.devices.formula import Formula
-from caffelite.devices.gpu import GPU
-from caffelite.devices.gpu.backend import SPIN
 
-FAMILIES = sorted(path for path in Path(gpu.__file__).parent.glob("*.cu") if path.stem not in ("types", "prelude"))
+FAMILIES = sorted(path for path in Path(cuda.__file__).parent.glob("*.cu") if path.stem not in ("types", "prelude"))
 FORMULAS = 11  # sources of formulas: one of each kind
-ALL = "where(0 < x < 3, min(x, 1), max(-x, 0.5)) + pow(abs(x), 2) + x ** 2 + sign(x) + exp(log(sqrt(tanh(log1p(s))))) * k"
+ALL = (
+    "where(0 < x < 3, min(x, 1), max(-x, 0.5)) + pow(abs(x), 2) + x ** 2 + sign(x) + exp(log(sqrt(tanh(log1p(s))))) * k"
+)
 RULE = "g = g + decay * sign(w); h = mu * h + rate * g; w -= h"
 NUMBERS = {"fp32": "float32", "fp64": "float64", "fp16": "float16", "bf16": "uint16"}
-ARCHITECTURES = {"75": ("fp32", "fp16"), "80": ("fp32", "fp16", "bf16"), "90": ("fp32", "fp16", "bf16")}  # and what each computes with
+ARCHITECTURES = {
+    "75": ("fp32", "fp16"),
+    "80": ("fp32", "fp16", "bf16"),
+    "90": ("fp32", "fp16", "bf16"),
+}  # and what each computes with
 
 
 class Collector:
@@ -81,7 +87,8 @@ class _Nothing:
 
 @functools.cache
 def sources(dtype: str, blob: str, huge: bool = False) -> list[str]:
-    """The sources of every family of kernels and of a formula of each kind; blob: the type of its arrays; huge: with 64-bit indices."""
+    """The sources of every family of kernels and of a formula of each kind; blob: the type of its arrays; huge: with
+    64-bit indices."""
     backend = Collector()
     dev = GPU(0, dtype, backend)
     many = 1 << 30 if huge else 100
@@ -170,7 +177,8 @@ class Kernel(NamedTuple):
 
 REPORT = re.compile(
     r"Compiling entry function '(?P<name>\w+)' for 'sm_(?P<arch>\d+)'.*?(?P<stack>\d+) bytes stack frame, "
-    r"(?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads.*?Used (?P<registers>\d+) registers(?P<rest>[^\n]*)",
+    r"(?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads.*?Used (?P<registers>\d+) "
+    r"registers(?P<rest>[^\n]*)",
     re.S,
 )
 
@@ -181,12 +189,23 @@ def kernels(log: str, numbers: str) -> list[Kernel]:
     for m in REPORT.finditer(log):
         shared = re.search(r"(\d+) bytes smem", m["rest"])
         spilled = int(m["stores"]) + int(m["loads"])
-        found.append(Kernel(m["name"], numbers, m["arch"], int(m["registers"]), spilled, int(m["stack"]), int(shared[1]) if shared else 0))
+        found.append(
+            Kernel(
+                m["name"],
+                numbers,
+                m["arch"],
+                int(m["registers"]),
+                spilled,
+                int(m["stack"]),
+                int(shared[1]) if shared else 0,
+            )
+        )
     return found
 
 
 def every(numbers: str, huge: bool = False, nets: Iterable[str] = ()) -> Iterable[str]:
-    """The sources of kernels whose blobs are of such numbers; huge: those with 64-bit indices alone. nets: files whose kernels join."""
+    """The sources of kernels whose blobs are of such numbers; huge: those with 64-bit indices alone. nets: files whose
+    kernels join."""
     found = sources("float64" if numbers == "fp64" else "float32", NUMBERS[numbers], huge)
     yield from (s for s in found if "typedef long long idx" in s) if huge else found
     if numbers == "fp32" and not huge:
@@ -198,7 +217,9 @@ def table(rows: list[Kernel]) -> str:
     text = [Kernel._fields, *(tuple(map(str, row)) for row in rows)]
     widths = [max(map(len, column)) for column in zip(*text, strict=True)]
     align = ["<", "<", "<", *[">"] * 4]
-    return "\n".join("  ".join(f"{c:{a}{w}}" for c, a, w in zip(row, align, widths, strict=True)).rstrip() for row in text)
+    return "\n".join(
+        "  ".join(f"{c:{a}{w}}" for c, a, w in zip(row, align, widths, strict=True)).rstrip() for row in text
+    )
 
 
 def main() -> int:
@@ -215,14 +236,19 @@ def main() -> int:
     try:
         compiler = Compiler()
     except ImportError as mistake:
-        print(f"kernels are compiled by CuPy, which cannot be loaded ({mistake}); install the extra cuda12 or cuda13", file=sys.stderr)
+        print(
+            f"kernels are compiled by CuPy, which cannot be loaded ({mistake}); install the extra cuda12 or cuda13",
+            file=sys.stderr,
+        )
         return 2
     rows = []
     for arch in arguments.arch.split(","):
         for numbers in chosen:
             if numbers in ARCHITECTURES.get(arch, NUMBERS):
                 rows += [
-                    k for source in every(numbers, arguments.huge, arguments.nets) for k in kernels(compiler(source, arch)[1], numbers)
+                    k
+                    for source in every(numbers, arguments.huge, arguments.nets)
+                    for k in kernels(compiler(source, arch)[1], numbers)
                 ]
     rows.sort()
     told = {"options": compiler.options, "kernels": [row._asdict() for row in rows]}

@@ -1,4 +1,5 @@
-"""Writes the nets of models/ from their descriptions in shipped_nets.py: train_val.prototxt, and deploy.prototxt for those that classify.
+"""Writes the nets of models/ from their descriptions in shipped_nets.py: train_val.prototxt, and deploy.prototxt for
+those that classify.
 
 Usage: python tools/make_models.py [--check] [NET ...]
 """
@@ -29,7 +30,8 @@ class Model:
         self.comments[len(self.net.layer)] = comment
 
     def add(self, type: str, name: str, *bottoms: str, top: str | list[str] = "", **fields) -> str:
-        """A layer; its top is named as it is unless told otherwise. fields: of LayerParameter, messages as dictionaries."""
+        """A layer; its top is named as it is unless told otherwise. fields: of LayerParameter, messages as
+        dictionaries."""
         tops = [top or name] if isinstance(top, str) else top
         self.net.layer.append(pb.LayerParameter(name=name, type=type, bottom=bottoms, top=tops, **fields))
         return tops[0] if tops else ""
@@ -38,13 +40,17 @@ class Model:
         """A layer in place."""
         return self.add(type, name, blob, top=blob, **fields)
 
-    def conv(self, name: str, bottom: str, num_output: int, kernel: int, stride: int = 1, pad: int = 0, param=(), **fields) -> str:
+    def conv(
+        self, name: str, bottom: str, num_output: int, kernel: int, stride: int = 1, pad: int = 0, param=(), **fields
+    ) -> str:
         p = {"num_output": num_output, "kernel_size": [kernel], **fields}
         p |= {k: [v] for k, v in (("stride", stride), ("pad", pad)) if v != {"stride": 1, "pad": 0}[k]}
         return self.add("Convolution", name, bottom, param=param, convolution_param=p)
 
     def fc(self, name: str, bottom: str, num_output: int, param=(), **fields) -> str:
-        return self.add("InnerProduct", name, bottom, param=param, inner_product_param={"num_output": num_output, **fields})
+        return self.add(
+            "InnerProduct", name, bottom, param=param, inner_product_param={"num_output": num_output, **fields}
+        )
 
     def pool(self, name: str, bottom: str, method: str, kernel: int = 0, stride: int = 1, pad: int = 0) -> str:
         """A kernel of 0 pools the whole image."""
@@ -57,8 +63,11 @@ class Model:
     def drop(self, name: str, blob: str, ratio: float = 0.5) -> str:
         return self.on("Dropout", name, blob, dropout_param={"dropout_ratio": ratio})
 
-    def data(self, source: str, shape: tuple[int, ...], batches: tuple[int, int], test: str = "test", transform=None, **train) -> str:
-        """An LMDB for TRAIN and one for TEST; in a deploy net an input of one image. train: fields of TRAIN's transform, or shuffle."""
+    def data(
+        self, source: str, shape: tuple[int, ...], batches: tuple[int, int], test: str = "test", transform=None, **train
+    ) -> str:
+        """An LMDB for TRAIN and one for TEST; in a deploy net an input of one image. train: fields of TRAIN's
+        transform, or shuffle."""
         if self.deploy:
             return self.add("Input", "data", input_param={"shape": [{"dim": (1, *shape)}]})
         for phase, part, batch in zip((pb.TRAIN, pb.TEST), ("train", test), batches, strict=True):
@@ -68,7 +77,12 @@ class Model:
                 p |= {"shuffle": True} if train.get("shuffle") else {}
             include = [{"phase": phase}]
             self.add(
-                "Data", "data", top=["data", "label"], include=include, **({"transform_param": change} if change else {}), data_param=p
+                "Data",
+                "data",
+                top=["data", "label"],
+                include=include,
+                **({"transform_param": change} if change else {}),
+                data_param=p,
             )
         return "data"
 
@@ -108,7 +122,9 @@ def folded(text: str) -> str:
         lines.append(line)
         if line.strip() == "}":
             indent = line[: line.index("}")]
-            start = next(i for i in range(len(lines) - 2, -1, -1) if lines[i].startswith(indent) and lines[i][len(indent)] != " ")
+            start = next(
+                i for i in range(len(lines) - 2, -1, -1) if lines[i].startswith(indent) and lines[i][len(indent)] != " "
+            )
             joined = indent + " ".join(part.strip() for part in lines[start:])
             if len(joined) <= WIDTH:
                 lines[start:] = [joined]
@@ -119,12 +135,18 @@ def files() -> dict[Path, str]:
     """Path → text of every net that this tool writes."""
     from shipped_nets import NETS
 
-    return {FOLDER / folder / f"{kind}.prototxt": net.model(kind).text() for folder, net in NETS.items() for kind in net.kinds}
+    return {
+        FOLDER / folder / f"{kind}.prototxt": net.model(kind).text()
+        for folder, net in NETS.items()
+        for kind in net.kinds
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="write nothing; status 1 where a file differs from what would be written")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; status 1 where a file differs from what would be written"
+    )
     parser.add_argument("net", nargs="*", help="folders of models/ to write; default: all")
     args = parser.parse_args()
     every = files()

@@ -30,7 +30,9 @@ def run(args, seed: int) -> tuple[float, float]:
         words = [sys.executable, "-c", "from caffelite.cli import main; main()", "train", "-solver", "solver.prototxt"]
         begin = time.perf_counter()
         words += ["-precision", args.precision] if args.precision else []
-        done = subprocess.run(words + (["-gpu", args.gpu] if args.gpu else []), cwd=folder, capture_output=True, text=True)
+        done = subprocess.run(
+            words + (["-gpu", args.gpu] if args.gpu else []), cwd=folder, capture_output=True, text=True
+        )
         seconds = time.perf_counter() - begin
     scores = re.findall(r"Test net output #\d+: accuracy = (\S+)", done.stderr)
     if done.returncode or "Optimization Done." not in done.stderr or not scores:
@@ -40,8 +42,17 @@ def run(args, seed: int) -> tuple[float, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=Path(), help="folder of the databases that `caffelite dataset` makes (default: here)")
-    parser.add_argument("--solver", default="solvers/lenet_solver.prototxt", help="the recipe, relative to the checkout (default: LeNet's)")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=Path(),
+        help="folder of the databases that `caffelite dataset` makes (default: here)",
+    )
+    parser.add_argument(
+        "--solver",
+        default="solvers/lenet_solver.prototxt",
+        help="the recipe, relative to the checkout (default: LeNet's)",
+    )
     parser.add_argument("--iterations", type=int, default=10_000, help="iterations of a run (default 10000)")
     parser.add_argument("--runs", type=int, default=3, help="runs, each with another seed (default 3)")
     parser.add_argument("--seed", type=int, default=1, help="seed of the first run (default 1)")
@@ -57,7 +68,11 @@ def main() -> None:
     accuracies, seconds = zip(*results, strict=True)
     print(f"median{statistics.median(accuracies):12.4f}{statistics.median(seconds):10.1f}")
     if args.json:
-        print(json.dumps({"solver": args.solver, "iterations": args.iterations, "accuracy": accuracies, "seconds": seconds}))
+        print(
+            json.dumps(
+                {"solver": args.solver, "iterations": args.iterations, "accuracy": accuracies, "seconds": seconds}
+            )
+        )
 
 
 if __name__ == "__main__":

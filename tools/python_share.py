@@ -1,7 +1,8 @@
-"""Tells how much of an iteration is Python's: the time that passes outside of compiled code, training a net of images on a CPU.
+"""Tells how much of an iteration is Python's: the time that passes outside of compiled code, training a net of images
+on a CPU.
 
-Every compiled function that an iteration calls, oneDNN's primitives and Numba's kernels, is wrapped in a clock; the rest is Python's, less
-what the clocks themselves cost.
+Every compiled function that an iteration calls, oneDNN's primitives and Numba's kernels, is wrapped in a clock; the
+rest is Python's, less what the clocks themselves cost.
 
 Examples:
   python tools/python_share.py
@@ -90,7 +91,10 @@ def main() -> None:
         python.append(whole[-1] - (clock.seconds - seconds) - (clock.calls - calls) * cost)
     share, calls = statistics.median(python), clock.calls - calls
     lapse = statistics.median(whole)
-    print(f"{args.net}, {args.batch} images, {args.precision}: {lapse * 1e3:.3f} ms an iteration, {calls} compiled functions")
+    print(
+        f"{args.net}, {args.batch} images, {args.precision}: {lapse * 1e3:.3f} ms an iteration, {calls} compiled "
+        "functions"
+    )
     print(f"Python: {share * 1e3:.3f} ms, {share / lapse:.1%}")
 
 

@@ -1,5 +1,5 @@
-"""The nets of models/, each a function that adds its layers to a Model of make_models.py; from the papers, with the layer names that
-published weights bear."""
+"""The nets of models/, each a function that adds its layers to a Model of make_models.py; from the papers, with the
+layer names that published weights bear."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ def constant(value: float) -> dict:
 
 
 def imagenet(m: Model, crop: int, batches: tuple[int, int]) -> str:
-    return m.data("ilsvrc12", (3, crop, crop), batches, "val", {"crop_size": crop, "mean_value": IMAGENET_MEAN}, mirror=True)
+    return m.data(
+        "ilsvrc12", (3, crop, crop), batches, "val", {"crop_size": crop, "mean_value": IMAGENET_MEAN}, mirror=True
+    )
 
 
 def cifar10(m: Model) -> str:
@@ -36,7 +38,11 @@ def cifar10_augmented(m: Model) -> str:
     moved = {"shift_x": 3, "shift_y": 3, "rotation_prob": 0.5, "max_rotate_degree": 10}
     moved |= {"scale_prob": 0.5, "scale_min": 0.9, "scale_max": 1.1}
     light = {"brightness_prob": 0.5, "brightness_delta": 20}
-    light |= {f"{kind}_{name}": v for kind in ("contrast", "saturation") for name, v in (("prob", 0.5), ("lower", 0.8), ("upper", 1.2))}
+    light |= {
+        f"{kind}_{name}": v
+        for kind in ("contrast", "saturation")
+        for name, v in (("prob", 0.5), ("lower", 0.8), ("upper", 1.2))
+    }
     perturbations = {"mirror": True, "perturb_param": moved, "distort_param": light}
     return m.data("cifar10", (3, 32, 32), (50, 100), transform=transform, shuffle=True, **perturbations)
 
@@ -77,14 +83,17 @@ def cifar10_full(m: Model, augmented: bool = False) -> None:
 
 
 def alexnet(m: Model, pool_first: bool, bias: float) -> None:
-    """AlexNet normalises and then pools, CaffeNet the other way round; ``bias`` starts the layers that the paper starts at 1."""
+    """AlexNet normalises and then pools, CaffeNet the other way round; ``bias`` starts the layers that the paper starts
+    at 1."""
     x = imagenet(m, 227, (256, 50))
     m.section("Five convolutions; groups of two are what the paper spread over two GPUs.")
     table = (96, 11, 4, 0, 1), (256, 5, 1, 2, 2), (384, 3, 1, 1, 1), (384, 3, 1, 1, 2), (256, 3, 1, 1, 2)
     for i, (width, kernel, stride, pad, group) in enumerate(table, 1):
         fields = {"group": group} if group > 1 else {}
         start = constant(bias if group > 1 else 0)
-        x = m.conv(f"conv{i}", x, width, kernel, stride, pad, RATES, weight_filler=gaussian(0.01), bias_filler=start, **fields)
+        x = m.conv(
+            f"conv{i}", x, width, kernel, stride, pad, RATES, weight_filler=gaussian(0.01), bias_filler=start, **fields
+        )
         x = m.relu(f"relu{i}", x)
         pool = partial(m.pool, f"pool{i}", method="MAX", kernel=3, stride=2)
         norm = partial(m.add, "LRN", f"norm{i}", lrn_param={"local_size": 5, "alpha": 1e-4, "beta": 0.75})
@@ -208,7 +217,9 @@ def resnet(m: Model, depths: tuple[int, ...], bottleneck: bool, batch: int) -> N
         m.section(f"Stage {stage}: {depth} blocks on {224 >> stage} x {224 >> stage}.")
         for i in range(depth):
             stride = 2 if stage > 2 and i == 0 else 1
-            x = block(f"res{stage}{ascii_lowercase[i]}", x, 32 << stage - 1, stride, i == 0 and (bottleneck or stage > 2))
+            x = block(
+                f"res{stage}{ascii_lowercase[i]}", x, 32 << stage - 1, stride, i == 0 and (bottleneck or stage > 2)
+            )
     m.section("The classifier.")
     m.classify(m.fc("fc1000", m.pool("pool5", x, "AVE"), 1000, RATES, weight_filler=gaussian(0.01)), top_5=True)
 
@@ -227,7 +238,9 @@ def squeezenet(m: Model) -> None:
     m.section("Fires squeeze the channels by 1 x 1, then expand them by 1 x 1 and 3 x 3.")
     x = m.relu("relu_conv1", m.conv("conv1", x, 64, 3, 2, weight_filler=XAVIER))
     x = m.pool("pool1", x, "MAX", 3, 2)
-    for i, (squeeze, expand) in enumerate(((16, 64), (16, 64), (32, 128), (32, 128), (48, 192), (48, 192), (64, 256), (64, 256)), 2):
+    for i, (squeeze, expand) in enumerate(
+        ((16, 64), (16, 64), (32, 128), (32, 128), (48, 192), (48, 192), (64, 256), (64, 256)), 2
+    ):
         x = fire(i, x, squeeze, expand)
         if i in (3, 5):
             x = m.pool(f"pool{i}", x, "MAX", 3, 2)
@@ -240,13 +253,23 @@ def mobilenet(m: Model) -> None:
     def unit(name: str, relu: str, bottom: str, width: int, kernel: int, stride: int = 1, group: int = 1) -> str:
         fields = {"group": group} if group > 1 else {}
         param = [{"lr_mult": 1, "decay_mult": 0}] if group > 1 else ()
-        x = m.conv(name, bottom, width, kernel, stride, kernel // 2, param, bias_term=False, weight_filler=MSRA, **fields)
+        x = m.conv(
+            name, bottom, width, kernel, stride, kernel // 2, param, bias_term=False, weight_filler=MSRA, **fields
+        )
         return m.relu(relu, normalised(m, x, f"{name}/bn", f"{name}/scale"))
 
     x = imagenet(m, 224, (64, 50))
     m.section("Pairs of a depthwise convolution (a group a channel; its few weights do not decay) and one of 1 x 1.")
     x, width = unit("conv1", "relu1", x, 32, 3, 2), 32
-    table = ("2_1", 64, 1), ("2_2", 128, 2), ("3_1", 128, 1), ("3_2", 256, 2), ("4_1", 256, 1), ("4_2", 512, 2), ("5_1", 512, 1)
+    table = (
+        ("2_1", 64, 1),
+        ("2_2", 128, 2),
+        ("3_1", 128, 1),
+        ("3_2", 256, 2),
+        ("4_1", 256, 1),
+        ("4_2", 512, 2),
+        ("5_1", 512, 1),
+    )
     table += ("5_2", 512, 1), ("5_3", 512, 1), ("5_4", 512, 1), ("5_5", 512, 1), ("5_6", 1024, 2), ("6", 1024, 1)
     for name, out, stride in table:
         x = unit(f"conv{name}/dw", f"relu{name}/dw", x, width, 3, stride, width)
@@ -263,7 +286,9 @@ def siamese(m: Model) -> None:
     m.add("Slice", "slice", "pair", top=["left", "right"], slice_param={"axis": 1, "slice_point": [1]})
     for side in ("left", "right"):
         m.section(
-            "LeNet, with two features at its end." if side == "left" else "The same with the same weights: parameters of one name are one."
+            "LeNet, with two features at its end."
+            if side == "left"
+            else "The same with the same weights: parameters of one name are one."
         )
 
         def shared(name: str) -> list[dict]:
@@ -301,9 +326,17 @@ def fcn8s(m: Model) -> None:
 
     def enlarged(name: str, bottom: str, factor: int, learns: bool) -> str:
         """Each class for itself, by a kernel that starts bilinear."""
-        p = {"num_output": classes, "bias_term": False, "kernel_size": [2 * factor], "stride": [factor], "group": classes}
+        p = {
+            "num_output": classes,
+            "bias_term": False,
+            "kernel_size": [2 * factor],
+            "stride": [factor],
+            "group": classes,
+        }
         rate = [{"lr_mult": 1 if learns else 0, "decay_mult": 0}]
-        return m.add("Deconvolution", name, bottom, param=rate, convolution_param={**p, "weight_filler": {"type": "bilinear"}})
+        return m.add(
+            "Deconvolution", name, bottom, param=rate, convolution_param={**p, "weight_filler": {"type": "bilinear"}}
+        )
 
     def cut(name: str, bottom: str, like: str, offset: int) -> str:
         return m.add("Crop", name, bottom, like, crop_param={"axis": 2, "offset": [offset]})
@@ -313,9 +346,14 @@ def fcn8s(m: Model) -> None:
         return m.conv(name, bottom, classes, 1, param=RATES)
 
     m.rows("segmentation", ["data", "label"], (1, 1))
-    m.section("The convolutions of VGG-16 under their names, so that its weights fit; a pad of 100 leaves room for the kernel of 7 below.")
+    m.section(
+        "The convolutions of VGG-16 under their names, so that its weights fit; a pad of 100 leaves room for the "
+        "kernel of 7 below."
+    )
     pools = vgg_stages(m, "data", first_pad=100)
-    m.section("Its classifier as convolutions; with names of their own, as the weights of VGG-16 have another shape here.")
+    m.section(
+        "Its classifier as convolutions; with names of their own, as the weights of VGG-16 have another shape here."
+    )
     x = pools[5]
     for i, kernel in ((6, 7), (7, 1)):
         x = m.conv(f"fc{i}_conv", x, 4096, kernel, param=RATES, weight_filler=gaussian(0.005))
@@ -333,7 +371,8 @@ def fcn8s(m: Model) -> None:
 
 @dataclass(frozen=True)
 class Net:
-    """A folder of models/: its net's name, what a reader should know, and how it is built; variants: the same for other train_vals."""
+    """A folder of models/: its net's name, what a reader should know, and how it is built; variants: the same for other
+    train_vals."""
 
     name: str
     build: Callable[[Model], None]
@@ -343,28 +382,44 @@ class Net:
 
     @property
     def kinds(self) -> list[str]:
-        return ["train_val", *(["deploy"] if self.deploy else []), *(f"train_val_{variant}" for variant in self.variants)]
+        return [
+            "train_val",
+            *(["deploy"] if self.deploy else []),
+            *(f"train_val_{variant}" for variant in self.variants),
+        ]
 
     def model(self, kind: str) -> Model:
         """One of the folder's files, built."""
         about, build = self.variants.get(kind.removeprefix("train_val_"), (self.about, self.build))
-        made = Model(self.name, f"{self.name} for classifying: {self.deploy}" if kind == "deploy" else about, kind == "deploy")
+        made = Model(
+            self.name, f"{self.name} for classifying: {self.deploy}" if kind == "deploy" else about, kind == "deploy"
+        )
         build(made)
         return made
 
 
-COLOUR = "colour images in (blue, green, red, of 0 to 255), 104, 117 and 123 taken off; probabilities of 1000 classes out."
-CIFAR = "colour images of 32 x 32 in (blue, green, red, of 0 to 255), mean.binaryproto taken off; probabilities of ten classes out."
+COLOUR = (
+    "colour images in (blue, green, red, of 0 to 255), 104, 117 and 123 taken off; probabilities of 1000 classes out."
+)
+CIFAR = (
+    "colour images of 32 x 32 in (blue, green, red, of 0 to 255), mean.binaryproto taken off; probabilities of "
+    "ten classes out."
+)
 IMAGES = "ImageNet (ILSVRC 2012): ilsvrc12_train_lmdb and ilsvrc12_val_lmdb hold images of 256 x 256 in 1000 classes."
 CIFAR_IMAGES = (
-    "cifar10_train_lmdb and cifar10_test_lmdb hold images of 3 x 32 x 32 in ten classes, mean.binaryproto is the mean of the first."
+    "cifar10_train_lmdb and cifar10_test_lmdb hold images of 3 x 32 x 32 in ten classes, mean.binaryproto is the "
+    "mean of the first."
     " `caffelite dataset cifar10` makes all three."
 )
 
-AUGMENTED = "cuda-convnet's net of train_val.prototxt on images that are mirrored, moved, turned and lit anew every time."
+AUGMENTED = (
+    "cuda-convnet's net of train_val.prototxt on images that are mirrored, moved, turned and lit anew every time."
+)
 
 NETS = {
-    "cifar10_quick": Net("CIFAR-10 quick", cifar10_quick, f"CIFAR-10, the small fast net of cuda-convnet: {CIFAR_IMAGES}", CIFAR),
+    "cifar10_quick": Net(
+        "CIFAR-10 quick", cifar10_quick, f"CIFAR-10, the small fast net of cuda-convnet: {CIFAR_IMAGES}", CIFAR
+    ),
     "cifar10_full": Net(
         "CIFAR-10 full",
         cifar10_full,
@@ -373,30 +428,44 @@ NETS = {
         {"augmented": (f"{AUGMENTED} {CIFAR_IMAGES}", partial(cifar10_full, augmented=True))},
     ),
     "alexnet": Net("AlexNet", partial(alexnet, pool_first=False, bias=0.1), f"AlexNet on {IMAGES}", COLOUR),
-    "caffenet": Net("CaffeNet", partial(alexnet, pool_first=True, bias=1), f"CaffeNet, AlexNet that pools first, on {IMAGES}", COLOUR),
+    "caffenet": Net(
+        "CaffeNet",
+        partial(alexnet, pool_first=True, bias=1),
+        f"CaffeNet, AlexNet that pools first, on {IMAGES}",
+        COLOUR,
+    ),
     "vgg16": Net("VGG-16", vgg16, f"VGG-16 (configuration D) on {IMAGES}", COLOUR),
     "googlenet": Net("GoogLeNet", googlenet, f"GoogLeNet (Inception v1) on {IMAGES}", COLOUR),
-    "resnet18": Net("ResNet-18", partial(resnet, depths=(2, 2, 2, 2), bottleneck=False, batch=64), f"ResNet-18 on {IMAGES}", COLOUR),
-    "resnet50": Net("ResNet-50", partial(resnet, depths=(3, 4, 6, 3), bottleneck=True, batch=32), f"ResNet-50 on {IMAGES}", COLOUR),
+    "resnet18": Net(
+        "ResNet-18", partial(resnet, depths=(2, 2, 2, 2), bottleneck=False, batch=64), f"ResNet-18 on {IMAGES}", COLOUR
+    ),
+    "resnet50": Net(
+        "ResNet-50", partial(resnet, depths=(3, 4, 6, 3), bottleneck=True, batch=32), f"ResNet-50 on {IMAGES}", COLOUR
+    ),
     "squeezenet": Net("SqueezeNet 1.1", squeezenet, f"SqueezeNet 1.1 on {IMAGES}", COLOUR),
     "mobilenet": Net("MobileNet v1", mobilenet, f"MobileNet v1 (width 1) on {IMAGES}", COLOUR),
     "siamese": Net(
         "Siamese LeNet",
         siamese,
-        "Two LeNets with shared weights that learn to lay digits out in a plane. siamese_train_lmdb and siamese_test_lmdb hold pairs of"
+        "Two LeNets with shared weights that learn to lay digits out in a plane. siamese_train_lmdb and "
+        "siamese_test_lmdb hold pairs of"
         " MNIST digits as images of 2 x 28 x 28, with label 1 where both show the same digit, else 0.",
     ),
     "lstm": Net(
         "Character LSTM",
         lstm,
-        "An LSTM that foretells the next character. characters_train.txt and characters_test.txt list HDF5 files, a path a line; each"
-        " holds code, cont and target of T x N: N texts side by side, T characters of each as codes below 128; cont is 0 where a text"
+        "An LSTM that foretells the next character. characters_train.txt and characters_test.txt list HDF5 files, a "
+        "path a line; each"
+        " holds code, cont and target of T x N: N texts side by side, T characters of each as codes below 128; cont "
+        "is 0 where a text"
         " begins, else 1; target is the code that follows.",
     ),
     "fcn8s": Net(
         "FCN-8s",
         fcn8s,
-        "FCN-8s: a class for each pixel. segmentation_train.txt and segmentation_test.txt list HDF5 files, a path a line; each holds"
-        " data of N x 3 x H x W (blue, green, red, of 0 to 255, less 104, 117 and 123) and label of N x 1 x H x W, a class or 255.",
+        "FCN-8s: a class for each pixel. segmentation_train.txt and segmentation_test.txt list HDF5 files, a path a "
+        "line; each holds"
+        " data of N x 3 x H x W (blue, green, red, of 0 to 255, less 104, 117 and 123) and label of N x 1 x H x W, a "
+        "class or 255.",
     ),
 }

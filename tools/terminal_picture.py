@@ -56,7 +56,9 @@ def main() -> int:
     status = 0
     with redirect_stdout(io.StringIO()) as output:
         try:
-            caffelite.main([normalise(word) for word in arguments.words], "caffelite", standalone_mode=False, color=True)
+            caffelite.main(
+                [normalise(word) for word in arguments.words], "caffelite", standalone_mode=False, color=True
+            )
         except SystemExit as end:
             status = end.code
     arguments.out.write_text(picture("caffelite " + " ".join(arguments.words), output.getvalue()))

@@ -124,7 +124,9 @@ class Peer(nn.Module):
                 continue
             if layer.type in JOINS:
                 call, what = JOINS[layer.type], list(layer.bottom)
-                if layer.type == "Eltwise" and (layer.eltwise_param.operation != pb.EltwiseParameter.SUM or layer.eltwise_param.coeff):
+                if layer.type == "Eltwise" and (
+                    layer.eltwise_param.operation != pb.EltwiseParameter.SUM or layer.eltwise_param.coeff
+                ):
                     raise SystemExit(f'layer "{layer.name}": only a plain sum is built for PyTorch')
                 blobs[layer.top[0]] = call([blobs[name] for name in what])
                 self.steps.append(("join", what, layer.top[0], call))

@@ -17,14 +17,37 @@ except KeyboardInterrupt:  # Ctrl-C comes early too
     sys.exit(130)
 
 COMMANDS = (
-    "train", "test", "deploy", "classify", "export", "time", "plan", "check", "summary", "draw", "schedule", "explain", "diff", "plot",
-    "parse_log", "replay", "reproduce", "find_lr", "find_batch", "upgrade", "dataset",
-    "convert_imageset", "compute_image_mean", "extract_features", "device_query"
-)  # fmt: skip
+    "train",
+    "test",
+    "deploy",
+    "classify",
+    "export",
+    "time",
+    "plan",
+    "check",
+    "summary",
+    "draw",
+    "schedule",
+    "explain",
+    "diff",
+    "plot",
+    "parse_log",
+    "replay",
+    "reproduce",
+    "find_lr",
+    "find_batch",
+    "upgrade",
+    "dataset",
+    "convert_imageset",
+    "compute_image_mean",
+    "extract_features",
+    "device_query",
+)
 
 
 class Commands(click.Group):
-    """Finds a command by the name of its file in a package. names: all of them, in the order in which help shows them."""
+    """Finds a command by the name of its file in a package. names: all of them, in the order in which help shows
+    them."""
 
     def __init__(self, *args, package: str, names: tuple[str, ...], **kwargs):
         super().__init__(*args, **kwargs)
@@ -71,7 +94,8 @@ def _complete_one_dash() -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs a command; a user's mistake is a line or more on standard error, and status 2; Ctrl-C is status 130; a mistake of ours is 70."""
+    """Runs a command; a user's mistake is a line or more on standard error, and status 2; Ctrl-C is status 130; a
+    mistake of ours is 70."""
     _open_streams()
     _complete_one_dash()
     if arguments is None:
@@ -90,7 +114,10 @@ def main(arguments: list[str] | None = None) -> None:
         click.echo(f"caffelite: {error}" if "\n" not in str(error) else str(error), err=True)
         sys.exit(2)
     except MemoryError as error:
-        click.echo(f"caffelite: out of memory{f' ({error})' if str(error) else ''}; use a smaller batch_size or a smaller net", err=True)
+        click.echo(
+            f"caffelite: out of memory{f' ({error})' if str(error) else ''}; use a smaller batch_size or a smaller net",
+            err=True,
+        )
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
@@ -121,6 +148,10 @@ def _open_streams() -> None:
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             handle = os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one's
-            setattr(sys, name, os.fdopen(handle if handle == number else os.dup2(handle, number), "r" if number == 0 else "w"))
+            setattr(
+                sys,
+                name,
+                os.fdopen(handle if handle == number else os.dup2(handle, number), "r" if number == 0 else "w"),
+            )
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")  # a character that the terminal's encoding lacks

@@ -24,8 +24,8 @@ from . import options
 def check(files, shape, phase, level, stage, strict, as_json) -> None:
     """Names every mistake in nets and solvers, each at its line, and what is odd about them (lint). Nothing is run.
 
-    A solver's nets are checked with it. Data need not be there: what it would tell is then left out. The exit status is 1 where there are
-    mistakes.
+    A solver's nets are checked with it. Data need not be there: what it would tell is then left out. The exit status is
+    1 where there are mistakes.
 
     \b
     Examples:
@@ -61,7 +61,11 @@ def _many(count: int, word: str) -> str:
 def _line(where) -> str:
     """The line of a file that a place names, or nothing."""
     try:
-        return inputs.read(where.file, inputs.TEXT).decode("utf-8-sig").splitlines()[where.line - 1] if where and where.line else ""
+        return (
+            inputs.read(where.file, inputs.TEXT).decode("utf-8-sig").splitlines()[where.line - 1]
+            if where and where.line
+            else ""
+        )
     except (OSError, ValueError, IndexError):
         return ""
 
@@ -78,7 +82,9 @@ def _shown(text: str) -> str:
 
 def _text(found) -> str:
     error, where = found.error, found.error.where
-    lines = [f"{_shown(str(where))}: {found.kind}: {_shown(error.what)}" if where else f"{found.kind}: {_shown(error.what)}"]
+    lines = [
+        f"{_shown(str(where))}: {found.kind}: {_shown(error.what)}" if where else f"{found.kind}: {_shown(error.what)}"
+    ]
     if line := _shown(_line(where).replace("\t", " ")):
         number, at = str(where.line), where.column - 1
         under = re.match(r'"[^"]*"|[\w.+-]+|.?', line[at:])[0]
@@ -96,4 +102,10 @@ def _text(found) -> str:
 def _record(found) -> dict:
     where = found.error.where
     place = {"file": where.file, "line": where.line or None, "column": where.column or None} if where else {}
-    return {"kind": found.kind, **place, "message": found.error.what, **_parts(found.error), "text": _line(where) or None}
+    return {
+        "kind": found.kind,
+        **place,
+        "message": found.error.what,
+        **_parts(found.error),
+        "text": _line(where) or None,
+    }

@@ -22,21 +22,50 @@ from .deploy import read_labels
 @options.model
 @options.weights
 @click.option(
-    "--top", "count", type=click.IntRange(min=1), default=5, show_default=True, metavar="N", help="Answers to give for a picture."
+    "--top",
+    "count",
+    type=click.IntRange(min=1),
+    default=5,
+    show_default=True,
+    metavar="N",
+    help="Answers to give for a picture.",
 )
 @click.option(
-    "--labels", metavar="FILE", type=click.Path(path_type=Path), help="Names of the classes, a line each. Default: the net's own."
+    "--labels",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Names of the classes, a line each. Default: the net's own.",
 )
-@click.option("--oversample", is_flag=True, help="Average ten views of a picture: four corners and the middle, mirrored too.")
-@click.option("--hierarchy", metavar="FILE", type=click.Path(path_type=Path), help="Groups of classes: give more general answers too.")
 @click.option(
-    "--annotate", "folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path),
+    "--oversample", is_flag=True, help="Average ten views of a picture: four corners and the middle, mirrored too."
+)
+@click.option(
+    "--hierarchy",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Groups of classes: give more general answers too.",
+)
+@click.option(
+    "--annotate",
+    "folder",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
     help="Write the pictures with the answers on them, and all.png with all of them.",
-)  # fmt: skip
-@click.option("--mean", metavar="B,G,R", help="Mean to take off, one number or one a channel, instead of the net's own.")
-@click.option("--scale", type=float, metavar="FACTOR", help="Factor after the mean is taken off, instead of the net's own.")
-@click.option("--size", metavar="HxW", help="Size in pixels to which pictures are brought before the crop, as in 256x256.")
-@click.option("--channel_order", type=click.Choice(["bgr", "rgb"], case_sensitive=False), help="The channels' order that the net knows.")
+)
+@click.option(
+    "--mean", metavar="B,G,R", help="Mean to take off, one number or one a channel, instead of the net's own."
+)
+@click.option(
+    "--scale", type=float, metavar="FACTOR", help="Factor after the mean is taken off, instead of the net's own."
+)
+@click.option(
+    "--size", metavar="HxW", help="Size in pixels to which pictures are brought before the crop, as in 256x256."
+)
+@click.option(
+    "--channel_order",
+    type=click.Choice(["bgr", "rgb"], case_sensitive=False),
+    help="The channels' order that the net knows.",
+)
 @click.option("--output", metavar="BLOB", help="The blob with the scores. Default: prob, or the only output.")
 @click.option("--skip", is_flag=True, help="Exit with status 0 although pictures among several could not be read.")
 @options.set_layers
@@ -44,16 +73,32 @@ from .deploy import read_labels
 @options.python
 @options.as_json
 def classify(
-    images, model, weights, count, labels, oversample, hierarchy, folder, mean, scale, size, channel_order, output, skip, set_fields, gpu,
+    images,
+    model,
+    weights,
+    count,
+    labels,
+    oversample,
+    hierarchy,
+    folder,
+    mean,
+    scale,
+    size,
+    channel_order,
+    output,
+    skip,
+    set_fields,
+    gpu,
     as_json,
-) -> None:  # fmt: skip
+) -> None:
     """Says what pictures show: files, folders and what is in them, or patterns such as "scans/*.png".
 
-    MODEL is a deploy net. One that caffelite deploy made knows its weights, its labels, and how a picture becomes its input: mean, scale,
-    size, crop, channel order, and for single signs their ground, size and place; -mean, -scale, -size and -channel_order say it for others.
+    MODEL is a deploy net. One that caffelite deploy made knows its weights, its labels, and how a picture becomes its
+    input: mean, scale, size, crop, channel order, and for single signs their ground, size and place; -mean, -scale,
+    -size and -channel_order say it for others.
 
-    A hierarchy is a text file, a name a line; what belongs to it stands below, further in. Answers go from the best class to the whole,
-    each more probable than the one before; bits are how much it tells.
+    A hierarchy is a text file, a name a line; what belongs to it stands below, further in. Answers go from the best
+    class to the whole, each more probable than the one before; bits are how much it tells.
 
     A picture among several that cannot be read is reported, and the others are classified; the exit status is 1 then.
 
@@ -67,18 +112,22 @@ def classify(
     from .. import prototxt
     from ..deploy.classify import Classifier, gather
     from ..deploy.hierarchy import Hierarchy
-    from ..overrides import Overrides
+    from ..prototxt.overrides import Overrides
 
     files = gather(images, glob.glob)
     document = Overrides(set_fields).net(prototxt.read_net(model))
     _override(document.message, mean, scale, size, channel_order)
     weights = (
-        weights or document.message.deploy_param.weights and str(prototxt.resolve(document.message.deploy_param.weights, document.locate))
+        weights
+        or document.message.deploy_param.weights
+        and str(prototxt.resolve(document.message.deploy_param.weights, document.locate))
     )
     if not weights:
         raise click.UsageError("-weights is missing, and the net names none")
     begun = time.perf_counter()
-    classifier = Classifier(document, options.open_device(gpu), len(files), oversample, read_labels(labels) if labels else None, output)
+    classifier = Classifier(
+        document, options.open_device(gpu), len(files), oversample, read_labels(labels) if labels else None, output
+    )
     options.load_weights(classifier.net, weights)
     groups = Hierarchy(hierarchy, classifier.labels) if hierarchy else None
     classifier.warm_up()

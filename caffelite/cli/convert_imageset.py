@@ -13,14 +13,16 @@ from . import imaging
 @click.argument("places", metavar="ROOT [LISTFILE] DB_NAME", nargs=-1)
 @click.option("--shuffle", is_flag=True, help="Mix the images before they get their numbers.")
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Another seed mixes otherwise.")
-@click.option("--backend", type=click.Choice(["lmdb", "leveldb"]), default="lmdb", show_default=True, help="Kind of database.")
+@click.option(
+    "--backend", type=click.Choice(["lmdb", "leveldb"]), default="lmdb", show_default=True, help="Kind of database."
+)
 @imaging.options
 @click.option("--force", is_flag=True, help="Replace DB_NAME where it exists.")
 def convert_imageset(places, shuffle, seed, backend, check_size, skip, threads, force, **how) -> None:
     """Writes the images that LISTFILE names, each below the folder ROOT, into the database DB_NAME.
 
-    A line of LISTFILE is an image's name and its label, a whole number. Without LISTFILE, ROOT holds a folder of images for each class:
-    classes get labels in the order of their names, which are written to DB_NAME_labels.txt.
+    A line of LISTFILE is an image's name and its label, a whole number. Without LISTFILE, ROOT holds a folder of images
+    for each class: classes get labels in the order of their names, which are written to DB_NAME_labels.txt.
 
     Keys and records are those of Caffe's tool: 00000000_cat/1.jpg, 00000001_…
 
@@ -41,7 +43,9 @@ def convert_imageset(places, shuffle, seed, backend, check_size, skip, threads, 
     recipe = imaging.recipe(**how)
     left_out = [] if skip else None
     images, classes = (
-        (read_list(listing), []) if listing else list_classes(files_below(root), root, left_out=left_out, remedy=imaging.REMEDY)
+        (read_list(listing), [])
+        if listing
+        else list_classes(files_below(root), root, left_out=left_out, remedy=imaging.REMEDY)
     )
     if shuffle:
         images = shuffled(images, seed)

@@ -22,17 +22,37 @@ log = logging.getLogger("caffelite")
 @click.command(short_help="Make the deploy net of a train net")
 @options.model
 @options.weights
-@click.option("--out", metavar="FILE", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The deploy net to write.")
-@click.option("--labels", metavar="FILE", type=click.Path(path_type=Path), help="Names of the classes, a line each, to put into the net.")
-@click.option("--output", "wanted", metavar="BLOBS", default="", help="Blobs to put out. Default: what the losses judge.")
 @click.option(
-    "--samples", type=click.IntRange(min=0), default=100, show_default=True, metavar="N",
+    "--out",
+    metavar="FILE",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The deploy net to write.",
+)
+@click.option(
+    "--labels",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Names of the classes, a line each, to put into the net.",
+)
+@click.option(
+    "--output", "wanted", metavar="BLOBS", default="", help="Blobs to put out. Default: what the losses judge."
+)
+@click.option(
+    "--samples",
+    type=click.IntRange(min=0),
+    default=100,
+    show_default=True,
+    metavar="N",
     help="Samples of the test data to prove it by. 0: no proof; the data need not be there.",
-)  # fmt: skip
+)
 @click.option(
-    "--channel_order", type=click.Choice(["bgr", "rgb"], case_sensitive=False), default="bgr", show_default=True,
+    "--channel_order",
+    type=click.Choice(["bgr", "rgb"], case_sensitive=False),
+    default="bgr",
+    show_default=True,
     help="The order in which the training images' channels are stored.",
-)  # fmt: skip
+)
 @options.shape
 @options.gpu
 @options.python_if_asked
@@ -40,11 +60,13 @@ log = logging.getLogger("caffelite")
 @options.stage
 @click.option("--force", is_flag=True, help="Replace FILE where it exists.")
 def deploy(model, weights, out, labels, wanted, samples, channel_order, shape, gpu, level, stage, force) -> None:
-    """Makes the deploy net of a train net: inputs for data, probabilities for losses, and how a picture becomes its input.
+    """Makes the deploy net of a train net: inputs for data, probabilities for losses, and how a picture becomes its
+    input.
 
-    Then proves it: samples of the test data, as they are stored, go through both nets, whose scores must be equal. Mean, scale, crop, size,
-    channel order, labels and the weights' path are put into the net, and, where the data are single signs on an even ground (digits,
-    letters), how large they are and where they stand; so caffelite classify needs nothing else. A mean file is copied beside the net.
+    Then proves it: samples of the test data, as they are stored, go through both nets, whose scores must be equal.
+    Mean, scale, crop, size, channel order, labels and the weights' path are put into the net, and, where the data are
+    single signs on an even ground (digits, letters), how large they are and where they stand; so caffelite classify
+    needs nothing else. A mean file is copied beside the net.
 
     \b
     Example:
@@ -65,8 +87,22 @@ def deploy(model, weights, out, labels, wanted, samples, channel_order, shape, g
     try:
         converted = convert(graph, options.names(wanted))
         made, how = converted.message, converted.message.deploy_param
-        source = next((s for node in graph.feeds if node.tops[0].name in converted.inputs for s in sources if s is node.layer.source), None)
-        describe(how, source, graph.values[converted.inputs[0]].shape[1:2], pb.DeployParameter.ChannelOrder.Value(channel_order.upper()))
+        source = next(
+            (
+                s
+                for node in graph.feeds
+                if node.tops[0].name in converted.inputs
+                for s in sources
+                if s is node.layer.source
+            ),
+            None,
+        )
+        describe(
+            how,
+            source,
+            graph.values[converted.inputs[0]].shape[1:2],
+            pb.DeployParameter.ChannelOrder.Value(channel_order.upper()),
+        )
         for note in converted.notes:
             log.info("%s", note)
         if samples:
@@ -95,16 +131,20 @@ def read_labels(path: Path) -> list[str]:
 def _graph(document, there: bool, shape: tuple[str, ...], level: int | None, stages: tuple[str, ...]):
     """The TEST graph, on its data or, where that need not be there, on shapes; nothing in it is mirrored."""
     from .. import caffelite_pb2 as pb
-    from .. import data, graph
+    from .. import data
     from ..inspection.feeds import Feeds, parse_shapes
-    from ..solver import nets
+    from ..net import graph
+    from ..training import nets
 
     for layer in document.message.layer:
         if layer.transform_param.mirror:
             layer.transform_param.ClearField("mirror")
     state = nets.state(pb.TEST, document.message, None, level, stages)
     return graph.build(
-        document.message, state, document.locate, functools.partial(data.open_source, seed=0) if there else Feeds(parse_shapes(shape))
+        document.message,
+        state,
+        document.locate,
+        functools.partial(data.open_source, seed=0) if there else Feeds(parse_shapes(shape)),
     )
 
 
@@ -112,7 +152,7 @@ def _prove(graph, converted, weights: str | None, samples: int, gpu: str | None)
     from tqdm import tqdm
 
     from ..deploy.proof import prove
-    from ..net import Net
+    from ..net.net import Net
 
     net = Net(graph, options.open_device(gpu), keep=True)
     if weights:
@@ -132,10 +172,15 @@ def _copy_means(made, locate, out: Path) -> None:
     for layer in made.layer:
         if not layer.transform_param.mean_file:
             continue
-        target, found = out.with_name(f"{out.stem}_mean.binaryproto"), prototxt.resolve(layer.transform_param.mean_file, locate)
+        target, found = (
+            out.with_name(f"{out.stem}_mean.binaryproto"),
+            prototxt.resolve(layer.transform_param.mean_file, locate),
+        )
         if not found.exists():
             remedy = "correct the path, or make it: caffelite compute_image_mean"
-            raise CaffeliteError(f'mean_file "{layer.transform_param.mean_file}" does not exist', where=locate(), remedy=remedy)
+            raise CaffeliteError(
+                f'mean_file "{layer.transform_param.mean_file}" does not exist', where=locate(), remedy=remedy
+            )
         try:
             inputs.check(found, inputs.MESSAGE)
             if not target.exists() or not target.samefile(found):

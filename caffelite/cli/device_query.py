@@ -15,7 +15,9 @@ from . import options
 
 @click.command(short_help="Show the GPUs, and test them")
 @options.gpu
-@click.option("--test", is_flag=True, help="Test each GPU, or the CPU where there is none, within a minute: a line a check.")
+@click.option(
+    "--test", is_flag=True, help="Test each GPU, or the CPU where there is none, within a minute: a line a check."
+)
 @options.as_json
 def device_query(gpu, test, as_json) -> None:
     """Tells what the GPUs are, and tests them. The exit status is 1 where no GPU can be used.
@@ -29,7 +31,7 @@ def device_query(gpu, test, as_json) -> None:
       caffelite device_query -gpu all
       caffelite device_query -test
     """
-    from ..devices import gpu as gpus
+    from ..devices import cuda as gpus
 
     broken = False
     if gpu is None or gpu == "all":
@@ -75,7 +77,9 @@ def _test(found: dict, as_json: bool) -> bool:
         every.append({"device": device, "properties": told, "checks": [row.json() for row in rows]})
         if not as_json:
             passed, failed, skipped = (sum(row.status == status for row in rows) for status in COLOURS)
-            click.echo(f"  {passed} passed, {failed} failed, {skipped} skipped, {sum(row.seconds for row in rows):.0f} s")
+            click.echo(
+                f"  {passed} passed, {failed} failed, {skipped} skipped, {sum(row.seconds for row in rows):.0f} s"
+            )
     if as_json:
         click.echo(json.dumps(every))
     return not any(check["status"] == "fail" for one in every for check in one["checks"])

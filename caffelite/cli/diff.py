@@ -22,8 +22,8 @@ from . import options
 def diff(a, b, shape, phase, level, stage, as_json) -> None:
     """Compares two nets by what they mean: layers, settings, shapes, parameters, and which weights of A fit B.
 
-    Layers are compared by name; one that only has another name is found by its type and settings. Without -phase it is TRAIN where both
-    have it.
+    Layers are compared by name; one that only has another name is found by its type and settings. Without -phase it is
+    TRAIN where both have it.
 
     \b
     Example:
@@ -46,7 +46,9 @@ def diff(a, b, shape, phase, level, stage, as_json) -> None:
 def _text(found, a: str, b: str) -> str:
     lines = [f"A: {a}", f"B: {b}", ""]
     for name, (x, y) in found.totals.items():
-        lines.append(f"{name:24}{x:,.0f}" + (f" → {y:,.0f}" + (f" ({(y - x) / x:+.1%})" if x else "") if x != y else ""))
+        lines.append(
+            f"{name:24}{x:,.0f}" + (f" → {y:,.0f}" + (f" ({(y - x) / x:+.1%})" if x else "") if x != y else "")
+        )
     for mark, names in (("-", found.only_a), ("+", found.only_b)):
         lines += ["", *(f"{mark} {name}" for name in names)] if names else []
     for change in found.changed:

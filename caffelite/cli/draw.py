@@ -11,7 +11,12 @@ from . import options
 
 @click.command(short_help="Draw a net")
 @options.net_or_solver
-@click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="The picture, .svg or .png. Default: SVG on standard output.")
+@click.option(
+    "--out",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="The picture, .svg or .png. Default: SVG on standard output.",
+)
 @options.shape
 @options.python_if_asked
 @options.set_fields
@@ -21,9 +26,9 @@ from . import options
 def draw(model, solver, out, shape, set_fields, phase, level, stage) -> None:
     """Draws a net: layers coloured by kind, shapes on the edges. Nothing is run, no data is needed.
 
-    Layers that work in place lie on the one that they work on. SVG needs nothing; PNG needs matplotlib (extra: plot). Of a net with both
-    phases the one for TRAIN is drawn. What cannot be built, as layers of types that are not known here, is left out and told, and unknown
-    fields are ignored and told; the exit status is 1 then.
+    Layers that work in place lie on the one that they work on. SVG needs nothing; PNG needs matplotlib (extra: plot).
+    Of a net with both phases the one for TRAIN is drawn. What cannot be built, as layers of types that are not known
+    here, is left out and told, and unknown fields are ignored and told; the exit status is 1 then.
 
     \b
     Examples:
@@ -32,7 +37,7 @@ def draw(model, solver, out, shape, set_fields, phase, level, stage) -> None:
     """
     from ..inspection import nets, picture, scene
     from ..inspection.feeds import parse_shapes
-    from ..overrides import Overrides
+    from ..prototxt.overrides import Overrides
 
     form = options.picture_form(out) if out else "svg"
     chosen, changes = options.one_of(model, solver), Overrides(set_fields)

@@ -24,7 +24,8 @@ HEADS = {"shape": "Shape", "parameters": "Parameters", "backward": "Backward", "
 @options.stage
 @options.as_json
 def explain(layer, model, solver, shape, set_fields, phase, level, stage, as_json) -> None:
-    """Tells of one layer how its shape comes about, how its weights start, why it does or does not run backward, what it is fused with.
+    """Tells of one layer how its shape comes about, how its weights start, why it does or does not run backward, what
+    it is fused with.
 
     Of a net with both phases the one for TRAIN is explained, where the layer is in it.
 
@@ -35,9 +36,11 @@ def explain(layer, model, solver, shape, set_fields, phase, level, stage, as_jso
     from ..inspection import nets
     from ..inspection.explain import explain as told_of
     from ..inspection.feeds import parse_shapes
-    from ..overrides import Overrides
+    from ..prototxt.overrides import Overrides
 
-    subject = nets.subject(model, options.one_of(model, solver), parse_shapes(shape), level, options.names(stage), Overrides(set_fields))
+    subject = nets.subject(
+        model, options.one_of(model, solver), parse_shapes(shape), level, options.names(stage), Overrides(set_fields)
+    )
     graphs = [subject.graph(p) for p in nets.phases(phase, subject.message)]
     graph, guessed = next((g for g in graphs if any(n.name == layer for n in g[0].nodes)), graphs[0])
     told = told_of(graph, nets.node_of(graph, layer))
@@ -46,5 +49,9 @@ def explain(layer, model, solver, shape, set_fields, phase, level, stage, as_jso
         return
     lines = [f"{told.layer} ({told.type}) in {told.phase}: {told.place}", *textwrap.wrap(told.about, 110)]
     for name, head in HEADS.items():
-        lines += ["", head, *(textwrap.fill(line, 110, initial_indent="  ", subsequent_indent="    ") for line in getattr(told, name))]
+        lines += [
+            "",
+            head,
+            *(textwrap.fill(line, 110, initial_indent="  ", subsequent_indent="    ") for line in getattr(told, name)),
+        ]
     options.say("\n".join([*lines, *(f"\nData is not there: {note}" for note in guessed)]))

@@ -17,7 +17,13 @@ log = logging.getLogger("caffelite")
 @click.command(short_help="Write a deploy net with its weights as ONNX")
 @options.model
 @options.weights
-@click.option("--out", metavar="FILE", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The ONNX file to write.")
+@click.option(
+    "--out",
+    metavar="FILE",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The ONNX file to write.",
+)
 @click.option("--check/--no_check", default=True, show_default=True, help="Compare its numbers with onnxruntime's.")
 @options.gpu
 @options.python_if_asked
@@ -25,9 +31,9 @@ log = logging.getLogger("caffelite")
 def export(model, weights, out, check, gpu, force) -> None:
     """Writes a deploy net with its weights as ONNX, and checks that onnxruntime gets the same numbers from it.
 
-    The batch size is open. An input with a transform_param takes pixels, 0 to 255, resized and cropped: mean and scale are in the graph.
-    Labels, size and channel order go along as metadata. A layer that ONNX cannot express is an error that names it. Needs onnx and
-    onnxruntime (extra: onnx).
+    The batch size is open. An input with a transform_param takes pixels, 0 to 255, resized and cropped: mean and scale
+    are in the graph. Labels, size and channel order go along as metadata. A layer that ONNX cannot express is an error
+    that names it. Needs onnx and onnxruntime (extra: onnx).
 
     \b
     Example:
@@ -37,8 +43,8 @@ def export(model, weights, out, check, gpu, force) -> None:
     from .. import caffelite_pb2 as pb
     from .. import prototxt
     from ..export import onnx
-    from ..net import Net
-    from ..solver import nets
+    from ..net.net import Net
+    from ..training import nets
     from .upgrade import write
 
     if out.exists() and not force:

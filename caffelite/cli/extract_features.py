@@ -31,10 +31,11 @@ log = logging.getLogger("caffelite")
 @options.stage
 @click.option("--force", is_flag=True, help="Replace what stands under the names.")
 def extract_features(caffemodel, model, blobs, names, batches, kind, mode, device_id, gpu, level, stage, force) -> None:
-    """Runs the net MODEL with WEIGHTS in phase TEST over BATCHES batches of its data, and writes what the BLOBs held, a row a sample.
+    """Runs the net MODEL with WEIGHTS in phase TEST over BATCHES batches of its data, and writes what the BLOBs held, a
+    row a sample.
 
-    Each blob goes under its own name; hdf5 and npz also take one name for all. Databases have the keys and records of Caffe's tool; an
-    hdf5 file gets a list file beside it, for HDF5Data.
+    Each blob goes under its own name; hdf5 and npz also take one name for all. Databases have the keys and records of
+    Caffe's tool; an hdf5 file gets a list file beside it, for HDF5Data.
 
     \b
     Example:
@@ -56,14 +57,20 @@ def extract_features(caffemodel, model, blobs, names, batches, kind, mode, devic
         values = {name: _value(net, name) for name in wanted}
         with ExitStack() as stack:
             files = [
-                stack.enter_context(features(kind, path, {b: values[b].shape[1:] for b in chosen}, force=force)) for path, chosen in targets
+                stack.enter_context(features(kind, path, {b: values[b].shape[1:] for b in chosen}, force=force))
+                for path, chosen in targets
             ]
-            bar = stack.enter_context(tqdm(total=batches, unit="batch", file=sys.stderr, disable=not sys.stderr.isatty()))
+            bar = stack.enter_context(
+                tqdm(total=batches, unit="batch", file=sys.stderr, disable=not sys.stderr.isatty())
+            )
             for batch in range(batches):
                 net.clear_loss()
                 net.forward(batch)
                 net.check_faults()
-                rows = {name: _rows(net.dev.download(net.shown(net.data[value], value)), value) for name, value in values.items()}
+                rows = {
+                    name: _rows(net.dev.download(net.shown(net.data[value], value)), value)
+                    for name, value in values.items()
+                }
                 for add in files:
                     add(rows)
                 bar.update()
@@ -71,7 +78,9 @@ def extract_features(caffemodel, model, blobs, names, batches, kind, mode, devic
         net.close()
     for path, chosen in targets:
         for name in chosen:
-            log.info("Extracted features of %d query images for feature blob %s to %s", batches * len(rows[name]), name, path)
+            log.info(
+                "Extracted features of %d query images for feature blob %s to %s", batches * len(rows[name]), name, path
+            )
 
 
 def _rows(array, value):
@@ -82,18 +91,25 @@ def _rows(array, value):
 def _value(net, name: str):
     values = net.graph.values
     if name not in values:
-        raise CaffeliteError(f'the net has no blob "{name}"', expected=f"one of {', '.join(values)}", remedy=did_you_mean(name, values))
+        raise CaffeliteError(
+            f'the net has no blob "{name}"', expected=f"one of {', '.join(values)}", remedy=did_you_mean(name, values)
+        )
     return values[name]
 
 
 def open_net(model: str, gpu: str | None, level: int | None, stage: str):
     """A net in phase TEST that keeps all its blobs."""
     from .. import caffelite_pb2 as pb
-    from .. import data, graph, prototxt
-    from ..net import Net
-    from ..solver import nets
+    from .. import data, prototxt
+    from ..net import graph
+    from ..net.net import Net
+    from ..training import nets
 
     document = prototxt.read_net(model)
     device = options.open_device(gpu)
     state = nets.state(pb.TEST, document.message, None, level, options.names(stage))
-    return Net(graph.build(document.message, state, document.locate, functools.partial(data.open_source, seed=0)), device, keep=True)
+    return Net(
+        graph.build(document.message, state, document.locate, functools.partial(data.open_source, seed=0)),
+        device,
+        keep=True,
+    )

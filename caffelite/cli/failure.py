@@ -15,14 +15,35 @@ from .. import __version__
 from ..errors import printable
 
 SOFTWARE = 70  # of sysexits.h: an internal error
-PACKAGES = ("click", "numpy", "protobuf", "numba", "scipy", "h5py", "lmdb", "opencv-python-headless", "onednn-cpu-gomp", "mpi4py",
-            "cupy-cuda12x", "cupy-cuda13x", "matplotlib")  # fmt: skip
+PACKAGES = (
+    "click",
+    "numpy",
+    "protobuf",
+    "numba",
+    "scipy",
+    "h5py",
+    "lmdb",
+    "opencv-python-headless",
+    "onednn-cpu-gomp",
+    "mpi4py",
+    "cupy-cuda12x",
+    "cupy-cuda13x",
+    "matplotlib",
+)
 CLOSED = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EBADF)
 
 
 def report(error: Exception, arguments: list[str]) -> None:
     """Writes all there is to know to a file of the temporary folder, and says in one line where."""
-    text = "\n".join([f"arguments: {arguments}", f"folder: {_folder()}", *_versions(), "", "".join(traceback.format_exception(error))])
+    text = "\n".join(
+        [
+            f"arguments: {arguments}",
+            f"folder: {_folder()}",
+            *_versions(),
+            "",
+            "".join(traceback.format_exception(error)),
+        ]
+    )
     try:
         handle, path = tempfile.mkstemp(prefix="caffelite-", suffix=".txt")
         with open(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
@@ -31,7 +52,10 @@ def report(error: Exception, arguments: list[str]) -> None:
         click.echo(text, err=True)
         path = "the lines above"
     what = printable(f"{type(error).__name__}: {error}", keep="")[:300]
-    click.echo(f"caffelite: an internal error ({what}); the full report is in {path}: please report it with that file", err=True)
+    click.echo(
+        f"caffelite: an internal error ({what}); the full report is in {path}: please report it with that file",
+        err=True,
+    )
 
 
 def _folder() -> str:
@@ -52,7 +76,8 @@ def _versions() -> list[str]:
 
 
 def output_failed(error: OSError) -> bool:
-    """Whether an error is one of writing to a standard stream, which has no file name; then that is said, and the stream is given up."""
+    """Whether an error is one of writing to a standard stream, which has no file name; then that is said, and the
+    stream is given up."""
     if error.errno not in CLOSED or error.filename is not None:
         return False
     give_up_stdout()

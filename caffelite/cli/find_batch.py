@@ -13,11 +13,17 @@ from .logs import start
 @options.gpu
 @options.python_if_asked
 @options.set_fields
-@click.option("--memory", "limit", metavar="SIZE", help="Fit into so much, as in 16G, and try nothing. Default: what the device has.")
+@click.option(
+    "--memory",
+    "limit",
+    metavar="SIZE",
+    help="Fit into so much, as in 16G, and try nothing. Default: what the device has.",
+)
 @options.level
 @options.stage
 def find_batch(solver, gpu, set_fields, limit, level, stage) -> None:
-    """Finds the largest batch that trains in the device's memory: the plan says how large it may be, and two iterations prove it.
+    """Finds the largest batch that trains in the device's memory: the plan says how large it may be, and two iterations
+    prove it.
 
     \b
     Examples:
@@ -30,7 +36,7 @@ def find_batch(solver, gpu, set_fields, limit, level, stage) -> None:
     from .. import prototxt, user_modules
     from ..errors import CaffeliteError
     from ..inspection import summary
-    from ..overrides import Overrides
+    from ..prototxt.overrides import Overrides
     from . import memory
     from .summary import size_in_bytes
 
@@ -49,18 +55,30 @@ def find_batch(solver, gpu, set_fields, limit, level, stage) -> None:
             smaller = int(0.95 * found[0])
             found = (smaller, summary.memory(of, smaller, os.cpu_count() or 1)) if smaller else None
     if not found:
-        raise CaffeliteError("no batch fits", expected="room for one sample", found=memory.text(room), remedy="use a smaller net")
+        raise CaffeliteError(
+            "no batch fits", expected="room for one sample", found=memory.text(room), remedy="use a smaller net"
+        )
     click.echo(f"{found[0]} samples, which take {memory.text(found[1].total)} of {memory.text(room)}")
 
 
-def train_with(batch: int, solver: str, overrides, numbers: list[int], level: int | None, stages: tuple[str, ...]) -> None:
+def train_with(
+    batch: int, solver: str, overrides, numbers: list[int], level: int | None, stages: tuple[str, ...]
+) -> None:
     """Two iterations of the solver with another batch. Errors: MemoryError where that is too large."""
     from .. import prototxt
-    from ..solver import Solver
+    from ..training import Solver
 
     document = overrides.solver(prototxt.read_solver(solver))
     changed = Rebatched(overrides, batch)
-    run = Solver(bare(document.message), document.locate, solver, options.open_gpu(numbers), level=level, stages=stages, overrides=changed)
+    run = Solver(
+        bare(document.message),
+        document.locate,
+        solver,
+        options.open_gpu(numbers),
+        level=level,
+        stages=stages,
+        overrides=changed,
+    )
     try:
         run.step(2)
     finally:

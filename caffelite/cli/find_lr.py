@@ -18,16 +18,33 @@ from .logs import start
 @options.weights
 @options.set_fields
 @click.option(
-    "--from", "low", type=options.FiniteRange(0, min_open=True), default=1e-6, show_default=True, metavar="RATE", help="Begin so."
+    "--from",
+    "low",
+    type=options.FiniteRange(0, min_open=True),
+    default=1e-6,
+    show_default=True,
+    metavar="RATE",
+    help="Begin so.",
 )
-@click.option("--to", "high", type=options.FiniteRange(0, min_open=True), default=10.0, show_default=True, metavar="RATE", help="End so.")
+@click.option(
+    "--to",
+    "high",
+    type=options.FiniteRange(0, min_open=True),
+    default=10.0,
+    show_default=True,
+    metavar="RATE",
+    help="End so.",
+)
 @options.iterations("Iterations of the test; more of them make a smoother curve.", 200)
-@click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Draw the curve, .svg or .png (extra: plot).")
+@click.option(
+    "--out", metavar="FILE", type=click.Path(path_type=Path), help="Draw the curve, .svg or .png (extra: plot)."
+)
 @options.level
 @options.stage
 @options.as_json
 def find_lr(solver, gpu, weights, set_fields, low, high, iterations, out, level, stage, as_json) -> None:
-    """Finds a learning rate: trains for a little while at rates that rise, and looks where the loss falls fastest. Nothing is kept.
+    """Finds a learning rate: trains for a little while at rates that rise, and looks where the loss falls fastest.
+    Nothing is kept.
 
     \b
     Example:
@@ -40,15 +57,23 @@ def find_lr(solver, gpu, weights, set_fields, low, high, iterations, out, level,
     form = options.picture_form(out, "pdf") if out else None
     start()
     from .. import prototxt
-    from ..overrides import Overrides
-    from ..solver import Solver
-    from ..solver.range_test import range_test
+    from ..prototxt.overrides import Overrides
+    from ..training import Solver
+    from ..training.range_test import range_test
     from .find_batch import bare
 
     overrides = Overrides(set_fields)
     document = overrides.solver(prototxt.read_solver(solver))
     device = options.open_device(gpu, document.message)
-    run = Solver(bare(document.message), document.locate, solver, device, level=level, stages=options.names(stage), overrides=overrides)
+    run = Solver(
+        bare(document.message),
+        document.locate,
+        solver,
+        device,
+        level=level,
+        stages=options.names(stage),
+        overrides=overrides,
+    )
     try:
         if weights or document.message.weights:
             options.load_weights(run.net, weights or list(document.message.weights))
@@ -56,12 +81,19 @@ def find_lr(solver, gpu, weights, set_fields, low, high, iterations, out, level,
     finally:
         run.close()
     if as_json:
-        click.echo(json.dumps({"best": found.best, "rates": found.rates, "losses": found.kept, "smoothed": found.smooth}))
+        click.echo(
+            json.dumps({"best": found.best, "rates": found.rates, "losses": found.kept, "smoothed": found.smooth})
+        )
     elif found.best:
-        click.echo(f"base_lr: {found.best:.2g}  (the loss falls fastest there; it was followed from {low:g} to {found.rates[-1]:.2g})")
+        click.echo(
+            f"base_lr: {found.best:.2g}  (the loss falls fastest there; it was followed from {low:g} to "
+            f"{found.rates[-1]:.2g})"
+        )
     else:
-        click.echo(f"the loss never falls between {low:g} and {found.rates[-1]:.2g}: look at the net, the data and the fillers")
+        click.echo(
+            f"the loss never falls between {low:g} and {found.rates[-1]:.2g}: look at the net, the data and the fillers"
+        )
     if out:
-        from ..records.picture import range_test as draw
+        from ..runs.picture import range_test as draw
 
         options.write_picture(out, draw(found.rates, found.kept, found.smooth, found.best, form))

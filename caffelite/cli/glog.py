@@ -1,6 +1,8 @@
-"""The flags of glog, the library that logs for Caffe: every command takes them, anywhere, so that scripts for Caffe run unchanged.
+"""The flags of glog, the library that logs for Caffe: every command takes them, anywhere, so that scripts for Caffe run
+unchanged.
 
-minloglevel decides what is logged. The others ask for files or colours, which do not exist here, and are accepted without effect.
+minloglevel decides what is logged. The others ask for files or colours, which do not exist here, and are accepted
+without effect.
 """
 
 from __future__ import annotations
@@ -13,11 +15,13 @@ from contextlib import contextmanager
 import click
 
 SWITCHES = frozenset(
-    "alsologtostderr colorlogtostderr colorlogtostdout drop_log_memory log_prefix log_utc_time log_year_in_prefix logtostderr logtostdout "
+    "alsologtostderr colorlogtostderr colorlogtostdout drop_log_memory log_prefix log_utc_time log_year_in_prefix "
+    "logtostderr logtostdout "
     "stop_logging_if_full_disk symbolize_stacktrace timestamp_in_logfile_name".split()
 )
 VALUES = frozenset(
-    "alsologtoemail log_backtrace_at log_dir log_link logbuflevel logbufsecs logcleansecs logemaillevel logfile_mode logmailer "
+    "alsologtoemail log_backtrace_at log_dir log_link logbuflevel logbufsecs logcleansecs logemaillevel logfile_mode "
+    "logmailer "
     "max_log_size minloglevel stderrthreshold v vmodule".split()
 )
 LEVEL = "GLOG_minloglevel"  # glog's own variable, by which processes that a command starts know it too
@@ -25,7 +29,8 @@ MOST = 3  # FATAL: errors of the command itself are no log lines and are always 
 
 
 def split(arguments: list[str]) -> tuple[list[str], int | None]:
-    """(the arguments without glog's flags, the value of minloglevel or None). Errors: a flag without its value, a wrong level."""
+    """(the arguments without glog's flags, the value of minloglevel or None). Errors: a flag without its value, a wrong
+    level."""
     kept: list[str] = []
     level = None
     rest = iter(arguments)

@@ -17,14 +17,25 @@ _OPTIONS = (
     click.option("--resize_width", **_SIDE, help="Width to bring images to, with -resize_height."),
     click.option("--resize_height", **_SIDE, help="Height to bring images to, with -resize_width."),
     click.option("--check_size", is_flag=True, help="An image of another shape than the first one is an error."),
-    click.option("--encoded", is_flag=True, help="Store image files, not pixels; a file that needs no resizing is stored as it is."),
-    click.option("--encode_type", metavar="TYPE", default="", help="Format of the stored files: png, jpg, … Default: each file's own."),
+    click.option(
+        "--encoded",
+        is_flag=True,
+        help="Store image files, not pixels; a file that needs no resizing is stored as it is.",
+    ),
+    click.option(
+        "--encode_type",
+        metavar="TYPE",
+        default="",
+        help="Format of the stored files: png, jpg, … Default: each file's own.",
+    ),
     click.option(
         "--skip",
         is_flag=True,
         help="Leave out what is no image or cannot be read, and tell how many and which; else it is an error.",
     ),
-    click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Decoding threads. Default: one for each core."),
+    click.option(
+        "--threads", type=click.IntRange(min=1), metavar="N", help="Decoding threads. Default: one for each core."
+    ),
 )
 
 
@@ -67,13 +78,27 @@ def recipe(gray: bool, resize_width: int, resize_height: int, encoded: bool, enc
 
 def report(path: Path, done) -> None:
     """Says what was written, in which shapes, and names every image that was left out."""
-    shapes = [f"{'×'.join(map(str, shape))}{f' ({count})' if len(done.shapes) > 1 else ''}" for shape, count in done.shapes.most_common(5)]
+    shapes = [
+        f"{'×'.join(map(str, shape))}{f' ({count})' if len(done.shapes) > 1 else ''}"
+        for shape, count in done.shapes.most_common(5)
+    ]
     more = len(done.shapes) - len(shapes)
-    click.echo(f"wrote {path}: {done.written} images of {', '.join(shapes)}{f' and {more} other shapes' * (more > 0)}", err=True)
+    click.echo(
+        f"wrote {path}: {done.written} images of {', '.join(shapes)}{f' and {more} other shapes' * (more > 0)}",
+        err=True,
+    )
     if len({shape[1:] for shape in done.shapes}) > 1:
-        click.echo("  images differ in size: a net takes them only with a crop; -resize_width and -resize_height make them equal", err=True)
+        click.echo(
+            "  images differ in size: a net takes them only with a crop; -resize_width and -resize_height make them "
+            "equal",
+            err=True,
+        )
     if len({shape[0] for shape in done.shapes}) > 1:
-        click.echo("  images differ in channels: a net takes them only with force_color: true, or force_gray, in transform_param", err=True)
+        click.echo(
+            "  images differ in channels: a net takes them only with force_color: true, or force_gray, in "
+            "transform_param",
+            err=True,
+        )
     report_left_out(done.skipped)
 
 

@@ -16,7 +16,8 @@ SHOW_EVERY = 0.3  # seconds between looks at the loss, which may have to wait fo
 
 
 class GlogFormatter(logging.Formatter):
-    """Lines as Caffe's log library writes them, which other programs parse: ``I1121 01:43:51.672806 28120 solver.py:45] ...``."""
+    """Lines as Caffe's log library writes them, which other programs parse: ``I1121 01:43:51.672806 28120 solver.py:45]
+    ...``."""
 
     def format(self, record: logging.LogRecord) -> str:
         moment = time.strftime("%m%d %H:%M:%S", time.localtime(record.created))
@@ -84,7 +85,9 @@ class Progress:
         if now >= self._next:
             self._next = now + SHOW_EVERY
             per_second = (solver.iteration - self._from) * self._images / max(now - self._started, 1e-9)
-            self._bar.set_postfix_str(f"loss {solver.smoothed_loss():.4g}, lr {rate:.4g}, {per_second:.0f} images/s", refresh=False)
+            self._bar.set_postfix_str(
+                f"loss {solver.smoothed_loss():.4g}, lr {rate:.4g}, {per_second:.0f} images/s", refresh=False
+            )
 
     def close(self) -> None:
         with contextlib.suppress(OSError):

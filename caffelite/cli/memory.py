@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from ..errors import CaffeliteError
 
 if TYPE_CHECKING:
-    from ..graph import Node
     from ..inspection.nets import Subject
-    from ..plan import Plan
+    from ..net.graph import Node
+    from ..net.plan import Plan
 
 PARTS = 4  # layers that are told to take the most
 SHARE = 0.9  # of what is there, that a run should ask for
@@ -23,7 +23,7 @@ SHARE = 0.9  # of what is there, that a run should ask for
 def available(gpu: int | None) -> int:
     """Bytes that a GPU has in all, or that this machine can give now."""
     if gpu is not None:
-        from ..devices import gpu as gpus
+        from ..devices import cuda as gpus
 
         return int(gpus.describe(gpu)["Total global memory (bytes)"])
     try:
@@ -43,7 +43,7 @@ def subject(solver: str, overrides, level: int | None = None, stages: tuple[str,
     """What a solver trains, as the command line changes it."""
     from .. import prototxt
     from ..inspection.nets import Subject
-    from ..solver import nets
+    from ..training import nets
 
     document = overrides.solver(prototxt.read_solver(solver))
     train = nets.train_net(document.message, document.locate, level, stages)
@@ -68,20 +68,32 @@ def explained(of: Callable[[], Subject], gpu: int | None) -> Iterator[None]:
 
 def explanation(of: Callable[[], Subject], limit: int) -> CaffeliteError:
     from .. import caffelite_pb2 as pb
-    from .. import plan
     from ..inspection import summary
+    from ..net import plan
 
     subject = of()
     found = summary.memory(subject, None, os.cpu_count() or 1)
-    parts = {"blobs and their gradients": found.arena, "weights": found.weights, "their gradients": found.gradients,
-             "the solver's history": found.history, "batches made ready": found.prefetch, "workspace": found.workspace}  # fmt: skip
+    parts = {
+        "blobs and their gradients": found.arena,
+        "weights": found.weights,
+        "their gradients": found.gradients,
+        "the solver's history": found.history,
+        "batches made ready": found.prefetch,
+        "workspace": found.workspace,
+    }
     told = ", ".join(f"{name} {text(size)}" for name, size in sorted(parts.items(), key=lambda part: -part[1]) if size)
     fits = summary.largest_batch(subject, int(SHARE * limit), os.cpu_count() or 1)
     most, when, layers = peak(plan.make(subject.graph(pb.TRAIN)[0]))
     told += f"; of blobs and gradients at most {text(most)} at once, in {when}: "
     told += ", ".join(f'"{node.name}" {text(size)}' for node, size in layers[:PARTS])
-    remedy = f"a batch of {fits[0]} fits; iter_size makes up for a smaller one" if fits else "not even a batch of 1 fits: use a smaller net"
-    return CaffeliteError(f"out of memory: {text(found.total)} are needed ({told})", found=f"{text(limit)} at hand", remedy=remedy)
+    remedy = (
+        f"a batch of {fits[0]} fits; iter_size makes up for a smaller one"
+        if fits
+        else "not even a batch of 1 fits: use a smaller net"
+    )
+    return CaffeliteError(
+        f"out of memory: {text(found.total)} are needed ({told})", found=f"{text(limit)} at hand", remedy=remedy
+    )
 
 
 def check(run, of: Callable[[], Subject]) -> None:
@@ -95,7 +107,8 @@ def check(run, of: Callable[[], Subject]) -> None:
 
 
 def peak(plan: Plan) -> tuple[int, str, list[tuple[Node, int]]]:
-    """(bytes, step, layers): the most that blobs and gradients take at one time, when that is, and whose they are, the largest first."""
+    """(bytes, step, layers): the most that blobs and gradients take at one time, when that is, and whose they are, the
+    largest first."""
     owners: dict[object, Node] = {}
     for table in (plan.data, plan.diff):
         for value, storage in table.items():

@@ -19,19 +19,27 @@ log = logging.getLogger("caffelite")
 gpu = click.option(
     "--gpu",
     metavar="IDS",
-    help='GPUs to use: "all" (the CPU where there are none), or numbers as in 0,1. Default: what solver_mode says, else the CPU.',
+    help='GPUs to use: "all" (the CPU where there are none), or numbers as in 0,1. Default: what solver_mode says, '
+    "else the CPU.",
 )
 weights = click.option(
-    "--weights", metavar="FILES", type=click.Path(), help="caffemodels to copy weights from, by layer name; several separated by commas."
+    "--weights",
+    metavar="FILES",
+    type=click.Path(),
+    help="caffemodels to copy weights from, by layer name; several separated by commas.",
 )
 level = click.option("--level", type=int, metavar="N", help="The net's level, for rules with min_level and max_level.")
 stage = click.option(
-    "--stage", metavar="NAMES", default="", help="The net's stages, separated by commas, for rules with stage and not_stage."
+    "--stage",
+    metavar="NAMES",
+    default="",
+    help="The net's stages, separated by commas, for rules with stage and not_stage.",
 )
 _precision = click.option(
     "--precision",
     type=click.Choice(["tf32", "fp32", "fp16", "bf16"]),
-    help="What convolutions and large inner products multiply: float32, TF32 (GPU), fp16 (GPU) or bfloat16 numbers; sums and weights "
+    help="What convolutions and large inner products multiply: float32, TF32 (GPU), fp16 (GPU) or bfloat16 numbers; "
+    "sums and weights "
     "stay float32. Default: tf32 on a GPU, fp32 on a CPU, which takes tf32 for that.",
 )
 _deterministic = click.option(
@@ -40,7 +48,9 @@ _deterministic = click.option(
     help="Equal runs to the last bit on a GPU too, slower where the fastest way varies. A CPU's always are.",
 )
 _eager = click.option(
-    "--eager", is_flag=True, help="On a GPU one kernel after the other, not as CUDA graphs: the same numbers, more slowly."
+    "--eager",
+    is_flag=True,
+    help="On a GPU one kernel after the other, not as CUDA graphs: the same numbers, more slowly.",
 )
 
 
@@ -49,23 +59,34 @@ def running(command: Callable) -> Callable:
 
     @functools.wraps(command)
     def call(*arguments, precision: str | None, deterministic: bool, eager: bool, **others):
-        return command(*arguments, how={"precision": precision, "deterministic": deterministic, "eager": eager}, **others)
+        return command(
+            *arguments, how={"precision": precision, "deterministic": deterministic, "eager": eager}, **others
+        )
 
     return _precision(_deterministic(_eager(call)))
 
 
 phase = click.option("--phase", type=click.Choice(["TRAIN", "TEST"], case_sensitive=False), help="The net's phase.")
 shape = click.option(
-    "--shape", multiple=True, metavar="TOP=DIMS", help="A top's sample shape where the data is not there, as in data=3x227x227; repeatable."
+    "--shape",
+    multiple=True,
+    metavar="TOP=DIMS",
+    help="A top's sample shape where the data is not there, as in data=3x227x227; repeatable.",
 )
 set_fields = click.option(
-    "--set", "set_fields", multiple=True, metavar="FIELD=VALUE",
+    "--set",
+    "set_fields",
+    multiple=True,
+    metavar="FIELD=VALUE",
     help="Set a field of the solver, or of a layer as in conv1.convolution_param.num_output=32; repeatable.",
-)  # fmt: skip
+)
 set_layers = click.option(
-    "--set", "set_fields", multiple=True, metavar="LAYER.FIELD=VALUE",
+    "--set",
+    "set_fields",
+    multiple=True,
+    metavar="LAYER.FIELD=VALUE",
     help="Set a field of a layer, as in data.data_param.batch_size=50, or of the net itself; repeatable.",
-)  # fmt: skip
+)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead, for a program to read.")
 model = click.option("--model", metavar="FILE", type=click.Path(), required=True, help="The net, a prototxt.")
 
@@ -109,13 +130,18 @@ def _set_data_threads(context, option, count: int | None) -> None:
 
 
 data_threads = click.option(
-    "--data_threads", type=click.IntRange(min=1), metavar="N", callback=_set_data_threads, expose_value=False,
+    "--data_threads",
+    type=click.IntRange(min=1),
+    metavar="N",
+    callback=_set_data_threads,
+    expose_value=False,
     help="Threads that decode and perturb images, for each data layer. Default: one for each core.",
-)  # fmt: skip
+)
 
 
 def _python(runs: bool) -> Callable:
-    """-python DIR. runs: whether the command imports the modules of Python layers without being asked, from PYTHONPATH."""
+    """-python DIR. runs: whether the command imports the modules of Python layers without being asked, from
+    PYTHONPATH."""
 
     def permit(context, option, folders: tuple[Path, ...]) -> None:
         context.meta[option.name] = folders
@@ -123,11 +149,21 @@ def _python(runs: bool) -> Callable:
             user_modules.permit(folders)
 
     return click.option(
-        "--python", "python_folders", multiple=True, metavar="DIR", callback=permit, expose_value=False, is_eager=True,
+        "--python",
+        "python_folders",
+        multiple=True,
+        metavar="DIR",
+        callback=permit,
+        expose_value=False,
+        is_eager=True,
         type=click.Path(exists=True, file_okay=False, path_type=Path),
         help="Folder of the modules that Python layers name, which are run; repeatable. "
-        + ("Default: PYTHONPATH and CAFFELITE_PYTHON." if runs else "Without it nothing is imported, and such layers are unknown."),
-    )  # fmt: skip
+        + (
+            "Default: PYTHONPATH and CAFFELITE_PYTHON."
+            if runs
+            else "Without it nothing is imported, and such layers are unknown."
+        ),
+    )
 
 
 python = _python(runs=True)
@@ -136,7 +172,12 @@ python_if_asked = _python(runs=False)
 
 def iterations(help: str, default: int | None = None) -> Callable:
     return click.option(
-        "--iterations", type=click.IntRange(min=1), metavar="N", default=default, show_default=default is not None, help=help
+        "--iterations",
+        type=click.IntRange(min=1),
+        metavar="N",
+        default=default,
+        show_default=default is not None,
+        help=help,
     )
 
 
@@ -167,7 +208,9 @@ def gpu_numbers(text: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
-        raise CaffeliteError("-gpu takes numbers or all", expected='"all", or numbers as in 0,1', found=f'"{text}"') from None
+        raise CaffeliteError(
+            "-gpu takes numbers or all", expected='"all", or numbers as in 0,1', found=f'"{text}"'
+        ) from None
 
 
 def open_device(gpu: str | None, solver=None, how: dict | None = None, net: Callable | None = None):
@@ -177,12 +220,15 @@ def open_device(gpu: str | None, solver=None, how: dict | None = None, net: Call
     """
     numbers = gpus(gpu, solver)
     if len(numbers) > 1:
-        raise CaffeliteError("only training runs on several GPUs", found=f"-gpu {gpu}", remedy=f"use one: -gpu {numbers[0]}")
+        raise CaffeliteError(
+            "only training runs on several GPUs", found=f"-gpu {gpu}", remedy=f"use one: -gpu {numbers[0]}"
+        )
     return open_gpu(numbers, 0, how, net)
 
 
 def open_gpu(numbers: list[int], which: int = 0, how: dict | None = None, net: Callable | None = None):
-    """The GPU of that index among ``numbers``, over again where they are fewer; the CPU where there are none. Says which.
+    """The GPU of that index among ``numbers``, over again where they are fewer; the CPU where there are none. Says
+    which.
 
     net: gives the net that will run, whose fields may ask for fp16 where -precision says nothing.
     """
@@ -206,7 +252,9 @@ def _fp16(net) -> str | None:
     """The field by which a net of NVCaffe asks for fp16."""
     from .. import caffelite_pb2 as pb
 
-    return next((name for name in ("default_forward_type", "default_backward_type") if getattr(net, name) == pb.FLOAT16), None)
+    return next(
+        (name for name in ("default_forward_type", "default_backward_type") if getattr(net, name) == pb.FLOAT16), None
+    )
 
 
 class AskedByMode(list):
@@ -214,10 +262,21 @@ class AskedByMode(list):
 
     def explained(self, mistake: CaffeliteError) -> CaffeliteError:
         """The mistake by the field that led to it, and with the other way out."""
-        what = mistake.what.replace("-gpu", "solver_mode: GPU", 1) if "-gpu" in mistake.what else f"solver_mode: GPU: {mistake.what}"
-        ways = [(mistake.remedy or "").replace(", or leave -gpu out to run on the CPU", ""), "run on the CPU: -set solver_mode=CPU"]
+        what = (
+            mistake.what.replace("-gpu", "solver_mode: GPU", 1)
+            if "-gpu" in mistake.what
+            else f"solver_mode: GPU: {mistake.what}"
+        )
+        ways = [
+            (mistake.remedy or "").replace(", or leave -gpu out to run on the CPU", ""),
+            "run on the CPU: -set solver_mode=CPU",
+        ]
         return CaffeliteError(
-            what, where=mistake.where, expected=mistake.expected, found=mistake.found, remedy=", or ".join(filter(None, ways))
+            what,
+            where=mistake.where,
+            expected=mistake.expected,
+            found=mistake.found,
+            remedy=", or ".join(filter(None, ways)),
         )
 
 
@@ -228,11 +287,11 @@ def gpus(text: str | None, solver=None) -> list[int]:
     mode = solver.solver_mode if solver is not None and solver.HasField("solver_mode") else None
     if text is None:
         return AskedByMode([solver.device_id]) if mode == pb.SolverParameter.GPU else []
-    from ..devices import gpu
+    from ..devices import cuda
 
     if text == "all":
-        found = gpu.count()
-        if not found and not gpu.present():
+        found = cuda.count()
+        if not found and not cuda.present():
             log.warning("-gpu all: this machine has no NVIDIA GPU; running on the CPU.")
             return []
         return list(range(found)) or [0]  # where none can be used, opening GPU 0 says why
@@ -249,7 +308,9 @@ def load_weights(net, files: str | list[str]) -> None:
         if not loaded.matched:
             mine = ", ".join(n.name for n in net.graph.nodes if n.params) or "none"
             raise CaffeliteError(
-                f"{path}: no layer of the file is in the net", expected=f"layers {mine}", found=", ".join(blobs) or "no layers with weights"
+                f"{path}: no layer of the file is in the net",
+                expected=f"layers {mine}",
+                found=", ".join(blobs) or "no layers with weights",
             )
         log.info("Weights from %s: matched %s", path, ", ".join(loaded.matched))
         if loaded.skipped:
@@ -260,7 +321,9 @@ def load_weights(net, files: str | list[str]) -> None:
 
 def net_or_solver(command: Callable) -> Callable:
     """-model FILE or -solver FILE."""
-    command = click.option("--solver", metavar="FILE", type=click.Path(), help="A solver instead, for the net that it trains.")(command)
+    command = click.option(
+        "--solver", metavar="FILE", type=click.Path(), help="A solver instead, for the net that it trains."
+    )(command)
     return click.option("--model", metavar="FILE", type=click.Path(), help="The net, a prototxt.")(command)
 
 
@@ -272,7 +335,8 @@ def one_of(model: str | None, solver: str | None) -> str | None:
 
 
 def left_out(mistakes: Sequence[CaffeliteError], ignored: Sequence[CaffeliteError] = ()) -> None:
-    """Tells what could not be built and which fields were ignored, each mistake once, and exits with 1 where there is any."""
+    """Tells what could not be built and which fields were ignored, each mistake once, and exits with 1 where there is
+    any."""
     for text in dict.fromkeys(map(str, ignored)):
         click.echo(f"Ignored: {text}", err=True)
     for text in dict.fromkeys(map(str, mistakes)):

@@ -13,26 +13,57 @@ from . import options
 from .logs import start
 from .test import open_net
 
-GPU, CPU = {"bandwidth": 200.0, "latency": 5.0, "machine": 8}, {"bandwidth": 4.0, "latency": 5.0}  # GB/s, µs; a lead, no measurement
+GPU, CPU = (
+    {"bandwidth": 200.0, "latency": 5.0, "machine": 8},
+    {"bandwidth": 4.0, "latency": 5.0},
+)  # GB/s, µs; a lead, no measurement
 LADDER = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 
 @click.command(short_help="Predict how training scales on many devices")
 @options.model
-@click.option("--gpus", "ranks", type=click.IntRange(1, 1024), metavar="N", required=True, help="Processes, one a GPU, or a core of a CPU.")
+@click.option(
+    "--gpus",
+    "ranks",
+    type=click.IntRange(1, 1024),
+    metavar="N",
+    required=True,
+    help="Processes, one a GPU, or a core of a CPU.",
+)
 @options.gpu
 @options.python_if_asked
 @click.option(
-    "--bandwidth", type=options.FiniteRange(0, min_open=True), metavar="GB/S",
-    help="Of a process's link within a machine. Default: 200 on a GPU, 4 on a CPU."
-)  # fmt: skip
+    "--bandwidth",
+    type=options.FiniteRange(0, min_open=True),
+    metavar="GB/S",
+    help="Of a process's link within a machine. Default: 200 on a GPU, 4 on a CPU.",
+)
 @click.option(
-    "--network", type=options.FiniteRange(0, min_open=True), metavar="GB/S", default=12.5, show_default=True,
-    help="Of a process's share of the network between machines."
-)  # fmt: skip
-@click.option("--latency", type=options.FiniteRange(0), metavar="MICROSECONDS", default=5, show_default=True, help="Of one message.")
-@click.option("--machine", type=click.IntRange(min=1), metavar="N", help="Processes a machine. Default: 8 GPUs; a CPU's cores.")
-@click.option("--scaling", type=click.Choice(["weak", "strong"]), default="weak", show_default=True, help="As that of caffelite train.")
+    "--network",
+    type=options.FiniteRange(0, min_open=True),
+    metavar="GB/S",
+    default=12.5,
+    show_default=True,
+    help="Of a process's share of the network between machines.",
+)
+@click.option(
+    "--latency",
+    type=options.FiniteRange(0),
+    metavar="MICROSECONDS",
+    default=5,
+    show_default=True,
+    help="Of one message.",
+)
+@click.option(
+    "--machine", type=click.IntRange(min=1), metavar="N", help="Processes a machine. Default: 8 GPUs; a CPU's cores."
+)
+@click.option(
+    "--scaling",
+    type=click.Choice(["weak", "strong"]),
+    default="weak",
+    show_default=True,
+    help="As that of caffelite train.",
+)
 @options.iterations("Passes to time.", 10)
 @options.phase
 @options.level
@@ -48,7 +79,9 @@ def plan(model, ranks, gpu, bandwidth, network, latency, machine, scaling, itera
     from ..errors import CaffeliteError
     from ..parallel.forecast import Link, forecast
 
-    if gpu is None and "numba" not in sys.modules:  # a process a core, as mpirun would start them; a running Numba keeps its threads
+    if (
+        gpu is None and "numba" not in sys.modules
+    ):  # a process a core, as mpirun would start them; a running Numba keeps its threads
         os.environ.setdefault("NUMBA_NUM_THREADS", "1")
         os.environ.setdefault("OMP_NUM_THREADS", "1")
     net = open_net(model, gpu, phase or "TRAIN", level, stage)
@@ -69,11 +102,14 @@ def plan(model, ranks, gpu, bandwidth, network, latency, machine, scaling, itera
     def of(n: int):
         # A CPU's cores move the gradients themselves, and processes beyond their number share them.
         slower = max(1.0, min(n, machine) / cores) if cpu else 1.0
-        return forecast(measured, n, near if n <= machine else far, overlap=not cpu, strong=scaling == "strong", slower=slower)
+        return forecast(
+            measured, n, near if n <= machine else far, overlap=not cpu, strong=scaling == "strong", slower=slower
+        )
 
     megabytes = sum(size for _, size in measured.buckets) / 1e6
     options.say(
-        f"{net.graph.name}, {measured.batch} images a process: {measured.compute * 1e3:.4g} ms of computing, {megabytes:.4g} MB gradients"
+        f"{net.graph.name}, {measured.batch} images a process: {measured.compute * 1e3:.4g} ms of computing, "
+        f"{megabytes:.4g} MB gradients"
     )
     options.say(f"{'processes':>9}{'ms':>11}{'images/s':>12}{'times one':>11}{'efficiency':>12}{'waiting':>9}")
     alone = of(1)
@@ -90,10 +126,10 @@ def measure(net, iterations: int):
     """What one process takes, medians over passes."""
     from .. import caffelite_pb2 as pb
     from ..errors import NOWHERE
+    from ..inspection.timing import timed_pass
     from ..parallel.forecast import Measured
-    from ..solver import gradients
-    from ..solver.updates import Updater
-    from ..timing import timed_pass
+    from ..training import gradients
+    from ..training.updates import Updater
 
     net.forward()
     net.backward()
@@ -117,16 +153,21 @@ def measure(net, iterations: int):
 def bottleneck(net, measured, found, bandwidth: float) -> str:
     """What limits ``found``, in a sentence."""
     if found.waiting > 0.1 * found.seconds:
-        sizes = {learnable.node.name: 0 for learnable in net.params.learnable}
-        for learnable, blob in zip(net.params.learnable, net.params.blobs, strict=True):
-            sizes[learnable.node.name] += blob.size
+        sizes = {parameter.node.name: 0 for parameter in net.params.parameters}
+        for parameter, blob in zip(net.params.parameters, net.params.blobs, strict=True):
+            sizes[parameter.node.name] += blob.size
         name = max(sizes, key=sizes.get)
         share = sizes[name] / max(1, sum(sizes.values()))
         return (
-            f"The bottleneck is the all-reduce: {found.travel * 1e3:.4g} ms at {bandwidth:g} GB/s, {found.waiting * 1e3:.4g} ms of it not "
-            f'hidden; layer "{name}" has {share:.0%} of the gradients. A larger batch, -compress fp16 or a faster link help.'
+            f"The bottleneck is the all-reduce: {found.travel * 1e3:.4g} ms at {bandwidth:g} GB/s, "
+            f"{found.waiting * 1e3:.4g} ms of it not "
+            f'hidden; layer "{name}" has {share:.0%} of the gradients. A larger batch, -compress fp16 or a faster '
+            "link help."
         )
     parts = {"forward": measured.forward, "backward": sum(measured.backward), "the update": measured.update}
     name = max(parts, key=parts.get)
     waiting = found.waiting / found.seconds
-    return f"The bottleneck is computing, of which {name} is {parts[name] / measured.compute:.0%}; gradients cost {waiting:.1%}."
+    return (
+        f"The bottleneck is computing, of which {name} is {parts[name] / measured.compute:.0%}; gradients cost "
+        f"{waiting:.1%}."
+    )

@@ -13,11 +13,22 @@ from . import options
 @click.command(short_help="Draw loss, scores and rate of runs")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @click.option(
-    "--out", metavar="FILE", type=click.Path(path_type=Path), help="The picture, .svg, .png or .pdf. Default: SVG on standard output."
+    "--out",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="The picture, .svg, .png or .pdf. Default: SVG on standard output.",
 )
 @click.option("--title", metavar="TEXT", help="The title. Default: the name of the run, or how many there are.")
-@click.option("--over", type=click.Choice(["iteration", "seconds"]), default="iteration", show_default=True, help="What runs to the right.")
-@click.option("--watch", type=options.FiniteRange(min=0.1), metavar="SECONDS", help="Draw again so often, until Ctrl-C.")
+@click.option(
+    "--over",
+    type=click.Choice(["iteration", "seconds"]),
+    default="iteration",
+    show_default=True,
+    help="What runs to the right.",
+)
+@click.option(
+    "--watch", type=options.FiniteRange(min=0.1), metavar="SECONDS", help="Draw again so often, until Ctrl-C."
+)
 def plot(runs, out, title, over, watch) -> None:
     """Draws loss, scores and rate of runs, while they go on too. RUN is a run's folder, or a log of caffelite or Caffe.
 
@@ -28,8 +39,8 @@ def plot(runs, out, title, over, watch) -> None:
       caffelite plot lenet_run -out lenet.png -watch 10
       caffelite plot one_run two_run -title "with and without dropout" -out both.pdf
     """
-    from ..records.history import read
-    from ..records.picture import picture
+    from ..runs.history import read
+    from ..runs.picture import picture
 
     form = options.picture_form(out, "pdf") if out else "svg"
     if watch and not out:

@@ -19,16 +19,18 @@ from .logs import start
 @click.option("--all", "everything", is_flag=True, help="Go on after the first array that is not finite.")
 @options.as_json
 def replay(folder, gpu, everything, as_json) -> None:
-    """Runs the iteration that ended a run with a NaN or an infinity again, layer by layer, from the bundle that it left.
+    """Runs the iteration that ended a run with a NaN or an infinity again, layer by layer, from the bundle that it
+    left.
 
-    A row an array: the finite values' least, greatest and mean size, and how many are NaN or infinite. The exit status is 1 where one is.
+    A row an array: the finite values' least, greatest and mean size, and how many are NaN or infinite. The exit status
+    is 1 where one is.
 
     \b
     Example:
       caffelite replay lenet_fault_iter_120
     """
     start()
-    from ..solver.replay import replay as run
+    from ..training.replay import replay as run
 
     seen, first = [], None
     for one in run(folder, options.open_device(gpu)):
@@ -40,7 +42,11 @@ def replay(folder, gpu, everything, as_json) -> None:
         click.echo(json.dumps({"first": first and first.record(), "arrays": [one.record() for one in seen]}, indent=2))
     else:
         options.say(_table(seen))
-        told = f'first not finite, in {first.direction}: layer "{first.layer}" ({first.type}), {first.what}' if first else ""
+        told = (
+            f'first not finite, in {first.direction}: layer "{first.layer}" ({first.type}), {first.what}'
+            if first
+            else ""
+        )
         options.say(told or "all of it is finite: the fault does not come again on this device")
     sys.exit(1 if first else 0)
 
@@ -52,5 +58,7 @@ def _table(seen: list) -> str:
         counts = [str(count or "") for count in (one.nans, one.infinities)]
         rows.append((one.direction, one.layer, one.what, "×".join(map(str, one.shape)) or "1", *numbers, *counts))
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    cells = ([c.ljust(w) if i < 4 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))] for row in rows)
+    cells = (
+        [c.ljust(w) if i < 4 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))] for row in rows
+    )
     return "\n".join("  ".join(row).rstrip() for row in cells)

@@ -23,7 +23,8 @@ log = logging.getLogger("caffelite")
 @options.python
 @options.iterations("Compare so many iterations. Default: all that the record has.")
 def reproduce(folder, gpu, iterations) -> None:
-    """Runs a recorded run again, and names the first iteration whose loss or test score is not the same to the last bit.
+    """Runs a recorded run again, and names the first iteration whose loss or test score is not the same to the last
+    bit.
 
     DIR is the run's folder. Nothing is written. The exit status is 1 where something differs.
 
@@ -33,10 +34,10 @@ def reproduce(folder, gpu, iterations) -> None:
     """
     start()
     from .. import prototxt
-    from ..records import folder as records
-    from ..records.reproduce import Comparison, changed_data, check
-    from ..records.reproduce import start as start_of
-    from ..solver import Requests, Solver
+    from ..runs import folder as records
+    from ..runs.reproduce import Comparison, changed_data, check
+    from ..runs.reproduce import start as start_of
+    from ..training import Requests, Solver
 
     told = records.load(folder)
     session = check(told, folder)
@@ -53,8 +54,14 @@ def reproduce(folder, gpu, iterations) -> None:
     p.snapshot, p.snapshot_after_train = 0, False
     p.ClearField("snapshot_keep")
     requests = Requests()
-    run = Solver(p, document.locate, str(folder / records.SOLVER), options.open_device(gpu, p), requests=requests,
-                 resume=start_of(session, folder))  # fmt: skip
+    run = Solver(
+        p,
+        document.locate,
+        str(folder / records.SOLVER),
+        options.open_device(gpu, p),
+        requests=requests,
+        resume=start_of(session, folder),
+    )
     run.writes = False
     try:
         if session.get("weights") or p.weights and not session.get("snapshot"):

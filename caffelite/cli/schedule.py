@@ -13,8 +13,15 @@ from . import options
 
 @click.command(short_help="Show a solver's rates, tests and snapshots")
 @click.option("--solver", required=True, metavar="FILE", type=click.Path(), help="The solver, a prototxt.")
-@click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Draw the schedule too: .svg or .png (extra: plot).")
-@click.option("--samples", type=click.IntRange(min=1), metavar="N", help="Size of the training set, for epochs where it is not there.")
+@click.option(
+    "--out", metavar="FILE", type=click.Path(path_type=Path), help="Draw the schedule too: .svg or .png (extra: plot)."
+)
+@click.option(
+    "--samples",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Size of the training set, for epochs where it is not there.",
+)
 @options.shape
 @options.python_if_asked
 @options.set_fields
@@ -30,7 +37,7 @@ def schedule(solver, out, samples, shape, set_fields, as_json) -> None:
     from ..inspection.chart import chart
     from ..inspection.feeds import parse_shapes
     from ..inspection.schedule import schedule as plan
-    from ..overrides import Overrides
+    from ..prototxt.overrides import Overrides
 
     form = options.picture_form(out, "pdf") if out else None
     run = plan(solver, parse_shapes(shape), samples, Overrides(set_fields))
@@ -47,10 +54,24 @@ def _text(run) -> str:
     batch = f" of {run.batch:,} samples" if run.batch else ""
     epochs = f": {run.epochs:.4g} epochs of {run.samples:,}" if run.epochs else ""
     head = ("iteration", "epoch", "rate", "")
-    rows = [head, *((f"{m.iteration:,}", "" if m.epoch is None else f"{m.epoch:.2f}", f"{m.rate:.6g}", m.what) for m in run.moments)]
+    rows = [
+        head,
+        *(
+            (f"{m.iteration:,}", "" if m.epoch is None else f"{m.epoch:.2f}", f"{m.rate:.6g}", m.what)
+            for m in run.moments
+        ),
+    ]
     widths = [max(len(row[i]) for row in rows) for i in range(4)]
     lines = ["  ".join([*(c.rjust(w) for c, w in zip(row[:3], widths, strict=False)), row[3]]).rstrip() for row in rows]
-    return "\n".join([f"{run.rule}, lr_policy {run.policy}, {run.iterations:,} iterations{batch}{epochs}", "", *lines, "", *_events(run)])
+    return "\n".join(
+        [
+            f"{run.rule}, lr_policy {run.policy}, {run.iterations:,} iterations{batch}{epochs}",
+            "",
+            *lines,
+            "",
+            *_events(run),
+        ]
+    )
 
 
 def _events(run) -> list[str]:
@@ -58,7 +79,11 @@ def _events(run) -> list[str]:
     if run.tests:
         batches = " and ".join(map(str, run.test_iterations))
         tests = f"{len(run.tests)} tests of {batches} batches: {_moments(run.tests)}"
-    saved = f"{len(run.snapshots)} snapshots, {run.prefix}_iter_N: {_moments(run.snapshots)}" if run.snapshots else "no snapshots"
+    saved = (
+        f"{len(run.snapshots)} snapshots, {run.prefix}_iter_N: {_moments(run.snapshots)}"
+        if run.snapshots
+        else "no snapshots"
+    )
     return [tests, saved, *run.notes]
 
 

@@ -1,4 +1,5 @@
-"""Signals of a training run: the first asks the solver, which finishes its iteration; a second one ends the process at once."""
+"""Signals of a training run: the first asks the solver, which finishes its iteration; a second one ends the process at
+once."""
 
 from __future__ import annotations
 
@@ -8,17 +9,19 @@ import signal
 import time
 from types import FrameType
 
-from ..solver import Requests
+from ..training import Requests
 
 
 class Signals:
     """Turns SIGINT, SIGHUP and SIGTERM into requests. ``status`` is what to exit with: 128 + 15 after a SIGTERM.
 
-    told: says on standard error that it stops. apart: seconds within which the same signal counts once, since both a terminal and the
-    process that started this one may pass it on.
+    told: says on standard error that it stops. apart: seconds within which the same signal counts once, since both a
+    terminal and the process that started this one may pass it on.
     """
 
-    def __init__(self, sigint_effect: str = "stop", sighup_effect: str = "snapshot", *, told: bool = True, apart: float = 0):
+    def __init__(
+        self, sigint_effect: str = "stop", sighup_effect: str = "snapshot", *, told: bool = True, apart: float = 0
+    ):
         self.requests, self.status, self._told, self._apart = Requests(), 0, told, apart
         self._last: dict[int, float] = {}
         self._effects = {signal.SIGINT: sigint_effect, signal.SIGHUP: sighup_effect, signal.SIGTERM: "stop"}

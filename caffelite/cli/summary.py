@@ -24,16 +24,25 @@ UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 @options.level
 @options.stage
 @click.option("--batch", type=click.IntRange(min=1), metavar="N", help="Take this batch size instead of the net's own.")
-@click.option("--memory", "limit", metavar="SIZE", help="Find the largest batch that fits into so much memory, as in 16G.")
-@click.option("--threads", type=click.IntRange(min=1), metavar="N", help="CPU threads, which share out scratch memory. Default: all cores.")
+@click.option(
+    "--memory", "limit", metavar="SIZE", help="Find the largest batch that fits into so much memory, as in 16G."
+)
+@click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="CPU threads, which share out scratch memory. Default: all cores.",
+)
 @options.as_json
 def summary(model, solver, shape, set_fields, phase, level, stage, batch, limit, threads, as_json) -> None:
-    """A table of a net's layers with totals, for TRAIN and TEST, and the memory that a run takes. Nothing is run, no data is needed.
+    """A table of a net's layers with totals, for TRAIN and TEST, and the memory that a run takes. Nothing is run, no
+    data is needed.
 
-    Multiply-adds are products with learned weights, a sample; activations are what a layer's tops take anew; the field is how many of the
-    data's pixels a number depends on along an axis. With -solver, memory has its history and its test nets too. It is that of a CPU with
-    oneDNN. What cannot be built, as layers of types that are not known here, is left out and told; memory is not known then, and the exit
-    status is 1. Unknown fields are ignored and told, with exit status 1 too.
+    Multiply-adds are products with learned weights, a sample; activations are what a layer's tops take anew; the field
+    is how many of the data's pixels a number depends on along an axis. With -solver, memory has its history and its
+    test nets too. It is that of a CPU with oneDNN. What cannot be built, as layers of types that are not known here, is
+    left out and told; memory is not known then, and the exit status is 1. Unknown fields are ignored and told, with
+    exit status 1 too.
 
     \b
     Examples:
@@ -44,7 +53,7 @@ def summary(model, solver, shape, set_fields, phase, level, stage, batch, limit,
     from ..inspection import nets
     from ..inspection import summary as summaries
     from ..inspection.feeds import parse_shapes, rebatched
-    from ..overrides import Overrides
+    from ..prototxt.overrides import Overrides
 
     chosen, changes = options.one_of(model, solver), Overrides(set_fields)
     subject = nets.subject(model, chosen, parse_shapes(shape), level, options.names(stage), changes, lenient=True)
@@ -52,7 +61,10 @@ def summary(model, solver, shape, set_fields, phase, level, stage, batch, limit,
         subject.message = rebatched(subject.message, batch)
     phases = nets.phases(phase, subject.message)
     parts = [subject.part(p) for p in phases]
-    tables, wrong = [summaries.table(graph, guessed) for graph, guessed, _ in parts], [error for part in parts for error in part[2]]
+    tables, wrong = (
+        [summaries.table(graph, guessed) for graph, guessed, _ in parts],
+        [error for part in parts for error in part[2]],
+    )
     threads, train = threads or os.cpu_count() or 1, pb.TRAIN in phases
     if wrong:
         if as_json:
@@ -70,7 +82,10 @@ def summary(model, solver, shape, set_fields, phase, level, stage, batch, limit,
     else:
         texts = [*map(_table, tables), _memory(memory, pb.Phase.Name(pb.TRAIN if train else pb.TEST), tables[0].batch)]
         if limit:
-            texts.append(f"Largest batch within {limit}: " + (f"{fits[0]:,}, which takes {_size(fits[1].total)}" if fits else "none fits"))
+            texts.append(
+                f"Largest batch within {limit}: "
+                + (f"{fits[0]:,}, which takes {_size(fits[1].total)}" if fits else "none fits")
+            )
         options.say("\n".join(texts))
     options.left_out([], subject.ignored)
 
@@ -116,25 +131,64 @@ def _table(table) -> str:
             else f"{len(row.tops)} of {times(row.tops[0])}"
         )
         activations = _size(row.activations) if row.activations else "in place" * bool(row.tops)
-        rows.append((row.name, row.type, tops, f"{row.parameters:,}" if row.parameters else "", _count(row.multiply_adds),
-                     activations, row.field, _mults(row.lr_mult), _mults(row.decay_mult)))  # fmt: skip
+        rows.append(
+            (
+                row.name,
+                row.type,
+                tops,
+                f"{row.parameters:,}" if row.parameters else "",
+                _count(row.multiply_adds),
+                activations,
+                row.field,
+                _mults(row.lr_mult),
+                _mults(row.decay_mult),
+            )
+        )
     widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
     right = {3, 4, 5, 6}
     lines = [
-        "  ".join(c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(r, widths, strict=True))).rstrip() for r in rows
+        "  ".join(
+            c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(r, widths, strict=True))
+        ).rstrip()
+        for r in rows
     ]
     rule = "  ".join("─" * w for w in widths)
     statistics = f" and {table.statistics:,} statistics" if table.statistics else ""
-    total = f"{len(table.rows)} layers: {table.parameters:,} parameters{statistics}, {table.multiply_adds:,.0f} multiply-adds a sample, "
+    total = (
+        f"{len(table.rows)} layers: {table.parameters:,} parameters{statistics}, {table.multiply_adds:,.0f} "
+        "multiply-adds a sample, "
+    )
     notes = [f"Data is not there: {note}" for note in table.guessed]
     head = f"{table.phase}, batches of {table.batch}"
-    return "\n".join([head, lines[0], rule, *lines[1:], rule, total + f"{_size(table.activations)} of activations a batch", *notes, ""])
+    return "\n".join(
+        [
+            head,
+            lines[0],
+            rule,
+            *lines[1:],
+            rule,
+            total + f"{_size(table.activations)} of activations a batch",
+            *notes,
+            "",
+        ]
+    )
 
 
 def _memory(memory, phase: str, batch: int) -> str:
-    named = [("weights", memory.weights), ("gradients of weights", memory.gradients), ("the solver's history", memory.history),
-             ("activations and their gradients", memory.arena), ("constants", memory.constants), ("workspace", memory.workspace),
-             ("batches made ready", memory.prefetch), ("libraries and kernels", memory.kernels)]  # fmt: skip
+    named = [
+        ("weights", memory.weights),
+        ("gradients of weights", memory.gradients),
+        ("the solver's history", memory.history),
+        ("activations and their gradients", memory.arena),
+        ("constants", memory.constants),
+        ("workspace", memory.workspace),
+        ("batches made ready", memory.prefetch),
+        ("libraries and kernels", memory.kernels),
+    ]
     lines = [f"  {name:32}{_size(value):>10}" for name, value in named if value]
-    lines[lines.index(next(line for line in lines if "activations" in line))] += f"  ({_size(memory.alone)} if they did not share memory)"
-    return "\n".join([f"Memory of {phase}, batches of {batch}, on a CPU", *lines, f"  {'total':32}{_size(memory.total):>10}"])
+    lines[lines.index(next(line for line in lines if "activations" in line))] += (
+        f"  ({_size(memory.alone)} if they did not share memory)"
+    )
+    return "\n".join(
+        [f"Memory of {phase}, batches of {batch}, on a CPU", *lines, f"  {'total':32}{_size(memory.total):>10}"]
+    )

@@ -26,11 +26,20 @@ log = logging.getLogger("caffelite")
 @options.running
 @options.iterations("Batches to test, at most as many as hold each sample once. Default: 50; with -report all.")
 @click.option(
-    "--report", "folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path),
-    help="Write report.html: confusion, precision and recall, calibration, the worst mistakes; of a regression the errors, predicted "
+    "--report",
+    "folder",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write report.html: confusion, precision and recall, calibration, the worst mistakes; of a regression the "
+    "errors, predicted "
     "beside true values and residuals. Beside it its pictures and report.json.",
-)  # fmt: skip
-@click.option("--labels", metavar="FILE", type=click.Path(path_type=Path), help="Names of the classes for the report, a line each.")
+)
+@click.option(
+    "--labels",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Names of the classes for the report, a line each.",
+)
 @options.as_json
 @options.set_layers
 @options.data_threads
@@ -40,11 +49,11 @@ log = logging.getLogger("caffelite")
 def test(model, weights, gpu, how, iterations, folder, labels, as_json, set_fields, level, stage, phase) -> None:
     """Scores a net's weights on its test data: each batch, and the means over all with their 95 % intervals.
 
-    Each sample counts once: the test ends with the data, and where they are no multiple of the batch, the last batch is smaller. A net
-    that writes files (HDF5Output) runs as many whole batches as asked instead, as in Caffe. (Tests
-    while training go on in the data from test to test and average whole batches, as in Caffe.) Accuracy's interval is Wilson's, other
-    scores' Student's over batches. The report of a net that classifies needs matplotlib (extra: plot) and OpenCV (extra: images), that of a
-    regression matplotlib.
+    Each sample counts once: the test ends with the data, and where they are no multiple of the batch, the last batch is
+    smaller. A net that writes files (HDF5Output) runs as many whole batches as asked instead, as in Caffe. (Tests while
+    training go on in the data from test to test and average whole batches, as in Caffe.) Accuracy's interval is
+    Wilson's, other scores' Student's over batches. The report of a net that classifies needs matplotlib (extra: plot)
+    and OpenCV (extra: images), that of a regression matplotlib.
 
     \b
     Example:
@@ -96,13 +105,17 @@ def _batches(asked: int | None, watch, everything: bool) -> int:
     whole, left = watch.once
     most = whole + bool(left)
     if asked and asked > most:
-        log.info("The data have %d samples, which %d batches hold once: more would test them again.", watch.source.length, most)
+        log.info(
+            "The data have %d samples, which %d batches hold once: more would test them again.",
+            watch.source.length,
+            most,
+        )
     return most if everything and not asked else min(asked or 50, most)
 
 
 def _scores(net, smaller, count: int, watch, bar):
     """Tests ``count`` batches, the last of them by a ``smaller`` net where fewer samples than a batch are left."""
-    from ..solver.scores import combined, mean_scores, unscored
+    from ..training.scores import combined, mean_scores, unscored
 
     whole, left = watch.once or (count, 0)
     each, parts = functools.partial(show_batch, bar, watch), []
@@ -147,7 +160,9 @@ def _show(scores, watch) -> list[dict]:
     return found
 
 
-def _report(folder: Path | None, as_json: bool, watch, scores: list[dict], about: dict, labels: list[str] | None) -> None:
+def _report(
+    folder: Path | None, as_json: bool, watch, scores: list[dict], about: dict, labels: list[str] | None
+) -> None:
     from ..report import page
 
     found = page.report(watch, scores, about, labels)
@@ -168,19 +183,28 @@ def show_batch(bar, watch, index: int, outputs) -> None:
 
 
 def open_net(
-    model: str, gpu: str | None, phase: str, level: int | None, stage: str, how: dict | None = None, keep: bool = False,
-    set_fields: tuple[str, ...] = (), batch: int | None = None, share=None,
-):  # fmt: skip
+    model: str,
+    gpu: str | None,
+    phase: str,
+    level: int | None,
+    stage: str,
+    how: dict | None = None,
+    keep: bool = False,
+    set_fields: tuple[str, ...] = (),
+    batch: int | None = None,
+    share=None,
+):
     """A net from its prototxt alone with fields set, on the device that -gpu names. how: see ``options.running``.
 
     batch: in place of its own; share: the net whose weights and device it takes.
     """
     from .. import caffelite_pb2 as pb
-    from .. import data, graph, prototxt
+    from .. import data, prototxt
     from ..inspection.feeds import rebatched
-    from ..net import Net
-    from ..overrides import Overrides
-    from ..solver import nets
+    from ..net import graph
+    from ..net.net import Net
+    from ..prototxt.overrides import Overrides
+    from ..training import nets
 
     document = Overrides(set_fields).net(prototxt.read_net(model))
     device = share.dev if share else options.open_device(gpu, None, how, lambda: document.message)

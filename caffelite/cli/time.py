@@ -26,17 +26,18 @@ log = logging.getLogger("caffelite")
 @options.weights
 @options.set_layers
 def time(model, gpu, how, iterations, phase, level, stage, weights, set_fields) -> None:
-    """Times a net: each layer's forward and backward, whole iterations (medians), and what of the device's ceilings that is.
+    """Times a net: each layer's forward and backward, whole iterations (medians), and what of the device's ceilings
+    that is.
 
-    The ceilings are measured too: a product of large matrices, a large copy. A layer's bytes are the fewest that it can move: what it
-    reads and writes, each once.
+    The ceilings are measured too: a product of large matrices, a large copy. A layer's bytes are the fewest that it can
+    move: what it reads and writes, each once.
 
     \b
     Example:
       caffelite time -model models/lenet/train_val.prototxt -iterations 20 -set data.data_param.batch_size=128
     """
     start()
-    from .. import timing
+    from ..inspection import timing
 
     net = open_net(model, gpu, phase or "TRAIN", level, stage, how, set_fields=set_fields)
     try:
@@ -65,7 +66,9 @@ def report(net, passes: list) -> None:
             laps = [laps[node.name] for p in passes if node.name in (laps := getattr(p, kind))]
             if laps:
                 log.info("%10s\t%s: %.6g ms.", node.name, kind, statistics.median(laps))
-    forward, backward = (statistics.median(getattr(p, name) for p in passes) for name in ("forward_whole", "backward_whole"))
+    forward, backward = (
+        statistics.median(getattr(p, name) for p in passes) for name in ("forward_whole", "backward_whole")
+    )
     log.info("Average Forward pass: %.6g ms.", forward)
     log.info("Average Backward pass: %.6g ms.", backward)
     log.info("Average Forward-Backward: %.6g ms.", forward + backward)
@@ -81,29 +84,45 @@ def beside(net, passes: list, whole: float, ceilings: tuple[float, float]) -> No
     rows += [_row(step, passes, ceilings) for step in net.plan.forward]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:
-        cells = (cell.rjust(width) if i else cell.ljust(width) for i, (cell, width) in enumerate(zip(row, widths, strict=True)))
+        cells = (
+            cell.rjust(width) if i else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
         options.say("  ".join(cells).rstrip())
     dev, (most_operations, most_bytes) = net.dev, ceilings
-    graphs = "" if dev.waits else " run eagerly" if dev.why_eager() or net.hosted else " by CUDA graphs"
-    options.say(f"Forward and backward{graphs}: {whole:.4g} ms, {1e3 * counts.batch_of(net.graph) / whole:,.0f} images/s")
+    graphs = "" if dev.waits else " run eagerly" if dev.why_eager() or net.requires_host else " by CUDA graphs"
+    options.say(
+        f"Forward and backward{graphs}: {whole:.4g} ms, {1e3 * counts.batch_of(net.graph) / whole:,.0f} images/s"
+    )
     reached = 2e3 * sum(counts.work(step.node) for step in net.plan.forward) / whole
     options.say(
-        f"Arithmetic: {reached / 1e9:,.4g} GFLOP/s, {reached / most_operations:.0%} of the {most_operations / 1e9:,.0f} of a large "
+        f"Arithmetic: {reached / 1e9:,.4g} GFLOP/s, {reached / most_operations:.0%} of the "
+        f"{most_operations / 1e9:,.0f} of a large "
         f"product; a large copy moves {most_bytes / 1e9:,.4g} GB/s"
     )
     peak, when, parts = memory.peak(net.plan)
     held = ", ".join(f'"{node.name}" {memory.text(size)}' for node, size in parts[: memory.PARTS])
-    options.say(f"Blobs and gradients: {memory.text(net.plan.arena)} of memory, at most {memory.text(peak)} at once, in {when}: {held}")
+    options.say(
+        f"Blobs and gradients: {memory.text(net.plan.arena)} of memory, at most {memory.text(peak)} at once, in "
+        f"{when}: {held}"
+    )
 
 
 def _row(step, passes: list, ceilings: tuple[float, float]) -> tuple[str, ...]:
     from ..inspection import counts
 
     name = " + ".join([step.node.name, *(part.layer.spec.type for part in step.fused)])
-    forward, backward = (statistics.median(getattr(p, kind).get(step.node.name, 0.0) for p in passes) for kind in ("forward", "backward"))
+    forward, backward = (
+        statistics.median(getattr(p, kind).get(step.node.name, 0.0) for p in passes) for kind in ("forward", "backward")
+    )
     operations, moved, seconds = 2 * counts.work(step.node), counts.traffic(step), (forward + backward) / 1e3
     cells = [name, f"{forward:.3g}", f"{backward:.3g}" if backward else ""]
     if not moved or not seconds:
         return (*cells, "", "", "")
     share = max(done / most for done, most in zip((operations, moved), ceilings, strict=True)) / seconds
-    return (*cells, f"{operations / seconds / 1e9:,.4g}" if operations else "", f"{moved / seconds / 1e9:,.3g}", f"{share:.0%}")
+    return (
+        *cells,
+        f"{operations / seconds / 1e9:,.4g}" if operations else "",
+        f"{moved / seconds / 1e9:,.3g}",
+        f"{share:.0%}",
+    )

@@ -23,7 +23,9 @@ log = logging.getLogger("caffelite")
 @options.running
 @click.option("--snapshot", metavar="FILE", type=click.Path(), help="Go on from this solverstate.")
 @click.option(
-    "--resume", type=click.Choice(["auto"]), help="auto: go on from the newest good snapshot of the last run, or start where it left none."
+    "--resume",
+    type=click.Choice(["auto"]),
+    help="auto: go on from the newest good snapshot of the last run, or start where it left none.",
 )
 @options.weights
 @options.set_fields
@@ -32,16 +34,31 @@ log = logging.getLogger("caffelite")
 @options.level
 @options.stage
 @click.option(
-    "--overfit", type=click.IntRange(min=1), metavar="N",
+    "--overfit",
+    type=click.IntRange(min=1),
+    metavar="N",
     help="Train on N batches over and over, without tests, snapshots and records: does it learn at all?",
-)  # fmt: skip
+)
 @click.option(
-    "--forgive", type=click.IntRange(min=0), metavar="N", default=0, show_default=True,
+    "--forgive",
+    type=click.IntRange(min=0),
+    metavar="N",
+    default=0,
+    show_default=True,
     help="After a NaN or infinity go on from the last good snapshot with half the rate, at most N times.",
-)  # fmt: skip
-@click.option("--max_time", metavar="TIME", type=options.Duration(), help="Stop, with a snapshot, after 90s, 30m, 1.5h, 2d or 1:30:00.")
-@click.option("--record", metavar="DIR", help='Where the run\'s records go; "none": nowhere. Default: <snapshot_prefix>_run.')
-@click.option("--tensorboard", is_flag=True, help="Write events for TensorBoard too, into its records (extra: tensorboard).")
+)
+@click.option(
+    "--max_time",
+    metavar="TIME",
+    type=options.Duration(),
+    help="Stop, with a snapshot, after 90s, 30m, 1.5h, 2d or 1:30:00.",
+)
+@click.option(
+    "--record", metavar="DIR", help='Where the run\'s records go; "none": nowhere. Default: <snapshot_prefix>_run.'
+)
+@click.option(
+    "--tensorboard", is_flag=True, help="Write events for TensorBoard too, into its records (extra: tensorboard)."
+)
 @options.iterations("Stop after so many iterations, with a snapshot. Default: go on to max_iter.")
 @click.option(
     "--scaling",
@@ -51,7 +68,11 @@ log = logging.getLogger("caffelite")
     help="Of several processes: weak, each takes the prototxt's batch; strong, they divide it.",
 )
 @click.option(
-    "--compress", type=click.Choice(["none", "fp16"]), default="none", show_default=True, help="How gradients travel between processes."
+    "--compress",
+    type=click.Choice(["none", "fp16"]),
+    default="none",
+    show_default=True,
+    help="How gradients travel between processes.",
 )
 @click.option(
     "--hang_seconds",
@@ -62,16 +83,44 @@ log = logging.getLogger("caffelite")
     help="End a job of several processes when one of them makes no progress for so long; 0: never.",
 )
 @click.option(
-    "--sigint_effect", type=click.Choice(["stop", "snapshot", "none"]), default="stop", show_default=True, help="What Ctrl-C does."
+    "--sigint_effect",
+    type=click.Choice(["stop", "snapshot", "none"]),
+    default="stop",
+    show_default=True,
+    help="What Ctrl-C does.",
 )
 @click.option(
-    "--sighup_effect", type=click.Choice(["stop", "snapshot", "none"]), default="snapshot", show_default=True, help="What SIGHUP does."
+    "--sighup_effect",
+    type=click.Choice(["stop", "snapshot", "none"]),
+    default="snapshot",
+    show_default=True,
+    help="What SIGHUP does.",
 )
 @click.pass_context
 def train(
-    context, solver, gpu, how, snapshot, resume, weights, set_fields, phase, level, stage, overfit, forgive, max_time,
-    record, tensorboard, iterations, scaling, compress, hang_seconds, sigint_effect, sighup_effect,
-) -> None:  # fmt: skip
+    context,
+    solver,
+    gpu,
+    how,
+    snapshot,
+    resume,
+    weights,
+    set_fields,
+    phase,
+    level,
+    stage,
+    overfit,
+    forgive,
+    max_time,
+    record,
+    tensorboard,
+    iterations,
+    scaling,
+    compress,
+    hang_seconds,
+    sigint_effect,
+    sighup_effect,
+) -> None:
     """Trains a net, or goes on from a snapshot; on several GPUs, or under mpirun or srun in several processes, as one.
 
     \b
@@ -88,9 +137,9 @@ def train(
     if phase and phase.upper() != "TRAIN":
         raise click.UsageError("-phase TEST does not train; use caffelite test")
     from .. import parallel, prototxt
-    from ..overrides import Overrides
     from ..parallel import star
-    from ..solver import Solver, nets, newest
+    from ..prototxt.overrides import Overrides
+    from ..training import Solver, nets, newest
     from . import memory
     from .find_batch import bare
     from .signals import Signals
@@ -121,12 +170,24 @@ def train(
             state = snapshot
             if resume:
                 state = newest(p, solver)
-                log.info("Resuming from the newest good snapshot" if state else "There is no snapshot yet to resume from")
+                log.info(
+                    "Resuming from the newest good snapshot" if state else "There is no snapshot yet to resume from"
+                )
             with explained(device):
                 run = Solver(
-                    p, document.locate, solver, device, comm=comm, strong=scaling == "strong", half=compress == "fp16", level=level,
-                    stages=options.names(stage), requests=signals.requests, resume=state, overrides=overrides,
-                )  # fmt: skip
+                    p,
+                    document.locate,
+                    solver,
+                    device,
+                    comm=comm,
+                    strong=scaling == "strong",
+                    half=compress == "fp16",
+                    level=level,
+                    stages=options.names(stage),
+                    requests=signals.requests,
+                    resume=state,
+                    overrides=overrides,
+                )
             memory.check(run, of)
             if not state and (weights or p.weights):
                 options.load_weights(run.net, weights or list(p.weights))
@@ -144,7 +205,9 @@ def train(
             progress = Progress(run)
             try:
                 with explained(run.dev):
-                    run.solve(stop_in_time(progress, begun + max_time, signals.requests) if max_time else progress, iterations)
+                    run.solve(
+                        stop_in_time(progress, begun + max_time, signals.requests) if max_time else progress, iterations
+                    )
             finally:
                 progress.close()
         finally:
@@ -160,16 +223,22 @@ def train(
 
 def tell_run(run) -> None:
     """Says which run the snapshots to come belong to, and where they go."""
-    from ..solver.ownership import described
+    from ..training.ownership import described
 
     if run.owner.resumed:
-        log.info("%s goes on from %s; snapshots: %s_iter_*", described(run.owner.run).capitalize(), run.owner.resumed, run.prefix)
+        log.info(
+            "%s goes on from %s; snapshots: %s_iter_*",
+            described(run.owner.run).capitalize(),
+            run.owner.resumed,
+            run.prefix,
+        )
     else:
         log.info("%s begins; snapshots: %s_iter_*", described(run.owner.run).capitalize(), run.prefix)
     prefix = run.p.snapshot_prefix
     if prefix and not prefix.endswith("/") and not run.prefix == prefix:
         text = (
-            "snapshot_prefix %s is a folder: snapshots and records go into it, beside what is there; choose another name, or end it with /"
+            "snapshot_prefix %s is a folder: snapshots and records go into it, beside what is there; choose "
+            "another name, or end it with /"
         )
         log.warning(text, prefix)
 
@@ -191,7 +260,7 @@ def going_on(context, state: Path) -> str:
 def learn_by_heart(run, batches: int):
     """Gives the train net the same batches over and over; an observer that tells at the end what came of it."""
     from ..data.repeated import Repeated
-    from ..solver.observer import Observer
+    from ..training.observer import Observer
 
     for node in run.net.graph.feeds:
         if getattr(node.layer, "source", None) is not None:
@@ -207,8 +276,14 @@ def learn_by_heart(run, batches: int):
 
         def close(self) -> None:
             far = self.last < 0.1 * self.start
-            verdict = "it learns" if far else "it does not learn them by heart; train longer, or look at rate, fillers and labels"
-            log.info("Loss of the same %d batches: %.6g at first, %.6g at last: %s", batches, self.start, self.last, verdict)
+            verdict = (
+                "it learns"
+                if far
+                else "it does not learn them by heart; train longer, or look at rate, fillers and labels"
+            )
+            log.info(
+                "Loss of the same %d batches: %.6g at first, %.6g at last: %s", batches, self.start, self.last, verdict
+            )
 
     verdict = Verdict()
     run.observers.append(verdict)
@@ -229,8 +304,8 @@ def stop_in_time(progress, end: float, requests):
 
 def keep(run, record: str | None, tensorboard: bool, weights: str | None) -> list:
     """The observers that keep the records of a run."""
-    from ..records.events import Events
-    from ..records.folder import Recorder, command
+    from ..runs.events import Events
+    from ..runs.folder import Recorder, command
 
     if record == "none":
         if tensorboard:

@@ -23,8 +23,8 @@ log = logging.getLogger("caffelite")
 def upgrade(old: str, new: Path, force: bool) -> None:
     """Writes a net, a solver or a caffemodel IN of an old Caffe in the modern form to OUT.
 
-    Text stays text and binary stays binary, now with a checksum; weights keep every bit. What is lost: comments, and fields of
-    Caffe's forks that mean nothing here (each is named).
+    Text stays text and binary stays binary, now with a checksum; weights keep every bit. What is lost: comments, and
+    fields of Caffe's forks that mean nothing here (each is named).
 
     \b
     Example:
@@ -38,7 +38,9 @@ def upgrade(old: str, new: Path, force: bool) -> None:
 
     data = read_bytes(old)
     if data.startswith(b"\x89HDF"):
-        raise CaffeliteError(f"{old} is HDF5, whose form never changed", expected="a prototxt, or a binary net or caffemodel")
+        raise CaffeliteError(
+            f"{old} is HDF5, whose form never changed", expected="a prototxt, or a binary net or caffemodel"
+        )
     binary = re.search(rb"[\0-\x08\x0e-\x1f]", data) is not None
     body, dialects, notes = upgraded_binary(old, data) if binary else upgraded_text(old)
     for where, note in notes:
@@ -51,7 +53,7 @@ def upgraded_text(path: str) -> tuple[bytes, list[str], list]:
     """The modern text of a net or a solver: of what it can be read as, or else of what it comes nearer to."""
     from .. import caffelite_pb2 as pb
     from .. import prototxt
-    from ..upgrade import upgrade_net, upgrade_solver
+    from ..prototxt.upgrade import upgrade_net, upgrade_solver
 
     errors = []
     for kind, change in ((pb.NetParameter, upgrade_net), (pb.SolverParameter, upgrade_solver)):
@@ -66,12 +68,13 @@ def upgraded_text(path: str) -> tuple[bytes, list[str], list]:
 
 
 def upgraded_binary(path: str, data: bytes) -> tuple[bytes, list[str], list]:
-    """The modern bytes of a binary net or caffemodel. Its weights pass through as they are, in place of each a number meanwhile."""
+    """The modern bytes of a binary net or caffemodel. Its weights pass through as they are, in place of each a number
+    meanwhile."""
     from google.protobuf.message import DecodeError
 
     from .. import caffelite_pb2 as pb
     from .. import weights
-    from ..upgrade import upgrade_net
+    from ..prototxt.upgrade import upgrade_net
 
     weights.check_seal(data, Path(path))
     blobs: list[bytes] = []
@@ -81,7 +84,9 @@ def upgraded_binary(path: str, data: bytes) -> tuple[bytes, list[str], list]:
     except (DecodeError, weights.Damaged):
         known = False
     if not known:
-        raise CaffeliteError(f"{path} is no net and no solver that can be read", expected="a prototxt, or a binary net or caffemodel")
+        raise CaffeliteError(
+            f"{path} is no net and no solver that can be read", expected="a prototxt, or a binary net or caffemodel"
+        )
     net.ClearField("checksum")
     net.ClearField("run")  # it is no file of that run any more
     modern = upgrade_net(net, Locator(path), weights_only=True)
@@ -101,7 +106,8 @@ LAYERS = {"net": {100: "layer", 2: "v1"}, "layer": {7: "blob"}, "v1": {6: "blob"
 
 
 def without_blobs(data: memoryview, blobs: list[bytes], message: str = "net") -> bytes:
-    """The message with a small BlobProto for each blob, whose ``num`` is the number of the blob's own bytes in ``blobs``."""
+    """The message with a small BlobProto for each blob, whose ``num`` is the number of the blob's own bytes in
+    ``blobs``."""
     from .. import caffelite_pb2 as pb
     from .. import weights
 
@@ -126,7 +132,9 @@ def write(path: Path, body: bytes) -> None:
             os.fsync(file.fileno())
         os.replace(draft, path)
     except (OSError, ValueError) as error:
-        raise CaffeliteError(f"cannot write {path}: {(getattr(error, 'strerror', None) or str(error)).lower()}") from None
+        raise CaffeliteError(
+            f"cannot write {path}: {(getattr(error, 'strerror', None) or str(error)).lower()}"
+        ) from None
     finally:
         with contextlib.suppress(OSError, ValueError):
             draft.unlink()

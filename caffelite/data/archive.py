@@ -16,10 +16,11 @@ from .listing import files_below
 
 
 class Files(Mapping[str, bytes]):
-    """Contents by name: below a folder or in a plain tar archive, read when asked for; of a packed archive, held in memory.
+    """Contents by name: below a folder or in a plain tar archive, read when asked for; of a packed archive, held in
+    memory.
 
-    root: the folder, the archive, or an archive's bytes with `where` to name them by. Errors: neither of these; a damaged archive;
-    OSError for a content that cannot be read, or whose archive has changed since.
+    root: the folder, the archive, or an archive's bytes with `where` to name them by. Errors: neither of these; a
+    damaged archive; OSError for a content that cannot be read, or whose archive has changed since.
     """
 
     def __init__(self, root: Path | bytes, where: str = ""):
@@ -61,7 +62,8 @@ class Part(Mapping[str, bytes]):
 
 
 def splits(files: Files) -> tuple[Part, Part] | None:
-    """(train, test) of files that lie as train/CLASS/FILE and test/CLASS/FILE, or val/ for test/, below any one folder; else None."""
+    """(train, test) of files that lie as train/CLASS/FILE and test/CLASS/FILE, or val/ for test/, below any one folder;
+    else None."""
     folders = {name.rsplit("/", 2)[0] for name in files if name.count("/") >= 2}
     for train in sorted(f for f in folders if f.split("/")[-1] == "train"):
         for test in (train.removesuffix("train") + other for other in ("test", "val")):
@@ -97,7 +99,8 @@ def _identity(status: os.stat_result) -> tuple[int, ...]:
 
 
 def _members(root: Path | bytes, where: str) -> dict[str, bytes | _Place | None]:
-    """Contents, or places in a plain archive, by name; None where a link leads to nothing. A file that has several names is held once."""
+    """Contents, or places in a plain archive, by name; None where a link leads to nothing. A file that has several
+    names is held once."""
     held: dict[int, bytes | _Place] = {}
     try:
         if isinstance(root, Path):
@@ -113,5 +116,7 @@ def _members(root: Path | bytes, where: str) -> dict[str, bytes | _Place | None]
                     held[member.offset] = place if in_place else archive.extractfile(member).read()
     except (OSError, tar.Unreadable) as mistake:
         expected = "a folder, or a tar archive, packed or not"
-        raise CaffeliteError(f"cannot read it: {inputs.reason(mistake)}", where=Where(where), expected=expected) from None
+        raise CaffeliteError(
+            f"cannot read it: {inputs.reason(mistake)}", where=Where(where), expected=expected
+        ) from None
     return {name: None if member is None else held[member.offset] for name, member in found.items()}

@@ -16,11 +16,19 @@ from .database import EXACT_LABELS
 from .rows import Rows, opened
 from .samples import Check, Samples
 
-IDX = {8: ">u1", 9: ">i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}  # the third byte of the file → the type of its numbers
+IDX = {
+    8: ">u1",
+    9: ">i1",
+    11: ">i2",
+    12: ">i4",
+    13: ">f4",
+    14: ">f8",
+}  # the third byte of the file → the type of its numbers
 
 
 class Arrays(Samples):
-    """Images N×H×W, N×C×H×W, or rows N×D as images D×1×1; uint8 stays, other numbers become float32. Labels: N whole numbers, else 0.
+    """Images N×H×W, N×C×H×W, or rows N×D as images D×1×1; uint8 stays, other numbers become float32. Labels: N whole
+    numbers, else 0.
 
     Where they are larger than memory should hold they are read from the file as they are needed (not those of a .npz).
     """
@@ -41,10 +49,14 @@ class Arrays(Samples):
         elif images.suffix == ".npz":
             given = _whole(images, "label", missing=True)
         if len(shape) not in (2, 3, 4) or not math.prod(shape):
-            raise CaffeliteError("no images", where=Where(str(images)), expected="N×H×W, N×C×H×W or N×D", found=_times(shape))
+            raise CaffeliteError(
+                "no images", where=Where(str(images)), expected="N×H×W, N×C×H×W or N×D", found=_times(shape)
+            )
         self._shape = {2: (*shape[1:], 1, 1), 3: (1, *shape[1:]), 4: shape[1:]}[len(shape)]
         self.length = shape[0]
-        self._labels = np.zeros(self.length, np.float32) if given is None else _checked(given, self.length, labels or images)
+        self._labels = (
+            np.zeros(self.length, np.float32) if given is None else _checked(given, self.length, labels or images)
+        )
         self.first = self._taken(slice(0, 1))[0]
 
     def _taken(self, numbers: slice | np.ndarray) -> np.ndarray:
@@ -77,7 +89,9 @@ class Arrays(Samples):
 def _checked(labels: np.ndarray, length: int, path: Path) -> np.ndarray:
     where, values = Where(str(path)), labels.reshape(len(labels), -1) if labels.ndim else labels.reshape(1, -1)
     if len(values) != length or values.shape[1] != 1:
-        raise CaffeliteError("the labels do not fit the images", where=where, expected=length, found=_times(labels.shape))
+        raise CaffeliteError(
+            "the labels do not fit the images", where=where, expected=length, found=_times(labels.shape)
+        )
     values = np.asarray(values[:, 0], np.float64)
     wrong = np.flatnonzero((values != np.floor(values)) | (np.abs(values) > EXACT_LABELS))
     if wrong.size:
@@ -95,7 +109,9 @@ def _told(path: Path) -> Iterator[None]:
         said = inputs.reason(mistake) or type(mistake).__name__
         raise CaffeliteError(f"cannot read the arrays: {said}", where=where, expected="IDX, .npy or .npz") from None
     except MemoryError:
-        raise CaffeliteError("not enough memory for the arrays", where=where, remedy="save them as .npy in C order") from None
+        raise CaffeliteError(
+            "not enough memory for the arrays", where=where, remedy="save them as .npy in C order"
+        ) from None
 
 
 def _whole(path: Path, name: str, missing: bool = False) -> np.ndarray | None:
@@ -126,10 +142,13 @@ def _load(path: Path, name: str, missing: bool = False) -> Rows | np.ndarray | N
 
 
 def _idx(path: Path) -> Rows | np.ndarray:
-    """The array of an IDX file: two zeros, the type, the number of axes, each axis as 4 bytes, the numbers; highest bytes first."""
+    """The array of an IDX file: two zeros, the type, the number of axes, each axis as 4 bytes, the numbers; highest
+    bytes first."""
     head = _head(path, 4)
     if len(head) < 4 or head[:2] != b"\0\0" or head[2] not in IDX:
-        raise ValueError("not an IDX file; packed files must be unpacked" if head[:2] == b"\x1f\x8b" else "not an IDX file")
+        raise ValueError(
+            "not an IDX file; packed files must be unpacked" if head[:2] == b"\x1f\x8b" else "not an IDX file"
+        )
     axes = head[3]
     sides = _head(path, 4 + 4 * axes)[4:]
     if len(sides) != 4 * axes:

@@ -1,4 +1,5 @@
-"""CIFAR-10's own files, binary or pickled: 3×32×32 bytes an image, red, green, blue; they are given as blue, green, red."""
+"""CIFAR-10's own files, binary or pickled: 3×32×32 bytes an image, red, green, blue; they are given as blue, green,
+red."""
 
 from __future__ import annotations
 
@@ -18,29 +19,37 @@ RECORD = 1 + 3 * 32 * 32  # the label, then the image
 
 
 def find(files: Files) -> dict[str, str] | None:
-    """Each batch's file (batch → name); None where the files are no CIFAR-10 of this kind. Errors: some batches are missing."""
+    """Each batch's file (batch → name); None where the files are no CIFAR-10 of this kind. Errors: some batches are
+    missing."""
     for ending in (".bin", ""):
         found = {name.rsplit("/", 1)[-1]: name for name in files}
         batches = {batch: found[batch + ending] for batch in TRAIN + TEST if batch + ending in found}
         if batches:
             missing = [batch + ending for batch in TRAIN + TEST if batch not in batches]
             if missing:
-                raise CaffeliteError("batches of CIFAR-10 are missing", where=Where(files.where), expected=", ".join(missing))
+                raise CaffeliteError(
+                    "batches of CIFAR-10 are missing", where=Where(files.where), expected=", ".join(missing)
+                )
             return batches
     return None
 
 
 def read(files: Files, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """(images N×3×32×32, labels N) of some files, joined. Errors: one is not of the two forms; a label that is no class."""
+    """(images N×3×32×32, labels N) of some files, joined. Errors: one is not of the two forms; a label that is no
+    class."""
     batches = [_read(_content(files, name), Where(f"{files.where}/{name}"), name.endswith(".bin")) for name in names]
-    return np.concatenate([images for images, _ in batches]).reshape(-1, *SHAPE)[:, ::-1], np.concatenate([labels for _, labels in batches])
+    return np.concatenate([images for images, _ in batches]).reshape(-1, *SHAPE)[:, ::-1], np.concatenate(
+        [labels for _, labels in batches]
+    )
 
 
 def _content(files: Files, name: str) -> bytes:
     try:
         return files[name]
     except OSError as mistake:
-        raise CaffeliteError(f"cannot read it: {mistake.strerror or mistake}", where=Where(f"{files.where}/{name}")) from None
+        raise CaffeliteError(
+            f"cannot read it: {mistake.strerror or mistake}", where=Where(f"{files.where}/{name}")
+        ) from None
 
 
 def _read(content: bytes, where: Where, binary: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -53,7 +62,9 @@ def _read(content: bytes, where: Where, binary: bool) -> tuple[np.ndarray, np.nd
         rows = np.frombuffer(content, np.uint8).reshape(-1, RECORD)
         images, labels = rows[:, 1:], rows[:, 0]
     if labels.max() >= len(CLASSES):
-        raise CaffeliteError("a label that is no class", where=where, expected=f"0 to {len(CLASSES) - 1}", found=labels.max())
+        raise CaffeliteError(
+            "a label that is no class", where=where, expected=f"0 to {len(CLASSES) - 1}", found=labels.max()
+        )
     return images, labels
 
 

@@ -1,4 +1,5 @@
-"""Image files into records, as Caffe's convert_imageset makes them: decoded by threads, written in order, none left out unsaid."""
+"""Image files into records, as Caffe's convert_imageset makes them: decoded by threads, written in order, none left out
+unsaid."""
 
 from __future__ import annotations
 
@@ -28,9 +29,9 @@ Item, Result = TypeVar("Item"), TypeVar("Result")
 class Recipe:
     """How the bytes of an image file become a Datum.
 
-    color: 3 channels, else 1. height, width: the size to bring it to (bilinear), where both are set. encoding: None stores pixels;
-    "jpg", "png", … an image file of that format; "" one of the format that the image's name ends with. A file that is already what is
-    asked for is stored byte by byte.
+    color: 3 channels, else 1. height, width: the size to bring it to (bilinear), where both are set. encoding: None
+    stores pixels; "jpg", "png", … an image file of that format; "" one of the format that the image's name ends with. A
+    file that is already what is asked for is stored byte by byte.
     """
 
     color: bool = True
@@ -39,12 +40,17 @@ class Recipe:
     encoding: str | None = None
 
     def __call__(self, content: bytes, name: str, label: int) -> tuple[pb.Datum, tuple[int, ...]]:
-        """The record, and the shape of the image in it. Errors: ValueError where the content is no whole image or cannot be encoded."""
+        """The record, and the shape of the image in it. Errors: ValueError where the content is no whole image or
+        cannot be encoded."""
         if is_cut(content):
             raise ValueError("the JPEG is cut short")
         ending = os.path.splitext(name)[1][1:].lower()
         encoding = ending if self.encoding == "" else (self.encoding or "").lower()
-        if encoding and not (self.height and self.width) and (encoding == ending or (encoding, ending) == ("jpg", "jpeg")):
+        if (
+            encoding
+            and not (self.height and self.width)
+            and (encoding == ending or (encoding, ending) == ("jpg", "jpeg"))
+        ):
             return pb.Datum(data=content, label=label, encoded=True), self._stored(content)
         image = decode(content, self.color)
         if self.height and self.width:
@@ -52,12 +58,15 @@ class Recipe:
         if self.encoding is None:
             channels, height, width = image.shape
             # Caffe's tool sets `encoded`, so that its records hold it though it is the default.
-            datum = pb.Datum(channels=channels, height=height, width=width, data=image.tobytes(), label=label, encoded=False)
+            datum = pb.Datum(
+                channels=channels, height=height, width=width, data=image.tobytes(), label=label, encoded=False
+            )
             return datum, image.shape
         return pb.Datum(data=_encoded(image, encoding), label=label, encoded=True), image.shape
 
     def _stored(self, content: bytes) -> tuple[int, ...]:
-        """The shape of an image file that is stored as it is: its own channels, grey or with transparency, whatever color says."""
+        """The shape of an image file that is stored as it is: its own channels, grey or with transparency, whatever
+        color says."""
         try:
             return decode(content).shape
         except ValueError:  # perhaps 16 bits, which force_color brings to 8
@@ -66,7 +75,8 @@ class Recipe:
 
 @dataclass
 class Converted:
-    """What became of a list of images: how many were written, which were not and why, and how many have each shape C×H×W."""
+    """What became of a list of images: how many were written, which were not and why, and how many have each shape
+    C×H×W."""
 
     written: int = 0
     skipped: list[str] = field(default_factory=list)
@@ -89,9 +99,9 @@ def convert(
 ) -> Converted:
     """Writes a database of images under the keys "<number>_<name>", the number of eight digits.
 
-    read: a name's bytes. check_size: all must be of the first one's shape. skip: leave out what cannot be read; its number is not given to
-    another. remedy: what to do about such an image. threads: default one for each core. backend: "lmdb" or "leveldb".
-    Errors: path exists and not force; the first image that will not do, by its place.
+    read: a name's bytes. check_size: all must be of the first one's shape. skip: leave out what cannot be read; its
+    number is not given to another. remedy: what to do about such an image. threads: default one for each core. backend:
+    "lmdb" or "leveldb". Errors: path exists and not force; the first image that will not do, by its place.
     """
     done = Converted()
 
@@ -102,7 +112,12 @@ def convert(
             return number, image, datum.SerializeToString(), shape
         except (OSError, ValueError) as mistake:
             reason = mistake.strerror or mistake if isinstance(mistake, OSError) else mistake
-            return number, image, CaffeliteError(f'cannot read "{image.name}": {reason}', where=image.where, remedy=remedy), None
+            return (
+                number,
+                image,
+                CaffeliteError(f'cannot read "{image.name}": {reason}', where=image.where, remedy=remedy),
+                None,
+            )
 
     def records() -> Iterator[tuple[bytes, bytes]]:
         first = None
@@ -116,7 +131,10 @@ def convert(
             if check_size and shape != first:
                 expected, found = ("×".join(map(str, s)) for s in (first, shape))
                 raise CaffeliteError(
-                    f'"{image.name}" has another shape than the first image', where=image.where, expected=expected, found=found
+                    f'"{image.name}" has another shape than the first image',
+                    where=image.where,
+                    expected=expected,
+                    found=found,
                 )
             done.shapes[shape] += 1
             yield b"%08d_%s" % (number, os.fsencode(image.name)), value
@@ -125,14 +143,18 @@ def convert(
         done.written = write_records(path, records(), len(images), progress, backend=backend, force=force)
     except CaffeliteError as mistake:
         if done.skipped and not done.shapes:
-            raise CaffeliteError("none of the images can be read", where=Where(str(path)), found=done.skipped[0]) from mistake
+            raise CaffeliteError(
+                "none of the images can be read", where=Where(str(path)), found=done.skipped[0]
+            ) from mistake
         raise
     return done
 
 
 def reader(root: str) -> Callable[[str], bytes]:
     """Reads a file by its name below root."""
-    return lambda name: inputs.read(f"{root}{'' if root.endswith('/') or name.startswith('/') or not root else '/'}{name}", inputs.IMAGE)
+    return lambda name: inputs.read(
+        f"{root}{'' if root.endswith('/') or name.startswith('/') or not root else '/'}{name}", inputs.IMAGE
+    )
 
 
 def is_cut(content: bytes) -> bool:
@@ -141,7 +163,8 @@ def is_cut(content: bytes) -> bool:
 
 
 def in_order(function: Callable[[Item], Result], items: Iterable[Item], threads: int | None = None) -> Iterator[Result]:
-    """function(item) of each item in their order, computed by threads a bounded number of items ahead. Default: a thread for each core."""
+    """function(item) of each item in their order, computed by threads a bounded number of items ahead. Default: a
+    thread for each core."""
     threads = threads or len(os.sched_getaffinity(0))
     items, ahead = iter(items), deque()
     with ThreadPoolExecutor(threads, "caffelite decode") as pool:

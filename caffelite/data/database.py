@@ -18,7 +18,8 @@ EXACT_LABELS = 1 << 24  # float32 holds every whole number up to here
 
 
 class Datums(Samples):
-    """Datum records of any database; a kind of it implements `walk`, `read` and `close`, and calls `look` when it is open.
+    """Datum records of any database; a kind of it implements `walk`, `read` and `close`, and calls `look` when it is
+    open.
 
     color: as `images.decode` for encoded records. Errors: no records; for a record: its key and what is wrong with it.
     """
@@ -63,7 +64,9 @@ class Datums(Samples):
         except DecodeError:
             raise self._bad(key, "not a Datum record") from None
         if abs(datum.label) > EXACT_LABELS:
-            raise self._bad(key, "the label is not exact in float32", expected=f"at most {EXACT_LABELS}", found=datum.label)
+            raise self._bad(
+                key, "the label is not exact in float32", expected=f"at most {EXACT_LABELS}", found=datum.label
+            )
         if datum.encoded:
             try:
                 return decode(datum.data, self.color), datum.label
@@ -79,7 +82,9 @@ class Datums(Samples):
         return self._bad(content[0], what)
 
     def _bad(self, key: bytes, what: str, **said: object) -> CaffeliteError:
-        return CaffeliteError(f'record "{bytes(key).decode(errors="backslashreplace")}": {what}', where=Where(str(self.path)), **said)
+        return CaffeliteError(
+            f'record "{bytes(key).decode(errors="backslashreplace")}": {what}', where=Where(str(self.path)), **said
+        )
 
     def labels(self, most: int) -> np.ndarray:
         from google.protobuf.message import DecodeError
@@ -94,7 +99,8 @@ class Datums(Samples):
 
 
 class Database(Datums):
-    """The records of one LMDB. Errors besides: no such folder, not an LMDB, truncated, damaged, changed while it is read.
+    """The records of one LMDB. Errors besides: no such folder, not an LMDB, truncated, damaged, changed while it is
+    read.
 
     shuffled: whether records will be read in any order, for which the places of all are kept.
     """

@@ -34,7 +34,8 @@ def permutation(key: Key, epoch: int, part: int, items: int) -> np.ndarray:
 
 
 def of_sample(key: Key, sample: int, words: int, first: int = 0) -> np.ndarray:
-    """Words first … first + words - 1 (uint64) of the endless row that belongs to one sample of the run; first is a multiple of 4."""
+    """Words first … first + words - 1 (uint64) of the endless row that belongs to one sample of the run; first is a
+    multiple of 4."""
     return _words(key, (sample << 64) + first // 4, words)
 
 

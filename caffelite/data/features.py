@@ -19,11 +19,15 @@ Add = Callable[[Mapping[str, np.ndarray]], None]
 def features(kind: str, path: Path, shapes: Mapping[str, tuple[int, ...]], *, force: bool = False) -> Iterator[Add]:
     """A function that adds a batch of rows, N×…, for each name; the file stands at path when the context ends.
 
-    kind: "lmdb" or "leveldb", a Datum of float_data a row under the keys 0000000000, …, as Caffe's tool writes them, for one name; "hdf5",
-    with the list file that HDF5Data takes; "npz". shapes: of one row by name.
-    Errors: path exists and not force; rows that a Datum cannot hold.
+    kind: "lmdb" or "leveldb", a Datum of float_data a row under the keys 0000000000, …, as Caffe's tool writes them,
+    for one name; "hdf5", with the list file that HDF5Data takes; "npz". shapes: of one row by name. Errors: path exists
+    and not force; rows that a Datum cannot hold.
     """
-    with _database(path, shapes, force, kind) if kind in BACKENDS else {"hdf5": _hdf5, "npz": _npz}[kind](path, shapes, force) as add:
+    with (
+        _database(path, shapes, force, kind)
+        if kind in BACKENDS
+        else {"hdf5": _hdf5, "npz": _npz}[kind](path, shapes, force) as add
+    ):
         yield add
 
 
@@ -33,7 +37,13 @@ def _database(path: Path, shapes: Mapping[str, tuple[int, ...]], force: bool, ba
     if len(shape) > 3:
         found = "×".join(map(str, shape))
         remedy = "write hdf5 or npz"
-        raise CaffeliteError(f'a Datum cannot hold rows of "{name}"', where=Where(str(path)), expected="C×H×W", found=found, remedy=remedy)
+        raise CaffeliteError(
+            f'a Datum cannot hold rows of "{name}"',
+            where=Where(str(path)),
+            expected="C×H×W",
+            found=found,
+            remedy=remedy,
+        )
     channels, height, width = (*shape, 1, 1, 1)[:3]
     written = 0
     with BACKENDS[backend](path, force=force) as put:
@@ -56,7 +66,10 @@ def _hdf5(path: Path, shapes: Mapping[str, tuple[int, ...]], force: bool) -> Ite
     check_free([path, listing], force)
     with whole(path) as unfinished:
         with h5py.File(unfinished, "w") as file:
-            sets = {name: file.create_dataset(name, (0, *shape), np.float32, maxshape=(None, *shape)) for name, shape in shapes.items()}
+            sets = {
+                name: file.create_dataset(name, (0, *shape), np.float32, maxshape=(None, *shape))
+                for name, shape in shapes.items()
+            }
 
             def add(batch: Mapping[str, np.ndarray]) -> None:
                 for name, rows in sets.items():
@@ -83,11 +96,14 @@ def _npz(path: Path, shapes: Mapping[str, tuple[int, ...]], force: bool) -> Iter
 
 
 def destinations(blobs: Sequence[str], names: Sequence[str], kind: str) -> list[tuple[Path, list[str]]]:
-    """Which blobs go to which file. Errors: neither a name for each blob nor, where a file holds several, one for all; a name twice."""
+    """Which blobs go to which file. Errors: neither a name for each blob nor, where a file holds several, one for all;
+    a name twice."""
     if len(names) == 1 and kind not in BACKENDS:
         return [(Path(names[0]), list(blobs))]
     if len(names) != len(blobs):
-        expected = f"{len(blobs)}, one for each blob" if kind in BACKENDS else f"{len(blobs)}, one for each blob, or 1 for all"
+        expected = (
+            f"{len(blobs)}, one for each blob" if kind in BACKENDS else f"{len(blobs)}, one for each blob, or 1 for all"
+        )
         raise CaffeliteError("wrong number of names to write to", expected=expected, found=len(names))
     for given, what in ((names, "name"), (blobs, "blob")):
         if twice := [name for i, name in enumerate(given) if name in given[:i]]:

@@ -29,7 +29,8 @@ LABEL_BYTES = 1 << 16  # of a .cls, whose label is a few digits
 class Pictures(Samples):
     """Image files, decoded to 3 channels or to 1 and resized as in Caffe; a kind of it implements `read` and `place`.
 
-    size: height and width, 0 for as they are. Errors: a file that cannot be read, is empty, is cut short or is no image.
+    size: height and width, 0 for as they are. Errors: a file that cannot be read, is empty, is cut short or is no
+    image.
     """
 
     encoded = True
@@ -81,7 +82,9 @@ class Files(Pictures):
         except OSError as mistake:
             file, where = self.place(number)
             remedy = "names count from root_folder, which stands before them as it is written" if self._root else None
-            raise CaffeliteError(f'cannot read image "{file}": {inputs.reason(mistake)}', where=where, remedy=remedy) from None
+            raise CaffeliteError(
+                f'cannot read image "{file}": {inputs.reason(mistake)}', where=where, remedy=remedy
+            ) from None
 
 
 def folder(path: Path) -> list[Listed]:
@@ -90,9 +93,11 @@ def folder(path: Path) -> list[Listed]:
 
 
 class Shards(Pictures):
-    """The samples of tar files, in their order: what has one name up to the first dot of the file name is one sample, an image and a label.
+    """The samples of tar files, in their order: what has one name up to the first dot of the file name is one sample,
+    an image and a label.
 
-    Errors besides: a damaged or packed archive; a sample without exactly one image and one .cls; a label that is no number.
+    Errors besides: a damaged or packed archive; a sample without exactly one image and one .cls; a label that is no
+    number.
     """
 
     def __init__(self, paths: Sequence[Path], color: bool, size: tuple[int, int]):
@@ -111,10 +116,14 @@ class Shards(Pictures):
     def _usable(path: Path, name: str, member: tarfile.TarInfo | None) -> tarfile.TarInfo:
         if member is None:
             raise CaffeliteError(
-                f'the link "{name}" leads to nothing in the archive', where=Where(str(path)), remedy="pack what it names too"
+                f'the link "{name}" leads to nothing in the archive',
+                where=Where(str(path)),
+                remedy="pack what it names too",
             )
         if member.issparse():
-            raise CaffeliteError(f'"{name}" is stored as a sparse file', where=Where(str(path)), remedy="pack it without --sparse")
+            raise CaffeliteError(
+                f'"{name}" is stored as a sparse file', where=Where(str(path)), remedy="pack it without --sparse"
+            )
         return member
 
     def _index(self, place: int, path: Path) -> list[int]:
@@ -126,11 +135,17 @@ class Shards(Pictures):
                     folder_, name = os.path.split(whole)
                     stem, _, ending = name.partition(".")
                     if stem:
-                        samples.setdefault(os.path.join(folder_, stem), {})[ending.lower()] = self._usable(path, whole, member)
+                        samples.setdefault(os.path.join(folder_, stem), {})[ending.lower()] = self._usable(
+                            path, whole, member
+                        )
         except (OSError, tar.Unreadable) as mistake:
-            remedy = "unpack it with gunzip or the like" if path.suffix in (".gz", ".tgz", ".bz2", ".xz", ".zst") else None
+            remedy = (
+                "unpack it with gunzip or the like" if path.suffix in (".gz", ".tgz", ".bz2", ".xz", ".zst") else None
+            )
             said = inputs.reason(mistake)
-            raise CaffeliteError(f"cannot read the archive: {said}", where=Where(str(path)), expected="a .tar", remedy=remedy) from None
+            raise CaffeliteError(
+                f"cannot read the archive: {said}", where=Where(str(path)), expected="a .tar", remedy=remedy
+            ) from None
         labels = []
         for stem, members in samples.items():
             images = [(ending, member) for ending, member in members.items() if f".{ending.rsplit('.')[-1]}" in IMAGES]
@@ -141,7 +156,9 @@ class Shards(Pictures):
             label = whole_number(text.decode(errors="replace"))
             if label is None or abs(label) > EXACT_LABELS:
                 found = repr(shortened(text.decode(errors="backslashreplace")))
-                raise CaffeliteError(f'"{stem}.cls" is no label', where=Where(str(path)), expected="a whole number", found=found)
+                raise CaffeliteError(
+                    f'"{stem}.cls" is no label', where=Where(str(path)), expected="a whole number", found=found
+                )
             labels.append(label)
             [(ending, image)] = images
             self._parts.append((place, f"{stem}.{ending}", image.offset_data, image.size))
@@ -181,5 +198,8 @@ def shards(pattern: str) -> list[Path]:
         what = f'the pattern "{shortened(pattern)}" names more than {MOST_SHARDS} files'
         raise CaffeliteError(what, remedy="correct its ranges, as in {000..127}")
     counts = [[f"{n:0{width}d}" for n in range(first, last + 1)] for first, last, width in ends]
-    named = ["".join(x for pair in zip(pieces[::3], [*numbers, ""], strict=True) for x in pair) for numbers in product(*counts)]
+    named = [
+        "".join(x for pair in zip(pieces[::3], [*numbers, ""], strict=True) for x in pair)
+        for numbers in product(*counts)
+    ]
     return [Path(path) for name in named for path in (sorted(glob.glob(name)) if glob.has_magic(name) else [name])]

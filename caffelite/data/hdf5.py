@@ -21,7 +21,8 @@ RESIDENT_BYTES = 512 << 20
 
 @dataclass(frozen=True)
 class Part:
-    """One file of the list: where the list names it, its rows, and the bytes of a chunk of each of its data sets, in all."""
+    """One file of the list: where the list names it, its rows, and the bytes of a chunk of each of its data sets, in
+    all."""
 
     path: Path
     where: Where
@@ -33,9 +34,10 @@ class Part:
 class HDF5Source(Source):
     """One dataset per top, by the top's name, axis 0 the rows; file after file, around and around: N×….
 
-    shuffle: the key of the permutations (files, and rows within each file) of every epoch, None for the files' order. Larger
-    than RESIDENT_BYTES in all, one file at a time is in memory; a file that alone is larger is read row by row. Errors: a file, a
-    dataset or rows are missing, tops of one file differ in rows, files differ in shape; each with the list's line.
+    shuffle: the key of the permutations (files, and rows within each file) of every epoch, None for the files' order.
+    Larger than RESIDENT_BYTES in all, one file at a time is in memory; a file that alone is larger is read row by row.
+    Errors: a file, a dataset or rows are missing, tops of one file differ in rows, files differ in shape; each with the
+    list's line.
     """
 
     def __init__(self, listing: Path, tops: list[str], batch: int, shuffle: Key | None, locate: Locator):
@@ -43,7 +45,9 @@ class HDF5Source(Source):
         self._parts = [_look(path, where, tops) for path, where in _files(listing, locate)]
         self._parts = [part for part in self._parts if part.rows]
         if not self._parts:
-            raise CaffeliteError("no rows in any file of the list", where=Where(str(listing)), remedy=f"named at {locate('source')}")
+            raise CaffeliteError(
+                "no rows in any file of the list", where=Where(str(listing)), remedy=f"named at {locate('source')}"
+            )
         first = self._parts[0]
         for part in self._parts:
             for top, shape, expected in zip(tops, part.row_shapes, first.row_shapes, strict=True):
@@ -77,7 +81,9 @@ class HDF5Source(Source):
     def _order(self, epoch: int) -> tuple[np.ndarray, np.ndarray]:
         """The parts in the epoch's order, and the sample at which each starts."""
         if not self._epoch or self._epoch[0] != epoch:
-            parts = permutation(self._shuffle, epoch, 0, len(self._parts)) if self._shuffle else np.arange(len(self._parts))
+            parts = (
+                permutation(self._shuffle, epoch, 0, len(self._parts)) if self._shuffle else np.arange(len(self._parts))
+            )
             ends = np.cumsum([self._parts[part].rows for part in parts])
             self._epoch = epoch, parts, np.concatenate(([0], ends[:-1]))
         return self._epoch[1:]
@@ -103,7 +109,8 @@ class HDF5Source(Source):
         return self._loaded[part]
 
     def column(self, top: int, most: int) -> np.ndarray:
-        """What stands in a top's first rows, file after file, read until it is ``most`` numbers: rows×…. Errors: a file cannot be read."""
+        """What stands in a top's first rows, file after file, read until it is ``most`` numbers: rows×…. Errors: a file
+        cannot be read."""
         found, count = [], 0
         for part in self._parts:
             if count >= most:
@@ -126,7 +133,8 @@ def rows_of(part: Part, tops: list[str], rows: slice | np.ndarray, top: int | No
 
 
 def _files(listing: Path, locate: Locator) -> list[tuple[Path, Where]]:
-    """Each path of the list with its line; relative to the working directory or, where it is not there, to the list's folder."""
+    """Each path of the list with its line; relative to the working directory or, where it is not there, to the list's
+    folder."""
     try:
         lines = inputs.read_text(listing, inputs.LIST).splitlines()
     except (OSError, UnicodeDecodeError) as mistake:
@@ -139,7 +147,12 @@ def _files(listing: Path, locate: Locator) -> list[tuple[Path, Where]]:
     for number, line in enumerate(lines, 1):
         if name := line.strip():
             path, beside = Path(name), listing.parent / name
-            named.append((beside if not os.path.exists(path) and os.path.exists(beside) else path, Where(os.fspath(listing), number)))
+            named.append(
+                (
+                    beside if not os.path.exists(path) and os.path.exists(beside) else path,
+                    Where(os.fspath(listing), number),
+                )
+            )
     return named
 
 
@@ -159,9 +172,13 @@ def _look(path: Path, where: Where, tops: list[str]) -> Part:
             raise CaffeliteError(f'{path} has no dataset "{top}"', where=where, expected="one for each top", found=said)
         if not one.shape or not one.numbers:
             said = f"{one.shape or 'a single value'} of {one.type}"
-            raise CaffeliteError(f'{path}: dataset "{top}" cannot feed a top', where=where, expected="an array of numbers", found=said)
+            raise CaffeliteError(
+                f'{path}: dataset "{top}" cannot feed a top', where=where, expected="an array of numbers", found=said
+            )
     shapes = [one.shape for one in found]
     if len({shape[0] for shape in shapes}) > 1:
         said = ", ".join(f"{top} {shape[0]}" for top, shape in zip(tops, shapes, strict=True))
-        raise CaffeliteError(f"{path}: datasets differ in rows", where=where, expected="as many rows in each", found=said)
+        raise CaffeliteError(
+            f"{path}: datasets differ in rows", where=where, expected="as many rows in each", found=said
+        )
     return Part(path, where, shapes[0][0], [shape[1:] for shape in shapes], sum(one.chunk for one in found))

@@ -1,8 +1,9 @@
-"""Reads rows of HDF5 files for another process, which a damaged file must not crash; run as a script, by hdf5_reader.py.
+"""Reads rows of HDF5 files for another process, which a damaged file must not crash; run as a script, by
+hdf5_reader.py.
 
-usage: hdf5_process.py SYS_PATH (JSON). Requests are lines of JSON on standard input, answers lines of JSON on standard output; the
-numbers of a "read" follow its answer. An answer with "error" is the last one: a damaged file may have left the library in any state.
-It needs nothing of caffelite, so that it starts fast.
+usage: hdf5_process.py SYS_PATH (JSON). Requests are lines of JSON on standard input, answers lines of JSON on standard
+output; the numbers of a "read" follow its answer. An answer with "error" is the last one: a damaged file may have left
+the library in any state. It needs nothing of caffelite, so that it starts fast.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import sys
 import time
 from collections.abc import Iterable
 
-# Of bytes in memory to bytes in files: what no filter reaches but on purpose. Data sets that are small need no such bound.
+# Of bytes in memory to bytes in files: what no filter reaches but on purpose. Data sets that are small need no such
+# bound.
 GREATEST_PACKING = 1 << 16
 SMALL = 64 << 20
 NAMES = 20  # that an error tells
@@ -56,14 +58,18 @@ def _limit(seconds: int, memory: int) -> None:
 
     with open("/proc/self/statm") as file:
         occupied = int(file.read().split()[0]) * resource.getpagesize()
-    for kind, most in ((resource.RLIMIT_CPU, math.ceil(time.process_time()) + seconds), (resource.RLIMIT_AS, occupied + memory)):
+    for kind, most in (
+        (resource.RLIMIT_CPU, math.ceil(time.process_time()) + seconds),
+        (resource.RLIMIT_AS, occupied + memory),
+    ):
         hard = resource.getrlimit(kind)[1]
         resource.setrlimit(kind, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def _look(request: dict) -> tuple[dict, list]:
-    """What the file has of each name: the shape, type and bytes of a chunk; None where there is no data set. "names": what else it has."""
+    """What the file has of each name: the shape, type and bytes of a chunk; None where there is no data set. "names":
+    what else it has."""
     import h5py
 
     with h5py.File(request["path"], "r") as file:

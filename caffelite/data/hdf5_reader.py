@@ -1,4 +1,5 @@
-"""Reads rows of HDF5 files by a process of its own: a damaged file can make the HDF5 library crash, loop or ask for any amount of memory.
+"""Reads rows of HDF5 files by a process of its own: a damaged file can make the HDF5 library crash, loop or ask for any
+amount of memory.
 
 One such process serves all sources of this one. It ends with it, and after an error a new one takes its place.
 """
@@ -41,14 +42,21 @@ class Described:
 
 
 def look(path: Path, names: Sequence[str]) -> tuple[list[Described | None], list[str]]:
-    """Data sets by name, None for what is none; and, where one is none, names that are there. Reads no values. Errors: Unreadable."""
+    """Data sets by name, None for what is none; and, where one is none, names that are there. Reads no values. Errors:
+    Unreadable."""
     answer, _ = _ask({"do": "look", "path": os.fspath(path), "names": list(names)}, 0, [])
-    found = [one and Described(one["shape"] and tuple(one["shape"]), one["type"], one["numbers"], one["chunk"]) for one in answer["found"]]
+    found = [
+        one and Described(one["shape"] and tuple(one["shape"]), one["type"], one["numbers"], one["chunk"])
+        for one in answer["found"]
+    ]
     return found, answer["names"]
 
 
-def read(path: Path, names: Sequence[str], rows: slice | np.ndarray, shapes: Sequence[tuple[int, ...]], chunks: int) -> list[np.ndarray]:
-    """Rows of data sets as float32, rows×shape each. rows: a slice with both ends, or numbers. chunks: bytes of a chunk of each, in all.
+def read(
+    path: Path, names: Sequence[str], rows: slice | np.ndarray, shapes: Sequence[tuple[int, ...]], chunks: int
+) -> list[np.ndarray]:
+    """Rows of data sets as float32, rows×shape each. rows: a slice with both ends, or numbers. chunks: bytes of a chunk
+    of each, in all.
 
     Errors: Unreadable, also where the data sets are no longer of these shapes.
     """
@@ -57,7 +65,9 @@ def read(path: Path, names: Sequence[str], rows: slice | np.ndarray, shapes: Seq
     wanted = [(count, *shape) for shape in shapes]
     # Row by row each may take a chunk of its own to decode.
     work = chunks * (1 if isinstance(rows, slice) else count)
-    return _ask({"do": "read", "path": os.fspath(path), "names": list(names), "rows": picked}, work, wanted, 2 * chunks)[1]
+    return _ask(
+        {"do": "read", "path": os.fspath(path), "names": list(names), "rows": picked}, work, wanted, 2 * chunks
+    )[1]
 
 
 def _ask(request: dict, work: int, shapes: list[tuple[int, ...]], memory: int = 0) -> tuple[dict, list[np.ndarray]]:
@@ -106,11 +116,18 @@ _process: tuple[int, subprocess.Popen] | None = None
 def _running() -> subprocess.Popen:
     global _process
     if _process is None or _process[0] != os.getpid():
-        command = [sys.executable, "-I", str(Path(hdf5_process.__file__)), json.dumps([path for path in sys.path if isinstance(path, str)])]
+        command = [
+            sys.executable,
+            "-I",
+            str(Path(hdf5_process.__file__)),
+            json.dumps([path for path in sys.path if isinstance(path, str)]),
+        ]
         nowhere, pipe = subprocess.DEVNULL, subprocess.PIPE
         try:
             # A session of its own: Ctrl-C is for this process, at whose end the other one ends.
-            process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nowhere, start_new_session=True, pipesize=1 << 20)
+            process = subprocess.Popen(
+                command, stdin=pipe, stdout=pipe, stderr=nowhere, start_new_session=True, pipesize=1 << 20
+            )
         except OSError as error:
             raise Unreadable(f"no process to read it with ({error.strerror or error})") from None
         _process = os.getpid(), process

@@ -11,7 +11,8 @@ import numpy as np
 
 from ..errors import missing_extra
 
-# OpenCV takes four times as many and then needs 3 GiB; it reads this when it is imported, and a user's own setting goes before.
+# OpenCV takes four times as many and then needs 3 GiB; it reads this when it is imported, and a user's own setting goes
+# before.
 MOST_PIXELS = 1 << 28
 EIGHT_BITS = "not an image of 8 bits a channel"
 
@@ -35,8 +36,8 @@ def _limit_pixels() -> None:
 def decode(content: bytes, color: bool | None = None) -> np.ndarray:
     """uint8 C×H×W, a view of H×W×C. color: True gives 3 channels, False 1, None as many as the file has.
 
-    As in Caffe, an image of 16 bits is brought to 8 where color says which channels to give. Errors: ValueError where the bytes
-    are no image that can be decoded, or not of 8 bits a channel; neither OpenCV nor Pillow is installed.
+    As in Caffe, an image of 16 bits is brought to 8 where color says which channels to give. Errors: ValueError where
+    the bytes are no image that can be decoded, or not of 8 bits a channel; neither OpenCV nor Pillow is installed.
     """
     if not content:
         raise ValueError("no image: 0 bytes")
@@ -53,7 +54,9 @@ def decode(content: bytes, color: bool | None = None) -> np.ndarray:
     if image is None:
         raise ValueError("not an image that can be decoded")
     if image.dtype != np.uint8:
-        raise ValueError(f"{EIGHT_BITS}: {8 * image.dtype.itemsize} bits; set force_color or force_gray to have it brought to 8")
+        raise ValueError(
+            f"{EIGHT_BITS}: {8 * image.dtype.itemsize} bits; set force_color or force_gray to have it brought to 8"
+        )
     return np.atleast_3d(image).transpose(2, 0, 1)
 
 
@@ -64,7 +67,8 @@ def resize(image: np.ndarray, height: int, width: int, algorithm: str = "INTER_L
 
 
 def with_channels(image: np.ndarray, color: bool) -> np.ndarray:
-    """uint8 C×H×W, C being 3 where color, else 1, of an image of 1, 3 or 4 channels; the fourth is opacity, over white."""
+    """uint8 C×H×W, C being 3 where color, else 1, of an image of 1, 3 or 4 channels; the fourth is opacity, over
+    white."""
     if len(image) == 4:
         alpha = image[3:].astype(np.float32) / 255
         image = np.rint(image[:3] * alpha + 255 * (1 - alpha)).astype(np.uint8)

@@ -23,7 +23,8 @@ class Labels(NamedTuple):
 def labels(source: object, top: int, most: int = MOST) -> Labels:
     """What a source gives to a top: labels of images, rows of an HDF5 data set; empty where that is not known.
 
-    All that are in memory (those of lists, folders, tar files and arrays); of a database or HDF5 files about the first ``most``.
+    All that are in memory (those of lists, folders, tar files and arrays); of a database or HDF5 files about the first
+    ``most``.
     """
     if isinstance(source, DataSource) and top == 1:
         values = source.samples.labels(most)

@@ -23,7 +23,8 @@ def _pillow():
 
 @functools.cache
 def font(size: int = SIZE):
-    """DejaVu Sans, of the system or of matplotlib where that is installed; else the Latin letters that Pillow brings."""
+    """DejaVu Sans, of the system or of matplotlib where that is installed; else the Latin letters that Pillow
+    brings."""
     _, _, fonts = _pillow()
     found = importlib.util.find_spec("matplotlib")
     folders = found.submodule_search_locations if found and found.submodule_search_locations else []
@@ -40,7 +41,8 @@ def width(text: str, size: int = SIZE) -> float:
 
 
 def wrapped(text: str, room: int, most: int, size: int = SIZE) -> list[str]:
-    """The text in lines no wider than ``room`` pixels, broken at spaces where it can be; what is beyond ``most`` lines becomes "…"."""
+    """The text in lines no wider than ``room`` pixels, broken at spaces where it can be; what is beyond ``most`` lines
+    becomes "…"."""
     rest, lines = " ".join("".join(c if c.isprintable() else " " for c in text).split()), []
     while rest and len(lines) < most:
         end = len(rest)
@@ -58,7 +60,9 @@ def wrapped(text: str, room: int, most: int, size: int = SIZE) -> list[str]:
     return lines
 
 
-def write(pixels: np.ndarray, place: tuple[int, int], text: str, colour: tuple[int, int, int], size: int = SIZE) -> None:
+def write(
+    pixels: np.ndarray, place: tuple[int, int], text: str, colour: tuple[int, int, int], size: int = SIZE
+) -> None:
     """Draws a line of text into H×W×3 of uint8, from (left, base line)."""
     image, draw, _ = _pillow()
     left, base = place

@@ -18,9 +18,11 @@ AT_ONCE = 8  # tables that are looked at before each record is read
 
 
 class Tables:
-    """The files of a LevelDB that its library maps into memory. One that shrinks would end the process: they are looked at before reads.
+    """The files of a LevelDB that its library maps into memory. One that shrinks would end the process: they are looked
+    at before reads.
 
-    Of a database with n files they are looked at once in n / 8 records, so that the work of a record does not grow with it.
+    Of a database with n files they are looked at once in n / 8 records, so that the work of a record does not grow with
+    it.
     """
 
     def __init__(self, path: Path):
@@ -28,11 +30,15 @@ class Tables:
         self.check()
 
     def check(self, records: int = 1) -> None:
-        """To be called before so many records are read. Errors: CaffeliteError for a file that is shorter than it was."""
+        """To be called before so many records are read. Errors: CaffeliteError for a file that is shorter than it
+        was."""
         self._left -= records
         if self._left > 0:
             return
-        with suppress(OSError), os.scandir(self._path) as entries:  # of a folder that was moved the library has the files open
+        with (
+            suppress(OSError),
+            os.scandir(self._path) as entries,
+        ):  # of a folder that was moved the library has the files open
             for entry in entries:
                 if entry.name.endswith((".ldb", ".sst")):
                     with suppress(OSError):
@@ -109,7 +115,9 @@ def unreadable(path: Path, mistake: Exception) -> CaffeliteError:
 
 def _said(mistake: Exception) -> str:
     """An exception's text; plyvel's come as bytes."""
-    return " ".join(part.decode(errors="backslashreplace") if isinstance(part, bytes) else str(part) for part in mistake.args)
+    return " ".join(
+        part.decode(errors="backslashreplace") if isinstance(part, bytes) else str(part) for part in mistake.args
+    )
 
 
 # A LevelDB is one process's, which opens it once, yet a train and a test net may read the same one.
@@ -126,13 +134,17 @@ def _open(path: Path):
     with _opening:
         if identity not in _opened:
             if not (path / "CURRENT").is_file():  # LevelDB would leave a lock file in any folder
-                raise CaffeliteError("cannot open the LevelDB", where=where, expected="a LevelDB folder", found="one without CURRENT")
+                raise CaffeliteError(
+                    "cannot open the LevelDB", where=where, expected="a LevelDB folder", found="one without CURRENT"
+                )
             try:
                 _opened[identity] = [plyvel.DB(str(path), create_if_missing=False, paranoid_checks=True), 0]
             except (plyvel.Error, OSError) as mistake:
                 reason = _said(mistake)
                 busy = "only one process can read a LevelDB: end the other one, or convert it to LMDB"
-                raise CaffeliteError(f"cannot open the LevelDB: {reason}", where=where, remedy=busy if "lock" in reason else ANEW) from None
+                raise CaffeliteError(
+                    f"cannot open the LevelDB: {reason}", where=where, remedy=busy if "lock" in reason else ANEW
+                ) from None
         _opened[identity][1] += 1
         return _opened[identity][0]
 

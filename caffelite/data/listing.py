@@ -29,7 +29,8 @@ class Listed:
 
 
 def whole_number(text: str) -> int | None:
-    """The number that decimal digits write, with a sign or without; None for other text. Beyond 18 digits only its size is right."""
+    """The number that decimal digits write, with a sign or without; None for other text. Beyond 18 digits only its size
+    is right."""
     match = re.fullmatch(r"([+-]?)0*(\d+)", text, re.ASCII)
     return int(match[1] + match[2][:19]) if match else None
 
@@ -42,7 +43,8 @@ def shortened(text: str, most: int = 60) -> str:
 def read_list(path: str | os.PathLike) -> list[Listed]:
     """The lines of a list file, "NAME LABEL" each; a name may hold spaces, an empty line is none.
 
-    Errors, with their lines and up to 100 at once: no label, or one that is no whole number that float32 holds; an empty list.
+    Errors, with their lines and up to 100 at once: no label, or one that is no whole number that float32 holds; an
+    empty list.
     """
     try:
         text = inputs.read(path, inputs.LIST).decode("utf-8", "surrogateescape")
@@ -52,15 +54,21 @@ def read_list(path: str | os.PathLike) -> list[Listed]:
     for number, line in enumerate(text.split("\n"), 1):
         where, parts = Where(str(path), number), line.rsplit(maxsplit=1)
         if len(parts) == 1:
-            mistakes.add(CaffeliteError("no label", where=where, expected='"NAME LABEL"', found=f'"{shortened(line.strip())}"'))
+            mistakes.add(
+                CaffeliteError("no label", where=where, expected='"NAME LABEL"', found=f'"{shortened(line.strip())}"')
+            )
         elif parts and "\0" in line:
-            mistakes.add(CaffeliteError("a NUL character", where=where, expected="text", remedy="the list may be no text at all"))
+            mistakes.add(
+                CaffeliteError("a NUL character", where=where, expected="text", remedy="the list may be no text at all")
+            )
         elif parts and (label := whole_number(parts[1])) is None:
             found = f'"{shortened(parts[1])}"'
             mistakes.add(CaffeliteError("the label is no number", where=where, expected="a whole number", found=found))
         elif parts and abs(label) > EXACT_LABELS:
             found = shortened(parts[1])
-            mistakes.add(CaffeliteError("the label is too large", where=where, expected=f"at most {EXACT_LABELS}", found=found))
+            mistakes.add(
+                CaffeliteError("the label is too large", where=where, expected=f"at most {EXACT_LABELS}", found=found)
+            )
         elif parts:
             listed.append(Listed(parts[0], label, where))
         if len(mistakes.mistakes) == MOST_MISTAKES:
@@ -72,13 +80,18 @@ def read_list(path: str | os.PathLike) -> list[Listed]:
 
 
 def list_classes(
-    names: Iterable[str], where: str, classes: Sequence[str] = (), left_out: list[str] | None = None, remedy: str = "move it away"
+    names: Iterable[str],
+    where: str,
+    classes: Sequence[str] = (),
+    left_out: list[str] | None = None,
+    remedy: str = "move it away",
 ) -> tuple[list[Listed], list[str]]:
-    """(images, classes) of file names "CLASS/…/FILE", in the order of the names; so are the classes labelled, where they are not given.
+    """(images, classes) of file names "CLASS/…/FILE", in the order of the names; so are the classes labelled, where
+    they are not given.
 
-    where: what holds them, for errors. What starts with a dot is left out. Where all files lie below one folder and none in itself, the
-    classes are the folders in there. left_out: gets the files that are no images by their names or in no class; None: they are errors
-    with this remedy. Errors besides: a class that is not among those given.
+    where: what holds them, for errors. What starts with a dot is left out. Where all files lie below one folder and
+    none in itself, the classes are the folders in there. left_out: gets the files that are no images by their names or
+    in no class; None: they are errors with this remedy. Errors besides: a class that is not among those given.
     """
     parts = sorted(tuple(name.split("/")) for name in names)
     parts = [p for p in parts if not any(part.startswith(".") for part in p)]
@@ -90,10 +103,18 @@ def list_classes(
     mistakes, listed = Collector(), []
     label = {name: number for number, name in enumerate(classes)}
     for name in sorted(set(found) - set(classes)):
-        mistakes.add(CaffeliteError("another class", where=Where(f"{where}/{name}"), expected=f"one of {', '.join(classes)}"))
+        mistakes.add(
+            CaffeliteError("another class", where=Where(f"{where}/{name}"), expected=f"one of {', '.join(classes)}")
+        )
     for p in parts:
         place = Where(f"{where}/{'/'.join(p)}")
-        strange = "a file that is in no class folder" if len(p) <= around + 1 else "not an image by its name" if not _is_image(p) else None
+        strange = (
+            "a file that is in no class folder"
+            if len(p) <= around + 1
+            else "not an image by its name"
+            if not _is_image(p)
+            else None
+        )
         if not strange:
             listed.append(Listed("/".join(p), label.get(p[around], 0), place))
         elif left_out is not None:
@@ -103,7 +124,9 @@ def list_classes(
     mistakes.raise_any()
     if not listed:
         raise CaffeliteError(
-            "no images in the class folders", where=Where(where), expected=f"files that end with {', '.join(sorted(IMAGES))}"
+            "no images in the class folders",
+            where=Where(where),
+            expected=f"files that end with {', '.join(sorted(IMAGES))}",
         )
     return listed, classes
 
@@ -113,7 +136,8 @@ def _is_image(parts: Sequence[str]) -> bool:
 
 
 def _around(parts: Sequence[tuple[str, ...]]) -> int:
-    """How many folders, one in the other, lie around the class folders: each is alone in its place and holds folders, but no image."""
+    """How many folders, one in the other, lie around the class folders: each is alone in its place and holds folders,
+    but no image."""
     depth = 0
     while True:
         tops = {p[depth] for p in parts if len(p) > depth + 1}
@@ -124,7 +148,8 @@ def _around(parts: Sequence[tuple[str, ...]]) -> int:
 
 
 def split(listed: Sequence[Listed], share: float, seed: int) -> tuple[list[Listed], list[Listed]]:
-    """(train, test): a share of each label's images, at least one of two or more, goes to the test set, chosen by hashes of the names."""
+    """(train, test): a share of each label's images, at least one of two or more, goes to the test set, chosen by
+    hashes of the names."""
     by_label: dict[int, list[Listed]] = {}
     for image in listed:
         by_label.setdefault(image.label, []).append(image)
@@ -136,11 +161,14 @@ def split(listed: Sequence[Listed], share: float, seed: int) -> tuple[list[Liste
 
 
 def files_below(folder: str | os.PathLike) -> list[str]:
-    """Every file in a folder and its folders, by its name from there. Errors: not a folder; a class folder that is empty."""
+    """Every file in a folder and its folders, by its name from there. Errors: not a folder; a class folder that is
+    empty."""
     folder = Path(folder)
     if not folder.is_dir():
         near = did_you_mean(folder.name, (p.name for p in folder.parent.glob("*/"))) if folder.parent.is_dir() else None
-        raise CaffeliteError("not a folder", where=Where(str(folder)), expected="a folder of class folders", remedy=near)
+        raise CaffeliteError(
+            "not a folder", where=Where(str(folder)), expected="a folder of class folders", remedy=near
+        )
     names = []
     for place, folders, files in os.walk(folder, followlinks=True):
         below = os.path.relpath(place, folder)

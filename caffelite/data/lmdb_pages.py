@@ -1,8 +1,9 @@
 """Reads the pages of an LMDB from its file, every number checked, instead of from a memory map.
 
-A map makes each damaged or missing page the death of the process; reads of a file return short. The format: data version 1 of LMDB,
-little endian. A page has a header of 16 bytes: its number (8), padding (2), flags (2), and either where the list of nodes ends and where
-the nodes begin (2 and 2), or the number of pages that an overflow value takes (4).
+A map makes each damaged or missing page the death of the process; reads of a file return short. The format: data
+version 1 of LMDB, little endian. A page has a header of 16 bytes: its number (8), padding (2), flags (2), and either
+where the list of nodes ends and where the nodes begin (2 and 2), or the number of pages that an overflow value takes
+(4).
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from .. import inputs
 _BRANCH, _LEAF, _OVERFLOW, _META, _KINDS = 1, 2, 4, 8, 0x6F  # flags of a page; KINDS: those that say what it is
 _BIG, _SUBDATA, _DUPLICATES = 1, 2, 4  # flags of a node
 _HEADER, _NODE = struct.Struct("<QHHHH"), struct.Struct("<HHHH")
-# From byte 16: magic, version; the records' tree: flags, depth, branch, leaf and overflow pages, records, root; last page, transaction
+# From byte 16: magic, version; the records' tree: flags, depth, branch, leaf and overflow pages, records, root; last
+# page, transaction
 _META_BODY = struct.Struct("<II16x48x4xHHQQQQQQQ")
 _MAGIC, _VERSION, _NO_PAGE = 0xBEEFC0DE, 1, (1 << 64) - 1
 _MOST_DEPTH = 32  # LMDB's own limit
@@ -51,8 +53,8 @@ class Meta(NamedTuple):
 class Pages:
     """An LMDB's records in the order of their keys, as one transaction left them.
 
-    transaction: which one, of the two that the file knows; None: the last. Errors: OSError; Damaged: also where the file is shorter than
-    its meta page says.
+    transaction: which one, of the two that the file knows; None: the last. Errors: OSError; Damaged: also where the
+    file is shorter than its meta page says.
     """
 
     def __init__(self, path: Path, transaction: int | None = None):
@@ -75,7 +77,8 @@ class Pages:
     def check_unchanged(self, kept: bool) -> None:
         """Raises Changed where the pages that were read so far may hold what a later transaction wrote.
 
-        kept: a reader's lock keeps our transaction's pages. Without it they may be used again from the second transaction after ours on.
+        kept: a reader's lock keeps our transaction's pages. Without it they may be used again from the second
+        transaction after ours on.
         """
         now = max(meta.transaction for meta in self._metas())
         if now < self.meta.transaction or now > self.meta.transaction + 1 and not kept:
@@ -118,7 +121,9 @@ class Pages:
         data = self._read(152, at)
         flags = _HEADER.unpack_from(data)[2]
         page_bytes = int.from_bytes(data[40:44], "little")  # which the tree of free pages has in place of padding
-        magic, version, tree, depth, _, leaves, _, entries, root, last, transaction = _META_BODY.unpack_from(data, _START)
+        magic, version, tree, depth, _, leaves, _, entries, root, last, transaction = _META_BODY.unpack_from(
+            data, _START
+        )
         if magic != _MAGIC or flags & _KINDS != _META:
             raise Damaged("it is not an LMDB")
         if version != _VERSION:
@@ -137,7 +142,10 @@ class Pages:
             return
         most = meta.leaves * (meta.page_bytes // 8)  # a node has 8 bytes and its place 2
         if not 0 < meta.depth <= _MOST_DEPTH or meta.leaves > meta.pages or meta.entries > most:
-            raise Damaged(f"it says that it has {meta.entries} records on {meta.leaves} of {meta.pages} pages, {meta.depth} levels deep")
+            raise Damaged(
+                f"it says that it has {meta.entries} records on {meta.leaves} of {meta.pages} pages, {meta.depth} "
+                "levels deep"
+            )
 
     def _page(self, number: int, kind: int) -> tuple[bytes, int, int]:
         """A page, where its list of nodes ends and where its nodes begin."""

@@ -1,4 +1,5 @@
-"""An LMDB open to read, under a lock where that can be had: its records in the order of their keys, errors with the database's name."""
+"""An LMDB open to read, under a lock where that can be had: its records in the order of their keys, errors with the
+database's name."""
 
 from __future__ import annotations
 
@@ -24,11 +25,12 @@ Record = tuple[bytes, bytes]
 
 
 class Lmdb:
-    """(key, value) records of an LMDB, a folder with data.mdb or a file, as the last transaction left them when it was opened.
+    """(key, value) records of an LMDB, a folder with data.mdb or a file, as the last transaction left them when it was
+    opened.
 
-    A reader's lock keeps a writer elsewhere from using our pages again. Where it cannot be had (a file system or a folder that only
-    reads), each read looks whether a writer has gone so far that they may differ. length: how many records.
-    Errors: no such file; not an LMDB; truncated, damaged or changed; each says where.
+    A reader's lock keeps a writer elsewhere from using our pages again. Where it cannot be had (a file system or a
+    folder that only reads), each read looks whether a writer has gone so far that they may differ. length: how many
+    records. Errors: no such file; not an LMDB; truncated, damaged or changed; each says where.
     """
 
     def __init__(self, path: Path):
@@ -39,8 +41,14 @@ class Lmdb:
             if not inputs.check(file).st_size:
                 raise CaffeliteError("truncated LMDB", where=Where(str(path)), found="0 bytes", remedy=ANEW)
         except OSError as mistake:
-            found = "a folder without data.mdb" if path.is_dir() and isinstance(mistake, FileNotFoundError) else inputs.reason(mistake)
-            raise CaffeliteError("cannot open the LMDB", where=Where(str(path)), expected="a folder with data.mdb", found=found) from None
+            found = (
+                "a folder without data.mdb"
+                if path.is_dir() and isinstance(mistake, FileNotFoundError)
+                else inputs.reason(mistake)
+            )
+            raise CaffeliteError(
+                "cannot open the LMDB", where=Where(str(path)), expected="a folder with data.mdb", found=found
+            ) from None
         with self._told("open"):
             self._pages = self._open(file)
         self.length = self._pages.entries
@@ -106,10 +114,14 @@ class Lmdb:
                 yield
         except Truncated as mistake:
             expected = f"{mistake.expected} bytes"
-            raise CaffeliteError("truncated LMDB", where=where, expected=expected, found=mistake.found, remedy=ANEW) from None
+            raise CaffeliteError(
+                "truncated LMDB", where=where, expected=expected, found=mistake.found, remedy=ANEW
+            ) from None
         except Changed as mistake:
             remedy = "end the program that writes, or read a copy"
-            raise CaffeliteError(f"the LMDB has changed while it was read: {mistake}", where=where, remedy=remedy) from None
+            raise CaffeliteError(
+                f"the LMDB has changed while it was read: {mistake}", where=where, remedy=remedy
+            ) from None
         except Damaged as mistake:
             raise CaffeliteError(f"cannot {what} the LMDB: {mistake}", where=where, remedy=ANEW) from None
         except OSError as mistake:
@@ -139,7 +151,8 @@ _opening = Lock()
 
 
 def _environment(path: Path, file: Path) -> tuple[tuple[int, int], lmdb.Environment] | None:
-    """LMDB's own handle, which holds the lock; None where the lock would have to be a new file in a folder of somebody else.
+    """LMDB's own handle, which holds the lock; None where the lock would have to be a new file in a folder of somebody
+    else.
 
     Such a file could keep its owner from writing.
     """

@@ -14,7 +14,8 @@ from .writers import progress_bar
 
 @dataclass(frozen=True)
 class Mean:
-    """image: float32 C×H×W, for mean_file; channels: its mean by channel, for mean_value; count: how many images it is of."""
+    """image: float32 C×H×W, for mean_file; channels: its mean by channel, for mean_value; count: how many images it is
+    of."""
 
     image: np.ndarray
     channels: list[float]
@@ -34,7 +35,10 @@ def compute_mean(path: str | os.PathLike, progress: bool = False, backend: str |
             return record[0], mistake
 
     total = None
-    with Records(path, backend) as records, progress_bar(f"mean of {os.path.basename(path)}", len(records), progress) as bar:
+    with (
+        Records(path, backend) as records,
+        progress_bar(f"mean of {os.path.basename(path)}", len(records), progress) as bar,
+    ):
         for key, values in in_order(image, records):
             if isinstance(values, ValueError):
                 raise records.bad(key, values)
@@ -42,8 +46,12 @@ def compute_mean(path: str | os.PathLike, progress: bool = False, backend: str |
                 shape, dtype = values.shape, values.dtype
                 total = np.zeros(shape, np.int64 if dtype == np.uint8 else np.float64)
             if values.shape != shape or values.dtype != dtype:
-                expected, found = (f"{'×'.join(map(str, s))} of {t}" for s, t in ((shape, dtype), (values.shape, values.dtype)))
-                raise records.bad(key, "unlike the first", expected=expected, found=found, remedy="make all images of one size")
+                expected, found = (
+                    f"{'×'.join(map(str, s))} of {t}" for s, t in ((shape, dtype), (values.shape, values.dtype))
+                )
+                raise records.bad(
+                    key, "unlike the first", expected=expected, found=found, remedy="make all images of one size"
+                )
             total += values
             bar.update()
         count = len(records)

@@ -10,7 +10,8 @@ from .pipeline import Source
 
 
 def sample_names(source: Source, positions: Sequence[int]) -> list[str]:
-    """For each position of a run, "sample NUMBER", with the record's key or the file's name in brackets where there is one.
+    """For each position of a run, "sample NUMBER", with the record's key or the file's name in brackets where there is
+    one.
 
     Of sources without numbers, HDF5's, it is the place in the epoch.
     """

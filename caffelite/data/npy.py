@@ -16,7 +16,8 @@ from .rows import Rows, opened
 
 MOST_HEADER = 1 << 16  # bytes
 MOST_AXES = 32
-# What damaged files raise; RuntimeError: a member with a password, NotImplementedError: packed by a method that Python lacks
+# What damaged files raise; RuntimeError: a member with a password, NotImplementedError: packed by a method that Python
+# lacks
 DAMAGE = (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError, OverflowError)
 
 
@@ -42,7 +43,9 @@ def of_npz(path: Path, name: str) -> np.ndarray | None:
         with archive.open(found) as file:
             dtype, shape, order, start = _header(file)
             if found.file_size != start + dtype.itemsize * math.prod(shape):
-                raise ValueError(f'"{name}" has {found.file_size} bytes instead of {start + dtype.itemsize * math.prod(shape)}')
+                raise ValueError(
+                    f'"{name}" has {found.file_size} bytes instead of {start + dtype.itemsize * math.prod(shape)}'
+                )
             values = np.empty(math.prod(shape), dtype)
             left = memoryview(values).cast("B") if values.size else memoryview(b"")
             while left:

@@ -8,7 +8,8 @@ from .draws import Key, permutation
 
 
 class Order:
-    """Numbers of samples, epoch after epoch: 0 … length - 1, or, with a key, a permutation of them that each epoch has to itself.
+    """Numbers of samples, epoch after epoch: 0 … length - 1, or, with a key, a permutation of them that each epoch has
+    to itself.
 
     skipped: samples that are left out at the start.
     """

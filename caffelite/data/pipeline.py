@@ -1,4 +1,5 @@
-"""Source: batches kept ready. A thread reads, workers decode and perturb, the net's thread copies to its device, all at once."""
+"""Source: batches kept ready. A thread reads, workers decode and perturb, the net's thread copies to its device, all at
+once."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ _workers: int | None = None
 
 
 def set_workers(count: int | None) -> None:
-    """How many threads decode and perturb for each source that is opened from now on; None: as many as there are cores."""
+    """How many threads decode and perturb for each source that is opened from now on; None: as many as there are
+    cores."""
     global _workers
     _workers = count
 
@@ -32,7 +34,8 @@ def workers() -> int:
 
 @dataclass(frozen=True)
 class Share:
-    """One of ``size`` readers of the same samples: they take batches in turn, so that together they read what one alone would."""
+    """One of ``size`` readers of the same samples: they take batches in turn, so that together they read what one alone
+    would."""
 
     rank: int = 0
     size: int = 1
@@ -40,10 +43,11 @@ class Share:
 
 @dataclass
 class Batch:
-    """What a source hands out: the arrays of its tops, float32; or pixels, of which the first top is still to be made, and the others.
+    """What a source hands out: the arrays of its tops, float32; or pixels, of which the first top is still to be made,
+    and the others.
 
-    pixels: M×C×H×W of uint8 or float32. picks: N×4 of int32, a row a sample: which pixels, the crop's top and left, 1 where it is mirrored.
-    standing: the pixels are the whole set and stay as they are.
+    pixels: M×C×H×W of uint8 or float32. picks: N×4 of int32, a row a sample: which pixels, the crop's top and left, 1
+    where it is mirrored. standing: the pixels are the whole set and stay as they are.
     """
 
     arrays: list[np.ndarray]
@@ -54,7 +58,8 @@ class Batch:
 
 @dataclass
 class _Slot:
-    """A batch in the making, ready when what was begun for it has ended; of several failures the first in the batch's order counts."""
+    """A batch in the making, ready when what was begun for it has ended; of several failures the first in the batch's
+    order counts."""
 
     batch: Batch
     ready: Event = field(default_factory=Event)
@@ -78,9 +83,10 @@ class _Slot:
 class Source:
     """Hands out batches; what it hands out depends on nothing but `position` and `share`.
 
-    shapes: one per top, batch first. length: samples per epoch. position: samples handed out since the start, by all that share them and
-    are equally far; what has been prepared beyond that does not count. workers: how many threads beside the reading one.
-    allocate: makes the memory of batches. A kind of source implements `tasks`, perhaps `buffer`, and, where it holds files, `release`.
+    shapes: one per top, batch first. length: samples per epoch. position: samples handed out since the start, by all
+    that share them and are equally far; what has been prepared beyond that does not count. workers: how many threads
+    beside the reading one. allocate: makes the memory of batches. A kind of source implements `tasks`, perhaps
+    `buffer`, and, where it holds files, `release`.
     """
 
     def __init__(self, shapes: list[tuple[int, ...]], length: int, prefetch: int = 4, workers: int = 0):
@@ -95,7 +101,8 @@ class Source:
         return Batch([self.allocate(shape, np.float32) for shape in self.shapes])
 
     def tasks(self, position: int, batch: Batch) -> Iterator[Callable[[], None]]:
-        """Reads the samples from `position` on, and yields what is left to do to write them into the batch, in pieces; workers do these.
+        """Reads the samples from `position` on, and yields what is left to do to write them into the batch, in pieces;
+        workers do these.
 
         Runs in the reading thread. Without workers it yields nothing, and is done at its end.
         """

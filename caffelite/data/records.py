@@ -1,4 +1,5 @@
-"""The records of a database as they are stored, one by one: for tools, which must get along with records that no net would take."""
+"""The records of a database as they are stored, one by one: for tools, which must get along with records that no net
+would take."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ from .lmdb_reader import Lmdb
 class Records:
     """(key, value) of every record of an LMDB or a LevelDB, in the order of the keys.
 
-    backend: "lmdb" or "leveldb"; None: what the files in the folder say. Errors: no database, a truncated, damaged or empty one.
+    backend: "lmdb" or "leveldb"; None: what the files in the folder say. Errors: no database, a truncated, damaged or
+    empty one.
     """
 
     def __init__(self, path: str | os.PathLike, backend: str | None = None):
@@ -75,7 +77,8 @@ def shown(key: bytes) -> str:
 
 
 def read(value: bytes) -> tuple[pb.Datum, np.ndarray]:
-    """A record's message and its image, C×H×W of uint8 or float32. Errors: ValueError where it is no Datum, or not of the size it says."""
+    """A record's message and its image, C×H×W of uint8 or float32. Errors: ValueError where it is no Datum, or not of
+    the size it says."""
     from google.protobuf.message import DecodeError
 
     try:

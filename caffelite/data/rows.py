@@ -1,4 +1,5 @@
-"""An array in a file, read by rows when they are asked for: never through a memory map, where a file that shrinks ends the process."""
+"""An array in a file, read by rows when they are asked for: never through a memory map, where a file that shrinks ends
+the process."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from .. import inputs
 class Rows:
     """Rows of a C-ordered array that starts at an offset of a file: `rows[numbers]` or `rows[start:stop]` reads them.
 
-    Errors: OSError where the file cannot be read, ValueError where it is shorter than the array, at once or by the time of a read.
+    Errors: OSError where the file cannot be read, ValueError where it is shorter than the array, at once or by the time
+    of a read.
     """
 
     def __init__(self, path: Path, dtype: np.dtype, start: int, shape: tuple[int, ...]):
@@ -56,7 +58,8 @@ class Rows:
 
 
 def opened(path: Path, dtype: np.dtype, start: int, shape: tuple[int, ...], order: str = "C") -> Rows | np.ndarray:
-    """An array in a file: its rows, or all of it where it has none or is in Fortran's order ("F"). Errors: as for `Rows`; MemoryError."""
+    """An array in a file: its rows, or all of it where it has none or is in Fortran's order ("F"). Errors: as for
+    `Rows`; MemoryError."""
     if not math.prod(shape):
         return np.empty(shape, dtype)
     if order == "C" and shape:

@@ -29,7 +29,8 @@ class Samples:
     encoded = False
 
     def whole(self, most: int, check: Check) -> tuple[np.ndarray, np.ndarray] | None:
-        """All images (N×C×H×W) and labels, where they take no decoding, are of one shape and have at most so many bytes."""
+        """All images (N×C×H×W) and labels, where they take no decoding, are of one shape and have at most so many
+        bytes."""
         return None
 
     def read(self, numbers: np.ndarray) -> Sequence[object]:
@@ -45,7 +46,8 @@ class Samples:
         raise NotImplementedError
 
     def labels(self, most: int) -> np.ndarray:
-        """The labels of the first samples, as far as no image must be decoded for them; of all, where they are in memory."""
+        """The labels of the first samples, as far as no image must be decoded for them; of all, where they are in
+        memory."""
         return np.empty(0)
 
     def close(self) -> None:
@@ -55,11 +57,21 @@ class Samples:
 class DataSource(Source):
     """Images and labels of samples, in their order or shuffled, around and around: N×C×h×w after the transform, and N.
 
-    What takes no decoding and is small, or what `cache` asks for, lives in memory; so do small images once they are decoded. Where then
-    nothing but mean, crop, mirror and scale is asked for, a batch is a choice of them: no thread runs, and a device makes floats of it.
+    What takes no decoding and is small, or what `cache` asks for, lives in memory; so do small images once they are
+    decoded. Where then nothing but mean, crop, mirror and scale is asked for, a batch is a choice of them: no thread
+    runs, and a device makes floats of it.
     """
 
-    def __init__(self, samples: Samples, transform: Transform, order: Order, batch: int, tops: int, prefetch: int, cache: bool = False):
+    def __init__(
+        self,
+        samples: Samples,
+        transform: Transform,
+        order: Order,
+        batch: int,
+        tops: int,
+        prefetch: int,
+        cache: bool = False,
+    ):
         self.samples, self.transform, self.order = samples, transform, order
         shape, dtype = samples.first.shape, samples.first.dtype
         self._most = (1 << 62) if cache else RESIDENT_BYTES
@@ -127,7 +139,11 @@ class DataSource(Source):
         n, c, h, w = self.shapes[0]
         dtype = self.samples.first.dtype
         # Decoders give rows of pixels; a device turns them into channels while it makes floats of them.
-        pixels = self.allocate((n, h, w, c), dtype).transpose(0, 3, 1, 2) if self.workers else self.allocate((n, c, h, w), dtype)
+        pixels = (
+            self.allocate((n, h, w, c), dtype).transpose(0, 3, 1, 2)
+            if self.workers
+            else self.allocate((n, c, h, w), dtype)
+        )
         picks = np.zeros((n, 4), np.int32)
         picks[:, 0] = np.arange(n)
         return Batch([self.allocate(shape, np.float32) for shape in self.shapes[1:]], pixels, picks)
@@ -146,7 +162,9 @@ class DataSource(Source):
             else:
                 task()
 
-    def _process(self, numbers: list[int], contents: dict, position: int, start: int, choice: Choice, batch: Batch) -> None:
+    def _process(
+        self, numbers: list[int], contents: dict, position: int, start: int, choice: Choice, batch: Batch
+    ) -> None:
         transform, shape = self.transform, self.samples.first.shape
         height, width = transform.shape[1:]
         for i, number in enumerate(numbers, start):

@@ -17,12 +17,14 @@ CAPTION, GAP, BACKGROUND = LINE, 4, 32
 MOST_LINES = 5  # of a caption
 
 
-def contact_sheet(images: Sequence[np.ndarray], captions: Sequence[str] = (), columns: int | None = None) -> tuple[bytes, float, float]:
+def contact_sheet(
+    images: Sequence[np.ndarray], captions: Sequence[str] = (), columns: int | None = None
+) -> tuple[bytes, float, float]:
     """(PNG, the value shown black, the value shown white) of images C×H×W, each above its caption of up to five lines.
 
-    Three channels are blue, green and red; of any other number each is shown grey, side by side. Bytes stay what they are; other values are
-    stretched, all images' alike, so that the least is black and the greatest white; what is not finite is magenta.
-    Errors: not three axes; OpenCV is missing.
+    Three channels are blue, green and red; of any other number each is shown grey, side by side. Bytes stay what they
+    are; other values are stretched, all images' alike, so that the least is black and the greatest white; what is not
+    finite is magenta. Errors: not three axes; OpenCV is missing.
     """
     cv2 = opencv("a sheet of images")
     for image in images:
@@ -45,7 +47,8 @@ def contact_sheet(images: Sequence[np.ndarray], captions: Sequence[str] = (), co
 
 
 def value_range(images: Iterable[np.ndarray]) -> tuple[float, float]:
-    """(black, white): 0 and 255 where all values lie between them and some exceed 1, else the least and the greatest."""
+    """(black, white): 0 and 255 where all values lie between them and some exceed 1, else the least and the
+    greatest."""
     finite = [values for values in (image[np.isfinite(image)] for image in images) if values.size]
     low, high = min((float(v.min()) for v in finite), default=0.0), max((float(v.max()) for v in finite), default=0.0)
     return (0.0, 255.0) if low >= 0 and 1 < high <= 255 else (low, high)

@@ -24,8 +24,17 @@ from .transforms import Transform
 from .windows import WindowSource
 
 MOST_VALUES = (1 << 31) - 1  # of a blob, as in Caffe
-PARAMS = {"Data": "data_param", "ImageData": "image_data_param", "WindowData": "window_data_param", "HDF5Data": "hdf5_data_param"}
-MADE_BY = {"mnist": "mnist", "digits": "digits", "logreg": "blobs"}  # how a set's name starts: the dataset command that makes it
+PARAMS = {
+    "Data": "data_param",
+    "ImageData": "image_data_param",
+    "WindowData": "window_data_param",
+    "HDF5Data": "hdf5_data_param",
+}
+MADE_BY = {
+    "mnist": "mnist",
+    "digits": "digits",
+    "logreg": "blobs",
+}  # how a set's name starts: the dataset command that makes it
 
 
 def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int, share: Share = Share()) -> Source:  # noqa: B008
@@ -41,7 +50,11 @@ def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int
             source.close()
             what, where = f'a batch of layer "{layer.name}" is too large', locate(PARAMS[layer.type], "batch_size")
             raise CaffeliteError(
-                what, where=where, expected=f"at most {MOST_VALUES} values", found=_times(shape), remedy="lower batch_size"
+                what,
+                where=where,
+                expected=f"at most {MOST_VALUES} values",
+                found=_times(shape),
+                remedy="lower batch_size",
             )
     return source
 
@@ -58,7 +71,9 @@ def _data(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> S
         if param.backend == pb.DataParameter.ARRAYS:
             return Arrays(path, _named(param.label_source, "label_source", at) if param.label_source else None)
         if param.label_source:
-            raise CaffeliteError("label_source belongs to backend ARRAYS", where=at("label_source"), remedy="leave it out")
+            raise CaffeliteError(
+                "label_source belongs to backend ARRAYS", where=at("label_source"), remedy="leave it out"
+            )
         if param.backend == pb.DataParameter.LMDB:
             return Database(path, color, param.shuffle)
         if (path / "data.mdb").is_file():
@@ -113,7 +128,9 @@ def _source(open_samples: Callable[[], Samples], layer, param, phase: int, locat
         skipped = int(below(skip, param.rand_skip)[0]) if param.rand_skip else 0
         order = Order(samples.length, key(seed, layer.name, "shuffle") if param.shuffle else None, skipped)
         # As in Caffe, prefetch stands in data_param for ImageData too.
-        return DataSource(samples, transform, order, param.batch_size, len(layer.top), layer.data_param.prefetch, param.cache)
+        return DataSource(
+            samples, transform, order, param.batch_size, len(layer.top), layer.data_param.prefetch, param.cache
+        )
     except BaseException:
         samples.close()
         raise
@@ -134,7 +151,13 @@ def _hdf5(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> S
     _tops(layer, locate, None)
     batch = _batch_size(layer.hdf5_data_param, param)
     listing = _file(layer.hdf5_data_param, param)
-    return HDF5Source(listing, list(layer.top), batch, key(seed, layer.name, "shuffle") if layer.hdf5_data_param.shuffle else None, param)
+    return HDF5Source(
+        listing,
+        list(layer.top),
+        batch,
+        key(seed, layer.name, "shuffle") if layer.hdf5_data_param.shuffle else None,
+        param,
+    )
 
 
 _SOURCES = {"Data": _data, "ImageData": _image_data, "WindowData": _window_data, "HDF5Data": _hdf5}
@@ -143,7 +166,9 @@ _SOURCES = {"Data": _data, "ImageData": _image_data, "WindowData": _window_data,
 def _tops(layer: pb.LayerParameter, locate: Locator, most: int | None) -> int:
     if not layer.top or most and len(layer.top) > most:
         expected = f"1 to {most}" if most else "at least 1"
-        raise CaffeliteError(f'layer "{layer.name}": wrong number of tops', where=locate("top"), expected=expected, found=len(layer.top))
+        raise CaffeliteError(
+            f'layer "{layer.name}": wrong number of tops', where=locate("top"), expected=expected, found=len(layer.top)
+        )
     return len(layer.top)
 
 
@@ -171,4 +196,6 @@ def _named(name: str, field: str, locate: Locator) -> Path:
 def _root(folder: str, locate: Locator) -> str:
     """Put before each name as it is written; from the prototxt's folder where there is no such folder here."""
     beside = Path(locate.file).parent / folder
-    return f"{beside}{'/' * folder.endswith('/')}" if folder and not os.path.exists(folder) and beside.exists() else folder
+    return (
+        f"{beside}{'/' * folder.endswith('/')}" if folder and not os.path.exists(folder) and beside.exists() else folder
+    )

@@ -1,4 +1,5 @@
-"""What is in a data set: shapes, labels, records that no net would take or that look wrong, and images that occur twice."""
+"""What is in a data set: shapes, labels, records that no net would take or that look wrong, and images that occur
+twice."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ Shape = tuple[int, ...]
 class Survey:
     """A data set's records counted by kind (pixels, image file, float values), by shape C×H×W and by label.
 
-    unreadable, odd: key → what is wrong, or strange. images: digest of an image → its records' keys; labels_of: key → label.
+    unreadable, odd: key → what is wrong, or strange. images: digest of an image → its records' keys; labels_of: key →
+    label.
     """
 
     path: str
@@ -54,10 +56,11 @@ class _Seen:
 
 
 def survey(path: str | os.PathLike, progress: bool = False) -> Survey:
-    """Reads every record of a database once. Two images are the same where all their values are, however they are stored.
+    """Reads every record of a database once. Two images are the same where all their values are, however they are
+    stored.
 
-    Odd is: a shape, a number of channels or a kind unlike that of more than half of the records; a label that is negative or missing; one
-    value throughout; a value that is not finite; bytes and floats in one record.
+    Odd is: a shape, a number of channels or a kind unlike that of more than half of the records; a label that is
+    negative or missing; one value throughout; a value that is not finite; bytes and floats in one record.
     """
     found = Survey(str(path))
     seen: dict[str, tuple[str, Shape]] = {}
@@ -94,14 +97,19 @@ def _look(record: tuple[bytes, bytes]) -> tuple[bytes, _Seen | str]:
         strange.append("a value that is not finite")
     elif image.size > 1 and (image == image.flat[0]).all():
         strange.append(f"{image.flat[0]:g} throughout")
-    digest = hashlib.blake2b(repr(image.shape).encode() + np.ascontiguousarray(image, np.float32).tobytes(), digest_size=16).digest()
+    digest = hashlib.blake2b(
+        repr(image.shape).encode() + np.ascontiguousarray(image, np.float32).tobytes(), digest_size=16
+    ).digest()
     return key, _Seen(kind, image.shape, datum.label, digest, strange)
 
 
 def _mark_rare(found: Survey, seen: dict[str, tuple[str, Shape]]) -> None:
     """Adds to what is odd the records that are unlike most."""
     channels = Counter(shape[0] for _, shape in seen.values())
-    usual = {name: _usual(counts) for name, counts in (("kind", found.kinds), ("shape", found.shapes), ("channels", channels))}
+    usual = {
+        name: _usual(counts)
+        for name, counts in (("kind", found.kinds), ("shape", found.shapes), ("channels", channels))
+    }
     for key, (kind, shape) in seen.items():
         said = []
         if usual["kind"] not in (None, kind):

@@ -50,10 +50,11 @@ def opened(path: object = None, mode: str = "r", fileobj: object = None) -> Iter
 
 
 def files(archive: tarfile.TarFile) -> Iterator[tuple[str, tarfile.TarInfo | None]]:
-    """(name, member) of every file in the archive's order, without "./" at the start; a link is a name of the member that it leads to.
+    """(name, member) of every file in the archive's order, without "./" at the start; a link is a name of the member
+    that it leads to.
 
-    None where a link leads to nothing in the archive. A link to a folder names each file there, except by a further link to a folder. Of a
-    name that comes twice the last member counts, as when it is unpacked. Errors: Unreadable.
+    None where a link leads to nothing in the archive. A link to a folder names each file there, except by a further
+    link to a folder. Of a name that comes twice the last member counts, as when it is unpacked. Errors: Unreadable.
     """
     table: dict[str, tarfile.TarInfo] = {}
     for member in archive:
@@ -91,7 +92,8 @@ def _parents(name: str) -> Iterator[str]:
 
 
 def _resolve(name: str, table: dict[str, tarfile.TarInfo]) -> str | None:
-    """The name that a name stands for when all links on its way are followed, None where they leave the archive or go around."""
+    """The name that a name stands for when all links on its way are followed, None where they leave the archive or go
+    around."""
     left, done, links = name.split("/")[::-1], [], 0
     while left:
         part = left.pop()

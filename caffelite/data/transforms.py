@@ -19,7 +19,8 @@ from .images import channels_first, channels_last
 
 @dataclass(frozen=True)
 class Choice:
-    """What chance, or the middle, decided for N samples: corners N×2 (top, left of the crop) and flips N (1: mirrored)."""
+    """What chance, or the middle, decided for N samples: corners N×2 (top, left of the crop) and flips N (1:
+    mirrored)."""
 
     corners: np.ndarray
     flips: np.ndarray
@@ -29,25 +30,31 @@ class Transform:
     """y = scale · mirror(crop(x - mean)) for images C×H×W, as in Caffe, of images that TRAIN may have perturbed before.
 
     Where crop_size is set, or crop_h and crop_w, TRAIN crops at random and TEST in the centre; mirror flips every other
-    image on average, in both phases. A sample goes one of two ways: `augment`, by a worker that has the image alone, and then
-    `finish`; or, where `plain` says that nothing else is asked for and images have one size, `finish` alone, also on a device.
+    image on average, in both phases. A sample goes one of two ways: `augment`, by a worker that has the image alone,
+    and then `finish`; or, where `plain` says that nothing else is asked for and images have one size, `finish` alone,
+    also on a device.
 
-    shape: C×h×w of y. resizes: images may have any size. plain: there is mean, crop, mirror and scale only.
-    mean: None, C×1×1 or an image C×H×W; scale: float32. Errors: mean_file and mean_value together, force_color and force_gray
-    together, a mean or a crop that does not fit the image,
-    whatever is wrong with a perturbation.
+    shape: C×h×w of y. resizes: images may have any size. plain: there is mean, crop, mirror and scale only. mean: None,
+    C×1×1 or an image C×H×W; scale: float32. Errors: mean_file and mean_value together, force_color and force_gray
+    together, a mean or a crop that does not fit the image, whatever is wrong with a perturbation.
     """
 
-    def __init__(self, param: pb.TransformationParameter, phase: int, shape: tuple[int, int, int], locate: Locator, key: Key):
+    def __init__(
+        self, param: pb.TransformationParameter, phase: int, shape: tuple[int, int, int], locate: Locator, key: Key
+    ):
         self.locate, self.key = locate, key
         self.scale, self.mirror = np.float32(param.scale), param.mirror
         self.crop = param.crop_h or param.crop_size, param.crop_w or param.crop_size
         if param.force_color and param.force_gray:
-            raise CaffeliteError("force_color and force_gray exclude each other", where=locate("force_gray"), remedy="leave one out")
+            raise CaffeliteError(
+                "force_color and force_gray exclude each other", where=locate("force_gray"), remedy="leave one out"
+            )
         for name, channels in (("force_color", 3), ("force_gray", 1)):
             if getattr(param, name) and shape[0] != channels:
                 what, found = f"{name} acts on encoded records of a Data layer only", f"images of {shape[0]} channels"
-                raise CaffeliteError(what, where=locate(name), found=found, remedy="for ImageData set is_color; else store the images so")
+                raise CaffeliteError(
+                    what, where=locate(name), found=found, remedy="for ImageData set is_color; else store the images so"
+                )
         for name in ("scale", "mean_value"):
             if not np.isfinite(getattr(param, name)).all():
                 raise CaffeliteError(f"{name} is no finite number", where=locate(name), remedy=f"correct {name}")
@@ -70,27 +77,37 @@ class Transform:
                 square = self.crop[0] == self.crop[1]
                 most = f"at most {min(shape[1:])}" if square else f"at most {shape[i + 1]} {side}"
                 name = "crop_size" if square else name
-                raise CaffeliteError(f"{name} is larger than the image", where=self.locate(name), expected=most, found=self.crop[i])
+                raise CaffeliteError(
+                    f"{name} is larger than the image", where=self.locate(name), expected=most, found=self.crop[i]
+                )
         # As in Caffe, images may differ in size where a crop makes them equal, and no mean image needs them equal.
         free = self._augmentation.resizes or any(self.crop) and not self._mean_image
         if shape[0] != self._input[0] or shape != self._input and not free:
-            remedy = "where records are encoded, force_color makes all of 3 channels" if shape[0] != self._input[0] else None
-            raise CaffeliteError("images differ in shape", expected=_times(self._input), found=_times(shape), remedy=remedy)
+            remedy = (
+                "where records are encoded, force_color makes all of 3 channels" if shape[0] != self._input[0] else None
+            )
+            raise CaffeliteError(
+                "images differ in shape", expected=_times(self._input), found=_times(shape), remedy=remedy
+            )
 
     def __call__(self, images: np.ndarray | Sequence[np.ndarray], position: int, out: np.ndarray) -> None:
-        """Writes N×C×h×w into out. images: N×C×H×W, or a list of C×H×W; position: the run's number of the first of them."""
+        """Writes N×C×h×w into out. images: N×C×H×W, or a list of C×H×W; position: the run's number of the first of
+        them."""
         if not self.plain or not isinstance(images, np.ndarray):
             images = [self.augment(image, position + i) for i, image in enumerate(images)]
         self.finish(images, self.choose(position, len(images)), out)
 
     def augment(self, image: np.ndarray, position: int) -> np.ndarray:
-        """C×h×w of a sample's image C×H×W: perturbed and cut out, neither mirrored nor less the mean. position: its number in the run."""
+        """C×h×w of a sample's image C×H×W: perturbed and cut out, neither mirrored nor less the mean. position: its
+        number in the run."""
         self.check(image.shape)
         pixels = image
         if not self.plain:
             if image.dtype != np.uint8:
                 remedy = "leave the perturbations out of transform_param"
-                raise CaffeliteError("perturbations need bytes", where=self.locate(), expected="uint8", found=image.dtype, remedy=remedy)
+                raise CaffeliteError(
+                    "perturbations need bytes", where=self.locate(), expected="uint8", found=image.dtype, remedy=remedy
+                )
             pixels = channels_last(image)
             for step in self._augmentation.places:
                 pixels = step(pixels, position)
@@ -105,23 +122,35 @@ class Transform:
         return pixels
 
     def choose(self, position: int, count: int) -> Choice:
-        """Crops and flips of samples position … position + count - 1 of the run, in images of the size that the transform was made for."""
+        """Crops and flips of samples position … position + count - 1 of the run, in images of the size that the
+        transform was made for."""
         draws = per_sample(self.key, position, count)
-        return Choice(self._corners(draws, np.array([self._input[1:]])), (self.mirror * below(draws[:, 0], 2)).astype(np.uint8))
+        return Choice(
+            self._corners(draws, np.array([self._input[1:]])), (self.mirror * below(draws[:, 0], 2)).astype(np.uint8)
+        )
 
     def finish(self, images: np.ndarray | Sequence[np.ndarray], choice: Choice, out: np.ndarray) -> None:
-        """Writes scale · mirror(x - mean) as float32 N×C×h×w into out. images: as `augment` gives them, or whole, to be cut here."""
+        """Writes scale · mirror(x - mean) as float32 N×C×h×w into out. images: as `augment` gives them, or whole, to be
+        cut here."""
         if isinstance(images, np.ndarray) and not (self.mirror or self._random_crop):
-            self._window(images, *choice.corners[0].tolist(), 0, out)  # where nothing is drawn, one operation does the whole batch
+            self._window(
+                images, *choice.corners[0].tolist(), 0, out
+            )  # where nothing is drawn, one operation does the whole batch
         else:
-            for image, (top, left), flip, row in zip(images, choice.corners.tolist(), choice.flips.tolist(), out, strict=True):
+            for image, (top, left), flip, row in zip(
+                images, choice.corners.tolist(), choice.flips.tolist(), out, strict=True
+            ):
                 self._window(image, top, left, flip, row)
         if self.scale != 1:
             np.multiply(out, self.scale, out=out)
 
     def _corners(self, draws: np.ndarray, sizes: np.ndarray) -> np.ndarray:
         room = np.maximum(sizes - self.shape[1:], 0)
-        return below(draws[:, 1:3], room + 1).astype(int) if self._random_crop else np.repeat(room // 2, len(draws) // len(room), 0)
+        return (
+            below(draws[:, 1:3], room + 1).astype(int)
+            if self._random_crop
+            else np.repeat(room // 2, len(draws) // len(room), 0)
+        )
 
     def _window(self, images: np.ndarray, top: int, left: int, flip: int, out: np.ndarray) -> None:
         step = (..., slice(None, None, -1 if flip else None))
@@ -145,7 +174,9 @@ class Transform:
         if param.mean_file:
             if not self._augmentation.resizes:
                 return read_mean(param.mean_file, shape, self.locate)
-            mean = read_mean(param.mean_file, self.shape, self.locate, larger=True)  # of images of any size, as in NVCaffe its middle
+            mean = read_mean(
+                param.mean_file, self.shape, self.locate, larger=True
+            )  # of images of any size, as in NVCaffe its middle
             top, left = (np.array(mean.shape[1:]) - self.shape[1:]) // 2
             return mean[:, top : top + self.shape[1], left : left + self.shape[2]]
         if not param.mean_value:
@@ -153,14 +184,17 @@ class Transform:
         if len(param.mean_value) not in (1, shape[0]):
             expected = f"1 or {shape[0]}, one for each channel" if shape[0] > 1 else "1"
             where = self.locate("mean_value", 0)
-            raise CaffeliteError("wrong number of mean_value", where=where, expected=expected, found=len(param.mean_value))
+            raise CaffeliteError(
+                "wrong number of mean_value", where=where, expected=expected, found=len(param.mean_value)
+            )
         return np.broadcast_to(np.array(param.mean_value, np.float32)[:, None, None], (shape[0], 1, 1))
 
 
 def read_mean(path: str, shape: tuple[int, int, int] | None, locate: Locator, larger: bool = False) -> np.ndarray:
     """The mean image C×H×W of a binaryproto file (a BlobProto, 1×C×H×W in its old or new shape).
 
-    shape: what it must have, None for any; larger: than shape will do too. Errors: no such file, no mean file, another shape.
+    shape: what it must have, None for any; larger: than shape will do too. Errors: no such file, no mean file, another
+    shape.
     """
     from google.protobuf.message import DecodeError
 
@@ -171,17 +205,27 @@ def read_mean(path: str, shape: tuple[int, int, int] | None, locate: Locator, la
     except OSError as mistake:
         raise CaffeliteError(f'cannot read mean_file "{path}": {mistake.strerror}', where=where) from None
     except DecodeError:
-        raise CaffeliteError("not a mean file", where=Where(str(file)), expected="a binary BlobProto", remedy=f"named at {where}") from None
+        raise CaffeliteError(
+            "not a mean file", where=Where(str(file)), expected="a binary BlobProto", remedy=f"named at {where}"
+        ) from None
     axes = tuple(blob.shape.dim) if blob.HasField("shape") else (blob.num, blob.channels, blob.height, blob.width)
     with np.errstate(over="ignore"):  # a double beyond float32 becomes infinite
         values = np.array(blob.data or blob.double_data, np.float32)
     whole = len(axes) >= 3 and min(axes) > 0 and values.size == math.prod(axes) == math.prod(axes[-3:]) > 0
-    fits = axes[-3:] == (shape or axes[-3:]) or larger and axes[-3:-2] == shape[:1] and axes[-2] >= shape[1] and axes[-1] >= shape[2]
+    fits = (
+        axes[-3:] == (shape or axes[-3:])
+        or larger
+        and axes[-3:-2] == shape[:1]
+        and axes[-2] >= shape[1]
+        and axes[-1] >= shape[2]
+    )
     if not (whole and fits):
         where, remedy = Where(str(file)), f"named at {where}"
         found = f"{_times(axes)} with {values.size} values"
         expected = _times(shape) if shape else "1×C×H×W and as many values"
-        raise CaffeliteError("the mean does not fit the images", where=where, expected=expected, found=found, remedy=remedy)
+        raise CaffeliteError(
+            "the mean does not fit the images", where=where, expected=expected, found=found, remedy=remedy
+        )
     return values.reshape(axes[-3:])
 
 

@@ -35,7 +35,8 @@ class Picture:
 
 @dataclass
 class Windows:
-    """A list's images, and its windows as rows of whole numbers: image, label, x1, y1, x2, y2; objects apart from background."""
+    """A list's images, and its windows as rows of whole numbers: image, label, x1, y1, x2, y2; objects apart from
+    background."""
 
     pictures: list[Picture] = field(default_factory=list)
     objects: list[tuple[int, ...]] = field(default_factory=list)
@@ -45,9 +46,10 @@ class Windows:
 class WindowSource(Source):
     """Windows of images, warped to a square: N×3×crop_size×crop_size, and their labels, 0 for background.
 
-    Each batch holds background first and then fg_fraction of objects; each kind comes in an order of its own, every window once a round.
-    As in Caffe, what lies beyond the image is 0 after the mean, and the mean is not mirrored. Decoded images are kept where
-    cache_images asks for it. Errors: a line that is not understood; no windows of a kind; an image that cannot be read.
+    Each batch holds background first and then fg_fraction of objects; each kind comes in an order of its own, every
+    window once a round. As in Caffe, what lies beyond the image is 0 after the mean, and the mean is not mirrored.
+    Decoded images are kept where cache_images asks for it. Errors: a line that is not understood; no windows of a kind;
+    an image that cannot be read.
     """
 
     def __init__(self, layer: pb.LayerParameter, phase: int, path: Path, locate: Locator, seed: int):
@@ -69,19 +71,29 @@ class WindowSource(Source):
             raise CaffeliteError("fg_fraction is no share", where=where, expected="0 to 1", found=found)
         if param.crop_mode not in ("warp", "square"):
             where = locate("window_data_param", "crop_mode")
-            raise CaffeliteError("unknown crop_mode", where=where, expected='"warp" or "square"', found=f'"{param.crop_mode}"')
-        self._square, self._scale, self._mirror = param.crop_mode == "square", np.float32(transform.scale), transform.mirror
+            raise CaffeliteError(
+                "unknown crop_mode", where=where, expected='"warp" or "square"', found=f'"{param.crop_mode}"'
+            )
+        self._square, self._scale, self._mirror = (
+            param.crop_mode == "square",
+            np.float32(transform.scale),
+            transform.mirror,
+        )
         self._mean = self._read_mean(transform, at)
         self._windows = read_windows(path, param)
         batch = param.batch_size
         self._objects = int(np.float32(batch) * np.float32(param.fg_fraction))
-        kinds = ("background", batch - self._objects, f"overlap below {param.bg_threshold:g}"), (
-            "objects", self._objects, f"overlap of {param.fg_threshold:g} or more")  # fmt: skip
+        kinds = (
+            ("background", batch - self._objects, f"overlap below {param.bg_threshold:g}"),
+            ("objects", self._objects, f"overlap of {param.fg_threshold:g} or more"),
+        )
         for kind, wanted, what in kinds:
             if wanted and not getattr(self._windows, kind):
                 raise CaffeliteError(f"no windows for {kind}", where=Where(str(path)), expected=f"some with {what}")
-        self._orders = [Order(max(1, len(found)), key(seed, layer.name, "shuffle", kind))
-                        for kind, found in (("background", self._windows.background), ("objects", self._windows.objects))]  # fmt: skip
+        self._orders = [
+            Order(max(1, len(found)), key(seed, layer.name, "shuffle", kind))
+            for kind, found in (("background", self._windows.background), ("objects", self._windows.objects))
+        ]
         self._flips = key(seed, layer.name, "transform")
         self._kept: dict[int, np.ndarray] | None = {} if param.cache_images else None
         shapes = [(batch, 3, self._size, self._size), (batch,)][: len(layer.top)]
@@ -98,7 +110,10 @@ class WindowSource(Source):
             return mean[:, start : start + self._size, start : start + self._size]
         if len(transform.mean_value) not in (0, 1, 3):
             raise CaffeliteError(
-                "wrong number of mean_value", where=at("mean_value", 0), expected="1 or 3", found=len(transform.mean_value)
+                "wrong number of mean_value",
+                where=at("mean_value", 0),
+                expected="1 or 3",
+                found=len(transform.mean_value),
             )
         values = np.array(transform.mean_value or [0], np.float32)[:, None, None]
         return np.broadcast_to(values, (3, self._size, self._size))
@@ -129,7 +144,9 @@ class WindowSource(Source):
             what = f'cannot read image "{picture.file}": {mistake.strerror}'
             raise CaffeliteError(what, where=picture.where) from None
 
-    def _process(self, rows: list[tuple[int, ...]], contents: list[bytes], flips: list[int], start: int, batch: Batch) -> None:
+    def _process(
+        self, rows: list[tuple[int, ...]], contents: list[bytes], flips: list[int], start: int, batch: Batch
+    ) -> None:
         for i, (row, content, flip) in enumerate(zip(rows, contents, flips, strict=False), start):
             pixels, top, left = self._cut(self._image(row[0], content), row, flip)
             out = batch.arrays[0][i]
@@ -160,7 +177,10 @@ class WindowSource(Source):
         top = left = 0
         if self._pad or self._square:
             x1, y1, x2, y2 = self._expanded(x1, y1, x2, y2)
-            wide, high = np.float32(self._size) / np.float32(x2 - x1 + 1), np.float32(self._size) / np.float32(y2 - y1 + 1)
+            wide, high = (
+                np.float32(self._size) / np.float32(x2 - x1 + 1),
+                np.float32(self._size) / np.float32(y2 - y1 + 1),
+            )
             beyond = [max(0, -x1), max(0, -y1), max(0, x2 - columns + 1), max(0, y2 - rows + 1)]
             x1, y1, x2, y2 = x1 + beyond[0], y1 + beyond[1], x2 - beyond[2], y2 - beyond[3]
             width, height = _round((x2 - x1 + 1) * wide), _round((y2 - y1 + 1) * high)
@@ -168,7 +188,9 @@ class WindowSource(Source):
             width, height = min(width, self._size - left), min(height, self._size - top)
         if not (0 <= x1 <= x2 < columns and 0 <= y1 <= y2 < rows and height > 0 and width > 0):
             picture = self._windows.pictures[number]
-            what = f'a window {corners[0]} {corners[1]} {corners[2]} {corners[3]} does not lie in image "{picture.file}"'
+            what = (
+                f'a window {corners[0]} {corners[1]} {corners[2]} {corners[3]} does not lie in image "{picture.file}"'
+            )
             raise CaffeliteError(what, where=picture.where, expected=f"within {columns} columns and {rows} rows")
         pixels = resize(image[:, y1 : y2 + 1, x1 : x2 + 1], height, width)
         return (pixels[:, :, ::-1] if flip else pixels), top, left
@@ -196,9 +218,17 @@ def read_windows(path: Path, param: pb.WindowDataParameter) -> Windows:
     """The windows of a list file. Errors: its first line that is not understood, with its number."""
     found, listing = Windows(), str(path)
     try:
-        lines = iter([(n, line.split()) for n, line in enumerate(inputs.read_text(path, inputs.LIST).splitlines(), 1) if line.strip()])
+        lines = iter(
+            [
+                (n, line.split())
+                for n, line in enumerate(inputs.read_text(path, inputs.LIST).splitlines(), 1)
+                if line.strip()
+            ]
+        )
     except (OSError, UnicodeDecodeError) as mistake:
-        raise CaffeliteError(f"cannot read the list of windows: {inputs.reason(mistake)}", where=Where(listing)) from None
+        raise CaffeliteError(
+            f"cannot read the list of windows: {inputs.reason(mistake)}", where=Where(listing)
+        ) from None
     end = Where(listing)
 
     def line(count: int, what: str, whole: Callable = int) -> tuple[list, Where]:
@@ -216,7 +246,9 @@ def read_windows(path: Path, param: pb.WindowDataParameter) -> Windows:
     for number, words in lines:
         where = Where(listing, number)
         if len(words) != 2 or words[0] != "#":
-            raise CaffeliteError("a line is not understood", where=where, expected='"# index"', found=shortened(" ".join(words)))
+            raise CaffeliteError(
+                "a line is not understood", where=where, expected='"# index"', found=shortened(" ".join(words))
+            )
         number, words = next(lines, (0, ["the end"]))
         if not number:
             raise CaffeliteError("an image without its path", where=where)
@@ -226,8 +258,12 @@ def read_windows(path: Path, param: pb.WindowDataParameter) -> Windows:
         for _ in range(line(1, "the number of windows")[0][0]):
             values, where = line(6, "class, overlap, x1 y1 x2 y2", float)
             label, overlap, *corners = values
-            if not all(abs(v) <= EXACT_LABELS and v == int(v) for v in (label, *corners)):  # which NaN and infinity are not
-                raise CaffeliteError("class and corners must be whole numbers", where=where, expected=f"at most {EXACT_LABELS}")
+            if not all(
+                abs(v) <= EXACT_LABELS and v == int(v) for v in (label, *corners)
+            ):  # which NaN and infinity are not
+                raise CaffeliteError(
+                    "class and corners must be whole numbers", where=where, expected=f"at most {EXACT_LABELS}"
+                )
             window = len(found.pictures) - 1, int(label), *map(int, corners)
             if np.float32(overlap) >= np.float32(param.fg_threshold):
                 if label <= 0:

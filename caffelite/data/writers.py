@@ -49,8 +49,9 @@ def write_records(
 ) -> int:
     """Writes a database of (key, value) pairs, which come in the order of their keys, and returns their number.
 
-    total: how many will come, for the bar; progress: draw a bar where standard error is a terminal; backend: "lmdb" or "leveldb"; force:
-    replace what stands at path. Errors: path exists and not force; a key that LMDB does not take; there are no records.
+    total: how many will come, for the bar; progress: draw a bar where standard error is a terminal; backend: "lmdb" or
+    "leveldb"; force: replace what stands at path. Errors: path exists and not force; a key that LMDB does not take;
+    there are no records.
     """
     path, written, records = Path(path), 0, iter(records)
     with BACKENDS[backend](path, force=force) as put, progress_bar(path.name, total, progress) as shown:
@@ -65,7 +66,8 @@ def write_records(
 
 @contextmanager
 def open_lmdb(path: Path, *, force: bool = False) -> Iterator[Callable[[list[tuple[bytes, bytes]]], None]]:
-    """A function that adds (key, value) pairs, in the order of their keys, to a new LMDB, which stands at path when the context ends."""
+    """A function that adds (key, value) pairs, in the order of their keys, to a new LMDB, which stands at path when the
+    context ends."""
     import lmdb
 
     check_free([path], force)
@@ -104,7 +106,8 @@ BACKENDS = {"lmdb": open_lmdb, "leveldb": open_leveldb}
 
 
 def write_hdf5(path: str | os.PathLike, datasets: Mapping[str, np.ndarray], *, force: bool = False) -> None:
-    """Writes one HDF5 file with a float32 dataset per name, and beside it the list file (.txt) that `HDF5Data` takes as source."""
+    """Writes one HDF5 file with a float32 dataset per name, and beside it the list file (.txt) that `HDF5Data` takes as
+    source."""
     import h5py
 
     path = Path(path)
@@ -124,7 +127,9 @@ def write_mean(path: str | os.PathLike, mean: np.ndarray, *, force: bool = False
     channels, height, width = mean.shape
     values = mean.astype(np.float32).ravel().tolist()
     with whole(path) as unfinished:
-        unfinished.write_bytes(pb.BlobProto(num=1, channels=channels, height=height, width=width, data=values).SerializeToString())
+        unfinished.write_bytes(
+            pb.BlobProto(num=1, channels=channels, height=height, width=width, data=values).SerializeToString()
+        )
 
 
 def write_lines(path: str | os.PathLike, lines: Iterable[str], *, force: bool = False) -> None:
@@ -171,9 +176,16 @@ def whole(path: Path, folder: bool = False) -> Iterator[Path]:
 
 def _datum(path: Path, index: int, image: np.ndarray, label: int) -> bytes:
     if image.ndim != 3 or image.dtype != np.uint8:
-        raise CaffeliteError(f"sample {index}", where=Where(str(path)), expected="C×H×W of uint8", found=f"{image.shape} of {image.dtype}")
+        raise CaffeliteError(
+            f"sample {index}",
+            where=Where(str(path)),
+            expected="C×H×W of uint8",
+            found=f"{image.shape} of {image.dtype}",
+        )
     channels, height, width = image.shape
-    return pb.Datum(channels=channels, height=height, width=width, data=image.tobytes(), label=int(label)).SerializeToString()
+    return pb.Datum(
+        channels=channels, height=height, width=width, data=image.tobytes(), label=int(label)
+    ).SerializeToString()
 
 
 def _put(db, path: Path, records: list[tuple[bytes, bytes]]) -> None:
@@ -189,4 +201,6 @@ def _put(db, path: Path, records: list[tuple[bytes, bytes]]) -> None:
             db.set_mapsize(2 * db.info()["map_size"])
         except lmdb.BadValsizeError:
             found = f'"{key.decode(errors="backslashreplace")}"'
-            raise CaffeliteError("LMDB does not take this key", where=Where(str(path)), expected="1 to 511 bytes", found=found) from None
+            raise CaffeliteError(
+                "LMDB does not take this key", where=Where(str(path)), expected="1 to 511 bytes", found=found
+            ) from None

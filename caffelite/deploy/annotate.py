@@ -17,7 +17,8 @@ SHEET_COLUMNS, SHEET_MOST = 5, 100
 
 
 def annotate(image: np.ndarray, answers: list[tuple[str, float]]) -> np.ndarray:
-    """H×W×3: the picture C×H×W, enlarged where it is small, above its answers (label, score) with a bar each; the best is the largest."""
+    """H×W×3: the picture C×H×W, enlarged where it is small, above its answers (label, score) with a bar each; the best
+    is the largest."""
     cv2 = opencv("classify -annotate")
     pixels = channels_last(image)
     pixels = cv2.cvtColor(pixels, cv2.COLOR_GRAY2BGR) if pixels.ndim == 2 else pixels[..., :3]
@@ -36,7 +37,9 @@ def annotate(image: np.ndarray, answers: list[tuple[str, float]]) -> np.ndarray:
         percent = f"{100 * score:.1f} %"
         wide = round(lettering.width(percent, SMALL))
         line = y + tall - 12
-        cv2.rectangle(page, (PAD, y + tall - 6), (PAD + round((width - 2 * PAD) * min(max(score, 0), 1)), y + tall - 4), BAR, -1)
+        cv2.rectangle(
+            page, (PAD, y + tall - 6), (PAD + round((width - 2 * PAD) * min(max(score, 0), 1)), y + tall - 4), BAR, -1
+        )
         lettering.write(page, (width - PAD - wide, line), percent, ink, SMALL)
         for text in lettering.wrapped(label, width - 3 * PAD - wide, 1, size):
             lettering.write(page, (PAD, line), text, ink, size)
@@ -49,7 +52,9 @@ def sheet(pages: list[np.ndarray]) -> np.ndarray:
     pages = pages[:SHEET_MOST]
     columns = min(SHEET_COLUMNS, len(pages))
     height, width = (max(page.shape[axis] for page in pages) for axis in (0, 1))
-    whole = np.full((PAD + (height + PAD) * math.ceil(len(pages) / columns), PAD + (width + PAD) * columns, 3), 225, np.uint8)
+    whole = np.full(
+        (PAD + (height + PAD) * math.ceil(len(pages) / columns), PAD + (width + PAD) * columns, 3), 225, np.uint8
+    )
     for i, page in enumerate(pages):
         top, left = PAD + i // columns * (height + PAD), PAD + i % columns * (width + PAD)
         whole[top : top + page.shape[0], left : left + page.shape[1]] = page

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from .. import caffelite_pb2 as pb
-from .. import graph
 from ..errors import CaffeliteError, did_you_mean
-from ..net import Net
+from ..net import graph
+from ..net.net import Net
 from ..prototxt import Document
 from .prepare import VIEWS, Preparation
 
@@ -22,7 +22,8 @@ PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".pgm", "
 
 @dataclass
 class Answer:
-    """file: the picture's, or its pixels; scores by class; seconds from it to them; what the preparation did to the picture."""
+    """file: the picture's, or its pixels; scores by class; seconds from it to them; what the preparation did to the
+    picture."""
 
     file: Path | np.ndarray
     scores: np.ndarray
@@ -35,15 +36,25 @@ class Answer:
 
 
 class Classifier:
-    """A deploy net on a device. pictures: how many will come, at most; oversample: ten views of each, whose scores are averaged.
+    """A deploy net on a device. pictures: how many will come, at most; oversample: ten views of each, whose scores are
+    averaged.
 
-    labels: one a class; by default the net's, or numbers. output: the blob with the scores; by default "prob", or the only output.
-    state: of the net, in phase TEST; by default what the file says. share: a net of the same file whose weights it uses.
-    Errors: those of `Preparation`; no or several outputs; labels that are not as many as the scores.
+    labels: one a class; by default the net's, or numbers. output: the blob with the scores; by default "prob", or the
+    only output. state: of the net, in phase TEST; by default what the file says. share: a net of the same file whose
+    weights it uses. Errors: those of `Preparation`; no or several outputs; labels that are not as many as the scores.
     """
 
-    def __init__(self, document: Document, dev, pictures: int = 1, oversample: bool = False, labels: list[str] | None = None,
-                 output: str | None = None, state: pb.NetState | None = None, share: Net | None = None):  # fmt: skip
+    def __init__(
+        self,
+        document: Document,
+        dev,
+        pictures: int = 1,
+        oversample: bool = False,
+        labels: list[str] | None = None,
+        output: str | None = None,
+        state: pb.NetState | None = None,
+        share: Net | None = None,
+    ):
         self.preparation = Preparation(document.message, document.locate)
         self.oversample, self.rows = oversample, VIEWS if oversample else 1
         self.batch = max(1, min(pictures, MOST_ROWS // self.rows))
@@ -59,10 +70,14 @@ class Classifier:
         self.net = Net(graph.build(message, state, document.locate), dev, share=share)
         self.output = self._output(output)
         count = int(np.prod(self.output.shape[1:]))
-        self.labels = list(labels if labels is not None else message.deploy_param.label) or [str(i) for i in range(count)]
+        self.labels = list(labels if labels is not None else message.deploy_param.label) or [
+            str(i) for i in range(count)
+        ]
         if len(self.labels) != count:
             where = document.locate("deploy_param", "label") if labels is None else None
-            raise CaffeliteError("labels do not fit the net", where=where, expected=f"{count}, one a score", found=len(self.labels))
+            raise CaffeliteError(
+                "labels do not fit the net", where=where, expected=f"{count}, one a score", found=len(self.labels)
+            )
 
     def _output(self, name: str | None):
         found = {v.name: v for v in self.net.graph.outputs if v.shape[:1] == (self.batch * self.rows,)}
@@ -80,11 +95,14 @@ class Classifier:
         self.net.dev.download(self.net.data[self.output])
 
     def answers(
-        self, files: Sequence[Path | np.ndarray], failed: Callable[[Path | np.ndarray, CaffeliteError], None] | None = None
+        self,
+        files: Sequence[Path | np.ndarray],
+        failed: Callable[[Path | np.ndarray, CaffeliteError], None] | None = None,
     ) -> Iterator[Answer]:
         """An answer a picture, in their order: files, or pixels as `Preparation.decode` takes them.
 
-        failed(picture, error): is told of a picture that cannot be read, which then has no answer; without it the error is raised.
+        failed(picture, error): is told of a picture that cannot be read, which then has no answer; without it the error
+        is raised.
         """
         dev, name = self.net.dev, self.preparation.name
         rows = np.zeros(self.net.graph.inputs[name].shape, np.float32)

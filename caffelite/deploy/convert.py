@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, did_you_mean
-from ..graph import Graph, Node, Value
+from ..net.graph import Graph, Node, Value
 
 # A loss → the layer that makes of its scores the probabilities that it judges.
 PROBABILITY = {"SoftmaxWithLoss": "Softmax", "InfogainLoss": "Softmax", "SigmoidCrossEntropyLoss": "Sigmoid"}
@@ -22,8 +22,8 @@ CHANCE = ("mirror", "perturb_param", "distort_param", "noise_param", "force_colo
 class Converted:
     """A deploy net.
 
-    inputs: its inputs' names. outputs: of the scores or probabilities. judged: what the losses judged, and outputs, that both nets have, by
-    name, as the converted graph has them. notes: what was left out, and why.
+    inputs: its inputs' names. outputs: of the scores or probabilities. judged: what the losses judged, and outputs,
+    that both nets have, by name, as the converted graph has them. notes: what was left out, and why.
     """
 
     message: pb.NetParameter
@@ -34,10 +34,11 @@ class Converted:
 
 
 def convert(graph: Graph, wanted: Iterable[str] = (), batch: int = 1) -> Converted:
-    """The deploy net of a net's TEST graph. wanted: blobs to put out instead of what the losses judge; batch: samples at a time.
+    """The deploy net of a net's TEST graph. wanted: blobs to put out instead of what the losses judge; batch: samples
+    at a time.
 
-    Of several losses those of the greatest weight count. Layers keep their names, so weights fit. Errors: an unknown blob is wanted, or one
-    that only labels lead to.
+    Of several losses those of the greatest weight count. Layers keep their names, so weights fit. Errors: an unknown
+    blob is wanted, or one that only labels lead to.
     """
     notes: list[str] = []
     if wanted:
@@ -48,7 +49,9 @@ def convert(graph: Graph, wanted: Iterable[str] = (), batch: int = 1) -> Convert
     made = pb.NetParameter(name=graph.name)
     recurrent = any(node.layer.spec.type in RECURRENT for node in needed)
     for node in needed:
-        made.layer.append(_input(node, needed, judged, None if recurrent else batch) if node.layer.feeds else _bare(node.layer.spec))
+        made.layer.append(
+            _input(node, needed, judged, None if recurrent else batch) if node.layer.feeds else _bare(node.layer.spec)
+        )
     if not any(node.layer.feeds for node in needed):
         raise CaffeliteError("no data leads to the outputs", found=", ".join(value.name for value, _ in judged))
     outputs, taken = [], set(graph.values)
@@ -70,23 +73,33 @@ def convert(graph: Graph, wanted: Iterable[str] = (), batch: int = 1) -> Convert
         made.layer.append(layer)
         outputs.append(name)
     inputs = [top for layer in made.layer if layer.type == "Input" for top in layer.top]
-    both = {value.name: value for value, _ in judged} | {name: graph.values[name] for name in outputs if name in graph.values}
+    both = {value.name: value for value, _ in judged} | {
+        name: graph.values[name] for name in outputs if name in graph.values
+    }
     return Converted(made, inputs, list(dict.fromkeys(outputs)), both, notes)
 
 
 def _value(graph: Graph, name: str) -> Value:
     if name not in graph.values:
-        raise CaffeliteError(f'the net has no blob "{name}"', expected="one of its blobs", remedy=did_you_mean(name, graph.values))
+        raise CaffeliteError(
+            f'the net has no blob "{name}"', expected="one of its blobs", remedy=did_you_mean(name, graph.values)
+        )
     return graph.values[name]
 
 
 def _judged(graph: Graph, notes: list[str]) -> list[tuple[Value, Node | None]]:
     """(scores, the loss that judges them): bottoms of losses that something learned leads to."""
-    losses = [(max(node.loss_weights, default=0.0), node) for node in graph.nodes if node.layer.loss and any(node.loss_weights)]
+    losses = [
+        (max(node.loss_weights, default=0.0), node)
+        for node in graph.nodes
+        if node.layer.loss and any(node.loss_weights)
+    ]
     if losses:
         most = max(weight for weight, _ in losses)
         notes += [
-            f'loss "{node.name}" of weight {weight:g} is left out, with what only it needs' for weight, node in losses if weight < most
+            f'loss "{node.name}" of weight {weight:g} is left out, with what only it needs'
+            for weight, node in losses
+            if weight < most
         ]
         found = []
         for _, node in (pair for pair in losses if pair[0] == most):
@@ -119,10 +132,16 @@ def _made_already(value: Value, kind: str, loss: Node) -> Node | None:
     return None
 
 
-def _input(node: Node, needed: list[Node], judged: list[tuple[Value, Node | None]], batch: int | None) -> pb.LayerParameter:
+def _input(
+    node: Node, needed: list[Node], judged: list[tuple[Value, Node | None]], batch: int | None
+) -> pb.LayerParameter:
     """The Input layer in a data layer's place."""
     spec, readers = node.layer.spec, set(needed)
-    used = [v for v in node.tops if any(reader in readers for reader, _ in v.readers) or any(v is value for value, _ in judged)]
+    used = [
+        v
+        for v in node.tops
+        if any(reader in readers for reader, _ in v.readers) or any(v is value for value, _ in judged)
+    ]
     made = pb.LayerParameter(name=spec.name, type="Input", top=[value.name for value in used])
     for value in used:
         shape = list(value.shape)

@@ -1,6 +1,7 @@
 """Classes in a hierarchy: more general answers that are more often right and say less.
 
-After Deng, Krause, Berg, Fei-Fei: Hedging your bets, optimizing accuracy-specificity trade-offs in large scale visual recognition, 2012.
+After Deng, Krause, Berg, Fei-Fei: Hedging your bets, optimizing accuracy-specificity trade-offs in large scale visual
+recognition, 2012.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ GAIN = 1e-3  # of probability: a more general answer must be more probable by th
 
 @dataclass(frozen=True)
 class General:
-    """A class or a group of classes: how probable, and how many bits it tells of the log2(number of classes) that a class tells."""
+    """A class or a group of classes: how probable, and how many bits it tells of the log2(number of classes) that a
+    class tells."""
 
     name: str
     score: float
@@ -28,16 +30,19 @@ class General:
 
 
 class Hierarchy:
-    """Groups of classes, read from a text file: a name a line, what belongs to it below and further in; lines of # are comments.
+    """Groups of classes, read from a text file: a name a line, what belongs to it below and further in; lines of # are
+    comments.
 
-    A class may stand in several groups; one that stands in none belongs to the whole alone. A line is a class where it bears a label's
-    name, whole or up to the first space, and nothing is below it.
-    Errors: a last line of a branch that is no class.
+    A class may stand in several groups; one that stands in none belongs to the whole alone. A line is a class where it
+    bears a label's name, whole or up to the first space, and nothing is below it. Errors: a last line of a branch that
+    is no class.
     """
 
     def __init__(self, path: Path, labels: list[str]):
         self.names, self.members = [ROOT], [set(range(len(labels)))]
-        known = {label.split(" ")[0]: i for i, label in enumerate(labels)} | {label: i for i, label in enumerate(labels)}
+        known = {label.split(" ")[0]: i for i, label in enumerate(labels)} | {
+            label: i for i, label in enumerate(labels)
+        }
         try:
             lines = [line.rstrip() for line in inputs.read_text(path).expandtabs(8).split("\n")]
         except (OSError, UnicodeDecodeError) as error:
@@ -55,7 +60,9 @@ class Hierarchy:
                 open_groups.append((indent, members))
             elif name not in known:
                 remedy = did_you_mean(name, known)
-                raise CaffeliteError("neither a class nor a group", where=Where(str(path), number, indent + 1), found=name, remedy=remedy)
+                raise CaffeliteError(
+                    "neither a class nor a group", where=Where(str(path), number, indent + 1), found=name, remedy=remedy
+                )
             else:
                 for _, members in open_groups:
                     members.add(known[name])

@@ -13,7 +13,7 @@ from ..data.draws import key
 from ..data.samples import DataSource
 from ..data.transforms import Choice, Transform
 from ..errors import CaffeliteError, Locator
-from . import signs
+from . import glyph_style
 
 MEASURED = 500  # samples that tell how a data set shows its signs
 VIEWS = 10  # of an oversampled picture: four corners and the middle, each mirrored too
@@ -28,28 +28,39 @@ class Preparation:
 
     def __init__(self, message: pb.NetParameter, locate: Locator):
         places = [i for i, layer in enumerate(message.layer) if layer.type == "Input"]
-        tops = [(i, top, shape) for i in places for top, shape in zip(message.layer[i].top, _shapes(message.layer[i]), strict=True)]
+        tops = [
+            (i, top, shape)
+            for i in places
+            for top, shape in zip(message.layer[i].top, _shapes(message.layer[i]), strict=True)
+        ]
         if len(tops) != 1 or len(tops[0][2]) != 4 or tops[0][2][1] not in (1, 3):
             found = ", ".join(f"{top} {'×'.join(map(str, shape))}" for _, top, shape in tops) or "none"
             expected = "one Input layer of N×C×H×W with 1 or 3 channels"
             remedy = "a train net becomes one by caffelite deploy" if not tops else None
-            raise CaffeliteError("this net takes no pictures", where=locate(), expected=expected, found=found, remedy=remedy)
+            raise CaffeliteError(
+                "this net takes no pictures", where=locate(), expected=expected, found=found, remedy=remedy
+            )
         place, self.name, shape = tops[0]
         self.how, self.shape = message.deploy_param, tuple(shape[1:])
         at, param = locate.at("layer", place, "transform_param"), message.layer[place].transform_param
         if self.how.sign_size and self.how.ground == pb.DeployParameter.ANY:
             where = locate("deploy_param", "sign_size")
-            raise CaffeliteError("sign_size without ground", where=where, remedy="set ground: DARK or LIGHT, or leave sign_size out")
+            raise CaffeliteError(
+                "sign_size without ground", where=where, remedy="set ground: DARK or LIGHT, or leave sign_size out"
+            )
         size = self.how.height or self.how.width, self.how.width or self.how.height
         image = self.shape[0], *(size if any(size) else self.shape[1:])
         self.transform = Transform(param, pb.TEST, image, at, key(0, message.layer[place].name))
         self.size = None if self.transform.resizes and not any(size) else image[1:]
         if self.transform.shape != self.shape:
             expected, found = ("×".join(map(str, s)) for s in (self.shape, self.transform.shape))
-            raise CaffeliteError("transform_param and the input's shape differ", where=at(), expected=expected, found=found)
+            raise CaffeliteError(
+                "transform_param and the input's shape differ", where=at(), expected=expected, found=found
+            )
 
     def seen(self, path: Path) -> np.ndarray:
-        """A file as C×H×W of uint8, blue, green and red or gray. Transparent parts are white. Errors: no file, no picture."""
+        """A file as C×H×W of uint8, blue, green and red or gray. Transparent parts are white. Errors: no file, no
+        picture."""
         try:
             return _seen(inputs.read(path, inputs.IMAGE), self.shape[0] == 3)
         except OSError as error:
@@ -60,30 +71,37 @@ class Preparation:
     def decode(self, picture: Path | np.ndarray) -> np.ndarray:
         """A file as `seen` gives it, or pixels as OpenCV has them, with its channels in the net's order.
 
-        Pixels are uint8 H×W, or H×W×C in the order blue, green, red and, where C is 4, opacity. Errors: pixels of another form.
+        Pixels are uint8 H×W, or H×W×C in the order blue, green, red and, where C is 4, opacity. Errors: pixels of
+        another form.
         """
         image = self.seen(picture) if isinstance(picture, Path) else _pixels(picture, self.shape[0] == 3)
         return image[::-1] if self.shape[0] == 3 and self.how.channel_order == pb.DeployParameter.RGB else image
 
     def fitted(self, image: np.ndarray) -> tuple[np.ndarray, list[str]]:
-        """The image before mean, crop and scale, in the size and on the ground that the net knows; and what was done to it.
+        """The image before mean, crop and scale, in the size and on the ground that the net knows; and what was done to
+        it.
 
         An image of the data's own size on the data's ground is taken as it is.
         """
         notes = []
         if self.how.ground != pb.DeployParameter.ANY and self.shape[0] == 1 and image.dtype == np.uint8:
-            gray, inverted = signs.on_ground(image[0], self.how.ground)
+            gray, inverted = glyph_style.on_ground(image[0], self.how.ground)
             if inverted:
-                notes.append("inverted, dark on light" if self.how.ground == pb.DeployParameter.DARK else "inverted, light on dark")
+                notes.append(
+                    "inverted, dark on light"
+                    if self.how.ground == pb.DeployParameter.DARK
+                    else "inverted, light on dark"
+                )
             if self.how.sign_size and self.size and gray.shape != self.size:
-                return signs.fit(gray, self.size, self.how)[None], [*notes, "fitted"]
+                return glyph_style.fit(gray, self.size, self.how)[None], [*notes, "fitted"]
             image = gray[None]
         if self.size and image.shape[1:] != self.size:
             image = images.resize(image, *self.size)
         return image, notes
 
     def views(self, image: np.ndarray, oversample: bool = False) -> np.ndarray:
-        """1×C×H×W, the middle; or 10×C×H×W, four corners and the middle, then all of them mirrored, of what `fitted` gives."""
+        """1×C×H×W, the middle; or 10×C×H×W, four corners and the middle, then all of them mirrored, of what `fitted`
+        gives."""
         if oversample and self.transform.plain:
             room = np.array(image.shape[1:]) - self.shape[1:]
             corners = np.array([(0, 0), (0, room[1]), (room[0], 0), room, room // 2])
@@ -124,7 +142,10 @@ def _pixels(array: np.ndarray, color: bool) -> np.ndarray:
         raise CaffeliteError("this array is no picture", expected=expected, found=found)
     if array.dtype != np.uint8:
         raise CaffeliteError(
-            "a picture's pixels are bytes, 0 to 255", expected="uint8", found=found, remedy="convert it: (255 * x).astype('uint8')"
+            "a picture's pixels are bytes, 0 to 255",
+            expected="uint8",
+            found=found,
+            remedy="convert it: (255 * x).astype('uint8')",
         )
     return images.with_channels(images.channels_first(array), color)
 
@@ -132,8 +153,8 @@ def _pixels(array: np.ndarray, color: bool) -> np.ndarray:
 def describe(how: pb.DeployParameter, source: object, channels: tuple[int, ...], order: int) -> None:
     """Writes into deploy_param how a data set's images are: their stored size, their ground and their signs.
 
-    source: of the data layer; one that is not of images, or is not there, says nothing. channels: of the input, a shape of one axis. order:
-    theirs, where they are colours.
+    source: of the data layer; one that is not of images, or is not there, says nothing. channels: of the input, a shape
+    of one axis. order: theirs, where they are colours.
     """
     if channels == (3,):
         how.channel_order = order
@@ -143,8 +164,11 @@ def describe(how: pb.DeployParameter, source: object, channels: tuple[int, ...],
     if sized and samples.first.shape[1:] != source.shapes[0][2:]:
         how.height, how.width = samples.first.shape[1:]
     numbers = np.arange(min(MEASURED, samples.length))
-    seen = [samples.image(number, content)[0] for number, content in zip(numbers.tolist(), samples.read(numbers), strict=True)]
-    found = signs.measure(seen) if sized else signs.Signs()
+    seen = [
+        samples.image(number, content)[0]
+        for number, content in zip(numbers.tolist(), samples.read(numbers), strict=True)
+    ]
+    found = glyph_style.measure(seen) if sized else glyph_style.Signs()
     if found.ground != pb.DeployParameter.ANY:
         how.ground, how.sign_size = found.ground, found.sign_size
         if found.sign_size:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from .. import caffelite_pb2 as pb
-from .. import graph
 from ..data.samples import DataSource
 from ..errors import NOWHERE, CaffeliteError
-from ..net import Net
+from ..net import graph
+from ..net.net import Net
 from .convert import Converted
 from .prepare import Preparation
 
@@ -20,24 +20,33 @@ NEAR = 1e-5  # of the greatest score: what rounding may change
 
 @dataclass(frozen=True)
 class Proof:
-    """samples compared; difference: the greatest, as a share of the greatest score; raw: of stored images, not of the net's input."""
+    """samples compared; difference: the greatest, as a share of the greatest score; raw: of stored images, not of the
+    net's input."""
 
     samples: int
     difference: float
     raw: bool
 
 
-def prove(validation: Net, converted: Converted, samples: int, progress: Callable[[int], None] = lambda n: None) -> Proof:
+def prove(
+    validation: Net, converted: Converted, samples: int, progress: Callable[[int], None] = lambda n: None
+) -> Proof:
     """Runs samples through both nets, which share weights, and compares their scores blob by blob.
 
-    validation: a TEST net that keeps its blobs, before its first batch. Compared are the scores that its losses judge, and the
-    probabilities where it has them. Where its data are images, the deploy net gets them as they are stored, by its own preparation.
-    Errors: they differ by more than rounding; a score is not finite.
+    validation: a TEST net that keeps its blobs, before its first batch. Compared are the scores that its losses judge,
+    and the probabilities where it has them. Where its data are images, the deploy net gets them as they are stored, by
+    its own preparation. Errors: they differ by more than rounding; a score is not finite.
     """
     state = pb.NetState(phase=pb.TEST)
-    deploy = Net(graph.build(rebatched(converted.message, validation), state), validation.dev, share=validation, keep=True)
+    deploy = Net(
+        graph.build(rebatched(converted.message, validation), state), validation.dev, share=validation, keep=True
+    )
     source = next((s for _, s in validation.sources() if isinstance(s, DataSource)), None)
-    raw = source is not None and len(converted.inputs) == 1 and source.shapes[0] == deploy.graph.values[converted.inputs[0]].shape
+    raw = (
+        source is not None
+        and len(converted.inputs) == 1
+        and source.shapes[0] == deploy.graph.values[converted.inputs[0]].shape
+    )
     preparation = Preparation(converted.message, NOWHERE) if raw else None
     fed_here = {value.name: value for node in validation.graph.feeds for value in node.tops}
     seen, worst, most = 0, 0.0, 1e-30

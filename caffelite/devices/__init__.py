@@ -1,8 +1,8 @@
 """Devices: one set of operations by one set of names, on a CPU (NumPy, BLAS, Numba) and on NVIDIA GPUs (CuPy).
 
-A device hands out arrays and *operations*. An operation is built once, when a net is bound, for shapes that never change
-(``dev.convolution(...)``), and then run every iteration on arrays that it is given; its workspace belongs to the device.
-Devices know no prototxt and no layer.
+A device hands out arrays and *operations*. An operation is built once, when a net is bound, for shapes that never
+change (``dev.convolution(...)``), and then run every iteration on arrays that it is given; its workspace belongs to the
+device. Devices know no prototxt and no layer.
 """
 
 from __future__ import annotations
@@ -29,19 +29,25 @@ class Window(NamedTuple):
         return oh, ow
 
 
-_opened = threading.local()  # a thread's GPUs, while somebody holds them: threads compute at the same time, so they share none
+_opened = (
+    threading.local()
+)  # a thread's GPUs, while somebody holds them: threads compute at the same time, so they share none
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
 
 
 def open_device(
-    gpu: int | None = None, dtype: str = "float32", precision: str | None = None, deterministic: bool = False, eager: bool = False
+    gpu: int | None = None,
+    dtype: str = "float32",
+    precision: str | None = None,
+    deterministic: bool = False,
+    eager: bool = False,
 ):
     """The CPU where ``gpu`` is None, else the GPU of that number.
 
-    precision: see the device; None for its own, fp32 on a CPU and tf32 on a GPU. A CPU, which has no TF32, takes that for fp32.
-    deterministic: equal runs to the last bit, as a CPU's always are.
-    eager: a GPU runs without CUDA graphs. A GPU that this thread has open in the same way is given again: its nets share streams and
-    workspace. Errors: a precision that the device lacks.
+    precision: see the device; None for its own, fp32 on a CPU and tf32 on a GPU. A CPU, which has no TF32, takes that
+    for fp32. deterministic: equal runs to the last bit, as a CPU's always are. eager: a GPU runs without CUDA graphs. A
+    GPU that this thread has open in the same way is given again: its nets share streams and workspace. Errors: a
+    precision that the device lacks.
     """
     if gpu is None:
         from .cpu import CPU
@@ -49,7 +55,7 @@ def open_device(
         if precision == "fp16":
             raise CaffeliteError("fp16 is for GPUs", found="the CPU", remedy="use -precision bf16, or -gpu 0")
         return CPU(dtype, "fp32" if precision in (None, "tf32") else precision)
-    from .gpu import GPU
+    from .cuda import GPU
 
     key = gpu, dtype, precision or "tf32", deterministic, "-eager" if eager else ""
     kept = _opened.__dict__.setdefault("devices", weakref.WeakValueDictionary())

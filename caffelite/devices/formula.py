@@ -1,7 +1,7 @@
 """Formulas: one line of mathematics, compiled by every device.
 
-A formula is Python arithmetic over named arrays and constants with the functions below and ``where(condition, a, b)``. Numbers take the
-array's type, so that a float32 net computes in float32 on every device.
+A formula is Python arithmetic over named arrays and constants with the functions below and ``where(condition, a, b)``.
+Numbers take the array's type, so that a float32 net computes in float32 on every device.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 
 @dataclass(frozen=True)
 class Formula:
-    """``text`` over ``arrays`` (one element each at a time), ``scalars`` (arrays of one element) and ``constants`` (numbers).
+    """``text`` over ``arrays`` (one element each at a time), ``scalars`` (arrays of one element) and ``constants``
+    (numbers).
 
-    An update rule assigns: statements separated by ``;``, whose targets are arrays that are written back. ``halves`` names arrays of
-    bfloat16 numbers (uint16 in memory), among them "out", the result; the formula sees them as float32.
+    An update rule assigns: statements separated by ``;``, whose targets are arrays that are written back. ``halves``
+    names arrays of bfloat16 numbers (uint16 in memory), among them "out", the result; the formula sees them as float32.
     """
 
     text: str
@@ -46,13 +47,25 @@ def merged(formulas: tuple[Formula, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for formula in formulas for name in formula.arrays))
 
 
-def one_by_one(device, formulas: tuple[Formula, ...], channels: tuple[str, ...], n: int, c: int, p: int, scale: float, constants: dict):
-    """Several formulas' sums into channels as a device has them one by one: ``run(*arrays, outs)``, arrays as in ``merged``."""
+def one_by_one(
+    device,
+    formulas: tuple[Formula, ...],
+    channels: tuple[str, ...],
+    n: int,
+    c: int,
+    p: int,
+    scale: float,
+    constants: dict,
+):
+    """Several formulas' sums into channels as a device has them one by one: ``run(*arrays, outs)``, arrays as in
+    ``merged``."""
     names = merged(formulas)
     runs = []
     for formula in formulas:
         own = {name: constants[name] for name in formula.constants}
-        runs.append(device.channel_sum(formula, tuple(a for a in channels if a in formula.arrays), n, c, p, scale, **own))
+        runs.append(
+            device.channel_sum(formula, tuple(a for a in channels if a in formula.arrays), n, c, p, scale, **own)
+        )
 
     def run(*operands):
         arrays = dict(zip(names, operands[:-1], strict=True))
@@ -68,10 +81,11 @@ def unbias(m: int) -> float:
 
 
 def batch_moments(device, n: int, c: int, p: int, eps: float, keep: float):
-    """``run(x, mean, scale, means, variances, count)``: a batch norm's numbers for each channel of x (N, C, P), by what a device has.
+    """``run(x, mean, scale, means, variances, count)``: a batch norm's numbers for each channel of x (N, C, P), by what
+    a device has.
 
-    scale = 1 / √(variance + eps). means and variances (C), with m/(m-1), and count (1), how many there are, are running sums: multiplied
-    by ``keep``, then added to.
+    scale = 1 / √(variance + eps). means and variances (C), with m/(m-1), and count (1), how many there are, are running
+    sums: multiplied by ``keep``, then added to.
     """
     constants = {"keep": keep, "unbias": unbias(n * p)}
     variance, moments = device.zeros(c), device.moments(n, c, p)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .. import caffelite_pb2 as pb
-from .. import graph as graphs
 from ..errors import CaffeliteError, Locator, Mistakes, missing_extra
-from ..graph import Graph, Node, Value
 from ..layers import REGISTRY
-from ..net import Net
+from ..net import graph as graphs
+from ..net.graph import Graph, Node, Value
+from ..net.net import Net
 from . import pixels
 from .operators import OPERATORS
 
@@ -50,13 +50,17 @@ class Writer:
         for _ in range(count):
             self._count += 1
             names.append(f"{self._here}/{self._count}")
-        self.nodes.append(self.onnx.helper.make_node(kind, list(inputs), names, name=f"{self._here}/{kind}{self._count}", **attributes))
+        self.nodes.append(
+            self.onnx.helper.make_node(
+                kind, list(inputs), names, name=f"{self._here}/{kind}{self._count}", **attributes
+            )
+        )
         return names
 
     def constant(self, node: Node, index: int, array: np.ndarray) -> str:
         """A parameter of a layer; one that layers share is stored once."""
         owner = node.params[index].owner if index < len(node.params) and node.layer.spec.type != "BatchNorm" else None
-        label = self.graph.learnable[owner] if owner is not None else None
+        label = self.graph.parameters[owner] if owner is not None else None
         name = f"{label.node.name}.{label.index}" if label else f"{node.name}.{index}"
         if name in self.constants and self.constants[name].shape != array.shape:  # shared, and written otherwise here
             name = f"{name} {'x'.join(map(str, array.shape))}"
@@ -80,7 +84,8 @@ class Writer:
         return node.layer.error(f"{what} cannot be said in ONNX")
 
     def write(self, transforms: dict[str, Transform]) -> None:
-        """Adds all layers; an input with a transform starts from pixels. Errors: every one that ONNX cannot express, together."""
+        """Adds all layers; an input with a transform starts from pixels. Errors: every one that ONNX cannot express,
+        together."""
         mistakes = []
         for node in self.graph.nodes:
             self._here = node.name
@@ -109,7 +114,10 @@ def plain_graph(message: pb.NetParameter, state: pb.NetState, locate: Locator) -
     for i, layer in enumerate(message.layer):
         kind = REGISTRY.get(layer.type)
         if kind and kind.feeds and layer.type != "Input" and graphs.keeps(layer, state, locate.at("layer", i)) is None:
-            what, remedy = f'layer "{layer.name}" ({layer.type}) reads data', "export a deploy net: caffelite deploy makes one"
+            what, remedy = (
+                f'layer "{layer.name}" ({layer.type}) reads data',
+                "export a deploy net: caffelite deploy makes one",
+            )
             raise CaffeliteError(what, where=locate("layer", i), remedy=remedy)
     return graphs.build(message, state, locate)
 
@@ -117,11 +125,15 @@ def plain_graph(message: pb.NetParameter, state: pb.NetState, locate: Locator) -
 def encode(graph: Graph, net: Net) -> bytes:
     """The ONNX file of a deploy net. The batch size is open; labels and deploy_param go along as metadata.
 
-    An input with a transform_param takes pixels, 0 to 255, resized and cropped: the graph takes off the mean and scales.
-    graph: the net's as it was built, before a device laid blobs out its own way; net: the same net with its weights.
-    Errors: a layer that ONNX cannot express; onnx is not installed.
+    An input with a transform_param takes pixels, 0 to 255, resized and cropped: the graph takes off the mean and
+    scales. graph: the net's as it was built, before a device laid blobs out its own way; net: the same net with its
+    weights. Errors: a layer that ONNX cannot express; onnx is not installed.
     """
-    params = {node.place: [net.dev.download(param.data) for param in node.layer.params] for node in net.graph.nodes if node.place >= 0}
+    params = {
+        node.place: [net.dev.download(param.data) for param in node.layer.params]
+        for node in net.graph.nodes
+        if node.place >= 0
+    }
     writer = Writer(graph, params)
     writer.write(pixels.transforms(graph))
     helper, proto = writer.onnx.helper, writer.onnx.TensorProto
@@ -131,12 +143,15 @@ def encode(graph: Graph, net: Net) -> bytes:
     for value, name in names.items():  # a blob's name for what leaves the net
         writer.nodes.append(helper.make_node("Identity", [writer.names[value]], [name], name=f"output {name}"))
     made = helper.make_graph(
-        writer.nodes, graph.name or "net",
+        writer.nodes,
+        graph.name or "net",
         [helper.make_tensor_value_info(value.name, proto.FLOAT, ["N", *value.shape[1:]]) for value in feeds],
         [helper.make_tensor_value_info(name, proto.FLOAT, ["N", *value.shape[1:]]) for value, name in names.items()],
         [writer.onnx.numpy_helper.from_array(array, name) for name, array in writer.constants.items()],
-    )  # fmt: skip
-    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR, producer_name="caffelite")
+    )
+    model = helper.make_model(
+        made, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR, producer_name="caffelite"
+    )
     helper.set_model_props(model, metadata(graph.message))
     if model.ByteSize() < 2**31 - 1:
         writer.onnx.checker.check_model(model, full_check=True)
@@ -164,7 +179,9 @@ def metadata(message: pb.NetParameter) -> dict[str, str]:
             for name in pixels.IN_GRAPH:
                 rest.ClearField(name)
             found[f"transform_param {layer.name}"] = text_format.MessageToString(rest)
-            found[f"input {layer.top[0]}"] = "pixels, 0 to 255, resized and cropped; the graph takes off the mean and scales"
+            found[f"input {layer.top[0]}"] = (
+                "pixels, 0 to 255, resized and cropped; the graph takes off the mean and scales"
+            )
     return found
 
 
@@ -177,8 +194,8 @@ class Checked:
 
 
 def check(net: Net, body: bytes | Path, seed: int = 0) -> Checked:
-    """Runs random inputs through both; the net gets its own by name, as a user feeds it. Errors: they differ by more than rounding;
-    a number is not finite; onnxruntime is not installed."""
+    """Runs random inputs through both; the net gets its own by name, as a user feeds it. Errors: they differ by more
+    than rounding; a number is not finite; onnxruntime is not installed."""
     try:
         import onnxruntime
     except ImportError:
@@ -192,7 +209,9 @@ def check(net: Net, body: bytes | Path, seed: int = 0) -> Checked:
             given[name] = fed[name] = rng.standard_normal(value.shape).astype(np.float32)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(body if isinstance(body, bytes) else str(body), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        body if isinstance(body, bytes) else str(body), options, providers=["CPUExecutionProvider"]
+    )
     names = [output.name for output in session.get_outputs()]
     theirs = dict(zip(names, session.run(names, given), strict=True))
     net.set_inputs(**fed)
@@ -202,11 +221,16 @@ def check(net: Net, body: bytes | Path, seed: int = 0) -> Checked:
     for name in names:
         mine = net.dev.download(net.data[outputs[name]]).astype(float)
         if not np.isfinite(mine).all():
-            raise CaffeliteError(f'the net\'s own "{name}" of random inputs is not finite', remedy="give trained weights, or use -no_check")
+            raise CaffeliteError(
+                f'the net\'s own "{name}" of random inputs is not finite',
+                remedy="give trained weights, or use -no_check",
+            )
         if mine.shape != theirs[name].shape:
             what = f'onnxruntime gets another shape for "{name}"'
             raise CaffeliteError(what, expected=list(mine.shape), found=list(theirs[name].shape))
         found[name] = float(np.abs(mine - theirs[name]).max() / max(np.abs(mine).max(), 1e-30))
         if not found[name] <= NEAR:  # so that NaN is a difference
-            raise CaffeliteError(f'onnxruntime gets other numbers for "{name}"', expected=f"within {NEAR:g}", found=f"{found[name]:.3g}")
+            raise CaffeliteError(
+                f'onnxruntime gets other numbers for "{name}"', expected=f"within {NEAR:g}", found=f"{found[name]:.3g}"
+            )
     return Checked(found, onnxruntime.__version__)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .. import caffelite_pb2 as pb
-from ..graph import Node
+from ..net.graph import Node
 
 if TYPE_CHECKING:
     from .onnx import Writer
@@ -39,7 +39,13 @@ def kernels(w: Writer, node: Node, x: list[str], params: list[np.ndarray]) -> li
         params = [params[0][..., None], *params[1:]]
         x = [w.add("Unsqueeze", [bottom, w.numbers([2])]) for bottom in x]
     given = [w.constant(node, i, array) for i, array in enumerate(params)]
-    how = {"kernel_shape": k.kernel, "strides": k.stride, "pads": [*k.pad, *k.pad], "dilations": k.dilation, "group": layer.p.group}
+    how = {
+        "kernel_shape": k.kernel,
+        "strides": k.stride,
+        "pads": [*k.pad, *k.pad],
+        "dilations": k.dilation,
+        "group": layer.p.group,
+    }
     made = [w.add(kind, [bottom, *given], **how) for bottom in x]
     return [w.add("Squeeze", [top, w.numbers([2])]) for top in made] if rank == 2 else made
 
@@ -62,7 +68,8 @@ def pooling(w: Writer, node: Node, x: list[str], _) -> list[str]:
     if layer.p.global_pooling:
         return [w.add("GlobalMaxPool" if layer.method == "MAX" else "GlobalAveragePool", x)]
     k, sizes, outs = layer.window, layer.x_shape[2:], layer.y_shape[2:]
-    # The end's padding that gives Caffe's number of windows; where AVE counts zeros around the image, they are put there first.
+    # The end's padding that gives Caffe's number of windows; where AVE counts zeros around the image, they are put
+    # there first.
     ends = [(o - 1) * s + n - size - p for o, s, n, size, p in zip(outs, k.stride, k.kernel, sizes, k.pad, strict=True)]
     starts, given = list(k.pad), x[0]
     if layer.method == "AVE" and any(k.pad):
@@ -80,7 +87,13 @@ def lrn(w: Writer, node: Node, x: list[str], _) -> list[str]:
     if node.layer.across:
         return [w.add("LRN", x, size=p.local_size, alpha=p.alpha, beta=p.beta, bias=p.k)]
     side = (p.local_size - 1) // 2
-    mean = w.add("AveragePool", [w.add("Mul", [x[0], x[0]])], kernel_shape=[p.local_size] * 2, pads=[side] * 4, count_include_pad=1)
+    mean = w.add(
+        "AveragePool",
+        [w.add("Mul", [x[0], x[0]])],
+        kernel_shape=[p.local_size] * 2,
+        pads=[side] * 4,
+        count_include_pad=1,
+    )
     scale = w.add("Add", [w.add("Mul", [mean, w.scalar(p.alpha)]), w.scalar(1)])
     return [w.add("Div", [x[0], w.add("Pow", [scale, w.scalar(p.beta)])])]
 
@@ -108,7 +121,11 @@ def affine(w: Writer, node: Node, x: list[str], params: list[np.ndarray]) -> lis
     if len(x) == 2:
         shape = node.bottoms[1].shape
         after = rank - (axis if shape else 0) - len(shape)
-        second = w.add("Unsqueeze", [x[1], w.numbers(list(range(len(shape), len(shape) + after)))]) if after and shape else x[1]
+        second = (
+            w.add("Unsqueeze", [x[1], w.numbers(list(range(len(shape), len(shape) + after)))])
+            if after and shape
+            else x[1]
+        )
     else:
         second = w.constant(node, 0, spread(params[0]))
     y = w.add("Mul" if node.layer.spec.type == "Scale" else "Add", [x[0], second])
@@ -131,12 +148,21 @@ def prelu(w: Writer, node: Node, x: list[str], params: list[np.ndarray]) -> list
 
 def _named(kind: str, **fields: str) -> Operator:
     """A layer that is one operator; attributes by the layer's fields."""
-    return lambda w, node, x, _: [w.add(kind, x, **{name: getattr(node.layer.p, field) for name, field in fields.items()})]
+    return lambda w, node, x, _: [
+        w.add(kind, x, **{name: getattr(node.layer.p, field) for name, field in fields.items()})
+    ]
 
 
-for _type, _operator in (("Sigmoid", _named("Sigmoid")), ("TanH", _named("Tanh")), ("AbsVal", _named("Abs")), ("BNLL", _named("Softplus")),
-                         ("ELU", _named("Elu", alpha="alpha")), ("Split", lambda w, node, x, _: x * len(node.tops)),
-                         ("Dropout", lambda w, node, x, _: x), ("Silence", lambda w, node, x, _: [])):  # fmt: skip
+for _type, _operator in (
+    ("Sigmoid", _named("Sigmoid")),
+    ("TanH", _named("Tanh")),
+    ("AbsVal", _named("Abs")),
+    ("BNLL", _named("Softplus")),
+    ("ELU", _named("Elu", alpha="alpha")),
+    ("Split", lambda w, node, x, _: x * len(node.tops)),
+    ("Dropout", lambda w, node, x, _: x),
+    ("Silence", lambda w, node, x, _: []),
+):
     OPERATORS[_type] = _operator
 
 
@@ -164,7 +190,11 @@ def exponent(w: Writer, node: Node, x: list[str], _) -> list[str]:
     base = 1.0 if p.base == -1 else math.log(p.base)
     exp = node.layer.spec.type == "Exp"
     y = w.add("Add", [w.add("Mul", [y, w.scalar(p.scale)]), w.scalar(p.shift)])
-    y = w.add("Exp", [w.add("Mul", [y, w.scalar(base)])]) if exp else w.add("Mul", [w.add("Log", [y]), w.scalar(1 / base)])
+    y = (
+        w.add("Exp", [w.add("Mul", [y, w.scalar(base)])])
+        if exp
+        else w.add("Mul", [w.add("Log", [y]), w.scalar(1 / base)])
+    )
     return [y]
 
 
@@ -172,7 +202,10 @@ def exponent(w: Writer, node: Node, x: list[str], _) -> list[str]:
 def eltwise(w: Writer, node: Node, x: list[str], _) -> list[str]:
     p, kinds = node.layer.p, pb.EltwiseParameter
     if p.operation == kinds.SUM:
-        x = [w.add("Mul", [name, w.scalar(c)]) if c != 1 else name for name, c in zip(x, p.coeff or [1] * len(x), strict=True)]
+        x = [
+            w.add("Mul", [name, w.scalar(c)]) if c != 1 else name
+            for name, c in zip(x, p.coeff or [1] * len(x), strict=True)
+        ]
     if p.operation == kinds.MAX:
         return [w.add("Max", x)]
     y = x[0]

@@ -1,4 +1,5 @@
-"""What lies between pixels and a net's input: the mean and the scale of an Input layer's transform_param, as part of the exported graph."""
+"""What lies between pixels and a net's input: the mean and the scale of an Input layer's transform_param, as part of
+the exported graph."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from ..data.draws import key
 from ..data.transforms import Choice, Transform
-from ..graph import Graph, Node
+from ..net.graph import Graph, Node
 
 if TYPE_CHECKING:
     from .onnx import Writer
@@ -23,7 +24,10 @@ def transforms(graph: Graph) -> dict[str, Transform]:
     Errors: one of an input that is not N×C×H×W; a mean that does not fit.
     """
     return {
-        value.name: _transform(node, graph) for node in graph.feeds for value in node.tops if node.layer.spec.HasField("transform_param")
+        value.name: _transform(node, graph)
+        for node in graph.feeds
+        for value in node.tops
+        if node.layer.spec.HasField("transform_param")
     }
 
 
@@ -33,10 +37,16 @@ def _transform(node: Node, graph: Graph) -> Transform:
         what = "has a transform_param, and its top is no batch of images"
         raise layer.outer_error(what, "transform_param", expected="N×C×H×W", found=f"shape {list(shape)}")
     stored = how.height or how.width or shape[2], how.width or how.height or shape[3]
-    transform = Transform(layer.spec.transform_param, pb.TEST, (shape[1], *stored), layer.locate.at("transform_param"), key(0, layer.name))
+    transform = Transform(
+        layer.spec.transform_param, pb.TEST, (shape[1], *stored), layer.locate.at("transform_param"), key(0, layer.name)
+    )
     if transform.shape != shape[1:]:
-        raise layer.outer_error("transform_param and the input's shape differ", "transform_param", expected=list(shape[1:]),
-                                found=list(transform.shape))  # fmt: skip
+        raise layer.outer_error(
+            "transform_param and the input's shape differ",
+            "transform_param",
+            expected=list(shape[1:]),
+            found=list(transform.shape),
+        )
     return transform
 
 

@@ -16,7 +16,9 @@ def chart(run: Run, form: str) -> bytes:
     figure, (axes, marks) = panels((9, 4.6), 2, (6, 1), dpi=160)
     x, y = zip(*run.curve, strict=True)
     stepped = run.policy in ("fixed", "step", "multistep", "multifixed", "plateau")
-    axes.plot(x, y, color=RATE, linewidth=2, drawstyle="steps-post" if stepped and len(x) < run.iterations else "default")
+    axes.plot(
+        x, y, color=RATE, linewidth=2, drawstyle="steps-post" if stepped and len(x) < run.iterations else "default"
+    )
     positive = [value for value in y if value > 0]
     if positive and max(y) / min(positive) > 30:
         axes.set_yscale("log")
@@ -25,11 +27,21 @@ def chart(run: Run, form: str) -> bytes:
         axes.set_ylim(0, max(y) * 1.08 or 1)
     axes.set_xlim(0, run.iterations)
     axes.set_ylabel("learning rate", color=INK)
-    axes.set_title(shown(f"{run.rule}, {run.policy}: {run.solver}"), loc="left", color=INK, fontsize=11, fontweight="bold")
+    axes.set_title(
+        shown(f"{run.rule}, {run.policy}: {run.solver}"), loc="left", color=INK, fontsize=11, fontweight="bold"
+    )
     axes.grid(color=GRID)
     for row, (name, places, colour) in enumerate((("tests", run.tests, TEST), ("snapshots", run.snapshots, SAVE))):
         marks.plot(places, [row] * len(places), "|", color=colour, markersize=11, markeredgewidth=1.4)
-        marks.text(1.005, 1 - (row + 0.5) / 2, f"{len(places)} {name}", transform=marks.transAxes, color=colour, va="center", fontsize=9)
+        marks.text(
+            1.005,
+            1 - (row + 0.5) / 2,
+            f"{len(places)} {name}",
+            transform=marks.transAxes,
+            color=colour,
+            va="center",
+            fontsize=9,
+        )
     marks.set_ylim(1.5, -0.5)
     marks.set_yticks([])
     marks.set_xlabel("iteration", color=INK)

@@ -5,18 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .. import caffelite_pb2 as pb
-from ..graph import Graph
 from ..layers import Shape
-from ..solver import nets
+from ..net.graph import Graph
+from ..training import nets
 from . import lint, partial, solvers
 from .feeds import Feeds
 from .nets import phases_of
 from .reading import Findings, Reading, read
 
 
-def check(path: str, shapes: dict[str, Shape] | None = None, phases: Iterable[int] = (), level: int | None = None,
-          stages: tuple[str, ...] = ()) -> Findings:  # fmt: skip
-    """What there is to say of a file, in the order of its lines. phases: of a net; without, those that it has data for."""
+def check(
+    path: str,
+    shapes: dict[str, Shape] | None = None,
+    phases: Iterable[int] = (),
+    level: int | None = None,
+    stages: tuple[str, ...] = (),
+) -> Findings:
+    """What there is to say of a file, in the order of its lines. phases: of a net; without, those that it has data
+    for."""
     findings = Findings()
     reading = read(path, findings)
     if reading is None:
@@ -26,7 +32,13 @@ def check(path: str, shapes: dict[str, Shape] | None = None, phases: Iterable[in
         lint.solver(reading, findings)
         decay, tests = reading.message.weight_decay, 0
         for one in solvers.nets_of(reading, findings):
-            graph = _net(one.reading, nets.state(one.state.phase, pb.NetParameter(), one.state, level, stages), shapes, findings, decay)
+            graph = _net(
+                one.reading,
+                nets.state(one.state.phase, pb.NetParameter(), one.state, level, stages),
+                shapes,
+                findings,
+                decay,
+            )
             if one.iterations:
                 if graph:
                     lint.test_size(graph, one.iterations, tests, reading, findings)
@@ -39,7 +51,11 @@ def check(path: str, shapes: dict[str, Shape] | None = None, phases: Iterable[in
 
 
 def _net(
-    reading: Reading, state: pb.NetState, shapes: dict[str, Shape] | None, findings: Findings, decay: float | None = None
+    reading: Reading,
+    state: pb.NetState,
+    shapes: dict[str, Shape] | None,
+    findings: Findings,
+    decay: float | None = None,
 ) -> Graph | None:
     feeds = Feeds(shapes)
     graph, whole = partial.build(reading, state, findings, feeds)
@@ -66,7 +82,14 @@ def merged(findings: Findings) -> Findings:
         if other is None or (str(error.where), f"{start} in {other}") not in twins:
             found.add(one.kind, error)
         elif phase == "TRAIN":
-            found.say(one.kind, f"{start} in TRAIN and TEST", error.where, expected=error.expected, found=error.found, remedy=error.remedy)
+            found.say(
+                one.kind,
+                f"{start} in TRAIN and TEST",
+                error.where,
+                expected=error.expected,
+                found=error.found,
+                remedy=error.remedy,
+            )
     return found
 
 

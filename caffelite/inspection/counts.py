@@ -5,16 +5,23 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from .. import layout
-from ..graph import Graph, Node, Value
 from ..layers import Shape
-from ..plan import Step
+from ..net import layout
+from ..net.graph import Graph, Node, Value
+from ..net.plan import Step
 
-SUMMED_SPATIALLY = ("InnerProduct", "RNN", "LSTM", "Reduction", "SPP")  # each number of their tops may depend on all of the bottom
+SUMMED_SPATIALLY = (
+    "InnerProduct",
+    "RNN",
+    "LSTM",
+    "Reduction",
+    "SPP",
+)  # each number of their tops may depend on all of the bottom
 
 
 def multiply_adds(node: Node) -> int:
-    """Products with learned weights in one forward pass: of Convolution, Deconvolution, InnerProduct, RNN and LSTM; else 0."""
+    """Products with learned weights in one forward pass: of Convolution, Deconvolution, InnerProduct, RNN and LSTM;
+    else 0."""
     kind, weights = node.layer.spec.type, [p.shape for p in node.layer.param_blobs]
     if kind == "Convolution":
         return layout.multiply_adds(node)
@@ -31,7 +38,8 @@ def multiply_adds(node: Node) -> int:
 
 
 def work(node: Node) -> int:
-    """Multiply-adds of a pass forward and backward: backward computes as many for the weights' gradient, and for the bottoms'."""
+    """Multiply-adds of a pass forward and backward: backward computes as many for the weights' gradient, and for the
+    bottoms'."""
     once = multiply_adds(node)
     return once * (1 + (any(p.wanted for p in node.params) + any(node.gradient_to) if node.backward else 0))
 
@@ -56,7 +64,8 @@ def _bytes(value: Value) -> int:
 
 
 class Field(NamedTuple):
-    """Along one axis: how many numbers of the data a number depends on, and how far the fields of neighbours lie apart."""
+    """Along one axis: how many numbers of the data a number depends on, and how far the fields of neighbours lie
+    apart."""
 
     size: float
     jump: float
@@ -69,7 +78,8 @@ Fields = tuple[Field, ...] | None
 def receptive_fields(graph: Graph) -> dict[Value, Fields]:
     """For each blob its receptive field in the data along each spatial axis; EVERYTHING; or () where there are no axes.
 
-    As Araujo, Norris and Sim 2019 compute it: a window of reach k widens the field by (k - 1) jumps, a stride multiplies the jump.
+    As Araujo, Norris and Sim 2019 compute it: a window of reach k widens the field by (k - 1) jumps, a stride
+    multiplies the jump.
     """
     found: dict[Value, Fields] = {}
     for node in graph.nodes:

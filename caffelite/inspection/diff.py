@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from google.protobuf.message import Message
 
-from ..graph import Graph, Node
 from ..layers import Shape
+from ..net.graph import Graph, Node
 from . import counts
 from .nets import times
 
@@ -31,8 +31,8 @@ class Change:
 
 @dataclass
 class Difference:
-    """``fits``: layers whose weights of A B takes as they are; ``clashes``: layers of one name whose weights do not fit, (name, why);
-    ``renamed``: (A's name, B's name) of weights that would fit under B's name."""
+    """``fits``: layers whose weights of A B takes as they are; ``clashes``: layers of one name whose weights do not
+    fit, (name, why); ``renamed``: (A's name, B's name) of weights that would fit under B's name."""
 
     only_a: list[str]
     only_b: list[str]
@@ -53,7 +53,10 @@ def diff(a: Graph, b: Graph) -> Difference:
     theirs = {y: x for x, y in pairs.items()}
     changed = [Change(x.name, y.name, what) for x, y in pairs.items() if (what := list(_changes(x, y, pairs)))]
     found = Difference(
-        [_shown(n) for n in a.nodes if n not in pairs], [_shown(n) for n in b.nodes if n not in theirs], changed, _totals(a, b)
+        [_shown(n) for n in a.nodes if n not in pairs],
+        [_shown(n) for n in b.nodes if n not in theirs],
+        changed,
+        _totals(a, b),
     )
     by_name = {n.name: n for n in a.nodes if n.params}
     for node in (n for n in b.nodes if n.params):
@@ -123,7 +126,9 @@ def _changes(x: Node, y: Node, pairs: dict[Node, Node]) -> Iterator[str]:
         if u.shape != v.shape:
             yield f"parameter {i}: {times(u.shape)} → {times(v.shape)}"
     for i in range(max(len(x.layer.spec.param), len(y.layer.spec.param))):
-        yield from _messages(f"param {i} ", *(n.layer.spec.param[i] if i < len(n.layer.spec.param) else None for n in (x, y)))
+        yield from _messages(
+            f"param {i} ", *(n.layer.spec.param[i] if i < len(n.layer.spec.param) else None for n in (x, y))
+        )
 
 
 def _makers(node: Node) -> str:
@@ -154,7 +159,8 @@ def _value(value: object, kind) -> str:
 
 
 def _weights_fit(x: Node, y: Node) -> str | None:
-    """None where B's layer takes the weights of A's, else why not; leading axes of 1 do not count, as in old caffemodels."""
+    """None where B's layer takes the weights of A's, else why not; leading axes of 1 do not count, as in old
+    caffemodels."""
     mine, theirs = ([p.shape for p in n.layer.param_blobs] for n in (x, y))
     if len(mine) != len(theirs):
         return f"{len(mine)} blobs → {len(theirs)}"
@@ -170,7 +176,7 @@ def _trimmed(shape: Shape) -> Shape:
 
 def _totals(a: Graph, b: Graph) -> dict[str, tuple[float, float]]:
     def of(g: Graph) -> tuple[float, ...]:
-        parameters = sum(math.prod(p.blob.shape) for p in g.learnable if p.index >= p.node.layer.frozen_params)
+        parameters = sum(math.prod(p.blob.shape) for p in g.parameters if p.index >= p.node.layer.frozen_params)
         work = sum(map(counts.multiply_adds, g.nodes)) / max(counts.batch_of(g), 1)
         return len(g.nodes), parameters, work, counts.batch_of(g)
 

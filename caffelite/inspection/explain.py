@@ -1,4 +1,5 @@
-"""Why a layer is as it is: its shape, how its parameters start, whether it runs backward, and what the plan makes of it."""
+"""Why a layer is as it is: its shape, how its parameters start, whether it runs backward, and what the plan makes of
+it."""
 
 from __future__ import annotations
 
@@ -8,9 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .. import caffelite_pb2 as pb
-from .. import fillers, plan
-from ..graph import AUTOMATIC, Graph, Node, Value
-from ..layers import ParamBlob, sliding
+from ..layers import ParameterSpec, fillers, sliding
+from ..net import plan
+from ..net.graph import AUTOMATIC, Graph, Node, Value
 from . import counts
 from .nets import times
 
@@ -49,7 +50,9 @@ def explain(graph: Graph, node: Node) -> Explanation:
 
 
 def _bottoms(node: Node) -> list[str]:
-    return [f'bottom "{b.name}" {times(b.shape)}, made by {b.node.name} ({b.node.layer.spec.type})' for b in node.bottoms]
+    return [
+        f'bottom "{b.name}" {times(b.shape)}, made by {b.node.name} ({b.node.layer.spec.type})' for b in node.bottoms
+    ]
 
 
 def _tops(node: Node) -> list[str]:
@@ -66,8 +69,14 @@ def _shape(node: Node) -> list[str]:
     layer, kind = node.layer, node.layer.spec.type
     window = getattr(layer, "window", None)
     if not node.bottoms:
-        param = layer.spec.HasField("transform_param") and (layer.spec.transform_param.crop_size or layer.spec.transform_param.crop_h)
-        return ["its shape is the batch size and that of a sample" + (", cropped by transform_param" if param else "")] if node.tops else []
+        param = layer.spec.HasField("transform_param") and (
+            layer.spec.transform_param.crop_size or layer.spec.transform_param.crop_h
+        )
+        return (
+            ["its shape is the batch size and that of a sample" + (", cropped by transform_param" if param else "")]
+            if node.tops
+            else []
+        )
     if window is not None and node.tops and not getattr(layer.p, "global_pooling", False):
         if hasattr(layer, "channels") and len(layer.param_blobs[0].shape) == 2:
             return ["there are no spatial axes: each sample is one place"]
@@ -81,10 +90,15 @@ def _shape(node: Node) -> list[str]:
     if kind == "InnerProduct":
         axis, shape = layer.axis(layer.p.axis, len(node.bottoms[0].shape)), node.bottoms[0].shape
         inputs = math.prod(shape[axis:])
-        return [f"{times(shape[axis:])} = {inputs} inputs of each of {times(shape[:axis])} rows become num_output = {layer.p.num_output}"]
+        return [
+            f"{times(shape[axis:])} = {inputs} inputs of each of {times(shape[:axis])} rows become num_output = "
+            f"{layer.p.num_output}"
+        ]
     if kind == "Concat" and node.tops:
         axis = next((i for i, d in enumerate(node.tops[0].shape) if d != node.bottoms[0].shape[i]), 1)
-        return [f"along axis {axis}: {' + '.join(str(b.shape[axis]) for b in node.bottoms)} = {node.tops[0].shape[axis]}"]
+        return [
+            f"along axis {axis}: {' + '.join(str(b.shape[axis]) for b in node.bottoms)} = {node.tops[0].shape[axis]}"
+        ]
     if node.tops and node.tops[0].shape == node.bottoms[0].shape:
         return ["the bottom's shape"]
     return []
@@ -96,7 +110,10 @@ def _sum(node: Node, name: str, i: int, size: int, out: int) -> str:
     reach = sliding.reach(window)[i]
     dilated = f"dilation {dilation}: the kernel reaches {reach}; " if dilation > 1 else ""
     if node.layer.spec.type == "Deconvolution":
-        return f"{name}: {dilated}stride · ({name} - 1) + kernel - 2 · pad = {stride} · ({size} - 1) + {reach} - 2 · {pad} = {out}"
+        return (
+            f"{name}: {dilated}stride · ({name} - 1) + kernel - 2 · pad = {stride} · ({size} - 1) + {reach} - 2 · "
+            f"{pad} = {out}"
+        )
     up = node.layer.spec.type == "Pooling" and node.layer.up
     left, right = ("⌈", "⌉") if up else ("⌊", "⌋")
     exact = (-(-(size + 2 * pad - reach) // stride) if up else (size + 2 * pad - reach) // stride) + 1
@@ -118,18 +135,22 @@ def _sees(graph: Graph, node: Node) -> list[str]:
         lines.append("each number depends on the whole image")
     elif seen and max(f.size for f in seen) > 1:
         jump = "×".join(dict.fromkeys(f"{f.jump:g}" for f in seen))
-        lines.append(f"each number depends on {counts.shown(seen)} pixels of the data, its neighbour on those {jump} further")
+        lines.append(
+            f"each number depends on {counts.shown(seen)} pixels of the data, its neighbour on those {jump} further"
+        )
     return lines
 
 
 # parameters
 
 
-def _parameter(graph: Graph, node: Node, i: int, blob: ParamBlob) -> str:
+def _parameter(graph: Graph, node: Node, i: int, blob: ParameterSpec) -> str:
     ref = node.params[i]
-    owner = graph.learnable[ref.owner]
+    owner = graph.parameters[ref.owner]
     count = math.prod(blob.shape)
-    text = f"{i}: " + (f"{times(blob.shape)} = " if len(blob.shape) > 1 else "") + f"{count:,} number{'s' * (count != 1)}"
+    text = (
+        f"{i}: " + (f"{times(blob.shape)} = " if len(blob.shape) > 1 else "") + f"{count:,} number{'s' * (count != 1)}"
+    )
     if owner.node is not node or owner.index != i:
         return f'{text}; shared, as "{owner.name}", with layer {owner.node.name}, which owns it'
     text += f"; {spread(blob)}"
@@ -139,18 +160,24 @@ def _parameter(graph: Graph, node: Node, i: int, blob: ParamBlob) -> str:
     return f"{text}; lr_mult {lr:g}" + (" (never changes)" if not lr else f", decay_mult {decay:g}")
 
 
-def spread(blob: ParamBlob) -> str:
-    """How a parameter starts: the filler's formula with its numbers, and how that compares with what keeps a signal's size."""
+def spread(blob: ParameterSpec) -> str:
+    """How a parameter starts: the filler's formula with its numbers, and how that compares with what keeps a signal's
+    size."""
     f, shape = blob.filler, blob.shape
     if f.type == "constant":
         return f"starts at {f.value:g}"
     fan_in = math.prod(shape[1:]) if len(shape) > 1 else math.prod(shape)
     fan_out = math.prod(shape) // shape[1] if len(shape) > 1 else math.prod(shape)
-    fan = {pb.FillerParameter.FAN_IN: fan_in, pb.FillerParameter.FAN_OUT: fan_out}.get(f.variance_norm, (fan_in + fan_out) / 2)
+    fan = {pb.FillerParameter.FAN_IN: fan_in, pb.FillerParameter.FAN_OUT: fan_out}.get(
+        f.variance_norm, (fan_in + fan_out) / 2
+    )
     norm = pb.FillerParameter.VarianceNorm.Name(f.variance_norm).lower()
     sparse = ""
     if f.type == "xavier":
-        how, deviation = f"xavier: uniform within ±√(3 / {fan:g}) = ±{math.sqrt(3 / fan):.4g} ({norm})", math.sqrt(1 / fan)
+        how, deviation = (
+            f"xavier: uniform within ±√(3 / {fan:g}) = ±{math.sqrt(3 / fan):.4g} ({norm})",
+            math.sqrt(1 / fan),
+        )
     elif f.type == "msra":
         deviation = f.scale * math.sqrt(2 / fan)
         how = f"msra: normal, √(2 / {fan:g}) = {deviation:.4g} ({norm})"
@@ -168,7 +195,10 @@ def spread(blob: ParamBlob) -> str:
     keeps = math.sqrt(2 / fan_in)
     ratio = deviation / keeps if keeps else 0
     verdict = "keeps" if 0.7 < ratio < 1.4 else "shrinks" if ratio < 1 else "grows"
-    return f"{how}; fan-in {fan_in:,}: deviation {deviation:.4g} {verdict} a signal through ReLU (√(2 / fan-in) = {keeps:.4g})"
+    return (
+        f"{how}; fan-in {fan_in:,}: deviation {deviation:.4g} {verdict} a signal through ReLU (√(2 / fan-in) = "
+        f"{keeps:.4g})"
+    )
 
 
 # backward
@@ -211,7 +241,9 @@ def _why_not(graph: Graph, node: Node) -> str:
 
 
 def _learns(node: Node) -> bool:
-    return node.layer.differentiable and (any(p.wanted for p in node.params) or any(_learns(b.node) for b in node.bottoms))
+    return node.layer.differentiable and (
+        any(p.wanted for p in node.params) or any(_learns(b.node) for b in node.bottoms)
+    )
 
 
 def _why_no_gradient(node: Node, i: int, bottom: Value) -> str:
@@ -233,7 +265,10 @@ def _planned(graph: Graph, node: Node) -> list[str]:
             others = ", ".join(f"{n.name} ({n.layer.spec.type})" for n in (step.node, *step.fused) if n is not node)
             lines.append(f"fused with {others}: one step computes all")
     if node.name in planned.undone:
-        lines.append("its prototxt asks for in-place, which would spoil numbers that are still needed: its top has memory of its own")
+        lines.append(
+            "its prototxt asks for in-place, which would spoil numbers that are still needed: its top has memory of "
+            "its own"
+        )
     for i, top in enumerate(node.tops):
         storage = planned.data[top]
         below = next((b for b in node.bottoms if planned.data[b] is storage), None)
@@ -248,7 +283,9 @@ def _planned(graph: Graph, node: Node) -> list[str]:
     if read:
         lines.append(f"its backward pass reads {', '.join(dict.fromkeys(read))} again")
     for name, storage in planned.saved.get(node, {}).items():
-        lines.append(f"keeps {name}, {storage.bytes:,} bytes, " + ("for its backward pass" if node.backward else "while it runs"))
+        lines.append(
+            f"keeps {name}, {storage.bytes:,} bytes, " + ("for its backward pass" if node.backward else "while it runs")
+        )
     return lines
 
 

@@ -1,4 +1,5 @@
-"""Shapes of data that need not be there: what a net is fed with, told by the user, by the data itself, or by what the layer says of it."""
+"""Shapes of data that need not be there: what a net is fed with, told by the user, by the data itself, or by what the
+layer says of it."""
 
 from __future__ import annotations
 
@@ -14,11 +15,26 @@ from ..errors import CaffeliteError, Locator
 from ..layers import REGISTRY, Shape
 
 # Data sets by their name, less _train_lmdb and the like: the shape of a sample
-KNOWN = {"mnist": (1, 28, 28), "digits": (1, 28, 28), "cifar10": (3, 32, 32), "siamese": (2, 28, 28), "mnist_siamese": (2, 28, 28)}
+KNOWN = {
+    "mnist": (1, 28, 28),
+    "digits": (1, 28, 28),
+    "cifar10": (3, 32, 32),
+    "siamese": (2, 28, 28),
+    "mnist_siamese": (2, 28, 28),
+}
 IMAGES = ("Data", "ImageData", "WindowData")  # images, then labels
 LABEL_TOPS = ("label", "labels")
 SPATIAL = ("Convolution", "Deconvolution", "Pooling", "Crop", "LRN", "Im2col", "SPP")  # what only images pass through
-IMAGE_SIZES = ((3, 224, 224), (1, 28, 28), (3, 32, 32), (2, 28, 28), (1, 224, 224), (2, 224, 224), (6, 224, 224), (3, 512, 512))
+IMAGE_SIZES = (
+    (3, 224, 224),
+    (1, 28, 28),
+    (3, 32, 32),
+    (2, 28, 28),
+    (1, 224, 224),
+    (2, 224, 224),
+    (6, 224, 224),
+    (3, 512, 512),
+)
 ROWS = ((10,), (1,), (), (2,), (4,), (16,), (64,), (784,), (1, 28, 28), (3, 32, 32))
 
 
@@ -37,9 +53,9 @@ class Absent:
 class Feeds:
     """Opens the sources of a graph: ``graph.build(..., open_source=Feeds(shapes))``.
 
-    shapes: sample shapes by top, without the batch; under "" that of every data layer's first top. ``missing`` collects the errors of
-    data that is not there, ``guessed`` the shapes that were taken instead: (layer, top, shape, why), ``unshaped`` the tops for which
-    nothing tells a shape: (layer, top).
+    shapes: sample shapes by top, without the batch; under "" that of every data layer's first top. ``missing`` collects
+    the errors of data that is not there, ``guessed`` the shapes that were taken instead: (layer, top, shape, why),
+    ``unshaped`` the tops for which nothing tells a shape: (layer, top).
     """
 
     def __init__(self, shapes: dict[str, Shape] | None = None):
@@ -82,7 +98,9 @@ class Feeds:
             return None
         return CaffeliteError(f'mean_file "{name}" does not exist', where=at("mean_file"), remedy="correct the path")
 
-    def _stand_in(self, spec: pb.LayerParameter, phase: int, locate: Locator, batch: int, told: list, error: CaffeliteError) -> Absent:
+    def _stand_in(
+        self, spec: pb.LayerParameter, phase: int, locate: Locator, batch: int, told: list, error: CaffeliteError
+    ) -> Absent:
         self.missing.append(error)
         shapes, unknown = [], None
         for i, top in enumerate(spec.top):
@@ -113,7 +131,8 @@ class Feeds:
 
 
 def stand_ins(net: pb.NetParameter, unshaped: list[tuple[str, str]]) -> Iterator[dict[str, Shape]]:
-    """Shapes to try for tops for which nothing tells one, the likeliest first: those of images where the net looks at images, else rows.
+    """Shapes to try for tops for which nothing tells one, the likeliest first: those of images where the net looks at
+    images, else rows.
 
     Labels are given too: they may be a number, or one for each pixel of an image.
     """
@@ -166,9 +185,12 @@ def rebatched(net: pb.NetParameter, batch: int) -> pb.NetParameter:
 
 
 def stood_in(net: pb.NetParameter, shapes: dict[str, Shape]) -> pb.NetParameter:
-    """The net with inputs in place of what feeds it by Python or by a type that is not known here, where ``shapes`` has all its tops."""
+    """The net with inputs in place of what feeds it by Python or by a type that is not known here, where ``shapes`` has
+    all its tops."""
     strange = [
-        s for s in net.layer if not s.bottom and s.top and (s.type == "Python" or s.type not in REGISTRY) and set(s.top) <= {*shapes}
+        s
+        for s in net.layer
+        if not s.bottom and s.top and (s.type == "Python" or s.type not in REGISTRY) and set(s.top) <= {*shapes}
     ]
     if not strange:
         return net
@@ -178,12 +200,15 @@ def stood_in(net: pb.NetParameter, shapes: dict[str, Shape]) -> pb.NetParameter:
         if spec in strange:
             batch = spec.data_param.batch_size or 1
             spec.type = "Input"
-            spec.input_param.CopyFrom(pb.InputParameter(shape=[pb.BlobShape(dim=(batch, *shapes[top])) for top in spec.top]))
+            spec.input_param.CopyFrom(
+                pb.InputParameter(shape=[pb.BlobShape(dim=(batch, *shapes[top])) for top in spec.top])
+            )
     return new
 
 
 def parse_shapes(texts: tuple[str, ...]) -> dict[str, Shape]:
-    """NAME=3x227x227, or 3x227x227 for the first top of every data layer; × and commas separate too; NAME= is a single number."""
+    """NAME=3x227x227, or 3x227x227 for the first top of every data layer; × and commas separate too; NAME= is a single
+    number."""
     found = {}
     for text in texts:
         name, _, dims = text.rpartition("=")

@@ -8,18 +8,23 @@ import os
 import numpy as np
 
 from .. import caffelite_pb2 as pb
-from .. import plan
 from ..data.labels import Labels, labels
-from ..graph import AUTOMATIC, Graph, Learnable, Node
-from ..solver import rates, updates
+from ..net import plan
+from ..net.graph import AUTOMATIC, Graph, Node, Parameter
+from ..training import rates, updates
 from .feeds import Absent
 from .reading import Findings, Reading
 
 POLICY_FIELDS = ("gamma", "power", "stepsize", "stepvalue", "stagelr", "stageiter", "plateau_winsize")
 RULE_FIELDS = ("momentum", "momentum2", "delta", "rms_decay")
 # Layers that score a blob of classes by a label: bottom 1 of each
-CLASS_AXIS = {"SoftmaxWithLoss": ("softmax_param", 1), "Accuracy": ("accuracy_param", 1), "MultinomialLogisticLoss": ("", 1),
-              "InfogainLoss": ("infogain_loss_param", 1), "HingeLoss": ("", 1)}  # fmt: skip
+CLASS_AXIS = {
+    "SoftmaxWithLoss": ("softmax_param", 1),
+    "Accuracy": ("accuracy_param", 1),
+    "MultinomialLogisticLoss": ("", 1),
+    "InfogainLoss": ("infogain_loss_param", 1),
+    "HingeLoss": ("", 1),
+}
 SCORES = ("Accuracy", "ArgMax")
 PULLED = {"Scale": "scales", "Bias": "biases", "BatchNorm": "batch norm", "PReLU": "slopes"}
 
@@ -43,11 +48,19 @@ def solver(reading: Reading, findings: Findings) -> None:
         for name in RULE_FIELDS:
             if name not in updates.RULES[p.type].constants and p.HasField(name) and getattr(p, name):
                 users = ", ".join(rule for rule, of in updates.RULES.items() if name in of.constants)
-                findings.say("lint", f"the rule {p.type} does not use {name}", locate(name), remedy=f"drop it; {users} would use it")
+                findings.say(
+                    "lint",
+                    f"the rule {p.type} does not use {name}",
+                    locate(name),
+                    remedy=f"drop it; {users} would use it",
+                )
     _moments(p, locate, findings)
     if p.test_interval and not p.test_iter:
         findings.say(
-            "lint", "test_interval without test_iter: nothing is tested", locate("test_interval"), remedy="set test_iter, or drop it"
+            "lint",
+            "test_interval without test_iter: nothing is tested",
+            locate("test_interval"),
+            remedy="set test_iter, or drop it",
         )
     folder = p.snapshot_prefix
     if (p.snapshot or p.snapshot_after_train) and folder and not folder.endswith("/") and os.path.isdir(folder):
@@ -64,18 +77,37 @@ def _moments(p: pb.SolverParameter, locate, findings: Findings) -> None:
         name, values = steps[p.lr_policy]
         for i, value in enumerate(values):
             if value >= p.max_iter:
-                findings.say("lint", f"{name} {value} is never reached", locate(name, i), expected=f"below max_iter {p.max_iter}")
+                findings.say(
+                    "lint", f"{name} {value} is never reached", locate(name, i), expected=f"below max_iter {p.max_iter}"
+                )
             elif i and value < values[i - 1]:
-                findings.say("lint", f"{name} {value} comes after a later one", locate(name, i), expected=f"above {values[i - 1]}")
+                findings.say(
+                    "lint",
+                    f"{name} {value} comes after a later one",
+                    locate(name, i),
+                    expected=f"above {values[i - 1]}",
+                )
     if p.lr_policy == "step" and p.stepsize >= p.max_iter > 0:
-        findings.say("lint", f"stepsize {p.stepsize} is never reached", locate("stepsize"), expected=f"below max_iter {p.max_iter}")
+        findings.say(
+            "lint",
+            f"stepsize {p.stepsize} is never reached",
+            locate("stepsize"),
+            expected=f"below max_iter {p.max_iter}",
+        )
     for name in ("warmup_iter", "rampup_interval"):
         if getattr(p, name) >= p.max_iter > 0:
-            findings.say("lint", "the warm-up does not end", locate(name), expected=f"below max_iter {p.max_iter}", found=getattr(p, name))
+            findings.say(
+                "lint",
+                "the warm-up does not end",
+                locate(name),
+                expected=f"below max_iter {p.max_iter}",
+                found=getattr(p, name),
+            )
 
 
 def net(graph: Graph, reading: Reading, whole: bool, findings: Findings, decay: float | None = None) -> None:
-    """whole: all layers of the phase are there, so that what is missing is missing. decay: the solver's weight_decay, None: no solver."""
+    """whole: all layers of the phase are there, so that what is missing is missing. decay: the solver's weight_decay,
+    None: no solver."""
     locate = reading.locate
     for note in graph.notes:
         findings.say("lint", note, locate())
@@ -93,7 +125,8 @@ def net(graph: Graph, reading: Reading, whole: bool, findings: Findings, decay: 
 
 
 def _undone(graph: Graph, reading: Reading, findings: Findings) -> None:
-    """A note, for it costs memory and no numbers: one line for each type of layer that cannot work in place, at the first of them."""
+    """A note, for it costs memory and no numbers: one line for each type of layer that cannot work in place, at the
+    first of them."""
     undone, found = set(plan.make(graph).undone), {}
     for node in graph.nodes:
         if node.name in undone:
@@ -116,11 +149,22 @@ def _unread(graph: Graph, reading: Reading, findings: Findings) -> None:
     weighted = {value for value, _ in graph.losses}
     for node in graph.nodes:
         for i, top in enumerate(node.tops):
-            if top.readers or top in weighted or top.name == AUTOMATIC or node.layer.loss or node.layer.spec.type in SCORES:
+            if (
+                top.readers
+                or top in weighted
+                or top.name == AUTOMATIC
+                or node.layer.loss
+                or node.layer.spec.type in SCORES
+            ):
                 continue
             phase = pb.Phase.Name(graph.phase)
             what = f'nobody reads top "{top.name}" of layer "{node.name}" in {phase}'
-            findings.say("lint", what, reading.locate("layer", node.place, "top", i), remedy="give it to a Silence layer, or drop it")
+            findings.say(
+                "lint",
+                what,
+                reading.locate("layer", node.place, "top", i),
+                remedy="give it to a Silence layer, or drop it",
+            )
 
 
 def _untrained(graph: Graph, reading: Reading, findings: Findings) -> None:
@@ -129,14 +173,20 @@ def _untrained(graph: Graph, reading: Reading, findings: Findings) -> None:
     for node in graph.nodes:
         wanted = [p for i, p in enumerate(node.params) if p.wanted and i >= node.layer.frozen_params]
         if wanted and not node.backward:
-            what = f'nothing trains the weights of layer "{node.name}" ({node.layer.spec.type}): no loss gets a gradient to it'
-            findings.say("lint", what, reading.locate("layer", node.place), remedy="param { lr_mult: 0 } says so, if it is meant")
+            what = (
+                f'nothing trains the weights of layer "{node.name}" ({node.layer.spec.type}): no loss gets a '
+                "gradient to it"
+            )
+            findings.say(
+                "lint", what, reading.locate("layer", node.place), remedy="param { lr_mult: 0 } says so, if it is meant"
+            )
 
 
 def _decay(graph: Graph, reading: Reading, findings: Findings) -> None:
-    """A note, for Caffe's own nets do so: one line for each kind of parameter that decay should spare, at the first of them."""
-    spared: dict[str, list[Learnable]] = {}
-    for one in graph.learnable:
+    """A note, for Caffe's own nets do so: one line for each kind of parameter that decay should spare, at the first of
+    them."""
+    spared: dict[str, list[Parameter]] = {}
+    for one in graph.parameters:
         kind = one.node.layer.spec.type
         learns = one.lr_mult != 0 and one.node.backward and one.index >= one.node.layer.frozen_params
         if learns and one.decay_mult != 0:
@@ -146,7 +196,9 @@ def _decay(graph: Graph, reading: Reading, findings: Findings) -> None:
     for what, ones in spared.items():
         shown = _names([one.node.name for one in ones])
         where = reading.locate("layer", ones[0].node.place, "param", ones[0].index)
-        findings.say("note", f"weight_decay pulls on the {what} of {shown}", where, remedy="param { decay_mult: 0 } spares them")
+        findings.say(
+            "note", f"weight_decay pulls on the {what} of {shown}", where, remedy="param { decay_mult: 0 } spares them"
+        )
 
 
 def _labels(node: Node, findings: Findings) -> None:
@@ -171,7 +223,12 @@ def _labels(node: Node, findings: Findings) -> None:
     if len(bad):
         what = f'{name}: a label in the data is no class of "{node.bottoms[0].name}"'
         findings.say(
-            "mistake", what, where, expected=f"0 to {classes - 1}", found=f"{bad[0]:g}", remedy="correct num_output, or the labels"
+            "mistake",
+            what,
+            where,
+            expected=f"0 to {classes - 1}",
+            found=f"{bad[0]:g}",
+            remedy="correct num_output, or the labels",
         )
     elif whole and found.max() + 1 < classes and node.layer.loss:  # the first of a sorted set are of few classes
         what = f'{name}: "{node.bottoms[0].name}" has {classes} classes'
@@ -188,7 +245,9 @@ def test_size(graph: Graph, iterations: int, which: int, reading: Reading, findi
         if iterations * batch == length:
             continue
         seen = (
-            f"{iterations * batch} of the {length}" if iterations * batch < length else f"{iterations * batch}, though there are {length}"
+            f"{iterations * batch} of the {length}"
+            if iterations * batch < length
+            else f"{iterations * batch}, though there are {length}"
         )
         kind, remedy = _test_remedy(iterations, batch, length)
         where = reading.locate("test_iter", which)

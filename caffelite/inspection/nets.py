@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from .. import caffelite_pb2 as pb
-from .. import graph, prototxt
+from .. import prototxt
 from ..errors import CaffeliteError, Locator, did_you_mean
-from ..graph import Graph, Node
 from ..layers import REGISTRY, Shape
-from ..overrides import Overrides
-from ..solver import nets
+from ..net import graph
+from ..net.graph import Graph, Node
+from ..prototxt.overrides import Overrides
+from ..training import nets
 from . import partial
 from .feeds import Feeds, rebatched, stand_ins, stood_in
 from .reading import Findings, Reading, tolerant
@@ -23,7 +24,8 @@ NOTHING = Overrides()
 
 @dataclass
 class Subject:
-    """What a command is asked about: a net, how a solver would use it (if one was named), and where its shapes come from."""
+    """What a command is asked about: a net, how a solver would use it (if one was named), and where its shapes come
+    from."""
 
     message: pb.NetParameter
     locate: Locator
@@ -54,8 +56,8 @@ class Subject:
         return graph.build(net, self._state(phase), self.locate, feeds)
 
     def part(self, phase: int) -> tuple[Graph, list[str], list[CaffeliteError]]:
-        """As ``graph``, but of what can be built, and why the rest cannot: layers of unknown types, those with mistakes, and what hangs on
-        them are left out. Errors: nothing but what feeds the net is left."""
+        """As ``graph``, but of what can be built, and why the rest cannot: layers of unknown types, those with
+        mistakes, and what hangs on them are left out. Errors: nothing but what feeds the net is left."""
         try:
             return *self.graph(phase), []
         except CaffeliteError:
@@ -68,18 +70,27 @@ class Subject:
                 raise
         return *self._found(found, feeds, unshaped, shapes), [finding.error for finding in findings]
 
-    def _partial(self, net: pb.NetParameter, phase: int, shapes: dict[str, Shape]) -> tuple[Graph | None, Findings, Feeds]:
+    def _partial(
+        self, net: pb.NetParameter, phase: int, shapes: dict[str, Shape]
+    ) -> tuple[Graph | None, Findings, Feeds]:
         feeds, findings = Feeds(shapes), Findings()
         found, _ = partial.build(Reading(net, self.locate), self._state(phase), findings, feeds)
         return found, findings, feeds
 
     def _state(self, phase: int) -> pb.NetState:
-        return nets.state(phase, self.message, next((s for s in self.states if s.phase == phase), None), self.level, self.stages)
+        return nets.state(
+            phase, self.message, next((s for s in self.states if s.phase == phase), None), self.level, self.stages
+        )
 
     def _found(
-        self, found: Graph, feeds: Feeds, unshaped: Sequence[tuple[str, str]] = (), tried: Mapping[str, Shape] = MappingProxyType({})
+        self,
+        found: Graph,
+        feeds: Feeds,
+        unshaped: Sequence[tuple[str, str]] = (),
+        tried: Mapping[str, Shape] = MappingProxyType({}),
     ) -> tuple[Graph, list[str]]:
-        """The graph, and what was guessed of its data. unshaped: tops for which nothing told a shape; tried: what stood in for them."""
+        """The graph, and what was guessed of its data. unshaped: tops for which nothing told a shape; tried: what stood
+        in for them."""
         for node in found.feeds:
             if getattr(node.layer, "source", None) is not None:
                 node.layer.source.close()
@@ -93,10 +104,17 @@ class Subject:
         return found, notes
 
 
-def subject(model: str | None, solver: str | None, shapes: dict[str, Shape], level: int | None = None,
-            stages: tuple[str, ...] = (), overrides: Overrides = NOTHING, lenient: bool = False) -> Subject:  # fmt: skip
-    """The net of ``model``, or the one that ``solver`` trains, as ``overrides`` change it. lenient: unknown fields of ``model`` are
-    ignored and listed."""
+def subject(
+    model: str | None,
+    solver: str | None,
+    shapes: dict[str, Shape],
+    level: int | None = None,
+    stages: tuple[str, ...] = (),
+    overrides: Overrides = NOTHING,
+    lenient: bool = False,
+) -> Subject:
+    """The net of ``model``, or the one that ``solver`` trains, as ``overrides`` change it. lenient: unknown fields of
+    ``model`` are ignored and listed."""
     if not solver:
         ignored: list[CaffeliteError] = []
         document = overrides.net(prototxt.read_net(model, tolerate=tolerant(ignored) if lenient else None))
@@ -141,7 +159,8 @@ def node_of(found: Graph, name: str) -> Node:
         near = did_you_mean(name, [n.name for n in found.nodes])
         phase = pb.Phase.Name(found.phase)
         raise CaffeliteError(
-            f'no layer "{name}" in {phase}', remedy=f"it is left out: {why}" if why else near or "caffelite summary lists them"
+            f'no layer "{name}" in {phase}',
+            remedy=f"it is left out: {why}" if why else near or "caffelite summary lists them",
         )
     return node
 

@@ -6,9 +6,9 @@ from bisect import bisect_right
 from collections.abc import Iterable
 
 from .. import caffelite_pb2 as pb
-from .. import graph
 from ..errors import CaffeliteError, Locator, Mistakes
-from ..graph import Graph
+from ..net import graph
+from ..net.graph import Graph
 from ..user_modules import NotImported
 from .feeds import Feeds
 from .reading import Findings, Reading
@@ -17,9 +17,11 @@ NEVER = "(left out: a mistake)"  # a stage that no state sets, a type that no la
 
 
 def build(reading: Reading, state: pb.NetState, findings: Findings, feeds: Feeds) -> tuple[Graph | None, bool]:
-    """(the graph of the layers without mistakes, whether it is all of them). Every mistake goes to ``findings``, in the file's order.
+    """(the graph of the layers without mistakes, whether it is all of them). Every mistake goes to ``findings``, in the
+    file's order.
 
-    A layer whose text has mistakes is not asked for its shapes, and what reads its tops goes without: one typing error, one message.
+    A layer whose text has mistakes is not asked for its shapes, and what reads its tops goes without: one typing error,
+    one message.
     """
     net, locate = reading.message, reading.locate
     layers = _Layers(net, locate)
@@ -43,7 +45,9 @@ def build(reading: Reading, state: pb.NetState, findings: Findings, feeds: Feeds
         wrong = {layers.of(e) for e in errors}
 
 
-def _try(net: pb.NetParameter, state: pb.NetState, locate: Locator, feeds: Feeds) -> tuple[Graph | None, list[CaffeliteError]]:
+def _try(
+    net: pb.NetParameter, state: pb.NetState, locate: Locator, feeds: Feeds
+) -> tuple[Graph | None, list[CaffeliteError]]:
     try:
         return graph.build(net, state, locate, feeds), []
     except CaffeliteError as error:
@@ -64,7 +68,8 @@ class _Layers:
             self.paths.setdefault(place, []).append(path)
 
     def at(self, place: tuple[int, int]) -> int | None:
-        """Which layer holds a place of the file, by where layers start; what is indented no deeper than a layer stands outside."""
+        """Which layer holds a place of the file, by where layers start; what is indented no deeper than a layer stands
+        outside."""
         before = bisect_right(self.starts, place) - 1
         if before < 0 or not any(place):
             return None

@@ -1,11 +1,12 @@
-"""A net's picture: boxes of layers, coloured by kind, what works in place on top of what it works on; shapes on the edges."""
+"""A net's picture: boxes of layers, coloured by kind, what works in place on top of what it works on; shapes on the
+edges."""
 
 from __future__ import annotations
 
 import math
 
 from .. import caffelite_pb2 as pb
-from ..graph import Graph, Node, Value
+from ..net.graph import Graph, Node, Value
 from . import counts
 from .nets import times
 from .placement import lay_out
@@ -38,11 +39,20 @@ def picture(graph: Graph) -> Scene:
     stacks = _stacks(graph)
     home = {node: stack[0] for stack in stacks for node in stack}
     sizes = {stack[0]: (max(_row_width(n) for n in stack), ROW * len(stack)) for stack in stacks}
-    links = [(home[v.node], home[r], v) for n in graph.nodes for v in n.tops for r, _ in v.readers if home[r] is not home[v.node]]
+    links = [
+        (home[v.node], home[r], v)
+        for n in graph.nodes
+        for v in n.tops
+        for r, _ in v.readers
+        if home[r] is not home[v.node]
+    ]
     links = list(dict.fromkeys(links))
     laid = lay_out(sizes, links)
     head = _head(graph)
-    width = max(laid.width, max(text_width(s.text, s.size, s.bold) + s.x for s in head if isinstance(s, Text)) - MARGIN) + 2 * MARGIN
+    width = (
+        max(laid.width, max(text_width(s.text, s.size, s.bold) + s.x for s in head if isinstance(s, Text)) - MARGIN)
+        + 2 * MARGIN
+    )
     top = 96.0
     left = (width - laid.width) / 2
     scene = Scene(width, laid.height + top + MARGIN, head)
@@ -74,7 +84,11 @@ def _stacks(graph: Graph) -> list[list[Node]]:
     """Layers, each with those that work in place on its top and read it alone."""
     stacks: dict[Node, list[Node]] = {}
     for node in graph.nodes:
-        if len(node.bottoms) == len(node.tops) == 1 and node.bottoms[0].name == node.tops[0].name and len(node.bottoms[0].readers) == 1:
+        if (
+            len(node.bottoms) == len(node.tops) == 1
+            and node.bottoms[0].name == node.tops[0].name
+            and len(node.bottoms[0].readers) == 1
+        ):
             below = node.bottoms[0].node
             if len(below.tops) == 1:
                 stacks[below].append(node)
@@ -97,7 +111,9 @@ def _detail(node: Node) -> str:
     if getattr(layer.p, "global_pooling", False):
         text += " global"
     elif window is not None:
-        text += f" {times(window.kernel)}" + (f" /{times(sorted(set(window.stride)))}" if set(window.stride) != {1} else "")
+        text += f" {times(window.kernel)}" + (
+            f" /{times(sorted(set(window.stride)))}" if set(window.stride) != {1} else ""
+        )
     if text.startswith("Pooling"):
         text = text.replace("Pooling", pb.PoolingParameter.PoolMethod.Name(layer.p.pool).capitalize() + " pooling")
     outputs = getattr(layer.p, "num_output", 0) if layer.p is not None else 0
@@ -127,7 +143,8 @@ def _shape(value: Value, batch: int) -> str:
 
 
 def _ports(links: list, laid, left: float) -> dict[int, tuple[float, float]]:
-    """Where each edge leaves and enters: spread along the box, in the order of where they lead; a blob leaves from one place."""
+    """Where each edge leaves and enters: spread along the box, in the order of where they lead; a blob leaves from one
+    place."""
     ports: dict[int, list[float]] = {i: [0.0, 0.0] for i in range(len(links))}
     for side in (0, 1):
         groups: dict[object, dict[object, list[int]]] = {}
@@ -161,8 +178,11 @@ def _smooth(stops: list[tuple[float, float]]) -> list[tuple[float, float]]:
 
 def _head(graph: Graph) -> list[Box | Text | Curve]:
     """Title and legend."""
-    parameters = sum(math.prod(p.blob.shape) for p in graph.learnable if p.index >= p.node.layer.frozen_params)
-    what = f"{pb.Phase.Name(graph.phase)}, batches of {counts.batch_of(graph)}, {len(graph.nodes)} layers, {parameters:,} parameters"
+    parameters = sum(math.prod(p.blob.shape) for p in graph.parameters if p.index >= p.node.layer.frozen_params)
+    what = (
+        f"{pb.Phase.Name(graph.phase)}, batches of {counts.batch_of(graph)}, {len(graph.nodes)} layers, "
+        f"{parameters:,} parameters"
+    )
     shapes: list[Box | Text | Curve] = [
         Text(MARGIN, 36, graph.name or "a net", 18, bold=True),
         Text(MARGIN, 55, what, SIZE, fill="#52606d"),

@@ -1,7 +1,8 @@
 """Where the boxes of a directed graph go: layer by layer from top to bottom, few crossings, long edges straight.
 
-After Sugiyama, Tagawa and Toda 1981: ranks by the longest path, an edge over several ranks becomes a chain of points, the order within
-a rank follows the neighbours' mean places. Places across solve a linear program, as in Gansner, Koutsofios, North and Vo 1993.
+After Sugiyama, Tagawa and Toda 1981: ranks by the longest path, an edge over several ranks becomes a chain of points,
+the order within a rank follows the neighbours' mean places. Places across solve a linear program, as in Gansner,
+Koutsofios, North and Vo 1993.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ class Layout:
 
 
 def lay_out(sizes: dict[object, tuple[float, float]], edges: list[tuple[object, object, object]]) -> Layout:
-    """sizes: (width, height) by key, in an order in which edges lead forward. edges: (from, to, bundle); one bundle's share points."""
+    """sizes: (width, height) by key, in an order in which edges lead forward. edges: (from, to, bundle); one bundle's
+    share points."""
     boxes = {key: Vertex(key, *size) for key, size in sizes.items()}
     pairs = [(boxes[a], boxes[b]) for a, b, _ in edges]
     _rank(boxes, pairs)
@@ -117,7 +119,8 @@ def _crossings(ranks: list[list[Vertex]]) -> int:
 
 
 def _across(ranks: list[list[Vertex]]) -> None:
-    """x of every vertex: edges as upright as can be (the least sum of their weighted widths), then what is still free in the middle."""
+    """x of every vertex: edges as upright as can be (the least sum of their weighted widths), then what is still free
+    in the middle."""
     import numpy as np
     from scipy.optimize import linprog
     from scipy.sparse import csr_array
@@ -160,7 +163,12 @@ def _centre(ranks: list[list[Vertex]], edges: list[tuple[Vertex, Vertex]]) -> No
         return v
 
     for a, b in edges:
-        if abs(a.x - b.x) < 0.5 and _only(a.down) in (b, None) and _only(b.up) in (a, None) and (a.key is None) == (b.key is None):
+        if (
+            abs(a.x - b.x) < 0.5
+            and _only(a.down) in (b, None)
+            and _only(b.up) in (a, None)
+            and (a.key is None) == (b.key is None)
+        ):
             root[find(b)] = find(a)
     columns: dict[Vertex, list[Vertex]] = {}
     for vertex in root:

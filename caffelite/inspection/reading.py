@@ -10,11 +10,12 @@ from typing import Any
 from google.protobuf.message import Message
 
 from .. import caffelite_pb2 as pb
-from .. import forks, inputs, prototxt
+from .. import inputs, prototxt
 from ..errors import CaffeliteError, Locator, Mistakes, Where
 from ..layers import REGISTRY
-from ..textformat import Reader, Unknown
-from ..upgrade import upgrade_net, upgrade_solver
+from ..prototxt import forks
+from ..prototxt.textformat import Reader, Unknown
+from ..prototxt.upgrade import upgrade_net, upgrade_solver
 
 KINDS = ("mistake", "lint", "note")
 
@@ -54,8 +55,8 @@ class Findings(list):
 
 @dataclass
 class Reading:
-    """A net or solver as far as its text could be read. ``broken``: (line, column) of the mistakes of its text; ``suspects``: the names
-    in them, of fields that may lack a value only for such a mistake."""
+    """A net or solver as far as its text could be read. ``broken``: (line, column) of the mistakes of its text;
+    ``suspects``: the names in them, of fields that may lack a value only for such a mistake."""
 
     message: Any
     locate: Locator
@@ -63,9 +64,14 @@ class Reading:
     suspects: set[str] = field(default_factory=set)
 
 
-def read(path: str, findings: Findings, kinds: Sequence[type[Message]] = (pb.NetParameter, pb.SolverParameter),
-         named_at: Where | None = None) -> Reading | None:  # fmt: skip
-    """Reads a file as what it comes nearest to; None where it cannot be read at all. What is wrong goes to ``findings``."""
+def read(
+    path: str,
+    findings: Findings,
+    kinds: Sequence[type[Message]] = (pb.NetParameter, pb.SolverParameter),
+    named_at: Where | None = None,
+) -> Reading | None:
+    """Reads a file as what it comes nearest to; None where it cannot be read at all. What is wrong goes to
+    ``findings``."""
     try:
         text = _text(path)
     except (OSError, UnicodeDecodeError, ValueError):
@@ -81,7 +87,9 @@ def read(path: str, findings: Findings, kinds: Sequence[type[Message]] = (pb.Net
         for place in places:
             findings.say(kind, forks.ignored(holder, name), Where(str(path), *place))
     suspects = set(re.findall(r'"(\w+)"', " ".join(str(mistake) for _, mistake in reader.mistakes)))
-    return _modern(Reading(message, Locator(str(path), reader.places), [place for place, _ in reader.mistakes], suspects), findings)
+    return _modern(
+        Reading(message, Locator(str(path), reader.places), [place for place, _ in reader.mistakes], suspects), findings
+    )
 
 
 def _nearest(text: str, path: str, kinds: tuple[type[Message], ...]) -> tuple[Reader, Message]:
@@ -97,7 +105,8 @@ def _nearest(text: str, path: str, kinds: tuple[type[Message], ...]) -> tuple[Re
 
 
 def of_unknown_type(message: Message, unknown: Unknown) -> bool:
-    """Whether a field is part of a parameter block of a layer whose type is not known here: that type is the one mistake."""
+    """Whether a field is part of a parameter block of a layer whose type is not known here: that type is the one
+    mistake."""
     path = unknown.path
     if not isinstance(message, pb.NetParameter) or len(path) < 2 or path[0] != "layer":
         return False
@@ -106,7 +115,8 @@ def of_unknown_type(message: Message, unknown: Unknown) -> bool:
 
 
 def tolerant(ignored: list[CaffeliteError]) -> prototxt.Tolerate:
-    """Goes on without the fields of a net that are unknown; ``ignored`` takes a mistake for each, but for parameters of unknown types.
+    """Goes on without the fields of a net that are unknown; ``ignored`` takes a mistake for each, but for parameters of
+    unknown types.
 
     A text without any layer is no net, and its mistakes stay.
     """

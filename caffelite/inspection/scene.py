@@ -11,15 +11,21 @@ from ..charts import figure_type, plain_text, saved, shown
 FONT = "'DejaVu Sans', Verdana, 'Liberation Sans', Helvetica, Arial, sans-serif"
 # The widths of the ASCII characters from the space on, in thousandths of an em, in DejaVu Sans and its bold face
 REGULAR = (
-    "318 401 460 838 636 950 780 275 390 390 500 838 318 361 318 337 636 636 636 636 636 636 636 636 636 636 337 337 838 838 838 "
-    "531 1000 684 686 698 770 632 575 775 752 295 295 656 557 863 748 787 603 787 695 635 611 732 684 989 685 611 685 390 337 390 "
-    "838 500 500 613 635 550 635 615 352 635 634 278 278 579 278 974 634 612 635 635 411 521 392 634 592 818 592 592 525 636 337 "
+    "318 401 460 838 636 950 780 275 390 390 500 838 318 361 318 337 636 636 636 636 636 636 636 636 636 636 337 337 "
+    "838 838 838 "
+    "531 1000 684 686 698 770 632 575 775 752 295 295 656 557 863 748 787 603 787 695 635 611 732 684 989 685 611 "
+    "685 390 337 390 "
+    "838 500 500 613 635 550 635 615 352 635 634 278 278 579 278 974 634 612 635 635 411 521 392 634 592 818 592 592 "
+    "525 636 337 "
     "636 838 "
 )
 BOLD = (
-    "348 456 521 838 696 1002 872 306 457 457 523 838 380 415 380 365 696 696 696 696 696 696 696 696 696 696 400 400 838 838 838 "
-    "580 1000 774 762 734 830 683 683 821 837 372 372 775 637 995 837 850 733 850 770 720 682 812 774 1103 771 724 725 457 365 457 "
-    "838 500 500 675 716 593 716 678 435 716 712 343 343 665 343 1042 712 687 716 716 493 595 478 712 652 924 645 652 582 712 365 "
+    "348 456 521 838 696 1002 872 306 457 457 523 838 380 415 380 365 696 696 696 696 696 696 696 696 696 696 400 "
+    "400 838 838 838 "
+    "580 1000 774 762 734 830 683 683 821 837 372 372 775 637 995 837 850 733 850 770 720 682 812 774 1103 771 724 "
+    "725 457 365 457 "
+    "838 500 500 675 716 593 716 678 435 716 712 343 343 665 343 1042 712 687 716 716 493 595 478 712 652 924 645 "
+    "652 582 712 365 "
     "712 838 "
 )
 WIDTHS = tuple({chr(32 + i): int(width) / 1000 for i, width in enumerate(text.split())} for text in (REGULAR, BOLD))
@@ -68,7 +74,8 @@ class Scene:
 
 
 def text_width(text: str, size: float = 12, bold: bool = False) -> float:
-    """How wide a text is in DejaVu Sans; characters beyond ASCII are taken as 0.838 em wide, as × and → are, those of East Asia as 1 em."""
+    """How wide a text is in DejaVu Sans; characters beyond ASCII are taken as 0.838 em wide, as × and → are, those of
+    East Asia as 1 em."""
     widths = WIDTHS[bold]
     return size * sum(widths.get(c) or (1.0 if unicodedata.east_asian_width(c) in "WF" else 0.838) for c in text)
 
@@ -95,7 +102,9 @@ def _svg(shape: Box | Text | Curve) -> str:
         place = f'x="{shape.x:.1f}" y="{shape.y:.1f}" text-anchor="{shape.anchor}"'
         return f'<text {place} font-size="{shape.size:g}"{fit}{bold}{halo} fill="{shape.fill}">{escape(text)}</text>'
     (x, y), rest = shape.points[0], shape.points[1:]
-    path = f"M{x:.1f},{y:.1f}" + "".join("C" + " ".join(f"{px:.1f},{py:.1f}" for px, py in rest[i : i + 3]) for i in range(0, len(rest), 3))
+    path = f"M{x:.1f},{y:.1f}" + "".join(
+        "C" + " ".join(f"{px:.1f},{py:.1f}" for px, py in rest[i : i + 3]) for i in range(0, len(rest), 3)
+    )
     line = f'<path d="{path}" fill="none" stroke="{shape.stroke}" stroke-width="1.4"/>'
     if not shape.arrow:
         return line
@@ -124,13 +133,32 @@ def png(scene: Scene, scale: float = 2.0) -> bytes:
         if isinstance(shape, Box):
             style = f"round,pad=0,rounding_size={shape.radius or 0.01:g}"
             patch = FancyBboxPatch(
-                (shape.x, shape.y), shape.width, shape.height, boxstyle=style, fc=shape.fill, ec=shape.stroke, zorder=order
+                (shape.x, shape.y),
+                shape.width,
+                shape.height,
+                boxstyle=style,
+                fc=shape.fill,
+                ec=shape.stroke,
+                zorder=order,
             )
             axes.add_patch(patch)
         elif isinstance(shape, Text):
-            weight, effects = "bold" if shape.bold else "normal", [withStroke(linewidth=4, foreground="white")] if shape.halo else []
-            axes.text(shape.x, shape.y, shown(shape.text), size=shape.size, weight=weight, color=shape.fill,
-                      ha=anchors[shape.anchor], va="baseline", path_effects=effects, zorder=order)  # fmt: skip
+            weight, effects = (
+                "bold" if shape.bold else "normal",
+                [withStroke(linewidth=4, foreground="white")] if shape.halo else [],
+            )
+            axes.text(
+                shape.x,
+                shape.y,
+                shown(shape.text),
+                size=shape.size,
+                weight=weight,
+                color=shape.fill,
+                ha=anchors[shape.anchor],
+                va="baseline",
+                path_effects=effects,
+                zorder=order,
+            )
         else:
             path = Path(shape.points, [Path.MOVETO, *[Path.CURVE4] * (len(shape.points) - 1)])
             axes.add_patch(PathPatch(path, fc="none", ec=shape.stroke, lw=1.4, zorder=order))

@@ -8,8 +8,8 @@ from .. import caffelite_pb2 as pb
 from .. import prototxt
 from ..errors import CaffeliteError
 from ..layers import Shape
-from ..overrides import Overrides
-from ..solver import rates, snapshot, updates
+from ..prototxt.overrides import Overrides
+from ..training import rates, snapshot, updates
 from . import counts
 from .nets import NOTHING, Subject, subject
 
@@ -18,7 +18,8 @@ MOST_ROWS, POINTS = 40, 1000
 
 @dataclass
 class Moment:
-    """An iteration, the rate with which it updates, and what happens there; epoch: None where the data set's size is not known."""
+    """An iteration, the rate with which it updates, and what happens there; epoch: None where the data set's size is
+    not known."""
 
     iteration: int
     epoch: float | None
@@ -28,7 +29,8 @@ class Moment:
 
 @dataclass
 class Run:
-    """A solver's run. ``batch``: samples an iteration; ``samples``: of the training set, None: unknown; ``curve``: (iteration, rate)."""
+    """A solver's run. ``batch``: samples an iteration; ``samples``: of the training set, None: unknown; ``curve``:
+    (iteration, rate)."""
 
     solver: str
     rule: str
@@ -52,13 +54,18 @@ class Run:
         return iteration * self.batch / self.samples if self.batch and self.samples else None
 
 
-def schedule(path: str, shapes: dict[str, Shape] | None = None, samples: int | None = None, overrides: Overrides = NOTHING) -> Run:
-    """The run of a solver's file as ``overrides`` change it. samples: the training set's size, where the data is not there to tell it."""
+def schedule(
+    path: str, shapes: dict[str, Shape] | None = None, samples: int | None = None, overrides: Overrides = NOTHING
+) -> Run:
+    """The run of a solver's file as ``overrides`` change it. samples: the training set's size, where the data is not
+    there to tell it."""
     document = overrides.solver(prototxt.read_solver(path))
     p, locate = document.message, document.locate
     rate, rule = rates.policy(p, locate), updates.check(p, locate)
     if p.max_iter < 1:
-        raise CaffeliteError("a run of no iterations", where=locate("max_iter"), expected="max_iter of 1 or more", found=p.max_iter)
+        raise CaffeliteError(
+            "a run of no iterations", where=locate("max_iter"), expected="max_iter of 1 or more", found=p.max_iter
+        )
     notes, batch = [], None
     try:
         found = subject(None, path, shapes or {}, overrides=overrides)
@@ -75,11 +82,28 @@ def schedule(path: str, shapes: dict[str, Shape] | None = None, samples: int | N
     saved = list(range(p.snapshot, last + 1, p.snapshot)) if p.snapshot else []
     if p.snapshot_after_train and last not in saved:
         saved.append(last)
-    run = Run(path, rule, p.lr_policy, last, batch, samples, [], tests, list(p.test_iter), saved, snapshot.prefix(p, path), notes)
+    run = Run(
+        path,
+        rule,
+        p.lr_policy,
+        last,
+        batch,
+        samples,
+        [],
+        tests,
+        list(p.test_iter),
+        saved,
+        snapshot.prefix(p, path),
+        notes,
+    )
     turns = _turns(p, rate)
     run.moments = [Moment(i, run.epoch(i), rate(i), what) for i, what in sorted(turns.items())]
     step = max(1, last // POINTS)
-    run.curve = [(i, rate(i)) for i in sorted({*range(0, last, step), *turns, *(i - 1 for i in turns if i), last - 1}) if i < last]
+    run.curve = [
+        (i, rate(i))
+        for i in sorted({*range(0, last, step), *turns, *(i - 1 for i in turns if i), last - 1})
+        if i < last
+    ]
     return run
 
 
@@ -91,16 +115,21 @@ def _data(found: Subject) -> tuple[int, int | None]:
 
 
 def _turns(p: pb.SolverParameter, rate: rates.Schedule) -> dict[int, str]:
-    """The iterations worth a row: the ends, the warm-up's end, steps, and tenths of a rate that changes all the time."""
+    """The iterations worth a row: the ends, the warm-up's end, steps, and tenths of a rate that changes all the
+    time."""
     last, warm = p.max_iter, p.warmup_iter or p.rampup_interval
     turns = {last - 1: "the last update"}
-    steps = {"step": lambda: range(p.stepsize, last, p.stepsize), "multistep": lambda: p.stepvalue,
-             "multifixed": lambda: [i + 1 for i in p.stageiter[:-1]]}  # fmt: skip
+    steps = {
+        "step": lambda: range(p.stepsize, last, p.stepsize),
+        "multistep": lambda: p.stepvalue,
+        "multifixed": lambda: [i + 1 for i in p.stageiter[:-1]],
+    }
     if p.lr_policy in steps:
         found = [i for i in steps[p.lr_policy]() if 0 < i < last]
         skip = -(-len(found) // MOST_ROWS)
         turns |= dict.fromkeys(
-            found[::skip] if skip else [], "the rate changes" if skip < 2 else f"one of {len(found)} changes of the rate"
+            found[::skip] if skip else [],
+            "the rate changes" if skip < 2 else f"one of {len(found)} changes of the rate",
         )
     elif p.lr_policy not in ("fixed", "plateau"):
         turns |= {round(last * tenth / 10): "" for tenth in range(1, 10)} | turns

@@ -10,9 +10,9 @@ from pathlib import Path
 from .. import caffelite_pb2 as pb
 from .. import prototxt
 from ..errors import Locator
-from ..solver import nets, rates, snapshot, updates
-from ..solver.nets import NetSpec
-from ..solver.solver import check_counts
+from ..training import nets, rates, snapshot, updates
+from ..training.nets import NetSpec
+from ..training.solver import check_counts
 from .reading import Findings, Reading, read
 
 
@@ -50,7 +50,9 @@ def nets_of(solver: Reading, findings: Findings) -> list[NetOf]:
             message.ClearField(name)
     for i, path in enumerate(message.test_net):
         at = len(message.test_net_param)
-        _take(path, ("test_net", i), ("test_net_param", at), message.test_net_param.add(), solver, findings, files, routes)
+        _take(
+            path, ("test_net", i), ("test_net_param", at), message.test_net_param.add(), solver, findings, files, routes
+        )
         moves["test_net", i] = ("test_net_param", at)
     del message.test_net[:]
     locate = _Routed(solver.locate.moved(moves), routes)
@@ -60,11 +62,21 @@ def nets_of(solver: Reading, findings: Findings) -> list[NetOf]:
         specs += [train] if train else []
     specs += findings.run(nets.test_nets, message, locate) or []
     readable = [s for s in specs if files.get(s.locate.file, solver)]
-    return [NetOf(Reading(s.message, s.locate, files.get(s.locate.file, solver).broken), s.state, s.iterations) for s in readable]
+    return [
+        NetOf(Reading(s.message, s.locate, files.get(s.locate.file, solver).broken), s.state, s.iterations)
+        for s in readable
+    ]
 
 
 def _take(
-    path: str, old: tuple, new: tuple, target: pb.NetParameter, solver: Reading, findings: Findings, files: dict, routes: dict
+    path: str,
+    old: tuple,
+    new: tuple,
+    target: pb.NetParameter,
+    solver: Reading,
+    findings: Findings,
+    files: dict,
+    routes: dict,
 ) -> None:
     """Reads a net that the solver names into the field for nets that are written out."""
     target.SetInParent()

@@ -7,12 +7,12 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from .. import caffelite_pb2 as pb
-from .. import layout, plan
 from ..errors import CaffeliteError
-from ..graph import Graph, Learnable, Node
 from ..layers import Shape
-from ..plan import Plan
-from ..solver import updates
+from ..net import layout, plan
+from ..net.graph import Graph, Node, Parameter
+from ..net.plan import Plan
+from ..training import updates
 from . import counts
 from .nets import Subject
 
@@ -34,7 +34,8 @@ class Engine:
 
 @dataclass
 class Row:
-    """A layer: its tops' shapes, parameters of its own, multiply-adds a sample, bytes of its tops (0 where they lie on a bottom)."""
+    """A layer: its tops' shapes, parameters of its own, multiply-adds a sample, bytes of its tops (0 where they lie on
+    a bottom)."""
 
     name: str
     type: str
@@ -49,7 +50,8 @@ class Row:
 
 @dataclass
 class Table:
-    """A phase of a net. ``statistics``: numbers that layers keep but no solver learns, such as the means of BatchNorm."""
+    """A phase of a net. ``statistics``: numbers that layers keep but no solver learns, such as the means of
+    BatchNorm."""
 
     phase: str
     batch: int
@@ -64,24 +66,34 @@ class Table:
 def table(graph: Graph, guessed: list[str]) -> Table:
     planned = plan.make(graph)
     fields, batch = counts.receptive_fields(graph), counts.batch_of(graph)
-    own: dict[Node, list[Learnable]] = defaultdict(list)
-    for parameter in graph.learnable:
+    own: dict[Node, list[Parameter]] = defaultdict(list)
+    for parameter in graph.parameters:
         own[parameter.node].append(parameter)
     rows = [_row(own[node], planned, node, fields, batch) for node in graph.nodes]
-    statistics = sum(math.prod(p.blob.shape) for p in graph.learnable if p.index < p.node.layer.frozen_params)
+    statistics = sum(math.prod(p.blob.shape) for p in graph.parameters if p.index < p.node.layer.frozen_params)
     total = sum(row.parameters for row in rows)
-    return Table(pb.Phase.Name(graph.phase), batch, rows, total - statistics, statistics, sum(r.multiply_adds for r in rows),
-                 sum(r.activations for r in rows), guessed)  # fmt: skip
+    return Table(
+        pb.Phase.Name(graph.phase),
+        batch,
+        rows,
+        total - statistics,
+        statistics,
+        sum(r.multiply_adds for r in rows),
+        sum(r.activations for r in rows),
+        guessed,
+    )
 
 
-def _row(own: list[Learnable], planned: Plan, node: Node, fields: dict, batch: int) -> Row:
+def _row(own: list[Parameter], planned: Plan, node: Node, fields: dict, batch: int) -> Row:
     mults = [[1.0 if m is None else m for m in ms] for ms in ([p.lr_mult for p in own], [p.decay_mult for p in own])]
     below = {id(planned.data[b]) for b in node.bottoms if b in planned.data}
     new = {id(s): s.bytes for s in (planned.data[t] for t in node.tops if t in planned.data) if id(s) not in below}
     seen = next((counts.shown(fields[t]) for t in node.tops if fields[t] != ()), "")
     work = counts.multiply_adds(node) / max(batch, 1)
     own_count = sum(math.prod(p.blob.shape) for p in own)
-    return Row(node.name, node.layer.spec.type, [t.shape for t in node.tops], own_count, work, sum(new.values()), seen, *mults)
+    return Row(
+        node.name, node.layer.spec.type, [t.shape for t in node.tops], own_count, work, sum(new.values()), seen, *mults
+    )
 
 
 @dataclass
@@ -100,12 +112,25 @@ class Memory:
 
     @property
     def total(self) -> int:
-        return sum((self.weights, self.gradients, self.history, self.arena, self.constants, self.workspace, self.prefetch, self.kernels))
+        return sum(
+            (
+                self.weights,
+                self.gradients,
+                self.history,
+                self.arena,
+                self.constants,
+                self.workspace,
+                self.prefetch,
+                self.kernels,
+            )
+        )
 
 
-def memory(subject: Subject, batch: int | None = None, threads: int = 1, train: bool = True, engine: Engine = Engine()) -> Memory:
-    """What training takes: the TRAIN net, the solver's history, and the arena of each test net, which share the weights. train=False:
-    what the TEST net takes by itself."""
+def memory(
+    subject: Subject, batch: int | None = None, threads: int = 1, train: bool = True, engine: Engine = Engine()
+) -> Memory:
+    """What training takes: the TRAIN net, the solver's history, and the arena of each test net, which share the
+    weights. train=False: what the TEST net takes by itself."""
 
     def laid(phase: int, batch: int | None = None) -> tuple[Graph, int]:
         """A phase's graph as its net lays it out, and what its blobs would take if they did not share memory."""
@@ -116,14 +141,23 @@ def memory(subject: Subject, batch: int | None = None, threads: int = 1, train: 
 
     graph, alone = laid(pb.TRAIN if train else pb.TEST, batch)
     planned = plan.make(graph)
-    weights = BYTES * sum(math.prod(p.blob.shape) for p in graph.learnable)
+    weights = BYTES * sum(math.prod(p.blob.shape) for p in graph.parameters)
     learns = bool(planned.backward)
     history = 0
     if learns and subject.solver is not None and subject.solver.type in updates.RULES:
         history = weights * len(updates.RULES[subject.solver.type].history)
     code = CONVOLUTION * sum(node.layer.prefers_channels_last(engine) for node in graph.nodes) // (1 if learns else 3)
-    found = Memory(weights, weights if learns else 0, history, alone, planned.arena, planned.constant_bytes,
-                   _workspace(graph, planned, threads), _prefetch(graph), KERNELS + code)  # fmt: skip
+    found = Memory(
+        weights,
+        weights if learns else 0,
+        history,
+        alone,
+        planned.arena,
+        planned.constant_bytes,
+        _workspace(graph, planned, threads),
+        _prefetch(graph),
+        KERNELS + code,
+    )
     if train and subject.tests:
         test, alone = laid(pb.TEST)
         found.arena += subject.tests * plan.make(test).arena
@@ -143,7 +177,8 @@ def _prefetch(graph: Graph) -> int:
 
 
 def _workspace(graph: Graph, planned: Plan, threads: int) -> int:
-    """Scratch of the largest operation: a tile of columns for each thread, and in backward each thread's sum of a kernel's gradient."""
+    """Scratch of the largest operation: a tile of columns for each thread, and in backward each thread's sum of a
+    kernel's gradient."""
     kernels = [n for n in graph.nodes if n.layer.spec.type in ("Convolution", "Deconvolution")]
     backward = {step.node for step in planned.backward}
     largest = max((math.prod(n.layer.param_blobs[0].shape) for n in kernels if n in backward), default=0)
@@ -167,11 +202,15 @@ def largest_batch(subject: Subject, limit: int, threads: int = 1, train: bool = 
         return None
     slope = (more.total - one.total) / 64
     if slope <= 0:
-        raise CaffeliteError("the batch of this net cannot be changed", where=subject.locate(), expected="a layer with a batch size")
+        raise CaffeliteError(
+            "the batch of this net cannot be changed", where=subject.locate(), expected="a layer with a batch size"
+        )
     low = max(1, int((limit - one.total) / slope) + 1)
     try:
         while low > 1 and of(low).total > limit:
             low -= max(1, int((of(low).total - limit) / slope))
     except CaffeliteError as error:  # blobs too large for 32-bit indices
-        raise CaffeliteError(f"a batch of {low} would fit, but cannot be built: {error.what}", where=error.where) from None
+        raise CaffeliteError(
+            f"a batch of {low} would fit, but cannot be built: {error.what}", where=error.where
+        ) from None
     return low, of(low)

@@ -7,7 +7,7 @@ import pkgutil
 
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Locator, did_you_mean
-from .layer import REGISTRY, Layer, ParamBlob, Shape
+from .layer import REGISTRY, Layer, ParameterSpec, Shape
 
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")
@@ -17,8 +17,13 @@ def create(spec: pb.LayerParameter, phase: int, locate: Locator) -> Layer:
     """The layer that a LayerParameter asks for; an unknown type is an error that names the nearest one."""
     if spec.type not in REGISTRY:
         what = f'layer "{spec.name}": unknown type "{spec.type}"' if spec.type else f'layer "{spec.name}" has no type'
-        raise CaffeliteError(what, where=locate("type"), expected=f"one of {len(REGISTRY)} types", remedy=did_you_mean(spec.type, REGISTRY))
+        raise CaffeliteError(
+            what,
+            where=locate("type"),
+            expected=f"one of {len(REGISTRY)} types",
+            remedy=did_you_mean(spec.type, REGISTRY),
+        )
     return REGISTRY[spec.type](spec, phase, locate)
 
 
-__all__ = ["REGISTRY", "Layer", "ParamBlob", "Shape", "create"]
+__all__ = ["REGISTRY", "Layer", "ParameterSpec", "Shape", "create"]

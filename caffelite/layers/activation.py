@@ -1,4 +1,5 @@
-"""Activations: formulas of one bottom, any shape. Dropout draws random numbers, PReLU learns. Exp, Log and Power are in powers.py."""
+"""Activations: formulas of one bottom, any shape. Dropout draws random numbers, PReLU learns. Exp, Log and Power are in
+powers.py."""
 
 import math
 
@@ -6,7 +7,8 @@ from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from .layer import Layer, Shape, elementwise, register, split_axis
 
-# ReLU reads its top, which a fused convolution leaves in memory anyway; a negative slope below 0 makes the top's sign useless.
+# ReLU reads its top, which a fused convolution leaves in memory anyway; a negative slope below 0 makes the top's sign
+# useless.
 elementwise(
     "ReLU",
     y="where(x > 0, x, slope * x)",
@@ -33,7 +35,13 @@ elementwise(
 elementwise("AbsVal", y="abs(x)", dx="dy * sign(x)")
 # log(1 + e^x) without overflow on either side; its slope is the sigmoid.
 elementwise("BNLL", y="max(x, 0) + log1p(exp(-abs(x)))", dx="dy / (1 + exp(-x))")
-elementwise("Threshold", y="where(x > threshold, 1, where(x == x, 0, x))", dx=None, field="threshold_param", threshold="threshold")
+elementwise(
+    "Threshold",
+    y="where(x > threshold, 1, where(x == x, 0, x))",
+    dx=None,
+    field="threshold_param",
+    threshold="threshold",
+)
 
 
 def _limits(layer: Layer) -> None:
@@ -54,7 +62,8 @@ elementwise(
 
 @register
 class Dropout(Layer):
-    """In TRAIN y = x · mask / (1 - dropout_ratio), mask 1 with probability 1 - dropout_ratio (default 0.5); in TEST y = x.
+    """In TRAIN y = x · mask / (1 - dropout_ratio), mask 1 with probability 1 - dropout_ratio (default 0.5); in TEST y =
+    x.
 
     x, y: (N, ...). Errors: a ratio outside [0, 1). Source: Srivastava et al. 2014, scaled in training as in Caffe.
     """
@@ -65,7 +74,10 @@ class Dropout(Layer):
     def setup(self) -> None:
         if not 0 <= self.p.dropout_ratio < 1:
             raise self.error(
-                "a bad dropout_ratio", "dropout_ratio", expected="0 or more and less than 1", found=f"{self.p.dropout_ratio:g}"
+                "a bad dropout_ratio",
+                "dropout_ratio",
+                expected="0 or more and less than 1",
+                found=f"{self.p.dropout_ratio:g}",
             )
         self.training = self.phase == pb.TRAIN
         self.view = self.follows_layout = not self.training  # the mask is drawn in Caffe's order of elements
@@ -107,7 +119,9 @@ class PReLU(Layer):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         if len(bottoms[0]) < 2:
-            raise self.bottom_error(0, "has no channels", expected="2 axes or more, N×C×...", found=f"shape {list(bottoms[0])}")
+            raise self.bottom_error(
+                0, "has no channels", expected="2 axes or more, N×C×...", found=f"shape {list(bottoms[0])}"
+            )
         self.split = split_axis(bottoms[0], 1)
         quarter = pb.FillerParameter(type="constant", value=0.25)
         shape = () if self.p.channel_shared else (bottoms[0][1],)
@@ -118,7 +132,11 @@ class PReLU(Layer):
         return False
 
     def build(self, dev) -> None:
-        y, dx, da = "where(x > 0, x, a * x)", "where(x > 0, dy, a * dy)", Formula("where(x > 0, 0, x * dy)", ("x", "dy"))
+        y, dx, da = (
+            "where(x > 0, x, a * x)",
+            "where(x > 0, dy, a * dy)",
+            Formula("where(x > 0, 0, x * dy)", ("x", "dy")),
+        )
         if self.p.channel_shared:
             self._y, self._dx = dev.map(Formula(y, ("x",), ("a",))), dev.map(Formula(dx, ("x", "dy"), ("a",)))
             self._da = dev.sum(da)

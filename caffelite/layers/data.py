@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from .. import caffelite_pb2 as pb
-from .. import fillers
+from . import fillers
 from .layer import Layer, Shape, register
 
 
@@ -26,7 +26,11 @@ class Feed(Layer):
         found = list(self.source.shapes)
         if len(found) < len(self.spec.top):
             raise self.outer_error(
-                f"its source fills {len(found)} tops", "top", len(found), expected=f"at most {len(found)}", found=len(self.spec.top)
+                f"its source fills {len(found)} tops",
+                "top",
+                len(found),
+                expected=f"at most {len(found)}",
+                found=len(self.spec.top),
             )
         return found[: len(self.spec.top)]
 
@@ -37,7 +41,7 @@ class Feed(Layer):
         if self._finish:
             self.source.allocate = self._finish.memory
         found = self.source.shapes[: len(self.spec.top)]
-        self._arrays = [dev.inlet.field(shape) for shape in (found[1:] if transform else found)]
+        self._arrays = [dev.input_buffer.field(shape) for shape in (found[1:] if transform else found)]
 
     def feed(self, which: int, iteration: int, part: int) -> None:
         if self._finish:
@@ -66,7 +70,8 @@ class Feed(Layer):
 
 @register
 class Data(Feed):
-    """Samples of a database or of arrays: data (N, C, H, W) and labels (N), transformed by transform_param; N = data_param.batch_size."""
+    """Samples of a database or of arrays: data (N, C, H, W) and labels (N), transformed by transform_param; N =
+    data_param.batch_size."""
 
     field = "data_param"
     tops = (1, 2)
@@ -74,7 +79,8 @@ class Data(Feed):
 
 @register
 class ImageData(Feed):
-    """Image files with labels, of a list, a folder or tar files: data (N, C, H, W) and labels (N); N = image_data_param.batch_size."""
+    """Image files with labels, of a list, a folder or tar files: data (N, C, H, W) and labels (N); N =
+    image_data_param.batch_size."""
 
     field = "image_data_param"
     tops = (1, 2)
@@ -82,7 +88,8 @@ class ImageData(Feed):
 
 @register
 class WindowData(Feed):
-    """Windows cut from images, objects and background: data (N, 3, S, S), S = crop_size, and labels (N), 0 for background."""
+    """Windows cut from images, objects and background: data (N, 3, S, S), S = crop_size, and labels (N), 0 for
+    background."""
 
     field = "window_data_param"
     tops = (1, 2)
@@ -90,13 +97,15 @@ class WindowData(Feed):
 
 @register
 class HDF5Data(Feed):
-    """Rows of the HDF5 files that hdf5_data_param.source lists, one data set a top, named by the top: (N, ...), N = batch_size."""
+    """Rows of the HDF5 files that hdf5_data_param.source lists, one data set a top, named by the top: (N, ...), N =
+    batch_size."""
 
     field = "hdf5_data_param"
 
 
 def legacy_shapes(layer: Layer) -> list[Shape]:
-    """DummyData's shapes: ``shape`` messages, or the old num, channels, height and width; one for all tops or one each."""
+    """DummyData's shapes: ``shape`` messages, or the old num, channels, height and width; one for all tops or one
+    each."""
     p, tops = layer.p, len(layer.spec.top)
     old = [p.num, p.channels, p.height, p.width]
     if len(p.shape) and any(old):
@@ -121,8 +130,8 @@ def positive(layer: Layer, shapes: list[Shape], *paths: tuple) -> list[Shape]:
 
 @register
 class DummyData(Layer):
-    """Tops of any shape, from data_filler: none (0), one for all or one each; constants once, random numbers anew every iteration, which
-    follow from the sample and not from the process."""
+    """Tops of any shape, from data_filler: none (0), one for all or one each; constants once, random numbers anew every
+    iteration, which follow from the sample and not from the process."""
 
     field = "dummy_data_param"
     bottoms, tops = (0, 0), (1, None)
@@ -133,7 +142,9 @@ class DummyData(Layer):
         found = list(self.p.data_filler) or [pb.FillerParameter()]
         if len(found) not in (1, len(self.spec.top)):
             raise self.error(
-                f"has {len(found)} fillers for {len(self.spec.top)} tops", "data_filler", expected=f"0, 1 or {len(self.spec.top)}"
+                f"has {len(found)} fillers for {len(self.spec.top)} tops",
+                "data_filler",
+                expected=f"0, 1 or {len(self.spec.top)}",
             )
         self.fillers = found * len(self.spec.top) if len(found) == 1 else found
         self.found = legacy_shapes(self)
@@ -143,13 +154,20 @@ class DummyData(Layer):
 
     def build(self, dev) -> None:
         self.filled = False
-        self._random = {i: dev.inlet.field(self.found[i]) for i, filler in enumerate(self.fillers) if filler.type != "constant"}
+        self._random = {
+            i: dev.input_buffer.field(self.found[i])
+            for i, filler in enumerate(self.fillers)
+            if filler.type != "constant"
+        }
 
     def feed(self, which: int, iteration: int, part: int) -> None:
         for i, field in self._random.items():
             first = part * (self.found[i][:1] or (1,))[0]
             key = functools.partial(fillers.generator, self.dev.seed, self.name, i, iteration)
-            field.put(which, fillers.fill_rows(self.fillers[i], self.found[i], lambda row, key=key, first=first: key(first + row)))
+            field.put(
+                which,
+                fillers.fill_rows(self.fillers[i], self.found[i], lambda row, key=key, first=first: key(first + row)),
+            )
 
     def forward(self, x: list, y: list) -> None:
         for i, top in enumerate(y):
@@ -164,8 +182,8 @@ class DummyData(Layer):
 class MemoryData(Layer):
     """Arrays that the caller gives with ``set_input_arrays``, batch after batch, over and over.
 
-    Tops: data (N, C, H, W), label (N), N = batch_size, C = channels, H = height, W = width. Errors: a pass without arrays, arrays of
-    another shape. As in Caffe, which knows no transformation of them either.
+    Tops: data (N, C, H, W), label (N), N = batch_size, C = channels, H = height, W = width. Errors: a pass without
+    arrays, arrays of another shape. As in Caffe, which knows no transformation of them either.
     """
 
     field = "memory_data_param"
@@ -184,7 +202,8 @@ class MemoryData(Layer):
         return [(p.batch_size, p.channels, p.height, p.width), (p.batch_size,)]
 
     def set_input_arrays(self, data: np.ndarray, labels: np.ndarray) -> None:
-        """data (M, C, H, W) and labels (M), M a multiple of the batch size; they are read, not copied, from the next pass on."""
+        """data (M, C, H, W) and labels (M), M a multiple of the batch size; they are read, not copied, from the next
+        pass on."""
         p, count = self.p, len(data)
         if data.shape[1:] != (p.channels, p.height, p.width) or count % p.batch_size or not count:
             expected = f"M×{p.channels}×{p.height}×{p.width}, M a multiple of batch_size {p.batch_size}"
@@ -195,7 +214,9 @@ class MemoryData(Layer):
 
     def build(self, dev) -> None:
         p = self.p
-        self._fields = [dev.inlet.field(shape) for shape in ((p.batch_size, p.channels, p.height, p.width), (p.batch_size,))]
+        self._fields = [
+            dev.input_buffer.field(shape) for shape in ((p.batch_size, p.channels, p.height, p.width), (p.batch_size,))
+        ]
 
     def feed(self, which: int, iteration: int, part: int) -> None:
         if self.arrays is None:
@@ -221,7 +242,9 @@ class Input(Layer):
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         found = [tuple(s.dim) for s in self.p.shape]
         if len(found) not in (1, len(self.spec.top)):
-            raise self.error(f"has {len(found)} shapes for {len(self.spec.top)} tops", "shape", expected=f"1 or {len(self.spec.top)}")
+            raise self.error(
+                f"has {len(found)} shapes for {len(self.spec.top)} tops", "shape", expected=f"1 or {len(self.spec.top)}"
+            )
         positive(self, found, *[("shape", i) for i in range(len(found))])
         return found * len(self.spec.top) if len(found) == 1 else found
 
@@ -255,7 +278,8 @@ class Parameter(Layer):
 
 @register
 class HDF5Output(Layer):
-    """Appends its two bottoms, (N, ...) each, to the data sets "data" and "label" of hdf5_output_param.file_name, made anew by each run.
+    """Appends its two bottoms, (N, ...) each, to the data sets "data" and "label" of hdf5_output_param.file_name, made
+    anew by each run.
 
     As in Caffe, what has fewer than four axes gets trailing ones.
     """
@@ -263,7 +287,7 @@ class HDF5Output(Layer):
     field = "hdf5_output_param"
     bottoms, tops = (2, 2), (0, 0)
     differentiable = False
-    hosted = writes = True
+    requires_host = writes = True
 
     def setup(self) -> None:
         if not self.p.file_name:
@@ -289,7 +313,9 @@ class HDF5Output(Layer):
                 rows = self.dev.download(bottom)
                 rows = rows.reshape(*rows.shape, *[1] * (4 - rows.ndim))
                 if name not in file:
-                    file.create_dataset(name, data=rows, maxshape=(None, *rows.shape[1:]), chunks=rows.shape, dtype=np.float32)
+                    file.create_dataset(
+                        name, data=rows, maxshape=(None, *rows.shape[1:]), chunks=rows.shape, dtype=np.float32
+                    )
                 else:
                     file[name].resize(len(file[name]) + len(rows), axis=0)
                     file[name][-len(rows) :] = rows

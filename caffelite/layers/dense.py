@@ -16,11 +16,12 @@ HALF_ROWS = 32  # with fewer, reading the weights is the work, and rounding them
 class InnerProduct(Layer):
     """y = x w^T + b over the axes from ``axis`` on (default 1).
 
-    x (M..., K...); w (N, K), stored (K, N) where transpose; b (N); y (M..., N), N = num_output. Defaults: bias_term true. As in Caffe.
+    x (M..., K...); w (N, K), stored (K, N) where transpose; b (N); y (M..., N), N = num_output. Defaults: bias_term
+    true. As in Caffe.
     """
 
     field = "inner_product_param"
-    absorbs_relu = True
+    can_fuse_relu = True
 
     def setup(self) -> None:
         if not self.p.num_output:
@@ -29,7 +30,9 @@ class InnerProduct(Layer):
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         axis = self.axis(self.p.axis, len(bottoms[0]), end=True)
         self.m, self.k, self.n = math.prod(bottoms[0][:axis]), math.prod(bottoms[0][axis:]), self.p.num_output
-        self.add_param((self.k, self.n) if self.p.transpose else (self.n, self.k), self.p.weight_filler, "weight_filler")
+        self.add_param(
+            (self.k, self.n) if self.p.transpose else (self.n, self.k), self.p.weight_filler, "weight_filler"
+        )
         if self.p.bias_term:
             self.add_param((self.n,), self.p.bias_filler, "bias_filler")
         return [(*bottoms[0][:axis], self.n)]
@@ -37,8 +40,8 @@ class InnerProduct(Layer):
     def backward_reads_top(self, index: int) -> bool:
         return False
 
-    def settle(self, dev) -> None:
-        self.takes_relu_gradient = self.rectifies = dev.rectifies
+    def configure_for(self, dev) -> None:
+        self.can_fuse_relu_backward = self.fuses_relu_backward = dev.fuses_relu_backward
         if dev.half and self.m >= HALF_ROWS:
             self.keep_halves([(self.m, self.k)])
 
@@ -48,7 +51,11 @@ class InnerProduct(Layer):
     def build(self, dev) -> None:
         half = {"half": True} if self.half else {}
         self.op = dev.inner_product(self.m, self.k, self.n, self.p.transpose, **half)
-        self._rectified = dev.rectified(self.m, self.n, 1, self.slope) if self.rectifies and self.slope is not None else None
+        self._relu_backward = (
+            dev.relu_backward(self.m, self.n, 1, self.slope)
+            if self.fuses_relu_backward and self.slope is not None
+            else None
+        )
 
     def forward(self, x: list, y: list) -> None:
         bias = self.params[1].data if self.p.bias_term else None
@@ -57,8 +64,8 @@ class InnerProduct(Layer):
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         (dw, add_w), (db, add_b) = self._param_args(0), self._param_args(1)
         x = self.halves(x) if self.half else x
-        if self._rectified:
-            self._rectified(y[0], dy[0], db, add_b)
+        if self._relu_backward:
+            self._relu_backward(y[0], dy[0], db, add_b)
             db = None
         self.op.backward(x[0], self.params[0].data, dy[0], dx[0], dw, db, add_w, add_b)
 
@@ -67,8 +74,8 @@ class InnerProduct(Layer):
 class Embed(Layer):
     """y = w[x] + b: the rows of a table that whole numbers name.
 
-    x (...) from 0 to input_dim - 1; w (input_dim, N), b (N); y (..., N), N = num_output. Default: bias_term true. Errors: a number that
-    names no row. As in Caffe.
+    x (...) from 0 to input_dim - 1; w (input_dim, N), b (N); y (..., N), N = num_output. Default: bias_term true.
+    Errors: a number that names no row. As in Caffe.
     """
 
     field = "embed_param"
@@ -113,4 +120,7 @@ class Embed(Layer):
         if not bad:
             return None
         place = [int(i) for i in np.unravel_index(bad - 1, self.place)] if self.place else []
-        return f'a number in bottom "{self.spec.bottom[0]}" names no row (at {place}); expected whole numbers 0 to {self.p.input_dim - 1}'
+        return (
+            f'a number in bottom "{self.spec.bottom[0]}" names no row (at {place}); expected whole numbers 0 to '
+            f"{self.p.input_dim - 1}"
+        )

@@ -12,7 +12,8 @@ from .loss import Loss
 
 
 class Distance(Loss):
-    """loss = Σ each / N; a, b (N, ...) of one count, both get gradients. ``each`` and its ``slope`` are formulas of the distance d."""
+    """loss = Σ each / N; a, b (N, ...) of one count, both get gradients. ``each`` and its ``slope`` are formulas of the
+    distance d."""
 
     constant_bottoms = frozenset()
     each = slope = ""
@@ -51,10 +52,11 @@ class L1Loss(Distance):
 
 @register
 class SmoothL1Loss(Distance):
-    """loss = Σ outside · f(inside · (a - b)) / N, f(d) = (σd)² / 2 where |d| < 1/σ², else |d| - 1/(2σ²); a and b get gradients.
+    """loss = Σ outside · f(inside · (a - b)) / N, f(d) = (σd)² / 2 where |d| < 1/σ², else |d| - 1/(2σ²); a and b get
+    gradients.
 
-    a, b, and optionally the weights inside and outside, (N, ...) of one count. sigma (σ) 1; normalization NONE: not divided by N.
-    Errors: a sigma of 0 or less. Source: Girshick 2015, sigma as in Intel's Caffe.
+    a, b, and optionally the weights inside and outside, (N, ...) of one count. sigma (σ) 1; normalization NONE: not
+    divided by N. Errors: a sigma of 0 or less. Source: Girshick 2015, sigma as in Intel's Caffe.
     """
 
     field = "smooth_l1_loss_param"

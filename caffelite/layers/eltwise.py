@@ -13,9 +13,9 @@ ELTWISE = pb.EltwiseParameter
 class Eltwise(Layer):
     """Bottoms of one shape joined element by element: SUM (default) Σ coeff_i · x_i (coeff 1), PROD Π x_i, MAX.
 
-    x_i, y (N, ...). The slope of PROD multiplies the other bottoms; with stable_prod_grad: false it is y / x_i, no number at 0. MAX sends
-    its gradient to the bottom that was the largest; of equals, to the second of the first two, then to the earliest. As in Caffe, but a
-    NaN is the largest of all.
+    x_i, y (N, ...). The slope of PROD multiplies the other bottoms; with stable_prod_grad: false it is y / x_i, no
+    number at 0. MAX sends its gradient to the bottom that was the largest; of equals, to the second of the first two,
+    then to the earliest. As in Caffe, but a NaN is the largest of all.
     """
 
     field = "eltwise_param"
@@ -28,7 +28,7 @@ class Eltwise(Layer):
             raise self.error("takes coeff for SUM only", "coeff", 0)
         if coeffs not in (0, count):
             raise self.error(f"has {coeffs} coeff for {count} bottoms", "coeff", expected=f"none, or {count}")
-        self.in_place = self.absorbs_relu = self.p.operation == ELTWISE.SUM
+        self.in_place = self.can_fuse_relu = self.p.operation == ELTWISE.SUM
         self.coefficients = list(self.p.coeff or [1.0] * count)
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
@@ -57,7 +57,10 @@ class Eltwise(Layer):
             self._dx = [self._map(dev, Formula("c * dy", ("dy",), constants=("c",)), c=c) for c in coeffs.values()]
         elif self.p.operation == ELTWISE.PROD:
             self._y = self._map(dev, Formula(" * ".join(names), names))
-            self._dx = [self._map(dev, Formula(f"dy * {self._others(names, i)}", (*names, "y", "dy"))) for i in range(len(names))]
+            self._dx = [
+                self._map(dev, Formula(f"dy * {self._others(names, i)}", (*names, "y", "dy")))
+                for i in range(len(names))
+            ]
         else:
             self._y = self._map(dev, Formula("where(a > b, a, where(a == a, b, a))", ("a", "b")))
             self._dx = [self._map(dev, Formula(self._wins(i), (*names, "y", "dy"))) for i in range(len(names))]

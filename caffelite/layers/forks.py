@@ -23,7 +23,9 @@ class Axpy(Layer):
         if len(x) < 2:
             raise self.bottom_error(1, "has no channels", expected="N×C×...", found=f"shape {list(x)}")
         if a[:2] != x[:2] or math.prod(a[2:]) != 1:
-            raise self.bottom_error(0, "does not fit", expected=f"{[*x[:2]]} or {[*x[:2], *[1] * (len(x) - 2)]}", found=list(a))
+            raise self.bottom_error(
+                0, "does not fit", expected=f"{[*x[:2]]} or {[*x[:2], *[1] * (len(x) - 2)]}", found=list(a)
+            )
         if b != x:
             raise self.bottom_error(2, "does not fit", expected=list(x), found=list(b))
         self.split = 1, math.prod(x[:2]), math.prod(x[2:])
@@ -56,7 +58,8 @@ class Axpy(Layer):
 class Permute(Layer):
     """The axes of x in another order: axis i of y is axis order[i] of x; those not named follow in their own order.
 
-    order 0 2 3 1: (N, C, H, W) → (N, H, W, C). Errors: an axis twice, an axis that x lacks. As in NVCaffe and Intel's Caffe.
+    order 0 2 3 1: (N, C, H, W) → (N, H, W, C). Errors: an axis twice, an axis that x lacks. As in NVCaffe and Intel's
+    Caffe.
     """
 
     field = "permute_param"
@@ -65,7 +68,13 @@ class Permute(Layer):
         rank, order = len(bottoms[0]), list(self.p.order)
         for i, axis in enumerate(order):
             if axis >= rank:
-                raise self.error(f"axis {axis} is outside the bottom's {rank} axes", "order", i, expected=f"0 to {rank - 1}", found=axis)
+                raise self.error(
+                    f"axis {axis} is outside the bottom's {rank} axes",
+                    "order",
+                    i,
+                    expected=f"0 to {rank - 1}",
+                    found=axis,
+                )
             if axis in order[:i]:
                 raise self.error(f"names axis {axis} twice", "order", i)
         self.order = (*order, *(axis for axis in range(rank) if axis not in order))
@@ -90,8 +99,9 @@ class Permute(Layer):
 class Normalize(Layer):
     """y = s · x / |x|, |x| = √(Σ x² + eps) over a sample, or over the channels of each of its places; s learnt.
 
-    x, y (N, C, P...); s a number (channel_shared, the default) or (C), from 1. Defaults: across_spatial true (a sample), eps 1e-10.
-    Errors: a bottom without channels. Source: Liu et al. 2015 (ParseNet), as in NVCaffe and Intel's Caffe.
+    x, y (N, C, P...); s a number (channel_shared, the default) or (C), from 1. Defaults: across_spatial true (a
+    sample), eps 1e-10. Errors: a bottom without channels. Source: Liu et al. 2015 (ParseNet), as in NVCaffe and Intel's
+    Caffe.
     """
 
     field = "norm_param"
@@ -127,7 +137,8 @@ class Normalize(Layer):
         self._ds = dev.channel_sum(Formula("dy * u", ("dy", "u")), (), *self.split)
 
     def _as_rows(self, blob):
-        """The blob's numbers with those that share a |x| side by side: a view (N, P, C), or (N, C, P) for whole samples."""
+        """The blob's numbers with those that share a |x| side by side: a view (N, P, C), or (N, C, P) for whole
+        samples."""
         view = blob.reshape(self.whole)
         return view if self.p.across_spatial else view.transpose(0, 2, 1)
 

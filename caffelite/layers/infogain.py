@@ -17,11 +17,12 @@ from .score import check_labels, label_fault
 
 @register
 class InfogainLoss(Loss):
-    """loss = -Σ H[label, k] log max(prob_k, 1e-20) / divisor over all labels and classes k, prob the softmax along ``axis`` (default 1).
+    """loss = -Σ H[label, k] log max(prob_k, 1e-20) / divisor over all labels and classes k, prob the softmax along
+    ``axis`` (default 1).
 
-    x (N, C, P...), label (N, P...), whole numbers 0 to C - 1; H (C, C), a third bottom or the binaryproto file ``source``; tops: the
-    loss () and optionally the probabilities, like x. Divisor by loss_param.normalization as in SoftmaxWithLoss. Errors: labels that are no
-    class, an H of another size. As in Caffe.
+    x (N, C, P...), label (N, P...), whole numbers 0 to C - 1; H (C, C), a third bottom or the binaryproto file
+    ``source``; tops: the loss () and optionally the probabilities, like x. Divisor by loss_param.normalization as in
+    SoftmaxWithLoss. Errors: labels that are no class, an H of another size. As in Caffe.
     """
 
     field = "infogain_loss_param"
@@ -37,7 +38,9 @@ class InfogainLoss(Loss):
         if len(bottoms) == 2:
             self.gains = self._read(c)
         elif math.prod(bottoms[2]) != c * c:
-            raise self.bottom_error(2, "is no infogain matrix", expected=f"{c}×{c}, classes by classes", found=list(bottoms[2]))
+            raise self.bottom_error(
+                2, "is no infogain matrix", expected=f"{c}×{c}, classes by classes", found=list(bottoms[2])
+            )
         self.saved_shapes.update(prob=(bottoms[0], None), slope=((n * p, c), None))
         return [(), bottoms[0]][: len(self.spec.top)]
 
@@ -48,9 +51,13 @@ class InfogainLoss(Loss):
         try:
             gains = weights.decode_blob(memoryview(weights.read_bytes(file)))
         except weights.Damaged as damage:
-            raise CaffeliteError(f"not an infogain matrix: {damage}", where=Where(str(file)), expected="a binary BlobProto") from None
+            raise CaffeliteError(
+                f"not an infogain matrix: {damage}", where=Where(str(file)), expected="a binary BlobProto"
+            ) from None
         if gains.size != classes * classes:
-            raise self.error("its matrix does not fit", "source", expected=f"{classes}×{classes}", found=list(gains.shape))
+            raise self.error(
+                "its matrix does not fit", "source", expected=f"{classes}×{classes}", found=list(gains.shape)
+            )
         return gains.reshape(classes, classes)
 
     def backward_reads_bottom(self, index: int) -> bool:
@@ -68,7 +75,10 @@ class InfogainLoss(Loss):
         dev.fill(self._weight, 1)
         self._ignore = None
         if ignored is not None:
-            self._ignore = [dev.map(Formula(f"where(t == ignore, 0, {v})", ("t",), constants=("ignore",)), ignore=ignored) for v in "t1"]
+            self._ignore = [
+                dev.map(Formula(f"where(t == ignore, 0, {v})", ("t",), constants=("ignore",)), ignore=ignored)
+                for v in "t1"
+            ]
         self._prob = dev.empty((n, p, c)) if p > 1 else None
         self._each = dev.channel_sum(Formula("-w * h * log(max(prob, 1e-20))", ("prob", "h", "w")), ("w",), 1, rows, c)
         self._row = dev.channel_sum(Formula("h", ("h",)), (), 1, rows, c)

@@ -32,7 +32,7 @@ class Joint(Layer):
         self.sizes, self.follows_layout = sizes, len(whole) == 4 and axis == 1
         self.pixels = inner * math.prod(whole[:axis])
 
-    def lie_last(self) -> None:
+    def use_channels_last(self) -> None:
         self.whole, self.ends = (self.pixels, -1), list(itertools.accumulate(self.sizes, initial=0))
 
     def backward_reads_bottom(self, index: int) -> bool:
@@ -76,8 +76,12 @@ class Concat(Joint):
         first = bottoms[0]
         axis = self.joint_axis(len(first))
         for i, shape in enumerate(bottoms):
-            if len(shape) != len(first) or any(a != b for d, (a, b) in enumerate(zip(first, shape, strict=True)) if d != axis):
-                raise self.bottom_error(i, "does not fit the first", expected=f"{list(first)} but for axis {axis}", found=list(shape))
+            if len(shape) != len(first) or any(
+                a != b for d, (a, b) in enumerate(zip(first, shape, strict=True)) if d != axis
+            ):
+                raise self.bottom_error(
+                    i, "does not fit the first", expected=f"{list(first)} but for axis {axis}", found=list(shape)
+                )
         sizes = [shape[axis] for shape in bottoms]
         self.lay_out(first, axis, sizes)
         return [(*first[:axis], sum(sizes), *first[axis + 1 :])]
@@ -85,7 +89,7 @@ class Concat(Joint):
     def forward(self, x: list, y: list) -> None:
         self.join(x, y[0], self.placed)
 
-    def settle(self, dev) -> None:
+    def configure_for(self, dev) -> None:
         self.most_parts = 8 if dev.sums_gradients and not self.view else 1
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
@@ -99,10 +103,11 @@ class Concat(Joint):
 
 @register
 class Slice(Joint):
-    """The bottom's parts along ``axis`` (default 1; slice_dim in old files): cut before each slice_point, or else in equal parts.
+    """The bottom's parts along ``axis`` (default 1; slice_dim in old files): cut before each slice_point, or else in
+    equal parts.
 
-    (N, C, ...) → (N, C1, ...), (N, C2, ...), …. Errors: points that do not rise within the axis, parts that do not come out even. As in
-    Caffe.
+    (N, C, ...) → (N, C1, ...), (N, C2, ...), …. Errors: points that do not rise within the axis, parts that do not come
+    out even. As in Caffe.
     """
 
     field = "slice_param"
@@ -121,7 +126,12 @@ class Slice(Joint):
         ends = [0, *points, total] if points else range(0, total + 1, total // count)
         sizes = [stop - start for start, stop in itertools.pairwise(ends)]
         if min(sizes) < 1:
-            raise self.error("slice_point must rise within the axis", "slice_point", expected=f"1 to {total - 1}, rising", found=points)
+            raise self.error(
+                "slice_point must rise within the axis",
+                "slice_point",
+                expected=f"1 to {total - 1}, rising",
+                found=points,
+            )
         self.lay_out(shape, axis, sizes)
         return [(*shape[:axis], size, *shape[axis + 1 :]) for size in sizes]
 
@@ -134,7 +144,8 @@ class Slice(Joint):
 
 @register
 class Split(Layer):
-    """Every top is the bottom; its gradient is the sum of theirs. Nets need none, since any number of layers may read a blob."""
+    """Every top is the bottom; its gradient is the sum of theirs. Nets need none, since any number of layers may read a
+    blob."""
 
     tops = (1, None)
 

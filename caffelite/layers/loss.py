@@ -39,7 +39,9 @@ class Loss(Layer):
             fixed = self.spec.loss_param.pre_fixed_normalizer
             if not 0 < fixed < math.inf:
                 where = "loss_param", "pre_fixed_normalizer"
-                raise self.outer_error("a bad pre_fixed_normalizer", *where, expected="a finite number above 0", found=f"{fixed:g}")
+                raise self.outer_error(
+                    "a bad pre_fixed_normalizer", *where, expected="a finite number above 0", found=f"{fixed:g}"
+                )
             return max(1.0, fixed)
         if kind == LOSS.VALID and self.ignored() is not None:
             return None
@@ -50,7 +52,8 @@ class Loss(Layer):
 
 
 class Divisor:
-    """What a loss is divided by, a device's number: fixed, or where ``fixed`` is None the labels that are not ignored, at least 1."""
+    """What a loss is divided by, a device's number: fixed, or where ``fixed`` is None the labels that are not ignored,
+    at least 1."""
 
     def __init__(self, dev, fixed: float | None, ignored: int | None):
         self.value = dev.zeros(1)
@@ -75,8 +78,8 @@ class Divisor:
 class SoftmaxWithLoss(Loss):
     """loss = -Σ log softmax(x)[label] / divisor along softmax_param.axis (default 1).
 
-    x (N, C, P...), label (N, P...), whole numbers 0 to C - 1; tops: the loss () and optionally the probabilities, like x. Divisor by
-    loss_param.normalization: VALID (default: labels not ignored), FULL (N·P), BATCH_SIZE (N), NONE (1),
+    x (N, C, P...), label (N, P...), whole numbers 0 to C - 1; tops: the loss () and optionally the probabilities, like
+    x. Divisor by loss_param.normalization: VALID (default: labels not ignored), FULL (N·P), BATCH_SIZE (N), NONE (1),
     PRE_FIXED (pre_fixed_normalizer). Errors: labels that are no class.
     """
 
@@ -98,7 +101,7 @@ class SoftmaxWithLoss(Loss):
     def build(self, dev) -> None:
         self.op = dev.softmax_loss(*self.split, self.ignored(), self.divide)
 
-    def settle(self, dev) -> None:
+    def configure_for(self, dev) -> None:
         if dev.losses_bring_gradients and self.divide is not None:
             self.saved_shapes[self.ahead] = self.saved_shapes["prob"]
 
@@ -122,9 +125,11 @@ class SoftmaxWithLoss(Loss):
 
 @register
 class SigmoidCrossEntropyLoss(Loss):
-    """loss = -Σ (t log σ(x) + (1 - t) log(1 - σ(x))) / divisor; x and targets t in [0, 1] of one count, the divisor N (BATCH_SIZE).
+    """loss = -Σ (t log σ(x) + (1 - t) log(1 - σ(x))) / divisor; x and targets t in [0, 1] of one count, the divisor N
+    (BATCH_SIZE).
 
-    Other divisors by loss_param.normalization: FULL (all values), VALID (those whose target is not ignore_label), NONE (1). As in Caffe.
+    Other divisors by loss_param.normalization: FULL (all values), VALID (those whose target is not ignore_label), NONE
+    (1). As in Caffe.
     """
 
     default_normalization = LOSS.BATCH_SIZE

@@ -1,4 +1,5 @@
-"""Losses whose labels choose a formula: HingeLoss, MultinomialLogisticLoss; and ContrastiveLoss, over pairs of samples."""
+"""Losses whose labels choose a formula: HingeLoss, MultinomialLogisticLoss; and ContrastiveLoss, over pairs of
+samples."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from .score import label_fault
 
 
 class PerClass(Loss):
-    """loss = Σ each / N over scores (N, C...) and labels (N), whole numbers 0 to C - 1 that count the numbers of a sample.
+    """loss = Σ each / N over scores (N, C...) and labels (N), whole numbers 0 to C - 1 that count the numbers of a
+    sample.
 
     ``formulas`` gives each and its slope, of the score x, its class k and the label t.
     """
@@ -27,7 +29,9 @@ class PerClass(Loss):
         self.split = n, math.prod(bottoms[0]) // n, 1
         if math.prod(bottoms[1]) != n:
             expected = f'{n} labels, one for each sample of "{self.spec.bottom[0]}" {list(bottoms[0])}'
-            raise self.bottom_error(1, "does not fit", expected=expected, found=f"{math.prod(bottoms[1])} {list(bottoms[1])}")
+            raise self.bottom_error(
+                1, "does not fit", expected=expected, found=f"{math.prod(bottoms[1])} {list(bottoms[1])}"
+            )
         return [()]
 
     def backward_reads_bottom(self, index: int) -> bool:
@@ -36,7 +40,12 @@ class PerClass(Loss):
     def build(self, dev) -> None:
         n, c, _ = self.split
         each, slope = self.formulas()
-        self._places, self._table, self._label, self._rows = dev.empty((n, c)), dev.empty((c, 1)), dev.empty(n), dev.empty(n)
+        self._places, self._table, self._label, self._rows = (
+            dev.empty((n, c)),
+            dev.empty((c, 1)),
+            dev.empty(n),
+            dev.empty(n),
+        )
         dev.upload(self._places, np.arange(c))
         dev.upload(self._table, np.arange(c)[:, None])
         self.op = dev.take(c, 1, n)  # labels as whole numbers; finds those that are no class
@@ -59,7 +68,8 @@ class PerClass(Loss):
 
 @register
 class HingeLoss(PerClass):
-    """loss = Σ max(0, 1 + s x)^norm / N, s = -1 for the label's class and 1 for the others; norm L1 (default) or L2, the square.
+    """loss = Σ max(0, 1 + s x)^norm / N, s = -1 for the label's class and 1 for the others; norm L1 (default) or L2,
+    the square.
 
     x (N, C...), label (N). Errors: labels that are no class. As in Caffe.
     """
@@ -75,7 +85,8 @@ class HingeLoss(PerClass):
 
 @register
 class MultinomialLogisticLoss(PerClass):
-    """loss = -Σ log max(x[label], 1e-20) / N over probabilities x (N, C...), label (N). Errors: labels that are no class. As in Caffe."""
+    """loss = -Σ log max(x[label], 1e-20) / N over probabilities x (N, C...), label (N). Errors: labels that are no
+    class. As in Caffe."""
 
     def formulas(self) -> tuple[str, str]:
         return "where(t == k, -log(max(x, 1e-20)), 0)", "where(t == k, -1 / max(x, 1e-20), 0)"
@@ -83,10 +94,11 @@ class MultinomialLogisticLoss(PerClass):
 
 @register
 class ContrastiveLoss(Loss):
-    """loss = Σ each / 2N, each = d² for a pair that is alike, else max(margin - d, 0)², d = |a - b| (Euclidean, a sample at a time).
+    """loss = Σ each / 2N, each = d² for a pair that is alike, else max(margin - d, 0)², d = |a - b| (Euclidean, a
+    sample at a time).
 
-    a, b (N, C...), alike (N), 0 for no. Defaults: margin 1. legacy_version: max(margin - d², 0) for pairs that are not alike. Source:
-    Hadsell et al. 2006, as in Caffe.
+    a, b (N, C...), alike (N), 0 for no. Defaults: margin 1. legacy_version: max(margin - d², 0) for pairs that are not
+    alike. Source: Hadsell et al. 2006, as in Caffe.
     """
 
     field = "contrastive_loss_param"
@@ -111,10 +123,18 @@ class ContrastiveLoss(Loss):
         slope = f"sign({gap})" if self.p.legacy_version else f"{gap} / (sqrt(q) + 1e-4)"
         self._squares = dev.channel_sum(Formula("(a - b) * (a - b)", ("a", "b")), (), 1, self.n, self.d)
         margin = {"margin": self.p.margin}
-        self._sum = dev.sum(Formula(f"where(abs(t) >= 1, q, {each})", ("q", "t"), constants=("margin",)), 0.5 / self.n, **margin)
+        self._sum = dev.sum(
+            Formula(f"where(abs(t) >= 1, q, {each})", ("q", "t"), constants=("margin",)), 0.5 / self.n, **margin
+        )
         text = f"where(abs(t) >= 1, 1, -({slope})) * (a - b) * dloss / n"
         self._dx = dev.channel_map(
-            Formula(text, ("a", "b", "q", "t"), ("dloss",), ("margin", "n")), ("q", "t"), 1, self.n, self.d, n=self.n, **margin
+            Formula(text, ("a", "b", "q", "t"), ("dloss",), ("margin", "n")),
+            ("q", "t"),
+            1,
+            self.n,
+            self.d,
+            n=self.n,
+            **margin,
         )
 
     def forward(self, x: list, y: list) -> None:

@@ -10,23 +10,29 @@ from ..devices import Window
 from ..devices.formula import Formula
 from .layer import Layer, Shape, register, split_axis
 
-LEARNT = ("scale_bias", "scale_filler", "use_weight_bias", "filler", "bias_filler")  # the fields by which a BatchNorm learns
+LEARNT = (
+    "scale_bias",
+    "scale_filler",
+    "use_weight_bias",
+    "filler",
+    "bias_filler",
+)  # the fields by which a BatchNorm learns
 
 
 @register
 class BatchNorm(Layer):
     """y = (x - μ_c) / √(σ²_c + eps) [· scale_c + bias_c], moments over the batch and positions of each channel.
 
-    x, y (N, C, ...); a Scale layer may follow. Three blobs that no solver touches: running sums of means (C) and variances (C, with
-    m/(m-1)), and the factor (1) that both are divided by; each training pass multiplies them by moving_average_fraction (default
-    0.999) and adds its own.
-    use_global_stats (default: in TEST) takes the running moments. eps 1e-5. Two more, learnt, where scale_bias, use_weight_bias or one of
-    their fillers is written: scale (C), from 1, and bias (C), from 0, unless bias_term is false. Errors: a rate for the first three.
-    Source: Ioffe and Szegedy 2015, blobs as in Caffe, NVCaffe and Intel's Caffe.
+    x, y (N, C, ...); a Scale layer may follow. Three blobs that no solver touches: running sums of means (C) and
+    variances (C, with m/(m-1)), and the factor (1) that both are divided by; each training pass multiplies them by
+    moving_average_fraction (default 0.999) and adds its own. use_global_stats (default: in TEST) takes the running
+    moments. eps 1e-5. Two more, learnt, where scale_bias, use_weight_bias or one of their fillers is written: scale
+    (C), from 1, and bias (C), from 0, unless bias_term is false. Errors: a rate for the first three. Source: Ioffe and
+    Szegedy 2015, blobs as in Caffe, NVCaffe and Intel's Caffe.
     """
 
     field = "batch_norm_param"
-    in_place = follows_layout = follows_precision = takes_relu_gradient = True
+    in_place = follows_layout = follows_precision = can_fuse_relu_backward = True
     frozen_params = 3
     takes_sums = False
 
@@ -34,7 +40,9 @@ class BatchNorm(Layer):
         p = self.p
         self.stored = p.use_global_stats if p.HasField("use_global_stats") else self.phase == pb.TEST
         asked = [f for f in LEARNT if p.HasField(f)]
-        self.learnt = bool(asked) and not any(p.HasField(f) and not getattr(p, f) for f in ("scale_bias", "use_weight_bias"))
+        self.learnt = bool(asked) and not any(
+            p.HasField(f) and not getattr(p, f) for f in ("scale_bias", "use_weight_bias")
+        )
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = bottoms[0]
@@ -51,32 +59,42 @@ class BatchNorm(Layer):
                 self.add_param((c,), self.p.bias_filler, "bias_filler")
         return [shape]
 
-    def absorbs(self, follower: Layer) -> bool:
-        return follower.spec.type == "Scale" and follower.split == self.split and len(follower.spec.bottom) == 1 and not self.learnt
+    def can_fuse(self, follower: Layer) -> bool:
+        return (
+            follower.spec.type == "Scale"
+            and follower.split == self.split
+            and len(follower.spec.bottom) == 1
+            and not self.learnt
+        )
 
-    def settle(self, dev) -> None:
+    def configure_for(self, dev) -> None:
         self.takes_sums = dev.sums_gradients
 
     @property
     def most_parts(self) -> int:
         return 64 if self.joined else 1
 
-    def absorbs_sum(self, follower: Layer) -> bool:
+    def can_fuse_sum(self, follower: Layer) -> bool:
         alike = (follower.last, follower.narrow) == (self.last, self.narrow)
-        plain = follower.spec.type == "Eltwise" and len(follower.spec.bottom) == 2 and all(map(follower.passes_gradient, (0, 1)))
-        return self.takes_sums and self.absorbs_relu and alike and plain
+        plain = (
+            follower.spec.type == "Eltwise"
+            and len(follower.spec.bottom) == 2
+            and all(map(follower.passes_gradient, (0, 1)))
+        )
+        return self.takes_sums and self.can_fuse_relu and alike and plain
 
     @property
-    def absorbs_relu(self) -> bool:
-        return self.learnt or self.absorbed is not None
+    def can_fuse_relu(self) -> bool:
+        return self.learnt or self.fused_layer is not None
 
     @property
     def affine(self) -> list:
-        """The learnt scale and perhaps bias, its own or those of the Scale layer that is fused into it; none where nothing is learnt."""
-        return list(self.absorbed.params if self.absorbed else self.params[3:])
+        """The learnt scale and perhaps bias, its own or those of the Scale layer that is fused into it; none where
+        nothing is learnt."""
+        return list(self.fused_layer.params if self.fused_layer else self.params[3:])
 
     def backward_reads_bottom(self, index: int) -> bool:
-        return self.absorbs_relu  # y may have lost what x says: the scale may be 0
+        return self.can_fuse_relu  # y may have lost what x says: the scale may be 0
 
     def backward_reads_top(self, index: int) -> bool:
         return not self.stored and not self.backward_reads_bottom(index)
@@ -87,7 +105,9 @@ class BatchNorm(Layer):
         self.dot, self.sum = dev.zeros(c), dev.zeros(c)
         if self.stored:
             self._mean = dev.map(Formula("where(f == 0, 0, v / f)", ("v",), ("f",)))
-            self._scale = dev.map(Formula("1 / sqrt(where(f == 0, 0, v / f) + eps)", ("v",), ("f",), ("eps",)), eps=self.p.eps)
+            self._scale = dev.map(
+                Formula("1 / sqrt(where(f == 0, 0, v / f) + eps)", ("v",), ("f",), ("eps",)), eps=self.p.eps
+            )
         else:
             self._moments = dev.batch_moments(*split, self.p.eps, self.p.moving_average_fraction)
         if self.affine:
@@ -98,7 +118,15 @@ class BatchNorm(Layer):
         self._rescale = self._map(dev, "dy * s", ("dy",), ("s",), split)
         self._dx = self._map(dev, "(dy - u - d * y) * s", ("dy", "y"), ("u", "d", "s"), split)
 
-    def _map(self, dev, text: str, images: tuple[str, ...], each: tuple[str, ...], split: tuple[int, int, int], **constants: float):
+    def _map(
+        self,
+        dev,
+        text: str,
+        images: tuple[str, ...],
+        each: tuple[str, ...],
+        split: tuple[int, int, int],
+        **constants: float,
+    ):
         """A formula over images, with the numbers that each channel has."""
         formula = self.as_stored(Formula(text, (*images, *each), constants=tuple(constants)), *each)
         return dev.channel_map(formula, each, *split, **constants)
@@ -123,17 +151,24 @@ class BatchNorm(Layer):
         self._dx = self._map(dev, text, ("dy", "x"), (*each, "t", "d"), split, m=m, **slope)
 
     def _build_joined(self, dev, split: tuple[int, int, int], each: tuple[str, ...], value: str) -> None:
-        """With a sum of that and a. Backward first makes the sum's gradient, from that of y in its parts, then the sums over it."""
+        """With a sum of that and a. Backward first makes the sum's gradient, from that of y in its parts, then the sums
+        over it."""
         value, dy, slope = f"{value} + a", "({0})", {}
         if self.slope is not None:  # y is at hand, and tells what else x and a would
-            value, dy, slope = f"where({value} > 0, {value}, slope * ({value}))", "where(y > 0, {0}, slope * ({0}))", {"slope": self.slope}
+            value, dy, slope = (
+                f"where({value} > 0, {value}, slope * ({value}))",
+                "where(y > 0, {0}, slope * ({0}))",
+                {"slope": self.slope},
+            )
         self._normalise = self._map(dev, value, ("x", "a"), each, split, **slope)
 
         def sums(parts: int):
             names = tuple(f"dy{i}" for i in range(parts))
             whole, read = dy.format(" + ".join(names)), (*names, "y") if slope else names
             texts = ((whole, read), (f"{whole} * (x - u) * s", (*read, "x", "u", "s")))
-            formulas = tuple(self.as_stored(Formula(text, arrays, constants=tuple(slope)), "u", "s") for text, arrays in texts)
+            formulas = tuple(
+                self.as_stored(Formula(text, arrays, constants=tuple(slope)), "u", "s") for text, arrays in texts
+            )
             return dev.channel_sums(formulas, ("u", "s"), *split, kept=True, **slope)
 
         self._joined_sums = functools.cache(sums)
@@ -159,7 +194,8 @@ class BatchNorm(Layer):
             self._dx(dy[0], y[0], u, self.dot, scale, dx[0])
 
     def _backward_affine(self, x, y, parts: list, gradients: list) -> None:
-        """parts: of y's gradient; gradients: of x, or None, and where a sum is fused of its other summand, which is the sum's too."""
+        """parts: of y's gradient; gradients: of x, or None, and where a sum is fused of its other summand, which is the
+        sum's too."""
         dx, dy = gradients[0], gradients[-1] if self.joined else parts[0]
         each = self.saved["mean"], self.saved["scale"], *[param.data for param in self.affine]
         sums, affine = [self.dot, self.sum], self.affine
@@ -184,7 +220,8 @@ class BatchNorm(Layer):
 
 
 class Broadcast(Layer):
-    """A layer with a second operand, learned or a second bottom, that spans the axes from ``axis`` (default 1) of the first.
+    """A layer with a second operand, learned or a second bottom, that spans the axes from ``axis`` (default 1) of the
+    first.
 
     Learned: num_axes axes (default 1; 0: one number, -1: to the end); as a bottom: its own axes.
     """
@@ -204,7 +241,9 @@ class Broadcast(Layer):
                 raise self.error(what, "num_axes", expected=f"-1 to {len(bottoms[0]) - axis}", found=self.p.num_axes)
             shape = bottoms[0][axis:end]
         if bottoms[0][axis : axis + len(shape)] != shape:
-            raise self.bottom_error(1, "does not fit", expected=list(bottoms[0][axis : axis + len(shape)]), found=list(shape))
+            raise self.bottom_error(
+                1, "does not fit", expected=list(bottoms[0][axis : axis + len(shape)]), found=list(shape)
+            )
         n, c = math.prod(bottoms[0][:axis]), math.prod(shape)
         self.split = n, c, math.prod(bottoms[0]) // max(1, n * c)
         self.follows_layout = len(bottoms) == 1 and len(bottoms[0]) == 4 and axis == 1 and len(shape) == 1
@@ -243,7 +282,9 @@ class Scale(Broadcast):
     def build(self, dev) -> None:
         split = self.spread(self.split)
         if self.p.bias_term:
-            self._y = dev.channel_map(self.as_stored(Formula("x * s + b", ("x", "s", "b")), "s", "b"), ("s", "b"), *split)
+            self._y = dev.channel_map(
+                self.as_stored(Formula("x * s + b", ("x", "s", "b")), "s", "b"), ("s", "b"), *split
+            )
             self._db = dev.channel_sum(self.as_stored(Formula("dy", ("dy",))), (), *split)
         else:
             self._y = dev.channel_map(self.as_stored(Formula("x * s", ("x", "s")), "s"), ("s",), *split)
@@ -268,7 +309,8 @@ class Scale(Broadcast):
 
 @register
 class Bias(Broadcast):
-    """y = x + b, b spanning axes of x (see Broadcast), learned or a second bottom. x, y (N, C, ...), b (C) by default. As in Caffe."""
+    """y = x + b, b spanning axes of x (see Broadcast), learned or a second bottom. x, y (N, C, ...), b (C) by default.
+    As in Caffe."""
 
     field = "bias_param"
     in_place = follows_precision = True
@@ -331,7 +373,9 @@ class MVN(Layer):
         self._normalise = dev.channel_map(Formula("(x - u) * s", ("x", "u", "s")), ("u", "s"), n, c, p)
         self._centre = dev.channel_map(Formula("x - u", ("x", "u")), ("u",), n, c, p)
         self._dot = dev.channel_sum(Formula("dy * y", ("dy", "y")), (), n, c, p, 1 / p)
-        self._dx = dev.channel_map(Formula("(dy - u - d * y) * s", ("dy", "y", "u", "d", "s")), ("u", "d", "s"), n, c, p)
+        self._dx = dev.channel_map(
+            Formula("(dy - u - d * y) * s", ("dy", "y", "u", "d", "s")), ("u", "d", "s"), n, c, p
+        )
 
     def forward(self, x: list, y: list) -> None:
         self._mean(x[0], self.mean)
@@ -352,10 +396,11 @@ class MVN(Layer):
 
 @register
 class LRN(Layer):
-    """y = x · s^-beta, s = k + alpha / local_size · Σ x² over local_size channels, or 1 + alpha · mean of x² over a square of that side.
+    """y = x · s^-beta, s = k + alpha / local_size · Σ x² over local_size channels, or 1 + alpha · mean of x² over a
+    square of that side.
 
-    x, y (N, C, H, W); norm_region ACROSS_CHANNELS (default) or WITHIN_CHANNEL (which knows no k). Defaults: local_size 5, alpha 1,
-    beta 0.75, k 1. Errors: an even local_size. Source: Krizhevsky et al. 2012, as in Caffe.
+    x, y (N, C, H, W); norm_region ACROSS_CHANNELS (default) or WITHIN_CHANNEL (which knows no k). Defaults: local_size
+    5, alpha 1, beta 0.75, k 1. Errors: an even local_size. Source: Krizhevsky et al. 2012, as in Caffe.
     """
 
     field = "lrn_param"
@@ -392,9 +437,13 @@ class LRN(Layer):
         power = "pow(1 + alpha * m, beta)"
         if p.beta == 0.75:  # everyone's, and two roots are vector instructions
             power = "(sqrt(1 + alpha * m) * sqrt(sqrt(1 + alpha * m)))"
-        self._y = dev.map(self.as_stored(Formula(f"x / {power}", ("x", "m"), constants=("alpha", "beta")), "m"), **constants)
+        self._y = dev.map(
+            self.as_stored(Formula(f"x / {power}", ("x", "m"), constants=("alpha", "beta")), "m"), **constants
+        )
         text = f"dy * x / ({power} * (1 + alpha * m))"
-        self._inner = dev.map(self.as_stored(Formula(text, ("dy", "x", "m"), constants=("alpha", "beta")), "m", "out"), **constants)
+        self._inner = dev.map(
+            self.as_stored(Formula(text, ("dy", "x", "m"), constants=("alpha", "beta")), "m", "out"), **constants
+        )
         text = f"dy / {power} - 2 * alpha * beta * x * spread"
         formula = Formula(text, ("dy", "m", "x", "spread"), constants=("alpha", "beta"))
         self._dx = dev.map(self.as_stored(formula, "m", "spread"), **constants)

@@ -13,7 +13,8 @@ METHODS = pb.PoolingParameter.PoolMethod
 
 
 def pooled(layer: Layer, spatial: Shape, k: Window, ceil: bool = True) -> Shape:
-    """How many windows there are along each axis: the last may reach beyond the image where ``ceil``, but must begin within.
+    """How many windows there are along each axis: the last may reach beyond the image where ``ceil``, but must begin
+    within.
 
     So one window of a kernel that is larger than the padded image, by less than the stride, stays.
     """
@@ -28,7 +29,9 @@ def pooled(layer: Layer, spatial: Shape, k: Window, ceil: bool = True) -> Shape:
         count -= any(k.pad) and (count - 1) * stride >= size + pad
         if (count - 1) * stride >= size + pad:
             remedy = "use round_mode: FLOOR, or a smaller stride"
-            raise layer.error("its last window lies beyond the image", "stride", found=f"stride {stride}", remedy=remedy)
+            raise layer.error(
+                "its last window lies beyond the image", "stride", found=f"stride {stride}", remedy=remedy
+            )
         out.append(count)
     return tuple(out)
 
@@ -62,14 +65,14 @@ class Pooled(Layer):
 
 @register
 class Pooling(Pooled):
-    """One number of each window, channel by channel: the largest (MAX), the mean (AVE), or STOCHASTIC: in TRAIN one that is drawn with
-    probability x / Σx, in TEST what to expect of that, Σx² / Σx.
+    """One number of each window, channel by channel: the largest (MAX), the mean (AVE), or STOCHASTIC: in TRAIN one
+    that is drawn with probability x / Σx, in TEST what to expect of that, Σx² / Σx.
 
-    x (N, C, H, W) or (N, C, W); y (N, C, OH, OW) with OH = ⌈(H + 2·pad - kernel) / stride⌉ + 1 (round_mode FLOOR or ceil_mode false: ⌊⌋),
-    less a last window that would start beyond the image and its left pad. A second top of MAX: the winners' places in their planes,
-    h·W + w. AVE divides by the window clipped to the padded image. global_pooling: one window, the image. Defaults: MAX, stride 1, pad 0.
-    Errors: a kernel that is larger than the padded image by the stride or more, a pad as large as the kernel, a pad for STOCHASTIC. As in
-    Caffe.
+    x (N, C, H, W) or (N, C, W); y (N, C, OH, OW) with OH = ⌈(H + 2·pad - kernel) / stride⌉ + 1 (round_mode FLOOR or
+    ceil_mode false: ⌊⌋), less a last window that would start beyond the image and its left pad. A second top of MAX:
+    the winners' places in their planes, h·W + w. AVE divides by the window clipped to the padded image. global_pooling:
+    one window, the image. Defaults: MAX, stride 1, pad 0. Errors: a kernel that is larger than the padded image by the
+    stride or more, a pad as large as the kernel, a pad for STOCHASTIC. As in Caffe.
     """
 
     field = "pooling_param"
@@ -80,42 +83,68 @@ class Pooling(Pooled):
     def setup(self) -> None:
         super().setup()
         if len(self.spec.top) > 1 and self.method != "MAX":
-            raise self.outer_error("a second top, the winners' places, is for MAX pooling", "top", 1, found=f"pool: {self.method}")
+            raise self.outer_error(
+                "a second top, the winners' places, is for MAX pooling", "top", 1, found=f"pool: {self.method}"
+            )
         p = self.p
         self.up = p.round_mode == pb.PoolingParameter.CEIL and p.ceil_mode
-        if p.HasField("round_mode") and p.HasField("ceil_mode") and (p.round_mode == pb.PoolingParameter.CEIL) != p.ceil_mode:
-            found = f"round_mode: {pb.PoolingParameter.RoundMode.Name(p.round_mode)}, ceil_mode: {str(p.ceil_mode).lower()}"
-            raise self.error("ceil_mode and round_mode contradict each other", "ceil_mode", found=found, remedy="keep one of the two")
+        if (
+            p.HasField("round_mode")
+            and p.HasField("ceil_mode")
+            and (p.round_mode == pb.PoolingParameter.CEIL) != p.ceil_mode
+        ):
+            found = (
+                f"round_mode: {pb.PoolingParameter.RoundMode.Name(p.round_mode)}, ceil_mode: {str(p.ceil_mode).lower()}"
+            )
+            raise self.error(
+                "ceil_mode and round_mode contradict each other", "ceil_mode", found=found, remedy="keep one of the two"
+            )
         if p.global_pooling:
             if p.HasField("kernel_size") or p.HasField("kernel_h") or p.HasField("kernel_w"):
-                raise self.error("global_pooling takes its kernel from the bottom", "global_pooling", remedy="drop kernel_size")
+                raise self.error(
+                    "global_pooling takes its kernel from the bottom", "global_pooling", remedy="drop kernel_size"
+                )
             if sliding.per_axis(self, "stride", 2, 1) != (1, 1) or sliding.per_axis(self, "pad", 2, 0) != (0, 0):
                 raise self.error("global_pooling has one window", "global_pooling", expected="stride 1 and pad 0")
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = bottoms[0]
         if len(shape) not in (3, 4):
-            raise self.bottom_error(0, "is no batch of images", expected="4 axes N×C×H×W, or 3, N×C×W", found=f"shape {list(shape)}")
+            raise self.bottom_error(
+                0, "is no batch of images", expected="4 axes N×C×H×W, or 3, N×C×W", found=f"shape {list(shape)}"
+            )
         spatial = shape[2:]
         one = (1,) * len(spatial)
-        self.window = k = Window(spatial, one, (0,) * len(spatial), one) if self.p.global_pooling else sliding.window(self, len(spatial))
+        self.window = k = (
+            Window(spatial, one, (0,) * len(spatial), one)
+            if self.p.global_pooling
+            else sliding.window(self, len(spatial))
+        )
         if self.method == "STOCHASTIC":
             no_padding(self, k, "pad")
         if any(pad >= kernel for pad, kernel in zip(k.pad, k.kernel, strict=True)):
-            raise self.error("pad must be less than the kernel", "pad", found=f"pad {list(k.pad)}, kernel {list(k.kernel)}")
+            raise self.error(
+                "pad must be less than the kernel", "pad", found=f"pad {list(k.pad)}, kernel {list(k.kernel)}"
+            )
         out = pooled(self, spatial, k, self.up)
         self.x_shape, self.y_shape = shape, (*shape[:2], *out)
         self.index("index", self.y_shape)
-        self.follows_layout = len(self.spec.top) == 1 and (self.method == "MAX" or (self.method == "AVE" and self._plain_means()))
+        self.follows_layout = len(self.spec.top) == 1 and (
+            self.method == "MAX" or (self.method == "AVE" and self._plain_means())
+        )
         return [self.y_shape] * len(self.spec.top)
 
     def _plain_means(self) -> bool:
-        """Whether every mean of AVE is one over its window, or over what of it lies in the image: none is clipped to the padded image."""
+        """Whether every mean of AVE is one over its window, or over what of it lies in the image: none is clipped to
+        the padded image."""
         k = self.window
-        reach = [(o - 1) * s + kernel - p for o, s, kernel, p in zip(self.y_shape[2:], k.stride, k.kernel, k.pad, strict=True)]
+        reach = [
+            (o - 1) * s + kernel - p
+            for o, s, kernel, p in zip(self.y_shape[2:], k.stride, k.kernel, k.pad, strict=True)
+        ]
         return not any(k.pad) or all(r <= size + p for r, size, p in zip(reach, self.x_shape[2:], k.pad, strict=True))
 
-    def lie_last(self) -> None:
+    def use_channels_last(self) -> None:
         if self.method == "MAX":  # places in their windows, not in their planes
             self.saved_shapes["index"] = (self.y_shape, "uint8" if math.prod(self.window.kernel) < 255 else "int32")
 
@@ -124,7 +153,9 @@ class Pooling(Pooled):
             half = {"half": True} if self.narrow else {}
             self.op = dev.channels_last_pooling(self.method, self.x_shape, self.y_shape, self.window, **half)
         else:
-            self.op = self.operation(dev, sliding.image(self.x_shape), sliding.image(self.y_shape), sliding.flat(self.window), self.stream)
+            self.op = self.operation(
+                dev, sliding.image(self.x_shape), sliding.image(self.y_shape), sliding.flat(self.window), self.stream
+            )
 
     def forward(self, x: list, y: list) -> None:
         self.op.forward(x[0], y[0], self.saved.get("index"))
@@ -139,8 +170,9 @@ class Pooling(Pooled):
 class SPP(Pooled):
     """A pyramid of poolings: level l pools each channel to 2^l × 2^l numbers, and the levels lie one after the other.
 
-    x (N, C, H, W); y (N, C·(1 + 4 + 16 + …)), or (N, C, 1, 1) for a pyramid of one level. pool: MAX (default), AVE or STOCHASTIC, as in
-    Pooling. Errors: an image too small for its highest level. Source: He et al. 2014, windows as in Caffe.
+    x (N, C, H, W); y (N, C·(1 + 4 + 16 + …)), or (N, C, 1, 1) for a pyramid of one level. pool: MAX (default), AVE or
+    STOCHASTIC, as in Pooling. Errors: an image too small for its highest level. Source: He et al. 2014, windows as in
+    Caffe.
     """
 
     field = "spp_param"
@@ -149,7 +181,9 @@ class SPP(Pooled):
         super().setup()
         if not 1 <= self.p.pyramid_height <= 16:
             found = self.p.pyramid_height if self.p.HasField("pyramid_height") else "none"
-            raise self.error("a bad pyramid_height", "pyramid_height", expected="1 level or more, at most 16", found=found)
+            raise self.error(
+                "a bad pyramid_height", "pyramid_height", expected="1 level or more, at most 16", found=found
+            )
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = bottoms[0]
@@ -161,7 +195,10 @@ class SPP(Pooled):
             pad = tuple((k * 2**level - size + 1) // 2 for k, size in zip(kernel, shape[2:], strict=True))
             k = Window(kernel, kernel, pad)
             if any(pad >= kernel for pad, kernel in zip(k.pad, k.kernel, strict=True)):
-                what = f"level {level} of the pyramid, {2**level} by {2**level}, is too fine for an image of {shape[2]}×{shape[3]}"
+                what = (
+                    f"level {level} of the pyramid, {2**level} by {2**level}, is too fine for an image of "
+                    f"{shape[2]}×{shape[3]}"
+                )
                 raise self.error(what, "pyramid_height", remedy="make the pyramid lower, or the image larger")
             if self.method == "STOCHASTIC":
                 no_padding(self, k, "pool")

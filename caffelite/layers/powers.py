@@ -51,15 +51,20 @@ elementwise(
 
 
 def _slope(p) -> str:
-    """Powers 0, 1 and 2 without ``pow``; unlike in Caffe, the slope at scale x + shift = 0 is a number wherever it exists."""
+    """Powers 0, 1 and 2 without ``pow``; unlike in Caffe, the slope at scale x + shift = 0 is a number wherever it
+    exists."""
     if p.power == 0 or p.scale == 0:
         return "0 * dy"
-    return {1: "dy * slope", 2: "dy * slope * (scale * x + shift)"}.get(p.power, "dy * slope * pow(scale * x + shift, less)")
+    return {1: "dy * slope", 2: "dy * slope * (scale * x + shift)"}.get(
+        p.power, "dy * slope * pow(scale * x + shift, less)"
+    )
 
 
 elementwise(
     "Power",
-    y=lambda p: {1: "scale * x + shift", 2: "(scale * x + shift) * (scale * x + shift)"}.get(p.power, "pow(scale * x + shift, power)"),
+    y=lambda p: {1: "scale * x + shift", 2: "(scale * x + shift) * (scale * x + shift)"}.get(
+        p.power, "pow(scale * x + shift, power)"
+    ),
     dx=_slope,
     field="power_param",
     scale="scale",

@@ -40,7 +40,9 @@ class HostBlob:
 
     data, diff = (property(lambda self, name=name: self._array(name)) for name in ("data", "diff"))
     count = property(lambda self: math.prod(self.shape))
-    num, channels, height, width = (property(lambda self, i=i: self.shape[i] if i < len(self.shape) else 1) for i in range(4))
+    num, channels, height, width = (
+        property(lambda self, i=i: self.shape[i] if i < len(self.shape) else 1) for i in range(4)
+    )
 
 
 class HostBlobs(list):
@@ -67,26 +69,30 @@ def load(name: str) -> types.ModuleType:
     try:
         return importlib.import_module(name)
     finally:
-        sys.path[:] = known + [f for f in user_modules.folders() if f not in known]  # last: for what the module imports later
+        sys.path[:] = known + [
+            f for f in user_modules.folders() if f not in known
+        ]  # last: for what the module imports later
         if lent:
             del sys.modules["caffe"]
 
 
 @register
 class Python(Layer):
-    """What a class of the user's computes: python_param { module, layer, param_str }. The module is found in a folder given by -python
-    or CAFFELITE_PYTHON, or as `import` finds it on PYTHONPATH, never in the current folder or beside the prototxt unless it is named so.
-    Commands that run no net import it only with -python. Bottoms and tops are of any shape.
+    """What a class of the user's computes: python_param { module, layer, param_str }. The module is found in a folder
+    given by -python or CAFFELITE_PYTHON, or as `import` finds it on PYTHONPATH, never in the current folder or beside
+    the prototxt unless it is named so. Commands that run no net import it only with -python. Bottoms and tops are of
+    any shape.
 
-    The class has setup(bottom, top), reshape(bottom, top), which gives the tops their shapes, forward(bottom, top) and, for gradients,
-    backward(top, propagate_down, bottom). bottom and top are lists of blobs with .data, .diff (NumPy arrays), .reshape(...), .shape,
-    .count, .num, .channels, .height and .width; the object has param_str, phase and blobs, whose blobs.add_blob(...) in setup makes
-    parameters. share_in_parallel means nothing here. Errors: whatever the class raises, with its file and line. As in Caffe.
+    The class has setup(bottom, top), reshape(bottom, top), which gives the tops their shapes, forward(bottom, top) and,
+    for gradients, backward(top, propagate_down, bottom). bottom and top are lists of blobs with .data, .diff (NumPy
+    arrays), .reshape(...), .shape, .count, .num, .channels, .height and .width; the object has param_str, phase and
+    blobs, whose blobs.add_blob(...) in setup makes parameters. share_in_parallel means nothing here. Errors: whatever
+    the class raises, with its file and line. As in Caffe.
     """
 
     field = "python_param"
     bottoms, tops = (0, None), (0, None)
-    hosted = True
+    requires_host = True
 
     def setup(self) -> None:
         for name in ("module", "layer"):
@@ -96,11 +102,15 @@ class Python(Layer):
         self.file = getattr(module, "__file__", None)
         kind = getattr(module, self.p.layer, None)
         if not isinstance(kind, type):
-            found = ", ".join(n for n, v in vars(module).items() if isinstance(v, type) and v.__module__ == module.__name__)
+            found = ", ".join(
+                n for n, v in vars(module).items() if isinstance(v, type) and v.__module__ == module.__name__
+            )
             raise self.error(f'{self.file} has no class "{self.p.layer}"', "layer", found=found or "no class")
         missing = [name for name in ("setup", "reshape", "forward") if not callable(getattr(kind, name, None))]
         if missing:
-            raise self.error(f"{self.file}: class {self.p.layer} has no {missing[0]}", "layer", expected="setup, reshape and forward")
+            raise self.error(
+                f"{self.file}: class {self.p.layer} has no {missing[0]}", "layer", expected="setup, reshape and forward"
+            )
         self.differentiable = callable(getattr(kind, "backward", None))
         self.kind, self.user = kind, None
 
@@ -115,7 +125,9 @@ class Python(Layer):
         except Exception as mistake:  # a user's module may raise anything
             if isinstance(mistake, ModuleNotFoundError) and mistake.name and f"{name}.".startswith(f"{mistake.name}."):
                 expected = " or ".join(["one on PYTHONPATH", *user_modules.folders()])
-                raise self.error(f'there is no module "{name}"', "module", expected=expected, remedy=self._found(name)) from None
+                raise self.error(
+                    f'there is no module "{name}"', "module", expected=expected, remedy=self._found(name)
+                ) from None
             raise self.error(f'module "{name}" {told(mistake, None)}', "module") from mistake
 
     def _found(self, name: str) -> str:
@@ -124,7 +136,10 @@ class Python(Layer):
         for folder in (Path(self.locate.file).parent, Path()):
             for file in (folder.joinpath(*parts).with_suffix(".py"), folder.joinpath(*parts, "__init__.py")):
                 if parts[0] and file.is_file():
-                    return f"{file} is imported only if you give its folder: -python {folder}, or {user_modules.VARIABLE}={folder}"
+                    return (
+                        f"{file} is imported only if you give its folder: -python {folder}, or "
+                        f"{user_modules.VARIABLE}={folder}"
+                    )
         return f"give the folder of {parts[0]}.py: -python DIR, or {user_modules.VARIABLE}=DIR"
 
     def _call(self, method: str, *arguments):
@@ -166,7 +181,10 @@ class Python(Layer):
         self.started = True
 
     def forward(self, x: list, y: list) -> None:
-        for blob, array in (*zip(self.bottom, x, strict=True), *zip(self.user.blobs, (p.data for p in self.params), strict=True)):
+        for blob, array in (
+            *zip(self.bottom, x, strict=True),
+            *zip(self.user.blobs, (p.data for p in self.params), strict=True),
+        ):
             blob.data[...] = self.dev.download(array)
         self._call("reshape", self.bottom, self.top)
         for i, (blob, shape) in enumerate(zip(self.top, self.planned, strict=True)):
@@ -197,6 +215,8 @@ def told(mistake: Exception, file: str | None) -> str:
     if isinstance(mistake, SyntaxError) and mistake.filename:
         return f"does not parse: {mistake.msg} ({mistake.filename}:{mistake.lineno})"
     frames = traceback.extract_tb(mistake.__traceback__)
-    own = [f for f in frames if f.filename == file] or [f for f in frames if "importlib" not in f.filename and f.filename != __file__]
+    own = [f for f in frames if f.filename == file] or [
+        f for f in frames if "importlib" not in f.filename and f.filename != __file__
+    ]
     place = (own or frames)[-1]
     return f"raised {type(mistake).__name__}: {mistake} ({place.filename}:{place.lineno})"

@@ -12,8 +12,8 @@ from .layer import Layer, Shape, register
 class Recurrent(Layer):
     """Steps over x (T, N, ...) that carry a state; cont (T, N) is 0 where a sequence starts and 1 where it goes on.
 
-    A third bottom x_static (N, ...) joins in at every step. The state goes on from one pass to the next; with expose_hidden it is the
-    last bottoms (1, N, D) instead, and what it became the last tops. D = num_output.
+    A third bottom x_static (N, ...) joins in at every step. The state goes on from one pass to the next; with
+    expose_hidden it is the last bottoms (1, N, D) instead, and what it became the last tops. D = num_output.
     """
 
     field = "recurrent_param"
@@ -31,7 +31,9 @@ class Recurrent(Layer):
         ends = [f"{s}_0" for s in self.exposed], [f"{s}_T" for s in self.exposed]
         if given not in (least, least + 1):
             expected = ", ".join(["x, cont[, x_static]", *ends[0]])
-            raise self.outer_error(f"has {given} bottoms", "bottom", max(0, min(given, least + 2) - 1), expected=expected)
+            raise self.outer_error(
+                f"has {given} bottoms", "bottom", max(0, min(given, least + 2) - 1), expected=expected
+            )
         if len(self.spec.top) != tops:
             place, expected = min(len(self.spec.top), tops + 1) - 1, ", ".join([self.states[0], *ends[1]])
             raise self.outer_error(f"has {len(self.spec.top)} tops", "top", max(0, place), expected=expected)
@@ -104,7 +106,9 @@ class Recurrent(Layer):
         dw, add = self._param_args(2 + self.static)
         if dw is not None:
             self.from_all_h.backward(self.saved["hidden"], self.params[2 + self.static].data, wide, None, dw, None, add)
-        for gradient, target in zip(self.gradients, dx[-len(self.states) :] if self.exposed else (), strict=bool(self.exposed)):
+        for gradient, target in zip(
+            self.gradients, dx[-len(self.states) :] if self.exposed else (), strict=bool(self.exposed)
+        ):
             if target is not None:
                 self.dev.copy(gradient, target.reshape(self.n, self.d))
 
@@ -113,9 +117,9 @@ class Recurrent(Layer):
 class RNN(Recurrent):
     """h_t = tanh(W_xh x_t + W_xs x_static + W_hh (cont_t · h_{t-1}) + b_h); y_t = tanh(W_ho h_t + b_o).
 
-    x (T, N, ...), cont (T, N)[, x_static (N, ...)][, h_0 (1, N, D)] → y (T, N, D)[, h_T (1, N, D)]; D = num_output. Parameters: W_xh,
-    b_h, [W_xs,] W_hh, W_ho, b_o. Default: expose_hidden false, the state goes on from pass to pass. Errors: bottoms that do not fit. As
-    in Caffe.
+    x (T, N, ...), cont (T, N)[, x_static (N, ...)][, h_0 (1, N, D)] → y (T, N, D)[, h_T (1, N, D)]; D = num_output.
+    Parameters: W_xh, b_h, [W_xs,] W_hh, W_ho, b_o. Default: expose_hidden false, the state goes on from pass to pass.
+    Errors: bottoms that do not fit. As in Caffe.
     """
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
@@ -130,7 +134,10 @@ class RNN(Recurrent):
 
     def build(self, dev) -> None:
         super().build(dev)
-        self.from_h, self.out = dev.inner_product(self.n, self.d, self.d), dev.inner_product(self.t * self.n, self.d, self.d)
+        self.from_h, self.out = (
+            dev.inner_product(self.n, self.d, self.d),
+            dev.inner_product(self.t * self.n, self.d, self.d),
+        )
         self.step = dev.empty((self.n, self.d))
         self._continued = dev.channel_map(Formula("where(k == 0, 0, k * h)", ("h", "k")), ("k",), 1, self.n, self.d)
         self._h = dev.map(Formula("tanh(x + r)", ("x", "r")))
@@ -169,11 +176,12 @@ class RNN(Recurrent):
 
 @register
 class LSTM(Recurrent):
-    """c_t = σ(f)·cont_t·c_{t-1} + σ(i)·tanh(g), h_t = σ(o)·tanh(c_t), (i, f, o, g) = W_xc x_t + W_xs x_static + W_hc (cont_t·h_{t-1}) + b.
+    """c_t = σ(f)·cont_t·c_{t-1} + σ(i)·tanh(g), h_t = σ(o)·tanh(c_t), (i, f, o, g) = W_xc x_t + W_xs x_static + W_hc
+    (cont_t·h_{t-1}) + b.
 
-    x (T, N, ...), cont (T, N)[, x_static (N, ...)][, h_0, c_0 (1, N, D)] → h (T, N, D)[, h_T, c_T (1, N, D)]; D = num_output. Parameters:
-    W_xc (4D, ...), b (4D), [W_xs,] W_hc (4D, D). Default: expose_hidden false, the state goes on from pass to pass. Errors: bottoms that
-    do not fit. Source: Hochreiter and Schmidhuber 1997, as in Caffe.
+    x (T, N, ...), cont (T, N)[, x_static (N, ...)][, h_0, c_0 (1, N, D)] → h (T, N, D)[, h_T, c_T (1, N, D)]; D =
+    num_output. Parameters: W_xc (4D, ...), b (4D), [W_xs,] W_hc (4D, D). Default: expose_hidden false, the state goes
+    on from pass to pass. Errors: bottoms that do not fit. Source: Hochreiter and Schmidhuber 1997, as in Caffe.
     """
 
     states = ("h", "c")
@@ -185,7 +193,7 @@ class LSTM(Recurrent):
         self.saved_shapes |= {"gates": self.saved_shapes["wide"], "c": ((self.t + 1, self.n, self.d), None)}
         return tops
 
-    def settle(self, dev) -> None:
+    def configure_for(self, dev) -> None:
         if dev.half and self.t * self.n >= HALF_ROWS and self.d % 2 == 0:
             self.keep_halves([(self.t * self.n, self.inputs)])
             self.saved_shapes["hidden"] = ((self.t, self.n, self.d), "uint16")
@@ -214,7 +222,8 @@ class LSTM(Recurrent):
 class LSTMUnit(Layer):
     """One step of an LSTM (see there) over states (N, D).
 
-    c_0 (1, N, D), the gates' sums i, f, o, g (1, N, 4D), cont (1, N) → c, h (1, N, D). Errors: bottoms that do not fit. As in Caffe.
+    c_0 (1, N, D), the gates' sums i, f, o, g (1, N, 4D), cont (1, N) → c, h (1, N, D). Errors: bottoms that do not fit.
+    As in Caffe.
     """
 
     bottoms, tops = (3, 3), (2, 2)
@@ -239,7 +248,11 @@ class LSTMUnit(Layer):
 
     def build(self, dev) -> None:
         self.op = dev.lstm_unit(self.n, self.d)
-        self.dc, self.none, self.dgates = dev.empty((self.n, self.d)), dev.zeros((self.n, self.d)), dev.empty((self.n, 4 * self.d))
+        self.dc, self.none, self.dgates = (
+            dev.empty((self.n, self.d)),
+            dev.zeros((self.n, self.d)),
+            dev.empty((self.n, 4 * self.d)),
+        )
 
     def forward(self, x: list, y: list) -> None:
         self.dev.copy(x[1], self.saved["gates"])

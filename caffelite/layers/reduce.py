@@ -13,7 +13,8 @@ REDUCTION = pb.ReductionParameter
 
 @register
 class Reduction(Layer):
-    """y = coeff · Σ x (SUM, the default), Σ |x| (ASUM), Σ x² (SUMSQ) or the mean of x (MEAN), over the axes from ``axis`` on (default 0).
+    """y = coeff · Σ x (SUM, the default), Σ |x| (ASUM), Σ x² (SUMSQ) or the mean of x (MEAN), over the axes from
+    ``axis`` on (default 0).
 
     x (M..., K...) → y (M...), a single number for axis 0. Default: coeff 1. As in Caffe.
     """
@@ -32,7 +33,9 @@ class Reduction(Layer):
         return False
 
     def build(self, dev) -> None:
-        each, slope = {REDUCTION.ASUM: ("abs(x)", "sign(x)"), REDUCTION.SUMSQ: ("x * x", "2 * x")}.get(self.p.operation, ("x", "1"))
+        each, slope = {REDUCTION.ASUM: ("abs(x)", "sign(x)"), REDUCTION.SUMSQ: ("x * x", "2 * x")}.get(
+            self.p.operation, ("x", "1")
+        )
         scale = self.p.coeff / (self.columns if self.p.operation == REDUCTION.MEAN else 1)
         self._y = dev.channel_sum(Formula(each, ("x",)), (), 1, self.rows, self.columns, scale)
         text = Formula(f"scale * dy * {slope}", ("x", "dy"), constants=("scale",))
@@ -49,9 +52,9 @@ class Reduction(Layer):
 class ArgMax(Layer):
     """The places of the top_k largest numbers (default 1), or with out_max_val the numbers too; no gradient.
 
-    x (N, ...) → y (N, 1, k), places in the flattened sample; with out_max_val (N, 2, k), places and then values. Along ``axis`` where it
-    is given: (N, C, P...) → (N, k, P...), places or, with out_max_val, values. Of equal numbers the last comes first. Errors: top_k beyond
-    what there is. As in Caffe, but a NaN is never the largest.
+    x (N, ...) → y (N, 1, k), places in the flattened sample; with out_max_val (N, 2, k), places and then values. Along
+    ``axis`` where it is given: (N, C, P...) → (N, k, P...), places or, with out_max_val, values. Of equal numbers the
+    last comes first. Errors: top_k beyond what there is. As in Caffe, but a NaN is never the largest.
     """
 
     field = "argmax_param"

@@ -12,7 +12,8 @@ from .layer import Layer, Shape, register
 
 @register
 class BatchReindex(Layer):
-    """y[m] = x[index[m]]: samples in another order, left out or repeated; a sample's gradient is the sum of its copies'.
+    """y[m] = x[index[m]]: samples in another order, left out or repeated; a sample's gradient is the sum of its
+    copies'.
 
     x (N, ...), index (M), whole numbers 0 to N - 1 → y (M, ...). Errors: an index that is no sample. As in Caffe.
     """
@@ -51,14 +52,16 @@ class BatchReindex(Layer):
 
 @register
 class Filter(Layer):
-    """The samples whose selector, the last bottom, is not 0: (N, ...), …, selector (N) → (M, ...), …, a top for every other bottom.
+    """The samples whose selector, the last bottom, is not 0: (N, ...), …, selector (N) → (M, ...), …, a top for every
+    other bottom.
 
-    M depends on the data: it is N until the first pass, and whenever it changes, the net gives the layers above their shapes anew within
-    the memory planned for N, as Caffe does; on a GPU every pass waits for the selector. Errors: a batch of which nothing is selected.
+    M depends on the data: it is N until the first pass, and whenever it changes, the net gives the layers above their
+    shapes anew within the memory planned for N, as Caffe does; on a GPU every pass waits for the selector. Errors: a
+    batch of which nothing is selected.
     """
 
     bottoms, tops = (2, None), (1, None)
-    varies = hosted = True
+    varies = requires_host = True
 
     def setup(self) -> None:
         self.data = len(self.spec.bottom) - 1
@@ -72,7 +75,9 @@ class Filter(Layer):
         self.n = math.prod(selector)
         for i, shape in enumerate((*data, selector[:1])):
             if shape[:1] != (self.n,):
-                expected = f'{self.n} samples, one for each value of the selector "{self.spec.bottom[-1]}" {list(selector)}'
+                expected = (
+                    f'{self.n} samples, one for each value of the selector "{self.spec.bottom[-1]}" {list(selector)}'
+                )
                 raise self.bottom_error(i, "does not fit", expected=expected, found=f"shape {list(shape)}")
         self.widths = [math.prod(shape[1:]) for shape in data]
         self.count = self.n
@@ -95,7 +100,9 @@ class Filter(Layer):
         chosen = np.flatnonzero(self.dev.download(x[-1]))
         if len(chosen) != self.count:
             if not len(chosen):
-                raise CaffeliteError(f'layer "{self.name}" (Filter): bottom "{self.spec.bottom[-1]}" selects no sample of the batch')
+                raise CaffeliteError(
+                    f'layer "{self.name}" (Filter): bottom "{self.spec.bottom[-1]}" selects no sample of the batch'
+                )
             self.count = len(chosen)
             self._operations()
             y = self.resize([(self.count, *bottom.shape[1:]) for bottom in x[:-1]])

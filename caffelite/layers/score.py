@@ -11,8 +11,12 @@ def check_labels(layer: Layer, bottoms: list[Shape], axis: int) -> None:
     """Labels must be one for each score vector: the scores' axes before and after ``axis``."""
     n, _, p = split_axis(bottoms[0], axis)
     if math.prod(bottoms[1]) != n * p:
-        expected = f'{n * p} labels, one for each vector of "{layer.spec.bottom[0]}" {list(bottoms[0])} along axis {axis}'
-        raise layer.bottom_error(1, "does not fit", expected=expected, found=f"{math.prod(bottoms[1])} {list(bottoms[1])}")
+        expected = (
+            f'{n * p} labels, one for each vector of "{layer.spec.bottom[0]}" {list(bottoms[0])} along axis {axis}'
+        )
+        raise layer.bottom_error(
+            1, "does not fit", expected=expected, found=f"{math.prod(bottoms[1])} {list(bottoms[1])}"
+        )
 
 
 def label_fault(layer: Layer, op, shape: tuple[int, int, int]) -> str | None:
@@ -23,7 +27,10 @@ def label_fault(layer: Layer, op, shape: tuple[int, int, int]) -> str | None:
     sample, position = divmod(place - 1, shape[2])
     spot = f"sample {sample} of the batch" + (f", position {position}" if shape[2] > 1 else "")
     scores, labels = layer.spec.bottom[:2]
-    return f'a label in bottom "{labels}" is no class ({spot}); expected whole numbers 0 to {shape[1] - 1}, the channels of "{scores}"'
+    return (
+        f'a label in bottom "{labels}" is no class ({spot}); expected whole numbers 0 to {shape[1] - 1}, the '
+        f'channels of "{scores}"'
+    )
 
 
 @register
@@ -52,10 +59,12 @@ class Softmax(Layer):
 
 @register
 class Accuracy(Layer):
-    """The share of labels that are among their top_k scores (default 1) along ``axis`` (default 1); ignore_label does not count.
+    """The share of labels that are among their top_k scores (default 1) along ``axis`` (default 1); ignore_label does
+    not count.
 
-    x (N, C, P...), label (N, P...); tops: the score (), and optionally each class's own share (C). A tie counts as wrong, as in Caffe,
-    and so does a NaN, which Caffe counted as right. Errors: labels outside 0 to C - 1, top_k above C.
+    x (N, C, P...), label (N, P...); tops: the score (), and optionally each class's own share (C). A tie counts as
+    wrong, as in Caffe, and so does a NaN, which Caffe counted as right. Errors: labels outside 0 to C - 1, top_k above
+    C.
     """
 
     field = "accuracy_param"
@@ -67,11 +76,15 @@ class Accuracy(Layer):
         self.split = split_axis(bottoms[0], axis)
         check_labels(self, bottoms, axis)
         if not 1 <= self.p.top_k <= self.split[1]:
-            raise self.error("top_k must lie among the classes", "top_k", expected=f"1 to {self.split[1]}", found=self.p.top_k)
+            raise self.error(
+                "top_k must lie among the classes", "top_k", expected=f"1 to {self.split[1]}", found=self.p.top_k
+            )
         return [(), (self.split[1],)][: len(self.spec.top)]
 
     def build(self, dev) -> None:
-        self.op = dev.accuracy(*self.split, self.p.top_k, self.p.ignore_label if self.p.HasField("ignore_label") else None)
+        self.op = dev.accuracy(
+            *self.split, self.p.top_k, self.p.ignore_label if self.p.HasField("ignore_label") else None
+        )
 
     def forward(self, x: list, y: list) -> None:
         self.op.forward(x[0], x[1], y[0], y[1] if len(y) > 1 else None)

@@ -9,7 +9,8 @@ from .layer import Layer, Shape, register
 
 @register
 class Flatten(Layer):
-    """Joins the axes ``axis`` (default 1) to ``end_axis`` (default -1) into one: (N, C, H, W) → (N, C·H·W). As in Caffe."""
+    """Joins the axes ``axis`` (default 1) to ``end_axis`` (default -1) into one: (N, C, H, W) → (N, C·H·W). As in
+    Caffe."""
 
     field = "flatten_param"
     view = True
@@ -36,9 +37,11 @@ class Flatten(Layer):
 
 @register
 class Reshape(Flatten):
-    """The bottom under another shape: its axes from ``axis`` (default 0) on, ``num_axes`` of them (default -1: all), become shape.dim.
+    """The bottom under another shape: its axes from ``axis`` (default 0) on, ``num_axes`` of them (default -1: all),
+    become shape.dim.
 
-    A dim of 0 is the bottom's own at that place, one -1 is what is left. (N, C, H, W) → any shape of the same count. As in Caffe.
+    A dim of 0 is the bottom's own at that place, one -1 is what is left. (N, C, H, W) → any shape of the same count. As
+    in Caffe.
     """
 
     field = "reshape_param"
@@ -49,11 +52,15 @@ class Reshape(Flatten):
         first = self.axis(self.p.axis + len(shape) + 1 if self.p.axis < 0 else self.p.axis, len(shape), end=True)
         stop = len(shape) if self.p.num_axes == -1 else first + self.p.num_axes
         if not first <= stop <= len(shape):
-            raise self.error("num_axes goes beyond the bottom's axes", "num_axes", expected=f"-1 to {len(shape) - first}")
+            raise self.error(
+                "num_axes goes beyond the bottom's axes", "num_axes", expected=f"-1 to {len(shape) - first}"
+            )
         for i, dim in enumerate(dims):
             if dim == 0:
                 if first + i >= len(shape):
-                    raise self.error("takes over an axis that the bottom lacks", "shape", "dim", i, found=f"bottom {list(shape)}")
+                    raise self.error(
+                        "takes over an axis that the bottom lacks", "shape", "dim", i, found=f"bottom {list(shape)}"
+                    )
                 dims[i] = shape[first + i]
             elif dim < -1 or (dim == -1 and -1 in dims[:i]):
                 raise self.error("a bad dimension", "shape", "dim", i, expected="0 or more, or a single -1", found=dim)
@@ -63,7 +70,9 @@ class Reshape(Flatten):
         found = (*shape[:first], *dims, *shape[stop:])
         if math.prod(found) != math.prod(shape):
             what = f"shape {list(found)} does not hold the bottom"
-            raise self.error(what, "shape", expected=f"{math.prod(shape)} numbers, as {list(shape)} has", found=math.prod(found))
+            raise self.error(
+                what, "shape", expected=f"{math.prod(shape)} numbers, as {list(shape)} has", found=math.prod(found)
+            )
         return [found]
 
 

@@ -1,7 +1,7 @@
 """Windows that slide over any number of spatial axes: their geometry, and what devices compute with them.
 
-Devices know windows over (H, W). One axis becomes an image of one row; three or more become batches of images, one batch for each place
-of the kernel along the axes before the last two.
+Devices know windows over (H, W). One axis becomes an image of one row; three or more become batches of images, one
+batch for each place of the kernel along the axes before the last two.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ LARGEST = 2**31 - 1  # what places are counted with
 
 
 def per_axis(layer: Layer, name: str, rank: int, default: int, stem: str | None = None) -> tuple[int, ...]:
-    """A number for each of ``rank`` spatial axes, from ``name`` (none, one, or one each) or, for two, ``stem_h`` and ``stem_w``."""
+    """A number for each of ``rank`` spatial axes, from ``name`` (none, one, or one each) or, for two, ``stem_h`` and
+    ``stem_w``."""
     p, stem = layer.p, stem or name
     value = getattr(p, name)
     given = ([value] if p.HasField(name) else []) if isinstance(value, int) else list(value)
@@ -39,12 +40,23 @@ def per_axis(layer: Layer, name: str, rank: int, default: int, stem: str | None 
 def window(layer: Layer, rank: int) -> Window:
     """Kernel, stride, pad and dilation of a layer over ``rank`` spatial axes, checked."""
     dilates = "dilation" in layer.p.DESCRIPTOR.fields_by_name
-    kernel, stride, pad = (per_axis(layer, *args) for args in (("kernel_size", rank, 0, "kernel"), ("stride", rank, 1), ("pad", rank, 0)))
+    kernel, stride, pad = (
+        per_axis(layer, *args) for args in (("kernel_size", rank, 0, "kernel"), ("stride", rank, 1), ("pad", rank, 0))
+    )
     found = Window(kernel, stride, pad, per_axis(layer, "dilation", rank, 1) if dilates else (1,) * rank)
     for name, values in (("kernel_size", found.kernel), ("stride", found.stride), ("dilation", found.dilation)):
         if min(values) < 1:
-            raise layer.error(f"{name} must be at least 1", name, found=min(values) if any(values) or name != "kernel_size" else "none")
-    for name, values in (("kernel_size", found.kernel), ("stride", found.stride), ("pad", found.pad), ("dilation", found.dilation)):
+            raise layer.error(
+                f"{name} must be at least 1",
+                name,
+                found=min(values) if any(values) or name != "kernel_size" else "none",
+            )
+    for name, values in (
+        ("kernel_size", found.kernel),
+        ("stride", found.stride),
+        ("pad", found.pad),
+        ("dilation", found.dilation),
+    ):
         if max(values) > LARGEST:
             raise layer.error(f"{name} is too large", name, expected=f"at most {LARGEST}", found=max(values))
     return found
@@ -54,11 +66,17 @@ def check_padded(layer: Layer, spatial: Shape, pad: Sequence[int]) -> None:
     """Raises the error of an image whose places, with its pad, 32 bits cannot count."""
     padded = [size + 2 * p for size, p in zip(spatial, pad, strict=True)]
     if max(padded) > LARGEST:
-        raise layer.error("its pad is too large", "pad", expected=f"a padded image of at most {LARGEST} along each axis", found=max(padded))
+        raise layer.error(
+            "its pad is too large",
+            "pad",
+            expected=f"a padded image of at most {LARGEST} along each axis",
+            found=max(padded),
+        )
 
 
 def point(layer: Layer) -> Window:
-    """The window of a layer without spatial axes: one place. What the fields give for one axis says nothing, as in Caffe."""
+    """The window of a layer without spatial axes: one place. What the fields give for one axis says nothing, as in
+    Caffe."""
     for name, stem in (("kernel_size", "kernel"), ("stride", None), ("pad", None), ("dilation", None)):
         per_axis(layer, name, 0, 0, stem)
     return Window((1,), (1,), (0,), (1,))
@@ -88,11 +106,14 @@ def image(shape: Shape) -> Shape:
 def flat(window: Window) -> Window:
     """A window over the last two axes; over one axis it has one row."""
     (kernel, stride, pad, dilation), one = (v[-2:] for v in window), len(window.kernel) == 1
-    return Window((1, *kernel), (1, *stride), (0, *pad), (1, *dilation)) if one else Window(kernel, stride, pad, dilation)
+    return (
+        Window((1, *kernel), (1, *stride), (0, *pad), (1, *dilation)) if one else Window(kernel, stride, pad, dilation)
+    )
 
 
 def convolution(dev, x: Shape, y: Shape, window: Window, groups: int, name: str = ""):
-    """The device's convolution from x (N, C, ...) to y (N, M, ...), over any number of spatial axes. name: the layer's."""
+    """The device's convolution from x (N, C, ...) to y (N, M, ...), over any number of spatial axes. name: the
+    layer's."""
     if len(x) > 4:
         return VolumeConvolution(dev, x, y, window, groups, name)
     return dev.convolution(image(x), image(y), flat(window), groups, name=name)
@@ -104,7 +125,8 @@ def im2col(dev, x: Shape, out: Shape, window: Window):
 
 
 class Volumes:
-    """The images of x (N, C, D..., H, W) that a place of the kernel along D... meets, as (N, O..., C, H, W): an image an output there."""
+    """The images of x (N, C, D..., H, W) that a place of the kernel along D... meets, as (N, O..., C, H, W): an image
+    an output there."""
 
     def __init__(self, dev, x: Shape, out: Shape, window: Window):
         self.dev, self.x, lead = dev, x, len(x) - 4
@@ -113,11 +135,16 @@ class Volumes:
         self.swap = (0, lead + 1, *range(1, lead + 1), lead + 2, lead + 3)  # (N, O..., C, H, W) → (N, C, O..., H, W)
         self.images = dev.empty((x[0], *self.out, x[1], *x[-2:]))
         per_axis = zip(x[2:-2], self.out, *(v[:lead] for v in window), strict=True)
-        kernels = [[(k, *self._met(size, count, k * d - p, s)) for k in range(kernel)] for size, count, kernel, s, p, d in per_axis]
+        kernels = [
+            [(k, *self._met(size, count, k * d - p, s)) for k in range(kernel)]
+            for size, count, kernel, s, p, d in per_axis
+        ]
         places = [tuple(zip(*found, strict=True)) for found in itertools.product(*kernels)]
         every = slice(None)
         # (place in the kernel, the images that it meets in x, their outputs)
-        self.places = [(place, (every, every, *met), (every, every, *outs)) for place, met, outs in places if None not in met]
+        self.places = [
+            (place, (every, every, *met), (every, every, *outs)) for place, met, outs in places if None not in met
+        ]
 
     @staticmethod
     def _met(size: int, count: int, shift: int, stride: int) -> tuple[slice | None, slice | None]:
@@ -136,14 +163,20 @@ class Volumes:
 
 
 class VolumeConvolution(Volumes):
-    """Convolution as the devices have it, over three spatial axes or more: the sum of the places' convolutions of images."""
+    """Convolution as the devices have it, over three spatial axes or more: the sum of the places' convolutions of
+    images."""
 
     def __init__(self, dev, x: Shape, y: Shape, window: Window, groups: int, name: str = ""):
         super().__init__(dev, x, y[2:], window)
         self.y, self.w = y, (y[1], x[1] // groups, *window.kernel)
-        self.rows, self.kernel = dev.empty((x[0], *self.out, y[1], *y[-2:])), dev.empty((*self.w[:2], *self.flat.kernel))
+        self.rows, self.kernel = (
+            dev.empty((x[0], *self.out, y[1], *y[-2:])),
+            dev.empty((*self.w[:2], *self.flat.kernel)),
+        )
         self.dkernel = dev.empty(self.kernel.shape)
-        self.op = dev.convolution((self.batch, x[1], *x[-2:]), (self.batch, y[1], *y[-2:]), self.flat, groups, name=name)
+        self.op = dev.convolution(
+            (self.batch, x[1], *x[-2:]), (self.batch, y[1], *y[-2:]), self.flat, groups, name=name
+        )
         split = y[0], y[1], math.prod(y[2:])
         self._bias = dev.channel_map(Formula("y + b", ("y", "b")), ("b",), *split)
         self._db = dev.channel_sum(Formula("dy", ("dy",)), (), *split)
@@ -187,7 +220,14 @@ class VolumeColumns(Volumes):
         self.op, lead = dev.im2col((self.batch, x[1], *x[-2:]), self.flat), len(self.out)
         area = math.prod(self.flat.kernel)
         self.columns = dev.empty((x[0], *self.out, x[1], area, *out[-2:]))
-        self.deal = (0, lead + 1, lead + 2, *range(1, lead + 1), lead + 3, lead + 4)  # (N, O..., C, k, OH, OW) → (N, C, k, O..., OH, OW)
+        self.deal = (
+            0,
+            lead + 1,
+            lead + 2,
+            *range(1, lead + 1),
+            lead + 3,
+            lead + 4,
+        )  # (N, O..., C, k, OH, OW) → (N, C, k, O..., OH, OW)
         self.whole = (*x[:2], *window.kernel[:lead], area, *out)
 
     def _at(self, columns, place: tuple[int, ...]):

@@ -10,16 +10,21 @@ from .layer import Layer, Shape, register
 
 
 class Kernels(Layer):
-    """A layer of learned kernels over x (N..., C, spatial...), channels at ``axis`` (default 1); any number of bottoms share them."""
+    """A layer of learned kernels over x (N..., C, spatial...), channels at ``axis`` (default 1); any number of bottoms
+    share them."""
 
     field = "convolution_param"
     bottoms, tops = (1, None), (1, None)
 
     def setup(self) -> None:
         if not self.p.num_output:
-            raise self.error("num_output must be positive", "num_output", remedy="set num_output, the number of kernels")
+            raise self.error(
+                "num_output must be positive", "num_output", remedy="set num_output, the number of kernels"
+            )
         if len(self.spec.bottom) != len(self.spec.top):
-            raise self.error(f"has {len(self.spec.top)} tops for {len(self.spec.bottom)} bottoms", expected="as many tops as bottoms")
+            raise self.error(
+                f"has {len(self.spec.top)} tops for {len(self.spec.bottom)} bottoms", expected="as many tops as bottoms"
+            )
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         first, m, group = bottoms[0], self.p.num_output, self.p.group
@@ -58,7 +63,9 @@ def spatial_axis(layer: Layer, shape: Shape, least: int = 1) -> int:
     axis = layer.axis(layer.p.axis, len(shape)) if layer.p.axis < len(shape) else len(shape)
     if axis + 1 + least > len(shape):
         what = "has no spatial axes" if axis < len(shape) else f"has no axis {axis}"
-        raise layer.bottom_error(0, what, expected=f"N×C×H×W, with channels at axis {layer.p.axis}", found=f"shape {list(shape)}")
+        raise layer.bottom_error(
+            0, what, expected=f"N×C×H×W, with channels at axis {layer.p.axis}", found=f"shape {list(shape)}"
+        )
     return axis
 
 
@@ -66,15 +73,16 @@ def spatial_axis(layer: Layer, shape: Shape, least: int = 1) -> int:
 class Convolution(Kernels):
     """y[n, m] = Σ_c w[m, c] * x[n, c] + b[m]: correlation with learned kernels, over any number of spatial axes.
 
-    x (N, C, H, W); w (M, C/group, kh, kw), b (M); y (N, M, OH, OW) with OH = ⌊(H + 2·pad - (dilation·(kh - 1) + 1)) / stride⌋ + 1.
-    Where channels are the last axis, w (M, C/group) and kernel_size says nothing. Defaults: axis 1, stride 1, pad 0, dilation 1, group 1,
-    bias_term true. Errors: channels that group does not divide, a kernel larger than the padded image. As in Caffe.
+    x (N, C, H, W); w (M, C/group, kh, kw), b (M); y (N, M, OH, OW) with OH = ⌊(H + 2·pad - (dilation·(kh - 1) + 1)) /
+    stride⌋ + 1. Where channels are the last axis, w (M, C/group) and kernel_size says nothing. Defaults: axis 1, stride
+    1, pad 0, dilation 1, group 1, bias_term true. Errors: channels that group does not divide, a kernel larger than the
+    padded image. As in Caffe.
     """
 
-    absorbs_relu = True
+    can_fuse_relu = True
 
     def sizes(self, spatial: Shape) -> Shape:
-        self.absorbs_relu = len(spatial) < 3
+        self.can_fuse_relu = len(spatial) < 3
         return sliding.whole_windows(self, spatial, self.window)
 
     def channels(self, c: int, m: int, group: int) -> Shape:
@@ -83,16 +91,24 @@ class Convolution(Kernels):
     def prefers_channels_last(self, dev) -> bool:
         return len(self.x_shape) == 4 and self.axis(self.p.axis, 4) == 1 and dev.prefers_channels_last
 
-    def settle(self, dev) -> None:
-        self.takes_relu_gradient = self.rectifies = dev.rectifies
+    def configure_for(self, dev) -> None:
+        self.can_fuse_relu_backward = self.fuses_relu_backward = dev.fuses_relu_backward
         self.takes_slices = self.last and dev.takes_slices
 
     def build(self, dev) -> None:
         split = self.spread((*self.y_shape[:2], math.prod(self.y_shape[2:])))
-        self._rectified = dev.rectified(*split, self.slope) if self.rectifies and self.slope is not None else None
+        self._relu_backward = (
+            dev.relu_backward(*split, self.slope) if self.fuses_relu_backward and self.slope is not None else None
+        )
         if self.last:
             self.op = dev.convolution(
-                self.x_shape, self.y_shape, self.window, self.p.group, channels_last=True, half=self.narrow, name=self.name
+                self.x_shape,
+                self.y_shape,
+                self.window,
+                self.p.group,
+                channels_last=True,
+                half=self.narrow,
+                name=self.name,
             )
         else:
             self.op = sliding.convolution(dev, self.x_shape, self.y_shape, self.window, self.p.group, self.name)
@@ -106,9 +122,11 @@ class Convolution(Kernels):
         (dw, add_w), (db, add_b) = self._param_args(0), self._param_args(1)
         for i, top in enumerate(dy):
             if top is not None:
-                if self._rectified:
-                    self._rectified(y[i], top, db, add_b)
-                self.op.backward(x[i], self.params[0].data, top, dx[i], dw, None if self._rectified else db, add_w, add_b)
+                if self._relu_backward:
+                    self._relu_backward(y[i], top, db, add_b)
+                self.op.backward(
+                    x[i], self.params[0].data, top, dx[i], dw, None if self._relu_backward else db, add_w, add_b
+                )
                 add_w = add_b = True
             elif dx[i] is not None:
                 self.dev.fill(dx[i], 0)
@@ -118,13 +136,17 @@ class Convolution(Kernels):
 class Deconvolution(Kernels):
     """Convolution's transpose: y is what a Convolution of these kernels would give its bottom as gradient, plus b.
 
-    x (N, C, H, W); w (C, M/group, kh, kw), b (M); y (N, M, OH, OW) with OH = stride·(H - 1) + dilation·(kh - 1) + 1 - 2·pad. Any number
-    of spatial axes; defaults as Convolution's. Errors: channels that group does not divide, a pad that leaves nothing. As in Caffe.
+    x (N, C, H, W); w (C, M/group, kh, kw), b (M); y (N, M, OH, OW) with OH = stride·(H - 1) + dilation·(kh - 1) + 1 -
+    2·pad. Any number of spatial axes; defaults as Convolution's. Errors: channels that group does not divide, a pad
+    that leaves nothing. As in Caffe.
     """
 
     def sizes(self, spatial: Shape) -> Shape:
         k = self.window
-        out = [s * (size - 1) + far - 2 * pad for s, size, far, pad in zip(k.stride, spatial, sliding.reach(k), k.pad, strict=True)]
+        out = [
+            s * (size - 1) + far - 2 * pad
+            for s, size, far, pad in zip(k.stride, spatial, sliding.reach(k), k.pad, strict=True)
+        ]
         if min(out) < 1:
             raise self.error("its pad leaves nothing of the output", "pad", found=f"pad {list(k.pad)}, output {out}")
         sliding.check_padded(self, out, k.pad)
@@ -164,7 +186,8 @@ class Deconvolution(Kernels):
 
 @register
 class Im2col(Layer):
-    """What each window sees, as channels: x (N, C, H, W) → y (N, C·kh·kw, OH, OW), OH as Convolution's, 0 outside the image.
+    """What each window sees, as channels: x (N, C, H, W) → y (N, C·kh·kw, OH, OW), OH as Convolution's, 0 outside the
+    image.
 
     Any number of spatial axes; kernel_size, stride, pad, dilation and axis as Convolution's. As in Caffe.
     """
@@ -196,10 +219,12 @@ class Im2col(Layer):
 
 @register
 class Crop(Layer):
-    """The part of the first bottom that is as large as the second from ``axis`` (default 2) on, ``offset`` from its start.
+    """The part of the first bottom that is as large as the second from ``axis`` (default 2) on, ``offset`` from its
+    start.
 
-    x (N, C, H, W), reference (..., h, w) → (N, C, h, w). offset: none (0), one for all, or one for each axis from ``axis`` on. The
-    reference gets no gradient. Errors: a part that leaves x, bottoms of another number of axes. As in Caffe.
+    x (N, C, H, W), reference (..., h, w) → (N, C, h, w). offset: none (0), one for all, or one for each axis from
+    ``axis`` on. The reference gets no gradient. Errors: a part that leaves x, bottoms of another number of axes. As in
+    Caffe.
     """
 
     field = "crop_param"
@@ -208,10 +233,15 @@ class Crop(Layer):
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         whole, reference = bottoms
         if len(whole) != len(reference):
-            raise self.bottom_error(1, "has another number of axes", expected=f"{len(whole)}, as the first", found=list(reference))
+            raise self.bottom_error(
+                1, "has another number of axes", expected=f"{len(whole)}, as the first", found=list(reference)
+            )
         axis, given = self.axis(self.p.axis, len(whole)), list(self.p.offset)
         if len(given) not in (0, 1, len(whole) - axis):
-            what, expected = f"has {len(given)} values of offset", f"one, or one for each of the {len(whole) - axis} axes from axis {axis}"
+            what, expected = (
+                f"has {len(given)} values of offset",
+                f"one, or one for each of the {len(whole) - axis} axes from axis {axis}",
+            )
             raise self.error(what, "offset", min(len(given) - 1, len(whole) - axis), expected=expected)
         offsets = given if len(given) == len(whole) - axis else (given or [0]) * (len(whole) - axis)
         for i, (start, size, room) in enumerate(zip(offsets, reference[axis:], whole[axis:], strict=True)):

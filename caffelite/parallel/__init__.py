@@ -1,7 +1,8 @@
-"""Several processes as one: who they are, how gradients are summed over them, and how a job ends whose ranks die or hang."""
+"""Several processes as one: who they are, how gradients are summed over them, and how a job ends whose ranks die or
+hang."""
 
-from .buckets import Bucket, Exchange, Piece, cut
-from .comm import Alone, Ranks
+from .buckets import Bucket, GradientReducer, Piece, cut
+from .comm import ProcessGroup, SingleProcess
 from .guard import BACKWARD, FORWARD, SNAPSHOT, TESTING, UPDATE
 from .session import Refused, agreed, expected, expected_rank, session
 
@@ -11,11 +12,11 @@ __all__ = [
     "SNAPSHOT",
     "TESTING",
     "UPDATE",
-    "Alone",
+    "SingleProcess",
     "Bucket",
-    "Exchange",
+    "GradientReducer",
     "Piece",
-    "Ranks",
+    "ProcessGroup",
     "Refused",
     "agreed",
     "cut",

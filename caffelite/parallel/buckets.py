@@ -1,4 +1,5 @@
-"""Gradients in buckets: stretches of the flat buffer in the order in which backward completes them, each summed as soon as it is complete.
+"""Gradients in buckets: stretches of the flat buffer in the order in which backward completes them, each summed as soon
+as it is complete.
 
 Parameters lie in the flat buffer in forward order, so backward completes it from its end towards its start.
 """
@@ -13,7 +14,8 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Piece:
-    """A parameter's stretch of the flat buffer, and the step of backward after which its gradient is complete (None: it gets none)."""
+    """A parameter's stretch of the flat buffer, and the step of backward after which its gradient is complete (None: it
+    gets none)."""
 
     start: int
     stop: int
@@ -30,7 +32,8 @@ class Bucket:
 
 
 def cut(pieces: Iterable[Piece], count: int) -> list[Bucket]:
-    """About ``count`` buckets of about the same size, from the end of the buffer on; pieces come in its order. No parameter is cut.
+    """About ``count`` buckets of about the same size, from the end of the buffer on; pieces come in its order. No
+    parameter is cut.
 
     Gradients that nobody computes are in no bucket.
     """
@@ -51,13 +54,14 @@ def cut(pieces: Iterable[Piece], count: int) -> list[Bucket]:
     return found + ([held] if held else [])
 
 
-class Exchange:
+class GradientReducer:
     """Sums a flat gradient over ranks while backward runs: ``begin``, ``after`` each of its steps, ``finish``.
 
-    Every rank posts the same buckets in the same order. transport: ``post(array)`` starts a sum in place, ``progress()`` moves those
-    that are under way, ``finish()`` waits for all of them; ``put(flags)`` takes what signals ask for, ``note(loss)`` starts
-    its sum and the loss's, and ``noted(loss)`` gives the flags, with the summed loss in place. One that ``captures`` does nothing but queue
-    between put and noted, in one of two ways by its ``turn``; one that has something to end has ``close(failed)``.
+    Every rank posts the same buckets in the same order. transport: ``post(array)`` starts a sum in place,
+    ``progress()`` moves those that are under way, ``finish()`` waits for all of them; ``put(flags)`` takes what signals
+    ask for, ``note(loss)`` starts its sum and the loss's, and ``noted(loss)`` gives the flags, with the summed loss in
+    place. One that ``captures`` does nothing but queue between put and noted, in one of two ways by its ``turn``; one
+    that has something to end has ``close(failed)``.
     """
 
     def __init__(self, transport, flat, buckets: list[Bucket], size: int, waiting: Callable):

@@ -1,4 +1,5 @@
-"""What the solver asks of the processes that train together. ``Alone`` is one process; ``Ranks`` are several."""
+"""What the solver asks of the processes that train together. ``SingleProcess`` is one process; ``ProcessGroup`` are
+several."""
 
 from __future__ import annotations
 
@@ -9,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from .buckets import Bucket, Exchange
+from .buckets import Bucket, GradientReducer
 from .watch import Watched
 
 
-class Alone:
+class SingleProcess:
     """One process: nothing to exchange, nobody to wait for."""
 
     rank, size = 0, 1
@@ -32,7 +33,7 @@ class Alone:
         """The sum over ranks of a host array of float64, the same bits on every rank."""
         return values
 
-    def exchange(self, dev, flat, buckets: list[Bucket], half: bool = False) -> None:
+    def reducer(self, dev, flat, buckets: list[Bucket], half: bool = False) -> None:
         """What sums gradients in training; None where there is nobody to exchange with."""
         return None
 
@@ -40,19 +41,22 @@ class Alone:
         """Tells whoever watches this process what the keys given to ``mark`` are called."""
 
 
-class Ranks(Alone):
+class ProcessGroup(SingleProcess):
     """Several processes. control: gathers Python values (MPI, or sockets between processes of one machine).
 
-    make_transport(dev, half): what sums device arrays over ranks. watched: the guard that ends a job whose ranks die or hang.
+    make_transport(dev, half): what sums device arrays over ranks. watched: the guard that ends a job whose ranks die or
+    hang.
     """
 
-    def __init__(self, control, make_transport: Callable, watched: Watched | None = None, kind: str = "", local_rank: int = 0):
+    def __init__(
+        self, control, make_transport: Callable, watched: Watched | None = None, kind: str = "", local_rank: int = 0
+    ):
         super().__init__()
         self._control, self._make_transport, self.watched, self.kind = control, make_transport, watched, kind
         self.rank, self.size, self.local_rank = control.rank, control.size, local_rank
         self.seed = control.gather(self.seed)[0]
         self.mark = watched.mark if watched else None
-        self._exchanges: list[Exchange] = []
+        self._exchanges: list[GradientReducer] = []
 
     def gather(self, value: Any, what: str = "an agreement") -> list:
         with self._waiting(what):
@@ -65,8 +69,10 @@ class Ranks(Alone):
             total += part
         return total
 
-    def exchange(self, dev, flat, buckets: list[Bucket], half: bool = False) -> Exchange:
-        self._exchanges.append(Exchange(self._make_transport(dev, half), flat, buckets, self.size, self._waiting))
+    def reducer(self, dev, flat, buckets: list[Bucket], half: bool = False) -> GradientReducer:
+        self._exchanges.append(
+            GradientReducer(self._make_transport(dev, half), flat, buckets, self.size, self._waiting)
+        )
         return self._exchanges[-1]
 
     def close(self, failed: bool = False) -> None:

@@ -1,7 +1,7 @@
 """How long an iteration takes on N processes: measured layers, the bytes of gradients, and what a link carries.
 
-A ring all-reduce of b bytes over N processes takes 2 (N - 1) / N · b / bandwidth + 2 (N - 1) · latency. Buckets travel one after the other,
-each when backward has completed it; what is not done when backward is, the iteration waits for.
+A ring all-reduce of b bytes over N processes takes 2 (N - 1) / N · b / bandwidth + 2 (N - 1) · latency. Buckets travel
+one after the other, each when backward has completed it; what is not done when backward is, the iteration waits for.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ class Link:
 
 @dataclass(frozen=True)
 class Measured:
-    """One process's iteration. Seconds of forward, of each step of backward and of the update; buckets: (step that completes it, bytes)."""
+    """One process's iteration. Seconds of forward, of each step of backward and of the update; buckets: (step that
+    completes it, bytes)."""
 
     forward: float
     backward: Sequence[float]
@@ -39,7 +40,8 @@ class Measured:
 
 @dataclass(frozen=True)
 class Forecast:
-    """Seconds of an iteration of ``ranks`` processes, computing and waiting for gradients, which take ``travel`` in all."""
+    """Seconds of an iteration of ``ranks`` processes, computing and waiting for gradients, which take ``travel`` in
+    all."""
 
     ranks: int
     compute: float
@@ -57,8 +59,11 @@ class Forecast:
         return self.ranks * self.batch / self.seconds
 
 
-def forecast(measured: Measured, ranks: int, link: Link, *, overlap: bool = True, strong: bool = False, slower: float = 1.0) -> Forecast:
-    """overlap: links move gradients while processes compute. strong: the batch is divided, and with it the time of forward and backward.
+def forecast(
+    measured: Measured, ranks: int, link: Link, *, overlap: bool = True, strong: bool = False, slower: float = 1.0
+) -> Forecast:
+    """overlap: links move gradients while processes compute. strong: the batch is divided, and with it the time of
+    forward and backward.
 
     slower: how many times longer computing takes, as where processes share cores.
     """

@@ -1,8 +1,10 @@
-"""The guard of one rank: a small process of its own, so that it can tell of a rank that was killed and kill one that hangs.
+"""The guard of one rank: a small process of its own, so that it can tell of a rank that was killed and kill one that
+hangs.
 
-Run as a script, with the file of the rank's board as its argument (see board.py); the rank writes lines of JSON to its standard input. The
-guards of all ranks report to that of rank 0, which decides. A rank that ends unasked, has lost its guard, or makes no progress for
-``limit`` seconds ends the job: rank 0's guard prints where every rank was, and every guard kills its own rank.
+Run as a script, with the file of the rank's board as its argument (see board.py); the rank writes lines of JSON to its
+standard input. The guards of all ranks report to that of rank 0, which decides. A rank that ends unasked, has lost its
+guard, or makes no progress for ``limit`` seconds ends the job: rank 0's guard prints where every rank was, and every
+guard kills its own rank.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ STARTING, FORWARD, BACKWARD, UPDATE, TESTING, SNAPSHOT, WAITING = range(7)
 BEAT = 0.25  # seconds between reports
 GRACE = 0.4  # what other guards have to say about the same moment
 SILENCE = 10  # seconds without a report after which a guard and its machine count as lost
-SLOW = 10  # times the limit: until the first iteration is done, while kernels are compiled and data sets read; and in a snapshot
+# times the limit: until the first iteration is done, while kernels are compiled and data sets read; and in a snapshot
+SLOW = 10
 
 
 def place(report: dict) -> str:
@@ -63,11 +66,21 @@ class Guard:
     def report(self) -> dict:
         ticks, iteration, since, what, where = BOARD.unpack(os.pread(self.board, BOARD.size, 0))
         return {
-            "rank": self.rank, "host": self.host, "pid": self.pid,
-            "ticks": ticks, "iteration": iteration, "since": since, "what": what, "where": where,
-            "names": self.names, "collectives": self.collectives, "words": self.words,
-            "done": self.done, "lost": self.lost_at, "stopped": self.stopped(),
-        }  # fmt: skip
+            "rank": self.rank,
+            "host": self.host,
+            "pid": self.pid,
+            "ticks": ticks,
+            "iteration": iteration,
+            "since": since,
+            "what": what,
+            "where": where,
+            "names": self.names,
+            "collectives": self.collectives,
+            "words": self.words,
+            "done": self.done,
+            "lost": self.lost_at,
+            "stopped": self.stopped(),
+        }
 
     def stopped(self) -> bool:
         """Whether a signal stopped the rank, as SIGSTOP does."""
@@ -90,7 +103,11 @@ class Guard:
                 self.selector.register(self.leader, selectors.EVENT_READ)
             except OSError as error:
                 where = ":".join(map(str, line["join"]))
-                print(f"caffelite: rank {self.rank} is not watched: cannot reach {where} ({error})", file=sys.stderr, flush=True)
+                print(
+                    f"caffelite: rank {self.rank} is not watched: cannot reach {where} ({error})",
+                    file=sys.stderr,
+                    flush=True,
+                )
 
     # the loop
 
@@ -106,7 +123,9 @@ class Guard:
             if time.monotonic() - beat >= BEAT:
                 beat = time.monotonic()
                 self.send_report()
-            if self.done and (self.rank or all(r["done"] for r in self.reports.values()) and len(self.reports) == self.size):
+            if self.done and (
+                self.rank or all(r["done"] for r in self.reports.values()) and len(self.reports) == self.size
+            ):
                 return
 
     def send_report(self) -> None:
@@ -214,7 +233,10 @@ class Guard:
         if before is None or before["ticks"] != report["ticks"]:
             self.changed[rank] = now
         if report["lost"] and not report["done"]:
-            self.suspect(rank, f"ended: {report['words']}" if report["words"] else "died: it was killed, or crashed without a word")
+            self.suspect(
+                rank,
+                f"ended: {report['words']}" if report["words"] else "died: it was killed, or crashed without a word",
+            )
 
     def suspect(self, rank: int, why: str) -> None:
         self.reason.setdefault(rank, why)

@@ -11,7 +11,8 @@ _HEAD = 2  # of float16: the room of one float32, what a part was multiplied by
 
 
 def pack(values: np.ndarray, out: np.ndarray) -> None:
-    """float16 numbers times a power of two that brings the largest near 1024: none overflows, however large or small all are."""
+    """float16 numbers times a power of two that brings the largest near 1024: none overflows, however large or small
+    all are."""
     largest = float(np.abs(values).max(initial=0))
     scale = 2.0 ** np.clip(10 - np.frexp(largest)[1], -100, 100) if np.isfinite(largest) and largest else 1.0
     out[:_HEAD].view(np.float32)[0] = scale
@@ -25,9 +26,11 @@ def unpack(packed: np.ndarray, count: int) -> np.ndarray:
 
 
 class Halved:
-    """Sums of NumPy arrays of float32 in place, over MPI: a rank gets its part of the numbers from all, adds, and gives the sums to all.
+    """Sums of NumPy arrays of float32 in place, over MPI: a rank gets its part of the numbers from all, adds, and gives
+    the sums to all.
 
-    The bytes are those of a ring all-reduce, 2 (N - 1) / N of the numbers, at two bytes each. ``inner`` carries the loss and the flags.
+    The bytes are those of a ring all-reduce, 2 (N - 1) / N of the numbers, at two bytes each. ``inner`` carries the
+    loss and the flags.
     """
 
     def __init__(self, inner, comm, mpi):
@@ -56,7 +59,9 @@ class Halved:
             rows = send.reshape(size, -1)
             for rank in range(size):
                 pack(chunk[rank * width : (rank + 1) * width], rows[rank])
-            self._moving.append((self._comm.Ialltoall(self._bytes(send), self._bytes(received)), chunk, width, send, received, False))
+            self._moving.append(
+                (self._comm.Ialltoall(self._bytes(send), self._bytes(received)), chunk, width, send, received, False)
+            )
 
     def _room(self, count: int) -> tuple[np.ndarray, np.ndarray]:
         """Two buffers of ``count`` float16, the same for the same chunk of every iteration."""

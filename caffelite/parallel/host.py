@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 
-class Gathered:
+class HostAllReduce:
     """Sums of NumPy arrays in place, rank by rank, from what ``control.gather`` brings."""
 
     def __init__(self, control):
@@ -35,7 +35,7 @@ class Gathered:
             array[...] = total
 
 
-class Staged:
+class StagedAllReduce:
     """Sums of a device's arrays in place: downloaded, summed on the host by ``inner``, uploaded."""
 
     def __init__(self, dev, inner):

@@ -46,14 +46,19 @@ class World:
             raise missing_extra("mpi4py", "mpi", "training under mpirun or srun") from None
         except (ImportError, RuntimeError) as error:
             remedy = 'install an MPI, or one from a wheel: pip install "caffelite[mpi]"'
-            raise CaffeliteError("mpi4py finds no MPI library", found=str(error).strip().split("\n")[0], remedy=remedy) from None
+            raise CaffeliteError(
+                "mpi4py finds no MPI library", found=str(error).strip().split("\n")[0], remedy=remedy
+            ) from None
         self.mpi, self.comm = MPI, MPI.COMM_WORLD
         self.rank, self.size = self.comm.rank, self.comm.size
         if self.size != launched():
             remedy = "start it with the mpirun of the MPI that mpi4py was built for; under SLURM try srun --mpi=pmi2"
             found = f"{self.size}: {MPI.Get_library_version().split(chr(10))[0].strip()}"
             raise CaffeliteError(
-                "the MPI of mpi4py sees other processes than were started", expected=launched(), found=found, remedy=remedy
+                "the MPI of mpi4py sees other processes than were started",
+                expected=launched(),
+                found=found,
+                remedy=remedy,
             )
 
     def gather(self, value: Any) -> list:
@@ -64,7 +69,8 @@ class World:
 
 
 class Sums:
-    """Sums of NumPy arrays in place, in chunks, under way while the caller computes; MPI moves them whenever ``progress`` is called."""
+    """Sums of NumPy arrays in place, in chunks, under way while the caller computes; MPI moves them whenever
+    ``progress`` is called."""
 
     def __init__(self, world: World):
         self._mpi, self._comm = world.mpi, world.comm

@@ -10,9 +10,9 @@ from typing import TypeVar
 
 from ..errors import CaffeliteError
 from . import star
-from .comm import Alone, Ranks
+from .comm import ProcessGroup, SingleProcess
 from .half import Halved
-from .host import Gathered, Staged
+from .host import HostAllReduce, StagedAllReduce
 from .mpi import Sums, World, launched, launched_rank
 from .watch import Watched
 
@@ -40,17 +40,18 @@ class Refused(CaffeliteError):
 
 
 @contextmanager
-def session(limit: float) -> Iterator[Alone]:
-    """The communicator of this process: of those that mpirun, srun or -gpu started together, or Alone.
+def session(limit: float) -> Iterator[SingleProcess]:
+    """The communicator of this process: of those that mpirun, srun or -gpu started together, or SingleProcess.
 
-    limit: seconds without progress after which a rank counts as hanging; 0: never. What a rank raises within ends the whole job.
+    limit: seconds without progress after which a rank counts as hanging; 0: never. What a rank raises within ends the
+    whole job.
     """
     if star.inherited():
         control, kind = star.Star(), "started by caffelite"
     elif launched() > 1:
         control, kind = World(), "MPI"
     else:
-        yield Alone()
+        yield SingleProcess()
         return
     watched = Watched(control.rank, control.size, limit)
     name, cores = socket.gethostname(), sorted(os.sched_getaffinity(0))
@@ -63,7 +64,7 @@ def session(limit: float) -> Iterator[Alone]:
         os.environ.setdefault(variable, str(threads))
     try:
         local_rank = hosts[: control.rank].count(name)
-        comm = Ranks(control, lambda dev, half: _transport(control, dev, half), watched, kind, local_rank)
+        comm = ProcessGroup(control, lambda dev, half: _transport(control, dev, half), watched, kind, local_rank)
         with _ended(comm):
             yield comm
             comm.gather(None)
@@ -80,8 +81,9 @@ def session(limit: float) -> Iterator[Alone]:
 
 
 @contextmanager
-def _ended(comm: Ranks) -> Iterator[None]:
-    """Ends what sums gradients on every way out, while the guard still watches: what waits here for other processes is ended by it."""
+def _ended(comm: ProcessGroup) -> Iterator[None]:
+    """Ends what sums gradients on every way out, while the guard still watches: what waits here for other processes is
+    ended by it."""
     try:
         yield
     except BaseException:
@@ -90,7 +92,7 @@ def _ended(comm: Ranks) -> Iterator[None]:
     comm.close()
 
 
-def agreed(comm: Alone, make: Callable[[], T]) -> T:
+def agreed(comm: SingleProcess, make: Callable[[], T]) -> T:
     """make() on every rank; where a rank refuses, all end, with what each that refused has to say, said once."""
     if comm.size == 1:
         return make()
@@ -114,18 +116,22 @@ def agreed(comm: Alone, make: Callable[[], T]) -> T:
 def _transport(control, dev, half: bool):
     """What sums arrays of ``dev`` over the ranks."""
     if not isinstance(control, World):
-        host = Gathered(control)
+        host = HostAllReduce(control)
     else:
         host = Halved(Sums(control), control.comm, control.mpi) if half else Sums(control)
     if dev.name == "cpu":
         return host
-    from ..devices import gpu
+    from ..devices import cuda
 
-    places, libraries = zip(*control.gather((gpu.place(dev.number), "cuDNN" if dev.engine else "no cuDNN")), strict=True)
+    places, libraries = zip(
+        *control.gather((cuda.place(dev.number), "cuDNN" if dev.engine else "no cuDNN")), strict=True
+    )
     if len(set(libraries)) > 1:
         found = ", ".join(f"{library} on rank {rank}" for rank, library in enumerate(libraries))
-        raise Refused("processes must compute by the same libraries", found=found, remedy="install the same extra for all of them")
+        raise Refused(
+            "processes must compute by the same libraries", found=found, remedy="install the same extra for all of them"
+        )
     if len(set(places)) < len(places):  # NCCL takes one process a GPU
-        return Staged(dev, host)
+        return StagedAllReduce(dev, host)
     dev.backend.here()  # NCCL's communicator is of the current device
-    return gpu.Sums(dev.backend.stream, control.rank, control.size, control.gather, half, dev.drop_graphs)
+    return cuda.Sums(dev.backend.stream, control.rank, control.size, control.gather, half, dev.drop_graphs)

@@ -1,4 +1,5 @@
-"""Processes that caffelite starts itself, one a GPU of this machine: sockets to rank 0 carry what Python values they exchange."""
+"""Processes that caffelite starts itself, one a GPU of this machine: sockets to rank 0 carry what Python values they
+exchange."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-PLACE = "CAFFELITE_RANK"  # "rank size descriptor ...": of rank 0 one descriptor for each other rank, of the others the one of rank 0
+# "rank size descriptor ...": of rank 0 one descriptor for each other rank, of the others the one of rank 0
+PLACE = "CAFFELITE_RANK"
 
 HOME = str(Path(__file__).resolve().parents[2])  # where the package lies
 PR_SET_PDEATHSIG = 1
@@ -58,9 +60,11 @@ class Star:
 
 
 def launch(arguments: list[str], size: int) -> int:
-    """Runs ``caffelite ARGUMENTS`` in ``size`` processes and waits for them; the status of the first that failed, else 0.
+    """Runs ``caffelite ARGUMENTS`` in ``size`` processes and waits for them; the status of the first that failed, else
+    0.
 
-    Signals go on to all of them. Where this process is killed, they get SIGTERM, and end after their iteration with a snapshot (Linux).
+    Signals go on to all of them. Where this process is killed, they get SIGTERM, and end after their iteration with a
+    snapshot (Linux).
     """
     pairs = [Pipe() for _ in range(size - 1)]
     children: list[subprocess.Popen] = []
@@ -90,7 +94,7 @@ def launch(arguments: list[str], size: int) -> int:
                     pass_fds=[end.fileno() for end in mine],
                     start_new_session=True,
                     preexec_fn=bind,
-                )  # fmt: skip
+                )
             )
         for end in (end for pair in pairs for end in pair):
             end.close()
@@ -106,7 +110,8 @@ def launch(arguments: list[str], size: int) -> int:
 
 
 def _bound_to(parent: int) -> Callable[[], None] | None:
-    """What a child calls before it becomes a rank, so that it gets SIGTERM when the process that started it is no more."""
+    """What a child calls before it becomes a rank, so that it gets SIGTERM when the process that started it is no
+    more."""
     if not sys.platform.startswith("linux"):
         return None
     prctl = ctypes.CDLL(None).prctl  # found before the fork

@@ -32,9 +32,11 @@ class Watched:
         self._rank = rank
         self._guard = subprocess.Popen(
             [sys.executable, "-I", "-S", str(Path(guard.__file__)), str(self._file.fileno())],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE if rank == 0 else subprocess.DEVNULL,
-            pass_fds=[self._file.fileno()], start_new_session=True,
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE if rank == 0 else subprocess.DEVNULL,
+            pass_fds=[self._file.fileno()],
+            start_new_session=True,
+        )
         self._say(rank=rank, size=size, pid=os.getpid(), limit=limit)
         self._say(collectives=COLLECTIVES)
 
@@ -65,7 +67,9 @@ class Watched:
     def waiting(self, what: str) -> Iterator[None]:
         before = guard.BOARD.unpack_from(self._board)
         self._ticks += 1
-        guard.BOARD.pack_into(self._board, 0, self._ticks, self._iteration, self._done, guard.WAITING, COLLECTIVES.index(what))
+        guard.BOARD.pack_into(
+            self._board, 0, self._ticks, self._iteration, self._done, guard.WAITING, COLLECTIVES.index(what)
+        )
         yield  # not put back where it fails: that is the place to tell
         self._ticks += 1
         guard.BOARD.pack_into(self._board, 0, self._ticks, self._iteration, self._done, *before[3:])

@@ -1,1 +1,2 @@
-"""What a test tells: scores with their uncertainty, and for classifiers who is taken for whom, how sure, and where it is most wrong."""
+"""What a test tells: scores with their uncertainty, and for classifiers who is taken for whom, how sure, and where it
+is most wrong."""

@@ -8,15 +8,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..graph import Graph, Node, Value
-from ..net import Net
+from ..net.graph import Graph, Node, Value
+from ..net.net import Net
 from .fit import Fit, regression
 from .statistics import Judged, mean_interval, share_interval
 
 
 @dataclass(frozen=True)
 class Head:
-    """Where a classifier's scores and labels are. softmax: scores become probabilities by one. ignore: the label that does not count."""
+    """Where a classifier's scores and labels are. softmax: scores become probabilities by one. ignore: the label that
+    does not count."""
 
     scores: Value
     labels: Value
@@ -63,7 +64,8 @@ class Watch:
         self.seen = 0
 
     def turn_to(self, net: Net) -> None:
-        """The batches that follow are this net's: the same one for another batch size, whose data goes on where the last one's ended."""
+        """The batches that follow are this net's: the same one for another batch size, whose data goes on where the
+        last one's ended."""
         self.net, self.head = net, head(net.graph) if self._judges else None
         self.regression = regression(net.graph) if self._judges and not self.head else None
         sources = [source for _, source in net.sources() if source.length]
@@ -73,7 +75,8 @@ class Watch:
 
     @property
     def once(self) -> tuple[int, int] | None:
-        """How many whole batches there are and how many samples are left, so that each is tested once; None where the data has no end."""
+        """How many whole batches there are and how many samples are left, so that each is tested once; None where the
+        data has no end."""
         return divmod(self.source.length, self.source.shapes[0][0]) if self.source else None
 
     def __call__(self, index: int, outputs) -> None:
@@ -82,7 +85,9 @@ class Watch:
             node = value.node
             if node.layer.spec.type == "Accuracy" and value.top == 0:
                 counted = node.layer.counted(0)
-                self._counts[value.name] += math.prod(node.bottoms[1].shape) if counted is None else float(np.sum(counted))
+                self._counts[value.name] += (
+                    math.prod(node.bottoms[1].shape) if counted is None else float(np.sum(counted))
+                )
         new = self._new()
         if self.judged:
             self._judge(new)
@@ -93,7 +98,8 @@ class Watch:
         """Adds the batch's predictions and targets of samples that are new."""
         r, net = self.regression, self.net
         p, t, *weights = (
-            net.dev.download(net.shown(net.data[v], v)).astype(np.float64).reshape(-1) for v in (r.prediction, r.target, *r.weights)
+            net.dev.download(net.shown(net.data[v], v)).astype(np.float64).reshape(-1)
+            for v in (r.prediction, r.target, *r.weights)
         )
         keep = np.all([np.ones(len(p)), *weights], axis=0)
         if new is not None and len(p) % len(new) == 0:
@@ -101,7 +107,8 @@ class Watch:
         self.fit.add(p[keep], t[keep])
 
     def _new(self) -> np.ndarray | None:
-        """The numbers of the batch's samples in the data; -1 for those seen before. None where there is no such order."""
+        """The numbers of the batch's samples in the data; -1 for those seen before. None where there is no such
+        order."""
         if self.source is None:
             return None
         many = self.source.shapes[0][0]

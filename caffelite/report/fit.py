@@ -1,4 +1,5 @@
-"""How near a net's predictions come to numbers that are given: errors, R², and a part of the values for the pictures."""
+"""How near a net's predictions come to numbers that are given: errors, R², and a part of the values for the
+pictures."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..graph import Graph, Value
+from ..net.graph import Graph, Value
 
 LOSSES = ("EuclideanLoss", "SmoothL1Loss", "L1Loss")  # their first two bottoms are a prediction and its target
 MOST_POINTS = 5000  # that a picture shows
@@ -41,7 +42,8 @@ def regression(graph: Graph) -> Regression | None:
 
 
 class Fit:
-    """Predictions beside their targets, added up batch by batch. nan: how many pairs are not finite; they count in nothing else.
+    """Predictions beside their targets, added up batch by batch. nan: how many pairs are not finite; they count in
+    nothing else.
 
     points: 2×P, targets and predictions of every ``stride``-th pair, for pictures.
     """
@@ -85,11 +87,14 @@ class Fit:
         return np.concatenate(self._parts, axis=1) if self._parts else np.zeros((2, 0))
 
     def found(self) -> dict:
-        """MAE, RMSE, the mean error (prediction less target) and R² = 1 - Σ (t - p)² / Σ (t - mean)²; None where there is none."""
+        """MAE, RMSE, the mean error (prediction less target) and R² = 1 - Σ (t - p)² / Σ (t - mean)²; None where there
+        is none."""
         n = self.values
         return {
-            "values": n, "nan": self.nan,
-            "mae": self._absolute / n if n else None, "rmse": math.sqrt(self._squared / n) if n else None,
+            "values": n,
+            "nan": self.nan,
+            "mae": self._absolute / n if n else None,
+            "rmse": math.sqrt(self._squared / n) if n else None,
             "mean_error": self._error / n if n else None,
             "r2": 1 - self._squared / self._spread if n and self._spread > 0 else None,
-        }  # fmt: skip
+        }

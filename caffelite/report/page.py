@@ -24,23 +24,30 @@ img { max-width: 100% } .big { font-size: 2.2rem; font-weight: 700 } .bad { colo
 
 
 def report(watch: Watch, scores: list[dict], about: dict, labels: list[str] | None) -> dict:
-    """All that a test found, as JSON takes it. scores: name, value, low, high and over of each output; about: model, weights and so on."""
+    """All that a test found, as JSON takes it. scores: name, value, low, high and over of each output; about: model,
+    weights and so on."""
     found = {**about, "samples": watch.samples or None, "scores": scores}
     judged = watch.judged
     if judged and judged.tested:
         names = class_names(watch, labels)
         found |= {
-            "accuracy": judged.right / judged.tested, "top5": judged.among_five / judged.tested,
-            "tested": judged.tested, "right": judged.right,
-            "nan": judged.nan, "log_loss": judged.log_loss(), "calibration_error": judged.calibration_error(), "labels": names,
+            "accuracy": judged.right / judged.tested,
+            "top5": judged.among_five / judged.tested,
+            "tested": judged.tested,
+            "right": judged.right,
+            "nan": judged.nan,
+            "log_loss": judged.log_loss(),
+            "calibration_error": judged.calibration_error(),
+            "labels": names,
             "classes": [{"label": name, **row} for name, row in zip(names, judged.by_class(), strict=True)],
-            "confusion": judged.confusion.tolist(), "calibration": judged.calibration(),
+            "confusion": judged.confusion.tolist(),
+            "calibration": judged.calibration(),
             "confused": [{"label": names[a], "answer": names[b], "times": n} for a, b, n in judged.confused()],
             "worst": [
                 {"sample": m.sample, "label": names[m.label], "answer": names[m.answer], "score": m.score, "own": m.own}
                 for m in judged.worst
             ],
-        }  # fmt: skip
+        }
     if watch.fit and watch.fit.values + watch.fit.nan:
         r = watch.regression
         found["regression"] = {
@@ -60,7 +67,8 @@ def class_names(watch: Watch, labels: list[str] | None) -> list[str]:
 
 
 def write(folder: Path, watch: Watch, found: dict) -> Path:
-    """report.html with all in it, report.json, and the pictures beside them; returns the page's path. Errors: it cannot be written."""
+    """report.html with all in it, report.json, and the pictures beside them; returns the page's path. Errors: it cannot
+    be written."""
     images: dict[str, bytes | None] = {}
     if "labels" in found:
         names = found["labels"]
@@ -107,7 +115,10 @@ def nan_note(found: dict) -> str | None:
         return f"{count} values, predicted or true, are not finite: counted in no error, shown in no chart"
     if not found.get("nan"):
         return None
-    return f"{found['nan']:,} of {found['tested']:,} samples have scores that are NaN (not a number): counted as wrong, shown in no chart"
+    return (
+        f"{found['nan']:,} of {found['tested']:,} samples have scores that are NaN (not a number): counted as "
+        "wrong, shown in no chart"
+    )
 
 
 def page(found: dict, images: dict[str, bytes | None]) -> str:
@@ -125,7 +136,8 @@ def page(found: dict, images: dict[str, bytes | None]) -> str:
         parts += _regression(found, images)
     body = "\n".join(parts)
     return (
-        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" '
+        'content="width=device-width">'
         f"<title>{html.escape(title)}</title><style>{STYLE}</style></head>\n<body><main>\n{body}\n</main></body></html>\n"
     )
 
@@ -142,7 +154,9 @@ def _about(found: dict) -> str:
 
 
 def _headline(found: dict) -> str:
-    score = next((s for s in found["scores"] if s["low"] is not None and abs(s["value"] - found["accuracy"]) < 1e-6), None)
+    score = next(
+        (s for s in found["scores"] if s["low"] is not None and abs(s["value"] - found["accuracy"]) < 1e-6), None
+    )
     span = f" (95 %: {100 * score['low']:.2f} to {100 * score['high']:.2f})" if score else ""
     five = f"; among the best five: {100 * found['top5']:.2f} %" if len(found["labels"]) > 5 else ""
     text = f"{found['right']:,} of {found['tested']:,} right{span}{five}"
@@ -152,7 +166,9 @@ def _headline(found: dict) -> str:
 
 
 def _classifier(found: dict, images: dict[str, bytes | None]) -> list[str]:
-    confused = _table(["label", "taken for", "times"], [[c["label"], c["answer"], c["times"]] for c in found["confused"]])
+    confused = _table(
+        ["label", "taken for", "times"], [[c["label"], c["answer"], c["times"]] for c in found["confused"]]
+    )
     rows = [
         [c["label"], c["samples"], *(_percent(c[key]) for key in ("precision", "recall")), _span(c), _percent(c["f1"])]
         for c in found["classes"]
@@ -161,18 +177,22 @@ def _classifier(found: dict, images: dict[str, bytes | None]) -> list[str]:
     table = f'<div class="scroll">{_table(["class", "samples", "precision", "recall", "95 %", "F1"], rows)}</div>'
     sections = [
         _section(
-            "Who is taken for whom", "A row is a label, a column an answer; the commonest mistakes stand below.",
+            "Who is taken for whom",
+            "A row is a label, a column an answer; the commonest mistakes stand below.",
             _image(images["confusion"], alts["confusion"]) + confused,
         ),
         _section(
-            "Classes", "The lowest recall first in the picture, in their order in the table.",
+            "Classes",
+            "The lowest recall first in the picture, in their order in the table.",
             _image(images["classes"], alts["classes"]) + table,
         ),
         _section(
-            "Calibration", "On the dashed line an answer of 80 % is right in 80 of 100 cases; below it the net is surer than it may be.",
+            "Calibration",
+            "On the dashed line an answer of 80 % is right in 80 of 100 cases; below it the net is surer than it may "
+            "be.",
             _image(images["calibration"], alts["calibration"]),
         ),
-    ]  # fmt: skip
+    ]
     if images.get("mistakes"):
         sections.append(
             _section(
@@ -183,7 +203,11 @@ def _classifier(found: dict, images: dict[str, bytes | None]) -> list[str]:
         )
     elif found["right"] + found["nan"] == found["tested"]:
         sections.append(
-            _section("The worst mistakes", "There are none." if not found["nan"] else "There are none but the samples with NaN.", "")
+            _section(
+                "The worst mistakes",
+                "There are none." if not found["nan"] else "There are none but the samples with NaN.",
+                "",
+            )
         )
     return sections
 
@@ -208,9 +232,15 @@ def _regression(found: dict, images: dict[str, bytes | None]) -> list[str]:
             f"Histogram of the errors, prediction less true value; their mean is {rows[2][1]}.",
         )
         sections += [
-            _section("Predicted and true values", f"On the dashed line both are equal.{part}", _image(images["predictions"], alts[0])),
             _section(
-                "Residuals", f"How often an error is how large: prediction less true value.{part}", _image(images["residuals"], alts[1])
+                "Predicted and true values",
+                f"On the dashed line both are equal.{part}",
+                _image(images["predictions"], alts[0]),
+            ),
+            _section(
+                "Residuals",
+                f"How often an error is how large: prediction less true value.{part}",
+                _image(images["residuals"], alts[1]),
             ),
         ]
     return sections
@@ -221,13 +251,16 @@ def _alts(found: dict) -> dict[str, str]:
     most = found["confused"][0] if found["confused"] else None
     recalls = [(c["recall"], c["label"]) for c in found["classes"] if c["recall"] is not None]
     worst = (
-        f"; the commonest mistake is {most['label']} taken for {most['answer']} ({most['times']})" if most else "; there are no mistakes"
+        f"; the commonest mistake is {most['label']} taken for {most['answer']} ({most['times']})"
+        if most
+        else "; there are no mistakes"
     )
     least = f"; the lowest recall is {_percent(min(recalls)[0])}, of {min(recalls)[1]}" if recalls else ""
     return {
         "confusion": f"Confusion matrix of {len(found['labels'])} classes, labels down and answers across{worst}.",
         "classes": f"Precision and recall of each class, the lowest recall first{least}.",
-        "calibration": "Share of hits over the probability of the answer, and the number of answers; the expected calibration error is "
+        "calibration": "Share of hits over the probability of the answer, and the number of answers; the expected "
+        "calibration error is "
         f"{found['calibration_error']:.4f}.",
         "mistakes": f"The {len(found['worst'])} worst mistakes as images, with label, answer and probability.",
     }
@@ -240,13 +273,22 @@ def _section(title: str, text: str, body: str) -> str:
 def _table(head: list[str], rows: list[list]) -> str:
     if not rows:
         return ""
-    cells = ["".join(f"<td{'' if i == 0 else ' class=n'}>{html.escape(str(cell))}</td>" for i, cell in enumerate(row)) for row in rows]
-    return f"<table><tr>{''.join(f'<th>{h}</th>' for h in head)}</tr>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
+    cells = [
+        "".join(f"<td{'' if i == 0 else ' class=n'}>{html.escape(str(cell))}</td>" for i, cell in enumerate(row))
+        for row in rows
+    ]
+    return (
+        f"<table><tr>{''.join(f'<th>{h}</th>' for h in head)}</tr>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
+    )
 
 
 def _image(body: bytes | None, alt: str) -> str:
     """A picture in the page; alt: what it shows, for those who do not see it."""
-    return f'<p><img alt="{html.escape(alt)}" src="data:image/png;base64,{base64.b64encode(body).decode()}"></p>' if body else ""
+    return (
+        f'<p><img alt="{html.escape(alt)}" src="data:image/png;base64,{base64.b64encode(body).decode()}"></p>'
+        if body
+        else ""
+    )
 
 
 def _number(value: float) -> str:

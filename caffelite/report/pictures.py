@@ -1,4 +1,5 @@
-"""A report's pictures: who is taken for whom, precision and recall, calibration; by matplotlib. The worst mistakes, by OpenCV."""
+"""A report's pictures: who is taken for whom, precision and recall, calibration; by matplotlib. The worst mistakes, by
+OpenCV."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ def confusion(judged: Judged, labels: list[str]) -> bytes:
     figure, (axes,) = panels((side + 0.8, side))
     counts = judged.confusion
     shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
-    shown = axes.imshow(shares, cmap="Blues", norm=PowerNorm(0.5, 0, 1), interpolation="nearest")  # rare mistakes show too
+    shown = axes.imshow(
+        shares, cmap="Blues", norm=PowerNorm(0.5, 0, 1), interpolation="nearest"
+    )  # rare mistakes show too
     bar = figure.colorbar(shown, ax=axes, fraction=0.04, pad=0.02)
     bar.outline.set_visible(False)
     bar.ax.tick_params(colors=INK, length=0, labelsize=8)
@@ -78,7 +81,14 @@ def calibration(judged: Judged) -> bytes:
     axes.vlines(sure, np.minimum(sure, hits), np.maximum(sure, hits), color=RED, linewidth=2, alpha=0.6)
     axes.scatter(sure, hits, s=sizes, color=BLUE, zorder=3)
     axes.set_ylabel("share of hits", color=INK)
-    axes.text(0.02, 0.94, f"expected calibration error {judged.calibration_error():.4f}", transform=axes.transAxes, color=INK, fontsize=9)
+    axes.text(
+        0.02,
+        0.94,
+        f"expected calibration error {judged.calibration_error():.4f}",
+        transform=axes.transAxes,
+        color=INK,
+        fontsize=9,
+    )
     below.bar(
         [(row["from"] + row["to"]) / 2 for row in rows],
         [row["samples"] for row in rows],
@@ -100,7 +110,8 @@ def calibration(judged: Judged) -> bytes:
 
 @plain_text
 def predictions(points: np.ndarray) -> bytes | None:
-    """PNG: predictions over true values and the diagonal, on which both are equal. points: 2×P, targets and predictions."""
+    """PNG: predictions over true values and the diagonal, on which both are equal. points: 2×P, targets and
+    predictions."""
     if not points.size:
         return None
     figure, (axes,) = panels((6.0, 5.6))
@@ -110,7 +121,12 @@ def predictions(points: np.ndarray) -> bytes | None:
     axes.plot(ends, ends, color=FAINT, linewidth=1, linestyle="--")
     many = points.shape[1]
     axes.scatter(
-        *points, s=36 if many < 100 else 14 if many < 1000 else 6, alpha=0.6 if many < 1000 else 0.3, color=BLUE, linewidths=0, zorder=3
+        *points,
+        s=36 if many < 100 else 14 if many < 1000 else 6,
+        alpha=0.6 if many < 1000 else 0.3,
+        color=BLUE,
+        linewidths=0,
+        zorder=3,
     )
     axes.set(xlim=ends, ylim=ends, aspect="equal")
     axes.set_xlabel("true value", color=INK)
@@ -135,11 +151,15 @@ def residuals(points: np.ndarray) -> bytes | None:
 
 
 def mistakes(judged: Judged, source: object, labels: list[str]) -> bytes | None:
-    """PNG: the worst mistakes as they are stored, each above its label, the answer, and how sure that was; None where there are none."""
+    """PNG: the worst mistakes as they are stored, each above its label, the answer, and how sure that was; None where
+    there are none."""
     if not judged.worst or not isinstance(source, DataSource):
         return None
     numbers = np.array([m.sample for m in judged.worst])
-    images = [source.samples.image(n, content)[0] for n, content in zip(numbers.tolist(), source.samples.read(numbers), strict=True)]
+    images = [
+        source.samples.image(n, content)[0]
+        for n, content in zip(numbers.tolist(), source.samples.read(numbers), strict=True)
+    ]
     if len({image.shape for image in images}) > 1 or images[0].shape[0] not in (1, 3):
         images = [_square(image) for image in images]
     captions = [f"{labels[m.label]} > {labels[m.answer]}  {100 * m.score:.0f}%" for m in judged.worst]
@@ -153,7 +173,8 @@ def _square(image: np.ndarray, side: int = 128) -> np.ndarray:
 
 
 def check_installed(mistakes: bool = True) -> None:
-    """Raises before a long test what the pictures would raise after it. Errors: matplotlib, or OpenCV for mistakes, is not installed."""
+    """Raises before a long test what the pictures would raise after it. Errors: matplotlib, or OpenCV for mistakes, is
+    not installed."""
     figure_type("a report's charts")
     if mistakes:
         opencv("a report of mistakes")

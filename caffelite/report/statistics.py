@@ -13,7 +13,8 @@ MOST_WORST = 40
 
 
 def share_interval(right: float, tested: float) -> tuple[float, float] | None:
-    """The 95 % interval of a share, by Wilson: p = (p̂ + z²/2n ± z √(p̂(1-p̂)/n + z²/4n²)) / (1 + z²/n). None of NaN."""
+    """The 95 % interval of a share, by Wilson: p = (p̂ + z²/2n ± z √(p̂(1-p̂)/n + z²/4n²)) / (1 + z²/n). None of
+    NaN."""
     p, n = right / tested, tested
     if not math.isfinite(p):
         return None
@@ -24,20 +25,25 @@ def share_interval(right: float, tested: float) -> tuple[float, float] | None:
 def mean_interval(batches: list[float], mean: float | None = None) -> tuple[float, float] | None:
     """The 95 % interval of a mean over batches, x̄ ± t s / √n by Student, cut at 0 where no batch is below.
 
-    None of fewer than two, and where one is not finite. mean: x̄ where it is not that of the batches, because one holds fewer samples.
+    None of fewer than two, and where one is not finite. mean: x̄ where it is not that of the batches, because one holds
+    fewer samples.
     """
     from scipy.special import stdtrit
 
     n = len(batches)
     if n < 2 or not all(map(math.isfinite, batches)):
         return None
-    mean, half = float(np.mean(batches)) if mean is None else mean, float(stdtrit(n - 1, 0.975) * np.std(batches, ddof=1) / math.sqrt(n))
+    mean, half = (
+        float(np.mean(batches)) if mean is None else mean,
+        float(stdtrit(n - 1, 0.975) * np.std(batches, ddof=1) / math.sqrt(n)),
+    )
     return mean - half if min(batches) < 0 else max(0.0, mean - half), mean + half
 
 
 @dataclass(frozen=True)
 class Mistake:
-    """sample: its number in the data; label, answer: classes; score: the probability of the answer; own: that of the label."""
+    """sample: its number in the data; label, answer: classes; score: the probability of the answer; own: that of the
+    label."""
 
     sample: int
     label: int
@@ -48,7 +54,8 @@ class Mistake:
 
 @dataclass
 class Judged:
-    """What a classifier answered, added up batch by batch. confusion: labels × answers; bins: samples, confidence and hits.
+    """What a classifier answered, added up batch by batch. confusion: labels × answers; bins: samples, confidence and
+    hits.
 
     unscored: samples of each label whose scores are NaN. They are wrong, as Accuracy counts them, and have no answer.
     """
@@ -67,7 +74,8 @@ class Judged:
         self.unscored = np.zeros(self.classes, np.int64)
 
     def add(self, probabilities: np.ndarray, labels: np.ndarray, samples: np.ndarray | None) -> None:
-        """probabilities N×C, labels N of whole numbers; samples: their numbers in the data, None where rows are not samples."""
+        """probabilities N×C, labels N of whole numbers; samples: their numbers in the data, None where rows are not
+        samples."""
         scored = np.isfinite(probabilities).all(1)
         if not scored.all():
             self.unscored += np.bincount(labels[~scored], minlength=self.classes)
@@ -92,7 +100,9 @@ class Judged:
         self.surprise -= float(np.log(np.maximum(own, 1e-300)).sum())
         if samples is not None:
             wrong = np.flatnonzero(~hits)
-            found = [Mistake(int(samples[i]), int(labels[i]), int(answers[i]), float(sure[i]), float(own[i])) for i in wrong]
+            found = [
+                Mistake(int(samples[i]), int(labels[i]), int(answers[i]), float(sure[i]), float(own[i])) for i in wrong
+            ]
             self.worst = sorted([*self.worst, *found], key=lambda m: (m.own - m.score, m.sample))[:MOST_WORST]
 
     @property
@@ -120,14 +130,30 @@ class Judged:
             low, high = share_interval(k, n) if n else (None, None)
             precision, recall = k / m if m else None, k / n if n else None
             f1 = 2 * k / (n + m) if n + m else None
-            rows.append({"samples": n, "answers": m, "precision": precision, "recall": recall, "low": low, "high": high, "f1": f1})
+            rows.append(
+                {
+                    "samples": n,
+                    "answers": m,
+                    "precision": precision,
+                    "recall": recall,
+                    "low": low,
+                    "high": high,
+                    "f1": f1,
+                }
+            )
         return rows
 
     def calibration(self) -> list[dict]:
         """Of each bin of confidence that holds samples: how many, their mean confidence, and the share of hits."""
         edges = np.arange(BINS + 1) / BINS
         return [
-            {"from": float(edges[i]), "to": float(edges[i + 1]), "samples": int(n), "confidence": float(c / n), "accuracy": float(h / n)}
+            {
+                "from": float(edges[i]),
+                "to": float(edges[i + 1]),
+                "samples": int(n),
+                "confidence": float(c / n),
+                "accuracy": float(h / n),
+            }
             for i, (n, c, h) in enumerate(self.bins.T)
             if n
         ]

@@ -25,14 +25,14 @@ class Wrong(Exception):
 class Bench:
     """The device under test: GPU ``number``, or the CPU where that is None.
 
-    open: makes its devices, as ``devices.open_device`` does. gpus: tells of GPUs, as the module ``devices.gpu`` does (the default). Devices
-    are made once for each way to run, and shared by the checks.
+    open: makes its devices, as ``devices.open_device`` does. gpus: tells of GPUs, as the module ``devices.gpu`` does
+    (the default). Devices are made once for each way to run, and shared by the checks.
     """
 
     def __init__(self, number: int | None, open: Callable = open_device, gpus=None):
         self.number, self._open, self._devices = number, open, {}
         if gpus is None and number is not None:
-            from ..devices import gpu as gpus
+            from ..devices import cuda as gpus
         self.gpus = gpus
 
     def device(self, precision: str | None = None, *, deterministic: bool = False, eager: bool = False):
@@ -63,7 +63,8 @@ def put(dev, values, dtype=None):
 
 
 def compare(what: str, found: np.ndarray, expected: np.ndarray, tolerance: float) -> float:
-    """The largest difference as a share of the largest number expected. Errors: ``Wrong`` where it exceeds the tolerance or is NaN."""
+    """The largest difference as a share of the largest number expected. Errors: ``Wrong`` where it exceeds the
+    tolerance or is NaN."""
     found, expected = np.asarray(found, np.float64), np.asarray(expected, np.float64)
     if found.shape != expected.shape:
         raise Wrong(f"{what}: shape {found.shape} for {expected.shape}")

@@ -1,4 +1,5 @@
-"""Checks of convolutions, each precision a row: forward, data and weight gradient; a GPU's against the CPU's, a CPU's against NumPy's."""
+"""Checks of convolutions, each precision a row: forward, data and weight gradient; a GPU's against the CPU's, a CPU's
+against NumPy's."""
 
 from __future__ import annotations
 
@@ -7,9 +8,10 @@ import functools
 import numpy as np
 
 from .. import caffelite_pb2 as pb
-from .. import graph, prototxt
+from .. import prototxt
 from ..devices import open_device
-from ..net import Net
+from ..net import graph
+from ..net.net import Net
 from .bench import Bench, compare
 from .products import supported
 
@@ -34,7 +36,9 @@ def passes(dev, name: str) -> dict[str, np.ndarray]:
     """What a convolution's passes give, by name."""
     shape, param = LAYERS[name]
     text = NET.format(name=name, param=param, weight=LOSS_WEIGHT, shape=" ".join(f"dim: {d}" for d in shape))
-    net = Net(graph.build(prototxt.parse(text, pb.NetParameter).message, pb.NetState(phase=pb.TRAIN)), dev, seed=3, keep=True)
+    net = Net(
+        graph.build(prototxt.parse(text, pb.NetParameter).message, pb.NetState(phase=pb.TRAIN)), dev, seed=3, keep=True
+    )
     net.clear_loss()
     net.forward(0)
     net.backward()
@@ -62,18 +66,28 @@ def whole(dev, array):
 
 
 def by_numpy(found: dict[str, np.ndarray], name: str) -> dict[str, np.ndarray]:
-    """y and the gradients of a layer from what it was given, in float64: products of the columns that its windows see."""
+    """y and the gradients of a layer from what it was given, in float64: products of the columns that its windows
+    see."""
     p = prototxt.parse(LAYERS[name][1], pb.ConvolutionParameter).message
     x, w, b = (found[what] for what in "xwb")
     k, stride, pad, groups = p.kernel_size[0], (*p.stride, 1)[0], (*p.pad, 0)[0], p.group
     padded = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
     seen = np.lib.stride_tricks.sliding_window_view(padded, (k, k), (2, 3))[:, :, ::stride, ::stride]
     n, c, oh, ow = seen.shape[:4]
-    columns = seen.reshape(n, groups, c // groups, oh, ow, k, k).transpose(1, 0, 3, 4, 2, 5, 6).reshape(groups, n * oh * ow, -1)
+    columns = (
+        seen.reshape(n, groups, c // groups, oh, ow, k, k)
+        .transpose(1, 0, 3, 4, 2, 5, 6)
+        .reshape(groups, n * oh * ow, -1)
+    )
     flat = w.reshape(groups, len(w) // groups, -1)
     y = columns @ flat.swapaxes(1, 2) + b.reshape(groups, 1, -1)
     dy = 2 * LOSS_WEIGHT * y
-    dcolumns = (dy @ flat).reshape(groups, n, oh, ow, c // groups, k, k).transpose(1, 0, 4, 2, 3, 5, 6).reshape(n, c, oh, ow, k, k)
+    dcolumns = (
+        (dy @ flat)
+        .reshape(groups, n, oh, ow, c // groups, k, k)
+        .transpose(1, 0, 4, 2, 3, 5, 6)
+        .reshape(n, c, oh, ow, k, k)
+    )
     dx = np.zeros_like(padded)
     for i in range(k):
         for j in range(k):
@@ -92,7 +106,10 @@ def on_cpu(name: str) -> dict[str, np.ndarray]:
 
 
 def _convolutions(bench: Bench, precision: str) -> str:
-    dev, errors = supported(bench, precision, deterministic=True), []  # with cuDNN's first plan: timing all of them takes a minute
+    dev, errors = (
+        supported(bench, precision, deterministic=True),
+        [],
+    )  # with cuDNN's first plan: timing all of them takes a minute
     for name in LAYERS:
         found = passes(dev, name)
         expected = by_numpy(found, name) if bench.number is None else on_cpu(name)

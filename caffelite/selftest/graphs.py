@@ -20,7 +20,7 @@ def capture(bench: Bench) -> str:
 
     def body() -> None:
         runs.append(dev.capturing)
-        dev.together(1, lambda: op.forward(x, w, None, y), lambda: op.forward(w, x, None, z))
+        dev.run_concurrently(1, lambda: op.forward(x, w, None, y), lambda: op.forward(w, x, None, z))
         joined(y, z, x)
 
     def iterate(run, times: int) -> np.ndarray:

@@ -69,7 +69,9 @@ def softmax(bench: Bench) -> str:
         compare("softmax", dev.download(prob), expected, NEAR)
         compare("loss", dev.download(loss), np.array([-np.log(chosen).mean()]), NEAR)
         op.backward(prob, labels, put(dev, [1.0]), dx)
-        compare("its gradient", dev.download(dx), (expected - (np.arange(c)[:, None] == label[:, None])) / (n * p), NEAR)
+        compare(
+            "its gradient", dev.download(dx), (expected - (np.arange(c)[:, None] == label[:, None])) / (n * p), NEAR
+        )
         dev.accuracy(n, c, p, 1, None).forward(there, labels, score, None)
         compare("accuracy", dev.download(score), np.array([(x.argmax(1) == label).mean()]), NEAR)
     return ""
@@ -87,7 +89,12 @@ def windows(bench: Bench) -> str:
         compare(f"{method} pooling", dev.download(y), expected, NEAR)
         op.backward(y, index, dx)
         wide = expected.repeat(2, 2).repeat(2, 3)
-        compare(f"{method} pooling's gradient", dev.download(dx), np.where(x == wide, x, 0) if method == "MAX" else wide / 4, NEAR)
+        compare(
+            f"{method} pooling's gradient",
+            dev.download(dx),
+            np.where(x == wide, x, 0) if method == "MAX" else wide / 4,
+            NEAR,
+        )
     size, alpha, beta = 3, 0.5, 0.75
     padded = np.pad(x.astype(np.float64) ** 2, ((0, 0), (1, 1), (0, 0), (0, 0)))
     scale = 1 + alpha / size * sum(padded[:, i : i + 6] for i in range(size))
@@ -125,14 +132,19 @@ def copies(bench: Bench) -> str:
     part, whole = draw.normal(size=(9, 20)).astype(np.float32), dev.zeros((9, 50))
     dev.copy_into(put(dev, part), whole, 25)
     compare("a slice", dev.download(whole)[:, 25:45], part, 0)
-    pixels, mean = draw.integers(0, 256, (6, 3, 10, 9)).astype(np.uint8), np.array([90, 100, 110], np.float32).reshape(3, 1, 1)
+    pixels, mean = (
+        draw.integers(0, 256, (6, 3, 10, 9)).astype(np.uint8),
+        np.array([90, 100, 110], np.float32).reshape(3, 1, 1),
+    )
     picks = np.array([[4, 1, 2, 0], [0, 0, 0, 1], [5, 2, 1, 1]], np.int32)
     op, out = dev.preprocess((3, 3, 8, 7), mean, 0.5), dev.empty((3, 3, 8, 7))
-    dev.inlet.begin()
+    dev.input_buffer.begin()
     op.put(0, pixels, picks, True)
-    dev.inlet.send()
+    dev.input_buffer.send()
     op.forward(out)
-    crops = [pixels[i, :, top : top + 8, left : left + 7][..., :: -1 if mirror else 1] for i, top, left, mirror in picks]
+    crops = [
+        pixels[i, :, top : top + 8, left : left + 7][..., :: -1 if mirror else 1] for i, top, left, mirror in picks
+    ]
     compare("crop, mean, scale and mirror", dev.download(out), (np.stack(crops) - mean) * 0.5, 0)
     return ""
 
@@ -158,10 +170,16 @@ def update(bench: Bench) -> str:
     """kernels: update and loss scale"""
     dev, draw, n = bench.device(), rng(), 10_001
     w, g, h = (draw.normal(size=n).astype(np.float32) for _ in range(3))
-    rule = Formula("g = g + decay * w; h = momentum * h + rate * g; w = w - h", ("w", "g", "h"), constants=("rate", "decay", "momentum"))
+    rule = Formula(
+        "g = g + decay * w; h = momentum * h + rate * g; w = w - h",
+        ("w", "g", "h"),
+        constants=("rate", "decay", "momentum"),
+    )
     there = [put(dev, v) for v in (w, g, h)]
     chunks = np.array([[0, 4096], [4096, n]])
-    dev.updater(rule, chunks, np.array([1.0, 2.0]), np.array([0.1, 0.0]), momentum=0.9)(put(dev, [0.01]), put(dev, [0.5]), *there)
+    dev.updater(rule, chunks, np.array([1.0, 2.0]), np.array([0.1, 0.0]), momentum=0.9)(
+        put(dev, [0.01]), put(dev, [0.5]), *there
+    )
     first = np.arange(n) < 4096
     moved = 0.9 * h + np.where(first, 0.01, 0.02) * (0.5 * g + np.where(first, 0.1, 0.0) * w)
     compare("SGD's weights", dev.download(there[0]), w - moved, NEAR)

@@ -21,7 +21,9 @@ def _products(bench: Bench, precision: str) -> str:
     for trans_a, trans_b, add, batch in itertools.product((False, True), (False, True), (False, True), (1, BATCH)):
         draw = rng()
         a, b, c = (draw.normal(size=shape) for shape in ((batch, M, K), (batch, K, N), (batch, M, N)))
-        left, right, out = (put(dev, v) for v in (a.swapaxes(1, 2) if trans_a else a, b.swapaxes(1, 2) if trans_b else b, c))
+        left, right, out = (
+            put(dev, v) for v in (a.swapaxes(1, 2) if trans_a else a, b.swapaxes(1, 2) if trans_b else b, c)
+        )
         if dev.half:
             narrow, _ = dev.conversions()
             halves = [dev.empty(v.shape, dev.half_type) for v in (left, right)]
@@ -38,7 +40,11 @@ def _inner_product(dev, tolerance: float) -> str:
     draw, errors = rng(), []
     for transpose in (False, True):
         x, w, dy = draw.normal(size=(M, K)), draw.normal(size=(K, N) if transpose else (N, K)), draw.normal(size=(M, N))
-        op, there, y = dev.inner_product(M, K, N, transpose, half=dev.half), [put(dev, v) for v in (x, w, dy)], dev.empty((M, N))
+        op, there, y = (
+            dev.inner_product(M, K, N, transpose, half=dev.half),
+            [put(dev, v) for v in (x, w, dy)],
+            dev.empty((M, N)),
+        )
         kept = (dev.empty((M, K), np.uint16),) if dev.half else ()
         op.forward(there[0], there[1], None, y, None, *kept)
         turned = w if transpose else w.T
@@ -46,7 +52,9 @@ def _inner_product(dev, tolerance: float) -> str:
         dx, dw = dev.empty(x.shape), dev.empty(w.shape)
         op.backward(*(kept or there[:1]), *there[1:], dx, dw, None)
         errors.append(compare("the bottom's gradient", dev.download(dx), dy @ turned.T, tolerance))
-        errors.append(compare("the weights' gradient", dev.download(dw), x.T @ dy if transpose else dy.T @ x, tolerance))
+        errors.append(
+            compare("the weights' gradient", dev.download(dw), x.T @ dy if transpose else dy.T @ x, tolerance)
+        )
     return f"{len(errors)} products, off by up to {max(errors):.1e}"
 
 

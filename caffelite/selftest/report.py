@@ -11,14 +11,21 @@ from . import convolutions, graphs, kernels, products, several, speed, system, t
 from .bench import Bench, Skipped, Wrong, warnings
 
 CHECKS: tuple[Callable[[Bench], str], ...] = (
-    *system.CHECKS, *kernels.CHECKS, *products.CHECKS, *convolutions.CHECKS, *graphs.CHECKS, *training.CHECKS, *several.CHECKS,
+    *system.CHECKS,
+    *kernels.CHECKS,
+    *products.CHECKS,
+    *convolutions.CHECKS,
+    *graphs.CHECKS,
+    *training.CHECKS,
+    *several.CHECKS,
     *speed.CHECKS,
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
 class Row:
-    """What a check found. status: "pass", "fail" or "skipped"; seconds: how long it took; detail: figures, or what is wrong."""
+    """What a check found. status: "pass", "fail" or "skipped"; seconds: how long it took; detail: figures, or what is
+    wrong."""
 
     name: str
     status: str

@@ -29,11 +29,15 @@ def _train(folder: Path, gpus: str, batch: int) -> str:
     path.write_text(path.read_text() + f" display: {ITERATIONS}")
     command = [sys.executable, "-m", "caffelite", "train", "-solver", str(path), "-gpu", gpus, "-precision", "fp32"]
     try:
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=SECONDS, cwd=folder)
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=SECONDS, cwd=folder
+        )
     except subprocess.TimeoutExpired:
         raise Wrong(f"-gpu {gpus} does not end within {SECONDS} s") from None
     if done.returncode:
-        raise Wrong(f"-gpu {gpus} ends with status {done.returncode}: " + " ".join(done.stdout.strip().splitlines()[-2:]))
+        raise Wrong(
+            f"-gpu {gpus} ends with status {done.returncode}: " + " ".join(done.stdout.strip().splitlines()[-2:])
+        )
     return done.stdout
 
 
@@ -51,7 +55,9 @@ def all_reduce(bench: Bench) -> str:
         raise Wrong("the sums were not captured: " + next(line for line in two.splitlines() if "eagerly" in line))
     a, b = final_loss(two), final_loss(one)
     if not abs(a - b) <= CLOSE * abs(b):
-        raise Wrong(f"GPUs {bench.number} and {other} end at a loss of {a:.6g}, one GPU with the whole batch at {b:.6g}")
+        raise Wrong(
+            f"GPUs {bench.number} and {other} end at a loss of {a:.6g}, one GPU with the whole batch at {b:.6g}"
+        )
     return f"GPUs {bench.number} and {other}: loss {a:.4g}, one GPU {b:.4g}"
 
 

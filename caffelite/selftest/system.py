@@ -28,9 +28,15 @@ def versions(bench: Bench) -> str:
         major, minor = (told.get(f"{which} revision number", "?") for which in ("Major", "Minor"))
         found.append(f"compute capability {major}.{minor}")
         found += [f"{name} {told[name]}" for name in ("CUDA driver", "CUDA runtime") if name in told]
-    names = {re.sub("[-_.]+", "-", dist.name.lower()): dist.version for dist in importlib.metadata.distributions() if dist.name}
+    names = {
+        re.sub("[-_.]+", "-", dist.name.lower()): dist.version
+        for dist in importlib.metadata.distributions()
+        if dist.name
+    }
     wanted = (n for n in sorted(names) if re.fullmatch(PACKAGES, n) and n != "caffelite")
-    return ", ".join(found + [f"{n} {names[n]}" for n in wanted if bench.number is not None or not re.match("cupy|cuda|nvidia", n)])
+    return ", ".join(
+        found + [f"{n} {names[n]}" for n in wanted if bench.number is not None or not re.match("cupy|cuda|nvidia", n)]
+    )
 
 
 def headers(bench: Bench) -> str:

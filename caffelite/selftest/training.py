@@ -1,4 +1,5 @@
-"""Checks of training: 50 iterations of LeNet, from weights and images that a seed makes; eager, by graphs, and beside a CPU."""
+"""Checks of training: 50 iterations of LeNet, from weights and images that a seed makes; eager, by graphs, and beside a
+CPU."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ import numpy as np
 from .. import prototxt
 from ..data.writers import write_lmdb
 from ..devices import open_device
-from ..solver import Solver
+from ..training import Solver
 from .bench import SEED, Bench, Skipped, Wrong, compare, rng
 
 ITERATIONS, BATCH, IMAGES, CLASSES = 50, 64, 640, 10
@@ -38,9 +39,13 @@ def written(folder: Path, iterations: int = ITERATIONS, batch: int = BATCH) -> P
     draw = rng()
     patterns = draw.normal(size=(CLASSES, 1, 7, 7)).repeat(4, 2).repeat(4, 3)
     images = ((patterns[i % CLASSES] + draw.normal(size=(1, 28, 28))) * 40 + 128 for i in range(IMAGES))
-    write_lmdb(folder / "images", ((np.clip(image, 0, 255).astype(np.uint8), i % CLASSES) for i, image in enumerate(images)))
-    text = [f"""layer {{ name: "data" type: "Data" top: "data" top: "label" transform_param {{ scale: 0.00390625 }}
-  data_param {{ source: "{folder / "images"}" batch_size: {batch} backend: LMDB }} }}"""]  # fmt: skip
+    write_lmdb(
+        folder / "images", ((np.clip(image, 0, 255).astype(np.uint8), i % CLASSES) for i, image in enumerate(images))
+    )
+    text = [
+        f"""layer {{ name: "data" type: "Data" top: "data" top: "label" transform_param {{ scale: 0.00390625 }}
+  data_param {{ source: "{folder / "images"}" batch_size: {batch} backend: LMDB }} }}"""
+    ]
     for name, kind, bottom, param in LAYERS:
         filled = f'{param} weight_filler {{ type: "xavier" }} }}' if kind in ("Convolution", "InnerProduct") else param
         text.append(f'layer {{ name: "{name}" type: "{kind}" bottom: "{bottom}" top: "{name}" {filled} }}')
@@ -72,7 +77,9 @@ def trained(dev, last: int = 0) -> Trained:
             solver.step(last)
             dev.synchronize()
             ms = 1e3 * (time.perf_counter() - begin) / max(1, last)
-            return Trained(np.array(solver.loss_window(ITERATIONS + last)), dev.download(solver.net.params.data).copy(), ms)
+            return Trained(
+                np.array(solver.loss_window(ITERATIONS + last)), dev.download(solver.net.params.data).copy(), ms
+            )
         finally:
             solver.close()
 

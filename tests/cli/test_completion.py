@@ -44,8 +44,14 @@ def test_options(dash):
 
 def test_choices_and_files():
     assert set(completed("caffelite test -phase T")) == {"plain,train", "plain,test"}
-    for line in ("caffelite train -solver s", "caffelite test -model m", "caffelite test -weights ", "caffelite summary -solver ",
-                 "caffelite classify -model m.prototxt ", "caffelite deploy -out d"):  # fmt: skip
+    for line in (
+        "caffelite train -solver s",
+        "caffelite test -model m",
+        "caffelite test -weights ",
+        "caffelite summary -solver ",
+        "caffelite classify -model m.prototxt ",
+        "caffelite deploy -out d",
+    ):
         assert re.match(r"file,", completed(line)[0]), line
 
 
@@ -59,7 +65,9 @@ def test_the_readme_s_lines_give_scripts():
     for shell in documented():
         if shell == "bash" and not shutil.which("bash"):
             continue
-        done = subprocess.run(RUN, env={**os.environ, "_CAFFELITE_COMPLETE": f"{shell}_source"}, capture_output=True, text=True)
+        done = subprocess.run(
+            RUN, env={**os.environ, "_CAFFELITE_COMPLETE": f"{shell}_source"}, capture_output=True, text=True
+        )
         assert "_CAFFELITE_COMPLETE" in done.stdout and done.returncode == 0, done.stderr
         if shell == "bash":
             subprocess.run(["bash", "-n"], input=done.stdout, text=True, check=True)

@@ -17,9 +17,13 @@ def images(tmp_path, monkeypatch):
 def test_the_mean_is_written_and_told_as_caffe_tells_it(images, call):
     answer = call("compute_image_mean", "-backend=lmdb", "db", "mean.binaryproto")
     assert answer.status == 0 and answer.lines == [
-        "Processed 4 files.", "Write to mean.binaryproto", "Number of channels: 3",
-        "mean_value channel [0]: 0", "mean_value channel [1]: 20", "mean_value channel [2]: 0.125",
-    ]  # fmt: skip
+        "Processed 4 files.",
+        "Write to mean.binaryproto",
+        "Number of channels: 3",
+        "mean_value channel [0]: 0",
+        "mean_value channel [1]: 20",
+        "mean_value channel [2]: 0.125",
+    ]
     blob = pb.BlobProto.FromString((images / "mean.binaryproto").read_bytes())
     assert blob.data == [0] * 4 + [20] * 4 + [0.5] + [0] * 3
 

@@ -23,7 +23,9 @@ def images(tmp_path, monkeypatch):
         (tmp_path / "img" / name).mkdir(parents=True)
         for i in range(3):
             cv2.imwrite(f"img/{name}/{i}.png", random.integers(0, 256, (4, 6, 3)).astype(np.uint8))
-    (tmp_path / "list.txt").write_text("".join(f"{name}/{i}.png {label}\n" for label, name in enumerate(["dog", "cat"]) for i in range(3)))
+    (tmp_path / "list.txt").write_text(
+        "".join(f"{name}/{i}.png {label}\n" for label, name in enumerate(["dog", "cat"]) for i in range(3))
+    )
     return tmp_path
 
 
@@ -38,9 +40,19 @@ def test_a_list(images, call):
 
 
 def test_caffes_flags(images, call):
-    assert call("convert_imageset", "-gray", "-resize_width=3", "--resize_height", 2, "-check_size", "img", "list.txt", "a").status == 0
+    assert (
+        call(
+            "convert_imageset", "-gray", "-resize_width=3", "--resize_height", 2, "-check_size", "img", "list.txt", "a"
+        ).status
+        == 0
+    )
     assert {(d.channels, d.height, d.width) for d in records("a").values()} == {(1, 2, 3)}
-    assert call("convert_imageset", "--gray=false", "--noshuffle", "--encoded=true", "-backend=lmdb", "img", "list.txt", "b").status == 0
+    assert (
+        call(
+            "convert_imageset", "--gray=false", "--noshuffle", "--encoded=true", "-backend=lmdb", "img", "list.txt", "b"
+        ).status
+        == 0
+    )
     assert all(d.encoded and d.data == (images / "img" / key[9:]).read_bytes() for key, d in records("b").items())
     assert call("convert_imageset", "-encoded=false", "-gray=true", "img", "list.txt", "d").status == 0
     assert all(not d.encoded and d.channels == 1 for d in records("d").values())
@@ -53,7 +65,9 @@ def test_shuffle_follows_the_seed(images, call):
         assert call("convert_imageset", *flags, "img", "list.txt", name).status == 0
     a, b, c = (list(records(name)) for name in "abc")
     assert a == b != c and a != sorted(a, key=lambda key: key[9:])
-    assert sorted(key[9:] for key in a) == sorted(key[9:] for key in c) and [key[:8] for key in a] == [f"{i:08d}" for i in range(6)]
+    assert sorted(key[9:] for key in a) == sorted(key[9:] for key in c) and [key[:8] for key in a] == [
+        f"{i:08d}" for i in range(6)
+    ]
 
 
 def test_a_folder_of_classes(images, call):
@@ -68,11 +82,16 @@ def test_a_folder_of_classes(images, call):
 def test_different_shapes_are_told(images, call):
     cv2.imwrite("img/cat/1.png", np.zeros((5, 6, 3), np.uint8))
     answer = call("convert_imageset", "img", "db")
-    assert "6 images of 3×4×6 (5), 3×5×6 (1)" in answer.err and "images differ in size" in answer.err and "channels" not in answer.err
+    assert (
+        "6 images of 3×4×6 (5), 3×5×6 (1)" in answer.err
+        and "images differ in size" in answer.err
+        and "channels" not in answer.err
+    )
     cv2.imwrite("img/cat/1.png", np.zeros((4, 6), np.uint8))
     answer = call("convert_imageset", "-encoded", "img", "db1")
     assert (
-        "6 images of 3×4×6 (5), 1×4×6 (1)" in answer.err and "images differ in channels: a net takes them only with force_c" in answer.err
+        "6 images of 3×4×6 (5), 1×4×6 (1)" in answer.err
+        and "images differ in channels: a net takes them only with force_c" in answer.err
     )
     assert "differ in size" not in answer.err
     cv2.imwrite("img/cat/1.png", np.zeros((5, 6, 3), np.uint8))
@@ -84,7 +103,10 @@ def test_different_shapes_are_told(images, call):
     "arguments, said",
     [
         (["img", "bad.txt", "db"], 'bad.txt:2: the label is no number; expected a whole number, found "cat"'),
-        (["img", "gone.txt", "db"], 'gone.txt:1: cannot read "none.png": No such file or directory; mend or remove it, or leave out'),
+        (
+            ["img", "gone.txt", "db"],
+            'gone.txt:1: cannot read "none.png": No such file or directory; mend or remove it, or leave out',
+        ),
         (["img", "none.txt", "db"], "none.txt: cannot read the list"),
         (["-resize_width", "3", "img", "list.txt", "db"], "-resize_width without -resize_height; give both"),
         (["-gray=maybe", "img", "list.txt", "db"], 'expected true or false, found "maybe"'),
@@ -116,7 +138,10 @@ def test_leveldb(images, call):
     assert call("convert_imageset", "-backend=leveldb", "img", "list.txt", "b").status == 0
     answer = call("dataset", "info", "a", "b")
     assert answer.status == 0 and "images that are in a and in b: 6\n" in answer.out
-    means = [call("compute_image_mean", "-backend", backend, name).lines for name, backend in (("a", "lmdb"), ("b", "leveldb"))]
+    means = [
+        call("compute_image_mean", "-backend", backend, name).lines
+        for name, backend in (("a", "lmdb"), ("b", "leveldb"))
+    ]
     assert means[0] == means[1]
     answer = call("dataset", "show", "b")
     assert answer.status == 0 and "6 images of 3×4×6" in answer.err

@@ -117,7 +117,9 @@ def test_mnist_with_a_file_missing_or_cut(tmp_path, small_mnist):
         invoke("mnist", "--from", folder, "--out", tmp_path)
 
 
-@pytest.mark.parametrize("command, made", [("digits", "digits_test_lmdb"), ("mnist", "mnist_test_lmdb"), ("blobs", "logreg_test.txt")])
+@pytest.mark.parametrize(
+    "command, made", [("digits", "digits_test_lmdb"), ("mnist", "mnist_test_lmdb"), ("blobs", "logreg_test.txt")]
+)
 def test_what_exists_is_kept(tmp_path, command, made):
     (tmp_path / made).write_text("mine")
     with pytest.raises(CaffeliteError, match=f"{made}: already exists; give --force"):
@@ -134,7 +136,9 @@ def test_digits(tmp_path):
     for data in (train, test):
         assert data.shape[1:] == (1, 28, 28) and data.max() == 255 and data.min() == 0
         assert not data[:, :, :2].any() and not data[..., -1:].any() and data[:, :, 4:24, 4:24].mean() > 50
-    assert (np.abs(np.bincount(train_label.astype(int)) - 400) <= 5).all() and (np.abs(np.bincount(test_label.astype(int)) - 36) <= 1).all()
+    assert (np.abs(np.bincount(train_label.astype(int)) - 400) <= 5).all() and (
+        np.abs(np.bincount(test_label.astype(int)) - 36) <= 1
+    ).all()
     assert len(np.unique(np.concatenate([train, test]).reshape(4360, -1), axis=0)) > 4350, "no image is in both"
     assert len(set(train_label[:20])) > 5, "classes come mixed"
     before = (tmp_path / "digits_train_lmdb" / "data.mdb").read_bytes()
@@ -179,7 +183,9 @@ def test_cifar10_from_its_own_files(tmp_path):
     random, rows = np.random.default_rng(0), {}
     (tmp_path / "in").mkdir()
     for name in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"):
-        rows[name] = np.concatenate([random.integers(0, 10, (3, 1)), random.integers(0, 256, (3, 3072))], axis=1).astype(np.uint8)
+        rows[name] = np.concatenate(
+            [random.integers(0, 10, (3, 1)), random.integers(0, 256, (3, 3072))], axis=1
+        ).astype(np.uint8)
         (tmp_path / "in" / f"{name}.bin").write_bytes(rows[name].tobytes())
     said = invoke("cifar10", "--from", tmp_path / "in", "--out", tmp_path)
     train = np.concatenate([rows[f"data_batch_{i}"] for i in range(1, 6)])
@@ -187,7 +193,9 @@ def test_cifar10_from_its_own_files(tmp_path):
     assert (data == train[:, 1:].reshape(-1, 3, 32, 32)[:, ::-1]).all() and (label == train[:, 0]).all()
     assert lmdb_of(tmp_path / "cifar10_test_lmdb", 3)[1].tolist() == rows["test_batch"][:, 0].tolist()
     mean = pb.BlobProto.FromString((tmp_path / "mean.binaryproto").read_bytes())
-    assert np.array(mean.data) == pytest.approx(data.mean(0, np.float64).ravel(), rel=1e-6) and "mean of 15 images" in said
+    assert (
+        np.array(mean.data) == pytest.approx(data.mean(0, np.float64).ravel(), rel=1e-6) and "mean of 15 images" in said
+    )
     with lmdb.open(str(tmp_path / "cifar10_train_lmdb"), readonly=True, lock=False) as db, db.begin() as transaction:
         assert next(iter(transaction.cursor()))[0] == b"00000"
 
@@ -232,7 +240,9 @@ def test_folder_is_split_and_mixed(flowers, tmp_path):
     invoke("folder", flowers, "--out", tmp_path / "c", "--seed", 1, "--test", 0.5)
     train, test = keys(tmp_path / "a/flowers_train_lmdb"), keys(tmp_path / "a/flowers_test_lmdb")
     assert len(train) == 16 and sorted(name.split("/")[0] for name in test) == ["aster"] * 2 + ["rose"] * 2
-    assert sorted(train + test) == [f"{c}/{i:02d}.png" for c in ("aster", "rose") for i in range(10)] and train != sorted(train)
+    assert sorted(train + test) == [
+        f"{c}/{i:02d}.png" for c in ("aster", "rose") for i in range(10)
+    ] and train != sorted(train)
     for name in ("flowers_train_lmdb", "flowers_test_lmdb"):
         assert (tmp_path / "a" / name / "data.mdb").read_bytes() == (tmp_path / "b" / name / "data.mdb").read_bytes()
     assert len(keys(tmp_path / "c/flowers_test_lmdb")) == 10
@@ -245,8 +255,14 @@ def test_folder_that_is_split_already(flowers, tmp_path):
     shutil.copytree(flowers, tmp_path / "in/train")
     shutil.copytree(flowers / "rose", tmp_path / "in/val/rose")
     said = invoke("folder", tmp_path / "in", "--name", "f", "--out", tmp_path / "out", "--gray=true")
-    assert len(keys(tmp_path / "out/f_train_lmdb")) == 20 and len(keys(tmp_path / "out/f_test_lmdb")) == 10 and "of 1×4×5" in said
-    assert (lmdb_of(tmp_path / "out/f_test_lmdb", 10)[1] == 1).all(), "a class keeps its label though the other is not there"
+    assert (
+        len(keys(tmp_path / "out/f_train_lmdb")) == 20
+        and len(keys(tmp_path / "out/f_test_lmdb")) == 10
+        and "of 1×4×5" in said
+    )
+    assert (lmdb_of(tmp_path / "out/f_test_lmdb", 10)[1] == 1).all(), (
+        "a class keeps its label though the other is not there"
+    )
     with pytest.raises(CaffeliteError, match="--test 0.3, yet the folder is split already"):
         invoke("folder", tmp_path / "in", "--test", 0.3, "--out", tmp_path / "other")
 
@@ -266,12 +282,16 @@ def test_skip_leaves_out_what_is_no_image(flowers, tmp_path):
     (flowers / "rose" / "notes.txt").write_text("x")
     (flowers / "rose" / "cut.png").write_bytes((flowers / "rose" / "00.png").read_bytes()[:50])
     with pytest.raises(
-        CaffeliteError, match=r"notes\.txt: a file that is in no class folder.*-skip\n.*rose/notes\.txt: not an image.*-skip"
+        CaffeliteError,
+        match=r"notes\.txt: a file that is in no class folder.*-skip\n.*rose/notes\.txt: not an image.*-skip",
     ):
         invoke("folder", flowers, "--out", tmp_path / "out")
     said = invoke("folder", flowers, "--out", tmp_path / "out", "--skip")
     assert "left out 1:" in said and "cut.png" in said and "left out 2:" in said
-    assert f"{flowers}/notes.txt: a file that is in no class folder" in said and f"{flowers}/rose/notes.txt: not an image" in said
+    assert (
+        f"{flowers}/notes.txt: a file that is in no class folder" in said
+        and f"{flowers}/rose/notes.txt: not an image" in said
+    )
     assert len(keys(tmp_path / "out/flowers_train_lmdb")) + len(keys(tmp_path / "out/flowers_test_lmdb")) == 20
 
 
@@ -345,7 +365,8 @@ def test_show_a_database(flowers, tmp_path):
 @pytest.mark.data
 @pytest.mark.slow
 def test_the_real_cifar10_as_image_files(tmp_path, data_folder):
-    """Every record of the test set against the archive's own bytes; of the training set each image once, and the mean."""
+    """Every record of the test set against the archive's own bytes; of the training set each image once, and the
+    mean."""
     cv2 = pytest.importorskip("cv2")
     invoke("cifar10", "--from", data_folder / "cifar10-jpg.tar.gz", "--out", tmp_path)
     with tarfile.open(data_folder / "cifar10-jpg.tar.gz") as archive:

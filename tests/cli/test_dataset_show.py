@@ -18,8 +18,14 @@ cv2 = pytest.importorskip("cv2")
 def database(tmp_path):
     """A raw image, a larger one as a PNG, a grey one, and what is none."""
     png = cv2.imencode(".png", np.full((128, 100, 3), 200, np.uint8))[1].tobytes()
-    datums = [pb.Datum(channels=3, height=96, width=96, data=bytes([50]) * 3 * 96 * 96), pb.Datum(encoded=True, data=png, label=1)]
-    datums += [pb.Datum(channels=1, height=96, width=96, data=bytes(96 * 96), label=2), pb.Datum(encoded=True, data=b"none")]
+    datums = [
+        pb.Datum(channels=3, height=96, width=96, data=bytes([50]) * 3 * 96 * 96),
+        pb.Datum(encoded=True, data=png, label=1),
+    ]
+    datums += [
+        pb.Datum(channels=1, height=96, width=96, data=bytes(96 * 96), label=2),
+        pb.Datum(encoded=True, data=b"none"),
+    ]
     write_records(tmp_path / "db", ((b"%d" % i, datum.SerializeToString()) for i, datum in enumerate(datums)))
     return tmp_path / "db"
 
@@ -50,14 +56,18 @@ def test_without_opencv_it_says_so_at_once(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "cv2", None)
     images.opencv.cache_clear()
     try:
-        with pytest.raises(CaffeliteError, match=r'^dataset show needs opencv-python-headless.*pip install "caffelite\[images\]"$'):
+        with pytest.raises(
+            CaffeliteError, match=r'^dataset show needs opencv-python-headless.*pip install "caffelite\[images\]"$'
+        ):
             show(capsys, tmp_path / "nothing", "-o", tmp_path / "a.png")
     finally:
         images.opencv.cache_clear()
 
 
 def test_a_batch_is_shown_whole_though_the_set_is_smaller(tmp_path, capsys):
-    datums = (pb.Datum(channels=1, height=96, width=96, data=bytes([i]) * 96 * 96).SerializeToString() for i in (10, 20))
+    datums = (
+        pb.Datum(channels=1, height=96, width=96, data=bytes([i]) * 96 * 96).SerializeToString() for i in (10, 20)
+    )
     write_records(tmp_path / "db", ((b"%d" % i, value) for i, value in enumerate(datums)))
     text = 'layer { name: "in" type: "Data" top: "x" data_param { source: "db" backend: LMDB batch_size: 3 } }'
     (tmp_path / "net.prototxt").write_text(text)

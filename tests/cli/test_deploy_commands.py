@@ -57,8 +57,16 @@ def trained(tmp_path_factory):
 def digits(trained, call, monkeypatch):
     """Beside it digits.prototxt, the deploy net."""
     monkeypatch.chdir(trained)
-    answer = call("deploy", "-model", "models/lenet/digits_train_val.prototxt", "-weights", "digits_iter_1000.caffemodel",
-                  "-out", "digits.prototxt", "-force")  # fmt: skip
+    answer = call(
+        "deploy",
+        "-model",
+        "models/lenet/digits_train_val.prototxt",
+        "-weights",
+        "digits_iter_1000.caffemodel",
+        "-out",
+        "digits.prototxt",
+        "-force",
+    )
     assert answer.status == 0, answer.err
     return answer
 
@@ -82,7 +90,15 @@ def test_digits_drawn_by_hand(tool, seed, digits, call, tmp_path):
 
 
 def test_the_recipe_s_accuracy(digits, call):
-    answer = call("test", "-model", "models/lenet/digits_train_val.prototxt", "-weights", "digits_iter_1000.caffemodel", "-iterations", 6)
+    answer = call(
+        "test",
+        "-model",
+        "models/lenet/digits_train_val.prototxt",
+        "-weights",
+        "digits_iter_1000.caffemodel",
+        "-iterations",
+        6,
+    )
     found = next(line for line in answer.lines if line.startswith("accuracy = "))
     assert float(found.split()[2]) >= 0.98, "of 360 written digits"
 
@@ -94,7 +110,12 @@ def test_printed_digits_by_mnist_s_lenet(data_folder, call, tmp_path, monkeypatc
     for name in ("models", "solvers"):
         Path(name).symlink_to(ROOT / name)
     assert call("dataset", "mnist", "--from", data_folder / "mnist").status == 0
-    assert call("train", "-solver", "solvers/lenet_solver.prototxt", "-set", "max_iter=2000", "-set", "test_interval=2000").status == 0
+    assert (
+        call(
+            "train", "-solver", "solvers/lenet_solver.prototxt", "-set", "max_iter=2000", "-set", "test_interval=2000"
+        ).status
+        == 0
+    )
     net = ("-model", "models/lenet/train_val.prototxt", "-weights", "lenet_iter_2000.caffemodel")
     assert call("deploy", *net, "-out", "lenet.prototxt").status == 0
     assert prototxt.read_net("lenet.prototxt").message.deploy_param.sign_centre == pb.DeployParameter.MASS
@@ -109,7 +130,9 @@ def test_printed_digits_by_mnist_s_lenet(data_folder, call, tmp_path, monkeypatc
 def test_what_classify_prints(digits, call, tmp_path):
     (tmp_path / "tree.txt").write_text("round\n  0\n  6\n  8\n  9\nstraight\n  1\n  7\n")
     files = drawing.write(tmp_path / "drawn")
-    answer = call("classify", files[7], files[2], "-model", "digits.prototxt", "-top", 2, "-hierarchy", tmp_path / "tree.txt")
+    answer = call(
+        "classify", files[7], files[2], "-model", "digits.prototxt", "-top", 2, "-hierarchy", tmp_path / "tree.txt"
+    )
     lines = answer.out.splitlines()
     assert lines[0].startswith(f"{files[7]}  ") and lines[0].endswith("s  (inverted, dark on light, fitted)")
     assert lines[1].split()[1] == "7" and lines[3] == "  in general:" and lines[4].endswith("  7 (3.3 bits)")
@@ -130,7 +153,12 @@ def test_annotated_pictures(digits, call, tmp_path):
     drawing.write(tmp_path / "a")
     (tmp_path / "b").mkdir()
     shutil.copy(tmp_path / "a/3.png", tmp_path / "b/3.png")
-    assert call("classify", tmp_path / "a", tmp_path / "b", "-model", "digits.prototxt", "-annotate", tmp_path / "out").status == 0
+    assert (
+        call(
+            "classify", tmp_path / "a", tmp_path / "b", "-model", "digits.prototxt", "-annotate", tmp_path / "out"
+        ).status
+        == 0
+    )
     assert {p.stem for p in (tmp_path / "out").iterdir()} == {*map(str, range(10)), "3_2", "all"}
     picture, page = cv2.imread(str(tmp_path / "a/0.png")), cv2.imread(str(tmp_path / "out/0.png"))
     assert page.shape[0] > 240 and len(np.unique(page[250:])) > 10 and picture.shape[0] <= 240
@@ -149,7 +177,9 @@ def test_python_gives_the_command_s_scores(digits, call, tmp_path, oversample):
         flags = ["-oversample"] * oversample
         (entry,) = json.loads(call("classify", file, "-model", "digits.prototxt", "-json", "-top", 10, *flags).out)
         found = net.classify(file, 10, oversample=oversample)
-        assert [(a["label"], a["class"], a["score"]) for a in entry["answers"]] == [tuple(prediction) for prediction in found]
+        assert [(a["label"], a["class"], a["score"]) for a in entry["answers"]] == [
+            tuple(prediction) for prediction in found
+        ]
         if not oversample:
             np.testing.assert_allclose(
                 net.forward(data=net.preprocess(str(file)))["prob"][0], by_class(entry["answers"]), rtol=1e-5, atol=1e-8
@@ -184,9 +214,21 @@ def colour(folder, call, seed):
 def test_deploy_with_a_mean_a_crop_and_labels(colour, call):
     (colour / "use").mkdir()
     answer = call(
-        "deploy", "-model", "colour.prototxt", "-out", "use/made.prototxt", "-labels", "names.txt", "-channel_order", "rgb", "-samples", 10
+        "deploy",
+        "-model",
+        "colour.prototxt",
+        "-out",
+        "use/made.prototxt",
+        "-labels",
+        "names.txt",
+        "-channel_order",
+        "rgb",
+        "-samples",
+        10,
     )
-    assert answer.status == 0 and any("Proven on 12 stored images: scores differ by at most 0 " in line for line in answer.lines)
+    assert answer.status == 0 and any(
+        "Proven on 12 stored images: scores differ by at most 0 " in line for line in answer.lines
+    )
     net = prototxt.read_net("use/made.prototxt").message
     assert net.layer[0].transform_param.mean_file == "made_mean.binaryproto" and not net.layer[0].transform_param.mirror
     assert (colour / "use/made_mean.binaryproto").read_bytes() == (colour / "mean.binaryproto").read_bytes()
@@ -207,7 +249,17 @@ def test_a_wrong_deploy_net_is_found_out(colour, call, monkeypatch):
 @pytest.mark.parametrize("kind", ["colour", "gray", "transparent", "larger"])
 def test_python_prepares_colours_as_the_command_does(colour, call, kind, seed):
     caffelite.Net("colour.prototxt", seed=5).save("w.caffemodel")
-    call("deploy", "-model", "colour.prototxt", "-weights", "w.caffemodel", "-out", "made.prototxt", "-channel_order", "rgb")
+    call(
+        "deploy",
+        "-model",
+        "colour.prototxt",
+        "-weights",
+        "w.caffemodel",
+        "-out",
+        "made.prototxt",
+        "-channel_order",
+        "rgb",
+    )
     shape = {"colour": (16, 14, 3), "gray": (16, 14), "transparent": (16, 14, 4), "larger": (40, 50, 3)}[kind]
     pixels = np.random.default_rng(seed).integers(0, 256, shape, np.uint8)
     cv2.imwrite("x.png", pixels)
@@ -215,17 +267,22 @@ def test_python_prepares_colours_as_the_command_does(colour, call, kind, seed):
     net = caffelite.Net("made.prototxt")
     for image in ("x.png", pixels):
         assert [p.score for p in net.classify(image)] == [a["score"] for a in entry["answers"]]
-        np.testing.assert_allclose(net.forward(data=net.preprocess(image))["prob"][0], by_class(entry["answers"]), rtol=1e-5)
+        np.testing.assert_allclose(
+            net.forward(data=net.preprocess(image))["prob"][0], by_class(entry["answers"]), rtol=1e-5
+        )
     assert net.preprocess("x.png").shape == (1, 3, 12, 12)
 
 
-@pytest.mark.parametrize(("image", "message"), [
-    ("none.png", "cannot read none.png"),
-    ("names.txt", "names.txt: not an image"),
-    (np.zeros((16, 14, 3)), "bytes, 0 to 255; expected uint8, found float64 of shape"),
-    (np.zeros((3, 16, 14), np.uint8), "this array is no picture; expected H×W, or H×W×C"),
-    (np.zeros((0, 14, 3), np.uint8), "this array is no picture"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("image", "message"),
+    [
+        ("none.png", "cannot read none.png"),
+        ("names.txt", "names.txt: not an image"),
+        (np.zeros((16, 14, 3)), "bytes, 0 to 255; expected uint8, found float64 of shape"),
+        (np.zeros((3, 16, 14), np.uint8), "this array is no picture; expected H×W, or H×W×C"),
+        (np.zeros((0, 14, 3), np.uint8), "this array is no picture"),
+    ],
+)
 def test_what_python_cannot_classify(colour, call, image, message):
     call("deploy", "-model", "colour.prototxt", "-out", "made.prototxt")
     net = caffelite.Net("made.prototxt")
@@ -241,12 +298,19 @@ def test_a_train_net_takes_no_pictures(colour):
 
 def test_a_layer_in_place_on_the_data_is_deployed(colour, call):
     """Both the proof and classify feed the data, not what the layer makes of it."""
-    net = COLOUR.replace('layer { name: "conv"', 'layer { name: "power" type: "Power" bottom: "data" top: "data" '
-                         'power_param { scale: -2 shift: 1 } }\nlayer { name: "conv"')  # fmt: skip
+    net = COLOUR.replace(
+        'layer { name: "conv"',
+        'layer { name: "power" type: "Power" bottom: "data" top: "data" '
+        'power_param { scale: -2 shift: 1 } }\nlayer { name: "conv"',
+    )
     Path("colour.prototxt").write_text(net)
     caffelite.Net("colour.prototxt", seed=5).save("w.caffemodel")
-    answer = call("deploy", "-model", "colour.prototxt", "-weights", "w.caffemodel", "-out", "made.prototxt", "-samples", 10)
-    assert answer.status == 0 and any("Proven on 12 stored images: scores differ by at most 0 " in line for line in answer.lines)
+    answer = call(
+        "deploy", "-model", "colour.prototxt", "-weights", "w.caffemodel", "-out", "made.prototxt", "-samples", 10
+    )
+    assert answer.status == 0 and any(
+        "Proven on 12 stored images: scores differ by at most 0 " in line for line in answer.lines
+    )
     scores = []
     for level in (20, 230):
         cv2.imwrite("x.png", np.full((16, 14, 3), level, np.uint8))
@@ -259,47 +323,91 @@ def test_weights_that_are_not_finite_are_no_proof(colour, call):
     net = caffelite.Net("colour.prototxt")
     net.params["conv"][0].data[0] = np.nan
     net.save("w.caffemodel")
-    answer = call("deploy", "-model", "colour.prototxt", "-weights", "w.caffemodel", "-out", "made.prototxt", "-samples", 10)
-    assert answer.status == 2 and 'the validated net\'s "ip" is not finite, samples 0 to 3; are the weights those' in answer.err
+    answer = call(
+        "deploy", "-model", "colour.prototxt", "-weights", "w.caffemodel", "-out", "made.prototxt", "-samples", 10
+    )
+    assert (
+        answer.status == 2
+        and 'the validated net\'s "ip" is not finite, samples 0 to 3; are the weights those' in answer.err
+    )
     assert not Path("made.prototxt").exists()
 
 
 def test_deploy_without_its_mean(colour, call):
     (colour / "mean.binaryproto").unlink()
-    answer = call("deploy", "-model", "colour.prototxt", "-out", "made.prototxt", "-samples", 0, "-shape", "data=3x12x12")
-    assert answer.status == 2 and 'colour.prototxt: mean_file "mean.binaryproto" does not exist; correct the path' in answer.err
+    answer = call(
+        "deploy", "-model", "colour.prototxt", "-out", "made.prototxt", "-samples", 0, "-shape", "data=3x12x12"
+    )
+    assert (
+        answer.status == 2
+        and 'colour.prototxt: mean_file "mean.binaryproto" does not exist; correct the path' in answer.err
+    )
 
 
 def test_deploy_without_data(colour, call):
     shutil.rmtree("colour_lmdb")
     assert call("deploy", "-model", "colour.prototxt", "-out", "made.prototxt").status == 2
-    assert call("deploy", "-model", "colour.prototxt", "-out", "made.prototxt", "-samples", 0, "-shape", "data=3x12x12").status == 0
+    assert (
+        call(
+            "deploy", "-model", "colour.prototxt", "-out", "made.prototxt", "-samples", 0, "-shape", "data=3x12x12"
+        ).status
+        == 0
+    )
     assert prototxt.read_net("made.prototxt").message.layer[0].input_param.shape[0].dim == [1, 3, 12, 12]
-    answer = call("deploy", "-model", "colour.prototxt", "-out", "made.prototxt", "-samples", 0, "-shape", "data=3x12x12")
+    answer = call(
+        "deploy", "-model", "colour.prototxt", "-out", "made.prototxt", "-samples", 0, "-shape", "data=3x12x12"
+    )
     assert answer.status == 2 and "made.prototxt exists" in answer.err
 
 
 def test_overrides(colour, call, monkeypatch):
-    assert call("deploy", "-model", "colour.prototxt", "-out", "made.prototxt", "-samples", 0, "-shape", "data=3x12x12").status == 0
+    assert (
+        call(
+            "deploy", "-model", "colour.prototxt", "-out", "made.prototxt", "-samples", 0, "-shape", "data=3x12x12"
+        ).status
+        == 0
+    )
     net = prototxt.read_net("made.prototxt").message
     from caffelite.cli.classify import _override
 
     _override(net, "1,2,3", 0.5, "20x30", "rgb")
     t, how = net.layer[0].transform_param, net.deploy_param
-    assert (list(t.mean_value), t.mean_file, t.scale, how.height, how.width, how.channel_order) == ([1, 2, 3], "", 0.5, 20, 30, how.RGB)
+    assert (list(t.mean_value), t.mean_file, t.scale, how.height, how.width, how.channel_order) == (
+        [1, 2, 3],
+        "",
+        0.5,
+        20,
+        30,
+        how.RGB,
+    )
 
 
-@pytest.mark.parametrize(("arguments", "match"), [
-    (["x.png", "-model", "colour.prototxt"], "no file x.png"),
-    (["names.txt", "-model", "colour.prototxt", "-weights", "w"], "this net takes no pictures"),
-    (["names.txt", "-model", "made.prototxt"], "-weights is missing, and the net names none"),
-    (["names.txt", "-model", "made.prototxt", "-weights", "w", "-size", "big"], "a bad -size; expected rows x columns"),
-    (["names.txt", "-model", "made.prototxt", "-weights", "w", "-mean", "a"], "a bad -mean; expected numbers"),
-    (["names.txt", "-model", "made.prototxt", "-weights", "w", "-labels", "two.txt"], "labels do not fit the net; expected 3, one a score"),
-    (["names.txt", "-model", "made.prototxt", "-weights", "w", "-output", "ip"], 'no output "ip"; expected one of prob'),
-    (["empty", "-model", "made.prototxt"], "empty holds no pictures"),
-    (["names.txt", "-model", "made.prototxt", "-set", "ipp.inner_product_param.axis=1"], 'no layer is called "ipp"'),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        (["x.png", "-model", "colour.prototxt"], "no file x.png"),
+        (["names.txt", "-model", "colour.prototxt", "-weights", "w"], "this net takes no pictures"),
+        (["names.txt", "-model", "made.prototxt"], "-weights is missing, and the net names none"),
+        (
+            ["names.txt", "-model", "made.prototxt", "-weights", "w", "-size", "big"],
+            "a bad -size; expected rows x columns",
+        ),
+        (["names.txt", "-model", "made.prototxt", "-weights", "w", "-mean", "a"], "a bad -mean; expected numbers"),
+        (
+            ["names.txt", "-model", "made.prototxt", "-weights", "w", "-labels", "two.txt"],
+            "labels do not fit the net; expected 3, one a score",
+        ),
+        (
+            ["names.txt", "-model", "made.prototxt", "-weights", "w", "-output", "ip"],
+            'no output "ip"; expected one of prob',
+        ),
+        (["empty", "-model", "made.prototxt"], "empty holds no pictures"),
+        (
+            ["names.txt", "-model", "made.prototxt", "-set", "ipp.inner_product_param.axis=1"],
+            'no layer is called "ipp"',
+        ),
+    ],
+)
 def test_mistakes(arguments, match, colour, call):
     call("deploy", "-model", "colour.prototxt", "-out", "made.prototxt")
     (colour / "two.txt").write_text("a\nb\n")
@@ -311,12 +419,17 @@ def test_mistakes(arguments, match, colour, call):
 def test_scores_that_are_no_numbers(digits, call, tmp_path):
     files = drawing.write(tmp_path / "drawn")
     answer = call("classify", files[3], "-model", "digits.prototxt", "-scale", "1e36")
-    assert answer.status == 2 and f"{files[3]}: the net's scores are not finite; are its weights those of this net" in answer.err
+    assert (
+        answer.status == 2
+        and f"{files[3]}: the net's scores are not finite; are its weights those of this net" in answer.err
+    )
 
 
 @pytest.mark.parametrize(("more", "status"), [([], 1), (["-skip"], 0)])
 def test_one_broken_picture_does_not_stop_the_others(colour, call, more, status):
-    Path("colour_solver.prototxt").write_text('net: "colour.prototxt" base_lr: 0.001 lr_policy: "fixed" snapshot_prefix: "colour"')
+    Path("colour_solver.prototxt").write_text(
+        'net: "colour.prototxt" base_lr: 0.001 lr_policy: "fixed" snapshot_prefix: "colour"'
+    )
     call("train", "-solver", "colour_solver.prototxt", "-set", "max_iter=1")
     call("deploy", "-model", "colour.prototxt", "-weights", "colour_iter_1.caffemodel", "-out", "made.prototxt")
     Path("pictures").mkdir()
@@ -325,7 +438,11 @@ def test_one_broken_picture_does_not_stop_the_others(colour, call, more, status)
     Path("pictures/b.png").write_bytes(b"\x89PNG\r\n\x1a\n broken")
     answer = call("classify", "pictures", "-model", "made.prototxt", "-json", "-annotate", "out", *more)
     assert [entry["file"] for entry in json.loads(answer.out)] == ["pictures/a.png", "pictures/c.png"]
-    assert answer.status == status and "pictures/b.png: " in answer.err and "1 of 3 pictures could not be read" in answer.err
+    assert (
+        answer.status == status
+        and "pictures/b.png: " in answer.err
+        and "1 of 3 pictures could not be read" in answer.err
+    )
     assert sorted(p.name for p in Path("out").iterdir()) == ["a.png", "all.png", "c.png"]
     Path("pictures/a.png").write_bytes(b"")
     Path("pictures/c.png").unlink()

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from caffelite import selftest
-from caffelite.devices import gpu
+from caffelite.devices import cuda
 from caffelite.selftest import Wrong
 
 
@@ -23,8 +23,8 @@ def check_fails(bench):
 @pytest.mark.parametrize("as_json", [False, True])
 def test_the_table_and_the_status(call, monkeypatch, checks, status, as_json):
     monkeypatch.delenv("COLUMNS", raising=False)
-    monkeypatch.setattr(gpu, "count", lambda: 2)
-    monkeypatch.setattr(gpu, "describe", lambda number: {"Device id": number, "Name": "Fake"})
+    monkeypatch.setattr(cuda, "count", lambda: 2)
+    monkeypatch.setattr(cuda, "describe", lambda number: {"Device id": number, "Name": "Fake"})
     each = selftest.run
     monkeypatch.setattr(selftest, "run", lambda bench: each(bench, checks))
     answer = call("device_query", "-test", *(["-json"] if as_json else []))
@@ -33,19 +33,24 @@ def test_the_table_and_the_status(call, monkeypatch, checks, status, as_json):
         found = json.loads(answer.out)
         assert [one["device"] for one in found] == ["GPU 0: Fake", "GPU 1: Fake"]
         assert [c["status"] for c in found[0]["checks"]] == ["pass", "fail"][: len(checks)]
-        assert found[1]["properties"] == {"Device id": 1, "Name": "Fake"} and found[0]["checks"][0]["detail"] == "as it should"
+        assert (
+            found[1]["properties"] == {"Device id": 1, "Name": "Fake"}
+            and found[0]["checks"][0]["detail"] == "as it should"
+        )
     else:
         lines = answer.out.splitlines()
         assert lines[0] == "GPU 0: Fake" and lines[1].split()[0] == "pass" and lines[1].endswith("as it should")
         assert f"1 passed, {len(checks) - 1} failed, 0 skipped" in answer.out
 
 
-@pytest.mark.parametrize("broken, status, said", [(False, 0, "this machine has no NVIDIA GPU"), (True, 1, "no usable GPU")])
+@pytest.mark.parametrize(
+    "broken, status, said", [(False, 0, "this machine has no NVIDIA GPU"), (True, 1, "no usable GPU")]
+)
 def test_without_a_usable_gpu_the_cpu_is_tested(call, monkeypatch, broken, status, said):
     """A GPU that cannot be used is a failure all the same."""
-    monkeypatch.setattr(gpu, "count", lambda: 0)
-    monkeypatch.setattr(gpu, "present", lambda: broken)
-    monkeypatch.setattr(gpu, "why_none", lambda: "no usable GPU")
+    monkeypatch.setattr(cuda, "count", lambda: 0)
+    monkeypatch.setattr(cuda, "present", lambda: broken)
+    monkeypatch.setattr(cuda, "why_none", lambda: "no usable GPU")
     each, numbers = selftest.run, []
     monkeypatch.setattr(selftest, "run", lambda bench: numbers.append(bench.number) or each(bench, (check_passes,)))
     answer = call("device_query", "-test")

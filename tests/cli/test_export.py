@@ -20,10 +20,24 @@ def test_export(folder, call):
     assert '"value" differs by at most' in answer.lines[-2] and answer.lines[-1].startswith("Wrote net.onnx: ")
     again = call("export", "-model", "deploy.prototxt", "-weights", "run_iter_20.caffemodel", "-out", "net.onnx")
     assert again.status == 2 and "net.onnx exists" in again.err
-    answer = call("export", "-model", "deploy.prototxt", "-weights", "run_iter_20.caffemodel", "-out", "net.onnx", "-force", "-no_check")
+    answer = call(
+        "export",
+        "-model",
+        "deploy.prototxt",
+        "-weights",
+        "run_iter_20.caffemodel",
+        "-out",
+        "net.onnx",
+        "-force",
+        "-no_check",
+    )
     assert answer.status == 0 and "differs" not in answer.err
     answer = call("export", "-model", "net.prototxt", "-weights", "run_iter_20.caffemodel", "-out", "no.onnx")
-    assert answer.status == 2 and '"rows" (HDF5Data) reads data; export a deploy net' in answer.err and not Path("no.onnx").exists()
+    assert (
+        answer.status == 2
+        and '"rows" (HDF5Data) reads data; export a deploy net' in answer.err
+        and not Path("no.onnx").exists()
+    )
     assert call("export", "-model", "deploy.prototxt", "-out", "no.onnx").status == 2
 
 
@@ -32,4 +46,7 @@ def test_without_onnx(folder, call, monkeypatch):
     Path("deploy.prototxt").write_text(NET)
     monkeypatch.setitem(sys.modules, "onnx", None)
     answer = call("export", "-model", "deploy.prototxt", "-weights", "run_iter_20.caffemodel", "-out", "net.onnx")
-    assert answer.status == 2 and 'export needs onnx, which is not installed; install it with: pip install "caffelite[onnx]"' in answer.err
+    assert (
+        answer.status == 2
+        and 'export needs onnx, which is not installed; install it with: pip install "caffelite[onnx]"' in answer.err
+    )

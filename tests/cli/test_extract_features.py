@@ -34,12 +34,16 @@ def test_lmdb_with_caffes_arguments(model, call):
         with lmdb.open(name, readonly=True, lock=False) as db, db.begin() as transaction:
             records = [(key, pb.Datum.FromString(value)) for key, value in transaction.cursor()]
         assert [key for key, _ in records] == [b"%010d" % i for i in range(16)]
-        assert np.array_equal(np.array([d.float_data for _, d in records], np.float32), expected(blob, 4)), "the data wraps around"
+        assert np.array_equal(np.array([d.float_data for _, d in records], np.float32), expected(blob, 4)), (
+            "the data wraps around"
+        )
 
 
 def test_hdf5_and_npz_take_one_name(model, call):
     for kind in ("hdf5", "npz"):
-        answer = call("extract_features", "w.caffemodel", "net.prototxt", "sigmoid,y", f"f.{kind}", 2, kind, "-stage", "more")
+        answer = call(
+            "extract_features", "w.caffemodel", "net.prototxt", "sigmoid,y", f"f.{kind}", 2, kind, "-stage", "more"
+        )
         assert answer.status == 0, answer.err
     with h5py.File("f.hdf5") as file, np.load("f.npz") as arrays:
         for name in ("sigmoid", "y"):
@@ -54,7 +58,9 @@ def test_a_loss_is_a_row_a_batch(model, call):
 
 
 def test_the_phase_is_test(model, call):
-    layer = 'layer { name: "sign" type: "Power" bottom: "x" top: "sign" power_param { scale: -1 } include { phase: TEST } }'
+    layer = (
+        'layer { name: "sign" type: "Power" bottom: "x" top: "sign" power_param { scale: -1 } include { phase: TEST } }'
+    )
     (model / "net.prototxt").write_text((model / "net.prototxt").read_text() + layer)
     assert call("extract_features", "w.caffemodel", "net.prototxt", "sign,x", "f.npz", 1, "npz").status == 0
     with np.load("f.npz") as arrays:
@@ -64,9 +70,18 @@ def test_the_phase_is_test(model, call):
 @pytest.mark.parametrize(
     "arguments, said",
     [
-        (["w.caffemodel", "net.prototxt", "vale", "f", 1, "npz"], 'the net has no blob "vale"; expected one of x, y, value, loss; did you'),
-        (["w.caffemodel", "net.prototxt", "value,x", "f", 1, "lmdb"], "wrong number of names to write to; expected 2, one for each blob"),
-        (["w.caffemodel", "net.prototxt", "value", "f", 1, "tiff"], "'tiff' is not one of 'lmdb', 'leveldb', 'hdf5', 'npz'"),
+        (
+            ["w.caffemodel", "net.prototxt", "vale", "f", 1, "npz"],
+            'the net has no blob "vale"; expected one of x, y, value, loss; did you',
+        ),
+        (
+            ["w.caffemodel", "net.prototxt", "value,x", "f", 1, "lmdb"],
+            "wrong number of names to write to; expected 2, one for each blob",
+        ),
+        (
+            ["w.caffemodel", "net.prototxt", "value", "f", 1, "tiff"],
+            "'tiff' is not one of 'lmdb', 'leveldb', 'hdf5', 'npz'",
+        ),
         (["w.caffemodel", "net.prototxt", "value", "f", 0, "npz"], "0 is not in the range"),
         (["none.caffemodel", "net.prototxt", "value", "f", 1, "npz"], "none.caffemodel"),
         (["w.caffemodel", "net.prototxt", "value", "taken", 1, "npz"], "taken: already exists; give --force"),

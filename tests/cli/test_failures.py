@@ -27,7 +27,11 @@ def test_an_unexpected_error_is_a_line_and_a_report(call, monkeypatch, tmp_path)
     monkeypatch.setattr(cli.caffelite, "main", raising(KeyError("what\nnobody foresaw")))
     answer = call("check", "net.prototxt")
     (line,) = answer.err.splitlines()
-    assert answer.status == 70 and line.startswith("caffelite: an internal error (KeyError: ") and "please report it" in line
+    assert (
+        answer.status == 70
+        and line.startswith("caffelite: an internal error (KeyError: ")
+        and "please report it" in line
+    )
     (path,) = tmp_path.glob("caffelite-*.txt")
     assert str(path) in line
     report = path.read_text()
@@ -55,7 +59,9 @@ def test_deep_nesting_is_a_mistake(folder, call, opening):
 def test_numbers_of_5000_digits(folder, call, number):
     net = (folder / "net.prototxt").read_text()
     Path("long.prototxt").write_text(net.replace("num_output: 2", f"num_output: {number}"))
-    Path("float.prototxt").write_text(net + f'layer {{ name: "p" type: "Power" bottom: "x" top: "p" power_param {{ scale: {number} }} }}')
+    Path("float.prototxt").write_text(
+        net + f'layer {{ name: "p" type: "Power" bottom: "x" top: "p" power_param {{ scale: {number} }} }}'
+    )
     for name in ("long.prototxt", "float.prototxt"):
         for command in (("check",), ("summary", "-model"), ("draw", "-model")):
             assert "internal error" not in call(*command, name).err
@@ -67,14 +73,21 @@ def test_numbers_of_5000_digits(folder, call, number):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
-@pytest.mark.parametrize("words", [["--help"], ["check", LENET], ["summary", "-model", LENET], ["draw", "-model", LENET]])
+@pytest.mark.parametrize(
+    "words", [["--help"], ["check", LENET], ["summary", "-model", LENET], ["draw", "-model", LENET]]
+)
 def test_a_full_standard_output_is_a_line(words):
     with open("/dev/full", "w") as full:
         done = subprocess.run([*COMMAND, *words], stdout=full, stderr=subprocess.PIPE, text=True)
-    assert (done.returncode, done.stderr) == (1, "caffelite: cannot write to standard output: no space left on device\n")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "caffelite: cannot write to standard output: no space left on device\n",
+    )
 
 
-@pytest.mark.parametrize("words", [["check", LENET], ["summary", "-model", LENET], ["explain", "conv2", "-model", LENET]])
+@pytest.mark.parametrize(
+    "words", [["check", LENET], ["summary", "-model", LENET], ["explain", "conv2", "-model", LENET]]
+)
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
 def test_a_standard_output_of_another_encoding(words, encoding):
     env = {**os.environ, "PYTHONIOENCODING": encoding, "LANG": "C"}
@@ -83,7 +96,11 @@ def test_a_standard_output_of_another_encoding(words, encoding):
 
 
 def test_an_argument_that_is_not_utf_8(tmp_path):
-    for words in ([b"check", b"caf\xe9.prototxt"], [b"\xff"], [b"train", b"-solver", b"s", b"-set", b"snapshot_prefix=\xff"]):
+    for words in (
+        [b"check", b"caf\xe9.prototxt"],
+        [b"\xff"],
+        [b"train", b"-solver", b"s", b"-set", b"snapshot_prefix=\xff"],
+    ):
         done = subprocess.run([*map(os.fsencode, COMMAND), *words], capture_output=True, cwd=tmp_path)
         assert (
             done.returncode == 2

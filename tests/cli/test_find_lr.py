@@ -22,9 +22,15 @@ def test_rates_at_which_nothing_is_learned(folder, call):
 
 
 @pytest.mark.parametrize("value", ["nan", "inf"])
-@pytest.mark.parametrize("command", [("find_lr", "-solver", "solver.prototxt", "-from"), ("find_lr", "-solver", "solver.prototxt", "-to"),
-                                     ("train", "-solver", "solver.prototxt", "-hang_seconds"),
-                                     ("plan", "-bandwidth")])  # fmt: skip
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("find_lr", "-solver", "solver.prototxt", "-from"),
+        ("find_lr", "-solver", "solver.prototxt", "-to"),
+        ("train", "-solver", "solver.prototxt", "-hang_seconds"),
+        ("plan", "-bandwidth"),
+    ],
+)
 def test_numbers_that_are_not_finite_are_refused(folder, call, command, value):
     answer = call(*command, value)
     assert answer.status == 2 and f"{value} is no finite number" in answer.err
@@ -38,7 +44,11 @@ def test_solver_fields_that_are_not_finite_are_refused(folder, call, field):
 
 def test_overfit(folder, call):
     answer = call("train", "-solver", "solver.prototxt", "-overfit", 1, "-set", "max_iter=300", "-set", "base_lr=0.2")
-    assert answer.status == 0 and answer.lines[-1].endswith("it learns") and "Loss of the same 1 batches" in answer.lines[-1]
+    assert (
+        answer.status == 0
+        and answer.lines[-1].endswith("it learns")
+        and "Loss of the same 1 batches" in answer.lines[-1]
+    )
     assert not list(folder.glob("run*")) and not any("Testing" in line for line in answer.lines)
     answer = call("train", "-solver", "solver.prototxt", "-overfit", 2, "-set", "base_lr=1e-9")
     assert "it does not learn them by heart" in answer.lines[-1]

@@ -10,10 +10,22 @@ from caffelite.cli import glog
 @pytest.mark.parametrize(
     "flags",
     [
-        "--logtostderr=1", "-logtostderr", "--alsologtostderr", "--nologtostderr", "-colorlogtostderr=true", "-nolog_prefix", "-v 1",
-        "-v=2", "--v -1", "-vmodule solver=2,net=1", "-stderrthreshold 1", "-log_dir /nowhere", "--log-dir=/nowhere", "-max_log_size=10",
+        "--logtostderr=1",
+        "-logtostderr",
+        "--alsologtostderr",
+        "--nologtostderr",
+        "-colorlogtostderr=true",
+        "-nolog_prefix",
+        "-v 1",
+        "-v=2",
+        "--v -1",
+        "-vmodule solver=2,net=1",
+        "-stderrthreshold 1",
+        "-log_dir /nowhere",
+        "--log-dir=/nowhere",
+        "-max_log_size=10",
     ],
-)  # fmt: skip
+)
 def test_flags_are_accepted_anywhere(flags):
     words = flags.split()
     for given in (["check", "a", *words], [*words, "check", "a"], ["check", *words, "a"]):
@@ -41,7 +53,9 @@ def test_the_variable_of_glog_counts_too(folder, call, monkeypatch):
     assert os.environ[glog.LEVEL] == "2"
 
 
-@pytest.mark.parametrize("flags, told", [(["-minloglevel", "7"], "0 (INFO)"), (["-minloglevel=x"], '"x"'), (["-v"], "-v needs a value")])
+@pytest.mark.parametrize(
+    "flags, told", [(["-minloglevel", "7"], "0 (INFO)"), (["-minloglevel=x"], '"x"'), (["-v"], "-v needs a value")]
+)
 def test_wrong_flags_are_an_error(call, flags, told):
     answer = call("check", "a", *flags)
     assert answer.status == 2 and told in answer.err

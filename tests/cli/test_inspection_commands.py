@@ -37,12 +37,23 @@ def test_check_json(folder, call):
     answer = json.loads(call("check", "bad.prototxt", "-json").out)
     assert answer["counts"]["mistake"] == 1
     assert answer["findings"][0] == {
-        "kind": "mistake", "file": "bad.prototxt", "line": 1, "column": 15, "message": 'wrong value for "name"',
-        "expected": "a string in quotes", "found": "3", "remedy": 'write "3"', "text": "layer { name: 3 }"}  # fmt: skip
+        "kind": "mistake",
+        "file": "bad.prototxt",
+        "line": 1,
+        "column": 15,
+        "message": 'wrong value for "name"',
+        "expected": "a string in quotes",
+        "found": "3",
+        "remedy": 'write "3"',
+        "text": "layer { name: 3 }",
+    }
 
 
 def test_check_needs_no_device():
-    code = "import sys; from caffelite.cli import main\ntry: main(['check', sys.argv[1]])\nexcept SystemExit: pass\nprint(*sys.modules)"
+    code = (
+        "import sys; from caffelite.cli import main\ntry: main(['check', sys.argv[1]])\nexcept SystemExit: "
+        "pass\nprint(*sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code, str(LENET)], capture_output=True, text=True, check=True)
     assert not set(done.stdout.splitlines()[-1].split()) & {"numba", "cupy", "matplotlib", "scipy", "torch"}
 
@@ -81,7 +92,8 @@ def test_fields_set_for_a_look(folder, call):
 def test_layers_of_unknown_types_are_left_out(folder, call):
     text = (folder / "net.prototxt").read_text()
     more = (
-        'layer { name: "odd" type: "ROIWarping" bottom: "value" top: "odd" }\nlayer { name: "end" type: "ReLU" bottom: "odd" top: "end" }\n'
+        'layer { name: "odd" type: "ROIWarping" bottom: "value" top: "odd" }\nlayer { name: "end" type: "ReLU" '
+        'bottom: "odd" top: "end" }\n'
     )
     (folder / "odd.prototxt").write_text(text + more)
     for command in ("summary", "draw"):
@@ -118,7 +130,10 @@ def test_schedule(folder, call):
 
 def test_explain(call):
     answer = call("explain", "conv2", "-model", LENET)
-    assert answer.out.startswith("conv2 (Convolution) in TRAIN: layer 4 of 9") and "  H: ⌊(12 + 2 · 0 - 5) / 1⌋ + 1 = 8\n" in answer.out
+    assert (
+        answer.out.startswith("conv2 (Convolution) in TRAIN: layer 4 of 9")
+        and "  H: ⌊(12 + 2 · 0 - 5) / 1⌋ + 1 = 8\n" in answer.out
+    )
     assert json.loads(call("explain", "accuracy", "-model", LENET, "-json").out)["phase"] == "TEST"
 
 
@@ -179,7 +194,13 @@ def test_shipped_nets_are_clean_and_have_pictures(path, call):
 def test_names_with_control_codes_are_shown_as_escapes(folder, call):
     text = (folder / "net.prototxt").read_text().replace('"value"', r'"val\033[31mue\302\233"')
     (folder / "odd.prototxt").write_text(text)
-    calls = [("summary", "-model"), ("diff", "net.prototxt"), ("explain", "rows", "-model"), ("draw", "-model"), ("check",)]
+    calls = [
+        ("summary", "-model"),
+        ("diff", "net.prototxt"),
+        ("explain", "rows", "-model"),
+        ("draw", "-model"),
+        ("check",),
+    ]
     for words in [*calls, ("time", "-iterations", 1, "-model"), ("plan", "-gpus", 2, "-iterations", 1, "-model")]:
         answer = call(*words, "odd.prototxt")
         assert answer.status in (0, 1)
@@ -214,7 +235,9 @@ def test_summary_ignores_an_unknown_field_of_a_whole_net(folder, call):
     for more in ((), ("-json",)):
         answer = call("summary", "-model", "net.prototxt", *more)
         assert answer.status == 1 and "memory" in answer.out.lower() or "total" in answer.out
-        assert answer.err.splitlines() == ['Ignored: net.prototxt:9:1: unknown field "strange" in NetParameter; did you mean "state"?']
+        assert answer.err.splitlines() == [
+            'Ignored: net.prototxt:9:1: unknown field "strange" in NetParameter; did you mean "state"?'
+        ]
 
 
 def test_summary_stops_at_what_is_no_text_of_a_net(folder, call):
@@ -248,7 +271,10 @@ def test_check_tells_a_net_by_its_fields(folder, call):
 def test_a_net_as_solver_is_one_error(folder, call):
     for command in (("train",), ("schedule",), ("summary",), ("draw",), ("find_lr",)):
         answer = call(*command, "-solver", "net.prototxt")
-        assert answer.status == 2 and answer.err == "caffelite: net.prototxt: this is a net, not a solver; give it with -model\n"
+        assert (
+            answer.status == 2
+            and answer.err == "caffelite: net.prototxt: this is a net, not a solver; give it with -model\n"
+        )
     for command in ("summary", "draw", "time", "deploy"):
         answer = call(command, "-model", "solver.prototxt", *["-out", "d.prototxt"] * (command == "deploy"))
         assert answer.status == 2
@@ -256,7 +282,9 @@ def test_a_net_as_solver_is_one_error(folder, call):
 
 
 def test_a_solver_that_names_a_solver_is_one_error(folder, call):
-    (folder / "other.prototxt").write_text((folder / "solver.prototxt").read_text().replace("net.prototxt", "solver.prototxt"))
+    (folder / "other.prototxt").write_text(
+        (folder / "solver.prototxt").read_text().replace("net.prototxt", "solver.prototxt")
+    )
     what = "solver.prototxt: this is a solver, not a net"
     answer = call("summary", "-solver", "other.prototxt")
     assert answer.status == 2 and answer.err == f"caffelite: other.prototxt:2:6: {what}; name a net here\n"
@@ -264,9 +292,15 @@ def test_a_solver_that_names_a_solver_is_one_error(folder, call):
     assert answer.status == 1 and f"other.prototxt:2:6: mistake: {what}\n" in answer.out and "1 mistake," in answer.out
 
 
-@pytest.mark.parametrize("name, guess", [("siamese", '"pair" taken as 2×28×28 by the name of its source'),
-                                         ("fcn8s", '"label" as 1×224×224, "data" as 3×224×224'),
-                                         ("lstm", '"code" as 10'), ("logistic_regression", '"data" as 10')])  # fmt: skip
+@pytest.mark.parametrize(
+    "name, guess",
+    [
+        ("siamese", '"pair" taken as 2×28×28 by the name of its source'),
+        ("fcn8s", '"label" as 1×224×224, "data" as 3×224×224'),
+        ("lstm", '"code" as 10'),
+        ("logistic_regression", '"data" as 10'),
+    ],
+)
 def test_shipped_nets_are_shown_without_their_data(folder, call, name, guess):
     net = MODELS / name / "train_val.prototxt"
     drawn = call("draw", "-model", net, "-out", "net.svg")
@@ -278,7 +312,9 @@ def test_shipped_nets_are_shown_without_their_data(folder, call, name, guess):
 
 def test_a_shape_that_was_given_is_not_guessed(folder, call):
     lstm = MODELS / "lstm/train_val.prototxt"
-    answer = call("summary", "-model", lstm, "-phase", "TRAIN", "-shape", "code=3", "-shape", "cont=3", "-shape", "target=3")
+    answer = call(
+        "summary", "-model", lstm, "-phase", "TRAIN", "-shape", "code=3", "-shape", "cont=3", "-shape", "target=3"
+    )
     assert answer.status == 0 and "Data is not there" not in answer.out and "50×3×64" in answer.out
 
 

@@ -68,7 +68,9 @@ def commands(group, *names):
                 yield from commands(command, *names, name)
 
 
-@pytest.mark.parametrize("names, command", list(commands(cli.caffelite)), ids=lambda v: "-".join(v) if isinstance(v, tuple) else "")
+@pytest.mark.parametrize(
+    "names, command", list(commands(cli.caffelite)), ids=lambda v: "-".join(v) if isinstance(v, tuple) else ""
+)
 def test_every_command_has_help_with_an_example(names, command):
     text = command.get_help(click.Context(command, info_name=" ".join(names)))
     assert "Example" in text and f"caffelite {' '.join(names)}" in text
@@ -85,11 +87,25 @@ def test_help_and_version(call):
 
 
 def test_help_imports_nothing_heavy():
-    code = "import sys; from caffelite.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass\nprint(*sys.modules)"
+    code = (
+        "import sys; from caffelite.cli import main\ntry: main(['--help'])\nexcept SystemExit: "
+        "pass\nprint(*sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.splitlines()[-1].split())
     assert (
-        loaded & {"numpy", "numba", "h5py", "google.protobuf", "scipy", "lmdb", "tqdm", "caffelite.solver", "caffelite.caffelite_pb2"}
+        loaded
+        & {
+            "numpy",
+            "numba",
+            "h5py",
+            "google.protobuf",
+            "scipy",
+            "lmdb",
+            "tqdm",
+            "caffelite.training",
+            "caffelite.caffelite_pb2",
+        }
         == set()
     )
     assert "click" in loaded
@@ -101,7 +117,9 @@ def test_out_of_memory_is_a_line(call, monkeypatch):
 
     monkeypatch.setattr(cli.caffelite, "main", starved)
     answer = call("train")
-    assert answer.status == 2 and answer.err.startswith("caffelite: out of memory (Unable to allocate 9 EiB); use a smaller batch_size")
+    assert answer.status == 2 and answer.err.startswith(
+        "caffelite: out of memory (Unable to allocate 9 EiB); use a smaller batch_size"
+    )
 
 
 def test_ctrl_c_is_130_without_a_traceback(folder, call, monkeypatch):
@@ -132,7 +150,9 @@ from caffelite.cli import main
 def test_closed_standard_output():
     """As in `caffelite --help | true`: no traceback."""
     code = "import time, sys; sys.stdin.read(); from caffelite.cli import main; main(['--help'])"
-    process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
     process.stdout.close()
     process.stdin.close()
     assert process.stderr.read() == b"" and process.wait() in (0, 1)
@@ -140,7 +160,9 @@ def test_closed_standard_output():
 
 
 def test_as_a_module(tmp_path):
-    done = subprocess.run([sys.executable, "-m", "caffelite", "no_such_command"], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "caffelite", "no_such_command"], cwd=tmp_path, capture_output=True, text=True
+    )
     assert done.returncode == 2 and "no_such_command" in done.stderr and "Traceback" not in done.stderr
 
 

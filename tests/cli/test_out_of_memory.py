@@ -28,7 +28,9 @@ def test_memory_that_runs_out(large, call, monkeypatch):
     batch = int(re.search(r"a batch of (\d+) fits; iter_size makes up", answer.err)[1])
     assert 1000 < batch < 100000
     changes = [f"in.dummy_data_param.shape[{i}].dim[0]={batch}" for i in (0, 1)]
-    again = call("train", "-solver", "large_solver.prototxt", "-record", "none", *(w for c in changes for w in ("-set", c)))
+    again = call(
+        "train", "-solver", "large_solver.prototxt", "-record", "none", *(w for c in changes for w in ("-set", c))
+    )
     assert again.status == 0
 
 
@@ -45,7 +47,7 @@ def test_an_allocation_that_fails(large, call, monkeypatch):
 
 
 def test_an_iteration_without_memory(large, call, monkeypatch):
-    from caffelite.solver import Solver
+    from caffelite.training import Solver
 
     def refuse(*_):
         raise MemoryError

@@ -19,22 +19,38 @@ def spoilt(folder):
 
 
 def test_a_nan_is_told_and_replayed(spoilt, call):
-    answer = call("train", "-solver", "solver.prototxt", "-set", "test_interval=1000000", "-set", "test_initialization=false")
+    answer = call(
+        "train", "-solver", "solver.prototxt", "-set", "test_interval=1000000", "-set", "test_initialization=false"
+    )
     assert answer.status == 2
     assert answer.err.splitlines()[-1] == (
-        'caffelite: the loss is not finite at iteration 1: layer "rows" (HDF5Data), top "x"; look at it layer by layer: '
+        'caffelite: the loss is not finite at iteration 1: layer "rows" (HDF5Data), top "x"; look at it layer by '
+        "layer: "
         "caffelite replay run_fault_iter_1"
     )
-    assert any('"rows" place 6 of epoch 0' in line for line in answer.lines) and any("perhaps (1)" in line for line in answer.lines)
+    assert any('"rows" place 6 of epoch 0' in line for line in answer.lines) and any(
+        "perhaps (1)" in line for line in answer.lines
+    )
     shown = call("replay", "run_fault_iter_1")
-    assert shown.status == 1 and shown.out.splitlines()[-1] == 'first not finite, in forward: layer "rows" (HDF5Data), top "x"'
+    assert (
+        shown.status == 1
+        and shown.out.splitlines()[-1] == 'first not finite, in forward: layer "rows" (HDF5Data), top "x"'
+    )
     told = json.loads(call("replay", "run_fault_iter_1", "-all", "-json").out)
     assert told["first"]["rows"] == [2] and told["arrays"][-1]["what"] == "gradient of parameter 1"
     assert call("replay", "nowhere").status == 2
 
 
 def test_the_bundle_of_an_earlier_run_is_renamed(spoilt, call):
-    command = ("train", "-solver", "solver.prototxt", "-set", "test_interval=1000000", "-set", "test_initialization=false")
+    command = (
+        "train",
+        "-solver",
+        "solver.prototxt",
+        "-set",
+        "test_interval=1000000",
+        "-set",
+        "test_initialization=false",
+    )
     call(*command)
     before = (spoilt / "run_fault_iter_1/report.json").read_bytes()
     call(*command, "-set", "base_lr=0.01", "-set", "snapshot=1", "-forgive", 2)
@@ -43,7 +59,15 @@ def test_the_bundle_of_an_earlier_run_is_renamed(spoilt, call):
 
 
 def test_a_run_is_forgiven_so_often(spoilt, call):
-    command = ("train", "-solver", "solver.prototxt", "-set", "test_interval=1000000", "-set", "test_initialization=false")
+    command = (
+        "train",
+        "-solver",
+        "solver.prototxt",
+        "-set",
+        "test_interval=1000000",
+        "-set",
+        "test_initialization=false",
+    )
     answer = call(*command, "-set", "snapshot=1", "-forgive", 2)
     assert answer.status == 2 and sum("Forgiven (" in line for line in answer.lines) == 2
     assert "Forgiven (2 of 2): going on from iteration 1 with 0.25 of the rate" in answer.lines

@@ -30,7 +30,8 @@ layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "
 
 @pytest.fixture
 def shades(folder, call, seed):
-    """20 gray images, whose class is how light they are; the net knows the classes by its weights, and takes one label for another."""
+    """20 gray images, whose class is how light they are; the net knows the classes by its weights, and takes one label
+    for another."""
     rng = np.random.default_rng(seed)
     labels = np.arange(20) % 3
     images = (labels[:, None, None, None] * 100 + 20 + rng.integers(0, 20, (20, 1, 4, 4))).astype(np.uint8)
@@ -72,7 +73,9 @@ def test_what_a_report_lacks_is_told_before_the_test(shades, call, monkeypatch, 
         answer = call("test", "-model", "shades.prototxt", "-weights", "shades.caffemodel", "-report", "out")
     finally:
         images.opencv.cache_clear()
-    assert answer.status == 2 and answer.err.strip().endswith(f'is not installed; install it with: pip install "caffelite[{extra}]"')
+    assert answer.status == 2 and answer.err.strip().endswith(
+        f'is not installed; install it with: pip install "caffelite[{extra}]"'
+    )
     assert "Running for" not in answer.err and not Path("out").exists()
 
 
@@ -104,13 +107,24 @@ def test_report(shades, call):
     found = json.loads(Path("out/report.json").read_text())
     confusion = np.zeros((3, 3), int)
     np.add.at(confusion, (told, labels), 1)
-    assert found["confusion"] == confusion.tolist() and (found["right"], found["tested"], found["samples"]) == (19, 20, 20)
+    assert found["confusion"] == confusion.tolist() and (found["right"], found["tested"], found["samples"]) == (
+        19,
+        20,
+        20,
+    )
     assert [m["sample"] for m in found["worst"]] == [7] and found["worst"][0]["answer"] == "<gray>"
     assert found["classes"][1]["label"] == "<gray>" and found["labels"] == ["dark", "<gray>", "light"]
     page = Page()
     page.feed(Path("out/report.html").read_text())
-    assert not page.open and "<shades>: test report" in page.text and "95.00 %" in page.text and "19 of 20 right" in page.text
-    assert "the commonest mistake is dark taken for <gray> (1)" in page.alts[0] and "87.5 %, of dark" in page.alts[1], page.alts
+    assert (
+        not page.open
+        and "<shades>: test report" in page.text
+        and "95.00 %" in page.text
+        and "19 of 20 right" in page.text
+    )
+    assert "the commonest mistake is dark taken for <gray> (1)" in page.alts[0] and "87.5 %, of dark" in page.alts[1], (
+        page.alts
+    )
     assert "calibration error is" in page.alts[2] and "The 1 worst mistakes" in page.alts[3]
     pictures = [base64.b64decode(src.removeprefix("data:image/png;base64,")) for src in page.images]
     beside = {p.name: p.read_bytes() for p in Path("out").glob("*.png")}
@@ -124,7 +138,9 @@ def test_json_on_standard_output(shades, call):
     assert found["tested"] == 12 and "confusion" in found and not Path("out").exists()
 
 
-@pytest.mark.parametrize("iterations", [[], ["-iterations", 4], ["-iterations", 30]], ids=lambda v: " ".join(map(str, v)) or "all")
+@pytest.mark.parametrize(
+    "iterations", [[], ["-iterations", 4], ["-iterations", 30]], ids=lambda v: " ".join(map(str, v)) or "all"
+)
 def test_every_score_counts_each_sample_once(shades, call, iterations):
     """20 samples in batches of 6: the last batch holds 2 that are new."""
     answer = run(call, "-report", "out", "-json", *iterations)
@@ -146,7 +162,8 @@ def test_outputs_of_each_sample_are_means_over_batches(shades, call):
     """Place i of a batch: the last batch has only two places."""
     text = Path("shades.prototxt").read_text()
     Path("shades.prototxt").write_text(
-        text + 'layer { name: "mean" type: "Reduction" bottom: "data" top: "mean" reduction_param { axis: 1 operation: MEAN } }'
+        text + 'layer { name: "mean" type: "Reduction" bottom: "data" top: "mean" reduction_param { axis: 1 operation: '
+        "MEAN } }"
     )
     found = json.loads(run(call, "-iterations", 4, "-json").out)
     places = [score["value"] for score in found["scores"] if score["name"] == "mean"]
@@ -157,13 +174,20 @@ def test_outputs_of_each_sample_are_means_over_batches(shades, call):
 
 def test_a_net_that_takes_no_smaller_batch_leaves_the_rest_out(shades, call):
     text = Path("shades.prototxt").read_text()
-    fixed = 'layer { name: "fixed" type: "Reshape" bottom: "data" top: "fixed" reshape_param { shape { dim: 6 dim: 16 } } }\n'
+    fixed = (
+        'layer { name: "fixed" type: "Reshape" bottom: "data" top: "fixed" reshape_param { shape { dim: 6 dim: '
+        "16 } } }\n"
+    )
     Path("shades.prototxt").write_text(
-        text.replace('layer { name: "ip"', fixed + 'layer { name: "ip"').replace('bottom: "data" top: "ip"', 'bottom: "fixed" top: "ip"')
+        text.replace('layer { name: "ip"', fixed + 'layer { name: "ip"').replace(
+            'bottom: "data" top: "ip"', 'bottom: "fixed" top: "ip"'
+        )
     )
     answer = run(call, "-iterations", 4, "-json")
     assert json.loads(answer.out)["accuracy"] == 17 / 18 and "Tested 18 of 20 samples, each once." in answer.lines
-    assert any(line.startswith("The last 2 samples are left out, as the net takes no batch of 2: ") for line in answer.lines)
+    assert any(
+        line.startswith("The last 2 samples are left out, as the net takes no batch of 2: ") for line in answer.lines
+    )
 
 
 def test_intervals_rest_on_distinct_samples(shades, call):
@@ -192,15 +216,27 @@ def test_the_report_of_a_regression(folder, call):
     with h5py.File("rows.h5") as rows:
         x, y = (np.array(rows[name], np.float64) for name in "xy")
     net = pb.NetParameter.FromString(Path("run_iter_20.caffemodel").read_bytes())
-    w, bias = (np.array(b.data).reshape(b.shape.dim) for layer in net.layer if layer.name == "value" for b in layer.blobs)
+    w, bias = (
+        np.array(b.data).reshape(b.shape.dim) for layer in net.layer if layer.name == "value" for b in layer.blobs
+    )
     error = x @ w.T + bias - y
     fit = found["regression"]
     assert (fit["prediction"], fit["target"], fit["values"], fit["nan"], fit["drawn"]) == ("value", "y", 26, 0, 26)
-    expected = np.abs(error).mean(), np.sqrt((error**2).mean()), error.mean(), 1 - (error**2).sum() / ((y - y.mean()) ** 2).sum()
+    expected = (
+        np.abs(error).mean(),
+        np.sqrt((error**2).mean()),
+        error.mean(),
+        1 - (error**2).sum() / ((y - y.mean()) ** 2).sum(),
+    )
     assert [fit[key] for key in ("mae", "rmse", "mean_error", "r2")] == pytest.approx(expected, rel=1e-4)
     page = Page()
     page.feed(Path("out/report.html").read_text())
-    assert not page.open and f"{fit['mae']:.6g}" in page.text and f"R² {fit['r2']:.6g}" in page.alts[0] and "Histogram" in page.alts[1]
+    assert (
+        not page.open
+        and f"{fit['mae']:.6g}" in page.text
+        and f"R² {fit['r2']:.6g}" in page.alts[0]
+        and "Histogram" in page.alts[1]
+    )
     assert sorted(p.name for p in Path("out").glob("*.png")) == ["predictions.png", "residuals.png"]
 
 
@@ -225,11 +261,16 @@ def test_a_picture_of_many_values_shows_a_part(seed):
     found = fit.found()
     assert found["values"] == 40000 and found["rmse"] == pytest.approx(np.sqrt(((p - t) ** 2).mean()))
     assert found["r2"] == pytest.approx(1 - ((p - t) ** 2).sum() / ((t - t.mean()) ** 2).sum())
-    assert fit.points.tolist() == [t[:: fit.stride].tolist(), p[:: fit.stride].tolist()] and 2500 <= fit.points.shape[1] <= 5000
+    assert (
+        fit.points.tolist() == [t[:: fit.stride].tolist(), p[:: fit.stride].tolist()]
+        and 2500 <= fit.points.shape[1] <= 5000
+    )
 
 
 def test_a_net_that_neither_classifies_nor_predicts(folder, call):
-    Path("net.prototxt").write_text(Path("net.prototxt").read_text().replace("EuclideanLoss", "SigmoidCrossEntropyLoss"))
+    Path("net.prototxt").write_text(
+        Path("net.prototxt").read_text().replace("EuclideanLoss", "SigmoidCrossEntropyLoss")
+    )
     call("train", "-solver", "solver.prototxt", "-iterations", 1)
     assert call("test", "-model", "net.prototxt", "-weights", "run_iter_1.caffemodel", "-report", "out").status == 0
     assert "regression" not in json.loads(Path("out/report.json").read_text())
@@ -259,7 +300,9 @@ def test_a_label_a_pixel_and_labels_that_do_not_count(folder, call, seed):
 
 def test_labels_that_do_not_fit(shades, call):
     Path("two.txt").write_text("a\nb\n")
-    answer = call("test", "-model", "shades.prototxt", "-weights", "shades.caffemodel", "-report", "out", "-labels", "two.txt")
+    answer = call(
+        "test", "-model", "shades.prototxt", "-weights", "shades.caffemodel", "-report", "out", "-labels", "two.txt"
+    )
     assert answer.status == 2 and "labels do not fit the net; expected 3, one a class, found 2" in answer.err
 
 
@@ -274,7 +317,9 @@ def test_nan_scores_are_counted_and_named(shades, call, folder):
     w = np.outer([-1.0, 0.0, 1.0], np.ones(16)).astype(np.float32)
     write_weights(folder / "shades.caffemodel", {"ip": [w, np.full(3, np.nan, np.float32)]})
     answer = run(call, "-report", "out")
-    found = json.loads(Path("out/report.json").read_text(), parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    found = json.loads(
+        Path("out/report.json").read_text(), parse_constant=lambda name: pytest.fail(f"{name} is no JSON")
+    )
     assert (found["right"], found["tested"], found["nan"], found["accuracy"]) == (0, 20, 20, 0)
     assert found["log_loss"] is None and np.sum(found["confusion"]) == 0
     text = "20 of 20 samples have scores that are NaN (not a number)"

@@ -10,7 +10,9 @@ def test_the_same_to_the_last_bit(folder, call):
     call("train", "-solver", "solver.prototxt", "-snapshot", "run_iter_10.solverstate")
     before = sorted(p.name for p in folder.iterdir())
     answer = call("reproduce", "run_run")
-    assert answer.status == 0 and answer.out == "the same to the last bit: 22 losses and scores of 20 iterations\n", answer.err
+    assert answer.status == 0 and answer.out == "the same to the last bit: 22 losses and scores of 20 iterations\n", (
+        answer.err
+    )
     assert sorted(p.name for p in folder.iterdir()) == before
 
 
@@ -39,7 +41,10 @@ def test_what_changed_is_told(folder, call):
     told["data"][0]["hash"] = "other"
     (folder / "run_run/run.json").write_text(json.dumps(told))
     lines = call("reproduce", "run_run").lines
-    assert any("numpy is" in line and "was 0.1" in line for line in lines) and f"{folder}/rows.txt is not what it was" in lines
+    assert (
+        any("numpy is" in line and "was 0.1" in line for line in lines)
+        and f"{folder}/rows.txt is not what it was" in lines
+    )
 
 
 def test_what_is_no_run(folder, call):
@@ -59,4 +64,6 @@ def test_a_resumed_run_whose_snapshot_was_moved(folder, call):
     assert answer.status == 0 and answer.out.startswith("the same to the last bit: 1"), answer.err
     (folder / "run_run_5/run_iter_10.solverstate").unlink()
     answer = call("reproduce", "run_run_5")
-    assert answer.status == 2 and "run_iter_10.solverstate, which " in answer.err and "is not there any more" in answer.err
+    assert (
+        answer.status == 2 and "run_iter_10.solverstate, which " in answer.err and "is not there any more" in answer.err
+    )

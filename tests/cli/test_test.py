@@ -20,7 +20,13 @@ def test_lines(trained, call):
     assert answer.status == 0
     shape = [re.sub(r"\d\.\d+(e-\d+)?", "x", line) for line in answer.lines]
     assert shape[:3] == ["Use CPU.", "Weights from run_iter_20.caffemodel: matched value", "Running for 3 iterations."]
-    assert shape[3:-2] == ["Batch 0, loss = x", "Batch 1, loss = x", "Batch 2, loss = x", "Loss: x", "loss = x (* 1 = x loss)"]
+    assert shape[3:-2] == [
+        "Batch 0, loss = x",
+        "Batch 1, loss = x",
+        "Batch 2, loss = x",
+        "Loss: x",
+        "loss = x (* 1 = x loss)",
+    ]
     assert shape[-2:] == ["loss: 95 % between x and x, 3 batches", "Tested 12 of 13 samples, each once."]
     (w, b), losses = weights.read_model("run_iter_20.caffemodel")["value"], []
     with h5py.File("rows.h5") as file:
@@ -34,7 +40,9 @@ def test_lines(trained, call):
 
 def test_level_stage_and_phase(trained, call):
     def outputs(*options):
-        lines = call("test", "-model", "net.prototxt", "-weights", "run_iter_20.caffemodel", "-iterations=1", *options).lines
+        lines = call(
+            "test", "-model", "net.prototxt", "-weights", "run_iter_20.caffemodel", "-iterations=1", *options
+        ).lines
         return {m[1] for line in lines if (m := re.match(r"Batch 0, (\w+)", line))}
 
     assert outputs() == outputs("-phase", "train") == {"loss"}

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from caffelite.devices import gpu as gpus
+from caffelite.devices import cuda as gpus
 
 
 def test_lines(folder, call):
@@ -21,24 +21,38 @@ def test_lines(folder, call):
 
 
 def test_fields_set_for_a_time(folder, call):
-    assert call("time", "-model", "net.prototxt", "-iterations=1", "-set", "value.inner_product_param.num_output=3").status == 2
-    assert call("time", "-model", "net.prototxt", "-iterations=1", "-set", "rows.hdf5_data_param.batch_size=2").status == 0
+    assert (
+        call("time", "-model", "net.prototxt", "-iterations=1", "-set", "value.inner_product_param.num_output=3").status
+        == 2
+    )
+    assert (
+        call("time", "-model", "net.prototxt", "-iterations=1", "-set", "rows.hdf5_data_param.batch_size=2").status == 0
+    )
 
 
 def test_beside_the_ceilings(folder, call):
     answer = call("time", "-model", "net.prototxt", "-iterations", "3", "-set", "rows.hdf5_data_param.batch_size=8")
     head, *rows = [re.split(r"  +", line.strip()) for line in answer.out.splitlines()]
     assert head == ["layer", "forward ms", "backward ms", "GFLOP/s", "GB/s", "of a ceiling"]
-    assert [row[0] for row in rows[:3]] == ["rows", "value", "loss"] and all(re.fullmatch(r"\d+%", row[-1]) for row in rows[:3])
+    assert [row[0] for row in rows[:3]] == ["rows", "value", "loss"] and all(
+        re.fullmatch(r"\d+%", row[-1]) for row in rows[:3]
+    )
     whole, arithmetic, memory = (row[0] for row in rows[3:])
     assert re.fullmatch(r"Forward and backward: [\d.e-]+ ms, [\d,]+ images/s", whole)
-    assert re.fullmatch(r"Arithmetic: [\d.e-]+ GFLOP/s, \d+% of the [\d,]+ of a large product; a large copy moves [\d.,]+ GB/s", arithmetic)
-    assert re.fullmatch(r'Blobs and gradients: 0.0 MiB of memory, at most 0.0 MiB at once, in "\w+" \w+: "rows" 0.0 MiB.*', memory)
+    assert re.fullmatch(
+        r"Arithmetic: [\d.e-]+ GFLOP/s, \d+% of the [\d,]+ of a large product; a large copy moves [\d.,]+ GB/s",
+        arithmetic,
+    )
+    assert re.fullmatch(
+        r'Blobs and gradients: 0.0 MiB of memory, at most 0.0 MiB at once, in "\w+" \w+: "rows" 0.0 MiB.*', memory
+    )
 
 
 def test_weights_and_phase(folder, call):
     call("train", "-solver", "solver.prototxt")
-    answer = call("time", "-model", "net.prototxt", "-iterations=1", "-weights", "run_iter_20.caffemodel", "-phase", "TEST")
+    answer = call(
+        "time", "-model", "net.prototxt", "-iterations=1", "-weights", "run_iter_20.caffemodel", "-phase", "TEST"
+    )
     assert answer.status == 0 and "Weights from run_iter_20.caffemodel: matched value" in answer.lines
 
 

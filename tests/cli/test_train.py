@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from caffelite.devices import gpu as gpus
+from caffelite.devices import cuda as gpus
 
 COMMAND = [sys.executable, "-c", "from caffelite.cli import main; main()", "train", "-solver", "solver.prototxt"]
 NUMBER = r"-?(\d+(\.\d*)?(e[+-]\d+)?|nan|inf)"
@@ -78,7 +78,10 @@ def test_resume_auto_takes_the_newest_good_snapshot(folder, call):
     resumed = call("train", "-solver", "solver.prototxt", "-resume", "auto").lines
     assert "run_iter_30.solverstate is damaged, or its model is: passed over" in resumed
     assert "Resuming from run_iter_10.solverstate" in resumed and "Optimization Done." in resumed
-    assert call("train", "-solver", "solver.prototxt", "-resume", "auto", "-snapshot", "run_iter_10.solverstate").status == 2
+    assert (
+        call("train", "-solver", "solver.prototxt", "-resume", "auto", "-snapshot", "run_iter_10.solverstate").status
+        == 2
+    )
 
 
 def test_weights_say_what_was_matched(folder, call):
@@ -95,10 +98,17 @@ def test_weights_say_what_was_matched(folder, call):
     (folder / "net.prototxt").write_text(net.replace('"value"', '"valeu"'))
     answer = call(*command, "run_iter_10.caffemodel")
     assert answer.status == 2
-    assert "caffelite: run_iter_10.caffemodel: no layer of the file is in the net; expected layers valeu, found value" in answer.err
+    assert (
+        "caffelite: run_iter_10.caffemodel: no layer of the file is in the net; expected layers valeu, found value"
+        in answer.err
+    )
     (folder / "net.prototxt").write_text(net.replace("num_output: 2", "num_output: 2 bias_term: false"))
     answer = call(*command, "run_iter_10.caffemodel")
-    assert answer.status == 2 and "net.prototxt:4:" in answer.err and "does not fit; expected 1 blobs, found 2" in answer.err
+    assert (
+        answer.status == 2
+        and "net.prototxt:4:" in answer.err
+        and "does not fit; expected 1 blobs, found 2" in answer.err
+    )
     assert "cannot read absent.caffemodel: no such file" in call(*command, "absent.caffemodel").err
 
 
@@ -161,8 +171,15 @@ def test_gpu_numbers(folder, call, text):
 @pytest.fixture
 def endless(folder):
     """Starts a run of a billion iterations; ends it at the latest with the test."""
-    text = (folder / "solver.prototxt").read_text().replace("max_iter: 20", "max_iter: 1000000000").replace("snapshot: 10", "snapshot: 0")
-    (folder / "solver.prototxt").write_text(text.replace("display: 5", "display: 100").replace("test_interval: 10", "test_interval: 500"))
+    text = (
+        (folder / "solver.prototxt")
+        .read_text()
+        .replace("max_iter: 20", "max_iter: 1000000000")
+        .replace("snapshot: 10", "snapshot: 0")
+    )
+    (folder / "solver.prototxt").write_text(
+        text.replace("display: 5", "display: 100").replace("test_interval: 10", "test_interval: 500")
+    )
     started = []
 
     def start(*options, wait_for="Iteration 100,", solver=None, **pipes):
@@ -214,7 +231,9 @@ def test_effects_of_the_options(folder, endless):
         assert process.poll() is None
     process.send_signal(signal.SIGHUP)
     process.communicate(timeout=60)
-    assert process.returncode == 0 and len(states(folder)) in (1, 2), "the second may come within the iteration of the first"
+    assert process.returncode == 0 and len(states(folder)) in (1, 2), (
+        "the second may come within the iteration of the first"
+    )
 
 
 def test_a_signal_amid_a_test(folder, endless):
@@ -271,7 +290,14 @@ def test_streams_closed_from_the_start(folder):
 
 
 def test_fields_set_on_the_command_line(folder, call):
-    command = ("train", "-solver", "solver.prototxt", "-set", "max_iter=10", "-set=value.inner_product_param.num_output=2")
+    command = (
+        "train",
+        "-solver",
+        "solver.prototxt",
+        "-set",
+        "max_iter=10",
+        "-set=value.inner_product_param.num_output=2",
+    )
     assert call(*command, "-set", "lr_policy=fixed").status == 0
     assert (folder / "run_iter_10.solverstate").exists() and not (folder / "run_iter_20.solverstate").exists()
     answer = call(*command, "-set", "value.inner_product_param.num_output=3")
@@ -283,15 +309,21 @@ def test_fields_set_on_the_command_line(folder, call):
 
 
 def test_time_is_up(folder, call):
-    answer = call("train", "-solver", "solver.prototxt", "-set", "max_iter=1000000", "-set", "display=0", "-max_time", "0.3s")
+    answer = call(
+        "train", "-solver", "solver.prototxt", "-set", "max_iter=1000000", "-set", "display=0", "-max_time", "0.3s"
+    )
     assert answer.status == 0 and answer.lines[-2] == "Optimization stopped early."
     assert answer.lines[-1].startswith(
         "To go on: caffelite train -solver solver.prototxt -set max_iter=1000000 -set display=0 -max_time 0.3 -snapsh"
     )
-    assert "The time that -max_time gives is up." in answer.lines and len(list(folder.glob("run_iter_*.solverstate"))) > 1
+    assert (
+        "The time that -max_time gives is up." in answer.lines and len(list(folder.glob("run_iter_*.solverstate"))) > 1
+    )
 
 
-@pytest.mark.parametrize("text, seconds", [("90", 90), ("1.5h", 5400), ("2d", 172800), ("1:30:00", 5400), ("1-00:00:01", 86401)])
+@pytest.mark.parametrize(
+    "text, seconds", [("90", 90), ("1.5h", 5400), ("2d", 172800), ("1:30:00", 5400), ("1-00:00:01", 86401)]
+)
 def test_times(text, seconds):
     from caffelite.cli.options import Duration
 
@@ -308,7 +340,17 @@ def test_what_is_no_time(folder, call):
 def test_the_command_that_goes_on_is_shown(folder, call):
     """Complete, as a shell takes it, and it works."""
     os.rename("solver.prototxt", "my solver.prototxt")
-    options = ["-set", "base_lr=0.02", "-set", "value.type=InnerProduct", "-iterations", "3", "-record", "it's here", "-eager"]
+    options = [
+        "-set",
+        "base_lr=0.02",
+        "-set",
+        "value.type=InnerProduct",
+        "-iterations",
+        "3",
+        "-record",
+        "it's here",
+        "-eager",
+    ]
     answer = call("train", "-solver=my solver.prototxt", *options)
     expected = "To go on: caffelite train -solver 'my solver.prototxt' "
     assert answer.lines[-1].startswith(expected), answer.lines
@@ -324,14 +366,20 @@ def test_the_command_of_an_automatic_resume_is_the_same(folder, call):
     answer = call("train", "-solver", "solver.prototxt", "-resume", "auto", "-iterations", "3")
     assert answer.lines[-1] in [
         f"To go on: caffelite train {words}"
-        for words in ("-solver solver.prototxt -resume auto -iterations 3", "-solver solver.prototxt -iterations 3 -resume auto")
+        for words in (
+            "-solver solver.prototxt -resume auto -iterations 3",
+            "-solver solver.prototxt -iterations 3 -resume auto",
+        )
     ]
 
 
 def test_weights_are_no_part_of_going_on(folder, call):
     call("train", "-solver", "solver.prototxt")
     answer = call("train", "-solver", "solver.prototxt", "-weights", "run_iter_20.caffemodel", "-iterations", "3")
-    assert answer.lines[-1] == "To go on: caffelite train -solver solver.prototxt -iterations 3 -snapshot run_iter_3.solverstate"
+    assert (
+        answer.lines[-1]
+        == "To go on: caffelite train -solver solver.prototxt -iterations 3 -snapshot run_iter_3.solverstate"
+    )
 
 
 def test_a_run_that_ends_shows_no_command(folder, call):
@@ -350,7 +398,9 @@ def test_an_earlier_runs_snapshots_join_its_records(folder, call):
     call("train", "-solver", "solver.prototxt")
     second = call("train", "-solver", "solver.prototxt").lines
     assert sum(line.endswith(": moved to run_run_1") for line in second) == 4
-    assert {"run.json", "metrics.csv", "run_iter_20.solverstate", "run_iter_10.caffemodel"} < {p.name for p in folder.glob("run_run_1/*")}
+    assert {"run.json", "metrics.csv", "run_iter_20.solverstate", "run_iter_10.caffemodel"} < {
+        p.name for p in folder.glob("run_run_1/*")
+    }
     call("train", "-solver", "solver.prototxt")
     assert (folder / "run_run_2/run_iter_20.solverstate").exists() and not (folder / "run_run_3").exists()
 
@@ -364,11 +414,20 @@ def test_a_prefix_that_is_a_folder_is_told(folder, call):
 
 
 def test_records_of_another_run_are_not_gone_on_in(folder, call):
-    """A run that is resumed after a new one began has the folder of the new one renamed, and goes on in one of its own."""
+    """A run that is resumed after a new one began has the folder of the new one renamed, and goes on in one of its
+    own."""
     call("train", "-solver", "solver.prototxt")
     call("train", "-solver", "solver.prototxt", "-iterations", "3")
-    assert call("train", "-solver", "solver.prototxt", "-snapshot", "run_iter_20.solverstate", "-set", "max_iter=22").status == 0
-    sessions = {p.parent.name: [s["iteration"] for s in json.loads(p.read_text())["sessions"]] for p in folder.glob("run_run*/run.json")}
+    assert (
+        call(
+            "train", "-solver", "solver.prototxt", "-snapshot", "run_iter_20.solverstate", "-set", "max_iter=22"
+        ).status
+        == 0
+    )
+    sessions = {
+        p.parent.name: [s["iteration"] for s in json.loads(p.read_text())["sessions"]]
+        for p in folder.glob("run_run*/run.json")
+    }
     assert sessions == {"run_run": [20], "run_run_1": [0], "run_run_2": [0]}
 
 
@@ -381,6 +440,8 @@ def test_records_that_cannot_be_read_are_renamed(folder, call, text):
 
 
 def test_an_overfit_run_writes_nothing_when_it_is_stopped(folder, call):
-    answer = call("train", "-solver", "solver.prototxt", "-overfit", "1", "-set", "max_iter=100000000", "-max_time", "0.3s")
+    answer = call(
+        "train", "-solver", "solver.prototxt", "-overfit", "1", "-set", "max_iter=100000000", "-max_time", "0.3s"
+    )
     assert answer.status == 0 and "Optimization stopped early." in answer.lines
     assert not list(folder.glob("*run*")) + list(folder.glob(".run*"))

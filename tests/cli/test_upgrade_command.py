@@ -57,26 +57,39 @@ def test_caffemodel_of_v1(upgrade, tmp_path):
     net = pb.NetParameter(name="n", input=["data"])
     old = blob(1, float("nan"), -0.0, 1e-45, num=1, channels=1, height=2, width=2, diff=[5, 6, 7, 8])
     net.layers.add(
-        name="c", type=pb.V1LayerParameter.CONVOLUTION, blobs=[old, blob(3, num=1, channels=1, height=1, width=1)], blobs_lr=[1, 2]
+        name="c",
+        type=pb.V1LayerParameter.CONVOLUTION,
+        blobs=[old, blob(3, num=1, channels=1, height=1, width=1)],
+        blobs_lr=[1, 2],
     )
     net.layers.add(name="r", type=pb.V1LayerParameter.RELU)
     net.layers.add(name="d", type=pb.V1LayerParameter.DECONVOLUTION, blobs=[pb.BlobProto(double_data=[0.1])])
     answer, out = upgrade(net.SerializeToString())
     assert answer.status == 0 and weights.check_seal(out, tmp_path / "out")
     new = pb.NetParameter.FromString(out)
-    assert [(layer.name, layer.type) for layer in new.layer] == [("c", "Convolution"), ("r", "ReLU"), ("d", "Deconvolution")]
+    assert [(layer.name, layer.type) for layer in new.layer] == [
+        ("c", "Convolution"),
+        ("r", "ReLU"),
+        ("d", "Deconvolution"),
+    ]
     assert not new.layers and not new.input and new.name == "n" and new.layer[0].param[1].lr_mult == 2
     kept = [b.SerializeToString() for layer in new.layer for b in layer.blobs]
     assert kept == [b.SerializeToString() for layer in net.layers for b in layer.blobs]
     was, now = weights.read_model(tmp_path / "in"), weights.read_model(tmp_path / "out")
     assert list(was) == list(now) == ["c", "d"]
-    assert all(np.array_equal(a.view(np.uint32), b.view(np.uint32)) for name in was for a, b in zip(was[name], now[name], strict=True))
+    assert all(
+        np.array_equal(a.view(np.uint32), b.view(np.uint32))
+        for name in was
+        for a, b in zip(was[name], now[name], strict=True)
+    )
 
 
 def test_caffemodel_of_v0(upgrade, tmp_path):
     net = pb.NetParameter(name="n")
     net.layers.add(layer=pb.V0LayerParameter(name="p", type="padding", pad=1), bottom=["x"], top=["p"])
-    net.layers.add(layer=pb.V0LayerParameter(name="c", type="conv", blobs=[blob(1, 2), blob(3)]), bottom=["p"], top=["c"])
+    net.layers.add(
+        layer=pb.V0LayerParameter(name="c", type="conv", blobs=[blob(1, 2), blob(3)]), bottom=["p"], top=["c"]
+    )
     net.layers.add(layer=pb.V0LayerParameter(name="i", type="innerproduct", blobs=[blob(4)]), bottom=["c"], top=["i"])
     upgrade(net.SerializeToString())
     for file in ("in", "out"):
@@ -92,7 +105,9 @@ def test_binary_net_keeps_its_state(upgrade):
 
 
 def test_modern_caffemodel_twice_is_the_same(upgrade):
-    body = weights.sealed(pb.NetParameter(layer=[pb.LayerParameter(name="a", type="ReLU", blobs=[blob(1)])]).SerializeToString())
+    body = weights.sealed(
+        pb.NetParameter(layer=[pb.LayerParameter(name="a", type="ReLU", blobs=[blob(1)])]).SerializeToString()
+    )
     once = upgrade(body)[1]
     assert once == upgrade(once, "--force")[1]
 
@@ -108,21 +123,32 @@ def test_nothing_is_replaced_without_force(upgrade, tmp_path):
 def test_over_itself(call, tmp_path):
     (tmp_path / "n").write_text(V1)
     assert call("upgrade", tmp_path / "n", tmp_path / "n", "--force").status == 0
-    assert text_format.Parse((tmp_path / "n").read_text(), pb.NetParameter()) == text_format.Parse(MODERN, pb.NetParameter())
+    assert text_format.Parse((tmp_path / "n").read_text(), pb.NetParameter()) == text_format.Parse(
+        MODERN, pb.NetParameter()
+    )
     assert [p.name for p in tmp_path.iterdir()] == ["n"]
 
 
 SEALED = weights.sealed(pb.NetParameter(layer=[pb.LayerParameter(name="a", blobs=[blob(1, 2)])]).SerializeToString())
 BAD = {
     "mixed": (b"layer { }\nlayers { }", 'in:2:1: both "layers" and "layer"'),
-    "misspelt": (b'layers { name: "a" blob_lr: 1 }', 'in:1:20: unknown field "blob_lr" in V1LayerParameter; did you mean "blobs_lr"?'),
-    "a solver's mistake": (b"base_lr: 0.1\nmax_iter: 3\nmomentun: 0.5", 'in:3:1: unknown field "momentun" in SolverParameter'),
+    "misspelt": (
+        b'layers { name: "a" blob_lr: 1 }',
+        'in:1:20: unknown field "blob_lr" in V1LayerParameter; did you mean "blobs_lr"?',
+    ),
+    "a solver's mistake": (
+        b"base_lr: 0.1\nmax_iter: 3\nmomentun: 0.5",
+        'in:3:1: unknown field "momentun" in SolverParameter',
+    ),
     "hdf5": (b"\x89HDF\r\n\x1a\n", "is HDF5"),
     "noise": (b"\x00\x01\x02\x03", "no net and no solver"),
     "a state": (pb.SolverState(iter=3, learned_net="n").SerializeToString(), "no net and no solver"),
     "a changed byte": (SEALED.replace(b"\x00\x00\x80?", b"\x00\x00\x81?"), "damaged"),
     "a lost end": (SEALED[:-3], "damaged"),
-    "a binary mixture": (pb.NetParameter(layer=[pb.LayerParameter()], layers=[pb.V1LayerParameter()]).SerializeToString(), "both"),
+    "a binary mixture": (
+        pb.NetParameter(layer=[pb.LayerParameter()], layers=[pb.V1LayerParameter()]).SerializeToString(),
+        "both",
+    ),
 }
 
 

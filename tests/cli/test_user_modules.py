@@ -55,7 +55,7 @@ LOOKING = {
     "find_batch": ["find_batch", "-solver", "solver.prototxt", "-memory", "4G"],
     "upgrade": ["upgrade", "net.prototxt", "new.prototxt"],
     "dataset show": ["dataset", "show", "net.prototxt", "-out", "sheet.png"],
-}  # fmt: skip
+}
 RUNNING = {
     "train": ["train", "-solver", "solver.prototxt"],
     "test": ["test", "-model", "net.prototxt", "-weights", "run_iter_2.caffemodel", "-iterations", "2"],
@@ -69,7 +69,8 @@ RUNNING = {
 
 @pytest.fixture
 def nets(tmp_path, monkeypatch, request):
-    """The working directory with nets, a solver and data; the module lies in it, beside the nets. Gives the module's name."""
+    """The working directory with nets, a solver and data; the module lies in it, beside the nets. Gives the module's
+    name."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("CAFFELITE_PYTHON", raising=False)
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -96,7 +97,10 @@ def test_commands_that_look_import_no_module(nets, call, monkeypatch, arguments)
 def test_check_tells_of_the_layer_and_finds_the_rest(nets, call):
     answer = call("check", "net.prototxt")
     assert answer.status == 0, answer.out
-    assert f'note: layer "same" (Python): its module "{nets}" is not imported' in answer.out and "-python DIR" in answer.out
+    assert (
+        f'note: layer "same" (Python): its module "{nets}" is not imported' in answer.out
+        and "-python DIR" in answer.out
+    )
     Path("net.prototxt").write_text(NET.replace("MODULE", nets).replace("num_output: 2", "num_output: 0"))
     assert call("check", "net.prototxt").status == 1
 
@@ -107,7 +111,9 @@ def test_summary_and_draw_tell_of_the_layer(nets, call):
         assert answer.status == 1 and "first" in answer.out and "is not imported" in answer.err
 
 
-@pytest.mark.parametrize("name", ["check", "summary", "draw", "explain", "diff", "schedule", "deploy", "plan", "find_batch"])
+@pytest.mark.parametrize(
+    "name", ["check", "summary", "draw", "explain", "diff", "schedule", "deploy", "plan", "find_batch"]
+)
 def test_commands_that_look_take_a_folder(nets, call, name):
     answer = call(*LOOKING[name], "-python", ".")
     assert answer.status == 0 and Path("was_imported").exists(), answer.err
@@ -164,19 +170,30 @@ PLANTED = "import pathlib\npathlib.Path(__file__).with_name('was_imported').touc
 @pytest.mark.parametrize("pythonpath", [None, os.pathsep, "."], ids=["no PYTHONPATH", "an empty entry", "the folder"])
 def test_as_a_module_the_current_folder_is_not_searched(nets, pythonpath, tmp_path):
     """`python -m` and an empty entry of PYTHONPATH put it first; only where PYTHONPATH names it is it meant."""
-    env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | ({"PYTHONPATH": pythonpath} if pythonpath else {})
-    done = subprocess.run([sys.executable, "-m", "caffelite", "time", "-model", "net.prototxt", "-iterations", "1"],
-                          cwd=tmp_path, env=env, capture_output=True, text=True)  # fmt: skip
+    env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | (
+        {"PYTHONPATH": pythonpath} if pythonpath else {}
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "caffelite", "time", "-model", "net.prototxt", "-iterations", "1"],
+        cwd=tmp_path,
+        env=env,
+        capture_output=True,
+        text=True,
+    )
     if pythonpath == ".":
         assert done.returncode == 0, done.stderr
     else:
-        assert done.returncode == 2 and f'there is no module "{nets}"' in done.stderr and not Path("was_imported").exists()
+        assert (
+            done.returncode == 2 and f'there is no module "{nets}"' in done.stderr and not Path("was_imported").exists()
+        )
 
 
 def test_as_a_module_no_package_is_imported_from_the_current_folder(tmp_path):
     (tmp_path / "click.py").write_text(PLANTED)
     (tmp_path / "numpy.py").write_text(PLANTED)
-    done = subprocess.run([sys.executable, "-m", "caffelite", "--version"], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "caffelite", "--version"], cwd=tmp_path, capture_output=True, text=True
+    )
     assert done.returncode == 0 and not (tmp_path / "was_imported").exists(), done.stderr
 
 

@@ -53,7 +53,8 @@ def source(tmp_path):
 
 @pytest.fixture
 def in_a_child():
-    """Calls in a forked process, which is to end with the error that a file has become shorter; its wait status, 0 where it does."""
+    """Calls in a forked process, which is to end with the error that a file has become shorter; its wait status, 0
+    where it does."""
 
     def call(use):
         child = os.fork()

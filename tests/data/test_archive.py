@@ -40,7 +40,10 @@ def test_folders_and_archives_are_read_alike(tmp_path, kind):
 def test_what_is_not_split(tmp_path):
     for names in (["train/a/1.jpg"], ["train/1.jpg", "test/2.jpg"], ["a/train/x/1.jpg", "b/test/x/2.jpg"]):
         assert splits(Files(packed(dict.fromkeys(names, b""), "w"), "x")) is None
-    assert splits(Files(packed(dict.fromkeys(["train/a/1.jpg", "test/a/2.jpg", "val/a/3.jpg"], b""), "w"), "x"))[1].where == "x/test"
+    assert (
+        splits(Files(packed(dict.fromkeys(["train/a/1.jpg", "test/a/2.jpg", "val/a/3.jpg"], b""), "w"), "x"))[1].where
+        == "x/test"
+    )
 
 
 def test_what_is_no_archive(tmp_path):
@@ -137,5 +140,7 @@ def test_an_archive_that_changes_while_it_is_read(tmp_path, change):
         path.unlink()
     if change == "replaced":
         path.write_bytes(packed({"x": bytes(4000)}, "w"))
-    with pytest.raises(OSError, match="No such file" if change == "gone" else "the archive has changed since it was opened"):
+    with pytest.raises(
+        OSError, match="No such file" if change == "gone" else "the archive has changed since it was opened"
+    ):
         files["set/train/cat/1.jpg"]

@@ -26,7 +26,8 @@ def arrays(source):
 def write_idx(path, array):
     kind = {"uint8": 8, "float32": 13}[array.dtype.name]
     path.write_bytes(
-        struct.pack(f">BBBB{array.ndim}I", 0, 0, kind, array.ndim, *array.shape) + array.astype(array.dtype.newbyteorder(">")).tobytes()
+        struct.pack(f">BBBB{array.ndim}I", 0, 0, kind, array.ndim, *array.shape)
+        + array.astype(array.dtype.newbyteorder(">")).tobytes()
     )
     return path
 

@@ -21,7 +21,8 @@ def binary(images, labels):
 
 
 class Python2(pickle._Pickler):
-    """Pickles as Python 2 did, in which the official files were made: text is bytes, and NumPy's modules have their old names."""
+    """Pickles as Python 2 did, in which the official files were made: text is bytes, and NumPy's modules have their old
+    names."""
 
     dispatch = dict(pickle._Pickler.dispatch)
 
@@ -82,7 +83,11 @@ class Evil:
     [
         ("test_batch.bin", binary(*batch(0))[:-1], "expected a multiple of 3073 bytes, found 12291 bytes"),
         ("test_batch.bin", b"", "found 0 bytes"),
-        ("test_batch.bin", binary(batch(0)[0], np.full(4, 10, np.uint8)), "a label that is no class; expected 0 to 9, found 10"),
+        (
+            "test_batch.bin",
+            binary(batch(0)[0], np.full(4, 10, np.uint8)),
+            "a label that is no class; expected 0 to 9, found 10",
+        ),
         ("test_batch", b"text", "not a batch of CIFAR-10; expected a pickle"),
         ("test_batch", pickle.dumps({b"data": batch(0)[0][:, :5], b"labels": [1] * 4}, 4), r"found \(4, 5\) of uint8"),
         ("test_batch", pickle.dumps(Evil()), r"found it asks for builtins\.print"),
@@ -101,5 +106,7 @@ def test_a_file_that_cannot_be_read():
         member.type, member.linkname = tarfile.SYMTYPE, "gone"
         packed.addfile(member)
     files = Files(stream.getvalue(), "x")
-    with pytest.raises(CaffeliteError, match="x/data_batch_1.bin: cannot read it: the link leads to nothing in the archive"):
+    with pytest.raises(
+        CaffeliteError, match="x/data_batch_1.bin: cannot read it: the link leads to nothing in the archive"
+    ):
         cifar.read(files, ["data_batch_1.bin"])

@@ -34,7 +34,8 @@ def listed(*names):
 
 def test_a_record_is_byte_for_byte_what_caffe_writes():
     datum, shape = Recipe()(encoded(np.full((1, 2, 3), (1, 2, 3), np.uint8)), "a.png", 5)
-    # Fields 1 to 3: channels 3, height 1, width 2; 4: six bytes, all blue values first; 5: the label; 7: encoded, set to false.
+    # Fields 1 to 3: channels 3, height 1, width 2; 4: six bytes, all blue values first; 5: the label; 7: encoded, set
+    # to false.
     assert datum.SerializeToString() == bytes([0x08, 3, 0x10, 1, 0x18, 2, 0x22, 6, 1, 1, 2, 2, 3, 3, 0x28, 5, 0x38, 0])
     assert shape == (3, 1, 2)
 
@@ -54,21 +55,39 @@ def test_encoded_files_are_kept_or_made_anew():
     datum, shape = Recipe(encoding="")(jpeg, "a.JPEG", 3)
     assert datum == pb.Datum(data=jpeg, label=3, encoded=True) and shape == (3, 6, 8)
     assert Recipe(encoding="jpg")(jpeg, "a.jpeg", 3)[0].data == jpeg, "jpg and jpeg are the same"
-    for recipe, expected in ((Recipe(encoding="png"), image), (Recipe(encoding="", height=4, width=5), cv2.resize(image, (5, 4)))):
+    for recipe, expected in (
+        (Recipe(encoding="png"), image),
+        (Recipe(encoding="", height=4, width=5), cv2.resize(image, (5, 4))),
+    ):
         datum, _ = recipe(encoded(image, "bmp"), "a.bmp", 3)
-        assert datum.encoded and (cv2.imdecode(np.frombuffer(datum.data, np.uint8), cv2.IMREAD_UNCHANGED) == expected).all()
+        assert (
+            datum.encoded
+            and (cv2.imdecode(np.frombuffer(datum.data, np.uint8), cv2.IMREAD_UNCHANGED) == expected).all()
+        )
     with pytest.raises(ValueError, match='encoded as "xyz"'):
         Recipe(encoding="xyz")(jpeg, "a.jpg", 0)
 
 
 def test_files_that_are_kept_have_channels_of_their_own():
-    grey, alpha, deep = (encoded(picture(channels=1)), encoded(picture(channels=4)), encoded(picture().astype(np.uint16) << 8))
-    assert [Recipe(encoding="")(content, "a.png", 0)[1] for content in (grey, alpha, deep)] == [(1, 6, 8), (4, 6, 8), (3, 6, 8)]
+    grey, alpha, deep = (
+        encoded(picture(channels=1)),
+        encoded(picture(channels=4)),
+        encoded(picture().astype(np.uint16) << 8),
+    )
+    assert [Recipe(encoding="")(content, "a.png", 0)[1] for content in (grey, alpha, deep)] == [
+        (1, 6, 8),
+        (4, 6, 8),
+        (3, 6, 8),
+    ]
     assert Recipe(encoding="")(deep, "a.png", 0)[0].data == deep, "force_color brings it to 8 bits"
-    assert Recipe(encoding="", height=4, width=5)(grey, "a.png", 0)[1] == (3, 4, 5), "one that is made anew has as many as are asked for"
+    assert Recipe(encoding="", height=4, width=5)(grey, "a.png", 0)[1] == (3, 4, 5), (
+        "one that is made anew has as many as are asked for"
+    )
 
 
-@pytest.mark.parametrize("content, said", [(b"", "0 bytes"), (b"text", "decoded"), (encoded(picture(64, 64), "jpg")[:-600], "cut short")])
+@pytest.mark.parametrize(
+    "content, said", [(b"", "0 bytes"), (b"text", "decoded"), (encoded(picture(64, 64), "jpg")[:-600], "cut short")]
+)
 def test_what_is_no_whole_image(content, said):
     with pytest.raises(ValueError, match=said):
         Recipe()(content, "a.jpg", 0)
@@ -76,7 +95,9 @@ def test_what_is_no_whole_image(content, said):
 
 def test_a_whole_jpeg_is_not_cut():
     whole = encoded(picture(64, 64), "jpg")
-    assert not is_cut(whole) and not is_cut(whole + b"comment") and is_cut(whole[:-2]) and not is_cut(encoded(picture()))
+    assert (
+        not is_cut(whole) and not is_cut(whole + b"comment") and is_cut(whole[:-2]) and not is_cut(encoded(picture()))
+    )
 
 
 def test_keys_hold_number_and_name_in_order(tmp_path):
@@ -152,5 +173,11 @@ def test_in_order_passes_on_what_a_thread_raises():
 
 def test_root_and_name_are_joined_as_caffe_joins_them(tmp_path):
     (tmp_path / "a").write_bytes(b"1")
-    for root, name in ((str(tmp_path), "a"), (f"{tmp_path}/", "a"), (str(tmp_path), "/a"), ("", f"{tmp_path}/a"), ("/", f"{tmp_path}/a")):
+    for root, name in (
+        (str(tmp_path), "a"),
+        (f"{tmp_path}/", "a"),
+        (str(tmp_path), "/a"),
+        ("", f"{tmp_path}/a"),
+        ("/", f"{tmp_path}/a"),
+    ):
         assert reader(root)(name) == b"1"

@@ -15,7 +15,12 @@ def test_a_samples_numbers_do_not_depend_on_the_batch_around_it():
 def test_numbers_stay_what_they_are():
     # Philox 4x64 with these keys, for ever: a resume under another NumPy must draw them too.
     assert key(0, "a") == (14095590313209647305, 9184685222286960072)
-    assert per_sample((1, 2), 3, 1)[0].tolist() == [12041484836206075626, 2041653232955156763, 13509355576974963856, 11687580399408351183]
+    assert per_sample((1, 2), 3, 1)[0].tolist() == [
+        12041484836206075626,
+        2041653232955156763,
+        13509355576974963856,
+        11687580399408351183,
+    ]
     assert of_sample((1, 2), 3, 2).tolist() == [2533144363980168765, 4154714089138655030]
     assert uniform(of_sample((1, 2), 3, 2)).tolist() == [0.13732203113233543, 0.22522750207501308]
 

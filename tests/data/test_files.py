@@ -67,7 +67,9 @@ def test_resized_and_gray(listing, images, image_data):
 def test_shuffle_is_a_permutation_of_each_epoch(listing, images, image_data):
     data, label = take(image_data(listing, 7, data="shuffle: true"), 4)
     for epoch in range(4):
-        np.testing.assert_array_equal(label[7 * epoch : 7 * epoch + 7], permutation(key(1, "in", "shuffle"), epoch, 0, 7))
+        np.testing.assert_array_equal(
+            label[7 * epoch : 7 * epoch + 7], permutation(key(1, "in", "shuffle"), epoch, 0, 7)
+        )
     np.testing.assert_array_equal(data, images[label.astype(int)])
 
 
@@ -122,7 +124,11 @@ def shards(tmp_path, images):
         for shard, numbers in enumerate(([0, 1, 2], [3, 4], [5, 6])):
             with tarfile.open(tmp_path / f"s-{shard:03d}{ending}", mode) as archive:
                 for i in numbers:
-                    members = {f"a/{i:04d}.png": encoded(images[i]), f"a/{i:04d}.cls": b"%d\n" % i, f"a/{i:04d}.json": b"{}"}
+                    members = {
+                        f"a/{i:04d}.png": encoded(images[i]),
+                        f"a/{i:04d}.cls": b"%d\n" % i,
+                        f"a/{i:04d}.json": b"{}",
+                    }
                     for name, content in (change(i, members) if change else members).items():
                         info = tarfile.TarInfo(name)
                         info.size = len(content)
@@ -172,7 +178,9 @@ def test_patterns_count():
 
 @pytest.mark.parametrize("pattern", ["t-{0..99999999999}.tar", f"t-{{0..{'9' * 5000}}}.tar", "{0..1999}{0..1999}.tar"])
 def test_patterns_that_count_too_far(image_data, pattern):
-    with pytest.raises(CaffeliteError, match=r"net\.prototxt: the pattern .* names more than 1000000 files; correct its ranges") as mistake:
+    with pytest.raises(
+        CaffeliteError, match=r"net\.prototxt: the pattern .* names more than 1000000 files; correct its ranges"
+    ) as mistake:
         image_data(pattern)
     assert len(str(mistake.value)) < 300
 
@@ -180,10 +188,16 @@ def test_patterns_that_count_too_far(image_data, pattern):
 @pytest.mark.parametrize(
     "change, said",
     [
-        (lambda i, m: m | {f"a/{i:04d}.cls": b"9" * 5000}, f'"a/0000.cls" is no label; expected a whole number, found \'{"9" * 60}…'),
+        (
+            lambda i, m: m | {f"a/{i:04d}.cls": b"9" * 5000},
+            f'"a/0000.cls" is no label; expected a whole number, found \'{"9" * 60}…',
+        ),
         (lambda i, m: m | {f"a/{i:04d}.cls": b"cat"}, '"a/0000.cls" is no label; expected a whole number'),
         (lambda i, m: {k: v for k, v in m.items() if "cls" not in k}, "an image and a .cls, found json, png"),
-        (lambda i, m: m | {f"a/{i:04d}.jpg": b"x"}, 'sample "a/0000"; expected an image and a .cls, found cls, jpg, json, png'),
+        (
+            lambda i, m: m | {f"a/{i:04d}.jpg": b"x"},
+            'sample "a/0000"; expected an image and a .cls, found cls, jpg, json, png',
+        ),
         (lambda i, m: {}, "no samples in any archive"),
         (lambda i, m: m | {f"a/{i:04d}.png": b""}, 's-000.tar: image "a/0000.png": no image: 0 bytes'),
     ],
@@ -231,7 +245,11 @@ def test_a_bad_image_stops_with_its_file_and_line(listing, image_data, tmp_path,
     for _ in range(2):
         with pytest.raises(CaffeliteError) as mistake:
             source.next()
-        assert "list.txt:5: " in str(mistake.value) and f"{tmp_path}/img/p4.png" in str(mistake.value) and said in str(mistake.value)
+        assert (
+            "list.txt:5: " in str(mistake.value)
+            and f"{tmp_path}/img/p4.png" in str(mistake.value)
+            and said in str(mistake.value)
+        )
     assert source.position == 3
 
 

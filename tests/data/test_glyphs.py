@@ -9,7 +9,11 @@ from caffelite.data import glyphs
 def test_digits_are_as_tall_as_written_ones_in_the_middle_and_whole(seed):
     images, labels = glyphs.digits(200, seed)
     assert images.shape == (200, 28, 28) and images.dtype == np.uint8 and np.bincount(labels).tolist() == [20] * 10
-    assert (images.reshape(200, -1).max(1) == 255).all() and not images[:, [0, -1]].any() and not images[..., [0, -1]].any()
+    assert (
+        (images.reshape(200, -1).max(1) == 255).all()
+        and not images[:, [0, -1]].any()
+        and not images[..., [0, -1]].any()
+    )
     for image in images:
         sides = [np.flatnonzero((image > 127).any(axis)) for axis in (1, 0)]
         assert 18 <= max(np.ptp(side) + 1 for side in sides) <= 21
@@ -26,9 +30,13 @@ def test_the_same_seed_draws_the_same_digits_and_no_two_are_alike(seed):
 def test_a_pen_follows_every_stroke_of_every_form(digit, monkeypatch):
     for form in glyphs.FORMS[digit]:
         points = np.concatenate(form)
-        assert points.min() >= -0.01 and points[:, 0].max() <= 0.61 and np.ptp(points[:, 1]) > 0.95, "a box 1 tall, 0.6 wide"
+        assert points.min() >= -0.01 and points[:, 0].max() <= 0.61 and np.ptp(points[:, 1]) > 0.95, (
+            "a box 1 tall, 0.6 wide"
+        )
         middle = (points.min(0) + points.max(0)) / 2
-        starts, ends = (np.concatenate([(stroke[a:b] - middle) * 18 for stroke in form]) for a, b in ((None, -1), (1, None)))
+        starts, ends = (
+            np.concatenate([(stroke[a:b] - middle) * 18 for stroke in form]) for a, b in ((None, -1), (1, None))
+        )
         drawn = glyphs._ink(starts, ends, np.array([1.0, 1.0]), 1.0)
         x, y = np.floor(np.concatenate([starts, ends]) + 14).astype(int).T
         assert (drawn[y, x] > 100).all() and (drawn > 0).mean() < 0.35

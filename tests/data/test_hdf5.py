@@ -33,7 +33,10 @@ def numbered(listing):
     """Three files whose rows are numbered through."""
     ends = np.cumsum(ROWS)
     return listing(
-        *({"data": np.arange(e - n, e)[:, None] * np.ones(3), "label": np.arange(e - n, e)} for n, e in zip(ROWS, ends, strict=True))
+        *(
+            {"data": np.arange(e - n, e)[:, None] * np.ones(3), "label": np.arange(e - n, e)}
+            for n, e in zip(ROWS, ends, strict=True)
+        )
     )
 
 
@@ -120,14 +123,22 @@ def two(n, data=None, label=None):
     "files, lines, said",
     [
         ([two(2)], ["part0.h5", "gone.h5"], "list.txt:2: no file gone.h5"),
-        ([two(2), {"data": np.zeros((2, 2))}], None, 'part1.h5 has no dataset "label"; expected one for each top, found data'),
+        (
+            [two(2), {"data": np.zeros((2, 2))}],
+            None,
+            'part1.h5 has no dataset "label"; expected one for each top, found data',
+        ),
         (
             [two(2), two(3, label=np.zeros(4))],
             None,
             "part1.h5: datasets differ in rows; expected as many rows in each, found data 3, label 4",
         ),
         ([two(2), two(2, np.zeros((2, 3)))], None, 'dataset "data" differs in shape from that of'),
-        ([two(2, np.float32(1))], None, 'dataset "data" cannot feed a top; expected an array of numbers, found a single value of float32'),
+        (
+            [two(2, np.float32(1))],
+            None,
+            'dataset "data" cannot feed a top; expected an array of numbers, found a single value of float32',
+        ),
         ([two(2, [b"a", b"b"])], None, 'dataset "data" cannot feed a top'),
         ([two(0)], None, "list.txt: no rows in any file of the list"),
         ([], [], "list.txt: no rows in any file of the list"),
@@ -181,13 +192,19 @@ def test_a_file_that_breaks_its_reader(numbered, rows, monkeypatch, tmp_path, ho
     """A stand-in for h5py that does what the HDF5 library does of a damaged file; a good file is read after it."""
     code = {"loop": "while True: pass", "crash": "os.kill(os.getpid(), 11)", "memory": "bytes(3 << 30)"}[how]
     (tmp_path / "broken").mkdir()
-    (tmp_path / "broken/h5py.py").write_text(f"import os\n\nclass File:\n    def __init__(self, path, mode):\n        {code}\n")
+    (tmp_path / "broken/h5py.py").write_text(
+        f"import os\n\nclass File:\n    def __init__(self, path, mode):\n        {code}\n"
+    )
     monkeypatch.setattr(hdf5_reader, "SECONDS", 1)
     hdf5_reader.stop()
     with monkeypatch.context() as patch, pytest.raises(CaffeliteError) as mistake:
         patch.syspath_prepend(tmp_path / "broken")
         rows(numbered)
-    said = {"loop": "reading it does not end", "crash": "reading it ends the process that tries it", "memory": "MemoryError"}[how]
+    said = {
+        "loop": "reading it does not end",
+        "crash": "reading it ends the process that tries it",
+        "memory": "MemoryError",
+    }[how]
     assert str(mistake.value).startswith(f"{numbered}:1: cannot open") and said in str(mistake.value)
     assert labels(rows(numbered), 1).tolist() == [0, 1, 2, 3]
 

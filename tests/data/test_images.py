@@ -27,7 +27,9 @@ def encoded(image, kind=".png"):
 def test_colour_comes_channels_first_and_blue_first(picture):
     found = decode(encoded(picture))
     np.testing.assert_array_equal(found, picture.transpose(2, 0, 1))
-    assert channels_last(found).base is not None and np.shares_memory(channels_last(found), found), "OpenCV gets its pixels back uncopied"
+    assert channels_last(found).base is not None and np.shares_memory(channels_last(found), found), (
+        "OpenCV gets its pixels back uncopied"
+    )
 
 
 @pytest.mark.parametrize("color, channels", [(True, 3), (False, 1), (None, 1)])
@@ -52,7 +54,9 @@ def test_sixteen_bits_are_brought_to_eight_where_channels_are_forced():
 
 
 @pytest.mark.parametrize("module", ["cv2", "PIL"])
-@pytest.mark.parametrize("content, said", [(b"", "0 bytes"), (b"no image", "can be decoded"), ("cut", "can be decoded")])
+@pytest.mark.parametrize(
+    "content, said", [(b"", "0 bytes"), (b"no image", "can be decoded"), ("cut", "can be decoded")]
+)
 def test_what_is_no_image(picture, monkeypatch, module, content, said):
     if module == "PIL":
         pytest.importorskip("PIL.Image", reason="Pillow is not installed")
@@ -82,7 +86,9 @@ def test_resize_without_opencv(monkeypatch):
     monkeypatch.setitem(sys.modules, "cv2", None)
     images.opencv.cache_clear()
     try:
-        with pytest.raises(CaffeliteError, match="resizing images needs opencv-python-headless, which is not installed"):
+        with pytest.raises(
+            CaffeliteError, match="resizing images needs opencv-python-headless, which is not installed"
+        ):
             resize(np.zeros((3, 4, 4), np.uint8), 2, 2)
     finally:
         images.opencv.cache_clear()

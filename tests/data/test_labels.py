@@ -1,4 +1,5 @@
-"""The labels of a set, read without its images: all of them where they are in memory, else a part that says it is one."""
+"""The labels of a set, read without its images: all of them where they are in memory, else a part that says it is
+one."""
 
 import cv2
 import h5py
@@ -12,7 +13,10 @@ from caffelite.data.labels import labels
 def test_all_labels_of_a_sorted_list(source, tmp_path):
     cv2.imwrite(str(tmp_path / "a.png"), np.zeros((4, 4, 3), np.uint8))
     (tmp_path / "list.txt").write_text("".join(f"a.png {i // 3000}\n" for i in range(9000)))
-    opened = source(f'type: "ImageData" top: "d" top: "l" image_data_param {{ source: "{tmp_path}/list.txt" root_folder: "{tmp_path}/" }}')
+    opened = source(
+        f'type: "ImageData" top: "d" top: "l" image_data_param {{ source: "{tmp_path}/list.txt" root_folder: '
+        f'"{tmp_path}/" }}'
+    )
     found = labels(opened, 1)
     assert found.whole and found.values.max() == 2 and len(found.values) == 9000
     assert not len(labels(opened, 0).values)

@@ -18,14 +18,18 @@ plyvel = pytest.importorskip("plyvel", reason="plyvel-ci, of the extra `leveldb`
 def database(tmp_path, images):
     with plyvel.DB(str(tmp_path / "db"), create_if_missing=True) as db:
         for i, image in enumerate(images):
-            db.put(b"%08d" % i, pb.Datum(channels=3, height=6, width=5, data=image.tobytes(), label=i).SerializeToString())
+            db.put(
+                b"%08d" % i, pb.Datum(channels=3, height=6, width=5, data=image.tobytes(), label=i).SerializeToString()
+            )
     return tmp_path / "db"
 
 
 @pytest.fixture
 def level(source):
     def open_(path, data="", **options):
-        return source(f'type: "Data" top: "data" top: "label" data_param {{ source: "{path}" batch_size: 3 {data} }}', **options)
+        return source(
+            f'type: "Data" top: "data" top: "label" data_param {{ source: "{path}" batch_size: 3 {data} }}', **options
+        )
 
     return open_
 
@@ -70,7 +74,9 @@ def test_what_is_no_leveldb(tmp_path, level):
 def test_one_without_its_manifest(tmp_path, level):
     plyvel.DB(str(tmp_path / "db"), create_if_missing=True).close()
     next((tmp_path / "db").glob("MANIFEST*")).unlink()
-    with pytest.raises(CaffeliteError, match="db: cannot open the LevelDB: Corruption: CURRENT points to .*; copy or make it again"):
+    with pytest.raises(
+        CaffeliteError, match="db: cannot open the LevelDB: Corruption: CURRENT points to .*; copy or make it again"
+    ):
         level(tmp_path / "db")
 
 
@@ -82,7 +88,9 @@ def test_an_empty_one(tmp_path, level):
 
 @pytest.mark.parametrize("place", [300, 20_000])
 def test_a_damaged_one(tmp_path, level, place):
-    noise = np.random.default_rng(0).integers(0, 256, (400, 90)).astype(np.uint8)  # does not shrink when LevelDB packs it
+    noise = (
+        np.random.default_rng(0).integers(0, 256, (400, 90)).astype(np.uint8)
+    )  # does not shrink when LevelDB packs it
     with plyvel.DB(str(tmp_path / "db"), create_if_missing=True) as db:
         for i, row in enumerate(noise):
             db.put(b"%08d" % i, pb.Datum(channels=3, height=6, width=5, data=row.tobytes()).SerializeToString())

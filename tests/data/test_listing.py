@@ -11,7 +11,11 @@ def names(listed):
 def test_a_list_may_hold_spaces_tabs_and_windows_line_ends(tmp_path):
     (tmp_path / "l.txt").write_bytes(b"a.jpg 0\r\nmy cat.jpg\t12\n\nsub/b.png   -1\n")
     listed = read_list(tmp_path / "l.txt")
-    assert [(i.name, i.label, i.where.line) for i in listed] == [("a.jpg", 0, 1), ("my cat.jpg", 12, 2), ("sub/b.png", -1, 4)]
+    assert [(i.name, i.label, i.where.line) for i in listed] == [
+        ("a.jpg", 0, 1),
+        ("my cat.jpg", 12, 2),
+        ("sub/b.png", -1, 4),
+    ]
 
 
 def test_every_mistake_of_a_list_is_told_with_its_line(tmp_path):
@@ -20,9 +24,12 @@ def test_every_mistake_of_a_list_is_told_with_its_line(tmp_path):
         read_list(tmp_path / "l.txt")
     said = str(mistake.value).replace(f"{tmp_path}/", "").split("\n")
     assert [line.split(";")[0] for line in said] == [
-        "l.txt:2: the label is no number", "l.txt:3: no label", "l.txt:4: the label is no number", "l.txt:5: the label is too large",
+        "l.txt:2: the label is no number",
+        "l.txt:3: no label",
+        "l.txt:4: the label is no number",
+        "l.txt:5: the label is too large",
         "l.txt:6: the label is no number",
-    ]  # fmt: skip
+    ]
     assert 'found "cat"' in said[0]
 
 
@@ -31,7 +38,11 @@ def test_numbers_of_thousands_of_digits(tmp_path):
     with pytest.raises(Mistakes) as mistake:
         read_list(tmp_path / "l.txt")
     lines = str(mistake.value).split("\n")
-    assert [":2: the label is too large" in lines[0], ":3: the label is too large" in lines[1], len(lines)] == [True, True, 2]
+    assert [":2: the label is too large" in lines[0], ":3: the label is too large" in lines[1], len(lines)] == [
+        True,
+        True,
+        2,
+    ]
     assert max(map(len, lines)) < 300
     (tmp_path / "l.txt").write_text(f"a.jpg {'0' * 5000}7\n")
     assert read_list(tmp_path / "l.txt")[0].label == 7
@@ -80,7 +91,11 @@ def test_classes_are_labelled_in_the_order_of_their_names():
 def test_what_is_no_image_of_a_class_is_told():
     with pytest.raises(Mistakes) as mistake:
         list_classes(["cat/a.jpg", "cat/notes.txt", "list.txt", "dgo/b.jpg"], "root", ["cat", "dog"])
-    for said in ("root/cat/notes.txt: not an image", "root/list.txt: a file that is in no class", "root/dgo: another class"):
+    for said in (
+        "root/cat/notes.txt: not an image",
+        "root/list.txt: a file that is in no class",
+        "root/dgo: another class",
+    ):
         assert said in str(mistake.value)
     with pytest.raises(CaffeliteError, match="root: no class folders"):
         list_classes(["a.jpg"], "root")
@@ -97,13 +112,17 @@ def test_files_below_a_folder(tmp_path):
 
 
 def test_split_takes_the_share_of_every_class_by_name_and_seed():
-    images, _ = list_classes([f"{c}/{i}.jpg" for c, n in (("a", 20), ("b", 5), ("c", 2), ("d", 1)) for i in range(n)], "")
+    images, _ = list_classes(
+        [f"{c}/{i}.jpg" for c, n in (("a", 20), ("b", 5), ("c", 2), ("d", 1)) for i in range(n)], ""
+    )
     train, test = split(images, 0.2, 0)
     assert sorted(names(train) + names(test)) == names(sorted(images, key=lambda i: i.name))
     assert [sum(i.label == label for i in test) for label in range(4)] == [4, 1, 1, 0]
     assert split(list(reversed(images)), 0.2, 0)[1] == list(reversed(test)), "the order of the files does not matter"
     assert split(images, 0.2, 1)[1] != test
-    assert split([i for i in images if i.label != 1], 0.2, 0)[1] == [i for i in test if i.label != 1], "nor do other classes"
+    assert split([i for i in images if i.label != 1], 0.2, 0)[1] == [i for i in test if i.label != 1], (
+        "nor do other classes"
+    )
     assert split(images, 0, 0) == (images, [])
 
 

@@ -50,7 +50,9 @@ def locked(request, monkeypatch):
     return request.param
 
 
-@pytest.mark.parametrize("count, sizes", [(1, (5,)), (3, (60_000,)), (500, (10, 3000, 9000)), (20_000, (20,)), (2000, (1, 4000))])
+@pytest.mark.parametrize(
+    "count, sizes", [(1, (5,)), (3, (60_000,)), (500, (10, 3000, 9000)), (20_000, (20,)), (2000, (1, 4000))]
+)
 def test_records_are_those_of_lmdb(tmp_path, count, sizes, locked, open_):
     written = sorted(pairs(count, sizes).items())
     db = open_(write(tmp_path / "db", written))
@@ -117,7 +119,9 @@ def test_without_a_lock_a_change_is_told(tmp_path, monkeypatch, open_):
     assert list(db.walk()) == sorted(written.items()), "one transaction leaves the pages of the one before"
     rewrite(tmp_path / "db", 3)
     for read in (lambda: list(db.walk()), lambda: db.read(index), db.index):
-        with pytest.raises(CaffeliteError, match="db: the LMDB has changed while it was read.*end the program that writes"):
+        with pytest.raises(
+            CaffeliteError, match="db: the LMDB has changed while it was read.*end the program that writes"
+        ):
             read()
 
 
@@ -190,14 +194,17 @@ def test_a_tree_that_leads_back_to_itself(tmp_path, open_):
     data = bytearray(file.read_bytes())
     root = struct.unpack_from("<Q", data, PAGE + 128)[0]
     places = struct.unpack_from("<2H", data, root * PAGE + 16)
-    data[root * PAGE + places[1] : root * PAGE + places[1] + 6] = data[root * PAGE + places[0] : root * PAGE + places[0] + 6]
+    data[root * PAGE + places[1] : root * PAGE + places[1] + 6] = data[
+        root * PAGE + places[0] : root * PAGE + places[0] + 6
+    ]
     file.write_bytes(data)
     with pytest.raises(CaffeliteError, match="belongs to two others"):
         list(open_(tmp_path / "db").walk())
 
 
 def test_damaged_pages_end_in_one_line(tmp_path):
-    """Page headers, node places, numbers of the meta pages and single bytes, at random: records, or an error that names the database."""
+    """Page headers, node places, numbers of the meta pages and single bytes, at random: records, or an error that names
+    the database."""
     file = write(tmp_path / "db", pairs(120).items(), lock=False) / "data.mdb"
     whole, rng, said, opened = file.read_bytes(), random.Random(5), 0, set(lmdb_reader._opened)
     for _ in range(400):

@@ -35,7 +35,9 @@ def test_sums_beyond_float32_stay_exact(records):
 
 def test_records_that_do_not_go_together(records, images):
     path = records([datum(images[0]), datum(images[1][:, :5])])
-    with pytest.raises(CaffeliteError, match='db: record "00000001": unlike the first; expected 3×6×5 of uint8, found 3×5×5 of uint8'):
+    with pytest.raises(
+        CaffeliteError, match='db: record "00000001": unlike the first; expected 3×6×5 of uint8, found 3×5×5 of uint8'
+    ):
         compute_mean(path)
     path = records([datum(images[0]), datum(images[1].astype(np.float32))], "types")
     with pytest.raises(CaffeliteError, match="expected 3×6×5 of uint8, found 3×6×5 of float32"):
@@ -55,6 +57,8 @@ def test_mean_file_is_what_mean_file_reads(tmp_path, images):
     write_mean(tmp_path / "m.binaryproto", mean)
     assert (read_mean("m.binaryproto", (3, 6, 5), Locator(str(tmp_path / "net.prototxt"))) == mean).all()
     blob = pb.BlobProto.FromString((tmp_path / "m.binaryproto").read_bytes())
-    assert (blob.num, blob.channels, blob.height, blob.width) == (1, 3, 6, 5) and not blob.HasField("shape"), "as Caffe's tool writes it"
+    assert (blob.num, blob.channels, blob.height, blob.width) == (1, 3, 6, 5) and not blob.HasField("shape"), (
+        "as Caffe's tool writes it"
+    )
     with pytest.raises(CaffeliteError, match="already exists"):
         write_mean(tmp_path / "m.binaryproto", mean)

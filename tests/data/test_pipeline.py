@@ -144,7 +144,10 @@ def test_no_thread_before_the_first_batch():
 
 
 def test_too_large_a_batch_says_so():
-    with Counting(batch=1 << 60) as source, pytest.raises(CaffeliteError, match=r"not enough memory for 5 batches of \d+×2 and"):
+    with (
+        Counting(batch=1 << 60) as source,
+        pytest.raises(CaffeliteError, match=r"not enough memory for 5 batches of \d+×2 and"),
+    ):
         source.next()
 
 

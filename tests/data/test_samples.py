@@ -13,7 +13,7 @@ from caffelite.data import Share, database, pipeline, samples
 from caffelite.data.samples import DataSource
 from caffelite.devices import open_device
 from caffelite.errors import CaffeliteError
-from caffelite.solver import Solver
+from caffelite.training import Solver
 
 cv2 = pytest.importorskip("cv2")
 COUNT = 37
@@ -56,7 +56,10 @@ def opened(source, sets):
             files = f'source: "{sets}/list.txt" root_folder: "{sets}/"'
             param = f'type: "ImageData" image_data_param {{ {files} batch_size: {batch} shuffle: true {extra} }}'
         else:
-            param = f'type: "Data" data_param {{ source: "{sets}/{kind}" backend: LMDB batch_size: {batch} shuffle: true {extra} }}'
+            param = (
+                f'type: "Data" data_param {{ source: "{sets}/{kind}" backend: LMDB batch_size: {batch} shuffle: '
+                f"true {extra} }}"
+            )
         return source(f'{param} top: "data" top: "label" {transform}', **options)
 
     return open_
@@ -133,7 +136,10 @@ layer {{ name: "ip" type: "InnerProduct" bottom: "data" top: "ip"
   inner_product_param {{ num_output: 40 weight_filler {{ type: "xavier" }} }} }}
 layer {{ name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" }}
 """
-SOLVER = 'net: "net.prototxt" base_lr: 1e-4 lr_policy: "fixed" momentum: 0.9 max_iter: {end} random_seed: 3 snapshot_prefix: "{prefix}"'
+SOLVER = (
+    'net: "net.prototxt" base_lr: 1e-4 lr_policy: "fixed" momentum: 0.9 max_iter: {end} random_seed: 3 '
+    'snapshot_prefix: "{prefix}"'
+)
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -210,7 +216,9 @@ def test_too_large_a_cache(opened, monkeypatch):
 
     for module in (samples, database):
         monkeypatch.setattr(module, "np", SimpleNamespace(**vars(np) | {"empty": full}))
-    with pytest.raises(CaffeliteError, match="not enough memory to keep every image; found 0 MiB of images; leave cache out"):
+    with pytest.raises(
+        CaffeliteError, match="not enough memory to keep every image; found 0 MiB of images; leave cache out"
+    ):
         opened("files", extra="cache: true")
     with pytest.raises(CaffeliteError, match="leave cache out"):
         opened("raw").next()
@@ -221,7 +229,9 @@ def test_types_that_differ(records, source):
     raw = pb.Datum(channels=1, height=2, width=2, data=image.tobytes())
     path = records([raw, pb.Datum(channels=1, height=2, width=2, float_data=[0.5] * 4)])
     layer = f'type: "Data" top: "data" data_param {{ source: "{path}" backend: LMDB batch_size: 2 }}'
-    with pytest.raises(CaffeliteError, match='record "00000001": images differ in type; expected uint8, as the first is, found float32'):
+    with pytest.raises(
+        CaffeliteError, match='record "00000001": images differ in type; expected uint8, as the first is, found float32'
+    ):
         source(layer).next()
 
 

@@ -50,7 +50,9 @@ def test_captions_stand_below_their_images():
 
 
 def test_rows_are_filled_in_order():
-    sheet, *_ = drawn(np.arange(0, 250, 50, dtype=np.float32).reshape(5, 1, 1, 1).repeat(96, 2).repeat(96, 3), columns=2)
+    sheet, *_ = drawn(
+        np.arange(0, 250, 50, dtype=np.float32).reshape(5, 1, 1, 1).repeat(96, 2).repeat(96, 3), columns=2
+    )
     values = [sheet[GAP + row * 100, GAP + column * 100, 0] for row in range(3) for column in range(2)]
     assert values == [0, 50, 100, 150, 200, BACKGROUND]
 
@@ -66,10 +68,16 @@ def test_what_are_no_images():
 
 
 def test_images_of_several_sizes_stand_in_places_of_one():
-    images = [np.full((3, 96, 96), 50, np.uint8), np.full((3, 128, 100), 200, np.uint8), np.full((1, 96, 120), 90, np.uint8)]
+    images = [
+        np.full((3, 96, 96), 50, np.uint8),
+        np.full((3, 128, 100), 200, np.uint8),
+        np.full((1, 96, 120), 90, np.uint8),
+    ]
     sheet, black, white = drawn(images, columns=2)
     assert (black, white) == (0, 255) and sheet.shape == (2 * 128 + 3 * GAP, 2 * 120 + 3 * GAP, 3)
-    assert (sheet[GAP : GAP + 96, GAP : GAP + 96] == 50).all() and (sheet[GAP : GAP + 128, GAP + 96 : GAP + 120] == BACKGROUND).all()
+    assert (sheet[GAP : GAP + 96, GAP : GAP + 96] == 50).all() and (
+        sheet[GAP : GAP + 128, GAP + 96 : GAP + 120] == BACKGROUND
+    ).all()
     assert (sheet[GAP : GAP + 128, 2 * GAP + 120 : 2 * GAP + 220] == 200).all() and (
         sheet[2 * GAP + 128 :][:96, GAP : GAP + 120] == 90
     ).all()
@@ -80,7 +88,9 @@ def test_captions_keep_their_letters_and_wrap():
 
     assert lettering.wrapped("big trück ∑", 200, 3) == ["big trück ∑"]
     lines = lettering.wrapped("a name much too long for this width", 94, 3)
-    assert " ".join(lines) == "a name much too long for this width" and all(lettering.width(line) <= 94 for line in lines)
+    assert " ".join(lines) == "a name much too long for this width" and all(
+        lettering.width(line) <= 94 for line in lines
+    )
     assert lettering.wrapped("x" * 500, 94, 2)[1].endswith("…") and lettering.wrapped("", 94, 3) == []
     plain, umlaut = (drawn(np.full((1, 1, 96, 96), 7.0), [text])[0] for text in ("truck", "trück"))
     question = drawn(np.full((1, 1, 96, 96), 7.0), ["tr?ck"])[0]

@@ -92,7 +92,9 @@ def test_seek_equals_an_uninterrupted_run(database, images, images_source, size,
 
 def test_a_sample_does_not_depend_on_the_batch_size(database, images, images_source, size):
     path = database(images)
-    for one, other in zip(take(images_source(path, 4, TRANSFORM), 6), take(images_source(path, 3, TRANSFORM), 8), strict=True):
+    for one, other in zip(
+        take(images_source(path, 4, TRANSFORM), 6), take(images_source(path, 3, TRANSFORM), 8), strict=True
+    ):
         np.testing.assert_array_equal(one, other)
 
 
@@ -161,7 +163,9 @@ def test_large_labels(records, images, images_source, size):
 
 def test_a_label_that_float32_cannot_hold(records, images, images_source):
     path = records([datum(images[0], 0), datum(images[1], (1 << 24) + 1)])
-    with pytest.raises(CaffeliteError, match=r'db: record "00000001": the label is not exact in float32; .*found 16777217'):
+    with pytest.raises(
+        CaffeliteError, match=r'db: record "00000001": the label is not exact in float32; .*found 16777217'
+    ):
         images_source(path).next()
 
 
@@ -210,7 +214,9 @@ def test_sizes_may_differ_under_a_crop(records, images, images_source, size):
 
 def test_a_record_smaller_than_the_crop_is_named(records, images, images_source, size):
     path = records([datum(images[0]), datum(images[1, :, :2].copy())])
-    with pytest.raises(CaffeliteError, match=r'record "00000001": .*crop_size is larger than the image; expected at most 2, found 3'):
+    with pytest.raises(
+        CaffeliteError, match=r'record "00000001": .*crop_size is larger than the image; expected at most 2, found 3'
+    ):
         images_source(path, more="transform_param { crop_size: 3 }").next()
 
 
@@ -249,19 +255,30 @@ def test_a_file_that_is_no_database(tmp_path, images_source):
 def test_backend_left_at_its_default(database, images, source):
     path = database(images)
     layer = 'type: "Data" top: "data" data_param {{ source: "{}" batch_size: 2 }}'
-    with pytest.raises(CaffeliteError, match=r"holds an LMDB, not a LevelDB, the default of backend; write backend: LMDB"):
+    with pytest.raises(
+        CaffeliteError, match=r"holds an LMDB, not a LevelDB, the default of backend; write backend: LMDB"
+    ):
         source(layer.format(path))
 
 
 @pytest.mark.parametrize(
     "text, said",
     [
-        ('type: "Data" data_param { source: "db" batch_size: 2 }', 'layer "in": wrong number of tops; expected 1 to 2, found 0'),
+        (
+            'type: "Data" data_param { source: "db" batch_size: 2 }',
+            'layer "in": wrong number of tops; expected 1 to 2, found 0',
+        ),
         ('type: "Data" top: "a" top: "b" top: "c"', "expected 1 to 2, found 3"),
         ('type: "Data" top: "a" data_param { source: "db" }', "batch_size is missing; expected at least 1"),
         ('type: "Data" top: "a" data_param { batch_size: 2 }', "source is missing"),
-        ('type: "Data" top: "a" data_param { batch_size: 2 source: "gone" }', 'source "gone" does not exist; correct the path'),
-        ('type: "Data" top: "a" data_param { batch_size: 2 source: "a/digits_train_lmdb" }', "make it with: caffelite dataset digits"),
+        (
+            'type: "Data" top: "a" data_param { batch_size: 2 source: "gone" }',
+            'source "gone" does not exist; correct the path',
+        ),
+        (
+            'type: "Data" top: "a" data_param { batch_size: 2 source: "a/digits_train_lmdb" }',
+            "make it with: caffelite dataset digits",
+        ),
     ],
 )
 def test_mistakes_in_the_layer(source, text, said):
@@ -273,7 +290,11 @@ def test_mistakes_in_the_layer(source, text, said):
 @pytest.mark.parametrize("field, line", [("mean_value", 4), ("crop_size", 5)])
 def test_a_mistake_in_the_transform_has_its_place(database, images, field, line):
     text = f'type: "Data" top: "a" data_param {{ source: "{database(images)}" backend: LMDB batch_size: 1 }}'
-    text += " transform_param { mean_value: 1 mean_value: 2 }" if field == "mean_value" else " transform_param { crop_size: 7 }"
+    text += (
+        " transform_param { mean_value: 1 mean_value: 2 }"
+        if field == "mean_value"
+        else " transform_param { crop_size: 7 }"
+    )
     places = {(): (1, 1), ("transform_param", "mean_value", 0): (4, 9), ("transform_param", "crop_size"): (5, 9)}
     with pytest.raises(CaffeliteError, match=rf"net\.prototxt:{line}:9: "):
         open_source(text_format.Parse(text, pb.LayerParameter()), pb.TRAIN, Locator("net.prototxt", places), 0)
@@ -281,7 +302,9 @@ def test_a_mistake_in_the_transform_has_its_place(database, images, field, line)
 
 def test_a_small_database_is_read_once(database, images, images_source, monkeypatch):
     keys, image = [], database_module.Database.image
-    monkeypatch.setattr(database_module.Database, "image", lambda self, n, content: keys.append(content[0]) or image(self, n, content))
+    monkeypatch.setattr(
+        database_module.Database, "image", lambda self, n, content: keys.append(content[0]) or image(self, n, content)
+    )
     take(images_source(database(images)), 20)
     assert keys == [b"%08d" % i for i in (0, *range(7))]
 
@@ -336,7 +359,15 @@ def test_cifar_pictures_decode(records, images_source, data_folder):
     assert images_source(records([pb.Datum(data=content, encoded=True)])).shapes[0] == (3, 3, 32, 32)
 
 
-CASES = ["data_scale", "data_mean_values", "data_mean_file_crop", "data_wraps", "hdf5_files", "data_encoded_crop", "images_plain"]
+CASES = [
+    "data_scale",
+    "data_mean_values",
+    "data_mean_file_crop",
+    "data_wraps",
+    "hdf5_files",
+    "data_encoded_crop",
+    "images_plain",
+]
 
 
 @pytest.mark.data

@@ -13,7 +13,12 @@ def datum(image, label=0, **more):
 
 def test_counts(records, images):
     found = survey(records([datum(image, i % 3) for i, image in enumerate(images)]))
-    assert found.count == 7 and found.kinds == {"pixels": 7} and found.shapes == {(3, 6, 5): 7} and found.labels == {0: 3, 1: 2, 2: 2}
+    assert (
+        found.count == 7
+        and found.kinds == {"pixels": 7}
+        and found.shapes == {(3, 6, 5): 7}
+        and found.labels == {0: 3, 1: 2, 2: 2}
+    )
     assert not found.unreadable and not found.odd and not found.duplicates()
 
 
@@ -22,11 +27,25 @@ def test_records_that_cannot_be_read(records, images):
     jpeg = cv2.imencode(".jpg", np.random.default_rng(0).integers(0, 256, (64, 64, 3)).astype(np.uint8))[1].tobytes()
     cut = pb.Datum(data=jpeg[:-600], encoded=True)
     found = survey(
-        records([datum(images[0]), b"\xff", pb.Datum(data=b"no image", encoded=True), datum(images[1], height=99), pb.Datum(), cut])
+        records(
+            [
+                datum(images[0]),
+                b"\xff",
+                pb.Datum(data=b"no image", encoded=True),
+                datum(images[1], height=99),
+                pb.Datum(),
+                cut,
+            ]
+        )
     )
     assert found.count == 6 and list(found.unreadable) == ["00000001", "00000002", "00000003", "00000004", "00000005"]
     said = list(found.unreadable.values())
-    assert "Datum" in said[0] and "decoded" in said[1] and "90 values, yet it says 3×99×5" in said[2] and "0 values" in said[3]
+    assert (
+        "Datum" in said[0]
+        and "decoded" in said[1]
+        and "90 values, yet it says 3×99×5" in said[2]
+        and "0 values" in said[3]
+    )
     assert said[4] == "the JPEG is cut short"
 
 
@@ -59,7 +78,9 @@ def test_duplicates_within_and_between_sets(records, images):
     png = pb.Datum(data=cv2.imencode(".png", images[0].transpose(1, 2, 0))[1].tobytes(), label=4, encoded=True)
     here = survey(records([datum(images[0]), datum(images[1]), png, datum(images[0].reshape(3, 5, 6))], "here"))
     there = survey(records([datum(images[2]), datum(images[1], 3)], "there"))
-    assert here.duplicates() == [[("00000000", 0), ("00000002", 4)]], "however it is stored; another shape is another image"
+    assert here.duplicates() == [[("00000000", 0), ("00000002", 4)]], (
+        "however it is stored; another shape is another image"
+    )
     assert list(here.shared(there)) == [([("00000001", 0)], [("00000001", 3)])]
     assert list(there.shared(there)) and not list(there.shared(survey(records([datum(images[5])], "other"))))
 

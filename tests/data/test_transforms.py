@@ -48,7 +48,9 @@ def test_nothing_asked_is_the_pixels(images):
 
 
 def test_scale(images):
-    np.testing.assert_array_equal(run(transform("scale: 0.00390625", (3, 6, 5)), images), by_hand(images, scale=0.00390625))
+    np.testing.assert_array_equal(
+        run(transform("scale: 0.00390625", (3, 6, 5)), images), by_hand(images, scale=0.00390625)
+    )
 
 
 @pytest.mark.parametrize("values", [[100.5], [104, 117, 123]])
@@ -66,7 +68,9 @@ def test_crops_that_are_not_square(images):
     """crop_h and crop_w, crop_size where one is missing."""
     for text, (high, wide) in {"crop_h: 2 crop_w: 5": (2, 5), "crop_w: 1 crop_size: 4": (4, 1)}.items():
         found = run(transform(text, (3, 6, 5), pb.TEST), images)
-        np.testing.assert_array_equal(found, images[:, :, (6 - high) // 2 :, (5 - wide) // 2 :][:, :, :high, :wide].astype(np.float32))
+        np.testing.assert_array_equal(
+            found, images[:, :, (6 - high) // 2 :, (5 - wide) // 2 :][:, :, :high, :wide].astype(np.float32)
+        )
     found = run(transform("crop_h: 3 crop_w: 2", (3, 6, 5)), images, 4)
     for image, row, (top, left) in zip(
         images, found, below(per_sample(KEY, 4, len(images))[:, 1:3], np.array([4, 4])).astype(int), strict=True
@@ -77,21 +81,27 @@ def test_crops_that_are_not_square(images):
 def test_train_phase_crops_at_random(images):
     corners, _ = drawn(images, 3, start=4)
     assert len(np.unique(corners, axis=0)) > 2
-    np.testing.assert_array_equal(run(transform("crop_size: 3", (3, 6, 5)), images, 4), by_hand(images, crop=3, corners=corners))
+    np.testing.assert_array_equal(
+        run(transform("crop_size: 3", (3, 6, 5)), images, 4), by_hand(images, crop=3, corners=corners)
+    )
 
 
 @pytest.mark.parametrize("phase", [pb.TRAIN, pb.TEST])
 def test_mirror_flips_in_both_phases(images, phase):
     _, flips = drawn(images, 3)
     assert 0 < flips.sum() < len(flips)
-    np.testing.assert_array_equal(run(transform("mirror: true", (3, 6, 5), phase), images), by_hand(images, flips=flips))
+    np.testing.assert_array_equal(
+        run(transform("mirror: true", (3, 6, 5), phase), images), by_hand(images, flips=flips)
+    )
 
 
 @pytest.fixture
 def mean_file(tmp_path):
     def write(axes=(1, 3, 6, 5), **other):
         mean = np.random.default_rng(5).uniform(0, 255, axes).astype(np.float32)
-        blob = pb.BlobProto(data=mean.ravel(), **(other or dict(zip(("num", "channels", "height", "width"), axes, strict=True))))
+        blob = pb.BlobProto(
+            data=mean.ravel(), **(other or dict(zip(("num", "channels", "height", "width"), axes, strict=True)))
+        )
         (tmp_path / "mean.binaryproto").write_bytes(blob.SerializeToString())
         return mean.reshape(axes[-3:])
 
@@ -146,7 +156,8 @@ def test_float_images():
         ("force_color: true force_gray: true", "force_color and force_gray exclude each other"),
         (
             "force_gray: true",
-            "force_gray acts on encoded records of a Data layer only; found images of 3 channels; for ImageData set is_color",
+            "force_gray acts on encoded records of a Data layer only; found images of 3 channels; for ImageData set "
+            "is_color",
         ),
     ],
 )

@@ -41,9 +41,15 @@ def listing(tmp_path, pictures):
 @pytest.fixture
 def windows(source, tmp_path):
     def open_(path, param="", transform="", batch=8, fraction=0.375, size=SIZE, **options):
-        param = f'source: "{path}" root_folder: "{tmp_path}/" batch_size: {batch} fg_threshold: 0.6 bg_threshold: 0.5 {param}'
+        param = (
+            f'source: "{path}" root_folder: "{tmp_path}/" batch_size: {batch} fg_threshold: 0.6 bg_threshold: '
+            f"0.5 {param}"
+        )
         param = f"window_data_param {{ {param} fg_fraction: {fraction} }}"
-        return source(f'type: "WindowData" top: "data" top: "label" {param} transform_param {{ crop_size: {size} {transform} }}', **options)
+        return source(
+            f'type: "WindowData" top: "data" top: "label" {param} transform_param {{ crop_size: {size} {transform} }}',
+            **options,
+        )
 
     return open_
 
@@ -97,7 +103,8 @@ def test_windows_are_caffes(listing, windows, pictures, pad, square, mirror):
                 (place, flip)
                 for place, (i, window) in enumerate(known)
                 for flip in ((0, 1) if mirror == "true" else (0,))
-                if window[0] == number and np.array_equal(cut(pictures[i], window, pad, square, means, 0.5, flip), pixels)
+                if window[0] == number
+                and np.array_equal(cut(pictures[i], window, pad, square, means, 0.5, flip), pixels)
             ]
             assert matches, f"row {row}"
             seen |= {(row < 5, *match) for match in matches}
@@ -112,7 +119,9 @@ def test_a_mean_file_lies_where_the_window_does(listing, windows, pictures, tmp_
     blob = pb.BlobProto(num=1, channels=3, height=SIZE + 4, width=SIZE + 4, data=mean.ravel().tolist())
     (tmp_path / "mean.binaryproto").write_bytes(blob.SerializeToString())
     only = [[], [(2, 1.0, 0, 0, 15, 24)]]
-    source = windows(listing(only), 'crop_mode: "square" context_pad: 1', f'mean_file: "{tmp_path}/mean.binaryproto"', 4, 1)
+    source = windows(
+        listing(only), 'crop_mode: "square" context_pad: 1', f'mean_file: "{tmp_path}/mean.binaryproto"', 4, 1
+    )
     expected = cut(pictures[1], only[1][0], 1, True, mean[:, 2:-2, 2:-2], 1, False)
     np.testing.assert_array_equal(source.next()[0], np.stack([expected] * 4))
 
@@ -135,15 +144,27 @@ def test_each_kind_comes_once_a_round_and_a_seek_finds_it(listing, windows):
         ("", "windows.txt: no windows in the list"),
         ("w 0.png\n", 'windows.txt:1: a line is not understood; expected "# index", found w 0.png'),
         ("# 0\n", "windows.txt:1: an image without its path"),
-        ("# 0\nw 0.png\n3\n20\nx\n", "windows.txt:5: a line is not understood; expected a whole number: width, found x"),
+        (
+            "# 0\nw 0.png\n3\n20\nx\n",
+            "windows.txt:5: a line is not understood; expected a whole number: width, found x",
+        ),
         (
             "# 0\nw 0.png\n3\n20\n30\n2\n1 0.9 0 0 5 5\n",
             "windows.txt: a line is not understood; expected class, overlap, x1 y1 x2 y2, found the end",
         ),
-        ("# 0\nw 0.png\n3\n20\n30\n1\n0 0.9 0 0 5 5\n", "windows.txt:7: an object has no class; expected 1 or more, found 0"),
+        (
+            "# 0\nw 0.png\n3\n20\n30\n1\n0 0.9 0 0 5 5\n",
+            "windows.txt:7: an object has no class; expected 1 or more, found 0",
+        ),
         ("# 0\nw 0.png\n3\n20\n30\n1\n1.5 0.9 0 0 5 5\n", "windows.txt:7: class and corners must be whole numbers"),
-        ("# 0\nw 0.png\n3\n20\n30\n1\n1 0.9 0 0 5 5\n", "no windows for background; expected some with overlap below 0.5"),
-        ("# 0\nw 0.png\n3\n20\n30\n1\n1 0.1 0 0 5 5\n", "no windows for objects; expected some with overlap of 0.6 or more"),
+        (
+            "# 0\nw 0.png\n3\n20\n30\n1\n1 0.9 0 0 5 5\n",
+            "no windows for background; expected some with overlap below 0.5",
+        ),
+        (
+            "# 0\nw 0.png\n3\n20\n30\n1\n1 0.1 0 0 5 5\n",
+            "no windows for objects; expected some with overlap of 0.6 or more",
+        ),
     ],
 )
 def test_mistakes_in_the_list(tmp_path, windows, text, said):
@@ -156,7 +177,10 @@ def test_mistakes_in_the_list(tmp_path, windows, text, said):
 @pytest.mark.parametrize(
     "objects, said",
     [
-        ([[(3, 0.9, 2, 3, 30, 18)], []], 'windows.txt:2: a window 2 3 30 18 does not lie in image ".*w 0.png"; expected within 30 columns'),
+        (
+            [[(3, 0.9, 2, 3, 30, 18)], []],
+            'windows.txt:2: a window 2 3 30 18 does not lie in image ".*w 0.png"; expected within 30 columns',
+        ),
         ([[(3, 0.9, 9, 3, 2, 18)], []], "does not lie in image"),
     ],
 )
@@ -178,7 +202,11 @@ def test_images_that_cannot_be_read(listing, windows, tmp_path):
 @pytest.mark.parametrize(
     "param, transform, said",
     [
-        ("context_pad: 4", "", "context_pad leaves nothing of the window; expected less than half of crop_size 8, found 4"),
+        (
+            "context_pad: 4",
+            "",
+            "context_pad leaves nothing of the window; expected less than half of crop_size 8, found 4",
+        ),
         ('crop_mode: "round"', "", 'unknown crop_mode; expected "warp" or "square", found "round"'),
         ("", "mean_value: 1 mean_value: 2", "wrong number of mean_value; expected 1 or 3, found 2"),
     ],

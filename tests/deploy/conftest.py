@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from caffelite import caffelite_pb2 as pb
-from caffelite import graph, prototxt
+from caffelite import prototxt
 from caffelite.inspection.feeds import Feeds
+from caffelite.net import graph
 
 MODELS = Path(__file__).parent.parent.parent / "models"
 

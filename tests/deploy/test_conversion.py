@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from caffelite import caffelite_pb2 as pb
-from caffelite import graph, prototxt
+from caffelite import prototxt
 from caffelite.deploy.convert import convert
 from caffelite.errors import CaffeliteError
+from caffelite.net import graph
 
 MODELS = Path(__file__).parent.parent.parent / "models"
 SHIPPED = sorted(path.parent.name for path in MODELS.glob("*/deploy.prototxt"))
@@ -26,7 +27,8 @@ def built(message: pb.NetParameter) -> graph.Graph:
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_shipped_deploy_nets_come_out(name, test_graph):
-    """What is made of each train_val.prototxt is the deploy.prototxt beside it: layers, shapes, weights, probabilities."""
+    """What is made of each train_val.prototxt is the deploy.prototxt beside it: layers, shapes, weights,
+    probabilities."""
     made = convert(test_graph(f"{name}/train_val.prototxt"))
     theirs = prototxt.read_net(MODELS / name / "deploy.prototxt").message
     mine = built(made.message)
@@ -44,7 +46,12 @@ def test_only_training_s_fields_go(test_graph):
     layers = convert(test_graph("lenet/train_val.prototxt")).message.layer
     text = "".join(str(layer) for layer in layers)
     assert not any(word in text for word in ("include", "filler", "lr_mult", "phase", "source"))
-    assert layers[0].transform_param.scale == pytest.approx(1 / 256) and layers[0].input_param.shape[0].dim == [1, 1, 28, 28]
+    assert layers[0].transform_param.scale == pytest.approx(1 / 256) and layers[0].input_param.shape[0].dim == [
+        1,
+        1,
+        28,
+        28,
+    ]
 
 
 def test_chance_goes_and_the_rest_of_the_transform_stays(test_graph):
@@ -53,9 +60,12 @@ def test_chance_goes_and_the_rest_of_the_transform_stays(test_graph):
 
 
 def test_of_several_losses_the_heaviest_counts(test_graph):
-    early, last = (f'layer {{ name: "{n}" type: "InnerProduct" bottom: "ip" top: "{n}" inner_product_param {{ num_output: 2 }} }}'
-                   f'layer {{ name: "{n}_loss" type: "SoftmaxWithLoss" bottom: "{n}" bottom: "label" top: "{n}_loss" loss_weight: {w} }}'
-                   for n, w in (("early", 0.3), ("last", 1)))  # fmt: skip
+    early, last = (
+        f'layer {{ name: "{n}" type: "InnerProduct" bottom: "ip" top: "{n}" inner_product_param {{ num_output: 2 }} }}'
+        f'layer {{ name: "{n}_loss" type: "SoftmaxWithLoss" bottom: "{n}" bottom: "label" top: "{n}_loss" '
+        f"loss_weight: {w} }}"
+        for n, w in (("early", 0.3), ("last", 1))
+    )
     made = convert(test_graph(NET.format(early + last)))
     assert made.notes == ['loss "early_loss" of weight 0.3 is left out, with what only it needs']
     assert [layer.name for layer in made.message.layer] == ["d", "ip", "last", "prob"] and list(made.judged) == ["last"]
@@ -63,24 +73,49 @@ def test_of_several_losses_the_heaviest_counts(test_graph):
 
 def test_what_judges_a_target_keeps_what_was_learned(test_graph):
     assert convert(test_graph("mnist_autoencoder/train_val.prototxt", stages=("test-on-test",))).outputs == ["image"]
-    assert convert(test_graph("siamese/train_val.prototxt", pair=(2, 28, 28))).outputs == ["feature_left", "feature_right"]
+    assert convert(test_graph("siamese/train_val.prototxt", pair=(2, 28, 28))).outputs == [
+        "feature_left",
+        "feature_right",
+    ]
 
 
-@pytest.mark.parametrize(("judge", "layers", "outputs"), [
-    ('layer { name: "l" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "l" }', ["Softmax"], ["prob"]),
-    ('layer { name: "l" type: "SigmoidCrossEntropyLoss" bottom: "ip" bottom: "ip" top: "l" }', ["Sigmoid"], ["prob"]),
-    ('layer { name: "l" type: "HingeLoss" bottom: "ip" bottom: "label" top: "l" }', [], ["ip"]),
-    ('layer { name: "a" type: "Accuracy" bottom: "ip" bottom: "label" top: "a" }', [], ["ip"]),
-    ('layer { name: "r" type: "ReLU" bottom: "ip" top: "r" }', ["ReLU"], ["label", "r"]),
-    ('layer { name: "s" type: "Softmax" bottom: "ip" top: "s" }'
-     'layer { name: "l" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "l" }', ["Softmax"], ["s"]),
-    ('layer { name: "prob" type: "ReLU" bottom: "ip" top: "prob" }'
-     'layer { name: "l" type: "SoftmaxWithLoss" bottom: "prob" bottom: "label" top: "l" }', ["ReLU", "Softmax"], ["l_prob"]),
-    ('layer { name: "l" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "l" softmax_param { axis: -1 } }', ["Softmax"], ["prob"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("judge", "layers", "outputs"),
+    [
+        ('layer { name: "l" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "l" }', ["Softmax"], ["prob"]),
+        (
+            'layer { name: "l" type: "SigmoidCrossEntropyLoss" bottom: "ip" bottom: "ip" top: "l" }',
+            ["Sigmoid"],
+            ["prob"],
+        ),
+        ('layer { name: "l" type: "HingeLoss" bottom: "ip" bottom: "label" top: "l" }', [], ["ip"]),
+        ('layer { name: "a" type: "Accuracy" bottom: "ip" bottom: "label" top: "a" }', [], ["ip"]),
+        ('layer { name: "r" type: "ReLU" bottom: "ip" top: "r" }', ["ReLU"], ["label", "r"]),
+        (
+            'layer { name: "s" type: "Softmax" bottom: "ip" top: "s" }'
+            'layer { name: "l" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "l" }',
+            ["Softmax"],
+            ["s"],
+        ),
+        (
+            'layer { name: "prob" type: "ReLU" bottom: "ip" top: "prob" }'
+            'layer { name: "l" type: "SoftmaxWithLoss" bottom: "prob" bottom: "label" top: "l" }',
+            ["ReLU", "Softmax"],
+            ["l_prob"],
+        ),
+        (
+            'layer { name: "l" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "l" softmax_param { axis: '
+            "-1 } }",
+            ["Softmax"],
+            ["prob"],
+        ),
+    ],
+)
 def test_in_a_loss_s_place(judge, layers, outputs, test_graph):
     made = convert(test_graph(NET.format(judge)))
-    assert [layer.type for layer in made.message.layer][2:] == layers and [o for o in made.outputs if o != "label"] == outputs[-1:]
+    assert [layer.type for layer in made.message.layer][2:] == layers and [
+        o for o in made.outputs if o != "label"
+    ] == outputs[-1:]
     if "axis" in judge:
         assert made.message.layer[-1].softmax_param.axis == -1
     built(made.message)
@@ -95,7 +130,11 @@ def test_wanted_outputs_and_batch(test_graph):
 
 def test_shared_weights_stay_shared(test_graph):
     made = built(convert(test_graph("siamese/train_val.prototxt", pair=(2, 28, 28))).message)
-    assert len(made.learnable) == len({p.owner for n in made.nodes for p in n.params}) < sum(len(n.params) for n in made.nodes)
+    assert (
+        len(made.parameters)
+        == len({p.owner for n in made.nodes for p in n.params})
+        < sum(len(n.params) for n in made.nodes)
+    )
 
 
 def test_recurrent_nets_keep_their_time_axis(test_graph):

@@ -28,7 +28,12 @@ def tree(tmp_path):
 
 def test_answers_grow_more_probable_and_say_less(tree):
     found = tree().answers(np.array([0.4, 0.3, 0.2, 0.1]))
-    assert [(a.name, round(a.score, 6)) for a in found] == [("n01 beagle", 0.4), ("dog", 0.7), ("animal", 0.9), ("anything", 1)]
+    assert [(a.name, round(a.score, 6)) for a in found] == [
+        ("n01 beagle", 0.4),
+        ("dog", 0.7),
+        ("animal", 0.9),
+        ("anything", 1),
+    ]
     assert [a.bits for a in found] == pytest.approx([2, 1, 2 - np.log2(3), 0])
 
 
@@ -42,10 +47,13 @@ def test_a_class_in_two_groups_and_one_in_none(tree):
     assert [a.name for a in found] == ["n02 poodle", "climber", "anything"]
 
 
-@pytest.mark.parametrize(("text", "match"), [
-    ("animal\n  dgo\n  cat", r"tree.txt:2:3: neither a class nor a group; found dgo"),
-    ("animal\n  caat", r'found caat; did you mean "cat"'),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("animal\n  dgo\n  cat", r"tree.txt:2:3: neither a class nor a group; found dgo"),
+        ("animal\n  caat", r'found caat; did you mean "cat"'),
+    ],
+)
 def test_mistakes(text, match, tree):
     with pytest.raises(CaffeliteError, match=match):
         tree(text)

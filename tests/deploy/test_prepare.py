@@ -9,11 +9,16 @@ from caffelite import prototxt
 from caffelite.deploy.prepare import Preparation
 from caffelite.errors import CaffeliteError
 
-NET = 'layer {{ name: "data" type: "Input" top: "data" input_param {{ shape {{ dim: 1 dim: {} dim: 4 dim: 5 }} }} {} }} {}'
+NET = (
+    'layer {{ name: "data" type: "Input" top: "data" input_param {{ shape {{ dim: 1 dim: {} dim: 4 dim: 5 }} }} {} '
+    "}} {}"
+)
 
 
 def prepared(channels=3, transform="", how="") -> Preparation:
-    document = prototxt.parse(NET.format(channels, f"transform_param {{ {transform} }}", f"deploy_param {{ {how} }}"), pb.NetParameter)
+    document = prototxt.parse(
+        NET.format(channels, f"transform_param {{ {transform} }}", f"deploy_param {{ {how} }}"), pb.NetParameter
+    )
     return Preparation(document.message, document.locate)
 
 
@@ -30,7 +35,9 @@ def picture(tmp_path, seed):
 
 
 def test_mean_scale_crop_and_size(picture):
-    found = prepared(3, "mean_value: 10 mean_value: 20 mean_value: 30 scale: 0.5 crop_h: 4 crop_w: 5", "height: 8 width: 10")
+    found = prepared(
+        3, "mean_value: 10 mean_value: 20 mean_value: 30 scale: 0.5 crop_h: 4 crop_w: 5", "height: 8 width: 10"
+    )
     image, notes = found.fitted(found.decode(picture()))
     assert notes == [] and image.shape == (3, 8, 10)
     expected = (picture.pixels[2:6, 2:7].transpose(2, 0, 1).astype(float) - np.array([10, 20, 30])[:, None, None]) / 2
@@ -39,7 +46,9 @@ def test_mean_scale_crop_and_size(picture):
 
 def test_size_is_the_input_s_where_none_is_named(picture):
     found = prepared(3)
-    np.testing.assert_array_equal(found.fitted(found.decode(picture()))[0], cv2.resize(picture.pixels, (5, 4)).transpose(2, 0, 1))
+    np.testing.assert_array_equal(
+        found.fitted(found.decode(picture()))[0], cv2.resize(picture.pixels, (5, 4)).transpose(2, 0, 1)
+    )
 
 
 def test_channel_order_and_gray(picture):
@@ -83,18 +92,28 @@ def test_signs_are_inverted_and_fitted(picture):
     image[20:50, 30:40] = 10
     found = prepared(1, how="ground: DARK sign_size: 4")
     fitted, notes = found.fitted(found.decode(picture("s.png", image)))
-    assert notes == ["inverted, dark on light", "fitted"] and fitted.shape == (1, 4, 5) and (fitted[0].max(1) > 200).all()
+    assert (
+        notes == ["inverted, dark on light", "fitted"] and fitted.shape == (1, 4, 5) and (fitted[0].max(1) > 200).all()
+    )
     own = image[18:22, 28:33]
     taken, notes = found.fitted(own[None])
     assert notes == ["inverted, dark on light"] and (taken[0] == 255 - own).all()
 
 
-@pytest.mark.parametrize(("channels", "transform", "how", "match"), [
-    (2, "", "", "this net takes no pictures; expected one Input layer of N×C×H×W with 1 or 3 channels, found data 1×2×4×5"),
-    (3, "crop_size: 2", "height: 9", "transform_param and the input's shape differ; expected 3×4×5, found 3×2×2"),
-    (1, "", "sign_size: 20", "sign_size without ground; set ground"),
-    (3, "mean_value: 1 mean_value: 2", "", "wrong number of mean_value"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("channels", "transform", "how", "match"),
+    [
+        (
+            2,
+            "",
+            "",
+            "this net takes no pictures; expected one Input layer of N×C×H×W with 1 or 3 channels, found data 1×2×4×5",
+        ),
+        (3, "crop_size: 2", "height: 9", "transform_param and the input's shape differ; expected 3×4×5, found 3×2×2"),
+        (1, "", "sign_size: 20", "sign_size without ground; set ground"),
+        (3, "mean_value: 1 mean_value: 2", "", "wrong number of mean_value"),
+    ],
+)
 def test_mistakes(channels, transform, how, match):
     with pytest.raises(CaffeliteError, match=match):
         prepared(channels, transform, how)

@@ -1,4 +1,5 @@
-"""Operations on blobs that lie channels last, and the CPU's inner products by oneDNN and by BLAS, against the float64 oracle."""
+"""Operations on blobs that lie channels last, and the CPU's inner products by oneDNN and by BLAS, against the float64
+oracle."""
 
 import itertools
 
@@ -91,7 +92,8 @@ CONVOLUTIONS = {  # x, outputs, window, groups
 
 @pytest.fixture(params=CONVOLUTIONS)
 def case(request, rng, half):  # noqa: F811
-    """The operation, its arrays in float64, its geometry; how its images are put there, blank ones made, and compared."""
+    """The operation, its arrays in float64, its geometry; how its images are put there, blank ones made, and
+    compared."""
     x, m, window, groups = CONVOLUTIONS[request.param]
     y = (x[0], m, *window.outputs(x[2:]))
     dev = engines.with_onednn()
@@ -120,7 +122,10 @@ def test_convolution_backward(dev, case, half):
     for wanted in itertools.product((True, False), repeat=3):
         for add_w, add_b in itertools.product((False, True), repeat=2):
             old_w, old_b = np.full(dw.shape, 3.0), np.full(db.shape, -2.0)
-            out = [array if want else None for array, want in zip((image(dx), put(dev, old_w), put(dev, old_b)), wanted, strict=True)]
+            out = [
+                array if want else None
+                for array, want in zip((image(dx), put(dev, old_w), put(dev, old_b)), wanted, strict=True)
+            ]
             op.backward(*there, *out, add_w, add_b)
             for found, expected in zip(out, (last(dx), dw + add_w * old_w, db + add_b * old_b), strict=True):
                 if found is not None:
@@ -188,7 +193,10 @@ def test_max_pooling(pools, rng, name):  # noqa: F811
 
 def means_are_plain(shape, window) -> bool:
     """Whether AVE is oneDNN's: no window with pad reaches beyond it."""
-    reach = [(o - 1) * s + k - 2 * p for o, s, k, p in zip(pooled(shape, window)[2:], *window[1::-1], window.pad, strict=True)]
+    reach = [
+        (o - 1) * s + k - 2 * p
+        for o, s, k, p in zip(pooled(shape, window)[2:], *window[1::-1], window.pad, strict=True)
+    ]
     return not any(window.pad) or all(r <= size for r, size in zip(reach, shape[2:], strict=True))
 
 
@@ -208,7 +216,8 @@ def test_average_pooling(pools, rng, name):  # noqa: F811
 @pytest.mark.parametrize("method", ["MAX", "AVE"])
 @pytest.mark.parametrize("name", ["overlap", "pad", "beyond the image"])
 def test_nan_in_pooling(pools, rng, name, method):  # noqa: F811
-    """AVE gives a NaN for every window that sees one, as MAX does on a GPU; oneDNN takes the largest number beside it, as Caffe does."""
+    """AVE gives a NaN for every window that sees one, as MAX does on a GPU; oneDNN takes the largest number beside it,
+    as Caffe does."""
     dev, (shape, window) = pools, POOLINGS[name]
     if method == "AVE" and not means_are_plain(shape, window):
         pytest.skip("Caffe's means are not oneDNN's")
@@ -266,7 +275,8 @@ def test_moments(dev, rng, n, c, half):  # noqa: F811
 
 
 def test_formulas_of_halves(dev, rng):  # noqa: F811
-    """Every one of the numbers there are goes in and out unchanged; results are rounded to the nearest, even of equals; NaN stays NaN."""
+    """Every one of the numbers there are goes in and out unchanged; results are rounded to the nearest, even of equals;
+    NaN stays NaN."""
     every = np.arange(65536, dtype=np.uint16)
     there, wide, back = put(dev, every, np.uint16), blank(dev, every.shape), blank(dev, every.shape, np.uint16)
     dev.map(Formula("x", ("x",), halves=("x",)))(there, wide)
@@ -310,7 +320,8 @@ def test_gradients_of_halves_are_added(dev, rng):  # noqa: F811
 
 
 @pytest.mark.parametrize(
-    "n, a, b", [(1, 1, 1), (2, 3, 5), (3, 16, 16), (2, 17, 33), (1, 40, 3), (1, 3, 40), (5, 1, 7), (4, 96, 1), (1, 64, 100)]
+    "n, a, b",
+    [(1, 1, 1), (2, 3, 5), (3, 16, 16), (2, 17, 33), (1, 40, 3), (1, 3, 40), (5, 1, 7), (4, 96, 1), (1, 64, 100)],
 )
 def test_transpose(ours, rng, n, a, b):  # noqa: F811
     x = rng.normal(size=(n, a, b))

@@ -1,4 +1,5 @@
-"""Every operation of every device against the oracle: on the CPU, on the GPU's kernels run by the host, and on a GPU where there is one."""
+"""Every operation of every device against the oracle: on the CPU, on the GPU's kernels run by the host, and on a GPU
+where there is one."""
 
 import math
 import os
@@ -9,8 +10,8 @@ import reference
 from devices.host.backend import HostBackend
 
 from caffelite.devices import Window, open_device
+from caffelite.devices.cuda import GPU, count
 from caffelite.devices.formula import Formula
-from caffelite.devices.gpu import GPU, count
 
 MAKE = {
     "cpu": lambda dtype: open_device(None, dtype),
@@ -117,11 +118,17 @@ def test_memory(dev, rng):
 CASES = {
     "ReLU": ("where(x > 0, x, slope * x)", lambda x, dy, s: np.where(x > 0, x, 0.1 * x)),
     "Sigmoid'": ("dy * x * (1 - x)", lambda x, dy, s: dy * x * (1 - x)),
-    "cross entropy": ("max(x, 0) - x * dy + log1p(exp(-abs(x)))", lambda x, dy, s: np.maximum(x, 0) - x * dy + np.log1p(np.exp(-abs(x)))),
+    "cross entropy": (
+        "max(x, 0) - x * dy + log1p(exp(-abs(x)))",
+        lambda x, dy, s: np.maximum(x, 0) - x * dy + np.log1p(np.exp(-abs(x))),
+    ),
     "all": (
         "(tanh(x) + sign(dy) * pow(abs(x) + 1.5, 2)) / s + sqrt(abs(dy)) - log(2e0 + x * x) ** 3 - min(x, dy)",
         lambda x, dy, s: (
-            (np.tanh(x) + np.sign(dy) * (abs(x) + 1.5) ** 2) / s + np.sqrt(abs(dy)) - np.log(2 + x * x) ** 3 - np.minimum(x, dy)
+            (np.tanh(x) + np.sign(dy) * (abs(x) + 1.5) ** 2) / s
+            + np.sqrt(abs(dy))
+            - np.log(2 + x * x) ** 3
+            - np.minimum(x, dy)
         ),
     ),
     "-x - -dy - 2": ("-x - -dy - 2 * (x - (dy - x))", lambda x, dy, s: -x + dy - 2 * (x - (dy - x))),
@@ -143,7 +150,8 @@ def test_map(dev, rng, case):
 
 
 def test_nan_in_formulas(kind):
-    """min and max keep a NaN that comes first, where and sign treat it as every comparison does: alike on all devices."""
+    """min and max keep a NaN that comes first, where and sign treat it as every comparison does: alike on all
+    devices."""
     dev = MAKE[kind]("float32")
     nan = float("nan")
     a, b = put(dev, [nan, 1, nan, 2]), put(dev, [1, nan, nan, 3])
@@ -200,11 +208,24 @@ def test_a_formula_chooses_its_names(kind):
         dev.channel_sum(formula, names[:1], 1, 2, p, **values)(put(dev, [5.0, 5.0]), there[1], twice := blank(dev, 2))
         close(dev, twice, np.full(2, p * expected))
     rule = Formula("w = " + " + ".join(names[2:]), ("w", "g"), constants=names[2:])
-    dev.updater(rule, np.array([[0, 1]]), np.ones(1), np.ones(1), **values)(put(dev, [1.0]), put(dev, [1.0]), out, there[0])
+    dev.updater(rule, np.array([[0, 1]]), np.ones(1), np.ones(1), **values)(
+        put(dev, [1.0]), put(dev, [1.0]), out, there[0]
+    )
     close(dev, out, sum(values.values()))
 
 
-CHANNELS = [(1, 1, 1), (3, 5, 1), (300, 33, 1), (5000, 2, 1), (9, 1, 1), (2, 3, 5), (4, 1, 2500), (1, 3, 5001), (1, 40, 7), (1, 6, 1)]
+CHANNELS = [
+    (1, 1, 1),
+    (3, 5, 1),
+    (300, 33, 1),
+    (5000, 2, 1),
+    (9, 1, 1),
+    (2, 3, 5),
+    (4, 1, 2500),
+    (1, 3, 5001),
+    (1, 40, 7),
+    (1, 6, 1),
+]
 
 
 @pytest.mark.parametrize("n, c, p", CHANNELS)
@@ -223,7 +244,9 @@ def test_channel_map(dev, rng, n, c, p):
 @pytest.mark.parametrize("n, c, p", CHANNELS)
 def test_channel_sum(dev, rng, n, c, p):
     x, dy, mean, s = *rng.normal(size=(2, n, c, p)), rng.normal(size=c), np.array([2.0])
-    run = dev.channel_sum(Formula("(x - mean) * dy * s * k", ("mean", "x", "dy"), ("s",), ("k",)), ("mean",), n, c, p, 0.5, k=3)
+    run = dev.channel_sum(
+        Formula("(x - mean) * dy * s * k", ("mean", "x", "dy"), ("s",), ("k",)), ("mean",), n, c, p, 0.5, k=3
+    )
     expected = 3 * ((x - mean[:, None]) * dy).sum((0, 2))
     arrays, out = [put(dev, v) for v in (mean, x, dy, s)], blank(dev, c)
     run(*arrays, out)
@@ -332,7 +355,9 @@ def test_ring(dev):
 
 
 @pytest.mark.parametrize("slope", [None, 0.0, 0.1])
-@pytest.mark.parametrize("m, k, n, transpose", [(1, 1, 1, False), (5, 7, 3, False), (3, 40, 37, True), (130, 2, 1, False)])
+@pytest.mark.parametrize(
+    "m, k, n, transpose", [(1, 1, 1, False), (5, 7, 3, False), (3, 40, 37, True), (130, 2, 1, False)]
+)
 def test_inner_product(dev, rng, m, k, n, transpose, slope):
     x, w, b, dy = (rng.normal(size=s) for s in ((m, k), (n, k), (n,), (m, n)))
     op = dev.inner_product(m, k, n, transpose)
@@ -476,7 +501,9 @@ def test_softmax_loss(dev, rng, n, c, p, ignore, divisor):
     assert dev.download(op.bad).tolist() == [bad == 0 and 0]
 
 
-@pytest.mark.parametrize("n, p, wrong", [(6, 4, {9: -1, 20: 0.5}), (1, 3000, {2999: float("nan"), 2500: 1e9}), (5, 1, {0: 3})])
+@pytest.mark.parametrize(
+    "n, p, wrong", [(6, 4, {9: -1, 20: 0.5}), (1, 3000, {2999: float("nan"), 2500: 1e9}), (5, 1, {0: 3})]
+)
 def test_bad_labels(dev, rng, n, p, wrong):
     """The first label ever that was no class is told, by its place, until someone looks."""
     label = rng.integers(0, 3, size=(n, p)).astype(np.float64)
@@ -486,7 +513,10 @@ def test_bad_labels(dev, rng, n, p, wrong):
     x = rng.normal(size=(n, 3, p))
     loss, score = dev.softmax_loss(n, 3, p, None, None), dev.accuracy(n, 3, p, 1, None)
     there, prob, out = put(dev, x), blank(dev, x.shape), blank(dev, ())
-    for op, run in ((loss, lambda v: loss.forward(there, v, prob, out)), (score, lambda v: score.forward(there, v, out, None))):
+    for op, run in (
+        (loss, lambda v: loss.forward(there, v, prob, out)),
+        (score, lambda v: score.forward(there, v, out, None)),
+    ):
         run(put(dev, good))
         assert dev.download(op.bad).tolist() == [0]
         for later in (label, good, np.full((n, p), -5.0)):
@@ -543,7 +573,12 @@ def test_dropout(dev, rng, n, d, ratio, seed, stream, clock):
     x = rng.normal(size=(n, d))
     old = dev.seed, dev.clock
     dev.seed, dev.clock = seed, clock
-    op, mask, y, dx = dev.dropout(n, d, ratio, stream), blank(dev, (n, d), np.uint8), blank(dev, (n, d)), blank(dev, (n, d))
+    op, mask, y, dx = (
+        dev.dropout(n, d, ratio, stream),
+        blank(dev, (n, d), np.uint8),
+        blank(dev, (n, d)),
+        blank(dev, (n, d)),
+    )
     op.forward(put(dev, x), mask, y)
     np.testing.assert_array_equal(dev.download(mask), expected)
     close(dev, y, x * expected / (1 - ratio))
@@ -562,7 +597,12 @@ def test_stochastic_pooling(dev, rng, case, monkeypatch):
     monkeypatch.setattr(dev, "clock", clock)
     expected, winners = reference.stochastic_pooling(x, window, seed, stream, clock[0], clock[1] * shape[0])
     op = dev.pooling("STOCHASTIC", shape, expected.shape, window, stream)
-    y, index, dx, dy = blank(dev, expected.shape), blank(dev, expected.shape, np.int32), blank(dev, shape), rng.normal(size=expected.shape)
+    y, index, dx, dy = (
+        blank(dev, expected.shape),
+        blank(dev, expected.shape, np.int32),
+        blank(dev, shape),
+        rng.normal(size=expected.shape),
+    )
     op.forward(put(dev, x), y, index)
     np.testing.assert_array_equal(dev.download(index), winners)
     close(dev, y, expected)
@@ -590,7 +630,8 @@ def test_stochastic_pooling_keeps_nan_and_chances(kind):
 
 
 @pytest.mark.parametrize(
-    "n, c, p, size, beta", [(1, 1, 1, 3, 0.75), (2, 7, 6, 5, 0.75), (3, 4, 5, 3, 0.6), (2, 3, 4, 9, 1), (2, 5, 1, 2, 0.75)]
+    "n, c, p, size, beta",
+    [(1, 1, 1, 3, 0.75), (2, 7, 6, 5, 0.75), (3, 4, 5, 3, 0.6), (2, 3, 4, 9, 1), (2, 5, 1, 2, 0.75)],
 )
 def test_lrn(dev, rng, n, c, p, size, beta):
     x, dy = 3 * rng.normal(size=(n, c, p)), rng.normal(size=(n, c, p))
@@ -619,7 +660,11 @@ def test_im2col(dev, rng, case):
 
 @pytest.mark.parametrize("rows, width, count", [(1, 1, 1), (6, 5, 9), (3, 130, 7), (300, 2, 700)])
 def test_take(dev, rng, rows, width, count):
-    table, dout, index = rng.normal(size=(rows, width)), rng.normal(size=(count, width)), rng.integers(0, rows, size=count)
+    table, dout, index = (
+        rng.normal(size=(rows, width)),
+        rng.normal(size=(count, width)),
+        rng.integers(0, rows, size=count),
+    )
     op, out, dtable = dev.take(rows, width, count), blank(dev, (count, width)), blank(dev, (rows, width))
     there = put(dev, index)
     op.forward(put(dev, table), there, out)
@@ -648,7 +693,11 @@ def test_take_tells_of_numbers_that_name_no_row(dev):
 @pytest.mark.parametrize("judged", [True, False])
 def test_lstm(dev, rng, t, n, d, judged):
     """Steps, and gradients beside differences of the oracle; where cont is 0, NaN before is forgotten."""
-    sums, w, above = rng.normal(size=(t, n, 4 * d)), rng.normal(size=(4 * d, d)) / 4, rng.normal(size=(t, n, d)) * judged
+    sums, w, above = (
+        rng.normal(size=(t, n, 4 * d)),
+        rng.normal(size=(4 * d, d)) / 4,
+        rng.normal(size=(t, n, d)) * judged,
+    )
     states, ends, cont = rng.normal(size=(2, n, d)), rng.normal(size=(2, n, d)), (rng.random((t, n)) < 0.7) * 0.5
 
     def run(sums, states):
@@ -660,7 +709,12 @@ def test_lstm(dev, rng, t, n, d, judged):
         return np.stack(cells), np.stack(outs)
 
     cells, outs = run(sums, states)
-    gates, hidden, h, c = put(dev, sums), blank(dev, (t, n, d)), blank(dev, (t, n, d)), put(dev, np.zeros((t + 1, n, d)))
+    gates, hidden, h, c = (
+        put(dev, sums),
+        blank(dev, (t, n, d)),
+        blank(dev, (t, n, d)),
+        put(dev, np.zeros((t + 1, n, d))),
+    )
     spoilt = np.where(cont[0, :, None] == 0, np.nan, states)
     dev.upload(c[0], spoilt[1])
     op, there = dev.lstm(t, n, d), (put(dev, cont), put(dev, w))
@@ -683,7 +737,14 @@ def test_lstm(dev, rng, t, n, d, judged):
 
 def test_an_lstms_gates_saturate(dev):
     """The cell, to some units in the last place: σ and tanh near 0 and far from it, of NaN too."""
-    x = np.concatenate([np.linspace(-120, 120, 4001), np.geomspace(1e-30, 1, 500), -np.geomspace(1e-30, 1, 500), [np.inf, -np.inf, np.nan]])
+    x = np.concatenate(
+        [
+            np.linspace(-120, 120, 4001),
+            np.geomspace(1e-30, 1, 500),
+            -np.geomspace(1e-30, 1, 500),
+            [np.inf, -np.inf, np.nan],
+        ]
+    )
     n = len(x)
     gates = np.stack([x, np.zeros(n), x[::-1], x], 1).astype(dev.dtype)  # c = σ(x) tanh(x)
     there, c, h = put(dev, gates), blank(dev, (n, 1)), blank(dev, (n, 1))

@@ -1,4 +1,5 @@
-"""What stands between the device and CUDA, with a stand-in for CuPy; and what a user is told where something is missing."""
+"""What stands between the device and CUDA, with a stand-in for CuPy; and what a user is told where something is
+missing."""
 
 import configparser
 import ctypes
@@ -15,10 +16,10 @@ import pytest
 from devices.host.backend import HostBackend, decoded, encoded
 
 from caffelite import devices
-from caffelite.devices import Window, gpu, open_device
+from caffelite.devices import Window, cuda, open_device
+from caffelite.devices.cuda import GPU, backend, cudnn, operations
+from caffelite.devices.cuda.streams import CopyStream
 from caffelite.devices.formula import Formula
-from caffelite.devices.gpu import GPU, backend, cudnn, operations
-from caffelite.devices.gpu.streams import Lane
 from caffelite.errors import CaffeliteError
 
 
@@ -88,7 +89,8 @@ class FakeStream:
 
 
 def fake_cupy(count=1, capability=(9, 0), runtime_version=13020, reads_any_memory=False):
-    """As much of CuPy as the backend uses, on the host. ``__launches__``: (device, stream) of each kernel; ``__here__``: see Here."""
+    """As much of CuPy as the backend uses, on the host. ``__launches__``: (device, stream) of each kernel;
+    ``__here__``: see Here."""
     here, pointers, launches = Here(), itertools.count(7), []
     null = FakeStream(here, 0)
 
@@ -102,13 +104,22 @@ def fake_cupy(count=1, capability=(9, 0), runtime_version=13020, reads_any_memor
         return count
 
     properties = {
-        "name": b"Fake", "major": capability[0], "minor": capability[1], "maxGridSize": (3, 2, 1), "totalGlobalMem": 5,
-    }  # fmt: skip
+        "name": b"Fake",
+        "major": capability[0],
+        "minor": capability[1],
+        "maxGridSize": (3, 2, 1),
+        "totalGlobalMem": 5,
+    }
     runtime = SimpleNamespace(
-        CUDARuntimeError=CUDAError, getDeviceCount=device_count, memcpyAsync=copy, memGetInfo=lambda: (3, 5),
-        getDeviceProperties=lambda number: properties, runtimeGetVersion=lambda: runtime_version, cudaDevAttrPageableMemoryAccess=88,
+        CUDARuntimeError=CUDAError,
+        getDeviceCount=device_count,
+        memcpyAsync=copy,
+        memGetInfo=lambda: (3, 5),
+        getDeviceProperties=lambda number: properties,
+        runtimeGetVersion=lambda: runtime_version,
+        cudaDevAttrPageableMemoryAccess=88,
         deviceGetAttribute=lambda attribute, number: int(reads_any_memory and attribute == 88),
-    )  # fmt: skip
+    )
 
     class Device(nullcontext):
         def __init__(self, number):
@@ -142,15 +153,28 @@ def fake_cupy(count=1, capability=(9, 0), runtime_version=13020, reads_any_memor
 
     event = SimpleNamespace(record=lambda stream: None, synchronize=lambda: None)
     cuda = SimpleNamespace(
-        runtime=runtime, Device=Device, Stream=lambda non_blocking: FakeStream(here, next(pointers)), get_current_stream=current,
-        Event=lambda disable_timing: event, driver=SimpleNamespace(CUDADriverError=CUDAError), alloc_pinned_memory=pinned_memory,
+        runtime=runtime,
+        Device=Device,
+        Stream=lambda non_blocking: FakeStream(here, next(pointers)),
+        get_current_stream=current,
+        Event=lambda disable_timing: event,
+        driver=SimpleNamespace(CUDADriverError=CUDAError),
+        alloc_pinned_memory=pinned_memory,
         pinned_memory=SimpleNamespace(is_memory_pinned=lambda address: address in pinned),
-    )  # fmt: skip
+    )
     return SimpleNamespace(
-        __version__="14.0", empty=lambda shape, dtype: np.zeros(shape, dtype).view(Array), RawModule=module, copyto=np.copyto, add=np.add,
-        ndarray=lambda shape, dtype, memptr: np.ndarray(shape, dtype, memptr.array.view(np.ndarray), memptr.offset).view(Array),
-        cuda=cuda, __launches__=launches, __here__=here,
-    )  # fmt: skip
+        __version__="14.0",
+        empty=lambda shape, dtype: np.zeros(shape, dtype).view(Array),
+        RawModule=module,
+        copyto=np.copyto,
+        add=np.add,
+        ndarray=lambda shape, dtype, memptr: np.ndarray(
+            shape, dtype, memptr.array.view(np.ndarray), memptr.offset
+        ).view(Array),
+        cuda=cuda,
+        __launches__=launches,
+        __here__=here,
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -190,7 +214,9 @@ def test_backend_by_cupy(monkeypatch, seed):
     part = dev.view(dev.view(raw, 16, (40,), np.uint8), 8, (2, 3))
     dev.fill(raw, 0)
     dev.upload(part, 1)
-    assert np.flatnonzero(dev.download(raw)).min() == 26 and np.count_nonzero(dev.download(raw)) == 2 * 6  # 1.0 is 00 00 80 3F
+    assert (
+        np.flatnonzero(dev.download(raw)).min() == 26 and np.count_nonzero(dev.download(raw)) == 2 * 6
+    )  # 1.0 is 00 00 80 3F
     assert isinstance(dev.convolution((1, 1, 3, 3), (1, 1, 3, 3), Window((1, 1))), operations.Convolution)
     dev.synchronize()
 
@@ -213,26 +239,73 @@ def test_captures_by_cupy(monkeypatch):
     program = dev.program(refused)
     for _ in range(3):
         program()
-    assert calls[2:] == ["eager"] * 3 and dev.why_eager() == "CUDA graphs cannot be captured (cudaErrorStreamCaptureUnsupported: no)"
+    assert (
+        calls[2:] == ["eager"] * 3
+        and dev.why_eager() == "CUDA graphs cannot be captured (cudaErrorStreamCaptureUnsupported: no)"
+    )
 
 
 def _by_host(a, b, c, m, n, k, *flags):
     HostBackend().matmul(*(v.view(np.ndarray) for v in (a, b, c)), m, n, k, *flags)
 
 
-def fake_gemm(handle, op_a, op_b, m, n, k, alpha, a, type_a, lda, b, type_b, ldb, beta, c, type_c, ldc, compute, algorithm):
+def fake_gemm(
+    handle, op_a, op_b, m, n, k, alpha, a, type_a, lda, b, type_b, ldb, beta, c, type_c, ldc, compute, algorithm
+):
     """cuBLAS's own words: everything by columns."""
     strides = m * k, k * n, m * n
     return fake_gemm_batched(
-        handle, op_a, op_b, m, n, k, alpha, a, type_a, lda, strides[0], b, type_b, ldb, strides[1], beta, c, type_c, ldc, strides[2], 1,
-        compute, algorithm,
-    )  # fmt: skip
+        handle,
+        op_a,
+        op_b,
+        m,
+        n,
+        k,
+        alpha,
+        a,
+        type_a,
+        lda,
+        strides[0],
+        b,
+        type_b,
+        ldb,
+        strides[1],
+        beta,
+        c,
+        type_c,
+        ldc,
+        strides[2],
+        1,
+        compute,
+        algorithm,
+    )
 
 
 def fake_gemm_batched(
-    handle, op_a, op_b, m, n, k, alpha, a, type_a, lda, stride_a, b, type_b, ldb, stride_b, beta, c, type_c, ldc, stride_c, batch, compute,
+    handle,
+    op_a,
+    op_b,
+    m,
+    n,
+    k,
+    alpha,
+    a,
+    type_a,
+    lda,
+    stride_a,
+    b,
+    type_b,
+    ldb,
+    stride_b,
+    beta,
+    c,
+    type_c,
+    ldc,
+    stride_c,
+    batch,
+    compute,
     algorithm,
-):  # fmt: skip
+):
     assert type_a == type_b and algorithm == -1
     assert compute == {0: 77, 1: 70, 2: 68, 14: 68}[type_a]
     alpha, beta = (v._obj.value for v in (alpha, beta))
@@ -256,7 +329,9 @@ def fake_gemm_batched(
 @pytest.mark.parametrize("trans_b", [False, True])
 @pytest.mark.parametrize("add", [False, True])
 @pytest.mark.parametrize("batch", [1, 2])
-@pytest.mark.parametrize("kind, out", [("float32", "float32"), ("float64", "float64"), ("float16", "float32"), ("uint16", "float32")])
+@pytest.mark.parametrize(
+    "kind, out", [("float32", "float32"), ("float64", "float64"), ("float16", "float32"), ("uint16", "float32")]
+)
 def test_products_by_rows(trans_a, trans_b, add, batch, kind, out, seed):
     rng = np.random.default_rng(seed)
     m, n, k = 3, 5, 4
@@ -330,7 +405,9 @@ def test_the_clock(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", fake)
     monkeypatch.setattr(backend, "Blas", lambda cupy, stream, strict: _by_host)
     here = backend.CuPyBackend(0)
-    monkeypatch.setattr(here, "kernel", lambda source, name: lambda grid, block, args: told.append((name, int(args[0]))))
+    monkeypatch.setattr(
+        here, "kernel", lambda source, name: lambda grid, block, args: told.append((name, int(args[0])))
+    )
     assert here.lap(lambda: told.append("run"), 3) == 2.0
     assert told == [("spin", 3 * here.LAUNCH), "event", "run", "run", "run", "event", "wait"] and here.model() == "Fake"
 
@@ -344,14 +421,14 @@ def test_no_cupy(monkeypatch, driver, extra):
     monkeypatch.setitem(sys.modules, "cupy", None)
     with pytest.raises(CaffeliteError, match=rf"-gpu needs cupy, which is not installed; .*caffelite\[{extra}\]"):
         open_device(0)
-    assert gpu.count() == 0 and "cupy" in gpu.why_none()
+    assert cuda.count() == 0 and "cupy" in cuda.why_none()
 
 
 def test_no_driver(monkeypatch, no_driver):
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy(CUDAError("cudaErrorInsufficientDriver")))
     with pytest.raises(CaffeliteError, match="no usable GPU; expected an NVIDIA GPU, found no NVIDIA driver .*libcuda"):
         open_device(0)
-    assert gpu.count() == 0 and "driver" in gpu.why_none()
+    assert cuda.count() == 0 and "driver" in cuda.why_none()
 
 
 def test_old_driver(monkeypatch):
@@ -368,14 +445,15 @@ def test_hidden_gpus(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "count, number, text", [(1, 1, "no GPU 1; expected 0, found 1 GPU"), (4, -1, "no GPU -1; expected 0 to 3, found 4 GPUs")]
+    "count, number, text",
+    [(1, 1, "no GPU 1; expected 0, found 1 GPU"), (4, -1, "no GPU -1; expected 0 to 3, found 4 GPUs")],
 )
 def test_number_out_of_range(monkeypatch, count, number, text):
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy(count))
-    for use in (open_device, gpu.describe):
+    for use in (open_device, cuda.describe):
         with pytest.raises(CaffeliteError, match=text):
             use(number)
-    assert gpu.count() == count and gpu.why_none() == ""
+    assert cuda.count() == count and cuda.why_none() == ""
 
 
 def test_no_cublas(monkeypatch):
@@ -386,19 +464,31 @@ def test_no_cublas(monkeypatch):
         open_device(0)
 
 
-NO_HEADERS = "Failed to find CUDA headers. Please install CUDA toolkit headers (e.g., pip install cupy-cuda12x[ctk]) or specify CUDA_PATH"
+NO_HEADERS = (
+    "Failed to find CUDA headers. Please install CUDA toolkit headers (e.g., pip install cupy-cuda12x[ctk]) "
+    "or specify CUDA_PATH"
+)
 
 
 @pytest.mark.parametrize(
     "mistake, told",
     [
-        (RuntimeError(NO_HEADERS), r"CUDA kernels cannot be compiled; found Failed to find CUDA headers.*caffelite\[cuda13\]"),
+        (
+            RuntimeError(NO_HEADERS),
+            r"CUDA kernels cannot be compiled; found Failed to find CUDA headers.*caffelite\[cuda13\]",
+        ),
         (
             ImportError("libnvrtc.so.13: cannot open shared object file\nmore"),
             r"cannot be compiled; found libnvrtc.so.13: .*caffelite\[cuda13\]",
         ),
-        (CUDAError("cudaErrorDevicesUnavailable: busy"), "GPU 0 cannot be set up; found cudaErrorDevicesUnavailable: busy; .*nvidia-smi"),
-        (MemoryError("Out of memory allocating 33,554,432 bytes"), "GPU 0 has no memory left; found Out of memory .*; end what holds it"),
+        (
+            CUDAError("cudaErrorDevicesUnavailable: busy"),
+            "GPU 0 cannot be set up; found cudaErrorDevicesUnavailable: busy; .*nvidia-smi",
+        ),
+        (
+            MemoryError("Out of memory allocating 33,554,432 bytes"),
+            "GPU 0 has no memory left; found Out of memory .*; end what holds it",
+        ),
         (PermissionError(13, "Permission denied", "/.cupy"), "compiled CUDA kernels cannot be kept; .*CUPY_CACHE_DIR"),
     ],
 )
@@ -422,7 +512,9 @@ def test_a_set_up_that_fails(monkeypatch, mistake, told):
 
 def test_a_gpu_that_cuda_13_gave_up(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy(capability=(7, 0)))
-    with pytest.raises(CaffeliteError, match=r"too old for CUDA 13; expected compute capability 7.5 or more, found 7.0; .*cuda12"):
+    with pytest.raises(
+        CaffeliteError, match=r"too old for CUDA 13; expected compute capability 7.5 or more, found 7.0; .*cuda12"
+    ):
         open_device(0)
 
 
@@ -455,7 +547,7 @@ def test_a_lane_holds_what_it_copies():
     class Forgetful(HostBackend):
         def upload(self, array, host, stream=None): ...
 
-    lane, host = Lane(Forgetful(), 2), np.zeros(3)
+    lane, host = CopyStream(Forgetful(), 2), np.zeros(3)
     held = weakref.ref(host)
     lane.upload(1, None, host)
     del host
@@ -501,7 +593,8 @@ def test_two_devices_in_one_thread(several, numbers):
 
 
 def test_a_stream_that_cupy_makes_current(several):
-    """As its ``get`` does where an array is not in one piece, and sums in 16 bits do: a ``with`` leaves the null stream current."""
+    """As its ``get`` does where an array is not in one piece, and sums in 16 bits do: a ``with`` leaves the null stream
+    current."""
     dev = GPU(0)
     with dev.backend.new_stream():
         pass
@@ -529,10 +622,15 @@ def test_two_devices_in_many_threads(several):
 def test_a_device_is_opened_once(several):
     one = open_device(0)
     one.seed = 7
-    mine = one.make_inlet()
+    mine = one.make_input_buffer()
     again = open_device(0)
-    assert again is one and mine.seed == 7 and one.make_inlet().seed == 0, "nets keep the seed that they were built with"
-    assert len({id(dev) for dev in (one, open_device(1), open_device(0, precision="fp32"), open_device(0, eager=True))}) == 4
+    assert again is one and mine.seed == 7 and one.make_input_buffer().seed == 0, (
+        "nets keep the seed that they were built with"
+    )
+    assert (
+        len({id(dev) for dev in (one, open_device(1), open_device(0, precision="fp32"), open_device(0, eager=True))})
+        == 4
+    )
     elsewhere = []
     thread = threading.Thread(target=lambda: elsewhere.append(open_device(0)))
     thread.start()
@@ -546,11 +644,17 @@ def test_a_device_is_opened_once(several):
 @pytest.mark.parametrize(
     "capability, precision, told",
     [
-        ((7, 5), "bf16", "GPU 0 has no bf16; expected compute capability 8.0 or more, found 7.5; use -precision fp16 or fp32"),
+        (
+            (7, 5),
+            "bf16",
+            "GPU 0 has no bf16; expected compute capability 8.0 or more, found 7.5; use -precision fp16 or fp32",
+        ),
         ((5, 2), "fp16", "GPU 0 has no fp16; expected compute capability 5.3 or more, found 5.2; use -precision fp32"),
-        ((8, 0), "bf16", ""), ((7, 0), "fp16", ""), ((5, 2), "fp32", ""),
+        ((8, 0), "bf16", ""),
+        ((7, 0), "fp16", ""),
+        ((5, 2), "fp32", ""),
     ],
-)  # fmt: skip
+)
 def test_a_precision_that_a_gpu_lacks(monkeypatch, capability, precision, told):
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy(capability=capability, runtime_version=12090))
     monkeypatch.setattr(backend, "Blas", lambda cupy, stream, strict: _by_host)
@@ -562,10 +666,14 @@ def test_a_precision_that_a_gpu_lacks(monkeypatch, capability, precision, told):
 @pytest.mark.parametrize(
     "capability, precision, last, computes_in",
     [
-        ((7, 5), "tf32", False, "fp32"), ((8, 0), "tf32", True, "tf32"), ((9, 0), "fp32", False, "fp32"), ((7, 5), "fp16", True, "fp16"),
-        ((6, 1), "fp16", False, "fp16"), ((8, 6), "bf16", True, "bf16"),
+        ((7, 5), "tf32", False, "fp32"),
+        ((8, 0), "tf32", True, "tf32"),
+        ((9, 0), "fp32", False, "fp32"),
+        ((7, 5), "fp16", True, "fp16"),
+        ((6, 1), "fp16", False, "fp16"),
+        ((8, 6), "bf16", True, "bf16"),
     ],
-)  # fmt: skip
+)
 def test_layout_by_what_tensor_cores_multiply(monkeypatch, caplog, capability, precision, last, computes_in):
     """Channels last is for tensor cores; a GPU without TF32 computes in fp32, and says so."""
     here, strict = HostBackend(), []
@@ -587,11 +695,16 @@ def test_a_gpu_that_cannot_be_asked(monkeypatch):
     fake.cuda.runtime.memGetInfo = busy
     monkeypatch.setitem(sys.modules, "cupy", fake)
     with pytest.raises(CaffeliteError, match="GPU 0 cannot be set up; found cudaErrorDevicesUnavailable"):
-        gpu.describe(0)
+        cuda.describe(0)
 
 
 def test_describe(monkeypatch, no_driver):
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy(2))
-    told = gpu.describe(1)
+    told = cuda.describe(1)
     assert told["Device id"] == 1 and told["Name"] == "Fake" and told["Maximum dimension of grid"] == "3 x 2 x 1"
-    assert told["Free global memory (bytes)"] == 3 and told["CUDA runtime"] == "13.2" and "CUDA driver" not in told and told["cuDNN"]
+    assert (
+        told["Free global memory (bytes)"] == 3
+        and told["CUDA runtime"] == "13.2"
+        and "CUDA driver" not in told
+        and told["cuDNN"]
+    )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from caffelite.devices.gpu.backend import SPIN
+from caffelite.devices.cuda.backend import SPIN
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 

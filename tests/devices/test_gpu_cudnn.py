@@ -12,7 +12,7 @@ from devices.host.backend import HostBackend, decoded, encoded
 
 from caffelite.devices import Window
 from caffelite.devices.cache import Notes
-from caffelite.devices.gpu import GPU, convolution, cudnn
+from caffelite.devices.cuda import GPU, convolution, cudnn
 
 GPUS = {path.stem: path.read_text() for path in Path(__file__).parent.glob("host/*.json")}
 H100 = GPUS["h100"]
@@ -51,7 +51,9 @@ def needed():
 
 
 @pytest.mark.parametrize("case", SHAPES)
-@pytest.mark.parametrize("kind, epilogue", [("forward", ()), ("forward", (True,)), ("forward", (True, True)), ("dgrad", ()), ("wgrad", ())])
+@pytest.mark.parametrize(
+    "kind, epilogue", [("forward", ()), ("forward", (True,)), ("forward", (True, True)), ("dgrad", ()), ("wgrad", ())]
+)
 @pytest.mark.parametrize("numbers, last", [("float32", False), ("float32", True), ("float16", True), ("uint16", True)])
 def test_plans_for_an_h100(needed, case, kind, epilogue, numbers, last):
     found = plan(case, kind, *epilogue, numbers=numbers, last=last)
@@ -70,11 +72,15 @@ def test_plans_for_other_gpus(needed, gpu, numbers, case, kind):
 
 
 @pytest.mark.parametrize("gpu, numbers", [("h100", n) for n in ("float32", "float16", "uint16")] + OTHERS[:3])
-@pytest.mark.parametrize("kind, epilogue", [("forward", (True, True)), ("forward", (False, False)), ("dgrad", ()), ("wgrad", ())])
+@pytest.mark.parametrize(
+    "kind, epilogue", [("forward", (True, True)), ("forward", (False, False)), ("dgrad", ()), ("wgrad", ())]
+)
 def test_plans_for_slices_of_wider_rows(needed, gpu, numbers, kind, epilogue):
     """A bottom of a concatenation in GoogLeNet: 128 of its top's 256 channels."""
     x, y = (16, 96, 28, 28), (16, 128, 28, 28)
-    problem = cudnn.Problem(kind, x, (128, 96, 3, 3), y, Window((3, 3), pad=(1, 1)), *epilogue, last=True, numbers=numbers, pitch=256)
+    problem = cudnn.Problem(
+        kind, x, (128, 96, 3, 3), y, Window((3, 3), pad=(1, 1)), *epilogue, last=True, numbers=numbers, pitch=256
+    )
     found = cudnn.Plan(problem, properties=GPUS[gpu])
     assert any(map(found.build, found.names)) and 0 <= found.workspace <= cudnn.WORKSPACE
     sliced = found.inputs[kind == "wgrad"] if kind != "forward" else found.output
@@ -95,7 +101,8 @@ def chosen(*what, **how) -> set[str]:
 
 
 def test_strict_float32_and_deterministic_runs(needed):
-    """Some of the plans for a large convolution use tensor cores, some of its gradients vary from run to run; those can be left out."""
+    """Some of the plans for a large convolution use tensor cores, some of its gradients vary from run to run; those can
+    be left out."""
     assert set() < chosen("AlexNet conv2", "forward", strict=True) < chosen("AlexNet conv2", "forward")
     assert set() < chosen("AlexNet conv2", "wgrad", deterministic=True) < chosen("AlexNet conv2", "wgrad")
 
@@ -110,7 +117,8 @@ def test_a_limit_of_workspace(needed, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "taken, best", [([3, 1, 2], "b"), ([1, 1.2, 0.9], "c"), ([None, 2, 1], "c"), ([1, None, None], "a"), ([None] * 3, None)]
+    "taken, best",
+    [([3, 1, 2], "b"), ([1, 1.2, 0.9], "c"), ([None, 2, 1], "c"), ([1, None, None], "a"), ([None] * 3, None)],
 )
 def test_the_fastest_plan(taken, best):
     """Slow ones are run twice and left; those that do not run (None) are passed over."""
@@ -151,7 +159,14 @@ def cache(monkeypatch, tmp_path):
 
 def test_the_best_plan_of_each_engine_is_tried_first():
     ranked = ["eng68_k2=5", "eng68_k2=1", "eng34_k0=79", "eng68_k2=0", "eng30_k2=5", "eng34_k0=13"]
-    assert cudnn.engines_first(ranked) == ["eng68_k2=5", "eng34_k0=79", "eng30_k2=5", "eng68_k2=1", "eng68_k2=0", "eng34_k0=13"]
+    assert cudnn.engines_first(ranked) == [
+        "eng68_k2=5",
+        "eng34_k0=79",
+        "eng30_k2=5",
+        "eng68_k2=1",
+        "eng68_k2=0",
+        "eng34_k0=13",
+    ]
     assert cudnn.engines_first(["eng0"]) == ["eng0"] and cudnn.engines_first([]) == []
 
 
@@ -180,7 +195,9 @@ def test_plans_are_timed_once(for_an_h100, cache, caplog):
     first = mine.plan(task, trial, always)
     assert trial(first)() == names[3] and clock.laps and mine.plan(task, trial, always) is first
     (path,) = cache.iterdir()
-    assert path.name == f"cudnn-NVIDIA-H100-80GB-HBM3-{cudnn.version()}.json" and json.loads(path.read_text()) == {task.words(): names[3]}
+    assert path.name == f"cudnn-NVIDIA-H100-80GB-HBM3-{cudnn.version()}.json" and json.loads(path.read_text()) == {
+        task.words(): names[3]
+    }
     clock.laps = 0
     again, trial = engine(clock)
     assert trial(again.plan(task, trial, always))() == names[3] and not clock.laps
@@ -189,7 +206,9 @@ def test_plans_are_timed_once(for_an_h100, cache, caplog):
     assert clock.laps and len(list(cache.iterdir())) == 2  # choices of other precisions are others
 
 
-@pytest.mark.parametrize("text, said", [("{", "damaged"), ("[1]", "damaged"), ('{"KEY": 3}', "damaged"), ('{"KEY": "eng0_gone"}', "gone")])
+@pytest.mark.parametrize(
+    "text, said", [("{", "damaged"), ("[1]", "damaged"), ('{"KEY": 3}', "damaged"), ('{"KEY": "eng0_gone"}', "gone")]
+)
 def test_a_cache_that_does_not_fit(for_an_h100, cache, caplog, text, said):
     task = problem("1x1", "forward")
     path = cache / f"cudnn-NVIDIA-H100-80GB-HBM3-{cudnn.version()}.json"
@@ -212,7 +231,9 @@ def test_processes_share_a_cache(cache):
     one, other = Notes("notes.json"), Notes("notes.json")
     one.put("a", "1")
     other.put("b", "2")
-    assert json.loads((cache / "notes.json").read_text()) == {"a": "1", "b": "2"} and Notes("notes.json").get("b") == "2"
+    assert (
+        json.loads((cache / "notes.json").read_text()) == {"a": "1", "b": "2"} and Notes("notes.json").get("b") == "2"
+    )
 
 
 def test_without_a_clock_cudnn_ranks(for_an_h100, cache):
@@ -254,7 +275,8 @@ REFUSED = {
 @pytest.mark.parametrize("refused", REFUSED)
 @pytest.mark.parametrize("last, numbers", [(False, "float32"), (True, "float32"), (True, "float16"), (True, "uint16")])
 def test_convolution_by_plans(monkeypatch, seed, refused, last, numbers):
-    """Whatever cuDNN has plans for, the results are a convolution's: layout, type, bias, ReLU, sums of gradients are made up for."""
+    """Whatever cuDNN has plans for, the results are a convolution's: layout, type, bias, ReLU, sums of gradients are
+    made up for."""
     dev, rng = plans.device(monkeypatch, refused=REFUSED[refused]), np.random.default_rng(seed)
     window, groups = Window((3, 2), (1, 2), (1, 0)), 2
     x, w, b = (rng.normal(size=s) for s in ((2, 4, 5, 6), (6, 2, 3, 2), (6,)))

@@ -1,12 +1,13 @@
-"""The GPU's kernels on blobs of 16-bit numbers, run by the host: what they compute is what float32 ones do, rounded once."""
+"""The GPU's kernels on blobs of 16-bit numbers, run by the host: what they compute is what float32 ones do, rounded
+once."""
 
 import numpy as np
 import pytest
 from devices.host.backend import HostBackend, decoded, encoded
 
 from caffelite.devices import Window
+from caffelite.devices.cuda import GPU
 from caffelite.devices.formula import Formula
-from caffelite.devices.gpu import GPU
 
 
 @pytest.fixture(params=["float16", "uint16"], ids=["fp16", "bf16"])
@@ -88,7 +89,7 @@ def test_channels(dev, draw, dtype, n, c, p):
     np.testing.assert_allclose(mean, wide.mean((0, 2), np.float64), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(scale, 1 / np.sqrt(wide.var((0, 2), np.float64) + 0.1), rtol=1e-5)
     expected = np.where(wide > 0, slopes, np.float32(0.1) * slopes)
-    dev.rectified(n, c, p, 0.1)(x, dy, db := blank(dev, c))
+    dev.relu_backward(n, c, p, 0.1)(x, dy, db := blank(dev, c))
     alike(dy, expected)
     np.testing.assert_allclose(db, expected.astype(np.float64).sum((0, 2)), rtol=1e-5, atol=1e-4)
 

@@ -1,4 +1,5 @@
-"""What only large arrays reach on a GPU, brought about in small ones: strides over the grid, long indices, tiles of images."""
+"""What only large arrays reach on a GPU, brought about in small ones: strides over the grid, long indices, tiles of
+images."""
 
 import subprocess
 import sys
@@ -10,13 +11,14 @@ import reference
 from devices.host.backend import HostBackend
 
 from caffelite.devices import Window
+from caffelite.devices.cuda import GPU, device, operations
 from caffelite.devices.formula import Formula
-from caffelite.devices.gpu import GPU, device, operations
 
 
 @pytest.fixture(params=[False, True], ids=["first to last", "last to first"])
 def dev(request, monkeypatch):
-    """One block a kernel, long long indices, and workspace for one image at a time; a block's threads run in one order or the other."""
+    """One block a kernel, long long indices, and workspace for one image at a time; a block's threads run in one order
+    or the other."""
     monkeypatch.setattr(device, "MOST_BLOCKS", 1)
     monkeypatch.setattr(device, "SMALL", 0)
     monkeypatch.setattr(operations, "COLUMN_BYTES", 1)
@@ -116,7 +118,8 @@ class Kept(HostBackend):
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("n, c", [(401408, 64), (401408, 256), (25088, 1024), (6272, 2048), (401408, 3), (1 << 24, 1)])
 def test_partial_sums_stay_small(dtype, n, c):
-    """What the last block of a sum reads, and that enough blocks share the work for every multiprocessor to have one."""
+    """What the last block of a sum reads, and that enough blocks share the work for every multiprocessor to have
+    one."""
     dev = GPU(0, "float32", backend := Kept())
     x, out = np.zeros(1, dtype), np.zeros(1, np.float32)
     dev.channel_sums((Formula("x", ("x",)), Formula("x * x", ("x",))), (), n, c, 1)(x, (out, out))
@@ -131,10 +134,10 @@ def test_rectified(dev, seed, n, c, p):
     expected, db = np.where(y > 0, dy, np.float32(0.1) * dy), dev.zeros(c)
     for times in (1, 2):
         there = put(dev, dy)
-        dev.rectified(n, c, p, 0.1)(put(dev, y), there, db, times == 2)
+        dev.relu_backward(n, c, p, 0.1)(put(dev, y), there, db, times == 2)
         np.testing.assert_array_equal(there, expected)
         np.testing.assert_allclose(db, times * expected.astype(np.float64).sum((0, 2)), rtol=1e-4, atol=2e-3)
-    dev.rectified(n, c, p, 0.1)(put(dev, y), alone := put(dev, dy))
+    dev.relu_backward(n, c, p, 0.1)(put(dev, y), alone := put(dev, dy))
     np.testing.assert_array_equal(alone, expected)
 
 
@@ -142,7 +145,13 @@ def test_rectified(dev, seed, n, c, p):
 def test_batch_moments(dev, seed, n, c, p):
     """In one pass, and no digits lost where the mean is a thousand times the deviation; beside what was remembered."""
     x = (1000 * np.arange(1, c + 1)[:, None] + np.random.default_rng(seed).normal(size=(n, c, p))).astype(np.float32)
-    mean, scale, means, variances, count = dev.empty(c), dev.empty(c), dev.zeros(c), put(dev, np.full(c, 2.0)), put(dev, [3.0])
+    mean, scale, means, variances, count = (
+        dev.empty(c),
+        dev.empty(c),
+        dev.zeros(c),
+        put(dev, np.full(c, 2.0)),
+        put(dev, [3.0]),
+    )
     dev.batch_moments(n, c, p, 0.1, 0.5)(put(dev, x), mean, scale, means, variances, count)
     exact = x.astype(np.float64)
     variance, m = exact.var((0, 2)), n * p
@@ -232,5 +241,7 @@ HostBackend().kernel(kernel, "f")((1, 1, 1), (64, 1, 1), (np.int32(1),))
 
 def test_threads_that_wait_for_each_other_in_different_places():
     """The host stops a kernel whose barriers not every thread reaches, instead of going on."""
-    done = subprocess.run([sys.executable, "-c", DIVERGENT], cwd=Path(__file__).parent.parent, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", DIVERGENT], cwd=Path(__file__).parent.parent, capture_output=True, text=True
+    )
     assert done.returncode != 0 and "wait for each other in different places" in done.stderr

@@ -1,4 +1,5 @@
-"""What the extras bring suffices: a machine with no CUDA toolkit and no GPU compiles every kernel, and loads every library."""
+"""What the extras bring suffices: a machine with no CUDA toolkit and no GPU compiles every kernel, and loads every
+library."""
 
 import functools
 import importlib.metadata
@@ -19,10 +20,14 @@ sys.path.insert(0, str(ROOT / "tools"))
 from kernel_resources import ARCHITECTURES, FAMILIES, FORMULAS, kernels, sources  # noqa: E402
 
 pytestmark = pytest.mark.slow
-NETS = [ROOT / "models" / name / "train_val.prototxt" for name in ("resnet50", "googlenet", "lenet")]  # whose formulas are compiled too
+NETS = [
+    ROOT / "models" / name / "train_val.prototxt" for name in ("resnet50", "googlenet", "lenet")
+]  # whose formulas are compiled too
 TOOL = ROOT / "tools" / "kernel_resources.py"
 NVIDIA = re.compile(r"(cupy|nvidia|cuda)[-_]", re.I)  # names of what CuPy may find headers and libraries in
-HIDDEN = re.compile(r"^(CUDA|NVCC|CUPY|LD_LIBRARY_PATH|CONDA)")  # what may tell CuPy of a toolkit beside the environment
+HIDDEN = re.compile(
+    r"^(CUDA|NVCC|CUPY|LD_LIBRARY_PATH|CONDA)"
+)  # what may tell CuPy of a toolkit beside the environment
 
 
 def alone(*command) -> subprocess.CompletedProcess:

@@ -1,4 +1,5 @@
-"""cuDNN has plans for every convolution of the nets that ship, as a GPU would ask for them: built for an H100, with none at hand."""
+"""cuDNN has plans for every convolution of the nets that ship, as a GPU would ask for them: built for an H100, with
+none at hand."""
 
 import functools
 from pathlib import Path
@@ -8,12 +9,13 @@ import pytest
 from devices import test_gpu_cudnn
 
 from caffelite import caffelite_pb2 as pb
-from caffelite import graph, layout, plan, prototxt
-from caffelite.devices.gpu import cudnn
-from caffelite.devices.gpu.device import LITTLE_WORK
+from caffelite import prototxt
+from caffelite.devices.cuda import cudnn
+from caffelite.devices.cuda.device import LITTLE_WORK
 from caffelite.inspection.feeds import Feeds
 from caffelite.layers.join import Concat
 from caffelite.layers.vision import Convolution
+from caffelite.net import graph, layout, plan
 
 MODELS = Path(__file__).parent.parent.parent / "models"
 NETS = sorted(p.relative_to(MODELS).as_posix() for p in MODELS.glob("*/*.prototxt") if '"Convolution"' in p.read_text())
@@ -22,7 +24,8 @@ SHAPES = {  # what a net's file does not tell of its data
     "fcn8s/train_val.prototxt": {"data": (3, 500, 500), "label": (1, 500, 500)},
     "siamese/train_val.prototxt": {"pair": (2, 28, 28), "alike": ()},
 }
-# Nets of so little work, as their files have them (deploy nets take one image or a few), that TF32 leaves them in Caffe's layout.
+# Nets of so little work, as their files have them (deploy nets take one image or a few), that TF32 leaves them in
+# Caffe's layout.
 LITTLE = {name for name in NETS if name.endswith("/deploy.prototxt")} - {"vgg16/deploy.prototxt"}
 LITTLE |= {"lenet/train_val.prototxt", "lenet/digits_train_val.prototxt", "siamese/train_val.prototxt"}
 needed = test_gpu_cudnn.needed
@@ -36,11 +39,13 @@ def problems(name: str, precision: str) -> set[cudnn.Problem]:
     half = precision in ("fp16", "bf16")
     little = 0 if half else LITTLE_WORK
     traits = dict.fromkeys(("rectifies", "sums_gradients", "takes_slices"), True)
-    dev = SimpleNamespace(prefers_channels_last=precision != "fp32", half=half, narrow=half, little_work=little, **traits)
+    dev = SimpleNamespace(
+        prefers_channels_last=precision != "fp32", half=half, narrow=half, little_work=little, **traits
+    )
     layout.assign(wiring, dev)
     for node in wiring.nodes:
         if type(node.layer) in (Convolution, Concat):
-            node.layer.settle(dev)
+            node.layer.configure_for(dev)
     planned, found = plan.make(wiring, 4, sums=True), set()
     for step in planned.forward:
         layer = step.node.layer
@@ -49,8 +54,13 @@ def problems(name: str, precision: str) -> set[cudnn.Problem]:
         assert layer.last == (half or (precision == "tf32" and name not in LITTLE))
         shapes = layer.x_shape, layer.param_blobs[0].shape, layer.y_shape, layer.window
         make = functools.partial(cudnn.Problem, last=layer.last, numbers=NUMBERS[precision])
-        relu = bool(step.fused) and step.fused[-1].layer.spec.type == "ReLU" and not step.fused[-1].layer.p.negative_slope
-        pitches = [slices[step.tops[0]].pitch if step.tops[0] in slices else 0 for slices in (planned.data_slices, planned.diff_slices)]
+        relu = (
+            bool(step.fused) and step.fused[-1].layer.spec.type == "ReLU" and not step.fused[-1].layer.p.negative_slope
+        )
+        pitches = [
+            slices[step.tops[0]].pitch if step.tops[0] in slices else 0
+            for slices in (planned.data_slices, planned.diff_slices)
+        ]
         found.add(make("forward", *shapes, layer.p.bias_term, relu, pitch=pitches[0]))
         if step.node.backward:
             kinds = ["wgrad", "dgrad"] if step.node.gradient_to[0] else ["wgrad"]
@@ -72,18 +82,23 @@ def test_problems_of_a_net():
     lenet = problems("lenet/train_val.prototxt", "tf32")
     assert sorted(p.kind for p in lenet) == ["dgrad", "forward", "forward", "wgrad", "wgrad"]
     assert not any(p.last for p in lenet), "too small to be worth copies"
-    assert all(p.last for p in problems("lenet/train_val.prototxt", "fp16") | problems("alexnet/train_val.prototxt", "tf32"))
+    assert all(
+        p.last for p in problems("lenet/train_val.prototxt", "fp16") | problems("alexnet/train_val.prototxt", "tf32")
+    )
     assert not any(p.rectified for p in lenet) and sum(p.biased for p in lenet) == 2
     assert {p.x for p in problems("lenet/train_val.prototxt", "fp16")} == {(64, 1, 28, 28), (64, 20, 12, 12)}
     assert any(p.rectified for p in problems("alexnet/train_val.prototxt", "bf16"))
     googlenet = problems("googlenet/train_val.prototxt", "fp16")
     assert {p.pitch for p in googlenet if p.kind == "forward"} == {0, 256, 480, 512, 528, 832, 1024}
-    assert {p.pitch for p in googlenet if p.kind == "wgrad"} == {0, 480, 832, 1024}, "where one layer reads the concatenation"
+    assert {p.pitch for p in googlenet if p.kind == "wgrad"} == {0, 480, 832, 1024}, (
+        "where one layer reads the concatenation"
+    )
 
 
 @pytest.mark.parametrize("name", NETS)
 @pytest.mark.parametrize(
-    "precision", ["tf32", "fp16", pytest.param("bf16", marks=pytest.mark.slow), pytest.param("fp32", marks=pytest.mark.slow)]
+    "precision",
+    ["tf32", "fp16", pytest.param("bf16", marks=pytest.mark.slow), pytest.param("fp32", marks=pytest.mark.slow)],
 )
 def test_every_convolution_has_a_plan(needed, name, precision):
     lacking = [p.words() for p in problems(name, precision) if not built(p, precision == "fp32")]

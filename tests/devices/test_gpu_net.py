@@ -1,17 +1,19 @@
-"""A whole net gives the same numbers on the GPU's kernels, run by the host, as on the CPU: blobs, gradients, updates."""
+"""A whole net gives the same numbers on the GPU's kernels, run by the host, as on the CPU: blobs, gradients,
+updates."""
 
 import numpy as np
 import pytest
+from caffelite.net.net.net import Net
 from devices.host import plans
 from devices.host.backend import HostBackend
 
 from caffelite import caffelite_pb2 as pb
-from caffelite import graph, prototxt
+from caffelite import prototxt
 from caffelite.devices import open_device
-from caffelite.devices.gpu import GPU
+from caffelite.devices.cuda import GPU
 from caffelite.errors import NOWHERE
-from caffelite.net import Net
-from caffelite.solver.updates import Updater
+from caffelite.net import graph
+from caffelite.training.updates import Updater
 
 NET = """
 layer { name: "data" type: "DummyData" top: "x" top: "label" dummy_data_param {
@@ -88,6 +90,8 @@ def test_a_product_with_bias_and_relu_in_one_plan(slope, refused, monkeypatch, s
         before = dev.backend.launches
         op.forward(*arrays, y, slope)
     expected = arrays[0].astype(float) @ arrays[1].T + arrays[2]
-    np.testing.assert_allclose(y, expected if slope is None else np.where(expected > 0, expected, slope * expected), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(
+        y, expected if slope is None else np.where(expected > 0, expected, slope * expected), rtol=1e-4, atol=1e-4
+    )
     fused = slope is None or (slope == 0 and not refused)
     assert dev.backend.launches - before == (1 if fused else 2)

@@ -9,7 +9,7 @@ from devices.host import plans
 from textnet import bind
 
 from caffelite.devices import Window
-from caffelite.devices.gpu import cudnn
+from caffelite.devices.cuda import cudnn
 
 TASK = cudnn.Problem("forward", (1, 1, 5, 5), (1, 1, 3, 3), (1, 1, 3, 3), Window((3, 3)))
 
@@ -129,7 +129,11 @@ def test_a_kept_plan_that_fails_now_stays_kept(offer, tmp_path):
 
 @pytest.mark.parametrize(
     "offers, suits",
-    [({"a": NotSupported("no")}, True), ({"a": RuntimeError("CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH")}, True), ({"a": None}, False)],
+    [
+        ({"a": NotSupported("no")}, True),
+        ({"a": RuntimeError("CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH")}, True),
+        ({"a": None}, False),
+    ],
 )
 def test_that_cudnn_has_no_plan_is_kept(offer, tmp_path, offers, suits):
     engine = offer(offers, {"a": 1.0})
@@ -146,7 +150,11 @@ def ranked(offer, *machines):
     """What each of several ranks takes, which choose at once: (offers, times) of each."""
     engines = [offer(*machine) for machine in machines]
     types = [type("Plan", (Offered,), {"offers": offers}) for offers, _ in machines]
-    values, barrier, found = [None] * len(machines), threading.Barrier(len(machines), timeout=30), [None] * len(machines)
+    values, barrier, found = (
+        [None] * len(machines),
+        threading.Barrier(len(machines), timeout=30),
+        [None] * len(machines),
+    )
 
     def run(rank):
         def gather(value):
@@ -206,19 +214,24 @@ KINDS = {"forward": "its forward pass", "dgrad": "its bottom's gradient", "wgrad
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_layer_that_does_not_run_on_cudnn_is_named(monkeypatch, caplog, kind):
     """Once, with what of it and why."""
-    dev = plans.device(monkeypatch, "fp32", refused={(kind, biased, rectified) for biased in (0, 1) for rectified in (0, 1)})
+    dev = plans.device(
+        monkeypatch, "fp32", refused={(kind, biased, rectified) for biased in (0, 1) for rectified in (0, 1)}
+    )
     shape, window = (2, 3, 6, 6), Window((3, 3))
     op = dev.convolution(shape, (2, 4, 4, 4), window, name="conv7")
     x, w, b, y = dev.zeros(shape), dev.zeros((4, 3, 3, 3)), dev.zeros(4), dev.zeros((2, 4, 4, 4))
     for _ in range(2):
         op.forward(x, w, b, y)
         op.backward(x, w, y, dev.zeros(shape), dev.zeros(w.shape), dev.zeros(4))
-    assert caplog.messages == [f'layer "conv7": {KINDS[kind]} runs as matrix products, more slowly, not on cuDNN: no plan']
+    assert caplog.messages == [
+        f'layer "conv7": {KINDS[kind]} runs as matrix products, more slowly, not on cuDNN: no plan'
+    ]
 
 
 def test_layers_tell_devices_their_names(monkeypatch, caplog):
     dev = plans.device(monkeypatch, "fp32", refused={(kind, b, r) for kind in KINDS for b in (0, 1) for r in (0, 1)})
     bind(NET, dev=dev).forward()
     assert [text.split(" runs")[0] for text in caplog.messages] == [
-        'layer "conv7": its forward pass', """layer "up": its bottom's gradient"""
-    ]  # fmt: skip
+        'layer "conv7": its forward pass',
+        """layer "up": its bottom's gradient""",
+    ]

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from devices.host.backend import HostBackend, decoded, encoded
 
-from caffelite.devices.gpu import GPU
-from caffelite.devices.gpu.scaling import LossScale
+from caffelite.devices.cuda import GPU
+from caffelite.devices.cuda.scaling import LossScale
 
 
 @pytest.fixture(params=["fp16", "bf16"])
@@ -41,7 +41,12 @@ def test_what_a_device_computes_in(caplog):
 @pytest.mark.parametrize("transpose", [False, True])
 def test_inner_product(dev, seed, transpose):
     rng, (m, k, n) = np.random.default_rng(seed), (5, 7, 3)
-    x, w, b, dy = rng.normal(size=(m, k)), rng.normal(size=(k, n) if transpose else (n, k)), rng.normal(size=n), rng.normal(size=(m, n))
+    x, w, b, dy = (
+        rng.normal(size=(m, k)),
+        rng.normal(size=(k, n) if transpose else (n, k)),
+        rng.normal(size=n),
+        rng.normal(size=(m, n)),
+    )
     op, y, half = dev.inner_product(m, k, n, transpose, half=True), dev.empty((m, n)), kept(dev, (m, k))
     op.forward(put(dev, x), put(dev, w), put(dev, b), y, 0.0, half)
     xr, wr, dyr = rounded(dev, x), rounded(dev, w), rounded(dev, dy)
@@ -65,7 +70,11 @@ def test_lstm(dev, seed):
     cont, found = np.ones((t, n)), []
     cont[1, 0] = 0
     for half in (False, True):
-        c, h, hidden = put(dev, np.zeros((t + 1, n, d))), dev.empty((t, n, d)), kept(dev, (t, n, d)) if half else dev.empty((t, n, d))
+        c, h, hidden = (
+            put(dev, np.zeros((t + 1, n, d))),
+            dev.empty((t, n, d)),
+            kept(dev, (t, n, d)) if half else dev.empty((t, n, d)),
+        )
         dev.lstm(t, n, d, half).forward(put(dev, gates), put(dev, cont), put(dev, w), put(dev, last), hidden, c, h)
         found.append((h.copy(), c.copy(), decoded(hidden)))
     tolerance = 2e-3 if dev.precision == "fp16" else 2e-2
@@ -110,5 +119,5 @@ def test_scale_has_a_floor(scale):
 
 
 def test_scale_of_a_sum_that_is_known(scale):
-    scale.settle(np.array([np.inf], np.float32))
+    scale.configure_for(np.array([np.inf], np.float32))
     assert scale.skip[0] == 1 and scale.held() == (512, 0)

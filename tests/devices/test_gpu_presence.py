@@ -8,8 +8,8 @@ from click.testing import CliRunner
 from caffelite import caffelite_pb2 as pb
 from caffelite import cli
 from caffelite.cli import options
-from caffelite.devices import gpu
-from caffelite.devices.gpu import presence
+from caffelite.devices import cuda
+from caffelite.devices.cuda import presence
 from caffelite.errors import CaffeliteError
 
 CARD = {"sys/bus/pci/devices/0000:17:00.0/vendor": "0x10de\n", "sys/bus/pci/devices/0000:17:00.0/class": "0x030200\n"}
@@ -24,7 +24,10 @@ CARD = {"sys/bus/pci/devices/0000:17:00.0/vendor": "0x10de\n", "sys/bus/pci/devi
         ({"proc/driver/nvidia/gpus/0000:17:00.0/information": "Model: A100\n"}, True),
         ({"proc/driver/nvidia/version": "NVRM version\n"}, False),
         (CARD, True),
-        ({**CARD, "sys/bus/pci/devices/0000:17:00.0/class": "0x040300\n"}, False),  # the sound of a card that was taken out
+        (
+            {**CARD, "sys/bus/pci/devices/0000:17:00.0/class": "0x040300\n"},
+            False,
+        ),  # the sound of a card that was taken out
         ({**CARD, "sys/bus/pci/devices/0000:17:00.0/vendor": "0x1002\n"}, False),
         ({"sys/bus/pci/devices/0000:17:00.0/vendor": "0x10de\n"}, False),
         ({"dev/nvhost-gpu": ""}, True),
@@ -48,9 +51,9 @@ def machine(monkeypatch):
                 raise CaffeliteError("no usable GPU", remedy="install the driver")
             return usable
 
-        monkeypatch.setattr("caffelite.devices.gpu.backend.cupy_module", lambda use="-gpu": None)
-        monkeypatch.setattr("caffelite.devices.gpu.backend.device_count", device_count)
-        monkeypatch.setattr("caffelite.devices.gpu.present", lambda: there)
+        monkeypatch.setattr("caffelite.devices.cuda.backend.cupy_module", lambda use="-gpu": None)
+        monkeypatch.setattr("caffelite.devices.cuda.backend.device_count", device_count)
+        monkeypatch.setattr("caffelite.devices.cuda.present", lambda: there)
 
     return set_up
 
@@ -89,4 +92,4 @@ def test_device_query_without_a_usable_gpu_exits_with_1(machine, arguments, ther
 
 
 def test_this_machine_is_asked_without_an_error():
-    assert gpu.present() in (True, False)
+    assert cuda.present() in (True, False)

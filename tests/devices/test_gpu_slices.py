@@ -1,5 +1,5 @@
-"""Concatenations without copies: their bottoms are made in slices of their tops, and so are the gradients. The numbers are those of the
-plan that fuses nothing."""
+"""Concatenations without copies: their bottoms are made in slices of their tops, and so are the gradients. The numbers
+are those of the plan that fuses nothing."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from devices.host.backend import HostBackend
 from textnet import bind, feed, inputs, run
 
 from caffelite.devices import open_device
-from caffelite.devices.gpu import GPU, convolution
+from caffelite.devices.cuda import GPU, convolution
 
 SHAPE = (2, 8, 5, 4)
 FILL = 'weight_filler { type: "xavier" } bias_filler { type: "uniform" min: -0.5 max: 0.5 }'
@@ -16,10 +16,17 @@ FILL = 'weight_filler { type: "xavier" } bias_filler { type: "uniform" min: -0.5
 
 def conv(name: str, bottom: str, outputs: int = 8, kernel: int = 1, relu: float | None = 0, more: str = "") -> str:
     body = f"num_output: {outputs} kernel_size: {kernel} pad: {kernel // 2} {more} {FILL}"
-    text = f'layer {{ name: "{name}" type: "Convolution" bottom: "{bottom}" top: "{name}" convolution_param {{ {body} }} }}\n'
+    text = (
+        f'layer {{ name: "{name}" type: "Convolution" bottom: "{bottom}" top: "{name}" convolution_param {{ '
+        f"{body} }} }}\n"
+    )
     if relu is None:
         return text
-    return text + f'layer {{ name: "relu {name}" type: "ReLU" bottom: "{name}" top: "{name}" relu_param {{ negative_slope: {relu} }} }}\n'
+    return (
+        text
+        + f'layer {{ name: "relu {name}" type: "ReLU" bottom: "{name}" top: "{name}" relu_param {{ negative_slope: '
+        f"{relu} }} }}\n"
+    )
 
 
 def layer(kind: str, name: str, *bottoms: str, more: str = "") -> str:
@@ -37,30 +44,62 @@ def loss(blob: str, channels: int, shape: tuple[int, ...] = SHAPE) -> str:
 
 HEAD = inputs(x=SHAPE) + conv("a", "x")
 POOL = layer("Pooling", "pool", "a", more="pooling_param { kernel_size: 3 stride: 1 pad: 1 }")
-BLOCK = HEAD + conv("b", "a", 16) + conv("c", "a", 8) + conv("d", "c", 24, 3) + POOL + conv("e", "pool") + concat("s", "b", "d", "e")
+BLOCK = (
+    HEAD
+    + conv("b", "a", 16)
+    + conv("c", "a", 8)
+    + conv("d", "c", 24, 3)
+    + POOL
+    + conv("e", "pool")
+    + concat("s", "b", "d", "e")
+)
 ENDING = conv("f", "s", 8) + loss("f", 8)
 PAIR = concat("s", "b", "c") + ENDING
 RECTIFIED = layer("ReLU", "s", "s").replace('name: "s"', 'name: "relu s"')
 TWO = HEAD + conv("b", "a") + conv("c", "a")
 NETS = {  # text, bottoms of concatenations that are made in place, those whose gradients are
     "a block": (BLOCK + ENDING, 3, 3),
-    "several readers": (BLOCK + conv("g", "s", 8, 3) + conv("h", "s") + layer("Eltwise", "u", "g", "h") + loss("u", 8), 3, 0),
+    "several readers": (
+        BLOCK + conv("g", "s", 8, 3) + conv("h", "s") + layer("Eltwise", "u", "g", "h") + loss("u", 8),
+        3,
+        0,
+    ),
     "two blocks": (BLOCK + conv("m", "s", 8) + conv("n", "s", 16, 3) + concat("v", "m", "n") + loss("v", 24), 5, 2),
     "no relu": (HEAD + conv("b", "a", relu=None) + conv("c", "a", relu=None) + PAIR, 2, 2),
-    "no bias": (HEAD + conv("b", "a", more="bias_term: false") + conv("c", "a", more="bias_term: false", relu=None) + PAIR, 2, 2),
+    "no bias": (
+        HEAD + conv("b", "a", more="bias_term: false") + conv("c", "a", more="bias_term: false", relu=None) + PAIR,
+        2,
+        2,
+    ),
     "a leaky relu": (HEAD + conv("b", "a", relu=0.25) + conv("c", "a") + PAIR, 2, 2),
     "groups": (HEAD + conv("b", "a", 16, 3, more="group: 2") + conv("c", "a") + PAIR, 2, 2),
     "a pooling beside": (HEAD + POOL + conv("b", "a") + concat("s", "pool", "b") + ENDING, 1, 1),
     "few channels": (HEAD + conv("b", "a", 4) + conv("c", "a", 12) + PAIR, 0, 0),
     "a blob twice": (HEAD + conv("b", "a") + concat("s", "b", "b") + ENDING, 0, 0),
     "another reader": (HEAD + conv("b", "a") + conv("c", "b") + PAIR, 1, 1),
-    "a relu behind": (HEAD + conv("b", "a") + conv("c", "a", relu=None) + concat("s", "b", "c") + RECTIFIED + ENDING, 1, 1),
-    "a weight on a bottom": (HEAD + conv("b", "a").replace('top: "b"', 'top: "b" loss_weight: 0.5') + conv("c", "a") + PAIR, 1, 1),
-    "a weight on the top": (HEAD + conv("b", "a") + conv("c", "a") + PAIR.replace('top: "s"', 'top: "s" loss_weight: 0.5'), 2, 0),
+    "a relu behind": (
+        HEAD + conv("b", "a") + conv("c", "a", relu=None) + concat("s", "b", "c") + RECTIFIED + ENDING,
+        1,
+        1,
+    ),
+    "a weight on a bottom": (
+        HEAD + conv("b", "a").replace('top: "b"', 'top: "b" loss_weight: 0.5') + conv("c", "a") + PAIR,
+        1,
+        1,
+    ),
+    "a weight on the top": (
+        HEAD + conv("b", "a") + conv("c", "a") + PAIR.replace('top: "s"', 'top: "s" loss_weight: 0.5'),
+        2,
+        0,
+    ),
     "the loss on the top": (HEAD + conv("b", "a") + conv("c", "a") + concat("s", "b", "c") + loss("s", 16), 2, 2),
-    "a sum of it": (TWO + conv("p", "a", 16) + concat("s", "b", "c") + layer("Eltwise", "u", "s", "p") + loss("u", 16), 2, 0),
+    "a sum of it": (
+        TWO + conv("p", "a", 16) + concat("s", "b", "c") + layer("Eltwise", "u", "s", "p") + loss("u", 16),
+        2,
+        0,
+    ),
     "one inside another": (TWO + concat("i", "b", "c") + conv("d", "a") + concat("s", "i", "d") + ENDING, 3, 3),
-}  # fmt: skip
+}
 TOLERANCES = {"tf32": 1e-5, "fp16": 0.01, "bf16": 0.08}
 
 
@@ -71,7 +110,7 @@ def numbers(text: str, dev, passes: int = 2, **options):
     fed = {value.name: rng.normal(size=value.shape) for node in net.graph.feeds for value in node.tops}
     feed(net, **fed)
     losses = [run(net) for _ in range(passes)]
-    found = {f"{p.node.name} {p.index}": net.params.diffs[i].copy() for i, p in enumerate(net.graph.learnable)}
+    found = {f"{p.node.name} {p.index}": net.params.diffs[i].copy() for i, p in enumerate(net.graph.parameters)}
     return {"losses": np.array(losses), **found}, net
 
 
@@ -83,7 +122,9 @@ def counts(net) -> tuple[int, int]:
 def assert_near(found: dict, expected: dict, tolerance: float) -> None:
     for what, values in expected.items():
         assert np.abs(values).max() > 0, what
-        np.testing.assert_allclose(found[what], values, rtol=0, atol=tolerance * max(0.01, np.abs(values).max()), err_msg=what)
+        np.testing.assert_allclose(
+            found[what], values, rtol=0, atol=tolerance * max(0.01, np.abs(values).max()), err_msg=what
+        )
 
 
 @pytest.mark.parametrize("name", NETS)
@@ -95,7 +136,9 @@ def test_numbers_are_those_of_the_plan_without_fusion(name, precision, monkeypat
     assert_near(found, numbers(text, plans.device(monkeypatch, precision), fuse=False)[0], TOLERANCES[precision])
 
 
-@pytest.mark.parametrize("refused", ["slices", ("forward", True, True), ("forward", True, False), ("dgrad", False, False)])
+@pytest.mark.parametrize(
+    "refused", ["slices", ("forward", True, True), ("forward", True, False), ("dgrad", False, False)]
+)
 @pytest.mark.parametrize("name", ["a block", "no relu"])
 def test_what_cudnn_has_no_plans_for_is_copied(name, refused, monkeypatch):
     text, *expected = NETS[name]
@@ -121,17 +164,39 @@ def alone(text: str) -> str:
 
 
 ROWS = {  # text, bottoms of concatenations that are made in place, those whose gradients are
-    "one image": (alone(HEAD + conv("b", "a") + POOL.replace("pool\"", "p\"") + SIGMOID + THREE + MANY), 3, 3),
+    "one image": (alone(HEAD + conv("b", "a") + POOL.replace('pool"', 'p"') + SIGMOID + THREE + MANY), 3, 3),
     "an input": (alone(HEAD + conv("b", "a") + concat("s", "b", "x") + ENDING), 1, 1),
-    "in-place layers": (alone(HEAD + layer("TanH", "b", "a") + layer("Sigmoid", "p", "a") + layer("AbsVal", "c", "a") + MANY), 3, 3),
+    "in-place layers": (
+        alone(HEAD + layer("TanH", "b", "a") + layer("Sigmoid", "p", "a") + layer("AbsVal", "c", "a") + MANY),
+        3,
+        3,
+    ),
     "parts of a blob": (alone(HEAD + HALVES + conv("b", "a") + concat("s", "b", "k", "h") + ENDING), 3, 3),
-    "samples": (HEAD + conv("b", "a") + conv("c", "a", relu=None) + concat("s", "b", "c", axis=0) + loss("s", 8, (4, *SHAPE[1:])), 2, 2),
+    "samples": (
+        HEAD
+        + conv("b", "a")
+        + conv("c", "a", relu=None)
+        + concat("s", "b", "c", axis=0)
+        + loss("s", 8, (4, *SHAPE[1:])),
+        2,
+        2,
+    ),
     "flat ones": (
-        alone(HEAD + layer("InnerProduct", "b", "a", more=PRODUCT) + conv("c", "a") + FLAT + concat("s", "b", "q")
-              + layer("InnerProduct", "f", "s", more=PRODUCT) + inputs(t=(1, 16)) + layer("EuclideanLoss", "loss", "f", "t")), 1, 1,
+        alone(
+            HEAD
+            + layer("InnerProduct", "b", "a", more=PRODUCT)
+            + conv("c", "a")
+            + FLAT
+            + concat("s", "b", "q")
+            + layer("InnerProduct", "f", "s", more=PRODUCT)
+            + inputs(t=(1, 16))
+            + layer("EuclideanLoss", "loss", "f", "t")
+        ),
+        1,
+        1,
     ),
     "not aligned": (alone(HEAD + conv("b", "a", 3) + conv("c", "a") + PAIR).replace("dim: 5", "dim: 3"), 1, 1),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", ROWS)

@@ -1,5 +1,5 @@
-"""What a GPU's plan makes of sums: gradients that are aliased, or summed at once, and batch norms that take a sum along. Each net gives
-the numbers of the plan that fuses nothing."""
+"""What a GPU's plan makes of sums: gradients that are aliased, or summed at once, and batch norms that take a sum
+along. Each net gives the numbers of the plan that fuses nothing."""
 
 import numpy as np
 import pytest
@@ -7,28 +7,41 @@ from devices.host import plans
 from devices.host.backend import HostBackend
 from textnet import bind, feed, inputs, run
 
-from caffelite.devices.gpu import GPU
+from caffelite.devices.cuda import GPU
 
 SHAPE = (3, 8, 6, 5)
 
 
 def conv(name: str, bottom: str, kernel: int = 1) -> str:
     body = f'num_output: 8 bias_term: false kernel_size: {kernel} pad: {kernel // 2} weight_filler {{ type: "xavier" }}'
-    return f'layer {{ name: "{name}" type: "Convolution" bottom: "{bottom}" top: "{name}" convolution_param {{ {body} }} }}\n'
+    return (
+        f'layer {{ name: "{name}" type: "Convolution" bottom: "{bottom}" top: "{name}" convolution_param {{ '
+        f"{body} }} }}\n"
+    )
 
 
 def norm(blob: str, relu: bool = False, body: str = "", scale: str = "bias_term: true") -> str:
-    """A BatchNorm with its Scale, in place; scale: of the Scale layer, or nothing for a BatchNorm that learns by itself."""
+    """A BatchNorm with its Scale, in place; scale: of the Scale layer, or nothing for a BatchNorm that learns by
+    itself."""
     body += "" if scale else " scale_bias: true"
-    text = f'layer {{ name: "bn {blob}" type: "BatchNorm" bottom: "{blob}" top: "{blob}" batch_norm_param {{ {body} }} }}\n'
+    text = (
+        f'layer {{ name: "bn {blob}" type: "BatchNorm" bottom: "{blob}" top: "{blob}" batch_norm_param {{ {body} '
+        f"}} }}\n"
+    )
     if scale:
         filler = 'filler { type: "uniform" min: -1 max: 1 }'
-        text += f'layer {{ name: "scale {blob}" type: "Scale" bottom: "{blob}" top: "{blob}" scale_param {{ {filler} {scale} }} }}\n'
+        text += (
+            f'layer {{ name: "scale {blob}" type: "Scale" bottom: "{blob}" top: "{blob}" scale_param {{ {filler} '
+            f"{scale} }} }}\n"
+        )
     return text + (rectified(blob) if relu else "")
 
 
 def rectified(blob: str, slope: float = 0) -> str:
-    return f'layer {{ name: "relu {blob}" type: "ReLU" bottom: "{blob}" top: "{blob}" relu_param {{ negative_slope: {slope} }} }}\n'
+    return (
+        f'layer {{ name: "relu {blob}" type: "ReLU" bottom: "{blob}" top: "{blob}" relu_param {{ negative_slope: '
+        f"{slope} }} }}\n"
+    )
 
 
 def join(name: str, *bottoms: str, more: str = "") -> str:
@@ -43,7 +56,9 @@ def loss(blob: str, name: str = "loss") -> str:
 HEAD = inputs(x=SHAPE, t=SHAPE) + conv("a", "x")
 PLAIN = HEAD + conv("b", "a") + norm("b") + join("s", "b", "a")
 JOINED = HEAD + conv("b", "a") + norm("b")
-SECOND = conv("c", "s") + norm("c", True) + conv("d", "c", 3) + norm("d") + join("u", "d", "s") + rectified("u") + loss("u")
+SECOND = (
+    conv("c", "s") + norm("c", True) + conv("d", "c", 3) + norm("d") + join("u", "d", "s") + rectified("u") + loss("u")
+)
 THREE = conv("c", "s") + conv("d", "s") + conv("e", "s") + norm("e") + join("u", "c", "d", "e") + loss("u")
 OWN = 'layer { name: "bn m" type: "BatchNorm" bottom: "a" top: "m" batch_norm_param { scale_bias: true } }'
 TWO_RELUS = conv("b", "x") + rectified("b") + conv("c", "x") + rectified("c")
@@ -56,25 +71,64 @@ NETS = {  # text, how many steps take a sum along, how many sums of gradients th
     "without relu": (PLAIN + loss("s"), 1, 1),
     "a leaky relu": (PLAIN + rectified("s", 0.25) + loss("s"), 1, 1),
     "the other order": (JOINED + join("s", "a", "b") + rectified("s") + loss("s"), 1, 1),
-    "a norm that learns": (HEAD + conv("b", "a") + norm("b", scale="") + join("s", "b", "a") + rectified("s") + loss("s"), 1, 1),
-    "a scale without bias": (HEAD + conv("b", "a") + norm("b", scale="bias_term: false") + join("s", "b", "a") + loss("s"), 1, 1),
-    "stored moments": (HEAD + conv("b", "a") + norm("b", body="use_global_stats: true") + join("s", "b", "a") + loss("s"), 1, 1),
+    "a norm that learns": (
+        HEAD + conv("b", "a") + norm("b", scale="") + join("s", "b", "a") + rectified("s") + loss("s"),
+        1,
+        1,
+    ),
+    "a scale without bias": (
+        HEAD + conv("b", "a") + norm("b", scale="bias_term: false") + join("s", "b", "a") + loss("s"),
+        1,
+        1,
+    ),
+    "stored moments": (
+        HEAD + conv("b", "a") + norm("b", body="use_global_stats: true") + join("s", "b", "a") + loss("s"),
+        1,
+        1,
+    ),
     "two blocks": (PLAIN + rectified("s") + SECOND, 2, 1),
-    "a projection": (HEAD + conv("p", "a") + norm("p") + conv("b", "a") + norm("b") + join("s", "p", "b") + rectified("s") + THREE, 1, 1),
-    "many readers": (HEAD + "".join(conv(f"c{i}", "a") for i in range(4)) + join("s", "c0", "c1", "c2", "c3") + loss("s"), 0, 1),
+    "a projection": (
+        HEAD + conv("p", "a") + norm("p") + conv("b", "a") + norm("b") + join("s", "p", "b") + rectified("s") + THREE,
+        1,
+        1,
+    ),
+    "many readers": (
+        HEAD + "".join(conv(f"c{i}", "a") for i in range(4)) + join("s", "c0", "c1", "c2", "c3") + loss("s"),
+        0,
+        1,
+    ),
     "a blob twice": (HEAD + join("s", "a", "a") + loss("s"), 0, 1),
     "its own input": (HEAD + OWN + join("s", "m", "a") + rectified("s") + loss("s"), 1, 1),
     "coefficients": (PLAIN.replace('top: "s" ', 'top: "s" eltwise_param { coeff: 2 coeff: 1 } ') + loss("s"), 0, 1),
     "three summands": (JOINED + conv("c", "x") + join("s", "b", "a", "c") + rectified("s") + loss("s"), 0, 1),
     "a rectified summand": (HEAD + TWO_RELUS + join("s", "b", "c") + join("u", "s", "a") + loss("u"), 0, 0),
     "a flattened summand": (
-        ONE_RELU + FLAT.format("f", "b") + FLAT.format("g", "a") + join("s", "f", "g") + join("u", "s", "g") + loss("u"), 0, 1,
+        ONE_RELU
+        + FLAT.format("f", "b")
+        + FLAT.format("g", "a")
+        + join("s", "f", "g")
+        + join("u", "s", "g")
+        + loss("u"),
+        0,
+        1,
     ),
-    "parts of a concatenation": (HEAD + BOTH + "".join(conv(d, "s") for d in NINE[:3]) + join("u", *NINE[:3]) + loss("u"), 0, 0),
+    "parts of a concatenation": (
+        HEAD + BOTH + "".join(conv(d, "s") for d in NINE[:3]) + join("u", *NINE[:3]) + loss("u"),
+        0,
+        0,
+    ),
     "many parts of one": (HEAD + BOTH + "".join(conv(d, "s") for d in NINE) + join("u", *NINE) + loss("u"), 0, 1),
-    "a weight on a summand": (PLAIN.replace('top: "a"', 'top: "a" loss_weight: 0.5', 1) + rectified("s") + loss("s"), 1, 1),
-    "a loss on the sum": (PLAIN.replace('top: "s" ', 'top: "s" loss_weight: 0.125 ') + conv("z", "s") + loss("z"), 1, 1),
-}  # fmt: skip
+    "a weight on a summand": (
+        PLAIN.replace('top: "a"', 'top: "a" loss_weight: 0.5', 1) + rectified("s") + loss("s"),
+        1,
+        1,
+    ),
+    "a loss on the sum": (
+        PLAIN.replace('top: "s" ', 'top: "s" loss_weight: 0.125 ') + conv("z", "s") + loss("z"),
+        1,
+        1,
+    ),
+}
 
 
 def numbers(text: str, dev, passes: int = 2, **options) -> dict[str, np.ndarray]:
@@ -83,7 +137,7 @@ def numbers(text: str, dev, passes: int = 2, **options) -> dict[str, np.ndarray]
     net = bind(text, seed=3, dev=dev, **options)
     feed(net, **{name: rng.normal(size=SHAPE) for name in ("x", "t")})
     losses = [run(net) for _ in range(passes)]
-    found = {f"{p.node.name} {p.index}": net.params.diffs[i].copy() for i, p in enumerate(net.graph.learnable)}
+    found = {f"{p.node.name} {p.index}": net.params.diffs[i].copy() for i, p in enumerate(net.graph.parameters)}
     return {"losses": np.array(losses), **found, "statistics": net.params.data.copy()}
 
 
@@ -142,7 +196,10 @@ def test_debug_tells_what_each_reader_brought():
                 seen.setdefault(node.name, array.copy())
 
     net.backward(watch=watch)
-    assert all(np.isfinite(array).all() and np.abs(array).max() > 0 for array in seen.values()) and {"c", "b", "d"} <= seen.keys()
+    assert (
+        all(np.isfinite(array).all() and np.abs(array).max() > 0 for array in seen.values())
+        and {"c", "b", "d"} <= seen.keys()
+    )
 
 
 SCORES = inputs(x=(4, 5, 2, 1), label=(4, 2, 1)) + (
@@ -153,7 +210,9 @@ SCORES = inputs(x=(4, 5, 2, 1), label=(4, 2, 1)) + (
 
 def losses(dev, more: str, fuse: bool) -> tuple[np.ndarray, bool]:
     """Loss and gradients, and whether forward brought the scores'."""
-    text = SCORES + f'layer {{ name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" {more} }}\n'
+    text = (
+        SCORES + f'layer {{ name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" {more} }}\n'
+    )
     net = bind(text, dev=dev, fuse=fuse)
     rng = np.random.default_rng(2)
     feed(net, x=rng.normal(size=(4, 5, 2, 1)), label=rng.integers(0, 3, size=(4, 2, 1)))

@@ -1,4 +1,5 @@
-"""What the GPU's code takes from CuPy, cuDNN and NCCL exists in the real packages; the tests' stand-ins offer nothing else."""
+"""What the GPU's code takes from CuPy, cuDNN and NCCL exists in the real packages; the tests' stand-ins offer nothing
+else."""
 
 import ast
 import inspect
@@ -14,13 +15,19 @@ from devices.host import cupy as host_cupy
 from devices.host import libraries
 from devices.host.backend import HostBackend
 
-import caffelite.devices.gpu
-from caffelite.devices.gpu import cudnn as caffelite_cudnn
-from caffelite.devices.gpu.backend import CuPyBackend
+import caffelite.devices.cuda
+from caffelite.devices.cuda import cudnn as caffelite_cudnn
+from caffelite.devices.cuda.backend import CuPyBackend
 
 FOLDER = Path(caffelite.devices.gpu.__file__).parent
 # Names and calls that give a package, or an object of one, wherever they stand in our source. `()`: an instance.
-ROOTS = {"cupy": "cupy", "self._cupy": "cupy", "cupy_module()": "cupy", "nccl_module()": "cupy.cuda.nccl", "frontend()": "cudnn"}
+ROOTS = {
+    "cupy": "cupy",
+    "self._cupy": "cupy",
+    "cupy_module()": "cupy",
+    "nccl_module()": "cupy.cuda.nccl",
+    "frontend()": "cudnn",
+}
 # What parameters are, which no assignment tells.
 STREAM, GRAPH = "cupy.cuda.Stream()", "cupy.cuda.Graph()"
 PARAMETERS = {
@@ -28,14 +35,20 @@ PARAMETERS = {
     "streams.py": {"backend.stream": STREAM, "self._backend.stream": STREAM, "graph": GRAPH, "self._graph": GRAPH},
     "nccl.py": {"compute": STREAM},
 }
-RETURNS = {f"cudnn.pygraph().{name}": "cudnn.tensor()" for name in ("tensor", "conv_fprop", "conv_dgrad", "conv_wgrad", "bias", "relu")}
-RETURNS |= {f"cudnn.tensor().{name}": "cudnn.tensor()" for name in ("set_output", "set_data_type", "set_dim", "set_stride")}
+RETURNS = {
+    f"cudnn.pygraph().{name}": "cudnn.tensor()"
+    for name in ("tensor", "conv_fprop", "conv_dgrad", "conv_wgrad", "bias", "relu")
+}
+RETURNS |= {
+    f"cudnn.tensor().{name}": "cudnn.tensor()" for name in ("set_output", "set_data_type", "set_dim", "set_stride")
+}
 RETURNS["cupy.cuda.Stream().end_capture"] = "cupy.cuda.Graph()"
 ATTRIBUTES = {"ptr", "data", "size", "nbytes", "dtype", "shape"}  # set on objects, not on their classes
 
 
 class Use:
-    """A name of a package that our source uses; arguments: how many by position, and which by keyword; None where it isn't called."""
+    """A name of a package that our source uses; arguments: how many by position, and which by keyword; None where it
+    isn't called."""
 
     def __init__(self, path: str, where: str, arguments: tuple[int, tuple[str, ...]] | None = None):
         self.path, self.where, self.arguments = path, where, arguments
@@ -86,7 +99,11 @@ class Reader(ast.NodeVisitor):
                 if isinstance(node, ast.Assign):
                     for target in node.targets:
                         self.bind(target, node.value)
-                elif isinstance(node, ast.ImportFrom) and not node.level and (node.module or "").split(".")[0] in ("cupy", "cudnn"):
+                elif (
+                    isinstance(node, ast.ImportFrom)
+                    and not node.level
+                    and (node.module or "").split(".")[0] in ("cupy", "cudnn")
+                ):
                     self.known |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
         self.visit(self.tree)
         return self.uses
@@ -127,7 +144,12 @@ def uses() -> list[Use]:
 def test_the_walk_finds_what_is_used():
     """Names of each package, methods of its objects, and arguments."""
     found = {use.path for use in uses()}
-    assert {"cupy.cuda.runtime.memcpyAsync", "cupy.RawModule", "cupy.cuda.Stream().begin_capture", "cupy.cuda.Event().record"} <= found
+    assert {
+        "cupy.cuda.runtime.memcpyAsync",
+        "cupy.RawModule",
+        "cupy.cuda.Stream().begin_capture",
+        "cupy.cuda.Event().record",
+    } <= found
     assert {
         "cupy.cuda.Graph().launch",
         "cupy.cuda.Stream().wait_event",
@@ -197,7 +219,11 @@ def imported() -> set[str]:
     found = set()
     for file in FOLDER.glob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.ImportFrom) and not node.level and (node.module or "").startswith(("cupy", "cudnn")):
+            if (
+                isinstance(node, ast.ImportFrom)
+                and not node.level
+                and (node.module or "").startswith(("cupy", "cudnn"))
+            ):
                 found |= {f"{node.module}.{alias.name}" for alias in node.names}
     return found
 
@@ -208,11 +234,19 @@ def known(path: str) -> bool:
 
 
 def parameters(answer: dict) -> tuple[list[str], bool, bool] | None:
-    """A callable's parameter names, whether it takes more by position, and more by keyword; None where neither signature nor doc tells."""
+    """A callable's parameter names, whether it takes more by position, and more by keyword; None where neither
+    signature nor doc tells."""
     text = answer["signature"]
     lines = [line.strip() for line in answer["doc"].splitlines()]
     if text is None or text == "(*args, **kwargs)":
-        text = next((line[line.index("(") :] for line in lines if "(" in line and ")" in line and not line.startswith("Overloaded")), None)
+        text = next(
+            (
+                line[line.index("(") :]
+                for line in lines
+                if "(" in line and ")" in line and not line.startswith("Overloaded")
+            ),
+            None,
+        )
     if text is None:
         return None
     inner = text[1 : matching(text)]
@@ -272,7 +306,9 @@ def test_names_exist_in_the_packages():
 def test_calls_fit_the_packages():
     found = [use for use in uses() if use.arguments and known(use.path)]
     answers = real({use.path for use in found}, imported())
-    pairs = [(use, answers[use.path]) for use in found if answers[use.path].get("doc") or answers[use.path].get("signature")]
+    pairs = [
+        (use, answers[use.path]) for use in found if answers[use.path].get("doc") or answers[use.path].get("signature")
+    ]
     assert len(pairs) > 60
     assert not [f"{use.where}: {use.path}: {why}" for use, answer in pairs if (why := refused(use, answer))]
 

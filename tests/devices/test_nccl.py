@@ -12,11 +12,11 @@ import pytest
 from devices.host import backend
 from devices.host.cupy import Array, numbers, stand_in
 
-from caffelite.devices import gpu
-from caffelite.devices.gpu import GPU, nccl
-from caffelite.devices.gpu.nccl import Sums
+from caffelite.devices import cuda
+from caffelite.devices.cuda import GPU, nccl
+from caffelite.devices.cuda.nccl import Sums
 from caffelite.errors import CaffeliteError
-from caffelite.parallel import Bucket, Exchange
+from caffelite.parallel import Bucket, GradientReducer
 
 
 class Stream(backend.Stream):
@@ -85,18 +85,18 @@ def run(size, half, rounds=3, when=("at once", "at once")):
         sums = Sums(compute, rank, size, gather, half, **modules)
         flat = np.zeros(100, np.float32).view(Array)
         loss = np.zeros(1, np.float32).view(Array)
-        exchange = Exchange(sums, flat, [Bucket(60, 100, 1), Bucket(0, 60, 3)], size, lambda what: nullcontext())
+        reducer = GradientReducer(sums, flat, [Bucket(60, 100, 1), Bucket(0, 60, 3)], size, lambda what: nullcontext())
         for turn in range(rounds):
             log.append("round")
             compute.add(partial(np.copyto, flat, np.float32(np.arange(100) * (rank + 1) * 1e-3 * 10.0**turn)))
             compute.add(partial(np.copyto, loss, np.float32(rank + turn)))
-            exchange.put(np.array([rank == 1 and turn == 1, 0.0]))
-            exchange.begin(loss)
+            reducer.put(np.array([rank == 1 and turn == 1, 0.0]))
+            reducer.begin(loss)
             for step in range(5):
                 log.append(f"step {step}")
-                exchange.after(step)
-            exchange.finish()
-            flags = exchange.noted(loss).tolist()
+                reducer.after(step)
+            reducer.finish()
+            flags = reducer.noted(loss).tolist()
             compute.add(lambda flags=flags: found.append((flat.copy(), float(loss[0]), flags)))
         compute.synchronize()
         results[rank] = found, log
@@ -150,10 +150,14 @@ def test_gpus_that_nccl_cannot_join():
     modules = stand_in(None, lambda: backend.Stream("at once"))
 
     def refuses(*_):
-        raise RuntimeError("NCCL_ERROR_UNHANDLED_CUDA_ERROR: unhandled cuda error (run with NCCL_DEBUG=INFO for details)")
+        raise RuntimeError(
+            "NCCL_ERROR_UNHANDLED_CUDA_ERROR: unhandled cuda error (run with NCCL_DEBUG=INFO for details)"
+        )
 
     modules["nccl"].NcclCommunicator = refuses
-    with pytest.raises(CaffeliteError, match="NCCL cannot join the GPUs; found NCCL_ERROR_UNHANDLED_CUDA_ERROR.*NCCL_DEBUG=WARN"):
+    with pytest.raises(
+        CaffeliteError, match="NCCL cannot join the GPUs; found NCCL_ERROR_UNHANDLED_CUDA_ERROR.*NCCL_DEBUG=WARN"
+    ):
         Sums(None, 0, 2, lambda uid: [uid], **modules)
 
 
@@ -179,7 +183,9 @@ class Ending:
         self.log = []
         compute = SimpleNamespace(synchronize=lambda: self.log.append("synchronize"))
         modules = stand_in(self, lambda: SimpleNamespace(synchronize=lambda: self.log.append("synchronize beside")))
-        self.sums = Sums(compute, 0, 2, lambda uid: [uid], drop_graphs=lambda: self.log.append("drop graphs"), **modules)
+        self.sums = Sums(
+            compute, 0, 2, lambda uid: [uid], drop_graphs=lambda: self.log.append("drop graphs"), **modules
+        )
 
     def destroy(self):
         self.log.append("destroy")
@@ -217,7 +223,7 @@ def test_an_error_of_the_last_work_aborts():
 def test_ranks_that_lack_cudnn_are_named(monkeypatch):
     """Processes choose convolutions' plans together, so all of them need cuDNN, or none."""
     session = importlib.import_module("caffelite.parallel.session")
-    monkeypatch.setattr(gpu, "place", lambda number: f"node {number}")
+    monkeypatch.setattr(cuda, "place", lambda number: f"node {number}")
     dev = GPU(0, "float32", backend.HostBackend())
     control = SimpleNamespace(rank=0, size=2, gather=lambda value: [value, ("node 1", "cuDNN")])
     with pytest.raises(session.Refused, match="no cuDNN on rank 0, cuDNN on rank 1; install the same extra"):

@@ -5,7 +5,7 @@ import pytest
 from devices.host.backend import HostBackend
 
 from caffelite.devices.cpu import CPU, preprocessing
-from caffelite.devices.gpu import GPU
+from caffelite.devices.cuda import GPU
 
 N, C, H, W, h, w = 5, 3, 9, 8, 6, 5
 
@@ -18,7 +18,8 @@ def dev(request, monkeypatch):
 
 
 def caffes(pixels, picks, mean, scale):
-    """Element by element, in the order of Caffe's loops: (pixel - mean) * scale in float32, mirrored where it is written."""
+    """Element by element, in the order of Caffe's loops: (pixel - mean) * scale in float32, mirrored where it is
+    written."""
     out = np.empty((len(picks), C, h, w), np.float32)
     for n, (index, top, left, mirror) in enumerate(picks):
         y0, x0 = (top, left) if pixels.shape[2:] != (h, w) else (0, 0)
@@ -46,18 +47,21 @@ def test_bit_for_bit(dev, mean, dtype, layout, whole):
     mean = None if mean is None else rng.uniform(90, 130, mean).astype(np.float32)
     picks = np.stack([rng.integers(0, high, N) for high in (7, H - h + 1, W - w + 1, 2)], 1).astype(np.int32)
     op, out = dev.preprocess((N, C, h, w), mean, 0.017), dev.empty((N, C, h, w))
-    fields, tops = [dev.inlet.field(shape) for shape in ((N,), (N, 2))], [dev.empty((N,)), dev.empty((N, 2))]
+    fields, tops = [dev.input_buffer.field(shape) for shape in ((N,), (N, 2))], [dev.empty((N,)), dev.empty((N, 2))]
     expected = caffes(pixels, picks, mean, 0.017)
     for standing in (False, True, True):
-        dev.inlet.begin()
+        dev.input_buffer.begin()
         op.wait()
         op.put(
-            0, pixels if standing or dev.name == "cpu" else _first(pixels, picks), _numbered(picks, standing or dev.name == "cpu"), standing
+            0,
+            pixels if standing or dev.name == "cpu" else _first(pixels, picks),
+            _numbered(picks, standing or dev.name == "cpu"),
+            standing,
         )
         others = [rng.normal(size=top.shape).astype(np.float32) for top in tops]
         for field, other in zip(fields, others, strict=True):
             field.put(0, other)
-        dev.inlet.send()
+        dev.input_buffer.send()
         op.forward(out, fields, tops)
         np.testing.assert_array_equal(dev.download(out), expected)
         for top, other in zip(tops, others, strict=True):
@@ -85,9 +89,9 @@ def test_a_set_that_the_gpu_has_no_room_for(monkeypatch, layout):
         pixels = np.ascontiguousarray(pixels.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
     picks = np.array([[6, 1, 2, 1], [0, 0, 0, 0], [6, 3, 3, 0], [2, 2, 1, 1], [3, 0, 1, 0]], np.int32)
     op, out = dev.preprocess((N, C, h, w), None, 1.0), dev.empty((N, C, h, w))
-    dev.inlet.begin()
+    dev.input_buffer.begin()
     op.put(0, pixels, picks, True)
-    dev.inlet.send()
+    dev.input_buffer.send()
     op.forward(out)
     np.testing.assert_array_equal(dev.download(out), caffes(pixels, picks, None, 1))
     assert picks[0, 0] == 6
@@ -100,15 +104,18 @@ def test_memory_to_read_from(dev):
 
 
 def test_pixels_wait_for_who_used_their_memory_before(monkeypatch):
-    """The GPU's pool gives a block again as soon as Python has let go of it, though a kernel may still have to read it."""
+    """The GPU's pool gives a block again as soon as Python has let go of it, though a kernel may still have to read
+    it."""
     dev = GPU(0, "float32", HostBackend("late", "early"))
     pixels, picks = np.full((N, C, H, W), 9, np.uint8), np.zeros((N, 4), np.int32)
     before, seen, empty = dev.zeros(pixels.shape, np.uint8), dev.empty(pixels.shape, np.uint8), dev.backend.empty
     op = dev.preprocess((N, C, h, w), None, 1.0)
-    dev.inlet.begin()
+    dev.input_buffer.begin()
     dev.synchronize()
     dev.copy(before, seen)
-    monkeypatch.setattr(dev.backend, "empty", lambda shape, dtype: before if shape == pixels.shape else empty(shape, dtype))
+    monkeypatch.setattr(
+        dev.backend, "empty", lambda shape, dtype: before if shape == pixels.shape else empty(shape, dtype)
+    )
     op.put(0, pixels, picks)
-    dev.inlet.send()
+    dev.input_buffer.send()
     assert not dev.download(seen).any()

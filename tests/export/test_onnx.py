@@ -4,11 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from caffelite.net.net.net import Net
 
 from caffelite import caffelite_pb2 as pb
-from caffelite import devices, graph, prototxt
+from caffelite import devices, prototxt
 from caffelite.errors import CaffeliteError
-from caffelite.net import Net
+from caffelite.net import graph
 
 onnx_package = pytest.importorskip("onnx", reason="onnx, of the extra `onnx`")
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime, of the extra `onnx`")
@@ -39,7 +40,9 @@ def text(layers: str, shape: str = IMAGES) -> prototxt.Document:
     return prototxt.parse(f'layer {{ name: "in" type: "Input" top: "x" {shape} }}\n{layers}', pb.NetParameter)
 
 
-@pytest.mark.parametrize("name", ["lenet", "cifar10_quick", "cifar10_full", "squeezenet", "googlenet", "resnet18", "mobilenet"])
+@pytest.mark.parametrize(
+    "name", ["lenet", "cifar10_quick", "cifar10_full", "squeezenet", "googlenet", "resnet18", "mobilenet"]
+)
 def test_shipped_nets(name, seed):
     net, body = exported(prototxt.read_net(MODELS / name / "deploy.prototxt"), seed)
     checked = onnx.check(net, body)
@@ -47,10 +50,12 @@ def test_shipped_nets(name, seed):
 
 
 LAYERS = {
-    "convolution": 'type: "Convolution" convolution_param { num_output: 4 kernel_h: 3 kernel_w: 2 stride: 2 pad_h: 1 pad_w: 0 group: 2 '
+    "convolution": 'type: "Convolution" convolution_param { num_output: 4 kernel_h: 3 kernel_w: 2 stride: 2 pad_h: 1 '
+    "pad_w: 0 group: 2 "
     "dilation: 2 %s }",
     "no bias": 'type: "Convolution" convolution_param { num_output: 4 kernel_size: 1 bias_term: false %s }',
-    "deconvolution": 'type: "Deconvolution" convolution_param { num_output: 4 kernel_size: 3 stride: 2 pad: 1 group: 2 %s }',
+    "deconvolution": 'type: "Deconvolution" convolution_param { num_output: 4 kernel_size: 3 stride: 2 pad: 1 group: '
+    "2 %s }",
     "inner product": 'type: "InnerProduct" inner_product_param { num_output: 5 %s }',
     "transposed": 'type: "InnerProduct" inner_product_param { num_output: 5 transpose: true %s }',
     "max": 'type: "Pooling" pooling_param { kernel_size: 3 stride: 2 }',
@@ -91,7 +96,7 @@ LAYERS = {
     "reshape": 'type: "Reshape" reshape_param { shape { dim: 0 dim: 3 dim: -1 } }',
     "softmax": 'type: "Softmax" softmax_param { axis: -1 }',
     "permute": 'type: "Permute" permute_param { order: 0 order: 2 order: 3 order: 1 }',
-}  # fmt: skip
+}
 MANY = {
     "sum": ('bottom: "x" bottom: "x" type: "Eltwise" eltwise_param { coeff: 0.5 coeff: -2 }', 1),
     "product": ('bottom: "x" bottom: "x" type: "Eltwise" eltwise_param { operation: PROD }', 1),
@@ -99,7 +104,7 @@ MANY = {
     "concat": ('bottom: "x" bottom: "x" type: "Concat" concat_param { axis: 2 }', 1),
     "slice": ('bottom: "x" type: "Slice" slice_param { slice_point: 1 slice_point: 4 }', 3),
     "split": ('bottom: "x" type: "Split"', 2),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", LAYERS)
@@ -114,24 +119,36 @@ def test_layers(name, seed):
 @pytest.mark.parametrize("name", MANY)
 def test_layers_of_several_blobs(name, seed):
     layer, tops = MANY[name]
-    net, body = exported(text(f'layer {{ name: "y" {layer} {" ".join(f"top: {chr(34)}y{i}{chr(34)}" for i in range(tops))} }}'), seed)
+    net, body = exported(
+        text(f'layer {{ name: "y" {layer} {" ".join(f"top: {chr(34)}y{i}{chr(34)}" for i in range(tops))} }}'), seed
+    )
     assert len(onnx.check(net, body, seed).outputs) == tops
 
 
 @pytest.mark.parametrize("kind", ["Convolution", "Deconvolution"])
 def test_convolutions_without_spatial_axes(kind, seed):
     how = 'convolution_param { num_output: 4 group: 2 weight_filler { type: "xavier" } }'
-    net, body = exported(text(f'layer {{ name: "y" type: "{kind}" bottom: "x" top: "y" {how} }}',
-                              "input_param { shape { dim: 3 dim: 6 } }"), seed)  # fmt: skip
+    net, body = exported(
+        text(
+            f'layer {{ name: "y" type: "{kind}" bottom: "x" top: "y" {how} }}',
+            "input_param { shape { dim: 3 dim: 6 } }",
+        ),
+        seed,
+    )
     assert onnx.check(net, body, seed).outputs["y"] < 1e-5
 
 
 def test_in_place_and_shared_weights(seed):
-    share = 'param { name: "w" } inner_product_param { num_output: 3 bias_term: false weight_filler { type: "xavier" } }'
-    net, body = exported(text(f"""
+    share = (
+        'param { name: "w" } inner_product_param { num_output: 3 bias_term: false weight_filler { type: "xavier" } }'
+    )
+    net, body = exported(
+        text(f"""
       layer {{ name: "a" type: "InnerProduct" bottom: "x" top: "a" {share} }}
       layer {{ name: "relu" type: "ReLU" bottom: "a" top: "a" }}
-      layer {{ name: "b" type: "InnerProduct" bottom: "x" top: "b" {share} }}"""), seed)  # fmt: skip
+      layer {{ name: "b" type: "InnerProduct" bottom: "x" top: "b" {share} }}"""),
+        seed,
+    )
     assert set(onnx.check(net, body).outputs) == {"a", "b"}
     assert len(onnx_package.load_from_string(body).graph.initializer) == 1
 
@@ -143,7 +160,12 @@ def test_every_mistake_at_once():
     with pytest.raises(CaffeliteError) as caught:
         exported(net, 1)
     lines = str(caught.value).splitlines()
-    assert len(lines) == 2 and "<text>:3" in lines[0] and "STOCHASTIC cannot be said in ONNX" in lines[0] and '"mvn" (MVN)' in lines[1]
+    assert (
+        len(lines) == 2
+        and "<text>:3" in lines[0]
+        and "STOCHASTIC cannot be said in ONNX" in lines[0]
+        and '"mvn" (MVN)' in lines[1]
+    )
 
 
 def test_a_difference_is_found_out(seed, monkeypatch):
@@ -162,7 +184,9 @@ IN_PLACE = """
 def test_layer_in_place_on_the_input(seed, monkeypatch):
     net, body = exported(text(IN_PLACE), seed)
     assert onnx.check(net, body, seed).outputs["y"] < 1e-5
-    monkeypatch.setattr(graph.Graph, "inputs", property(lambda self: {"x": self.values["x"]}))  # feeds what the layer overwrites
+    monkeypatch.setattr(
+        graph.Graph, "inputs", property(lambda self: {"x": self.values["x"]})
+    )  # feeds what the layer overwrites
     with pytest.raises(CaffeliteError, match='onnxruntime gets other numbers for "y"'):
         onnx.check(exported(text(IN_PLACE), seed)[0], body, seed)
 
@@ -179,20 +203,36 @@ def test_numbers_that_are_not_finite_are_found_out(seed):
     array = onnx_package.numpy_helper.to_array(weights).copy()
     array[0] = np.nan
     weights.CopyFrom(onnx_package.numpy_helper.from_array(array, weights.name))
-    with pytest.raises(CaffeliteError, match='onnxruntime gets other numbers for "y"; expected within 0.0001, found nan'):
+    with pytest.raises(
+        CaffeliteError, match='onnxruntime gets other numbers for "y"; expected within 0.0001, found nan'
+    ):
         onnx.check(net, model.SerializeToString(), seed)
 
 
-@pytest.mark.parametrize("how", ["mean_value: 104 mean_value: 117 mean_value: 123", "mean_value: 100 scale: 0.0078125",
-                                 'mean_file: "mean.binaryproto" crop_size: 4 scale: 0.5', "scale: 0.25 crop_size: 4"])  # fmt: skip
+@pytest.mark.parametrize(
+    "how",
+    [
+        "mean_value: 104 mean_value: 117 mean_value: 123",
+        "mean_value: 100 scale: 0.0078125",
+        'mean_file: "mean.binaryproto" crop_size: 4 scale: 0.5',
+        "scale: 0.25 crop_size: 4",
+    ],
+)
 def test_mean_and_scale_are_in_the_graph(how, tmp_path, monkeypatch, seed):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(seed)
     mean = rng.uniform(80, 150, (3, 6, 7)).astype(np.float32)
-    Path("mean.binaryproto").write_bytes(pb.BlobProto(num=1, channels=3, height=6, width=7, data=mean.ravel().tolist()).SerializeToString())
+    Path("mean.binaryproto").write_bytes(
+        pb.BlobProto(num=1, channels=3, height=6, width=7, data=mean.ravel().tolist()).SerializeToString()
+    )
     size, stored = ("dim: 4 dim: 4", "deploy_param { height: 6 width: 7 }") if "crop" in how else ("dim: 6 dim: 7", "")
-    net, body = exported(text(f'layer {{ name: "y" type: "Power" bottom: "x" top: "y" power_param {{ shift: 1 }} }} {stored}',
-                              f"input_param {{ shape {{ dim: 2 dim: 3 {size} }} }} transform_param {{ {how} }}"), seed)  # fmt: skip
+    net, body = exported(
+        text(
+            f'layer {{ name: "y" type: "Power" bottom: "x" top: "y" power_param {{ shift: 1 }} }} {stored}',
+            f"input_param {{ shape {{ dim: 2 dim: 3 {size} }} }} transform_param {{ {how} }}",
+        ),
+        seed,
+    )
     Path("mean.binaryproto").unlink()
     session = onnxruntime.InferenceSession(body, providers=["CPUExecutionProvider"])
     pixels = rng.integers(0, 256, (1, 3, 6, 7)).astype(np.float32)
@@ -217,8 +257,15 @@ def test_the_check_of_a_net_with_a_mean(tmp_path, monkeypatch, seed):
 
 def test_metadata(seed):
     square = IMAGES.replace("dim: 8", "dim: 7")
-    net = prototxt.parse(f'layer {{ name: "in" type: "Input" top: "x" {square} transform_param {{ scale: 0.5 crop_size: 7 }} }}\n'
-                         'layer { name: "y" type: "ReLU" bottom: "x" top: "y" }\n'
-                         'deploy_param { label: "ash" label: "oak" }', pb.NetParameter)  # fmt: skip
+    net = prototxt.parse(
+        f'layer {{ name: "in" type: "Input" top: "x" {square} transform_param {{ scale: 0.5 crop_size: 7 }} }}\n'
+        'layer { name: "y" type: "ReLU" bottom: "x" top: "y" }\n'
+        'deploy_param { label: "ash" label: "oak" }',
+        pb.NetParameter,
+    )
     found = {p.key: p.value for p in onnx_package.load_from_string(exported(net, seed)[1]).metadata_props}
-    assert found["labels"] == "ash\noak" and found["transform_param in"].strip() == "crop_size: 7" and "deploy_param" in found
+    assert (
+        found["labels"] == "ash\noak"
+        and found["transform_param in"].strip() == "crop_size: 7"
+        and "deploy_param" in found
+    )

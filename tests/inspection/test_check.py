@@ -48,7 +48,9 @@ average_loss: 0
 def test_twenty_planted_mistakes_at_once(folder):
     (folder / "net.prototxt").write_text(PLANTED_NET)
     (folder / "solver.prototxt").write_text(PLANTED_SOLVER)
-    told = [(f.error.where.file, f.error.where.line, f.error.what) for f in check("solver.prototxt") if f.kind == "mistake"]
+    told = [
+        (f.error.where.file, f.error.where.line, f.error.what) for f in check("solver.prototxt") if f.kind == "mistake"
+    ]
     net = {line: what for file, line, what in told if file == "net.prototxt"}
     solver = {line: what for file, line, what in told if file == "solver.prototxt"}
     expected_net = {
@@ -105,7 +107,12 @@ def test_one_typing_error_hides_no_other_and_brings_no_other(folder):
 
 
 def test_a_layer_with_two_mistakes(folder):
-    edit(folder, "net.prototxt", ("kernel_size: 3 stride: 2 pad", "kernel_sise: 3 stride: 2 pad"), ('bottom: "data"', 'bottom: "dta"'))
+    edit(
+        folder,
+        "net.prototxt",
+        ("kernel_size: 3 stride: 2 pad", "kernel_sise: 3 stride: 2 pad"),
+        ('bottom: "data"', 'bottom: "dta"'),
+    )
     assert [line for line, _ in found()] == [6, 7]
 
 
@@ -158,11 +165,23 @@ def test_a_caffemodel_is_checked_as_a_net(folder):
     message = prototxt.read_net("net.prototxt").message
     message.layer[2].convolution_param.num_output = 0
     (folder / "net.caffemodel").write_bytes(message.SerializeToString())
-    assert [f.error.what for f in check("net.caffemodel", SHAPES)] == ['layer "conv" (Convolution): num_output must be positive']
+    assert [f.error.what for f in check("net.caffemodel", SHAPES)] == [
+        'layer "conv" (Convolution): num_output must be positive'
+    ]
 
 
 @pytest.mark.parametrize(
-    "text", ["", "}", "layer {", "layer { name: 3 }", 'name: "x', "\x01\x02", "net: 5", "layer { include { phase: TRAIN } exclude { } }"]
+    "text",
+    [
+        "",
+        "}",
+        "layer {",
+        "layer { name: 3 }",
+        'name: "x',
+        "\x01\x02",
+        "net: 5",
+        "layer { include { phase: TRAIN } exclude { } }",
+    ],
 )
 def test_odd_files_get_an_answer(folder, text):
     (folder / "odd.prototxt").write_text(text)

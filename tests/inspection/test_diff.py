@@ -44,8 +44,12 @@ def test_other_words_for_the_same(old, new):
 def test_settings_shapes_and_weights():
     found = compare(("num_output: 4", "num_output: 6"))
     changed = {c.layer: c.what for c in found.changed}
-    assert changed["a"] == ["convolution_param.num_output: 4 → 6", "top 0: 2×4×6×6 → 2×6×6×6", "parameter 0: 4×3×3×3 → 6×3×3×3",
-                            "parameter 1: 4 → 6"]  # fmt: skip
+    assert changed["a"] == [
+        "convolution_param.num_output: 4 → 6",
+        "top 0: 2×4×6×6 → 2×6×6×6",
+        "parameter 0: 4×3×3×3 → 6×3×3×3",
+        "parameter 1: 4 → 6",
+    ]
     assert changed["b"] == ["parameter 0: 5×144 → 5×216"]
     assert found.clashes == [("a", "blob 0: 4×3×3×3 → 6×3×3×3"), ("b", "blob 0: 5×144 → 5×216")] and not found.fits
     assert found.totals["parameters"] == (112 + 725, 168 + 1085)
@@ -67,13 +71,21 @@ def test_a_layer_under_another_name():
 
 
 def test_rates_of_parameters_and_enums():
-    found = compare(('top: "b"', 'top: "b" param { lr_mult: 10 }'), ("type: \"ReLU\"", 'type: "Pooling" pooling_param { kernel_size: 1 }'),
-                    ('bottom: "a" top: "a"', 'bottom: "a" top: "q"'), ('bottom: "a" top: "b"', 'bottom: "q" top: "b"'))  # fmt: skip
+    found = compare(
+        ('top: "b"', 'top: "b" param { lr_mult: 10 }'),
+        ('type: "ReLU"', 'type: "Pooling" pooling_param { kernel_size: 1 }'),
+        ('bottom: "a" top: "a"', 'bottom: "a" top: "q"'),
+        ('bottom: "a" top: "b"', 'bottom: "q" top: "b"'),
+    )
     assert (found.only_a, found.only_b) == (["r (ReLU)"], ["r (Pooling)"])
     assert {c.layer: c.what for c in found.changed} == {"b": ["reads: r → r", "param 0 lr_mult: 1 → 10"]}
-    pooled = NET.replace('"ReLU"', '"Pooling" pooling_param { kernel_size: 1 pool: MAX }').replace('top: "a"', 'top: "q"', 2)
+    pooled = NET.replace('"ReLU"', '"Pooling" pooling_param { kernel_size: 1 pool: MAX }').replace(
+        'top: "a"', 'top: "q"', 2
+    )
     pooled = pooled.replace('top: "q"', 'top: "a"', 1).replace('bottom: "a" top: "b"', 'bottom: "q" top: "b"')
-    assert [c.what for c in diff(build(pooled), build(pooled.replace("MAX", "AVE"))).changed] == [["pooling_param.pool: MAX → AVE"]]
+    assert [c.what for c in diff(build(pooled), build(pooled.replace("MAX", "AVE"))).changed] == [
+        ["pooling_param.pool: MAX → AVE"]
+    ]
 
 
 def test_windows_however_they_are_written():
@@ -85,7 +97,8 @@ def test_windows_however_they_are_written():
 def test_leading_ones_do_not_count():
     """As where an old caffemodel stores (5, 144) as (1, 1, 5, 144)."""
     a, b = (
-        build(inputs(x=(2, 3)) + layer("Parameter", f"parameter_param {{ shape {{ {dims} }} }}")) for dims in ("dim: 4", "dim: 1 dim: 4")
+        build(inputs(x=(2, 3)) + layer("Parameter", f"parameter_param {{ shape {{ {dims} }} }}"))
+        for dims in ("dim: 4", "dim: 1 dim: 4")
     )
     assert diff(a, b).fits == ["p"]
 

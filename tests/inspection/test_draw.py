@@ -32,7 +32,11 @@ def test_a_chain_is_one_column_though_an_edge_passes_it():
     found = laid("ab bc cd ad", "abcd")
     assert len({round(v.x, 3) for v in found.boxes.values()}) == 1
     bends = found.bends[3]
-    assert len(bends) == 2 and bends[0].x == pytest.approx(bends[1].x) and abs(bends[0].x - found.boxes["b"].x) >= BOX[0] / 2
+    assert (
+        len(bends) == 2
+        and bends[0].x == pytest.approx(bends[1].x)
+        and abs(bends[0].x - found.boxes["b"].x) >= BOX[0] / 2
+    )
 
 
 def test_branches_lie_about_their_origin():
@@ -105,7 +109,9 @@ def test_texts_of_a_box_do_not_meet_whatever_the_font_is():
     assert all(float(t.get("textLength")) > 0 and t.get("lengthAdjust") == "spacingAndGlyphs" for t in texts.values())
     name, detail = texts["conv"], texts["Convolution 3×3 /2 → 4"]
     left = float(name.get("x")) + float(name.get("textLength"))
-    assert detail.get("text-anchor") == "end" and float(detail.get("x")) - float(detail.get("textLength")) - left >= 11.9
+    assert (
+        detail.get("text-anchor") == "end" and float(detail.get("x")) - float(detail.get("textLength")) - left >= 11.9
+    )
 
 
 def test_png_warns_of_no_glyph_and_parses_no_formula():

@@ -6,7 +6,7 @@ from textnet import build, inputs
 from caffelite.errors import CaffeliteError
 from caffelite.inspection import nets
 from caffelite.inspection.explain import explain, spread
-from caffelite.layers import ParamBlob
+from caffelite.layers import ParameterSpec
 
 LOSS = 'layer { name: "loss" type: "EuclideanLoss" bottom: "y" bottom: "t" top: "loss" }'
 
@@ -19,23 +19,37 @@ def told(text: str, name: str, phase: str = "TRAIN"):
 @pytest.mark.parametrize(
     "layer, said",
     [
-        ('"Convolution" convolution_param { num_output: 2 kernel_size: 3 stride: 2 pad: 1 }', "H: ⌊(8 + 2 · 1 - 3) / 2⌋ + 1 = 4 (1"),
-        ('"Convolution" convolution_param { num_output: 2 kernel_size: 3 dilation: 2 }', "kernel reaches 5; ⌊(8 + 2 · 0 - 5) / 1⌋ + 1 = 4"),
+        (
+            '"Convolution" convolution_param { num_output: 2 kernel_size: 3 stride: 2 pad: 1 }',
+            "H: ⌊(8 + 2 · 1 - 3) / 2⌋ + 1 = 4 (1",
+        ),
+        (
+            '"Convolution" convolution_param { num_output: 2 kernel_size: 3 dilation: 2 }',
+            "kernel reaches 5; ⌊(8 + 2 · 0 - 5) / 1⌋ + 1 = 4",
+        ),
         ('"Pooling" pooling_param { kernel_size: 3 stride: 2 }', "⌈(8 + 2 · 0 - 3) / 2⌉ + 1 = 4"),
         ('"Pooling" pooling_param { kernel_size: 2 stride: 2 pad: 1 }', "⌉ + 1 = 5"),
         ('"Pooling" pooling_param { global_pooling: true }', "one window, the image"),
-        ('"Deconvolution" convolution_param { num_output: 2 kernel_size: 4 stride: 2 }', "2 · (8 - 1) + 4 - 2 · 0 = 18"),
-        ('"InnerProduct" inner_product_param { num_output: 2 }', "3×8×8 = 192 inputs of each of 2 rows become num_output = 2"),
+        (
+            '"Deconvolution" convolution_param { num_output: 2 kernel_size: 4 stride: 2 }',
+            "2 · (8 - 1) + 4 - 2 · 0 = 18",
+        ),
+        (
+            '"InnerProduct" inner_product_param { num_output: 2 }',
+            "3×8×8 = 192 inputs of each of 2 rows become num_output = 2",
+        ),
         ('"TanH"', "the bottom's shape"),
     ],
-)  # fmt: skip
+)
 def test_shape(layer, said):
     lines = told(inputs(x=(2, 3, 8, 8)) + f'layer {{ name: "y" bottom: "x" top: "y" type: {layer} }}', "y").shape
     assert any(said in line for line in lines), lines
 
 
 def test_shape_of_a_concat():
-    text = inputs(x=(2, 3, 4, 4), z=(2, 5, 4, 4)) + 'layer { name: "y" type: "Concat" bottom: "x" bottom: "z" top: "y" }'
+    text = (
+        inputs(x=(2, 3, 4, 4), z=(2, 5, 4, 4)) + 'layer { name: "y" type: "Concat" bottom: "x" bottom: "z" top: "y" }'
+    )
     assert "along axis 1: 3 + 5 = 8" in told(text, "y").shape
 
 
@@ -53,7 +67,7 @@ def test_shape_of_a_concat():
 def test_spread(filler, said):
     from caffelite import caffelite_pb2 as pb
 
-    assert said in spread(ParamBlob((4, 2, 5, 5), pb.FillerParameter(**filler)))
+    assert said in spread(ParameterSpec((4, 2, 5, 5), pb.FillerParameter(**filler)))
 
 
 def test_spread_is_that_of_the_filler():
@@ -63,23 +77,32 @@ def test_spread_is_that_of_the_filler():
     import numpy as np
 
     from caffelite import caffelite_pb2 as pb
-    from caffelite import fillers
+    from caffelite.layers import fillers
 
-    every = ({"type": "xavier", "variance_norm": 2}, {"type": "msra", "variance_norm": 1}, {"type": "gaussian", "std": 2, "sparse": 10})
+    every = (
+        {"type": "xavier", "variance_norm": 2},
+        {"type": "msra", "variance_norm": 1},
+        {"type": "gaussian", "std": 2, "sparse": 10},
+    )
     for fields in (*every, {"type": "uniform", "min": -1, "max": 5}):
         filler, shape = pb.FillerParameter(**fields), (40, 20, 5, 5)
         drawn = fillers.fill(filler, shape, np.random.default_rng(3)).std()
-        assert float(re.findall(r"deviation ([\d.]+)", spread(ParamBlob(shape, filler)))[-1]) == pytest.approx(drawn, rel=0.03)
+        assert float(re.findall(r"deviation ([\d.]+)", spread(ParameterSpec(shape, filler)))[-1]) == pytest.approx(
+            drawn, rel=0.03
+        )
 
 
-NET = inputs(x=(2, 3), t=(2, 4)) + """
+NET = (
+    inputs(x=(2, 3), t=(2, 4))
+    + """
 layer { name: "a" type: "InnerProduct" bottom: "x" top: "a" inner_product_param { num_output: 3 } }
 layer { name: "r" type: "ReLU" bottom: "a" top: "a" }
 layer { name: "frozen" type: "InnerProduct" bottom: "x" top: "f" param { lr_mult: 0 } param { lr_mult: 0 }
   inner_product_param { num_output: 3 } }
 layer { name: "idle" type: "InnerProduct" bottom: "f" top: "i" inner_product_param { num_output: 3 } }
 layer { name: "y" type: "InnerProduct" bottom: "a" top: "y" inner_product_param { num_output: 4 } }
-"""  # fmt: skip
+"""
+)
 
 
 @pytest.mark.parametrize(
@@ -107,13 +130,17 @@ def test_backward_of_bottoms():
 def test_plan():
     assert "fused with r (ReLU): one step computes all" in told(NET + LOSS, "a").plan
     assert "fused with a (InnerProduct): one step computes all" in told(NET + LOSS, "r").plan
-    text = inputs(x=(2, 3)) + 'layer { name: "t" type: "TanH" bottom: "x" top: "t" } layer { name: "u" type: "TanH" bottom: "t" top: "u" }'
+    text = (
+        inputs(x=(2, 3))
+        + 'layer { name: "t" type: "TanH" bottom: "x" top: "t" } layer { name: "u" type: "TanH" bottom: "t" top: "u" }'
+    )
     assert 'top "u" lies on its bottom: no memory of its own' in told(text, "u").plan
 
 
 def test_shared_parameters():
     text = inputs(x=(2, 3)) + "".join(
-        f'layer {{ name: "{n}" type: "InnerProduct" bottom: "x" top: "{n}" inner_product_param {{ num_output: 3 }} param {{ name: "w" }} }}'
+        f'layer {{ name: "{n}" type: "InnerProduct" bottom: "x" top: "{n}" inner_product_param {{ num_output: 3 }} '
+        f'param {{ name: "w" }} }}'
         for n in "ab"
     )
     assert 'shared, as "w", with layer a, which owns it' in told(text, "b").parameters[0]

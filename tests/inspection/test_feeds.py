@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from caffelite import caffelite_pb2 as pb
-from caffelite import graph, prototxt
+from caffelite import prototxt
 from caffelite.data.writers import write_mean
 from caffelite.errors import CaffeliteError
 from caffelite.inspection.feeds import Feeds
+from caffelite.net import graph
 
 LAYER = """layer {{ name: "in" type: "{}" top: "data" top: "label" transform_param {{ mean_file: "m.binaryproto" {} }}
   {} {{ source: "gone" batch_size: 4 {} }} }}"""
@@ -28,9 +29,14 @@ def fed(tmp_path):
     return shapes
 
 
-@pytest.mark.parametrize("transform, shape", [("crop_size: 6", (3, 6, 6)), ("", (3, 8, 10)), ("crop_h: 8 crop_w: 3", (3, 8, 3))])
+@pytest.mark.parametrize(
+    "transform, shape", [("crop_size: 6", (3, 6, 6)), ("", (3, 8, 10)), ("crop_h: 8 crop_w: 3", (3, 8, 3))]
+)
 def test_a_mean_file_tells_the_size_before_the_crop(fed, transform, shape):
-    assert fed("Data", transform, "data_param") == ((4, *shape), [("in", "data", shape, "crop_size" if transform else "mean_file")])
+    assert fed("Data", transform, "data_param") == (
+        (4, *shape),
+        [("in", "data", shape, "crop_size" if transform else "mean_file")],
+    )
     assert fed("ImageData", transform, "image_data_param")[0] == (4, *shape)
 
 
@@ -39,5 +45,7 @@ def test_windows_are_of_the_crop_whatever_the_mean(fed):
 
 
 def test_a_crop_beyond_the_mean_is_a_mistake(fed):
-    with pytest.raises(CaffeliteError, match=r"net\.prototxt:1:.*crop_size is larger than the image; expected at most 8, found 9"):
+    with pytest.raises(
+        CaffeliteError, match=r"net\.prototxt:1:.*crop_size is larger than the image; expected at most 8, found 9"
+    ):
         fed("Data", "crop_size: 9", "data_param")

@@ -88,13 +88,31 @@ def test_a_test_that_does_not_see_the_test_set_once(data):
     ("iterations", "batch", "length", "kind", "remedy"),
     [
         (600, 50, 10000, "lint", "test_iter: 200 sees each once"),
-        (10, 50, 554, "lint", "test_iter: 12 sees each, and 46 of them again, as in Caffe; caffelite test counts each once"),
-        (12, 50, 554, "note",
-         "no batch size near 50 divides 554, so the last batch sees 46 of them again, as in Caffe; caffelite test counts each once"),
+        (
+            10,
+            50,
+            554,
+            "lint",
+            "test_iter: 12 sees each, and 46 of them again, as in Caffe; caffelite test counts each once",
+        ),
+        (
+            12,
+            50,
+            554,
+            "note",
+            "no batch size near 50 divides 554, so the last batch sees 46 of them again, as in Caffe; caffelite test "
+            "counts each once",
+        ),
         (2, 100, 360, "lint", "batch_size 90 and test_iter 4 would see each once"),
-        (9, 64, 3, "lint", "test_iter: 1 sees each, and 61 of them again, as in Caffe; caffelite test counts each once"),
+        (
+            9,
+            64,
+            3,
+            "lint",
+            "test_iter: 1 sees each, and 61 of them again, as in Caffe; caffelite test counts each once",
+        ),
     ],
-)  # fmt: skip
+)
 def test_remedy_for_a_test_of_another_size(iterations, batch, length, kind, remedy):
     assert _test_remedy(iterations, batch, length) == (kind, remedy)
 
@@ -104,7 +122,10 @@ def test_decay_on_biases_and_scales(folder):
         folder,
         "net.prototxt",
         ('top: "conv" param { lr_mult: 1 } param { lr_mult: 2 decay_mult: 0 }', 'top: "conv"'),
-        ('layer { name: "relu"', 'layer { name: "scale" type: "Scale" bottom: "conv" top: "conv" }\nlayer { name: "relu"'),
+        (
+            'layer { name: "relu"',
+            'layer { name: "scale" type: "Scale" bottom: "conv" top: "conv" }\nlayer { name: "relu"',
+        ),
     )
     told = [f"{line} {what}" for line, what in notes(folder, "solver.prototxt") if "weight_decay" in what]
     assert told == ["6 weight_decay pulls on the biases of conv", "8 weight_decay pulls on the scales of scale"]
@@ -118,8 +139,13 @@ def test_labels_against_classes(data):
     edit(data, "net.prototxt", ("num_output: 2", "num_output: 8"))
     ((line, what),) = lint(data, shapes=None)
     assert line == 13 and "8 classes" in what
-    edit(data, "net.prototxt", ("num_output: 8", "num_output: 2"), ('top: "loss" }', 'top: "loss" loss_param { ignore_label: 2 } }'),
-         ('top: "accuracy" include', 'top: "accuracy" accuracy_param { ignore_label: 2 } include'))  # fmt: skip
+    edit(
+        data,
+        "net.prototxt",
+        ("num_output: 8", "num_output: 2"),
+        ('top: "loss" }', 'top: "loss" loss_param { ignore_label: 2 } }'),
+        ('top: "accuracy" include', 'top: "accuracy" accuracy_param { ignore_label: 2 } include'),
+    )
     assert not found(shapes=None)
 
 
@@ -134,7 +160,9 @@ def test_labels_of_a_part_are_not_the_range(data, monkeypatch):
 
 
 def test_weights_that_nothing_trains(folder):
-    extra = 'layer { name: "idle" type: "InnerProduct" bottom: "pool" top: "idle" inner_product_param { num_output: 2 } }\n'
+    extra = (
+        'layer { name: "idle" type: "InnerProduct" bottom: "pool" top: "idle" inner_product_param { num_output: 2 } }\n'
+    )
     extra += 'layer { name: "end" type: "Silence" bottom: "idle" }\n'
     path = folder / "net.prototxt"
     path.write_text(path.read_text() + extra)
@@ -154,8 +182,14 @@ def test_in_place_that_had_to_be_undone(folder):
     """LRN needs its bottom to go backward, which an in-place layer after it may not overwrite."""
     before = 'layer { name: "n" type: "LRN" bottom: "conv" top: "n" }\nlayer { name: "relu"'
     after = (
-        'layer { name: "join" type: "Eltwise" bottom: "n" bottom: "conv" top: "join" }\nlayer { name: "pool" type: "Pooling" bottom: "join"'
+        'layer { name: "join" type: "Eltwise" bottom: "n" bottom: "conv" top: "join" }\nlayer { name: "pool" '
+        'type: "Pooling" bottom: "join"'
     )
-    edit(folder, "net.prototxt", ('layer { name: "relu"', before), ('layer { name: "pool" type: "Pooling" bottom: "conv"', after))
+    edit(
+        folder,
+        "net.prototxt",
+        ('layer { name: "relu"', before),
+        ('layer { name: "pool" type: "Pooling" bottom: "conv"', after),
+    )
     told = notes(folder)
     assert [line for line, _ in told] == [9] and "ReLU cannot work in place" in told[0][1]

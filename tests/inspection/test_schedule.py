@@ -11,7 +11,12 @@ SHAPES = {"": (2, 9, 9)}
 
 def test_rates_tests_and_snapshots(folder):
     run = schedule("solver.prototxt", SHAPES, samples=20)
-    assert [(m.iteration, round(m.rate, 9)) for m in run.moments] == [(0, 0.01), (20, 0.001), (40, 0.0001), (49, 0.0001)]
+    assert [(m.iteration, round(m.rate, 9)) for m in run.moments] == [
+        (0, 0.01),
+        (20, 0.001),
+        (40, 0.0001),
+        (49, 0.0001),
+    ]
     assert (run.tests, run.snapshots, run.batch, run.epochs) == ([0, 10, 20, 30, 40, 50], [25, 50], 4, 10)
     assert [m.epoch for m in run.moments] == [0, 4, 8, 9.8]
 
@@ -37,7 +42,11 @@ def test_without_data_epochs_are_not_known(folder):
     ],
 )
 def test_rows(folder, policy, iterations):
-    edit(folder, "solver.prototxt", ('"step"\ngamma: 0.1\nstepsize: 20', policy if "gamma" in policy else f"{policy} gamma: 0.1"))
+    edit(
+        folder,
+        "solver.prototxt",
+        ('"step"\ngamma: 0.1\nstepsize: 20', policy if "gamma" in policy else f"{policy} gamma: 0.1"),
+    )
     assert [m.iteration for m in schedule("solver.prototxt", SHAPES).moments] == iterations
 
 

@@ -5,14 +5,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from caffelite.net.net.net import Net
+from caffelite.net.net.plan import make
 from engines import with_onednn, without_onednn
 from textnet import build, inputs
 
 from caffelite import caffelite_pb2 as pb
-from caffelite import layout
 from caffelite.inspection import counts, nets, summary
-from caffelite.net import Net
-from caffelite.plan import make
+from caffelite.net import layout
 
 MODELS = Path(__file__).parent.parent.parent / "models"
 # Parameters and multiply-adds of the four as their papers and model zoos tell them
@@ -36,7 +36,16 @@ def test_receptive_fields_of_alexnet():
     fields = counts.receptive_fields(graph)
     found = {node.name: counts.shown(fields[node.tops[0]]) for node in graph.nodes}
     assert [found[n] for n in ("conv1", "pool1", "conv2", "pool2", "conv3", "conv4", "conv5", "pool5", "fc6")] == [
-        "11", "19", "51", "67", "99", "131", "163", "195", "all"]  # fmt: skip
+        "11",
+        "19",
+        "51",
+        "67",
+        "99",
+        "131",
+        "163",
+        "195",
+        "all",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -122,7 +131,10 @@ def test_the_arena_is_the_net_s_own(device, folder):
     subject, dev = nets.subject("net.prototxt", None, {"": (2, 9, 9)}), device()
     engine = summary.Engine(dev.prefers_channels_last)
     for batch in (2, 50):
-        assert summary.memory(subject, batch, engine=engine).arena == Net(subject.graph(pb.TRAIN, batch)[0], dev).plan.arena
+        assert (
+            summary.memory(subject, batch, engine=engine).arena
+            == Net(subject.graph(pb.TRAIN, batch)[0], dev).plan.arena
+        )
 
 
 MEASURE = """
@@ -130,7 +142,7 @@ import re, sys
 from caffelite import caffelite_pb2 as pb, devices
 from caffelite.inspection import nets, summary
 from caffelite.net import Net
-from caffelite.solver.updates import Updater
+from caffelite.training.updates import Updater
 
 def status(key):
     return 1024 * int(re.search(key + ":[^0-9]*([0-9]+)", open("/proc/self/status").read())[1])
@@ -161,7 +173,8 @@ print(predicted / (status("VmHWM") - before))
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux how large the process is")
 @pytest.mark.parametrize("name, batch, shape", [("lenet", 64, (1, 28, 28)), ("squeezenet", 16, (3, 227, 227))])
 def test_memory_is_what_a_run_takes(name, batch, shape):
-    """The peak of two training iterations on the CPU, less what the process took once all was imported and the device open."""
+    """The peak of two training iterations on the CPU, less what the process took once all was imported and the device
+    open."""
     for size in (1, batch):  # the first compiles kernels, which takes memory too, where that has not been done
         arguments = map(str, (MODELS / name / "train_val.prototxt", size, *shape))
         done = subprocess.run([sys.executable, "-c", MEASURE, *arguments], capture_output=True, text=True)

@@ -6,7 +6,9 @@ from textnet import bind, feed, inputs, run
 
 from caffelite.errors import CaffeliteError
 
-FILTER = 'layer { name: "filter" type: "Filter" bottom: "x" bottom: "label" bottom: "select" top: "some" top: "marks" }\n'
+FILTER = (
+    'layer { name: "filter" type: "Filter" bottom: "x" bottom: "label" bottom: "select" top: "some" top: "marks" }\n'
+)
 HEAD = """
 layer { name: "flat" type: "Reshape" bottom: "@x" top: "flat" reshape_param { shape { dim: 0 dim: -1 } } }
 layer { name: "ip" type: "InnerProduct" bottom: "flat" top: "ip"
@@ -53,7 +55,10 @@ def test_a_batch_of_which_nothing_passes():
 
 def test_parameters_that_depend_on_the_count():
     text = inputs(x=(3, 2), label=(3,), select=(3,)) + FILTER
-    text += 'layer { name: "ip" type: "InnerProduct" bottom: "some" top: "y" inner_product_param { num_output: 2 axis: 0 } }'
+    text += (
+        'layer { name: "ip" type: "InnerProduct" bottom: "some" top: "y" inner_product_param { num_output: 2 '
+        "axis: 0 } }"
+    )
     net = bind(text)
     feed(net, x=0, label=0, select=[1, 0, 1])
     with pytest.raises(CaffeliteError, match="its parameters change their shape with the data"):

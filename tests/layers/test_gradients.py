@@ -22,7 +22,12 @@ def _in_a_folder_of_its_own(tmp_path, monkeypatch):
 
 
 def judged(text: str, **tops: tuple[int, ...]) -> str:
-    return "force_backward: true\n" + inputs(**{f"t{n}": s for n, s in tops.items()}) + text + "".join(map(JUDGE.format, tops))
+    return (
+        "force_backward: true\n"
+        + inputs(**{f"t{n}": s for n, s in tops.items()})
+        + text
+        + "".join(map(JUDGE.format, tops))
+    )
 
 
 def fill(net, rng) -> None:
@@ -86,7 +91,9 @@ def test_volumes_keep_their_relu(rng):
 
 
 def test_a_reference_that_learns_by_another_way(rng):
-    text = inputs(x=(1, 2, 4, 4), r=(1, 2, 2, 2)) + 'layer { name: "l" type: "Crop" bottom: "x" bottom: "r" top: "y" }\n'
+    text = (
+        inputs(x=(1, 2, 4, 4), r=(1, 2, 2, 2)) + 'layer { name: "l" type: "Crop" bottom: "x" bottom: "r" top: "y" }\n'
+    )
     net = bind(judged(text, y=(1, 2, 2, 2), r=(1, 2, 2, 2)), keep=True)
     fill(net, rng)
     assert_slope(net, rng)
@@ -94,7 +101,10 @@ def test_a_reference_that_learns_by_another_way(rng):
 
 @pytest.mark.parametrize("top", "ch")
 def test_one_top_of_a_step(top, rng):
-    text = inputs(s=(1, 3, 2), x=(1, 3, 8), k=(1, 3)) + 'layer { name: "l" type: "LSTMUnit" bottom: "s" bottom: "x" bottom: "k" '
+    text = (
+        inputs(s=(1, 3, 2), x=(1, 3, 8), k=(1, 3))
+        + 'layer { name: "l" type: "LSTMUnit" bottom: "s" bottom: "x" bottom: "k" '
+    )
     net = bind(judged(text + 'top: "c" top: "h" }\n', **{top: (1, 3, 2)}), keep=True)
     fill(net, rng)
     assert_slope(net, rng)
@@ -105,7 +115,11 @@ def test_the_last_state_alone(kind, rng):
     states = {"RNN": "h", "LSTM": "hc"}[kind]
     text = inputs(x=(3, 2, 2), k=(3, 2), **{f"{s}0": (1, 2, 2) for s in states})
     text += f'layer {{ name: "l" type: "{kind}" bottom: "x" bottom: "k" ' + "".join(f'bottom: "{s}0" ' for s in states)
-    text += 'top: "y" ' + "".join(f'top: "{s}" ' for s in states) + f"recurrent_param {{ num_output: 2 expose_hidden: true {FILL} }} }}\n"
+    text += (
+        'top: "y" '
+        + "".join(f'top: "{s}" ' for s in states)
+        + f"recurrent_param {{ num_output: 2 expose_hidden: true {FILL} }} }}\n"
+    )
     net = bind(judged(text, h=(1, 2, 2)), keep=True)
     fill(net, rng)
     assert_slope(net, rng)

@@ -1,4 +1,5 @@
-"""Every whole number that a layer's message may hold, at its limits: a net that can be planned, or one clear error; never a traceback."""
+"""Every whole number that a layer's message may hold, at its limits: a net that can be planned, or one clear error;
+never a traceback."""
 
 import re
 import sys
@@ -12,9 +13,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import textnet  # noqa: E402
 
 from caffelite import caffelite_pb2 as pb  # noqa: E402
-from caffelite import graph, plan, prototxt  # noqa: E402
+from caffelite import prototxt  # noqa: E402
 from caffelite.errors import CaffeliteError  # noqa: E402
 from caffelite.inspection.feeds import Feeds  # noqa: E402
+from caffelite.net import graph, plan
 
 IMAGE, ROWS, SERIES = (2, 4, 6, 5), (2, 4), (3, 2, 4)
 NUMBERS = {"uint32": (0, 1, 1000, 60000, 2**31 - 1, 2**31, 2**32 - 1), "int32": (-(2**31), -1, 0, 60000, 2**31 - 1)}
@@ -50,7 +52,7 @@ KINDS = {
     "ImageData": ("image_data_param", 'source: "x" batch_size: 1', []),
     "WindowData": ("window_data_param", 'source: "x" batch_size: 1 crop_size: 3', []),
     "HDF5Data": ("hdf5_data_param", 'source: "x" batch_size: 1', []),
-}  # fmt: skip
+}
 
 
 def net(kind: str, body: str) -> str:
@@ -65,7 +67,9 @@ def bodies(kind: str):
     """The layer's message with one number at a time set to each value."""
     field, base, _ = KINDS[kind]
     for found in pb.LayerParameter.DESCRIPTOR.fields_by_name[field].message_type.fields:
-        values = {found.CPPTYPE_UINT32: NUMBERS["uint32"], found.CPPTYPE_INT32: NUMBERS["int32"]}.get(found.cpp_type, ())
+        values = {found.CPPTYPE_UINT32: NUMBERS["uint32"], found.CPPTYPE_INT32: NUMBERS["int32"]}.get(
+            found.cpp_type, ()
+        )
         stem, _, side = found.name.rpartition("_")
         pair = side in ("h", "w") and stem
         rest = re.sub(rf"\b({'kernel_size' if stem == 'kernel' else stem}): \S+", "", base) if pair else base
@@ -75,7 +79,9 @@ def bodies(kind: str):
     if field in ("convolution_param", "pooling_param"):
         for value in NUMBERS["uint32"]:
             yield f"{base.replace('kernel_size: ', 'kernel_size: 1 # ')}\n stride: {value} pad: {value}"
-            yield f"{re.sub(r'kernel_size: .*', '', base)} kernel_size: {value} stride: {value} pad: {max(0, value - 1)}"
+            yield (
+                f"{re.sub(r'kernel_size: .*', '', base)} kernel_size: {value} stride: {value} pad: {max(0, value - 1)}"
+            )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -94,8 +100,10 @@ def test_numbers_at_their_limits_are_planned_or_refused(kind):
 FIELDS = ("stride", "pad", "kernel_size", "dilation")
 
 
-@pytest.mark.parametrize(("kind", "field"), [(k, f) for k in ("Convolution", "Deconvolution") for f in FIELDS]
-                         + [("Pooling", f) for f in FIELDS[:3]])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "field"),
+    [(k, f) for k in ("Convolution", "Deconvolution") for f in FIELDS] + [("Pooling", f) for f in FIELDS[:3]],
+)
 def test_windows_beyond_32_bits_are_refused(kind, field):
     base = re.sub(r"kernel_size: \S+", "", KINDS[kind][1]) + ("" if field == "kernel_size" else "kernel_size: 1")
     with pytest.raises(CaffeliteError, match=f"{field} is too large; expected at most 2147483647, found 4294967295"):
@@ -104,7 +112,9 @@ def test_windows_beyond_32_bits_are_refused(kind, field):
 
 @pytest.mark.parametrize("kind", ["Convolution", "Pooling"])
 def test_the_largest_stride_runs(kind):
-    bound = textnet.bind(net(kind, f"{KINDS[kind][1].replace('kernel_size: 2', 'kernel_size: 6')} stride: 2147483647"), dtype="float32")
+    bound = textnet.bind(
+        net(kind, f"{KINDS[kind][1].replace('kernel_size: 2', 'kernel_size: 6')} stride: 2147483647"), dtype="float32"
+    )
     bound.set_inputs(x0=np.ones(IMAGE))
     bound.forward()
     assert bound.blobs["y"].shape[2:] == (1, 1)
@@ -112,5 +122,7 @@ def test_the_largest_stride_runs(kind):
 
 @pytest.mark.parametrize("axes", [33, 10_000])
 def test_a_blob_of_too_many_axes_is_refused(axes):
-    with pytest.raises(CaffeliteError, match=f'top "x" has too many axes; expected at most 32, as in Caffe, found {axes}$'):
+    with pytest.raises(
+        CaffeliteError, match=f'top "x" has too many axes; expected at most 32, as in Caffe, found {axes}$'
+    ):
         textnet.build(f'layer {{ name: "x" type: "Input" top: "x" input_param {{ shape {{ {"dim: 1 " * axes} }} }} }}')

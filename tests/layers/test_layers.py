@@ -17,7 +17,7 @@ from devices.host.backend import HostBackend
 from textnet import bind, feed, inputs, mistakes, run
 
 from caffelite.devices import Window, open_device
-from caffelite.devices.gpu import GPU, count
+from caffelite.devices.cuda import GPU, count
 from caffelite.errors import CaffeliteError
 from caffelite.layers import REGISTRY
 
@@ -55,7 +55,8 @@ def labels(classes: int, ignore: int | None = None):
 
 @dataclass
 class Row:
-    """A layer: its message, its bottoms (shape, how they are drawn), and its tops by the oracle from bottoms and parameters."""
+    """A layer: its message, its bottoms (shape, how they are drawn), and its tops by the oracle from bottoms and
+    parameters."""
 
     kind: str
     body: str
@@ -79,7 +80,10 @@ class Row:
         return [shape if batch is None else (batch, *shape[1:]) for shape, _ in self.bottoms]
 
     def draw(self, rng, batch: int | None = None) -> dict[str, np.ndarray]:
-        return {f"x{i}": draw(rng, shape) for i, (shape, (_, draw)) in enumerate(zip(self.shapes(batch), self.bottoms, strict=True))}
+        return {
+            f"x{i}": draw(rng, shape)
+            for i, (shape, (_, draw)) in enumerate(zip(self.shapes(batch), self.bottoms, strict=True))
+        }
 
     def text(self, batch: int | None = None, more: str = "") -> str:
         below = " ".join(f'bottom: "x{i}"' for i in range(len(self.bottoms)))
@@ -125,7 +129,9 @@ def log_loss(ignore=None, divisor=None, axis=1, top=2):
 
 
 def accuracy(ignore=None, top_k=1, axis=1):
-    return lambda x, t: list(reference.accuracy(three(x, axis), t.reshape(three(x, axis).shape[0], -1), top_k, ignore)[:2])
+    return lambda x, t: list(
+        reference.accuracy(three(x, axis), t.reshape(three(x, axis).shape[0], -1), top_k, ignore)[:2]
+    )
 
 
 def cross_entropy(divisor, ignore=None):
@@ -162,14 +168,21 @@ def correlation(window, groups=1):
     def oracle(x, w, b=None):
         kernel, stride, pad, dilation = window
         padded = np.pad(x, ((0, 0), (0, 0), *((p, p) for p in pad)))
-        out = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(padded.shape[2:], kernel, stride, dilation, strict=True)]
+        out = [
+            (n - d * (k - 1) - 1) // s + 1
+            for n, k, s, d in zip(padded.shape[2:], kernel, stride, dilation, strict=True)
+        ]
         y, part, share = np.zeros((len(x), len(w), *out)), w.shape[1], len(w) // groups
         for place in places(kernel):
             starts = [k * d for k, d in zip(place, dilation, strict=True)]
-            seen = padded[(..., *(slice(i, i + (o - 1) * s + 1, s) for i, o, s in zip(starts, out, stride, strict=True)))]
+            seen = padded[
+                (..., *(slice(i, i + (o - 1) * s + 1, s) for i, o, s in zip(starts, out, stride, strict=True)))
+            ]
             for g in range(groups):
                 rows = slice(g * share, (g + 1) * share)
-                y[:, rows] += np.einsum("nc...,mc->nm...", seen[:, g * part : (g + 1) * part], w[(rows, slice(None), *place)])
+                y[:, rows] += np.einsum(
+                    "nc...,mc->nm...", seen[:, g * part : (g + 1) * part], w[(rows, slice(None), *place)]
+                )
         return [y if b is None else y + b.reshape(-1, *[1] * len(kernel))]
 
     return oracle
@@ -300,32 +313,91 @@ FED = [np.arange(6.0).reshape(2, 3), np.array([1.0, 0.0])]
 
 ROWS = [
     Row("ReLU", "", [(IMAGE, off_kinks)], lambda x: [np.maximum(x, 0)]),
-    Row("ReLU", "relu_param { negative_slope: 0.25 }", [(BATCH, off_kinks)], lambda x: [np.where(x > 0, x, x / 4)], name="leaky"),
-    Row("ReLU", "relu_param { negative_slope: -0.5 }", [(BATCH, off_kinks)], lambda x: [np.where(x > 0, x, -x / 2)], name="contrary"),
+    Row(
+        "ReLU",
+        "relu_param { negative_slope: 0.25 }",
+        [(BATCH, off_kinks)],
+        lambda x: [np.where(x > 0, x, x / 4)],
+        name="leaky",
+    ),
+    Row(
+        "ReLU",
+        "relu_param { negative_slope: -0.5 }",
+        [(BATCH, off_kinks)],
+        lambda x: [np.where(x > 0, x, -x / 2)],
+        name="contrary",
+    ),
     Row("Sigmoid", "", [(BATCH, off_kinks)], lambda x: [1 / (1 + np.exp(-x))]),
     Row("TanH", "", [(BATCH, off_kinks)], lambda x: [np.tanh(x)]),
     Row("ELU", "elu_param { alpha: 0.5 }", [(BATCH, off_kinks)], lambda x: [np.where(x > 0, x, np.expm1(x) / 2)]),
-    Row("ELU", "elu_param { alpha: -0.5 }", [(BATCH, off_kinks)], lambda x: [np.where(x > 0, x, -np.expm1(x) / 2)], name="contrary"),
+    Row(
+        "ELU",
+        "elu_param { alpha: -0.5 }",
+        [(BATCH, off_kinks)],
+        lambda x: [np.where(x > 0, x, -np.expm1(x) / 2)],
+        name="contrary",
+    ),
     Row("Swish", "swish_param { beta: 2 }", [(BATCH, off_kinks)], lambda x: [x / (1 + np.exp(-2 * x))]),
     Row("AbsVal", "", [(BATCH, off_kinks)], lambda x: [np.abs(x)]),
     Row("BNLL", "", [(BATCH, off_kinks)], lambda x: [np.logaddexp(0, x)]),
     Row("Clip", "clip_param { min: -0.5 max: 0.75 }", [(BATCH, off_kinks)], lambda x: [np.clip(x, -0.5, 0.75)]),
     Row("Exp", "", [(BATCH, off_kinks)], lambda x: [np.exp(x)]),
-    Row("Exp", "exp_param { base: 2 scale: 0.5 shift: 3 }", [(BATCH, off_kinks)], lambda x: [2 ** (3 + x / 2)], name="base 2"),
+    Row(
+        "Exp",
+        "exp_param { base: 2 scale: 0.5 shift: 3 }",
+        [(BATCH, off_kinks)],
+        lambda x: [2 ** (3 + x / 2)],
+        name="base 2",
+    ),
     Row("Log", "", [(BATCH, positive)], lambda x: [np.log(x)]),
-    Row("Log", "log_param { base: 2 scale: 0.5 shift: 3 }", [(BATCH, positive)], lambda x: [np.log2(3 + x / 2)], name="base 2"),
+    Row(
+        "Log",
+        "log_param { base: 2 scale: 0.5 shift: 3 }",
+        [(BATCH, positive)],
+        lambda x: [np.log2(3 + x / 2)],
+        name="base 2",
+    ),
     Row("Power", "", [(BATCH, off_kinks)], lambda x: [x]),
-    Row("Power", "power_param { power: 2 scale: 0.5 shift: 3 }", [(BATCH, off_kinks)], lambda x: [(3 + x / 2) ** 2], name="square"),
-    Row("Power", "power_param { power: -1.5 scale: 0.5 shift: 3 }", [(BATCH, positive)], lambda x: [(3 + x / 2) ** -1.5], name="root"),
+    Row(
+        "Power",
+        "power_param { power: 2 scale: 0.5 shift: 3 }",
+        [(BATCH, off_kinks)],
+        lambda x: [(3 + x / 2) ** 2],
+        name="square",
+    ),
+    Row(
+        "Power",
+        "power_param { power: -1.5 scale: 0.5 shift: 3 }",
+        [(BATCH, positive)],
+        lambda x: [(3 + x / 2) ** -1.5],
+        name="root",
+    ),
     Row("PReLU", "", [(IMAGE, off_kinks)], lambda x, a: [np.where(x > 0, x, x * a[:, None, None])]),
-    Row("PReLU", "prelu_param { channel_shared: true }", [(BATCH, off_kinks)], lambda x, a: [np.where(x > 0, x, x * a)], name="shared"),
+    Row(
+        "PReLU",
+        "prelu_param { channel_shared: true }",
+        [(BATCH, off_kinks)],
+        lambda x, a: [np.where(x > 0, x, x * a)],
+        name="shared",
+    ),
     Row("Threshold", "threshold_param { threshold: 0.25 }", [(BATCH, off_kinks)], lambda x: [x > 0.25]),
     Row("Dropout", "", [(BATCH, off_kinks)], lambda x: [x], phase="TEST"),
     Row("Softmax", "", [(IMAGE, off_kinks)], softmax()),
     Row("Softmax", "softmax_param { axis: -1 }", [((2, 3, 4), off_kinks)], softmax(2), name="last axis"),
     Row("Flatten", "", [(IMAGE, off_kinks)], lambda x: [x.reshape(len(x), -1)]),
-    Row("Flatten", "flatten_param { axis: -3 end_axis: 2 }", [(IMAGE, off_kinks)], lambda x: [x.reshape(len(x), 24, 5)], name="middle"),
-    Row("Reshape", "reshape_param { shape { dim: 0 dim: -1 dim: 2 } }", [(IMAGE, off_kinks)], lambda x: [x.reshape(len(x), -1, 2)]),
+    Row(
+        "Flatten",
+        "flatten_param { axis: -3 end_axis: 2 }",
+        [(IMAGE, off_kinks)],
+        lambda x: [x.reshape(len(x), 24, 5)],
+        name="middle",
+    ),
+    Row(
+        "Reshape",
+        "reshape_param { shape { dim: 0 dim: -1 dim: 2 } }",
+        [(IMAGE, off_kinks)],
+        lambda x: [x.reshape(len(x), -1, 2)],
+    ),
     Row("Tile", "tile_param { tiles: 3 }", [(IMAGE, off_kinks)], lambda x: [np.concatenate([x] * 3, 1)]),
     Row("Concat", "", [(IMAGE, off_kinks), ((2, 1, 6, 5), off_kinks)], lambda *x: [np.concatenate(x, 1)]),
     Row(
@@ -382,17 +454,24 @@ ROWS = [
         inner_product(2),
         name="last axis",
     ),
-    Row("Convolution", f"convolution_param {{ num_output: 4 kernel_size: 3 {FILL} }}", [(IMAGE, off_kinks)], convolution(Window((3, 3)))),
     Row(
         "Convolution",
-        f"convolution_param {{ num_output: 6 kernel_h: 2 kernel_w: 3 stride_h: 2 stride_w: 1 pad_h: 0 pad_w: 2 group: 2 {FILL} }}",
+        f"convolution_param {{ num_output: 4 kernel_size: 3 {FILL} }}",
+        [(IMAGE, off_kinks)],
+        convolution(Window((3, 3))),
+    ),
+    Row(
+        "Convolution",
+        f"convolution_param {{ num_output: 6 kernel_h: 2 kernel_w: 3 stride_h: 2 stride_w: 1 pad_h: 0 pad_w: 2 "
+        f"group: 2 {FILL} }}",
         [(IMAGE, off_kinks)],
         convolution(Window((2, 3), (2, 1), (0, 2)), 2),
         name="grouped",
     ),
     Row(
         "Convolution",
-        f"convolution_param {{ num_output: 2 kernel_size: 3 kernel_size: 2 dilation: 2 pad: 1 bias_term: false {FILL} }}",
+        f"convolution_param {{ num_output: 2 kernel_size: 3 kernel_size: 2 dilation: 2 pad: 1 bias_term: false "
+        f"{FILL} }}",
         [(IMAGE, off_kinks)],
         convolution(Window((3, 2), (1, 1), (1, 1), (2, 2))),
         name="dilated",
@@ -406,7 +485,10 @@ ROWS = [
         name="of two",
     ),
     Row(
-        "Pooling", "pooling_param { kernel_size: 3 stride: 2 pad: 1 }", [(IMAGE, distinct)], pooling("MAX", Window((3, 3), (2, 2), (1, 1)))
+        "Pooling",
+        "pooling_param { kernel_size: 3 stride: 2 pad: 1 }",
+        [(IMAGE, distinct)],
+        pooling("MAX", Window((3, 3), (2, 2), (1, 1))),
     ),
     Row(
         "Pooling",
@@ -440,14 +522,22 @@ ROWS = [
         "Pooling",
         "pooling_param { kernel_size: 2 stride: 3 ceil_mode: false }",
         [((2, 4, 6, 6), distinct)],
-        lambda x: [np.stack([x[:, :, i : i + 2, j : j + 2].max((2, 3)) for i in (0, 3) for j in (0, 3)], -1).reshape(*x.shape[:2], 2, 2)],
+        lambda x: [
+            np.stack([x[:, :, i : i + 2, j : j + 2].max((2, 3)) for i in (0, 3) for j in (0, 3)], -1).reshape(
+                *x.shape[:2], 2, 2
+            )
+        ],
         name="floor of forks",
     ),
     Row(
         "Pooling",
         "pooling_param { kernel_size: 2 stride: 3 round_mode: FLOOR }",
         [((2, 4, 6, 6), distinct)],
-        lambda x: [np.stack([x[:, :, i : i + 2, j : j + 2].max((2, 3)) for i in (0, 3) for j in (0, 3)], -1).reshape(*x.shape[:2], 2, 2)],
+        lambda x: [
+            np.stack([x[:, :, i : i + 2, j : j + 2].max((2, 3)) for i in (0, 3) for j in (0, 3)], -1).reshape(
+                *x.shape[:2], 2, 2
+            )
+        ],
         name="floor",
     ),
     Row(
@@ -459,7 +549,8 @@ ROWS = [
     ),
     Row(
         "Convolution",
-        "convolution_param { num_output: 4 kernel_size: 3 kernel_size: 2 kernel_size: 3 stride: 2 stride: 1 stride: 2 pad: 1 "
+        "convolution_param { num_output: 4 kernel_size: 3 kernel_size: 2 kernel_size: 3 stride: 2 stride: 1 stride: "
+        "2 pad: 1 "
         f"dilation: 1 dilation: 2 dilation: 1 group: 2 force_nd_im2col: true engine: CAFFE {FILL} }}",
         [((2, 2, 4, 5, 5), off_kinks)],
         correlation(Window((3, 2, 3), (2, 1, 2), (1, 1, 1), (1, 2, 1)), 2),
@@ -497,7 +588,9 @@ ROWS = [
         "Convolution",
         f"convolution_param {{ num_output: 3 kernel_size: 2 axis: -3 {FILL} }}",
         [((2, 2, 2, 4, 3), off_kinks)],
-        lambda x, w, b: [reference.convolution(x.reshape(-1, 2, 4, 3), w, b, Window((2, 2))).reshape(len(x), 2, 3, 3, 2)],
+        lambda x, w, b: [
+            reference.convolution(x.reshape(-1, 2, 4, 3), w, b, Window((2, 2))).reshape(len(x), 2, 3, 3, 2)
+        ],
         name="of sequences",
     ),
     Row(
@@ -508,7 +601,8 @@ ROWS = [
     ),
     Row(
         "Deconvolution",
-        "convolution_param { num_output: 6 kernel_h: 4 kernel_w: 2 stride_h: 2 stride_w: 1 pad_h: 1 pad_w: 0 dilation: 1 dilation: 2 "
+        "convolution_param { num_output: 6 kernel_h: 4 kernel_w: 2 stride_h: 2 stride_w: 1 pad_h: 1 pad_w: 0 "
+        "dilation: 1 dilation: 2 "
         f"group: 2 bias_term: false {FILL} }}",
         [(IMAGE, off_kinks)],
         transposed(Window((4, 2), (2, 1), (1, 0), (1, 2)), 2),
@@ -523,7 +617,8 @@ ROWS = [
     ),
     Row(
         "Deconvolution",
-        f"convolution_param {{ num_output: 2 kernel_size: 2 stride: 2 stride: 1 stride: 2 pad: 0 pad: 1 pad: 1 group: 2 {FILL} }}",
+        f"convolution_param {{ num_output: 2 kernel_size: 2 stride: 2 stride: 1 stride: 2 pad: 0 pad: 1 pad: 1 "
+        f"group: 2 {FILL} }}",
         [((2, 4, 2, 3, 2), off_kinks)],
         transposed(Window((2, 2, 2), (2, 1, 2), (0, 1, 1), (1, 1, 1)), 2),
         name="of three axes",
@@ -548,7 +643,12 @@ ROWS = [
         columns(Window((2,) * 3, (2, 1, 1), (1,) * 3, (1,) * 3)),
         name="of three axes",
     ),
-    Row("Crop", "crop_param { offset: 1 }", [(IMAGE, off_kinks), ((2, 4, 3, 4), off_kinks)], lambda x, r: [x[:, :, 1:4, 1:5]]),
+    Row(
+        "Crop",
+        "crop_param { offset: 1 }",
+        [(IMAGE, off_kinks), ((2, 4, 3, 4), off_kinks)],
+        lambda x, r: [x[:, :, 1:4, 1:5]],
+    ),
     Row(
         "Crop",
         "crop_param { axis: -3 offset: 1 offset: 0 offset: 2 }",
@@ -591,9 +691,21 @@ ROWS = [
         pyramid("AVE", Window((6, 5), (6, 5)), Window((3, 3), (3, 3), (0, 1))),
         name="of means",
     ),
-    Row("SPP", "spp_param { pyramid_height: 1 }", [(IMAGE, distinct)], lambda x: [x.max((2, 3), keepdims=True)], name="of one level"),
+    Row(
+        "SPP",
+        "spp_param { pyramid_height: 1 }",
+        [(IMAGE, distinct)],
+        lambda x: [x.max((2, 3), keepdims=True)],
+        name="of one level",
+    ),
     Row("BatchNorm", "", [(IMAGE, off_kinks)], lambda x, *stored: normalised(x, (0, 2, 3), 1e-5)),
-    Row("BatchNorm", "batch_norm_param { eps: 0.5 }", [((5, 3), off_kinks)], lambda x, *stored: normalised(x, 0, 0.5), name="of vectors"),
+    Row(
+        "BatchNorm",
+        "batch_norm_param { eps: 0.5 }",
+        [((5, 3), off_kinks)],
+        lambda x, *stored: normalised(x, 0, 0.5),
+        name="of vectors",
+    ),
     Row("Scale", "", [(IMAGE, off_kinks)], lambda x, s: [x * s[:, None, None]]),
     Row(
         "Scale",
@@ -602,7 +714,13 @@ ROWS = [
         lambda x, s, b: [x * s + b],
         name="of pixels, with bias",
     ),
-    Row("Scale", "scale_param { num_axes: 0 bias_term: true }", [(IMAGE, off_kinks)], lambda x, s, b: [x * s + b], name="by a number"),
+    Row(
+        "Scale",
+        "scale_param { num_axes: 0 bias_term: true }",
+        [(IMAGE, off_kinks)],
+        lambda x, s, b: [x * s + b],
+        name="by a number",
+    ),
     Row("Scale", "scale_param { axis: 2 num_axes: -1 }", [(IMAGE, off_kinks)], lambda x, s: [x * s], name="to the end"),
     Row(
         "Scale",
@@ -720,7 +838,13 @@ ROWS = [
         constant=(1,),
         name="sum",
     ),
-    Row("SigmoidCrossEntropyLoss", "", [(BATCH, off_kinks), (BATCH, share)], cross_entropy(lambda x, t: len(x)), constant=(1,)),
+    Row(
+        "SigmoidCrossEntropyLoss",
+        "",
+        [(BATCH, off_kinks), (BATCH, share)],
+        cross_entropy(lambda x, t: len(x)),
+        constant=(1,),
+    ),
     Row(
         "SigmoidCrossEntropyLoss",
         "loss_param { ignore_label: 2 normalization: VALID }",
@@ -737,7 +861,9 @@ ROWS = [
         constant=(1,),
         name="mean",
     ),
-    Row("EuclideanLoss", "", [(IMAGE, off_kinks), (IMAGE, off_kinks)], lambda a, b: [((a - b) ** 2).sum() / 2 / len(a)]),
+    Row(
+        "EuclideanLoss", "", [(IMAGE, off_kinks), (IMAGE, off_kinks)], lambda a, b: [((a - b) ** 2).sum() / 2 / len(a)]
+    ),
     Row("Accuracy", "", [((9, 3), distinct), ((9,), labels(3))], accuracy(), tops=2),
     Row(
         "Accuracy",
@@ -762,8 +888,20 @@ ROWS = [
         lambda x: [-np.abs(x).sum((1, 2, 3)) / 2],
         name="of absolutes",
     ),
-    Row("Reduction", "reduction_param { operation: SUMSQ axis: -1 }", [(IMAGE, off_kinks)], lambda x: [(x * x).sum(-1)], name="of squares"),
-    Row("Reduction", "reduction_param { operation: MEAN axis: 2 }", [(IMAGE, off_kinks)], lambda x: [x.mean((2, 3))], name="mean"),
+    Row(
+        "Reduction",
+        "reduction_param { operation: SUMSQ axis: -1 }",
+        [(IMAGE, off_kinks)],
+        lambda x: [(x * x).sum(-1)],
+        name="of squares",
+    ),
+    Row(
+        "Reduction",
+        "reduction_param { operation: MEAN axis: 2 }",
+        [(IMAGE, off_kinks)],
+        lambda x: [x.mean((2, 3))],
+        name="mean",
+    ),
     Row("ArgMax", "", [(IMAGE, distinct)], lambda x: [x.reshape(len(x), -1).argmax(1).reshape(-1, 1, 1, 1)]),
     Row(
         "ArgMax",
@@ -772,7 +910,13 @@ ROWS = [
         lambda x: [np.stack([(-x).argsort(1)[:, :2], -np.sort(-x, 1)[:, :2]], 1)],
         name="with values",
     ),
-    Row("ArgMax", "argmax_param { axis: 1 top_k: 3 }", [(IMAGE, distinct)], lambda x: [(-x).argsort(1)[:, :3]], name="along an axis"),
+    Row(
+        "ArgMax",
+        "argmax_param { axis: 1 top_k: 3 }",
+        [(IMAGE, distinct)],
+        lambda x: [(-x).argsort(1)[:, :3]],
+        name="along an axis",
+    ),
     Row(
         "ArgMax",
         "argmax_param { axis: -1 out_max_val: true }",
@@ -790,7 +934,14 @@ ROWS = [
         constant=(2,),
     ),
     Row("HingeLoss", "", [((4, 3), off_kinks), ((4,), labels(3))], hinge(1), constant=(1,)),
-    Row("HingeLoss", "hinge_loss_param { norm: L2 }", [((4, 3, 2), off_kinks), ((4,), labels(6))], hinge(2), constant=(1,), name="squared"),
+    Row(
+        "HingeLoss",
+        "hinge_loss_param { norm: L2 }",
+        [((4, 3, 2), off_kinks), ((4,), labels(6))],
+        hinge(2),
+        constant=(1,),
+        name="squared",
+    ),
     Row(
         "MultinomialLogisticLoss",
         "",
@@ -851,8 +1002,19 @@ ROWS = [
         lambda a, x, b: [a * x + b],
     ),
     Row("Axpy", "", [(BATCH, off_kinks)] * 3, lambda a, x, b: [a * x + b], name="of vectors"),
-    Row("Permute", "permute_param { order: 0 order: 2 order: 3 order: 1 }", [(IMAGE, off_kinks)], lambda x: [x.transpose(0, 2, 3, 1)]),
-    Row("Permute", "permute_param { order: 0 order: 3 }", [(IMAGE, off_kinks)], lambda x: [x.transpose(0, 3, 1, 2)], name="in part"),
+    Row(
+        "Permute",
+        "permute_param { order: 0 order: 2 order: 3 order: 1 }",
+        [(IMAGE, off_kinks)],
+        lambda x: [x.transpose(0, 2, 3, 1)],
+    ),
+    Row(
+        "Permute",
+        "permute_param { order: 0 order: 3 }",
+        [(IMAGE, off_kinks)],
+        lambda x: [x.transpose(0, 3, 1, 2)],
+        name="in part",
+    ),
     Row("Permute", "", [(IMAGE, off_kinks)], lambda x: [x], name="of nothing"),
     Row("Normalize", "norm_param { eps: 0.5 }", [(IMAGE, off_kinks)], lambda x, s: [s * unit(x, (1, 2, 3), 0.5)]),
     Row(
@@ -862,7 +1024,13 @@ ROWS = [
         lambda x, s: [s[:, None, None] * unit(x, 1, 1e-10)],
         name="of each place",
     ),
-    Row("Normalize", "norm_param { across_spatial: false }", [(BATCH, off_kinks)], lambda x, s: [s * unit(x, 1, 1e-10)], name="of vectors"),
+    Row(
+        "Normalize",
+        "norm_param { across_spatial: false }",
+        [(BATCH, off_kinks)],
+        lambda x, s: [s * unit(x, 1, 1e-10)],
+        name="of vectors",
+    ),
     Row(
         "Normalize",
         "norm_param { channel_shared: false }",
@@ -897,10 +1065,21 @@ ROWS = [
         name="weighted",
     ),
     Row("Silence", "", [(BATCH, off_kinks), (IMAGE, off_kinks)], lambda *x: [], tops=0),
-    Row("HDF5Output", 'hdf5_output_param { file_name: "out.h5" }', [(BATCH, off_kinks), ((2,), labels(3))], lambda *x: [], tops=0),
+    Row(
+        "HDF5Output",
+        'hdf5_output_param { file_name: "out.h5" }',
+        [(BATCH, off_kinks), ((2,), labels(3))],
+        lambda *x: [],
+        tops=0,
+    ),
     Row("Parameter", "parameter_param { shape { dim: 2 dim: 3 } }", [], lambda w: [w]),
     Row("Input", "input_param { shape { dim: 2 dim: 3 } }", [], lambda: [np.zeros((2, 3))]),
-    Row("DummyData", 'dummy_data_param { shape { dim: 2 } data_filler { type: "constant" value: 3 } }', [], lambda: [np.full(2, 3.0)]),
+    Row(
+        "DummyData",
+        'dummy_data_param { shape { dim: 2 } data_filler { type: "constant" value: 3 } }',
+        [],
+        lambda: [np.full(2, 3.0)],
+    ),
     Row(
         "DummyData",
         "dummy_data_param { num: 2 channels: 3 height: 1 width: 4 }",
@@ -936,7 +1115,11 @@ every_gradient = pytest.mark.parametrize("row", [r for r in ROWS if r.differenti
 @functools.cache
 def opened(kind: str, dtype: str, precision: str = "fp32"):
     """A device, for all rows the same."""
-    return open_device(None, dtype) if kind == "cpu" else GPU(0, dtype, HostBackend() if kind == "host" else None, precision)
+    return (
+        open_device(None, dtype)
+        if kind == "cpu"
+        else GPU(0, dtype, HostBackend() if kind == "host" else None, precision)
+    )
 
 
 @pytest.fixture(params=["cpu", "host", pytest.param("gpu", marks=pytest.mark.gpu)])
@@ -984,7 +1167,9 @@ def test_forward(row, rng, kind):
 
 @pytest.mark.gpu
 @every_row
-@pytest.mark.parametrize("precision, rtol, atol", [("fp32", 1e-4, 1e-5), ("tf32", 1e-2, 1e-2), ("fp16", 1e-2, 2e-2), ("bf16", 5e-2, 1e-1)])
+@pytest.mark.parametrize(
+    "precision, rtol, atol", [("fp32", 1e-4, 1e-5), ("tf32", 1e-2, 1e-2), ("fp16", 1e-2, 2e-2), ("bf16", 5e-2, 1e-1)]
+)
 def test_forward_in_float32(row, rng, precision, rtol, atol):
     if not count():
         pytest.skip("no usable GPU")
@@ -1024,15 +1209,19 @@ def test_gradient(row, rng, kind):
                 dev.upload(spot, start + sign * step)
             losses.append(run(net))
         assert (losses[0] - losses[1]) / 2 == pytest.approx(slope, rel=1e-5, abs=1e-13)
-    if kind == "host" and not net.hosted:
+    if kind == "host" and not net.requires_host:
         assert not dev.why_eager() and len(dev.backend.graphs) >= 2, "passes from the third on were captured"
 
 
 @pytest.mark.parametrize("kind", sorted(k for k, cls in REGISTRY.items() if cls.in_place and cls.differentiable))
 def test_in_place_gives_the_same(kind, rng):
-    """Over a layer of its own, whose output nobody else reads: the wish is granted where backward can do without the bottom."""
+    """Over a layer of its own, whose output nobody else reads: the wish is granted where backward can do without the
+    bottom."""
     head = inputs(x=(3, 4), target=(3, 5))
-    head += f'layer {{ name: "ip" type: "InnerProduct" bottom: "x" top: "h" inner_product_param {{ num_output: 5 {FILL} }} }}\n'
+    head += (
+        f'layer {{ name: "ip" type: "InnerProduct" bottom: "x" top: "h" inner_product_param {{ num_output: 5 '
+        f"{FILL} }} }}\n"
+    )
     fed = {"x": rng.normal(size=(3, 4)), "target": rng.normal(size=(3, 5))}
     found = {}
     for top in "hy":
@@ -1048,8 +1237,13 @@ def test_in_place_gives_the_same(kind, rng):
         np.testing.assert_array_equal(of_one, of_both)
 
 
-# A label gives no score, the columns of a pad are 0, the samples of a batch share their moments, and a batch of states has N second.
-NAN_ROWS = [r for r in ROWS if r.differentiable and r.bottoms and 0 not in r.constant and r.kind not in ("Im2col", "BatchNorm", "LSTMUnit")]
+# A label gives no score, the columns of a pad are 0, the samples of a batch share their moments, and a batch of states
+# has N second.
+NAN_ROWS = [
+    r
+    for r in ROWS
+    if r.differentiable and r.bottoms and 0 not in r.constant and r.kind not in ("Im2col", "BatchNorm", "LSTMUnit")
+]
 
 
 @pytest.mark.parametrize("row", NAN_ROWS, ids=str)
@@ -1066,7 +1260,9 @@ def test_nan_is_not_hidden(row, rng):
 
 @pytest.mark.parametrize("nan", ["all", "own", "rival"])
 def test_accuracy_never_counts_nan_as_right(nan):
-    net = bind(inputs(x=(1, 3), t=(1,)) + 'layer { name: "a" type: "Accuracy" bottom: "x" bottom: "t" top: "y" }', "TEST")
+    net = bind(
+        inputs(x=(1, 3), t=(1,)) + 'layer { name: "a" type: "Accuracy" bottom: "x" bottom: "t" top: "y" }', "TEST"
+    )
     scores = np.array([[0.0, 9.0, 1.0]])
     feed(net, x=scores, t=np.array([1.0]))
     net.forward()
@@ -1078,7 +1274,9 @@ def test_accuracy_never_counts_nan_as_right(nan):
 
 
 def test_accuracy_counts_a_tie_as_wrong():
-    net = bind(inputs(x=(1, 3), t=(1,)) + 'layer { name: "a" type: "Accuracy" bottom: "x" bottom: "t" top: "y" }', "TEST")
+    net = bind(
+        inputs(x=(1, 3), t=(1,)) + 'layer { name: "a" type: "Accuracy" bottom: "x" bottom: "t" top: "y" }', "TEST"
+    )
     feed(net, x=np.array([[1.0, 1.0, 0.0]]), t=np.array([0.0]))
     net.forward()
     assert net.blobs["y"] == 0
@@ -1095,7 +1293,8 @@ def test_labels_out_of_range(kind, label):
     feed(net, x=np.zeros((4, 3)), t=np.array([0, 2, label, 1]))
     net.forward()
     message = (
-        'layer "layer" .*: a label in bottom "t" is no class .sample 2 of the batch.; expected whole numbers 0 to 2, the channels of "x"'
+        'layer "layer" .*: a label in bottom "t" is no class .sample 2 of the batch.; expected whole numbers 0 '
+        'to 2, the channels of "x"'
     )
     with pytest.raises(CaffeliteError, match=message) as caught:
         net.check_faults()
@@ -1105,7 +1304,8 @@ def test_labels_out_of_range(kind, label):
 def test_labels_out_of_range_of_pixels():
     text = (
         inputs(x=(2, 3, 4), t=(2, 4))
-        + 'layer { name: "layer" type: "SoftmaxWithLoss" bottom: "x" bottom: "t" top: "y" loss_param { ignore_label: 255 } }'
+        + 'layer { name: "layer" type: "SoftmaxWithLoss" bottom: "x" bottom: "t" top: "y" loss_param { ignore_label: '
+        "255 } }"
     )
     net, given = bind(text), np.zeros((2, 4))
     given[0, 1] = 255
@@ -1124,7 +1324,10 @@ def test_labels_out_of_range_of_pixels():
 
 def test_dummy_data_keeps_constants_and_redraws_the_rest():
     filler = 'data_filler { type: "constant" value: 2 } data_filler { type: "uniform" }'
-    net = bind(f'layer {{ name: "d" type: "DummyData" top: "a" top: "b" dummy_data_param {{ shape {{ dim: 500 }} {filler} }} }}')
+    net = bind(
+        f'layer {{ name: "d" type: "DummyData" top: "a" top: "b" dummy_data_param {{ shape {{ dim: 500 }} {filler} '
+        f"}} }}"
+    )
     seen = []
     for iteration, part in ((0, 0), (1, 0), (1, 1), (1, 1)):
         net.forward(iteration, part)
@@ -1139,10 +1342,14 @@ def test_dummy_data_keeps_constants_and_redraws_the_rest():
 
 def test_memory_data_goes_round():
     net = bind(
-        'layer { name: "m" type: "MemoryData" top: "a" top: "b" memory_data_param { batch_size: 2 channels: 3 height: 1 width: 2 } }'
+        'layer { name: "m" type: "MemoryData" top: "a" top: "b" memory_data_param { batch_size: 2 channels: 3 '
+        "height: 1 width: 2 } }"
     )
     layer = net.graph.nodes[0].layer
-    with pytest.raises(CaffeliteError, match=r"^net.prototxt:1:1: layer .m. .MemoryData.: has no data; give it some with set_input_arrays"):
+    with pytest.raises(
+        CaffeliteError,
+        match=r"^net.prototxt:1:1: layer .m. .MemoryData.: has no data; give it some with set_input_arrays",
+    ):
         net.forward()
     data, labels = IN_MEMORY
     layer.set_input_arrays(np.repeat(data, 2, 0)[::2], labels[:, None])  # no matter how it lies in memory
@@ -1151,7 +1358,9 @@ def test_memory_data_goes_round():
         np.testing.assert_array_equal(net.blobs["a"], data[start : start + 2])
         np.testing.assert_array_equal(net.blobs["b"], labels[start : start + 2])
     for bad in ((data[:3], labels[:3]), (data[:0], labels[:0]), (data[:, :2], labels)):
-        with pytest.raises(CaffeliteError, match="its data does not fit; expected M×3×1×2, M a multiple of batch_size 2, found"):
+        with pytest.raises(
+            CaffeliteError, match="its data does not fit; expected M×3×1×2, M a multiple of batch_size 2, found"
+        ):
             layer.set_input_arrays(*bad)
     with pytest.raises(CaffeliteError, match="its labels do not fit the data; expected 4, found .3."):
         layer.set_input_arrays(data, labels[:3])
@@ -1174,7 +1383,9 @@ def test_hdf5_output_appends(rng):
 def test_hdf5_output_that_cannot_be_written():
     row = next(r for r in ROWS if r.kind == "HDF5Output")
     net = row.bind(row.text().replace("out.h5", "none/out.h5"))
-    with pytest.raises(CaffeliteError, match=r"^net.prototxt:3:\d+: layer .layer. .HDF5Output.: cannot write none/out.h5: "):
+    with pytest.raises(
+        CaffeliteError, match=r"^net.prototxt:3:\d+: layer .layer. .HDF5Output.: cannot write none/out.h5: "
+    ):
         net.forward()
 
 
@@ -1184,7 +1395,10 @@ def test_hdf5_output_that_cannot_be_written():
 def one(kind: str, body: str, *shapes: tuple[int, ...], tops: str = "y") -> str:
     below = " ".join(f'bottom: "x{i}"' for i in range(len(shapes)))
     above = " ".join(f'top: "{t}"' for t in tops)
-    return inputs(**{f"x{i}": s for i, s in enumerate(shapes)}) + f'layer {{ name: "layer" type: "{kind}" {below} {above} {body} }}'
+    return (
+        inputs(**{f"x{i}": s for i, s in enumerate(shapes)})
+        + f'layer {{ name: "layer" type: "{kind}" {below} {above} {body} }}'
+    )
 
 
 def conv(body: str, shape=IMAGE) -> str:
@@ -1204,7 +1418,10 @@ def at_layer(text: str) -> str:
 
 
 MISTAKES = [
-    (one("Dropout", "dropout_param { dropout_ratio: @1 }", BATCH), "a bad dropout_ratio; expected 0 or more and less than 1, found 1"),
+    (
+        one("Dropout", "dropout_param { dropout_ratio: @1 }", BATCH),
+        "a bad dropout_ratio; expected 0 or more and less than 1, found 1",
+    ),
     (one("Dropout", "dropout_param { dropout_ratio: @-0.5 }", BATCH), "a bad dropout_ratio"),
     (one("Dropout", "dropout_param { dropout_ratio: @nan }", BATCH), "a bad dropout_ratio"),
     (one("Clip", "clip_param { min: 1 max: @0 }", BATCH), "max lies below min; expected 1 or more, found 0"),
@@ -1212,10 +1429,16 @@ MISTAKES = [
     (one("Log", "log_param { base: @-2 }", BATCH), "a bad base"),
     (one("Log", "log_param { base: @1 }", BATCH), "no logarithm has base 1"),
     (at_bottom(one("PReLU", "", (2,)), 0), 'bottom "x0" has no channels'),
-    (one("Softmax", "softmax_param { axis: @2 }", BATCH), "axis 2 is outside the bottom's 2 axes; expected -2 to 1, found 2"),
+    (
+        one("Softmax", "softmax_param { axis: @2 }", BATCH),
+        "axis 2 is outside the bottom's 2 axes; expected -2 to 1, found 2",
+    ),
     (one("SoftmaxWithLoss", "softmax_param { axis: @-3 }", BATCH, (2,)), "axis -3 is outside"),
     (at_layer(one("Softmax", "", (2,))), "axis 1 is outside the bottom's 1 axes"),
-    (one("Flatten", "flatten_param { axis: 2 end_axis: @1 }", IMAGE), "end_axis lies before axis; expected 2 or more, found 1"),
+    (
+        one("Flatten", "flatten_param { axis: 2 end_axis: @1 }", IMAGE),
+        "end_axis lies before axis; expected 2 or more, found 1",
+    ),
     (one("Flatten", "flatten_param { end_axis: @4 }", IMAGE), "end_axis 4 is outside the bottom's 4 axes"),
     (one("InnerProduct", "@inner_product_param { }", BATCH), "num_output must be positive; set num_output"),
     (one("InnerProduct", "inner_product_param { num_output: @0 }", BATCH), "num_output must be positive"),
@@ -1224,7 +1447,10 @@ MISTAKES = [
         "axis 3 is outside the bottom's 2 axes; expected -2 to 2",
     ),
     (conv("num_output: @0 kernel_size: 1"), "num_output must be positive"),
-    (conv("num_output: 2").replace("convolution_param", "@convolution_param"), "kernel_size must be at least 1; found none"),
+    (
+        conv("num_output: 2").replace("convolution_param", "@convolution_param"),
+        "kernel_size must be at least 1; found none",
+    ),
     (conv("num_output: 2 @kernel_size: 3 kernel_size: 0"), "kernel_size must be at least 1; found 0"),
     (conv("num_output: 2 @kernel_size: 7"), "its kernel [7, 7] does not fit; found an image of 6×5"),
     (conv("num_output: 2 kernel_size: 3 @stride: 0"), "stride must be at least 1; found 0"),
@@ -1256,9 +1482,15 @@ MISTAKES = [
         one("Deconvolution", "convolution_param { num_output: 2 kernel_size: 2 @pad: 9 }", IMAGE),
         "its pad leaves nothing of the output; found pad [9, 9], output [-11, -12]",
     ),
-    (one("Im2col", "convolution_param { @kernel_size: 7 }", IMAGE), "its kernel [7, 7] does not fit; found an image of 6×5"),
+    (
+        one("Im2col", "convolution_param { @kernel_size: 7 }", IMAGE),
+        "its kernel [7, 7] does not fit; found an image of 6×5",
+    ),
     (at_bottom(one("Im2col", "convolution_param { kernel_size: 1 }", BATCH), 0), "has no spatial axes"),
-    (at_bottom(one("Crop", "", IMAGE, BATCH), 1), 'bottom "x1" has another number of axes; expected 4, as the first, found [2, 3]'),
+    (
+        at_bottom(one("Crop", "", IMAGE, BATCH), 1),
+        'bottom "x1" has another number of axes; expected 4, as the first, found [2, 3]',
+    ),
     (
         one("Crop", "crop_param { offset: 1 offset: 1 offset: @1 }", IMAGE, IMAGE),
         "has 3 values of offset; expected one, or one for each of the 2 axes from axis 2",
@@ -1269,7 +1501,10 @@ MISTAKES = [
     ),
     (at_layer(one("Crop", "", IMAGE, (2, 4, 7, 5))), "along axis 2; expected offset + 7 up to 6, found offset 0"),
     (one("Crop", "crop_param { axis: @4 }", IMAGE, IMAGE), "axis 4 is outside"),
-    (one("Scale", "scale_param { num_axes: @4 }", IMAGE), "num_axes 4 from axis 1 leaves the bottom's 4 axes; expected -1 to 3, found 4"),
+    (
+        one("Scale", "scale_param { num_axes: @4 }", IMAGE),
+        "num_axes 4 from axis 1 leaves the bottom's 4 axes; expected -1 to 3, found 4",
+    ),
     (one("Bias", "bias_param { num_axes: @-2 }", IMAGE), "num_axes -2 from axis 1 leaves"),
     (one("Bias", "bias_param { axis: @-5 }", IMAGE), "axis -5 is outside"),
     (at_bottom(one("Scale", "", IMAGE, (4, 5)), 1), 'bottom "x1" does not fit; expected [4, 6], found [4, 5]'),
@@ -1284,21 +1519,39 @@ MISTAKES = [
         one("BatchNorm", "batch_norm_param { scale_bias: true }" + " param { }" * 5 + " @param { }", IMAGE),
         "6 param messages; expected at most 5",
     ),
-    (at_bottom(one("Axpy", "", (2, 3), IMAGE, IMAGE), 0), 'bottom "x0" does not fit; expected [2, 4] or [2, 4, 1, 1], found [2, 3]'),
-    (at_bottom(one("Axpy", "", (2, 4), IMAGE, (2, 4, 6, 4)), 2), 'bottom "x2" does not fit; expected [2, 4, 6, 5], found [2, 4, 6, 4]'),
+    (
+        at_bottom(one("Axpy", "", (2, 3), IMAGE, IMAGE), 0),
+        'bottom "x0" does not fit; expected [2, 4] or [2, 4, 1, 1], found [2, 3]',
+    ),
+    (
+        at_bottom(one("Axpy", "", (2, 4), IMAGE, (2, 4, 6, 4)), 2),
+        'bottom "x2" does not fit; expected [2, 4, 6, 5], found [2, 4, 6, 4]',
+    ),
     (at_bottom(one("Axpy", "", (2,), (2,), (2,)), 1), 'bottom "x1" has no channels'),
-    (one("Permute", "permute_param { order: @4 }", IMAGE), "axis 4 is outside the bottom's 4 axes; expected 0 to 3, found 4"),
+    (
+        one("Permute", "permute_param { order: @4 }", IMAGE),
+        "axis 4 is outside the bottom's 4 axes; expected 0 to 3, found 4",
+    ),
     (one("Permute", "permute_param { order: 1 order: @1 }", IMAGE), "names axis 1 twice"),
     (at_bottom(one("Normalize", "", (2,)), 0), 'bottom "x0" has no channels'),
-    (one("SmoothL1Loss", "smooth_l1_loss_param { sigma: @0 }", BATCH, BATCH), "a bad sigma; expected a finite number above 0, found 0"),
+    (
+        one("SmoothL1Loss", "smooth_l1_loss_param { sigma: @0 }", BATCH, BATCH),
+        "a bad sigma; expected a finite number above 0, found 0",
+    ),
     (
         one("SoftmaxWithLoss", "loss_param { normalization: PRE_FIXED pre_fixed_normalizer: @-1 }", BATCH, (2,)),
         "a bad pre_fixed_normalizer; expected a finite number above 0, found -1",
     ),
     (one("Embed", "@embed_param { input_dim: 3 }", (2,)), "num_output must be positive; set num_output"),
     (one("Embed", "embed_param { num_output: 3 input_dim: @0 }", (2,)), "input_dim must be positive; set input_dim"),
-    (one("MemoryData", "memory_data_param { batch_size: 1 channels: 1 height: @0 width: 1 }", tops="yz"), "height must be positive"),
-    (one("MemoryData", "@memory_data_param { }", tops="yz"), "batch_size must be positive; set batch_size, channels, height and width"),
+    (
+        one("MemoryData", "memory_data_param { batch_size: 1 channels: 1 height: @0 width: 1 }", tops="yz"),
+        "height must be positive",
+    ),
+    (
+        one("MemoryData", "@memory_data_param { }", tops="yz"),
+        "batch_size must be positive; set batch_size, channels, height and width",
+    ),
     (one("SPP", "@spp_param { }", IMAGE), "a bad pyramid_height; expected 1 level or more, at most 16, found none"),
     (one("SPP", "spp_param { pyramid_height: @0 }", IMAGE), "a bad pyramid_height"),
     (
@@ -1308,14 +1561,19 @@ MISTAKES = [
     (one("SPP", "spp_param { pyramid_height: 2 pool: @STOCHASTIC }", IMAGE), "stochastic pooling knows no pad"),
     (at_bottom(one("SPP", "spp_param { pyramid_height: 1 }", BATCH), 0), "is no batch of images"),
     (
-        at_bottom(one("Convolution", "convolution_param { num_output: 2 kernel_size: 1 }", IMAGE, (2, 4, 5, 6), tops="yz"), 1),
+        at_bottom(
+            one("Convolution", "convolution_param { num_output: 2 kernel_size: 1 }", IMAGE, (2, 4, 5, 6), tops="yz"), 1
+        ),
         'bottom "x1" differs from the first',
     ),
     (
         at_layer(one("Convolution", "convolution_param { num_output: 2 kernel_size: 1 }", IMAGE, IMAGE)),
         "has 1 tops for 2 bottoms; expected as many tops as bottoms",
     ),
-    (pool("pool: STOCHASTIC kernel_size: 2 pad: @1"), "stochastic pooling knows no pad; expected pad 0, found pad [1, 1]"),
+    (
+        pool("pool: STOCHASTIC kernel_size: 2 pad: @1"),
+        "stochastic pooling knows no pad; expected pad 0, found pad [1, 1]",
+    ),
     (
         one("Pooling", "pooling_param { pool: AVE kernel_size: 2 }", IMAGE, tops="yz").replace('"z"', '@"z"'),
         "a second top, the winners' places, is for MAX pooling; found pool: AVE",
@@ -1342,17 +1600,32 @@ MISTAKES = [
     ),
     (at_bottom(one("EuclideanLoss", "", BATCH, (2, 2)), 1), 'bottom "x1" does not fit'),
     (at_bottom(one("Accuracy", "", BATCH, BATCH), 1), 'bottom "x1" does not fit; expected 2 labels'),
-    (one("Accuracy", "accuracy_param { top_k: @4 }", BATCH, (2,)), "top_k must lie among the classes; expected 1 to 3, found 4"),
+    (
+        one("Accuracy", "accuracy_param { top_k: @4 }", BATCH, (2,)),
+        "top_k must lie among the classes; expected 1 to 3, found 4",
+    ),
     (one("Accuracy", "accuracy_param { top_k: @0 }", BATCH, (2,)), "top_k must lie among the classes"),
-    (at_bottom(one("HDF5Output", 'hdf5_output_param { file_name: "o.h5" }', BATCH, (3,), tops=""), 1), 'bottom "x1" differs in batch size'),
+    (
+        at_bottom(one("HDF5Output", 'hdf5_output_param { file_name: "o.h5" }', BATCH, (3,), tops=""), 1),
+        'bottom "x1" differs in batch size',
+    ),
     (one("HDF5Output", "@hdf5_output_param { }", BATCH, BATCH, tops=""), "has no file_name"),
     (one("Parameter", "parameter_param { shape { dim: 2 dim: @0 } }"), "a bad dimension; expected 1 or more, found 0"),
     (one("Input", "input_param { @shape { dim: 1 } shape { dim: 1 } }"), "has 2 shapes for 1 tops; expected 1 or 1"),
     (one("DummyData", "@dummy_data_param { }"), "has 0 shapes for 1 tops"),
-    (one("DummyData", "dummy_data_param { @shape { dim: 1 } num: 1 }"), "gives shape and num/channels/height/width; keep shape"),
-    (one("DummyData", "dummy_data_param { @num: 1 channels: 1 height: 1 }"), "num, channels, height and width differ in number"),
+    (
+        one("DummyData", "dummy_data_param { @shape { dim: 1 } num: 1 }"),
+        "gives shape and num/channels/height/width; keep shape",
+    ),
+    (
+        one("DummyData", "dummy_data_param { @num: 1 channels: 1 height: 1 }"),
+        "num, channels, height and width differ in number",
+    ),
     (one("DummyData", "@dummy_data_param { num: 1 channels: 1 height: 1 width: 0 }"), "a bad dimension"),
-    (one("DummyData", "dummy_data_param { shape { dim: 1 } @data_filler { } data_filler { } }"), "has 2 fillers for 1 tops"),
+    (
+        one("DummyData", "dummy_data_param { shape { dim: 1 } @data_filler { } data_filler { } }"),
+        "has 2 fillers for 1 tops",
+    ),
     (one("Data", "", tops="abc").replace('"c"', '@"c"'), "has 3 top blobs"),
 ]
 

@@ -1,4 +1,5 @@
-"""What the battery's table cannot say of losses and selections: labels that are no class, files, ties, Caffe's own old fields."""
+"""What the battery's table cannot say of losses and selections: labels that are no class, files, ties, Caffe's own old
+fields."""
 
 import numpy as np
 import pytest
@@ -41,8 +42,13 @@ def infogain(source) -> str:
 def test_infogain_from_a_file(tmp_path, seed):
     rng = np.random.default_rng(seed)
     x, t, gains = rng.normal(size=(4, 3)), rng.integers(0, 3, 4), rng.random((3, 3)).astype(np.float32)
-    (tmp_path / "H.binaryproto").write_bytes(pb.BlobProto(num=1, channels=1, height=3, width=3, data=gains.ravel()).SerializeToString())
-    of_file, of_bottom = bind(infogain(tmp_path / "H.binaryproto")), bind(layer("InfogainLoss", x=(4, 3), t=(4,), h=(3, 3)))
+    (tmp_path / "H.binaryproto").write_bytes(
+        pb.BlobProto(num=1, channels=1, height=3, width=3, data=gains.ravel()).SerializeToString()
+    )
+    of_file, of_bottom = (
+        bind(infogain(tmp_path / "H.binaryproto")),
+        bind(layer("InfogainLoss", x=(4, 3), t=(4,), h=(3, 3))),
+    )
     feed(of_file, x=x, t=t)
     feed(of_bottom, x=x, t=t, h=gains)
     for net in (of_file, of_bottom):
@@ -66,7 +72,9 @@ def test_infogain_without_its_matrix(tmp_path):
 
 def test_the_largest_of_equals():
     """As in Caffe: of the first two the second, then the earliest."""
-    text = "force_backward: true\n" + layer("Eltwise", "eltwise_param { operation: MAX } loss_weight: 1", a=(4,), b=(4,), c=(4,))
+    text = "force_backward: true\n" + layer(
+        "Eltwise", "eltwise_param { operation: MAX } loss_weight: 1", a=(4,), b=(4,), c=(4,)
+    )
     net = bind(text, keep=True)
     feed(net, a=[1, 1, 0, 1], b=[1, 0, 1, 1], c=[0, 1, 1, 1])
     assert run(net) == 4
@@ -85,7 +93,12 @@ def test_places_of_equals(axis):
 
 @pytest.mark.parametrize("stable", [True, False])
 def test_product_with_a_zero(stable):
-    text = layer("Eltwise", f"eltwise_param {{ operation: PROD stable_prod_grad: {str(stable).lower()} }} loss_weight: 1", a=(2,), b=(2,))
+    text = layer(
+        "Eltwise",
+        f"eltwise_param {{ operation: PROD stable_prod_grad: {str(stable).lower()} }} loss_weight: 1",
+        a=(2,),
+        b=(2,),
+    )
     net = bind("force_backward: true\n" + text, keep=True)
     feed(net, a=[0, 2], b=[5, 3])
     with np.errstate(invalid="ignore"):
@@ -96,9 +109,14 @@ def test_product_with_a_zero(stable):
 def test_old_names_of_the_axis():
     net = bind(layer("Concat", "concat_param { concat_dim: 0 }", a=(2, 3), b=(1, 3)))
     assert net.blobs["y"].shape == (3, 3)
-    net = bind(inputs(x=(4, 2)) + 'layer { name: "s" type: "Slice" bottom: "x" top: "a" top: "b" slice_param { slice_dim: 0 } }')
+    net = bind(
+        inputs(x=(4, 2))
+        + 'layer { name: "s" type: "Slice" bottom: "x" top: "a" top: "b" slice_param { slice_dim: 0 } }'
+    )
     assert net.blobs["b"].shape == (2, 2)
-    mistakes(layer("Concat", "concat_param { axis: 1 concat_dim: @1 }", a=(2, 3)), "gives axis and concat_dim; keep axis")
+    mistakes(
+        layer("Concat", "concat_param { axis: 1 concat_dim: @1 }", a=(2, 3)), "gives axis and concat_dim; keep axis"
+    )
 
 
 PARTS = {
@@ -125,7 +143,8 @@ def test_a_top_without_gradient(kind):
 @pytest.mark.parametrize("shift", [0, 1])
 def test_powers_have_a_slope_at_zero_wherever_there_is_one(power, shift):
     net = bind(
-        "force_backward: true\n" + layer("Power", f"power_param {{ power: {power} scale: 2 shift: {shift} }} loss_weight: 1", x=(1,))
+        "force_backward: true\n"
+        + layer("Power", f"power_param {{ power: {power} scale: 2 shift: {shift} }} loss_weight: 1", x=(1,))
     )
     feed(net, x=0)
     assert run(net) == float(shift) ** power
@@ -148,14 +167,26 @@ def test_the_base_of_exp_and_log(base, expected):
     ("text", "message"),
     [
         (layer("Exp", "exp_param { base: 10 shift: @40 }", x=(2, 3)), "base^shift is no float32"),
-        (layer("Eltwise", "eltwise_param { operation: PROD coeff: @1 coeff: 2 }", a=(2,), b=(2,)), "takes coeff for SUM only"),
-        (layer("ArgMax", "argmax_param { top_k: @4 }", x=(2, 3)), "top_k must lie among the numbers; expected 1 to 3, found 4"),
+        (
+            layer("Eltwise", "eltwise_param { operation: PROD coeff: @1 coeff: 2 }", a=(2,), b=(2,)),
+            "takes coeff for SUM only",
+        ),
+        (
+            layer("ArgMax", "argmax_param { top_k: @4 }", x=(2, 3)),
+            "top_k must lie among the numbers; expected 1 to 3, found 4",
+        ),
         (layer("ArgMax", "argmax_param { top_k: @3 axis: 0 }", x=(2, 3)), "expected 1 to 2, found 3"),
         (layer("Reduction", "reduction_param { axis: @2 }", x=(2, 3)), "axis 2 is outside"),
         (layer("HingeLoss", x=(2, 3), t=(3,)).replace('bottom: "t"', 'bottom: @"t"'), "2 labels, one for each sample"),
         (layer("ContrastiveLoss", a=(2, 3), b=(3, 2), s=(2,)).replace('bottom: "b"', 'bottom: @"b"'), "does not fit"),
-        (layer("ContrastiveLoss", a=(2, 3), b=(2, 3), s=(3,)).replace('bottom: "s"', 'bottom: @"s"'), "expected 2, one a sample"),
-        (layer("InfogainLoss", x=(2, 3), t=(2,), h=(2, 2)).replace('bottom: "h"', 'bottom: @"h"'), "is no infogain matrix; expected 3×3"),
+        (
+            layer("ContrastiveLoss", a=(2, 3), b=(2, 3), s=(3,)).replace('bottom: "s"', 'bottom: @"s"'),
+            "expected 2, one a sample",
+        ),
+        (
+            layer("InfogainLoss", x=(2, 3), t=(2,), h=(2, 2)).replace('bottom: "h"', 'bottom: @"h"'),
+            "is no infogain matrix; expected 3×3",
+        ),
         (layer("BatchReindex", x=(2, 3), i=(2, 1)).replace('bottom: "i"', 'bottom: @"i"'), "is no list of samples"),
         (layer("Filter", x=(2, 3), s=(3,)).replace('bottom: "x"', 'bottom: @"x"'), "does not fit; expected 3 samples"),
         (layer("Filter", x=(2, 3), z=(2,), s=(2,)).replace('top: "y"', '@top: "y"'), "has 1 tops for 2 bottoms"),

@@ -16,7 +16,11 @@ def rng(seed):
 
 
 def norm(body: str = "", more: str = "") -> str:
-    return inputs(x=SHAPE) + f'layer {{ name: "n" type: "BatchNorm" bottom: "x" top: "y" batch_norm_param {{ {body} }} }}' + more
+    return (
+        inputs(x=SHAPE)
+        + f'layer {{ name: "n" type: "BatchNorm" bottom: "x" top: "y" batch_norm_param {{ {body} }} }}'
+        + more
+    )
 
 
 def test_running_moments(rng):
@@ -56,7 +60,9 @@ def test_stored_moments(phase, body, rng):
 @pytest.mark.parametrize("value", [0.0, 2.0])
 def test_learnt_scale_and_bias(phase, value, rng):
     """Against a Scale layer after it: the same loss and gradients, also where a scale is 0 and y has lost x."""
-    target = 'layer { name: "ip" type: "InnerProduct" bottom: "s" top: "y" inner_product_param { num_output: 2 } }' + LOSS
+    target = (
+        'layer { name: "ip" type: "InnerProduct" bottom: "s" top: "y" inner_product_param { num_output: 2 } }' + LOSS
+    )
     head = inputs(x=SHAPE, t=(4, 2)) + "force_backward: true\n"
     one = head + 'layer { name: "n" type: "BatchNorm" bottom: "x" top: "s" batch_norm_param { scale_bias: true } }'
     two = head + 'layer { name: "n" type: "BatchNorm" bottom: "x" top: "n" }'
@@ -101,7 +107,7 @@ def test_rates_of_a_learnt_scale():
     text = norm("scale_bias: true").replace(
         'top: "y"', 'top: "y" param { } param { } param { } param { lr_mult: 3 } param { decay_mult: 0 }'
     )
-    found = bind(text).graph.learnable
+    found = bind(text).graph.parameters
     assert [(p.lr_mult, p.decay_mult) for p in found] == [(0, None)] * 3 + [(3, None), (None, 0)]
 
 
@@ -124,7 +130,7 @@ def test_gradients_of_shared_parameters_add_up(kind, body, rng):
         net = bind(inputs(x=SHAPE, t=SHAPE) + "".join(layer.format(i, body) + loss.format(i) for i in range(count)))
         feed(net, **fed)
         run(net)
-        found.append([net.params.diffs[i].copy() for i, p in enumerate(net.graph.learnable) if p.name])
+        found.append([net.params.diffs[i].copy() for i, p in enumerate(net.graph.parameters) if p.name])
     for one, two in zip(*found, strict=True):
         np.testing.assert_allclose(two, 2 * one, rtol=1e-12)
     assert all(np.abs(one).min() > 0 for one in found[0])
@@ -147,7 +153,11 @@ def test_moments_of_this_batch_in_test(rng):
 @pytest.mark.parametrize("body", ["", "use_global_stats: true"])
 @pytest.mark.parametrize("top", ["x", "y"])
 def test_gradient_with_stored_moments_and_in_place(body, top, rng):
-    text = "force_backward: true\n" + inputs(t=SHAPE) + norm(body, LOSS.replace('"y"', f'"{top}"')).replace('top: "y"', f'top: "{top}"')
+    text = (
+        "force_backward: true\n"
+        + inputs(t=SHAPE)
+        + norm(body, LOSS.replace('"y"', f'"{top}"')).replace('top: "y"', f'top: "{top}"')
+    )
     net, x, t = bind(text), rng.normal(size=SHAPE), rng.normal(size=SHAPE)
     for blob in net.params.blobs:
         blob[...] = 0.5 + rng.random(blob.shape)
@@ -180,11 +190,18 @@ def test_nan_stays_in_its_channel():
 @pytest.mark.parametrize(("axis", "shape"), [(1, (3,)), (-2, (2, 5)), (2, (2,)), (0, SHAPE), (0, ())])
 def test_a_second_bottom_at_any_axis(kind, axis, shape, rng):
     body = f"{kind.lower()}_param {{ axis: {axis} }}"
-    text = "force_backward: true\n" + inputs(x=SHAPE, s=shape, t=SHAPE) if shape else "force_backward: true\n" + inputs(x=SHAPE, t=SHAPE)
+    text = (
+        "force_backward: true\n" + inputs(x=SHAPE, s=shape, t=SHAPE)
+        if shape
+        else "force_backward: true\n" + inputs(x=SHAPE, t=SHAPE)
+    )
     if not shape:
         text += 'layer { name: "s" type: "Input" top: "s" input_param { shape { } } }'
     text += f'layer {{ name: "l" type: "{kind}" bottom: "x" bottom: "s" top: "y" {body} }}' + LOSS
-    net, fed = bind(text, keep=True), {"x": rng.normal(size=SHAPE), "s": rng.normal(size=shape), "t": rng.normal(size=SHAPE)}
+    net, fed = (
+        bind(text, keep=True),
+        {"x": rng.normal(size=SHAPE), "s": rng.normal(size=shape), "t": rng.normal(size=SHAPE)},
+    )
     feed(net, **fed)
     run(net)
     spread = fed["s"].reshape((1,) * (axis % 4) + shape + (1,) * (4 - axis % 4 - len(shape)))
@@ -199,7 +216,10 @@ def test_a_second_bottom_at_any_axis(kind, axis, shape, rng):
 
 
 def test_numbers_that_name_no_row():
-    text = inputs(x=(2, 3)) + 'layer { name: "e" type: "Embed" bottom: "x" top: "y" embed_param { input_dim: 4 num_output: 2 } }'
+    text = (
+        inputs(x=(2, 3))
+        + 'layer { name: "e" type: "Embed" bottom: "x" top: "y" embed_param { input_dim: 4 num_output: 2 } }'
+    )
     net = bind(text)
     for bad in (4, -1, np.nan):
         net = bind(text)

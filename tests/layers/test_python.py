@@ -4,15 +4,16 @@ import textwrap
 
 import numpy as np
 import pytest
+from caffelite.net.net.net import Net
 from devices.host.backend import HostBackend
 from textnet import bind, build, feed, inputs, run
 
 from caffelite import caffelite_pb2 as pb
-from caffelite import graph, prototxt, user_modules
-from caffelite.devices.gpu import GPU
+from caffelite import prototxt, user_modules
+from caffelite.devices.cuda import GPU
 from caffelite.errors import CaffeliteError
 from caffelite.layers import python
-from caffelite.net import Net
+from caffelite.net import graph
 
 SQUARE = """
     import numpy as np
@@ -149,7 +150,9 @@ def test_without_permission_nothing_is_imported(write):
 
 
 def test_files_that_import_caffe_for_its_layer(write):
-    text = SQUARE.replace("import numpy as np", "import caffe\n    import numpy as np").replace("(object)", "(caffe.Layer)")
+    text = SQUARE.replace("import numpy as np", "import caffe\n    import numpy as np").replace(
+        "(object)", "(caffe.Layer)"
+    )
     assert bind(layer(write(text), "Square")).blobs["y"].shape == (2, 3)
     assert "caffe" not in python.sys.modules
 
@@ -166,7 +169,10 @@ def fails(text: str, *parts: str, run=bind) -> None:
 @pytest.mark.parametrize(
     ("broken", "parts"),
     [
-        ("    def setup(self, bottom, top):\n        raise ValueError('no scale')", ["Bad.setup raised ValueError: no scale", ".py:4)"]),
+        (
+            "    def setup(self, bottom, top):\n        raise ValueError('no scale')",
+            ["Bad.setup raised ValueError: no scale", ".py:4)"],
+        ),
         (
             "    def reshape(self, bottom, top):\n        top[1].reshape(1)",
             ["Bad.reshape raised IndexError: list index out of range", ".py:4)"],
@@ -175,7 +181,11 @@ def fails(text: str, *parts: str, run=bind) -> None:
     ],
 )
 def test_mistakes_while_building(write, broken, parts):
-    body = "\n".join(f"    def {m}(self, bottom, top):\n        pass" for m in ("setup", "reshape", "forward") if f"def {m}" not in broken)
+    body = "\n".join(
+        f"    def {m}(self, bottom, top):\n        pass"
+        for m in ("setup", "reshape", "forward")
+        if f"def {m}" not in broken
+    )
     fails(layer(write(f"class Bad:\n    # what is wrong\n{broken}\n{body}\n"), "Bad"), *parts)
 
 
@@ -199,7 +209,11 @@ def test_mistakes_while_running(write, method, line):
     net = bind(text)
     with pytest.raises(CaffeliteError) as caught:
         run(net)
-    expected = "Bad.backward raised KeyError: 'gone'" if method == "backward" else "Bad.forward raised JSONDecodeError: Expecting value"
+    expected = (
+        "Bad.backward raised KeyError: 'gone'"
+        if method == "backward"
+        else "Bad.forward raised JSONDecodeError: Expecting value"
+    )
     assert str(caught.value).startswith('net.prototxt:3:1: layer "p" (Python): ' + expected)
     assert str(caught.value).endswith(f"{module}.py:12)")
 
@@ -216,7 +230,9 @@ def test_a_top_that_changes_its_shape(write):
                 pass
     """)
     net = bind(layer(module, "Grow"))
-    with pytest.raises(CaffeliteError, match=r'Grow.reshape gave top "y" another shape while running; expected .1., found .2.'):
+    with pytest.raises(
+        CaffeliteError, match=r'Grow.reshape gave top "y" another shape while running; expected .1., found .2.'
+    ):
         net.forward()
 
 

@@ -1,4 +1,5 @@
-"""RNN and LSTM beside a loop in NumPy; where sequences start; the state that goes on; what is static and what is exposed."""
+"""RNN and LSTM beside a loop in NumPy; where sequences start; the state that goes on; what is static and what is
+exposed."""
 
 import engines
 import numpy as np
@@ -154,7 +155,9 @@ def test_bf16_is_near(static, rng):
         if precision == "bf16":
             net.blobs["x"].fill(np.nan)
         net.backward()
-        found.append(np.concatenate([net.params.diff, *(net.diff[v].ravel() for v in net.diff if v.name in ("x", "s0", "s1"))]))
+        found.append(
+            np.concatenate([net.params.diff, *(net.diff[v].ravel() for v in net.diff if v.name in ("x", "s0", "s1"))])
+        )
     half, full = found
     assert (half != full).any()
     np.testing.assert_allclose(half, full, atol=0.02 * np.abs(full).max())
@@ -182,7 +185,10 @@ OPEN = "recurrent_param { num_output: 2 expose_hidden: true }"
     ("text", "message"),
     [
         (sequence("RNN", "@recurrent_param { }", WIDE, NARROW), "num_output must be positive"),
-        (sequence("RNN", TWO, (T,), (T,)).replace('"b0" b', '@"b0" b'), 'bottom "b0" is no batch of sequences; expected T×N×...'),
+        (
+            sequence("RNN", TWO, (T,), (T,)).replace('"b0" b', '@"b0" b'),
+            'bottom "b0" is no batch of sequences; expected T×N×...',
+        ),
         (
             sequence("LSTM", TWO, WIDE, (T, 2)).replace('"b1" top: "y', '@"b1" top: "y'),
             'bottom "b1" does not fit; expected [5, 3], found [5, 2]',
@@ -204,7 +210,10 @@ OPEN = "recurrent_param { num_output: 2 expose_hidden: true }"
             sequence("RNN", OPEN, WIDE, NARROW, (1, N, 3), tops="yh").replace('"b2" top: "y', '@"b2" top: "y'),
             "expected [1, 3, 2], found [1, 3, 3]",
         ),
-        (sequence("LSTMUnit", "", (2, N, D), (1, N, 8), (1, N), tops="ch").replace('"b0" b', '@"b0" b'), "is no state; expected 1×N×D"),
+        (
+            sequence("LSTMUnit", "", (2, N, D), (1, N, 8), (1, N), tops="ch").replace('"b0" b', '@"b0" b'),
+            "is no state; expected 1×N×D",
+        ),
         (
             sequence("LSTMUnit", "", (1, N, D), (1, N, 6), (1, N), tops="ch").replace('"b1" b', '@"b1" b'),
             "expected [1, 3, 8], found [1, 3, 6]",

@@ -1,6 +1,8 @@
-"""A job for several ranks, which trains solvers and saves their parameters: mpirun -n N python jobs.py SOLVER:DTYPE[:twice][:half] ...
+"""A job for several ranks, which trains solvers and saves their parameters: mpirun -n N python jobs.py
+SOLVER:DTYPE[:twice][:half] ...
 
-What it saves lies beside each solver, as SOLVER.<ranks>.<run>.npz; h after the run says that gradients travelled in 16 bits.
+What it saves lies beside each solver, as SOLVER.<ranks>.<run>.npz; h after the run says that gradients travelled in 16
+bits.
 """
 
 import sys
@@ -9,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from caffelite import devices, parallel, prototxt, weights
-from caffelite.solver import Solver
+from caffelite.training import Solver
 
 
 def train(comm, path: str, dtype: str, **options) -> list[np.ndarray]:

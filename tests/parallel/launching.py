@@ -16,7 +16,9 @@ from caffelite.data.writers import write_hdf5, write_lmdb, write_mean
 ROOT = Path(__file__).parent.parent.parent
 COMMAND = [sys.executable, "-c", "from caffelite.cli import main; main()", "train", "-solver", "solver.prototxt"]
 MPIRUN = shutil.which("mpirun", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
-WHY_NOT = "mpi4py is not installed" if not importlib.util.find_spec("mpi4py") else "there is no mpirun" if not MPIRUN else ""
+WHY_NOT = (
+    "mpi4py is not installed" if not importlib.util.find_spec("mpi4py") else "there is no mpirun" if not MPIRUN else ""
+)
 needs_mpi = pytest.mark.skipif(bool(WHY_NOT), reason=f"{WHY_NOT}: pip install 'caffelite[mpi]'")
 
 # Everything that could depend on the rank: mirrored random crops, shuffled rows, dropout.
@@ -41,7 +43,10 @@ layer { name: "noise" type: "DummyData" top: "noise"
 layer { name: "flat" type: "Flatten" bottom: "data" top: "flat" }
 layer { name: "both" type: "Concat" bottom: "flat" bottom: "noise" top: "both" }
 """
-SOLVER = 'net: "mlp.prototxt" base_lr: 0.05 lr_policy: "fixed" momentum: 0.9 weight_decay: 0.0005 random_seed: 3 max_iter: 50 '
+SOLVER = (
+    'net: "mlp.prototxt" base_lr: 0.05 lr_policy: "fixed" momentum: 0.9 weight_decay: 0.0005 random_seed: 3 '
+    "max_iter: 50 "
+)
 
 
 def images(count: int, shape: tuple[int, ...], rng) -> list[tuple[np.ndarray, int]]:
@@ -60,7 +65,9 @@ def prepare(folder: Path) -> None:
     write_hdf5(folder / "rows.h5", {"x": rng.standard_normal((13, 5)), "y": rng.standard_normal((13, 2))})
     (folder / "mlp.prototxt").write_text(MLP)
     first, rest = MLP.split('layer { name: "ip1"')
-    noisy = f'{first}{NOISE}layer {{ name: "ip1"{rest}'.replace('bottom: "data" top: "ip1"', 'bottom: "both" top: "ip1"')
+    noisy = f'{first}{NOISE}layer {{ name: "ip1"{rest}'.replace(
+        'bottom: "data" top: "ip1"', 'bottom: "both" top: "ip1"'
+    )
     (folder / "noisy.prototxt").write_text(noisy)
 
 
@@ -75,21 +82,33 @@ def shipped(folder: Path, name: str, shape: tuple[int, ...]) -> str:
         (ROOT / f"models/{name}/train_val.prototxt").read_text(),
     )
     (folder / f"{name}.prototxt").write_text(net)
-    kept = [line for line in (ROOT / f"solvers/{name}_solver.prototxt").read_text().split("\n")
-            if re.match(r"(base_lr|lr_policy|gamma|power|momentum|weight_decay|stepvalue|type)\b", line)]  # fmt: skip
+    kept = [
+        line
+        for line in (ROOT / f"solvers/{name}_solver.prototxt").read_text().split("\n")
+        if re.match(r"(base_lr|lr_policy|gamma|power|momentum|weight_decay|stepvalue|type)\b", line)
+    ]
     return "\n".join([*kept, f'net: "{name}.prototxt" max_iter: 50 random_seed: 4 snapshot_after_train: false'])
 
 
 def environment() -> dict[str, str]:
     """For ranks that share few cores, and for an MPI that does not like to be run by root."""
-    return {**os.environ, "NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "OMPI_ALLOW_RUN_AS_ROOT": "1",
-            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
-            "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}  # fmt: skip
+    return {
+        **os.environ,
+        "NUMBA_NUM_THREADS": "1",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": str(ROOT),
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "OMPI_MCA_rmaps_base_oversubscribe": "1",
+        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+    }
 
 
 def mpirun(ranks: int, *command: object, **options) -> subprocess.Popen:
     words = [MPIRUN, "-n", str(ranks), *map(str, command)]
-    return subprocess.Popen(words, env=environment(), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options)
+    return subprocess.Popen(
+        words, env=environment(), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options
+    )
 
 
 def finish(process: subprocess.Popen, timeout: float = 120) -> str:

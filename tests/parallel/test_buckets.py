@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from textnet import bind, inputs
 
-from caffelite.parallel import Bucket, Exchange, Piece, cut
-from caffelite.solver import gradients
+from caffelite.parallel import Bucket, GradientReducer, Piece, cut
+from caffelite.training import gradients
 
 
 def test_buckets_of_about_a_size_from_the_end():
@@ -25,7 +25,8 @@ def test_what_nobody_computes_is_in_no_bucket_and_a_shared_parameter_waits_for_i
 
 
 @pytest.mark.parametrize(
-    "words, overlap, count", [("", True, 4), ("reduce_buckets: 2", True, 2), ("reduce_buckets: 1", True, 1), ("", False, 1)]
+    "words, overlap, count",
+    [("", True, 4), ("reduce_buckets: 2", True, 2), ("reduce_buckets: 1", True, 1), ("", False, 1)],
 )
 def test_a_net_s_buckets(words, overlap, count):
     """Four products of the same size, whose biases join the weights in front of them."""
@@ -64,15 +65,17 @@ class Transport:
 
 def test_each_bucket_is_posted_when_backward_has_completed_it():
     transport, flat = Transport(), np.arange(30.0)
-    exchange = Exchange(transport, flat, [Bucket(20, 30, 1), Bucket(0, 10, 3), Bucket(10, 20, 3)], 2, lambda what: nullcontext())
+    reducer = GradientReducer(
+        transport, flat, [Bucket(20, 30, 1), Bucket(0, 10, 3), Bucket(10, 20, 3)], 2, lambda what: nullcontext()
+    )
     for _ in range(2):
         transport.posted.clear()
-        exchange.put(np.array([0.0, 1.0]))
-        exchange.begin(loss := np.zeros(1))
+        reducer.put(np.array([0.0, 1.0]))
+        reducer.begin(loss := np.zeros(1))
         lengths = []
         for step in range(4):
-            exchange.after(step)
+            reducer.after(step)
             lengths.append(len(transport.posted))
         assert lengths == [0, 1, 1, 3] and [part[0] for part in transport.posted] == [20, 10, 0]
-        exchange.finish()
-        assert transport.done and exchange.noted(loss).tolist() == [False, True]
+        reducer.finish()
+        assert transport.done and reducer.noted(loss).tolist() == [False, True]

@@ -13,7 +13,7 @@ import pytest
 from launching import COMMAND, MLP, SOLVER, environment, finish, mpirun, needs_mpi
 
 from caffelite.parallel import guard
-from caffelite.solver import disk, snapshot
+from caffelite.training import disk, snapshot
 
 pytestmark = needs_mpi
 LAYER = """
@@ -53,7 +53,9 @@ class Fault:
 def job(folder, fault: str, *options: str, solver: str = "", ranks: int = 2):
     """A run that snapshots every third iteration, with a layer that does this."""
     (folder / "faults.py").write_text(FAULTS)
-    (folder / "mlp.prototxt").write_text(MLP.replace('layer { name: "relu1"', LAYER % fault + 'layer { name: "relu1"') if fault else MLP)
+    (folder / "mlp.prototxt").write_text(
+        MLP.replace('layer { name: "relu1"', LAYER % fault + 'layer { name: "relu1"') if fault else MLP
+    )
     text = SOLVER.replace("max_iter: 50", "max_iter: 1000000") + f'snapshot: 3 snapshot_prefix: "run" {solver}'
     (folder / "solver.prototxt").write_text(text)
     return mpirun(ranks, *COMMAND, "-python", ".", *options, cwd=folder)
@@ -136,9 +138,12 @@ layer { name: "sum" type: "Reduction" bottom: "root" top: "sum" loss_weight: 1 }
 
 
 def test_weights_that_are_spoilt_are_traced_to_the_iteration_that_did_it(folder, started):
-    """The root of 0 has no derivative: all ranks repeat from the snapshot before, and find the iteration before the loss fails."""
+    """The root of 0 has no derivative: all ranks repeat from the snapshot before, and find the iteration before the
+    loss fails."""
     (folder / "root.prototxt").write_text(ROOT_OF_0)
-    (folder / "solver.prototxt").write_text(SOLVER.replace("mlp", "root").replace("0.05", "0.001") + 'snapshot_prefix: "run"')
+    (folder / "solver.prototxt").write_text(
+        SOLVER.replace("mlp", "root").replace("0.05", "0.001") + 'snapshot_prefix: "run"'
+    )
     finish(mpirun(2, *COMMAND, "-set", "root.power_param.shift=1", "-iterations", "3", cwd=folder))
     process = mpirun(2, *COMMAND, "-snapshot", "run_iter_3.solverstate", cwd=folder)
     started.append(process)
@@ -205,7 +210,11 @@ def guards_in(folder) -> dict[int, int]:
             parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
             if b"guard.py" in (process / "cmdline").read_bytes() and parent in ranks_in(folder):
                 place = Path(f"/proc/{parent}/environ").read_bytes().split(b"\0")
-                (rank,) = (int(word.split(b"=")[1]) for word in place if word.startswith((b"PMI_RANK=", b"OMPI_COMM_WORLD_RANK=")))
+                (rank,) = (
+                    int(word.split(b"=")[1])
+                    for word in place
+                    if word.startswith((b"PMI_RANK=", b"OMPI_COMM_WORLD_RANK="))
+                )
                 found[rank] = int(process.name)
     return found
 
@@ -218,7 +227,10 @@ def test_a_guard_that_dies_is_named(folder, started, rank):
     wait_for(folder, "run_iter_3.solverstate", process)
     os.kill(guards_in(folder)[rank], signal.SIGKILL)
     err = end(process)
-    told = {0: "caffelite: rank 1 ends: the guard of rank 0 died", 1: "rank 1 lost its guard: that process died, the rank itself runs"}
+    told = {
+        0: "caffelite: rank 1 ends: the guard of rank 0 died",
+        1: "rank 1 lost its guard: that process died, the rank itself runs",
+    }
     assert told[rank] in err and not re.search("rank 0 or its machine|(?<!guard of )rank 0 died", err), err
 
 
@@ -229,7 +241,9 @@ def test_a_second_job_with_the_prefix_is_refused(folder, started):
     second = mpirun(2, *COMMAND, cwd=folder)
     started.append(second)
     err = second.communicate(timeout=60)[1]
-    assert second.returncode == 2 and err.count("writes snapshots under run; let it end, or give this run a prefix") == 1, err
+    assert (
+        second.returncode == 2 and err.count("writes snapshots under run; let it end, or give this run a prefix") == 1
+    ), err
     assert process.poll() is None
 
 
@@ -246,8 +260,20 @@ def test_a_job_ends_and_starts_again_by_itself(folder, started):
 
 def test_who_waits_is_not_to_blame():
     judge = guard.Guard(0, {"rank": 0, "size": 3, "pid": os.getpid(), "limit": 10})
-    base = {"host": "h", "pid": 1, "ticks": 1, "iteration": 5, "since": 5, "where": 0, "names": ["a"], "collectives": ["gradients"],
-            "words": "", "done": False, "lost": None, "stopped": False}  # fmt: skip
+    base = {
+        "host": "h",
+        "pid": 1,
+        "ticks": 1,
+        "iteration": 5,
+        "since": 5,
+        "where": 0,
+        "names": ["a"],
+        "collectives": ["gradients"],
+        "words": "",
+        "done": False,
+        "lost": None,
+        "stopped": False,
+    }
     for rank, what in enumerate((guard.WAITING, guard.BACKWARD, guard.WAITING)):
         judge.take({**base, "rank": rank, "what": what})
     now = time.monotonic()
@@ -262,8 +288,22 @@ def test_who_waits_is_not_to_blame():
 @pytest.mark.parametrize("what, since, seconds", [(guard.SNAPSHOT, 5, 50), (guard.FORWARD, 0, 50)])
 def test_slow_starts_and_snapshots_have_more_time(what, since, seconds):
     judge = guard.Guard(0, {"rank": 0, "size": 1, "pid": os.getpid(), "limit": 10})
-    report = {"rank": 0, "host": "h", "pid": 1, "ticks": 1, "iteration": 5, "since": since, "what": what, "where": 0, "names": ["a"],
-              "collectives": [], "words": "", "done": False, "lost": None, "stopped": False}  # fmt: skip
+    report = {
+        "rank": 0,
+        "host": "h",
+        "pid": 1,
+        "ticks": 1,
+        "iteration": 5,
+        "since": since,
+        "what": what,
+        "where": 0,
+        "names": ["a"],
+        "collectives": [],
+        "words": "",
+        "done": False,
+        "lost": None,
+        "stopped": False,
+    }
     judge.take(report)
     now = time.monotonic()
     for later, guilty in ((seconds, []), (101, [0])):
@@ -274,8 +314,22 @@ def test_slow_starts_and_snapshots_have_more_time(what, since, seconds):
 
 def test_a_job_that_is_suspended_as_a_whole_is_left_alone():
     judge = guard.Guard(0, {"rank": 0, "size": 1, "pid": os.getpid(), "limit": 1})
-    report = {"rank": 0, "host": "h", "pid": 1, "ticks": 1, "iteration": 5, "since": 5, "what": guard.FORWARD, "where": 0, "names": [],
-              "collectives": [], "words": "", "done": False, "lost": None, "stopped": True}  # fmt: skip
+    report = {
+        "rank": 0,
+        "host": "h",
+        "pid": 1,
+        "ticks": 1,
+        "iteration": 5,
+        "since": 5,
+        "what": guard.FORWARD,
+        "where": 0,
+        "names": [],
+        "collectives": [],
+        "words": "",
+        "done": False,
+        "lost": None,
+        "stopped": True,
+    }
     judge.take(report)
     report["heard"] = time.monotonic() + 100
     judge.look_for_hangs(report["heard"])
@@ -287,5 +341,8 @@ def test_an_mpirun_without_its_mpi(folder):
     (folder / "solver.prototxt").write_text(SOLVER)
     alone = {**environment(), "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_RANK": "0"}
     done = subprocess.run(COMMAND, env=alone, capture_output=True, text=True)
-    assert done.returncode == 2 and "the MPI of mpi4py sees other processes than were started; expected 4, found 1" in done.stderr
+    assert (
+        done.returncode == 2
+        and "the MPI of mpi4py sees other processes than were started; expected 4, found 1" in done.stderr
+    )
     assert "Traceback" not in done.stderr

@@ -5,7 +5,9 @@ import pytest
 from caffelite.parallel.forecast import Link, Measured, forecast
 
 LINK = Link(1e9, 0.0)
-ONE = Measured(forward=0.010, backward=[0.004, 0.006, 0.010], update=0.001, buckets=[(0, 8_000_000), (2, 1_000_000)], batch=32)
+ONE = Measured(
+    forward=0.010, backward=[0.004, 0.006, 0.010], update=0.001, buckets=[(0, 8_000_000), (2, 1_000_000)], batch=32
+)
 
 
 def test_ring():

@@ -6,7 +6,7 @@ import jobs
 import pytest
 from launching import COMMAND, SOLVER, environment, finish, mpirun, needs_mpi
 
-from caffelite.devices.gpu import count
+from caffelite.devices.cuda import count
 
 AS_ONE = ["-scaling", "strong", "-precision", "fp32"]
 
@@ -30,7 +30,9 @@ def test_two_processes_on_one_gpu(solver):
 def test_two_gpus(solver):
     if count() < 2:
         pytest.skip("fewer than two usable GPUs")
-    done = subprocess.run([*COMMAND, "-gpu", "0,1", *AS_ONE], env=environment(), cwd=solver, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [*COMMAND, "-gpu", "0,1", *AS_ONE], env=environment(), cwd=solver, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr
     assert "2 processes" in done.stderr
     jobs.assert_as_one(solver / "run_iter_50.caffemodel", atol=1e-4)

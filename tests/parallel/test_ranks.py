@@ -12,8 +12,8 @@ from launching import COMMAND, SOLVER, finish, mpirun, needs_mpi, prepare, shipp
 pytestmark = needs_mpi
 JOBS = Path(__file__).with_name("jobs.py")
 
-# Of a maximum over nearly equal numbers the last bit decides where a gradient goes, and the last bits of a sum depend on the batch that a
-# process sees: nets with max pooling are compared in float64, to 1e-9.
+# Of a maximum over nearly equal numbers the last bit decides where a gradient goes, and the last bits of a sum depend
+# on the batch that a process sees: nets with max pooling are compared in float64, to 1e-9.
 SOLVERS = {name: "float32" for name in ("mlp", "noisy", "accumulated", "lars")}
 SOLVERS |= {name: "float64" for name in ("lenet", "cifar10_quick", "cifar10_full")}
 
@@ -32,7 +32,9 @@ def trained(tmp_path_factory):
             "accumulated": plain + "iter_size: 2 clip_gradients: 0.5",
             "lars": plain + "local_lr_auto: true local_gw_ratio: 0.02 warmup_iter: 10",
             "lenet": shipped(folder, "lenet", (1, 28, 28)),
-            "cifar10_quick": shipped(folder, "cifar10_quick", (3, 16, 16)),  # a quarter of their pixels, for the time it takes
+            "cifar10_quick": shipped(
+                folder, "cifar10_quick", (3, 16, 16)
+            ),  # a quarter of their pixels, for the time it takes
             "cifar10_full": shipped(folder, "cifar10_full", (3, 16, 16)),
         }
         for name, text in texts.items():
@@ -40,7 +42,10 @@ def trained(tmp_path_factory):
         for name, dtype in SOLVERS.items():
             np.savez(folder / f"{name}_solver.1.0.npz", *jobs.train(None, f"{name}_solver", dtype))
         for ranks in (2, 3, 4):
-            words = [f"{name}_solver:{dtype}{':twice' if name in ('mlp', 'lenet') else ''}" for name, dtype in SOLVERS.items()]
+            words = [
+                f"{name}_solver:{dtype}{':twice' if name in ('mlp', 'lenet') else ''}"
+                for name, dtype in SOLVERS.items()
+            ]
             finish(mpirun(ranks, sys.executable, JOBS, *words, "mlp_solver:float32:half", cwd=folder), timeout=250)
     return folder
 
@@ -66,7 +71,9 @@ def test_two_runs_give_the_same_bits(trained, name, ranks):
 
 @pytest.mark.parametrize("ranks", [2, 3, 4])
 def test_gradients_in_16_bits_stay_near(trained, ranks):
-    pairs = list(zip(load(trained, "mlp", ranks, "0h"), load(trained, "mlp", 1), load(trained, "mlp", ranks), strict=True))
+    pairs = list(
+        zip(load(trained, "mlp", ranks, "0h"), load(trained, "mlp", 1), load(trained, "mlp", ranks), strict=True)
+    )
     assert any(np.abs(half - full).max() > 0 for half, _, full in pairs), "they are rounded"
     for half, expected, _ in pairs:
         assert np.linalg.norm(half - expected) < 0.1 * np.linalg.norm(expected)
@@ -82,13 +89,18 @@ def write(folder, text):
 def numbers(log):
     """Losses and scores, in order, without times."""
     return [
-        (m[1], float(m[2])) for m in re.finditer(r"(Iteration \d+.*loss|net output #\d+: \w+) = (\S+)", re.sub(r" \(.*?iters\)", "", log))
+        (m[1], float(m[2]))
+        for m in re.finditer(r"(Iteration \d+.*loss|net output #\d+: \w+) = (\S+)", re.sub(r" \(.*?iters\)", "", log))
     ]
 
 
 def test_a_job_logs_once_tests_exactly_and_goes_on_with_other_ranks(folder):
-    """Three jobs, of 1, 2 and 3 ranks: the first half of a run, its whole, and the second half from another's snapshot."""
-    text = SOLVER + 'test_iter: 5 test_interval: 10 display: 10 snapshot: 20 snapshot_prefix: "run" snapshot_format: BINARYPROTO '
+    """Three jobs, of 1, 2 and 3 ranks: the first half of a run, its whole, and the second half from another's
+    snapshot."""
+    text = (
+        SOLVER
+        + 'test_iter: 5 test_interval: 10 display: 10 snapshot: 20 snapshot_prefix: "run" snapshot_format: BINARYPROTO '
+    )
     write(folder, text)
     strong = [*COMMAND, "-scaling", "strong"]
     logs = {1: finish(mpirun(1, *strong, cwd=folder)), 2: finish(mpirun(2, *strong, cwd=folder))}
@@ -102,7 +114,9 @@ def test_a_job_logs_once_tests_exactly_and_goes_on_with_other_ranks(folder):
     later = finish(mpirun(3, *strong, "-resume", "auto", cwd=folder))
     assert "run_iter_40.solverstate is damaged" in later and "Resuming from run_iter_20.solverstate" in later
     assert len(re.findall("Resuming from run_iter", later)) == 1
-    for (_, found), (name, expected) in zip(numbers(later)[1:], numbers(logs[1])[-len(numbers(later)) + 1 :], strict=True):
+    for (_, found), (name, expected) in zip(
+        numbers(later)[1:], numbers(logs[1])[-len(numbers(later)) + 1 :], strict=True
+    ):
         assert found == pytest.approx(expected, abs=2e-4), name
 
 
@@ -112,6 +126,8 @@ def test_a_batch_that_cannot_be_divided(folder):
     err = job.communicate(timeout=60)[1]
     assert (
         job.returncode
-        and 'mlp.prototxt:5:59: layer "data": 5 processes cannot share its batch; expected a multiple of 5, as 10 or 15, found 12' in err
+        and 'mlp.prototxt:5:59: layer "data": 5 processes cannot share its batch; expected a multiple of 5, as 10 or '
+        "15, found 12"
+        in err
     )
     assert err.count("cannot share") == 1 and "last place" not in err

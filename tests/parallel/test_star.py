@@ -11,9 +11,11 @@ import pytest
 from launching import SOLVER, environment
 
 from caffelite import caffelite_pb2 as pb
-from caffelite.solver import snapshot
+from caffelite.training import snapshot
 
-LAUNCH = "from caffelite.parallel import star; import sys; sys.exit(star.launch(['train', *sys.argv[2:]], int(sys.argv[1])))"
+LAUNCH = (
+    "from caffelite.parallel import star; import sys; sys.exit(star.launch(['train', *sys.argv[2:]], int(sys.argv[1])))"
+)
 
 
 def launch(ranks: int, *options: str, **pipes) -> subprocess.Popen:
@@ -26,7 +28,10 @@ def test_three_processes_train_as_one(folder):
     process = launch(3, "--scaling=strong")
     err = process.communicate(timeout=60)[1]
     assert process.returncode == 0, err
-    assert "3 processes (started by caffelite, CPU), strong scaling: 4 samples each" in err and err.count("Optimization Done.") == 1
+    assert (
+        "3 processes (started by caffelite, CPU), strong scaling: 4 samples each" in err
+        and err.count("Optimization Done.") == 1
+    )
     jobs.assert_as_one(folder / "run_iter_50.caffemodel", atol=1e-5)
     assert pb.SolverState.FromString((folder / "run_iter_50.solverstate").read_bytes()).resume.source[0].samples == 600
 
@@ -52,7 +57,9 @@ def test_a_signal_to_the_one_that_started_them_stops_all(folder, started):
 def test_one_that_is_killed_ends_all(folder, started):
     process = endless(folder)
     started.append(process)
-    children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True).stdout.split()
+    children = subprocess.run(
+        ["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True
+    ).stdout.split()
     assert len(children) == 2
     subprocess.run(["kill", "-9", children[1]], check=True)
     begin = time.monotonic()

@@ -65,7 +65,9 @@ def test_calibration(seed):
     assert all(row["accuracy"] == pytest.approx(row["confidence"], abs=0.04) for row in found.calibration())
     sure = judged([[1.0, 0.0]] * 4, [0, 0, 0, 1])
     assert sure.calibration_error() == pytest.approx(0.25)
-    assert sure.calibration() == [{"from": pytest.approx(14 / 15), "to": 1.0, "samples": 4, "confidence": 1.0, "accuracy": 0.75}]
+    assert sure.calibration() == [
+        {"from": pytest.approx(14 / 15), "to": 1.0, "samples": 4, "confidence": 1.0, "accuracy": 0.75}
+    ]
 
 
 def test_worst_first_and_no_more_than_fit():

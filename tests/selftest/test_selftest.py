@@ -1,4 +1,5 @@
-"""`caffelite device_query -test`: its checks pass on the CPU, and on the GPU's kernels run by the host; what is wrong fails a row."""
+"""`caffelite device_query -test`: its checks pass on the CPU, and on the GPU's kernels run by the host; what is wrong
+fails a row."""
 
 from types import SimpleNamespace
 
@@ -8,10 +9,16 @@ from devices.host import plans
 from devices.host.backend import HostBackend
 
 from caffelite import selftest
-from caffelite.devices.gpu import GPU, hardware
+from caffelite.devices.cuda import GPU, hardware
 from caffelite.selftest import Bench, Skipped, Wrong, bench, convolutions, graphs, products, several, speed, training
 
-H100 = {"Name": "NVIDIA H100", "Major revision number": 9, "Minor revision number": 0, "CUDA driver": "13.0", "CUDA runtime": "12.9"}
+H100 = {
+    "Name": "NVIDIA H100",
+    "Major revision number": 9,
+    "Minor revision number": 0,
+    "CUDA driver": "13.0",
+    "CUDA runtime": "12.9",
+}
 
 
 @pytest.fixture
@@ -65,7 +72,10 @@ def test_the_cpu_passes(small):
     found = rows(Bench(None))
     assert not {row.name: row.detail for row in found.values() if row.status == "fail"}
     assert found["convolutions, fp32"].status == found["LeNet, 50 iterations, eager"].status == "pass"
-    assert {row.detail for row in found.values() if row.status == "skipped"} >= {"a CPU captures nothing", "this is the CPU"}
+    assert {row.detail for row in found.values() if row.status == "skipped"} >= {
+        "a CPU captures nothing",
+        "this is the CPU",
+    }
     assert "NumPy's" in found["speed of a product"].detail
 
 
@@ -78,14 +88,19 @@ def test_a_gpu_passes(small, tmp_path, monkeypatch):
     assert [row.detail for row in found.values() if row.status == "skipped"] == ["needs two GPUs, found one"]
     assert "compute capability 9.0" in found["versions"].detail and found["CUDA headers"].detail == "/cuda/include"
     assert "% of the card's peak 3000" in found["speed of a copy"].detail
-    assert "bit-equal" in found["LeNet by graphs, beside eager"].detail and "bit-equal" in found["a graph with a fork"].detail
+    assert (
+        "bit-equal" in found["LeNet by graphs, beside eager"].detail
+        and "bit-equal" in found["a graph with a fork"].detail
+    )
 
 
 @pytest.mark.parametrize("precision", ["tf32", "fp16", "bf16"])
 @pytest.mark.parametrize("refused", [False, True])
 def test_layers_that_do_not_run_on_cudnn_are_named(monkeypatch, precision, refused):
     """By cuDNN's plans or without them, the numbers are right."""
-    monkeypatch.setattr(convolutions, "LAYERS", {"some_layer": ((2, 4, 6, 5), "num_output: 6 kernel_size: 3 pad: 1 group: 2")})
+    monkeypatch.setattr(
+        convolutions, "LAYERS", {"some_layer": ((2, 4, 6, 5), "num_output: 6 kernel_size: 3 pad: 1 group: 2")}
+    )
     convolutions.on_cpu.cache_clear()
     kinds = {(kind, b, r) for kind in ("forward", "dgrad", "wgrad") for b in (False, True) for r in (False, True)}
     dev = plans.device(monkeypatch, precision, refused=kinds if refused else ())

@@ -1,4 +1,5 @@
-"""The comparison on a GPU, as far as it goes without one: its sides on a CPU, its talk with their processes, its table."""
+"""The comparison on a GPU, as far as it goes without one: its sides on a CPU, its talk with their processes, its
+table."""
 
 import subprocess
 import sys
@@ -28,9 +29,9 @@ def lenet(tool):
 
 
 def test_without_a_gpu_it_says_what_is_missing():
-    from caffelite.devices import gpu
+    from caffelite.devices import cuda
 
-    if gpu.count():
+    if cuda.count():
         pytest.skip("there is a GPU")
     done = subprocess.run([sys.executable, str(ROOT / "tools/bench_gpu.py"), "--quick"], capture_output=True, text=True)
     assert done.returncode == 1 and not done.stdout
@@ -39,9 +40,9 @@ def test_without_a_gpu_it_says_what_is_missing():
 
 
 def test_without_pytorch_it_times_alone(tool, monkeypatch, capsys):
-    from caffelite.devices import gpu
+    from caffelite.devices import cuda
 
-    monkeypatch.setattr(gpu, "count", lambda: 1)
+    monkeypatch.setattr(cuda, "count", lambda: 1)
     monkeypatch.setattr(tool.importlib.util, "find_spec", lambda name: None)
     assert tool.sides_at_hand() == ("caffelite",)
     (line,) = capsys.readouterr().out.strip().splitlines()
@@ -66,12 +67,14 @@ def test_every_net_is_read(tool):
 
 
 def test_our_side_trains(tool, lenet, monkeypatch):
-    from caffelite import devices, solver
+    from caffelite import devices, training
 
     net, batch = lenet
     made, opened, open_device = [], [], devices.open_device
-    monkeypatch.setattr(devices, "open_device", lambda number, precision: opened.append((number, precision)) or open_device())
-    monkeypatch.setattr(solver, "Solver", lambda *a, kind=solver.Solver: made.append(kind(*a)) or made[-1])
+    monkeypatch.setattr(
+        devices, "open_device", lambda number, precision: opened.append((number, precision)) or open_device()
+    )
+    monkeypatch.setattr(training, "Solver", lambda *a, kind=training.Solver: made.append(kind(*a)) or made[-1])
     run, wait = tool.caffelite_run(net, batch, "fp16")
     run(2)
     wait()
@@ -110,7 +113,18 @@ def test_sides_are_timed_in_turn(tool, monkeypatch, tmp_path):
     monkeypatch.setattr(tool, "__file__", str(child))
     found = tool.timed("lenet", "tf32", tool.SIDES, 2, 30)
     assert found["caffelite"] == found["compile"] == 3.0
-    assert found["eager"] == "RuntimeError: out of memory" and found["graphs"] == "ValueError: it ended in its second round"
-    assert tool.row("lenet", "tf32", {**found, "caffelite": 2.0}) == "| lenet, 64 | tf32 | 2.000 | 32,000 | – | – | 3.000 | 1.50 |"
-    assert tool.row("alexnet", "fp16", {"caffelite": 2.0}) == "| alexnet, 256 | fp16 | 2.000 | 128,000 | – | – | – | – |"
-    assert tool.row("alexnet", "fp16", {"caffelite": "no", "eager": 1.0}) == "| alexnet, 256 | fp16 | – | – | 1.000 | – | – | – |"
+    assert (
+        found["eager"] == "RuntimeError: out of memory"
+        and found["graphs"] == "ValueError: it ended in its second round"
+    )
+    assert (
+        tool.row("lenet", "tf32", {**found, "caffelite": 2.0})
+        == "| lenet, 64 | tf32 | 2.000 | 32,000 | – | – | 3.000 | 1.50 |"
+    )
+    assert (
+        tool.row("alexnet", "fp16", {"caffelite": 2.0}) == "| alexnet, 256 | fp16 | 2.000 | 128,000 | – | – | – | – |"
+    )
+    assert (
+        tool.row("alexnet", "fp16", {"caffelite": "no", "eager": 1.0})
+        == "| alexnet, 256 | fp16 | – | – | 1.000 | – | – | – |"
+    )

@@ -9,9 +9,9 @@ from devices.host.backend import HostBackend
 
 from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt
-from caffelite.devices.gpu import GPU
+from caffelite.devices.cuda import GPU
 from caffelite.errors import NOWHERE
-from caffelite.solver import Solver
+from caffelite.training import Solver
 
 ROOT = Path(__file__).parents[2]
 NET = """
@@ -39,7 +39,9 @@ def net() -> pb.NetParameter:
 
 def test_launches_are_those_of_the_device(tool):
     """As many as on a backend that runs them."""
-    recipe = pb.SolverParameter(net_param=net(), lr_policy="fixed", base_lr=0.01, momentum=0.9, max_iter=2, weight_decay=5e-4)
+    recipe = pb.SolverParameter(
+        net_param=net(), lr_policy="fixed", base_lr=0.01, momentum=0.9, max_iter=2, weight_decay=5e-4
+    )
     recipe.snapshot_after_train = False
     solver = Solver(recipe, NOWHERE, "test", GPU(0, "float32", backend := HostBackend(), eager="counted one by one"))
     solver._launches.run(1)
@@ -55,7 +57,9 @@ def test_bytes_of_each_array_once(tool):
     gradient = next(x for x in launches if (x.layer, x.way) == ("ip", "backward"))
     assert (gradient.kernel, gradient.read, gradient.written) == ("matrix product", 4 * (4 * 8 + 4 * 6), 4 * 6 * 8)
     moments = next(x for x in launches if x.layer == "bn")
-    assert moments.kernel == "formula_channel_sums" and moments.read == 4 * 24 + 8, "x, given twice, and one number of partial sums"
+    assert moments.kernel == "formula_channel_sums" and moments.read == 4 * 24 + 8, (
+        "x, given twice, and one number of partial sums"
+    )
     (update,) = [x for x in launches if x.kernel == "formula_update"]
     assert update.written >= 2 * 4 * 48 and update.read >= 3 * 4 * 48 and update.layer == tool.OUTSIDE
 
@@ -90,10 +94,16 @@ def test_tables(tool, tmp_path, capsys):
     path.write_text(NET)
     assert tool.main([str(path), "-precision", "tf32,fp16", "-batch", "2", "-by", "net"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 4 and lines[2].startswith("| small, 2 | tf32 | ") and lines[3].startswith("| small, 2 | fp16 | ")
+    assert (
+        len(lines) == 4 and lines[2].startswith("| small, 2 | tf32 | ") and lines[3].startswith("| small, 2 | fp16 | ")
+    )
     assert tool.main([str(path)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "small, tf32" and lines[-2].startswith("| all |") and any(line.startswith("| ip | backward | ") for line in lines)
+    assert (
+        lines[0] == "small, tf32"
+        and lines[-2].startswith("| all |")
+        and any(line.startswith("| ip | backward | ") for line in lines)
+    )
     assert tool.main([str(path), "-by", "kernel"]) == 0
     assert "| formula_update | 1 |" in capsys.readouterr().out
 
@@ -106,5 +116,7 @@ def test_refuses_words_it_does_not_know(tool, words, capsys):
 
 
 def test_a_missing_model_is_told_in_one_error():
-    done = subprocess.run([sys.executable, str(ROOT / "tools/gpu_traffic.py"), "no.prototxt"], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tools/gpu_traffic.py"), "no.prototxt"], capture_output=True, text=True
+    )
     assert done.returncode == 2 and "no.prototxt" in done.stderr and "Traceback" not in done.stderr

@@ -40,7 +40,14 @@ def test_help(script):
 
 
 def test_every_tool_is_in_the_list():
-    assert {"bench_all.py", "bench_train.py", "cold_start.py", "compile_schema.py", "make_cli_docs.py", "mnist_run.py"} <= set(SCRIPTS)
+    assert {
+        "bench_all.py",
+        "bench_train.py",
+        "cold_start.py",
+        "compile_schema.py",
+        "make_cli_docs.py",
+        "mnist_run.py",
+    } <= set(SCRIPTS)
 
 
 def test_check_of_the_command_pages():
@@ -69,7 +76,20 @@ def without_torch(tmp_path) -> Path:
 
 
 def test_bench_without_torch_says_which_extra(net, without_torch):
-    words = str(net), "--batch", "2", "--iterations", "2", "--rounds", "1", "--shape", "1,8,8", "--threads", "1", "--json"
+    words = (
+        str(net),
+        "--batch",
+        "2",
+        "--iterations",
+        "2",
+        "--rounds",
+        "1",
+        "--shape",
+        "1,8,8",
+        "--threads",
+        "1",
+        "--json",
+    )
     done = run("bench_train.py", *words, hide=without_torch)
     assert done.returncode == 0, done.stderr
     assert ".[bench]" in done.stdout
@@ -125,11 +145,11 @@ def test_both_sides_of_the_bench_compute_the_same(tools, tmp_path, text, forward
     """With the same weights and input, PyTorch's module gives the loss that caffelite gives."""
     torch = pytest.importorskip("torch", exc_type=ImportError)
     import torch_peer
+    from caffelite.net.net.net import Net
 
     from caffelite import caffelite_pb2 as pb
-    from caffelite import graph
     from caffelite.devices import open_device
-    from caffelite.net import Net
+    from caffelite.net import graph
 
     path = tmp_path / "net.prototxt"
     path.write_text(text)
@@ -142,7 +162,12 @@ def test_both_sides_of_the_bench_compute_the_same(tools, tmp_path, text, forward
     bound = Net(graph.build(message, pb.NetState(phase=pb.TEST if forward else pb.TRAIN)), open_device(), seed=1)
     for top, values in zip(tops, batch, strict=True):
         bound.dev.upload(bound.blobs[top], values)
-    mine = [bound.dev.download(p.data) for n in bound.graph.nodes if n.layer.spec.type != "BatchNorm" for p in n.layer.params]
+    mine = [
+        bound.dev.download(p.data)
+        for n in bound.graph.nodes
+        if n.layer.spec.type != "BatchNorm"
+        for p in n.layer.params
+    ]
     for node in bound.graph.nodes:
         for param in node.layer.params[1:3] if node.layer.spec.type == "BatchNorm" else ():
             bound.dev.upload(param.data, np.ones(param.data.shape))
@@ -178,7 +203,9 @@ def test_a_step_of_each_side(tools, net, forward, monkeypatch):
 
     seen = []
     module = torch_peer.Peer(message, batch[0].shape)
-    module.parts[0].register_forward_hook(lambda part, x, y: seen.append((y.dtype, part.training, torch.is_grad_enabled())))
+    module.parts[0].register_forward_hook(
+        lambda part, x, y: seen.append((y.dtype, part.training, torch.is_grad_enabled()))
+    )
     monkeypatch.setattr(torch_peer, "Peer", lambda *_: module)
     before = [p.clone() for p in module.parameters()]
     for precision in ("fp32", "bf16"):
@@ -190,7 +217,21 @@ def test_a_step_of_each_side(tools, net, forward, monkeypatch):
 
 
 def test_bench_compares_threads_and_a_busy_neighbour(net, without_torch):
-    words = str(net), "--batch", "2", "--iterations", "1", "--rounds", "1", "--shape", "1,8,8", "--threads", "1,2", "--busy", "--json"
+    words = (
+        str(net),
+        "--batch",
+        "2",
+        "--iterations",
+        "1",
+        "--rounds",
+        "1",
+        "--shape",
+        "1,8,8",
+        "--threads",
+        "1,2",
+        "--busy",
+        "--json",
+    )
     done = run("bench_train.py", *words, "--forward", hide=without_torch)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.strip().split("\n")[-1])
@@ -211,9 +252,18 @@ def test_all_nets_in_one_table(tools, without_torch):
     for name in bench_all.NETS:
         path = str(ROOT / f"models/{name}/train_val.prototxt")
         assert tools.read(path, 2, tools.guess_shape(path))
-    sides = {"caffelite": {"ms": 2.0, "mb": 50}, "torch": {"ms": 5.0, "mb": 99}, "torch channels-last": {"ms": 3.0, "mb": 100}}
+    sides = {
+        "caffelite": {"ms": 2.0, "mb": 50},
+        "torch": {"ms": 5.0, "mb": 99},
+        "torch channels-last": {"ms": 3.0, "mb": 100},
+    }
     line = bench_all.row("lenet", {"batch": 64, "sides": sides})
-    assert line["ratio"] == 1.5 and line["memory"] == 0.5 and line["PyTorch ms"] == 3 and line["its layout"] == "channels-last"
+    assert (
+        line["ratio"] == 1.5
+        and line["memory"] == 0.5
+        and line["PyTorch ms"] == 3
+        and line["its layout"] == "channels-last"
+    )
 
 
 @pytest.mark.slow
@@ -243,12 +293,16 @@ def test_whole_runs_without_data_tell_the_command(tmp_path):
 
 
 def test_bench_of_kernels_tells_what_is_missing():
-    from caffelite.devices.gpu import count
+    from caffelite.devices.cuda import count
 
     if count():
         pytest.skip("there is a GPU")
     done = run("bench_kernels.py")
-    assert done.returncode == 1 and re.match("no usable GPU|-gpu needs cupy", done.stderr) and len(done.stderr.splitlines()) == 1
+    assert (
+        done.returncode == 1
+        and re.match("no usable GPU|-gpu needs cupy", done.stderr)
+        and len(done.stderr.splitlines()) == 1
+    )
 
 
 @pytest.mark.parametrize("dtype", ["float32", "uint16"])
@@ -256,7 +310,7 @@ def test_bench_of_kernels_runs_each(monkeypatch, dtype):
     """On small arrays, by the host; nothing is timed."""
     from devices.host.backend import HostBackend
 
-    from caffelite.devices.gpu import GPU
+    from caffelite.devices.cuda import GPU
 
     monkeypatch.syspath_prepend(str(ROOT / "tools"))
     import bench_kernels
@@ -295,7 +349,7 @@ def test_kernel_resources_collects_every_family(monkeypatch, numbers, huge):
 
     found = list(tool.every(numbers, huge))
     assert len(found) == len(tool.FAMILIES) + tool.FORMULAS + (numbers == "fp32" and not huge)
-    texts = [path.read_text() for path in [*tool.FAMILIES, *(ROOT / "caffelite/devices/gpu").glob("*.py")]]
+    texts = [path.read_text() for path in [*tool.FAMILIES, *(ROOT / "caffelite/devices/cuda").glob("*.py")]]
     written = {name for text in texts for name in re.findall(r"KERNEL (\w+)\(", text)}
     assert written <= {name for source in found for name in re.findall(r"^KERNEL (\w+)\(", source, re.M)}
 
@@ -323,5 +377,7 @@ def test_a_picture_of_a_terminal(tmp_path):
 
     done = run("terminal_picture.py", "-out", str(tmp_path / "out.svg"), "device_query", "-help")
     assert done.returncode == 0, done.stderr
-    lines = ["".join(text.itertext()) for text in ET.parse(tmp_path / "out.svg").iter("{http://www.w3.org/2000/svg}text")]
+    lines = [
+        "".join(text.itertext()) for text in ET.parse(tmp_path / "out.svg").iter("{http://www.w3.org/2000/svg}text")
+    ]
     assert lines[0] == "$ caffelite device_query -help" and any("-test" in line for line in lines[1:])

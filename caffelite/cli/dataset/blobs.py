@@ -14,7 +14,8 @@ from . import making
 @making.out
 @making.force
 def blobs(seed: int, out: Path, force: bool) -> None:
-    """Two classes of points for logistic regression: logreg_train.h5 (8000 rows) and logreg_test.h5 (2000), each with its .txt list.
+    """Two classes of points for logistic regression: logreg_train.h5 (8000 rows) and logreg_test.h5 (2000), each with
+    its .txt list.
 
     `data` holds N×4 points, one Gaussian cloud a class; `label` holds N zeros and ones.
 
@@ -22,7 +23,7 @@ def blobs(seed: int, out: Path, force: bool) -> None:
     """
     import numpy as np
 
-    from caffelite.data.writers import write_hdf5
+    from ...data.writers import write_hdf5
 
     names = making.free(out, force, "logreg_train.h5", "logreg_test.h5", "logreg_train.txt", "logreg_test.txt")
     random = np.random.default_rng(seed)

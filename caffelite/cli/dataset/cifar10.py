@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from caffelite.errors import CaffeliteError, Where
-
+from ...errors import CaffeliteError, Where
 from . import making
 
 URL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
@@ -15,22 +14,29 @@ MD5 = "c32a1d4ab5d03f1284b67883e8d87530"
 
 
 @click.command(short_help="CIFAR-10's images as databases")
-@click.option("--from", "origin", type=click.Path(path_type=Path), help="Archive or folder to take the images from; else it is downloaded.")
+@click.option(
+    "--from",
+    "origin",
+    type=click.Path(path_type=Path),
+    help="Archive or folder to take the images from; else it is downloaded.",
+)
 @making.out
 @making.force
 def cifar10(origin: Path | None, out: Path, force: bool) -> None:
-    """CIFAR-10: cifar10_train_lmdb (50,000 images of 32×32), cifar10_test_lmdb (10,000), and the first one's mean.binaryproto.
+    """CIFAR-10: cifar10_train_lmdb (50,000 images of 32×32), cifar10_test_lmdb (10,000), and the first one's
+    mean.binaryproto.
 
-    --from takes the official archive, binary or python, or its files: the records come in its order, under the keys 00000 and on. It also
-    takes an archive or a folder of image files, train/CLASS/FILE and test/CLASS/FILE: these are mixed, keys as convert_imageset's.
-    Channels are blue, green, red in either case, as the shipped nets have them; Caffe's own example keeps red, green, blue.
+    --from takes the official archive, binary or python, or its files: the records come in its order, under the keys
+    00000 and on. It also takes an archive or a folder of image files, train/CLASS/FILE and test/CLASS/FILE: these are
+    mixed, keys as convert_imageset's. Channels are blue, green, red in either case, as the shipped nets have them;
+    Caffe's own example keeps red, green, blue.
 
     Example: caffelite dataset cifar10 --from cifar-10-python.tar.gz --out data
     """
-    from caffelite.data import cifar
-    from caffelite.data.archive import Files, splits
-    from caffelite.data.mean import compute_mean
-    from caffelite.data.writers import write_mean
+    from ...data import cifar
+    from ...data.archive import Files, splits
+    from ...data.mean import compute_mean
+    from ...data.writers import write_mean
 
     train, test, mean = making.free(out, force, "cifar10_train_lmdb", "cifar10_test_lmdb", "mean.binaryproto")
     files = Files(origin) if origin else Files(making.download([URL], MD5), URL)
@@ -46,4 +52,8 @@ def cifar10(origin: Path | None, out: Path, force: bool) -> None:
             making.write_classes(path, part, cifar.CLASSES, force)
     found = compute_mean(train, progress=True)
     write_mean(mean, found.image, force=force)
-    click.echo(f"wrote {mean}: mean of {found.count} images; mean_value: {', '.join(f'{value:g}' for value in found.channels)}", err=True)
+    click.echo(
+        f"wrote {mean}: mean of {found.count} images; mean_value: "
+        f"{', '.join(f'{value:g}' for value in found.channels)}",
+        err=True,
+    )

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from caffelite.errors import missing_extra
-
+from ...errors import missing_extra
 from . import making
 
 TRAINED = 4000  # images of the train set, written and printed
@@ -19,14 +18,14 @@ TRAINED = 4000  # images of the train set, written and printed
 def digits(out: Path, force: bool) -> None:
     """Digits without a download: digits_train_lmdb (4000 images) and digits_test_lmdb (360 that were written by hand).
 
-    The written ones are scikit-learn's 8×8 digits, enlarged to 20×20 and centred in 28×28 as MNIST's are: 1437 to learn from, beside
-    2563 in the forms of print, drawn here, so that a net reads those too.
+    The written ones are scikit-learn's 8×8 digits, enlarged to 20×20 and centred in 28×28 as MNIST's are: 1437 to learn
+    from, beside 2563 in the forms of print, drawn here, so that a net reads those too.
 
     Example: caffelite dataset digits --out data
     """
     import numpy as np
 
-    from caffelite.data import glyphs
+    from ...data import glyphs
 
     names = making.free(out, force, "digits_train_lmdb", "digits_test_lmdb")
     try:
@@ -42,7 +41,10 @@ def digits(out: Path, force: bool) -> None:
     chosen = np.zeros(len(labels), bool)
     chosen[np.argsort(labels, kind="stable")[::5]] = True
     printed, printed_labels = glyphs.digits(TRAINED - np.count_nonzero(~chosen))
-    learned, learned_labels = np.concatenate([images[~chosen], printed]), np.concatenate([labels[~chosen], printed_labels])
+    learned, learned_labels = (
+        np.concatenate([images[~chosen], printed]),
+        np.concatenate([labels[~chosen], printed_labels]),
+    )
     mixed = np.random.default_rng(0).permutation(TRAINED)
     making.write(names[0], learned[mixed], learned_labels[mixed], force)
     making.write(names[1], images[chosen], labels[chosen], force)

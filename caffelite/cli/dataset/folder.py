@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from caffelite.errors import CaffeliteError
-
+from ...errors import CaffeliteError
 from .. import imaging, options
 from . import making
 
@@ -16,26 +15,33 @@ from . import making
 @click.argument("origin", metavar="FOLDER", type=click.Path(path_type=Path))
 @click.option("--name", help="What the names of what is written begin with. Default: FOLDER's name.")
 @click.option(
-    "--test", type=options.FiniteRange(0, 1, max_open=True), metavar="SHARE", help="Share of each class to test with. Default: 0.2."
+    "--test",
+    type=options.FiniteRange(0, 1, max_open=True),
+    metavar="SHARE",
+    help="Share of each class to test with. Default: 0.2.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Another seed splits and mixes otherwise.")
+@click.option(
+    "--seed", type=int, default=0, show_default=True, metavar="N", help="Another seed splits and mixes otherwise."
+)
 @imaging.options
 @making.out
 @making.force
 def folder(origin, name, test, seed, out, force, check_size, skip, threads, **how) -> None:
-    """A folder (or tar archive) of class folders: NAME_train_lmdb, NAME_test_lmdb, and NAME_labels.txt with the classes in their order.
+    """A folder (or tar archive) of class folders: NAME_train_lmdb, NAME_test_lmdb, and NAME_labels.txt with the classes
+    in their order.
 
-    FOLDER/CLASS/FILE is split; which images go to the test set depends on their names and the seed alone. Where FOLDER holds train and test
-    (or val) folders of class folders, that is the split. Both sets come mixed. One folder around all class folders does not count.
+    FOLDER/CLASS/FILE is split; which images go to the test set depends on their names and the seed alone. Where FOLDER
+    holds train and test (or val) folders of class folders, that is the split. Both sets come mixed. One folder around
+    all class folders does not count.
 
     \b
     Example:
       caffelite dataset folder flowers -resize_height=256 -resize_width=256 --out data
     """
-    from caffelite.data.archive import Files, splits
-    from caffelite.data.convert import convert
-    from caffelite.data.listing import list_classes, shuffled, split
-    from caffelite.data.writers import write_lines
+    from ...data.archive import Files, splits
+    from ...data.convert import convert
+    from ...data.listing import list_classes, shuffled, split
+    from ...data.writers import write_lines
 
     name = name or origin.absolute().name.split(".")[0]
     paths = making.free(out, force, *(f"{name}_{part}" for part in ("train_lmdb", "test_lmdb", "labels.txt")))
@@ -45,16 +51,23 @@ def folder(origin, name, test, seed, out, force, check_size, skip, threads, **ho
     left_out = [] if skip else None
     if found := splits(files):
         if test is not None:
-            raise CaffeliteError(f"--test {test:g}, yet the folder is split already", found=" and ".join(part.where for part in found))
+            raise CaffeliteError(
+                f"--test {test:g}, yet the folder is split already", found=" and ".join(part.where for part in found)
+            )
         images, classes = list_classes(found[0], found[0].where, left_out=left_out, remedy=imaging.REMEDY)
-        sets = [(found[0], images), (found[1], list_classes(found[1], found[1].where, classes, left_out, imaging.REMEDY)[0])]
+        sets = [
+            (found[0], images),
+            (found[1], list_classes(found[1], found[1].where, classes, left_out, imaging.REMEDY)[0]),
+        ]
     else:
         images, classes = list_classes(files, files.where, left_out=left_out, remedy=imaging.REMEDY)
         sets = [(files, part) for part in split(images, 0.2 if test is None else test, seed)]
     for path, (part, images) in zip(paths, sets, strict=False):
         if images:
             order = shuffled(images, seed)
-            done = convert(path, order, part.__getitem__, recipe, remedy=imaging.REMEDY, progress=True, force=force, **handling)
+            done = convert(
+                path, order, part.__getitem__, recipe, remedy=imaging.REMEDY, progress=True, force=force, **handling
+            )
             imaging.report(path, done)
     imaging.report_left_out(left_out)
     write_lines(paths[2], classes, force=force)

@@ -13,9 +13,15 @@ BAR = 30
 
 @click.command(short_help="Tell what is in a database")
 @click.argument("sets", metavar="DB [OTHER_DB]", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead, for a program to read; it names every record that is told of.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print JSON instead, for a program to read; it names every record that is told of.",
+)
 def info(sets: tuple[Path, ...], as_json: bool) -> None:
-    """Tells what is in a database: how many images, of which shapes and classes, what cannot be read or looks odd, what is there twice.
+    """Tells what is in a database: how many images, of which shapes and classes, what cannot be read or looks odd, what
+    is there twice.
 
     Of two databases, such as train and test, it also tells which images are in both. Each record is read and decoded.
 
@@ -26,7 +32,7 @@ def info(sets: tuple[Path, ...], as_json: bool) -> None:
     """
     if len(sets) > 2:
         raise click.UsageError(f"expected one database or two, found {len(sets)}")
-    from caffelite.data.survey import survey
+    from ...data.survey import survey
 
     found = [survey(path, progress=True) for path in sets]
     shared = list(found[0].shared(found[1])) if len(found) == 2 else []
@@ -62,12 +68,18 @@ def _as_json(one) -> dict:
 
 def _print(one) -> None:
     click.echo(f"{one.path}: {one.count} records")
-    click.echo(f"  stored as: {', '.join(f'{kind} ({count})' for kind, count in one.kinds.most_common()) or 'nothing that can be read'}")
+    click.echo(
+        "  stored as: "
+        f"{', '.join(f'{kind} ({count})' for kind, count in one.kinds.most_common()) or 'nothing that can be read'}"
+    )
     shapes = [f"{'×'.join(map(str, shape))} ({count})" for shape, count in one.shapes.most_common(LISTED)]
     more = len(one.shapes) - len(shapes)
     click.echo(f"  shapes: {', '.join(shapes)}{f' and {more} more' * (more > 0)}")
     if one.labels:
-        click.echo(f"  labels: {len(one.labels)}, from {min(one.labels)} to {max(one.labels)}; {_spread(one.labels.values())} images each")
+        click.echo(
+            f"  labels: {len(one.labels)}, from {min(one.labels)} to {max(one.labels)}; "
+            f"{_spread(one.labels.values())} images each"
+        )
         most = max(one.labels.values())
         for label in sorted(one.labels):
             click.echo(f"    {label:>6} {one.labels[label]:>8} {'#' * max(1, round(BAR * one.labels[label] / most))}")

@@ -7,16 +7,21 @@ from pathlib import Path
 
 import click
 
-from caffelite.errors import CaffeliteError, Where
-
+from ...errors import CaffeliteError, Where
 from .. import imaging
 
-out = click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=".", show_default=True, help="Folder to write into.")
+out = click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=".",
+    show_default=True,
+    help="Folder to write into.",
+)
 force = click.option("--force", is_flag=True, help="Replace what is already there.")
 
 
 def free(out: Path, force: bool, *names: str) -> list[Path]:
-    from caffelite.data.writers import check_free
+    from ...data.writers import check_free
 
     paths = [out / name for name in names]
     check_free(paths, force)
@@ -25,7 +30,7 @@ def free(out: Path, force: bool, *names: str) -> list[Path]:
 
 def write(path: Path, images, labels, force: bool, digits: int = 8) -> None:
     """Writes images (N×H×W or N×C×H×W of uint8) and their labels."""
-    from caffelite.data.writers import write_lmdb
+    from ...data.writers import write_lmdb
 
     samples = zip(images if images.ndim == 4 else images[:, None], labels.tolist(), strict=True)
     written = write_lmdb(path, samples, len(labels), progress=True, digits=digits, force=force)
@@ -34,11 +39,13 @@ def write(path: Path, images, labels, force: bool, digits: int = 8) -> None:
 
 def write_classes(path: Path, part, classes: Sequence[str], force: bool) -> None:
     """Writes image files, CLASS/FILE by name, of one size and mixed. Errors: other classes than these."""
-    from caffelite.data.convert import Recipe, convert
-    from caffelite.data.listing import list_classes, shuffled
+    from ...data.convert import Recipe, convert
+    from ...data.listing import list_classes, shuffled
 
     images, _ = list_classes(part, part.where, classes)
-    done = convert(path, shuffled(images, seed=0), part.__getitem__, Recipe(), check_size=True, progress=True, force=force)
+    done = convert(
+        path, shuffled(images, seed=0), part.__getitem__, Recipe(), check_size=True, progress=True, force=force
+    )
     imaging.report(path, done)
 
 
@@ -49,7 +56,9 @@ def unpacked(path: Path | str, content: bytes) -> bytes:
     try:
         return gzip.decompress(content)
     except (OSError, EOFError, zlib.error) as mistake:
-        raise CaffeliteError(f"damaged gzip file: {mistake}", where=Where(str(path)), remedy="fetch the file again") from None
+        raise CaffeliteError(
+            f"damaged gzip file: {mistake}", where=Where(str(path)), remedy="fetch the file again"
+        ) from None
 
 
 def verified(path: Path | str, content: bytes, expected: str) -> bytes:
@@ -58,7 +67,9 @@ def verified(path: Path | str, content: bytes, expected: str) -> bytes:
     found = hashlib.md5(content, usedforsecurity=False).hexdigest()
     if found != expected:
         where = Where(str(path))
-        raise CaffeliteError("wrong checksum", where=where, expected=f"md5 {expected}", found=found, remedy="fetch the file again")
+        raise CaffeliteError(
+            "wrong checksum", where=where, expected=f"md5 {expected}", found=found, remedy="fetch the file again"
+        )
     return content
 
 

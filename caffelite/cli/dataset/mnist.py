@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from caffelite import inputs
-from caffelite.errors import CaffeliteError, Where
-
+from ... import inputs
+from ...errors import CaffeliteError, Where
 from . import making
 
 MNIST_MIRRORS = ("https://ossci-datasets.s3.amazonaws.com/mnist", "https://storage.googleapis.com/cvdf-datasets/mnist")
@@ -42,7 +41,8 @@ def mnist(folder: Path | None, out: Path, force: bool) -> None:
 
 
 def _idx(content: bytes):
-    """An array from the IDX format: two zeros, type 8 (uint8), number of axes, each axis as a big-endian int32, then the bytes."""
+    """An array from the IDX format: two zeros, type 8 (uint8), number of axes, each axis as a big-endian int32, then
+    the bytes."""
     import numpy as np
 
     axes = content[3]

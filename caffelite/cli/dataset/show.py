@@ -9,22 +9,46 @@ from pathlib import Path
 
 import click
 
-from caffelite import inputs
-from caffelite.errors import CaffeliteError, Where
-
+from ... import inputs
+from ...errors import CaffeliteError, Where
 from .. import options
 from .making import force as force_option
 
 
 @click.command(short_help="Draw samples as a net sees them")
 @click.argument("what", metavar="NET|DB", type=click.Path(path_type=Path))
-@click.option("--out", "-o", type=click.Path(dir_okay=False, path_type=Path), default="sheet.png", show_default=True, help="PNG to write.")
-@click.option("--count", type=click.IntRange(1, 1000), default=40, show_default=True, metavar="N", help="Images to show.")
-@click.option("--start", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="First sample to show.")
-@click.option("--columns", type=click.IntRange(min=1), metavar="N", help="Images in a row. Default: as makes the sheet square.")
-@click.option("--labels", metavar="FILE", type=click.Path(path_type=Path), help="Names of the classes, a line each, to write for numbers.")
+@click.option(
+    "--out",
+    "-o",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default="sheet.png",
+    show_default=True,
+    help="PNG to write.",
+)
+@click.option(
+    "--count", type=click.IntRange(1, 1000), default=40, show_default=True, metavar="N", help="Images to show."
+)
+@click.option(
+    "--start", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="First sample to show."
+)
+@click.option(
+    "--columns", type=click.IntRange(min=1), metavar="N", help="Images in a row. Default: as makes the sheet square."
+)
+@click.option(
+    "--labels",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Names of the classes, a line each, to write for numbers.",
+)
 @click.option("--layer", metavar="NAME", help="The net's data layer. Default: the first one.")
-@click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="random_seed, which decides crops, mirroring and order.")
+@click.option(
+    "--seed",
+    type=int,
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="random_seed, which decides crops, mirroring and order.",
+)
 @options.phase
 @options.level
 @options.stage
@@ -32,16 +56,17 @@ from .making import force as force_option
 def show(what, out, count, start, columns, labels, layer, seed, phase, level, stage, force) -> None:
     """Draws what a net will see: samples of its data layer after every transform, with their labels, on one sheet.
 
-    NET is a prototxt, whose phase is TRAIN unless -phase says otherwise. DB is a database, whose images are shown as they are stored.
+    NET is a prototxt, whose phase is TRAIN unless -phase says otherwise. DB is a database, whose images are shown as
+    they are stored.
 
     \b
     Example:
       caffelite dataset show models/cifar10_quick/train_val.prototxt -phase TRAIN -o seen.png
       caffelite dataset show flowers_train_lmdb -labels flowers_labels.txt -count 100
     """
-    from caffelite.data.images import opencv
-    from caffelite.data.sheet import contact_sheet
-    from caffelite.data.writers import check_free, whole
+    from ...data.images import opencv
+    from ...data.sheet import contact_sheet
+    from ...data.writers import check_free, whole
 
     opencv("dataset show")
     check_free([out], force)
@@ -76,12 +101,17 @@ def _stored(path: Path, start: int, count: int) -> tuple[list, list]:
     """(images, labels) of a database's records, of any shapes."""
     import numpy as np
 
-    from caffelite.data.records import Records, read
+    from ...data.records import Records, read
 
     images, labels = [], []
     with Records(path) as records:
         if start >= len(records):
-            raise CaffeliteError(f"no sample {start}", where=Where(str(path)), expected=f"0 to {len(records) - 1}", remedy="lower --start")
+            raise CaffeliteError(
+                f"no sample {start}",
+                where=Where(str(path)),
+                expected=f"0 to {len(records) - 1}",
+                remedy="lower --start",
+            )
         for key, value in islice(records, start, start + count):
             try:
                 datum, image = read(value)
@@ -96,9 +126,10 @@ def _of_net(path: Path, name: str | None, seed: int, phase: str, level: int | No
     """The source of a net's data layer. The rest of the net need not be sound."""
     import functools
 
-    from caffelite import caffelite_pb2 as pb
-    from caffelite import data, graph, prototxt
-    from caffelite.solver import nets
+    from ... import caffelite_pb2 as pb
+    from ... import data, prototxt
+    from ...net import graph
+    from ...training import nets
 
     document = prototxt.read_net(path)
     state = nets.state(pb.Phase.Value(phase.upper()), document.message, None, level, stages)
@@ -110,7 +141,9 @@ def _of_net(path: Path, name: str | None, seed: int, phase: str, level: int | No
             continue
         alone = pb.NetParameter(layer=[spec])
         moves = {("layer", place): ("layer", 0), ("layer", 0): ("layer", place)}
-        nodes = graph.build(alone, state, document.locate.moved(moves), functools.partial(data.open_source, seed=seed)).nodes
+        nodes = graph.build(
+            alone, state, document.locate.moved(moves), functools.partial(data.open_source, seed=seed)
+        ).nodes
         if source := getattr(nodes[0].layer, "source", None):
             return source
         seen.append(spec.name)

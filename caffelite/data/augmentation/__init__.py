@@ -1,4 +1,5 @@
-"""Perturbations of images on their way into a net, in the order in which they happen; docs/data.md has them for users."""
+"""Perturbations of images on their way into a net, in the order in which they happen; docs/data.md has them for
+users."""
 
 from __future__ import annotations
 
@@ -7,23 +8,31 @@ from ...errors import CaffeliteError, Locator
 from ..draws import Key
 from ..images import opencv
 from .colour import Distort, Inverse, Tint
+from .corruption import Blur, Cutout, Noise, Spoil
 from .fields import Fields
 from .geometry import Part, Resize, Warp
 from .perturbation import Perturbation
-from .spoiling import Blur, Cutout, Noise, Spoil
 
 MOST_CHANNELS = 4  # of OpenCV's functions
 
 
 class Augmentation:
-    """What a transform_param asks for besides mean, crop, mirror and scale. All of it is checked in either phase; TRAIN alone draws.
+    """What a transform_param asks for besides mean, crop, mirror and scale. All of it is checked in either phase; TRAIN
+    alone draws.
 
-    places: what happens before the crop; looks: what happens after it. resizes: images may differ in size, and the crop is of another
-    size than they are; grows: even be smaller than the crop. Errors: a wrong value, colour asked of gray, OpenCV is missing.
+    places: what happens before the crop; looks: what happens after it. resizes: images may differ in size, and the crop
+    is of another size than they are; grows: even be smaller than the crop. Errors: a wrong value, colour asked of gray,
+    OpenCV is missing.
     """
 
     def __init__(
-        self, param: pb.TransformationParameter, phase: int, shape: tuple[int, int, int], crop: tuple[int, int], locate: Locator, key: Key
+        self,
+        param: pb.TransformationParameter,
+        phase: int,
+        shape: tuple[int, int, int],
+        crop: tuple[int, int],
+        locate: Locator,
+        key: Key,
     ):
         fields, train = Fields(param, locate, shape), phase == pb.TRAIN
         perturb = fields.inner("perturb_param")
@@ -45,7 +54,9 @@ class Augmentation:
             Noise(perturb),
             Cutout(perturb, mean if len(mean) in (1, shape[0]) else (127,)),
         ]
-        self.places: list[Perturbation] = [step for step in (size, train and part, train and warp.active and warp) if step]
+        self.places: list[Perturbation] = [
+            step for step in (size, train and part, train and warp.active and warp) if step
+        ]
         self.looks: list[Perturbation] = [step for step in looks if train and step.active]
         self.resizes, self.grows = bool(size or part and train), bool(size and size.grows or part and train)
         for step in self.places + self.looks:
@@ -56,7 +67,11 @@ class Augmentation:
                 remedy = "leave the perturbations out of transform_param"
                 found = f"{shape[0]} channels"
                 raise CaffeliteError(
-                    "perturbations do not take such images", where=locate(), expected=f"at most {MOST_CHANNELS}", found=found, remedy=remedy
+                    "perturbations do not take such images",
+                    where=locate(),
+                    expected=f"at most {MOST_CHANNELS}",
+                    found=found,
+                    remedy=remedy,
                 )
 
     def __bool__(self) -> bool:

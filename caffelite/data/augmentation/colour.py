@@ -13,7 +13,8 @@ USE = "light and colour"
 
 
 class Distort(Perturbation):
-    """Brightness, contrast, saturation, hue, order of channels, each with its probability; as NVCaffe, but hues turn around the circle."""
+    """Brightness, contrast, saturation, hue, order of channels, each with its probability; as NVCaffe, but hues turn
+    around the circle."""
 
     name = "distort"
 
@@ -23,7 +24,9 @@ class Distort(Perturbation):
         self._probability = {}
         for what in ("brightness", "contrast", "saturation", "hue", "random_order"):
             self._probability[what] = fields.probability(f"{what}_prob")
-        self._contrast, self._saturation = (fields.range(f"{what}_lower", f"{what}_upper") for what in ("contrast", "saturation"))
+        self._contrast, self._saturation = (
+            fields.range(f"{what}_lower", f"{what}_upper") for what in ("contrast", "saturation")
+        )
         if self._probability["contrast"]:
             fields.positive("contrast_upper")
         for what in ("saturation", "hue", "random_order"):

@@ -25,14 +25,18 @@ class Fields:
         """A finite number from least to most."""
         value = getattr(self.message, name)
         if not (least <= value <= most and math.isfinite(value)):
-            raise self.error(name, expected=f"{least:g} or more" if most == math.inf else f"from {least:g} to {most:g}", found=value)
+            raise self.error(
+                name, expected=f"{least:g} or more" if most == math.inf else f"from {least:g} to {most:g}", found=value
+            )
         return value
 
     def range(self, low: str, high: str, least: float = 0, most: float = math.inf) -> tuple[float, float]:
         """Two amounts, the first not above the second."""
         found = self.amount(low, most, least), self.amount(high, most, least)
         if found[0] > found[1]:
-            raise self.error(low, f"{low} is above {high}", expected=f"at most {found[1]:g}", found=found[0], remedy="swap them")
+            raise self.error(
+                low, f"{low} is above {high}", expected=f"at most {found[1]:g}", found=found[0], remedy="swap them"
+            )
         return found
 
     def positive(self, *names: str) -> None:
@@ -41,7 +45,8 @@ class Fields:
                 raise self.error(name, expected="above 0", found=getattr(self.message, name))
 
     def values(self, name: str, default: tuple[int, ...] = (0,)) -> tuple[int, ...]:
-        """What a pixel becomes: a whole number of 0 to 255 a channel; the field gives one for all, one for each, or none."""
+        """What a pixel becomes: a whole number of 0 to 255 a channel; the field gives one for all, one for each, or
+        none."""
         given = list(getattr(self.message, name)) or list(default)
         for i, value in enumerate(given):
             if not 0 <= value <= 255:
@@ -54,7 +59,9 @@ class Fields:
     def needs_colour(self, name: str) -> None:
         if self.channels != 3:
             remedy = f"leave out {name}, or set force_color where images are encoded"
-            raise self.error(name, f"{name} needs colour", expected="images of 3 channels", found=self.channels, remedy=remedy)
+            raise self.error(
+                name, f"{name} needs colour", expected="images of 3 channels", found=self.channels, remedy=remedy
+            )
 
     def error(self, name: str, what: str = "", place: tuple = (), **said: object) -> CaffeliteError:
         return CaffeliteError(what or f"wrong value for {name}", where=self.locate(*(place or (name,))), **said)

@@ -16,7 +16,8 @@ _Algorithm = pb.TransformationParameter.InterpolationAlgo
 
 
 class Resize(Perturbation):
-    """The shorter side from img_rand_resize_lower to _upper, then another ratio of the sides, then a stretch of each; as in NVCaffe.
+    """The shorter side from img_rand_resize_lower to _upper, then another ratio of the sides, then a stretch of each;
+    as in NVCaffe.
 
     In TEST it draws nothing: the shorter side is the middle of both, the ratio stays.
     """
@@ -32,7 +33,9 @@ class Resize(Perturbation):
         sides = fields
         if p.HasField("random_resize_param"):
             if p.img_rand_resize_lower or p.img_rand_resize_upper:
-                raise fields.error("random_resize_param", f"random_resize_param and {low} exclude each other", remedy="leave one out")
+                raise fields.error(
+                    "random_resize_param", f"random_resize_param and {low} exclude each other", remedy="leave one out"
+                )
             self.grows, down, up = True, _Algorithm.INTER_LINEAR, _Algorithm.INTER_LINEAR
             low, high = "min_size", "max_size"
             sides = fields.inner("random_resize_param")
@@ -42,7 +45,9 @@ class Resize(Perturbation):
         self._ratio = fields.range("rand_resize_ratio_lower", "rand_resize_ratio_upper")
         if any(self._ratio):
             fields.amount("rand_resize_ratio_lower", least=1)
-        self._stretch = [fields.range(f"{which}_stretch_lower", f"{which}_stretch_upper") for which in ("vertical", "horizontal")]
+        self._stretch = [
+            fields.range(f"{which}_stretch_lower", f"{which}_stretch_upper") for which in ("vertical", "horizontal")
+        ]
         fields.positive("vertical_stretch_lower", "horizontal_stretch_lower")
         self._down = _Algorithm.Name(p.interpolation_algo_down if p.HasField("interpolation_algo_down") else down)
         self._up = _Algorithm.Name(p.interpolation_algo_up if p.HasField("interpolation_algo_up") else up)
@@ -50,7 +55,9 @@ class Resize(Perturbation):
     @staticmethod
     def asked(p: pb.TransformationParameter) -> bool:
         pairs = "img_rand_resize", "rand_resize_ratio", "vertical_stretch", "horizontal_stretch"
-        return p.HasField("random_resize_param") or any(p.HasField(f"{pair}_{end}") for pair in pairs for end in ("lower", "upper"))
+        return p.HasField("random_resize_param") or any(
+            p.HasField(f"{pair}_{end}") for pair in pairs for end in ("lower", "upper")
+        )
 
     def change(self, image: np.ndarray, u: list[float], sample: int) -> np.ndarray:
         sides = image.shape[:2]
@@ -71,7 +78,8 @@ class Resize(Perturbation):
 
 
 class Part(Perturbation):
-    """A random part of the image, resized to what the net takes; as Intel's Caffe, and Inception's training (Szegedy et al., 2014)."""
+    """A random part of the image, resized to what the net takes; as Intel's Caffe, and Inception's training (Szegedy et
+    al., 2014)."""
 
     name = "part"
 
@@ -97,7 +105,8 @@ class Part(Perturbation):
 
 
 class Warp(Perturbation):
-    """Shift, scale and rotation around the middle, as one affine map; what lies outside is as `border` says. Bilinear."""
+    """Shift, scale and rotation around the middle, as one affine map; what lies outside is as `border` says.
+    Bilinear."""
 
     name = "warp"
 
@@ -105,15 +114,25 @@ class Warp(Perturbation):
         p = fields.message
         for name, side in (("shift_y", fields.size[0]), ("shift_x", fields.size[1])):
             if getattr(p, name) >= side:
-                raise fields.error(name, f"{name} moves images out of sight", expected=f"at most {side - 1}", found=getattr(p, name))
+                raise fields.error(
+                    name, f"{name} moves images out of sight", expected=f"at most {side - 1}", found=getattr(p, name)
+                )
         self._shift = p.shift_x, p.shift_y
         self._scale = fields.range("scale_min", "scale_max")
         fields.positive("scale_min")
         self._angle = fields.amount("max_rotate_degree", most=180)
-        self._shifts, self._scales, self._rotates = (fields.probability(f"{what}_prob") for what in ("shift", "scale", "rotation"))
-        self._border = {p.MIRRORED: "BORDER_REFLECT_101", p.REPEATED: "BORDER_REPLICATE", p.CONSTANT: "BORDER_CONSTANT"}[p.border]
+        self._shifts, self._scales, self._rotates = (
+            fields.probability(f"{what}_prob") for what in ("shift", "scale", "rotation")
+        )
+        self._border = {
+            p.MIRRORED: "BORDER_REFLECT_101",
+            p.REPEATED: "BORDER_REPLICATE",
+            p.CONSTANT: "BORDER_CONSTANT",
+        }[p.border]
         self._value = fields.values("border_value")
-        self.active = any(self._shift) and self._shifts or self._scale != (1, 1) and self._scales or self._angle and self._rotates
+        self.active = (
+            any(self._shift) and self._shifts or self._scale != (1, 1) and self._scales or self._angle and self._rotates
+        )
 
     def change(self, image: np.ndarray, u: list[float], sample: int) -> np.ndarray:
         dx, dy = (whole(-limit, limit, v) * (u[0] < self._shifts) for limit, v in zip(self._shift, u[1:3], strict=True))
@@ -127,4 +146,6 @@ class Warp(Perturbation):
         matrix = np.array([[a, b, x - a * x - b * y + dx], [-b, a, y + b * x - a * y + dy]])
         cv2 = opencv("shift, scale and rotation")
         border = getattr(cv2, self._border)
-        return cv2.warpAffine(image, matrix, (width, height), flags=cv2.INTER_LINEAR, borderMode=border, borderValue=self._value)
+        return cv2.warpAffine(
+            image, matrix, (width, height), flags=cv2.INTER_LINEAR, borderMode=border, borderValue=self._value
+        )

@@ -6,15 +6,17 @@ import numpy as np
 
 from ..draws import Key, key, of_sample, uniform
 
-NUMBERS = 12  # a perturbation's numbers of one sample: the first says whether it happens, the others how; more is drawn from word 12 on
+# a perturbation's numbers of one sample: the first says whether it happens, the others how; more is drawn from word 12
+# on
+NUMBERS = 12
 
 
 class Perturbation:
     """Changes images H×W×C, or H×W where C is 1, of bytes, and never the array that it is given.
 
-    A subclass sets `name`, which keys its draws, `probability` and `active`, which is false where nothing can ever happen, and
-    implements `change`. Draws: words of Philox under the key of (seed, layer, "transform", name), the row of the sample's number in
-    the run; so no perturbation's numbers depend on another's, nor on who computes them.
+    A subclass sets `name`, which keys its draws, `probability` and `active`, which is false where nothing can ever
+    happen, and implements `change`. Draws: words of Philox under the key of (seed, layer, "transform", name), the row
+    of the sample's number in the run; so no perturbation's numbers depend on another's, nor on who computes them.
     """
 
     name: str

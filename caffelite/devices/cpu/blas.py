@@ -16,7 +16,9 @@ def address(dtype) -> int:
 @intrinsic
 def _fortran_gemm(typingctx, fn, transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc):
     real, i = alpha, types.int32
-    signature = types.void(types.intp, types.uint8, types.uint8, i, i, i, real, types.intp, i, types.intp, i, real, types.intp, i)
+    signature = types.void(
+        types.intp, types.uint8, types.uint8, i, i, i, real, types.intp, i, types.intp, i, real, types.intp, i
+    )
 
     def codegen(context, builder, sig, args):
         pointer = cgutils.voidptr_t
@@ -35,7 +37,8 @@ def _fortran_gemm(typingctx, fn, transa, transb, m, n, k, alpha, a, lda, b, ldb,
 
 @njit(nogil=True, cache=True)
 def gemm(fn, trans_a, trans_b, m, n, k, a, lda, b, ldb, beta, c, ldc):
-    """C (m×n) = op(A) op(B) + beta C, all row-major; a, b, c are addresses, lda, ldb, ldc row lengths in memory; beta carries the type."""
+    """C (m×n) = op(A) op(B) + beta C, all row-major; a, b, c are addresses, lda, ldb, ldc row lengths in memory; beta
+    carries the type."""
     _fortran_gemm(
         fn,
         types.uint8(_YES if trans_b else _NO),

@@ -16,7 +16,7 @@ import threadpoolctl
 from ...errors import CaffeliteError
 from .. import Window
 from ..formula import Formula, batch_moments, merged, one_by_one, two_passes
-from . import blas, formulas, inlet, onednn, operations, preprocessing, primitives, recurrent, selection, windows
+from . import blas, formulas, input_buffer, onednn, operations, preprocessing, primitives, recurrent, selection, windows
 from .kernels import channels_last
 
 log = logging.getLogger("caffelite")
@@ -26,13 +26,13 @@ PARTS = 64  # parts of a sum: fixed, so that results do not depend on the number
 class CPU:
     """Arrays are NumPy's; every operation finishes before it returns.
 
-    dtype: float32 (default), or float64, which the tests use to check gradients. precision: bf16 multiplies bfloat16 numbers in
-    convolutions and large inner products, and stores images as such from convolution to convolution; all sums, parameters and what is
-    computed in between are float32.
+    dtype: float32 (default), or float64, which the tests use to check gradients. precision: bf16 multiplies bfloat16
+    numbers in convolutions and large inner products, and stores images as such from convolution to convolution; all
+    sums, parameters and what is computed in between are float32.
     """
 
     name = "cpu"
-    rectifies = False  # a ReLU's gradient is a pass of its own
+    fuses_relu_backward = False  # a ReLU's gradient is a pass of its own
     takes_slices = False  # convolutions' arrays lie in one piece
     losses_bring_gradients = False
     sums_gradients = False  # gradients of one blob are added as they come, and sums are layers of their own
@@ -48,7 +48,7 @@ class CPU:
         self.clock = (0, 0)  # the iteration, and which part of its batch runs: what random numbers are keyed by
         self.seed = 0
         self._workspace = np.empty(0, np.uint8)
-        self.inlet = self.make_inlet()
+        self.input_buffer = self.make_input_buffer()
         self._onednn = onednn.load() if dtype == "float32" else None
         self.prefers_channels_last, self.little_work = self._onednn is not None, 0
         if dtype == "float32" and not self._onednn:
@@ -67,9 +67,13 @@ class CPU:
             raise CaffeliteError("bf16 on a CPU needs oneDNN (version 3)", found="none", remedy=remedy)
         kind = self._onednn.bf16()
         if kind is None:
-            raise CaffeliteError("this processor cannot multiply bfloat16 numbers", expected="AVX-512, better AMX", remedy="use fp32")
+            raise CaffeliteError(
+                "this processor cannot multiply bfloat16 numbers", expected="AVX-512, better AMX", remedy="use fp32"
+            )
         if kind == "emulated":
-            log.warning("This processor has no bfloat16 instructions; -precision bf16 is imitated, and slower than fp32")
+            log.warning(
+                "This processor has no bfloat16 instructions; -precision bf16 is imitated, and slower than fp32"
+            )
 
     # memory
 
@@ -95,7 +99,8 @@ class CPU:
         np.copyto(target, source)
 
     def assign(self, source: np.ndarray, target: np.ndarray) -> None:
-        """target = source, both perhaps views (slices, transposes), of different stretches of memory; source is broadcast."""
+        """target = source, both perhaps views (slices, transposes), of different stretches of memory; source is
+        broadcast."""
         np.copyto(target, source)
 
     def transpose(self, source: np.ndarray, target: np.ndarray) -> None:
@@ -132,7 +137,7 @@ class CPU:
         """bfloat16 numbers, uint16 in memory, as float32 ones; a copy."""
         return (array.astype(np.uint32) << 16).view(np.float32)
 
-    def together(self, work: int, *parts: Callable[[], None]) -> None:
+    def run_concurrently(self, work: int, *parts: Callable[[], None]) -> None:
         """Runs what does not depend on each other."""
         for part in parts:
             part()
@@ -161,11 +166,11 @@ class CPU:
 
     # what changes from pass to pass, and what does not
 
-    def make_inlet(self) -> inlet.Inlet:
-        return inlet.Inlet(self)
+    def make_input_buffer(self) -> input_buffer.InputBuffer:
+        return input_buffer.InputBuffer(self)
 
-    def ring(self, rows: int, width: int = 1) -> inlet.Ring:
-        return inlet.Ring(self, rows, width)
+    def ring(self, rows: int, width: int = 1) -> input_buffer.Ring:
+        return input_buffer.Ring(self, rows, width)
 
     def loss_scale(self, start: float | None) -> None:
         """What keeps gradients of 16-bit numbers from vanishing; bfloat16 ones need nothing."""
@@ -179,7 +184,8 @@ class CPU:
         return contextlib.nullcontext()
 
     def random_key(self, samples: int) -> tuple[int, ...]:
-        """What random kernels take besides their arrays: the seed's two words, the iteration, the first of this part's ``samples``."""
+        """What random kernels take besides their arrays: the seed's two words, the iteration, the first of this part's
+        ``samples``."""
         iteration, part = self.clock
         return self.seed & 0xFFFFFFFF, self.seed >> 32, iteration, part * samples
 
@@ -214,17 +220,34 @@ class CPU:
         return batch_moments(self, n, c, p, eps, keep)
 
     def channel_map(self, formula: Formula, channels: tuple[str, ...], n: int, c: int, p: int, /, **constants: float):
-        """``run(*arrays, *scalars, out)``: ``map`` over (N, C, P), where the arrays named in ``channels`` have C elements."""
+        """``run(*arrays, *scalars, out)``: ``map`` over (N, C, P), where the arrays named in ``channels`` have C
+        elements."""
         rows, width = (n, c) if p == 1 else (n * c, p)
         values = tuple(self.dtype.type(constants[name]) for name in formula.constants)
 
         def kernel(over: str | None):
-            return formulas.channel_map_kernel(formula, self.dtype.name, tuple(channels), p == 1, over), (_pieces(rows, width), c)
+            return formulas.channel_map_kernel(formula, self.dtype.name, tuple(channels), p == 1, over), (
+                _pieces(rows, width),
+                c,
+            )
 
-        return formulas.Map(formula, kernel, self._channel_shapes(formula, channels, rows, width), (rows, width), values)
+        return formulas.Map(
+            formula, kernel, self._channel_shapes(formula, channels, rows, width), (rows, width), values
+        )
 
-    def channel_sum(self, formula: Formula, channels: tuple[str, ...], n: int, c: int, p: int, /, scale: float = 1.0, **constants: float):
-        """``run(*arrays, *scalars, out, add=False)``: out (C) = [out +] scale · Σ formula over N and P, added up in float64.
+    def channel_sum(
+        self,
+        formula: Formula,
+        channels: tuple[str, ...],
+        n: int,
+        c: int,
+        p: int,
+        /,
+        scale: float = 1.0,
+        **constants: float,
+    ):
+        """``run(*arrays, *scalars, out, add=False)``: out (C) = [out +] scale · Σ formula over N and P, added up in
+        float64.
 
         The arrays named in ``channels`` have C elements, the others N·C·P.
         """
@@ -248,8 +271,19 @@ class CPU:
 
         return run
 
-    def channel_sums(self, formulas_: tuple[Formula, ...], channels, n: int, c: int, p: int, /, scale: float = 1.0, **constants: float):
-        """``run(*arrays, outs)``: ``channel_sum`` of several formulas, in one pass where P = 1; arrays are those of all, each once."""
+    def channel_sums(
+        self,
+        formulas_: tuple[Formula, ...],
+        channels,
+        n: int,
+        c: int,
+        p: int,
+        /,
+        scale: float = 1.0,
+        **constants: float,
+    ):
+        """``run(*arrays, outs)``: ``channel_sum`` of several formulas, in one pass where P = 1; arrays are those of
+        all, each once."""
         if p > 1:
             return one_by_one(self, formulas_, channels, n, c, p, scale, constants)
         whole = Formula(formulas_[-1].text, merged(formulas_), constants=tuple(constants))
@@ -267,7 +301,8 @@ class CPU:
         return run
 
     def moments(self, n: int, c: int, p: int):
-        """``run(x, mean, variance)``: the moments of each channel of x (N, C, P), of bfloat16 numbers perhaps where P = 1."""
+        """``run(x, mean, variance)``: the moments of each channel of x (N, C, P), of bfloat16 numbers perhaps where P =
+        1."""
         if p > 1:
             return two_passes(self, n, c, p)
         size = _parts(n), 2, c
@@ -292,8 +327,8 @@ class CPU:
     def updater(self, formula: Formula, chunks: np.ndarray, lr_mult: np.ndarray, decay: np.ndarray, **constants: float):
         """``run(numbers, scale, *arrays)``: an update rule over flat buffers.
 
-        chunks (K, 2) are element ranges, lr_mult and decay (K) theirs. numbers: the rate, then the formula's constants that are not given
-        here, in its order; scale (1): what g is multiplied by. Both are arrays of the device.
+        chunks (K, 2) are element ranges, lr_mult and decay (K) theirs. numbers: the rate, then the formula's constants
+        that are not given here, in its order; scale (1): what g is multiplied by. Both are arrays of the device.
         """
         kernel = formulas.update_kernel(formula, self.dtype.name)
         start, stop = (np.ascontiguousarray(chunks[:, i], np.int64) for i in (0, 1))
@@ -318,9 +353,15 @@ class CPU:
         return operations.InnerProduct(self, m, k, n, transpose)
 
     def convolution(
-        self, x: tuple[int, ...], y: tuple[int, ...], window: Window, groups: int = 1, channels_last: bool = False, half: bool = False,
+        self,
+        x: tuple[int, ...],
+        y: tuple[int, ...],
+        window: Window,
+        groups: int = 1,
+        channels_last: bool = False,
+        half: bool = False,
         name: str = "",
-    ):  # fmt: skip
+    ):
         if channels_last:
             return primitives.Convolution(self, self._onednn, x, y, window, groups, half)
         return operations.Convolution(self, x, y, window, groups)
@@ -328,7 +369,9 @@ class CPU:
     def pooling(self, method: str, x: tuple[int, ...], y: tuple[int, ...], window: Window, stream: int | None = None):
         return windows.Pooling(self, method, x, y, window, stream)
 
-    def channels_last_pooling(self, method: str, x: tuple[int, ...], y: tuple[int, ...], window: Window, half: bool = False):
+    def channels_last_pooling(
+        self, method: str, x: tuple[int, ...], y: tuple[int, ...], window: Window, half: bool = False
+    ):
         return primitives.Pooling(self, self._onednn, method, x, y, window, half)
 
     def lrn(self, n: int, c: int, p: int, size: int, alpha: float, beta: float, k: float):
@@ -367,19 +410,23 @@ class CPU:
 
 
 def _parts(rows: int) -> int:
-    """Into how many parts rows are parted whose columns are added up: as many sums of all columns are written and read besides."""
+    """Into how many parts rows are parted whose columns are added up: as many sums of all columns are written and read
+    besides."""
     return max(1, min(PARTS, rows // 96))
 
 
 def _pieces(rows: int, width: int) -> int:
-    """How many pieces a row is cut into: enough to share few rows among threads, and the same for any number of them."""
+    """How many pieces a row is cut into: enough to share few rows among threads, and the same for any number of
+    them."""
     return max(1, min(PARTS // max(1, rows), width // 1024))
 
 
 @functools.cache
 def _tell_of_onednn() -> None:
     if os.environ.get("CAFFELITE_ONEDNN") != "0":
-        log.info('oneDNN was not found: convolutions run on BLAS, more slowly; pip install "caffelite[onednn]" brings it')
+        log.info(
+            'oneDNN was not found: convolutions run on BLAS, more slowly; pip install "caffelite[onednn]" brings it'
+        )
 
 
 @functools.cache

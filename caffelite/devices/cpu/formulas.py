@@ -1,4 +1,5 @@
-"""Formulas compiled by Numba. Each becomes a small module in the user's cache folder, so that Numba can keep its machine code."""
+"""Formulas compiled by Numba. Each becomes a small module in the user's cache folder, so that Numba can keep its
+machine code."""
 
 from __future__ import annotations
 
@@ -56,15 +57,19 @@ def _compiled(source: str):
         draft.write_text(source)
         draft.replace(path)
     spec = importlib.util.spec_from_file_location(name, path)
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)  # Numba finds cached kernels by their module's name
+    module = sys.modules[name] = importlib.util.module_from_spec(
+        spec
+    )  # Numba finds cached kernels by their module's name
     spec.loader.exec_module(module)
     return module.kernel
 
 
 class Map:
-    """``run(*arrays, *scalars, out)`` of a formula; what it did with its operands is kept for the next run on the same ones.
+    """``run(*arrays, *scalars, out)`` of a formula; what it did with its operands is kept for the next run on the same
+    ones.
 
-    kernel(over) gives the compiled kernel and its first arguments; shapes are those in which it takes each operand, and ``out``.
+    kernel(over) gives the compiled kernel and its first arguments; shapes are those in which it takes each operand, and
+    ``out``.
     """
 
     def __init__(self, formula: Formula, kernel, shapes: list, out, values: tuple):
@@ -80,7 +85,9 @@ class Map:
     def _bind(self, operands: tuple) -> None:
         *arrays, out = operands
         names = (*self._formula.arrays, *self._formula.scalars)
-        same = [n for n, a in zip(names, arrays, strict=True) if a.size == out.size > 1 and a.ctypes.data == out.ctypes.data]
+        same = [
+            n for n, a in zip(names, arrays, strict=True) if a.size == out.size > 1 and a.ctypes.data == out.ctypes.data
+        ]
         over = same[0] if same and same[0] in self._formula.arrays else None
         self._run, first = self._kernel(over)
         given = [a.reshape(s) for n, a, s in zip(names, arrays, self._shapes, strict=True) if n != over]
@@ -109,8 +116,9 @@ def kernel(partial__, {names}):
         partial__[c__] = total__
 """
 
-# Rows are planes (N·C, P), or samples (N, C) where P = 1; a row is cut in pieces where rows are few. `outer` names the rows of the arrays,
-# which lets the inner loop be of vectors, and reads the channels of a plane; `loads` reads what changes from element to element.
+# Rows are planes (N·C, P), or samples (N, C) where P = 1; a row is cut in pieces where rows are few. `outer` names the
+# rows of the arrays, which lets the inner loop be of vectors, and reads the channels of a plane; `loads` reads what
+# changes from element to element.
 _CHANNEL_MAP = """\
 def kernel(out__, pieces__, channels__, {names}):
 {scalars}
@@ -154,7 +162,8 @@ def kernel(partial__, rows__, {names}):
                 sums__[j__] += {formula}
 """
 
-# Some rows are added up in the arrays' type before their sum joins that in float64: a vector loop of half the width of numbers.
+# Some rows are added up in the arrays' type before their sum joins that in float64: a vector loop of half the width of
+# numbers.
 _COLUMN_SUMS = """\
 def kernel(partial__, rough__, rows__, {names}):
     lo__, hi__ = 0, partial__.shape[2]
@@ -193,14 +202,21 @@ def _load(name: str, element: str, halves: tuple[str, ...]) -> str:
     return f"{name} = widen__({element})" if name in halves else f"{name} = {element}"
 
 
-def _fill(template: str, formula: Formula, dtype: str, constants: tuple[str, ...], over: str | None = None, **more: str):
-    """Compiles a template. Arrays are arguments with underscores behind their names; the formula sees element i of each.
+def _fill(
+    template: str, formula: Formula, dtype: str, constants: tuple[str, ...], over: str | None = None, **more: str
+):
+    """Compiles a template. Arrays are arguments with underscores behind their names; the formula sees element i of
+    each.
 
-    over: the array that ``out`` lies on, which is then no argument: only if it is told so does the compiler make a vector loop of it.
+    over: the array that ``out`` lies on, which is then no argument: only if it is told so does the compiler make a
+    vector loop of it.
     """
     names = [f"{a}_array__" for a in (*formula.arrays, *formula.scalars) if a != over] + list(constants)
     scalars = "\n".join(f"    {s} = {s}_array__[0]" for s in formula.scalars)
-    halves, places = formula.halves, {a: f"{'out__' if a == over else f'{a}_array__'}[i__]" for a in formula.arrays if formula.uses(a)}
+    halves, places = (
+        formula.halves,
+        {a: f"{'out__' if a == over else f'{a}_array__'}[i__]" for a in formula.arrays if formula.uses(a)},
+    )
     loads = "; ".join(_load(name, place, halves) for name, place in places.items())
     parts = {"names": ", ".join(names), "scalars": scalars, "loads": loads, "formula": formula.typed("T"), **more}
     parts["result"] = f"narrow__({parts['formula']})" if "out" in halves else parts["formula"]
@@ -213,27 +229,34 @@ def map_kernel(formula: Formula, dtype: str, over: str | None = None):
 
 
 def sum_kernel(formula: Formula, dtype: str):
-    """``kernel(partial, *arrays, *scalars, *constants)``: partial sums in float64 over equal parts, the same for every thread count."""
+    """``kernel(partial, *arrays, *scalars, *constants)``: partial sums in float64 over equal parts, the same for every
+    thread count."""
     return _fill(_SUM, formula, dtype, formula.constants, first=f"{formula.arrays[0]}_array__")
 
 
-def _fill_channels(template: str, formula: Formula, dtype: str, channels: tuple[str, ...], columns: bool, over: str | None = None):
+def _fill_channels(
+    template: str, formula: Formula, dtype: str, channels: tuple[str, ...], columns: bool, over: str | None = None
+):
     assert set(channels) <= set(formula.arrays), channels
     used = [a for a in formula.arrays if formula.uses(a)]
     along = used if columns else [a for a in used if a not in channels]
     outer = [f"{a}_row__ = {a}_array__[{'' if a in channels else 'i__, '}lo__:hi__]" for a in along if a != over]
     outer += [_load(a, f"{a}_array__[i__ % channels__]", formula.halves) for a in used if a not in along]
     loads = "; ".join(_load(a, f"{'out' if a == over else a}_row__[j__]", formula.halves) for a in along)
-    return _fill(template, formula, dtype, formula.constants, over, outer="; ".join(outer) or "pass", loads=loads or "pass")
+    return _fill(
+        template, formula, dtype, formula.constants, over, outer="; ".join(outer) or "pass", loads=loads or "pass"
+    )
 
 
 def channel_map_kernel(formula: Formula, dtype: str, channels: tuple[str, ...], columns: bool, over: str | None = None):
-    """``kernel(out, pieces, C, *arrays, *scalars, *constants)``: out (N·C, P) = formula, or (N, C) for columns; over: see _fill."""
+    """``kernel(out, pieces, C, *arrays, *scalars, *constants)``: out (N·C, P) = formula, or (N, C) for columns; over:
+    see _fill."""
     return _fill_channels(_CHANNEL_MAP, formula, dtype, channels, columns, over)
 
 
 def channel_sum_kernel(formula: Formula, dtype: str, channels: tuple[str, ...], columns: bool):
-    """``kernel(partial, P, C, *arrays, *scalars, *constants)``: (N·C, pieces); for columns ``kernel(partial, N, …)``: (parts, C)."""
+    """``kernel(partial, P, C, *arrays, *scalars, *constants)``: (N·C, pieces); for columns ``kernel(partial, N, …)``:
+    (parts, C)."""
     return _fill_channels(_COLUMN_SUM if columns else _PLANE_SUM, formula, dtype, channels, columns)
 
 
@@ -243,10 +266,15 @@ def column_sums_kernel(several: tuple[Formula, ...], dtype: str, channels: tuple
     partial (parts, F, C) takes them; rough: workspace like it, of the arrays' type.
     """
     names, halves = merged(several), tuple({name for formula in several for name in formula.halves})
-    outer, each = "; ".join(f"{a}_row__ = {a}_array__[{'' if a in channels else 'i__, '}lo__:hi__]" for a in names), range(len(several))
+    outer, each = (
+        "; ".join(f"{a}_row__ = {a}_array__[{'' if a in channels else 'i__, '}lo__:hi__]" for a in names),
+        range(len(several)),
+    )
     parts = {
         "names": ", ".join([*(f"{a}_array__" for a in names), *constants]),
-        "starts": "; ".join(f"sums{k}__, rough{k}__ = partial__[t__, {k}], rough__[t__, {k}]; sums{k}__[:] = 0" for k in each),
+        "starts": "; ".join(
+            f"sums{k}__, rough{k}__ = partial__[t__, {k}], rough__[t__, {k}]; sums{k}__[:] = 0" for k in each
+        ),
         "zeros": "; ".join(f"rough{k}__[:] = 0" for k in each),
         "joins": "; ".join(f"sums{k}__[j__] += rough{k}__[j__]" for k in each),
         "outer": outer,
@@ -257,9 +285,12 @@ def column_sums_kernel(several: tuple[Formula, ...], dtype: str, channels: tuple
 
 
 def update_kernel(formula: Formula, dtype: str):
-    """``kernel(start, stop, lr_mult, decay, rate, scale, *arrays, *constants)``: the rule over the chunks of flat buffers.
+    """``kernel(start, stop, lr_mult, decay, rate, scale, *arrays, *constants)``: the rule over the chunks of flat
+    buffers.
 
     The formula sees ``rate`` (the rate times lr_mult), ``decay`` (weight decay times decay_mult) and g already scaled.
     """
     stores = "; ".join(f"{a}_array__[i__] = {a}" for a in formula.arrays if a != "g")
-    return _fill(_UPDATE, formula, dtype, tuple(c for c in formula.constants if c not in ("rate", "decay")), stores=stores)
+    return _fill(
+        _UPDATE, formula, dtype, tuple(c for c in formula.constants if c not in ("rate", "decay")), stores=stores
+    )

@@ -1,7 +1,7 @@
 """oneDNN 3 through its C interface: where the library is, its descriptors, its primitives.
 
-The wheel `onednn-cpu-gomp` (the extra `onednn`), conda and Linux distributions bring it; whichever is there is taken. $CAFFELITE_ONEDNN
-names another, or is 0 for none.
+The wheel `onednn-cpu-gomp` (the extra `onednn`), conda and Linux distributions bring it; whichever is there is taken.
+$CAFFELITE_ONEDNN names another, or is 0 for none.
 
 Numbers in this file are those of the header dnnl_types.h of oneDNN 3.0, which later versions keep.
 """
@@ -57,7 +57,11 @@ def _paths() -> list[str]:
         found += [str(f.locate()) for f in metadata.files("onednn-cpu-gomp") or () if f.name == name]
     except metadata.PackageNotFoundError:
         pass
-    found += [str(path) for path in [Path(sys.prefix) / "lib" / name, Path(sys.prefix) / "lib" / "libdnnl.3.dylib"] if path.exists()]
+    found += [
+        str(path)
+        for path in [Path(sys.prefix) / "lib" / name, Path(sys.prefix) / "lib" / "libdnnl.3.dylib"]
+        if path.exists()
+    ]
     return [*found, name, *filter(None, [ctypes.util.find_library("dnnl")])]
 
 
@@ -97,7 +101,8 @@ class Library:
         self.execute, self.set_handle = functions.dnnl_primitive_execute, functions.dnnl_memory_set_data_handle
 
     def bf16(self) -> str | None:
-        """How bfloat16 numbers are multiplied: "native" (AVX-512 with that extension, AMX), "emulated" (AVX-512), or not at all."""
+        """How bfloat16 numbers are multiplied: "native" (AVX-512 with that extension, AMX), "emulated" (AVX-512), or
+        not at all."""
         kind = self._functions.dnnl_get_effective_cpu_isa()
         return "native" if kind & _AVX512_BF16 == _AVX512_BF16 else "emulated" if kind & _AVX512 == _AVX512 else None
 
@@ -113,7 +118,14 @@ class Library:
         if strides is None:
             self("memory_desc_create_with_tag", ct.byref(found), len(shape), dims, dtype, _ANY)
         else:
-            self("memory_desc_create_with_strides", ct.byref(found), len(shape), dims, dtype, (_long * len(shape))(*strides))
+            self(
+                "memory_desc_create_with_strides",
+                ct.byref(found),
+                len(shape),
+                dims,
+                dtype,
+                (_long * len(shape))(*strides),
+            )
         return found
 
     def dense(self, shape: tuple[int, ...], dtype: int = F32) -> ct.c_void_p:
@@ -126,7 +138,8 @@ class Library:
         return self.layout(shape, (c * h * w, 1, w * c, c), dtype)
 
     def attributes(self, slope: float | None = None, add: bool = False) -> ct.c_void_p:
-        """A primitive's attributes: scratchpad given by the caller, a leaky ReLU at the end, the result added to what is there."""
+        """A primitive's attributes: scratchpad given by the caller, a leaky ReLU at the end, the result added to what
+        is there."""
         found, after = _pointer(), _pointer()
         self("primitive_attr_create", ct.byref(found))
         self("primitive_attr_set_scratchpad_mode", found, _USER_SCRATCHPAD)
@@ -147,7 +160,15 @@ class Library:
     def reorder(self, source: ct.c_void_p, target: ct.c_void_p, add: bool = False) -> Primitive:
         """``run(x, y)``: copies from one layout to another."""
         found = _pointer()
-        self("reorder_primitive_desc_create", ct.byref(found), source, self.engine, target, self.engine, self.attributes(add=add))
+        self(
+            "reorder_primitive_desc_create",
+            ct.byref(found),
+            source,
+            self.engine,
+            target,
+            self.engine,
+            self.attributes(add=add),
+        )
         return Descriptor(self, found).primitive("x", "y", layouts={"x": source, "y": target})
 
     def bytes(self, layout: ct.c_void_p) -> int:
@@ -184,7 +205,8 @@ class Descriptor:
 
 
 class Primitive:
-    """``run(*arrays)``, operands in the order that it was made with; with ``at`` they start so many bytes into their arrays."""
+    """``run(*arrays)``, operands in the order that it was made with; with ``at`` they start so many bytes into their
+    arrays."""
 
     def __init__(self, descriptor: Descriptor, operands: tuple[str, ...], layouts: dict):
         library, self._descriptor = descriptor.library, descriptor

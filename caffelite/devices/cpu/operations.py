@@ -1,4 +1,5 @@
-"""The CPU's operations: shapes fixed when built, arrays given when run. The GPU has the same classes with the same methods."""
+"""The CPU's operations: shapes fixed when built, arrays given when run. The GPU has the same classes with the same
+methods."""
 
 from __future__ import annotations
 
@@ -21,9 +22,23 @@ class InnerProduct:
     def _gemm(self, trans_a, trans_b, m, n, k, a, b, c, add=False):
         lda, ldb = a.shape[1], b.shape[1]
         dense.panel_gemm(
-            self._fn, trans_a, trans_b, m, n, k, a.ctypes.data, lda, b.ctypes.data, ldb, self._device.dtype.type(add),
-            c.ctypes.data, n, self._device.threads, m >= n, self._device.dtype.itemsize,
-        )  # fmt: skip
+            self._fn,
+            trans_a,
+            trans_b,
+            m,
+            n,
+            k,
+            a.ctypes.data,
+            lda,
+            b.ctypes.data,
+            ldb,
+            self._device.dtype.type(add),
+            c.ctypes.data,
+            n,
+            self._device.threads,
+            m >= n,
+            self._device.dtype.itemsize,
+        )
 
     def forward(self, x, w, b, y, slope: float | None = None) -> None:
         """slope: a leaky ReLU's negative slope, fused; None for no ReLU."""
@@ -31,7 +46,13 @@ class InnerProduct:
         w = w.reshape((self.k, self.n) if self.transpose else (self.n, self.k))
         self._gemm(False, not self.transpose, self.m, self.n, self.k, x, w, y)
         if b is not None or slope is not None:
-            dense.row_bias(y, self._none if b is None else b.reshape(-1), b is not None, y.dtype.type(slope or 0), slope is not None)
+            dense.row_bias(
+                y,
+                self._none if b is None else b.reshape(-1),
+                b is not None,
+                y.dtype.type(slope or 0),
+                slope is not None,
+            )
 
     def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
         """dx, dw, db: None where not wanted; add_w, add_b: add to what is there."""
@@ -49,7 +70,8 @@ class InnerProduct:
 
 
 class Convolution:
-    """y (N, M, OH, OW) = w (M, C/groups, kh, kw) * x (N, C, H, W) + b (M): a matrix product a tile of rows (see kernels)."""
+    """y (N, M, OH, OW) = w (M, C/groups, kh, kw) * x (N, C, H, W) + b (M): a matrix product a tile of rows (see
+    kernels)."""
 
     def __init__(self, device, x: tuple[int, ...], y: tuple[int, ...], window, groups: int = 1):
         self._device, self._fn = device, blas.address(device.dtype.name)
@@ -113,8 +135,8 @@ class Softmax:
 class SoftmaxLoss:
     """prob = softmax of x over the middle axis of (N, C, P), loss = -Σ log prob[label] / divisor over label (N, P).
 
-    ignore: a label that does not count, or None. divisor: a number, or None for how many labels count. ``bad`` (int64, one element):
-    0, or 1 + the place of the first label that is no class.
+    ignore: a label that does not count, or None. divisor: a number, or None for how many labels count. ``bad`` (int64,
+    one element): 0, or 1 + the place of the first label that is no class.
     """
 
     def __init__(self, device, n: int, c: int, p: int, ignore: int | None, divisor: float | None):
@@ -136,7 +158,9 @@ class SoftmaxLoss:
     def backward(self, prob, label, dloss, dx) -> None:
         """dx: the gradient before the softmax."""
         label, dx = label.reshape(self._labels), dx.reshape(self._shape)
-        scores.softmax_loss_backward(prob.reshape(self._shape), label, *self._ignore, dloss.reshape(-1), self.divisor, dx)
+        scores.softmax_loss_backward(
+            prob.reshape(self._shape), label, *self._ignore, dloss.reshape(-1), self.divisor, dx
+        )
 
 
 class Accuracy:
@@ -152,15 +176,23 @@ class Accuracy:
 
     def forward(self, x, label, score, per_class) -> None:
         shares = np.empty(0, x.dtype) if per_class is None else per_class.reshape(-1)
-        args = (label.reshape(self._labels), self._top_k, *self._ignore, score.reshape(-1), shares, self.counts, self.bad)
+        args = (
+            label.reshape(self._labels),
+            self._top_k,
+            *self._ignore,
+            score.reshape(-1),
+            shares,
+            self.counts,
+            self.bad,
+        )
         scores.accuracy(x.reshape(self._shape), *args)
 
 
 class Dropout:
     """y = x · mask / (1 - ratio), each element of (N, D) kept with probability 1 - ratio.
 
-    Random words come from Philox, keyed by the device's seed, ``stream`` (which layer), the iteration and the sample, so that every
-    device draws the same.
+    Random words come from Philox, keyed by the device's seed, ``stream`` (which layer), the iteration and the sample,
+    so that every device draws the same.
     """
 
     def __init__(self, device, n: int, d: int, ratio: float, stream: int):
@@ -171,7 +203,10 @@ class Dropout:
     def forward(self, x, mask, y) -> None:
         """mask: uint8, like x, kept for backward."""
         iteration, part = self._device.clock
-        sample, key = part * self._shape[0], (np.uint64(self._device.seed & 0xFFFFFFFF), np.uint64(self._device.seed >> 32))
+        sample, key = (
+            part * self._shape[0],
+            (np.uint64(self._device.seed & 0xFFFFFFFF), np.uint64(self._device.seed >> 32)),
+        )
         x, mask, y = x.reshape(self._shape), mask.reshape(self._shape), y.reshape(self._shape)
         dropout.dropout_forward(x, mask, y, self._threshold, self._scale, *key, self._stream, iteration, sample)
 

@@ -13,7 +13,8 @@ SMALL = 1 << 17  # numbers that one thread makes before others are awake
 
 
 class Preprocess:
-    """out (N, C, h, w) = (pixels - mean) · scale, computed in float32: ``put`` gives the pixels of a pass, ``forward`` runs it.
+    """out (N, C, h, w) = (pixels - mean) · scale, computed in float32: ``put`` gives the pixels of a pass, ``forward``
+    runs it.
 
     mean: None, (C, 1, 1) or an image (C, H, W), which is cropped as the pixels are unless it has the crop's size.
     """
@@ -34,13 +35,13 @@ class Preprocess:
     def put(self, which: int, pixels: np.ndarray, picks: np.ndarray, standing: bool = False) -> None:
         """pixels (M, C, H, W), uint8 or float32, of any strides, and picks (N, 4), int32, in the host's memory.
 
-        A row of picks is a sample: which pixels, the crop's top and left, 1 where it is mirrored. Pixels that already have the crop's size
-        are not cropped. standing: the pixels are always the same.
+        A row of picks is a sample: which pixels, the crop's top and left, 1 where it is mirrored. Pixels that already
+        have the crop's size are not cropped. standing: the pixels are always the same.
         """
         self._pixels, self._picks = pixels, picks
 
     def forward(self, out, fields: Sequence = (), tops: Sequence = ()) -> None:
-        """fields: of the inlet, each copied to its top."""
+        """fields: of the input buffer, each copied to its top."""
         for field, top in zip(fields, tops, strict=True):
             field.copy_to(top)
         cut = self._pixels.shape[2:] != self._out[2:]

@@ -26,13 +26,22 @@ def _pair(a: int, b: int) -> ct.Array:
 
 
 class Convolution:
-    """y (N, OH, OW, M) = w (M, C/groups, kh, kw) * x (N, H, W, C) + b (M). Weights come and go in Caffe's order, and are put into the
-    primitive's within the run.
+    """y (N, OH, OW, M) = w (M, C/groups, kh, kw) * x (N, H, W, C) + b (M). Weights come and go in Caffe's order, and
+    are put into the primitive's within the run.
 
     half: x, y, dx and dy are bfloat16 numbers (uint16), whose products are added up in float32.
     """
 
-    def __init__(self, device, library: Library, x: tuple[int, ...], y: tuple[int, ...], window, groups: int = 1, half: bool = False):
+    def __init__(
+        self,
+        device,
+        library: Library,
+        x: tuple[int, ...],
+        y: tuple[int, ...],
+        window,
+        groups: int = 1,
+        half: bool = False,
+    ):
         self._device, self._library = device, library
         kernel, kind = window.kernel, onednn.BF16 if half else onednn.F32
         dims = (y[1], x[1] // groups, *kernel) if groups == 1 else (groups, y[1] // groups, x[1] // groups, *kernel)
@@ -46,7 +55,9 @@ class Convolution:
         self._relu = _relu(device, half)
         self._sum = device.channel_sum(Formula("dy", ("dy",), halves=("dy",) * half), (), y[0] * y[2] * y[3], y[1], 1)
         # Primitives are made when they are first asked for, and kept.
-        self._forward, self._data, self._weights = (functools.cache(f) for f in (self._make_forward, self._make_data, self._make_weights))
+        self._forward, self._data, self._weights = (
+            functools.cache(f) for f in (self._make_forward, self._make_data, self._make_weights)
+        )
 
     @functools.cached_property
     def _hint(self) -> onednn.Descriptor:
@@ -123,7 +134,13 @@ class DirectConvolution:
         packed = self._device.view(space, 0, self._packed)
         self._packing = w.reshape(w.shape[0], -1), packed
         after = self._none if b is None else b, b is not None, np.float32(slope or 0), slope is not None
-        tables = self._places, self._offsets, self._device.view(space, packed.nbytes, self._tile), self._vectors, self._pixels
+        tables = (
+            self._places,
+            self._offsets,
+            self._device.view(space, packed.nbytes, self._tile),
+            self._vectors,
+            self._pixels,
+        )
         self._arguments = x.reshape(self._x), packed, *after, y.reshape(self._y), *tables
 
 
@@ -133,22 +150,41 @@ class Pooling:
     half: of bfloat16 numbers (uint16).
     """
 
-    def __init__(self, device, library: Library, method: str, x: tuple[int, ...], y: tuple[int, ...], window, half: bool = False):
+    def __init__(
+        self, device, library: Library, method: str, x: tuple[int, ...], y: tuple[int, ...], window, half: bool = False
+    ):
         self._device, kind = device, onednn.BF16 if half else onednn.F32
         before = _pair(*window.pad)
         beyond = [
-            (o - 1) * s + k - size - p for o, s, k, size, p in zip(y[2:], window.stride, window.kernel, x[2:], window.pad, strict=True)
+            (o - 1) * s + k - size - p
+            for o, s, k, size, p in zip(y[2:], window.stride, window.kernel, x[2:], window.pad, strict=True)
         ]
-        algorithm = onednn.POOL_MAX if method == "MAX" else onednn.POOL_INCLUDING if any(window.pad) else onednn.POOL_EXCLUDING
+        algorithm = (
+            onednn.POOL_MAX if method == "MAX" else onednn.POOL_INCLUDING if any(window.pad) else onednn.POOL_EXCLUDING
+        )
         layouts = library.channels_last(x, kind), library.channels_last(y, kind)
-        geometry = _pair(*window.stride), _pair(*window.kernel), _pair(0, 0), before, _pair(*beyond), library.attributes()
+        geometry = (
+            _pair(*window.stride),
+            _pair(*window.kernel),
+            _pair(0, 0),
+            before,
+            _pair(*beyond),
+            library.attributes(),
+        )
         forward = library.describe("pooling_forward", FORWARD_TRAINING, algorithm, *layouts, *geometry)
-        backward = library.describe("pooling_backward", algorithm, *layouts, *geometry[:-1], forward.handle, geometry[-1])
+        backward = library.describe(
+            "pooling_backward", algorithm, *layouts, *geometry[:-1], forward.handle, geometry[-1]
+        )
         record = ["record"] if method == "MAX" else []
         if forward.bytes("record") > self.record_bytes(y, window):
-            raise RuntimeError(f"oneDNN keeps {forward.bytes('record')} bytes of winners for {y}, more than there is room for")
+            raise RuntimeError(
+                f"oneDNN keeps {forward.bytes('record')} bytes of winners for {y}, more than there is room for"
+            )
         self._forward, self._scratch = forward.primitive("x", "y", *record, "scratch").run, forward.bytes("scratch")
-        self._backward, self._scratch_back = backward.primitive("dy", *record, "dx", "scratch").run, backward.bytes("scratch")
+        self._backward, self._scratch_back = (
+            backward.primitive("dy", *record, "dx", "scratch").run,
+            backward.bytes("scratch"),
+        )
 
     @staticmethod
     def record_bytes(y: tuple[int, ...], window) -> int:
@@ -174,7 +210,9 @@ class InnerProduct:
             self._w, self._turned = ((n, k), (1, n)), ((k, n), (n, 1))
         self._dy_turned, self._relu = ((n, m), (1, n)), _relu(device)
         # Products are made when they are first asked for, and kept.
-        self._forward, self._weights, self._data = (functools.cache(f) for f in (self._make_forward, self._make_weights, self._make_data))
+        self._forward, self._weights, self._data = (
+            functools.cache(f) for f in (self._make_forward, self._make_weights, self._make_data)
+        )
         if half:
             sizes = [-(-2 * count // LINE) * LINE for count in (n * k, m * n)]
             self._places = 0, sizes[0], sum(sizes)  # of w, dy and the scratchpad in the workspace
@@ -188,7 +226,12 @@ class InnerProduct:
     def _make_product(self, a, b, bias, out, places: tuple[int, int], slope: float | None = None, add: bool = False):
         """out = a b + bias, a and b so many bytes into their arrays."""
         library, kind = self._library, onednn.BF16 if self._half else onednn.F32
-        layouts = library.layout(*a, kind), library.layout(*b, kind), bias and library.layout(*bias), library.layout(*out)
+        layouts = (
+            library.layout(*a, kind),
+            library.layout(*b, kind),
+            bias and library.layout(*bias),
+            library.layout(*out),
+        )
         found = library.describe("matmul", *layouts, library.attributes(slope, add))
         primitive = found.primitive("x", "w", *(["b"] if bias else []), "y", "scratch")
         scratch = self._places[2] if self._half else 0
@@ -240,7 +283,8 @@ class InnerProduct:
 
 
 class _Packed:
-    """A primitive that takes its weights, or gives their gradient, in an order of its own: with the reorder from or to Caffe's."""
+    """A primitive that takes its weights, or gives their gradient, in an order of its own: with the reorder from or to
+    Caffe's."""
 
     def __init__(self, device, descriptor: onednn.Descriptor, dense, *operands: str, add: bool = False):
         library, self._device = descriptor.library, device

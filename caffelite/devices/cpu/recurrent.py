@@ -13,10 +13,12 @@ LINE = 64  # bytes: parts of the workspace start on cache lines
 
 
 class LSTM:
-    """T steps of N sequences of D units: c = k σ(f) c + σ(i) tanh(g), h = σ(o) tanh(c), sums (i, f, o, g) = gates + w (k h).
+    """T steps of N sequences of D units: c = k σ(f) c + σ(i) tanh(g), h = σ(o) tanh(c), sums (i, f, o, g) = gates + w
+    (k h).
 
-    cont (T, N): k, where 0 nothing goes on; w (4D, D). Each thread takes its sequences through all of time. half: products of bfloat16
-    numbers, added up in float32, for an even D; then forward leaves ``hidden`` so rounded (uint16).
+    cont (T, N): k, where 0 nothing goes on; w (4D, D). Each thread takes its sequences through all of time. half:
+    products of bfloat16 numbers, added up in float32, for an even D; then forward leaves ``hidden`` so rounded
+    (uint16).
     """
 
     def __init__(self, device, t: int, n: int, d: int, half: bool = False):
@@ -26,30 +28,46 @@ class LSTM:
     def _space(self, w, turned: bool, *more: tuple[tuple[int, ...], type | None]) -> list[np.ndarray]:
         """Workspace: w packed, and arrays of more shapes and types."""
         depth, columns = w.shape[::-1] if turned else w.shape
-        kind, width = (np.uint16, panels.WIDTH // 4) if self._half else (None, panels.WIDTH // self._device.dtype.itemsize)
+        kind, width = (
+            (np.uint16, panels.WIDTH // 4) if self._half else (None, panels.WIDTH // self._device.dtype.itemsize)
+        )
         pairs = 1 + self._half
         arrays = [((-(-columns // width), depth // pairs, width * pairs), kind), *more]
         kinds = [np.dtype(kind or self._device.dtype) for _, kind in arrays]
-        sizes = [-(-math.prod(shape) * kind.itemsize // LINE) * LINE for (shape, _), kind in zip(arrays, kinds, strict=True)]
+        sizes = [
+            -(-math.prod(shape) * kind.itemsize // LINE) * LINE for (shape, _), kind in zip(arrays, kinds, strict=True)
+        ]
         space, starts = self._device.space(sum(sizes)), itertools.accumulate(sizes, initial=0)
-        found = [self._device.view(space, start, shape, kind) for start, (shape, _), kind in zip(starts, arrays, kinds, strict=False)]
+        found = [
+            self._device.view(space, start, shape, kind)
+            for start, (shape, _), kind in zip(starts, arrays, kinds, strict=False)
+        ]
         (panels.pack_halves if self._half else panels.pack)(w, turned, found[0])
         return found
 
     def forward(self, gates, cont, w, last, hidden, c, h) -> None:
-        """gates (T, N, 4D): what the sums take from elsewhere, then σ(i), σ(f), σ(o), tanh(g); last (N, D): h before, c (T + 1, N, D)
-        with c before in c[0]; hidden (T, N, D): k h before each step, for the gradient of w; h (T, N, D)."""
+        """gates (T, N, 4D): what the sums take from elsewhere, then σ(i), σ(f), σ(o), tanh(g); last (N, D): h before, c
+        (T + 1, N, D) with c before in c[0]; hidden (T, N, D): k h before each step, for the gradient of w; h (T, N,
+        D)."""
         (packed,) = self._space(w, True)
         states = hidden.reshape(self._states), c, h.reshape(self._states), last.reshape(self._cell)
         recurrent.sequence_forward(gates.reshape(self._gates), cont.reshape(self._cont), packed, *states, self._threads)
 
     def backward(self, gates, cont, w, c, above, dh, dc, dgates) -> None:
-        """dgates (T, N, 4D): the gradients of the sums, from gates as forward leaves them; above: h's gradient or None; dh, dc (N, D):
-        the last states' gradients, then the first's."""
+        """dgates (T, N, 4D): the gradients of the sums, from gates as forward leaves them; above: h's gradient or None;
+        dh, dc (N, D): the last states' gradients, then the first's."""
         rows = [(self._gates[1:], np.uint16)] if self._half else []
         packed, spare, *factors = self._space(w, False, (self._cell, None), *rows)
-        args = gates.reshape(self._gates), cont.reshape(self._cont), packed, c, None if above is None else above.reshape(self._states)
-        recurrent.sequence_backward(*args, dh, dc, dgates.reshape(self._gates), factors[0] if factors else None, spare, self._threads)
+        args = (
+            gates.reshape(self._gates),
+            cont.reshape(self._cont),
+            packed,
+            c,
+            None if above is None else above.reshape(self._states),
+        )
+        recurrent.sequence_backward(
+            *args, dh, dc, dgates.reshape(self._gates), factors[0] if factors else None, spare, self._threads
+        )
 
 
 class LSTMUnit:
@@ -67,4 +85,6 @@ class LSTMUnit:
         n, d = self._cell
         spare = self._device.workspace(n * d).reshape(self._cell)
         states = (a.reshape(self._cell) for a in (before, c, dh, dc))
-        recurrent.unit_backward(gates.reshape(self._gates), cont.reshape(-1), *states, dgates.reshape(self._gates), spare)
+        recurrent.unit_backward(
+            gates.reshape(self._gates), cont.reshape(-1), *states, dgates.reshape(self._gates), spare
+        )

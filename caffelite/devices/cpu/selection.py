@@ -10,7 +10,8 @@ from .kernels import selection
 class Take:
     """out[i] = table[index[i]]: table (rows, width), index (count) in the device's type, out (count, width).
 
-    ``bad`` as in SoftmaxLoss: 1 + the place of the first index that names no row; such a row of out is 0, and gives no gradient.
+    ``bad`` as in SoftmaxLoss: 1 + the place of the first index that names no row; such a row of out is 0, and gives no
+    gradient.
     """
 
     def __init__(self, rows: int, width: int, count: int):
@@ -26,7 +27,8 @@ class Take:
 
 
 class TopK:
-    """The k largest over the middle axis of x (N, C, P), largest first, the first of equals, NaN last: values and places (N, k, P).
+    """The k largest over the middle axis of x (N, C, P), largest first, the first of equals, NaN last: values and
+    places (N, k, P).
 
     places: their numbers along the axis, in the device's type.
     """

@@ -12,8 +12,9 @@ from .kernels import channels_last, lrn, pooling, unfolding
 class Pooling:
     """x (N, C, H, W) → y (N, C, OH, OW); index (int32, like y): each winner's place in its plane.
 
-    method: "MAX", "AVE" (index unused), or "STOCHASTIC": with ``stream`` (which layer) a winner with probability x / Σx, drawn as
-    Dropout draws; without it what to expect, Σx² / Σx, which has no backward and no index (Zeiler and Fergus 2013).
+    method: "MAX", "AVE" (index unused), or "STOCHASTIC": with ``stream`` (which layer) a winner with probability x /
+    Σx, drawn as Dropout draws; without it what to expect, Σx² / Σx, which has no backward and no index (Zeiler and
+    Fergus 2013).
     """
 
     def __init__(self, device, method: str, x: tuple[int, ...], y: tuple[int, ...], window, stream: int | None = None):
@@ -44,7 +45,8 @@ class Pooling:
 
 
 class LRN:
-    """y = x · scale^-beta, scale = k + alpha / size · Σ x² over ``size`` channels around each of x (N, C, P) (Krizhevsky et al. 2012)."""
+    """y = x · scale^-beta, scale = k + alpha / size · Σ x² over ``size`` channels around each of x (N, C, P)
+    (Krizhevsky et al. 2012)."""
 
     def __init__(self, device, n: int, c: int, p: int, size: int, alpha: float, beta: float, k: float):
         real = device.dtype.type

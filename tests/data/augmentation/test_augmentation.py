@@ -71,7 +71,9 @@ def test_samples_and_layers_differ(transform, batch):
 
 def test_one_perturbation_does_not_move_another(transform, batch):
     """Adding an inversion of all leaves the shifts as they were."""
-    plain, inverted = (transform(f"perturb_param {{ shift_x: 5 shift_y: 5 {more} }}") for more in ("", "inverse_prob: 1"))
+    plain, inverted = (
+        transform(f"perturb_param {{ shift_x: 5 shift_y: 5 {more} }}") for more in ("", "inverse_prob: 1")
+    )
     for i, image in enumerate(batch):
         np.testing.assert_array_equal(inverted.augment(image, i), 255 - plain.augment(image, i))
 
@@ -96,7 +98,9 @@ def test_words_of_pixels_are_not_those_that_decide():
 
 
 def test_test_phase_draws_nothing(transform, batch):
-    text = EVERYTHING.replace("img_rand_resize_lower: 14 img_rand_resize_upper: 20 allow_upscale: true", "crop_size: 12")
+    text = EVERYTHING.replace(
+        "img_rand_resize_lower: 14 img_rand_resize_upper: 20 allow_upscale: true", "crop_size: 12"
+    )
     made = transform(text.replace("mirror: true", ""), phase=pb.TEST)
     assert made.plain
     np.testing.assert_array_equal(run(made, batch), (batch[:, :, 2:14, 4:16] - np.float32(100)) * np.float32(0.5))
@@ -104,7 +108,9 @@ def test_test_phase_draws_nothing(transform, batch):
 
 def test_plain_is_what_a_device_can_do(transform):
     assert transform("crop_size: 8 mirror: true scale: 0.5 mean_value: 3").plain
-    assert transform("perturb_param { shift_prob: 0 shift_x: 5 } distort_param { brightness_delta: 5 }").plain, "nothing ever happens"
+    assert transform("perturb_param { shift_prob: 0 shift_x: 5 } distort_param { brightness_delta: 5 }").plain, (
+        "nothing ever happens"
+    )
     assert not transform("perturb_param { cutout_size: 3 }").plain
 
 
@@ -131,7 +137,9 @@ def test_images_of_bytes_lying_either_way(transform, batch):
 @pytest.mark.parametrize("text", ["crop_size: 9 mirror: true", "mirror: true", "crop_h: 16 crop_w: 7", ""])
 def test_whole_images_finish_as_cut_ones_do(transform, batch, text, phase, tmp_path):
     mean = np.random.default_rng(5).uniform(0, 255, (3, 16, 20)).astype(np.float32)
-    (tmp_path / "mean").write_bytes(pb.BlobProto(data=mean.ravel(), shape=pb.BlobShape(dim=[1, 3, 16, 20])).SerializeToString())
+    (tmp_path / "mean").write_bytes(
+        pb.BlobProto(data=mean.ravel(), shape=pb.BlobShape(dim=[1, 3, 16, 20])).SerializeToString()
+    )
     made = transform(f'mean_file: "mean" scale: 0.5 {text}', phase=phase, folder=tmp_path)
     assert made.plain
     choice, expected = made.choose(50, 12), run(made, batch, 50)
@@ -143,7 +151,9 @@ def test_whole_images_finish_as_cut_ones_do(transform, batch, text, phase, tmp_p
 
 def test_mean_image_is_cut_where_the_perturbed_image_is(transform, batch, tmp_path):
     mean = np.random.default_rng(5).integers(0, 256, (3, 16, 20)).astype(np.float32)
-    (tmp_path / "mean").write_bytes(pb.BlobProto(data=mean.ravel(), shape=pb.BlobShape(dim=[3, 16, 20])).SerializeToString())
+    (tmp_path / "mean").write_bytes(
+        pb.BlobProto(data=mean.ravel(), shape=pb.BlobShape(dim=[3, 16, 20])).SerializeToString()
+    )
     made = transform('mean_file: "mean" crop_size: 9 perturb_param { inverse_prob: 1 }', folder=tmp_path)
     for image, (top, left), found in zip(batch, made.choose(0, 12).corners.tolist(), run(made, batch), strict=True):
         window = slice(None), slice(top, top + 9), slice(left, left + 9)
@@ -152,7 +162,9 @@ def test_mean_image_is_cut_where_the_perturbed_image_is(transform, batch, tmp_pa
 
 def test_mean_image_of_images_of_random_size_gives_its_middle(transform, batch, tmp_path):
     mean = np.arange(3 * 16 * 20, dtype=np.float32).reshape(3, 16, 20)
-    (tmp_path / "mean").write_bytes(pb.BlobProto(data=mean.ravel(), shape=pb.BlobShape(dim=[3, 16, 20])).SerializeToString())
+    (tmp_path / "mean").write_bytes(
+        pb.BlobProto(data=mean.ravel(), shape=pb.BlobShape(dim=[3, 16, 20])).SerializeToString()
+    )
     text = "crop_size: 8 img_rand_resize_lower: 9 img_rand_resize_upper: 15"
     made, bare = transform('mean_file: "mean" ' + text, folder=tmp_path), transform(text)
     np.testing.assert_array_equal(run(made, batch), run(bare, batch) - mean[:, 4:12, 6:14])
@@ -171,33 +183,66 @@ def test_mean_image_of_images_of_random_size_gives_its_middle(transform, batch, 
         ("perturb_param { scale_min: 0 }", "wrong value for scale_min; expected above 0, found 0"),
         ("perturb_param { scale_max: inf }", "wrong value for scale_max; expected 0 or more, found inf"),
         ("perturb_param { scale_min: 2 }", "scale_min is above scale_max; expected at most 1, found 2.0; swap them"),
-        ("perturb_param { max_rotate_degree: 181 }", "wrong value for max_rotate_degree; expected from 0 to 180, found 181"),
+        (
+            "perturb_param { max_rotate_degree: 181 }",
+            "wrong value for max_rotate_degree; expected from 0 to 180, found 181",
+        ),
         ("perturb_param { border_value: 300 }", "wrong value for border_value; expected 0 to 255, found 300"),
-        ("perturb_param { border_value: 1 border_value: 2 }", "wrong number of border_value; expected 1 or 3, one a channel, found 2"),
+        (
+            "perturb_param { border_value: 1 border_value: 2 }",
+            "wrong number of border_value; expected 1 or 3, one a channel, found 2",
+        ),
         ("perturb_param { tint_delta: -1 }", "wrong value for tint_delta; expected from 0 to 255, found -1"),
-        ("perturb_param { blur_sigma_min: 2 blur_sigma_max: 1 }", "blur_sigma_min is above blur_sigma_max; expected at most 1, found 2"),
+        (
+            "perturb_param { blur_sigma_min: 2 blur_sigma_max: 1 }",
+            "blur_sigma_min is above blur_sigma_max; expected at most 1, found 2",
+        ),
         ("perturb_param { noise_sigma_max: -3 }", "wrong value for noise_sigma_max; expected from 0 to 255, found -3"),
         ("perturb_param { cutout_value: -1 }", "wrong value for cutout_value; expected 0 to 255, found -1"),
         ("distort_param { brightness_prob: 2 }", "wrong value for brightness_prob; expected from 0 to 1, found 2"),
         ("distort_param { contrast_prob: 1 }", "wrong value for contrast_upper; expected above 0, found 0"),
-        ("distort_param { saturation_lower: 1 }", "saturation_lower is above saturation_upper; expected at most 0, found 1"),
+        (
+            "distort_param { saturation_lower: 1 }",
+            "saturation_lower is above saturation_upper; expected at most 0, found 1",
+        ),
         ("distort_param { hue_delta: 181 }", "wrong value for hue_delta; expected from 0 to 180, found 181"),
         ("img_rand_resize_lower: 8 img_rand_resize_upper: 9", "a random size needs a crop; set crop_size"),
         ("crop_size: 4 img_rand_resize_upper: 9", "wrong value for img_rand_resize_lower; expected above 0, found 0"),
         ("crop_size: 4 img_rand_resize_lower: 9", "img_rand_resize_lower is above img_rand_resize_upper"),
         ("crop_size: 4 random_resize_param {}", "wrong value for min_size; expected above 0, found 0"),
-        ("crop_size: 4 random_resize_param { min_size: 1 max_size: 1 } img_rand_resize_lower: 1", "exclude each other; leave one out"),
+        (
+            "crop_size: 4 random_resize_param { min_size: 1 max_size: 1 } img_rand_resize_lower: 1",
+            "exclude each other; leave one out",
+        ),
         (
             "crop_size: 4 rand_resize_ratio_lower: 0.5 rand_resize_ratio_upper: 2",
             "wrong value for rand_resize_ratio_lower; expected 1 or more",
         ),
         ("crop_size: 4 vertical_stretch_lower: 0", "wrong value for vertical_stretch_lower; expected above 0, found 0"),
-        ("crop_size: 17 img_rand_resize_lower: 20 img_rand_resize_upper: 20", "crop_size is larger than the image; expected at most 16"),
-        ("random_aspect_ratio_param { max_area_ratio: 2 }", "wrong value for max_area_ratio; expected from 0 to 1, found 2"),
-        ("random_aspect_ratio_param { min_area_ratio: 0 }", "wrong value for min_area_ratio; expected above 0, found 0"),
-        ("random_aspect_ratio_param { aspect_ratio_change: 0 }", "wrong value for aspect_ratio_change; expected above 0, found 0"),
-        ("random_aspect_ratio_param { max_attempt: 0 }", "wrong value for max_attempt; expected from 1 to 100, found 0"),
-        ("crop_size: 4 random_aspect_ratio_param {} img_rand_resize_lower: 1 img_rand_resize_upper: 1", "excludes other random sizes"),
+        (
+            "crop_size: 17 img_rand_resize_lower: 20 img_rand_resize_upper: 20",
+            "crop_size is larger than the image; expected at most 16",
+        ),
+        (
+            "random_aspect_ratio_param { max_area_ratio: 2 }",
+            "wrong value for max_area_ratio; expected from 0 to 1, found 2",
+        ),
+        (
+            "random_aspect_ratio_param { min_area_ratio: 0 }",
+            "wrong value for min_area_ratio; expected above 0, found 0",
+        ),
+        (
+            "random_aspect_ratio_param { aspect_ratio_change: 0 }",
+            "wrong value for aspect_ratio_change; expected above 0, found 0",
+        ),
+        (
+            "random_aspect_ratio_param { max_attempt: 0 }",
+            "wrong value for max_attempt; expected from 1 to 100, found 0",
+        ),
+        (
+            "crop_size: 4 random_aspect_ratio_param {} img_rand_resize_lower: 1 img_rand_resize_upper: 1",
+            "excludes other random sizes",
+        ),
     ],
 )
 @pytest.mark.parametrize("phase", [pb.TRAIN, pb.TEST])
@@ -216,14 +261,20 @@ def test_images_that_are_no_bytes(transform):
 def test_image_that_does_not_fit(transform):
     with pytest.raises(CaffeliteError, match="crop_size is larger than the image; expected at most 8, found 12"):
         transform("crop_size: 12").augment(np.zeros((3, 8, 30), np.uint8), 0)
-    with pytest.raises(CaffeliteError, match="images differ in shape; expected 3×16×20, found 1×16×20; where records are encoded"):
+    with pytest.raises(
+        CaffeliteError, match="images differ in shape; expected 3×16×20, found 1×16×20; where records are encoded"
+    ):
         transform("crop_size: 12").augment(np.zeros((1, 16, 20), np.uint8), 0)
 
 
 def test_images_of_many_channels(transform):
-    with pytest.raises(CaffeliteError, match="perturbations do not take such images; expected at most 4, found 5 channels"):
+    with pytest.raises(
+        CaffeliteError, match="perturbations do not take such images; expected at most 4, found 5 channels"
+    ):
         transform("perturb_param { cutout_size: 3 }", (5, 16, 20))
-    found = transform("perturb_param { shift_x: 3 cutout_size: 3 }", (2, 16, 20)).augment(np.ones((2, 16, 20), np.uint8), 0)
+    found = transform("perturb_param { shift_x: 3 cutout_size: 3 }", (2, 16, 20)).augment(
+        np.ones((2, 16, 20), np.uint8), 0
+    )
     assert found.shape == (2, 16, 20)
 
 
@@ -233,11 +284,17 @@ def test_without_opencv(monkeypatch):
     images.opencv.cache_clear()
 
     def made(text):
-        return Transform(text_format.Parse(text, pb.TransformationParameter()), pb.TRAIN, (3, 8, 8), Locator("net"), key(1, "in"))
+        return Transform(
+            text_format.Parse(text, pb.TransformationParameter()), pb.TRAIN, (3, 8, 8), Locator("net"), key(1, "in")
+        )
 
     try:
-        assert run(made("crop_size: 5 mirror: true scale: 0.5 mean_value: 3"), np.ones((2, 3, 8, 8), np.uint8)).shape == (2, 3, 5, 5)
-        with pytest.raises(CaffeliteError, match=r"needs opencv-python-headless, which is not installed; .*caffelite\[images\]"):
+        assert run(
+            made("crop_size: 5 mirror: true scale: 0.5 mean_value: 3"), np.ones((2, 3, 8, 8), np.uint8)
+        ).shape == (2, 3, 5, 5)
+        with pytest.raises(
+            CaffeliteError, match=r"needs opencv-python-headless, which is not installed; .*caffelite\[images\]"
+        ):
             made("perturb_param { cutout_size: 3 }")
     finally:
         images.opencv.cache_clear()
@@ -245,8 +302,16 @@ def test_without_opencv(monkeypatch):
 
 def test_every_field_is_in_the_document():
     text = (Path(__file__).parents[3] / "docs/data.md").read_text()
-    named = set(re.findall(r"`(\w+)`", text)) | {f"{m[1]}_upper" for m in re.finditer(r"`(\w+)_lower` and `_upper`", text)}
-    messages = pb.TransformationParameter, pb.PerturbationParameter, pb.DistortionParameter, pb.NoiseParameter, pb.SaltPepperParameter
+    named = set(re.findall(r"`(\w+)`", text)) | {
+        f"{m[1]}_upper" for m in re.finditer(r"`(\w+)_lower` and `_upper`", text)
+    }
+    messages = (
+        pb.TransformationParameter,
+        pb.PerturbationParameter,
+        pb.DistortionParameter,
+        pb.NoiseParameter,
+        pb.SaltPepperParameter,
+    )
     messages += pb.RandomResizeParameter, pb.RandomAspectRatioParameter
     fields = {field.name for message in messages for field in message.DESCRIPTOR.fields}
     assert fields - named == {"crop_h", "crop_w"}

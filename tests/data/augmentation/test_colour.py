@@ -30,13 +30,18 @@ def of_one_value(found):
 
 @pytest.mark.parametrize("colour", [(100,), (100, 120, 140)])
 def test_brightness_adds_the_same_everywhere(perturbed, colour):
-    added = of_one_value(perturbed("distort_param { brightness_prob: 1 brightness_delta: 32 }", plane(*colour), 200)) - colour
+    added = (
+        of_one_value(perturbed("distort_param { brightness_prob: 1 brightness_delta: 32 }", plane(*colour), 200))
+        - colour
+    )
     assert (added == added[:, :1]).all() and -32 <= added.min() < -25 and 25 < added.max() <= 32
 
 
 @pytest.mark.parametrize("colour", [(100,), (100, 60, 20)])
 def test_contrast_multiplies(perturbed, colour):
-    found = of_one_value(perturbed("distort_param { contrast_prob: 1 contrast_lower: 0.5 contrast_upper: 1.5 }", plane(*colour), 200))
+    found = of_one_value(
+        perturbed("distort_param { contrast_prob: 1 contrast_lower: 0.5 contrast_upper: 1.5 }", plane(*colour), 200)
+    )
     factors = found[:, 0] / 100
     assert 0.5 <= factors.min() < 0.6 and 1.4 < factors.max() <= 1.5
     np.testing.assert_allclose(found, factors[:, None] * colour, atol=0.9)
@@ -56,15 +61,23 @@ def test_hue_turns_a_known_colour(before, turn, after):
 
 def test_hue_stays_within_its_delta(perturbed):
     found = of_one_value(perturbed("distort_param { hue_prob: 1 hue_delta: 15 }", plane(*RED), 200))
-    assert (found[:, 2] == 255).all() and 100 < found[:, :2].max() < 130, "red keeps the most, blue or green comes to half of it"
+    assert (found[:, 2] == 255).all() and 100 < found[:, :2].max() < 130, (
+        "red keeps the most, blue or green comes to half of it"
+    )
     assert (found[:, :2].min(1) == 0).all() and (found[:, 0] > 0).any() and (found[:, 1] > 0).any()
 
 
 def test_saturation(perturbed):
-    gray = of_one_value(perturbed("distort_param { saturation_prob: 1 saturation_lower: 0 saturation_upper: 0 }", plane(50, 100, 200), 3))
+    gray = of_one_value(
+        perturbed(
+            "distort_param { saturation_prob: 1 saturation_lower: 0 saturation_upper: 0 }", plane(50, 100, 200), 3
+        )
+    )
     assert (gray == 200).all(), "the brightest channel stays, the others rise to it"
     found = of_one_value(
-        perturbed("distort_param { saturation_prob: 1 saturation_lower: 0.5 saturation_upper: 1.5 }", plane(150, 175, 200))
+        perturbed(
+            "distort_param { saturation_prob: 1 saturation_lower: 0.5 saturation_upper: 1.5 }", plane(150, 175, 200)
+        )
     )
     assert found[:, 0].min() < 135 and found[:, 0].max() > 165 and (abs(found[:, 2] - 200) <= 1).all()
 
@@ -79,7 +92,12 @@ def test_another_order_of_channels(perturbed):
 def test_contrast_comes_before_or_after_saturation():
     """What contrast cuts off at 255 is less saturated then."""
     p = pb.DistortionParameter(
-        contrast_prob=1, contrast_lower=2, contrast_upper=2, saturation_prob=1, saturation_lower=0.5, saturation_upper=0.5
+        contrast_prob=1,
+        contrast_lower=2,
+        contrast_upper=2,
+        saturation_prob=1,
+        saturation_lower=0.5,
+        saturation_upper=0.5,
     )
     distort, image = Distort(Fields(p, NOWHERE, (3, 1, 1))), np.array([[[10, 100, 200]]], np.uint8)
     before, after = (distort.change(image, [0] * 7 + [coin] + [0] * 3, 0)[0, 0] for coin in (0.2, 0.8))
@@ -112,7 +130,8 @@ def test_inversion(perturbed, colour):
 )
 def test_colour_asked_of_gray_images(transform, text, field):
     with pytest.raises(
-        CaffeliteError, match=f"{field} needs colour; expected images of 3 channels, found 1; leave out {field}, or set force_color"
+        CaffeliteError,
+        match=f"{field} needs colour; expected images of 3 channels, found 1; leave out {field}, or set force_color",
     ):
         transform(text, (1, 8, 8))
 

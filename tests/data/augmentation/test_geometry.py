@@ -32,25 +32,37 @@ def warped(image, u, **fields):
 def test_shift_moves_by_whole_pixels(perturbed, picture, border, mode):
     seen = set()
     for found in perturbed(f"perturb_param {{ shift_x: 3 shift_y: 1 border: {border} }}", picture, 200):
-        where = [(dx, dy) for dx in range(-3, 4) for dy in (-1, 0, 1) if (found == shifted(picture, dx, dy, mode)).all()]
+        where = [
+            (dx, dy) for dx in range(-3, 4) for dy in (-1, 0, 1) if (found == shifted(picture, dx, dy, mode)).all()
+        ]
         assert len(where) == 1
         seen |= set(where)
     assert len(seen) == 21, "every shift from -3 to 3 and from -1 to 1 is drawn"
 
 
 def test_shift_goes_right_and_down(picture):
-    np.testing.assert_array_equal(warped(picture, [0, 0.999, 0.999, 0, 0, 0, 0], shift_x=5, shift_y=2), shifted(picture, 5, 2))
+    np.testing.assert_array_equal(
+        warped(picture, [0, 0.999, 0.999, 0, 0, 0, 0], shift_x=5, shift_y=2), shifted(picture, 5, 2)
+    )
 
 
 def test_border_value(picture):
-    found = warped(picture, [0, 0.999, 0.5, 0, 0, 0, 0], shift_x=4, border=pb.PerturbationParameter.CONSTANT, border_value=[7, 8, 9])
+    found = warped(
+        picture,
+        [0, 0.999, 0.5, 0, 0, 0, 0],
+        shift_x=4,
+        border=pb.PerturbationParameter.CONSTANT,
+        border_value=[7, 8, 9],
+    )
     np.testing.assert_array_equal(found[:, :, :4], np.broadcast_to([[[7]], [[8]], [[9]]], (3, 16, 4)))
 
 
 @pytest.mark.parametrize("u, turns", [(0.0, -1), (0.5, 0), (1.0, 1)])
 def test_rotation_is_against_the_clock(u, turns):
     image = np.random.default_rng(1).integers(0, 256, (3, 15, 15)).astype(np.uint8)
-    np.testing.assert_array_equal(warped(image, [1, 0, 0, 1, 0, 0, u], max_rotate_degree=90), np.rot90(image, turns, (1, 2)))
+    np.testing.assert_array_equal(
+        warped(image, [1, 0, 0, 1, 0, 0, u], max_rotate_degree=90), np.rot90(image, turns, (1, 2))
+    )
 
 
 def test_scale_enlarges_around_the_middle():
@@ -112,15 +124,23 @@ def test_no_side_is_shorter_than_the_crop(transform):
 
 
 def test_ratio_of_the_sides(transform):
-    text = "crop_size: 8 img_rand_resize_lower: 60 img_rand_resize_upper: 60 rand_resize_ratio_lower: 1.2 rand_resize_ratio_upper: 1.5"
+    text = (
+        "crop_size: 8 img_rand_resize_lower: 60 img_rand_resize_upper: 60 rand_resize_ratio_lower: 1.2 "
+        "rand_resize_ratio_upper: 1.5"
+    )
     found = sizes(transform, text + " allow_upscale: true", ramps(60, 60))
     assert (found.min(1) == 60).all() and found.max() <= 90 and found.max(1).min() >= 72
     assert 60 < (found[:, 0] == 60).sum() < 140, "either side"
-    assert (sizes(transform, text + " allow_upscale: true", ramps(60, 80))[:, 1] > 71).all(), "the longer side stays the longer"
+    assert (sizes(transform, text + " allow_upscale: true", ramps(60, 80))[:, 1] > 71).all(), (
+        "the longer side stays the longer"
+    )
 
 
 def test_stretch(transform):
-    text = "crop_size: 8 vertical_stretch_lower: 0.5 vertical_stretch_upper: 0.75 horizontal_stretch_upper: 1.5 allow_upscale: true"
+    text = (
+        "crop_size: 8 vertical_stretch_lower: 0.5 vertical_stretch_upper: 0.75 horizontal_stretch_upper: 1.5 "
+        "allow_upscale: true"
+    )
     found = sizes(transform, text, ramps(40, 40))
     assert found[:, 0].min() == 20 and found[:, 0].max() == 30 and found[:, 1].min() == 40 and found[:, 1].max() == 60
 
@@ -145,7 +165,8 @@ def test_interpolation(transform, picture):
 
 def test_random_part_has_its_area_and_ratio(transform):
     made = transform(
-        "crop_size: 50 random_aspect_ratio_param { min_area_ratio: 0.25 max_area_ratio: 0.5 aspect_ratio_change: 0.5 }", (3, 200, 200)
+        "crop_size: 50 random_aspect_ratio_param { min_area_ratio: 0.25 max_area_ratio: 0.5 aspect_ratio_change: 0.5 }",
+        (3, 200, 200),
     )
     spans = np.array([np.ptp(made.augment(ramps(200, 200), i)[:2].astype(float), (1, 2)) + 3 for i in range(150)])
     areas, ratios = spans.prod(1) / 200**2, spans[:, 0] / spans[:, 1]

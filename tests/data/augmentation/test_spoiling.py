@@ -27,7 +27,11 @@ def test_cutout_is_a_square_of_one_value(perturbed, channels):
 
 
 def test_cutout_value_and_probability(perturbed, picture):
-    found = perturbed("perturb_param { cutout_prob: 0.25 cutout_size: 4 cutout_value: 1 cutout_value: 2 cutout_value: 3 }", picture, 400)
+    found = perturbed(
+        "perturb_param { cutout_prob: 0.25 cutout_size: 4 cutout_value: 1 cutout_value: 2 cutout_value: 3 }",
+        picture,
+        400,
+    )
     changed = [(image != picture).any(0) for image in found]
     assert 0.2 < np.mean([each.any() for each in changed]) < 0.3
     for image, each in zip(found, changed, strict=True):
@@ -35,7 +39,9 @@ def test_cutout_value_and_probability(perturbed, picture):
 
 
 def test_cutout_lies_in_what_the_net_sees(perturbed):
-    found = perturbed("crop_size: 8 perturb_param { cutout_size: 4 cutout_value: 0 }", np.full((3, 64, 64), 9, np.uint8), 50)
+    found = perturbed(
+        "crop_size: 8 perturb_param { cutout_size: 4 cutout_value: 0 }", np.full((3, 64, 64), 9, np.uint8), 50
+    )
     assert found.shape == (50, 3, 8, 8) and (found == 0).any((1, 2, 3)).all()
 
 
@@ -50,7 +56,9 @@ def test_noise_has_its_deviation(perturbed, channels):
 
 
 def test_noise_is_held_within_a_byte(perturbed):
-    found = perturbed("perturb_param { noise_sigma_min: 10 noise_sigma_max: 10 }", np.full((1, 32, 32), 254, np.uint8), 1)
+    found = perturbed(
+        "perturb_param { noise_sigma_min: 10 noise_sigma_max: 10 }", np.full((1, 32, 32), 254, np.uint8), 1
+    )
     assert found.min() > 200 and (found == 255).mean() > 0.4
 
 
@@ -122,9 +130,18 @@ def test_salt_on_a_share_of_the_pixels(perturbed, channels, value):
         ("prob: 1 jpeg: 0", "wrong value for jpeg; expected above 0, found 0"),
         ("prob: 1 jpeg: 101", "wrong value for jpeg; expected from 0 to 100, found 101"),
         ("prob: 1 saltpepper: true", "wrong value for fraction; expected above 0, found 0"),
-        ("prob: 1 saltpepper: true saltpepper_param { fraction: 0.1 }", "saltpepper without a value; expected 0 to 255; set value in"),
-        ("prob: 1 saltpepper: true saltpepper_param { fraction: 0.1 value: 256 }", "wrong value for value; expected 0 to 255, found 256"),
-        ("prob: 1 saltpepper: true saltpepper_param { fraction: 0.1 value: 1 value: 2 }", "expected 1 or 3, one a channel, found 2"),
+        (
+            "prob: 1 saltpepper: true saltpepper_param { fraction: 0.1 }",
+            "saltpepper without a value; expected 0 to 255; set value in",
+        ),
+        (
+            "prob: 1 saltpepper: true saltpepper_param { fraction: 0.1 value: 256 }",
+            "wrong value for value; expected 0 to 255, found 256",
+        ),
+        (
+            "prob: 1 saltpepper: true saltpepper_param { fraction: 0.1 value: 1 value: 2 }",
+            "expected 1 or 3, one a channel, found 2",
+        ),
     ],
 )
 def test_mistakes(transform, text, said):

@@ -1,8 +1,8 @@
 """A GPU device without a GPU: NumPy's memory, and CUDA kernels compiled by g++ through cuda_host.h.
 
-Every argument is checked against the kernel's own signature, which CUDA would not do. With CAFFELITE_HOST_SANITIZE=1 kernels are
-compiled with the address and undefined-behaviour sanitizers; Python then needs
-LD_PRELOAD="$(g++ -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0.
+Every argument is checked against the kernel's own signature, which CUDA would not do. With CAFFELITE_HOST_SANITIZE=1
+kernels are compiled with the address and undefined-behaviour sanitizers; Python then needs LD_PRELOAD="$(g++
+-print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0.
 """
 
 from __future__ import annotations
@@ -24,23 +24,50 @@ import numpy as np
 
 HERE = Path(__file__).parent
 TYPES = {
-    "float": np.float32, "double": np.float64, "int": np.int32, "long long": np.int64, "unsigned": np.uint32, "byte": np.uint8,
-    "fp16": np.float16, "bf16": np.uint16,
-}  # fmt: skip
+    "float": np.float32,
+    "double": np.float64,
+    "int": np.int32,
+    "long long": np.int64,
+    "unsigned": np.uint32,
+    "byte": np.uint8,
+    "fp16": np.float16,
+    "bf16": np.uint16,
+}
 WAITING = re.compile(r"__sync|__shfl|block_sum|comes_last|team_")  # what makes fibers of a kernel's threads
 
 
 def compiled(source: str) -> Path:
     """The library of a source, from the temporary folder where this text was compiled before."""
-    sanitize = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"] if os.environ.get("CAFFELITE_HOST_SANITIZE") == "1" else []
-    text = f'#include "cuda_host.h"\n#line 1 "kernel.cu"\n{source}\n' + "".join(f"HOST_EXPORT({name})\n" for name in signatures(source))
+    sanitize = (
+        ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+        if os.environ.get("CAFFELITE_HOST_SANITIZE") == "1"
+        else []
+    )
+    text = f'#include "cuda_host.h"\n#line 1 "kernel.cu"\n{source}\n' + "".join(
+        f"HOST_EXPORT({name})\n" for name in signatures(source)
+    )
     # Nothing but the kernels is seen outside a library: others have functions and variables by the same names.
-    flags = ["-std=c++17", "-O1", "-g1", "-fPIC", "-shared", "-ffp-contract=off", "-fvisibility=hidden", "-fno-gnu-unique", "-w", *sanitize]
-    key = hashlib.blake2b("\0".join([text, (HERE / "cuda_host.h").read_text(), *flags]).encode(), digest_size=12).hexdigest()
+    flags = [
+        "-std=c++17",
+        "-O1",
+        "-g1",
+        "-fPIC",
+        "-shared",
+        "-ffp-contract=off",
+        "-fvisibility=hidden",
+        "-fno-gnu-unique",
+        "-w",
+        *sanitize,
+    ]
+    key = hashlib.blake2b(
+        "\0".join([text, (HERE / "cuda_host.h").read_text(), *flags]).encode(), digest_size=12
+    ).hexdigest()
     library = Path(tempfile.gettempdir()) / f"caffelite-host-{os.getuid()}-{key}.so"
     if not library.exists():
         draft = library.with_suffix(f".{os.getpid()}")
-        done = subprocess.run(["g++", *flags, f"-I{HERE}", "-x", "c++", "-", "-o", draft], input=text, text=True, capture_output=True)
+        done = subprocess.run(
+            ["g++", *flags, f"-I{HERE}", "-x", "c++", "-", "-o", draft], input=text, text=True, capture_output=True
+        )
         assert done.returncode == 0, done.stderr
         draft.replace(library)
     return library
@@ -66,7 +93,8 @@ class Refused(Exception):
 
 
 def queued(method):
-    """A method that only queues: in a capture it is kept, to run when the graph is launched, with the arguments of now."""
+    """A method that only queues: in a capture it is kept, to run when the graph is launched, with the arguments of
+    now."""
 
     @functools.wraps(method)
     def call(self, *args, **kwargs):
@@ -99,8 +127,8 @@ def waits(method):
 
 
 class Stream:
-    """Work in the order that it was queued in: done at once, or as late as CUDA may do it, or early, when what it waits for is done: then
-    it goes step by step with the stream that it was made beside."""
+    """Work in the order that it was queued in: done at once, or as late as CUDA may do it, or early, when what it waits
+    for is done: then it goes step by step with the stream that it was made beside."""
 
     def __init__(self, when: str, beside: Stream | None = None):
         self._when, self._work, self.added, self.done = when, collections.deque(), 0, 0
@@ -135,7 +163,11 @@ class Stream:
 
     def _ready(self) -> bool:
         """Whether a next step waits for nothing that is not done."""
-        return bool(self._work) and not self._stepping and (self._work[0][1] is None or self._work[0][1].done >= self._work[0][2])
+        return (
+            bool(self._work)
+            and not self._stepping
+            and (self._work[0][1] is None or self._work[0][1].done >= self._work[0][2])
+        )
 
     def _step(self) -> None:
         work, stream, at = self._work.popleft()
@@ -176,11 +208,14 @@ class Event:
 
 
 class Capture:
-    """What is queued on a stream, and on those that fork from it, is kept until it ends. All of those must have joined it by then."""
+    """What is queued on a stream, and on those that fork from it, is kept until it ends. All of those must have joined
+    it by then."""
 
     def __init__(self, stream: Stream):
         self._origin, self._streams, self.calls = stream, [stream], []
-        self._loose: dict[Stream, Event | None] = {}  # streams that have not joined since they forked, and what they recorded last of all
+        self._loose: dict[
+            Stream, Event | None
+        ] = {}  # streams that have not joined since they forked, and what they recorded last of all
         stream.capture = self
 
     def keep(self, stream: Stream, call, *arguments) -> None:
@@ -243,10 +278,11 @@ def encoded(values: np.ndarray, dtype) -> np.ndarray:
 
 
 class HostBackend:
-    """What caffelite.devices.gpu.backend.CuPyBackend does, on the host.
+    """What caffelite.devices.cuda.backend.CuPyBackend does, on the host.
 
-    main, copies: when what is queued there is done, "at once", "early" or "late"; what relies on an order that CUDA does not promise fails
-    under one of them. backwards: whether threads run from the last to the first; by default every other launch does.
+    main, copies: when what is queued there is done, "at once", "early" or "late"; what relies on an order that CUDA
+    does not promise fails under one of them. backwards: whether threads run from the last to the first; by default
+    every other launch does.
     """
 
     name = "host"
@@ -365,10 +401,16 @@ class HostBackend:
     def _launch(self, function, name, parameters, waiting, pitched, grid, block, args) -> None:
         assert len(args) == len(parameters), f"{name}: {len(args)} arguments for {len(parameters)} parameters"
         assert grid[1:] == block[1:] == (1, 1) and 0 < grid[0] < 1 << 31 and 0 < block[0] <= 1024
-        values = [_value(f"{name}, argument {i}", v, *p, pitched) for i, (v, p) in enumerate(zip(args, parameters, strict=True))]
+        values = [
+            _value(f"{name}, argument {i}", v, *p, pitched)
+            for i, (v, p) in enumerate(zip(args, parameters, strict=True))
+        ]
         pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(v) for v in values))
         self._odd = not self._odd
-        function((ctypes.c_uint * 4)(grid[0], block[0], waiting, self._odd if self._backwards is None else self._backwards), pointers)
+        function(
+            (ctypes.c_uint * 4)(grid[0], block[0], waiting, self._odd if self._backwards is None else self._backwards),
+            pointers,
+        )
 
     @queued
     def matmul(self, a, b, c, m, n, k, trans_a=False, trans_b=False, add=False, batch=1) -> None:
@@ -382,7 +424,8 @@ class HostBackend:
 
 
 def _value(what: str, value, pointer: bool, dtype: np.dtype, pitched: bool = False):
-    """The C value of an argument; CUDA would take any, and read what it finds. pitched: the kernel knows how far rows are apart."""
+    """The C value of an argument; CUDA would take any, and read what it finds. pitched: the kernel knows how far rows
+    are apart."""
     if isinstance(value, np.uintp) and pointer and value == 0:
         return ctypes.c_void_p(0)
     assert isinstance(value, np.ndarray if pointer else np.generic), f"{what}: {type(value)}"

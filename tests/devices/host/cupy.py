@@ -21,12 +21,15 @@ class Array(np.ndarray):
 
 def numbers(address: int, count: int, dtype) -> np.ndarray:
     """What lies at an address."""
-    raw = np.ctypeslib.as_array(ctypes.cast(address, ctypes.POINTER(ctypes.c_char)), (count * np.dtype(dtype).itemsize,))
+    raw = np.ctypeslib.as_array(
+        ctypes.cast(address, ctypes.POINTER(ctypes.c_char)), (count * np.dtype(dtype).itemsize,)
+    )
     return raw.view(dtype)
 
 
 def stand_in(communicator, new_stream, event=Event) -> dict[str, SimpleNamespace]:
-    """``cupy``, and its module ``nccl``. communicator: what stands for NCCL's; new_stream: makes the stream beside the main one."""
+    """``cupy``, and its module ``nccl``. communicator: what stands for NCCL's; new_stream: makes the stream beside the
+    main one."""
 
     def stream(non_blocking):
         found = new_stream()
@@ -40,12 +43,22 @@ def stand_in(communicator, new_stream, event=Event) -> dict[str, SimpleNamespace
         return np.zeros(shape, dtype).view(Array)
 
     nccl = SimpleNamespace(
-        available=True, NCCL_FLOAT32=7, NCCL_FLOAT16=6, NCCL_SUM=0, NCCL_MAX=2, get_unique_id=lambda: b"id",
+        available=True,
+        NCCL_FLOAT32=7,
+        NCCL_FLOAT16=6,
+        NCCL_SUM=0,
+        NCCL_MAX=2,
+        get_unique_id=lambda: b"id",
         NcclCommunicator=lambda size, uid, rank: communicator,
-    )  # fmt: skip
+    )
     cuda = SimpleNamespace(
-        Stream=stream, Event=lambda disable_timing: event(), alloc_pinned_memory=bytearray,
+        Stream=stream,
+        Event=lambda disable_timing: event(),
+        alloc_pinned_memory=bytearray,
         runtime=SimpleNamespace(memcpyAsync=copy),
-    )  # fmt: skip
+    )
     names = ("amin", "amax", "negative", "maximum", "divide", "multiply")
-    return {"cupy": SimpleNamespace(cuda=cuda, zeros=zeros, empty=zeros, **{name: getattr(np, name) for name in names}), "nccl": nccl}
+    return {
+        "cupy": SimpleNamespace(cuda=cuda, zeros=zeros, empty=zeros, **{name: getattr(np, name) for name in names}),
+        "nccl": nccl,
+    }

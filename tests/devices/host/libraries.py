@@ -31,5 +31,7 @@ def driver() -> None:
     except OSError:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "libcuda.so.1"
-            subprocess.run(["gcc", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o", path, HERE / "libcuda.c"], check=True)
+            subprocess.run(
+                ["gcc", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o", path, HERE / "libcuda.c"], check=True
+            )
             ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)  # later loads find it by its soname

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import numpy as np
 import reference
 
-from caffelite.devices.gpu import GPU, cudnn
-from caffelite.devices.gpu.convolution import pitch
+from caffelite.devices.cuda import GPU, cudnn
+from caffelite.devices.cuda.convolution import pitch
 
 from .backend import HostBackend, decoded, encoded
 
@@ -24,9 +24,11 @@ class Engine(cudnn.Engine):
         return self._backend
 
 
-def device(monkeypatch, precision: str = "tf32", refused=(), hides_nan: bool = False, backend: HostBackend | None = None) -> GPU:
-    """A GPU on the host that has cuDNN; refused: what cuDNN has no plans for, (kind, biased, rectified) or "slices"; hides_nan: its ReLUs
-    do."""
+def device(
+    monkeypatch, precision: str = "tf32", refused=(), hides_nan: bool = False, backend: HostBackend | None = None
+) -> GPU:
+    """A GPU on the host that has cuDNN; refused: what cuDNN has no plans for, (kind, biased, rectified) or "slices";
+    hides_nan: its ReLUs do."""
     monkeypatch.setattr(cudnn, "frontend", lambda: SimpleNamespace(cudnnGraphNotSupportedError=Refused))
     monkeypatch.setattr(cudnn, "Plan", plans(refused, hides_nan))
     monkeypatch.setattr(cudnn, "engine", Engine)
@@ -63,13 +65,19 @@ def plans(refused, hides_nan: bool):
             assert all(a.dtype == p.numbers for a in (*inputs, output))
             pitches = {"forward": (0, 0, p.pitch), "dgrad": (p.pitch, 0, 0), "wgrad": (0, p.pitch, 0)}[p.kind]
             arrays = (*inputs[:2], output)
-            assert [pitch(a) for a in arrays] == [v if a.size > a.shape[-1] else 0 for v, a in zip(pitches, arrays, strict=True)]
+            assert [pitch(a) for a in arrays] == [
+                v if a.size > a.shape[-1] else 0 for v, a in zip(pitches, arrays, strict=True)
+            ]
             shapes = {"forward": (p.x, p.w, None), "dgrad": (p.y, p.w), "wgrad": (p.x, p.y)}[p.kind]
             inputs = [decoded(a) if s is None else self.plain(a, s) for a, s in zip(inputs, shapes, strict=False)]
             groups = p.x[1] // p.w[1]
             if p.kind == "forward":
                 found = reference.convolution(*inputs[:2], (*inputs, None)[2], p.window, groups)
-                found = np.fmax(found, 0) if p.rectified and hides_nan else reference.leaky(found, 0 if p.rectified else None)
+                found = (
+                    np.fmax(found, 0)
+                    if p.rectified and hides_nan
+                    else reference.leaky(found, 0 if p.rectified else None)
+                )
             elif p.kind == "dgrad":
                 found = reference.convolution_backward(np.zeros(p.x), inputs[1], inputs[0], p.window, groups)[0]
             else:

@@ -106,7 +106,8 @@ def lrn_forward(x, scale, y, size, share, k, beta, space):
 
 @njit(**PARALLEL)
 def lrn_backward(x, y, scale, dy, dx, size, factor, beta, space):
-    """dx = dy · scale^-beta - factor · x · Σ dy·y / scale over the channels that see each; arrays (R, C), dx none of the others."""
+    """dx = dy · scale^-beta - factor · x · Σ dy·y / scale over the channels that see each; arrays (R, C), dx none of
+    the others."""
     rows, channels = x.shape
     before = size - 1 - (size - 1) // 2
     for t in prange(space.shape[0]):
@@ -153,8 +154,8 @@ ROWS = 64  # rows that are added up in float32 before their sum joins that in fl
 
 @njit(**PARALLEL)
 def moments(x, partial, rough):
-    """Sums of x - a and of (x - a)², a the first row of x (R, C), into partial (parts, 2, C), float64: moments in one pass, near enough
-    to the mean that nothing is lost. rough: workspace like partial, of the numbers' type."""
+    """Sums of x - a and of (x - a)², a the first row of x (R, C), into partial (parts, 2, C), float64: moments in one
+    pass, near enough to the mean that nothing is lost. rough: workspace like partial, of the numbers' type."""
     rows, first = x.shape[0], x[0]
     for t in prange(partial.shape[0]):
         total, squares, a, b = partial[t, 0], partial[t, 1], rough[t, 0], rough[t, 1]

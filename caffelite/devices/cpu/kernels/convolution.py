@@ -1,4 +1,5 @@
-"""Convolution by matrix products on columns, which are filled in two steps that each copy runs of memory (see _shift)."""
+"""Convolution by matrix products on columns, which are filled in two steps that each copy runs of memory (see
+_shift)."""
 
 from numba import njit, prange
 
@@ -21,8 +22,9 @@ def _add(source, target):
 
 @njit(**SERIAL)
 def _shift(x, rows, first, kw, stride, pad, dilation):
-    """x (C, H, W) → rows (C·kw, R, Q, OW): for each kernel column the image shifted by it, its input rows from ``first`` on dealt out
-    to R = vertical stride piles of Q. What a kernel row sees of all windows then lies in one run of memory."""
+    """x (C, H, W) → rows (C·kw, R, Q, OW): for each kernel column the image shifted by it, its input rows from
+    ``first`` on dealt out to R = vertical stride piles of Q. What a kernel row sees of all windows then lies in one run
+    of memory."""
     channels, height, width = x.shape
     piles, depth, out_w = rows.shape[1], rows.shape[2], rows.shape[3]
     for c in range(channels):
@@ -73,7 +75,8 @@ def _unshift(rows, dx, first, kw, stride, pad, dilation):
 
 @njit(**SERIAL)
 def _runs(rows, col, kernel, dilation, collect):
-    """Between rows (C·kw, R, Q, OW) and columns (C·kh·kw, P): copies runs to columns where collect, else adds columns to runs."""
+    """Between rows (C·kw, R, Q, OW) and columns (C·kh·kw, P): copies runs to columns where collect, else adds columns
+    to runs."""
     piles, depth, out_w = rows.shape[1], rows.shape[2], rows.shape[3]
     flat, held = rows.reshape(rows.size), piles * depth * out_w
     p, k = col.shape[1], 0
@@ -91,11 +94,14 @@ def _runs(rows, col, kernel, dilation, collect):
 
 
 @njit(**PARALLEL)
-def convolution_forward(fn, x, w, bias, biased, slope, rectified, y, space, tile, depth, kernel, stride, pad, dilation, groups):
-    """y (N, M, OH, OW) = w (M, C/g, kh, kw) * x (N, C, H, W) + bias (M), then leaky ReLU where rectified; ``tile`` output rows at a time.
+def convolution_forward(
+    fn, x, w, bias, biased, slope, rectified, y, space, tile, depth, kernel, stride, pad, dilation, groups
+):
+    """y (N, M, OH, OW) = w (M, C/g, kh, kw) * x (N, C, H, W) + bias (M), then leaky ReLU where rectified; ``tile``
+    output rows at a time.
 
-    depth: the Q of a tile's shifted rows. space: workspace, a row a thread. The sum over C/g, kh and kw is one matrix product, in that
-    order, as in Caffe: another order rounds otherwise, and training magnifies it.
+    depth: the Q of a tile's shifted rows. space: workspace, a row a thread. The sum over C/g, kh and kw is one matrix
+    product, in that order, as in Caffe: another order rounds otherwise, and training magnifies it.
     """
     n, channels = x.shape[0], x.shape[1]
     m, out_h, out_w = y.shape[1], y.shape[2], y.shape[3]
@@ -112,10 +118,32 @@ def convolution_forward(fn, x, w, bias, biased, slope, rectified, y, space, tile
                 for row in range(0, out_h, tile):
                     p = (min(row + tile, out_h) - row) * out_w
                     col = space[t, held : held + k * p].reshape(k, p)
-                    _shift(x[image, g * cg : (g + 1) * cg], rows, row * stride[0] - pad[0], kernel[1], stride, pad, dilation)
+                    _shift(
+                        x[image, g * cg : (g + 1) * cg],
+                        rows,
+                        row * stride[0] - pad[0],
+                        kernel[1],
+                        stride,
+                        pad,
+                        dilation,
+                    )
                     _runs(rows, col, kernel, dilation, True)
                     out = y[image, g * mg :].ctypes.data + row * out_w * real
-                    gemm(fn, False, False, mg, p, k, w.ctypes.data + g * mg * k * real, k, col.ctypes.data, p, zero, out, size)
+                    gemm(
+                        fn,
+                        False,
+                        False,
+                        mg,
+                        p,
+                        k,
+                        w.ctypes.data + g * mg * k * real,
+                        k,
+                        col.ctypes.data,
+                        p,
+                        zero,
+                        out,
+                        size,
+                    )
             if biased or rectified:
                 for c in range(m):
                     b = bias[c] if biased else zero
@@ -126,8 +154,11 @@ def convolution_forward(fn, x, w, bias, biased, slope, rectified, y, space, tile
 
 
 @njit(**PARALLEL)
-def convolution_backward(fn, x, w, dy, dx, want_dx, dw, want_dw, space, tile, depth, kernel, stride, pad, dilation, groups):
-    """dx (N, C, H, W) and, per thread, dw (T, M·C/g·kh·kw), which the caller adds up in order. The rest as in forward."""
+def convolution_backward(
+    fn, x, w, dy, dx, want_dx, dw, want_dw, space, tile, depth, kernel, stride, pad, dilation, groups
+):
+    """dx (N, C, H, W) and, per thread, dw (T, M·C/g·kh·kw), which the caller adds up in order. The rest as in
+    forward."""
     n, channels = x.shape[0], x.shape[1]
     m, out_h, out_w = dy.shape[1], dy.shape[2], dy.shape[3]
     cg, mg = channels // groups, m // groups
@@ -152,9 +183,37 @@ def convolution_backward(fn, x, w, dy, dx, want_dx, dw, want_dw, space, tile, de
                     if want_dw:
                         _shift(x[image, g * cg : (g + 1) * cg], rows, first, kernel[1], stride, pad, dilation)
                         _runs(rows, col, kernel, dilation, True)
-                        gemm(fn, False, True, mg, k, p, top, size, col.ctypes.data, p, one, dw[t].ctypes.data + g * mg * k * real, k)
+                        gemm(
+                            fn,
+                            False,
+                            True,
+                            mg,
+                            k,
+                            p,
+                            top,
+                            size,
+                            col.ctypes.data,
+                            p,
+                            one,
+                            dw[t].ctypes.data + g * mg * k * real,
+                            k,
+                        )
                     if want_dx:
-                        gemm(fn, True, False, k, p, mg, w.ctypes.data + g * mg * k * real, k, top, size, zero, col.ctypes.data, p)
+                        gemm(
+                            fn,
+                            True,
+                            False,
+                            k,
+                            p,
+                            mg,
+                            w.ctypes.data + g * mg * k * real,
+                            k,
+                            top,
+                            size,
+                            zero,
+                            col.ctypes.data,
+                            p,
+                        )
                         rows[:] = 0
                         _runs(rows, col, kernel, dilation, False)
                         _unshift(rows, dx[image, g * cg : (g + 1) * cg], first, kernel[1], stride, pad, dilation)

@@ -30,7 +30,8 @@ def channel_sums(dy, out, keep):
 
 @njit(**PARALLEL)
 def column_sums(dy, out, keep):
-    """out (N) = [out +] the sum of dy (M, N) over M in float64: channel_sums where a row is one number of each channel."""
+    """out (N) = [out +] the sum of dy (M, N) over M in float64: channel_sums where a row is one number of each
+    channel."""
     for t in prange((out.size + COLUMNS - 1) // COLUMNS):
         lo, hi = t * COLUMNS, min((t + 1) * COLUMNS, out.size)
         totals = np.zeros(COLUMNS)
@@ -44,7 +45,8 @@ def column_sums(dy, out, keep):
 
 @njit(**PARALLEL)
 def panel_gemm(fn, trans_a, trans_b, m, n, k, a, lda, b, ldb, beta, c, ldc, threads, by_rows, real):
-    """C = op(A) op(B) + beta C, each thread a panel of rows or of columns of C; a, b, c are addresses, real the bytes of a number."""
+    """C = op(A) op(B) + beta C, each thread a panel of rows or of columns of C; a, b, c are addresses, real the bytes
+    of a number."""
     row = 1 if trans_a else lda
     column = ldb if trans_b else 1
     for t in prange(threads):

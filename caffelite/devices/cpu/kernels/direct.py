@@ -1,7 +1,7 @@
 """Convolution of few channels, channels last, without columns: each weight meets each pixel where it lies.
 
-A tile is some pixels times some vectors of output channels, all held in registers while the kernel's C·kh·kw positions go by in Caffe's
-order; LLVM turns the vectors into what the processor has.
+A tile is some pixels times some vectors of output channels, all held in registers while the kernel's C·kh·kw positions
+go by in Caffe's order; LLVM turns the vectors into what the processor has.
 """
 
 import llvmlite.binding as llvm
@@ -23,7 +23,8 @@ def suits(c: int, m: int, pad: tuple[int, int]) -> bool:
 
 
 def _tile(vectors: int):
-    """``tile(x, places, offsets, w, y, positions, add)``: y (PIXELS, vectors·LANES) = [y +] Σ x[places + offsets] · w, all addresses."""
+    """``tile(x, places, offsets, w, y, positions, add)``: y (PIXELS, vectors·LANES) = [y +] Σ x[places + offsets] · w,
+    all addresses."""
     pixels = PIXELS[vectors]
 
     @intrinsic
@@ -39,9 +40,13 @@ def _tile(vectors: int):
 
             def vectors_at(base, index):
                 """The address of a vector, LANES apart, not aligned to one."""
-                return builder.bitcast(at(base, builder.mul(index, ir.Constant(word, LANES)), real), vector.as_pointer())
+                return builder.bitcast(
+                    at(base, builder.mul(index, ir.Constant(word, LANES)), real), vector.as_pointer()
+                )
 
-            fma = cgutils.get_or_insert_function(builder.module, ir.FunctionType(vector, [vector] * 3), f"llvm.fma.v{LANES}f32")
+            fma = cgutils.get_or_insert_function(
+                builder.module, ir.FunctionType(vector, [vector] * 3), f"llvm.fma.v{LANES}f32"
+            )
             starts = [builder.load(at(places, ir.Constant(word, p), word)) for p in range(pixels)]
             sums = [cgutils.alloca_once_value(builder, blank) for _ in range(pixels * vectors)]
             with cgutils.for_range_slice(builder, zero, positions, ir.Constant(word, 1)) as (k, _):
@@ -52,9 +57,13 @@ def _tile(vectors: int):
                     weights.append(builder.load(vectors_at(w, builder.add(row, ir.Constant(word, v))), align=4))
                 for p in range(pixels):
                     value = builder.load(at(x, builder.add(starts[p], offset), real))
-                    spread = builder.insert_element(ir.Constant(vector, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
+                    spread = builder.insert_element(
+                        ir.Constant(vector, ir.Undefined), value, ir.Constant(ir.IntType(32), 0)
+                    )
                     spread = builder.shuffle_vector(
-                        spread, ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+                        spread,
+                        ir.Constant(vector, ir.Undefined),
+                        ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES),
                     )
                     for v in range(vectors):
                         place = sums[p * vectors + v]
@@ -88,8 +97,8 @@ def pack(w, packed):
 def forward(x, packed, bias, biased, slope, rectified, y, places, offsets, space, vectors, pixels):
     """y (N, P, M) = the convolution of x (N, H·W·C) + bias (M), then leaky ReLU where rectified.
 
-    places (⌈P / pixels⌉·pixels): where each output's window starts in an image; offsets (K): where each position lies from there, in
-    Caffe's order; packed (K, vectors·LANES); space (threads, pixels·vectors·LANES): workspace.
+    places (⌈P / pixels⌉·pixels): where each output's window starts in an image; offsets (K): where each position lies
+    from there, in Caffe's order; packed (K, vectors·LANES); space (threads, pixels·vectors·LANES): workspace.
     """
     count, outputs, channels, width = x.shape[0], y.shape[1], y.shape[2], vectors * LANES
     tiles = -(-outputs // pixels)

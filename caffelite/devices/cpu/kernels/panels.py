@@ -1,10 +1,11 @@
-"""A product of few rows by weights packed once, for use inside a thread: what a recurrent layer multiplies by at every step.
+"""A product of few rows by weights packed once, for use inside a thread: what a recurrent layer multiplies by at every
+step.
 
-Packed weights are panels of ``WIDTH`` bytes of columns, a row of a panel for each number that is summed over. A tile, some rows times a
-panel, stays in registers meanwhile; LLVM turns its vectors into what the processor has.
+Packed weights are panels of ``WIDTH`` bytes of columns, a row of a panel for each number that is summed over. A tile,
+some rows times a panel, stays in registers meanwhile; LLVM turns its vectors into what the processor has.
 
-Numbers are float32, float64, or bfloat16 as uint16 with sums in float32: then a row of a panel holds two numbers of each column, which
-processors with the instruction multiply at once.
+Numbers are float32, float64, or bfloat16 as uint16 with sums in float32: then a row of a panel holds two numbers of
+each column, which processors with the instruction multiply at once.
 """
 
 import llvmlite.binding as llvm
@@ -37,7 +38,8 @@ class _BFloat(ir.Type):
 
 
 def _multiply_add(builder, kind, pairs: bool):
-    """``run(a, b, sum)``: a b + sum of vectors; pairs: of words that hold two bfloat16 each, of which both products are added."""
+    """``run(a, b, sum)``: a b + sum of vectors; pairs: of words that hold two bfloat16 each, of which both products are
+    added."""
 
     def function(name, result, *arguments):
         return cgutils.get_or_insert_function(builder.module, ir.FunctionType(result, arguments), name)
@@ -53,7 +55,10 @@ def _multiply_add(builder, kind, pairs: bool):
 
     def both(a, b, total):
         shift = ir.Constant(a.type, [16] * lanes)
-        for part in (builder.shl, lambda v, _: builder.and_(v, ir.Constant(v.type, [0xFFFF0000] * lanes))):  # the first, the second
+        for part in (
+            builder.shl,
+            lambda v, _: builder.and_(v, ir.Constant(v.type, [0xFFFF0000] * lanes)),
+        ):  # the first, the second
             total = builder.call(fma, [builder.bitcast(part(v, shift), kind) for v in (a, b)] + [total])
         return total
 
@@ -64,8 +69,8 @@ def _multiply_add(builder, kind, pairs: bool):
 def _tile(typingctx, a, row, b, c, line, depth, rows, columns, number):
     """c += a b for 1 to ROWS rows of a and c; a, b, c are addresses.
 
-    row, line: the bytes from row to row of a and of c; depth: the panel's rows; columns: how many of its columns c has; number: one of the
-    weights' type.
+    row, line: the bytes from row to row of a and of c; depth: the panel's rows; columns: how many of its columns c has;
+    number: one of the weights' type.
     """
     pairs, bits = number == types.uint16, 64 if number == types.float64 else 32
 
@@ -106,10 +111,15 @@ def _tile(typingctx, a, row, b, c, line, depth, rows, columns, number):
             sources = [builder.add(a, builder.mul(whole(r), row)) for r in range(height)]
             with cgutils.for_range_slice(builder, whole(0), depth, whole(1)) as (k, _):
                 panel = builder.add(b, builder.mul(k, whole(WIDTH)))
-                weights = [builder.load(pointer(builder.add(panel, whole(v * VECTOR)), factors), align=size) for v in range(VECTORS)]
+                weights = [
+                    builder.load(pointer(builder.add(panel, whole(v * VECTOR)), factors), align=size)
+                    for v in range(VECTORS)
+                ]
                 shift = builder.mul(k, whole(size))
                 for r in range(height):
-                    value = spread(builder.load(pointer(builder.add(sources[r], shift), unit), align=2 if pairs else size), factors)
+                    value = spread(
+                        builder.load(pointer(builder.add(sources[r], shift), unit), align=2 if pairs else size), factors
+                    )
                     for v in range(VECTORS):
                         place = sums[r * VECTORS + v]
                         builder.store(multiply_add(value, weights[v], builder.load(place)), place)
@@ -191,5 +201,8 @@ def multiply(a, packed, c):
             columns = min(width, c.shape[1] - p * width)
             for i in range(tiles):
                 r, count = i * rows // tiles, (i + 1) * rows // tiles - i * rows // tiles
-                source, target = a.ctypes.data + r * a.strides[0] + k * size, c.ctypes.data + r * c.strides[0] + p * WIDTH
+                source, target = (
+                    a.ctypes.data + r * a.strides[0] + k * size,
+                    c.ctypes.data + r * c.strides[0] + p * WIDTH,
+                )
                 _tile(source, a.strides[0], panel, target, c.strides[0], depth, count, columns, packed.dtype.type(0))

@@ -40,8 +40,8 @@ def _plane(i, pixels, picks, cut, mean, scale, out):
 def preprocess(pixels, picks, cut, mean, scale, out):
     """out (N, C, h, w) = (pixels - mean) · scale in float32, cropped and mirrored as the rows of picks say.
 
-    pixels (M, C, H, W), of any strides; picks (N, 4): which pixels, top, left, whether mirrored; cut: the pixels are larger than the crop.
-    mean: (C, 1, 1), (C, h, w), or (C, H, W) to be cropped too.
+    pixels (M, C, H, W), of any strides; picks (N, 4): which pixels, top, left, whether mirrored; cut: the pixels are
+    larger than the crop. mean: (C, 1, 1), (C, h, w), or (C, H, W) to be cropped too.
     """
     for i in range(out.shape[0] * out.shape[1]):
         _plane(i, pixels, picks, cut, mean, scale, out)

@@ -107,7 +107,8 @@ def average_pool_backward(dy, dx, kernel, stride, pad):
 
 @njit(**PARALLEL)
 def stochastic_pool_forward(x, y, index, channels, kernel, stride, pad, low, high, stream, iteration, sample):
-    """x (N·C, H, W) → y (N·C, OH, OW): of a window the place (index) where its running sum reaches u·Σx, u in (0, 1]; NaN wins.
+    """x (N·C, H, W) → y (N·C, OH, OW): of a window the place (index) where its running sum reaches u·Σx, u in (0, 1];
+    NaN wins.
 
     u is the first word that belongs to the output's place in sample ``sample`` + n; low and high are the seed's words.
     """

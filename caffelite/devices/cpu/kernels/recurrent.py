@@ -1,5 +1,5 @@
-"""An LSTM over whole sequences. Sequences know nothing of each other, so each thread takes some of them through all of time, and waits for
-nobody.
+"""An LSTM over whole sequences. Sequences know nothing of each other, so each thread takes some of them through all of
+time, and waits for nobody.
 
 The gates' sums i, f, o, g of a sequence's step are a row of 4D, and become σ(i), σ(f), σ(o), tanh(g) where they lie.
 """
@@ -15,14 +15,18 @@ from .settings import PARALLEL, SERIAL
 
 EXACT = dict(**SERIAL, fastmath={"contract"})  # products and sums may become one instruction; their order stays
 LOG2E = np.float32(1.4426950408889634)
-LN2_HIGH, LN2_LOW = np.float32(0.693359375), np.float32(-2.12194440054690583e-4)  # ln 2 = their sum; the first has few digits
+LN2_HIGH, LN2_LOW = (
+    np.float32(0.693359375),
+    np.float32(-2.12194440054690583e-4),
+)  # ln 2 = their sum; the first has few digits
 ROUND = np.float32(3 << 22)  # x + ROUND has in its last bits the whole number next to x
 TAYLOR = tuple(np.float32(1 / math.factorial(n)) for n in (2, 3, 4, 5, 6, 7))
 
 
 @njit(**EXACT)
 def _halvings(x):
-    """n, f and 2^n as whole number, rest and float32: e^x = 2^n e^f, |f| ≤ ln 2 / 2. Nothing in it depends on what NaN is as an integer."""
+    """n, f and 2^n as whole number, rest and float32: e^x = 2^n e^f, |f| ≤ ln 2 / 2. Nothing in it depends on what NaN
+    is as an integer."""
     shifted = x * LOG2E + ROUND
     n = shifted - ROUND
     f = (x - n * LN2_HIGH) - n * LN2_LOW
@@ -57,7 +61,8 @@ def _tanh32(x):
 
 
 def sigmoid(x):
-    """σ of a number of either type, within kernels: of a float64 by the C library, of a float32 in a form that becomes a vector loop."""
+    """σ of a number of either type, within kernels: of a float64 by the C library, of a float32 in a form that becomes
+    a vector loop."""
     raise NotImplementedError
 
 
@@ -76,8 +81,8 @@ def _tanh(x):
     return (lambda x: _tanh32(x)) if x == types.float32 else (lambda x: math.tanh(x))
 
 
-# Passes over rows that lie in the first-level cache, of few arrays each, and none under two names: LLVM's vector loops are for arrays that
-# do not overlap, and it asks that of so many only.
+# Passes over rows that lie in the first-level cache, of few arrays each, and none under two names: LLVM's vector loops
+# are for arrays that do not overlap, and it asks that of so many only.
 
 
 @njit(**EXACT)
@@ -146,7 +151,8 @@ def cell_forward(gates, k, before, c, h):
 
 @njit(**SERIAL)
 def cell_backward(gates, k, before, c, dh, dc, dgates, spare):
-    """dgates, a row: the gradient of the sums, from the activated gates; dc, the gradient of c from above, becomes that of before."""
+    """dgates, a row: the gradient of the sums, from the activated gates; dc, the gradient of c from above, becomes that
+    of before."""
     d, one = c.size, gates.dtype.type(1)
     i, f, o, g = gates[:d], gates[d : 2 * d], gates[2 * d : 3 * d], gates[3 * d :]
     di, df, do, dg = dgates[:d], dgates[d : 2 * d], dgates[2 * d : 3 * d], dgates[3 * d :]
@@ -187,8 +193,8 @@ def unit_backward(gates, cont, before, c, dh, dc, dgates, spare):
 def sequence_forward(gates, cont, packed, hidden, c, h, last, threads):
     """h (T, N, D) from gates (T, N, 4D), what the sums take from elsewhere, which become the activated gates.
 
-    cont (T, N); packed: the weights of h; hidden (T, N, D) becomes cont · h before, as factors; c (T + 1, N, D), c[0] given; last (N, D):
-    h before the first step.
+    cont (T, N); packed: the weights of h; hidden (T, N, D) becomes cont · h before, as factors; c (T + 1, N, D), c[0]
+    given; last (N, D): h before the first step.
     """
     steps, n = cont.shape
     for thread in prange(threads):
@@ -208,8 +214,8 @@ def sequence_forward(gates, cont, packed, hidden, c, h, last, threads):
 def sequence_backward(gates, cont, packed, c, above, dh, dc, dgates, factors, spare, threads):
     """dgates (T, N, 4D): the gradients of the sums, from the activated gates.
 
-    above (T, N, D): h's gradient, or None; dh, dc (N, D): those of the last states, which become those of the first's; factors (N, 4D):
-    room for dgates' where they are halves, else None; spare (N, D).
+    above (T, N, D): h's gradient, or None; dh, dc (N, D): those of the last states, which become those of the first's;
+    factors (N, 4D): room for dgates' where they are halves, else None; spare (N, D).
     """
     steps, n = cont.shape
     for thread in prange(threads):

@@ -37,7 +37,8 @@ def softmax_backward(y, dy, dx):
 
 @njit(**SERIAL)
 def log_loss_forward(prob, label, ignore, ignoring, fixed, tiny, loss, divisor, bad):
-    """loss[0] = -Σ log max(prob[label], tiny) / divisor[0]; divisor: ``fixed``, or the labels that count where it is negative.
+    """loss[0] = -Σ log max(prob[label], tiny) / divisor[0]; divisor: ``fixed``, or the labels that count where it is
+    negative.
 
     prob (N, C, P), label (N, P) as floats. bad[0] keeps 1 + the place of the first label that is no class.
     """
@@ -75,7 +76,8 @@ def softmax_loss_backward(prob, label, ignore, ignoring, dloss, divisor, dx):
 
 @njit(**SERIAL)
 def accuracy(x, label, top_k, ignore, ignoring, score, per_class, counts, bad):
-    """score[0] = the share of labels among their top_k scores; a tie and a NaN count as wrong. x (N, C, P), label (N, P).
+    """score[0] = the share of labels among their top_k scores; a tie and a NaN count as wrong. x (N, C, P), label (N,
+    P).
 
     counts (C) is workspace; per_class (C, or empty) the share for each class, 0 where it has no sample.
     """

@@ -16,7 +16,8 @@ def _names_row(index, rows):
 
 @njit(**PARALLEL)
 def take_forward(table, index, out, bad):
-    """out (count, width) = the rows of table that index (count) names, 0 where there is none: bad[0] keeps 1 + the first such place."""
+    """out (count, width) = the rows of table that index (count) names, 0 where there is none: bad[0] keeps 1 + the
+    first such place."""
     for i in range(index.size):
         if bad[0] == 0 and not _names_row(index[i], table.shape[0]):
             bad[0] = 1 + i

@@ -1,0 +1,119 @@
+"""Pictures of single signs (digits, letters): what ground a data set's signs stand on, and a drawn sign brought to look
+like them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .. import caffelite_pb2 as pb
+from ..data.images import opencv
+
+Deploy = pb.DeployParameter
+INK = 0.25  # of the full range: what differs more from the ground is ink
+EVEN = 0.98  # share of the border's pixels that look alike where the ground is even
+MOST_SIDE = 64  # pixels; larger images are photographs
+SPECK = 0.02  # of the largest blot of ink: smaller ones are dirt
+
+
+@dataclass(frozen=True)
+class Signs:
+    """How a data set shows its signs: fields of deploy_param by the same names."""
+
+    ground: int = Deploy.ANY
+    sign_size: int = 0
+    sign_centre: int = Deploy.BOX
+
+
+def measure(images: list[np.ndarray]) -> Signs:
+    """What a data set's images 1×H×W say of its signs; Signs() where they are coloured, large, or not on an even
+    ground."""
+    if not images or any(i.shape[0] != 1 or max(i.shape) > MOST_SIDE or i.dtype != np.uint8 for i in images):
+        return Signs()
+    borders = np.concatenate([border(image[0]) for image in images])
+    ground = next(
+        (g for g, level in ((Deploy.DARK, 0), (Deploy.LIGHT, 255)) if np.mean(_far(borders, level) < INK) >= EVEN),
+        Deploy.ANY,
+    )
+    if ground == Deploy.ANY:
+        return Signs()
+    found = [_far(image[0], 255 * (ground == Deploy.LIGHT)) for image in images]
+    found = [far for far in found if (far > INK).any()]
+    if not found:
+        return Signs(ground)
+    boxes = np.array([_box(far > INK) for far in found])  # top, bottom, left, right
+    sides = np.maximum(boxes[:, 1] - boxes[:, 0], boxes[:, 3] - boxes[:, 2])
+    masses = np.array([_mass(far) for far in found])
+    middles = (boxes[:, ::2] + boxes[:, 1::2]) / 2
+    spread = [np.ptp(np.percentile(places, (10, 90), axis=0), axis=0).sum() for places in (middles, masses)]
+    return Signs(ground, int(np.median(sides)), Deploy.MASS if spread[1] < spread[0] else Deploy.BOX)
+
+
+def border(image: np.ndarray) -> np.ndarray:
+    return np.concatenate([image[0], image[-1], image[1:-1, 0], image[1:-1, -1]])
+
+
+def on_ground(image: np.ndarray, ground: int) -> tuple[np.ndarray, bool]:
+    """A gray image H×W on the ground that a net knows, and whether it was inverted for that."""
+    around = float(np.median(border(image)))
+    low, high = float(image.min()), float(image.max())
+    light = around > ((low + high) / 2 if high - low > 0.1 * 255 else 127)
+    inverted = light != (ground == Deploy.LIGHT)
+    return (255 - image if inverted else image), inverted
+
+
+def fit(image: np.ndarray, shape: tuple[int, int], signs: Deploy) -> np.ndarray:
+    """H×W in shape: the sign of a gray image that stands on the net's ground, cut out, sized and centred as the net
+    knows signs.
+
+    An image without a sign is an even ground.
+    """
+    cv2 = opencv("signs")
+    light = signs.ground == Deploy.LIGHT
+    values = image.astype(np.float32)
+    level = float(np.median(border(image)))
+    far = (level - values if light else values - level).clip(0)
+    most = float(cv2.blur(far, (3, 3)).max())  # one pixel of grain is no ink
+    canvas = np.zeros(shape, np.float32)
+    if most > 0.1 * 255:
+        far = np.minimum(far / most, 1)
+        ink = _without_specks(cv2, far > max(INK, 0.5 * _otsu(cv2, far)))
+        top, bottom, left, right = _box(ink)
+        part = (far * cv2.dilate(ink.astype(np.uint8), np.ones((3, 3), np.uint8)))[top:bottom, left:right]
+        scale = min(signs.sign_size, *shape) / max(part.shape)
+        size = [max(1, round(side * scale)) for side in part.shape]
+        part = cv2.resize(part, size[::-1], interpolation=cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR)
+        middle = _mass(part) if signs.sign_centre == Deploy.MASS else np.array(part.shape) / 2
+        corner = np.round(np.array(shape) / 2 - middle).astype(int).clip(0, np.array(shape) - part.shape)
+        canvas[corner[0] : corner[0] + size[0], corner[1] : corner[1] + size[1]] = part
+    pixels = np.rint(255 * canvas / max(float(canvas.max()), 1e-6)).astype(np.uint8)
+    return 255 - pixels if light else pixels
+
+
+def _far(image: np.ndarray, ground: int) -> np.ndarray:
+    """How far pixels are from the ground, 0 to 1."""
+    return np.abs(image.astype(np.float32) - ground) / 255
+
+
+def _box(ink: np.ndarray) -> tuple[int, int, int, int]:
+    """Top, bottom, left and right of what is true; bottom and right lie beyond it."""
+    rows, columns = (np.flatnonzero(ink.any(axis)) for axis in (1, 0))
+    return int(rows[0]), int(rows[-1]) + 1, int(columns[0]), int(columns[-1]) + 1
+
+
+def _mass(far: np.ndarray) -> np.ndarray:
+    """The centre of mass: row and column."""
+    total = far.sum()
+    return np.array([(far.sum(1 - axis) * (np.arange(far.shape[axis]) + 0.5)).sum() / total for axis in (0, 1)])
+
+
+def _otsu(cv2, far: np.ndarray) -> float:
+    return cv2.threshold(np.rint(255 * far).astype(np.uint8), 0, 255, cv2.THRESH_BINARY | cv2.THRESH_OTSU)[0] / 255
+
+
+def _without_specks(cv2, ink: np.ndarray) -> np.ndarray:
+    count, numbers, about, _ = cv2.connectedComponentsWithStats(ink.astype(np.uint8), connectivity=8)
+    areas = about[:, cv2.CC_STAT_AREA]
+    areas[0] = 0
+    return np.isin(numbers, np.flatnonzero(areas >= SPECK * areas.max()))

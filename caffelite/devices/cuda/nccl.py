@@ -1,0 +1,176 @@
+"""NCCL: sums of a GPU's arrays over processes, one GPU each, on a stream beside the one that computes."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+
+import numpy as np
+
+from ...errors import CaffeliteError
+from .backend import cupy_module
+
+TOP = 32768.0  # what no sum in 16 bits may pass
+TINY = 1e-30
+
+
+def place(number: int) -> str:
+    """Which GPU of which machine GPU ``number`` is."""
+    return f"{socket.gethostname()} {cupy_module().cuda.runtime.deviceGetPCIBusId(number)}"
+
+
+def nccl_module():
+    """CuPy's NCCL, which is no attribute of cupy.cuda until it is imported."""
+    from cupy.cuda import nccl
+
+    return nccl
+
+
+class Sums:
+    """Sums of CuPy arrays of float32 in place. ``note``, ``post`` and ``finish`` only queue, so that a graph may
+    capture them where ``captures`` (not what ``half`` does); ``turn`` says which graph: its flags come from and go to
+    memory of their own.
+
+    compute: the stream that the arrays are computed on. gather: brings the communicator's id from rank 0 to all. half:
+    numbers travel and are added up in 16 bits, after a common factor that keeps the sum from overflowing. Flags come
+    back one iteration late, so that the host waits for nothing younger. drop_graphs: destroys the graphs that may hold
+    these sums. cupy, nccl: stand-ins for tests. Errors: no NCCL.
+    """
+
+    def __init__(
+        self,
+        compute,
+        rank: int,
+        size: int,
+        gather: Callable,
+        half: bool = False,
+        drop_graphs: Callable | None = None,
+        cupy=None,
+        nccl=None,
+    ):
+        self._cupy = cupy = cupy or cupy_module()
+        nccl = nccl or nccl_module()
+        if not nccl.available:  # CuPy warns why
+            remedy = "install nvidia-nccl-cu12 or nvidia-nccl-cu13, as the driver asks"
+            raise CaffeliteError("several GPUs need NCCL, which cannot be loaded", remedy=remedy)
+        self._nccl, self._size, self._half = nccl, size, half
+        try:
+            self._comm = nccl.NcclCommunicator(size, gather(nccl.get_unique_id() if rank == 0 else None)[0], rank)
+        except RuntimeError as mistake:
+            found, remedy = (
+                str(mistake).strip().splitlines()[0],
+                "run it again with NCCL_DEBUG=WARN, by which NCCL says why",
+            )
+            raise CaffeliteError("NCCL cannot join the GPUs", found=found, remedy=remedy) from mistake
+        self._drop_graphs = drop_graphs
+        self._compute, self._stream = compute, cupy.cuda.Stream(non_blocking=True)
+        self._ready, self._done = (cupy.cuda.Event(disable_timing=True) for _ in range(2))
+        self.captures = not half
+        self._rooms: dict[tuple[int, int], tuple] = {}
+        self._turns = 0
+        self._flags = [_Flags(cupy) for _ in range(2)]
+
+    @property
+    def turn(self) -> int:
+        return self._turns % 2
+
+    def put(self, flags: np.ndarray) -> None:
+        """What the coming iteration asks; that before the last one is over by now."""
+        self._turns += 1
+        self._flags[self.turn].host[...] = flags
+
+    def note(self, loss) -> None:
+        held = self._flags[self.turn]
+        self._behind()
+        self._sum(loss)
+        copy = self._cupy.cuda.runtime.memcpyAsync
+        copy(held.device.data.ptr, held.host.ctypes.data, held.host.nbytes, 1, self._stream.ptr)
+        self._sum(held.device)
+        copy(held.host.ctypes.data, held.device.data.ptr, held.host.nbytes, 2, self._stream.ptr)
+
+    def noted(self, loss) -> np.ndarray:
+        """The flags of the iteration before, when that is done; this one has been queued."""
+        self._comm.check_async_error()
+        self._flags[self.turn].back.record(self._compute)
+        held = self._flags[1 - self.turn]
+        if self._turns > 1:
+            held.back.synchronize()
+        return held.host
+
+    def post(self, array) -> None:
+        self._behind()
+        if self._half:
+            self._sum_half(array)
+        else:
+            self._sum(array)
+
+    def progress(self) -> None: ...
+
+    def finish(self) -> None:
+        self._done.record(self._stream)
+        self._compute.wait_event(self._done)
+
+    def close(self, failed: bool = False) -> None:
+        """Ends the communicator. failed: other processes may never come to the sums that are under way, so those are
+        broken off.
+
+        The graphs go first: NCCL does not destroy a communicator before every graph that captured its sums is
+        destroyed. Errors: what CUDA has to tell of work that is done only now.
+        """
+        comm, self._comm = self._comm, None
+        if comm is None:
+            return
+        try:
+            if not failed:
+                self._compute.synchronize()
+                self._stream.synchronize()
+        except Exception:
+            failed = True
+            raise
+        finally:
+            if self._drop_graphs:
+                self._drop_graphs()
+            if failed:
+                comm.abort()
+            else:
+                comm.destroy()
+
+    def _behind(self) -> None:
+        """What follows waits for what has been computed so far."""
+        self._ready.record(self._compute)
+        self._stream.wait_event(self._ready)
+
+    def _sum(self, array, kind: str = "FLOAT32", how: str = "SUM") -> None:
+        number = getattr(self._nccl, f"NCCL_{kind}"), getattr(self._nccl, f"NCCL_{how}")
+        self._comm.allReduce(array.data.ptr, array.data.ptr, array.size, *number, self._stream.ptr)
+
+    def _sum_half(self, array) -> None:
+        cupy = self._cupy
+        key = array.data.ptr, array.size
+        if key not in self._rooms:
+            self._rooms[key] = (
+                cupy.empty(array.size, np.float16),
+                cupy.empty((), np.float32),
+                cupy.empty((), np.float32),
+            )
+        small, top, factor = self._rooms[key]
+        with self._stream:
+            cupy.amin(array, out=factor)
+            cupy.amax(array, out=top)
+            cupy.negative(factor, out=factor)
+            cupy.maximum(top, factor, out=top)
+            self._sum(top, how="MAX")
+            cupy.maximum(top, np.float32(TINY), out=top)
+            cupy.divide(np.float32(TOP / self._size), top, out=factor)
+            cupy.multiply(array, factor, out=small, casting="unsafe")
+            self._sum(small, "FLOAT16")
+            cupy.divide(small, factor, out=array)
+
+
+class _Flags:
+    """The flags of one iteration, on the host and on the device."""
+
+    def __init__(self, cupy):
+        self.host = np.frombuffer(cupy.cuda.alloc_pinned_memory(8), np.float32, 2)
+        self.host[...] = 0
+        self.device, self.back = cupy.zeros(2, np.float32), cupy.cuda.Event(disable_timing=True)

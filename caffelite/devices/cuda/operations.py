@@ -1,0 +1,259 @@
+"""The GPU's operations by our own kernels and cuBLAS: shapes fixed when built, arrays given when run. The CPU has the
+same classes."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+
+from ..formula import Formula
+
+FEW_WORK = (
+    1 << 20
+)  # multiply-adds of a product whose bias and ReLU cost more than it does, where they are launches of their own
+COLUMN_BYTES = 64 << 20  # workspace of a convolution without cuDNN, at least one image
+
+
+class Biased:
+    """The bias and leaky ReLU of y (N, C, P), and the bias's gradient."""
+
+    def __init__(self, device, n: int, c: int, p: int):
+        split = n, c, p
+        self._sum = device.channel_sum(Formula("dy", ("dy",)), (), *split)
+        relu = "where({0} > 0, {0}, slope * ({0}))"
+        self._applied = functools.cache(
+            lambda biased, slope: device.channel_map(
+                Formula(
+                    (relu if slope is not None else "{0}").format("y + b" if biased else "y"),
+                    ("y", "b") if biased else ("y",),
+                    constants=() if slope is None else ("slope",),
+                ),
+                ("b",) if biased else (),
+                *split,
+                **({} if slope is None else {"slope": slope}),
+            )
+        )
+
+    def forward(self, y, b, slope: float | None) -> None:
+        if b is not None or slope is not None:
+            self._applied(b is not None, slope)(y, *([] if b is None else [b]), y)
+
+    def backward(self, dy, db, add: bool) -> None:
+        self._sum(dy, db, add=add)
+
+
+class InnerProduct:
+    """y (M, N) = x (M, K) w^T + b, w (N, K), or (K, N) where transpose; b (N) or None.
+
+    half: products of 16-bit numbers, added up in float32. Then forward leaves x so rounded in ``kept``, which backward
+    takes for x; all other arrays are float32 still.
+    """
+
+    def __init__(self, device, m: int, k: int, n: int, transpose: bool = False, half: bool = False):
+        self._sizes, self._transpose, self._half = (m, n, k), transpose, half
+        self._device, self._matmul, self._bias = device, device.backend.matmul, Biased(device, m, n, 1)
+        self._round = device.map(Formula("a", ("a",)))
+        few = not half and not transpose and m * n * k <= FEW_WORK
+        self._few = device.kernel("reductions", "product_few", 32 * m * n, m, n, k, size=max(m, n) * k) if few else None
+
+    def _rounded(self, *arrays) -> list:
+        """Arrays in the workspace, of 16-bit numbers; None stays."""
+        kind, at, found = self._device.half_type, 0, []
+        space = self._device.workspace(sum(a.size + 128 for a in arrays if a is not None), kind)
+        for array in arrays:
+            found.append(None if array is None else space[at : at + array.size].reshape(array.shape))
+            if array is not None:
+                self._round(array, found[-1])
+                at += -(-array.size // 128) * 128
+        return found
+
+    def forward(self, x, w, b, y, slope: float | None = None, kept=None) -> None:
+        """slope: a leaky ReLU's negative slope, fused; None for no ReLU."""
+        if self._half:
+            self._round(x, kept)
+            x, (w,) = kept, self._rounded(w)
+        if self._few:
+            return self._few(x, w, b, y, float(slope or 0), slope is not None)
+        self._matmul(x, w, y, *self._sizes, trans_b=not self._transpose)
+        self._bias.forward(y, b, slope)
+
+    def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
+        """dx, dw, db: None where not wanted; add_w, add_b: add to what is there."""
+        m, n, k = self._sizes
+        if self._half:
+            rounded, w = self._rounded(dy, w if dx is not None else None)
+        else:
+            rounded = dy
+
+        def weights() -> None:
+            if self._transpose:
+                self._matmul(x, rounded, dw, k, n, m, trans_a=True, add=add_w)
+            else:
+                self._matmul(rounded, x, dw, n, k, m, trans_a=True, add=add_w)
+
+        def biases() -> None:
+            self._bias.backward(dy, db, add_b)
+
+        def bottom() -> None:
+            self._matmul(rounded, w, dx, m, k, n, trans_b=self._transpose)
+
+        parts = ((weights, dw), (biases, db), (bottom, dx))
+        self._device.run_concurrently(m * n * k, *(part for part, wanted in parts if wanted is not None))
+
+
+class Convolution:
+    """y (N, M, OH, OW) = w (M, C/groups, kh, kw) * x (N, C, H, W) + b (M): columns of a tile of images, a matrix
+    product a tile."""
+
+    def __init__(self, device, x: tuple[int, ...], y: tuple[int, ...], window, groups: int = 1):
+        n, c, h, w = x
+        _, m, oh, ow = y
+        self._device, self._groups, self._matmul = device, groups, device.backend.matmul
+        self._rows, self._m, self._p = c * math.prod(window.kernel), m, oh * ow  # rows of the column matrix, all groups
+        each = (self._rows + m) * self._p  # what an image needs
+        tile = max(1, min(n, COLUMN_BYTES // (each * device.dtype.itemsize)))
+        self._tiles = [(first, min(tile, n - first)) for first in range(0, n, tile)]
+        self._count = each * tile
+        device.workspace(self._count)
+        geometry = (c, h, w, oh, ow, *(v for pair in window for v in pair))
+        size = max(self._count, math.prod(x), math.prod(y))
+        self._im2col = device.kernel("windows", "im2col", self._rows * tile * self._p, *geometry, size=size)
+        self._col2im = device.kernel("windows", "col2im", tile * c * h * w, *geometry, size=size)
+        self._pack = device.kernel("windows", "pack", tile * m * self._p, m, self._p, size=size)
+        self._unpack = device.kernel("windows", "unpack", tile * m * self._p, m, self._p, size=size)
+        self._bias = Biased(device, n, m, self._p)
+
+    def _workspace(self, n: int):
+        """Columns (rows, n·P), and the outputs that belong to them (M, n·P)."""
+        space, cut = self._device.workspace(self._count), self._rows * n * self._p
+        return space[:cut], space[cut:]
+
+    def forward(self, x, w, b, y, slope: float | None = None) -> None:
+        """slope: a leaky ReLU's negative slope, fused; None for no ReLU."""
+        g, k = self._groups, self._rows // self._groups
+        for first, n in self._tiles:
+            columns, rows = self._workspace(n)
+            self._im2col(x, columns, first, n)
+            self._matmul(w, columns, rows, self._m // g, n * self._p, k, batch=g)
+            self._unpack(rows, b, y, float(slope or 0), slope is not None, first, n)
+
+    def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
+        """dx, dw, db: None where not wanted; add_w, add_b: add to what is there."""
+        g, k = self._groups, self._rows // self._groups
+        for first, n in self._tiles if dw is not None or dx is not None else ():
+            columns, rows = self._workspace(n)
+            self._pack(dy, rows, first, n)
+            if dw is not None:
+                self._im2col(x, columns, first, n)
+                self._matmul(
+                    rows, columns, dw, self._m // g, k, n * self._p, trans_b=True, add=add_w or first > 0, batch=g
+                )
+            if dx is not None:
+                self._matmul(w, rows, columns, k, n * self._p, self._m // g, trans_a=True, batch=g)
+                self._col2im(columns, dx, first, n)
+        if db is not None:
+            self._bias.backward(dy, db, add_b)
+
+
+def team(p: int) -> int:
+    """Threads that share one reduction: a warp where its elements are neighbours."""
+    return 32 if p == 1 else 1
+
+
+class Softmax:
+    """y = softmax of x over the middle axis of (N, C, P)."""
+
+    def __init__(self, device, n: int, c: int, p: int):
+        threads, shape, size = n * p * team(p), (team(p), n, c, p), n * c * p
+        self._forward = device.kernel("reductions", "softmax_forward", threads, *shape, size=size)
+        self._backward = device.kernel("reductions", "softmax_backward", threads, *shape, size=size)
+
+    def forward(self, x, y) -> None:
+        self._forward(x, y)
+
+    def backward(self, y, dy, dx) -> None:
+        self._backward(y, dy, dx)
+
+
+class Labels:
+    """What losses and scores say of labels that are no class. ``bad`` (int64, one element): 0, or 1 + the place of the
+    first."""
+
+    def __init__(self, device, ignore: int | None):
+        self.bad, self._first = device.zeros(1, np.int64), device.empty(1, np.int64)
+        device.upload(self._first, np.array([np.iinfo(np.int64).max]))
+        self._ignore = (float(ignore or 0), ignore is not None)
+
+
+class SoftmaxLoss(Labels):
+    """prob = softmax of x over the middle axis of (N, C, P), loss = -Σ log prob[label] / divisor over label (N, P).
+
+    ignore: a label that does not count, or None. divisor: a number, or None for how many labels count.
+    """
+
+    BLOCKS = 1024  # most blocks
+
+    def __init__(self, device, n: int, c: int, p: int, ignore: int | None, divisor: float | None):
+        super().__init__(device, ignore)
+        threads = min(n * p * team(p), self.BLOCKS * 256)
+        self.divisor = device.zeros(1)
+        self._parts = device.empty(2 * self.BLOCKS, np.float64), device.zeros(1, np.uint32), self._first
+        tail = (
+            *self._ignore,
+            np.float64(-1 if divisor is None else divisor),
+            float(np.finfo(np.float32).tiny),
+            team(p),
+            n,
+            c,
+            p,
+        )
+        self._forward = device.kernel("reductions", "softmax_loss", threads, *tail, size=n * c * p)
+        self._backward = device.kernel("elementwise", "softmax_loss_backward", n * c * p, *self._ignore, n, c, p)
+
+    def forward(self, x, label, prob, loss, total=None, weight: float = 1.0, gradient=None) -> None:
+        """total: an array of one number that the loss is added to, times ``weight``; or None. gradient: where
+        ``divisor`` is a number, gets what backward would make of a dloss of ``weight``; or None."""
+        self._forward(x, label, prob, gradient, loss, total, float(weight), self.divisor, self.bad, *self._parts)
+
+    def backward(self, prob, label, dloss, dx) -> None:
+        """dx: the gradient before the softmax."""
+        self._backward(prob, label, dloss, self.divisor, dx)
+
+
+class Accuracy(Labels):
+    """The share of labels (N, P) among the top_k scores of x (N, C, P); per_class (C) or None. ``counts`` (C): samples
+    of each class."""
+
+    def __init__(self, device, n: int, c: int, p: int, top_k: int, ignore: int | None):
+        super().__init__(device, ignore)
+        self._counts, self.counts, self._come = (device.zeros(size, np.uint32) for size in (2 * c, c, 1))
+        tail = (top_k, *self._ignore, team(p), n, c, p)
+        self._score = device.kernel("reductions", "accuracy", n * p * team(p), *tail, size=n * c * p)
+
+    def forward(self, x, label, score, per_class) -> None:
+        self._score(x, label, score, per_class, self._counts, self.counts, self._come, self._first, self.bad)
+
+
+class Dropout:
+    """y = x · mask / (1 - ratio), each element of (N, D) kept with probability 1 - ratio.
+
+    Random words come from Philox, keyed by the device's seed, ``stream`` (which layer), the iteration and the sample:
+    every device draws the same.
+    """
+
+    def __init__(self, device, n: int, d: int, ratio: float, stream: int):
+        self._device, self._n, scale = device, n, float(1 / (1 - ratio))
+        words = (np.uint32(stream & 0xFFFFFFFF), np.uint32(min(int(ratio * 2**32), 2**32 - 1)))
+        self._forward = device.kernel(
+            "elementwise", "dropout_forward", n * math.ceil(d / 4), *words, scale, n, d, size=n * d
+        )
+        self._backward = device.kernel("elementwise", "dropout_backward", n * d, scale, n * d)
+
+    def forward(self, x, mask, y) -> None:
+        """mask: uint8, like x, kept for backward."""
+        self._forward(x, mask, y, *self._device.random_key(self._n))
+
+    def backward(self, mask, dy, dx) -> None:
+        self._backward(mask, dy, dx)

@@ -1,0 +1,38 @@
+"""Which precisions a GPU has, by its compute capability."""
+
+from __future__ import annotations
+
+import logging
+
+from ...errors import CaffeliteError
+
+log = logging.getLogger("caffelite")
+LEAST = {"fp16": (5, 3), "bf16": (8, 0)}  # from which on a GPU converts such numbers itself
+TENSOR_CORES = {"fp16": (7, 0), "tf32": (8, 0), "bf16": (8, 0)}  # from which on tensor cores multiply them
+
+
+def by_tensor_cores(precision: str, capability: tuple[int, int]) -> bool:
+    return precision in TENSOR_CORES and capability >= TENSOR_CORES[precision]
+
+
+def suited(precision: str, capability: tuple[int, int], number: int) -> str:
+    """The precision that GPU ``number`` computes in where this one is asked for: fp32 for tf32 where it has no TF32.
+
+    capability: its compute capability, (major, minor). Errors: a precision that it lacks.
+    """
+    if capability < LEAST.get(precision, (0, 0)):
+        others = [other for other in ("fp16", "fp32") if capability >= LEAST.get(other, (0, 0))]
+        raise CaffeliteError(
+            f"GPU {number} has no {precision}",
+            expected=f"compute capability {_words(LEAST[precision])} or more",
+            found=_words(capability),
+            remedy=f"use -precision {' or '.join(others)}",
+        )
+    if precision == "tf32" and not by_tensor_cores(precision, capability):
+        log.info("GPU %d (compute capability %s) has no TF32: it computes in fp32", number, _words(capability))
+        return "fp32"
+    return precision
+
+
+def _words(capability: tuple[int, int]) -> str:
+    return ".".join(map(str, capability))

@@ -1,0 +1,62 @@
+"""The GPU's recurrent operations."""
+
+from __future__ import annotations
+
+from ..formula import Formula
+
+
+class LSTM:
+    """T steps of N sequences of D units: c = k σ(f) c + σ(i) tanh(g), h = σ(o) tanh(c), sums (i, f, o, g) = gates + w
+    (k h).
+
+    cont (T, N): k, where 0 nothing goes on; w (4D, D). A step is a product and a kernel. half: forward's products are
+    of 16-bit numbers, and so is ``hidden``; backward's are of float32 ones.
+    """
+
+    def __init__(self, device, t: int, n: int, d: int, half: bool = False):
+        self._steps, self._cell = t, (n, d)
+        self._device, self._round = device, device.map(Formula("a", ("a",))) if half else None
+        self._unit, self._matmul = LSTMUnit(device, n, d), device.backend.matmul
+        self._kept = device.channel_map(Formula("where(k == 0, 0, k * h)", ("h", "k")), ("k",), 1, n, d)
+
+    def forward(self, gates, cont, w, last, hidden, c, h) -> None:
+        """gates (T, N, 4D): what the sums take from elsewhere, then σ(i), σ(f), σ(o), tanh(g); last (N, D): h before, c
+        (T + 1, N, D) with c before in c[0]; hidden (T, N, D): k h before each step, for the gradient of w; h (T, N,
+        D)."""
+        n, d = self._cell
+        if self._round:
+            rounded = self._device.workspace(w.size, hidden.dtype).reshape(w.shape)
+            self._round(w, rounded)
+            w = rounded
+        self._kept(last, cont[0], hidden[0])
+        for t in range(self._steps):
+            self._matmul(hidden[t], w, gates[t], n, 4 * d, d, trans_b=True, add=True)
+            more = (cont[t + 1], hidden[t + 1]) if t + 1 < self._steps else (None, None)
+            self._unit.step(gates[t], cont[t], c[t], c[t + 1], h[t], *more)
+
+    def backward(self, gates, cont, w, c, above, dh, dc, dgates) -> None:
+        """dgates (T, N, 4D): the gradients of the sums, from gates as forward leaves them; above: h's gradient or None;
+        dh, dc (N, D): the last states' gradients, then the first's."""
+        n, d = self._cell
+        for t in reversed(range(self._steps)):
+            self._unit.backward(
+                gates[t], cont[t], c[t], c[t + 1], dh, dc, dgates[t], None if above is None else above[t]
+            )
+            self._matmul(dgates[t], w, dh, n, d, 4 * d)
+            self._kept(dh, cont[t], dh)
+
+
+class LSTMUnit:
+    """One step of an LSTM from all of its sums, gates (N, 4D), which become σ(i), σ(f), σ(o), tanh(g)."""
+
+    def __init__(self, device, n: int, d: int):
+        self.step = device.kernel("recurrent", "lstm_forward", n * d, n, d, size=4 * n * d)
+        self._backward = device.kernel("recurrent", "lstm_backward", n * d, n, d, size=4 * n * d)
+
+    def forward(self, gates, cont, before, c, h) -> None:
+        self.step(gates, cont, before, c, h, None, None)
+
+    def backward(self, gates, cont, before, c, dh, dc, dgates, above=None) -> None:
+        """dgates (N, 4D): the gradient of the sums; dc: that of c from above, then that of the cell before; above, if
+        any, joins dh, the gradient of h."""
+        self._backward(gates, cont, before, c, dh, above, dc, dgates)

@@ -1,0 +1,42 @@
+"""The GPU's operations that select: rows of a table, the largest numbers."""
+
+from __future__ import annotations
+
+from .operations import Labels, team
+
+
+class Take(Labels):
+    """out[i] = table[index[i]]: table (rows, width), index (count) in the device's type, out (count, width).
+
+    ``bad`` as in SoftmaxLoss: 1 + the place of the first index that names no row; such a row of out is 0, and gives no
+    gradient.
+    """
+
+    def __init__(self, device, rows: int, width: int, count: int):
+        super().__init__(device, None)
+        size = max(rows, count) * width
+        self._forward = device.kernel("selection", "take_forward", count * width, rows, width, count, size=size)
+        self._note = device.kernel("selection", "take_note", 1, size=size)
+        self._backward = device.kernel("selection", "take_backward", rows * 256, rows, width, count, size=size)
+
+    def forward(self, table, index, out) -> None:
+        self._forward(table, index, out, self._first)
+        self._note(self._first, self.bad)
+
+    def backward(self, index, dout, dtable, add: bool = False) -> None:
+        """dtable: [what is there plus] the sums of the rows of dout, in their order."""
+        self._backward(index, dout, dtable, add)
+
+
+class TopK:
+    """The k largest over the middle axis of x (N, C, P), largest first, the first of equals, NaN last: values and
+    places (N, k, P).
+
+    places: their numbers along the axis, in the device's type.
+    """
+
+    def __init__(self, device, n: int, c: int, p: int, k: int):
+        self._forward = device.kernel("selection", "top_k", n * p * team(p), k, team(p), n, c, p, size=n * c * p)
+
+    def forward(self, x, values, places) -> None:
+        self._forward(x, values, places)

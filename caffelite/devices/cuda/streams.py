@@ -1,0 +1,88 @@
+"""Work beside a GPU's main stream, and graphs of it: copies on a lane, branches on a fork. On any backend, the tests'
+included."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+class Graph:
+    """A captured graph of CuPy's, launched on the stream that it was captured on until ``close`` destroys it.
+
+    Close it before the communicator whose operations it holds: NCCL waits for such graphs when a communicator is
+    destroyed.
+    """
+
+    def __init__(self, graph, stream):
+        self._graph, self._stream = graph, stream
+        graph.upload(stream)
+
+    def launch(self) -> None:
+        self._graph.launch(self._stream)
+
+    def close(self) -> None:
+        """Destroys it; CUDA lets a launch that is under way finish."""
+        self._graph = None  # the only reference: a traceback may hold this object, but not CuPy's
+
+
+class CopyStream:
+    """Copies to the device on a stream of their own, beside what is computed; each goes to one of a few slots, used in
+    turn.
+
+    backend: makes the stream and the events, and copies.
+    """
+
+    def __init__(self, backend, slots: int):
+        self._backend, self._main, self._stream = backend, backend.stream, backend.new_stream()
+        self._copied, self._used = ([backend.new_event() for _ in range(slots)] for _ in range(2))
+        self._fresh = backend.new_event()
+        self._held: list[list[np.ndarray]] = [
+            [] for _ in range(slots)
+        ]  # pinned memory that is let go of is given to others at once
+
+    def upload(self, slot: int, array, host: np.ndarray) -> None:
+        """Starts when the slot's last use has ended; what is computed from now on waits for it."""
+        self._stream.wait_event(self._used[slot])
+        self._backend.upload(array, host, self._stream)
+        self._held[slot].append(host)
+        self._copied[slot].record(self._stream)
+        self._main.wait_event(self._copied[slot])
+
+    def follow(self) -> None:
+        """Copies from now on wait for what was computed so far: memory that was just allocated may have had readers
+        before."""
+        self._fresh.record(self._main)
+        self._stream.wait_event(self._fresh)
+
+    def used(self, slot: int) -> None:
+        """What was queued so far is the last that reads the slot."""
+        self._used[slot].record(self._main)
+
+    def wait(self, slot: int) -> None:
+        """Returns when the slot's last copy has ended."""
+        self._copied[slot].synchronize()
+        self._held[slot].clear()
+
+
+class Fork:
+    """A stream beside a backend's own, for what may run at the same time: ``with fork: …`` queues there, ``join`` waits
+    for it."""
+
+    def __init__(self, backend):
+        self._backend, self._stream = backend, backend.new_stream()
+        self._begun, self._ended = backend.new_event(), backend.new_event()
+
+    def __enter__(self) -> None:
+        self._main = self._backend.stream
+        self._begun.record(self._main)
+        self._stream.wait_event(self._begun)
+        self._backend.use(self._stream)
+
+    def __exit__(self, mistake: type | None, *_) -> None:
+        self._backend.use(self._main)
+        if mistake is None:  # else nothing joins, and in a capture that has failed CUDA refuses
+            self._ended.record(self._stream)
+
+    def join(self) -> None:
+        """What is queued from now on waits for what was queued aside."""
+        self._main.wait_event(self._ended)

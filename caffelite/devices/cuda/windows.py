@@ -1,0 +1,118 @@
+"""The GPU's operations on sliding windows, over images and over channels."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+
+class Pooling:
+    """x (N, C, H, W) → y (N, C, OH, OW); index (int32, like y): each winner's place in its plane.
+
+    method: "MAX", "AVE" (index unused), or "STOCHASTIC": with ``stream`` (which layer) a winner with probability x /
+    Σx, drawn as Dropout draws; without it what to expect, Σx² / Σx, which has no backward and no index (Zeiler and
+    Fergus 2013).
+    """
+
+    def __init__(self, device, method: str, x: tuple[int, ...], y: tuple[int, ...], window, stream: int | None = None):
+        self._device, self._n, self._indexed, drawn = (
+            device,
+            x[0],
+            method != "AVE",
+            stream is not None and method == "STOCHASTIC",
+        )
+        geometry = (
+            x[0] * x[1],
+            *x[2:],
+            *y[2:],
+            *(v for pair in (window.kernel, window.stride, window.pad) for v in pair),
+        )
+        size = max(math.prod(x), math.prod(y))
+        kinds = {"MAX": "max", "AVE": "average", "STOCHASTIC": "stochastic" if drawn else "expected"}
+        self._drawn, self._named = drawn, drawn or method == "MAX"  # whether forward tells its winners
+        extra = (np.uint32(stream & 0xFFFFFFFF), x[1]) if drawn else ()
+        self._forward = device.kernel(
+            "windows", f"{kinds[method]}_pool_forward", math.prod(y), *extra, *geometry, size=size
+        )
+        back = "max_pool_backward" if self._indexed else "average_pool_backward"
+        self._backward = device.kernel("windows", back, math.prod(x), *geometry, size=size)
+
+    def forward(self, x, y, index) -> None:
+        key = self._device.random_key(self._n) if self._drawn else ()
+        self._forward(*((x, y, index, *key) if self._named else (x, y)))
+
+    def backward(self, dy, index, dx) -> None:
+        self._backward(*((dy, index, dx) if self._indexed else (dy, dx)))
+
+
+class ChannelsLastPooling:
+    """MAX or AVE over x (N, H, W, C) → y (N, OH, OW, C); index (uint8 or int32, like y): each winner's place in its
+    window.
+
+    x, y: the shapes as N×C×H×W.
+    """
+
+    def __init__(self, device, method: str, x: tuple[int, ...], y: tuple[int, ...], window):
+        self._indexed, size = method == "MAX", max(math.prod(x), math.prod(y))
+        geometry = *x, *y[2:], *(v for pair in (window.kernel, window.stride, window.pad) for v in pair)
+        kind, each = "max" if self._indexed else "average", 4 if x[1] % 4 == 0 else 1
+        self._forward = device.kernel(
+            "windows", f"{kind}_pool_last_forward", math.prod(y) // each, *geometry, size=size
+        )
+        self._backward = device.kernel(
+            "windows", f"{kind}_pool_last_backward", math.prod(x) // each, *geometry, size=size
+        )
+
+    def _places(self, index) -> tuple:
+        return () if not self._indexed else (index, None) if index.dtype == np.uint8 else (None, index)
+
+    def forward(self, x, y, index) -> None:
+        self._forward(x, y, *self._places(index))
+
+    def backward(self, dy, index, dx) -> None:
+        self._backward(dy, *self._places(index), dx)
+
+
+class LRN:
+    """y = x · scale^-beta, scale = k + alpha / size · Σ x² over ``size`` channels around each of x (N, C, P)
+    (Krizhevsky et al. 2012)."""
+
+    RUN = 16  # channels that a thread takes where neighbouring ones lie far apart
+
+    def __init__(self, device, n: int, c: int, p: int, size: int, alpha: float, beta: float, k: float):
+        count, beta, run = n * c * p, float(beta), 1 if p == 1 else self.RUN
+        threads, shape = n * math.ceil(c / run) * p, (run, n, c, p)
+        self._forward = device.kernel(
+            "windows", "lrn_forward", threads, size, float(alpha / size), float(k), beta, *shape, size=count
+        )
+        self._backward = device.kernel(
+            "windows", "lrn_backward", threads, size, float(2 * alpha * beta / size), beta, *shape, size=count
+        )
+
+    def forward(self, x, scale, y) -> None:
+        """scale: like x but never of 16-bit numbers, kept for backward; y: an array of its own."""
+        self._forward(x, scale, y)
+
+    def backward(self, x, y, scale, dy, dx) -> None:
+        """dx: an array of its own."""
+        self._backward(x, y, scale, dy, dx)
+
+
+class Im2col:
+    """x (N, C, H, W) → columns (N, C·kh·kw, OH, OW): what each window sees, 0 outside the image."""
+
+    def __init__(self, device, x: tuple[int, ...], y: tuple[int, ...], window):
+        planes, pixels = x[0] * x[1], math.prod(x)  # one image of N·C channels
+        tail, threads = (
+            (0, 1, planes, *x[2:], *y, *(v for pair in window for v in pair)),
+            planes * math.prod(window.kernel) * math.prod(y),
+        )
+        self._forward = device.kernel("windows", "im2col", threads, *tail, size=pixels)
+        self._backward = device.kernel("windows", "col2im", pixels, *tail, size=threads)
+
+    def forward(self, x, columns) -> None:
+        self._forward(x, columns)
+
+    def backward(self, dcolumns, dx) -> None:
+        self._backward(dcolumns, dx)

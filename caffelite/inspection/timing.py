@@ -1,0 +1,99 @@
+"""What a net's passes cost: layer by layer, as a whole, and beside what its device can do."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..net.net import Net
+
+SIDE = {"cpu": 2048, "gpu": 8192}  # of the square matrices whose product shows what a device computes
+COPIED = {"cpu": 1 << 27, "gpu": 1 << 30}  # bytes whose copy shows what its memory moves
+TRIES = 5
+
+
+@dataclass
+class Pass:
+    """Milliseconds of one pass: of each layer by name, forward and backward, and of all."""
+
+    forward: dict[str, float]
+    backward: dict[str, float]
+    forward_whole: float
+    backward_whole: float
+
+
+def timed_pass(net: Net, iteration: int) -> Pass:
+    """One pass, one layer after the other. A GPU's times are its own: nothing waits for the host in between."""
+    dev = net.dev
+    marks: list[tuple[str, object]] = []
+
+    def watch(node) -> None:
+        marks.append((node.name, dev.moment()))
+
+    begin = dev.moment()
+    net.clear_loss()
+    net.forward(iteration, watch=watch)
+    forward, marks = marks, []
+    middle = dev.moment()
+    net.backward(watch=watch)
+    end = dev.moment()
+    return Pass(
+        _by_layer(dev, begin, forward),
+        _by_layer(dev, middle, marks),
+        dev.between(begin, middle),
+        dev.between(middle, end),
+    )
+
+
+def _by_layer(dev, begin, marks: list[tuple[str, object]]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for name, end in marks:
+        found[name] = found.get(name, 0.0) + dev.between(begin, end)
+        begin = end
+    return found
+
+
+def whole(net: Net, count: int) -> float:
+    """Milliseconds of a pass forward and backward as training runs it, the median of ``count``: on a GPU as CUDA
+    graphs."""
+    dev = net.dev
+
+    def run(iteration: int) -> None:
+        net.clear_loss()
+        net.forward(iteration)
+        net.backward()
+
+    for i in range(0 if dev.waits else 4):  # graphs are captured
+        run(i)
+    return statistics.median(laps(dev, lambda: run(0), count))
+
+
+def laps(dev, run: Callable[[], None], count: int) -> list[float]:
+    """Milliseconds between one end of ``run`` and the next, ``count`` of them."""
+    marks = [dev.moment()]
+    for _ in range(count):
+        run()
+        marks.append(dev.moment())
+    return [dev.between(a, b) for a, b in zip(marks, marks[1:], strict=False)]
+
+
+def ceilings(dev) -> tuple[float, float]:
+    """(operations, bytes) a second of a device: of a product of large matrices at its precision, and of a large copy,
+    read and written."""
+    side, size = SIDE[dev.name], COPIED[dev.name]
+    x, w, y = (dev.zeros((side, side)) for _ in range(3))
+    op = dev.inner_product(side, side, side, half=dev.half)
+    kept = (dev.zeros((side, side), "uint16"),) if dev.half else ()
+    source, target = dev.zeros(size, "uint8"), dev.zeros(size, "uint8")
+
+    def multiply() -> None:
+        op.forward(x, w, None, y, None, *kept)
+
+    def copy() -> None:
+        dev.copy(source, target)
+
+    multiply()
+    copy()
+    product, moved = (min(laps(dev, run, TRIES)) for run in (multiply, copy))
+    return 2e3 * side**3 / product, 2e3 * size / moved

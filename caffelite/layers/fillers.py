@@ -1,0 +1,158 @@
+"""Fillers: how a parameter blob starts. Pure functions of the filler, the shape and the key, the same on every
+device."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from .. import caffelite_pb2 as pb
+from ..errors import CaffeliteError, Locator, did_you_mean
+
+
+def generator(seed: int, *key: object) -> np.random.Generator:
+    """A counter-based generator keyed by the seed and by names: no state to keep for a resume."""
+    digest = hashlib.blake2b("/".join(map(str, key)).encode(), digest_size=8).digest()
+    return np.random.Generator(np.random.Philox(key=[seed & 2**64 - 1, int.from_bytes(digest, "little")]))
+
+
+def _fan(shape: tuple[int, ...], norm: int) -> float:
+    """What xavier and msra divide by: inputs or outputs of a unit, or their mean (variance_norm)."""
+    count = math.prod(shape)
+    fan_in = count / shape[0]
+    fan_out = count / shape[1] if len(shape) > 1 else count
+    return {pb.FillerParameter.FAN_IN: fan_in, pb.FillerParameter.FAN_OUT: fan_out}.get(norm, (fan_in + fan_out) / 2)
+
+
+def constant(f, shape, rng):
+    return np.full(shape, f.value)
+
+
+def uniform(f, shape, rng, part=None):
+    return rng.uniform(f.min, f.max, part or shape)
+
+
+def gaussian(f, shape, rng, part=None):
+    """sparse ≥ 0: about that many non-zero weights for each of the shape[0] outputs, as in Caffe."""
+    values = rng.normal(f.mean, f.std, part or shape)
+    if f.sparse >= 0:
+        values *= rng.random(part or shape) < f.sparse / shape[0]
+    return values
+
+
+def positive_unitball(f, shape, rng):
+    """Uniform in [0, 1), each of the shape[0] rows scaled to sum to 1."""
+    values = rng.random((shape[0], math.prod(shape[1:])))
+    return (values / values.sum(axis=1, keepdims=True)).reshape(shape)
+
+
+def xavier(f, shape, rng, part=None):
+    """Uniform in ±√(3/n) (Glorot and Bengio 2010)."""
+    bound = math.sqrt(3 / _fan(shape, f.variance_norm))
+    return rng.uniform(-bound, bound, part or shape)
+
+
+def msra(f, shape, rng, part=None):
+    """Normal with deviation scale · √(2/n), scale 1 by default (He et al. 2015)."""
+    return rng.normal(0, f.scale * math.sqrt(2 / _fan(shape, f.variance_norm)), part or shape)
+
+
+def bilinear(f, shape, rng):
+    """Weights of a deconvolution that interpolates: one tent a channel, (M, C, K, K)."""
+    half = math.ceil(shape[3] / 2)
+    centre = (shape[3] - 1) / (2 * half)
+    tent = 1 - np.abs(np.arange(shape[3]) / half - centre)
+    return np.broadcast_to(tent[:, None] * tent, shape)
+
+
+PIECE = 1 << 20  # numbers that are drawn at once
+DRAWN = ("uniform", "gaussian", "xavier", "msra")  # number after number: ``part`` is the shape of the next of them
+FILLERS: dict[str, Callable] = {
+    f.__name__: f for f in (constant, uniform, gaussian, positive_unitball, xavier, msra, bilinear)
+}
+
+
+def check(f: pb.FillerParameter, shape: tuple[int, ...], locate: Locator) -> None:
+    """What a user can get wrong: the type, sparse weights, the range, the deviation, a shape that the filler cannot
+    fill."""
+    if f.type not in FILLERS:
+        known = ", ".join(sorted(FILLERS))
+        raise CaffeliteError(
+            f'unknown filler type "{f.type}"',
+            where=locate("type"),
+            expected=f"one of {known}",
+            remedy=did_you_mean(f.type, FILLERS),
+        )
+    if f.sparse != -1 and f.type != "gaussian":
+        raise CaffeliteError(
+            f'the filler "{f.type}" knows no sparse weights',
+            where=locate("sparse"),
+            remedy='use type "gaussian", or drop sparse',
+        )
+    if not shape and (f.sparse >= 0 or f.type in ("positive_unitball", "xavier", "msra")):
+        raise CaffeliteError(
+            f'the filler "{f.type}" cannot fill a single number',
+            where=locate("type"),
+            expected="a shape of 1 axis or more",
+        )
+    if f.sparse < -1 or f.sparse > (shape[0] if shape else 0):
+        raise CaffeliteError(
+            "a bad sparse",
+            where=locate("sparse"),
+            expected="-1 (off), or at most the number of outputs",
+            found=f.sparse,
+        )
+    if f.type == "uniform" and not (math.isfinite(f.max - f.min) and f.min <= f.max):
+        found = f"min {f.min:g}, max {f.max:g}"
+        raise CaffeliteError(
+            "the uniform filler has no range", where=locate("min"), expected="min at most max, both finite", found=found
+        )
+    if f.type == "gaussian" and not (f.std >= 0 and math.isfinite(f.mean + f.std)):
+        found = f"mean {f.mean:g}, std {f.std:g}"
+        raise CaffeliteError(
+            "a bad gaussian filler", where=locate("std"), expected="std of 0 or more, both finite", found=found
+        )
+    if f.type == "msra" and not 0 <= f.scale < math.inf:
+        raise CaffeliteError(
+            "a bad msra filler", where=locate("scale"), expected="a finite scale of 0 or more", found=f"{f.scale:g}"
+        )
+    if f.type == "bilinear" and (len(shape) != 4 or shape[2] != shape[3]):
+        what = "the bilinear filler cannot fill this blob"
+        raise CaffeliteError(
+            what, where=locate("type"), expected="4 axes and a square kernel", found=f"shape {list(shape)}"
+        )
+
+
+def pieces(f: pb.FillerParameter, shape: tuple[int, ...], rng: np.random.Generator) -> Iterator[tuple[int, np.ndarray]]:
+    """(start, values) of a blob of this shape, flat and float32, piece by piece: fillers draw in float64, and blobs may
+    be large."""
+    make, count = FILLERS[f.type], math.prod(shape)
+    if f.type not in DRAWN or f.sparse >= 0 or count <= PIECE:
+        yield 0, np.asarray(make(f, shape, rng), np.float32, order="C").reshape(-1)
+        return
+    for start in range(0, count, PIECE):
+        yield start, make(f, shape, rng, (min(PIECE, count - start),)).astype(np.float32)
+
+
+def fill(f: pb.FillerParameter, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    """The values of a blob of this shape, float32."""
+    return np.concatenate([values for _, values in pieces(f, shape, rng)]).reshape(shape)
+
+
+def fill_rows(
+    f: pb.FillerParameter, shape: tuple[int, ...], generator_of: Callable[[int], np.random.Generator]
+) -> np.ndarray:
+    """As ``fill``, each row shape[1:] by a generator of its own, so that a row is the same in whichever blob it
+    lies."""
+    make = FILLERS[f.type]
+    if not shape or f.type == "bilinear":
+        return fill(f, shape, generator_of(0))
+    values, width = np.empty(shape, np.float32), math.prod(shape[1:])
+    for i in range(shape[0]):
+        rng = generator_of(i)
+        row = make(f, shape, rng, (width,)) if f.type in DRAWN else make(f, (1, width), rng)
+        values[i] = row.reshape(shape[1:])
+    return values

@@ -1,0 +1,31 @@
+"""Prototxt files: read, written, upgraded, overridden from the command line, with the fields of Caffe's forks."""
+
+from .files import (
+    Document,
+    Tolerate,
+    mistaken,
+    modern,
+    other_kind,
+    parse,
+    read_message,
+    read_net,
+    read_solver,
+    resolve,
+    say_once,
+    write,
+)
+
+__all__ = [
+    "Document",
+    "Tolerate",
+    "mistaken",
+    "modern",
+    "other_kind",
+    "parse",
+    "read_message",
+    "read_net",
+    "read_solver",
+    "resolve",
+    "say_once",
+    "write",
+]

@@ -1,0 +1,204 @@
+"""Fields set on the command line: ``-set base_lr=0.02 -set conv1.convolution_param.num_output=32``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+from google.protobuf.message import Message
+
+from .. import caffelite_pb2 as pb
+from ..errors import CaffeliteError, Collector, Locator, Mistakes, Where, did_you_mean
+from . import Document
+from .textformat import Reader
+from .textformat.values import fields_of, meant
+
+STEP = re.compile(r"(\w+)(?:\[(\d{1,18})\])?")
+FORM = "FIELD=VALUE, or LAYER.FIELD=VALUE"
+
+
+class Told(Locator):
+    """A locator that names the option where a field was set by one."""
+
+    def __init__(self, file: str, places: Mapping[tuple, tuple[int, int]], prefix: tuple, told: Mapping[tuple, str]):
+        super().__init__(file, places, prefix)
+        self.told = told
+
+    def __call__(self, *path: str | int) -> Where:
+        full = self._prefix + path
+        end = next((end for end in range(len(full), 0, -1) if full[:end] in self.told or full[:end] in self.places), 0)
+        return Where(f"-set {self.told[full[:end]]}") if full[:end] in self.told else super().__call__(*path)
+
+    def at(self, *path: str | int) -> Locator:
+        return Told(self.file, self.places, self._prefix + path, self.told)
+
+
+class Overrides:
+    """What ``-set`` asks for, in order; later ones win.
+
+    A text is PATH=VALUE. The path's first word is a field of the solver or the name of a layer, of which every one of
+    that name changes; ``name[1]`` is the second of them. Elements of repeated fields count from 0: ``stepvalue[1]``,
+    ``conv1.param[0].lr_mult``; without a number the value, ``8`` or ``[8, 16]``, takes the place of all. Text needs no
+    quotes; an empty value unsets a field. Errors: a path that leads to no field, a value that its field cannot take.
+    """
+
+    def __init__(self, texts: Iterable[str] = ()):
+        self.layers: list[tuple[str, str]] = []  # (text, path) of those that go to the nets
+        self.own: list[tuple[str, str]] = []
+        mistakes = Collector()
+        for text in texts:
+            path, equals, _ = text.partition("=")
+            if not path or not equals:
+                mistakes.add(CaffeliteError(f"-set {text} cannot be read", expected=FORM))
+                continue
+            first = STEP.match(path)
+            field = pb.SolverParameter.DESCRIPTOR.fields_by_name.get(first[1]) if first else None
+            (self.own if "." not in path or (field and field.message_type) else self.layers).append((text, path))
+        mistakes.raise_any()
+
+    def solver(self, document: Document) -> Document:
+        """A solver with its own fields set."""
+        return self._changed(document, [(text, path, ()) for text, path in self.own])
+
+    def nets(self, specs: Iterable[Any]) -> None:
+        """Sets fields of layers in what has a ``message`` and a ``locate`` (nets.NetSpec); a layer that none of them
+        has is an error."""
+        specs, found, names = list(specs), set(), {}
+        for spec in specs:
+            changes = []
+            for text, path in self.layers:
+                places = _layers(spec.message, path)
+                found |= {text} if places else set()
+                changes += [(text, rest, ("layer", i)) for i, rest in places]
+            names |= dict.fromkeys(layer.name for layer in spec.message.layer)
+            changed = self._changed(Document(spec.message, spec.locate), changes)
+            spec.message, spec.locate = changed.message, changed.locate
+        mistakes = Collector()
+        for text, path in self.layers:
+            if text not in found:
+                word = path.split(".")[0]
+                known = [*names, *pb.SolverParameter.DESCRIPTOR.fields_by_name]
+                what = f'-set {text}: no layer is called "{word}"'
+                mistakes.add(CaffeliteError(what, expected=FORM, remedy=did_you_mean(word, known)))
+        mistakes.raise_any()
+
+    def net(self, document: Document) -> Document:
+        """A net by itself, with its own fields and those of its layers set."""
+        changed = self._changed(document, [(text, path, ()) for text, path in self.own])
+        spec = SimpleNamespace(message=changed.message, locate=changed.locate)
+        self.nets([spec])
+        return Document(spec.message, spec.locate)
+
+    @staticmethod
+    def _changed(document: Document, changes: list[tuple[str, str, tuple]]) -> Document:
+        """A copy of a document with fields set: (text, path, where the path begins)."""
+        if not changes:
+            return document
+        message, told, mistakes = type(document.message)(), {}, Collector()
+        message.CopyFrom(document.message)
+        for text, path, start in changes:
+            target = message.layer[start[1]] if start else message
+            try:
+                told[(*start, *_set(target, path, text.partition("=")[2].strip()))] = text
+            except CaffeliteError as error:
+                for one in error.mistakes if isinstance(error, Mistakes) else [error]:
+                    mistakes.add(
+                        CaffeliteError(
+                            f"-set {text}: {one.what}", expected=one.expected, found=one.found, remedy=one.remedy
+                        )
+                    )
+        mistakes.raise_any()
+        locate = document.locate
+        return Document(message, Told(locate.file, locate.places, locate._prefix, told))
+
+
+def _layers(net: pb.NetParameter, path: str) -> list[tuple[int, str]]:
+    """(place, rest of the path) of the layers that a path begins with; names may hold dots, the longest counts."""
+    best, found = -1, []
+    for name in {layer.name for layer in net.layer if layer.name}:
+        match = re.match(rf"{re.escape(name)}(?:\[(\d{{1,18}})\])?\.(.+)", path)
+        if match and len(name) > best:
+            places = [i for i, layer in enumerate(net.layer) if layer.name == name]
+            best, found = (
+                len(name),
+                [(i, match[2]) for i in (places if match[1] is None else places[int(match[1]) :][:1])],
+            )
+    return found
+
+
+def _set(message: Message, path: str, value: str) -> tuple:
+    """Sets the field that a path leads to from a message; its path as locators write it."""
+    taken: list[str | int] = []
+    *above, last = path.split(".")
+    for step in above:
+        field, index = _field(message, step)
+        if field.kind != "block":
+            raise CaffeliteError(f'"{field.name}" has no fields of its own', expected="a value", found=f'"{last}"')
+        taken.append(field.name)
+        message = getattr(message, field.name)
+        if field.repeated:
+            taken.append(index or 0)
+            message = _element(message, field.name, index)
+    field, index = _field(message, last)
+    taken.append(field.name)
+    if not value:
+        if index is not None:
+            raise CaffeliteError("one element cannot be unset", remedy=f"give all of them: {field.name}=[...]")
+        message.ClearField(field.name)
+        return tuple(taken)
+    if field.kind in ("string", "bytes") and value[:1] not in ('"', "'", "["):
+        value = '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    reader, fresh = Reader(f"{field.name}: {value}", "-set"), type(message)()
+    reader.field(fresh, fields_of(message.DESCRIPTOR), (), {})
+    reader.raise_any()
+    if reader.kinds[reader.at]:
+        raise CaffeliteError(f'"{field.name}" takes one value', found=value)
+    if index is None:
+        message.ClearField(field.name)
+        message.MergeFrom(fresh)
+        return tuple(taken)
+    taken.append(index)
+    values, new = getattr(message, field.name), getattr(fresh, field.name)
+    if len(new) != 1:
+        raise CaffeliteError(f'"{last}" takes one value', found=value)
+    if field.kind == "block":
+        _element(values, field.name, index).CopyFrom(new[0])
+    elif index < len(values):
+        values[index] = new[0]
+    elif index == len(values):
+        values.append(new[0])
+    else:
+        raise _beyond(field.name, index, len(values))
+    return tuple(taken)
+
+
+def _field(message: Message, step: str) -> tuple:
+    """(field, index) of one step of a path."""
+    match, known = STEP.fullmatch(step), fields_of(message.DESCRIPTOR).by_name
+    name = match[1] if match else step
+    if name not in known:
+        raise CaffeliteError(
+            f'unknown field "{name}" in {message.DESCRIPTOR.name}', remedy=meant(name, message.DESCRIPTOR)
+        )
+    if match[2] and not known[name].repeated:
+        raise CaffeliteError(f'"{name}" is a single field', found=step, remedy=f"write {name}")
+    return known[name], int(match[2]) if match[2] else None
+
+
+def _element(values: Any, name: str, index: int | None) -> Message:
+    """The message of that number, a new one where it is the next; without a number the only one."""
+    if index is None and len(values) > 1:
+        raise CaffeliteError(
+            f'there are {len(values)} "{name}"', expected=f"{name}[0] to {name}[{len(values) - 1}]", found=name
+        )
+    if (index or 0) > len(values):
+        raise _beyond(name, index, len(values))
+    return values.add() if (index or 0) == len(values) else values[index or 0]
+
+
+def _beyond(name: str, index: int, count: int) -> CaffeliteError:
+    return CaffeliteError(
+        f'"{name}" has {count} elements', expected=f"{name}[0] to {name}[{count}]", found=f"{name}[{index}]"
+    )

@@ -1,0 +1,482 @@
+"""A recursive descent over tokens and descriptors that goes on after a mistake."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+from google.protobuf.descriptor import Descriptor
+from google.protobuf.message import Message
+
+from ...errors import CaffeliteError, Collector, Where
+from .values import VALUES, Field, Fields, Stranger, Wrong, fields_of, meant, reads, shown, wanted
+
+DEEPEST = 100  # blocks within blocks; protobuf's own limit
+MOST_REPORTED = 100  # mistakes spelt out; a file of prose would give thousands
+TOKEN = re.compile(
+    r"""(?P<gap>[ \t\r\n\f\v]+|\#[^\n]*)
+    |(?P<name>[A-Za-z_][A-Za-z0-9_]*)
+    |(?P<sign>[{}<>\[\]:;,-])
+    |(?P<string>"[^"\\\n]*(?:\\.[^"\\\n]*)*"|'[^'\\\n]*(?:\\.[^'\\\n]*)*')
+    |(?P<number>\.?[0-9](?:[eE][+-]|[A-Za-z0-9_.])*)
+    |(?P<unclosed>["'][^\n]*)
+    |(?P<remark>//[^\n]*|/\*(?:[^*]|\*(?!/))*(?:\*/)?)
+    |(?P<strange>.)""",
+    re.VERBOSE,
+)
+NOTHING = Fields("", {}, [])
+ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|[xX]([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
+ESCAPED = {"a": b"\a", "b": b"\b", "f": b"\f", "n": b"\n", "r": b"\r", "t": b"\t", "v": b"\v"} | {
+    c: c.encode() for c in "\\'\"?"
+}
+END = ""
+STOPS = {"}", ">", "]", ";", ",", END}
+OPENERS = {"{": "}", "<": ">"}
+BRACKETS = {**OPENERS, "[": "]"}
+
+
+class Block(NamedTuple):
+    """A block that is open: the field that opened it, where, and what it holds."""
+
+    name: str
+    at: int  # its name among the tokens
+    closer: str
+    fields: Fields
+
+
+class Unknown(NamedTuple):
+    """A field that no message here has: its block's path, its name, and the mistake that it is."""
+
+    path: tuple
+    name: str
+    place: tuple[int, int]
+    error: CaffeliteError
+
+
+class Reader:
+    """A recursive descent over the message's descriptors; on a mistake it notes it and goes on at the next field."""
+
+    def __init__(self, text: str, file: str):
+        self.text, self.file = text, file
+        self.line_starts = [0, *(m.end() for m in re.finditer("\n", text))]
+        self.mistakes: list[tuple[tuple[int, int], CaffeliteError | None]] = []
+        self.places: dict[tuple, tuple[int, int]] = {}
+        self.strangers: dict[
+            tuple[str, str], list[tuple[int, int]]
+        ] = {}  # (message, field or field: word) that only forks have → places
+        self.unknowns: list[Unknown] = []
+        self.known = 0  # fields of the outermost message
+        self.open: list[Block] = []
+        self.kinds: list[str] = []
+        self.texts: list[str] = []
+        self.starts: list[int] = []
+        self.broken: set[int] = set()  # lines that do not even split into tokens: one report each is enough
+        self.lost_text = False  # an unclosed string may have swallowed a brace, so braces prove nothing
+        self.tokenize()
+        self.unclosed = sum((k in OPENERS) - (k in OPENERS.values()) for k in self.kinds)
+        self.at = 0
+
+    # tokens
+
+    def tokenize(self) -> None:
+        kinds, texts, starts = self.kinds, self.texts, self.starts
+        for match in TOKEN.finditer(self.text):
+            kind = match.lastgroup
+            if kind == "gap":
+                continue
+            token, start = match.group(), match.start()
+            if kind in ("unclosed", "remark", "strange"):
+                self.strange(kind, token, start)
+                if kind == "remark":
+                    continue
+            kinds.append(token if kind == "sign" else kind)
+            texts.append(token)
+            starts.append(start)
+        kinds.append(END)
+        texts.append("")
+        starts.append(len(self.text))
+
+    def strange(self, kind: str, token: str, start: int) -> None:
+        place = self.place_of(start)
+        if kind == "unclosed":
+            self.lost_text = True
+            self.mistake_at(
+                place,
+                "unterminated string",
+                expected=f"a closing {token[0]} on the same line",
+                found=shown(token, quote=""),
+            )
+        elif kind == "remark":
+            self.mistake_at(place, f"unexpected {shown(token[:2])}", remedy='comments begin with "#"')
+        else:
+            remedy = "strings stand in straight quotes" if token in "“”‘’„«»`" else None
+            self.mistake_at(place, f"unexpected character {shown(token)}", remedy=remedy)
+        self.broken.add(place[0])
+
+    def place(self, at: int) -> tuple[int, int]:
+        return self.place_of(self.starts[at])
+
+    def place_of(self, start: int) -> tuple[int, int]:
+        line = bisect_right(self.line_starts, start)
+        return line, start - self.line_starts[line - 1] + 1
+
+    def line(self) -> int:
+        return self.place(self.at)[0]
+
+    def named(self, at: int) -> str:
+        return "line {}, column {}".format(*self.place(at))
+
+    def found(self, at: int) -> str:
+        kind, text = self.kinds[at], self.texts[at]
+        if kind == END:
+            return "the end of the file"
+        if kind == "-" and self.kinds[at + 1] in ("number", "name"):
+            text += self.texts[at + 1]
+        return (
+            f"the string {shown(text, quote='')}"
+            if kind == "string"
+            else shown(text, quote="" if kind in "number-" else '"')
+        )
+
+    # mistakes
+
+    def mistake(self, at: int, what: str, **more: str | None) -> None:
+        self.mistake_at(self.place(at), what, **more)
+
+    def mistake_at(self, place: tuple[int, int], what: str, **more: str | None) -> None:
+        if place[0] not in self.broken:
+            spelt = len(self.mistakes) < MOST_REPORTED
+            self.mistakes.append(
+                (place, CaffeliteError(what, where=Where(self.file, *place), **more) if spelt else None)
+            )
+
+    def raise_any(self) -> None:
+        collector = Collector()
+        for _, mistake in sorted(self.mistakes[:MOST_REPORTED], key=itemgetter(0)):
+            collector.add(mistake)
+        rest = [place for place, _ in self.mistakes[MOST_REPORTED:]]
+        if rest:
+            collector.add(CaffeliteError(f"and {len(rest)} more", where=Where(self.file, *min(rest))))
+        collector.raise_any()
+
+    def forgive(self, forgiven: Callable[[Unknown], bool]) -> list[Unknown]:
+        """Takes unknown fields off the mistakes: those for which ``forgiven`` is true, which are returned."""
+        found = [one for one in self.unknowns if forgiven(one)]
+        places = {one.place for one in found}
+        self.mistakes = [(place, mistake) for place, mistake in self.mistakes if place not in places]
+        return found
+
+    def next_field(self, line: int) -> None:
+        """Goes on after a mistake: to the end of its line, a bracket, or what looks like a field."""
+        while self.kinds[self.at] not in STOPS and not self.begins_field() and self.line() == line:
+            if self.kinds[self.at] in BRACKETS:
+                self.skip_block()
+            else:
+                self.at += 1
+
+    def begins_field(self) -> bool:
+        return self.kinds[self.at] == "name" and self.kinds[self.at + 1] in (":", "{", "<")
+
+    def skip_block(self) -> None:
+        """Passes over a bracket and all within; without recursion, for nobody limits how deep it goes."""
+        opened = self.at
+        at = max(opened - 1 - (self.kinds[opened - 1] == ":"), 0)
+        block = Block(self.texts[at], at, BRACKETS[self.kinds[opened]], NOTHING)
+        closers = []
+        while True:
+            kind = self.kinds[self.at]
+            if kind == END or kind == "name" and self.closed_by_next(block):
+                self.missing_closer(block)
+                return
+            if kind in BRACKETS:
+                closers.append(BRACKETS[kind])
+            elif kind in OPENERS.values():
+                while closers and closers[-1] == "]":  # a list ends with the block around it
+                    closers.pop()
+                if not closers:
+                    return
+                closers.pop()
+            elif kind == "]" and closers[-1] == "]":
+                closers.pop()
+            self.at += 1
+            if not closers:
+                return
+
+    def skip_value(self) -> None:
+        """Passes over the value of a field that nobody knows."""
+        colon = self.kinds[self.at] == ":"
+        self.at += colon
+        line = self.place(self.at if colon else self.at - 1)[0]
+        if self.kinds[self.at] in BRACKETS:
+            self.skip_block()
+        elif self.kinds[self.at] == "string":
+            while self.kinds[self.at] == "string":
+                self.at += 1
+        self.next_field(line)
+
+    # blocks and fields
+
+    def block(self, message: Message, path: tuple, block: Block | None) -> None:
+        """Reads fields up to the block's closing bracket, or, for None, to the end of the file."""
+        first = {}  # where each field was first given
+        block = block or Block("", 0, END, fields_of(message.DESCRIPTOR))
+        self.open.append(block)
+        while True:
+            kind = self.kinds[self.at]
+            if kind == "name":
+                if self.closed_by_next(block):
+                    self.missing_closer(block)
+                    break
+                self.field(message, block.fields, path, first)
+                self.at += self.kinds[self.at] in (";", ",")
+            elif kind == block.closer:
+                self.at += kind != END
+                break
+            elif kind == END:
+                self.missing_closer(block)
+                break
+            elif kind in OPENERS.values() and block.closer:
+                self.mistake(
+                    self.at, f'wrong bracket for "{block.name}"', expected=f'"{block.closer}"', found=f'"{kind}"'
+                )
+                self.at += 1
+                break
+            elif kind in OPENERS.values():
+                if not self.lost_text:
+                    self.mistake(self.at, f'unexpected "{kind}"', expected="a field or the end of the file")
+                while self.kinds[self.at] in OPENERS.values():
+                    self.unclosed += 1
+                    self.at += 1
+            else:
+                line = self.line()
+                self.mistake(self.at, f"unexpected {self.found(self.at)}", expected="a field")
+                self.at += kind not in BRACKETS
+                self.next_field(line)
+        self.open.pop()
+        for name in block.fields.required:
+            if name not in first:
+                self.mistake(block.at, f'the required field "{name}" of {block.fields.message} is missing')
+
+    def closed_by_next(self, block: Block) -> bool:
+        """Whether the next field shows that the block's closing bracket was forgotten.
+
+        It does where the file has too few of them, an enclosing block knows the field and this one does not, and
+        the field is not indented deeper than this block.
+        """
+        name = self.texts[self.at]
+        if self.unclosed <= 0 or name in block.fields.by_name:
+            return False
+        inner = 0 if block is self.open[-1] else 1
+        outward = next((n for n, outer in enumerate(reversed(self.open), inner) if name in outer.fields.by_name), 0)
+        if not 0 < outward <= self.unclosed:
+            return False
+        (line, column), (opened, indent) = self.place(self.at), self.place(block.at)
+        return column <= indent if line != opened else block.fields is not NOTHING
+
+    def missing_closer(self, block: Block) -> None:
+        if self.unclosed > 0 and not self.lost_text:
+            expected = f'the end of "{block.name}", opened at {self.named(block.at)}'
+            self.mistake(self.at, f'missing "{block.closer}"', expected=expected, found=self.found(self.at))
+        self.unclosed -= 1
+
+    def field(self, message: Message, fields: Fields, path: tuple, first: dict[str, int]) -> None:
+        start = self.at
+        name = self.texts[start]
+        self.at += 1
+        field = fields.by_name.get(name)
+        if field is None:
+            if name in fields.foreign:
+                self.foreign(name, start, fields.message)
+            else:
+                self.unknown(name, start, message.DESCRIPTOR, path)
+            return
+        self.known += not path
+        if not field.repeated and name in first:
+            self.mistake(start, f'"{name}" is set twice', remedy=f"first at {self.named(first[name])}")
+        first.setdefault(name, start)
+        colon = self.kinds[self.at] == ":"
+        self.at += colon
+        if not colon and field.kind != "block":
+            if self.kinds[self.at] not in ("string", "number", "-", "[") and not self.bare_value():
+                self.mistake(
+                    start, f'"{name}" has no value', expected=f'":" and {wanted(field)}', found=self.found(self.at)
+                )
+                self.next_field(self.place(start)[0])
+                return
+            self.mistake(self.at, f'missing ":" after "{name}"')
+        path = (*path, name)
+        if field.repeated:
+            values = getattr(message, name)
+            self.places.setdefault(path, self.place(start))
+            if self.kinds[self.at] == "[":
+                self.list(field, values, path, start)
+            else:
+                self.element(field, values, path, start)
+        elif field.kind == "block":
+            inner = getattr(message, name)
+            inner.SetInParent()
+            self.places[path] = self.place(start)
+            self.nested(field, inner, path, start)
+        else:
+            value, self.places[path] = self.scalar(field, start)
+            if value is not None:
+                setattr(message, name, value)
+
+    def unknown(self, name: str, start: int, descriptor: Descriptor, path: tuple) -> None:
+        remedy = None
+        if len(self.mistakes) < MOST_REPORTED:
+            outward = next((n for n, block in enumerate(reversed(self.open)) if name in block.fields.by_name), 0)
+            if outward:
+                remedy = f'{self.open[-1 - outward].fields.message} has it: close "{self.open[-outward].name}" first'
+            else:
+                remedy = meant(name, descriptor)
+        place, what = self.place(start), f"unknown field {shown(name)} in {descriptor.name}"
+        self.mistake_at(place, what, remedy=remedy)
+        if place[0] not in self.broken:
+            error = CaffeliteError(what, where=Where(self.file, *place), remedy=remedy)
+            self.unknowns.append(Unknown(path, name, place, error))
+        self.skip_value()
+
+    def foreign(self, name: str, start: int, message: str) -> None:
+        """Passes over a field of Caffe's forks, whatever it holds."""
+        self.strangers.setdefault((message, name), []).append(self.place(start))
+        colon = self.kinds[self.at] == ":"
+        self.at += colon
+        kind = self.kinds[self.at]
+        if kind in BRACKETS:
+            self.skip_block()
+        elif not colon or kind in STOPS or self.begins_field():
+            self.mistake(start, f'"{name}" has no value', expected="a value", found=self.found(self.at))
+        elif kind == "string":
+            while self.kinds[self.at] == "string":
+                self.at += 1
+        else:
+            self.at += 1 + (kind == "-" and self.kinds[self.at + 1] in ("number", "name"))
+
+    def bare_value(self) -> bool:
+        """Whether a word on the same line may be the value of a field whose colon was forgotten."""
+        return self.kinds[self.at] == "name" and not self.begins_field() and self.line() == self.place(self.at - 1)[0]
+
+    def list(self, field: Field, values: Any, path: tuple, start: int) -> None:
+        """Reads ``[a, b]``."""
+        self.at += 1
+        more = self.kinds[self.at] != "]"
+        while more:
+            before, known = self.at, len(self.mistakes)
+            self.element(field, values, path, self.at if field.kind == "block" else start)
+            kind = self.kinds[self.at]
+            more = kind != "]"
+            if kind not in (",", "]") and len(self.mistakes) == known:
+                self.mistake(
+                    self.at, f'the list of "{field.name}" breaks off', expected='"," or "]"', found=self.found(self.at)
+                )
+            if kind in ("}", ">", END) or self.begins_field():
+                return
+            self.at += kind in (",", ";") or more and self.at == before
+        self.at += 1
+
+    def element(self, field: Field, values: Any, path: tuple, start: int) -> None:
+        """Adds one value to a repeated field."""
+        path = (*path, len(values))
+        if field.kind == "block":
+            self.places[path] = self.place(start)
+            self.nested(field, values.add(), path, start)
+            return
+        value, self.places[path] = self.scalar(field, start)
+        if value is not None:
+            values.append(value)
+
+    def nested(self, field: Field, message: Message, path: tuple, start: int) -> None:
+        closer = OPENERS.get(self.kinds[self.at])
+        if closer is None:
+            self.mistake(self.at, f'"{field.name}" is a block', expected='"{"', found=self.found(self.at))
+            self.next_field(self.line())
+        elif len(self.open) > DEEPEST:
+            self.mistake(start, f"blocks are nested more than {DEEPEST} deep")
+            self.skip_block()
+        else:
+            self.at += 1
+            self.block(message, path, Block(field.name, start, closer, fields_of(message.DESCRIPTOR)))
+
+    # values
+
+    def scalar(self, field: Field, start: int) -> tuple[Any, tuple[int, int]]:
+        """Reads one value, and its place; a wrong one is noted and passed over, and gives None."""
+        at = self.at
+        if self.kinds[at] in STOPS or self.kinds[at] == ":" or self.begins_field():
+            self.mistake(start, f'"{field.name}" has no value', expected=wanted(field), found=self.found(at))
+            self.at += self.kinds[at] == ":"
+            return None, self.place(at)
+        try:
+            return self.value(field), self.place(at)
+        except Stranger as word:
+            self.strangers.setdefault((self.open[-1].fields.message, f"{field.name}: {word}"), []).append(
+                self.place(at)
+            )
+            return None, self.place(at)
+        except Wrong as wrong:
+            what = f'wrong value for "{field.name}"'
+            self.mistake(at, what, expected=wrong.expected, found=self.found(at), remedy=wrong.remedy)
+        self.next_field(self.place(at)[0])
+        return None, self.place(at)
+
+    def value(self, field: Field) -> Any:
+        at = self.at
+        kind, text = self.kinds[at], self.texts[at]
+        if kind == "string":
+            return self.quoted(field)
+        self.at += 1
+        if kind == "-":
+            kind, text = self.kinds[self.at], "-" + self.texts[self.at]
+            self.at += kind in ("number", "name")
+        if kind in ("number", "name"):
+            return VALUES[field.kind](field, kind, text)
+        if kind in BRACKETS:
+            self.at = at
+        raise Wrong(wanted(field))
+
+    def quoted(self, field: Field) -> str | bytes:
+        """Joins adjacent strings and resolves their escapes."""
+        data = b""
+        while self.kinds[self.at] == "string":
+            data += self.unescape(self.at)
+            self.at += 1
+        if field.kind == "bytes":
+            return data
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            raise Wrong("text in UTF-8" if field.kind == "string" else wanted(field)) from None
+        if field.kind != "string":
+            meant = field.enum.values_by_name if field.kind == "enum" else [text] if reads(field, text) else []
+            raise Wrong(wanted(field), "write it without quotes" if text in meant else None)
+        return text
+
+    def unescape(self, at: int) -> bytes:
+        token = self.texts[at]
+        if "\\" not in token:
+            return token[1:-1].encode()
+        parts, last = [], 1
+        for match in ESCAPE.finditer(token, 1, len(token) - 1):
+            octal, hexadecimal, short, long, letter = match.groups()
+            code = int(octal, 8) if octal else int(hexadecimal or short or long or "0", 16)
+            parts.append(token[last : match.start()].encode())
+            last = match.end()
+            if (
+                letter
+                and letter not in ESCAPED
+                or code > (0x10FFFF if short or long else 0xFF)
+                or 0xD800 <= code <= 0xDFFF
+            ):
+                self.mistake_at(
+                    self.place_of(self.starts[at] + match.start()),
+                    f"unknown escape {shown(match.group(), quote='')} in a string",
+                )
+            elif letter:
+                parts.append(ESCAPED[letter])
+            else:
+                parts.append(chr(code).encode() if short or long else bytes([code]))
+        return b"".join(parts) + token[last:-1].encode()

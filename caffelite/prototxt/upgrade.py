@@ -1,0 +1,411 @@
+"""Old dialects of Caffe, brought to the modern form when a file is read, so that nothing after it knows any other.
+
+The first Caffe wrote ``layers { layer { type: "conv" kernelsize: 3 } }`` (V0), the second ``layers { type: CONVOLUTION
+blobs_lr: 1 }`` (V1), the third ``layer { type: "Convolution" param { lr_mult: 1 } }``. Pure: messages in, messages out,
+with the places of their fields; the rules are Caffe's.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from google.protobuf.message import Message
+
+from .. import caffelite_pb2 as pb
+from ..errors import CaffeliteError, Collector, Locator, Where, did_you_mean
+
+WORDS = {
+    "ABSVAL": "AbsVal",
+    "ARGMAX": "ArgMax",
+    "RELU": "ReLU",
+    "SOFTMAX_LOSS": "SoftmaxWithLoss",
+    "TANH": "TanH",
+    "NONE": "",
+}
+ACRONYMS = {"BNLL", "HDF5", "LRN", "MVN"}
+V1_TYPES = {
+    number: WORDS.get(word, "".join(w if w in ACRONYMS else w.capitalize() for w in word.split("_")))
+    for word, number in pb.V1LayerParameter.LayerType.items()
+}
+# V1LayerParameter's lists of one number a parameter blob, now fields of ParamSpec
+V1_PARAM = {"param": "name", "blob_share_mode": "share_mode", "blobs_lr": "lr_mult", "weight_decay": "decay_mult"}
+
+# V0 type: (modern type, the message with its settings)
+V0_TYPES = {
+    "conv": ("Convolution", "convolution_param"),
+    "innerproduct": ("InnerProduct", "inner_product_param"),
+    "pool": ("Pooling", "pooling_param"),
+    "dropout": ("Dropout", "dropout_param"),
+    "lrn": ("LRN", "lrn_param"),
+    "data": ("Data", "data_param"),
+    "hdf5_data": ("HDF5Data", "hdf5_data_param"),
+    "images": ("ImageData", "image_data_param"),
+    "window_data": ("WindowData", "window_data_param"),
+    "infogain_loss": ("InfogainLoss", "infogain_loss_param"),
+    "concat": ("Concat", "concat_param"),
+    "hdf5_output": ("HDF5Output", ""),
+    "relu": ("ReLU", ""),
+    "tanh": ("TanH", ""),
+    "bnll": ("BNLL", ""),
+    "softmax_loss": ("SoftmaxWithLoss", ""),
+    **{
+        w: ("".join(p.capitalize() for p in w.split("_")), "")
+        for w in ("accuracy", "euclidean_loss", "flatten", "im2col")
+    },
+    **{
+        w: ("".join(p.capitalize() for p in w.split("_")), "")
+        for w in ("multinomial_logistic_loss", "sigmoid", "softmax", "split")
+    },
+}
+# V0 field: (its name now, the types that have it); the message is the type's own
+V0_FIELDS = {
+    **dict.fromkeys(("num_output", "weight_filler", "bias_filler"), (None, ("conv", "innerproduct"))),
+    "biasterm": ("bias_term", ("conv", "innerproduct")),
+    "kernelsize": ("kernel_size", ("conv", "pool")),
+    **dict.fromkeys(("pad", "stride"), (None, ("conv", "pool"))),
+    "group": (None, ("conv",)),
+    "pool": (None, ("pool",)),
+    "dropout_ratio": (None, ("dropout",)),
+    **dict.fromkeys(("local_size", "alpha", "beta", "k"), (None, ("lrn",))),
+    "source": (None, ("data", "hdf5_data", "images", "window_data", "infogain_loss")),
+    "batchsize": ("batch_size", ("data", "hdf5_data", "images", "window_data")),
+    "rand_skip": (None, ("data", "images")),
+    "shuffle_images": ("shuffle", ("images",)),
+    **dict.fromkeys(("new_height", "new_width"), (None, ("images",))),
+    "concat_dim": (None, ("concat",)),
+    **{
+        f"det_{n}": (n, ("window_data",))
+        for n in ("fg_threshold", "bg_threshold", "fg_fraction", "context_pad", "crop_mode")
+    },
+}
+V0_TRANSFORM = {"scale": "scale", "meanfile": "mean_file", "cropsize": "crop_size", "mirror": "mirror"}
+
+TRANSFORM = ("scale", "mean_file", "crop_size", "mirror")
+TRANSFORMED = {"Data": "data_param", "ImageData": "image_data_param", "WindowData": "window_data_param"}
+# NVCaffe's and Intel's: a BatchNorm that learns a scale and a bias has one of these written
+LEARNT = ("scale_bias", "scale_filler", "use_weight_bias", "filler", "bias_filler")
+# Intel's: layers that hold the ReLU after them
+FUSED = {"Convolution": "convolution_param", "InnerProduct": "inner_product_param", "BatchNorm": "batch_norm_param"}
+SOLVER_TYPES = dict(enumerate(("SGD", "Nesterov", "AdaGrad", "RMSProp", "AdaDelta", "Adam")))
+
+
+class Modern(NamedTuple):
+    """A message in the modern form, where its fields stand in the file, which old dialects were found, and what else
+    there is to say."""
+
+    message: Any
+    locate: Locator
+    dialects: list[str]
+    notes: list[tuple[Where, str]]
+
+
+def upgrade_net(net: pb.NetParameter, locate: Locator, weights_only: bool = False) -> Modern:
+    """The net as modern Caffe writes it; the very same message where nothing is old.
+
+    weights_only: a caffemodel, where ``input`` without a shape is a leftover. Raises what Caffe would stumble over:
+    layer beside layers, inputs without shapes, padding that no convolution or pooling takes.
+    """
+    old = _Upgrade(net, locate)
+    old.layers()
+    old.inputs(weights_only)
+    old.settings()
+    old.fused()
+    old.mistakes.raise_any()
+    if old.net == net:
+        return Modern(net, locate, [], old.notes)
+    return Modern(old.net, old.locate, old.dialects, old.notes)
+
+
+def upgrade_solver(solver: pb.SolverParameter, locate: Locator) -> Modern:
+    """The solver, and the nets written out in it, in the modern form; the same message where nothing is old."""
+    new, dialects, notes = pb.SolverParameter(), [], []
+    new.CopyFrom(solver)
+    if new.HasField("solver_type"):
+        if new.HasField("type"):
+            found, remedy = f'"type" at {locate("type")}', "drop solver_type, the old one"
+            raise CaffeliteError(
+                "solver_type beside type",
+                where=locate("solver_type"),
+                expected="one of them",
+                found=found,
+                remedy=remedy,
+            )
+        new.type = SOLVER_TYPES[new.solver_type]
+        new.ClearField("solver_type")
+        locate = locate.moved({("solver_type",): ("type",)})
+        dialects.append("solver_type")
+    nets = [((f,), getattr(new, f)) for f in ("net_param", "train_net_param") if new.HasField(f)]
+    nets += [(("test_net_param", i), net) for i, net in enumerate(new.test_net_param)]
+    for path, net in nets:
+        modern = upgrade_net(net, locate.at(*path))
+        if modern.dialects:
+            net.CopyFrom(modern.message)
+            locate = Locator(modern.locate.file, modern.locate.places)
+            dialects += [d for d in modern.dialects if d not in dialects]
+        notes += modern.notes
+    return Modern(new if dialects else solver, locate, dialects, notes)
+
+
+class _Upgrade:
+    """One net on its way. ``moves``: old path → new path, of whatever has another name, place or number now."""
+
+    def __init__(self, net: pb.NetParameter, locate: Locator):
+        self.old, self.locate = net, locate
+        self.net = pb.NetParameter()
+        self.net.CopyFrom(net)
+        self.moves: dict[tuple, tuple] = {}
+        self.dialects: list[str] = []
+        self.notes: list[tuple[Where, str]] = []
+        self.mistakes = Collector()
+
+    def found(self, dialect: str) -> None:
+        if dialect not in self.dialects:
+            self.dialects.append(dialect)
+
+    def mistake(self, what: str, *path: str | int, **more: Any) -> None:
+        self.mistakes.add(CaffeliteError(what, where=self.locate(*path), **more))
+
+    def put(self, value: Any, target: Message, field: str, old: tuple, new: tuple) -> None:
+        """Sets target.field, which now lies at ``new``, to the value that stood at ``old``; a repeated field gets one
+        more."""
+        self.moves[old] = (*new, field)
+        now = getattr(target, field)
+        if hasattr(now, "append"):
+            self.moves[old] += (len(now),)
+            now.append(value)
+        elif isinstance(now, Message):
+            now.CopyFrom(value)
+        else:
+            setattr(target, field, value)
+
+    # layers → layer
+
+    def layers(self) -> None:
+        old = self.old.layers
+        if not old:
+            return
+        if self.old.layer:
+            found, remedy = f'"layer" at {self.locate("layer", 0)}', "write all of them as layer"
+            self.mistake(
+                'both "layers" and "layer"', "layers", 0, expected="the one or the other", found=found, remedy=remedy
+            )
+            self.mistakes.raise_any()
+        self.found("V0 layers" if any(layer.HasField("layer") for layer in old) else "V1 layers")
+        padding = self.padding()
+        self.net.ClearField("layers")
+        for i, layer in enumerate(old):
+            if i in padding:
+                self.moves["layers", i] = "layers", i  # out of the way of the layers that are left
+            else:
+                self.moves["layers", i] = "layer", len(self.net.layer)
+                self.layer(i, layer, self.net.layer.add())
+        for (i, j), source in self.padded.items():
+            new = self.net.layer[self.moves["layers", i][1]]
+            new.bottom[j] = old[source].bottom[0]
+            settings = getattr(new, V0_TYPES[old[i].layer.type][1])
+            settings.ClearField("pad")
+            path = (*self.moves["layers", i], V0_TYPES[old[i].layer.type][1])
+            self.put(old[source].layer.pad, settings, "pad", ("layers", source, "layer", "pad"), path)
+        self.moves["layers",] = ("layer",)
+        self.move()
+
+    def padding(self) -> set[int]:
+        """Numbers of V0's padding layers; ``padded``: (layer, bottom) → the padding layer before it."""
+        maker: dict[str, int] = {}
+        self.padded: dict[tuple[int, int], int] = {}
+        layers = {i for i, layer in enumerate(self.old.layers) if layer.layer.type == "padding"}
+        for i, layer in enumerate(self.old.layers):
+            for j, bottom in enumerate(layer.bottom):
+                source = maker.get(bottom)
+                if source not in layers:
+                    continue
+                if layer.layer.type not in ("conv", "pool") or len(layer.bottom) != 1:
+                    found = f'"{layer.layer.type}" with {len(layer.bottom)}'
+                    self.mistake(
+                        f'layer "{layer.layer.name}" reads a padding layer',
+                        "layers",
+                        i,
+                        "bottom",
+                        j,
+                        expected="a conv or pool layer with one bottom",
+                        found=found,
+                    )
+                elif len(self.old.layers[source].bottom) != 1 or len(self.old.layers[source].top) != 1:
+                    self.mistake("a padding layer has one bottom and one top", "layers", source)
+                else:
+                    self.padded[i, j] = source
+            maker.update(dict.fromkeys(layer.top, i))
+        self.mistakes.raise_any()
+        return layers
+
+    def layer(self, i: int, old: pb.V1LayerParameter, new: pb.LayerParameter) -> None:
+        at, to = ("layers", i), self.moves["layers", i]
+        if old.HasField("layer"):
+            self.v0(old.layer, new, (*at, "layer"), to)
+        for descriptor, value in old.ListFields():
+            name = descriptor.name
+            if name in V1_PARAM:
+                self.param(value, V1_PARAM[name], new, (*at, name), to)
+            elif name == "type":
+                new.type = V1_TYPES[value]
+            elif name == "bottom" or name == "top" or name != "layer" and hasattr(value, "extend"):
+                getattr(new, name).extend(value)
+            elif name != "layer":
+                self.put(value, new, name, (*at, name), to)
+        self.transform(new, at, to)
+
+    def param(self, values: Any, field: str, new: pb.LayerParameter, at: tuple, to: tuple) -> None:
+        for k, value in enumerate(values):
+            while len(new.param) <= k:
+                new.param.add()
+            self.put(value, new.param[k], field, (*at, k), (*to, "param", k))
+
+    def v0(self, old: pb.V0LayerParameter, new: pb.LayerParameter, at: tuple, to: tuple) -> None:
+        word = old.type
+        if word not in V0_TYPES:
+            if word or old.HasField("type"):
+                self.mistake(f'unknown V0 layer type "{word}"', *at, "type", remedy=did_you_mean(word, V0_TYPES))
+            return
+        new.type, message = V0_TYPES[word]
+        self.moves[(*at, "type")] = (*to, "type")
+        for descriptor, value in old.ListFields():
+            name = descriptor.name
+            here = (*at, name)
+            now, types = V0_FIELDS.get(name, (None, ()))
+            if name == "type":
+                continue
+            elif name in V1_PARAM:
+                self.param(value, V1_PARAM[name], new, here, to)
+            elif name in V0_TRANSFORM:
+                self.put(value, new.transform_param, V0_TRANSFORM[name], here, (*to, "transform_param"))
+            elif name == "name" or name == "hdf5_output_param" and word == "hdf5_output":
+                self.put(value, new, name, here, to)
+            elif name == "blobs":
+                new.blobs.extend(value)
+            elif word in types:
+                self.put(value, getattr(new, message), now or name, here, (*to, message))
+            else:
+                self.notes.append(
+                    (self.locate(*here), f'"{name}" means nothing in a V0 layer of type "{word}" and is ignored')
+                )
+
+    def transform(self, new: pb.LayerParameter, at: tuple, to: tuple) -> None:
+        """V1's data layers had the fields of transform_param among their own."""
+        message = TRANSFORMED.get(new.type)
+        settings = getattr(new, message) if message else None
+        for name in TRANSFORM:
+            if settings is not None and settings.HasField(name):
+                self.put(
+                    getattr(settings, name), new.transform_param, name, (*at, message, name), (*to, "transform_param")
+                )
+                settings.ClearField(name)
+
+    # input → a layer
+
+    def inputs(self, weights_only: bool) -> None:
+        """``input`` with input_shape, or with four input_dim each, becomes a layer before all others."""
+        names, shapes, dims = list(self.net.input), list(self.net.input_shape), list(self.net.input_dim)
+        for field in ("input", "input_shape", "input_dim"):
+            self.net.ClearField(field)
+        if not names:
+            if shapes or dims:
+                self.notes.append(
+                    (self.locate("input_shape" if shapes else "input_dim"), "a shape without an input is ignored")
+                )
+            return
+        if not shapes and not dims and weights_only:
+            return
+        if not shapes:
+            shapes = [pb.BlobShape(dim=dims[i : i + 4]) for i in range(0, len(dims), 4)]
+            if len(dims) != 4 * len(names):
+                self.mistake(
+                    "input_dim does not fit the inputs",
+                    "input_dim" if dims else "input",
+                    expected=f"{4 * len(names)}: N, C, H and W of each input",
+                    found=len(dims) or "none",
+                    remedy="or write input_shape { dim: ... }",
+                )
+        elif len(shapes) != len(names):
+            self.mistake(
+                "input_shape does not fit the inputs",
+                "input_shape",
+                expected=f"{len(names)}, one an input",
+                found=len(shapes),
+            )
+        self.mistakes.raise_any()
+        self.found("input fields")
+        layers = list(self.net.layer)
+        self.net.ClearField("layer")
+        self.net.layer.add(name="input", type="Input", top=names, input_param=pb.InputParameter(shape=shapes))
+        self.net.layer.extend(layers)
+        self.moves = {("layer", i): ("layer", i + 1) for i in range(len(layers))}
+        self.moves |= {("input",): ("layer", 0), ("input_dim",): ("layer", 0, "input_param")}
+        for i in range(len(names)):
+            shape = ("layer", 0, "input_param", "shape", i)
+            self.moves |= {("input", i): ("layer", 0, "top", i), ("input_shape", i): shape}
+            self.moves |= {("input_dim", 4 * i + d): (*shape, "dim", d) for d in range(4)}
+        self.move()
+
+    # settings of modern layers that are older than others
+
+    def settings(self) -> None:
+        for i, layer in enumerate(self.net.layer):
+            if layer.type == "BatchNorm":
+                self.batch_norm(layer)
+            message = TRANSFORMED.get(layer.type)
+            for name in TRANSFORM:
+                if message and getattr(layer, message).HasField(name):
+                    where = self.locate("layer", i, message, name)
+                    self.notes.append(
+                        (where, f"{name} in {message} is ignored, as in Caffe; it belongs in transform_param")
+                    )
+
+    def batch_norm(self, layer: pb.LayerParameter) -> None:
+        """Rates of 0 for its statistics: where three params have rates, and, as in NVCaffe, where it learns beside
+        them."""
+        learns = any(layer.batch_norm_param.HasField(field) for field in LEARNT)
+        if (learns or len(layer.param) == 3) and any(p.lr_mult for p in layer.param[:3]):
+            self.found("BatchNorm with rates")
+            for p in layer.param[:3]:
+                p.lr_mult = p.decay_mult = 0
+
+    def fused(self) -> None:
+        """``relu: true`` in a layer becomes a ReLU layer after it, in place."""
+        holders = {}
+        for i, layer in enumerate(self.net.layer):
+            field = FUSED.get(layer.type)
+            if field and getattr(layer, field).relu:
+                holders[i] = getattr(layer, field)
+        if not holders:
+            return
+        self.found("relu within a layer")
+        layers = list(self.net.layer)
+        self.net.ClearField("layer")
+        self.moves = {}
+        for i, old in enumerate(layers):
+            self.moves["layer", i] = "layer", len(self.net.layer)
+            new = self.net.layer.add()
+            new.CopyFrom(old)
+            if i not in holders:
+                continue
+            at, settings = ("layer", i, FUSED[old.type]), getattr(new, FUSED[old.type])
+            relu = self.net.layer.add(name=f"{old.name}/relu", type="ReLU", include=old.include, exclude=old.exclude)
+            relu.bottom.extend(old.top[:1])
+            relu.top.extend(old.top[:1])
+            to = "layer", len(self.net.layer) - 1
+            self.moves[(*at, "relu")] = to
+            if "negative_slope" in settings.DESCRIPTOR.fields_by_name and settings.HasField("negative_slope"):
+                self.put(
+                    settings.negative_slope,
+                    relu.relu_param,
+                    "negative_slope",
+                    (*at, "negative_slope"),
+                    (*to, "relu_param"),
+                )
+                settings.ClearField("negative_slope")
+            settings.ClearField("relu")
+        self.move()
+
+    def move(self) -> None:
+        self.locate = self.locate.moved(self.moves)
+        self.moves = {}

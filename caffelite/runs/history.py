@@ -1,0 +1,215 @@
+"""The history of a run, from its folder or from a log of Caffe's or ours."""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+
+from .. import inputs
+from ..errors import CaffeliteError
+
+METRICS, LOSSES = "metrics.csv", "losses.f32"
+FIXED = ("iteration", "seconds", "phase", "rate", "smoothed_loss")  # the columns before the scores
+
+
+@dataclass
+class Row:
+    """Scores by name, of the batch of one iteration or of a test before it. loss: the averaged one; rate: NaN where it
+    was not told."""
+
+    iteration: int
+    seconds: float
+    values: dict[str, float] = field(default_factory=dict)
+    loss: float = float("nan")
+    rate: float = float("nan")
+
+
+@dataclass
+class History:
+    """What a run told, in order: ``train``, and ``tests`` by the number of the test net.
+
+    last: the loss of the last iteration where that comes after the rows of ``train``, by the name that it has there.
+    """
+
+    name: str
+    train: list[Row] = field(default_factory=list)
+    tests: dict[int, list[Row]] = field(default_factory=dict)
+    last: Row | None = None
+
+    def rows(self, net: int | None = None) -> list[Row]:
+        """Of a test net, or of training."""
+        return self.train if net is None else self.tests.setdefault(net, [])
+
+    def add(self, net: int | None, row: Row) -> None:
+        """A row takes the place of those that a run resumed before it had written."""
+        rows = self.rows(net)
+        while rows and rows[-1].iteration >= row.iteration:
+            rows.pop()
+        rows.append(row)
+
+    def curve(self, name: str, net: int | None = None) -> list[Row]:
+        """The rows that have a score; a training loss goes on to ``last``."""
+        rows = [row for row in (self.train if net is None else self.tests.get(net, [])) if name in row.values]
+        return [*rows, self.last] if net is None and self.last and name in self.last.values else rows
+
+    def end(self, iteration: int, seconds: float, loss: float, losses: list[float]) -> None:
+        """Notes the loss of the last iteration. losses: at each row of ``train``; the score that equals them gets
+        it."""
+        names = {name for row in self.train for name in row.values}
+        same = [
+            n
+            for n in names
+            if all(n in row.values and _equal(row.values[n], x) for row, x in zip(self.train, losses, strict=True))
+        ]
+        if len(same) == 1:
+            self.last = Row(iteration, seconds, {same[0]: loss}, loss)
+
+
+def _equal(one: float, other: float) -> bool:
+    """Whether two numbers are the same to the digits of a log."""
+    return math.isclose(one, other, rel_tol=1e-5) or (math.isnan(one) and math.isnan(other))
+
+
+def read(path: str | Path) -> History:
+    """The history of a run's folder, of its metrics.csv, or of a log. Errors: none of these, or nothing in it yet."""
+    path = Path(path)
+    file = path / METRICS if path.is_dir() else path
+    try:
+        text = inputs.read_text(file, inputs.LOG, "replace")
+    except OSError as error:
+        why = inputs.reason(error)
+        raise CaffeliteError(
+            f"cannot read {file}: {why[0].lower()}{why[1:]}", expected="the folder of a run, or a log"
+        ) from None
+    name = path.name if path.is_dir() else (path.resolve().parent.name if path.name == METRICS else path.name)
+    found = of_metrics(text, name) if text.startswith("iteration,") else of_log(text.splitlines(), name)
+    if not found.train and not any(found.tests.values()):
+        raise CaffeliteError(
+            f"{file} tells of no iteration", expected="a run's metrics, or the log of a training by caffelite or Caffe"
+        )
+    if file.name == METRICS:
+        _add_last_loss(found, file.with_name(LOSSES))
+    return found
+
+
+def _add_last_loss(found: History, path: Path) -> None:
+    """Takes the last loss of a run's records, at the time that the pace of its rows gives."""
+    try:
+        body = inputs.read(path, inputs.LOG)
+    except OSError:
+        return
+    losses, rows = np.frombuffer(body[: len(body) // 4 * 4], "<f4"), found.train
+    end = len(losses) - 1
+    if rows and end > rows[-1].iteration:
+        first, last = rows[0], rows[-1]
+        pace = (last.seconds - first.seconds) / max(last.iteration - first.iteration, 1)
+        seconds = last.seconds + pace * (end - last.iteration)
+        found.end(end, seconds, float(losses[end]), losses[[row.iteration for row in rows]].tolist())
+
+
+def of_metrics(text: str, name: str) -> History:
+    found = History(name)
+    lines = text.splitlines()
+    if not text.endswith("\n"):
+        lines = lines[:-1]  # a line that is being written
+    for line in csv.DictReader(lines):
+        try:
+            phase = line["phase"]
+            net = None if phase == "train" else int(phase.removeprefix("test") or 0)
+            values = {k.removesuffix("."): float(v) for k, v in line.items() if k not in FIXED and v}
+            loss, rate = (float(line[k] or "nan") for k in ("smoothed_loss", "rate"))
+            found.add(net, Row(int(line["iteration"]), float(line["seconds"]), values, loss, rate))
+        except (ValueError, KeyError, TypeError):
+            continue  # a line that a crash cut off
+    return found
+
+
+NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?nan|[-+]?inf"
+STAMP = re.compile(r"[IWEF](\d\d)(\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d+))?")
+ITERATION = re.compile(r"Iteration (\d+)")
+LOSS = re.compile(rf"Iteration \d+.*?, loss = ({NUMBER})")
+TEST = re.compile(r"Testing net \(#(\d+)\)")
+OUTPUT = re.compile(rf"(Train|Test) net output #(\d+): (\S+) = ({NUMBER})")
+RATE = re.compile(rf"lr = ({NUMBER})")
+
+
+@dataclass
+class Event:
+    """A line of a log that matters. kind: "output", "loss" or "rate"; net: None for training."""
+
+    kind: str
+    iteration: int
+    seconds: float
+    value: float
+    net: int | None = None
+    name: str = ""
+
+
+def events(lines: Iterable[str]) -> Iterator[Event]:
+    """What a log of Caffe's form tells. Seconds count from the first line that speaks of solving, or else from the
+    first line."""
+    iteration, net, clock, start = None, 0, _Clock(), None
+    for line in lines:
+        stamp = STAMP.match(line)
+        now = clock(stamp) if stamp else clock.now
+        if start is None and ("Solving" in line or "Iteration" in line):
+            start = now
+        if match := ITERATION.search(line):
+            iteration = int(match[1])
+            if test := TEST.search(line):
+                net = int(test[1])
+        if iteration is None:
+            continue
+        seconds = (now - start).total_seconds() if start else 0.0
+        if match := OUTPUT.search(line):
+            yield Event("output", iteration, seconds, float(match[4]), None if match[1] == "Train" else net, match[3])
+        elif match := LOSS.search(line):
+            yield Event("loss", iteration, seconds, float(match[1]))
+        elif match := RATE.search(line):
+            yield Event("rate", iteration, seconds, float(match[1]))
+
+
+class _Clock:
+    """Moments of log lines, which name no year: a date that goes back begins another."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2000, 1, 1)
+
+    def __call__(self, stamp: re.Match) -> datetime:
+        month, day, *clock = (int(part) for part in stamp.groups()[:5])
+        micros = int((stamp[6] or "0").ljust(6, "0")[:6])
+        with suppress(ValueError):  # no date at all
+            moments = [
+                datetime(self.now.year + more, month, 1, *clock, micros) + timedelta(days=day - 1) for more in (0, 1)
+            ]
+            self.now = moments[self.now - moments[0] > timedelta(days=180)]
+        return self.now
+
+
+def of_log(lines: Iterable[str], name: str) -> History:
+    found, loss = History(name), (-1, 0.0, float("nan"))
+    for event in events(lines):
+        if event.kind == "loss":
+            loss = event.iteration, event.seconds, event.value
+        elif event.kind == "rate":
+            if found.train and found.train[-1].iteration == event.iteration:
+                found.train[-1].rate = event.value
+        else:
+            rows = found.rows(event.net)
+            # A name that comes again begins another row: a resumed run tells an iteration twice.
+            if not rows or rows[-1].iteration != event.iteration or event.name in rows[-1].values:
+                found.add(event.net, Row(event.iteration, event.seconds))
+                if event.net is None and loss[0] == event.iteration:
+                    rows[-1].loss = loss[2]
+            rows[-1].values[event.name] = event.value
+    if found.train and loss[0] > found.train[-1].iteration:
+        found.end(*loss, [row.loss for row in found.train])
+    return found

@@ -1,0 +1,162 @@
+"""The curves of one or several runs, drawn by matplotlib: losses, scores, rate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ..charts import GRID, INK, logarithmic, panels, plain_text, saved, shown
+from .history import History, Row
+
+COLOURS = ("#2b6cb0", "#c05621", "#2f855a", "#805ad5", "#b83280", "#975a16", "#0987a0", "#e53e3e")
+LABEL_GAP = 10.0  # points between the values that stand at the ends of curves, at least
+LOG_SPAN = 30  # from the least to the greatest value, beyond which an axis is logarithmic
+
+
+@plain_text
+def picture(runs: Sequence[History], form: str, over: str = "iteration", title: str | None = None) -> bytes:
+    """A panel a quantity, all runs in each, one colour a run: training is a line, a test a line with points. form: svg,
+    png or pdf.
+
+    title: by default the run's name, or how many there are.
+    """
+    found = _panels(runs)
+    figure, axes = frame([3.0 if name != "rate" else 1.4 for name in found])
+    ends: list[tuple] = []
+    for axis, (name, curves) in zip(axes, found.items(), strict=True):
+        for number, net, rows in curves:
+            x = [getattr(row, over) for row in rows]
+            y = [_value(row, name) for row in rows]
+            colour = COLOURS[(number if len(runs) > 1 else bool(net is not None)) % len(COLOURS)]
+            dense = len(rows) > 60
+            style = (
+                {"marker": "o", "markersize": 3 if dense else 4.5, "linewidth": 1.8}
+                if net is not None
+                else {"linewidth": 1.2}
+            )
+            if name == "rate":
+                style = {"linewidth": 1.6, "drawstyle": "steps-post"}  # a rate holds until the next one
+            elif net is None and any(n is not None for _, n, _ in curves):
+                style["alpha"] = 0.7
+            axis.plot(x, y, color=colour, label=shown(_label(runs, number, net, name)), **style)
+            if net is not None and len(rows) > 1 and name != "rate" and math.isfinite(y[-1]):
+                ends.append((axis, x[-1], y[-1], colour))
+        if name == "rate" or _loss(name):
+            _scale(axis, [_value(row, name) for _, _, rows in curves for row in rows])
+        axis.set_ylabel("learning rate" if name == "rate" else shown(name), color=INK)
+        if name != "rate" and (len(curves) > 1 or len(runs) > 1):
+            axis.legend(frameon=False, fontsize=8.5, labelcolor=INK, ncols=2 if len(curves) > 4 else 1)
+    figure.align_ylabels()
+    axes[-1].set_xlabel(over if over == "iteration" else "seconds", color=INK)
+    title = title if title is not None else runs[0].name if len(runs) == 1 else f"{len(runs)} runs"
+    axes[0].set_title(shown(title), loc="left", color=INK, fontsize=11, fontweight="bold")
+    _tell_last(figure, ends)
+    return saved(figure, form)
+
+
+@plain_text
+def range_test(
+    rates: Sequence[float], losses: Sequence[float], smooth: Sequence[float], best: float | None, form: str
+) -> bytes:
+    """Losses over rising rates, and the rate that follows from them."""
+    figure, (axis,) = frame([3.4])
+    axis.plot(rates, losses, color=COLOURS[0], alpha=0.3, linewidth=1)
+    axis.plot(rates, smooth, color=COLOURS[0], linewidth=2)
+    axis.set_xscale("log")
+    logarithmic(axis.xaxis)
+    finite = sorted(value for value in smooth if math.isfinite(value))
+    low, high = finite[0], smooth[0] + 0.6 * (smooth[0] - finite[0])
+    axis.set_ylim(low - 0.08 * (high - low), max(high, low + 1e-9))
+    if best:
+        axis.axvline(best, color=COLOURS[1], linewidth=1.5)
+        axis.annotate(f" {best:.2g}", (best, 0.03), xycoords=("data", "axes fraction"), color=COLOURS[1], fontsize=10)
+    axis.set_xlabel("learning rate", color=INK)
+    axis.set_ylabel("loss", color=INK)
+    axis.set_title("learning rate range test", loc="left", color=INK, fontsize=11, fontweight="bold")
+    return saved(figure, form)
+
+
+def frame(heights: Sequence[float]):
+    """A figure and its panels, one above the other, of so many inches each."""
+    figure, axes = panels((9, 0.8 + sum(heights)), len(heights), heights, dpi=160)
+    for axis in axes:
+        axis.grid(color=GRID)
+    return figure, axes
+
+
+Curves = list[tuple[int, int | None, list[Row]]]  # number of the run, test net, rows
+
+
+def _panels(runs: Sequence[History]) -> dict[str, Curves]:
+    """Quantities in the order losses, scores, rate, each with the rows that have it."""
+    found: dict[str, Curves] = {}
+    for number, run in enumerate(runs):
+        for net, rows in [(None, run.train), *sorted(run.tests.items())]:
+            for name in dict.fromkeys(name for row in rows for name in row.values):
+                found.setdefault(name, []).append((number, net, run.curve(name, net)))
+        if rated := [row for row in run.train if not math.isnan(row.rate)]:
+            found.setdefault("rate", []).append((number, None, rated))
+    return dict(sorted(found.items(), key=lambda entry: (entry[0] == "rate", not _loss(entry[0]))))
+
+
+def _loss(name: str) -> bool:
+    return "loss" in name.lower() or "error" in name.lower()
+
+
+def _value(row: Row, name: str) -> float:
+    return row.rate if name == "rate" else row.values[name]
+
+
+def _label(runs: Sequence[History], number: int, net: int | None, name: str) -> str:
+    several = len(runs[number].tests) > 1
+    phase = "" if name == "rate" else "train" if net is None else f"test {net}" if several else "test"
+    return phase if len(runs) == 1 else f"{runs[number].name}, {phase}".removesuffix(", ")
+
+
+def _tell_last(figure, ends: list[tuple]) -> None:
+    """Writes the last value beside the end of each curve: (axes, x, y, colour). Values that would overlap move
+    apart."""
+    figure.draw_without_rendering()  # lays the panels out, so that places are known
+    for axis in dict.fromkeys(end[0] for end in ends):
+        mine = [
+            (axis.transData.transform((x, y))[1] * 72 / figure.dpi, x, y, colour)
+            for other, x, y, colour in ends
+            if other is axis
+        ]
+        mine.sort(key=lambda end: end[0])
+        for place, (wanted, x, y, colour) in zip(spread([end[0] for end in mine], LABEL_GAP), mine, strict=True):
+            axis.annotate(
+                f"{y:.4g}",
+                (x, y),
+                xytext=(6, place - wanted),
+                textcoords="offset points",
+                color=colour,
+                fontsize=8,
+                va="center",
+                annotation_clip=False,
+            )
+
+
+def spread(places: Sequence[float], gap: float) -> list[float]:
+    """Rising places moved as little as needs be, so that neighbours lie ``gap`` apart: groups that meet are spread
+    about their middle."""
+    groups: list[list[float]] = []  # of (the sum of what its members wish its start to be, how many)
+    for place in places:
+        groups.append([place, 1])
+        while len(groups) > 1 and groups[-2][0] / groups[-2][1] + groups[-2][1] * gap > groups[-1][0] / groups[-1][1]:
+            total, many = groups.pop()
+            groups[-1] = [groups[-1][0] + total - many * groups[-1][1] * gap, groups[-1][1] + many]
+    return [total / many + i * gap for total, many in groups for i in range(int(many))]
+
+
+def _scale(axis, values: list[float]) -> None:
+    positive = [value for value in values if 0 < value < math.inf]
+    if (
+        positive
+        and all(value >= 0 for value in values if math.isfinite(value))
+        and max(positive) / min(positive) > LOG_SPAN
+    ):
+        axis.set_yscale("log")
+        logarithmic(axis.yaxis)
+    elif positive:
+        axis.set_ylim(0, 1.08 * max(positive))

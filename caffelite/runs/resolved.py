@@ -1,0 +1,89 @@
+"""A solver written out so that it runs the same from anywhere: its nets within it, its seed chosen, its files by whole
+paths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from .. import caffelite_pb2 as pb
+from .. import inputs
+from ..errors import Locator
+from ..prototxt import resolve
+from ..training.nets import NetSpec
+
+# The fields of layers that name files: (message, field)
+FILES = (
+    *(("data_param", f) for f in ("source", "label_source")),
+    *(("image_data_param", f) for f in ("source", "root_folder")),
+    *(("window_data_param", f) for f in ("source", "root_folder")),
+    ("hdf5_data_param", "source"),
+    ("transform_param", "mean_file"),
+    ("infogain_loss_param", "source"),
+)
+DATA = {"data_param", "image_data_param", "window_data_param", "hdf5_data_param", "transform_param"}
+
+
+def files(net: pb.NetParameter, locate: Locator) -> Iterator[tuple[pb.LayerParameter, str, str, Path]]:
+    """(layer, message, field, path) of every file that layers name and that is there."""
+    for i, layer in enumerate(net.layer):
+        for message, field in FILES:
+            name = getattr(getattr(layer, message), field) if layer.HasField(message) else ""
+            path = resolve(name, locate.at("layer", i)) if name else None
+            if path and path.exists():
+                yield layer, message, field, path.resolve()
+
+
+def data(spec: NetSpec) -> Iterator[Path]:
+    """The files and folders that hold a net's data, those too that a list of HDF5 files names."""
+    for _, message, _, path in files(spec.message, spec.locate):
+        if message in DATA:
+            yield path
+        if message == "hdf5_data_param":
+            names = (
+                resolve(line.strip(), Locator(str(path)))
+                for line in inputs.read_text(path, inputs.LIST, "replace").splitlines()
+                if line.strip()
+            )
+            yield from (name.resolve() for name in names if name.is_file())
+
+
+def net(spec: NetSpec) -> pb.NetParameter:
+    """A net whose files have whole paths."""
+    found = pb.NetParameter()
+    found.CopyFrom(spec.message)
+    for layer, message, field, path in files(found, spec.locate):
+        setattr(getattr(layer, message), field, str(path) + "/" * getattr(getattr(layer, message), field).endswith("/"))
+    return found
+
+
+def solver(
+    p: pb.SolverParameter, train: NetSpec, tests: list[NetSpec], seed: int, gpu: int | None
+) -> pb.SolverParameter:
+    """The solver with its nets in it, as they are after every ``-set``, ``-level`` and ``-stage``."""
+    found = pb.SolverParameter()
+    found.CopyFrom(p)
+    for name in (
+        "net",
+        "net_param",
+        "train_net",
+        "train_net_param",
+        "test_net",
+        "test_net_param",
+        "train_state",
+        "test_state",
+    ):
+        found.ClearField(name)
+    nets = [net(spec) for spec in (train, *tests)]
+    if all(one == nets[0] for one in nets):
+        found.net_param.CopyFrom(nets[0])
+    else:
+        found.train_net_param.CopyFrom(nets[0])
+        found.test_net_param.extend(nets[1:])
+    found.train_state.CopyFrom(train.state)
+    found.test_state.extend(spec.state for spec in tests)
+    found.random_seed = seed
+    found.solver_mode = pb.SolverParameter.CPU if gpu is None else pb.SolverParameter.GPU
+    if gpu is not None:
+        found.device_id = gpu
+    return found

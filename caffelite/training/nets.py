@@ -1,0 +1,159 @@
+"""Which nets a solver.prototxt asks for: one to train, any number to test, each with its state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .. import caffelite_pb2 as pb
+from .. import prototxt
+from ..errors import CaffeliteError, Collector, Locator
+
+
+@dataclass
+class NetSpec:
+    """A net's message, where its fields stand, its state, and how often a test runs it."""
+
+    message: pb.NetParameter
+    locate: Locator
+    state: pb.NetState
+    iterations: int = 0
+
+
+def read(name: str, locate: Locator, at: Locator) -> prototxt.Document:
+    if not name:
+        raise CaffeliteError("an empty path of a net", where=at(), remedy="name a prototxt")
+    return prototxt.read_net(prototxt.resolve(name, locate), at())
+
+
+def state(
+    phase: int,
+    net: pb.NetParameter,
+    extra: pb.NetState | None = None,
+    level: int | None = None,
+    stages: tuple[str, ...] = (),
+) -> pb.NetState:
+    """The phase, then what the net's own state says, then the solver's, then the command line's."""
+    merged = pb.NetState(phase=phase)
+    merged.MergeFrom(net.state)
+    if extra is not None:
+        merged.MergeFrom(extra)
+    merged.phase = phase
+    if level is not None:
+        merged.level = level
+    merged.stage.extend(stages)
+    return merged
+
+
+def train_net(
+    p: pb.SolverParameter, locate: Locator, level: int | None = None, stages: tuple[str, ...] = ()
+) -> NetSpec:
+    """The one net to train: train_net, train_net_param, net or net_param."""
+    given = [f for f in ("train_net_param", "train_net", "net_param", "net") if p.HasField(f)]
+    own = [f for f in given if f.startswith("train")]
+    chosen = own or given
+    if len(chosen) != 1:
+        found = ", ".join(chosen) or "none"
+        where, expected = (
+            locate(chosen[-1]) if chosen else locate(),
+            "one of net, net_param, train_net, train_net_param",
+        )
+        raise CaffeliteError("a solver trains one net", where=where, expected=expected, found=found)
+    document = _document(p, chosen[0], None, locate)
+    extra = p.train_state if p.HasField("train_state") else None
+    return NetSpec(document.message, document.locate, state(pb.TRAIN, document.message, extra, level, stages))
+
+
+def test_nets(p: pb.SolverParameter, locate: Locator) -> list[NetSpec]:
+    """test_net_param, then test_net, then the common net for each test_iter that is left, as in Caffe."""
+    documents = [
+        _document(p, field, i, locate)
+        for field in ("test_net_param", "test_net")
+        for i in range(len(getattr(p, field)))
+    ]
+    common = [f for f in ("net_param", "net") if p.HasField(f)]
+    if common:
+        documents += [_document(p, common[0], None, locate)] * (len(p.test_iter) - len(documents))
+    if len(documents) != len(p.test_iter):
+        expected = f"one test_iter for each of the {len(documents)} test nets"
+        field = next(f for f in ("test_iter", "test_net", "test_net_param") if len(getattr(p, f)))
+        raise CaffeliteError(
+            "test_iter does not fit the test nets", where=locate(field, 0), expected=expected, found=len(p.test_iter)
+        )
+    if len(p.test_state) not in (0, len(documents)):
+        expected = f"none, or one for each of the {len(documents)} test nets"
+        raise CaffeliteError(
+            "test_state does not fit the test nets",
+            where=locate("test_state"),
+            expected=expected,
+            found=len(p.test_state),
+        )
+    if documents and p.test_interval < 1:
+        raise CaffeliteError(
+            "test_iter without test_interval", where=locate("test_iter"), remedy="set test_interval, or drop test_iter"
+        )
+    specs = []
+    for i, document in enumerate(documents):
+        if p.test_iter[i] < 1:
+            raise CaffeliteError("test_iter must be at least 1", where=locate("test_iter", i), found=p.test_iter[i])
+        extra = p.test_state[i] if p.test_state else None
+        specs.append(
+            NetSpec(document.message, document.locate, state(pb.TEST, document.message, extra), p.test_iter[i])
+        )
+    return specs
+
+
+def effective(message: pb.NetParameter, size: int) -> pb.NetParameter:
+    """The net with the batches that ``size`` processes read together."""
+    found = pb.NetParameter()
+    found.CopyFrom(message)
+    for layer in found.layer:
+        for field in _BATCHES:
+            if layer.HasField(field) and getattr(layer, field).batch_size:
+                getattr(layer, field).batch_size *= size
+    return found
+
+
+def divide(spec: NetSpec, size: int) -> None:
+    """Divides the batches of a net's data layers among processes. Errors: a batch that they cannot share evenly."""
+    mistakes = Collector()
+    message = pb.NetParameter()
+    message.CopyFrom(spec.message)
+    for i, layer in enumerate(message.layer):
+        for field in _BATCHES:
+            param = getattr(layer, field)
+            if not layer.HasField(field) or not param.batch_size:
+                continue
+            if param.batch_size % size:
+                near = param.batch_size // size * size
+                expected = f"a multiple of {size}, as {near or size} or {near + size}"
+                where = spec.locate("layer", i, field, "batch_size")
+                what = f'layer "{layer.name}": {size} processes cannot share its batch'
+                mistakes.add(
+                    CaffeliteError(
+                        what, where=where, expected=expected, found=param.batch_size, remedy="or use -scaling weak"
+                    )
+                )
+            param.batch_size //= size
+        if layer.type == "DummyData":
+            for j, shape in enumerate(layer.dummy_data_param.shape):
+                if shape.dim and shape.dim[0] % size:
+                    where = spec.locate("layer", i, "dummy_data_param", "shape", j)
+                    what = f'layer "{layer.name}": {size} processes cannot share its batch'
+                    mistakes.add(
+                        CaffeliteError(what, where=where, expected=f"a multiple of {size}", found=shape.dim[0])
+                    )
+                elif shape.dim:
+                    shape.dim[0] //= size
+    mistakes.raise_any()
+    spec.message = message
+
+
+_BATCHES = ("data_param", "hdf5_data_param", "image_data_param", "window_data_param", "memory_data_param")
+
+
+def _document(p: pb.SolverParameter, field: str, index: int | None, locate: Locator) -> prototxt.Document:
+    path = (field,) if index is None else (field, index)
+    value = getattr(p, field) if index is None else getattr(p, field)[index]
+    return (
+        read(value, locate, locate.at(*path)) if isinstance(value, str) else prototxt.Document(value, locate.at(*path))
+    )

@@ -1,0 +1,79 @@
+"""A range test of the learning rate: it rises by the same factor each iteration, and the loss tells where it learns
+fastest.
+
+Smith 2017, "Cyclical Learning Rates for Training Neural Networks".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from .observer import Observer
+from .solver import Solver
+
+SMOOTH = 0.9  # of the mean loss that stays
+BLOWN = 4  # times the least loss end the test
+
+
+class Rising:
+    """A schedule that rises from ``low`` to ``high``."""
+
+    plateau = None
+
+    def __init__(self, low: float, high: float, count: int):
+        self._low, self._factor = low, (high / low) ** (1 / max(1, count - 1))
+
+    def __call__(self, iteration: int) -> float:
+        return self._low * self._factor**iteration
+
+    def current_step(self, iteration: int) -> int:
+        return 0
+
+
+@dataclass
+class Found(Observer):
+    """Rates with the losses that they led to. ``best``: the rate of the steepest fall of the smoothed loss; None where
+    it never fell."""
+
+    rate: Rising
+    rates: list[float] = field(default_factory=list)
+    kept: list[float] = field(default_factory=list)
+    smooth: list[float] = field(default_factory=list)
+
+    def losses(self, solver: Solver, first: int, values: Sequence[float]) -> None:
+        for i, value in enumerate(values, first):
+            self.rates.append(self.rate(i))
+            self.kept.append(value)
+            mean = SMOOTH * (self._mean if i else 0.0) + (1 - SMOOTH) * value
+            self._mean = mean
+            self.smooth.append(mean / (1 - SMOOTH ** (i + 1)))
+
+    @property
+    def blown(self) -> bool:
+        return bool(self.smooth) and not self.smooth[-1] <= BLOWN * max(min(self.smooth), 1e-6)
+
+    @property
+    def best(self) -> float | None:
+        least = min(
+            range(len(self.smooth)), key=lambda i: self.smooth[i] if math.isfinite(self.smooth[i]) else math.inf
+        )
+        span = max(1, len(self.smooth) // 20)
+        falls = {i: self.smooth[i - span] - self.smooth[i + span] for i in range(span, least - span + 1)}
+        if not falls or max(falls.values()) < 0.01 * abs(self.smooth[0]):
+            return None
+        return self.rates[max(falls, key=falls.get)]
+
+
+def range_test(solver: Solver, low: float, high: float, count: int) -> Found:
+    """Runs a solver at rising rates, ``count`` iterations or until the loss blows up; the solver is good for nothing
+    else afterwards."""
+    found = Found(Rising(low, high, count))
+    solver.rate, solver.guarded, solver.observers = found.rate, False, [found]
+    for _ in range(count):
+        solver.step(1)
+        solver.tell_losses()
+        if found.blown:
+            break
+    return found

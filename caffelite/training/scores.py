@@ -1,0 +1,169 @@
+"""Scores: a net's outputs, averaged over batches and logged in Caffe's words."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..net.graph import Value
+from ..net.net import Net
+from ..parallel import TESTING, SingleProcess
+
+log = logging.getLogger("caffelite")
+
+
+@dataclass
+class Scores:
+    """Means over the tested batches: ``outputs`` of (name, loss weight, values), and the net's total loss.
+
+    counts: of each output, how many samples each of its values is a mean of; of an output with a row a sample, how many
+    batches. samples: how many all batches held.
+    """
+
+    outputs: list[tuple[str, float, np.ndarray]]
+    loss: float
+    counts: list[np.ndarray] = field(default_factory=list)
+    samples: int = 0
+
+
+def mean_scores(
+    net: Net,
+    count: int,
+    stopped: Callable[[], bool] = lambda: False,
+    each: Callable | None = None,
+    comm: SingleProcess | None = None,
+) -> Scores | None:
+    """Runs ``count`` batches, shared among the processes of ``comm``; every output's mean over what was tested, added
+    up in float64.
+
+    None where stopped, of which the processes must agree. A batch counts as much as it holds: ignored labels count for
+    nothing. each(i, outputs) sees every batch that this process tests.
+    """
+    comm = comm or SingleProcess()
+    totals, tested = ([np.zeros(math.prod(v.shape)) for v in net.graph.outputs] for _ in range(2))
+    starts = [source.position for _, source in net.sources()]
+    net.clear_loss()
+    mark = functools.partial(comm.mark, TESTING) if comm.mark else None
+    together = not (
+        net.dev.eager or net.requires_host or each or any(_counted(v) is not None for v in net.graph.outputs)
+    )
+    mine = range(comm.rank, count, comm.size)
+    passes = net.recorded(mine) if together else _one_by_one(net, mine, mark)
+    for first in range(0, count, comm.size):
+        if stopped():
+            return None
+        i = first + comm.rank
+        if i >= count:
+            break
+        found = next(passes)
+        if together and mark:
+            mark()
+        for total, many, (value, _, values) in zip(totals, tested, found, strict=True):
+            samples = _counted(value)
+            share = 1 if samples is None else samples
+            total += values * share
+            many += share
+        if each:
+            each(i, found)
+    net.check_faults()
+    for start, (_, source) in zip(starts, net.sources() if comm.size > 1 else (), strict=comm.size > 1):
+        end = start + count * source.shapes[0][0]
+        if source.position != end:  # the last round was not for every process
+            source.seek(end)
+    sums = comm.total(np.concatenate([*totals, *tested, net.dev.download(net.loss).astype(float)]))
+    parts = np.split(sums[:-1], np.cumsum([t.size for t in (*totals, *tested)])[:-1]) if totals else []
+    totals, tested = parts[: len(totals)], parts[len(totals) :]
+    means = [np.divide(t, n, out=np.zeros_like(t), where=n > 0) for t, n in zip(totals, tested, strict=True)]
+    outputs = [(v, dict(net.graph.losses).get(v, 0.0), mean) for v, mean in zip(net.graph.outputs, means, strict=True)]
+    batch = _batch(net)
+    for i, value in enumerate(net.graph.outputs):
+        if _counted(value) is None and not _by_sample(value, batch):
+            tested[i] = tested[i] * (math.prod(value.node.bottoms[1].shape) if _shares(value) else batch)
+    return Scores([(v.name, w, mean) for v, w, mean in outputs], float(sums[-1]) / count, tested, count * batch)
+
+
+def _batch(net: Net) -> int:
+    return next((v.shape[0] for node in net.graph.feeds for v in node.tops if v.shape), 1)
+
+
+def _by_sample(value: Value, batch: int) -> bool:
+    """Whether an output has a row for each sample of a batch."""
+    return len(value.shape) > 0 and value.shape[0] == batch and math.prod(value.shape) > 1
+
+
+def unscored(net: Net, outputs: Iterable[tuple[str, float, np.ndarray]]) -> list[str]:
+    """What to say of scores and losses that are 0 because every label was one to ignore. outputs: (name, loss weight,
+    values)."""
+    told, found = [], {name: values for name, _, values in outputs}
+    for value in net.graph.outputs:
+        layer = value.node.layer
+        param = {"Accuracy": layer.spec.accuracy_param, "SoftmaxWithLoss": layer.spec.loss_param}.get(layer.spec.type)
+        if (
+            param is None
+            or value.top
+            or not param.HasField("ignore_label")
+            or value.name not in found
+            or found[value.name].any()
+        ):
+            continue
+        counted = _counted(value)
+        if counted is None or counted <= 1:  # where none counts, a loss is divided by 1
+            told.append(
+                f'"{value.name}" is 0 because every label is {param.ignore_label}, the ignore_label of layer '
+                f'"{layer.name}"'
+            )
+    return told
+
+
+def _shares(value: Value) -> bool:
+    """Whether an output is a share of hits among labels."""
+    return value.node.layer.spec.type == "Accuracy"
+
+
+def combined(net: Net, parts: list[Scores]) -> Scores:
+    """Scores of a net that was tested in parts of different batches, as means over all samples; the total loss is that
+    of the outputs."""
+    outputs, counts = [], []
+    for i, (name, weight, values) in enumerate(parts[0].outputs):
+        total, count = np.zeros(values.size), np.zeros(values.size)
+        for part in parts:
+            mine = part.outputs[i][2]
+            sums = mine * part.counts[i]
+            total[: mine.size] += np.round(sums) if _shares(net.graph.outputs[i]) else sums  # hits are whole
+            count[: mine.size] += part.counts[i]
+        outputs.append((name, weight, np.divide(total, count, out=np.zeros_like(total), where=count > 0)))
+        counts.append(count)
+    samples = sum(part.samples for part in parts)
+    losses = [(weight, float(values[0])) for _, weight, values in outputs if weight and values.size == 1]
+    if len(losses) == len(net.graph.losses):
+        loss = sum(weight * value for weight, value in losses)
+    else:  # a loss that another layer reads
+        loss = sum(part.loss * part.samples for part in parts) / samples
+    return Scores(outputs, loss, counts, samples)
+
+
+def _one_by_one(
+    net: Net, passes: Iterable[int], watch: Callable | None
+) -> Iterator[list[tuple[Value, float, np.ndarray]]]:
+    for i in passes:
+        net.forward(i, 0, watch)
+        yield net.outputs()
+
+
+def _counted(value: Value):
+    return value.node.layer.counted(value.top)
+
+
+def show(phase: str, outputs: Iterable[tuple[str, float, np.ndarray]]) -> None:
+    """Logs (name, loss weight, values) of each output, numbered value by value."""
+    number = 0
+    for name, weight, values in outputs:
+        for value in values:
+            note = f" (* {weight:g} = {weight * value:.6g} loss)" if weight else ""
+            log.info("    %s net output #%d: %s = %.6g%s", phase, number, name, value, note)
+            number += 1

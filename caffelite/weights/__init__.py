@@ -1,0 +1,41 @@
+"""Parameters in files: caffemodels and their HDF5 form."""
+
+from .caffemodel import (
+    LENGTH,
+    Blob,
+    Damaged,
+    check_seal,
+    decode_blob,
+    decode_model,
+    digest,
+    encode_blob,
+    encode_hdf5_net,
+    encode_net,
+    field_bytes,
+    fields,
+    no_hdf5,
+    read_bytes,
+    read_model,
+    run_of,
+    sealed,
+)
+
+__all__ = [
+    "LENGTH",
+    "Blob",
+    "Damaged",
+    "check_seal",
+    "decode_blob",
+    "decode_model",
+    "digest",
+    "encode_blob",
+    "encode_hdf5_net",
+    "encode_net",
+    "field_bytes",
+    "fields",
+    "no_hdf5",
+    "read_bytes",
+    "read_model",
+    "run_of",
+    "sealed",
+]

@@ -1,0 +1,314 @@
+"""Parameter blobs in Caffe's files: the wire format of NetParameter and BlobProto, with arrays instead of lists of
+numbers.
+
+Protobuf's Python objects hold a Python float for each weight; AlexNet has 61 million. So blobs are cut out and put in
+as bytes, and everything else goes through protobuf. A checksum (ours, which Caffe skips as an unknown field) comes
+last.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+from google.protobuf.message import DecodeError
+
+from .. import caffelite_pb2 as pb
+from .. import inputs
+from ..errors import CaffeliteError
+from . import hdf5
+
+VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
+_CHECKSUM = pb.NetParameter.CHECKSUM_FIELD_NUMBER
+_DIGEST = 16
+_RUN = pb.NetParameter.RUN_FIELD_NUMBER  # the same in SolverState
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 127:
+        out.append(number & 127 | 128)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def _tag(number: int, wire: int) -> bytes:
+    return _varint(number << 3 | wire)
+
+
+def field_bytes(number: int, body: bytes) -> bytes:
+    """A length-delimited field of a message."""
+    return _tag(number, LENGTH) + _varint(len(body)) + body
+
+
+# A blob's values, or its values and gradients.
+Blob = np.ndarray | tuple[np.ndarray, np.ndarray]
+
+
+def encode_blob(blob: Blob) -> bytes:
+    """A BlobProto: shape, and data, and perhaps diff, as float."""
+    parts = blob if isinstance(blob, tuple) else (blob,)
+    shape = pb.BlobShape(dim=parts[0].shape).SerializeToString()
+    values = (
+        field_bytes(number, np.ascontiguousarray(part, "<f4").tobytes())
+        for number, part in zip((5, 6), parts, strict=False)
+    )
+    return field_bytes(7, shape) + b"".join(values)
+
+
+def encode_net(net: pb.NetParameter, blobs: Iterable[tuple[pb.LayerParameter, list[Blob]]]) -> bytes:
+    """A NetParameter as Caffe writes a caffemodel: the net's name, and each layer with its blobs."""
+    head = pb.NetParameter(name=net.name)
+    parts = [head.SerializeToString()]
+    for spec, arrays in blobs:
+        bare = pb.LayerParameter()
+        bare.CopyFrom(spec)
+        bare.ClearField("blobs")
+        body = bare.SerializeToString() + b"".join(field_bytes(7, encode_blob(a)) for a in arrays)
+        parts.append(field_bytes(100, body))
+    return b"".join(parts)
+
+
+def sealed(body: bytes, run: pb.RunOrigin | None = None) -> bytes:
+    """The body of a message with its checksum behind it, and before it the promise of one, so that a lost end shows,
+    and the run."""
+    body = _PROMISE + (field_bytes(_RUN, run.SerializeToString()) if run else b"") + body
+    return body + field_bytes(_CHECKSUM, digest(body))
+
+
+def digest(data: bytes) -> bytes:
+    """BLAKE2b of 16 bytes."""
+    return hashlib.blake2b(data, digest_size=_DIGEST).digest()
+
+
+def run_of(path: Path) -> pb.RunOrigin | None:
+    """The run that wrote a caffemodel or a state, read from its head or its end alone; None where it does not say.
+    Errors: OSError."""
+    with inputs.open_file(path) as file:
+        head = file.read(256)
+        file.seek(max(0, file.seek(0, 2) - hdf5.TAIL))
+        tail = file.read(hdf5.TAIL)
+    try:
+        if head.startswith(_PROMISE):
+            number, wire, value, _ = next(fields(memoryview(head)[len(_PROMISE) :]))
+            body = bytes(value) if (number, wire) == (_RUN, LENGTH) else b""
+        else:
+            body = hdf5.note(tail)
+        run = pb.RunOrigin.FromString(body)
+    except (ValueError, DecodeError, StopIteration):
+        return None
+    return run if run.id and isinstance(run.id, str) else None
+
+
+def check_seal(data: bytes, path: Path) -> bool:
+    """Compares a file's checksum, where it has one (Caffe's own files have none); whether it has."""
+    if hdf5.starts(data):
+        return hdf5.check_seal(data, path)
+    mark = _tag(_CHECKSUM, LENGTH) + _varint(_DIGEST)
+    body, seal = data[: -len(mark) - _DIGEST], data[-len(mark) - _DIGEST :]
+    if seal[: len(mark)] != mark:
+        if data.startswith(_PROMISE):
+            raise CaffeliteError(f"{path} is damaged: its end is missing")
+        return False
+    if digest(body) != seal[len(mark) :]:
+        raise CaffeliteError(f"{path} is damaged: its checksum does not match")
+    return True
+
+
+_PROMISE = field_bytes(_CHECKSUM, b"")
+
+
+class Damaged(ValueError):
+    """Bytes that are no message of the kind expected."""
+
+
+def fields(data: memoryview) -> Iterator[tuple[int, int, int | memoryview, memoryview]]:
+    """(number, wire type, value, the field's own bytes) of each field of a message."""
+    at, end = 0, len(data)
+
+    def varint() -> int:
+        nonlocal at
+        value = shift = 0
+        while True:
+            if at >= end or shift > 63:
+                raise Damaged("truncated")
+            byte = data[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    while at < end:
+        start = at
+        key = varint()
+        wire = key & 7
+        if wire == VARINT:
+            value: int | memoryview = varint()
+        else:
+            size = {FIXED64: 8, FIXED32: 4}.get(wire)
+            if size is None:
+                if wire != LENGTH:
+                    raise Damaged(f"wire type {wire}")
+                size = varint()
+            if at + size > end:
+                raise Damaged("truncated")
+            value = data[at : at + size]
+            at += size
+        if not 0 < key >> 3 < 1 << 29:
+            raise Damaged(f"field {key >> 3}")
+        yield key >> 3, wire, value, data[start:at]
+
+
+def decode_blob(data: memoryview) -> np.ndarray:
+    """The values of a BlobProto as float32 in its shape; the old num, channels, height, width give four axes."""
+    shape, legacy, parts = None, {}, []
+    for number, wire, value, _ in fields(data):
+        if number == 7 and wire == LENGTH:
+            try:
+                shape = tuple(pb.BlobShape.FromString(bytes(value)).dim)
+            except DecodeError as error:
+                raise Damaged(str(error)) from None
+        elif number in (1, 2, 3, 4) and wire == VARINT:
+            legacy[number] = value
+        elif wire == LENGTH and number in (5, 8) or (number, wire) in ((5, FIXED32), (8, FIXED64)):
+            parts.append(np.frombuffer(value, "<f4" if number == 5 else "<f8"))
+    flat = parts[0] if len(parts) == 1 else np.concatenate([*parts, np.empty(0, np.float32)])
+    if shape is None:
+        shape = tuple(legacy.get(i, 1) for i in (1, 2, 3, 4)) if legacy else (flat.size,)
+    if min(shape, default=0) < 0 or math.prod(shape) != flat.size:
+        raise Damaged(f"a blob of shape {list(shape)} with {flat.size} values")
+    with np.errstate(over="ignore", invalid="ignore"):  # a double beyond float32 becomes infinite
+        return flat.astype(np.float32).reshape(shape)
+
+
+def read_model(path: str | Path) -> dict[str, list[np.ndarray]]:
+    """The parameter blobs of a caffemodel by layer name, old (V0, V1) files included. Layers without blobs are left
+    out.
+
+    Whether it is HDF5 is told by its content, not by its name.
+    """
+    return decode_model(read_bytes(path), path)
+
+
+def decode_model(data: bytes, path: str | Path) -> dict[str, list[np.ndarray]]:
+    """The same of a file's bytes."""
+    if not data:
+        raise CaffeliteError(f"{path} is empty")
+    if hdf5.starts(data):
+        return _decode_hdf5_model(data, path)
+    check_seal(data, Path(path))
+    found: dict[str, list[np.ndarray]] = {}
+    try:
+        for number, wire, layer, _ in fields(memoryview(data)):
+            if number not in (100, 2) or wire != LENGTH:
+                continue
+            name, blobs = _layer(layer, "modern" if number == 100 else "V1")
+            if blobs:
+                found[name] = blobs
+    except ValueError as error:
+        raise no_hdf5(path) or CaffeliteError(f"{path} is no caffemodel, or a damaged one ({error})") from None
+    return found
+
+
+def no_hdf5(path: str | Path) -> CaffeliteError | None:
+    """What to say of a file that cannot be read and whose name promises HDF5."""
+    return (
+        CaffeliteError(f"cannot read {path} as HDF5: its signature is missing") if str(path).endswith(".h5") else None
+    )
+
+
+# form of a layer: numbers of its fields name and blobs, and of V1's field that holds a V0 layer
+_FORMS = {"modern": (1, 7, 0), "V1": (4, 6, 1), "V0": (1, 50, 0)}
+
+
+def _layer(data: memoryview, form: str) -> tuple[str, list[np.ndarray]]:
+    """The name and the blobs of a layer."""
+    name, blobs = "", []
+    name_field, blob_field, inner = _FORMS[form]
+    for number, wire, value, _ in fields(data):
+        if wire == LENGTH and number == name_field:
+            name = bytes(value).decode()
+        elif wire == LENGTH and number == blob_field:
+            blobs.append(decode_blob(value))
+        elif wire == LENGTH and number == inner:
+            name, more = _layer(value, "V0")
+            blobs += more
+    return name, blobs
+
+
+def _decode_hdf5_model(data: bytes, path: str | Path) -> dict[str, list[np.ndarray | None]]:
+    """Caffe's HDF5 form: a group "data", in it a group a layer, in it a data set a blob, named by its number.
+
+    A slash in a layer's name makes groups within groups. A blob that belongs to another layer is left out by Caffe, and
+    None here.
+    """
+    found: dict[str, list[np.ndarray | None]] = {}
+    seen: set[int] = set()
+
+    def gather(group, name: str) -> None:
+        if (place := hdf5.address(group)) in seen:
+            raise ValueError(f"{name} is in the file twice, or within itself")
+        seen.add(place)
+        items = dict(hdf5.members(group))
+        sets = {key: item for key, item in items.items() if not hasattr(item, "items")}
+        numbers = sorted(int(key) for key in sets if _is_number(key))
+        if len(numbers) < len(sets) or sets and not name:
+            raise ValueError(f"data set {name}/{next(iter(sets))}")
+        if numbers:
+            blobs = {number: hdf5.values(sets[str(number)], len(data)) for number in numbers}
+            found[name] = [blobs.get(i) for i in range(min(numbers[-1] + 1, 2 * len(numbers) + 64))]
+        for key, item in items.items():
+            if hasattr(item, "items"):
+                if key.isdecimal() and name and not len(item):
+                    raise ValueError(f"{name}/{key} is no data set")
+                gather(item, f"{name}/{key}" if name else key)
+
+    with hdf5.opened(data, path) as file:
+        try:
+            if "data" not in file:
+                raise CaffeliteError(f"{path} is no caffemodel: it has no group data")
+            gather(file["data"], "")
+        except hdf5.MISTAKES as error:
+            raise CaffeliteError(f"{path} is no caffemodel, or a damaged one ({error})") from None
+    return found
+
+
+def _is_number(key: str) -> bool:
+    """Whether a name is that of a blob: 0, 1 and so on."""
+    return len(key) < 10 and key.isdecimal() and str(int(key)) == key
+
+
+def encode_hdf5_net(blobs: Iterable[tuple[str, list[Blob]]], run: pb.RunOrigin | None = None) -> bytes:
+    """A caffemodel in HDF5: layer names with their blobs; gradients in a group "diff" like "data"; the run that writes
+    it."""
+
+    def fill(file) -> None:
+        file.create_group("data")
+        for name, each in blobs:
+            try:
+                for kind, which in (("data", 0), ("diff", 1)):
+                    if which and not any(isinstance(blob, tuple) for blob in each):
+                        continue
+                    group = file.require_group(f"{kind}/{name}")
+                    for i, blob in enumerate(each):
+                        part = blob[which] if isinstance(blob, tuple) else blob
+                        group.create_dataset(str(i), data=np.ascontiguousarray(part, "<f4"))
+            except (ValueError, TypeError) as error:
+                what = f'layer "{name}" cannot be written to HDF5: {error}'
+                raise CaffeliteError(what, remedy="rename the layer, or use snapshot_format: BINARYPROTO") from None
+
+    return hdf5.encode(fill, run.SerializeToString() if run else b"")
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """The bytes of a regular file. Errors: CaffeliteError."""
+    try:
+        return inputs.read(path)
+    except OSError as error:
+        why = inputs.reason(error)
+        raise CaffeliteError(f"cannot read {path}: {why[0].lower()}{why[1:]}") from None

@@ -1,0 +1,56 @@
+"""Pictures are drawn of one run and of several, with NaN in them too."""
+
+import re
+
+import pytest
+
+from caffelite.runs.history import of_log
+from caffelite.runs.picture import picture, range_test, spread
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_panels_and_labels(interrupted, count):
+    pytest.importorskip("matplotlib")
+    runs = [of_log(interrupted, f"run {i}") for i in range(count)]
+    drawn = picture(runs, "svg", "seconds").decode()
+    said = re.findall(r"<!-- (.+?) -->", drawn)
+    for word in (
+        "loss",
+        "accuracy",
+        "learning rate",
+        "seconds",
+        *(["run 0, test", "run 1, train"] if count > 1 else ["run 0"]),
+    ):
+        assert word in said, word
+    assert picture(runs, "png").startswith(b"\x89PNG")
+
+
+def test_a_run_that_fails_is_drawn(interrupted):
+    pytest.importorskip("matplotlib")
+    assert picture([of_log(interrupted[:17], "run")], "svg")
+    assert picture([of_log([line.replace("= 2.5", "= nan") for line in interrupted[:8]], "run")], "svg")
+
+
+def test_range_test():
+    pytest.importorskip("matplotlib")
+    assert b"0.01" in range_test([1e-3, 1e-2, 1e-1, 1], [2, 1, 5, float("inf")], [2, 1.5, 3, float("inf")], 1e-2, "svg")
+
+
+def test_titles_and_names_are_not_parsed(interrupted):
+    pytest.importorskip("matplotlib")
+    drawn = picture(
+        [of_log(interrupted, "$\\bad$"), of_log(interrupted, "大")], "svg", title="a $\\worse$ title"
+    ).decode()
+    assert "<!-- a $\\worse$ title -->" in drawn and "<!-- $\\bad$, test -->" in drawn
+
+
+def test_pdf(interrupted):
+    pytest.importorskip("matplotlib")
+    assert picture([of_log(interrupted, "run")], "pdf").startswith(b"%PDF")
+
+
+def test_values_at_the_ends_of_curves_lie_apart(interrupted):
+    assert spread([0, 20, 40], 10) == [0, 20, 40]
+    assert spread([5, 5, 5], 10) == [-5, 5, 15]
+    moved = spread([0, 1, 12, 13, 60], 10)
+    assert all(b - a >= 10 - 1e-9 for a, b in zip(moved, moved[1:], strict=False)) and moved[-1] == 60

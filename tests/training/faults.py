@@ -1,0 +1,241 @@
+"""Fails or kills a snapshot at every call that it makes to the system, one at a time, and resumes: nothing may be lost.
+
+In the tests' process a kill is an exception after which no call of the run has any effect. python
+tests/training/faults.py kills real processes: one for each call of a session with snapshots, best and averaged weights
+and an earlier run's files in the way.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import errno
+import fcntl
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+CALLS = {
+    os: ("open", "write", "pwrite", "ftruncate", "fsync", "replace", "rename", "unlink", "mkdir", "posix_fallocate"),
+    fcntl: ("flock",),
+}
+KINDS = ("ENOSPC", "EIO", "kill", "half a write, then ENOSPC", "half a write, then a kill")
+
+
+class Killed(BaseException):
+    """What stands for a kill: nothing in between may catch it."""
+
+
+@dataclass
+class Injector:
+    """Lets the call number ``at`` (from 0) fail in one of KINDS; counts and names all of them.
+
+    die: what a kill does. only: whether a call counts, by its name and arguments.
+    """
+
+    at: int
+    kind: str
+    die: Callable[[], None] = lambda: None
+    names: list[str] = field(default_factory=list)
+    dead: bool = False
+
+    def wrap(self, name: str, call: Callable) -> Callable:
+        def wrapped(*arguments, **options):
+            if self.dead:
+                raise Killed
+            self.names.append(name)
+            if len(self.names) - 1 != self.at:
+                return call(*arguments, **options)
+            if self.kind.startswith("half") and name == "write":
+                call(arguments[0], arguments[1][: len(arguments[1]) // 2])
+            if self.kind.endswith("kill"):
+                self.dead = True
+                self.die()
+                raise Killed
+            number = errno.EIO if self.kind == "EIO" else errno.ENOSPC
+            raise OSError(number, os.strerror(number))
+
+        return wrapped
+
+    @contextlib.contextmanager
+    def installed(self) -> Iterator[Injector]:
+        kept = [(module, name, getattr(module, name)) for module, names in CALLS.items() for name in names]
+        for module, name, call in kept:
+            setattr(module, name, self.wrap(name, call))
+        try:
+            yield self
+        finally:
+            for module, name, call in kept:
+                setattr(module, name, call)
+
+
+def contents(folder: Path, less: tuple[str, ...] = ()) -> dict[str, bytes]:
+    """Every snapshot file below a folder."""
+    found = {}
+    for path in folder.rglob("*caffemodel*"):
+        found[str(path.relative_to(folder))] = path.read_bytes()
+    for path in folder.rglob("*solverstate*"):
+        found[str(path.relative_to(folder))] = path.read_bytes()
+    return {name: body for name, body in found.items() if not name.startswith(less or ("\0",))}
+
+
+NET = """
+name: "plain"
+layer { name: "rows" type: "HDF5Data" top: "x" top: "y" hdf5_data_param { source: "rows.txt" batch_size: 4 } }
+layer { name: "value" type: "InnerProduct" bottom: "x" top: "value"
+  inner_product_param { num_output: 2 weight_filler { type: "gaussian" std: 0.5 } } }
+layer { name: "loss" type: "EuclideanLoss" bottom: "value" bottom: "y" top: "loss" }
+"""
+SOLVER = """
+net: "net.prototxt" test_iter: 1 test_interval: 2 best_score: "loss" ema_decay: 0.5 base_lr: 0.05 lr_policy: "fixed" momentum: 0.9
+snapshot_prefix: "run" snapshot: 2 snapshot_keep: 2 snapshot_format: %s random_seed: %d max_iter: %d
+"""
+FORMS = ("BINARYPROTO", "HDF5")
+
+
+def prepare(folder: Path, form: str) -> None:
+    """Data, a net, and the solvers of an earlier run, and of one of six iterations and its first two."""
+    import numpy as np
+
+    from caffelite.data.writers import write_hdf5
+
+    rng = np.random.default_rng(1)
+    write_hdf5(folder / "rows.h5", {"x": rng.standard_normal((13, 5)), "y": rng.standard_normal((13, 2))})
+    (folder / "net.prototxt").write_text(NET)
+    for name, seed, iterations in (("earlier", 2, 4), ("begin", 1, 2), ("solver", 1, 6)):
+        (folder / f"{name}.prototxt").write_text(SOLVER % (form, seed, iterations))
+
+
+def train(name: str, *options: str) -> None:
+    """`caffelite train` in this process."""
+    from caffelite.cli import main
+
+    try:
+        main(["train", "-solver", f"{name}.prototxt", *options])
+    except SystemExit as end:
+        if end.code:
+            raise
+
+
+def in_a_child(work: Callable[[], None], log: Path) -> int:
+    """Runs ``work`` in a process forked from this one, which has computed nothing yet; its wait status."""
+    child = os.fork()
+    if child:
+        return os.waitpid(child, 0)[1]
+    status = 70
+    try:
+        handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(handle, 1), os.dup2(handle, 2)
+        work()
+        status = 0
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else 1
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def numbers(folder: Path, form: str, iteration: int) -> list[bytes]:
+    """What a snapshot holds, less who wrote it."""
+    from caffelite import weights
+    from caffelite.training import snapshot
+
+    state_path = snapshot.names(str(folder / "run"), iteration, form == "HDF5")[1]
+    state = snapshot.read_state(state_path)
+    model, blobs = snapshot.read_model(state, state_path)
+    average = weights.read_model(snapshot.average_name(model))
+    best = weights.read_model(snapshot.best_name(str(folder / "run"), form == "HDF5"))
+    arrays = [*state.history, *(blob for each in (blobs, average, best) for layer in each.values() for blob in layer)]
+    return [
+        str(state.iteration).encode(),
+        state.resume.SerializeToString(deterministic=True),
+        *(array.tobytes() for array in arrays),
+    ]
+
+
+def restore(folder: Path, files: dict[str, bytes]) -> None:
+    """Makes a folder what it was."""
+    import shutil
+
+    for path in folder.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for name, body in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(body)
+
+
+def everything(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def walk(
+    folder: Path, form: str, kinds: tuple[str, ...], every: int = 1, say: Callable[[str], None] = lambda text: None
+) -> int:
+    """Kills or fails real processes, each at another call; how many. Raises where anything is lost."""
+    import caffelite.cli.train
+    import caffelite.training  # noqa: F401  before the forks
+
+    os.chdir(folder)
+    prepare(folder, form)
+    log = folder.with_name(f"{folder.name}.log")
+
+    def must(work: Callable[[], None]) -> None:
+        if status := in_a_child(work, log):
+            raise SystemExit(f"status {status}: {log.read_text()}")
+
+    must(lambda: train("earlier"))
+    earlier = contents(folder)
+    must(lambda: train("begin"))
+    start = everything(folder)
+    counted = Injector(-1, "EIO")
+
+    def count() -> None:
+        with counted.installed():
+            train("solver", "-resume", "auto")
+        (folder / "count").write_text(" ".join(counted.names))
+
+    must(count)
+    names, whole = (folder / "count").read_text().split(), numbers(folder, form, 6)
+    cases = [
+        (at, kind) for kind in kinds for at, name in enumerate(names) if not kind.startswith("half") or name == "write"
+    ][::every]
+    for done, (at, kind) in enumerate(cases, 1):
+        restore(folder, start)
+
+        def faulty(at: int = at, kind: str = kind) -> None:
+            with Injector(at, kind, lambda: os.kill(os.getpid(), signal.SIGKILL)).installed():
+                train("solver", "-resume", "auto")
+
+        status = in_a_child(faulty, log)
+        where = f"{form}, {kind} at call {at} ({names[at]})"
+        if not (status == signal.SIGKILL if kind.endswith("kill") else status >> 8 in (0, 2) and not status & 127):
+            raise SystemExit(f"{where}: status {status}: {log.read_text()}")
+        must(lambda: train("solver", "-resume", "auto"))
+        assert numbers(folder, form, 6) == whole, f"{where}: another end"
+        lost = set(earlier.values()) - set(everything(folder).values())
+        assert not lost, f"{where}: files of the earlier run are lost"
+        if done % 50 == 0:
+            say(f"{form}: {done} of {len(cases)}")
+    return len(cases)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kinds", nargs="+", default=KINDS, choices=KINDS)
+    parser.add_argument("--every", type=int, default=1, help="only one case of so many")
+    options = parser.parse_args()
+    for form in FORMS:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name).resolve() / "work"
+            folder.mkdir()
+            cases = walk(folder, form, tuple(options.kinds), options.every, lambda text: print(text, flush=True))
+            os.chdir("/")
+        print(f"{form}: {cases} faults, each at a call of its own; nothing was lost", flush=True)

@@ -1,0 +1,202 @@
+"""States and weights that are damaged, odd or hostile: one clear error each, soon, and within bounded memory."""
+
+import os
+import random
+import shutil
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from caffelite import caffelite_pb2 as pb
+from caffelite import weights
+from caffelite.errors import CaffeliteError
+from caffelite.training import snapshot
+from caffelite.weights import hdf5
+
+SOLVER = """
+net: "plain.prototxt" base_lr: 0.05 lr_policy: "fixed" momentum: 0.9 random_seed: 1 max_iter: 4 snapshot: 2 snapshot_prefix: "run"
+"""
+
+
+def state_of(path):
+    """A state's message without its checksum, so that changes to it are read."""
+    state = pb.SolverState.FromString(Path(path).read_bytes())
+    state.ClearField("checksum")
+    return state
+
+
+@pytest.mark.parametrize(
+    "field, value",
+    [
+        (2, b"\xff\xfe.caffemodel"),
+        (2, b"\xffrun_iter_4.caffemodel"),
+        (8001, weights.field_bytes(1, b"S\xffD")),
+        (8001, weights.field_bytes(2, b"\xff")),
+        (8001, weights.field_bytes(16, b"\xff")),
+        (8010, weights.field_bytes(1, b"\xff")),
+        (8001, weights.field_bytes(5, weights.field_bytes(1, b"\xff"))),
+        (8001, weights.field_bytes(6, weights.field_bytes(2, b"\xff"))),
+    ],
+)
+def test_text_of_a_state_that_is_not_utf_8(folder, train, field, value):
+    train(SOLVER)
+    path = folder / "run_iter_4.solverstate"
+    path.write_bytes(state_of(path).SerializeToString() + weights.field_bytes(field, value))
+    with pytest.raises(
+        CaffeliteError,
+        match="run_iter_4.solverstate is no solverstate, or a damaged one .*; the newest good snapshot is run_iter_2",
+    ):
+        train(SOLVER, resume="run_iter_4.solverstate")
+
+
+@pytest.mark.parametrize(
+    "name", ["_iter_4.solverstate", "._iter_4.solverstate", "a\n_iter_4.solverstate", "_iter_.solverstate", "x"]
+)
+def test_odd_names_of_states(folder, train, name):
+    (folder / name).write_bytes(b"cut off")
+    with pytest.raises(CaffeliteError, match="is no solverstate, or a damaged one"):
+        train(SOLVER, resume=name)
+
+
+@pytest.mark.parametrize("model", ["", ".", "/", "..", "a\0b", "/proc/self/mem", "x" * 5000])
+def test_odd_names_of_a_states_model(folder, train, model):
+    train(SOLVER)
+    path = folder / "odd.solverstate"
+    state = state_of(folder / "run_iter_4.solverstate")
+    state.learned_net = model
+    path.write_bytes(state.SerializeToString())
+    if model:
+        with pytest.raises(CaffeliteError):
+            train(SOLVER, resume=str(path))
+    else:
+        train(SOLVER, resume=str(path))
+
+
+@pytest.mark.parametrize("change", [{"iter": -3}, {"iter": None}])
+def test_a_state_without_an_iteration(folder, train, change):
+    train(SOLVER)
+    state = state_of(folder / "run_iter_4.solverstate")
+    state.ClearField("iter")
+    if change["iter"]:
+        state.iter = change["iter"]
+    (folder / "odd.solverstate").write_bytes(state.SerializeToString())
+    with pytest.raises(CaffeliteError, match="it has no iteration"):
+        train(SOLVER, resume="odd.solverstate")
+
+
+@pytest.mark.parametrize("prefix", ["r\udcffn", "\udcff/run"])
+def test_a_path_that_is_not_utf_8_is_refused_at_the_start(folder, make, monkeypatch, prefix):
+    if "/" in prefix:
+        os.mkdir(prefix.split("/")[0])
+    monkeypatch.setattr(snapshot, "prefix", lambda p, path: prefix)
+    with pytest.raises(
+        CaffeliteError,
+        match="snapshots cannot be written to .*: a state names its model in UTF-8; expected a path in UTF-8",
+    ):
+        make(SOLVER)
+
+
+def test_a_folder_that_is_deleted_meanwhile_is_told(folder, make):
+    (folder / "kept").mkdir()
+    solver = make(SOLVER.replace('"run"', '"kept/run"'))
+    solver.step(2)
+    shutil.rmtree("kept")
+    with pytest.raises(
+        CaffeliteError,
+        match="cannot write kept/run_iter_4.*: its folder kept is gone; make it again: mkdir -p kept; then go on",
+    ):
+        solver.step(2)
+
+
+# Mutants
+
+
+def mutated(data: bytes, rng: random.Random) -> bytes:
+    """A few bytes flipped, cut out, doubled or replaced by large numbers."""
+    body = bytearray(data)
+    for _ in range(rng.choice((1, 1, 2, 8))):
+        at = rng.randrange(len(body))
+        match rng.randrange(4):
+            case 0:
+                body[at] ^= 1 << rng.randrange(8)
+            case 1:
+                del body[at : at + rng.choice((1, 2, 8, 100))]
+            case 2:
+                body[at:at] = body[at : at + rng.choice((1, 8, 50))]
+            case 3:
+                body[at : at + 4] = rng.choice((b"\xff" * 4, b"\0" * 4, b"\xff\xff\xff\x7f", b"\x80" * 4))
+        body = body or bytearray(1)
+    return bytes(body)
+
+
+def outcomes(paths, read, rng, count) -> dict[str, int]:
+    """How many mutants of a file were read, and how many refused; anything but a CaffeliteError is raised."""
+    path, good = paths, Path(paths).read_bytes()
+    found = {"read": 0, "refused": 0}
+    for _ in range(count):
+        Path(path).write_bytes(mutated(good, rng))
+        try:
+            read(path)
+            found["read"] += 1
+        except CaffeliteError as error:
+            assert str(error).isprintable()
+            found["refused"] += 1
+    return found
+
+
+def resume(path):
+    state = snapshot.read_state(path)
+    snapshot.read_model(state, path)
+
+
+@pytest.mark.parametrize("kind", ["solverstate", "caffemodel"])
+def test_binary_mutants(folder, train, kind):
+    train(SOLVER)
+    path = folder / f"run_iter_4.{kind}"
+    message = (pb.SolverState if kind == "solverstate" else pb.NetParameter).FromString(path.read_bytes())
+    message.ClearField("checksum")
+    path.write_bytes(message.SerializeToString())
+    found = outcomes(path, resume if kind == "solverstate" else weights.read_model, random.Random(3), 400)
+    assert min(found.values()) > 20
+
+
+@pytest.mark.parametrize("kind", ["solverstate", "caffemodel"])
+def test_hdf5_mutants(folder, train, kind):
+    """Each is read by a process of its own, so that what the library does of it stays there."""
+    train(SOLVER + "snapshot_format: HDF5")
+    path = folder / f"run_iter_4.{kind}.h5"
+    with h5py.File(path) as file, h5py.File("bare.h5", "w") as other:
+        for name in file:
+            file.copy(name, other)
+    os.replace("bare.h5", path)
+    found = outcomes(path, resume if kind == "solverstate" else weights.read_model, random.Random(5), 8)
+    assert sum(found.values()) == 8
+
+
+def test_an_hdf5_file_that_does_not_end_is_given_up(folder, monkeypatch):
+    with h5py.File("m.h5", "w") as file:
+        file["data/conv/0"] = np.ones(3, "f4")
+    probe = folder / "probe.py"
+    probe.write_text("while True: pass")
+    monkeypatch.setattr(hdf5.hdf5_probe, "__file__", str(probe))
+    monkeypatch.setattr(hdf5, "SECONDS", 0.2)
+    with pytest.raises(CaffeliteError, match="cannot read m.h5 as HDF5: it is damaged: reading it does not end"):
+        weights.read_model("m.h5")
+    probe.write_text("import os; os.kill(os.getpid(), 11)")
+    monkeypatch.setattr(hdf5, "SECONDS", 20)
+    with pytest.raises(CaffeliteError, match="it is damaged: reading it ends the process that tries it"):
+        weights.read_model("m.h5")
+
+
+def test_hdf5_states_with_links_are_refused(folder, train):
+    train(SOLVER + "snapshot_format: HDF5")
+    path = folder / "run_iter_4.solverstate.h5"
+    with h5py.File(path) as file, h5py.File("bare.h5", "w") as other:
+        for name in file:
+            file.copy(name, other)
+        del other["history"]
+        other["history"] = h5py.ExternalLink("run_iter_2.solverstate.h5", "/history")
+    with pytest.raises(CaffeliteError, match="link to another place"):
+        snapshot.read_state(Path("bare.h5"))

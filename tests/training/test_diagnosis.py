@@ -1,0 +1,206 @@
+"""A loss that is not finite ends the run at its iteration, names layer, blob and samples, and leaves what replays; or
+is forgiven."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from caffelite import weights
+from caffelite.data.writers import write_hdf5
+from caffelite.errors import CaffeliteError
+from caffelite.training import replay
+from caffelite.training.diagnosis import Diverged
+
+SOLVER = """
+net: "plain.prototxt" base_lr: 0.05 lr_policy: "fixed" max_iter: 12 display: 1 random_seed: 3 snapshot_prefix: "run" snapshot: 4
+"""
+LOG = """
+layer { name: "x" type: "DummyData" top: "x" dummy_data_param { shape { dim: 4 dim: 3 } data_filler { type: "gaussian" } } }
+layer { name: "value" type: "InnerProduct" bottom: "x" top: "value" inner_product_param { num_output: 2 weight_filler { type: "xavier" } } }
+layer { name: "size" type: "ReLU" bottom: "value" top: "size" }
+layer { name: "root" type: "Power" bottom: "size" top: "root" power_param { power: 0.5 shift: 0 } }
+layer { name: "sum" type: "Reduction" bottom: "root" top: "sum" loss_weight: 1 }
+"""
+
+
+def fails(train, text, **options):
+    with pytest.raises(Diverged) as caught:
+        train(text, **options)
+    return caught.value
+
+
+@pytest.fixture
+def spoilt(folder):
+    """Row 6 of 13 holds a NaN: it comes in iteration 1 (rows 4 to 7), with iter_size 2 in its second part of iteration
+    0."""
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((13, 5))
+    x[6, 2] = math.nan
+    write_hdf5(folder / "rows.h5", {"x": x, "y": rng.standard_normal((13, 2))}, force=True)
+    return folder
+
+
+@pytest.mark.parametrize("parts, iteration", [(1, 1), (2, 0)])
+def test_a_nan_in_the_data(spoilt, train, parts, iteration, device):
+    error = fails(train, SOLVER + f"iter_size: {parts}")
+    first = error.report.first
+    assert (error.report.iteration, first.layer, first.what, first.nans, first.rows) == (
+        iteration,
+        "rows",
+        'top "x"',
+        1,
+        [2],
+    )
+    assert error.report.samples == ['"rows" place 6 of epoch 0'] and "the data itself" in error.report.causes[0]
+    assert str(error).endswith(f"caffelite replay run_fault_iter_{iteration}")
+    assert not list(spoilt.glob("run_iter*")), "no snapshot of what is spoilt"
+    (spoilt / "rows.h5").unlink()
+    seen = list(replay.replay(spoilt / f"run_fault_iter_{iteration}", device))
+    assert next(one for one in seen if one.bad).record() == first.record()
+
+
+CARRIED = """
+layer {{ name: "rows" type: "HDF5Data" top: "x" top: "y" hdf5_data_param {{ source: "rows.txt" batch_size: 4 }} }}
+layer {{ name: "steps" type: "Reshape" bottom: "x" top: "steps" reshape_param {{ shape {{ dim: 2 dim: 2 dim: 5 }} }} }}
+layer {{ name: "goes on" type: "DummyData" top: "on" dummy_data_param {{ shape {{ dim: 2 dim: 2 }} data_filler {{ value: 1 }} }} }}
+layer {{ name: "memory" type: "{kind}" bottom: "steps" bottom: "on" top: "h" recurrent_param {{ num_output: 3
+  weight_filler {{ type: "uniform" min: -1 max: 1 }} }} }}
+layer {{ name: "all" type: "Reduction" bottom: "h" top: "all" loss_weight: 1 reduction_param {{ operation: SUMSQ }} }}
+"""
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "RNN"])
+def test_what_layers_carry_is_replayed(kind, spoilt, train, device):
+    """Rows 4 to 7 are steps 0 and 1 of two sequences; row 6 spoils step 1, and step 0 depends on what iteration 0
+    left."""
+    (spoilt / "carried.prototxt").write_text(CARRIED.format(kind=kind))
+    kept = []
+
+    def watch(solver):
+        ask = solver._not_finite
+
+        def told(*arguments):
+            kept[:] = [solver.net.blobs["h"].copy()]
+            return ask(*arguments)
+
+        solver._not_finite = told
+
+    error = fails(train, SOLVER.replace("plain", "carried"), before=watch)
+    assert error.report.first.layer == "rows"
+    seen = list(replay.replay(spoilt / "run_fault_iter_1", device))
+    found = next(one for one in seen if one.what == 'top "h"')
+    good = kept[0][np.isfinite(kept[0])]
+    assert good.size == 9 and (found.least, found.greatest, found.nans) == pytest.approx(
+        (good.min(), good.max(), 3), rel=1e-6
+    )
+
+
+def test_a_key_of_a_database(folder, train):
+    """The label's row tells the sample; here the weights are spoilt for all of them."""
+
+    def spoil(solver):
+        solver.net.params.blobs[0][...] = np.inf
+
+    report = fails(train, SOLVER.replace("plain", "everything"), before=spoil).report
+    assert (report.first.layer, report.first.what, report.first.direction) == ("conv", "parameter 0", "forward")
+    assert report.samples[0].startswith('"images" sample 0 (0000000') and len(report.samples) == 8
+    assert "spoilt already" in report.causes[0]
+
+
+def test_a_rate_that_is_too_high(folder, train, device):
+    error = fails(train, SOLVER.replace("0.05", "1e15").replace("12", "100").replace("snapshot: 4", "snapshot: 0"))
+    report = error.report
+    assert report.iteration < 20 and report.norms[-2][1] > report.norms[0][1]
+    assert any("the rate is too high: the loss grew" in cause for cause in report.causes[:2])
+    model = weights.read_model(folder / f"run_fault_iter_{report.iteration}/fault_iter_{report.iteration}.caffemodel")
+    assert all(np.isfinite(blob).all() for blobs in model.values() for blob in blobs)
+    seen = list(replay.replay(folder / f"run_fault_iter_{report.iteration}", device))
+    assert next(one for one in seen if one.bad).layer == report.first.layer
+
+
+def test_only_the_gradient_is_not_finite(folder, train):
+    """The root of 0 has no derivative: the iteration before the loss fails is found by repeating from a snapshot."""
+    (folder / "log.prototxt").write_text(LOG)
+    text = SOLVER.replace("plain", "log").replace("snapshot: 4", "snapshot: 1")
+    (folder / "log.prototxt").write_text(LOG.replace("shift: 0", "shift: 1"))
+    train(text, iterations=3)
+    (folder / "log.prototxt").write_text(LOG)
+    report = fails(train, text.replace("snapshot: 1", "snapshot: 0"), resume="run_iter_3.solverstate").report
+    assert (report.iteration, report.first.direction, report.first.layer) == (3, "backward", "root")
+    assert "the gradient alone" in report.causes[1] and [entry[0] for entry in report.norms] == [3]
+
+
+@pytest.fixture
+def waiting(device, monkeypatch):
+    """A device that is not asked each iteration, as a GPU."""
+    monkeypatch.setattr(type(device), "waits", False)
+
+
+@pytest.mark.parametrize("extra", ["display: 4 ", "display: 0 "])
+def test_a_device_that_is_seldom_asked(folder, train, waiting, extra):
+    """The loss is looked at now and then; the iteration is found by repeating from the snapshot before it."""
+    exact = SOLVER.replace("0.05", "1e4").replace("max_iter: 12", "max_iter: 40").replace("display: 1", extra)
+    report = fails(train, exact).report
+    again = fails(train, exact.replace(extra, "display: 1")).report
+    assert report.iteration == again.iteration and report.first == again.first
+
+
+def test_forgiven(folder, train):
+    text = SOLVER.replace("0.05", "1e4").replace("max_iter: 12", "max_iter: 60")
+    assert fails(train, text).report.iteration > 4
+
+    def forgive(solver):
+        solver.forgives = 3
+
+    with pytest.raises(Diverged):
+        train(text, before=forgive)
+    rates = SOLVER + "gamma: 1"
+    run = train(rates.replace("max_iter: 12", "max_iter: 14"), before=lambda solver: spoil_once(solver, 6))
+    assert run.solver.iteration == 14 and run.solver.rate_factor == 0.5 and run.solver.forgiven == 1
+    told = [
+        line for line in run.log if line.startswith("Forgiven (1 of 1): going on from iteration 4 with 0.5 of the rate")
+    ]
+    assert told and [line for line in run.log if "lr = " in line][-1] == "Iteration 13, lr = 0.025"
+    whole = run.params()
+    resumed = train(rates.replace("max_iter: 12", "max_iter: 14"), resume="run_iter_8.solverstate")
+    np.testing.assert_equal(resumed.params(), whole)
+    assert resumed.solver.rate_factor == 0.5
+
+
+def spoil_once(solver, iteration):
+    """A NaN in the weights at one iteration, the first time that it comes."""
+    solver.forgives = 1
+    forward, done = solver.net.forward, []
+
+    def corruption(at, *rest):
+        if at == iteration and not done:
+            done.append(at)
+            solver.net.params.blobs[0][...] = np.nan
+        forward(at, *rest)
+
+    solver.net.forward = corruption
+
+
+def test_nothing_to_go_back_to(folder, train):
+    with pytest.raises(Diverged):
+        train(SOLVER, before=lambda solver: spoil_once(solver, 2))
+
+
+def test_a_bundle_tells_all(spoilt, train):
+    fails(train, SOLVER)
+    told = json.loads((spoilt / "run_fault_iter_1/report.json").read_text())
+    assert told["first"]["rows"] == [2] and told["samples"] and told["norms"][0][1] > 0 and told["causes"]
+
+
+def test_what_is_no_bundle(folder, device):
+    with pytest.raises(CaffeliteError, match="is no bundle of a fault"):
+        next(replay.replay(folder, device))
+
+
+def test_nothing_is_examined_where_nobody_guards(spoilt, train):
+    def unguarded(solver):
+        solver.guarded = False
+
+    assert math.isnan(train(SOLVER, before=unguarded).losses()[-1])

@@ -1,0 +1,216 @@
+"""A run that is broken off and resumed is, bit for bit and line for line, the run that was not."""
+
+import shutil
+
+import numpy as np
+import pytest
+from devices.host.backend import HostBackend
+
+from caffelite import caffelite_pb2 as pb
+from caffelite.devices.cuda import GPU
+from caffelite.errors import CaffeliteError
+from caffelite.training.snapshot import names, read_state
+
+SOLVER = """
+net: "everything.prototxt"
+test_iter: 3 test_iter: 2 test_interval: 4 test_compute_loss: true
+test_state { stage: "score" } test_state { }
+base_lr: 0.05 lr_policy: "step" gamma: 0.7 stepsize: 6 momentum: 0.9 weight_decay: 0.01
+max_iter: 20 display: 1 average_loss: 3 iter_size: 2 clip_gradients: 0.9
+snapshot: 7 snapshot_prefix: "run"
+"""
+
+
+def after(log, iteration):
+    """The log from an iteration's first line on."""
+    return log[next(i for i, line in enumerate(log) if line.startswith(f"Iteration {iteration},")) :]
+
+
+def same_state(one, other):
+    states = [read_state(names(prefix, 20)[1]) for prefix in (one, other)]
+    for a, b in zip(*(state.history for state in states), strict=True):
+        np.testing.assert_array_equal(a, b)
+    for state in states:
+        state.resume.config_hash = ""  # the text may differ where the numbers do not
+    assert states[0].resume == states[1].resume
+    assert states[0].current_step == states[1].current_step
+    for name, blobs in models(one).items():
+        for a, b in zip(blobs, models(other)[name], strict=True):
+            assert a == b
+
+
+def models(prefix):
+    net = pb.NetParameter.FromString(names(prefix, 20)[0].read_bytes())
+    return {layer.name: [list(blob.data) for blob in layer.blobs] for layer in net.layer}
+
+
+@pytest.mark.parametrize("seed", ["", "random_seed: 5"], ids=["own seed", "given seed"])
+def test_from_a_snapshot(folder, train, seed):
+    whole = train(SOLVER + seed)
+    resumed = train(SOLVER.replace('"run"', '"again"') + seed, resume="run_iter_7.solverstate")
+    assert len(set(whole.losses())) > 15, "a run whose losses differ"
+    assert after(resumed.log, 7) == [line.replace("run_iter", "again_iter") for line in after(whole.log, 7)]
+    for a, b in zip(whole.params(), resumed.params(), strict=True):
+        np.testing.assert_array_equal(a, b)
+    same_state("run", "again")
+
+
+def test_a_state_that_goes_on_from_pass_to_pass(folder, train):
+    """An LSTM whose sequences are longer than a batch."""
+    filler = 'weight_filler { type: "gaussian" std: 0.5 }'
+    (folder / "sequence.prototxt").write_text(f"""
+layer {{ name: "in" type: "DummyData" top: "x" top: "go" top: "t" dummy_data_param {{
+  shape {{ dim: 3 dim: 2 dim: 4 }} shape {{ dim: 3 dim: 2 }} shape {{ dim: 3 dim: 2 dim: 5 }}
+  data_filler {{ type: "gaussian" }} data_filler {{ value: 1 }} data_filler {{ type: "gaussian" }} }} }}
+layer {{ name: "lstm" type: "LSTM" bottom: "x" bottom: "go" top: "h" recurrent_param {{ num_output: 5 {filler} }} }}
+layer {{ name: "loss" type: "EuclideanLoss" bottom: "h" bottom: "t" top: "loss" }}
+""")
+    solver = 'net: "sequence.prototxt" base_lr: 0.05 lr_policy: "fixed" max_iter: 12 display: 1 random_seed: 3'
+    solver += ' snapshot: 5 snapshot_prefix: "run"'
+    whole = train(solver)
+    resumed = train(solver.replace('"run"', '"again"'), resume="run_iter_5.solverstate")
+    assert after(resumed.log, 5) == [line.replace("run_iter", "again_iter") for line in after(whole.log, 5)]
+    for a, b in zip(whole.params(), resumed.params(), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("stop_at", [1, 4, 9, 19])
+def test_from_where_a_signal_stopped_it(folder, train, stop_at):
+    whole = train(SOLVER + "random_seed: 5")
+    first = train(SOLVER.replace('"run"', '"again"') + "random_seed: 5", stop_at=stop_at)
+    assert first.log[-1] == "Optimization stopped early." and first.solver.iteration == stop_at
+    resumed = train(SOLVER.replace('"run"', '"again"') + "random_seed: 5", resume=f"again_iter_{stop_at}.solverstate")
+    assert after(resumed.log, stop_at) == [line.replace("run_iter", "again_iter") for line in after(whole.log, stop_at)]
+    same_state("run", "again")
+
+
+def test_a_stop_amid_a_test_repeats_the_whole_test(folder, train):
+    whole = train(SOLVER + "random_seed: 5")
+
+    def stop_in_second_test_net(solver):
+        forward, net = solver.tests[1][0].forward, solver.tests[1][0]
+
+        def stopping(iteration, *rest):
+            if solver.iteration == 8:
+                solver.requests.stop = True
+            forward(iteration, *rest)
+
+        net.forward = stopping
+
+    broken = train(SOLVER.replace('"run"', '"again"') + "random_seed: 5", before=stop_in_second_test_net)
+    assert "Test interrupted." in broken.log and broken.solver.iteration == 8
+    resumed = train(SOLVER.replace('"run"', '"again"') + "random_seed: 5", resume="again_iter_8.solverstate")
+    assert after(resumed.log, 8) == [line.replace("run_iter", "again_iter") for line in after(whole.log, 8)]
+    same_state("run", "again")
+
+
+def test_a_longer_run_continues_a_shorter_one(folder, train):
+    whole = train(SOLVER)
+    seed = whole.solver.seed
+    train(SOLVER.replace("max_iter: 20", "max_iter: 8").replace('"run"', '"again"') + f"random_seed: {seed}")
+    resumed = train(SOLVER.replace('"run"', '"again"') + f"random_seed: {seed}", resume="again_iter_8.solverstate")
+    assert after(resumed.log, 8) == [line.replace("run_iter", "again_iter") for line in after(whole.log, 8)]
+    same_state("run", "again")
+
+
+def test_moved_snapshots_bring_their_own_model(folder, train):
+    """A state moved together with its model takes that one, not what lies at the old place by now."""
+    train(SOLVER + "random_seed: 5")
+    (folder / "kept").mkdir()
+    for path in names("run", 7):
+        shutil.copy(path, "kept")
+    before = train(SOLVER.replace('"run"', '"a"') + "random_seed: 5", resume="run_iter_7.solverstate")
+    train(SOLVER.replace("base_lr: 0.05", "base_lr: 0.5") + "random_seed: 6")
+    moved = train(SOLVER.replace('"run"', '"b"') + "random_seed: 5", resume="kept/run_iter_7.solverstate")
+    np.testing.assert_equal(before.params(), moved.params())
+
+
+def test_two_runs_are_equal_and_another_seed_is_not(folder, train):
+    one, two, other = (
+        train(SOLVER.replace('"run"', f'"{name}"') + f"random_seed: {seed}")
+        for name, seed in (("a", 5), ("b", 5), ("c", 6))
+    )
+    assert one.log == [line.replace("b_iter", "a_iter") for line in two.log]
+    np.testing.assert_equal(one.params(), two.params())
+    assert other.losses() != one.losses()
+    assert train(SOLVER).losses() != train(SOLVER).losses(), "without random_seed every run draws its own"
+
+
+def test_a_changed_configuration_is_told(folder, train):
+    train(SOLVER + "random_seed: 5")
+    same = train(
+        SOLVER.replace("display: 1", "display: 5").replace("max_iter: 20", "max_iter: 21") + "random_seed: 5",
+        resume="run_iter_7.solverstate",
+    )
+    assert not any("no exact continuation" in line for line in same.log)
+    changed = train(SOLVER.replace("0.9 w", "0.8 w") + "random_seed: 5", resume="run_iter_7.solverstate")
+    assert any("no exact continuation" in line for line in changed.log)
+
+
+def test_another_precision_is_told(folder, train):
+    train(SOLVER + "random_seed: 5", device=GPU(0, "float32", HostBackend()))
+    (told,) = [
+        line for line in train(SOLVER + "random_seed: 5", resume="run_iter_7.solverstate").log if "precision" in line
+    ]
+    assert (
+        told
+        == "run_iter_7.solverstate was trained with -precision tf32, this run takes fp32: it is no exact continuation"
+    )
+
+
+def test_a_state_that_caffe_wrote(folder, train):
+    """Without our fields: data starts anew and that is said; iteration, history and weights are taken."""
+    train(SOLVER + "random_seed: 5")
+    model, state = names("run", 14)
+    whole = pb.SolverState.FromString(state.read_bytes())
+    bare = pb.SolverState(
+        iter=whole.iter, learned_net=whole.learned_net, current_step=whole.current_step, history=whole.history
+    )
+    state.write_bytes(bare.SerializeToString())
+    resumed = train(SOLVER.replace('"run"', '"again"'), resume=str(state))
+    assert any("was not written by caffelite" in line for line in resumed.log)
+    assert resumed.solver.iteration == 20 and any(line.startswith("Iteration 14, lr = ") for line in resumed.log)
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (
+            lambda s: s.resume.__setattr__("solver_type", "Adam"),
+            "state of another solver type; expected SGD, found Adam",
+        ),
+        (lambda s: s.history.pop(), "history of another net or solver type; expected 8 blobs for type SGD, found 7"),
+        (lambda s: s.history[0].shape.dim.__setitem__(0, 2), "no solverstate, or a damaged one"),
+        (lambda s: s.ClearField("iter"), "no solverstate: it has no iteration"),
+        (
+            lambda s: s.__setattr__("learned_net", "gone.caffemodel"),
+            "belongs to gone.caffemodel, which is not there; the newest good snapshot is",
+        ),
+    ],
+)
+def test_states_that_do_not_fit(folder, train, change, message):
+    from caffelite import weights
+
+    train(SOLVER + "random_seed: 5")
+    path = names("run", 14)[1]
+    state = pb.SolverState.FromString(path.read_bytes())
+    change(state)
+    state.ClearField("checksum")
+    path.write_bytes(weights.sealed(state.SerializeToString()))
+    with pytest.raises(CaffeliteError, match=message):
+        train(SOLVER, resume=str(path))
+
+
+def test_the_state_of_another_net(folder, train):
+    train(SOLVER + "random_seed: 5")
+    text = (folder / "everything.prototxt").read_text()
+    (folder / "everything.prototxt").write_text(text.replace('"hidden" type', '"renamed" type'))
+    with pytest.raises(
+        CaffeliteError, match="run_iter_7.caffemodel is the model of another net; expected weights of layers renamed"
+    ):
+        train(SOLVER, resume="run_iter_7.solverstate")
+    (folder / "everything.prototxt").write_text(text.replace("num_output: 6", "num_output: 7"))
+    with pytest.raises(
+        CaffeliteError, match=r"history of parameter hidden\[0\] does not fit; expected \[7, 5\], found \[6, 5\]"
+    ):
+        train(SOLVER, resume="run_iter_7.solverstate")
