@@ -5,7 +5,7 @@ import gc
 
 import numpy as np
 import pytest
-from caffelite.net.net.net import Net
+from caffelite.net.net import Net
 from textnet import build, inputs
 
 from caffelite.devices import open_device

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt
 from caffelite.errors import CaffeliteError
 from caffelite.training import Solver
@@ -75,7 +76,7 @@ def raise_mistakes(fuzz, net, solver):
     """Builds and solves for an iteration; mistakes pass through."""
 
     Path("net.prototxt").write_text(net)
-    document = prototxt.parse(solver, prototxt.pb.SolverParameter)
+    document = prototxt.parse(solver, pb.SolverParameter)
     document.message.net = "net.prototxt"
     trainer = Solver(document.message, document.locate, "solver.prototxt", fuzz.device)
     try:

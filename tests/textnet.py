@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from caffelite.net.net.net import Net
+from caffelite.net.net import Net
 
 from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt

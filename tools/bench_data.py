@@ -189,7 +189,7 @@ def decoders(args: argparse.Namespace) -> None:
 
 
 def lenet(args: argparse.Namespace) -> None:
-    from caffelite.net.net.net import Net
+    from caffelite.net.net import Net
 
     from caffelite import caffelite_pb2 as pb
     from caffelite import data, devices, prototxt

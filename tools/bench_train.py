@@ -124,7 +124,7 @@ def random_batch(net, batch: int, shape: tuple[int, ...]) -> tuple:
 def caffelite_step(args, net, batch: tuple):
     """(one iteration, wait for the device)"""
     import numpy as np
-    from caffelite.net.net.net import Net
+    from caffelite.net.net import Net
 
     from caffelite import caffelite_pb2 as pb
     from caffelite.devices import open_device

@@ -32,7 +32,7 @@ from typing import NamedTuple
 from unittest import mock
 
 import numpy as np
-from caffelite.net.net.net import Net
+from caffelite.net.net import Net
 
 from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt

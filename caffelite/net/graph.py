@@ -100,7 +100,7 @@ class Graph:
     phase: int
     nodes: list[Node]
     values: dict[str, Value]
-    parameter: list[Parameter]
+    parameters: list[Parameter]
     message: pb.NetParameter
     dropped: list[tuple[str, str]]
     notes: list[str] = field(default_factory=list)

@@ -3,7 +3,7 @@ updates."""
 
 import numpy as np
 import pytest
-from caffelite.net.net.net import Net
+from caffelite.net.net import Net
 from devices.host import plans
 from devices.host.backend import HostBackend
 

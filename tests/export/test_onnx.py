@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from caffelite.net.net.net import Net
+from caffelite.net.net import Net
 
 from caffelite import caffelite_pb2 as pb
 from caffelite import devices, prototxt

@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from caffelite.net.net.net import Net
-from caffelite.net.net.plan import make
+from caffelite.net.net import Net
+from caffelite.net.plan import make
 from engines import with_onednn, without_onednn
 from textnet import build, inputs
 

@@ -4,7 +4,7 @@ import textwrap
 
 import numpy as np
 import pytest
-from caffelite.net.net.net import Net
+from caffelite.net.net import Net
 from devices.host.backend import HostBackend
 from textnet import bind, build, feed, inputs, run
 

@@ -145,7 +145,7 @@ def test_both_sides_of_the_bench_compute_the_same(tools, tmp_path, text, forward
     """With the same weights and input, PyTorch's module gives the loss that caffelite gives."""
     torch = pytest.importorskip("torch", exc_type=ImportError)
     import torch_peer
-    from caffelite.net.net.net import Net
+    from caffelite.net.net import Net
 
     from caffelite import caffelite_pb2 as pb
     from caffelite.devices import open_device

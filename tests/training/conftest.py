@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from caffelite import caffelite_pb2 as pb
 from caffelite import devices, prototxt
 from caffelite.data.writers import write_hdf5, write_lmdb
 from caffelite.training import Requests, Solver
@@ -102,7 +103,7 @@ def make(device):
     made = []
 
     def build(text: str, device=device, **options) -> Solver:
-        document = prototxt.parse(text, prototxt.pb.SolverParameter, "solver.prototxt")
+        document = prototxt.parse(text, pb.SolverParameter, "solver.prototxt")
         made.append(Solver(document.message, document.locate, "solver.prototxt", device, **options))
         return made[-1]
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from caffelite.net.net.net import Net
+from caffelite.net.net import Net
 from devices.host.backend import HostBackend
 from textnet import build
 

@@ -3,7 +3,7 @@ resumes, mistakes."""
 
 import numpy as np
 import pytest
-from caffelite.net.net.net import Net
+from caffelite.net.net import Net
 from devices.host.backend import HostBackend
 
 from caffelite import caffelite_pb2 as pb
