@@ -65,12 +65,13 @@ class Ours:
                    image_data_param {{ source: "{folder}/list.txt" root_folder: "{folder}/" batch_size: {batch} shuffle: true }}"""
         self.source = data.open_source(text_format.Parse(text, pb.LayerParameter()), pb.TRAIN, NOWHERE, 0)
         dev, shape = devices.open_device(), self.source.shapes[0]
-        self.finish = dev.preprocess(shape, self.source.transform.mean, self.source.transform.scale)
+        transform = self.source.transform
+        self.finish = dev.preprocess(shape, transform.mean, transform.scale, dev.make_context())
         self.out = dev.empty(shape)
 
     def draw(self) -> int:
         batch = self.source.draw()
-        self.finish.put(0, batch.pixels, batch.picks, batch.standing)
+        self.finish.set_batch(0, batch.pixels, batch.picks, batch.standing)
         self.finish.forward(self.out)
         return len(self.out)
 
@@ -189,11 +190,10 @@ def decoders(args: argparse.Namespace) -> None:
 
 
 def lenet(args: argparse.Namespace) -> None:
-    from caffelite.net.net import Net
-
     from caffelite import caffelite_pb2 as pb
     from caffelite import data, devices, prototxt
     from caffelite.net import graph
+    from caffelite.net.net import Net
 
     def standing(*_) -> data.Source:
         class Memory(data.Source):

@@ -29,27 +29,27 @@ def timed_pass(net: Net, iteration: int) -> Pass:
     marks: list[tuple[str, object]] = []
 
     def watch(node) -> None:
-        marks.append((node.name, dev.moment()))
+        marks.append((node.name, dev.record_event()))
 
-    begin = dev.moment()
+    begin = dev.record_event()
     net.clear_loss()
     net.forward(iteration, watch=watch)
     forward, marks = marks, []
-    middle = dev.moment()
+    middle = dev.record_event()
     net.backward(watch=watch)
-    end = dev.moment()
+    end = dev.record_event()
     return Pass(
         _by_layer(dev, begin, forward),
         _by_layer(dev, middle, marks),
-        dev.between(begin, middle),
-        dev.between(middle, end),
+        dev.elapsed_ms(begin, middle),
+        dev.elapsed_ms(middle, end),
     )
 
 
 def _by_layer(dev, begin, marks: list[tuple[str, object]]) -> dict[str, float]:
     found: dict[str, float] = {}
     for name, end in marks:
-        found[name] = found.get(name, 0.0) + dev.between(begin, end)
+        found[name] = found.get(name, 0.0) + dev.elapsed_ms(begin, end)
         begin = end
     return found
 
@@ -71,11 +71,11 @@ def whole(net: Net, count: int) -> float:
 
 def laps(dev, run: Callable[[], None], count: int) -> list[float]:
     """Milliseconds between one end of ``run`` and the next, ``count`` of them."""
-    marks = [dev.moment()]
+    marks = [dev.record_event()]
     for _ in range(count):
         run()
-        marks.append(dev.moment())
-    return [dev.between(a, b) for a, b in zip(marks, marks[1:], strict=False)]
+        marks.append(dev.record_event())
+    return [dev.elapsed_ms(a, b) for a, b in zip(marks, marks[1:], strict=False)]
 
 
 def ceilings(dev) -> tuple[float, float]:

@@ -96,7 +96,7 @@ class Dropout(Layer):
 
     def build(self, dev) -> None:
         if self.training:
-            self.op = dev.dropout(self.rows, self.width, self.p.dropout_ratio, self.stream)
+            self.op = dev.dropout(self.rows, self.width, self.p.dropout_ratio, self.stream, self.context)
 
     def forward(self, x: list, y: list) -> None:
         if self.training:

@@ -37,22 +37,24 @@ class Feed(Layer):
     def build(self, dev) -> None:
         """Where a source hands out pixels, the device makes numbers of them."""
         transform = getattr(self.source, "transform", None)
-        self._finish = dev.preprocess(self.source.shapes[0], transform.mean, transform.scale) if transform else None
+        self._finish = (
+            dev.preprocess(self.source.shapes[0], transform.mean, transform.scale, self.context) if transform else None
+        )
         if self._finish:
-            self.source.allocate = self._finish.memory
+            self.source.allocate = self._finish.host_buffer
         found = self.source.shapes[: len(self.spec.top)]
-        self._arrays = [dev.input_buffer.field(shape) for shape in (found[1:] if transform else found)]
+        self._arrays = [self.context.input_buffer.field(shape) for shape in (found[1:] if transform else found)]
 
     def feed(self, which: int, iteration: int, part: int) -> None:
         if self._finish:
             self._finish.wait()  # drawing gives the last batch's memory back
             batch = self.source.draw()
-            self._finish.put(which, batch.pixels, batch.picks, batch.standing)
+            self._finish.set_batch(which, batch.pixels, batch.picks, batch.standing)
             arrays = batch.arrays
         else:
             arrays = self.source.next()
         for field, array in zip(self._arrays, arrays, strict=False):
-            field.put(which, array)
+            field.set(which, array)
 
     @property
     def deep(self) -> bool:
@@ -155,7 +157,7 @@ class DummyData(Layer):
     def build(self, dev) -> None:
         self.filled = False
         self._random = {
-            i: dev.input_buffer.field(self.found[i])
+            i: self.context.input_buffer.field(self.found[i])
             for i, filler in enumerate(self.fillers)
             if filler.type != "constant"
         }
@@ -163,8 +165,8 @@ class DummyData(Layer):
     def feed(self, which: int, iteration: int, part: int) -> None:
         for i, field in self._random.items():
             first = part * (self.found[i][:1] or (1,))[0]
-            key = functools.partial(fillers.generator, self.dev.seed, self.name, i, iteration)
-            field.put(
+            key = functools.partial(fillers.generator, self.context.seed, self.name, i, iteration)
+            field.set(
                 which,
                 fillers.fill_rows(self.fillers[i], self.found[i], lambda row, key=key, first=first: key(first + row)),
             )
@@ -215,14 +217,15 @@ class MemoryData(Layer):
     def build(self, dev) -> None:
         p = self.p
         self._fields = [
-            dev.input_buffer.field(shape) for shape in ((p.batch_size, p.channels, p.height, p.width), (p.batch_size,))
+            self.context.input_buffer.field(shape)
+            for shape in ((p.batch_size, p.channels, p.height, p.width), (p.batch_size,))
         ]
 
     def feed(self, which: int, iteration: int, part: int) -> None:
         if self.arrays is None:
             raise self.error("has no data", remedy="give it some with set_input_arrays(data, labels)")
         for field, array in zip(self._fields, self.arrays, strict=True):
-            field.put(which, array[self.position : self.position + self.p.batch_size])
+            field.set(which, array[self.position : self.position + self.p.batch_size])
         self.position = (self.position + self.p.batch_size) % len(self.arrays[0])
 
     def forward(self, x: list, y: list) -> None:

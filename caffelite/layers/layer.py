@@ -193,6 +193,7 @@ class Layer:
     # What the net sets when it binds a layer
 
     dev = None
+    context = None  # of the net: see devices.context
     params: list = ()  # Param: data, diff, add (to what diff holds), wanted
     carried: list = ()  # arrays that go on from one pass to the next; snapshots keep them
     saved: dict

@@ -55,7 +55,9 @@ class Pooled(Layer):
             self.saved_shapes[name] = (shape, "int32")
 
     def operation(self, dev, x: Shape, y: Shape, window: Window, stream: int):
-        return dev.pooling(self.method, x, y, window, stream if self.drawn else None)
+        if not self.drawn:
+            return dev.pooling(self.method, x, y, window)
+        return dev.pooling(self.method, x, y, window, stream, self.context)
 
     def backward_reads_bottom(self, index: int) -> bool:
         return False

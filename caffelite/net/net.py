@@ -11,6 +11,7 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
+from ..devices.protocol import Device
 from ..errors import CaffeliteError
 from ..layers import fillers
 from . import layout
@@ -75,15 +76,25 @@ class Parameters:
 class Net:
     """A graph on a device.
 
+    seed: of the fillers. random_seed: key of the random numbers of passes: see devices.context.
     share: a net whose parameters this one uses, layer by layer by name (a TEST net beside its TRAIN net).
     keep: every blob and gradient keeps its own memory, so that all of them hold what the last pass computed.
     """
 
     def __init__(
-        self, graph: Graph, dev, *, seed: int = 0, share: Net | None = None, keep: bool = False, fuse: bool = True
+        self,
+        graph: Graph,
+        dev: Device,
+        *,
+        seed: int = 0,
+        random_seed: int = 0,
+        share: Net | None = None,
+        keep: bool = False,
+        fuse: bool = True,
     ):
         self.graph, self.dev = graph, dev
-        self.input_buffer = dev.input_buffer = dev.make_input_buffer()
+        self.context = dev.make_context(random_seed)
+        self.input_buffer = self.context.input_buffer
         layout.assign(graph, dev)
         for node in graph.nodes:
             node.layer.configure_for(dev)
@@ -121,7 +132,7 @@ class Net:
             node.name for node in graph.nodes if node.layer.requires_host
         ]  # layers that no graph can capture
         self._runs_forward, self._runs_backward = (
-            dev.program(body, self.signature) for body in (self.run_forward, self.run_backward)
+            dev.capture(body, self.context, self.signature) for body in (self.run_forward, self.run_backward)
         )
 
     # binding
@@ -161,7 +172,7 @@ class Net:
                 step.node.layer.slope = last.p.negative_slope if last.spec.type == "ReLU" else None
         for node in self.graph.nodes:
             layer = node.layer
-            layer.dev = dev
+            layer.dev, layer.context = dev, self.context
             layer.params = [
                 ParameterView(
                     self._shaped(self.params.blobs[p.owner], node, i),
@@ -184,7 +195,6 @@ class Net:
 
     def rebuild(self, node: Node) -> None:
         """Makes a layer's operations anew, after a change of its own."""
-        self.dev.input_buffer = self.input_buffer
         self._build(node)
 
     def _build(self, node: Node) -> None:
@@ -294,10 +304,10 @@ class Net:
 
         more(which): puts what others send along with pass ``which``.
         """
-        self.dev.input_buffer = input_buffer = self.input_buffer
+        input_buffer = self.input_buffer
         input_buffer.begin()
         for which, (iteration, part) in enumerate(clocks):
-            input_buffer.put_clock(which, iteration, part)
+            input_buffer.set_clock(which, iteration, part)
             for node in self._feeds:
                 node.layer.feed(which, iteration, part)
             if more:
@@ -390,7 +400,7 @@ class Net:
         """A blob's array as N×C×H×W, of float32 numbers: a copy where they are narrower."""
         if array is None or not value.last:
             return array
-        return (self.dev.widened(array) if value.narrow else array).transpose(0, 3, 1, 2)
+        return (self.dev.to_float32(array) if value.narrow else array).transpose(0, 3, 1, 2)
 
     def outputs(self) -> list[tuple[Value, float, np.ndarray]]:
         """(blob, loss weight, values) of the tops that nobody reads, in alphabetical order."""
@@ -408,7 +418,7 @@ class Net:
         most = max(1, min(RECORDED, ROOM // max(1, sum(sizes))))
         if self._rings is None:
             self._rings = [self.dev.ring(most, size) for size in sizes]
-            self._runs_recorded = self.dev.program(self._run_recorded, self.signature)
+            self._runs_recorded = self.dev.capture(self._run_recorded, self.context, self.signature)
         for start in range(0, len(passes), most):
             chunk, at = passes[start : start + most], 0
             for ring in self._rings:
@@ -425,7 +435,7 @@ class Net:
 
     def _run_recorded(self, count: int) -> None:
         for which in range(count):
-            self.input_buffer.use(which)
+            self.input_buffer.select(which)
             self.run_forward()
             for ring, value in zip(self._rings, self.graph.outputs, strict=True):
                 ring.append(self.data[value])
@@ -435,7 +445,7 @@ class Net:
         if not array.flags.c_contiguous:
             self.dev.assign(array, whole := self.dev.empty(array.shape, array.dtype))
             array = whole
-        self._abs(self.dev.widened(array) if array.dtype.itemsize == 2 else array, self._mean)
+        self._abs(self.dev.to_float32(array) if array.dtype.itemsize == 2 else array, self._mean)
         return float(self.dev.download(self._mean)[0]) / max(1, math.prod(array.shape))
 
     def layer_blobs(self) -> Iterator[tuple[Node, list[np.ndarray]]]:

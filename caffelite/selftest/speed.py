@@ -19,9 +19,9 @@ def best(dev, run: Callable[[], None]) -> float:
     run()
     found = []
     for _ in range(TRIES):
-        begin = dev.moment()
+        begin = dev.record_event()
         run()
-        found.append(dev.between(begin, dev.moment()))
+        found.append(dev.elapsed_ms(begin, dev.record_event()))
     return min(found)
 
 

@@ -38,12 +38,12 @@ class Average:
     def put(self, which: int, iteration: int) -> None:
         """Sends along with pass ``which`` how far its iteration moves the average."""
         if self.decay:
-            self._share.put(which, self._far(iteration))
+            self._share.set(which, self._far(iteration))
 
     def renew(self, iteration: int) -> None:
         """The same, for the pass in use."""
         if self.decay:
-            self._share.renew(self._far(iteration))
+            self._share.replace(self._far(iteration))
 
     def _far(self, iteration: int) -> np.ndarray:
         return np.array([1 - min(self.decay, (1 + iteration) / (10 + iteration))], self._net.dev.dtype)

@@ -17,8 +17,8 @@ class Launches:
 
     def __init__(self, solver: Solver):
         self._solver = solver
-        self._whole = solver.dev.program(self._queue, solver.net.signature, self._gather)
-        self._update = solver.dev.program(self._queue_update)
+        self._whole = solver.dev.capture(self._queue, solver.net.context, solver.net.signature, self._gather)
+        self._update = solver.dev.capture(self._queue_update, solver.net.context)
 
     def _gather(self, value: object) -> list:
         """Of all processes whose sums an iteration queues."""
@@ -27,12 +27,12 @@ class Launches:
     def alike(self) -> AbstractContextManager:
         """Around passes of the train net: all processes run them alike."""
         solver = self._solver
-        return solver.dev.agreeing(solver.comm.rank, self._gather) if solver.reducer else nullcontext()
+        return solver.dev.same_plans(solver.comm.rank, self._gather) if solver.reducer else nullcontext()
 
     def why_eager(self) -> str:
         """What keeps iterations from being captured in graphs; nothing where nothing does."""
         dev, net, reducer = self._solver.dev, self._solver.net, self._solver.reducer
-        if why := dev.eager or getattr(self._whole, "eager", ""):
+        if why := dev.eager or self._whole.eager:
             return why
         if net.requires_host:
             return "layers that the host runs: " + ", ".join(f'"{name}"' for name in net.requires_host)
@@ -85,7 +85,7 @@ class Launches:
         """Queues iterations that were fed; the loss is 0 before each. turn: of the exchange, whose memory they use."""
         solver, net, reducer = self._solver, self._solver.net, self._solver.reducer
         for which in range(count):
-            net.input_buffer.use(which)
+            net.input_buffer.select(which)
             net.run_forward()
             if reducer:
                 reducer.begin(net.loss)

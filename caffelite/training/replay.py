@@ -52,8 +52,13 @@ def replay(folder: Path, dev) -> Iterator[Seen]:
         kept = [[batch[f"{part}/{spec.name}/{i}"] for i in range(len(spec.top))] for part in range(parts)]
         return Stored(kept)
 
-    dev.seed = seed & 2**64 - 1
-    net = Net(graph.build(document.message, document.message.state, document.locate, stored), dev, seed=seed, keep=True)
+    net = Net(
+        graph.build(document.message, document.message.state, document.locate, stored),
+        dev,
+        seed=seed,
+        random_seed=seed,
+        keep=True,
+    )
     model = next(folder.glob("fault_iter_*.caffemodel*"))
     net.load(weights.read_model(model), str(model))
     (state,) = folder.glob("fault_iter_*.solverstate*")

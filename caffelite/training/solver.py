@@ -99,7 +99,6 @@ class Solver:
         # Every random number follows from the seed, so a run that chose its own hands it on.
         chosen = state.resume.random_seed if state and state.resume else self.comm.seed
         self.seed = message.random_seed if message.random_seed >= 0 else chosen
-        dev.seed = self.seed & 2**64 - 1
         self.prefix = snapshot.prefix(message, path)
         self.owner = Ownership(self.prefix, (Path(resume), state) if state else None)
         self.iteration = 0
@@ -148,7 +147,7 @@ class Solver:
             data.open_source, seed=self.seed, share=data.Share(self.comm.rank, self.comm.size)
         )
         wiring = graph.build(spec.message, spec.state, spec.locate, open_source)
-        return Net(wiring, self.dev, seed=self.seed, share=share, keep=self._keep)
+        return Net(wiring, self.dev, seed=self.seed, random_seed=self.seed, share=share, keep=self._keep)
 
     def _snapshot_bytes(self) -> int:
         sizes = 1 + self.p.snapshot_diff + len(self.updater.history) + 2 * (self.p.ema_decay > 0)

@@ -193,11 +193,11 @@ class Updater:
 
     def put(self, which: int, rate: float, iteration: int) -> None:
         """Sends an iteration's rate along with pass ``which``."""
-        self._numbers.put(which, self.numbers(rate, iteration))
+        self._numbers.set(which, self.numbers(rate, iteration))
 
     def renew(self, rate: float, iteration: int) -> None:
         """Sets the iteration's rate for the pass in use."""
-        self._numbers.renew(self.numbers(rate, iteration))
+        self._numbers.replace(self.numbers(rate, iteration))
 
     def run(self, rate: float, iteration: int) -> None:
         """The update of an iteration whose rate was not put."""

@@ -7,8 +7,8 @@ import engines
 import numpy as np
 import pytest
 import reference
+from devices.arrays import blank, close, put
 from engines import first, last
-from test_devices import blank, close, guards, put, rng  # noqa: F401 (fixtures)
 
 from caffelite.devices import Window
 from caffelite.devices.formula import Formula
@@ -35,7 +35,7 @@ def halves(x: np.ndarray) -> np.ndarray:
 def close_halves(dev, there, expected, scale=1.0):
     """Within half a step of bfloat16, and what float32 sums may add to that."""
     assert there.dtype == np.uint16
-    found = dev.widened(dev.download(there)).astype(np.float64)
+    found = dev.to_float32(dev.download(there)).astype(np.float64)
     np.testing.assert_allclose(found, expected, rtol=2**-8, atol=scale * 2e-5)
     assert (np.ravel(there) == np.ravel(halves(found))).all()
 
@@ -280,18 +280,18 @@ def test_formulas_of_halves(dev, rng):  # noqa: F811
     every = np.arange(65536, dtype=np.uint16)
     there, wide, back = put(dev, every, np.uint16), blank(dev, every.shape), blank(dev, every.shape, np.uint16)
     dev.map(Formula("x", ("x",), halves=("x",)))(there, wide)
-    np.testing.assert_array_equal(wide, dev.widened(every))
+    np.testing.assert_array_equal(wide, dev.to_float32(every))
     dev.map(Formula("x", ("x",), halves=("out",)))(wide, back)
     number = np.isfinite(wide)
     np.testing.assert_array_equal(back[number], every[number])
-    assert (np.isnan(dev.widened(back)) == np.isnan(wide)).all()
+    assert (np.isnan(dev.to_float32(back)) == np.isnan(wide)).all()
     x = rng.normal(size=3000) * 10.0 ** rng.integers(-20, 20, 3000)
     x[:4] = 1 + 2**-8, 1 + 3 * 2**-8, -1 - 2**-8, 3.4e38
     small = blank(dev, x.shape, np.uint16)
     dev.map(Formula("x", ("x",), halves=("out",)))(put(dev, x), small)
     np.testing.assert_array_equal(small, halves(x))
     dev.map(Formula("2 * x", ("x",), halves=("x", "out")))(small, small)  # in place
-    np.testing.assert_array_equal(dev.widened(small), 2 * dev.widened(halves(x)))
+    np.testing.assert_array_equal(dev.to_float32(small), 2 * dev.to_float32(halves(x)))
 
 
 @pytest.mark.parametrize("n, c", [(1, 1), (9, 3), (100, 33)])

@@ -110,15 +110,16 @@ def test_pixels_that_travel(folder, train, device, monkeypatch):
 
 def test_another_standing_set_is_read(device):
     """A graph that was captured with one set on the device is not launched for the next."""
-    op, out, found = device.preprocess((2, 1, 2, 2), None, 1.0), device.zeros((2, 1, 2, 2)), []
-    program = device.program(lambda: op.forward(out), op.signature)
+    context = device.make_context()
+    op, out, found = device.preprocess((2, 1, 2, 2), None, 1.0, context), device.zeros((2, 1, 2, 2)), []
+    program = device.capture(lambda: op.forward(out), context, op.signature)
     picks = np.array([[0, 0, 0, 0], [1, 0, 0, 0]], np.int32)
     for value in (3, 5):
         pixels = np.full((4, 1, 2, 2), value, np.uint8)
         for _ in range(4):
-            device.input_buffer.begin()
-            op.put(0, pixels, picks, standing=True)
-            device.input_buffer.send()
+            context.input_buffer.begin()
+            op.set_batch(0, pixels, picks, resident=True)
+            context.input_buffer.send()
             program()
             found.append(set(device.download(out).flat))
     assert found == [{3}] * 4 + [{5}] * 4 and device.backend.graphs
@@ -179,7 +180,7 @@ def test_what_forks_must_join(device):
         with fork:
             device.fill(zeros, 1)
 
-    program = device.program(body)
+    program = device.capture(body, device.make_context())
     for _ in range(4):
         program()
     assert "a stream that forked has not joined" in device.why_eager()
@@ -195,11 +196,13 @@ def test_exactly_resumed(folder, train, device):
 
 
 def test_what_cannot_be_captured_runs_eagerly(device, caplog):
+    zeros = device.zeros(1)
+
     def body():
-        device.download(device.input_buffer.clock.array)
+        device.download(zeros)
 
     with caplog.at_level(logging.WARNING, "caffelite"):
-        program = device.program(body)
+        program = device.capture(body, device.make_context())
         for _ in range(5):
             program()
     assert "download in a capture" in device.why_eager()
@@ -232,7 +235,7 @@ def test_any_error_in_a_capture_is_survived(device, caplog, aside):
         if aside:
             fork.join()
 
-    program = device.program(body)
+    program = device.capture(body, device.make_context())
     with caplog.at_level(logging.WARNING, "caffelite"):
         for launches in range(1, 6):
             program()
@@ -252,7 +255,7 @@ def test_what_fails_eagerly_too_is_raised(device):
         if mistakes:
             raise mistakes[0]
 
-    program = device.program(body)
+    program = device.capture(body, device.make_context())
     program()
     mistakes.append(NotCUDAs("out of memory"))
     with pytest.raises(NotCUDAs):
@@ -260,7 +263,7 @@ def test_what_fails_eagerly_too_is_raised(device):
 
 
 def test_a_graph_that_is_captured_anew_is_destroyed(device):
-    program = device.program(lambda: None)
+    program = device.capture(lambda: None, device.make_context())
     for _ in range(3):
         program()
     device.workspace(1 << 20)
@@ -323,7 +326,7 @@ def test_ranks_capture_anew_together():
 
     def run(rank, gather):
         device, shape = GPU(0, "float32", HostBackend()), [1]
-        told = how(device, device.program(lambda: None, lambda: (shape[0],), gather))
+        told = how(device, device.capture(lambda: None, device.make_context(), lambda: (shape[0],), gather))
         for call in range(12):
             if rank and call == 4:
                 device.workspace(1 << 20)
@@ -346,7 +349,10 @@ def test_what_one_rank_cannot_capture_by_itself():
             if rank and device.capturing:
                 raise NotCUDAs("no memory")
 
-        alone, shared = device.program(body), how(device, device.program(lambda: None, tuple, gather))
+        alone, shared = (
+            device.capture(body, device.make_context()),
+            how(device, device.capture(lambda: None, device.make_context(), tuple, gather)),
+        )
         for _ in range(4):
             alone()
             found = next(shared)
@@ -368,7 +374,7 @@ def test_memory_that_grows_in_a_capture(device, caplog):
             sizes.append(device.workspace(1 << 20))
         device.copy(source, target)
 
-    program = device.program(body)
+    program = device.capture(body, device.make_context())
     for _ in range(4):
         program()
     assert [graph.runs for graph in device.backend.graphs] == [0, 1] and "has grown" in caplog.text
@@ -383,7 +389,7 @@ def test_a_capture_that_fails_on_one_rank_fails_on_all(caplog):
                 failures[0] -= 1
                 raise NotCUDAs("no memory")
 
-        told = how(device, device.program(body, tuple, gather))
+        told = how(device, device.capture(body, device.make_context(), tuple, gather))
         for _ in range(6):
             found = next(told)
         return found[3:], device.why_eager(), all(graph.closed for graph in device.backend.graphs)
@@ -394,7 +400,7 @@ def test_a_capture_that_fails_on_one_rank_fails_on_all(caplog):
 
 def test_memory_that_grows_voids_graphs(device):
     source, target = device.zeros(1), device.zeros(1)
-    program = device.program(lambda: device.copy(source, target))
+    program = device.capture(lambda: device.copy(source, target), device.make_context())
     for _ in range(3):
         program()
     assert len(device.backend.graphs) == 1

@@ -239,13 +239,13 @@ class CuPyBackend:
         self.here()
         array.fill(value)
 
-    def moment(self):
+    def record_event(self):
         self.here()
         event = self._cupy.cuda.Event()
         event.record(self.stream)
         return event
 
-    def between(self, begin, end) -> float:
+    def elapsed_ms(self, begin, end) -> float:
         end.synchronize()
         return self._cupy.cuda.get_elapsed_time(begin, end)
 
