@@ -107,8 +107,10 @@ def test_layers_of_unknown_types_are_left_out(folder, call):
 
 
 def test_shapes_stand_in_for_python_data(folder, call):
-    fed = """layer { name: "images" type: "Python" top: "image" top: "truth" python_param { module: "nowhere" layer: "Images" } }
-    layer { name: "conv" type: "Convolution" bottom: "image" top: "conv" convolution_param { num_output: 2 kernel_size: 3 } }"""
+    fed = """layer { name: "images" type: "Python" top: "image" top: "truth"
+      python_param { module: "nowhere" layer: "Images" } }
+    layer { name: "conv" type: "Convolution" bottom: "image" top: "conv"
+      convolution_param { num_output: 2 kernel_size: 3 } }"""
     (folder / "fed.prototxt").write_text(fed)
     assert call("summary", "-model", "fed.prototxt").status == 2
     answer = call("summary", "-model", "fed.prototxt", "-shape", "image=3x9x9", "-shape", "truth=1x9x9")
@@ -210,7 +212,8 @@ def test_names_with_control_codes_are_shown_as_escapes(folder, call):
 STRANGE = """name: "n"
 strange: 3
 layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 3 dim: 8 dim: 8 } } }
-layer { name: "c" type: "Convolution" bottom: "data" top: "c" convolution_param { num_output: 2 kernel_size: 3 deform: 2 } }
+layer { name: "c" type: "Convolution" bottom: "data" top: "c"
+  convolution_param { num_output: 2 kernel_size: 3 deform: 2 } }
 layer { name: "p" type: "Shuffle" bottom: "c" top: "p" shuffle_param { order: 1 } }
 layer { name: "q" type: "ReLU" bottom: "p" top: "q" }
 """
