@@ -223,8 +223,8 @@ def test_summary_and_draw_ignore_unknown_fields(folder, call):
     (folder / "strange.prototxt").write_text(STRANGE)
     told = [
         'Ignored: strange.prototxt:2:1: unknown field "strange" in NetParameter; did you mean "state"?',
-        'Ignored: strange.prototxt:4:112: unknown field "deform" in ConvolutionParameter',
-        'Left out with all that hangs on it: strange.prototxt:5:25: layer "p": unknown type "Shuffle"; expected one of',
+        'Ignored: strange.prototxt:5:52: unknown field "deform" in ConvolutionParameter',
+        'Left out with all that hangs on it: strange.prototxt:6:25: layer "p": unknown type "Shuffle"; expected one of',
     ]
     for command, shown in (("summary", "1×2×6×6"), ("draw", ">c<")):
         answer = call(command, "-model", "strange.prototxt")
@@ -256,7 +256,7 @@ def test_check_tells_an_unknown_type_once(folder, call):
     answer = call("check", "strange.prototxt")
     assert [line for line in answer.out.splitlines() if ": mistake: " in line] == [
         'strange.prototxt:2:1: mistake: unknown field "strange" in NetParameter',
-        'strange.prototxt:4:112: mistake: unknown field "deform" in ConvolutionParameter',
+        'strange.prototxt:5:52: mistake: unknown field "deform" in ConvolutionParameter',
         'strange.prototxt:5:25: mistake: layer "p": unknown type "Shuffle"',
     ]
 
