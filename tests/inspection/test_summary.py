@@ -141,7 +141,7 @@ MEASURE = """
 import re, sys
 from caffelite import caffelite_pb2 as pb, devices
 from caffelite.inspection import nets, summary
-from caffelite.net import Net
+from caffelite.net.net import Net
 from caffelite.training.updates import Updater
 
 def status(key):
