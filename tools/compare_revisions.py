@@ -44,7 +44,7 @@ def checkout(revision: str | None) -> Iterator[Path]:
 
 
 def write_solver(name: str, folder: Path, iterations: int) -> Path:
-    """The shipped solver with a fixed seed and a snapshot half-way to ``iterations``; its snapshots go to ``folder``."""
+    """The shipped solver with a fixed seed and a snapshot half-way to ``iterations``, all in ``folder``."""
     solver = prototxt.read_solver(ROOT / f"solvers/{name}_solver.prototxt").message
     solver.net = str(ROOT / f"models/{name}/train_val.prototxt")
     solver.max_iter, solver.snapshot, solver.random_seed = iterations, iterations // 2, 7
