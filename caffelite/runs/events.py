@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import missing_extra
-from ..training.observer import Observer, Outputs
+from ..training.hooks.hook import Observer, Outputs
 from ..training.scores import Scores
 
 if TYPE_CHECKING:

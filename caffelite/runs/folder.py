@@ -23,8 +23,8 @@ import numpy as np
 
 from .. import inputs, prototxt
 from ..errors import CaffeliteError
-from ..training.observer import Observer, Outputs
-from ..training.ownership import RUN
+from ..training.checkpoint.ownership import RUN
+from ..training.hooks.hook import Observer, Outputs
 from ..training.scores import Scores
 from . import resolved
 from .fingerprint import fingerprint

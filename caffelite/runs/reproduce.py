@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import CaffeliteError
-from ..training import Requests, snapshot
-from ..training.observer import Observer
+from ..training import Requests
+from ..training.checkpoint import snapshot
+from ..training.hooks.hook import Observer
 from ..training.scores import Scores
 from . import folder as records
 from . import history

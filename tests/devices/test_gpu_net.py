@@ -3,7 +3,6 @@ updates."""
 
 import numpy as np
 import pytest
-from caffelite.net.net import Net
 from devices.host import plans
 from devices.host.backend import HostBackend
 
@@ -13,7 +12,8 @@ from caffelite.devices import open_device
 from caffelite.devices.cuda import GPU
 from caffelite.errors import NOWHERE
 from caffelite.net import graph
-from caffelite.training.updates import Updater
+from caffelite.net.net import Net
+from caffelite.training.optim.updates import Updater
 
 NET = """
 layer { name: "data" type: "DummyData" top: "x" top: "label" dummy_data_param {

@@ -11,7 +11,7 @@ import pytest
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.errors import CaffeliteError
-from caffelite.training import snapshot
+from caffelite.training.checkpoint import snapshot
 
 SOLVER = (
     'net: "plain.prototxt" base_lr: 0.05 lr_policy: "fixed" momentum: 0.9 random_seed: 1 max_iter: 4 snapshot: '

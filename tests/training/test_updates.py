@@ -3,7 +3,6 @@ resumes, mistakes."""
 
 import numpy as np
 import pytest
-from caffelite.net.net import Net
 from devices.host.backend import HostBackend
 
 from caffelite import caffelite_pb2 as pb
@@ -11,8 +10,9 @@ from caffelite import devices, prototxt
 from caffelite.devices.cuda import GPU
 from caffelite.errors import CaffeliteError
 from caffelite.net import graph
-from caffelite.training.snapshot import read_state
-from caffelite.training.updates import RULES, Updater
+from caffelite.net.net import Net
+from caffelite.training.checkpoint.snapshot import read_state
+from caffelite.training.optim.updates import RULES, Updater
 
 NET = """
 layer { name: "in" type: "Input" top: "x" top: "y" input_param { shape { dim: 2 dim: 3 } shape { dim: 2 dim: 2 } } }
