@@ -3,7 +3,6 @@ updates."""
 
 import numpy as np
 import pytest
-from caffelite.net.net import Net
 from devices.host import plans
 from devices.host.backend import HostBackend
 
@@ -13,6 +12,7 @@ from caffelite.devices import open_device
 from caffelite.devices.cuda import GPU
 from caffelite.errors import NOWHERE
 from caffelite.net import graph
+from caffelite.net.net import Net
 from caffelite.training.updates import Updater
 
 NET = """
