@@ -305,7 +305,7 @@ def stop_in_time(progress, end: float, requests):
 def keep(run, record: str | None, tensorboard: bool, weights: str | None) -> list:
     """The observers that keep the records of a run."""
     from ..runs.events import Events
-    from ..runs.folder import Recorder, command
+    from ..runs.recorder import Recorder, command
 
     if record == "none":
         if tensorboard:
