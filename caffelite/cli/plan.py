@@ -117,7 +117,8 @@ def plan(model, ranks, gpu, bandwidth, network, latency, machine, scaling, itera
         found = of(n)
         faster = found.images / alone.images
         options.say(
-            f"{n:9}{found.seconds * 1e3:11.4g}{found.images:12.5g}{faster:11.4g}{faster / n:12.1%}{found.waiting / found.seconds:9.1%}"
+            f"{n:9}{found.seconds * 1e3:11.4g}{found.images:12.5g}{faster:11.4g}{faster / n:12.1%}"
+            f"{found.waiting / found.seconds:9.1%}"
         )
     options.say(bottleneck(net, measured, of(ranks), bandwidth if ranks <= machine else network))
 

@@ -91,7 +91,8 @@ layer { name: "value" type: "InnerProduct" bottom: "x" top: "value"
 layer { name: "loss" type: "EuclideanLoss" bottom: "value" bottom: "y" top: "loss" }
 """
 SOLVER = """
-net: "net.prototxt" test_iter: 1 test_interval: 2 best_score: "loss" ema_decay: 0.5 base_lr: 0.05 lr_policy: "fixed" momentum: 0.9
+net: "net.prototxt" test_iter: 1 test_interval: 2 best_score: "loss" ema_decay: 0.5 base_lr: 0.05 lr_policy: "fixed"
+momentum: 0.9
 snapshot_prefix: "run" snapshot: 2 snapshot_keep: 2 snapshot_format: %s random_seed: %d max_iter: %d
 """
 FORMS = ("BINARYPROTO", "HDF5")
