@@ -10,7 +10,7 @@ from textnet import bind, feed, inputs
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.errors import NOWHERE
-from caffelite.training.updates import Updater
+from caffelite.training.optim.updates import Updater
 
 BATCH = 32  # enough for inner products of bfloat16
 OBJECTS = 2000  # bytes: what Python's own objects may hold on to

@@ -130,7 +130,7 @@ def caffelite_step(args, net, batch: tuple):
     from caffelite.errors import NOWHERE
     from caffelite.net import graph
     from caffelite.net.net import Net
-    from caffelite.training.updates import Updater
+    from caffelite.training.optim.updates import Updater
 
     options = {} if args.precision == "fp32" else {"precision": args.precision}
     device = open_device(0 if args.device == "gpu" else None, **options)

@@ -130,7 +130,7 @@ def measure(net, iterations: int):
     from ..inspection.timing import timed_pass
     from ..parallel.forecast import Measured
     from ..training import gradients
-    from ..training.updates import Updater
+    from ..training.optim.updates import Updater
 
     net.forward()
     net.backward()

@@ -13,7 +13,7 @@ from caffelite.devices.cuda import GPU
 from caffelite.errors import NOWHERE
 from caffelite.net import graph
 from caffelite.net.net import Net
-from caffelite.training.updates import Updater
+from caffelite.training.optim.updates import Updater
 
 NET = """
 layer { name: "data" type: "DummyData" top: "x" top: "label" dummy_data_param {

@@ -16,7 +16,7 @@ from caffelite import caffelite_pb2 as pb
 from caffelite.devices import open_device
 from caffelite.devices.cpu import onednn
 from caffelite.errors import NOWHERE, CaffeliteError
-from caffelite.training.updates import Updater
+from caffelite.training.optim.updates import Updater
 
 FILL = 'weight_filler { type: "xavier" }'
 NET = (

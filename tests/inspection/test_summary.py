@@ -141,8 +141,8 @@ MEASURE = """
 import re, sys
 from caffelite import caffelite_pb2 as pb, devices
 from caffelite.inspection import nets, summary
-from caffelite.net import Net
-from caffelite.training.updates import Updater
+from caffelite.net.net import Net
+from caffelite.training.optim.updates import Updater
 
 def status(key):
     return 1024 * int(re.search(key + ":[^0-9]*([0-9]+)", open("/proc/self/status").read())[1])

@@ -13,7 +13,7 @@ import pytest
 from launching import COMMAND, MLP, SOLVER, environment, finish, mpirun, needs_mpi
 
 from caffelite.parallel import guard
-from caffelite.training import disk, snapshot
+from caffelite.training.checkpoint import disk, snapshot
 
 pytestmark = needs_mpi
 LAYER = """

@@ -147,7 +147,7 @@ def in_a_child(work: Callable[[], None], log: Path) -> int:
 def numbers(folder: Path, form: str, iteration: int) -> list[bytes]:
     """What a snapshot holds, less who wrote it."""
     from caffelite import weights
-    from caffelite.training import snapshot
+    from caffelite.training.checkpoint import snapshot
 
     state_path = snapshot.names(str(folder / "run"), iteration, form == "HDF5")[1]
     state = snapshot.read_state(state_path)

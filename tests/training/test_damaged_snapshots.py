@@ -12,7 +12,7 @@ import pytest
 from caffelite import caffelite_pb2 as pb
 from caffelite import weights
 from caffelite.errors import CaffeliteError
-from caffelite.training import snapshot
+from caffelite.training.checkpoint import snapshot
 from caffelite.weights import hdf5
 
 SOLVER = """

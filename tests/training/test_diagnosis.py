@@ -10,8 +10,8 @@ import pytest
 from caffelite import weights
 from caffelite.data.writers import write_hdf5
 from caffelite.errors import CaffeliteError
-from caffelite.training import replay
-from caffelite.training.diagnosis import Diverged
+from caffelite.training.diagnosis import replay
+from caffelite.training.diagnosis.diagnosis import Diverged
 
 SOLVER = """
 net: "plain.prototxt" base_lr: 0.05 lr_policy: "fixed" max_iter: 12 display: 1 random_seed: 3 snapshot_prefix: "run"

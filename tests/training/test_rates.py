@@ -8,8 +8,8 @@ import pytest
 from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt
 from caffelite.errors import CaffeliteError
-from caffelite.training import rates
-from caffelite.training.snapshot import names, read_state
+from caffelite.training.checkpoint.snapshot import names, read_state
+from caffelite.training.optim import rates
 
 F = np.float32  # the fields of a solver are floats
 

@@ -11,8 +11,8 @@ from caffelite.devices.cuda import GPU
 from caffelite.errors import CaffeliteError
 from caffelite.net import graph
 from caffelite.net.net import Net
-from caffelite.training.snapshot import read_state
-from caffelite.training.updates import RULES, Updater
+from caffelite.training.checkpoint.snapshot import read_state
+from caffelite.training.optim.updates import RULES, Updater
 
 NET = """
 layer { name: "in" type: "Input" top: "x" top: "y" input_param { shape { dim: 2 dim: 3 } shape { dim: 2 dim: 2 } } }

@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .. import caffelite_pb2 as pb
-from .. import data, prototxt
-from ..errors import CaffeliteError
-from ..parallel import Refused
-from . import checkpoint, snapshot
+from ... import caffelite_pb2 as pb
+from ... import data, prototxt
+from ...errors import CaffeliteError
+from ...parallel import Refused
+from ..checkpoint import content as checkpoint
+from ..checkpoint import snapshot
 from .tracing import Seen, trace
 
 if TYPE_CHECKING:
-    from .solver import Solver
+    from ..trainer import Solver
 
 log = logging.getLogger("caffelite")
 
