@@ -285,7 +285,7 @@ def test_a_file_that_may_not_grow(folder):
     (folder / "solver.prototxt").write_text(SOLVER)
     code = """
 import os, resource, sys
-from caffelite.solver import snapshot
+from caffelite.training import snapshot
 from caffelite.cli import main
 write = snapshot.write
 def limited(files):
