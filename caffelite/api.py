@@ -26,8 +26,8 @@ from .net import net as nets
 from .net.graph import Value
 from .runs.config import RunConfig
 from .runs.open_net import open_net, open_trainer, read_solver
+from .training.checkpoint.snapshot import write
 from .training.nets import state as net_state
-from .training.snapshot import write
 
 TRAIN, TEST = pb.TRAIN, pb.TEST
 user_modules.permit()  # a program's sys.path is its own choice

@@ -31,7 +31,7 @@ def replay(folder, gpu, everything, as_json) -> None:
     """
     start()
     from ..runs.device_choice import open_device
-    from ..training.replay import replay as run
+    from ..training.diagnosis.replay import replay as run
 
     seen, first = [], None
     for one in run(folder, open_device(gpu)):

@@ -1,4 +1,4 @@
-"""Chooses the device of a command or a run, and opens it: -gpu, the solver's solver_mode, the fp16 fields of the net."""
+"""Chooses the device of a command or a run, and opens it: by -gpu, by solver_mode, by the fp16 fields of the net."""
 
 from __future__ import annotations
 

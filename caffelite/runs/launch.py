@@ -16,7 +16,7 @@ from ..inspection.nets import Subject, subject
 from ..parallel import star
 from ..prototxt.overrides import Overrides
 from ..training import Solver, nets, newest
-from ..training.ownership import described
+from ..training.checkpoint.ownership import described
 from . import outcome
 from .config import RunConfig
 from .device_choice import gpus, open_one

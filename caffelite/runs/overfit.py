@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ..data.repeated import Repeated
 from ..training import Solver
-from ..training.observer import Observer
+from ..training.hooks.hook import Observer
 
 log = logging.getLogger("caffelite")
 

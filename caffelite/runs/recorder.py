@@ -19,7 +19,7 @@ import numpy as np
 
 from .. import prototxt
 from ..errors import CaffeliteError
-from ..training.observer import Observer, Outputs
+from ..training.hooks.hook import Observer, Outputs
 from ..training.scores import Scores
 from . import folder as files
 from . import resolved, truncate

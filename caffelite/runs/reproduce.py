@@ -12,8 +12,9 @@ import numpy as np
 
 from .. import prototxt
 from ..errors import CaffeliteError
-from ..training import Requests, Solver, snapshot
-from ..training.observer import Observer
+from ..training import Requests, Solver
+from ..training.checkpoint import snapshot
+from ..training.hooks.hook import Observer
 from ..training.scores import Scores
 from . import folder as files
 from . import history

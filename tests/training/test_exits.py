@@ -12,13 +12,14 @@ import pytest
 from devices.host.backend import HostBackend
 from devices.host.cupy import Array, numbers, stand_in
 
-from caffelite.runs.signals import Signals
 from caffelite.devices.cuda import GPU, Sums
 from caffelite.errors import CaffeliteError
 from caffelite.parallel import session, star
+from caffelite.runs.signals import Signals
 
 TEXT = """
-net: "everything.prototxt" base_lr: 0.01 momentum: 0.9 lr_policy: "fixed" max_iter: 30 display: 10 snapshot_prefix: "s" random_seed: 5
+net: "everything.prototxt" base_lr: 0.01 momentum: 0.9 lr_policy: "fixed" max_iter: 30 display: 10 snapshot_prefix: "s"
+random_seed: 5
 """
 
 
