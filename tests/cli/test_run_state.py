@@ -256,7 +256,7 @@ def iterations(path):
 
 def test_a_resume_removes_later_records(folder, started, call):
     call("train", "-solver", "solver.prototxt", "-set", "max_iter=10")
-    process = started("-snapshot", "run_iter_10.solverstate", wait_for="Iteration 500,")
+    process = started("-snapshot", "run_iter_10.solverstate", wait_for="Iteration 510,")
     process.kill()
     process.wait()
     assert len(np.fromfile(folder / "run_run/losses.f32", "<f4")) > 100
