@@ -173,8 +173,12 @@ from pathlib import Path
 from caffelite.runs.lock import FolderLock
 lock = FolderLock(Path("."))
 started = subprocess.Popen(["sleep", "60"], close_fds=False)
+ready, report = os.pipe()
 forked = os.fork()
-if forked:
+if not forked:
+    os.write(report, b"!")
+else:
+    os.read(ready, 1)
     print(started.pid, forked, flush=True)
 time.sleep(60)
 """
