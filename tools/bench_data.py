@@ -61,8 +61,10 @@ class Ours:
 
         data.set_workers(workers)
         means = " ".join(f"mean_value: {m}" for m in MEAN)
-        text = f"""name: "data" type: "ImageData" top: "data" top: "label" transform_param {{ crop_size: {CROP} mirror: true {means} }}
-                   image_data_param {{ source: "{folder}/list.txt" root_folder: "{folder}/" batch_size: {batch} shuffle: true }}"""
+        text = f"""name: "data" type: "ImageData" top: "data" top: "label"
+                   transform_param {{ crop_size: {CROP} mirror: true {means} }}
+                   image_data_param {{ source: "{folder}/list.txt" root_folder: "{folder}/" batch_size: {batch}
+                     shuffle: true }}"""
         self.source = data.open_source(text_format.Parse(text, pb.LayerParameter()), pb.TRAIN, NOWHERE, 0)
         dev, shape = devices.open_device(), self.source.shapes[0]
         transform = self.source.transform

@@ -16,6 +16,7 @@ from . import interfaces
 from .context import ExecutionContext
 from .formula import Formula
 from .interfaces import Array, Kernel
+from .traits import DeviceTraits
 from .window import Window
 
 Shape = tuple[int, ...]
@@ -83,6 +84,7 @@ class Device(Protocol):
     and methods whose docstrings say so wait for them. One thread at a time uses a device.
     """
 
+    traits: DeviceTraits
     name: str
     number: int | None  # which GPU, None for a CPU
     dtype: np.dtype[Any]  # of arrays where no other is given: float32 or float64

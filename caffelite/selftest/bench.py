@@ -25,7 +25,7 @@ class Wrong(Exception):
 class Bench:
     """The device under test: GPU ``number``, or the CPU where that is None.
 
-    open: makes its devices, as ``devices.open_device`` does. gpus: tells of GPUs, as the module ``devices.gpu`` does
+    open: makes its devices, as ``devices.open_device`` does. gpus: tells of GPUs, as the module ``devices.cuda`` does
     (the default). Devices are made once for each way to run, and shared by the checks.
     """
 

@@ -16,18 +16,18 @@ import threadpoolctl
 from ...errors import CaffeliteError
 from ..context import ExecutionContext
 from ..protocol import Gather, Shape
+from ..traits import CPU_EAGER, cpu_traits
 from ..window import Window
 from . import blas, input_buffer, onednn, operations, preprocessing, primitives, recurrent, selection, windows
 from .formula_kernels import FormulaKernels
 
 log = logging.getLogger("caffelite")
-EAGER = "a CPU has no graphs"
 
 
 class EagerGraph(functools.partial[None]):
     """A function that runs as it is."""
 
-    eager = EAGER
+    eager = CPU_EAGER
 
 
 class CPU(FormulaKernels):
@@ -45,7 +45,7 @@ class CPU(FormulaKernels):
     losses_bring_gradients = False
     sums_gradients = False  # gradients of one blob are added as they come, and sums are layers of their own
     waits = True  # an operation has finished when it returns, so that its faults can be read at no cost
-    eager = EAGER
+    eager = CPU_EAGER
 
     def __init__(self, dtype: str = "float32", precision: str = "fp32"):
         import numba
@@ -55,10 +55,11 @@ class CPU(FormulaKernels):
         self.threads = numba.get_num_threads()
         self._workspace = np.empty(0, np.uint8)
         self._onednn = onednn.load() if dtype == "float32" else None
-        self.prefers_channels_last, self.little_work = self._onednn is not None, 0
         if dtype == "float32" and not self._onednn:
             _log_no_onednn()
-        self.precision, self.half, self.narrow = precision, precision == "bf16", precision == "bf16"
+        self.traits = traits = cpu_traits(precision, self.dtype.name, self._onednn is not None)
+        self.precision, self.half, self.narrow = precision, traits.half, traits.half_images
+        self.prefers_channels_last, self.little_work = traits.channels_last, traits.little_work
         if self.half:
             self._check_half()
         blas.address(dtype)  # loads the library whose threads are limited below

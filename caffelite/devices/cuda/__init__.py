@@ -23,7 +23,7 @@ def why_none() -> str:
 
 def _look() -> tuple[int, str]:
     from ...errors import CaffeliteError
-    from .backend import cupy_module, device_count
+    from .installation import cupy_module, device_count
 
     try:
         return device_count(cupy_module()), ""
@@ -33,6 +33,6 @@ def _look() -> tuple[int, str]:
 
 def describe(number: int) -> dict[str, str | int]:
     """What GPU ``number`` is, by the words that a device query prints. Errors: no CuPy, no driver, no such GPU."""
-    from .backend import describe
+    from .hardware import describe
 
     return describe(number)

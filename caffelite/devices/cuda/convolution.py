@@ -90,7 +90,7 @@ class Convolution:
     def _first(self, y) -> float:
         """The first number of an array, fetched."""
         first = y[(0,) * (y.ndim - 1)][:1]
-        return float(self._device.download(self._device.widened(first) if first.dtype.itemsize == 2 else first)[0])
+        return float(self._device.download(self._device.to_float32(first) if first.dtype.itemsize == 2 else first)[0])
 
     def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
         """dx, dw, db: None where not wanted; add_w, add_b: add to what is there."""

@@ -11,8 +11,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from .. import Window
 from ..cache import Notes
+from ..window import Window
+from .installation import first_line
 
 log = logging.getLogger("caffelite")
 WORKSPACE = 512 << 20  # bytes that a plan may ask for
@@ -30,17 +31,13 @@ def _loaded() -> tuple[object, str]:
 
         cudnn.backend_version()
     except (ImportError, OSError, RuntimeError) as mistake:
-        return None, _first_line(mistake)
+        return None, first_line(mistake)
     return cudnn, ""
 
 
 def frontend():
     """The module of nvidia-cudnn-frontend, or None where it or cuDNN itself is not installed."""
     return _loaded()[0]
-
-
-def _first_line(mistake: Exception) -> str:
-    return (str(mistake).strip() or type(mistake).__name__).splitlines()[0]
 
 
 def _unsupported(mistake: Exception) -> bool:
@@ -70,7 +67,7 @@ def engine(backend, strict: bool = False, deterministic: bool = False) -> Engine
             found.handle()
             return found
         except RuntimeError as mistake:
-            why = _first_line(mistake)
+            why = first_line(mistake)
     log.warning("cuDNN cannot be used, so all convolutions run as matrix products, more slowly: %s", why)
     return None
 
@@ -182,7 +179,7 @@ class Plan:
         try:
             self._graph.build_plan_at_index(self.names[name])
         except (frontend().cudnnGraphNotSupportedError, RuntimeError) as mistake:
-            self.failure = "" if _unsupported(mistake) else _first_line(mistake)
+            self.failure = "" if _unsupported(mistake) else first_line(mistake)
             return False
         self._index = self.names[name]
         self.workspace = self._graph.get_workspace_size_plan_at_index(self._index)
@@ -277,7 +274,7 @@ class Engine:
         try:
             plan = Plan(problem, *self._how, handle=self.handle())
         except (frontend().cudnnGraphNotSupportedError, RuntimeError) as mistake:
-            return Choice(None, reason=_first_line(mistake))
+            return Choice(None, reason=first_line(mistake))
         return (
             Choice(plan, name)
             if name in plan.names and plan.build(name)
@@ -288,7 +285,7 @@ class Engine:
         try:
             plan = Plan(problem, *self._how, handle=self.handle())
         except (frontend().cudnnGraphNotSupportedError, RuntimeError) as mistake:
-            return Choice(None, reason=_first_line(mistake), lasting=_unsupported(mistake))
+            return Choice(None, reason=first_line(mistake), lasting=_unsupported(mistake))
         failures: list[str] = []
         names = _candidates(plan, suits, failures)
         if not self._lap:
@@ -329,7 +326,7 @@ def _candidates(plan: Plan, suits: Callable[[Plan], bool], failures: list[str]) 
             elif plan.failure:
                 failures.append(f"{name}: {plan.failure}")
         except (RuntimeError, MemoryError) as mistake:
-            failures.append(f"{name}: {_first_line(mistake)}")
+            failures.append(f"{name}: {first_line(mistake)}")
 
 
 def _none(failures: list[str]) -> Choice:
@@ -348,8 +345,8 @@ def fastest(names: list[str], lap: Callable[[str, int], float], failures: list[s
                 times = max(1, min(10, int(LAP_MS / max(once, 1e-3))))
                 once = min(lap(name, times) for _ in range(3))
         except (RuntimeError, MemoryError) as mistake:
-            failures.append(f"{name}: {_first_line(mistake)}")
-            log.info("cuDNN's plan %s does not run: %s", name, _first_line(mistake))
+            failures.append(f"{name}: {first_line(mistake)}")
+            log.info("cuDNN's plan %s does not run: %s", name, first_line(mistake))
             continue
         taken[name] = once
     return min(taken, key=taken.get, default=None)

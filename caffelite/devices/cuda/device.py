@@ -13,12 +13,13 @@ import numpy as np
 from ..context import ExecutionContext
 from ..dtypes import BFLOAT16, FLOAT16
 from ..protocol import Gather, Shape
+from ..traits import LITTLE_WORK, cuda_traits
 from ..window import Window
 from . import convolution, cudnn, input_buffer, operations, precisions, preprocessing, recurrent, selection, windows
 from .backend import CuPyBackend
 from .formula_kernels import FormulaKernels
 from .graphs import CapturedGraph
-from .memory import FORKS, LITTLE_WORK
+from .memory import FORKS
 from .scaling import LossScale
 from .streams import Fork
 
@@ -60,17 +61,13 @@ class GPU(FormulaKernels):
         self.backend = backend or CuPyBackend(number, strict=precision == "fp32")
         self.precision = precision = precisions.suited(precision, self.backend.capability, number)
         self.engine = cudnn.engine(self.backend, precision == "fp32", deterministic) if dtype == "float32" else None
-        self.half = dtype == "float32" and precision in ("fp16", "bf16")
-        self.half_dtype = FLOAT16 if precision == "fp16" else BFLOAT16
-        # Tensor cores want channels last: cuDNN turns all else within its plans.
-        self.prefers_channels_last = self.engine is not None and precisions.by_tensor_cores(
-            precision, self.backend.capability
+        self.traits = traits = cuda_traits(
+            precision, self.dtype.name, self.backend.capability, self.engine is not None, captures=not eager
         )
-        self.narrow = self.half and self.prefers_channels_last
-        self.losses_bring_gradients = (
-            precision != "fp16"
-        )  # in the forward pass; in fp16 the loss's factor is set after that
-        self.little_work = 0 if self.narrow else LITTLE_WORK
+        self.half, self.narrow = traits.half, traits.half_images
+        self.half_dtype = FLOAT16 if precision == "fp16" else BFLOAT16
+        self.prefers_channels_last, self.little_work = traits.channels_last, traits.little_work
+        self.losses_bring_gradients = traits.losses_bring_gradients
         if self.half and not self.narrow:
             lacking = "cuDNN" if self.engine is None else "tensor cores"
             log.warning("-precision %s: without %s only inner products multiply numbers of 16 bits", precision, lacking)

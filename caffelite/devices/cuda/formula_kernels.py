@@ -11,7 +11,7 @@ import numpy as np
 
 from ..formula import Formula, merged, unbias
 from ..interfaces import Array, Kernel
-from . import formulas
+from . import channel_sums, formulas
 from .kernels import BLOCK, Kernels, grid
 from .memory import pitch
 
@@ -159,7 +159,7 @@ class FormulaKernels(Kernels):
     ):
         """``run(*arrays, outs)``: ``channel_sum`` of several formulas, in one pass; arrays are those of all, each once.
         kept: ``run(*arrays, outs, kept)``, an array, perhaps one of those, that gets the first formula's values."""
-        launch = self._sums(formulas_, channels, (n, c, p), formulas.plain_ending(len(formulas_)), constants, kept)
+        launch = self._sums(formulas_, channels, (n, c, p), channel_sums.plain_ending(len(formulas_)), constants, kept)
 
         def run(*operands):
             outs, tail = (operands[-2], operands[-1:]) if kept else (operands[-1], ())
@@ -183,7 +183,7 @@ class FormulaKernels(Kernels):
 
         The arrays named in ``channels`` have C elements, the others N·C·P.
         """
-        launch = self._sums((formula,), channels, (n, c, p), formulas.plain_ending(1), constants)
+        launch = self._sums((formula,), channels, (n, c, p), channel_sums.plain_ending(1), constants)
 
         def run(*operands, add: bool = False):
             launch((np.float64(scale), add, operands[-1]), operands[:-1])
@@ -195,7 +195,7 @@ class FormulaKernels(Kernels):
         db (C), if any, = [db +] the sum of that over N and P. Where P is 1, both may be slices of wider rows."""
         formula = Formula("where(y > 0, dy, slope * dy)", ("y", "dy"), constants=("slope",))
         alone, unread = self.map(formula, slope=slope), functools.cache(lambda: self.empty(c))
-        launch = self._sums((formula,), (), (n, c, p), formulas.plain_ending(1), {"slope": slope}, kept=True)
+        launch = self._sums((formula,), (), (n, c, p), channel_sums.plain_ending(1), {"slope": slope}, kept=True)
 
         def run(y, dy, db=None, add: bool = False):
             if db is not None:
@@ -211,7 +211,7 @@ class FormulaKernels(Kernels):
         """``run(x, mean, scale, means, variances, count)``: see formula.batch_moments; one pass, of differences from
         the first number."""
         both = Formula("x - first", ("x", "first")), Formula("(x - first) * (x - first)", ("x", "first"))
-        launch = self._sums(both, ("first",), (n, c, p), formulas.BATCH_MOMENTS, {})
+        launch = self._sums(both, ("first",), (n, c, p), channel_sums.BATCH_MOMENTS, {})
         constants = np.float64(1 / (n * p)), float(eps), float(keep), float(unbias(n * p))
 
         def run(x, *results):
@@ -242,7 +242,7 @@ class FormulaKernels(Kernels):
         values, shapes = self._constants(formulas_, constants), {}
 
         def source(sliced, types):
-            return formulas.channel_sums_source(formulas_, tuple(channels), columns, types, ending, kept, sliced)
+            return channel_sums.channel_sums_source(formulas_, tuple(channels), columns, types, ending, kept, sliced)
 
         whole_rows, slices = (
             self._typed(partial(source, sliced), "formula_channel_sums", names, kind) for sliced in (False, True)
@@ -255,7 +255,7 @@ class FormulaKernels(Kernels):
             groups, numbers, sums = math.ceil(c / width), width * n * p, len(formulas_)
             most = min(PARTS, PARTIAL_BYTES // (8 * sums * groups * width)) if columns else PARTS // groups
             pieces = max(1, min(math.ceil(numbers / PIECE), most))
-            teams = math.ceil(pieces / formulas.TEAM) if columns else 0
+            teams = math.ceil(pieces / channel_sums.TEAM) if columns else 0
             parts = self.empty(sums * groups * width * (pieces + teams) if pieces > 1 else 1, np.float64)
             first = (*(whole(v) for v in (n, c, p, pieces, across)), parts, self.zeros(groups * (teams + 1), np.uint32))
             return (

@@ -10,11 +10,11 @@ from numpy.typing import DTypeLike
 
 from ..dtypes import BFLOAT16
 from ..interfaces import Array
+from ..traits import LITTLE_WORK
 from .streams import Fork
 
 Shape = tuple[int, ...]
 FORKS = 2  # streams beside the main one, for small layers: gradients of weights, of bias, of the bottom
-LITTLE_WORK = 1 << 27  # multiply-adds that a GPU does in some 2 us, as long as it takes to launch a kernel: an estimate
 
 
 class Memory:

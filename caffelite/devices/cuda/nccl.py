@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ...errors import CaffeliteError
-from .backend import cupy_module
+from .installation import cupy_module
 
 TOP = 32768.0  # what no sum in 16 bits may pass
 TINY = 1e-30

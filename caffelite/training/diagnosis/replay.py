@@ -1,0 +1,71 @@
+"""A bundle of diagnosis.py run again: its iteration, from its own weights and its own samples."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from ... import caffelite_pb2 as pb
+from ... import inputs, prototxt, weights
+from ...errors import CaffeliteError
+from ...net import graph
+from ...net.net import Net
+from ..checkpoint import snapshot
+from . import diagnosis
+from .tracing import Seen, trace
+
+
+class Stored:
+    """A source of batches that were kept; part after part, over and over."""
+
+    def __init__(self, parts: list[list[np.ndarray]]):
+        self.parts, self.position, self.length = parts, 0, len(parts) * len(parts[0][0])
+        self.shapes = [array.shape for array in parts[0]]
+
+    def next(self) -> list[np.ndarray]:
+        self.position += 1
+        return self.parts[(self.position - 1) % len(self.parts)]
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def replay(folder: Path, dev) -> Iterator[Seen]:
+    """What each layer wrote in the iteration of a bundle. Errors: a folder that is no bundle, or lacks a part of it."""
+    try:
+        told = json.loads(inputs.read_text(folder / diagnosis.REPORT))
+        inputs.check(folder / diagnosis.BATCH)
+        with np.load(folder / diagnosis.BATCH) as file:
+            batch = dict(file)
+        iteration, seed, parts, _ = (told[name] for name in ("iteration", "seed", "parts", "rank"))
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        what = f"{folder} is no bundle of a fault ({getattr(error, 'strerror', None) or error})"
+        raise CaffeliteError(
+            what, expected="a folder that a run left when its loss was not finite, as run_fault_iter_120"
+        ) from None
+    document = prototxt.read_net(folder / diagnosis.NET)
+
+    def stored(spec: pb.LayerParameter, phase: int, locate) -> Stored:
+        kept = [[batch[f"{part}/{spec.name}/{i}"] for i in range(len(spec.top))] for part in range(parts)]
+        return Stored(kept)
+
+    net = Net(
+        graph.build(document.message, document.message.state, document.locate, stored),
+        dev,
+        seed=seed,
+        random_seed=seed,
+        keep=True,
+    )
+    model = next(folder.glob("fault_iter_*.caffemodel*"))
+    net.load(weights.read_model(model), str(model))
+    (state,) = folder.glob("fault_iter_*.solverstate*")
+    kept = {entry.layer: entry.blob for entry in snapshot.read_state(state).resume.carried if entry.net == "train"}
+    for node in net.graph.nodes:
+        count = len(node.layer.carried)
+        for array, blob in zip(node.layer.carried, kept.get(node.name, ())[told["rank"] * count :], strict=False):
+            dev.upload(array, np.array(blob.data, dev.dtype).reshape(array.shape))
+    yield from trace(net, iteration, parts, told["rank"], told["size"])
