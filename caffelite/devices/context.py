@@ -47,7 +47,7 @@ class InputBuffer(Protocol):
     def clock(self) -> tuple[int, int]:
         """(iteration, part of its batch) of the selected pass. Waits for the device."""
 
-    def field(self, shape: tuple[int, ...], dtype: DTypeLike = None) -> Field:
+    def field(self, shape: tuple[int, ...], dtype: DTypeLike | None = None) -> Field:
         """Adds a field. dtype: None for the device's."""
 
     def begin(self) -> None:

@@ -93,11 +93,11 @@ class Device(Protocol):
 
     # memory
 
-    def empty(self, shape: Shape | int, dtype: DTypeLike = None) -> Array: ...
+    def empty(self, shape: Shape | int, dtype: DTypeLike | None = None) -> Array: ...
 
-    def zeros(self, shape: Shape | int, dtype: DTypeLike = None) -> Array: ...
+    def zeros(self, shape: Shape | int, dtype: DTypeLike | None = None) -> Array: ...
 
-    def view(self, raw: Array, offset: int, shape: Shape, dtype: DTypeLike = None) -> Array:
+    def view(self, raw: Array, offset: int, shape: Shape, dtype: DTypeLike | None = None) -> Array:
         """An array over bytes of ``raw`` (uint8) from ``offset``, which must suit the dtype's alignment. BFLOAT16
         stands for the device's own 16-bit dtype, which is float16 where the precision is fp16."""
 
@@ -133,7 +133,7 @@ class Device(Protocol):
     def to_float32(self, array: Array) -> Array:
         """A float32 copy of an array of 16-bit numbers."""
 
-    def workspace(self, count: int, dtype: DTypeLike = None) -> Array:
+    def workspace(self, count: int, dtype: DTypeLike | None = None) -> Array:
         """Scratch memory that all operations share, valid until the operation returns: request it on every run."""
 
     # time and order

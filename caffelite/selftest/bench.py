@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +31,8 @@ class Bench:
     """
 
     def __init__(self, number: int | None, open: Callable = open_device, gpus=None):
-        self.number, self._open, self._devices = number, open, {}
+        self.number, self._open = number, open
+        self._devices: dict[tuple[str | None, bool, bool], Any] = {}
         if gpus is None and number is not None:
             from ..devices import cuda as gpus
         self.gpus = gpus

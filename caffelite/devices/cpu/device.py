@@ -147,6 +147,7 @@ class CPU(FormulaKernels):
         name: str = "",
     ) -> primitives.Convolution | operations.Convolution:
         if channels_last:
+            assert self._onednn, "traits say that there is no channels_last"
             return primitives.Convolution(self, self._onednn, x, y, window, groups, half)
         return operations.Convolution(self, x, y, window, groups)
 
@@ -164,6 +165,7 @@ class CPU(FormulaKernels):
     def channels_last_pooling(
         self, method: str, x: Shape, y: Shape, window: Window, half: bool = False
     ) -> primitives.Pooling:
+        assert self._onednn, "traits say that there is no channels_last"
         return primitives.Pooling(self, self._onednn, method, x, y, window, half)
 
     def lrn(self, n: int, c: int, p: int, size: int, alpha: float, beta: float, k: float) -> windows.LRN:

@@ -168,7 +168,7 @@ class FormulaKernels(Memory):
         constants: dict[str, float],
     ) -> Kernel:
         """``channel_sums`` with ``kept``."""
-        sums = self.channel_sums(formulas_, channels, n, c, p, scale, **constants)
+        sums = self.channel_sums(formulas_, channels, n, c, p, scale, False, **constants)
         first, names = formulas_[0], merged(formulas_)
         own = {name: constants[name] for name in first.constants}
         values = self.channel_map(first, tuple(a for a in channels if a in first.arrays), n, c, p, **own)

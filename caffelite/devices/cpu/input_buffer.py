@@ -17,7 +17,7 @@ class InputBuffer:
         self.seed, self.clock = seed, (0, 0)
         self._device = device
 
-    def field(self, shape: tuple[int, ...], dtype: DTypeLike = None) -> Field:
+    def field(self, shape: tuple[int, ...], dtype: DTypeLike | None = None) -> Field:
         return Field(self._device)
 
     def begin(self) -> None: ...

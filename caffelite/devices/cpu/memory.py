@@ -17,13 +17,13 @@ class Memory:
     threads: int  # of kernels
     _workspace: np.ndarray
 
-    def empty(self, shape: tuple[int, ...] | int, dtype: DTypeLike = None) -> np.ndarray:
+    def empty(self, shape: tuple[int, ...] | int, dtype: DTypeLike | None = None) -> np.ndarray:
         return np.empty(shape, dtype or self.dtype)
 
-    def zeros(self, shape: tuple[int, ...] | int, dtype: DTypeLike = None) -> np.ndarray:
+    def zeros(self, shape: tuple[int, ...] | int, dtype: DTypeLike | None = None) -> np.ndarray:
         return np.zeros(shape, dtype or self.dtype)
 
-    def view(self, raw: np.ndarray, offset: int, shape: tuple[int, ...], dtype: DTypeLike = None) -> np.ndarray:
+    def view(self, raw: np.ndarray, offset: int, shape: tuple[int, ...], dtype: DTypeLike | None = None) -> np.ndarray:
         """An array over bytes of ``raw`` from ``offset``."""
         dtype = np.dtype(dtype or self.dtype)
         count = int(np.prod(shape, dtype=np.int64))
@@ -58,7 +58,7 @@ class Memory:
         """A float32 copy of a bfloat16 array."""
         return (array.astype(np.uint32) << 16).view(np.float32)
 
-    def workspace(self, count: int, dtype: DTypeLike = None) -> np.ndarray:
+    def workspace(self, count: int, dtype: DTypeLike | None = None) -> np.ndarray:
         """Scratch memory that all operations share, valid until the operation returns."""
         dtype = np.dtype(dtype or self.dtype)
         return self.space(count * dtype.itemsize)[: count * dtype.itemsize].view(dtype)

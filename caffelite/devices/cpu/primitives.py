@@ -238,15 +238,15 @@ class InnerProduct:
             self._narrow_dy.at[1] = self._places[1]
 
     def _rounding(self, count: int) -> onednn.Primitive:
-        shape, library = ((count,), (1,)), self._library
-        return library.reorder(library.layout(*shape), library.layout(*shape, onednn.BF16))
+        library = self._library
+        return library.reorder(library.layout((count,), (1,)), library.layout((count,), (1,), onednn.BF16))
 
     def _make_product(self, a, b, bias, out, places: tuple[int, int], slope: float | None = None, add: bool = False):
-        """out = a b + bias, a and b so many bytes into their arrays."""
+        """out = a b + bias; places: where a and b start in their arrays, in bytes."""
         library, kind = self._library, onednn.BF16 if self._half else onednn.F32
         layouts = (
-            library.layout(*a, kind),
-            library.layout(*b, kind),
+            library.layout(a[0], a[1], kind),
+            library.layout(b[0], b[1], kind),
             bias and library.layout(*bias),
             library.layout(*out),
         )

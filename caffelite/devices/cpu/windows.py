@@ -30,7 +30,7 @@ class Pooling:
         stream: int | None = None,
         context: ExecutionContext | None = None,
     ):
-        self._method, self._stream, self._sizes = method, stream, x[:2]
+        self._method, self._stream, self._sizes = method, stream or 0, x[:2]
         self._inputs = context.input_buffer if context else None
         planes = x[0] * x[1]
         self._x, self._y = (planes, *x[2:]), (planes, *y[2:])

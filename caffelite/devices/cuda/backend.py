@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +37,8 @@ class CuPyBackend:
     def __init__(self, number: int, strict: bool = False):
         self._cupy = cupy = installation.cupy_module()
         number = checked_number(number, installation.device_count(cupy))
-        self._device, self._modules = cupy.cuda.Device(number), {}
+        self._device = cupy.cuda.Device(number)
+        self._modules: dict[str, Any] = {}
         self._products: dict[int, Blas] = {}
         with set_up(cupy, number):
             self._device.use()

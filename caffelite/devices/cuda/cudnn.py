@@ -9,9 +9,9 @@ import logging
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from ..cache import Notes
+from ..cache import ChoiceCache
 from ..window import Window
 from .installation import first_line
 
@@ -133,7 +133,7 @@ class Plan:
         barred = [notes.DOWN_CONVERT_INPUTS, notes.REDUCED_PRECISION_REDUCTION]
         graph.deselect_numeric_notes(barred + [notes.TENSOR_CORE] * strict + [notes.NONDETERMINISTIC] * deterministic)
         graph.deselect_workspace_greater_than(WORKSPACE)
-        ranked = {}
+        ranked: dict[str, int] = {}
         for index in range(graph.get_execution_plan_count()):
             ranked.setdefault(graph.get_plan_name_at_index(index), index)  # the two heuristics propose some plans both
         self.names = {name: ranked[name] for name in engines_first(ranked)}
@@ -223,14 +223,15 @@ class Engine:
     """
 
     def __init__(self, backend, strict: bool = False, deterministic: bool = False):
-        self._backend, self._how, self._handles = backend, (strict, deterministic), {}
+        self._backend, self._how = backend, (strict, deterministic)
+        self._handles: dict[Any, Any] = {}
         self._chosen: dict[tuple, Choice] = {}
         self._agreed: set[tuple] = set()
         self.ranks: tuple[int, Callable] | None = None
         self._lap = None if deterministic else getattr(backend, "lap", None)
         if self._lap:
             device = re.sub(r"\W+", "-", backend.model())
-            self._notes = Notes(f"cudnn-{device}-{version()}{'-strict' * strict}.json")
+            self._cache = ChoiceCache(f"cudnn-{device}-{version()}{'-strict' * strict}.json")
 
     def handle(self):
         """cuDNN's handle for the stream in use; it is of the device that is current when it is made."""
@@ -257,15 +258,18 @@ class Engine:
         return self._chosen[problem, self.handle()].reason
 
     def _agree(self, key: tuple, trial: Trial, suits: Callable[[Plan], bool]) -> Choice:
-        """The first process's choice, where all can have it; else none, for all."""
+        """The choice of rank 0 where all processes can run it; else no plan, for all."""
+        assert self.ranks
         (rank, gather), (problem, _) = self.ranks, key
-        mine = None
+        mine: Choice | None = None
         if rank == 0:
             mine = self._chosen.get(key) or self._choose(problem, trial, suits)
         name, reason = gather(mine and (mine.name, mine.reason))[0]
         if name == NONE:
             return Choice(None, reason=reason)
-        if rank and (mine := self._chosen.get(key)) is None or mine.name != name:
+        if rank:
+            mine = self._chosen.get(key)
+        if mine is None or mine.name != name:
             mine = self._named(problem, name)
         lacking = [i for i, has in enumerate(gather(mine.plan is not None)) if not has]
         return Choice(None, reason=f"rank {lacking[0]} cannot run the plan that rank 0 chose") if lacking else mine
@@ -291,23 +295,24 @@ class Engine:
         if not self._lap:
             name = next(names, None)
             return Choice(plan, name) if name else _none(failures)
-        known = self._notes.get(problem.words())
+        known = self._cache.get(problem.words())
         if known == NONE:
             return Choice(None, reason="cuDNN has no plan that suits, as was found out before")
         if known in plan.names and plan.build(known):
             return Choice(plan, known)
         if known:
             log.info("cuDNN's plan %s for %s is gone; timing its plans anew", known, problem.words())
-        _tell_of_timing()
+        _log_timing()
 
         def lap(name: str, times: int) -> float:
             plan.build(name)
+            assert self._lap
             return self._lap(trial(plan), times)
 
         best = fastest(list(itertools.islice(names, MOST)), lap, failures)
         found = Choice(plan, best, lasting=not failures) if best and plan.build(best) else _none(failures)
         if found.lasting:
-            self._notes.put(problem.words(), found.name)
+            self._cache.put(problem.words(), found.name)
         else:
             log.info(
                 "The choice for %s is not kept, since a plan failed that may run another time: %s",
@@ -349,9 +354,9 @@ def fastest(names: list[str], lap: Callable[[str, int], float], failures: list[s
             log.info("cuDNN's plan %s does not run: %s", name, first_line(mistake))
             continue
         taken[name] = once
-    return min(taken, key=taken.get, default=None)
+    return min(taken, key=taken.__getitem__, default=None)
 
 
 @functools.cache
-def _tell_of_timing() -> None:
+def _log_timing() -> None:
     log.info("Timing cuDNN's plans for this net's convolutions; later runs start without this")

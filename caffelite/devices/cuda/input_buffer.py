@@ -40,7 +40,7 @@ class InputBuffer:
         self._began = False
         self._clock = self.field((4,), np.uint32)
 
-    def field(self, shape: tuple[int, ...], dtype: DTypeLike = None) -> Field:
+    def field(self, shape: tuple[int, ...], dtype: DTypeLike | None = None) -> Field:
         """Adds an array that each pass has its own values of."""
         dtype = np.dtype(dtype or self._device.dtype)
         added = Field(self, self._device, self._size, tuple(shape), dtype)

@@ -68,7 +68,7 @@ class Kernels(Memory):
         head = HEAD.format(real=real, idx=idx, blob=blob or real)
         return self.backend.kernel(self._texts["types"] + head + self._texts["prelude"] + text, name)
 
-    def _cached_kernel(self, *built: Any, **options: int) -> Kernel:
+    def _cached_kernel(self, *built: Any, **options: Any) -> Kernel:
         """``kernel``, built once for the same arguments."""
         key = (*built, *options.items())
         if key not in self._kernels:

@@ -28,15 +28,15 @@ class Memory:
     _workspace: Array
     _forks: list[tuple[Fork, Array]]  # each with its workspace
 
-    def empty(self, shape: Shape | int, dtype: DTypeLike = None) -> Array:
+    def empty(self, shape: Shape | int, dtype: DTypeLike | None = None) -> Array:
         return self.backend.empty(shape, np.dtype(dtype or self.dtype))
 
-    def zeros(self, shape: Shape | int, dtype: DTypeLike = None) -> Array:
+    def zeros(self, shape: Shape | int, dtype: DTypeLike | None = None) -> Array:
         array = self.empty(shape, dtype)
         self.backend.fill(array, 0)
         return array
 
-    def view(self, raw: Array, offset: int, shape: Shape, dtype: DTypeLike = None) -> Array:
+    def view(self, raw: Array, offset: int, shape: Shape, dtype: DTypeLike | None = None) -> Array:
         """An array over bytes of ``raw`` from ``offset``, which must suit the dtype's alignment. BFLOAT16 stands for
         ``half_dtype``."""
         dtype = np.dtype(dtype or self.dtype)
@@ -61,7 +61,7 @@ class Memory:
         """target = source; both may be views that do not overlap; source is broadcast."""
         self.backend.assign(source, target)
 
-    def workspace(self, count: int, dtype: DTypeLike = None) -> Array:
+    def workspace(self, count: int, dtype: DTypeLike | None = None) -> Array:
         """Scratch memory that all operations share, valid until the operation returns."""
         dtype = np.dtype(dtype or self.dtype)
         if self._workspace.nbytes < count * dtype.itemsize:

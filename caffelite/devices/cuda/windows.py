@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +31,7 @@ class Pooling:
         context: ExecutionContext | None = None,
     ):
         drawn = context is not None and method == "STOCHASTIC"
-        self._inputs = context.input_buffer if context else None
+        self._inputs: Any = context.input_buffer if context else None
         self._n, self._indexed = x[0], method != "AVE"
         geometry = (
             x[0] * x[1],
@@ -41,7 +42,7 @@ class Pooling:
         size = max(math.prod(x), math.prod(y))
         kinds = {"MAX": "max", "AVE": "average", "STOCHASTIC": "stochastic" if drawn else "expected"}
         self._drawn, self._named = drawn, drawn or method == "MAX"  # whether forward tells its winners
-        extra = (np.uint32(stream & 0xFFFFFFFF), x[1]) if drawn else ()
+        extra = (np.uint32((stream or 0) & 0xFFFFFFFF), x[1]) if drawn else ()
         self._forward = device.kernel(
             "windows", f"{kinds[method]}_pool_forward", math.prod(y), *extra, *geometry, size=size
         )
