@@ -152,7 +152,7 @@ class Recorder(Observer):
         self.folder.mkdir(exist_ok=True)
         self._lock = FolderLock(self.folder)
         train, tests = solver.specs
-        gpu = None if solver.dev.name == "cpu" else solver.dev.number
+        gpu = solver.dev.number
         complete = resolved.solver(solver.p, train, tests, solver.seed, gpu)
         sessions.append(self._session(solver))
         files.write_atomically(self.folder / files.SOLVER, prototxt.write(complete))

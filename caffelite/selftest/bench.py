@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..devices import open_device
+from ..devices.protocol import Device
 
 SEED = 20260101
 log = logging.getLogger("caffelite")
@@ -57,7 +58,7 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(SEED)
 
 
-def put(dev, values, dtype=None):
+def put(dev: Device, values, dtype=None):
     """An array of the device that holds ``values``."""
     array = dev.empty(np.shape(values), dtype)
     dev.upload(array, np.asarray(values))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..devices.protocol import Device
 from .bench import Bench
 
 SIDE = {"cpu": 1024, "gpu": 4096}
@@ -14,7 +15,7 @@ COPIED = {"cpu": 1 << 27, "gpu": 1 << 30}  # bytes
 TRIES = 5
 
 
-def best(dev, run: Callable[[], None]) -> float:
+def best(dev: Device, run: Callable[[], None]) -> float:
     """Milliseconds of the fastest of a few runs."""
     run()
     found = []

@@ -66,9 +66,9 @@ class Launches:
         solver.net.feed([(begin + which, solver.comm.rank) for which in range(count)], put)
         solver.net.clear_loss()
         if reducer:
-            reducer.put(solver.asked())
+            reducer.set_flags(solver.asked())
         with self.alike():
-            self._whole(count, reducer.turn if reducer else 0)
+            self._whole(count, reducer.slot if reducer else 0)
         solver.losses += count
         solver.updater.clipping.updates += count
         return solver.noted() if reducer else False
@@ -89,7 +89,7 @@ class Launches:
             net.run_forward()
             if reducer:
                 reducer.begin(net.loss)
-                net.run_backward(watch=lambda node: reducer.after(solver.steps[node]))
+                net.run_backward(watch=lambda node: reducer.after_step(solver.steps[node]))
                 reducer.finish()
             else:
                 net.run_backward()

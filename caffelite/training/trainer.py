@@ -291,7 +291,7 @@ class Solver:
             forward, backward = self._watches(watch, part == last, probe)
             net.forward(self.iteration, part * self.comm.size + self.comm.rank, forward)
             if self.reducer and part == last:
-                self.reducer.put(self.asked())
+                self.reducer.set_flags(self.asked())
                 self.reducer.begin(net.loss)
             net.backward(add=part > 0, watch=backward)
 
@@ -314,7 +314,7 @@ class Solver:
                 calls.append(functools.partial(mark, what))
                 self._mark(what)
             if what == BACKWARD and last and self.reducer:
-                calls.append(lambda node: self.reducer.after(self.steps[node]))
+                calls.append(lambda node: self.reducer.after_step(self.steps[node]))
             found.append(calls[0] if len(calls) == 1 else functools.partial(_each, calls) if calls else None)
         return found
 
@@ -338,7 +338,7 @@ class Solver:
 
     def noted(self) -> bool:
         """Takes in what processes were asked for. Whether it was a snapshot."""
-        stop, wants_snapshot = self.reducer.noted(self.net.loss)
+        stop, wants_snapshot = self.reducer.read_loss(self.net.loss)
         self._stop = self._stop or bool(stop)
         return bool(wants_snapshot)
 

@@ -11,7 +11,7 @@ from devices.host import plans
 from devices.host.backend import Event, HostBackend
 from devices.host.cupy import Array, numbers, stand_in
 
-from caffelite.devices.cuda import GPU, Sums, count
+from caffelite.devices.cuda import GPU, NCCLAllReduce, count
 from caffelite.devices.cuda.streams import Fork
 from caffelite.devices.formula import Formula
 from caffelite.net import net
@@ -415,15 +415,15 @@ def test_memory_that_grows_voids_graphs(device):
 class Twin:
     """Sums over two processes that compute the same, queued on the device as NCCL's are."""
 
-    captures, turn = True, 0
+    captures, slot = True, 0
 
     def __init__(self, dev):
         self._double = dev.map(Formula("x + x", ("x",)))
 
-    def put(self, flags) -> None:
-        self.turn, self._flags = 1 - self.turn, flags
+    def set_flags(self, flags) -> None:
+        self.slot, self._flags = 1 - self.slot, flags
 
-    def note(self, loss) -> None:
+    def begin(self, loss) -> None:
         self._double(loss, loss)
 
     def post(self, array) -> None:
@@ -433,7 +433,7 @@ class Twin:
 
     finish = progress
 
-    def noted(self, loss):
+    def read_loss(self, loss):
         return self._flags
 
 
@@ -468,7 +468,7 @@ class Communicator:
         pass
 
 
-class OnHost(Sums):
+class OnHost(NCCLAllReduce):
     """Sums by NCCL on a backend of the host."""
 
     def __init__(self, backend):
@@ -518,7 +518,7 @@ class Lone(Twins):
     """NCCL with a communicator of one process; averages halve its gradients."""
 
     def reducer(self, dev, flat, buckets, half=False):
-        self.sums = Sums(dev.backend.stream, 0, 1, lambda uid: [uid], drop_graphs=dev.drop_graphs)
+        self.sums = NCCLAllReduce(dev.backend.stream, 0, 1, lambda uid: [uid], drop_graphs=dev.drop_graphs)
         return GradientReducer(self.sums, flat, buckets, 2, lambda what: contextlib.nullcontext())
 
 

@@ -3,12 +3,26 @@ installed."""
 
 from __future__ import annotations
 
+from ..protocol import Gather
+from . import nccl
 from .device import GPU
 from .hardware import header_folder, peaks
-from .nccl import Sums, place
+from .nccl import NCCLAllReduce
 from .presence import present
 
-__all__ = ["GPU", "Sums", "count", "describe", "header_folder", "peaks", "place", "present", "why_none"]
+__all__ = [
+    "GPU",
+    "NCCLAllReduce",
+    "all_reduce",
+    "count",
+    "describe",
+    "header_folder",
+    "libraries",
+    "peaks",
+    "place",
+    "present",
+    "why_none",
+]
 
 
 def count() -> int:
@@ -36,3 +50,19 @@ def describe(number: int) -> dict[str, str | int]:
     from .hardware import describe
 
     return describe(number)
+
+
+def place(dev: GPU) -> str:
+    """The machine and the bus address of a device's GPU: equal for processes that share it."""
+    return nccl.place(dev.number)
+
+
+def libraries(dev: GPU) -> str:
+    """Which libraries compute convolutions: all processes of a job need the same."""
+    return "cuDNN" if dev.engine else "no cuDNN"
+
+
+def all_reduce(dev: GPU, rank: int, size: int, gather: Gather, half: bool) -> NCCLAllReduce:
+    """Sums a device's arrays over processes by NCCL: see NCCLAllReduce."""
+    dev.backend.here()  # NCCL's communicator belongs to the current device
+    return NCCLAllReduce(dev.backend.stream, rank, size, gather, half, dev.drop_graphs)

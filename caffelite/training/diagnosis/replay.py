@@ -11,6 +11,7 @@ import numpy as np
 
 from ... import caffelite_pb2 as pb
 from ... import inputs, prototxt, weights
+from ...devices.protocol import Device
 from ...errors import CaffeliteError
 from ...net import graph
 from ...net.net import Net
@@ -34,7 +35,7 @@ class Stored:
         """Nothing is open."""
 
 
-def replay(folder: Path, dev) -> Iterator[Seen]:
+def replay(folder: Path, dev: Device) -> Iterator[Seen]:
     """What each layer wrote in the iteration of a bundle. Errors: a folder that is no bundle, or lacks a part of it."""
     try:
         told = json.loads(inputs.read_text(folder / diagnosis.REPORT))
