@@ -31,8 +31,9 @@ ARROWS = {
     "parallel": {"errors", "devices"},
     "data": LANGUAGE | {"prototxt", "weights"},
     "training": LANGUAGE | {"prototxt", "weights", "layers", "net", "data", "parallel", "devices"},
-    "runs": LANGUAGE | {"charts", "prototxt", "net", "data", "training"},
-    "inspection": LANGUAGE | {"charts", "prototxt", "layers", "net", "data", "training", "user_modules"},
+    "inspection": LANGUAGE | {"charts", "prototxt", "layers", "net", "data", "training", "devices", "user_modules"},
+    "runs": LANGUAGE
+    | {"charts", "prototxt", "weights", "devices", "net", "parallel", "data", "training", "inspection", "user_modules"},
     "deploy": LANGUAGE | {"prototxt", "net", "data"},
     "report": LANGUAGE | {"charts", "net", "data"},
     "export": LANGUAGE | {"layers", "net", "data"},
@@ -40,7 +41,7 @@ ARROWS = {
     "cli": LANGUAGE
     | {"prototxt", "weights", "net", "data", "parallel", "devices", "training", "runs"}
     | {"inspection", "deploy", "report", "export", "selftest", "user_modules", "__version__"},
-    "api": LANGUAGE | {"prototxt", "weights", "net", "data", "devices", "training", "deploy", "user_modules"},
+    "api": LANGUAGE | {"prototxt", "weights", "net", "devices", "training", "runs", "deploy", "user_modules"},
     "__main__": {"cli", "user_modules"},
 }
 
