@@ -15,7 +15,7 @@ from .. import prototxt
 from ..data.writers import write_lmdb
 from ..devices import open_device
 from ..devices.protocol import Device
-from ..training import Solver
+from ..training import Trainer
 from .bench import SEED, Bench, Skipped, Wrong, compare, rng
 
 ITERATIONS, BATCH, IMAGES, CLASSES = 50, 64, 640, 10
@@ -70,7 +70,7 @@ def trained(dev: Device, last: int = 0) -> Trained:
     with tempfile.TemporaryDirectory(prefix="caffelite-test-") as folder:
         path = written(Path(folder), ITERATIONS + last, BATCH)
         document = prototxt.read_solver(path)
-        solver = Solver(document.message, document.locate, str(path), dev)
+        solver = Trainer(document.message, document.locate, str(path), dev)
         try:
             solver.step(ITERATIONS)
             dev.synchronize()
