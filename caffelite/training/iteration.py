@@ -38,13 +38,14 @@ class Passes:
     this is. mark: reports the progress to the watchdog of a process group.
     """
 
+    _agreement: Agreement  # set by ``join``
+
     def __init__(
-        self, net: Net, micro_batches: int, rank: int = 0, processes: int = 1, mark: Callable | None = None
+        self, net: Net, micro_batches: int, rank: int = 0, processes: int = 1, mark: Callable[..., None] | None = None
     ) -> None:
         self.net, self.micro_batches, self.rank, self.processes, self._mark = net, micro_batches, rank, processes, mark
         self.part = 0  # the micro-batch that runs
         self.reducer: GradientReducer | None = None
-        self._agreement: Agreement | None = None
         self._steps: dict[Node, int] = {}
 
     def join(self, reducer: GradientReducer, steps: dict[Node, int], agreement: Agreement) -> None:
@@ -72,7 +73,9 @@ class Passes:
                 if slot is None:
                     reducer.set_flags(self._agreement.send())
                 reducer.begin(self.net.loss)
-            self._backward(iteration, slot, [*backward, self._reduce] if reducer else backward)
+            self._backward(
+                iteration, slot, [*backward, functools.partial(self._reduce, reducer)] if reducer else backward
+            )
 
     def _forward(self, iteration: int, slot: int | None, observers: Sequence[Observer]) -> None:
         if slot is None:
@@ -96,8 +99,8 @@ class Passes:
         self._mark(what, iteration=iteration)
         return [functools.partial(self._mark, what), *observers]
 
-    def _reduce(self, node: Node) -> None:
-        self.reducer.after_step(self._steps[node])
+    def _reduce(self, reducer: GradientReducer, node: Node) -> None:
+        reducer.after_step(self._steps[node])
 
     def all_reduce(self) -> None:
         """Waits for the sums over processes, where several train."""
@@ -127,7 +130,7 @@ class Iteration(Passes):
         self.state, self.updater, self.average, self.comm = state, updater, average, comm
         self._run_update = net.dev.capture(self.queue_update, net.context)
 
-    def same_plans(self) -> AbstractContextManager:
+    def same_plans(self) -> AbstractContextManager[None]:
         """Around passes that all processes run alike."""
         if not self.reducer:
             return nullcontext()
