@@ -73,7 +73,7 @@ class Ours:
 
     def draw(self) -> int:
         batch = self.source.draw()
-        self.finish.set_batch(0, batch.pixels, batch.picks, batch.standing)
+        self.finish.set_batch(0, batch.pixels, batch.picks, batch.resident)
         self.finish.forward(self.out)
         return len(self.out)
 

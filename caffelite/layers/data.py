@@ -49,7 +49,7 @@ class Feed(Layer):
         if self._finish:
             self._finish.wait()  # drawing gives the last batch's memory back
             batch = self.source.draw()
-            self._finish.set_batch(which, batch.pixels, batch.picks, batch.standing)
+            self._finish.set_batch(which, batch.pixels, batch.picks, batch.resident)
             arrays = batch.arrays
         else:
             arrays = self.source.next()

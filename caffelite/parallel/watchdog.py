@@ -15,7 +15,7 @@ from pathlib import Path
 
 from . import watchdog_process as process
 
-COLLECTIVES = ("gradients", "scores", "the loss", "what to start with", "an agreement")
+COLLECTIVES = ("gradients", "scores", "the loss", "what to start with", "an agreement", "how the run ended")
 
 
 class Watchdog:

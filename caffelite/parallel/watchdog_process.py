@@ -241,7 +241,7 @@ class WatchdogProcess:
         if report["lost"] and not report["done"]:
             self.suspect(
                 rank,
-                f"ended: {report['error']}" if report["words"] else "died: it was killed, or crashed without a word",
+                f"ended: {report['error']}" if report["error"] else "died: it was killed, or crashed without a word",
             )
 
     def suspect(self, rank: int, why: str) -> None:

@@ -106,7 +106,7 @@ class Trainer:
 
     def _net(self, spec: nets.NetSpec, share: Net | None = None) -> Net:
         open_source = functools.partial(
-            data.open_source, seed=self.seed, share=data.Share(self.comm.rank, self.comm.size)
+            data.open_source, seed=self.seed, shard=data.Shard(self.comm.rank, self.comm.size)
         )
         wiring = graph.build(spec.message, spec.state, spec.locate, open_source)
         return Net(wiring, self.dev, seed=self.seed, random_seed=self.seed, share=share, keep=self._keep)
