@@ -83,7 +83,6 @@ LONG_FILES = {
     "tests/cli/test_deploy_commands.py",
     "tests/cli/test_train.py",
     "tests/devices/host/backend.py",
-    "tests/devices/test_channels_last.py",
     "tests/layers/test_layers.py",
     "tests/test_graph.py",
     "tests/test_layout.py",

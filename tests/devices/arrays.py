@@ -30,6 +30,12 @@ def put(dev, array, dtype=None):
 GUARDED: list = []
 
 
+def to_bfloat16(x: np.ndarray) -> np.ndarray:
+    """x rounded to the nearest bfloat16, a tie to the even one, as float64."""
+    bits = np.asarray(x, np.float32).view(np.uint32)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000).view(np.float32).astype(np.float64)
+
+
 def blank(dev, shape, dtype=None):
     """An array whose old contents must not matter."""
     return put(dev, np.full(shape, 77, dtype or dev.dtype), dtype)
