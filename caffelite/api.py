@@ -27,8 +27,8 @@ from .errors import CaffeliteError
 from .net import graph
 from .net import net as nets
 from .net.graph import Value
+from .training.checkpoint.snapshot import write
 from .training.nets import state as net_state
-from .training.snapshot import write
 
 TRAIN, TEST = pb.TRAIN, pb.TEST
 user_modules.permit()  # a program's sys.path is its own choice

@@ -24,7 +24,8 @@ from caffelite import devices, prototxt
 from caffelite.data.writers import write_hdf5, write_lmdb
 from caffelite.errors import CaffeliteError, Mistakes
 from caffelite.layers import REGISTRY, fillers
-from caffelite.training import Solver, rates
+from caffelite.training import Solver
+from caffelite.training.optim import rates
 
 ROOT = Path(__file__).parent.parent
 NETS = {

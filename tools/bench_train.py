@@ -124,13 +124,13 @@ def random_batch(net, batch: int, shape: tuple[int, ...]) -> tuple:
 def caffelite_step(args, net, batch: tuple):
     """(one iteration, wait for the device)"""
     import numpy as np
-    from caffelite.net.net import Net
 
     from caffelite import caffelite_pb2 as pb
     from caffelite.devices import open_device
     from caffelite.errors import NOWHERE
     from caffelite.net import graph
-    from caffelite.training.updates import Updater
+    from caffelite.net.net import Net
+    from caffelite.training.optim.updates import Updater
 
     options = {} if args.precision == "fp32" else {"precision": args.precision}
     device = open_device(0 if args.device == "gpu" else None, **options)

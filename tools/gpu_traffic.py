@@ -32,7 +32,6 @@ from typing import NamedTuple
 from unittest import mock
 
 import numpy as np
-from caffelite.net.net import Net
 
 from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt
@@ -41,6 +40,7 @@ from caffelite.devices.cuda import GPU, cudnn
 from caffelite.errors import NOWHERE, CaffeliteError
 from caffelite.inspection.feeds import IMAGES, Feeds, parse_shapes, rebatched
 from caffelite.net import graph
+from caffelite.net.net import Net
 from caffelite.training import Solver
 
 # Of an H100 SXM, from its data sheet, without sparsity; the cost of a graph's node is an estimate.

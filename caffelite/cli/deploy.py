@@ -70,7 +70,7 @@ def deploy(model, weights, out, labels, wanted, samples, channel_order, shape, g
 
     \b
     Example:
-      caffelite deploy -model models/lenet/digits_train_val.prototxt -weights digits_iter_1000.caffemodel -out digits.prototxt
+      caffelite deploy -model models/lenet/digits_train_val.prototxt -weights digits.caffemodel -out digits.prototxt
     """
     start()
     from .. import caffelite_pb2 as pb

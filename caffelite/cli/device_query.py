@@ -23,8 +23,8 @@ def device_query(gpu, test, as_json) -> None:
     """Tells what the GPUs are, and tests them. The exit status is 1 where no GPU can be used.
 
     \b
-    With -test a machine without a usable GPU tests its CPU. The exit status is 1 where a check fails, or where there is a GPU that
-    cannot be used. Attach the table of -test to a bug report.
+    With -test a machine without a usable GPU tests its CPU. The exit status is 1 where a check fails, or
+    where there is a GPU that cannot be used. Attach the table of -test to a bug report.
 
     \b
     Examples:

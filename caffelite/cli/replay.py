@@ -30,7 +30,7 @@ def replay(folder, gpu, everything, as_json) -> None:
       caffelite replay lenet_fault_iter_120
     """
     start()
-    from ..training.replay import replay as run
+    from ..training.diagnosis.replay import replay as run
 
     seen, first = [], None
     for one in run(folder, options.open_device(gpu)):

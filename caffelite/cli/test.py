@@ -58,7 +58,7 @@ def test(model, weights, gpu, how, iterations, folder, labels, as_json, set_fiel
     \b
     Example:
       caffelite test -model models/lenet/train_val.prototxt -weights lenet_iter_10000.caffemodel -iterations 100
-      caffelite test -model models/lenet/digits_train_val.prototxt -weights digits_iter_1000.caffemodel -report digits_report
+      caffelite test -model models/lenet/digits_train_val.prototxt -weights digits.caffemodel -report digits_report
     """
     if not weights:
         raise click.UsageError("-weights is missing: name a caffemodel to score")

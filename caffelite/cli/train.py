@@ -223,7 +223,7 @@ def train(
 
 def tell_run(run) -> None:
     """Says which run the snapshots to come belong to, and where they go."""
-    from ..training.ownership import described
+    from ..training.checkpoint.ownership import described
 
     if run.owner.resumed:
         log.info(
@@ -260,7 +260,7 @@ def going_on(context, state: Path) -> str:
 def learn_by_heart(run, batches: int):
     """Gives the train net the same batches over and over; an observer that tells at the end what came of it."""
     from ..data.repeated import Repeated
-    from ..training.observer import Observer
+    from ..training.hooks.hook import Observer
 
     for node in run.net.graph.feeds:
         if getattr(node.layer, "source", None) is not None:
@@ -305,7 +305,7 @@ def stop_in_time(progress, end: float, requests):
 def keep(run, record: str | None, tensorboard: bool, weights: str | None) -> list:
     """The observers that keep the records of a run."""
     from ..runs.events import Events
-    from ..runs.folder import Recorder, command
+    from ..runs.recorder import Recorder, command
 
     if record == "none":
         if tensorboard:

@@ -11,7 +11,7 @@ from .. import caffelite_pb2 as pb
 from ..data.labels import Labels, labels
 from ..net import plan
 from ..net.graph import AUTOMATIC, Graph, Node, Parameter
-from ..training import rates, updates
+from ..training.optim import rates, updates
 from .feeds import Absent
 from .reading import Findings, Reading
 

@@ -9,7 +9,8 @@ from .. import prototxt
 from ..errors import CaffeliteError
 from ..layers import Shape
 from ..prototxt.overrides import Overrides
-from ..training import rates, snapshot, updates
+from ..training.checkpoint import snapshot
+from ..training.optim import rates, updates
 from . import counts
 from .nets import NOTHING, Subject, subject
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import struct
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import missing_extra
-from ..training.observer import Observer, Outputs
+from ..training.hooks.hook import Observer, Outputs
 from ..training.scores import Scores
 
 if TYPE_CHECKING:
@@ -15,19 +17,23 @@ if TYPE_CHECKING:
 
 
 class Events(Observer):
-    """Writes train/…, test/… and the rate into a folder; a resumed run's events hide those it had told beyond its
-    iteration."""
+    """Writes train/…, test/… and the rate into a folder; a resumed run removes the events of the iterations that it
+    does again."""
 
     def __init__(self, folder: Path):
         try:
             from tensorboardX import SummaryWriter
         except ImportError:
             raise missing_extra("tensorboardX", "tensorboard", "-tensorboard") from None
+        self._folder = folder
+        # A TensorBoard that has read the removed events already forgets them at purge_step.
         self._make = lambda start: SummaryWriter(str(folder), purge_step=start or None)
         self._writer = None
 
     def began(self, solver: Solver) -> None:
-        self._writer = self._writer or self._make(solver.iteration)
+        if not self._writer:
+            truncate(self._folder, solver.iteration)
+            self._writer = self._make(solver.iteration)
 
     def losses(self, solver: Solver, first: int, values: Sequence[float]) -> None:
         for i, value in enumerate(values, first):
@@ -42,6 +48,7 @@ class Events(Observer):
 
     def rewound(self, solver: Solver) -> None:
         self._writer.close()
+        truncate(self._folder, solver.iteration)
         self._writer = self._make(solver.iteration)
 
     def _add(self, phase: str, iteration: int, outputs: Outputs) -> None:
@@ -52,3 +59,36 @@ class Events(Observer):
     def close(self) -> None:
         if self._writer:
             self._writer.close()
+
+
+def truncate(folder: Path, iteration: int) -> None:
+    """Removes the events of ``iteration`` and later ones from a folder's event files, and what follows a record that is
+    cut off or damaged."""
+    for path in sorted(folder.glob("events.out.tfevents.*")):
+        body = path.read_bytes()
+        kept = b"".join(_records_before(body, iteration))
+        if len(kept) < len(body):
+            draft = path.with_name(f".{path.name}.draft")
+            draft.write_bytes(kept)
+            os.replace(draft, path)
+
+
+def _records_before(body: bytes, iteration: int) -> Iterator[bytes]:
+    """The records of earlier iterations. A record is a length of 8 bytes, its checksum of 4, the event, its checksum
+    of 4."""
+    from google.protobuf.message import DecodeError
+    from tensorboardX.proto.event_pb2 import Event
+
+    start = 0
+    while start + 12 <= len(body):
+        (length,) = struct.unpack_from("<Q", body, start)
+        end = start + length + 16
+        try:
+            event = Event.FromString(body[start + 12 : end - 4])
+        except DecodeError:
+            return
+        if end > len(body):
+            return
+        if not event.HasField("summary") or event.step < iteration:
+            yield body[start:end]
+        start = end

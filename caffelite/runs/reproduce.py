@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import CaffeliteError
-from ..training import Requests, snapshot
-from ..training.observer import Observer
+from ..training import Requests
+from ..training.checkpoint import snapshot
+from ..training.hooks.hook import Observer
 from ..training.scores import Scores
-from . import folder as records
+from . import folder as files
 from . import history
 from .fingerprint import fingerprint
 
@@ -24,7 +25,7 @@ class Comparison(Observer):
     """
 
     def __init__(self, folder: Path, requests: Requests):
-        self._losses = np.fromfile(folder / records.LOSSES, "<f4")
+        self._losses = np.fromfile(folder / files.LOSSES, "<f4")
         self._tests = history.read(folder).tests
         self._requests = requests
         self.differs: tuple[int, str, float, float] | None = None

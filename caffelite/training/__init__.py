@@ -1,7 +1,7 @@
 """The solver: rates, update rules, snapshots, and the loop that uses them."""
 
-from .ownership import newest
+from .checkpoint.ownership import newest
 from .scores import Scores, mean_scores
-from .solver import Requests, Solver
+from .trainer import Requests, Solver
 
 __all__ = ["Requests", "Scores", "Solver", "mean_scores", "newest"]

@@ -10,8 +10,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from .observer import Observer
-from .solver import Solver
+from .hooks.hook import Observer
+from .trainer import Solver
 
 SMOOTH = 0.9  # of the mean loss that stays
 BLOWN = 4  # times the least loss end the test

@@ -7,7 +7,8 @@ import pytest
 from caffelite.cli import memory
 
 NET = """
-layer { name: "in" type: "DummyData" top: "x" top: "y" dummy_data_param { shape { dim: 100000 dim: 4 } shape { dim: 100000 dim: 1000 } } }
+layer { name: "in" type: "DummyData" top: "x" top: "y" dummy_data_param { shape { dim: 100000 dim: 4 }
+  shape { dim: 100000 dim: 1000 } } }
 layer { name: "value" type: "InnerProduct" bottom: "x" top: "value" inner_product_param { num_output: 1000 } }
 layer { name: "loss" type: "EuclideanLoss" bottom: "value" bottom: "y" top: "loss" }
 """

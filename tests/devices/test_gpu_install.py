@@ -132,7 +132,7 @@ nvrtc.getVersion()
 ctypes.CDLL(f"libcublas.so.{cupy.cuda.runtime.runtimeGetVersion() // 1000}")
 from cupy.cuda import nccl
 assert nccl.available
-from caffelite.devices.gpu import cudnn
+from caffelite.devices.cuda import cudnn
 assert cudnn.version()
 print(json.dumps([line.split()[-1] for line in open("/proc/self/maps") if "/" in line]))
 """

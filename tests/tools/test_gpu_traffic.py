@@ -17,8 +17,10 @@ ROOT = Path(__file__).parents[2]
 NET = """
 name: "small"
 layer { name: "data" type: "DummyData" top: "data" top: "label" dummy_data_param {
-  shape { dim: 4 dim: 8 } shape { dim: 4 } data_filler { type: "constant" value: 1 } data_filler { type: "constant" value: 2 } } }
-layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip" inner_product_param { num_output: 6 bias_term: false } }
+  shape { dim: 4 dim: 8 } shape { dim: 4 } data_filler { type: "constant" value: 1 }
+  data_filler { type: "constant" value: 2 } } }
+layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip"
+  inner_product_param { num_output: 6 bias_term: false } }
 layer { name: "bn" type: "BatchNorm" bottom: "ip" top: "bn" }
 layer { name: "scale" type: "Scale" bottom: "bn" top: "bn" scale_param { bias_term: true } }
 layer { name: "loss" type: "SoftmaxWithLoss" bottom: "bn" bottom: "label" top: "loss" }

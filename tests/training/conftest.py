@@ -28,7 +28,8 @@ layer { name: "rows" type: "HDF5Data" top: "x" top: "y" include { phase: TEST }
   hdf5_data_param { source: "rows.txt" batch_size: 3 } }
 layer { name: "noise" type: "DummyData" top: "noise" include { phase: TRAIN }
   dummy_data_param { shape { dim: 4 dim: 2 } data_filler { type: "gaussian" std: 0.1 } } }
-layer { name: "conv" type: "Convolution" bottom: "image" top: "conv" param { lr_mult: 1 } param { lr_mult: 2 decay_mult: 0 }
+layer { name: "conv" type: "Convolution" bottom: "image" top: "conv" param { lr_mult: 1 }
+  param { lr_mult: 2 decay_mult: 0 }
   convolution_param { num_output: 4 kernel_size: 3 weight_filler { type: "xavier" } } }
 layer { name: "relu" type: "ReLU" bottom: "conv" top: "conv" }
 layer { name: "drop" type: "Dropout" bottom: "conv" top: "conv" }
@@ -42,14 +43,17 @@ layer { name: "value" type: "InnerProduct" bottom: "hidden" top: "value"
   inner_product_param { num_output: 2 weight_filler { type: "xavier" } } }
 layer { name: "loss" type: "SoftmaxWithLoss" bottom: "class" bottom: "label" top: "loss" }
 layer { name: "distance" type: "EuclideanLoss" bottom: "value" bottom: "y" top: "distance" loss_weight: 0.5 }
-layer { name: "jitter" type: "EuclideanLoss" bottom: "value" bottom: "noise" top: "jitter" loss_weight: 0.1 include { phase: TRAIN } }
-layer { name: "accuracy" type: "Accuracy" bottom: "class" bottom: "label" top: "accuracy" include { phase: TEST stage: "score" } }
+layer { name: "jitter" type: "EuclideanLoss" bottom: "value" bottom: "noise" top: "jitter" loss_weight: 0.1
+  include { phase: TRAIN } }
+layer { name: "accuracy" type: "Accuracy" bottom: "class" bottom: "label" top: "accuracy"
+  include { phase: TEST stage: "score" } }
 """
 
 PLAIN = """
 name: "plain"
 layer { name: "rows" type: "HDF5Data" top: "x" top: "y" hdf5_data_param { source: "rows.txt" batch_size: 4 } }
-layer { name: "value" type: "InnerProduct" bottom: "x" top: "value" param { lr_mult: 1 } param { lr_mult: 2 decay_mult: 0 }
+layer { name: "value" type: "InnerProduct" bottom: "x" top: "value" param { lr_mult: 1 }
+  param { lr_mult: 2 decay_mult: 0 }
   inner_product_param { num_output: 2 weight_filler { type: "gaussian" std: 0.5 } } }
 layer { name: "loss" type: "EuclideanLoss" bottom: "value" bottom: "y" top: "loss" }
 """

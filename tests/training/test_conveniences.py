@@ -10,10 +10,11 @@ import pytest
 from caffelite import caffelite_pb2 as pb
 from caffelite import weights
 from caffelite.errors import CaffeliteError
-from caffelite.training.snapshot import names, read_state
+from caffelite.training.checkpoint.snapshot import names, read_state
 
 PLAIN = """
-net: "plain.prototxt" test_iter: 2 test_interval: 2 base_lr: 0.05 lr_policy: "fixed" max_iter: 12 display: 1 random_seed: 3
+net: "plain.prototxt" test_iter: 2 test_interval: 2 base_lr: 0.05 lr_policy: "fixed" max_iter: 12 display: 1
+random_seed: 3
 momentum: 0.5 snapshot_prefix: "run"
 """
 WORSE = PLAIN.replace(

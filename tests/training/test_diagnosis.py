@@ -10,15 +10,18 @@ import pytest
 from caffelite import weights
 from caffelite.data.writers import write_hdf5
 from caffelite.errors import CaffeliteError
-from caffelite.training import replay
-from caffelite.training.diagnosis import Diverged
+from caffelite.training.diagnosis import replay
+from caffelite.training.diagnosis.diagnosis import Diverged
 
 SOLVER = """
-net: "plain.prototxt" base_lr: 0.05 lr_policy: "fixed" max_iter: 12 display: 1 random_seed: 3 snapshot_prefix: "run" snapshot: 4
+net: "plain.prototxt" base_lr: 0.05 lr_policy: "fixed" max_iter: 12 display: 1 random_seed: 3 snapshot_prefix: "run"
+snapshot: 4
 """
 LOG = """
-layer { name: "x" type: "DummyData" top: "x" dummy_data_param { shape { dim: 4 dim: 3 } data_filler { type: "gaussian" } } }
-layer { name: "value" type: "InnerProduct" bottom: "x" top: "value" inner_product_param { num_output: 2 weight_filler { type: "xavier" } } }
+layer { name: "x" type: "DummyData" top: "x" dummy_data_param { shape { dim: 4 dim: 3 }
+  data_filler { type: "gaussian" } } }
+layer { name: "value" type: "InnerProduct" bottom: "x" top: "value"
+  inner_product_param { num_output: 2 weight_filler { type: "xavier" } } }
 layer { name: "size" type: "ReLU" bottom: "value" top: "size" }
 layer { name: "root" type: "Power" bottom: "size" top: "root" power_param { power: 0.5 shift: 0 } }
 layer { name: "sum" type: "Reduction" bottom: "root" top: "sum" loss_weight: 1 }
@@ -64,7 +67,8 @@ def test_a_nan_in_the_data(spoilt, train, parts, iteration, device):
 CARRIED = """
 layer {{ name: "rows" type: "HDF5Data" top: "x" top: "y" hdf5_data_param {{ source: "rows.txt" batch_size: 4 }} }}
 layer {{ name: "steps" type: "Reshape" bottom: "x" top: "steps" reshape_param {{ shape {{ dim: 2 dim: 2 dim: 5 }} }} }}
-layer {{ name: "goes on" type: "DummyData" top: "on" dummy_data_param {{ shape {{ dim: 2 dim: 2 }} data_filler {{ value: 1 }} }} }}
+layer {{ name: "goes on" type: "DummyData" top: "on" dummy_data_param {{ shape {{ dim: 2 dim: 2 }}
+  data_filler {{ value: 1 }} }} }}
 layer {{ name: "memory" type: "{kind}" bottom: "steps" bottom: "on" top: "h" recurrent_param {{ num_output: 3
   weight_filler {{ type: "uniform" min: -1 max: 1 }} }} }}
 layer {{ name: "all" type: "Reduction" bottom: "h" top: "all" loss_weight: 1 reduction_param {{ operation: SUMSQ }} }}

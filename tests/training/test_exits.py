@@ -18,7 +18,8 @@ from caffelite.errors import CaffeliteError
 from caffelite.parallel import session, star
 
 TEXT = """
-net: "everything.prototxt" base_lr: 0.01 momentum: 0.9 lr_policy: "fixed" max_iter: 30 display: 10 snapshot_prefix: "s" random_seed: 5
+net: "everything.prototxt" base_lr: 0.01 momentum: 0.9 lr_policy: "fixed" max_iter: 30 display: 10 snapshot_prefix: "s"
+random_seed: 5
 """
 
 

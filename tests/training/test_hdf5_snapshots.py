@@ -9,10 +9,11 @@ import pytest
 from caffelite import caffelite_pb2 as pb
 from caffelite import weights
 from caffelite.errors import CaffeliteError
-from caffelite.training.snapshot import names, read_model, read_state
+from caffelite.training.checkpoint.snapshot import names, read_model, read_state
 
 SOLVER = """
-net: "everything.prototxt" base_lr: 0.05 lr_policy: "step" gamma: 0.7 stepsize: 4 type: "AdaDelta" momentum: 0.9 max_iter: 12 display: 1
+net: "everything.prototxt" base_lr: 0.05 lr_policy: "step" gamma: 0.7 stepsize: 4 type: "AdaDelta" momentum: 0.9
+max_iter: 12 display: 1
 random_seed: 5 snapshot: 5 snapshot_format: HDF5 snapshot_prefix: "run"
 """
 BINARY = SOLVER.replace("HDF5", "BINARYPROTO").replace('"run"', '"bin"')

@@ -11,7 +11,7 @@ import pytest
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.errors import CaffeliteError
-from caffelite.training import snapshot
+from caffelite.training.checkpoint import snapshot
 
 SOLVER = (
     'net: "plain.prototxt" base_lr: 0.05 lr_policy: "fixed" momentum: 0.9 random_seed: 1 max_iter: 4 snapshot: '
@@ -285,7 +285,7 @@ def test_a_file_that_may_not_grow(folder):
     (folder / "solver.prototxt").write_text(SOLVER)
     code = """
 import os, resource, sys
-from caffelite.solver import snapshot
+from caffelite.training.checkpoint import snapshot
 from caffelite.cli import main
 write = snapshot.write
 def limited(files):

@@ -13,7 +13,8 @@ import pytest
 from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt
 from caffelite.errors import CaffeliteError
-from caffelite.training import Solver, newest, ownership, snapshot
+from caffelite.training import Solver, newest
+from caffelite.training.checkpoint import ownership, snapshot
 
 spec = importlib.util.spec_from_file_location("faults", Path(__file__).with_name("faults.py"))
 faults = sys.modules["faults"] = importlib.util.module_from_spec(spec)

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .. import caffelite_pb2 as pb
-from .. import weights
-from ..errors import CaffeliteError
-from ..net.graph import Node
-from ..net.net import Net
-from . import nets, snapshot
+from ... import caffelite_pb2 as pb
+from ... import weights
+from ...errors import CaffeliteError
+from ...net.graph import Node
+from ...net.net import Net
+from .. import nets
+from . import snapshot
 
 if TYPE_CHECKING:
-    from .solver import Solver
+    from ..trainer import Solver
 
 log = logging.getLogger("caffelite")
 

@@ -3,9 +3,9 @@ loss's scale."""
 
 from __future__ import annotations
 
-from .. import caffelite_pb2 as pb
-from ..devices.formula import Formula
-from ..net.net import Net
+from ... import caffelite_pb2 as pb
+from ...devices.formula import Formula
+from ...net.net import Net
 
 NORMS = 256  # iterations whose clipping waits to be told, at most
 

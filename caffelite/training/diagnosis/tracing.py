@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
-from ..net.graph import Node
-from ..net.net import Net
+from ...net.graph import Node
+from ...net.net import Net
 
 
 @dataclass

@@ -7,28 +7,12 @@ import math
 
 import numpy as np
 
-from .. import caffelite_pb2 as pb
-from ..errors import CaffeliteError, Collector, Locator, did_you_mean
-from ..net.net import Net
-from .observer import Outputs
+from ... import caffelite_pb2 as pb
+from ...errors import CaffeliteError, Locator, did_you_mean
+from ...net.net import Net
+from .hook import Outputs
 
 log = logging.getLogger("caffelite")
-
-
-def check(p: pb.SolverParameter, locate: Locator) -> None:
-    """Raises what is wrong with the fields of this file and of its neighbours, keep.py and average.py."""
-    mistakes = Collector()
-    for name in ("snapshot_keep", "early_stop"):
-        if getattr(p, name) < 0:
-            mistakes.add(CaffeliteError(f"{name} must be at least 0", where=locate(name), found=getattr(p, name)))
-    if not 0 <= p.ema_decay < 1:
-        mistakes.add(
-            CaffeliteError("ema_decay must be from 0 to below 1", where=locate("ema_decay"), found=f"{p.ema_decay:g}")
-        )
-    if p.early_stop and not p.best_score:
-        remedy = 'name the score, as in best_score: "accuracy"'
-        mistakes.add(CaffeliteError("early_stop without best_score", where=locate("early_stop"), remedy=remedy))
-    mistakes.raise_any()
 
 
 class Best:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .. import caffelite_pb2 as pb
-from ..errors import CaffeliteError, Locator, did_you_mean
+from ... import caffelite_pb2 as pb
+from ...errors import CaffeliteError, Locator, did_you_mean
 
 Rate = Callable[[int], float]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from ..net.graph import Node
-from ..net.net import Net
+from ...net.graph import Node
+from ...net.net import Net
 
 log = logging.getLogger("caffelite")
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .. import caffelite_pb2 as pb
-from ..devices.formula import Formula
-from ..errors import CaffeliteError, Collector, Locator, did_you_mean
-from ..net.net import Net, learnable_multipliers
+from ... import caffelite_pb2 as pb
+from ...devices.formula import Formula
+from ...errors import CaffeliteError, Collector, Locator, did_you_mean
+from ...net.net import Net, learnable_multipliers
 from .clipping import Clipping
 
 CHUNK = 4096  # elements that one thread or block updates at a time

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .scores import Scores
+from ..scores import Scores
 
 if TYPE_CHECKING:
-    from .solver import Solver
+    from ..trainer import Solver
 
 Outputs = list[tuple[str, float, np.ndarray]]  # name, loss weight, values
 

@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 from google.protobuf.message import DecodeError, Message
 
-from .. import caffelite_pb2 as pb
-from .. import weights
-from ..errors import CaffeliteError
-from ..weights import hdf5
+from ... import caffelite_pb2 as pb
+from ... import weights
+from ...errors import CaffeliteError
+from ...weights import hdf5
 from . import disk
 from .disk import write
 

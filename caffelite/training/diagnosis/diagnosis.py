@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .. import caffelite_pb2 as pb
-from .. import data, prototxt
-from ..errors import CaffeliteError
-from ..parallel import Refused
-from . import checkpoint, snapshot
+from ... import caffelite_pb2 as pb
+from ... import data, prototxt
+from ...errors import CaffeliteError
+from ...parallel import Refused
+from ..checkpoint import content as checkpoint
+from ..checkpoint import snapshot
 from .tracing import Seen, trace
 
 if TYPE_CHECKING:
-    from .solver import Solver
+    from ..trainer import Solver
 
 log = logging.getLogger("caffelite")
 
@@ -62,7 +63,8 @@ class Report:
             where = f'layer "{first.layer}" ({first.type}), {first.what}'
             yield f"Iteration {self.iteration}: first not finite in {first.direction}: {where}: {count}"
         if self.samples:
-            yield f"  samples: {', '.join(self.samples[:8])}{f' and {len(self.samples) - 8} more' * (len(self.samples) > 8)}"
+            more = f" and {len(self.samples) - 8} more" if len(self.samples) > 8 else ""
+            yield f"  samples: {', '.join(self.samples[:8])}{more}"
         for iteration, loss, gradient, weights in self.norms:
             yield f"  iteration {iteration}: loss {loss:.6g}" + "".join(
                 f", |{name}| {value:.6g}"

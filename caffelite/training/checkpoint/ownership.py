@@ -22,9 +22,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import caffelite_pb2 as pb
-from .. import inputs, weights
-from ..errors import CaffeliteError, Locator
+from ... import caffelite_pb2 as pb
+from ... import inputs, weights
+from ...errors import CaffeliteError, Locator
 from . import disk, snapshot
 
 log = logging.getLogger("caffelite")

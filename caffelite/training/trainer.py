@@ -7,7 +7,7 @@ import logging
 import math
 import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,44 +15,26 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb
 from .. import data
-from ..errors import CaffeliteError, Collector, Locator
+from ..errors import CaffeliteError, Locator
 from ..net import graph
 from ..net.net import Net
 from ..parallel import BACKWARD, FORWARD, SNAPSHOT, TESTING, UPDATE, GradientReducer, SingleProcess
 from ..prototxt.overrides import Overrides
-from . import best, checkpoint, debug, diagnosis, disk, gradients, nets, rates, scores, snapshot
-from .average import Average
-from .best import Best
-from .hints import Hints
-from .launches import TRAIL, Launches
-from .observer import Observer, Outputs
-from .ownership import Ownership
-from .updates import Updater
+from . import checks, gradients, nets, scores
+from .captured import TRAIL, Launches
+from .checkpoint import content as checkpoint
+from .checkpoint import disk, snapshot
+from .checkpoint.ownership import Ownership
+from .diagnosis import diagnosis
+from .hooks import debug_info as debug
+from .hooks.best import Best
+from .hooks.hints import Hints
+from .hooks.hook import Observer, Outputs
+from .optim import rates
+from .optim.average import Average
+from .optim.updates import Updater
 
 log = logging.getLogger("caffelite")
-
-
-def check_counts(p: pb.SolverParameter, locate: Locator) -> None:
-    """Raises every count of the solver that is too small, and every number that is not finite."""
-    mistakes = Collector()
-    for descriptor, value in p.ListFields():
-        for number in value if isinstance(value, Sequence) and not isinstance(value, str) else [value]:
-            if isinstance(number, float) and not math.isfinite(number):
-                where, remedy = locate(descriptor.name), f"correct {descriptor.name}"
-                mistakes.add(
-                    CaffeliteError(f"{descriptor.name} is no finite number", where=where, found=number, remedy=remedy)
-                )
-    for name, least in (
-        ("max_iter", 0),
-        ("iter_size", 1),
-        ("average_loss", 1),
-        ("display", 0),
-        ("test_interval", 0),
-        ("snapshot", 0),
-    ):
-        if getattr(p, name) < least:
-            mistakes.add(CaffeliteError(f"{name} must be at least {least}", where=locate(name), found=getattr(p, name)))
-    mistakes.raise_any()
 
 
 @dataclass
@@ -93,8 +75,8 @@ class Solver:
         self.p, self.dev, self.comm, self._keep, self.locate = message, dev, comm or SingleProcess(), keep, locate
         self.requests = requests or Requests()
         self.rate = rates.policy(message, locate)
-        check_counts(message, locate)
-        best.check(message, locate)
+        checks.check_counts(message, locate)
+        checks.check_hooks(message, locate)
         state = snapshot.read_state(Path(resume)) if resume else None
         # Every random number follows from the seed, so a run that chose its own hands it on.
         chosen = state.resume.random_seed if state and state.resume else self.comm.seed

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import caffelite_pb2 as pb
-from .. import inputs, prototxt, weights
-from ..errors import CaffeliteError
-from ..net import graph
-from ..net.net import Net
-from . import diagnosis, snapshot
+from ... import caffelite_pb2 as pb
+from ... import inputs, prototxt, weights
+from ...errors import CaffeliteError
+from ...net import graph
+from ...net.net import Net
+from ..checkpoint import snapshot
+from . import diagnosis
 from .tracing import Seen, trace
 
 

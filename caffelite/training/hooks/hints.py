@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..net.graph import Node
-from ..net.net import Net, learnable_multipliers
-from .observer import Observer, Outputs
-from .scores import Scores, unscored
+from ...net.graph import Node
+from ...net.net import Net, learnable_multipliers
+from ..scores import Scores, unscored
+from .hook import Observer, Outputs
 
 if TYPE_CHECKING:
-    from .solver import Solver
+    from ..trainer import Solver
 
 log = logging.getLogger("caffelite")
 

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .solver import Solver
+    from .trainer import Solver
 
 TRAIL = 256  # losses that wait on the device before they are told, at the latest
 

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from .. import caffelite_pb2 as pb
-from .. import weights
-from ..devices.formula import Formula
-from ..errors import CaffeliteError
-from ..net.net import Net
+from ... import caffelite_pb2 as pb
+from ... import weights
+from ...devices.formula import Formula
+from ...errors import CaffeliteError
+from ...net.net import Net
 
 
 class Average:

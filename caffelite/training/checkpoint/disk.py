@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from ..errors import CaffeliteError, Locator
+from ...errors import CaffeliteError, Locator
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
