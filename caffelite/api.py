@@ -141,7 +141,7 @@ class Net:
         state = net_state(phase, document.message, None, level, tuple(stages))
         open_source = functools.partial(data.open_source, seed=seed)
         wiring = graph.build(document.message, state, document.locate, open_source)
-        self._adopt(nets.Net(wiring, devices.open_device(gpu), seed=seed, keep=True))
+        self._adopt(nets.Net.of(wiring, devices.open_device(gpu), seed=seed, keep=True))
         self._document, self._state = document, state
         if weights is None and document.message.deploy_param.weights:
             weights = prototxt.resolve(document.message.deploy_param.weights, document.locate)
@@ -218,7 +218,7 @@ class Net:
 
         Returns copies of the gradients of the inputs by name, where there are any.
         """
-        if not self._net.plan.backward:
+        if not self._net.compiled.backward:
             raise CaffeliteError(
                 "this net has no backward pass",
                 remedy="build it with force_backward=True, or in phase TRAIN with a loss",

@@ -21,7 +21,7 @@ IP = (
 
 @pytest.fixture
 def train():
-    return Net(build(inputs(x=(2, 3)) + IP.format("a", "a", 4), "TRAIN"), open_device(), seed=1)
+    return Net.of(build(inputs(x=(2, 3)) + IP.format("a", "a", 4), "TRAIN"), open_device(), seed=1)
 
 
 def test_parameters_are_shared_by_layer_name_and_take_no_room(train):
@@ -51,7 +51,7 @@ def test_loss_adds_up_until_it_is_cleared():
         inputs(x=(2, 3), t=(2, 3))
         + 'layer { name: "l" type: "EuclideanLoss" bottom: "x" bottom: "t" top: "l" loss_weight: 3 }\n'
     )
-    net = Net(build(text, "TEST"), open_device())
+    net = Net.of(build(text, "TEST"), open_device())
     net.dev.upload(net.blobs["x"], np.full((2, 3), 2.0))
     for _ in range(2):
         net.forward()
@@ -75,7 +75,7 @@ def test_calls_to_build_a_net_grow_with_its_layers():
         gc.collect()
         gc.disable()  # what other tests left is not to be finalised, and counted, meanwhile
         try:
-            profile.runcall(lambda: Net(build(text, "TRAIN"), dev))
+            profile.runcall(lambda: Net.of(build(text, "TRAIN"), dev))
         finally:
             gc.enable()
         return sum(entry.callcount for entry in profile.getstats())

@@ -30,7 +30,7 @@ ARROWS = {
     "data": LANGUAGE | {"prototxt", "weights"},
     "training": LANGUAGE | {"prototxt", "weights", "layers", "net", "data", "parallel", "devices"},
     "runs": LANGUAGE | {"charts", "prototxt", "net", "data", "training"},
-    "inspection": LANGUAGE | {"charts", "prototxt", "layers", "net", "data", "training", "user_modules"},
+    "inspection": LANGUAGE | {"charts", "prototxt", "layers", "net", "data", "devices", "training", "user_modules"},
     "deploy": LANGUAGE | {"prototxt", "net", "data"},
     "report": LANGUAGE | {"charts", "net", "data"},
     "export": LANGUAGE | {"layers", "net", "data"},
@@ -42,8 +42,8 @@ ARROWS = {
     "__main__": {"cli", "user_modules"},
 }
 
-# Of devices, layers see the shape of a window and the text of a formula, never a device.
-SEEN_BY_LAYERS = {("devices", "Window"), ("devices", "formula", "Formula")}
+# Of devices, layers see the shape of a window, the text of a formula and traits, never a device.
+SEEN_BY_LAYERS = {("devices", "Window"), ("devices", "formula", "Formula"), ("devices", "traits", "DeviceTraits")}
 
 # Packages that stay in one place: the rooms that may import them.
 KEPT = {

@@ -154,7 +154,7 @@ def _prove(graph, converted, weights: str | None, samples: int, gpu: str | None)
     from ..deploy.proof import prove
     from ..net.net import Net
 
-    net = Net(graph, options.open_device(gpu), keep=True)
+    net = Net.of(graph, options.open_device(gpu), keep=True)
     if weights:
         options.load_weights(net, weights)
     else:

@@ -108,7 +108,7 @@ def open_net(model: str, gpu: str | None, level: int | None, stage: str):
     document = prototxt.read_net(model)
     device = options.open_device(gpu)
     state = nets.state(pb.TEST, document.message, None, level, options.names(stage))
-    return Net(
+    return Net.of(
         graph.build(document.message, state, document.locate, functools.partial(data.open_source, seed=0)),
         device,
         keep=True,

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from ..errors import CaffeliteError
 
 if TYPE_CHECKING:
+    from ..devices.traits import DeviceTraits
     from ..inspection.nets import Subject
+    from ..net.compile import CompiledNet
     from ..net.graph import Node
-    from ..net.plan import Plan
 
 PARTS = 4  # layers that are told to take the most
 SHARE = 0.9  # of what is there, that a run should ask for
@@ -63,16 +64,23 @@ def explained(of: Callable[[], Subject], gpu: int | None) -> Iterator[None]:
     try:
         yield
     except MemoryError:
-        raise explanation(of, available(gpu)) from None
+        raise explanation(of, available(gpu), traits(gpu)) from None
 
 
-def explanation(of: Callable[[], Subject], limit: int) -> CaffeliteError:
+def traits(gpu: int | None) -> DeviceTraits:
+    """The traits of a GPU, which need not be there, or of the CPU."""
+    from ..devices.traits import cpu_traits, cuda_traits
+
+    return cpu_traits() if gpu is None else cuda_traits()
+
+
+def explanation(of: Callable[[], Subject], limit: int, traits: DeviceTraits) -> CaffeliteError:
     from .. import caffelite_pb2 as pb
     from ..inspection import summary
-    from ..net import plan
+    from ..net.compile import compile
 
     subject = of()
-    found = summary.memory(subject, None, os.cpu_count() or 1)
+    found = summary.memory(subject, None, os.cpu_count() or 1, traits=traits)
     parts = {
         "blobs and their gradients": found.arena,
         "weights": found.weights,
@@ -82,8 +90,8 @@ def explanation(of: Callable[[], Subject], limit: int) -> CaffeliteError:
         "workspace": found.workspace,
     }
     told = ", ".join(f"{name} {text(size)}" for name, size in sorted(parts.items(), key=lambda part: -part[1]) if size)
-    fits = summary.largest_batch(subject, int(SHARE * limit), os.cpu_count() or 1)
-    most, when, layers = peak(plan.make(subject.graph(pb.TRAIN)[0]))
+    fits = summary.largest_batch(subject, int(SHARE * limit), os.cpu_count() or 1, traits=traits)
+    most, when, layers = peak(compile(subject.graph(pb.TRAIN)[0], traits))
     told += f"; of blobs and gradients at most {text(most)} at once, in {when}: "
     told += ", ".join(f'"{node.name}" {text(size)}' for node, size in layers[:PARTS])
     remedy = (
@@ -99,27 +107,26 @@ def explanation(of: Callable[[], Subject], limit: int) -> CaffeliteError:
 def check(run, of: Callable[[], Subject]) -> None:
     """Raises before a CPU's memory, which is given before it is there, runs out amid the run."""
     nets = [run.net, *(net for net, _ in run.tests)]
-    arenas = sum(net.plan.arena + net.plan.constant_bytes for net in nets)
+    arenas = sum(net.compiled.arena + net.compiled.constant_bytes for net in nets)
     flat = run.net.params.size * run.dev.dtype.itemsize * (2 * run.learns + len(run.updater.history))
     limit = available(None)
     if run.dev.name == "cpu" and arenas + flat > limit:
-        raise explanation(of, limit)
+        raise explanation(of, limit, run.dev.traits)
 
 
-def peak(plan: Plan) -> tuple[int, str, list[tuple[Node, int]]]:
+def peak(compiled: CompiledNet) -> tuple[int, str, list[tuple[Node, int]]]:
     """(bytes, step, layers): the most that blobs and gradients take at one time, when that is, and whose they are, the
     largest first."""
     owners: dict[object, Node] = {}
-    for table in (plan.data, plan.diff):
+    for table in (compiled.data, compiled.diff):
         for value, storage in table.items():
             owners.setdefault(storage, value.node)
-    for node, kept in plan.saved.items():
+    for node, kept in compiled.saved.items():
         owners |= dict.fromkeys(kept.values(), node)
-    for step in plan.backward:
-        owners |= dict.fromkeys((s for s in step.spare.values() if s not in owners), step.node)
-    outside = {plan.diff[v] for v, _ in plan.constants}
-    held = {storage: node for storage, node in owners.items() if storage.offset >= 0 and storage not in outside}
-    nodes = plan.graph.nodes
+    for step in compiled.backward:
+        owners |= dict.fromkeys((s for s in step.partial.values() if s not in owners), step.node)
+    held = {storage: node for storage, node in owners.items() if not storage.constant}
+    nodes = compiled.graph.nodes
     span = 2 * len(nodes)
     changes = [0] * (span + 1)  # of the bytes in use, by time
     for storage in held:

@@ -211,4 +211,4 @@ def open_net(
     message = rebatched(document.message, batch) if batch else document.message
     state = nets.state(pb.Phase.Value(phase.upper()), message, None, level, options.names(stage))
     wiring = graph.build(message, state, document.locate, functools.partial(data.open_source, seed=0))
-    return Net(wiring, device, share=share, keep=keep)
+    return Net.of(wiring, device, share=share, keep=keep)

@@ -117,7 +117,9 @@ class Bias(Broadcast):
     backward_reads_top = backward_reads_bottom
 
     def build(self, dev) -> None:
-        self._y = dev.channel_map(self.as_stored(Formula("x + b", ("x", "b")), "b"), ("b",), *self.stored_split(self.split))
+        self._y = dev.channel_map(
+            self.as_stored(Formula("x + b", ("x", "b")), "b"), ("b",), *self.stored_split(self.split)
+        )
         self._db = dev.channel_sum(self.as_stored(Formula("dy", ("dy",))), (), *self.stored_split(self.split))
 
     def forward(self, x: list, y: list) -> None:

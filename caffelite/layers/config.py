@@ -41,9 +41,9 @@ class LayerConfig:
     first bottom's gradient into ``saved``, and backward does nothing.
     """
 
-    traits: DeviceTraits = field(default=DeviceTraits("cpu"))
+    traits: DeviceTraits = DeviceTraits("cpu")
     format: Format = CAFFE_FORMAT
-    saved: SavedBlobs = field(default=MappingProxyType({}))
+    saved: SavedBlobs = field(default_factory=lambda: MappingProxyType({}))
     fused_scale: bool = False
     fused_sum: bool = False
     relu_slope: float | None = None

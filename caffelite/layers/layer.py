@@ -198,7 +198,9 @@ class Layer:
     saved: dict  # arrays by name, as ``saved_blobs`` says
     carried: list = ()  # arrays that keep their values from one pass to the next; snapshots store them
     total: tuple = ()  # where it adds its loss: the net's, and the weight
-    resize: Callable[[list[Shape]], list]  # where it varies: reshapes the tops and all layers above; returns the new tops
+    resize: Callable[
+        [list[Shape]], list
+    ]  # where it varies: reshapes the tops and all layers above; returns the new tops
     fused_scale: Layer  # the bound Scale layer that runs as part of this one, where ``config`` says so
 
     # Helpers

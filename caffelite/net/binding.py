@@ -62,9 +62,7 @@ class Binding:
         self.constants = dev.zeros((max(compiled.constant_bytes, ALIGN),), np.uint8)
         self.varied: set[Value] = set()
         # What is stored in the same place alike is the same array, so that layers see where there is nothing to copy.
-        self._view = functools.cache(
-            lambda constant, *how: dev.view(self.constants if constant else self.arena, *how)
-        )
+        self._view = functools.cache(lambda constant, *how: dev.view(self.constants if constant else self.arena, *how))
         self.data = {v: self._array(v, s, compiled.data_slices.get(v)) for v, s in compiled.data.items()}
         self.diff = {v: self._array(v, s, compiled.diff_slices.get(v)) for v, s in compiled.diff.items()}
         self._partial: dict[tuple[Node, int], object] = {}  # gradients of bottoms that are parts of a value's

@@ -62,7 +62,7 @@ class CompiledNet:
     constant_bytes: int
 
 
-def compile(graph: Graph, traits: DeviceTraits, options: Options = Options()) -> CompiledNet:  # noqa: A001
+def compile(graph: Graph, traits: DeviceTraits, options: Options = Options()) -> CompiledNet:
     """Compiles a graph for devices of ``traits``."""
     own, nodes, values = layout.insert_copies(graph, layout.choose_layouts(graph, traits), traits)
     fuses = options.fuse and not options.keep

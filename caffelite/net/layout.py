@@ -23,11 +23,7 @@ def choose_layouts(graph: Graph, traits: DeviceTraits) -> dict[Node, Format]:
     work = sum(
         node.layer.multiply_adds([b.shape for b in node.bottoms], [t.shape for t in node.tops]) for node in preferring
     )
-    if (
-        not preferring
-        or work < traits.little_work * len(preferring)
-        or any(node.layer.varies for node in graph.nodes)
-    ):
+    if not preferring or work < traits.little_work * len(preferring) or any(node.layer.varies for node in graph.nodes):
         return dict.fromkeys(graph.nodes, CAFFE_FORMAT)
     preferred = Format(True, traits.image_dtype if traits.half_images else None)
     chosen: dict[Node, Format] = {}

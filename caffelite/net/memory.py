@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable
+from types import MappingProxyType
 
 from ..layers import GRADIENT
 from .fusion import configure
@@ -76,12 +77,10 @@ class DataMemory:
         """Gives what a layer saves its storages; records it in the layer's config."""
         blobs = dict(node.layer.saved_blobs())
         early = GRADIENT in blobs
-        if early and not (
-            fuse and node.backward and node.gradient_to[0] and node.tops[0] in self.constant_gradients
-        ):
+        if early and not (fuse and node.backward and node.gradient_to[0] and node.tops[0] in self.constant_gradients):
             early = False
             del blobs[GRADIENT]
-        configure(node, saved=blobs, gradient_in_forward=early)
+        configure(node, saved=MappingProxyType(blobs), gradient_in_forward=early)
         self.saved[node] = {}
         for name, (shape, dtype) in blobs.items():
             size = math.prod(shape) * self.storages.itemsize(dtype)

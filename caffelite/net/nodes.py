@@ -13,8 +13,9 @@ from .. import caffelite_pb2 as pb
 from ..layers import CAFFE_FORMAT, Format, Layer, ParameterSpec, Shape
 from .sealing import Sealable
 
-
-AUTOMATIC = "(automatic)"  # as Caffe names the top of a loss layer that names none: nobody reads it, and it is no output
+AUTOMATIC = (
+    "(automatic)"  # as Caffe names the top of a loss layer that names none: nobody reads it, and it is no output
+)
 
 
 @dataclass(eq=False)
@@ -154,11 +155,11 @@ def copied(graph: Graph, layer_of: Callable[[Node], Layer]) -> tuple[Graph, Mapp
     return replaced(graph, nodes, {name: values[v] for name, v in graph.values.items()}), nodes, values
 
 
-def replaced(graph: Graph, nodes: Mapping[Node, Node], values: dict[str, Value], order: list[Node] | None = None) -> Graph:
+def replaced(
+    graph: Graph, nodes: Mapping[Node, Node], values: dict[str, Value], order: list[Node] | None = None
+) -> Graph:
     """The graph with other nodes in the place of its own, and ``values`` by name. order: all nodes, where there are
     more than these."""
-    parameters = [
-        Parameter(nodes[p.node], p.index, p.name, p.blob, p.lr_mult, p.decay_mult) for p in graph.parameters
-    ]
+    parameters = [Parameter(nodes[p.node], p.index, p.name, p.blob, p.lr_mult, p.decay_mult) for p in graph.parameters]
     order = [*nodes.values()] if order is None else order
     return Graph(graph.name, graph.phase, order, values, parameters, graph.message, [*graph.dropped], [*graph.notes])

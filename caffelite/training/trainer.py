@@ -130,7 +130,7 @@ class Solver:
             data.open_source, seed=self.seed, share=data.Share(self.comm.rank, self.comm.size)
         )
         wiring = graph.build(spec.message, spec.state, spec.locate, open_source)
-        return Net(wiring, self.dev, seed=self.seed, share=share, keep=self._keep)
+        return Net.of(wiring, self.dev, seed=self.seed, share=share, keep=self._keep)
 
     def _snapshot_bytes(self) -> int:
         sizes = 1 + self.p.snapshot_diff + len(self.updater.history) + 2 * (self.p.ema_decay > 0)
@@ -157,7 +157,7 @@ class Solver:
         cut = gradients.buckets(self.net, self.p.layer_wise_reduce)
         self.reducer = comm.reducer(dev, self.net.params.diff, cut, self._half)
         self.steps = gradients.steps(self.net)
-        comm.name_layers({step.node: step.node.name for step in self.net.plan.forward})
+        comm.name_layers({step.node: step.node.name for step in self.net.compiled.forward})
         each = self.batch * self.p.iter_size
         length = next((source.length for _, source in self.net.sources()), None)
         epochs = f", {self.p.max_iter * each * comm.size / length:.4g} epochs of {length} samples" if length else ""

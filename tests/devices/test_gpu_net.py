@@ -38,7 +38,7 @@ layer { name: "accuracy" type: "Accuracy" bottom: "score" bottom: "label" top: "
 
 def trained(dev, iterations=3):
     message = prototxt.parse(NET, pb.NetParameter).message
-    net = Net(graph.build(message, pb.NetState(phase=pb.TRAIN)), dev, seed=3, keep=True)
+    net = Net.of(graph.build(message, pb.NetState(phase=pb.TRAIN)), dev, seed=3, keep=True)
     solver = pb.SolverParameter(momentum=0.9, weight_decay=0.01, iter_size=2)
     updater = Updater(solver, net, NOWHERE)
     for iteration in range(iterations):

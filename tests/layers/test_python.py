@@ -61,7 +61,7 @@ LOSS = 'layer { name: "j" type: "EuclideanLoss" bottom: "y" bottom: "t" top: "j"
 
 def on_a_gpu(text: str) -> Net:
     """On the GPU's code, run by the host."""
-    return Net(build(text), GPU(0, "float64", HostBackend()))
+    return Net.of(build(text), GPU(0, "float64", HostBackend()))
 
 
 @pytest.mark.parametrize("make", [bind, on_a_gpu])

@@ -57,7 +57,7 @@ def trace(
     Parameters come before the tops that are made from them; gradients of parameters after those of bottoms.
     """
     found: list[Seen] = []
-    steps = {step.node: step for step in net.plan.forward}
+    steps = {step.node: step for step in net.compiled.forward}
     down = net.dev.download
     part = 0
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...net.graph import Node
-from ...net.net import Net, learnable_multipliers
+from ...net.net import Net
+from ...net.parameters import multipliers
 from ..scores import Scores, unscored
 from .hook import Observer, Outputs
 
@@ -40,7 +41,7 @@ class Hints(Observer):
 
     def __init__(self, net: Net):
         self._net, self._said, self._runs, self._shows = net, set(), Counter(), 0
-        self._ends = {step.node: (step.fused or (step.node,))[-1] for step in net.plan.forward}
+        self._ends = {step.node: (step.fused or (step.node,))[-1] for step in net.compiled.forward}
         self._losses = {n.tops[0].name: _classes(n) for n in net.graph.nodes if n.layer.spec.type == "SoftmaxWithLoss"}
 
     def due(self) -> bool:
@@ -119,7 +120,7 @@ class Hints(Observer):
         share = solver.p.iter_size * solver.comm.size * solver.updater.clipping.factor()
         ratios, steps = {}, {}
         for parameter, data, diff in zip(params.parameters, params.blobs, params.diffs, strict=True):
-            mult, _ = learnable_multipliers(parameter)
+            mult, _ = multipliers(parameter)
             if len(data.shape) < 2 or not mult or diff is None or not (size := norm(data)):
                 continue
             ratios[parameter.node.name] = norm(diff) / share / size
