@@ -265,4 +265,4 @@ def test_modules_that_do_not_import(write, text, part):
 def test_without_backward_there_is_no_gradient(write):
     module = write(SQUARE[: SQUARE.index("        def backward")])
     net = bind(layer(module, "Square") + inputs(t=(2, 3)) + LOSS)
-    assert not net.plan.backward
+    assert not net.compiled.backward
