@@ -32,6 +32,7 @@ def device_query(gpu, test, as_json) -> None:
       caffelite device_query -test
     """
     from ..devices import cuda as gpus
+    from ..runs.device_choice import gpu_numbers
 
     broken = False
     if gpu is None or gpu == "all":
@@ -42,7 +43,7 @@ def device_query(gpu, test, as_json) -> None:
             if not test:
                 sys.exit(1)
     else:
-        numbers = options.gpu_numbers(gpu)
+        numbers = gpu_numbers(gpu)
     told = [gpus.describe(number) for number in numbers]
     if test:
         passed = _test(dict(zip(numbers, told, strict=True)) or {None: {"Name": "CPU"}}, as_json)

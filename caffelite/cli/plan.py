@@ -11,7 +11,7 @@ import click
 
 from . import options
 from .logs import start
-from .test import open_net
+from .net_options import open_net
 
 GPU, CPU = (
     {"bandwidth": 200.0, "latency": 5.0, "machine": 8},

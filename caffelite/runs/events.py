@@ -13,6 +13,8 @@ from ..training.hooks.hook import Observer, Outputs
 from ..training.scores import Scores
 
 if TYPE_CHECKING:
+    from tensorboardX import SummaryWriter
+
     from ..training import Solver
 
 
@@ -26,14 +28,19 @@ class Events(Observer):
         except ImportError:
             raise missing_extra("tensorboardX", "tensorboard", "-tensorboard") from None
         self._folder = folder
+        self._make_writer = SummaryWriter
+        self._writer: SummaryWriter | None = None
+
+    def _open(self, iteration: int) -> SummaryWriter:
+        """A writer of the events from ``iteration`` on, to a file of its own; later events are removed."""
+        truncate(self._folder, iteration)
+        files = len(list(self._folder.glob("events.out.tfevents.*")))
         # A TensorBoard that has read the removed events already forgets them at purge_step.
-        self._make = lambda start: SummaryWriter(str(folder), purge_step=start or None)
-        self._writer = None
+        return self._make_writer(str(self._folder), purge_step=iteration or None, filename_suffix=f".{files}")
 
     def began(self, solver: Solver) -> None:
         if not self._writer:
-            truncate(self._folder, solver.iteration)
-            self._writer = self._make(solver.iteration)
+            self._writer = self._open(solver.iteration)
 
     def losses(self, solver: Solver, first: int, values: Sequence[float]) -> None:
         for i, value in enumerate(values, first):
@@ -48,8 +55,7 @@ class Events(Observer):
 
     def rewound(self, solver: Solver) -> None:
         self._writer.close()
-        truncate(self._folder, solver.iteration)
-        self._writer = self._make(solver.iteration)
+        self._writer = self._open(solver.iteration)
 
     def _add(self, phase: str, iteration: int, outputs: Outputs) -> None:
         for name, _, values in outputs:

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from caffelite.cli import memory
+from caffelite.inspection import memory
 
 NET = """
 layer { name: "in" type: "DummyData" top: "x" top: "y" dummy_data_param { shape { dim: 100000 dim: 4 }

@@ -1,4 +1,4 @@
-"""Memory that runs out: what takes how much of it, and the batch that fits."""
+"""Memory at hand and memory needed: what takes how much of it, and the batch that fits."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from .. import caffelite_pb2 as pb
+from ..devices.traits import DeviceTraits, cpu_traits, cuda_traits
 from ..errors import CaffeliteError
+from ..net.compile import CompiledNet, compile
+from ..net.graph import Node
+from ..training import Solver
+from . import summary
+from .nets import Subject
 
-if TYPE_CHECKING:
-    from ..devices.traits import DeviceTraits
-    from ..inspection.nets import Subject
-    from ..net.compile import CompiledNet
-    from ..net.graph import Node
-
-PARTS = 4  # layers that are told to take the most
-SHARE = 0.9  # of what is there, that a run should ask for
+PARTS = 4  # layers that are named as those that take the most
+SHARE = 0.9  # of the memory at hand, that a run should request
 
 
 def available(gpu: int | None) -> int:
     """Bytes that a GPU has in all, or that this machine can give now."""
     if gpu is not None:
-        from ..devices import cuda as gpus
+        from ..devices import cuda
 
-        return int(gpus.describe(gpu)["Total global memory (bytes)"])
+        return int(cuda.describe(gpu)["Total global memory (bytes)"])
     try:
         (line,) = (line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemAvailable:"))
         free = int(line.split()[1]) << 10
@@ -40,21 +40,8 @@ def available(gpu: int | None) -> int:
     return free
 
 
-def subject(solver: str, overrides, level: int | None = None, stages: tuple[str, ...] = ()) -> Subject:
-    """What a solver trains, as the command line changes it."""
-    from .. import prototxt
-    from ..inspection.nets import Subject
-    from ..training import nets
-
-    document = overrides.solver(prototxt.read_solver(solver))
-    train = nets.train_net(document.message, document.locate, level, stages)
-    tests = nets.test_nets(document.message, document.locate)
-    overrides.nets([train])
-    states = (train.state, *(spec.state for spec in tests[:1]))
-    return Subject(train.message, train.locate, {}, level, stages, document.message, states, len(tests))
-
-
 def text(count: float) -> str:
+    """A number of bytes in MiB or GiB."""
     return f"{count / 2**30:.2f} GiB" if count >= 2**30 else f"{count / 2**20:.1f} MiB"
 
 
@@ -69,16 +56,11 @@ def explained(of: Callable[[], Subject], gpu: int | None) -> Iterator[None]:
 
 def traits(gpu: int | None) -> DeviceTraits:
     """The traits of a GPU, which need not be there, or of the CPU."""
-    from ..devices.traits import cpu_traits, cuda_traits
-
     return cpu_traits() if gpu is None else cuda_traits()
 
 
 def explanation(of: Callable[[], Subject], limit: int, traits: DeviceTraits) -> CaffeliteError:
-    from .. import caffelite_pb2 as pb
-    from ..inspection import summary
-    from ..net.compile import compile
-
+    """The error of a run that needs more than ``limit`` bytes."""
     subject = of()
     found = summary.memory(subject, None, os.cpu_count() or 1, traits=traits)
     parts = {
@@ -89,23 +71,23 @@ def explanation(of: Callable[[], Subject], limit: int, traits: DeviceTraits) -> 
         "batches made ready": found.prefetch,
         "workspace": found.workspace,
     }
-    told = ", ".join(f"{name} {text(size)}" for name, size in sorted(parts.items(), key=lambda part: -part[1]) if size)
+    named = ", ".join(f"{name} {text(size)}" for name, size in sorted(parts.items(), key=lambda part: -part[1]) if size)
     fits = summary.largest_batch(subject, int(SHARE * limit), os.cpu_count() or 1, traits=traits)
     most, when, layers = peak(compile(subject.graph(pb.TRAIN)[0], traits))
-    told += f"; of blobs and gradients at most {text(most)} at once, in {when}: "
-    told += ", ".join(f'"{node.name}" {text(size)}' for node, size in layers[:PARTS])
+    named += f"; of blobs and gradients at most {text(most)} at once, in {when}: "
+    named += ", ".join(f'"{node.name}" {text(size)}' for node, size in layers[:PARTS])
     remedy = (
         f"a batch of {fits[0]} fits; iter_size makes up for a smaller one"
         if fits
         else "not even a batch of 1 fits: use a smaller net"
     )
     return CaffeliteError(
-        f"out of memory: {text(found.total)} are needed ({told})", found=f"{text(limit)} at hand", remedy=remedy
+        f"out of memory: {text(found.total)} are needed ({named})", found=f"{text(limit)} at hand", remedy=remedy
     )
 
 
-def check(run, of: Callable[[], Subject]) -> None:
-    """Raises before a CPU's memory, which is given before it is there, runs out amid the run."""
+def check(run: Solver, of: Callable[[], Subject]) -> None:
+    """Raises where a CPU's memory, which is promised before it is there, would run out in the middle of the run."""
     nets = [run.net, *(net for net, _ in run.tests)]
     arenas = sum(net.compiled.arena + net.compiled.constant_bytes for net in nets)
     flat = run.net.params.size * run.dev.dtype.itemsize * (2 * run.learns + len(run.updater.history))
@@ -140,5 +122,5 @@ def peak(compiled: CompiledNet) -> tuple[int, str, list[tuple[Node, int]]]:
             sizes[node] = sizes.get(node, 0) + storage.bytes
     forward = most < len(nodes)
     where = nodes[most if forward else 2 * len(nodes) - 1 - most] if nodes else None
-    told = f'"{where.name}" {"forward" if forward else "backward"}' if where else "no layer"
-    return used[most], told, sorted(sizes.items(), key=lambda pair: -pair[1])
+    step = f'"{where.name}" {"forward" if forward else "backward"}' if where else "no layer"
+    return used[most], step, sorted(sizes.items(), key=lambda pair: -pair[1])
