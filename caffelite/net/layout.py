@@ -79,10 +79,7 @@ def insert_copies(
     copies = Copies(graph.phase)
     for node in graph.nodes:
         form = formats[node]
-        layer = node.layer.configured(LayerConfig(traits, form))
-        new = nodes[node] = Node(
-            -1, node.place, layer, [], [], node.params, [*node.loss_weights], node.backward, [*node.gradient_to]
-        )
+        new = nodes[node] = node.unwired(node.layer.configured(LayerConfig(traits, form)))
         for i, bottom in enumerate(node.bottoms):
             value = copies.stored_as(values[bottom], form)
             value.readers.append((new, i))

@@ -89,6 +89,12 @@ class Node(Sealable):
     def name(self) -> str:
         return self.layer.name
 
+    def unwired(self, layer: Layer) -> Node:
+        """A copy with another layer and neither bottoms nor tops."""
+        params = [ParameterRef(p.owner, p.wanted) for p in self.params]
+        weights, gradient_to = [*self.loss_weights], [*self.gradient_to]
+        return Node(self.index, self.place, layer, [], [], params, weights, self.backward, gradient_to)
+
 
 @dataclass(eq=False)
 class Graph(Sealable):
@@ -141,10 +147,7 @@ class Graph(Sealable):
 def copied(graph: Graph, layer_of: Callable[[Node], Layer]) -> tuple[Graph, Mapping[Node, Node], Mapping[Value, Value]]:
     """A graph with nodes, values and parameters of its own, and layers by ``layer_of``; the copies by their
     originals."""
-    nodes = {
-        n: Node(n.index, n.place, layer_of(n), [], [], n.params, [*n.loss_weights], n.backward, [*n.gradient_to])
-        for n in graph.nodes
-    }
+    nodes = {n: n.unwired(layer_of(n)) for n in graph.nodes}
     values = {
         v: Value(v.name, v.shape, new, v.top, [(nodes[r], i) for r, i in v.readers], v.gradient, v.format)
         for old, new in nodes.items()

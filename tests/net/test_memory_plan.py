@@ -41,8 +41,8 @@ def layer(name: str, kind: str, bottoms: list[str], top: str, more: str = "") ->
 
 
 def random_net(seed: int, stops: bool = True) -> str:
-    """A net of up to a dozen layers: chains, fan-outs, in-place requests, views, shared weights, several losses, weights
-    on inner tops."""
+    """A net of up to a dozen layers: chains, fan-outs, in-place requests, views, shared weights, several losses,
+    weights on inner tops."""
     rng = random.Random(seed)
     text = inputs(data=SHAPE, t4=SHAPE, t2=(2, 48), label=(2,))
     blobs = {"data": 4}  # name → axes
