@@ -45,8 +45,8 @@ ARROWS = {
     "__main__": {"cli", "user_modules"},
 }
 
-# What layers may import of devices: the shape of a window and the text of a formula, never a device.
-DEVICES_IN_LAYERS = {("devices", "Window"), ("devices", "formula", "Formula")}
+# What layers may import of devices: the shape of a window, the text of a formula and traits, never a device.
+DEVICES_IN_LAYERS = {("devices", "Window"), ("devices", "formula", "Formula"), ("devices", "traits", "DeviceTraits")}
 
 # External packages and the places that may import them.
 EXTERNAL = {
@@ -91,9 +91,9 @@ LONG_FILES = {
     "tests/devices/test_devices.py",
     "tests/devices/test_gpu_backend.py",
     "tests/layers/test_layers.py",
-    "tests/test_graph.py",
-    "tests/test_layout.py",
-    "tests/test_plan.py",
+    "tests/net/test_graph.py",
+    "tests/net/test_layout.py",
+    "tests/net/test_memory_plan.py",
     "tests/test_prototxt.py",
     "tests/test_upgrade.py",
     "tests/training/test_graphs.py",

@@ -16,7 +16,7 @@ class Feed(Layer):
     """Tops that a source fills, batch by batch; the net asks the source for shapes and batches (see caffelite/data)."""
 
     bottoms, tops = (0, 0), (1, None)
-    feeds = True
+    feeds = reads_source = True
     differentiable = False
     source = None
 
@@ -55,7 +55,7 @@ class Feed(Layer):
             field.put(which, array)
 
     @property
-    def deep(self) -> bool:
+    def feeds_ahead(self) -> bool:
         return self._finish is not None and self._finish.deep
 
     def signature(self) -> tuple:
