@@ -9,7 +9,6 @@ first = net.params["conv1"][0].data                # (20, 1, 5, 5)
 
 from __future__ import annotations
 
-import functools
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -19,16 +18,16 @@ from typing import NamedTuple
 import numpy as np
 
 from . import caffelite_pb2 as pb
-from . import data, devices, prototxt, user_modules, weights
-from . import training as solvers
+from . import devices, prototxt, user_modules, weights
 from .deploy.classify import Classifier
 from .deploy.prepare import Preparation
 from .errors import CaffeliteError
-from .net import graph
 from .net import net as nets
 from .net.graph import Value
+from .runs.config import RunConfig
+from .runs.open_net import open_net, open_trainer, read_solver
+from .training.checkpoint.snapshot import write
 from .training.nets import state as net_state
-from .training.snapshot import write
 
 TRAIN, TEST = pb.TRAIN, pb.TEST
 user_modules.permit()  # a program's sys.path is its own choice
@@ -138,11 +137,10 @@ class Net:
         document = prototxt.read_net(model)
         if force_backward:
             document.message.force_backward = True
-        state = net_state(phase, document.message, None, level, tuple(stages))
-        open_source = functools.partial(data.open_source, seed=seed)
-        wiring = graph.build(document.message, state, document.locate, open_source)
-        self._adopt(nets.Net(wiring, devices.open_device(gpu), seed=seed, keep=True))
-        self._document, self._state = document, state
+        dev = devices.open_device(gpu)
+        self._adopt(open_net(document, dev, phase, level=level, stages=stages, seed=seed, keep=True))
+        self._document = document
+        self._state = net_state(phase, document.message, None, level, tuple(stages))
         if weights is None and document.message.deploy_param.weights:
             weights = prototxt.resolve(document.message.deploy_param.weights, document.locate)
         try:
@@ -315,11 +313,10 @@ class Solver:
     """
 
     def __init__(self, path: str | Path, *, gpu: int | None = None, resume: str | Path | None = None):
-        document = prototxt.read_solver(path)
+        config = RunConfig(str(path))
         device = devices.open_device(gpu)
-        self._solver = solvers.Solver(
-            document.message, document.locate, str(path), device, resume=str(resume) if resume else None, keep=True
-        )
+        state = str(resume) if resume else None
+        self._solver = open_trainer(config, read_solver(config), device, resume=state, keep=True)
         self._copies = Copies(device)  # one for all nets, which share their weights
         self.net = self._wrap(self._solver.net)
         self.test_nets = [self._wrap(net) for net, _ in self._solver.tests]

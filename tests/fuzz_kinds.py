@@ -26,7 +26,7 @@ from caffelite.data.writers import write_lmdb, write_records
 from caffelite.deploy.hierarchy import Hierarchy
 from caffelite.errors import NOWHERE
 from caffelite.runs import history
-from caffelite.training import snapshot
+from caffelite.training.checkpoint import snapshot
 
 RNG = np.random.default_rng(1)
 IMAGES = RNG.integers(0, 256, (6, 3, 12, 10)).astype(np.uint8)

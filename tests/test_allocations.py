@@ -10,7 +10,7 @@ from textnet import bind, feed, inputs
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.errors import NOWHERE
-from caffelite.training.updates import Updater
+from caffelite.training.optim.updates import Updater
 
 BATCH = 32  # enough for inner products of bfloat16
 OBJECTS = 2000  # bytes: what Python's own objects may hold on to
@@ -19,9 +19,11 @@ FILL = 'weight_filler { type: "xavier" }'
 LENET = (
     inputs(data=(BATCH, 1, 28, 28), label=(BATCH,))
     + f"""
-layer {{ name: "conv1" type: "Convolution" bottom: "data" top: "conv1" convolution_param {{ num_output: 20 kernel_size: 5 {FILL} }} }}
+layer {{ name: "conv1" type: "Convolution" bottom: "data" top: "conv1"
+  convolution_param {{ num_output: 20 kernel_size: 5 {FILL} }} }}
 layer {{ name: "pool1" type: "Pooling" bottom: "conv1" top: "pool1" pooling_param {{ kernel_size: 2 stride: 2 }} }}
-layer {{ name: "conv2" type: "Convolution" bottom: "pool1" top: "conv2" convolution_param {{ num_output: 50 kernel_size: 5 {FILL} }} }}
+layer {{ name: "conv2" type: "Convolution" bottom: "pool1" top: "conv2"
+  convolution_param {{ num_output: 50 kernel_size: 5 {FILL} }} }}
 layer {{ name: "pool2" type: "Pooling" bottom: "conv2" top: "pool2" pooling_param {{ kernel_size: 2 stride: 2 }} }}
 layer {{ name: "ip1" type: "InnerProduct" bottom: "pool2" top: "ip1" inner_product_param {{ num_output: 500 {FILL} }} }}
 layer {{ name: "relu1" type: "ReLU" bottom: "ip1" top: "ip1" }}

@@ -12,14 +12,17 @@ from caffelite.errors import CaffeliteError
 
 DEPLOY = """
 layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 2 dim: 3 } } }
-layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip" inner_product_param { num_output: 4 weight_filler { type: "xavier" } } }
+layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip"
+  inner_product_param { num_output: 4 weight_filler { type: "xavier" } } }
 layer { name: "act" type: "TanH" bottom: "ip" top: "ip" }
-layer { name: "out" type: "InnerProduct" bottom: "ip" top: "out" inner_product_param { num_output: 2 weight_filler { type: "xavier" } } }
+layer { name: "out" type: "InnerProduct" bottom: "ip" top: "out"
+  inner_product_param { num_output: 2 weight_filler { type: "xavier" } } }
 """
 TRAIN = """
 layer { name: "data" type: "DummyData" top: "data" top: "label" dummy_data_param {
   shape { dim: 4 dim: 3 } shape { dim: 4 } data_filler { type: "gaussian" } data_filler { value: 1 } } }
-layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip" inner_product_param { num_output: 4 weight_filler { type: "xavier" } } }
+layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip"
+  inner_product_param { num_output: 4 weight_filler { type: "xavier" } } }
 layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" }
 """
 
@@ -119,7 +122,8 @@ def test_no_such_name():
 IN_PLACE = """
 layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 2 dim: 1 dim: 2 } } }
 layer { name: "scale" type: "Scale" bottom: "data" top: "data" scale_param { filler { value: 3 } } }
-layer { name: "y" type: "Convolution" bottom: "data" top: "y" convolution_param { num_output: 1 kernel_size: 1 bias_term: false
+layer { name: "y" type: "Convolution" bottom: "data" top: "y"
+  convolution_param { num_output: 1 kernel_size: 1 bias_term: false
   weight_filler { value: 1 } } }
 """
 PIXELS = [[[[1, 2]], [[3, 4]]]]
@@ -237,7 +241,8 @@ layer { name: "data" type: "MemoryData" top: "data" top: "label"
 layer { name: "conv" type: "Convolution" bottom: "data" top: "conv" convolution_param { num_output: 3 kernel_size: 1
   weight_filler { type: "xavier" } } }
 layer { name: "relu" type: "ReLU" bottom: "conv" top: "conv" }
-layer { name: "ip" type: "InnerProduct" bottom: "conv" top: "ip" inner_product_param { num_output: 2 weight_filler { type: "xavier" } } }
+layer { name: "ip" type: "InnerProduct" bottom: "conv" top: "ip"
+  inner_product_param { num_output: 2 weight_filler { type: "xavier" } } }
 layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" }
 """
 

@@ -173,8 +173,8 @@ def test_folder_list_of_the_readme_is_complete():
 
 def test_readme_lists_what_there_is():
     from caffelite.layers.fillers import FILLERS
-    from caffelite.training.rates import POLICIES
-    from caffelite.training.updates import RULES
+    from caffelite.training.optim.rates import POLICIES
+    from caffelite.training.optim.updates import RULES
 
     rows = dict(re.findall(r"^\| ([\w` ()]+?) \| (.*) \|$", (ROOT / "README.md").read_text(), re.MULTILINE))
     for row, there in (("fillers", FILLERS), ("rates (`lr_policy`)", POLICIES), ("update rules (`type`)", RULES)):

@@ -17,7 +17,7 @@ from caffelite.deploy.hierarchy import Hierarchy
 from caffelite.errors import NOWHERE, CaffeliteError
 from caffelite.inspection import reading
 from caffelite.runs import history
-from caffelite.training import snapshot
+from caffelite.training.checkpoint import snapshot
 
 
 def source(kind, text):

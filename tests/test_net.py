@@ -5,11 +5,11 @@ import gc
 
 import numpy as np
 import pytest
-from caffelite.net.net import Net
 from textnet import build, inputs
 
 from caffelite.devices import open_device
 from caffelite.errors import CaffeliteError
+from caffelite.net.net import Net
 
 FILL = 'weight_filler {{ type: "xavier" }}'
 IP = (

@@ -49,9 +49,11 @@ def error(text, message=pb.NetParameter):
 def test_v1_layer():
     word = expect(
         """name: "net"
-        layers { name: "c" type: CONVOLUTION bottom: "x" top: "c" blobs_lr: 3 blobs_lr: 4 weight_decay: 5 weight_decay: 0
+        layers { name: "c" type: CONVOLUTION bottom: "x" top: "c" blobs_lr: 3 blobs_lr: 4 weight_decay: 5
+          weight_decay: 0
           param: "w" blob_share_mode: PERMISSIVE
-          convolution_param { num_output: 4 kernel_size: 3 kernel_size: 7 weight_filler { type: "xavier" } } loss_weight: 0.5
+          convolution_param { num_output: 4 kernel_size: 3 kernel_size: 7 weight_filler { type: "xavier" } }
+          loss_weight: 0.5
           include { phase: TRAIN } include { stage: "a" } }
         layers { name: "r" type: RELU bottom: "c" top: "c" relu_param { negative_slope: 0.1 } exclude { min_level: 2 } }
         """,
@@ -60,7 +62,8 @@ def test_v1_layer():
           param { name: "w" share_mode: PERMISSIVE lr_mult: 3 decay_mult: 5 } param { lr_mult: 4 decay_mult: 0 }
           convolution_param { num_output: 4 kernel_size: 3 kernel_size: 7 weight_filler { type: "xavier" } }
           include { phase: TRAIN } include { stage: "a" } }
-        layer { name: "r" type: "ReLU" bottom: "c" top: "c" relu_param { negative_slope: 0.1 } exclude { min_level: 2 } }
+        layer { name: "r" type: "ReLU" bottom: "c" top: "c" relu_param { negative_slope: 0.1 }
+          exclude { min_level: 2 } }
         """,
     )
     assert word("layer", 1) == "layers"
@@ -108,7 +111,8 @@ def test_input_dim():
     word = expect(
         'input: "a" input: "b"\ninput_dim: 1 input_dim: 2 input_dim: 3 input_dim: 4\ninput_dim: [5, 6, 7, 8]\nlayer '
         '{ name: "r" }',
-        """layer { name: "input" type: "Input" top: "a" top: "b" input_param { shape { dim: [1, 2, 3, 4] } shape { dim: [5, 6, 7, 8] } } }
+        """layer { name: "input" type: "Input" top: "a" top: "b"
+          input_param { shape { dim: [1, 2, 3, 4] } shape { dim: [5, 6, 7, 8] } } }
         layer { name: "r" }""",
     )
     assert word("layer", 0) == "input:"
@@ -154,17 +158,21 @@ def test_v0_net_with_padding():
         """name: "v0" input: "x" input_dim: [2, 3, 8, 8]
         layers { layer { name: "p" type: "padding" pad: 1 } bottom: "x" top: "padded" }
         layers { layer { name: "c" type: "conv" num_output: 4 kernelsize: 5 stride: 2 group: 1 biasterm: false
-          weight_filler { type: "gaussian" std: 0.1 } blobs_lr: 3 blobs_lr: 4 weight_decay: 5 } bottom: "padded" top: "c" }
+          weight_filler { type: "gaussian" std: 0.1 } blobs_lr: 3 blobs_lr: 4 weight_decay: 5 } bottom: "padded"
+          top: "c" }
         layers { layer { name: "q" type: "pool" pool: AVE kernelsize: 6 stride: 7 pad: 9 } bottom: "c" top: "q" }
         layers { layer { name: "i" type: "innerproduct" num_output: 10 bias_filler { value: 8 } } bottom: "q" top: "i" }
         """,
         """name: "v0"
         layer { name: "input" type: "Input" top: "x" input_param { shape { dim: [2, 3, 8, 8] } } }
-        layer { name: "c" type: "Convolution" bottom: "x" top: "c" param { lr_mult: 3 decay_mult: 5 } param { lr_mult: 4 }
+        layer { name: "c" type: "Convolution" bottom: "x" top: "c" param { lr_mult: 3 decay_mult: 5 }
+          param { lr_mult: 4 }
           convolution_param { num_output: 4 kernel_size: 5 stride: 2 group: 1 bias_term: false pad: 1
             weight_filler { type: "gaussian" std: 0.1 } } }
-        layer { name: "q" type: "Pooling" bottom: "c" top: "q" pooling_param { pool: AVE kernel_size: 6 stride: 7 pad: 9 } }
-        layer { name: "i" type: "InnerProduct" bottom: "q" top: "i" inner_product_param { num_output: 10 bias_filler { value: 8 } } }
+        layer { name: "q" type: "Pooling" bottom: "c" top: "q"
+          pooling_param { pool: AVE kernel_size: 6 stride: 7 pad: 9 } }
+        layer { name: "i" type: "InnerProduct" bottom: "q" top: "i"
+          inner_product_param { num_output: 10 bias_filler { value: 8 } } }
         """,
     )
     assert word("layer", 1, "convolution_param", "pad", 0) == "1"
@@ -177,7 +185,8 @@ def test_v0_net_with_padding():
 def test_one_padding_layer_for_two_convolutions():
     expect(
         """layers { layer { type: "padding" pad: 2 } bottom: "x" top: "p" }
-        layers { layer { type: "conv" pad: 1 } bottom: "p" top: "a" } layers { layer { type: "conv" } bottom: "p" top: "b" }""",
+        layers { layer { type: "conv" pad: 1 } bottom: "p" top: "a" }
+        layers { layer { type: "conv" } bottom: "p" top: "b" }""",
         """layer { type: "Convolution" bottom: "x" top: "a" convolution_param { pad: 2 } }
         layer { type: "Convolution" bottom: "x" top: "b" convolution_param { pad: 2 } }""",
     )
@@ -283,8 +292,10 @@ def test_relu_within_a_layer():
         layer { name: "b" type: "BatchNorm" bottom: "c" top: "b" batch_norm_param { relu: true eps: 1 } }
         layer { name: "i" type: "InnerProduct" bottom: "b" top: "i" inner_product_param { relu: false } }""",
         """layer { type: "Input" name: "in" top: "x" }
-        layer { name: "c" type: "Convolution" bottom: "x" top: "c" include { phase: TEST } convolution_param { num_output: 1 } }
-        layer { name: "c/relu" type: "ReLU" bottom: "c" top: "c" include { phase: TEST } relu_param { negative_slope: 0.5 } }
+        layer { name: "c" type: "Convolution" bottom: "x" top: "c" include { phase: TEST }
+          convolution_param { num_output: 1 } }
+        layer { name: "c/relu" type: "ReLU" bottom: "c" top: "c" include { phase: TEST }
+          relu_param { negative_slope: 0.5 } }
         layer { name: "b" type: "BatchNorm" bottom: "c" top: "b" batch_norm_param { eps: 1 } }
         layer { name: "b/relu" type: "ReLU" bottom: "b" top: "b" }
         layer { name: "i" type: "InnerProduct" bottom: "b" top: "i" inner_product_param { relu: false } }""",
@@ -304,7 +315,8 @@ def test_solver():
         'base_lr: 1\nsolver_type: NESTEROV net_param { layers { type: RELU\ntop: "t" } }\n'
         'test_net_param { input: "a" input_dim: [1, 2, 3, 4] }',
         """base_lr: 1 type: "Nesterov" net_param { layer { type: "ReLU" top: "t" } }
-        test_net_param { layer { name: "input" type: "Input" top: "a" input_param { shape { dim: [1, 2, 3, 4] } } } }""",
+        test_net_param { layer { name: "input" type: "Input" top: "a"
+          input_param { shape { dim: [1, 2, 3, 4] } } } }""",
         pb.SolverParameter,
     )
     assert word("type") == "NESTEROV"
@@ -345,7 +357,8 @@ def test_it_is_said_once(caplog, tmp_path):
 def test_fields_of_forks_are_passed_over(caplog):
     text = """name: "n" default_forward_math: FLOAT16 default_conv_algos_override: "0,1" ",2"
     compile_net_state { kept: < x: [1, -2] y { z: "}" } >, more: 3 }
-    layer { forward_type: FLOAT name: "a" multibox_loss_param { a [{ }, { }] } quantization_param { scale_in: [1, 2] } top: "t"
+    layer { forward_type: FLOAT name: "a" multibox_loss_param { a [{ }, { }] }
+      quantization_param { scale_in: [1, 2] } top: "t"
       transform_param { resize_param: -3 mirror: true, emit_constraint: { } } }
     layer { forward_type: FLOAT }
     """
@@ -359,9 +372,9 @@ def test_fields_of_forks_are_passed_over(caplog):
         'n:2:5: "compile_net_state" in NetParameter',
         'n:3:13: "forward_type" in LayerParameter',
         'n:3:43: "multibox_loss_param" in LayerParameter',
-        'n:3:80: "quantization_param" in LayerParameter',
-        'n:4:25: "resize_param" in TransformationParameter',
-        'n:4:56: "emit_constraint" in TransformationParameter',
+        'n:4:7: "quantization_param" in LayerParameter',
+        'n:5:25: "resize_param" in TransformationParameter',
+        'n:5:56: "emit_constraint" in TransformationParameter',
     ]
     assert caplog.messages[0].endswith("is of NVCaffe, unknown here and ignored")
     assert caplog.messages[3].endswith("ignored (2 times in this file)")
@@ -398,7 +411,8 @@ def test_mistakes_beside_forks(text):
 
 OLD = [
     """layers { layer { name: "p" type: "padding" pad: 1 } bottom: "x" top: "p" }
-layers { layer { name: "c" type: "conv" num_output: 4 kernelsize: 5 weight_filler { std: 0.1 } blobs_lr: 3 } bottom: "p" top: "c" }
+layers { layer { name: "c" type: "conv" num_output: 4 kernelsize: 5 weight_filler { std: 0.1 } blobs_lr: 3 } bottom: "p"
+  top: "c" }
 layers { layer { name: "q" type: "pool" pool: AVE kernelsize: 6 } bottom: "c" top: "q" }""",
     """input: "a" input: "b"\ninput_dim: 1 input_dim: 2 input_dim: 3 input_dim: 4\ninput_dim: [5, 6, 7, 8]
 layers { type: DATA data_param { scale: 2 } blobs_lr: 1 param: "w" } layers { type: RELU loss_weight: 1 }""",

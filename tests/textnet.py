@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from caffelite.net.net import Net
 
 from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt
 from caffelite.devices import open_device
 from caffelite.errors import CaffeliteError
 from caffelite.net import graph
+from caffelite.net.net import Net
 
 
 def build(

@@ -61,8 +61,10 @@ class Ours:
 
         data.set_workers(workers)
         means = " ".join(f"mean_value: {m}" for m in MEAN)
-        text = f"""name: "data" type: "ImageData" top: "data" top: "label" transform_param {{ crop_size: {CROP} mirror: true {means} }}
-                   image_data_param {{ source: "{folder}/list.txt" root_folder: "{folder}/" batch_size: {batch} shuffle: true }}"""
+        text = f"""name: "data" type: "ImageData" top: "data" top: "label"
+                   transform_param {{ crop_size: {CROP} mirror: true {means} }}
+                   image_data_param {{ source: "{folder}/list.txt" root_folder: "{folder}/" batch_size: {batch}
+                     shuffle: true }}"""
         self.source = data.open_source(text_format.Parse(text, pb.LayerParameter()), pb.TRAIN, NOWHERE, 0)
         dev, shape = devices.open_device(), self.source.shapes[0]
         self.finish = dev.preprocess(shape, self.source.transform.mean, self.source.transform.scale)
@@ -189,11 +191,10 @@ def decoders(args: argparse.Namespace) -> None:
 
 
 def lenet(args: argparse.Namespace) -> None:
-    from caffelite.net.net import Net
-
     from caffelite import caffelite_pb2 as pb
     from caffelite import data, devices, prototxt
     from caffelite.net import graph
+    from caffelite.net.net import Net
 
     def standing(*_) -> data.Source:
         class Memory(data.Source):

@@ -124,13 +124,13 @@ def random_batch(net, batch: int, shape: tuple[int, ...]) -> tuple:
 def caffelite_step(args, net, batch: tuple):
     """(one iteration, wait for the device)"""
     import numpy as np
-    from caffelite.net.net import Net
 
     from caffelite import caffelite_pb2 as pb
     from caffelite.devices import open_device
     from caffelite.errors import NOWHERE
     from caffelite.net import graph
-    from caffelite.training.updates import Updater
+    from caffelite.net.net import Net
+    from caffelite.training.optim.updates import Updater
 
     options = {} if args.precision == "fp32" else {"precision": args.precision}
     device = open_device(0 if args.device == "gpu" else None, **options)
@@ -280,7 +280,7 @@ def numbers(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(","))
 
 
-def main() -> None:
+def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "net", help="a prototxt whose data layer has tops for images and labels, or for code, cont and target"
@@ -312,7 +312,11 @@ def main() -> None:
     )
     parser.add_argument("--json", action="store_true", help="end with one line of JSON")
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
-    args = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    args = arguments().parse_args()
     from caffelite.errors import CaffeliteError
 
     try:

@@ -38,7 +38,8 @@ def picture(command: str, output: str) -> str:
     rows = (f'<text x="{MARGIN}" y="{MARGIN + 13 + i * HEIGHT}">{spans(line)}</text>' for i, line in enumerate(lines))
     return f"""<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">
 <rect width="100%" height="100%" rx="8" fill="#22272e"/>
-<g font-family="DejaVu Sans Mono, Menlo, Consolas, monospace" font-size="12" fill="#cdd9e5" xml:space="preserve" style="white-space: pre">
+<g font-family="DejaVu Sans Mono, Menlo, Consolas, monospace" font-size="12" fill="#cdd9e5"
+ xml:space="preserve" style="white-space: pre">
 {chr(10).join(rows)}
 </g>
 </svg>

@@ -113,6 +113,8 @@ def classify(
     from ..deploy.classify import Classifier, gather
     from ..deploy.hierarchy import Hierarchy
     from ..prototxt.overrides import Overrides
+    from ..runs.device_choice import open_device
+    from ..runs.open_net import load_weights
 
     files = gather(images, glob.glob)
     document = Overrides(set_fields).net(prototxt.read_net(model))
@@ -126,9 +128,9 @@ def classify(
         raise click.UsageError("-weights is missing, and the net names none")
     begun = time.perf_counter()
     classifier = Classifier(
-        document, options.open_device(gpu), len(files), oversample, read_labels(labels) if labels else None, output
+        document, open_device(gpu), len(files), oversample, read_labels(labels) if labels else None, output
     )
-    options.load_weights(classifier.net, weights)
+    load_weights(classifier.net, options.names(weights))
     groups = Hierarchy(hierarchy, classifier.labels) if hierarchy else None
     classifier.warm_up()
     opened = time.perf_counter() - begun

@@ -28,7 +28,7 @@ def convert_imageset(places, shuffle, seed, backend, check_size, skip, threads, 
 
     \b
     Example:
-      caffelite convert_imageset -resize_height=256 -resize_width=256 -shuffle imagenet/train/ train.txt ilsvrc12_train_lmdb
+      caffelite convert_imageset -resize_height=256 -resize_width=256 -shuffle imagenet/train/ train.txt imagenet_lmdb
       caffelite convert_imageset flowers/ flowers_lmdb -encoded
     """
     from ..data.convert import convert, reader

@@ -70,7 +70,7 @@ def deploy(model, weights, out, labels, wanted, samples, channel_order, shape, g
 
     \b
     Example:
-      caffelite deploy -model models/lenet/digits_train_val.prototxt -weights digits_iter_1000.caffemodel -out digits.prototxt
+      caffelite deploy -model models/lenet/digits_train_val.prototxt -weights digits.caffemodel -out digits.prototxt
     """
     start()
     from .. import caffelite_pb2 as pb
@@ -153,10 +153,12 @@ def _prove(graph, converted, weights: str | None, samples: int, gpu: str | None)
 
     from ..deploy.proof import prove
     from ..net.net import Net
+    from ..runs.device_choice import open_device
+    from ..runs.open_net import load_weights
 
-    net = Net(graph, options.open_device(gpu), keep=True)
+    net = Net(graph, open_device(gpu), keep=True)
     if weights:
-        options.load_weights(net, weights)
+        load_weights(net, options.names(weights))
     else:
         log.warning("Without -weights the proof takes the weights that the fillers make.")
     with tqdm(total=samples, unit="sample", file=sys.stderr, disable=not sys.stderr.isatty()) as bar:

@@ -23,8 +23,8 @@ def device_query(gpu, test, as_json) -> None:
     """Tells what the GPUs are, and tests them. The exit status is 1 where no GPU can be used.
 
     \b
-    With -test a machine without a usable GPU tests its CPU. The exit status is 1 where a check fails, or where there is a GPU that
-    cannot be used. Attach the table of -test to a bug report.
+    With -test a machine without a usable GPU tests its CPU. The exit status is 1 where a check fails, or
+    where there is a GPU that cannot be used. Attach the table of -test to a bug report.
 
     \b
     Examples:
@@ -32,6 +32,7 @@ def device_query(gpu, test, as_json) -> None:
       caffelite device_query -test
     """
     from ..devices import cuda as gpus
+    from ..runs.device_choice import gpu_numbers
 
     broken = False
     if gpu is None or gpu == "all":
@@ -42,7 +43,7 @@ def device_query(gpu, test, as_json) -> None:
             if not test:
                 sys.exit(1)
     else:
-        numbers = options.gpu_numbers(gpu)
+        numbers = gpu_numbers(gpu)
     told = [gpus.describe(number) for number in numbers]
     if test:
         passed = _test(dict(zip(numbers, told, strict=True)) or {None: {"Name": "CPU"}}, as_json)

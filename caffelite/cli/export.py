@@ -44,6 +44,8 @@ def export(model, weights, out, check, gpu, force) -> None:
     from .. import prototxt
     from ..export import onnx
     from ..net.net import Net
+    from ..runs.device_choice import open_device
+    from ..runs.open_net import load_weights
     from ..training import nets
     from .upgrade import write
 
@@ -56,8 +58,8 @@ def export(model, weights, out, check, gpu, force) -> None:
         raise click.UsageError("-weights is missing, and the net names none")
     state = nets.state(pb.TEST, document.message)
     plain, bound = (onnx.plain_graph(document.message, state, document.locate) for _ in range(2))
-    net = Net(bound, options.open_device(gpu), keep=True)
-    options.load_weights(net, weights)
+    net = Net(bound, open_device(gpu), keep=True)
+    load_weights(net, options.names(weights))
     body = onnx.encode(plain, net)
     if check:
         checked = onnx.check(net, body)

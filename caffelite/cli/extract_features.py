@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import sys
 from contextlib import ExitStack
@@ -46,14 +45,16 @@ def extract_features(caffemodel, model, blobs, names, batches, kind, mode, devic
     from tqdm import tqdm
 
     from ..data.features import destinations, features
+    from ..runs.open_net import load_weights
+    from .net_options import open_net
 
     if gpu is None and mode is not None and mode.upper() == "GPU":
         gpu = str(device_id)
     wanted = options.names(blobs)
     targets = destinations(wanted, options.names(names), kind)
-    net = open_net(model, gpu, level, stage)
+    net = open_net(model, gpu, "TEST", level, stage, keep=True)
     try:
-        options.load_weights(net, caffemodel)
+        load_weights(net, options.names(caffemodel))
         values = {name: _value(net, name) for name in wanted}
         with ExitStack() as stack:
             files = [
@@ -95,21 +96,3 @@ def _value(net, name: str):
             f'the net has no blob "{name}"', expected=f"one of {', '.join(values)}", remedy=did_you_mean(name, values)
         )
     return values[name]
-
-
-def open_net(model: str, gpu: str | None, level: int | None, stage: str):
-    """A net in phase TEST that keeps all its blobs."""
-    from .. import caffelite_pb2 as pb
-    from .. import data, prototxt
-    from ..net import graph
-    from ..net.net import Net
-    from ..training import nets
-
-    document = prototxt.read_net(model)
-    device = options.open_device(gpu)
-    state = nets.state(pb.TEST, document.message, None, level, options.names(stage))
-    return Net(
-        graph.build(document.message, state, document.locate, functools.partial(data.open_source, seed=0)),
-        device,
-        keep=True,
-    )

@@ -33,77 +33,33 @@ def find_batch(solver, gpu, set_fields, limit, level, stage) -> None:
     start()
     import os
 
-    from .. import prototxt, user_modules
+    from .. import user_modules
     from ..errors import CaffeliteError
-    from ..inspection import summary
+    from ..inspection import memory, summary
+    from ..inspection.nets import subject
     from ..prototxt.overrides import Overrides
-    from . import memory
+    from ..runs.config import RunConfig
+    from ..runs.device_choice import gpus
+    from ..runs.open_net import read_solver
+    from ..runs.trial import train_two_iterations
     from .summary import size_in_bytes
 
     if not limit:
         user_modules.permit()  # it trains
-    overrides = Overrides(set_fields)
-    of = memory.subject(solver, overrides, level, options.names(stage))
-    numbers = options.gpus(gpu, overrides.solver(prototxt.read_solver(solver)).message)
+    config = RunConfig(solver, overrides=set_fields, level=level, stages=options.names(stage))
+    net = subject(None, solver, {}, level, config.stages, Overrides(set_fields))
+    numbers = gpus(gpu, read_solver(config).message)
     room = size_in_bytes(limit) if limit else int(memory.SHARE * memory.available(numbers[0] if numbers else None))
-    found = summary.largest_batch(of, room, os.cpu_count() or 1)
+    found = summary.largest_batch(net, room, os.cpu_count() or 1)
     while found and not limit:
         try:
-            train_with(found[0], solver, overrides, numbers, level, options.names(stage))
+            train_two_iterations(config, found[0], numbers)
             break
         except MemoryError:
             smaller = int(0.95 * found[0])
-            found = (smaller, summary.memory(of, smaller, os.cpu_count() or 1)) if smaller else None
+            found = (smaller, summary.memory(net, smaller, os.cpu_count() or 1)) if smaller else None
     if not found:
         raise CaffeliteError(
             "no batch fits", expected="room for one sample", found=memory.text(room), remedy="use a smaller net"
         )
     click.echo(f"{found[0]} samples, which take {memory.text(found[1].total)} of {memory.text(room)}")
-
-
-def train_with(
-    batch: int, solver: str, overrides, numbers: list[int], level: int | None, stages: tuple[str, ...]
-) -> None:
-    """Two iterations of the solver with another batch. Errors: MemoryError where that is too large."""
-    from .. import prototxt
-    from ..training import Solver
-
-    document = overrides.solver(prototxt.read_solver(solver))
-    changed = Rebatched(overrides, batch)
-    run = Solver(
-        bare(document.message),
-        document.locate,
-        solver,
-        options.open_gpu(numbers),
-        level=level,
-        stages=stages,
-        overrides=changed,
-    )
-    try:
-        run.step(2)
-    finally:
-        run.close()
-
-
-def bare(solver, display: int = 0):
-    """A solver without tests, displays and snapshots."""
-    p = type(solver)()
-    p.CopyFrom(solver)
-    p.snapshot, p.snapshot_after_train, p.test_interval, p.display = 0, False, 0, display
-    for name in ("test_iter", "test_net", "test_net_param", "test_state", "best_score", "early_stop"):
-        p.ClearField(name)
-    return p
-
-
-class Rebatched:
-    """Overrides that set the batch too."""
-
-    def __init__(self, overrides, batch: int):
-        self.overrides, self.batch = overrides, batch
-
-    def nets(self, specs) -> None:
-        from ..inspection.feeds import rebatched
-
-        self.overrides.nets(specs)
-        for spec in specs:
-            spec.message = rebatched(spec.message, self.batch)

@@ -56,30 +56,18 @@ def find_lr(solver, gpu, weights, set_fields, low, high, iterations, out, level,
         raise CaffeliteError("-from must be below -to", found=f"{low:g} and {high:g}")
     form = options.picture_form(out, "pdf") if out else None
     start()
-    from .. import prototxt
-    from ..prototxt.overrides import Overrides
-    from ..training import Solver
-    from ..training.range_test import range_test
-    from .find_batch import bare
+    from ..runs.config import RunConfig
+    from ..runs.trial import find_rate
 
-    overrides = Overrides(set_fields)
-    document = overrides.solver(prototxt.read_solver(solver))
-    device = options.open_device(gpu, document.message)
-    run = Solver(
-        bare(document.message),
-        document.locate,
+    config = RunConfig(
         solver,
-        device,
+        gpus=gpu,
+        weights=options.names(weights or ""),
+        overrides=set_fields,
         level=level,
         stages=options.names(stage),
-        overrides=overrides,
     )
-    try:
-        if weights or document.message.weights:
-            options.load_weights(run.net, weights or list(document.message.weights))
-        found = range_test(run, low, high, iterations)
-    finally:
-        run.close()
+    found = find_rate(config, low, high, iterations)
     if as_json:
         click.echo(
             json.dumps({"best": found.best, "rates": found.rates, "losses": found.kept, "smoothed": found.smooth})

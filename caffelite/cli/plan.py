@@ -11,7 +11,7 @@ import click
 
 from . import options
 from .logs import start
-from .test import open_net
+from .net_options import open_net
 
 GPU, CPU = (
     {"bandwidth": 200.0, "latency": 5.0, "machine": 8},
@@ -117,7 +117,8 @@ def plan(model, ranks, gpu, bandwidth, network, latency, machine, scaling, itera
         found = of(n)
         faster = found.images / alone.images
         options.say(
-            f"{n:9}{found.seconds * 1e3:11.4g}{found.images:12.5g}{faster:11.4g}{faster / n:12.1%}{found.waiting / found.seconds:9.1%}"
+            f"{n:9}{found.seconds * 1e3:11.4g}{found.images:12.5g}{faster:11.4g}{faster / n:12.1%}"
+            f"{found.waiting / found.seconds:9.1%}"
         )
     options.say(bottleneck(net, measured, of(ranks), bandwidth if ranks <= machine else network))
 
@@ -129,7 +130,7 @@ def measure(net, iterations: int):
     from ..inspection.timing import timed_pass
     from ..parallel.forecast import Measured
     from ..training import gradients
-    from ..training.updates import Updater
+    from ..training.optim.updates import Updater
 
     net.forward()
     net.backward()

@@ -30,10 +30,11 @@ def replay(folder, gpu, everything, as_json) -> None:
       caffelite replay lenet_fault_iter_120
     """
     start()
-    from ..training.replay import replay as run
+    from ..runs.device_choice import open_device
+    from ..training.diagnosis.replay import replay as run
 
     seen, first = [], None
-    for one in run(folder, options.open_device(gpu)):
+    for one in run(folder, open_device(gpu)):
         first = first or (one if one.bad else None)
         seen.append(one)
         if first and not everything:

@@ -58,7 +58,7 @@ def test(model, weights, gpu, how, iterations, folder, labels, as_json, set_fiel
     \b
     Example:
       caffelite test -model models/lenet/train_val.prototxt -weights lenet_iter_10000.caffemodel -iterations 100
-      caffelite test -model models/lenet/digits_train_val.prototxt -weights digits_iter_1000.caffemodel -report digits_report
+      caffelite test -model models/lenet/digits_train_val.prototxt -weights digits.caffemodel -report digits_report
     """
     if not weights:
         raise click.UsageError("-weights is missing: name a caffemodel to score")
@@ -67,6 +67,8 @@ def test(model, weights, gpu, how, iterations, folder, labels, as_json, set_fiel
 
     from ..report import pictures
     from ..report.collect import Watch
+    from ..runs.open_net import load_weights
+    from .net_options import open_net
 
     names = read_labels(labels) if labels else None
     judge = folder is not None or as_json
@@ -79,7 +81,7 @@ def test(model, weights, gpu, how, iterations, folder, labels, as_json, set_fiel
         return nets[-1]
 
     try:
-        options.load_weights(net, weights)
+        load_weights(net, options.names(weights))
         watch = Watch(net, judge)
         if folder and (watch.judged or watch.fit):
             pictures.check_installed(mistakes=watch.judged is not None)
@@ -180,35 +182,3 @@ def show_batch(bar, watch, index: int, outputs) -> None:
         for number in values[:100]:
             log.info("Batch %d, %s = %.6g", index, value.name, number)
     bar.update()
-
-
-def open_net(
-    model: str,
-    gpu: str | None,
-    phase: str,
-    level: int | None,
-    stage: str,
-    how: dict | None = None,
-    keep: bool = False,
-    set_fields: tuple[str, ...] = (),
-    batch: int | None = None,
-    share=None,
-):
-    """A net from its prototxt alone with fields set, on the device that -gpu names. how: see ``options.running``.
-
-    batch: in place of its own; share: the net whose weights and device it takes.
-    """
-    from .. import caffelite_pb2 as pb
-    from .. import data, prototxt
-    from ..inspection.feeds import rebatched
-    from ..net import graph
-    from ..net.net import Net
-    from ..prototxt.overrides import Overrides
-    from ..training import nets
-
-    document = Overrides(set_fields).net(prototxt.read_net(model))
-    device = share.dev if share else options.open_device(gpu, None, how, lambda: document.message)
-    message = rebatched(document.message, batch) if batch else document.message
-    state = nets.state(pb.Phase.Value(phase.upper()), message, None, level, options.names(stage))
-    wiring = graph.build(message, state, document.locate, functools.partial(data.open_source, seed=0))
-    return Net(wiring, device, share=share, keep=keep)

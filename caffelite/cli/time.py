@@ -9,7 +9,7 @@ import click
 
 from . import options
 from .logs import start
-from .test import open_net
+from .net_options import open_net
 
 log = logging.getLogger("caffelite")
 
@@ -38,11 +38,12 @@ def time(model, gpu, how, iterations, phase, level, stage, weights, set_fields) 
     """
     start()
     from ..inspection import timing
+    from ..runs.open_net import load_weights
 
     net = open_net(model, gpu, phase or "TRAIN", level, stage, how, set_fields=set_fields)
     try:
         if weights:
-            options.load_weights(net, weights)
+            load_weights(net, options.names(weights))
         net.forward()
         net.backward()
         log.info("*** Benchmark begins ***")
@@ -77,8 +78,7 @@ def report(net, passes: list) -> None:
 
 def beside(net, passes: list, whole: float, ceilings: tuple[float, float]) -> None:
     """A table of layers beside the device's ceilings, whole passes, and memory."""
-    from ..inspection import counts
-    from . import memory
+    from ..inspection import counts, memory
 
     rows = [("layer", "forward ms", "backward ms", "GFLOP/s", "GB/s", "of a ceiling")]
     rows += [_row(step, passes, ceilings) for step in net.plan.forward]

@@ -10,9 +10,11 @@ from pathlib import Path
 from .. import caffelite_pb2 as pb
 from .. import prototxt
 from ..errors import Locator
-from ..training import nets, rates, snapshot, updates
+from ..training import nets
+from ..training.checkpoint import snapshot
+from ..training.checks import check_counts
 from ..training.nets import NetSpec
-from ..training.solver import check_counts
+from ..training.optim import rates, updates
 from .reading import Findings, Reading, read
 
 

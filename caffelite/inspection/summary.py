@@ -12,7 +12,7 @@ from ..layers import Shape
 from ..net import layout, plan
 from ..net.graph import Graph, Node, Parameter
 from ..net.plan import Plan
-from ..training import updates
+from ..training.optim import updates
 from . import counts
 from .nets import Subject
 

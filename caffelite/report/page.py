@@ -17,9 +17,11 @@ body { font: 15px/1.5 system-ui, sans-serif; color: #1f2933; background: #f5f7fa
 main { max-width: 60rem; margin: 0 auto; padding: 1.5rem }
 section { background: #fff; border-radius: 8px; padding: 1rem 1.5rem; margin: 1rem 0; box-shadow: 0 1px 3px #0002 }
 h1 { font-size: 1.5rem; margin: 0 } h2 { font-size: 1.1rem; margin: 0 0 .5rem } p { margin: .3rem 0; color: #52606d }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums } th { text-align: left; color: #52606d; font-weight: 600 }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums }
+th { text-align: left; color: #52606d; font-weight: 600 }
 td, th { padding: .15rem 1.2rem .15rem 0; border-bottom: 1px solid #e4e7eb } td.n { text-align: right }
-img { max-width: 100% } .big { font-size: 2.2rem; font-weight: 700 } .bad { color: #c53030 } .scroll { max-height: 30rem; overflow: auto }
+img { max-width: 100% } .big { font-size: 2.2rem; font-weight: 700 } .bad { color: #c53030 }
+.scroll { max-height: 30rem; overflow: auto }
 """
 
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from .. import inputs
 from ..errors import CaffeliteError
+from .folder import LOSSES, METRICS
 
-METRICS, LOSSES = "metrics.csv", "losses.f32"
 FIXED = ("iteration", "seconds", "phase", "rate", "smoothed_loss")  # the columns before the scores
 
 

@@ -1,32 +1,87 @@
-"""A run compared with the records of an earlier one, bit for bit, while it goes on."""
+"""Repeats a recorded run and compares its losses and test scores with the records, bit for bit."""
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Sequence
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
 
+from .. import prototxt
 from ..errors import CaffeliteError
-from ..training import Requests, snapshot
-from ..training.observer import Observer
+from ..training import Requests, Trainer
+from ..training.checkpoint import snapshot
+from ..training.hooks.hook import Hook
 from ..training.scores import Scores
-from . import folder as records
+from ..training.state import TrainingState
+from . import folder as files
 from . import history
+from .config import RunConfig
+from .device_choice import open_device
 from .fingerprint import fingerprint
+from .open_net import load_weights, open_trainer
+
+log = logging.getLogger("caffelite")
 
 
-class Comparison(Observer):
-    """Compares losses and test scores with those of a run's folder; asks to stop at the first that differs.
+def reproduce(folder: Path, gpu: str | None = None, iterations: int | None = None) -> tuple[Comparison, int]:
+    """Repeats the run of a folder, in its working directory if that is there; nothing is written.
 
-    ``differs``: (iteration, what, recorded, found), None as long as all is the same. ``compared``: how many numbers
-    were.
+    Returns the comparison and how many iterations are done. Logs what changed since: data, versions. Errors: the run
+    cannot be repeated by one process; there is nothing to compare.
+    """
+    run = files.load(folder)
+    session = check(run, folder)
+    for line in changed_data(run):
+        log.warning("%s", line)
+    for package, version in session["versions"].items():
+        if package not in ("python", "system") and (now := _version(package)) != version:
+            log.warning("%s is %s now, was %s", package, now, version)
+    folder = folder.resolve()
+    if os.path.isdir(session["folder"]):
+        os.chdir(session["folder"])
+    document = prototxt.read_solver(folder / files.SOLVER)
+    p = document.message
+    p.snapshot, p.snapshot_after_train = 0, False
+    p.ClearField("snapshot_keep")
+    requests, config = Requests(), RunConfig(str(folder / files.SOLVER), gpus=gpu)
+    dev = open_device(gpu, p)
+    trainer = open_trainer(config, document, dev, requests=requests, resume=start(session, folder), snapshots=False)
+    try:
+        if session.get("weights") or p.weights and not session.get("snapshot"):
+            load_weights(trainer.net, list(session.get("weights") or p.weights))
+        comparison = Comparison(folder, trainer)
+        trainer.hooks.add(comparison)
+        trainer.step(max(0, min(iterations or p.max_iter, comparison.iterations) - trainer.iteration))
+        trainer.report_losses()
+    finally:
+        trainer.close()
+    if not comparison.compared:
+        raise CaffeliteError(f"{folder} has no loss or score to compare", expected="the record of an iteration or more")
+    return comparison, trainer.iteration
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+class Comparison(Hook):
+    """Compares losses and test scores with those of a run folder; requests a stop at the first that differs.
+
+    ``differs``: (iteration, name, recorded, found), None as long as all are the same. ``compared``: how many numbers
+    were compared.
     """
 
-    def __init__(self, folder: Path, requests: Requests):
-        self._losses = np.fromfile(folder / records.LOSSES, "<f4")
+    def __init__(self, folder: Path, trainer: Trainer):
+        self._losses = np.fromfile(folder / files.LOSSES, "<f4")
         self._tests = history.read(folder).tests
-        self._requests = requests
+        self._trainer = trainer
         self.differs: tuple[int, str, float, float] | None = None
         self.compared = 0
 
@@ -35,30 +90,30 @@ class Comparison(Observer):
         """How many the record has."""
         return len(self._losses)
 
-    def losses(self, solver, first: int, values: Sequence[float]) -> None:
+    def losses(self, state: TrainingState, first: int, values: Sequence[float]) -> None:
         for i, value in enumerate(values, first):
             if i < len(self._losses):
                 self._compare(i, "loss", self._losses[i], value)
 
-    def tested(self, solver, which: int, scores: Scores) -> None:
-        row = next((row for row in self._tests.get(which, ()) if row.iteration == solver.iteration), None)
+    def tested(self, state: TrainingState, which: int, scores: Scores) -> None:
+        row = next((row for row in self._tests.get(which, ()) if row.iteration == state.iteration), None)
         for name, _, values in scores.outputs if row else ():
             if values.size == 1 and name in row.values:
-                solver.tell_losses()
-                self._compare(solver.iteration, f"test {name}", row.values[name], values[0])
+                self._trainer.report_losses()
+                self._compare(state.iteration, f"test {name}", row.values[name], values[0])
 
-    def _compare(self, iteration: int, what: str, recorded: float, found: float) -> None:
+    def _compare(self, iteration: int, name: str, recorded: float, found: float) -> None:
         self.compared += 1
         a, b = np.float32(recorded), np.float32(found)
         if self.differs is None and a != b and not (np.isnan(a) and np.isnan(b)):
-            self.differs = iteration, what, float(a), float(b)
-            self._requests.stop = True
+            self.differs = iteration, name, float(a), float(b)
+            self._trainer.requests.stop = True
 
 
-def changed_data(told: dict) -> list[str]:
-    """What became of the data that a run was trained with: a line for each file that is gone or differs."""
+def changed_data(run: dict) -> list[str]:
+    """A line for each data file of a run that is gone or differs."""
     found = []
-    for entry in told["data"]:
+    for entry in run["data"]:
         path = Path(entry["path"])
         if not path.exists():
             found.append(f"{path} is gone")
@@ -68,7 +123,7 @@ def changed_data(told: dict) -> list[str]:
 
 
 def start(session: dict, folder: Path) -> str | None:
-    """The state that a session went on from: where it was, or where a later run moved it. Errors: neither is that
+    """The state from which a session continued: where it was, or where a later run moved it. Errors: neither is that
     state."""
     if not (named := session.get("snapshot")):
         return None
@@ -82,9 +137,9 @@ def start(session: dict, folder: Path) -> str | None:
     return str(found[0])
 
 
-def check(told: dict, folder: Path) -> dict:
-    """The first session of a run that one process can repeat; else the reason why not."""
-    session = told["sessions"][0]
+def check(run: dict, folder: Path) -> dict:
+    """The first session of a run. Errors: one process cannot repeat it."""
+    session = run["sessions"][0]
     if session["processes"] > 1:
         what, remedy = (
             f"{folder} was trained by {session['processes']} processes",

@@ -25,10 +25,12 @@ LAYERS = {  # name: the bottom's shape, convolution_param
 }
 LOSS_WEIGHT = 0.01
 NET = """force_backward: true
-layer {{ name: "x" type: "DummyData" top: "x" dummy_data_param {{ shape {{ {shape} }} data_filler {{ type: "gaussian" }} }} }}
+layer {{ name: "x" type: "DummyData" top: "x" dummy_data_param {{ shape {{ {shape} }}
+  data_filler {{ type: "gaussian" }} }} }}
 layer {{ name: "{name}" type: "Convolution" bottom: "x" top: "y" convolution_param {{ {param}
   weight_filler {{ type: "xavier" }} bias_filler {{ type: "constant" value: 0.1 }} }} }}
-layer {{ name: "loss" type: "Reduction" bottom: "y" top: "loss" loss_weight: {weight} reduction_param {{ operation: SUMSQ }} }}
+layer {{ name: "loss" type: "Reduction" bottom: "y" top: "loss" loss_weight: {weight}
+  reduction_param {{ operation: SUMSQ }} }}
 """
 
 

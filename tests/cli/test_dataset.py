@@ -331,7 +331,8 @@ def test_show_draws_what_the_net_sees(flowers, tmp_path):
     sheet = tmp_path / "sheet.png"
     said = invoke("show", tmp_path / "net.prototxt", "--out", sheet, "--count", 5, "--columns", 5, "--seed", 7)
     assert "5 images of 3×3×3" in said
-    layer = """type: "Data" name: "in" top: "data" top: "label" transform_param { mean_value: 128 crop_size: 3 scale: 0.5 }"""
+    layer = """type: "Data" name: "in" top: "data" top: "label"
+        transform_param { mean_value: 128 crop_size: 3 scale: 0.5 }"""
     layer += f' data_param {{ source: "{tmp_path}/flowers_train_lmdb" backend: LMDB batch_size: 5 }}'
     with open_source(text_format.Parse(layer, pb.LayerParameter()), pb.TRAIN, NOWHERE, 7) as source:
         data = source.next()[0].copy()

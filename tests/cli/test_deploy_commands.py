@@ -26,9 +26,11 @@ COLOUR = """
 layer { name: "data" type: "Data" top: "data" top: "label"
   transform_param { crop_size: 12 mirror: true scale: 0.01 mean_file: "mean.binaryproto" }
   data_param { source: "colour_lmdb" batch_size: 4 backend: LMDB } }
-layer { name: "conv" type: "Convolution" bottom: "data" top: "conv" convolution_param { num_output: 4 kernel_size: 5 stride: 3
+layer { name: "conv" type: "Convolution" bottom: "data" top: "conv"
+  convolution_param { num_output: 4 kernel_size: 5 stride: 3
   weight_filler { type: "xavier" } } }
-layer { name: "ip" type: "InnerProduct" bottom: "conv" top: "ip" inner_product_param { num_output: 3 weight_filler { type: "xavier" } } }
+layer { name: "ip" type: "InnerProduct" bottom: "conv" top: "ip"
+  inner_product_param { num_output: 3 weight_filler { type: "xavier" } } }
 layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" }
 """
 

@@ -107,8 +107,10 @@ def test_layers_of_unknown_types_are_left_out(folder, call):
 
 
 def test_shapes_stand_in_for_python_data(folder, call):
-    fed = """layer { name: "images" type: "Python" top: "image" top: "truth" python_param { module: "nowhere" layer: "Images" } }
-    layer { name: "conv" type: "Convolution" bottom: "image" top: "conv" convolution_param { num_output: 2 kernel_size: 3 } }"""
+    fed = """layer { name: "images" type: "Python" top: "image" top: "truth"
+      python_param { module: "nowhere" layer: "Images" } }
+    layer { name: "conv" type: "Convolution" bottom: "image" top: "conv"
+      convolution_param { num_output: 2 kernel_size: 3 } }"""
     (folder / "fed.prototxt").write_text(fed)
     assert call("summary", "-model", "fed.prototxt").status == 2
     answer = call("summary", "-model", "fed.prototxt", "-shape", "image=3x9x9", "-shape", "truth=1x9x9")
@@ -210,7 +212,8 @@ def test_names_with_control_codes_are_shown_as_escapes(folder, call):
 STRANGE = """name: "n"
 strange: 3
 layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 3 dim: 8 dim: 8 } } }
-layer { name: "c" type: "Convolution" bottom: "data" top: "c" convolution_param { num_output: 2 kernel_size: 3 deform: 2 } }
+layer { name: "c" type: "Convolution" bottom: "data" top: "c"
+  convolution_param { num_output: 2 kernel_size: 3 deform: 2 } }
 layer { name: "p" type: "Shuffle" bottom: "c" top: "p" shuffle_param { order: 1 } }
 layer { name: "q" type: "ReLU" bottom: "p" top: "q" }
 """
@@ -220,8 +223,8 @@ def test_summary_and_draw_ignore_unknown_fields(folder, call):
     (folder / "strange.prototxt").write_text(STRANGE)
     told = [
         'Ignored: strange.prototxt:2:1: unknown field "strange" in NetParameter; did you mean "state"?',
-        'Ignored: strange.prototxt:4:112: unknown field "deform" in ConvolutionParameter',
-        'Left out with all that hangs on it: strange.prototxt:5:25: layer "p": unknown type "Shuffle"; expected one of',
+        'Ignored: strange.prototxt:5:52: unknown field "deform" in ConvolutionParameter',
+        'Left out with all that hangs on it: strange.prototxt:6:25: layer "p": unknown type "Shuffle"; expected one of',
     ]
     for command, shown in (("summary", "1×2×6×6"), ("draw", ">c<")):
         answer = call(command, "-model", "strange.prototxt")
@@ -253,8 +256,8 @@ def test_check_tells_an_unknown_type_once(folder, call):
     answer = call("check", "strange.prototxt")
     assert [line for line in answer.out.splitlines() if ": mistake: " in line] == [
         'strange.prototxt:2:1: mistake: unknown field "strange" in NetParameter',
-        'strange.prototxt:4:112: mistake: unknown field "deform" in ConvolutionParameter',
-        'strange.prototxt:5:25: mistake: layer "p": unknown type "Shuffle"',
+        'strange.prototxt:5:52: mistake: unknown field "deform" in ConvolutionParameter',
+        'strange.prototxt:6:25: mistake: layer "p": unknown type "Shuffle"',
     ]
 
 

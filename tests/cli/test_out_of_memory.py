@@ -4,10 +4,11 @@ import re
 
 import pytest
 
-from caffelite.cli import memory
+from caffelite.inspection import memory
 
 NET = """
-layer { name: "in" type: "DummyData" top: "x" top: "y" dummy_data_param { shape { dim: 100000 dim: 4 } shape { dim: 100000 dim: 1000 } } }
+layer { name: "in" type: "DummyData" top: "x" top: "y" dummy_data_param { shape { dim: 100000 dim: 4 }
+  shape { dim: 100000 dim: 1000 } } }
 layer { name: "value" type: "InnerProduct" bottom: "x" top: "value" inner_product_param { num_output: 1000 } }
 layer { name: "loss" type: "EuclideanLoss" bottom: "value" bottom: "y" top: "loss" }
 """
@@ -47,12 +48,12 @@ def test_an_allocation_that_fails(large, call, monkeypatch):
 
 
 def test_an_iteration_without_memory(large, call, monkeypatch):
-    from caffelite.training import Solver
+    from caffelite.training import Trainer
 
     def refuse(*_):
         raise MemoryError
 
-    monkeypatch.setattr(Solver, "step", refuse)
+    monkeypatch.setattr(Trainer, "step", refuse)
     answer = call("train", "-solver", "large_solver.prototxt", "-record", "none")
     assert answer.status == 2 and re.search(r"out of memory: .* are needed \(blobs and their gradients", answer.err)
 

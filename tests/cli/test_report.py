@@ -286,10 +286,12 @@ def test_a_label_a_pixel_and_labels_that_do_not_count(folder, call, seed):
     write_hdf5(folder / "pixels.h5", {"data": data, "label": marked})
     (folder / "pixels.txt").write_text("pixels.h5\n")
     (folder / "pixels.prototxt").write_text("""
-      layer { name: "rows" type: "HDF5Data" top: "data" top: "label" hdf5_data_param { source: "pixels.txt" batch_size: 4 } }
+      layer { name: "rows" type: "HDF5Data" top: "data" top: "label"
+        hdf5_data_param { source: "pixels.txt" batch_size: 4 } }
       layer { name: "conv" type: "Convolution" bottom: "data" top: "conv"
         convolution_param { num_output: 2 kernel_size: 1 bias_term: false } }
-      layer { name: "loss" type: "SoftmaxWithLoss" bottom: "conv" bottom: "label" top: "loss" loss_param { ignore_label: 255 } }
+      layer { name: "loss" type: "SoftmaxWithLoss" bottom: "conv" bottom: "label" top: "loss"
+        loss_param { ignore_label: 255 } }
     """)
     write_weights(folder / "pixels.caffemodel", {"conv": [np.eye(2, dtype=np.float32).reshape(2, 2, 1, 1)]})
     answer = call("test", "-model", "pixels.prototxt", "-weights", "pixels.caffemodel", "-report", "out")

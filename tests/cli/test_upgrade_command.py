@@ -9,7 +9,8 @@ from caffelite import prototxt, weights
 
 V1 = """name: "old" # a comment
 input: "x" input_dim: 1 input_dim: 3 input_dim: 4 input_dim: 4
-layers { name: "ip" type: INNER_PRODUCT bottom: "x" top: "ip" blobs_lr: 1 blobs_lr: 2 inner_product_param { num_output: 2 } }
+layers { name: "ip" type: INNER_PRODUCT bottom: "x" top: "ip" blobs_lr: 1 blobs_lr: 2
+  inner_product_param { num_output: 2 } }
 """
 MODERN = """name: "old"
 layer { name: "input" type: "Input" top: "x" input_param { shape { dim: [1, 3, 4, 4] } } }

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from caffelite import user_modules
-from caffelite.cli import memory
 from caffelite.data.writers import write_hdf5
+from caffelite.inspection import memory
 
 MODULE = """
     import pathlib

@@ -11,7 +11,7 @@ from devices import test_gpu_cudnn
 from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt
 from caffelite.devices.cuda import cudnn
-from caffelite.devices.cuda.device import LITTLE_WORK
+from caffelite.devices.traits import LITTLE_WORK
 from caffelite.inspection.feeds import Feeds
 from caffelite.layers.join import Concat
 from caffelite.layers.vision import Convolution

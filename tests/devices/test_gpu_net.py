@@ -3,7 +3,6 @@ updates."""
 
 import numpy as np
 import pytest
-from caffelite.net.net import Net
 from devices.host import plans
 from devices.host.backend import HostBackend
 
@@ -13,21 +12,25 @@ from caffelite.devices import open_device
 from caffelite.devices.cuda import GPU
 from caffelite.errors import NOWHERE
 from caffelite.net import graph
-from caffelite.training.updates import Updater
+from caffelite.net.net import Net
+from caffelite.training.optim.updates import Updater
 
 NET = """
 layer { name: "data" type: "DummyData" top: "x" top: "label" dummy_data_param {
-  shape { dim: 4 dim: 2 dim: 9 dim: 8 } shape { dim: 4 } data_filler { type: "gaussian" } data_filler { type: "constant" value: 2 } } }
+  shape { dim: 4 dim: 2 dim: 9 dim: 8 } shape { dim: 4 } data_filler { type: "gaussian" }
+  data_filler { type: "constant" value: 2 } } }
 layer { name: "conv" type: "Convolution" bottom: "x" top: "conv"
   convolution_param { num_output: 4 kernel_size: 3 pad: 1 group: 2
     weight_filler { type: "xavier" } bias_filler { type: "constant" value: 0.1 } } }
 layer { name: "relu" type: "ReLU" bottom: "conv" top: "conv" relu_param { negative_slope: 0.1 } }
 layer { name: "pool" type: "Pooling" bottom: "conv" top: "pool" pooling_param { kernel_size: 3 stride: 2 } }
 layer { name: "ave" type: "Pooling" bottom: "pool" top: "ave" pooling_param { pool: AVE kernel_size: 2 pad: 1 } }
-layer { name: "ip" type: "InnerProduct" bottom: "ave" top: "ip" inner_product_param { num_output: 11 weight_filler { type: "xavier" } } }
+layer { name: "ip" type: "InnerProduct" bottom: "ave" top: "ip"
+  inner_product_param { num_output: 11 weight_filler { type: "xavier" } } }
 layer { name: "sigmoid" type: "Sigmoid" bottom: "ip" top: "s" }
 layer { name: "drop" type: "Dropout" bottom: "s" top: "d" dropout_param { dropout_ratio: 0.4 } }
-layer { name: "ip2" type: "InnerProduct" bottom: "d" top: "score" inner_product_param { num_output: 5 weight_filler { type: "xavier" } } }
+layer { name: "ip2" type: "InnerProduct" bottom: "d" top: "score"
+  inner_product_param { num_output: 5 weight_filler { type: "xavier" } } }
 layer { name: "loss" type: "SoftmaxWithLoss" bottom: "score" bottom: "label" top: "loss" }
 layer { name: "accuracy" type: "Accuracy" bottom: "score" bottom: "label" top: "accuracy" }
 """

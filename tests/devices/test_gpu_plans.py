@@ -205,7 +205,8 @@ def test_where_the_first_process_has_no_plan_nobody_does(offer):
 
 NET = """
 layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 2 dim: 3 dim: 6 dim: 6 } } }
-layer { name: "conv7" type: "Convolution" bottom: "data" top: "conv7" convolution_param { num_output: 4 kernel_size: 3 } }
+layer { name: "conv7" type: "Convolution" bottom: "data" top: "conv7"
+  convolution_param { num_output: 4 kernel_size: 3 } }
 layer { name: "up" type: "Deconvolution" bottom: "conv7" top: "up" convolution_param { num_output: 2 kernel_size: 2 } }
 """
 KINDS = {"forward": "its forward pass", "dgrad": "its bottom's gradient", "wgrad": "its weights' gradient"}

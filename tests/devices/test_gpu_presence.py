@@ -7,10 +7,10 @@ from click.testing import CliRunner
 
 from caffelite import caffelite_pb2 as pb
 from caffelite import cli
-from caffelite.cli import options
 from caffelite.devices import cuda
 from caffelite.devices.cuda import presence
 from caffelite.errors import CaffeliteError
+from caffelite.runs import device_choice
 
 CARD = {"sys/bus/pci/devices/0000:17:00.0/vendor": "0x10de\n", "sys/bus/pci/devices/0000:17:00.0/class": "0x030200\n"}
 
@@ -62,25 +62,25 @@ def machine(monkeypatch):
 def test_all_of_no_gpus_is_the_cpu_with_one_warning(machine, caplog, mode):
     machine(0, False)
     with caplog.at_level(logging.INFO, "caffelite"):
-        assert options.gpus("all", pb.SolverParameter(solver_mode=mode) if mode is not None else None) == []
+        assert device_choice.gpus("all", pb.SolverParameter(solver_mode=mode) if mode is not None else None) == []
     (line,) = caplog.records
     assert line.levelname == "WARNING" and "no NVIDIA GPU; running on the CPU" in line.getMessage()
 
 
 def test_all_with_a_gpu_that_cannot_be_used_is_an_error_as_with_its_number(machine):
     machine(0, True)
-    assert options.gpus("all") == options.gpus("0") == [0]
+    assert device_choice.gpus("all") == device_choice.gpus("0") == [0]
     errors = []
     for text in ("all", "0"):
         with pytest.raises(CaffeliteError, match="no usable GPU; install the driver") as error:
-            options.open_device(text)
+            device_choice.open_device(text)
         errors.append(str(error.value))
     assert errors[0] == errors[1]
 
 
 def test_all_means_all_that_can_be_used(machine):
     machine(3, True)
-    assert options.gpus("all") == [0, 1, 2]
+    assert device_choice.gpus("all") == [0, 1, 2]
 
 
 @pytest.mark.parametrize("arguments", [[], ["--gpu", "all"]])

@@ -188,14 +188,16 @@ def told(path):
         signature = str(inspect.signature(found))
     except (TypeError, ValueError):
         signature = None
-    return {"signature": signature, "doc": (getattr(found, "__doc__", None) or "")[:2000], "class": inspect.isclass(found)}
+    doc = (getattr(found, "__doc__", None) or "")[:2000]
+    return {"signature": signature, "doc": doc, "class": inspect.isclass(found)}
 
 imports, paths = json.load(sys.stdin)
 answers = {path: told(path) for path in paths}
 for name in imports:
     package, last = name.rsplit(".", 1)
     exec(f"from {package} import {last}")
-answers |= {path: told(path) for path, answer in answers.items() if "missing" in answer and any(path.startswith(i) for i in imports)}
+missing = [path for path, answer in answers.items() if "missing" in answer]
+answers |= {path: told(path) for path in missing if any(path.startswith(i) for i in imports)}
 print(json.dumps(answers))
 """
 

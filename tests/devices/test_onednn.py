@@ -16,15 +16,17 @@ from caffelite import caffelite_pb2 as pb
 from caffelite.devices import open_device
 from caffelite.devices.cpu import onednn
 from caffelite.errors import NOWHERE, CaffeliteError
-from caffelite.training.updates import Updater
+from caffelite.training.optim.updates import Updater
 
 FILL = 'weight_filler { type: "xavier" }'
 NET = (
     inputs(data=(4, 1, 12, 12), label=(4,))
     + f"""
-layer {{ name: "c1" type: "Convolution" bottom: "data" top: "c1" convolution_param {{ num_output: 6 kernel_size: 3 {FILL} }} }}
+layer {{ name: "c1" type: "Convolution" bottom: "data" top: "c1"
+  convolution_param {{ num_output: 6 kernel_size: 3 {FILL} }} }}
 layer {{ name: "p1" type: "Pooling" bottom: "c1" top: "p1" pooling_param {{ kernel_size: 2 stride: 2 }} }}
-layer {{ name: "c2" type: "Convolution" bottom: "p1" top: "c2" convolution_param {{ num_output: 8 kernel_size: 3 {FILL} }} }}
+layer {{ name: "c2" type: "Convolution" bottom: "p1" top: "c2"
+  convolution_param {{ num_output: 8 kernel_size: 3 {FILL} }} }}
 layer {{ name: "r2" type: "ReLU" bottom: "c2" top: "c2" }}
 layer {{ name: "ip1" type: "InnerProduct" bottom: "c2" top: "ip1" inner_product_param {{ num_output: 20 {FILL} }} }}
 layer {{ name: "r3" type: "ReLU" bottom: "ip1" top: "ip1" }}

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from caffelite.net.net import Net
 
 from caffelite import caffelite_pb2 as pb
 from caffelite import devices, prototxt
 from caffelite.errors import CaffeliteError
 from caffelite.net import graph
+from caffelite.net.net import Net
 
 onnx_package = pytest.importorskip("onnx", reason="onnx, of the extra `onnx`")
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime, of the extra `onnx`")
@@ -163,7 +163,7 @@ def test_every_mistake_at_once():
     assert (
         len(lines) == 2
         and "<text>:3" in lines[0]
-        and "STOCHASTIC cannot be said in ONNX" in lines[0]
+        and "STOCHASTIC cannot be expressed in ONNX" in lines[0]
         and '"mvn" (MVN)' in lines[1]
     )
 

@@ -61,7 +61,8 @@ def test_one_box_alone():
 NET = (
     inputs(**{"x<&": (2, 3, 8, 8)})
     + """
-layer { name: "conv" type: "Convolution" bottom: "x<&" top: "y" convolution_param { num_output: 4 kernel_size: 3 stride: 2 } }
+layer { name: "conv" type: "Convolution" bottom: "x<&" top: "y"
+  convolution_param { num_output: 4 kernel_size: 3 stride: 2 } }
 layer { name: "relu" type: "ReLU" bottom: "y" top: "y" }
 layer { name: "left" type: "TanH" bottom: "y" top: "left" }
 layer { name: "sum" type: "Eltwise" bottom: "y" bottom: "left" top: "sum" }

@@ -5,14 +5,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from caffelite.net.net import Net
-from caffelite.net.plan import make
 from engines import with_onednn, without_onednn
 from textnet import build, inputs
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.inspection import counts, nets, summary
 from caffelite.net import layout
+from caffelite.net.net import Net
+from caffelite.net.plan import make
 
 MODELS = Path(__file__).parent.parent.parent / "models"
 # Parameters and multiply-adds of the four as their papers and model zoos tell them
@@ -142,7 +142,7 @@ import re, sys
 from caffelite import caffelite_pb2 as pb, devices
 from caffelite.inspection import nets, summary
 from caffelite.net.net import Net
-from caffelite.training.updates import Updater
+from caffelite.training.optim.updates import Updater
 
 def status(key):
     return 1024 * int(re.search(key + ":[^0-9]*([0-9]+)", open("/proc/self/status").read())[1])

@@ -4,7 +4,6 @@ import textwrap
 
 import numpy as np
 import pytest
-from caffelite.net.net import Net
 from devices.host.backend import HostBackend
 from textnet import bind, build, feed, inputs, run
 
@@ -14,6 +13,7 @@ from caffelite.devices.cuda import GPU
 from caffelite.errors import CaffeliteError
 from caffelite.layers import python
 from caffelite.net import graph
+from caffelite.net.net import Net
 
 SQUARE = """
     import numpy as np
@@ -80,7 +80,8 @@ def test_what_blobs_tell(write):
         class Look(object):
             def setup(self, bottom, top):
                 b = bottom[0]
-                assert (b.num, b.channels, b.height, b.width, b.count) == (2, 3, 4, 1, 24) and tuple(b.shape) == (2, 3, 4)
+                assert (b.num, b.channels, b.height, b.width, b.count) == (2, 3, 4, 1, 24)
+                assert tuple(b.shape) == (2, 3, 4)
                 assert b.data.shape == b.diff.shape == (2, 3, 4) and self.phase == 1 and self.param_str == ""
             def reshape(self, bottom, top):
                 top[0].reshape([b for b in bottom[0].shape])

@@ -13,11 +13,12 @@ import pytest
 from launching import COMMAND, MLP, SOLVER, environment, finish, mpirun, needs_mpi
 
 from caffelite.parallel import guard
-from caffelite.training import disk, snapshot
+from caffelite.training.checkpoint import disk, snapshot
 
 pytestmark = needs_mpi
 LAYER = """
-layer { name: "fault" type: "Python" bottom: "data" top: "data" python_param { module: "faults" layer: "Fault" param_str: "%s" } }
+layer { name: "fault" type: "Python" bottom: "data" top: "data"
+  python_param { module: "faults" layer: "Fault" param_str: "%s" } }
 """
 # What a rank does to itself at an iteration, here in the midst of its net.
 FAULTS = """
@@ -34,7 +35,8 @@ class Fault:
         self.left -= 1
         if self.left == 0:
             if self.what == "kill":
-                while self.rank != "0" and not os.path.exists("run_iter_6.solverstate"):  # rank 0 may still be writing it
+                # rank 0 may still be writing it
+                while self.rank != "0" and not os.path.exists("run_iter_6.solverstate"):
                     time.sleep(0.01)
                 os.kill(os.getpid(), signal.SIGKILL)
             if self.what == "stop":
@@ -129,8 +131,10 @@ def test_a_full_disk_at_a_snapshot(folder, started):
 
 
 ROOT_OF_0 = """
-layer { name: "x" type: "DummyData" top: "x" dummy_data_param { shape { dim: 4 dim: 3 } data_filler { type: "gaussian" } } }
-layer { name: "value" type: "InnerProduct" bottom: "x" top: "value" inner_product_param { num_output: 2 weight_filler { type: "xavier" } } }
+layer { name: "x" type: "DummyData" top: "x" dummy_data_param { shape { dim: 4 dim: 3 }
+  data_filler { type: "gaussian" } } }
+layer { name: "value" type: "InnerProduct" bottom: "x" top: "value"
+  inner_product_param { num_output: 2 weight_filler { type: "xavier" } } }
 layer { name: "size" type: "ReLU" bottom: "value" top: "size" }
 layer { name: "root" type: "Power" bottom: "size" top: "root" power_param { power: 0.5 } }
 layer { name: "sum" type: "Reduction" bottom: "root" top: "sum" loss_weight: 1 }

@@ -11,7 +11,7 @@ import pytest
 from launching import SOLVER, environment
 
 from caffelite import caffelite_pb2 as pb
-from caffelite.training import snapshot
+from caffelite.training.checkpoint import snapshot
 
 LAUNCH = (
     "from caffelite.parallel import star; import sys; sys.exit(star.launch(['train', *sys.argv[2:]], int(sys.argv[1])))"

@@ -11,14 +11,16 @@ from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt
 from caffelite.devices.cuda import GPU
 from caffelite.errors import NOWHERE
-from caffelite.training import Solver
+from caffelite.training import Trainer
 
 ROOT = Path(__file__).parents[2]
 NET = """
 name: "small"
 layer { name: "data" type: "DummyData" top: "data" top: "label" dummy_data_param {
-  shape { dim: 4 dim: 8 } shape { dim: 4 } data_filler { type: "constant" value: 1 } data_filler { type: "constant" value: 2 } } }
-layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip" inner_product_param { num_output: 6 bias_term: false } }
+  shape { dim: 4 dim: 8 } shape { dim: 4 } data_filler { type: "constant" value: 1 }
+  data_filler { type: "constant" value: 2 } } }
+layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip"
+  inner_product_param { num_output: 6 bias_term: false } }
 layer { name: "bn" type: "BatchNorm" bottom: "ip" top: "bn" }
 layer { name: "scale" type: "Scale" bottom: "bn" top: "bn" scale_param { bias_term: true } }
 layer { name: "loss" type: "SoftmaxWithLoss" bottom: "bn" bottom: "label" top: "loss" }
@@ -43,10 +45,10 @@ def test_launches_are_those_of_the_device(tool):
         net_param=net(), lr_policy="fixed", base_lr=0.01, momentum=0.9, max_iter=2, weight_decay=5e-4
     )
     recipe.snapshot_after_train = False
-    solver = Solver(recipe, NOWHERE, "test", GPU(0, "float32", backend := HostBackend(), eager="counted one by one"))
-    solver._launches.run(1)
+    solver = Trainer(recipe, NOWHERE, "test", GPU(0, "float32", backend := HostBackend(), eager="counted one by one"))
+    solver.captured.run(1)
     before = backend.launches
-    solver._launches._queue(1, 0)
+    solver.captured.queue(1, 0)
     assert len(tool.iteration(net(), "tf32", {}).launches) == backend.launches - before > 8
 
 

@@ -118,8 +118,10 @@ layer { name: "relu\"""",
 )
 FILL = 'weight_filler { type: "uniform" min: -0.5 max: 0.5 }'
 CODES = f"""
-layer {{ name: "data" type: "HDF5Data" top: "code" top: "cont" top: "target" hdf5_data_param {{ source: "none.txt" batch_size: 7 }} }}
-layer {{ name: "e" type: "Embed" bottom: "code" top: "e" embed_param {{ num_output: 3 input_dim: 9 bias_term: false {FILL} }} }}
+layer {{ name: "data" type: "HDF5Data" top: "code" top: "cont" top: "target"
+  hdf5_data_param {{ source: "none.txt" batch_size: 7 }} }}
+layer {{ name: "e" type: "Embed" bottom: "code" top: "e" embed_param {{ num_output: 3 input_dim: 9
+  bias_term: false {FILL} }} }}
 layer {{ name: "h" type: "LSTM" bottom: "e" bottom: "cont" top: "h" recurrent_param {{ num_output: 4 {FILL} }} }}
 layer {{ name: "ip" type: "InnerProduct" bottom: "h" top: "ip" inner_product_param {{ num_output: 5 axis: 2 {FILL} }} }}
 layer {{ name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "target" top: "loss" softmax_param {{ axis: 2 }} }}
@@ -145,11 +147,11 @@ def test_both_sides_of_the_bench_compute_the_same(tools, tmp_path, text, forward
     """With the same weights and input, PyTorch's module gives the loss that caffelite gives."""
     torch = pytest.importorskip("torch", exc_type=ImportError)
     import torch_peer
-    from caffelite.net.net import Net
 
     from caffelite import caffelite_pb2 as pb
     from caffelite.devices import open_device
     from caffelite.net import graph
+    from caffelite.net.net import Net
 
     path = tmp_path / "net.prototxt"
     path.write_text(text)

@@ -10,7 +10,7 @@ import pytest
 from caffelite import caffelite_pb2 as pb
 from caffelite import devices, prototxt
 from caffelite.data.writers import write_hdf5, write_lmdb
-from caffelite.training import Requests, Solver
+from caffelite.training import Requests, Trainer
 
 # Everything that a resume could get wrong: mirrored crops, shuffled rows, dropout, random dummy data, several test
 # nets.
@@ -28,7 +28,8 @@ layer { name: "rows" type: "HDF5Data" top: "x" top: "y" include { phase: TEST }
   hdf5_data_param { source: "rows.txt" batch_size: 3 } }
 layer { name: "noise" type: "DummyData" top: "noise" include { phase: TRAIN }
   dummy_data_param { shape { dim: 4 dim: 2 } data_filler { type: "gaussian" std: 0.1 } } }
-layer { name: "conv" type: "Convolution" bottom: "image" top: "conv" param { lr_mult: 1 } param { lr_mult: 2 decay_mult: 0 }
+layer { name: "conv" type: "Convolution" bottom: "image" top: "conv" param { lr_mult: 1 }
+  param { lr_mult: 2 decay_mult: 0 }
   convolution_param { num_output: 4 kernel_size: 3 weight_filler { type: "xavier" } } }
 layer { name: "relu" type: "ReLU" bottom: "conv" top: "conv" }
 layer { name: "drop" type: "Dropout" bottom: "conv" top: "conv" }
@@ -42,14 +43,17 @@ layer { name: "value" type: "InnerProduct" bottom: "hidden" top: "value"
   inner_product_param { num_output: 2 weight_filler { type: "xavier" } } }
 layer { name: "loss" type: "SoftmaxWithLoss" bottom: "class" bottom: "label" top: "loss" }
 layer { name: "distance" type: "EuclideanLoss" bottom: "value" bottom: "y" top: "distance" loss_weight: 0.5 }
-layer { name: "jitter" type: "EuclideanLoss" bottom: "value" bottom: "noise" top: "jitter" loss_weight: 0.1 include { phase: TRAIN } }
-layer { name: "accuracy" type: "Accuracy" bottom: "class" bottom: "label" top: "accuracy" include { phase: TEST stage: "score" } }
+layer { name: "jitter" type: "EuclideanLoss" bottom: "value" bottom: "noise" top: "jitter" loss_weight: 0.1
+  include { phase: TRAIN } }
+layer { name: "accuracy" type: "Accuracy" bottom: "class" bottom: "label" top: "accuracy"
+  include { phase: TEST stage: "score" } }
 """
 
 PLAIN = """
 name: "plain"
 layer { name: "rows" type: "HDF5Data" top: "x" top: "y" hdf5_data_param { source: "rows.txt" batch_size: 4 } }
-layer { name: "value" type: "InnerProduct" bottom: "x" top: "value" param { lr_mult: 1 } param { lr_mult: 2 decay_mult: 0 }
+layer { name: "value" type: "InnerProduct" bottom: "x" top: "value" param { lr_mult: 1 }
+  param { lr_mult: 2 decay_mult: 0 }
   inner_product_param { num_output: 2 weight_filler { type: "gaussian" std: 0.5 } } }
 layer { name: "loss" type: "EuclideanLoss" bottom: "value" bottom: "y" top: "loss" }
 """
@@ -78,7 +82,7 @@ def folder(tmp_path, monkeypatch):
 class Run:
     """A run that ended: its solver (closed) and its log without times."""
 
-    solver: Solver
+    solver: Trainer
     log: list[str]
 
     def losses(self) -> list[float]:
@@ -102,9 +106,9 @@ def make(device):
     """Builds a solver from its text; closes it at the end."""
     made = []
 
-    def build(text: str, device=device, **options) -> Solver:
+    def build(text: str, device=device, **options) -> Trainer:
         document = prototxt.parse(text, pb.SolverParameter, "solver.prototxt")
-        made.append(Solver(document.message, document.locate, "solver.prototxt", device, **options))
+        made.append(Trainer(document.message, document.locate, "solver.prototxt", device, **options))
         return made[-1]
 
     yield build
@@ -128,7 +132,7 @@ def train(make):
             if before:
                 before(solver)
 
-            def progress(solver: Solver, rate: float) -> None:
+            def progress(solver: Trainer, rate: float) -> None:
                 requests.stop = requests.stop or solver.iteration == stop_at
 
             solver.solve(progress, iterations)

@@ -91,7 +91,8 @@ layer { name: "value" type: "InnerProduct" bottom: "x" top: "value"
 layer { name: "loss" type: "EuclideanLoss" bottom: "value" bottom: "y" top: "loss" }
 """
 SOLVER = """
-net: "net.prototxt" test_iter: 1 test_interval: 2 best_score: "loss" ema_decay: 0.5 base_lr: 0.05 lr_policy: "fixed" momentum: 0.9
+net: "net.prototxt" test_iter: 1 test_interval: 2 best_score: "loss" ema_decay: 0.5 base_lr: 0.05 lr_policy: "fixed"
+momentum: 0.9
 snapshot_prefix: "run" snapshot: 2 snapshot_keep: 2 snapshot_format: %s random_seed: %d max_iter: %d
 """
 FORMS = ("BINARYPROTO", "HDF5")
@@ -146,7 +147,7 @@ def in_a_child(work: Callable[[], None], log: Path) -> int:
 def numbers(folder: Path, form: str, iteration: int) -> list[bytes]:
     """What a snapshot holds, less who wrote it."""
     from caffelite import weights
-    from caffelite.training import snapshot
+    from caffelite.training.checkpoint import snapshot
 
     state_path = snapshot.names(str(folder / "run"), iteration, form == "HDF5")[1]
     state = snapshot.read_state(state_path)

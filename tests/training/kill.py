@@ -21,7 +21,8 @@ from caffelite.data.writers import write_hdf5
 
 NET = """
 name: "killed"
-layer { name: "rows" type: "HDF5Data" top: "x" top: "y" hdf5_data_param { source: "rows.txt" batch_size: 4 shuffle: true } }
+layer { name: "rows" type: "HDF5Data" top: "x" top: "y" hdf5_data_param { source: "rows.txt" batch_size: 4
+  shuffle: true } }
 layer { name: "hidden" type: "InnerProduct" bottom: "x" top: "hidden"
   inner_product_param { num_output: 4000 weight_filler { type: "xavier" } } }
 layer { name: "tanh" type: "TanH" bottom: "hidden" top: "hidden" }

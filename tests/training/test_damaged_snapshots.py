@@ -12,11 +12,12 @@ import pytest
 from caffelite import caffelite_pb2 as pb
 from caffelite import weights
 from caffelite.errors import CaffeliteError
-from caffelite.training import snapshot
+from caffelite.training.checkpoint import snapshot
 from caffelite.weights import hdf5
 
 SOLVER = """
-net: "plain.prototxt" base_lr: 0.05 lr_policy: "fixed" momentum: 0.9 random_seed: 1 max_iter: 4 snapshot: 2 snapshot_prefix: "run"
+net: "plain.prototxt" base_lr: 0.05 lr_policy: "fixed" momentum: 0.9 random_seed: 1 max_iter: 4 snapshot: 2
+snapshot_prefix: "run"
 """
 
 

@@ -12,13 +12,14 @@ import pytest
 from devices.host.backend import HostBackend
 from devices.host.cupy import Array, numbers, stand_in
 
-from caffelite.cli.signals import Signals
 from caffelite.devices.cuda import GPU, Sums
 from caffelite.errors import CaffeliteError
 from caffelite.parallel import session, star
+from caffelite.runs.signals import Signals
 
 TEXT = """
-net: "everything.prototxt" base_lr: 0.01 momentum: 0.9 lr_policy: "fixed" max_iter: 30 display: 10 snapshot_prefix: "s" random_seed: 5
+net: "everything.prototxt" base_lr: 0.01 momentum: 0.9 lr_policy: "fixed" max_iter: 30 display: 10 snapshot_prefix: "s"
+random_seed: 5
 """
 
 
@@ -104,7 +105,7 @@ def job(monkeypatch):
 
 def run(make, job, at_12) -> Signals:
     """Trains; at_12(solver) is called after iteration 12."""
-    with Signals(told=False) as signals, session(20) as comm:
+    with Signals(report=None) as signals, session(20) as comm:
         solver = make(TEXT, device=job[0], comm=comm, requests=signals.requests)
         solver.solve(lambda solver, rate: at_12(solver) if solver.iteration == 12 else None)
     assert not solver.requests.snapshot

@@ -75,7 +75,8 @@ def test_as_eager(folder, train, device, more):
 
 STANDING = """
 name: "standing"
-layer { name: "images" type: "Data" top: "image" top: "label" transform_param { crop_size: 6 mirror: true scale: 0.0039 }
+layer { name: "images" type: "Data" top: "image" top: "label"
+  transform_param { crop_size: 6 mirror: true scale: 0.0039 }
   data_param { source: "images" backend: LMDB batch_size: 4 shuffle: true } }
 layer { name: "class" type: "InnerProduct" bottom: "image" top: "class"
   inner_product_param { num_output: 3 weight_filler { type: "xavier" } } }

@@ -8,7 +8,8 @@ from caffelite.data.writers import write_hdf5
 NET = """
 layer {{ name: "rows" type: "HDF5Data" top: "x" top: "label" hdf5_data_param {{ source: "rows.txt" batch_size: 50 }} }}
 layer {{ name: "hidden" type: "InnerProduct" bottom: "x" top: "hidden"
-  inner_product_param {{ num_output: 16 weight_filler {{ type: "{filler}" std: {std} }} bias_filler {{ value: {bias} }} }} }}
+  inner_product_param {{ num_output: 16 weight_filler {{ type: "{filler}" std: {std} }}
+    bias_filler {{ value: {bias} }} }} }}
 layer {{ name: "act" type: "{act}" bottom: "hidden" top: "hidden" }}
 layer {{ name: "class" type: "InnerProduct" bottom: "hidden" top: "class"
   inner_product_param {{ num_output: 4 weight_filler {{ type: "xavier" }} }} }}
@@ -16,7 +17,8 @@ layer {{ name: "loss" type: "SoftmaxWithLoss" bottom: "class" bottom: "label" to
 layer {{ name: "accuracy" type: "Accuracy" bottom: "class" bottom: "label" top: "accuracy" include {{ phase: TEST }} }}
 """
 SOLVER = """
-net: "net.prototxt" test_iter: 4 test_interval: 300 base_lr: 0.1 lr_policy: "fixed" max_iter: 900 display: 20 random_seed: 3
+net: "net.prototxt" test_iter: 4 test_interval: 300 base_lr: 0.1 lr_policy: "fixed" max_iter: 900 display: 20
+random_seed: 3
 snapshot_after_train: false
 """
 

@@ -16,7 +16,8 @@ import pytest
 from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt, weights
 from caffelite.errors import CaffeliteError
-from caffelite.training import disk, newest, ownership, snapshot
+from caffelite.training import newest
+from caffelite.training.checkpoint import disk, ownership, snapshot
 
 SOLVER = """
 net: "plain.prototxt" base_lr: 0.05 lr_policy: "fixed" momentum: 0.9 random_seed: 1 max_iter: 4 display: 1
@@ -96,7 +97,7 @@ def test_states_without_a_digest_resume(folder, train, form):
 
 CHILD = """
 import sys, time
-from caffelite.training.ownership import Ownership
+from caffelite.training.checkpoint.ownership import Ownership
 owner = Ownership("run")
 owner.claim()
 print("locked", flush=True)
@@ -152,7 +153,7 @@ def test_solvers_of_one_process_share_the_lock(folder, make):
     second.step(2)
     first.close()
     with pytest.raises(CaffeliteError, match="another run"):
-        code = "from caffelite.training.ownership import Ownership; Ownership('run').claim()"
+        code = "from caffelite.training.checkpoint.ownership import Ownership; Ownership('run').claim()"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
         raise CaffeliteError(done.stderr.splitlines()[-1])
     assert (folder / "run_run_1/run_iter_2.solverstate").exists(), "what the first one wrote made way"

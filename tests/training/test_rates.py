@@ -8,8 +8,8 @@ import pytest
 from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt
 from caffelite.errors import CaffeliteError
-from caffelite.training import rates
-from caffelite.training.snapshot import names, read_state
+from caffelite.training.checkpoint.snapshot import names, read_state
+from caffelite.training.optim import rates
 
 F = np.float32  # the fields of a solver are floats
 
@@ -168,7 +168,7 @@ def test_plateau(losses, steps):
     found = rate(PLATEAU)
     fell = []
     for i, loss in enumerate(losses):
-        fell.append(found.see(i, loss))
+        fell.append(found.receive_loss(i, loss))
         assert found.current_step(i) == steps[i] and found(i) == 8 * 0.5 ** steps[i], i
     assert [i for i, f in enumerate(fell) if f] == [i for i in range(1, len(steps)) if steps[i] > steps[i - 1]]
 
@@ -190,7 +190,8 @@ def test_current_steps_as_caffe_counts_them():
 
 
 SOLVER = """
-net: "everything.prototxt" lr_policy: "plateau" base_lr: 0.05 gamma: 0.5 plateau_winsize: 2 plateau_winsize: 3 plateau_winsize: 3
+net: "everything.prototxt" lr_policy: "plateau" base_lr: 0.05 gamma: 0.5 plateau_winsize: 2 plateau_winsize: 3
+plateau_winsize: 3
 max_iter: 24 display: 1 average_loss: 2 snapshot: 1 random_seed: 5 min_lr: 0.001
 """
 

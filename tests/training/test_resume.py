@@ -9,7 +9,7 @@ from devices.host.backend import HostBackend
 from caffelite import caffelite_pb2 as pb
 from caffelite.devices.cuda import GPU
 from caffelite.errors import CaffeliteError
-from caffelite.training.snapshot import names, read_state
+from caffelite.training.checkpoint.snapshot import names, read_state
 
 SOLVER = """
 net: "everything.prototxt"

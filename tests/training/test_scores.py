@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from caffelite.net.net import Net
 from devices.host.backend import HostBackend
 from textnet import build
 
 from caffelite.devices import open_device
 from caffelite.devices.cuda import GPU
+from caffelite.net.net import Net
 from caffelite.training import mean_scores
 
 TEXT = """

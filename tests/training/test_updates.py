@@ -3,7 +3,6 @@ resumes, mistakes."""
 
 import numpy as np
 import pytest
-from caffelite.net.net import Net
 from devices.host.backend import HostBackend
 
 from caffelite import caffelite_pb2 as pb
@@ -11,13 +10,16 @@ from caffelite import devices, prototxt
 from caffelite.devices.cuda import GPU
 from caffelite.errors import CaffeliteError
 from caffelite.net import graph
-from caffelite.training.snapshot import read_state
-from caffelite.training.updates import RULES, Updater
+from caffelite.net.net import Net
+from caffelite.training.checkpoint.content import parameter_blobs
+from caffelite.training.checkpoint.snapshot import read_state
+from caffelite.training.optim.updates import RULES, Updater
 
 NET = """
 layer { name: "in" type: "Input" top: "x" top: "y" input_param { shape { dim: 2 dim: 3 } shape { dim: 2 dim: 2 } } }
 layer { name: "a" type: "InnerProduct" bottom: "x" top: "a" param { lr_mult: 0.5 } param { lr_mult: 2 decay_mult: 0 }
-  inner_product_param { num_output: 4 weight_filler { type: "gaussian" std: 1 } bias_filler { type: "constant" value: 0.5 } } }
+  inner_product_param { num_output: 4 weight_filler { type: "gaussian" std: 1 }
+    bias_filler { type: "constant" value: 0.5 } } }
 layer { name: "b" type: "InnerProduct" bottom: "a" top: "b" param { lr_mult: 1 decay_mult: 3 } param { lr_mult: 1 }
   inner_product_param { num_output: 2 weight_filler { type: "gaussian" std: 1 } } }
 layer { name: "loss" type: "EuclideanLoss" bottom: "b" bottom: "y" }
@@ -112,7 +114,8 @@ def compare(dev, kind, text, tolerance):
     for mine, theirs in zip(net.params.blobs, blobs, strict=True):
         np.testing.assert_allclose(dev.download(mine), theirs, rtol=tolerance, atol=tolerance)
     states = [b[name] for name in RULES[kind].history for b in kept]
-    for mine, theirs in zip(updater.history_blobs(), states, strict=True):
+    histories = [blob for flat in updater.history for blob in parameter_blobs(net, flat)]
+    for mine, theirs in zip(histories, states, strict=True):
         assert mine.shape == theirs.shape
         np.testing.assert_allclose(mine, theirs, rtol=tolerance, atol=tolerance)
 
@@ -162,7 +165,8 @@ def test_local_rates_keep_what_does_not_learn(double, local):
 
 
 SOLVER = """
-net: "everything.prototxt" base_lr: 0.02 lr_policy: "inv" gamma: 0.1 power: 0.5 weight_decay: 0.01 iter_size: 2 max_iter: 8
+net: "everything.prototxt" base_lr: 0.02 lr_policy: "inv" gamma: 0.1 power: 0.5 weight_decay: 0.01 iter_size: 2
+max_iter: 8
 random_seed: 5 snapshot: 3
 """
 

@@ -16,6 +16,7 @@ import threadpoolctl
 from ...errors import CaffeliteError
 from .. import Window
 from ..formula import Formula, batch_moments, merged, one_by_one, two_passes
+from ..traits import CPU_EAGER, cpu_traits
 from . import blas, formulas, input_buffer, onednn, operations, preprocessing, primitives, recurrent, selection, windows
 from .kernels import channels_last
 
@@ -37,7 +38,7 @@ class CPU:
     losses_bring_gradients = False
     sums_gradients = False  # gradients of one blob are added as they come, and sums are layers of their own
     waits = True  # an operation has finished when it returns, so that its faults can be read at no cost
-    eager = "a CPU has no graphs"  # why nothing is captured
+    eager = CPU_EAGER  # why nothing is captured
 
     def __init__(self, dtype: str = "float32", precision: str = "fp32"):
         import numba
@@ -50,10 +51,11 @@ class CPU:
         self._workspace = np.empty(0, np.uint8)
         self.input_buffer = self.make_input_buffer()
         self._onednn = onednn.load() if dtype == "float32" else None
-        self.prefers_channels_last, self.little_work = self._onednn is not None, 0
         if dtype == "float32" and not self._onednn:
             _tell_of_onednn()
-        self.precision, self.half, self.narrow = precision, precision == "bf16", precision == "bf16"
+        self.traits = traits = cpu_traits(precision, self.dtype.name, self._onednn is not None)
+        self.precision, self.half, self.narrow = precision, traits.half, traits.half_images
+        self.prefers_channels_last, self.little_work = traits.channels_last, traits.little_work
         if self.half:
             self._check_half()
         blas.address(dtype)  # loads the library whose threads are limited below

@@ -27,7 +27,7 @@ def sign(x):
     return T(x > 0) - T(x < 0)
 
 @njit(fastmath={{"reassoc"}})
-def plus__(a, b):  # the one sum whose order is the compiler's, which makes a vector loop of it; the formula keeps its own
+def plus__(a, b):  # only this sum may be reordered, so that the compiler vectorises it; the formula keeps its own order
     return a + b
 
 """

@@ -15,6 +15,7 @@ import numpy as np
 
 from .. import Window
 from ..formula import Formula, merged, unbias
+from ..traits import LITTLE_WORK, cuda_traits
 from . import (
     convolution,
     cudnn,
@@ -44,9 +45,6 @@ UPDATE_TILE = 2048  # elements that one block of an update rule takes
 FORKS = 2  # streams beside the main one, for small layers: gradients of weights, of bias, of the bottom
 PIECE = 8192  # numbers of a channel's sum that are worth a block of their own
 HALVES = (np.dtype(np.float16), np.dtype(np.uint16))  # a blob's numbers of 16 bits; uint16 is what bfloat16 lies in
-LITTLE_WORK = (
-    1 << 27
-)  # multiply-adds that a GPU does in some 2 us, no more than it takes to launch a kernel: an estimate
 SMALL = 1 << 30  # elements that int indices reach, strides included
 
 
@@ -86,17 +84,13 @@ class GPU:
         self.backend = backend or CuPyBackend(number, strict=precision == "fp32")
         self.precision = precision = precisions.suited(precision, self.backend.capability, number)
         self.engine = cudnn.engine(self.backend, precision == "fp32", deterministic) if dtype == "float32" else None
-        self.half = dtype == "float32" and precision in ("fp16", "bf16")
-        self.half_type = np.dtype("float16" if precision == "fp16" else "uint16")
-        # Tensor cores want channels last: cuDNN turns all else within its plans.
-        self.prefers_channels_last = self.engine is not None and precisions.by_tensor_cores(
-            precision, self.backend.capability
+        self.traits = traits = cuda_traits(
+            precision, self.dtype.name, self.backend.capability, self.engine is not None, captures=not eager
         )
-        self.narrow = self.half and self.prefers_channels_last
-        self.losses_bring_gradients = (
-            precision != "fp16"
-        )  # in the forward pass; in fp16 the loss's factor is set after that
-        self.little_work = 0 if self.narrow else LITTLE_WORK
+        self.half, self.narrow = traits.half, traits.half_images
+        self.half_type = np.dtype("float16" if precision == "fp16" else "uint16")
+        self.prefers_channels_last, self.little_work = traits.channels_last, traits.little_work
+        self.losses_bring_gradients = traits.losses_bring_gradients
         if self.half and not self.narrow:
             lacking = "cuDNN" if self.engine is None else "tensor cores"
             log.warning("-precision %s: without %s only inner products multiply numbers of 16 bits", precision, lacking)

@@ -115,7 +115,8 @@ class _Text:
     def value(self, i: int, got: dict[str, str]) -> str:
         """Formula i of one number each: ``got`` says how arrays' names are read."""
         arguments = [got.get(a, "real(0)") for a in self.arrays]
-        return f"value{i}_({', '.join((*arguments, *(f'{s}_s_' for s in self.scalars), *(f'{c}_c_' for c in self.constants)))})"
+        arguments += [f"{s}_s_" for s in self.scalars] + [f"{c}_c_" for c in self.constants]
+        return f"value{i}_({', '.join(arguments)})"
 
     def single(self, i: int) -> str:
         """Of element i_, and of the channels' values where these were read."""
@@ -199,8 +200,8 @@ def sum_source(formula: Formula, types: dict[str, str]) -> str:
     last block adds up."""
     t = _Text((formula,), types)
     k = t.k
-    return f"""{t.functions}KERNEL formula_sum(idx n_, double* partial_, unsigned* come_, {types["out"]}* out_, double scale_,
-    idx add_{t.parameters}) {{
+    return f"""{t.functions}KERNEL formula_sum(idx n_, double* partial_, unsigned* come_, {types["out"]}* out_,
+    double scale_, idx add_{t.parameters}) {{
   {t.read_scalars}
   double total_ = 0;
   idx done_ = 0;
@@ -289,8 +290,8 @@ def channel_sums_source(
 def _sums_head(t: _Text, ending: Ending, kept: bool, sliced: tuple[str, ...] = ()) -> str:
     apart = "".join(f", idx {name}_pitch_" for name in sliced)
     own = f", {t.types['kept']}* kept_" if kept else ""
-    return f"""{t.functions}KERNEL formula_channel_sums(idx n_, idx c_, idx p_, idx pieces_, idx across_, double* partial_, unsigned* come_,
-    {ending.parameters}{own}{t.parameters}{apart})"""
+    return f"""{t.functions}KERNEL formula_channel_sums(idx n_, idx c_, idx p_, idx pieces_, idx across_,
+    double* partial_, unsigned* come_, {ending.parameters}{own}{t.parameters}{apart})"""
 
 
 def _column_sums(t: _Text, count: int, ending: Ending, kept: bool, sliced: tuple[str, ...]) -> str:
@@ -320,7 +321,8 @@ def _column_sums(t: _Text, count: int, ending: Ending, kept: bool, sliced: tuple
   const idx each_ = (n_ + pieces_ - 1) / pieces_, rows_ = blockDim.x / across_, row_ = threadIdx.x / across_;
   const idx width_ = across_ * {k}, groups_ = (c_ + width_ - 1) / width_;
   for (idx b_ = blockIdx.x; b_ < groups_ * pieces_; b_ += gridDim.x) {{
-    const idx group_ = b_ / pieces_, piece_ = b_ % pieces_, first_ = piece_ * each_, stop_ = first_ + each_ < n_ ? first_ + each_ : n_;
+    const idx group_ = b_ / pieces_, piece_ = b_ % pieces_;
+    const idx first_ = piece_ * each_, stop_ = first_ + each_ < n_ ? first_ + each_ : n_;
     {clear}
     const idx left_ = c_ - group_ * width_ - threadIdx.x % across_ * {k};
     if (left_ > 0) {{
@@ -396,7 +398,8 @@ def _plane_sums(t: _Text, count: int, ending: Ending, kept: bool) -> str:
   const bool whole_ = {fits};
   const idx p_each_ = whole_ ? p_ / {k} : p_, count_ = n_ * p_each_, each_ = (count_ + pieces_ - 1) / pieces_;
   for (idx b_ = blockIdx.x; b_ < c_ * pieces_; b_ += gridDim.x) {{
-    const idx k_ = b_ / pieces_, piece_ = b_ % pieces_, first_ = piece_ * each_, stop_ = first_ + each_ < count_ ? first_ + each_ : count_;
+    const idx k_ = b_ / pieces_, piece_ = b_ % pieces_;
+    const idx first_ = piece_ * each_, stop_ = first_ + each_ < count_ ? first_ + each_ : count_;
     {t.reads}
     {clear}
     if (whole_)
@@ -446,7 +449,8 @@ def update_source(formula: Formula, fixed: tuple[str, ...]) -> str:
     loads = " ".join(f"auto {a}_v_ = load_some<4>({a}_at_ + i_, all_, stop - i_);" for a in formula.arrays)
     stores = " ".join(f"store_some<4>({a}_at_ + i_, {a}_v_, all_, stop - i_);" for a in formula.arrays if a != "g")
     whole = " && ".join(["start % 4 == 0", *(f"wide<4>({a}_at_)" for a in formula.arrays)])
-    return f"""{FUNCTIONS}__device__ void rule(real rate, real decay, {arguments}{"".join(f", real {c}" for c in others)}) {{
+    scalars = "".join(f", real {c}" for c in others)
+    return f"""{FUNCTIONS}__device__ void rule(real rate, real decay, {arguments}{scalars}) {{
   {statements(formula.text)}
 }}
 KERNEL formula_update(const long long* start_, const long long* stop_,

@@ -5,14 +5,10 @@ from __future__ import annotations
 import logging
 
 from ...errors import CaffeliteError
+from ..traits import by_tensor_cores
 
 log = logging.getLogger("caffelite")
 LEAST = {"fp16": (5, 3), "bf16": (8, 0)}  # from which on a GPU converts such numbers itself
-TENSOR_CORES = {"fp16": (7, 0), "tf32": (8, 0), "bf16": (8, 0)}  # from which on tensor cores multiply them
-
-
-def by_tensor_cores(precision: str, capability: tuple[int, int]) -> bool:
-    return precision in TENSOR_CORES and capability >= TENSOR_CORES[precision]
 
 
 def suited(precision: str, capability: tuple[int, int], number: int) -> str:

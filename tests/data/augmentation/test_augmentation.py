@@ -19,14 +19,17 @@ from caffelite.errors import CaffeliteError, Locator
 EVERYTHING = """
 mirror: true mean_value: 100 scale: 0.5
 img_rand_resize_lower: 14 img_rand_resize_upper: 20 allow_upscale: true
-distort_param { brightness_prob: 0.5 brightness_delta: 32 contrast_prob: 0.5 contrast_lower: 0.5 contrast_upper: 1.5 hue_prob: 0.5
+distort_param { brightness_prob: 0.5 brightness_delta: 32 contrast_prob: 0.5 contrast_lower: 0.5 contrast_upper: 1.5
+  hue_prob: 0.5
                 hue_delta: 18 saturation_prob: 0.5 saturation_lower: 0.5 saturation_upper: 1.5 random_order_prob: 0.5 }
 noise_param { prob: 0.5 gauss_blur: true saltpepper: true saltpepper_param { fraction: 0.02 value: 255 } }
-perturb_param { shift_x: 2 shift_y: 2 scale_min: 0.9 scale_max: 1.1 max_rotate_degree: 15 tint_delta: 20 inverse_prob: 0.5
+perturb_param { shift_x: 2 shift_y: 2 scale_min: 0.9 scale_max: 1.1 max_rotate_degree: 15 tint_delta: 20
+  inverse_prob: 0.5
                 blur_sigma_max: 1 noise_sigma_max: 10 cutout_size: 4 }
 """
 FOR_GRAY = """
-perturb_param { shift_x: 2 max_rotate_degree: 15 inverse_prob: 0.5 blur_sigma_max: 1 noise_sigma_max: 10 cutout_size: 4 }
+perturb_param { shift_x: 2 max_rotate_degree: 15 inverse_prob: 0.5 blur_sigma_max: 1 noise_sigma_max: 10
+  cutout_size: 4 }
 distort_param { brightness_prob: 0.5 brightness_delta: 32 contrast_prob: 0.5 contrast_lower: 0.5 contrast_upper: 1.5 }
 noise_param { prob: 0.5 hist_eq: true clahe: true jpeg: 50 erode: true posterize: true inverse: true gauss_blur: true }
 """

@@ -1,0 +1,38 @@
+"""Opens the net that the options of a command name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import options
+
+
+def open_net(
+    model: str,
+    gpu: str | None,
+    phase: str,
+    level: int | None,
+    stage: str,
+    how: dict[str, Any] | None = None,
+    keep: bool = False,
+    set_fields: tuple[str, ...] = (),
+    batch: int | None = None,
+    share: Any = None,
+) -> Any:
+    """The net of -model with the fields of -set, on the device of -gpu. how: the values of ``options.running``.
+
+    batch: in place of its own. share: a net whose weights and device this one uses.
+    """
+    from .. import caffelite_pb2 as pb
+    from .. import prototxt
+    from ..inspection.feeds import rebatched
+    from ..prototxt.overrides import Overrides
+    from ..runs import open_net
+    from ..runs.device_choice import open_device
+
+    document = Overrides(set_fields).net(prototxt.read_net(model))
+    dev = share.dev if share else open_device(gpu, None, how, lambda: document.message)
+    if batch:
+        document = prototxt.Document(rebatched(document.message, batch), document.locate)
+    number = pb.Phase.Value(phase.upper())
+    return open_net.open_net(document, dev, number, level=level, stages=options.names(stage), keep=keep, share=share)

@@ -1,0 +1,122 @@
+"""Memory at hand and memory needed: what takes how much of it, and the batch that fits."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import accumulate
+from pathlib import Path
+
+from .. import caffelite_pb2 as pb
+from ..errors import CaffeliteError
+from ..net import plan as plans
+from ..net.graph import Node
+from ..net.plan import Plan
+from ..training import Trainer
+from . import summary
+from .nets import Subject
+
+PARTS = 4  # layers that are named as those that take the most
+SHARE = 0.9  # of the memory at hand, that a run should request
+
+
+def available(gpu: int | None) -> int:
+    """Bytes that a GPU has in all, or that this machine can give now."""
+    if gpu is not None:
+        from ..devices import cuda
+
+        return int(cuda.describe(gpu)["Total global memory (bytes)"])
+    try:
+        (line,) = (line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemAvailable:"))
+        free = int(line.split()[1]) << 10
+    except (OSError, ValueError):
+        free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for name, used in (("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),):
+        try:
+            free = min(free, int(Path(name).read_text()) - int(Path(used).read_text()))
+        except (OSError, ValueError):
+            continue  # no limit
+    return free
+
+
+def text(count: float) -> str:
+    """A number of bytes in MiB or GiB."""
+    return f"{count / 2**30:.2f} GiB" if count >= 2**30 else f"{count / 2**20:.1f} MiB"
+
+
+@contextmanager
+def explained(of: Callable[[], Subject], gpu: int | None) -> Iterator[None]:
+    """Turns a MemoryError into the plan's numbers and the batch that fits."""
+    try:
+        yield
+    except MemoryError:
+        raise explanation(of, available(gpu)) from None
+
+
+def explanation(of: Callable[[], Subject], limit: int) -> CaffeliteError:
+    """The error of a run that needs more than ``limit`` bytes."""
+    subject = of()
+    found = summary.memory(subject, None, os.cpu_count() or 1)
+    parts = {
+        "blobs and their gradients": found.arena,
+        "weights": found.weights,
+        "their gradients": found.gradients,
+        "the solver's history": found.history,
+        "batches made ready": found.prefetch,
+        "workspace": found.workspace,
+    }
+    named = ", ".join(f"{name} {text(size)}" for name, size in sorted(parts.items(), key=lambda part: -part[1]) if size)
+    fits = summary.largest_batch(subject, int(SHARE * limit), os.cpu_count() or 1)
+    most, when, layers = peak(plans.make(subject.graph(pb.TRAIN)[0]))
+    named += f"; of blobs and gradients at most {text(most)} at once, in {when}: "
+    named += ", ".join(f'"{node.name}" {text(size)}' for node, size in layers[:PARTS])
+    remedy = (
+        f"a batch of {fits[0]} fits; iter_size makes up for a smaller one"
+        if fits
+        else "not even a batch of 1 fits: use a smaller net"
+    )
+    return CaffeliteError(
+        f"out of memory: {text(found.total)} are needed ({named})", found=f"{text(limit)} at hand", remedy=remedy
+    )
+
+
+def check(run: Trainer, of: Callable[[], Subject]) -> None:
+    """Raises where a CPU's memory, which is promised before it is there, would run out in the middle of the run."""
+    nets = [run.net, *(net for net, _ in run.tests)]
+    arenas = sum(net.plan.arena + net.plan.constant_bytes for net in nets)
+    flat = run.net.params.size * run.dev.dtype.itemsize * (2 * run.learns + len(run.updater.history))
+    limit = available(None)
+    if run.dev.name == "cpu" and arenas + flat > limit:
+        raise explanation(of, limit)
+
+
+def peak(plan: Plan) -> tuple[int, str, list[tuple[Node, int]]]:
+    """(bytes, step, layers): the most that blobs and gradients take at one time, when that is, and whose they are, the
+    largest first."""
+    owners: dict[object, Node] = {}
+    for table in (plan.data, plan.diff):
+        for value, storage in table.items():
+            owners.setdefault(storage, value.node)
+    for node, kept in plan.saved.items():
+        owners |= dict.fromkeys(kept.values(), node)
+    for step in plan.backward:
+        owners |= dict.fromkeys((s for s in step.spare.values() if s not in owners), step.node)
+    outside = {plan.diff[v] for v, _ in plan.constants}
+    held = {storage: node for storage, node in owners.items() if storage.offset >= 0 and storage not in outside}
+    nodes = plan.graph.nodes
+    span = 2 * len(nodes)
+    changes = [0] * (span + 1)  # of the bytes in use, by time
+    for storage in held:
+        changes[min(storage.first, span)] += storage.bytes
+        changes[min(storage.last + 1, span)] -= storage.bytes
+    used = list(accumulate(changes))
+    most = max(range(span), key=used.__getitem__, default=0)
+    sizes: dict[Node, int] = {}
+    for storage, node in held.items():
+        if storage.first <= most <= storage.last:
+            sizes[node] = sizes.get(node, 0) + storage.bytes
+    forward = most < len(nodes)
+    where = nodes[most if forward else 2 * len(nodes) - 1 - most] if nodes else None
+    step = f'"{where.name}" {"forward" if forward else "backward"}' if where else "no layer"
+    return used[most], step, sorted(sizes.items(), key=lambda pair: -pair[1])

@@ -1,0 +1,110 @@
+"""Chooses the device of a command or a run, and opens it: by -gpu, by solver_mode, by the fp16 fields of the net."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from .. import caffelite_pb2 as pb
+from .. import devices
+from ..errors import CaffeliteError
+
+log = logging.getLogger("caffelite")
+
+
+def gpu_numbers(text: str) -> list[int]:
+    """The numbers of "0,1". Errors: it is no list of numbers."""
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise CaffeliteError(
+            "-gpu takes numbers or all", expected='"all", or numbers as in 0,1', found=f'"{text}"'
+        ) from None
+
+
+class GpuOfSolver(list):
+    """The GPU that solver_mode requests, where nobody wrote -gpu."""
+
+    def explained(self, mistake: CaffeliteError) -> CaffeliteError:
+        """The error with the name of the field that led to it, and with running on the CPU as a remedy."""
+        of_option = "-gpu" in mistake.what
+        what = mistake.what.replace("-gpu", "solver_mode: GPU", 1) if of_option else f"solver_mode: GPU: {mistake.what}"
+        remedies = [
+            (mistake.remedy or "").replace(", or leave -gpu out to run on the CPU", ""),
+            "run on the CPU: -set solver_mode=CPU",
+        ]
+        return CaffeliteError(
+            what,
+            where=mistake.where,
+            expected=mistake.expected,
+            found=mistake.found,
+            remedy=", or ".join(filter(None, remedies)),
+        )
+
+
+def gpus(text: str | None, solver: pb.SolverParameter | None = None) -> list[int]:
+    """The GPUs that -gpu names; without it the one of the solver's solver_mode; none for the CPU."""
+    mode = solver.solver_mode if solver is not None and solver.HasField("solver_mode") else None
+    if text is None:
+        return GpuOfSolver([solver.device_id]) if solver is not None and mode == pb.SolverParameter.GPU else []
+    from ..devices import cuda
+
+    if text == "all":
+        found = cuda.count()
+        if not found and not cuda.present():
+            log.warning("-gpu all: this machine has no NVIDIA GPU; running on the CPU.")
+            return []
+        return list(range(found)) or [0]  # where none can be used, opening GPU 0 says why
+    return gpu_numbers(text)
+
+
+def open_device(
+    gpu: str | None,
+    solver: pb.SolverParameter | None = None,
+    options: dict[str, Any] | None = None,
+    net: Callable[[], pb.NetParameter] | None = None,
+) -> Any:
+    """Opens the one device that -gpu names; without it the one of the solver's solver_mode; without that the CPU.
+
+    options, net: see ``open_one``. Errors: more than one GPU; the GPU cannot be used.
+    """
+    numbers = gpus(gpu, solver)
+    if len(numbers) > 1:
+        raise CaffeliteError(
+            "only training runs on several GPUs", found=f"-gpu {gpu}", remedy=f"use one: -gpu {numbers[0]}"
+        )
+    return open_one(numbers, 0, options, net)
+
+
+def open_one(
+    numbers: list[int],
+    index: int = 0,
+    options: dict[str, Any] | None = None,
+    net: Callable[[], pb.NetParameter] | None = None,
+) -> Any:
+    """Opens and logs the GPU ``numbers[index]``, counting from the start again where they are fewer; the CPU where
+    there are none.
+
+    options: precision, deterministic and eager. net: returns the net that will run, whose fields may request fp16 where
+    the precision is not given. Errors: the GPU cannot be used.
+    """
+    options = options or {}
+    if not numbers:
+        log.info("Use CPU.")
+        return devices.open_device(**options)
+    if net and not options.get("precision") and (field := _fp16_field(net())):
+        log.info("%s: FLOAT16, as -precision fp16", field)
+        options = {**options, "precision": "fp16"}
+    try:
+        device = devices.open_device(numbers[index % len(numbers)], **options)
+    except CaffeliteError as mistake:
+        raise numbers.explained(mistake) if isinstance(numbers, GpuOfSolver) else mistake from None
+    log.info("Using GPUs %s", ", ".join(map(str, numbers)))
+    return device
+
+
+def _fp16_field(net: pb.NetParameter) -> str | None:
+    """The field by which a net of NVCaffe requests fp16."""
+    names = ("default_forward_type", "default_backward_type")
+    return next((name for name in names if getattr(net, name) == pb.FLOAT16), None)

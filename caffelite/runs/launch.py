@@ -1,0 +1,240 @@
+"""Runs a training run from its configuration to its exit status: devices, processes, trainer, records, signals."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from .. import parallel, user_modules
+from ..errors import CaffeliteError, printable
+from ..inspection import memory
+from ..inspection.nets import Subject, subject
+from ..parallel import star
+from ..prototxt.overrides import Overrides
+from ..training import Trainer, nets, newest
+from ..training.checkpoint.ownership import described
+from . import outcome
+from .config import RunConfig
+from .device_choice import gpus, open_one
+from .log import LogFile
+from .open_net import load_initial_weights, open_trainer, read_solver, without_extras
+from .outcome import Outcome
+from .overfit import Overfit
+from .recorder import Recorder
+from .signals import Signals, write_to_stderr
+from .time_limit import TimeLimit
+
+log = logging.getLogger("caffelite")
+
+Progress = Callable[[Trainer], Any]  # makes what is called after each iteration with (solver, rate), and closed
+
+
+def train(config: RunConfig, make_progress: Progress | None = None) -> int:
+    """Trains as configured: in this process, in one process for each of several GPUs, or as one process of a job that
+    mpirun or srun started.
+
+    Returns the exit status: 0, 128 + 15 after a SIGTERM, or that of the first process that failed. Errors:
+    CaffeliteError, after the outcome is recorded.
+    """
+    begun = time.monotonic()
+    user_modules.permit(config.python_folders)
+    if config.data_threads:
+        from ..data import set_workers
+
+        set_workers(config.data_threads)
+    several, rank, numbers = parallel.expected() > 1, parallel.expected_rank(), None
+    if not several:
+        numbers = gpus(config.gpus, read_solver(config).message)
+        if len(numbers) > 1:
+            return star.launch(["train", *config.arguments()], len(numbers))
+    log_file = LogFile() if config.keeps_records and not rank else None
+
+    def report(line: bytes) -> None:
+        write_to_stderr(line)
+        if log_file:
+            log_file.write(line)
+
+    signals = Signals(
+        config.sigint_effect,
+        config.sighup_effect,
+        report=None if rank else report,
+        min_interval=1 if several else 0,
+    )
+    with _copied_to(log_file), signals, parallel.session(config.hang_seconds) as comm:
+        run = _Run(config, comm, signals, log_file, begun)
+        run.train(numbers, make_progress)
+        return max(comm.gather(signals.status))
+
+
+@contextmanager
+def _copied_to(log_file: LogFile | None) -> Iterator[None]:
+    """Within it the log goes to a file too, and so does the error that ends the run."""
+    if not log_file:
+        yield
+        return
+    log.addHandler(log_file)
+    try:
+        yield
+    except CaffeliteError as error:
+        log_file.write(f"caffelite: {error}\n".encode(errors="backslashreplace"))
+        raise
+    except Exception as error:
+        text = printable(f"caffelite: {type(error).__name__}: {error}")
+        log_file.write(f"{text}\n".encode(errors="backslashreplace"))
+        raise
+    finally:
+        log.removeHandler(log_file)
+        log_file.close()
+
+
+class _Run:
+    """One session of a run in one process."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        comm: parallel.SingleProcess,
+        signals: Signals,
+        log_file: LogFile | None,
+        begun: float,
+    ):
+        self._config, self._comm, self._signals, self._log_file = config, comm, signals, log_file
+        self._begun = begun
+        self._time_limit: TimeLimit | None = None
+
+    def train(self, numbers: list[int] | None, make_progress: Progress | None) -> None:
+        config, comm = self._config, self._comm
+        trainer = parallel.agreed(comm, lambda: self._open(numbers))
+        parallel.agreed(comm, trainer.claim)  # when all processes have read what they start from
+        if not config.overfit:
+            _log_start(trainer)
+        recorder = self._recorder(trainer) if config.keeps_records and not comm.rank else None
+        hooks: list = [recorder] if recorder else []
+        try:
+            hooks += self._other_hooks(trainer)
+            for hook in hooks:
+                trainer.hooks.add(hook)
+            parallel.agreed(comm, lambda: recorder and recorder.started(trainer.state))
+            self._solve(trainer, make_progress)
+            ended = self._outcome(trainer)
+            if recorder:
+                recorder.end(ended)
+        except BaseException as error:
+            if recorder:
+                recorder.end(outcome.failure(error))
+            raise
+        finally:
+            trainer.close()
+            for hook in hooks:
+                hook.close()
+        self._log_continuation(trainer)
+
+    def _open(self, numbers: list[int] | None) -> Trainer:
+        """Opens the device and the trainer. Errors: CaffeliteError for all that keeps the run from starting."""
+        config, document = self._config, read_solver(self._config)
+        if config.overfit:
+            document.message = without_extras(document.message, display=document.message.display)
+        p = document.message
+        numbers = gpus(config.gpus, p) if numbers is None else numbers
+        dev = open_one(
+            numbers,
+            self._comm.local_rank,
+            config.device_options(),
+            lambda: nets.train_net(p, document.locate).message,
+        )
+        state = config.snapshot
+        if config.resume:
+            state = newest(p, config.solver)
+            found = "Resuming from the newest good snapshot" if state else "There is no snapshot yet to resume from"
+            log.info("%s", found)
+        with self._explained(dev):
+            trainer = open_trainer(
+                config,
+                document,
+                dev,
+                comm=self._comm,
+                requests=self._signals.requests,
+                resume=state,
+                snapshots=not config.overfit,
+            )
+        memory.check(trainer, self._subject)
+        if not state:
+            load_initial_weights(trainer, config)
+        return trainer
+
+    def _subject(self) -> Subject:
+        config = self._config
+        return subject(None, config.solver, {}, config.level, config.stages, Overrides(config.overrides))
+
+    def _explained(self, dev: Any) -> AbstractContextManager:
+        """Within it a MemoryError becomes an error that names what takes the memory, and the batch that fits."""
+        return memory.explained(self._subject, None if dev.name == "cpu" else dev.number)
+
+    def _recorder(self, trainer: Trainer) -> Recorder:
+        config, resumed = self._config, trainer.owner.resumed
+        start = {"snapshot": str(resumed)} if resumed else {"weights": list(config.weights)} if config.weights else {}
+        command = ["caffelite", "train", *config.arguments()]
+        folder = Path(config.record or f"{trainer.prefix}_run")
+        return Recorder(folder, trainer, command, start, config.to_json(), self._log_file)
+
+    def _other_hooks(self, trainer: Trainer) -> list:
+        config = self._config
+        if config.overfit:
+            return [Overfit(trainer, config.overfit)]
+        if config.tensorboard and not self._comm.rank:
+            from .events import Events
+
+            return [Events(Path(config.record or f"{trainer.prefix}_run") / "events")]
+        return []
+
+    def _solve(self, trainer: Trainer, make_progress: Progress | None) -> None:
+        progress = make_progress(trainer) if make_progress else None
+        each, limit = progress, self._config.max_seconds
+        if limit:
+            each = self._time_limit = TimeLimit(self._begun + limit, self._signals.requests, progress)
+        with closing(progress) if progress else nullcontext(), self._explained(trainer.dev):
+            trainer.solve(each, self._config.iterations)
+
+    def _outcome(self, trainer: Trainer) -> Outcome:
+        """How the session ended, by what any of the processes received."""
+        expired = bool(self._time_limit and self._time_limit.expired)
+        received = self._comm.gather((self._signals.stopped_by, expired), "how the run ended")
+        if trainer.iteration >= trainer.p.max_iter:
+            return Outcome(outcome.FINISHED)
+        if trainer.stopped_early:
+            best, name = trainer.state.best, trainer.p.best_score
+            value = f"{name} has not been better than {best.value:.6g}, of iteration {best.iteration}"
+            return Outcome(outcome.EARLY, f"{value}, in {best.tests_since} tests")
+        if number := next((name for name, _ in received if name), ""):
+            return Outcome(outcome.SIGNAL, number)
+        if any(expired for _, expired in received):
+            return Outcome(outcome.TIME, f"{self._config.max_seconds:g} seconds are over")
+        return Outcome(outcome.FINISHED, f"after the {self._config.iterations} iterations that were requested")
+
+    def _log_continuation(self, trainer: Trainer) -> None:
+        """Logs the command that continues an unfinished run."""
+        written = trainer.checkpoints.written
+        unfinished = trainer.iteration < trainer.p.max_iter and not trainer.stopped_early
+        if unfinished and written and written[-1][0] == trainer.iteration:
+            where = ", under mpirun or srun as before" if self._comm.kind == "MPI" else ""
+            log.info("To go on%s: %s", where, self._config.continuation(written[-1][1]))
+
+
+def _log_start(trainer: Trainer) -> None:
+    """Logs to which run the coming snapshots belong, and where they go."""
+    owner, prefix = trainer.owner, trainer.p.snapshot_prefix
+    name = described(owner.run).capitalize()
+    if owner.resumed:
+        log.info("%s goes on from %s; snapshots: %s_iter_*", name, owner.resumed, trainer.prefix)
+    else:
+        log.info("%s begins; snapshots: %s_iter_*", name, trainer.prefix)
+    if prefix and not prefix.endswith("/") and trainer.prefix != prefix:
+        text = (
+            "snapshot_prefix %s is a folder: snapshots and records go into it, beside what is there; choose "
+            "another name, or end it with /"
+        )
+        log.warning(text, prefix)

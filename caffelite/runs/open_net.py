@@ -1,0 +1,103 @@
+"""Opens nets and trainers: a prototxt, a phase and a device become a `Net`; a configuration becomes a `Trainer`."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from .. import caffelite_pb2 as pb
+from .. import data, prototxt, weights
+from ..errors import CaffeliteError
+from ..net import graph
+from ..net.net import Net
+from ..prototxt.overrides import Overrides
+from ..training import Trainer, nets
+from .config import RunConfig
+
+log = logging.getLogger("caffelite")
+
+
+def open_net(
+    document: prototxt.Document,
+    dev: Any,
+    phase: int,
+    *,
+    level: int | None = None,
+    stages: Sequence[str] = (),
+    seed: int = 0,
+    keep: bool = False,
+    share: Net | None = None,
+) -> Net:
+    """Builds the net of a prototxt on a device, with its data sources open.
+
+    phase: pb.TRAIN or pb.TEST. level, stages: for the rules of the prototxt. keep: every blob keeps its values after a
+    pass. share: a net whose parameters this one uses. Errors: every mistake in the prototxt and its data.
+    """
+    state = nets.state(phase, document.message, None, level, tuple(stages))
+    open_source = functools.partial(data.open_source, seed=seed)
+    return Net(
+        graph.build(document.message, state, document.locate, open_source), dev, seed=seed, share=share, keep=keep
+    )
+
+
+def load_weights(net: Net, files: Sequence[str]) -> None:
+    """Copies weights into a net and logs which layers matched, were skipped and are missing. Errors: a file none of
+    whose layers is in the net."""
+    for path in files:
+        blobs = weights.read_model(Path(path))
+        loaded = net.load(blobs, path)
+        if not loaded.matched:
+            known = ", ".join(n.name for n in net.graph.nodes if n.params) or "none"
+            raise CaffeliteError(
+                f"{path}: no layer of the file is in the net",
+                expected=f"layers {known}",
+                found=", ".join(blobs) or "no layers with weights",
+            )
+        log.info("Weights from %s: matched %s", path, ", ".join(loaded.matched))
+        if loaded.skipped:
+            log.info("  skipped, not in the net: %s", ", ".join(loaded.skipped))
+        if loaded.missing:
+            log.warning("  missing, kept as the fillers made them: %s", ", ".join(loaded.missing))
+
+
+def read_solver(config: RunConfig) -> prototxt.Document:
+    """The solver of a run with its overrides."""
+    return Overrides(config.overrides).solver(prototxt.read_solver(config.solver))
+
+
+def open_trainer(config: RunConfig, document: prototxt.Document, dev: Any, **options: Any) -> Trainer:
+    """Builds the trainer of a run on a device.
+
+    document: the solver, as ``read_solver`` returns it or changed. options: comm, requests, resume (the state to
+    continue from), keep, snapshots and overrides (in place of the configuration's) of `Trainer`.
+    """
+    return Trainer(
+        document.message,
+        document.locate,
+        config.solver,
+        dev,
+        strong=config.scaling == "strong",
+        half=config.compress == "fp16",
+        level=config.level,
+        stages=config.stages,
+        nan_recoveries=config.nan_recoveries,
+        **{"overrides": Overrides(config.overrides), **options},
+    )
+
+
+def load_initial_weights(trainer: Trainer, config: RunConfig) -> None:
+    """Loads the caffemodels of the configuration, else those that the solver names."""
+    load_weights(trainer.net, config.weights or list(trainer.p.weights))
+
+
+def without_extras(solver: pb.SolverParameter, display: int = 0) -> pb.SolverParameter:
+    """A copy of a solver without tests and snapshots, which displays every ``display`` iterations."""
+    p = pb.SolverParameter()
+    p.CopyFrom(solver)
+    p.snapshot, p.snapshot_after_train, p.test_interval, p.display = 0, False, 0, display
+    for name in ("test_iter", "test_net", "test_net_param", "test_state", "best_score", "early_stop"):
+        p.ClearField(name)
+    return p

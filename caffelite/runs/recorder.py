@@ -1,0 +1,293 @@
+"""Writes the records of a run into its folder while the run trains."""
+
+from __future__ import annotations
+
+import csv
+import io
+import logging
+import os
+import platform
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .. import prototxt
+from ..errors import CaffeliteError
+from ..training.hooks.hook import Hook, Outputs
+from ..training.scores import Scores
+from ..training.state import TrainingState
+from . import folder as files
+from . import resolved, truncate
+from .fingerprint import fingerprint
+from .heartbeat import Heartbeat
+from .history import FIXED
+from .lock import FolderLock, is_held
+from .log import LogFile
+from .outcome import Outcome
+
+if TYPE_CHECKING:
+    from ..training import Trainer
+
+log = logging.getLogger("caffelite")
+
+PACKAGES = (
+    "caffelite",
+    "numpy",
+    "numba",
+    "scipy",
+    "protobuf",
+    "lmdb",
+    "h5py",
+    "opencv-python-headless",
+    "cupy-cuda12x",
+    "cupy-cuda13x",
+    "nvidia-cudnn-cu12",
+    "nvidia-cudnn-cu13",
+    "onednn-cpu-gomp",
+)
+
+
+class Recorder(Hook):
+    """Keeps the folder of a run (its files: see folder.py).
+
+    start: what the run starts from besides its solver, {"weights": [...]} or {"snapshot": ...}. config: the
+    configuration, written as JSON. log_file: is opened in the folder. A resumed run continues in its folder, less the
+    records of the iterations that it does again; the folder of a run that starts anew is renamed first. A disk that
+    fails costs the records, not the run. Errors: CaffeliteError where another run holds the folder.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        trainer: Trainer,
+        command: Sequence[str],
+        start: dict[str, object] | None = None,
+        config: dict[str, object] | None = None,
+        log_file: LogFile | None = None,
+    ):
+        self.folder, self.command, self.start = folder, list(command), start or {}
+        self._trainer = trainer
+        self._config, self._log_file = config, log_file
+        self._metrics: io.TextIOWrapper | None = None
+        self._losses: io.BufferedRandom | None = None
+        self._lock: FolderLock | None = None
+        self._heartbeat: Heartbeat | None = None
+        self._run: dict[str, object] = {}  # the content of run.json
+        self._opened = False
+        self._columns: list[str] = []
+        self._seconds_before = 0.0  # of the earlier sessions
+        self._since = 0.0
+
+    # what training reports
+
+    def started(self, state: TrainingState) -> None:
+        if self._opened:
+            return
+        self._opened = True
+        self._since = time.perf_counter()
+        try:
+            self._open(self._trainer)
+        except OSError as error:
+            self._give_up(error)
+
+    def losses(self, state: TrainingState, first: int, values: Sequence[float]) -> None:
+        if self._losses:
+            try:
+                self._losses.seek(4 * first)
+                self._losses.write(np.asarray(values, "<f4").tobytes())
+                self._losses.flush()
+            except OSError as error:
+                self._give_up(error)
+
+    def displayed(self, state: TrainingState, rate: float, loss: float, outputs: Outputs) -> None:
+        self._row(state.iteration, "train", outputs, rate, loss)
+
+    def tested(self, state: TrainingState, which: int, scores: Scores) -> None:
+        loss = scores.loss if self._trainer.p.test_compute_loss else None
+        self._row(state.iteration, f"test{which or ''}", scores.outputs, None, loss)
+
+    def restored(self, state: TrainingState) -> None:
+        if self._metrics:
+            self._close_tables()
+            try:
+                self._open_tables(state.iteration)
+                self._since = time.perf_counter()
+            except OSError as error:
+                self._give_up(error)
+
+    def end(self, outcome: Outcome) -> None:
+        """Records how this session ended; nothing where it never began."""
+        if not self._run:
+            return
+        session, trainer = self._run["sessions"][-1], self._trainer
+        session["outcome"] = {
+            "kind": outcome.kind,
+            "reason": outcome.reason,
+            "iteration": trainer.iteration,
+            "seconds": round(self._seconds(), 6),
+            "rate": trainer.rate(trainer.iteration - 1) if trainer.iteration else None,
+            "ended": _now(),
+        }
+        try:
+            files.write_json(self.folder / files.RUN, self._run)
+        except OSError as error:
+            self._give_up(error)
+
+    def close(self) -> None:
+        """Closes the files, then releases the folder."""
+        self._close_tables()
+        self._release()
+
+    # files
+
+    def _open(self, trainer: Trainer) -> None:
+        if is_held(self.folder):
+            FolderLock(self.folder).release()  # raises, with the name of the holder
+        sessions = self._earlier_sessions(trainer)
+        if not sessions and self.folder.exists() and not self._is_queued():
+            self._rename_folder()
+        self.folder.mkdir(exist_ok=True)
+        self._lock = FolderLock(self.folder)
+        train, tests = trainer.specs
+        gpu = None if trainer.dev.name == "cpu" else trainer.dev.number
+        complete = resolved.solver(trainer.p, train, tests, trainer.seed, gpu)
+        sessions.append(self._session(trainer))
+        files.write_atomically(self.folder / files.SOLVER, prototxt.write(complete))
+        files.write_atomically(self.folder / files.NET, prototxt.write(resolved.net(train)))
+        if self._config is not None:
+            files.write_json(self.folder / files.CONFIG, self._config)
+        self._run = {"sessions": sessions, "seed": trainer.seed, "data": _data([train, *tests])}
+        files.write_json(self.folder / files.RUN, self._run)
+        self._heartbeat = Heartbeat(self.folder, lambda: trainer.iteration)
+        self._columns = [*FIXED, *_outputs(trainer)]
+        self._open_tables(trainer.iteration)
+        if self._log_file:
+            truncate.log(self.folder / files.LOG, trainer.iteration)
+            self._log_file.open(self.folder / files.LOG)
+
+    def _open_tables(self, iteration: int) -> None:
+        metrics = self.folder / files.METRICS
+        self._columns, self._seconds_before = truncate.metrics(metrics, iteration, self._columns)
+        self._metrics = open(metrics, "a", newline="")
+        self._losses = truncate.losses(self.folder / files.LOSSES, iteration)
+
+    def _close_tables(self) -> None:
+        for file in (self._metrics, self._losses):
+            if file:
+                file.close()
+        self._metrics = self._losses = None
+
+    def _release(self) -> None:
+        if self._heartbeat:
+            self._heartbeat.stop()
+            self._heartbeat = None
+        if self._lock:
+            self._lock.release()
+            self._lock = None
+
+    def _is_queued(self) -> bool:
+        """Whether the folder holds nothing but the configuration of a run that was not started."""
+        return self.folder.is_dir() and {path.name for path in self.folder.iterdir()} <= {files.CONFIG, files.LOCK}
+
+    def _earlier_sessions(self, trainer: Trainer) -> list[dict]:
+        """The sessions so far, where the folder holds the records of the run that continues, or records without a run's
+        id; else none."""
+        if not trainer.iteration or not (self.folder / files.RUN).exists():
+            return []
+        try:
+            sessions = files.load(self.folder)["sessions"]
+            known = {session.get("run") for session in sessions} - {None}
+        except (CaffeliteError, AttributeError, KeyError, TypeError) as error:
+            log.warning("%s is renamed: its %s cannot be read (%s)", self.folder, files.RUN, error)
+            return []
+        return sessions if not known or not known.isdisjoint({trainer.owner.run.id, trainer.owner.before}) else []
+
+    def _rename_folder(self) -> None:
+        number = next(n for n in range(1, 10**6) if not self.folder.with_name(f"{self.folder.name}_{n}").exists())
+        os.rename(self.folder, self.folder.with_name(f"{self.folder.name}_{number}"))
+
+    def _session(self, trainer: Trainer) -> dict[str, object]:
+        versions = {"python": platform.python_version(), "system": platform.platform()}
+        for package in PACKAGES:
+            try:
+                versions[package] = metadata.version(package)
+            except metadata.PackageNotFoundError:
+                continue
+        return {
+            "run": trainer.owner.run.id,
+            "resumed_run": trainer.owner.before,
+            "iteration": trainer.iteration,
+            "started": _now(),
+            "command": self.command,
+            "folder": os.getcwd(),
+            **self.start,
+            "device": trainer.dev.name,
+            "processes": trainer.comm.size,
+            "cores": len(os.sched_getaffinity(0)),
+            "host": socket.gethostname(),
+            "process": os.getpid(),
+            "locked": bool(self._lock and self._lock.works),
+            "versions": versions,
+        }
+
+    def _seconds(self) -> float:
+        return self._seconds_before + time.perf_counter() - self._since
+
+    def _row(self, iteration: int, phase: str, outputs: Outputs, rate: float | None, loss: float | None) -> None:
+        if not self._metrics:
+            return
+        row = {
+            "iteration": iteration,
+            "seconds": f"{self._seconds():.6f}",
+            "phase": phase,
+            "rate": _text(rate),
+            "smoothed_loss": _text(loss),
+        }
+        for name, _, values in outputs:
+            row |= {column: _text(value) for column, value in zip(_names(name, values.size), values, strict=True)}
+        try:
+            csv.DictWriter(self._metrics, self._columns, lineterminator="\n").writerow(row)
+            self._metrics.flush()
+        except OSError as error:
+            self._give_up(error)
+
+    def _give_up(self, error: OSError) -> None:
+        log.warning("%s: %s; training goes on without records", self.folder, (error.strerror or str(error)).lower())
+        self._metrics = self._losses = None
+
+
+def _data(specs: list) -> list[dict[str, object]]:
+    paths = dict.fromkeys(path for spec in specs for path in resolved.data(spec))
+    return [fingerprint(path) for path in paths]
+
+
+def _outputs(trainer: Trainer) -> list[str]:
+    nets = [trainer.net, *(net for net, _ in trainer.tests)]
+    sizes = {v.name: int(np.prod(v.shape)) for net in nets for v in net.graph.outputs}
+    return [column for name, size in sizes.items() for column in _names(name, size) if column not in FIXED]
+
+
+def _names(name: str, size: int) -> list[str]:
+    """The columns of an output; one called as a fixed column has gets a mark."""
+    name = f"{name}." if name in FIXED else name
+    return [name] if size == 1 else [f"{name}[{i}]" for i in range(size)]
+
+
+def _text(value: float | None) -> str:
+    """As few digits as give the same 32 bits again."""
+    return "" if value is None else str(np.float32(value))
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S%z")
+
+
+def command() -> list[str]:
+    """The command line of this process."""
+    return ["caffelite", *sys.argv[1:]]

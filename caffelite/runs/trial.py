@@ -1,0 +1,52 @@
+"""Short training runs that keep nothing: whether a batch fits, and which learning rate falls fastest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..inspection.feeds import rebatched
+from ..prototxt import Document
+from ..prototxt.overrides import Overrides
+from ..training import range_test
+from ..training.nets import NetSpec
+from .config import RunConfig
+from .device_choice import open_device, open_one
+from .open_net import load_initial_weights, open_trainer, read_solver, without_extras
+
+
+class _BatchOverrides:
+    """Overrides that set the batch size too."""
+
+    def __init__(self, overrides: Overrides, batch: int):
+        self._overrides, self._batch = overrides, batch
+
+    def nets(self, specs: Sequence[NetSpec]) -> None:
+        self._overrides.nets(specs)
+        for spec in specs:
+            spec.message = rebatched(spec.message, self._batch)
+
+
+def train_two_iterations(config: RunConfig, batch: int, numbers: list[int]) -> None:
+    """Trains two iterations with another batch size. numbers: of the GPUs. Errors: MemoryError where it does not
+    fit."""
+    document = read_solver(config)
+    plain = Document(without_extras(document.message), document.locate)
+    overrides = _BatchOverrides(Overrides(config.overrides), batch)
+    trainer = open_trainer(config, plain, open_one(numbers), overrides=overrides)
+    try:
+        trainer.step(2)
+    finally:
+        trainer.close()
+
+
+def find_rate(config: RunConfig, low: float, high: float, iterations: int) -> range_test.Found:
+    """Trains at rates that rise from ``low`` to ``high``, and returns rates and losses."""
+    document = read_solver(config)
+    dev = open_device(config.gpus, document.message)
+    plain = Document(without_extras(document.message), document.locate)
+    trainer = open_trainer(config, plain, dev)
+    try:
+        load_initial_weights(trainer, config)
+        return range_test.range_test(trainer, low, high, iterations)
+    finally:
+        trainer.close()

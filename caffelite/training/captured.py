@@ -1,0 +1,82 @@
+"""Iterations that the host need not observe: on a GPU one launch of a CUDA graph runs one of them or several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .. import caffelite_pb2 as pb
+from .iteration import Iteration
+from .requests import Agreement
+from .state import PENDING_LOSSES, TrainingState
+
+
+class CapturedIterations:
+    """Runs whole iterations as captured graphs. rate: the learning rate of an iteration."""
+
+    def __init__(
+        self,
+        p: pb.SolverParameter,
+        state: TrainingState,
+        iteration: Iteration,
+        rate: Callable[[int], float],
+        agreement: Agreement,
+    ):
+        self._p, self._state, self._iteration, self._rate = p, state, iteration, rate
+        self._agreement = agreement
+        self._net, self._dev = iteration.net, iteration.net.dev
+        self._learns = self._net.params.diff is not None
+        self._run = self._dev.program(self.queue, self._net.signature, self._gather)
+
+    def _gather(self, value: object) -> list:
+        """The values of all processes whose sums an iteration queues."""
+        return self._iteration.comm.gather(value, "an agreement") if self._iteration.reducer else [value]
+
+    def why_eager(self) -> str:
+        """Why iterations cannot be captured in graphs; empty where they can."""
+        reducer = self._iteration.reducer
+        if why := self._dev.eager or getattr(self._run, "eager", ""):
+            return why
+        if self._net.requires_host:
+            return "layers that the host runs: " + ", ".join(f'"{name}"' for name in self._net.requires_host)
+        return "gradients that travel by the host, or in 16 bits" if reducer and not reducer.captures else ""
+
+    def count(self, end: int) -> int:
+        """How many iterations before ``end`` one launch can run from here on: a power of two; 0 where the host observes
+        the next one."""
+        p, at, losses = self._p, self._state.iteration, self._state.losses
+        if self.why_eager() or p.iter_size > 1 or not self._learns or self._state.plateau:
+            return 0
+        left = [end - at, PENDING_LOSSES - 1 - losses.pending]
+        left += [p.display - at % p.display if at % p.display else 0] if p.display else []
+        left += [p.test_interval - at % p.test_interval] if p.test_interval else []
+        left += [p.snapshot - 1 - at % p.snapshot] if p.snapshot else []
+        most = min(*left, 1 if self._iteration.reducer else self._net.ahead)
+        return 1 << most.bit_length() - 1 if most > 0 else 0
+
+    def run(self, count: int) -> None:
+        """Reads the batches of so many iterations and launches them."""
+        state, iteration, first = self._state, self._iteration, self._state.iteration
+        reducer, rank = iteration.reducer, iteration.comm.rank
+
+        def send_rate(slot: int) -> None:
+            iteration.send_rate(slot, self._rate(first + slot), first + slot)
+
+        state.start.record()
+        self._net.feed([(first + slot, rank) for slot in range(count)], send_rate)
+        self._net.clear_loss()
+        if reducer:
+            reducer.put(self._agreement.send())
+        with iteration.agreeing():
+            self._run(count, reducer.turn if reducer else 0)
+        state.losses.recorded += count
+        iteration.updater.clipping.updates += count
+        iteration.receive_requests()
+
+    def queue(self, count: int, turn: int) -> None:
+        """Queues iterations whose batches are in the input buffer; the loss is 0 before each. turn: of the reducer,
+        whose memory they use."""
+        iteration = self._iteration
+        for slot in range(count):
+            iteration.forward_backward(0, slot)
+            iteration.all_reduce()
+            self._dev.run_concurrently(0, iteration.queue_record_loss, iteration.queue_update)

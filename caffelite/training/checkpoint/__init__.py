@@ -1,0 +1,1 @@
+"""Checkpoint files: their content, their formats, how they reach the disk, and which run owns them."""

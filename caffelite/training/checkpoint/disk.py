@@ -1,0 +1,174 @@
+"""Files that are written whole or not at all, and a pair of model and state of which at every instant one whole version
+is on disk.
+
+Each file goes to a draft, is synced, and takes its name by a rename; the state comes last. What a pair replaces stays
+on disk under a backup's name until the new state has its name: `snapshot.find_model` knows that name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import glob
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from ...errors import CaffeliteError, Locator
+
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
+LAST = "then go on from the last snapshot with -snapshot"
+
+
+def write(files: Iterable[tuple[Path, bytes]]) -> None:
+    """Writes files whole or not at all: drafts of all of them are on disk before the first takes its name, in the order
+    given.
+
+    Where it fails, what was there before is there again. Errors: CaffeliteError that says what happened.
+    """
+    drafts: list[tuple[Path, Path]] = []
+    backups: list[tuple[Path, Path]] = []
+    finished, path = False, Path()
+    try:
+        for path, body in files:
+            drafts.append((draft_of(path), path))
+            _write_draft(drafts[-1][0], body)
+        for _, path in drafts[:-1]:
+            if path.exists():
+                backups.append((backup_of(path), path))
+                os.replace(path, backups[-1][0])
+        for draft, path in drafts:
+            os.replace(draft, path)
+            finished = path == drafts[-1][1]
+            sync_folder(path.parent)
+    except OSError as error:
+        raise failed(path, error) from None
+    finally:
+        for backup, path in backups:
+            with contextlib.suppress(OSError):
+                os.unlink(backup) if finished else os.replace(backup, path)
+        for draft, _ in drafts:
+            with contextlib.suppress(OSError):
+                os.unlink(draft)
+
+
+def draft_of(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.draft")
+
+
+def backup_of(path: Path) -> Path:
+    """Where the file that a new one is about to replace stands meanwhile."""
+    return path.with_name(f".{path.name}.old")
+
+
+def _write_draft(draft: Path, body: bytes) -> None:
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+    try:
+        left = memoryview(body)
+        while left:
+            left = left[os.write(handle, left) :]
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def failed(path: Path, error: OSError) -> CaffeliteError:
+    """What to say of a file that cannot be written."""
+    if error.errno in (errno.ENOENT, errno.ENOTDIR) and not path.parent.is_dir():
+        what, remedy = (
+            f"cannot write {path}: its folder {path.parent} is gone",
+            f"make it again: mkdir -p {path.parent}; {LAST}",
+        )
+        return CaffeliteError(what, remedy=f"{remedy}, if one is left")
+    remedy = (
+        "make room"
+        if error.errno in FULL
+        else "allow writing there"
+        if error.errno in FORBIDDEN
+        else "look after the disk"
+    )
+    return CaffeliteError(f"cannot write {path}: {reason(error)}", remedy=f"{remedy}, {LAST}")
+
+
+def reason(error: OSError | ValueError) -> str:
+    return (getattr(error, "strerror", None) or str(error)).lower()
+
+
+def sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # file systems that sync no folders
+            raise
+    finally:
+        os.close(handle)
+
+
+def check_room(prefix: str, size: int, locate: Locator) -> None:
+    """Finds out before training starts that snapshots of ``size`` bytes cannot be written. Removes what killed runs
+    left half written."""
+    folder = Path(prefix).parent
+    where = locate("snapshot_prefix")
+    if not os.path.isdir(folder):
+        raise CaffeliteError(
+            f"the folder of snapshot_prefix, {folder}, does not exist",
+            where=where,
+            remedy=f"make it: mkdir -p {folder}",
+        )
+    try:
+        prefix.encode()
+    except UnicodeEncodeError:
+        what, remedy = (
+            f"snapshots cannot be written to {prefix}: a state names its model in UTF-8",
+            "rename it, or choose another",
+        )
+        raise CaffeliteError(
+            what, where=where, expected="a path in UTF-8", remedy=f"{remedy} snapshot_prefix"
+        ) from None
+    try:
+        remove_stale(prefix)
+        draft = draft_of(Path(f"{prefix}_iter_"))
+        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        try:
+            os.posix_fallocate(handle, 0, max(size, 1))
+        finally:
+            os.close(handle)
+            os.unlink(draft)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        what = f"snapshots cannot be written to {folder}: {reason(error)}"
+        room = f"room for {size / 2**20:.1f} MiB"
+        raise CaffeliteError(what, where=where, expected=room, remedy="choose another snapshot_prefix") from None
+
+
+def remove_stale(prefix: str | Path) -> None:
+    """Removes the drafts of processes that are no more."""
+    for draft in hidden(prefix, "draft"):
+        process = draft.name.split(".")[-2]
+        if process.isdecimal() and not _runs(int(process)):
+            draft.unlink(missing_ok=True)
+
+
+def hidden(prefix: str | Path, end: str) -> list[Path]:
+    """The drafts or backups of a prefix's files."""
+    start = glob.escape(Path(prefix).name)
+    found = [path for kind in ("iter_", "best.") for path in Path(prefix).parent.glob(f".{start}_{kind}*.{end}")]
+    return [
+        path
+        for path in found
+        if re.match(r"_(iter_\d*|best)\.|_iter_\d+_average\.", path.name[1 + len(Path(prefix).name) :])
+    ]
+
+
+def _runs(process: int) -> bool:
+    if process == os.getpid():
+        return False  # a number used again: this process has written nothing yet
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True

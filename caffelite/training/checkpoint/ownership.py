@@ -1,0 +1,278 @@
+"""Which run the files under a snapshot prefix belong to: one run at a time writes there, and files of an earlier run
+are moved first.
+
+Every model and state carries the id of its run. The lock file `.<prefix>.lock` is locked while a run writes under the
+prefix, and says afterwards which run was the last. Files of an earlier run whose names are needed move to the folder of
+its records.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import glob
+import json
+import logging
+import os
+import re
+import secrets
+import socket
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ... import caffelite_pb2 as pb
+from ... import inputs, weights
+from ...errors import CaffeliteError, Locator
+from . import disk, snapshot
+
+log = logging.getLogger("caffelite")
+
+RECORDS, RUN = "_run", "run.json"  # what records of a run are called behind its prefix, and the file that holds its ids
+_held: dict[str, tuple[int, Ownership]] = {}  # by the path of a lock file: what this process locked, and for whom
+
+
+def new_id() -> str:
+    return secrets.token_hex(8)
+
+
+def lock_path(prefix: str) -> Path:
+    return Path(prefix).with_name(f".{Path(prefix).name}.lock")
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What a lock file says of the last run: its id, when its session began, its process, and the state that it went on
+    from."""
+
+    id: str
+    began: int
+    process: int
+    host: str
+    resumed: str
+
+    @classmethod
+    def read(cls, prefix: str) -> Mark | None:
+        """None where there is none, or none that can be read."""
+        try:
+            told = json.loads(inputs.read(lock_path(prefix), 1 << 16))
+            return cls(
+                str(told["run"]), int(told["began"]), int(told["process"]), str(told["host"]), str(told["resumed"])
+            )
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+
+class Ownership:
+    """A run's hold on the names under a prefix.
+
+    resumed: the state that the run goes on from, and its content. A run that goes on from its latest snapshot keeps its
+    id; one that goes back, or goes on from elsewhere, gets one of its own.
+    """
+
+    def __init__(self, prefix: str, resumed: tuple[Path, snapshot.State] | None = None):
+        self.prefix = prefix
+        self.resumed = resumed[0] if resumed else None
+        self.before = resumed[1].run.id if resumed and resumed[1].run else ""  # the run of the state
+        mark, known = Mark.read(prefix), [origin for _, _, origin in _origins(prefix) if origin]
+        latest = max([mark.began if mark else 0, *(origin.began for origin in known)])
+        goes_on = resumed and self.before and _is_latest(prefix, *resumed)
+        self.run = pb.RunOrigin(id=self.before if goes_on else new_id(), began=max(time.time_ns(), latest + 1))
+        self._locked, self._folders = "", {}
+
+    # one run at a time
+
+    def claim(self, locate: Locator | None = None) -> None:
+        """Locks the prefix until ``release``, once. Errors: another process has it; the lock file cannot be written."""
+        path = lock_path(self.prefix)
+        if self._locked:
+            return
+        key = os.path.realpath(path)
+        try:
+            handle = _held[key][0] if key in _held else self._lock(path, locate)
+            _held[key], self._locked = (handle, self), key
+            mark = {
+                "run": self.run.id,
+                "began": self.run.began,
+                "process": os.getpid(),
+                "host": socket.gethostname(),
+                "resumed": os.fspath(self.resumed or ""),
+            }
+            text = json.dumps(mark).encode() + b"\n"
+            os.pwrite(handle, text, 0)
+            os.ftruncate(handle, len(text))
+            recover(self.prefix)
+        except OSError as error:
+            self.release()
+            what = f"snapshots cannot be written under {self.prefix}: {path}: {disk.reason(error)}"
+            raise CaffeliteError(
+                what, where=locate and locate("snapshot_prefix"), remedy="choose another snapshot_prefix"
+            ) from None
+
+    def _lock(self, path: Path, locate: Locator | None) -> int:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+                os.close(handle)
+                mark = Mark.read(self.prefix)
+                who = f" (process {mark.process} on {mark.host}, since {_moment(mark.began)})" if mark else ""
+                what = f"another run{who} writes snapshots under {self.prefix}"
+                remedy = "let it end, or give this run a prefix of its own: -set snapshot_prefix=NAME"
+                raise CaffeliteError(what, where=locate and locate("snapshot_prefix"), remedy=remedy) from None
+            what = "%s cannot be locked (%s): let no second run write snapshots under %s meanwhile"
+            log.warning(what, path, disk.reason(error), self.prefix)
+        return handle
+
+    def release(self) -> None:
+        """Lets others have the prefix, unless another solver of this process has it by now."""
+        key, self._locked = self._locked, ""
+        if key in _held and _held[key][1] is self:
+            os.close(_held.pop(key)[0])
+
+    # files of earlier runs
+
+    def make_way(self, paths: Iterable[Path]) -> None:
+        """Moves what other runs left under these names to the records of each. Errors: CaffeliteError; nothing is lost
+        by it."""
+        for path in paths:
+            try:
+                if not os.path.lexists(path):
+                    continue
+                origin = weights.run_of(path) if os.path.isfile(path) else None
+                if origin and origin.id == self.run.id:
+                    continue
+                folder = self._aside(origin.id if origin else "", path.name)
+                os.rename(path, folder / path.name)
+                disk.sync_folder(folder)
+                disk.sync_folder(path.parent)
+                log.info("%s is of %s: moved to %s", path, described(origin), folder)
+            except OSError as error:
+                raise disk.failed(path, error) from None
+
+    def _aside(self, run: str, name: str) -> Path:
+        """The folder for a file of another run: that of its records, else one made for it."""
+        found = self._folders.get(run) or next(
+            (f for f in _record_folders(self.prefix) if run in _ids(f, Path(self.prefix).name)), None
+        )
+        if not found or os.path.lexists(found / name):
+            start = f"{self.prefix}{RECORDS}_"
+            found = Path(next(f"{start}{n}" for n in range(1, 10**6) if not os.path.lexists(f"{start}{n}")))
+            os.mkdir(found)
+        self._folders[run] = found
+        return found
+
+
+def described(origin: pb.RunOrigin | None) -> str:
+    return f"run {origin.id} (of {_moment(origin.began)})" if origin else "an earlier run"
+
+
+def _moment(began: int) -> str:
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(began / 1e9))
+    except (OverflowError, ValueError, OSError):
+        return "an unknown time"
+
+
+def _record_folders(prefix: str) -> Iterator[Path]:
+    """Where records of this prefix's runs lie, the latest first."""
+    name = Path(prefix).name + RECORDS
+    numbers = {}
+    for folder in Path(prefix).parent.glob(f"{glob.escape(name)}*"):
+        if (match := re.fullmatch(r"(?:_(\d{1,6}))?", folder.name[len(name) :])) and folder.is_dir():
+            numbers[folder] = int(match[1] or 10**6)
+    yield from sorted(numbers, key=numbers.get, reverse=True)
+
+
+def _ids(folder: Path, name: str) -> set[str]:
+    """The runs that a folder of records, or of files that made way, belongs to; "" is one that says no id."""
+    try:
+        return {str(session.get("run", "")) for session in json.loads((folder / RUN).read_text())["sessions"]}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {snapshot.run_of(path) for path in folder.glob(f"{glob.escape(name)}_*") if path.is_file()} - {""}
+
+
+def _origins(prefix: str) -> list[tuple[int, Path, pb.RunOrigin | None]]:
+    """(iteration, state, its run) of the states with a prefix, the latest iteration first."""
+    found = []
+    for iteration, path in snapshot.states(prefix):
+        try:
+            found.append((iteration, path, weights.run_of(path)))
+        except OSError:
+            found.append((iteration, path, None))
+    return found
+
+
+def _is_latest(prefix: str, path: Path, state: snapshot.State) -> bool:
+    """Whether a state is the latest sound one that its run left under the prefix."""
+    mine = [(at, other) for at, other, origin in _origins(prefix) if origin and origin.id == state.run.id]
+    here = any(os.path.realpath(other) == os.path.realpath(path) for _, other in mine)
+    return here and not any(at > state.iteration and snapshot.sound(other) for at, other in mine)
+
+
+# what a killed run left
+
+
+def recover(prefix: str) -> None:
+    """Puts the models back that a killed run was about to replace, where their state is still the old one; removes
+    other backups."""
+    for backup in disk.hidden(prefix, "old"):
+        path = backup.with_name(backup.name[1 : -len(".old")])
+        if "_average.caffemodel" not in path.name:
+            state = path.with_name(path.name.replace(".caffemodel", ".solverstate"))
+            average = snapshot.average_name(path)
+            if _belong(state, path) or not _belong(state, backup):
+                backup.unlink(missing_ok=True)
+                continue
+            if disk.backup_of(average).exists():
+                os.replace(disk.backup_of(average), average)
+            os.replace(backup, path)
+    for backup in disk.hidden(prefix, "old"):
+        backup.unlink(missing_ok=True)
+
+
+def _belong(state: Path, model: Path) -> bool:
+    """Whether a file is the model of a state."""
+    try:
+        return snapshot.read_state(state).digest == weights.digest(weights.read_bytes(model))
+    except CaffeliteError:
+        return False
+
+
+# -resume auto
+
+
+def newest(p: pb.SolverParameter, solver_path: str) -> str | None:
+    """The newest sound state of the last run under the solver's prefix, or None. Damaged ones are told and passed over.
+
+    The last run is the one whose latest session began last; where it left no sound snapshot, the one that it went on
+    from. Of files that say no run, as Caffe's, the highest iteration is the newest.
+    """
+    prefix = snapshot.prefix(p, solver_path)
+    found, mark = _origins(prefix), Mark.read(prefix)
+    origins = [origin for _, _, origin in found if origin]
+    last = max(origins, key=lambda origin: origin.began).id if origins else ""
+    if mark and mark.began > max((origin.began for origin in origins), default=0):
+        last = mark.id
+    mine = [entry for entry in found if not last or entry[2] is None or entry[2].id == last]
+    mine.sort(key=lambda entry: (entry[2].began if entry[2] else 2**63, entry[0]), reverse=True)
+    for _, path, origin in mine:
+        fault = snapshot.fault(path)
+        if fault is None and (origin or not last):
+            return str(path)
+        if isinstance(fault, snapshot.Mismatch):
+            log.warning("%s: passed over", fault)
+        elif fault is not None:
+            log.warning("%s is damaged, or its model is: passed over", path)
+    if last and mark and mark.id == last and mark.resumed and snapshot.sound(Path(mark.resumed)):
+        return mark.resumed
+    if others := [entry for entry in found if entry not in mine or (entry[2] is None and last)]:
+        if good := next((path for _, path, _ in others if snapshot.sound(path)), None):
+            what = (
+                "the last run under %s, %s, left no good snapshot; %s is of an earlier run: -snapshot %s goes on "
+                "from it"
+            )
+            log.warning(what, prefix, last, good, good)
+    return None

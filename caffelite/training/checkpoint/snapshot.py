@@ -1,0 +1,323 @@
+"""Snapshots: a caffemodel and a solverstate that Caffe itself would load; disk.py writes them, ownership.py says whose
+they are.
+
+What Caffe's state lacks for an exact resume lies in fields that Caffe skips: the position in the data, the run, the
+model's digest.
+"""
+
+from __future__ import annotations
+
+import glob
+import logging
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from google.protobuf.message import DecodeError, Message
+
+from ... import caffelite_pb2 as pb
+from ... import weights
+from ...errors import CaffeliteError
+from ...weights import hdf5
+from . import disk
+from .disk import write
+
+log = logging.getLogger("caffelite")
+
+__all__ = [
+    "State",
+    "Mismatch",
+    "average_name",
+    "best_name",
+    "encode_hdf5_state",
+    "encode_state",
+    "fault",
+    "names",
+    "newest_good",
+    "pair",
+    "prefix",
+    "prune",
+    "read_model",
+    "read_state",
+    "run_of",
+    "sound",
+    "states",
+    "write",
+]
+
+
+@dataclass
+class State:
+    """A solver state. ``resume`` is None in a state that Caffe wrote."""
+
+    iteration: int
+    model: str
+    history: list[np.ndarray]
+    current_step: int = 0
+    resume: pb.ResumeState | None = field(default=None)
+    plateau: tuple[float, int] | None = (
+        None  # the least loss and the iteration of the latest event, of lr_policy "plateau"
+    )
+    run: pb.RunOrigin | None = None  # which wrote it
+    digest: bytes = b""  # of the model's file; empty: not known
+
+
+def prefix(p: pb.SolverParameter, solver_path: str) -> str:
+    """What snapshot names start with: snapshot_prefix; unset, the solver's path less its extension; a folder gets the
+    solver's stem."""
+    stem = Path(solver_path).stem
+    if not p.snapshot_prefix:
+        return str(Path(solver_path).with_suffix(""))
+    folder = p.snapshot_prefix.endswith("/") or os.path.isdir(p.snapshot_prefix)
+    return str(Path(p.snapshot_prefix) / stem) if folder else p.snapshot_prefix
+
+
+def names(prefix: str, iteration: int, hdf5: bool = False) -> tuple[Path, Path]:
+    """The paths of an iteration's model and state."""
+    end = ".h5" if hdf5 else ""
+    return Path(f"{prefix}_iter_{iteration}.caffemodel{end}"), Path(f"{prefix}_iter_{iteration}.solverstate{end}")
+
+
+def average_name(model: Path) -> Path:
+    """The path of the averaged weights that belong to a model."""
+    return model.with_name(re.sub(r"(\.caffemodel(\.h5)?)$", r"_average\1", model.name))
+
+
+def best_name(prefix: str, hdf5: bool = False) -> Path:
+    return Path(f"{prefix}_best.caffemodel{'.h5' if hdf5 else ''}")
+
+
+def pair(prefix: str, iteration: int, hdf5: bool = False) -> list[Path]:
+    """The paths of all that a snapshot may write, the state first."""
+    model, state = names(prefix, iteration, hdf5)
+    return [state, average_name(model), model]
+
+
+def prune(prefix: str, keep: int, iteration: int, run: str) -> None:
+    """Removes a run's snapshots but the latest ``keep`` up to ``iteration``; each state first, so that none lacks its
+    model."""
+    found: dict[int, list[Path]] = {}
+    for path in Path(prefix).parent.glob(f"{glob.escape(Path(prefix).name)}_iter_*"):
+        match = re.fullmatch(
+            r"_iter_(\d+)(\.solverstate|(?:_average)?\.caffemodel)(\.h5)?", path.name[len(Path(prefix).name) :]
+        )
+        if match and int(match[1]) <= iteration and run_of(path) == run:
+            found.setdefault(int(match[1]), []).append(path)
+    for number in sorted(found)[:-keep]:
+        for path in sorted(found[number], key=lambda path: ".solverstate" not in path.name):
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                log.warning("%s cannot be removed, as snapshot_keep asks: %s", path, disk.reason(error))
+
+
+def run_of(path: Path) -> str:
+    """The id of the run that wrote a file; empty where that cannot be told."""
+    try:
+        run = weights.run_of(path)
+    except OSError:
+        return ""
+    return run.id if run else ""
+
+
+def encode_state(state: State) -> bytes:
+    head = pb.SolverState(
+        iter=state.iteration, learned_net=state.model, current_step=state.current_step, resume=state.resume
+    )
+    if state.digest:
+        head.model_digest = state.digest
+    if state.plateau:
+        head.minimum_loss, head.iter_last_event = state.plateau
+    history = b"".join(weights.field_bytes(3, weights.encode_blob(blob)) for blob in state.history)
+    return weights.sealed(head.SerializeToString() + history, state.run)
+
+
+def encode_hdf5_state(state: State) -> bytes:
+    """A solver state in HDF5; what Caffe's lacks is a data set that Caffe does not ask for."""
+
+    def fill(file) -> None:
+        model = state.model.encode()
+        file["learned_net"] = np.array(model, f"S{len(model) + 1}")  # Caffe reads to the 0 behind it
+        file["iter"], file["current_step"] = (np.array([n], np.int32) for n in (state.iteration, state.current_step))
+        if state.plateau:
+            file["minimum_loss"], file["iter_last_event"] = (
+                np.array(state.plateau[:1], "<f4"),
+                np.array(state.plateau[1:], np.int32),
+            )
+        history = file.create_group("history")
+        for i, blob in enumerate(state.history):
+            history[str(i)] = np.ascontiguousarray(blob, "<f4")
+        if state.resume is not None:
+            file[_RESUME] = np.frombuffer(state.resume.SerializeToString(), np.uint8)
+        if state.digest:
+            file.attrs[_MODEL_DIGEST] = state.digest.hex()
+
+    return hdf5.encode(fill, state.run.SerializeToString() if state.run else b"")
+
+
+_RESUME, _MODEL_DIGEST = "caffelite_resume", "caffelite_model_digest"
+
+
+def read_state(path: Path) -> State:
+    """Reads a solver state of ours or of Caffe's; a damaged one is an error that names the newest good one beside
+    it."""
+    try:
+        return _read_state(path)
+    except CaffeliteError as error:
+        raise CaffeliteError(str(error), remedy=newest_good(path)) from None
+
+
+def _read_state(path: Path) -> State:
+    data = weights.read_bytes(path)
+    return _decode_hdf5_state(data, path) if hdf5.starts(data) else _decode_binary_state(data, path)
+
+
+def _decode_binary_state(data: bytes, path: Path) -> State:
+    weights.check_seal(data, path)
+    try:
+        rest, history = [], []
+        for number, wire, value, whole in weights.fields(memoryview(data)):
+            if number == 3 and wire == weights.LENGTH:
+                history.append(weights.decode_blob(value))
+            else:
+                rest.append(bytes(whole))
+        head = pb.SolverState.FromString(b"".join(rest))
+        _check_text(head)
+    except (ValueError, DecodeError) as error:
+        raise weights.no_hdf5(path) or CaffeliteError(f"{path} is no solverstate, or a damaged one ({error})") from None
+    if not head.HasField("iter") or head.iter < 0:
+        raise CaffeliteError(f"{path} is no solverstate: it has no iteration")
+    plateau = (head.minimum_loss, head.iter_last_event) if head.HasField("minimum_loss") else None
+    resume, run = (getattr(head, name) if head.HasField(name) else None for name in ("resume", "run"))
+    return State(head.iter, head.learned_net, history, head.current_step, resume, plateau, run, head.model_digest)
+
+
+def _check_text(message: Message) -> None:
+    """Raises ValueError for text that is not UTF-8: protobuf lets it pass in files of Caffe's kind, some versions as
+    bytes."""
+    for descriptor, value in message.ListFields():
+        parts = [value] if isinstance(value, (str, bytes, Message)) else value
+        if descriptor.type == descriptor.TYPE_STRING:
+            if bad := next((text for text in parts if isinstance(text, bytes)), None):
+                raise ValueError(f"{descriptor.name} is not UTF-8: {bad!r}")
+        elif descriptor.type == descriptor.TYPE_MESSAGE and descriptor.message_type.name != "BlobProto":
+            for part in parts:
+                _check_text(part)
+
+
+def _decode_hdf5_state(data: bytes, path: Path) -> State:
+    """Caffe's HDF5 form: iter, learned_net, current_step, and a group history with a data set a blob, named by its
+    number."""
+    with hdf5.opened(data, path) as file:
+        try:
+            found = dict(hdf5.members(file))
+            if "iter" not in found:
+                raise CaffeliteError(f"{path} is no solverstate: it has no iteration")
+            blobs = dict(hdf5.members(found["history"])) if "history" in found else {}
+            history = [hdf5.values(blobs[str(i)], len(data)) for i in range(len(blobs))]
+            model = str(found["learned_net"].asstr()[()]) if "learned_net" in found else ""
+            model.encode()
+            numbers = {name: np.ravel(found[name][()])[0] for name in _NUMBERS if name in found}
+            iteration, step, event = (int(numbers.get(name, 0)) for name in _NUMBERS[:3])
+            plateau = (float(numbers["minimum_loss"]), event) if "minimum_loss" in numbers else None
+            resume = (
+                pb.ResumeState.FromString(np.asarray(found[_RESUME], np.uint8).tobytes()) if _RESUME in found else None
+            )
+            note = hdf5.note(data[-hdf5.TAIL :])
+            run = pb.RunOrigin.FromString(note) if note else None
+            for message in (resume, run):
+                _check_text(message or pb.RunOrigin())
+            digest = bytes.fromhex(file.attrs.get(_MODEL_DIGEST, ""))
+        except (*hdf5.MISTAKES, DecodeError) as error:
+            raise CaffeliteError(f"{path} is no solverstate, or a damaged one ({error})") from None
+        return State(iteration, model, history, step, resume, plateau, run, digest)
+
+
+_NUMBERS = ("iter", "current_step", "iter_last_event", "minimum_loss")
+
+
+def read_model(state: State, path: Path) -> tuple[Path, dict[str, list[np.ndarray]]] | None:
+    """The path and the blobs of a state's model; None where it names none.
+
+    The model lies beside the state, where every snapshot puts it and which may have been moved, or else where the state
+    says. Where the state holds its model's digest, only that model will do. Of a damaged or another one the error names
+    the newest good snapshot.
+    """
+    try:
+        return _read_model(state, path)
+    except CaffeliteError as error:
+        raise CaffeliteError(str(error), remedy=newest_good(path)) from None
+
+
+def _read_model(state: State, path: Path) -> tuple[Path, dict[str, list[np.ndarray]]] | None:
+    if not state.model:
+        return None
+    if "\0" in state.model or not (named := Path(state.model)).name:
+        raise CaffeliteError(f"{path} names no file as its model", found=repr(state.model))
+    beside = path.with_name(named.name)
+    found = [model for model in dict.fromkeys((beside, named, disk.backup_of(beside))) if os.path.exists(model)]
+    if not state.digest:
+        found = [model for model in found if model != disk.backup_of(beside)][:1]
+    if not found:
+        raise CaffeliteError(f"{path} belongs to {named}, which is not there")
+    wrong: CaffeliteError | None = None
+    for model in found:
+        try:
+            data = weights.read_bytes(model)
+            blobs = weights.decode_model(data, model)
+        except CaffeliteError as error:
+            wrong = wrong or error
+            continue
+        if not state.digest or weights.digest(data) == state.digest:
+            return model, blobs
+        wrong = wrong or Mismatch(f"{model} is not the model that {path} was written with")
+    raise wrong
+
+
+class Mismatch(CaffeliteError):
+    """A state and a model of different snapshots."""
+
+
+def newest_good(path: Path) -> str | None:
+    """The remedy that names the newest sound snapshot with the prefix of a damaged one."""
+    match = re.fullmatch(r"(.*)_iter_\d+(\.solverstate(?:\.h5)?)", path.name, re.DOTALL)
+    if not match:
+        return None
+    for other in _states(path.parent, match[1], match[2]):
+        if other != path and sound(other):
+            return f"the newest good snapshot is {other}"
+    return "no other good snapshot lies beside it"
+
+
+def states(prefix: str | Path) -> list[tuple[int, Path]]:
+    """(iteration, path) of the states with a prefix in either format, the latest first."""
+    return _numbered(Path(prefix).parent, Path(prefix).name, ".solverstate", ".solverstate.h5")
+
+
+def _states(folder: Path, start: str, *ends: str) -> list[Path]:
+    return [path for _, path in _numbered(folder, start, *ends)]
+
+
+def _numbered(folder: Path, start: str, *ends: str) -> list[tuple[int, Path]]:
+    found = []
+    for end in ends:
+        for path in folder.glob(f"{glob.escape(start)}_iter_*{end}"):
+            if number := re.fullmatch(rf"_iter_(\d{{1,18}}){re.escape(end)}", path.name[len(start) :]):
+                found.append((int(number[1]), path))
+    return sorted(found, reverse=True)
+
+
+def fault(path: Path) -> Exception | None:
+    """What keeps a state, or its model, from being read; None: it is sound."""
+    try:
+        _read_model(_read_state(path), path)
+    except Exception as error:  # whatever is wrong with it, it is not good
+        return error
+    return None
+
+
+def sound(path: Path) -> bool:
+    """Whether a state and its model can be read, and belong together."""
+    return fault(path) is None

@@ -1,0 +1,1 @@
+"""Finds the cause of a loss that is NaN or infinite, and runs its iteration again."""

@@ -1,0 +1,68 @@
+"""Runs the iteration of a diagnosis bundle again, with the bundle's weights and samples."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from ... import caffelite_pb2 as pb
+from ... import inputs, prototxt, weights
+from ...errors import CaffeliteError
+from ...net import graph
+from ...net.net import Net
+from ..checkpoint import snapshot
+from ..iteration import Passes
+from . import bundle
+from .tracing import TracedArray, trace
+
+
+class BundleSource:
+    """Hands out the batches of a bundle, micro-batch by micro-batch, again and again."""
+
+    def __init__(self, parts: list[list[np.ndarray]]):
+        self.parts, self.position, self.length = parts, 0, len(parts) * len(parts[0][0])
+        self.shapes = [array.shape for array in parts[0]]
+
+    def next(self) -> list[np.ndarray]:
+        self.position += 1
+        return self.parts[(self.position - 1) % len(self.parts)]
+
+    def close(self) -> None:
+        """Does nothing: no file is open."""
+
+
+def replay(folder: Path, dev) -> Iterator[TracedArray]:
+    """The arrays that layers write in the iteration of a bundle. Errors: a folder that is no bundle, or lacks a part of
+    it."""
+    try:
+        report = json.loads(inputs.read_text(folder / bundle.REPORT))
+        inputs.check(folder / bundle.BATCH)
+        with np.load(folder / bundle.BATCH) as file:
+            batch = dict(file)
+        iteration, seed, parts, _ = (report[name] for name in ("iteration", "seed", "parts", "rank"))
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        what = f"{folder} is no bundle of a fault ({getattr(error, 'strerror', None) or error})"
+        raise CaffeliteError(
+            what, expected="a folder that a run left when its loss was not finite, as run_fault_iter_120"
+        ) from None
+    document = prototxt.read_net(folder / bundle.NET)
+
+    def stored(spec: pb.LayerParameter, phase: int, locate) -> BundleSource:
+        kept = [[batch[f"{part}/{spec.name}/{i}"] for i in range(len(spec.top))] for part in range(parts)]
+        return BundleSource(kept)
+
+    dev.seed = seed & 2**64 - 1
+    net = Net(graph.build(document.message, document.message.state, document.locate, stored), dev, seed=seed, keep=True)
+    model = next(folder.glob("fault_iter_*.caffemodel*"))
+    net.load(weights.read_model(model), str(model))
+    (state,) = folder.glob("fault_iter_*.solverstate*")
+    kept = {entry.layer: entry.blob for entry in snapshot.read_state(state).resume.carried if entry.net == "train"}
+    for node in net.graph.nodes:
+        count = len(node.layer.carried)
+        for array, blob in zip(node.layer.carried, kept.get(node.name, ())[report["rank"] * count :], strict=False):
+            dev.upload(array, np.array(blob.data, dev.dtype).reshape(array.shape))
+    yield from trace(Passes(net, parts, report["rank"], report["size"]), iteration)

@@ -1,0 +1,1 @@
+"""Hooks: what happens around the iterations of a training run."""

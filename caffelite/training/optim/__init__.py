@@ -1,0 +1,1 @@
+"""Learning rates, update rules, gradient clipping and the average of the weights."""

@@ -1,0 +1,76 @@
+"""The factor that gradients are multiplied by before an update: the mean over micro-batches and processes, gradient
+clipping, the loss scale."""
+
+from __future__ import annotations
+
+from ... import caffelite_pb2 as pb
+from ...devices.formula import Formula
+from ...net.net import Net
+
+NORMS = 256  # iterations whose gradient norm waits on the device, at most
+
+
+class Clipping:
+    """``scale`` (1) is the factor, a number of the device, which ``queue`` computes from the gradients; it is not
+    finite where the update is to be skipped.
+
+    p: its clip_gradients and iter_size. processes: the number of processes whose gradients are summed. In fp16 the loss
+    is multiplied by a factor that follows the gradients (see devices/cuda/scaling.py) and starts from NVCaffe's
+    global_grad_scale.
+    """
+
+    def __init__(self, p: pb.SolverParameter, net: Net, processes: int = 1):
+        dev, message = net.dev, net.graph.message
+        self._dev, self._params, self._processes = dev, net.params, processes
+        self._norm, self._square = dev.sum(Formula("g * g", ("g",))), dev.zeros(1)
+        self.clips, self.updates, self._read = p.clip_gradients >= 0, 0, 0
+        share = p.iter_size * processes
+        self.scale = self._share = dev.zeros(1)
+        dev.fill(self._share, 1 / share)
+        self.loss_scale = dev.loss_scale(message.global_grad_scale if message.HasField("global_grad_scale") else None)
+        if self.loss_scale:
+            net.scale_losses(self.loss_scale.factor)
+            self.scale = dev.zeros(1)
+            self._unscale = dev.map(Formula("square * back * back", (), ("square", "back")))
+            self._skip = dev.map(Formula("share * back / (1 - skip)", (), ("share", "back", "skip")))
+        if self.clips:
+            self._norms = dev.ring(NORMS)  # of the gradients of the last iterations, before they are clipped
+            text = "where(sqrt(square) / n > limit, limit / (sqrt(square) / n), 1) / share"
+            values = {"n": processes, "limit": p.clip_gradients, "share": share}
+            self._clip = dev.map(Formula(text, (), ("square",), tuple(values)), **values)
+            self._length = dev.map(Formula("sqrt(square)", (), ("square",)))
+
+    def queue(self) -> None:
+        """Computes ``scale`` from the gradients, where it depends on them."""
+        if not self.clips and not self.loss_scale:
+            return
+        self._norm(self._params.diff, self._square)
+        if self.loss_scale:
+            self.loss_scale.configure_for(self._square)
+            self._unscale(self._square, self.loss_scale.share, self._square)
+        if self.clips:
+            self._clip(self._square, self._share)
+            self._length(self._square, self._square)
+            self._norms.append(self._square, self._processes)
+        if self.loss_scale:
+            self._skip(self._share, self.loss_scale.share, self.loss_scale.skip, self.scale)
+
+    def new_norms(self) -> list[float]:
+        """The norms of the mean gradients of the ``updates`` since the last call; none without clip_gradients."""
+        if not self.clips:
+            return []
+        new, self._read = self.updates - self._read, self.updates
+        return self._norms.last(min(new, NORMS), self.updates)[:, 0].tolist()
+
+    def factor(self) -> float:
+        """The loss scale: the factor of the gradients that backward computes."""
+        return self.loss_scale.held()[0] if self.loss_scale else 1.0
+
+    def gradient_norm(self) -> float:
+        """The L2 norm of all parameters' gradients, before the update."""
+        return self.norm(self._params.diff) / self.factor()
+
+    def norm(self, flat) -> float:
+        """The L2 norm of an array."""
+        self._norm(flat, self._square)
+        return float(self._dev.download(self._square)[0]) ** 0.5

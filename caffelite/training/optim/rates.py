@@ -1,0 +1,203 @@
+"""Learning rates: pure functions of the iteration, one a policy, named as lr_policy names them.
+
+"plateau" also depends on its events, which follow from the losses and are part of the training state. A warm-up comes
+before any policy, min_lr after it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ... import caffelite_pb2 as pb
+from ...errors import CaffeliteError, Locator, did_you_mean
+from ..state import PlateauState
+
+Rate = Callable[[int], float]
+
+
+def _power(base: float, exponent: float) -> float:
+    """As C's pow: what is too large is inf, what has no real value is nan."""
+    with np.errstate(all="ignore"):
+        return float(np.float64(base) ** exponent)
+
+
+def fixed(p: pb.SolverParameter) -> Rate:
+    return lambda i: p.base_lr
+
+
+def step(p: pb.SolverParameter) -> Rate:
+    return lambda i: p.base_lr * _power(p.gamma, i // p.stepsize)
+
+
+def exp(p: pb.SolverParameter) -> Rate:
+    return lambda i: p.base_lr * _power(p.gamma, i)
+
+
+def inv(p: pb.SolverParameter) -> Rate:
+    return lambda i: p.base_lr * _power(1 + p.gamma * i, -p.power)
+
+
+def multistep(p: pb.SolverParameter) -> Rate:
+    return lambda i: p.base_lr * _power(p.gamma, sum(value <= i for value in p.stepvalue))
+
+
+def poly(p: pb.SolverParameter) -> Rate:
+    return lambda i: p.min_lr + (p.base_lr - p.min_lr) * _power(max(0.0, 1 - i / p.max_iter), p.power)
+
+
+def sigmoid(p: pb.SolverParameter) -> Rate:
+    return lambda i: p.base_lr / (1 + _power(math.e, -p.gamma * (i - p.stepsize)))
+
+
+def multifixed(p: pb.SolverParameter) -> Rate:
+    return lambda i: p.stagelr[min(sum(last < i for last in p.stageiter), len(p.stagelr) - 1)]
+
+
+def cosine(p: pb.SolverParameter) -> Rate:
+    """Loshchilov and Hutter 2017, without restarts."""
+    start = _warm_up_length(p)
+
+    def rate(i: int) -> float:
+        done = min(1.0, max(0, i - start) / max(1, p.max_iter - start))
+        return p.min_lr + (p.base_lr - p.min_lr) * (1 + math.cos(math.pi * done)) / 2
+
+    return rate
+
+
+def _no_steps(p: pb.SolverParameter, i: int) -> int:
+    return 0
+
+
+def _no_turns(p: pb.SolverParameter) -> Iterable[int]:
+    return ()
+
+
+@dataclass(frozen=True)
+class Policy:
+    """An lr_policy. rate: makes the rate of a solver. fields: those that it needs. current_step: the number of steps
+    before an iteration, as Caffe's states count them. turns: the iterations at which the rate steps; None: it changes
+    with every iteration."""
+
+    rate: Callable[[pb.SolverParameter], Rate]
+    fields: tuple[str, ...] = ()
+    current_step: Callable[[pb.SolverParameter, int], int] = _no_steps
+    turns: Callable[[pb.SolverParameter], Iterable[int]] | None = None
+
+
+POLICIES = {
+    "fixed": Policy(fixed, turns=_no_turns),
+    "step": Policy(
+        step, ("gamma", "stepsize"), lambda p, i: i // p.stepsize, lambda p: range(p.stepsize, p.max_iter, p.stepsize)
+    ),
+    "exp": Policy(exp, ("gamma",)),
+    "inv": Policy(inv, ("gamma", "power")),
+    "multistep": Policy(
+        multistep, ("gamma", "stepvalue"), lambda p, i: sum(value <= i for value in p.stepvalue), lambda p: p.stepvalue
+    ),
+    "poly": Policy(poly, ("power", "max_iter")),
+    "sigmoid": Policy(sigmoid, ("gamma", "stepsize")),
+    "multifixed": Policy(multifixed, ("stagelr", "stageiter"), turns=lambda p: [i + 1 for i in p.stageiter[:-1]]),
+    "plateau": Policy(fixed, ("gamma", "plateau_winsize"), turns=_no_turns),
+    "cosine": Policy(cosine, ("max_iter",)),
+}
+
+
+class Schedule:
+    """The rate as a function of the iteration: ``schedule(i)``. plateau: the events so far; None for every other
+    policy."""
+
+    def __init__(self, p: pb.SolverParameter, locate: Locator):
+        self._p, self._locate, self._policy = p, locate, POLICIES[p.lr_policy]
+        self._rate = self._policy.rate(p)
+        self._warm = _warm_up(p)
+        self.plateau = PlateauState() if p.lr_policy == "plateau" else None
+
+    def __call__(self, i: int) -> float:
+        p = self._p
+        if i < _warm_up_length(p):
+            value = self._warm(i)
+        else:
+            value = self._rate(i) * (_power(p.gamma, self.plateau.steps) if self.plateau else 1)
+        if not math.isfinite(value):
+            what = f'lr_policy "{p.lr_policy}" gives no finite rate at iteration {i}'
+            remedy = f"correct {', '.join(('base_lr', *self._policy.fields))}"
+            raise CaffeliteError(what, where=self._locate("lr_policy"), found=value, remedy=remedy)
+        return max(value, p.min_lr) if p.min_lr else value
+
+    def receive_loss(self, i: int, loss: float) -> bool:
+        """Passes the mean loss at an iteration to a plateau. Returns whether the rate falls. Losses of a warm-up do not
+        count."""
+        plateau, windows = self.plateau, self._p.plateau_winsize
+        if i < _warm_up_length(self._p):
+            return False
+        if loss < plateau.minimum_loss:
+            plateau.minimum_loss, plateau.last_event = loss, i
+        if plateau.steps < len(windows) and i >= plateau.last_event + windows[plateau.steps]:
+            plateau.steps, plateau.last_event = plateau.steps + 1, i
+            return True
+        return False
+
+    def current_step(self, i: int) -> int:
+        """The number of steps before an iteration, as Caffe's states count them."""
+        return self.plateau.steps if self.plateau else self._policy.current_step(self._p, i)
+
+
+def _warm_up_length(p: pb.SolverParameter) -> int:
+    return p.warmup_iter or p.rampup_interval
+
+
+def _warm_up(p: pb.SolverParameter) -> Rate:
+    """From another rate to base_lr: on a line as Intel's Caffe, as a square as NVCaffe."""
+    if p.warmup_iter:
+        return lambda i: p.warmup_start_lr + (p.base_lr - p.warmup_start_lr) * (i / p.warmup_iter)
+    return lambda i: p.rampup_lr + (p.base_lr - p.rampup_lr) * (i / p.rampup_interval) ** 2
+
+
+def policy(p: pb.SolverParameter, locate: Locator) -> Schedule:
+    """The rate as a function of the iteration; an unknown policy or one that lacks its fields is an error."""
+    if p.lr_policy not in POLICIES:
+        what = f'unknown lr_policy "{p.lr_policy}"' if p.lr_policy else "no lr_policy"
+        remedy = did_you_mean(p.lr_policy, POLICIES) or 'lr_policy: "fixed" keeps base_lr'
+        raise CaffeliteError(what, where=locate("lr_policy"), expected=f"one of {', '.join(POLICIES)}", remedy=remedy)
+    needs = POLICIES[p.lr_policy].fields
+    for name in needs:
+        value = getattr(p, name)
+        given = p.HasField(name) if isinstance(value, int | float) else len(value)
+        if not given:
+            raise CaffeliteError(
+                f'lr_policy "{p.lr_policy}" needs {name}', where=locate("lr_policy"), remedy=f"set {name}"
+            )
+    if not p.HasField("base_lr") and (p.lr_policy != "multifixed" or _warm_up_length(p)):
+        raise CaffeliteError("no base_lr", where=locate(), remedy="set base_lr, the learning rate to start from")
+    if "stepsize" in needs and p.lr_policy == "step" and p.stepsize < 1:
+        raise CaffeliteError("stepsize must be at least 1", where=locate("stepsize"), found=p.stepsize)
+    if "max_iter" in needs and p.max_iter < 1:
+        raise CaffeliteError("max_iter must be at least 1", where=locate("max_iter"), found=p.max_iter)
+    for name in ("min_lr", "warmup_iter", "warmup_start_lr", "rampup_interval", "rampup_lr"):
+        if not 0 <= getattr(p, name) < math.inf:
+            raise CaffeliteError(f"{name} must be a number not below 0", where=locate(name), found=getattr(p, name))
+    if p.min_lr > p.base_lr and p.lr_policy != "multifixed":
+        raise CaffeliteError(
+            "min_lr is above base_lr", where=locate("min_lr"), expected=f"at most {p.base_lr:g}", found=f"{p.min_lr:g}"
+        )
+    if p.warmup_iter and p.rampup_interval:
+        raise CaffeliteError(
+            "both warmup_iter and rampup_interval are set", where=locate("rampup_interval"), remedy="keep one warm-up"
+        )
+    if p.lr_policy == "multifixed":
+        if len(p.stagelr) != len(p.stageiter):
+            expected = f"a stagelr for each of the {len(p.stageiter)} stageiter"
+            raise CaffeliteError(
+                "the stages do not fit", where=locate("stagelr"), expected=expected, found=len(p.stagelr)
+            )
+        if list(p.stageiter) != sorted(set(p.stageiter)):
+            raise CaffeliteError("stageiter must rise", where=locate("stageiter"), found=list(p.stageiter))
+    if p.lr_policy == "plateau" and min(p.plateau_winsize) < 1:
+        raise CaffeliteError(
+            "plateau_winsize must be at least 1", where=locate("plateau_winsize"), found=min(p.plateau_winsize)
+        )
+    return Schedule(p, locate)

@@ -1,0 +1,215 @@
+"""Update rules: the lines of their mathematics for one number w with gradient g; both devices compile the same text.
+
+``rate`` is the learning rate times lr_mult, ``decay`` the weight decay times decay_mult; g comes divided by iter_size
+and clipped. A rule may write to g, which nobody reads after it. Names in ``history`` are buffers as large as the
+parameters, kept in solver states in this order. ``changing`` are constants that follow from the iteration.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ... import caffelite_pb2 as pb
+from ...devices.formula import Formula
+from ...errors import CaffeliteError, Collector, Locator, did_you_mean
+from ...net.net import Net, learnable_multipliers
+from .clipping import Clipping
+
+CHUNK = 4096  # elements that one thread or block updates at a time
+REGULARIZATION = {"L2": "g = g + decay * w", "L1": "g = g + decay * sign(w)"}
+DECOUPLED = {"L2": "w = w - rate * decay * w", "L1": "w = w - rate * decay * sign(w)"}
+
+
+@dataclass(frozen=True)
+class Rule:
+    text: str
+    history: tuple[str, ...]
+    constants: tuple[str, ...]  # fields of SolverParameter
+    changing: dict[str, Callable[[pb.SolverParameter, int], float]] = field(default_factory=dict)
+    decay: dict[str, str] = field(default_factory=lambda: REGULARIZATION)
+
+
+def _correction(p: pb.SolverParameter, iteration: int) -> float:
+    """Adam's bias correction: its averages start from 0."""
+    t = iteration + 1
+    return (1 - p.momentum2**t) ** 0.5 / (1 - p.momentum**t)
+
+
+_ADAM = (
+    "m = momentum * m + (1 - momentum) * g; v = momentum2 * v + (1 - momentum2) * g * g; w = w - rate * "
+    "correction * m / (sqrt(v) + delta)"
+)
+
+# Text and order of history as in Caffe; the papers are named where the rule is not older than they.
+RULES = {
+    "SGD": Rule("h = momentum * h + rate * g; w = w - h", ("h",), ("momentum",)),
+    # Nesterov 1983
+    "Nesterov": Rule(
+        "g = momentum * h + rate * g; w = w - ((1 + momentum) * g - momentum * h); h = g", ("h",), ("momentum",)
+    ),
+    # Duchi et al. 2011
+    "AdaGrad": Rule("h = h + g * g; w = w - rate * g / (sqrt(h) + delta)", ("h",), ("delta",)),
+    # Tieleman and Hinton 2012
+    "RMSProp": Rule(
+        "h = rms_decay * h + (1 - rms_decay) * g * g; w = w - rate * g / (sqrt(h) + delta)",
+        ("h",),
+        ("rms_decay", "delta"),
+    ),
+    # Zeiler 2012
+    "AdaDelta": Rule(
+        "h = momentum * h + (1 - momentum) * g * g; g = g * sqrt((d + delta) / (h + delta)); "
+        "d = momentum * d + (1 - momentum) * g * g; w = w - rate * g",
+        ("h", "d"),
+        ("momentum", "delta"),
+    ),
+    # Kingma and Ba 2015
+    "Adam": Rule(_ADAM, ("m", "v"), ("momentum", "momentum2", "delta"), {"correction": _correction}),
+    # Loshchilov and Hutter 2019; Caffe has none
+    "AdamW": Rule(_ADAM, ("m", "v"), ("momentum", "momentum2", "delta"), {"correction": _correction}, DECOUPLED),
+}
+# What the fields of a rule may be. Below 0, or from 1 on, an average grows without bound or turns round.
+_NONE, _SHARE = (lambda v: v == 0, "0: this rule has none"), (lambda v: 0 <= v < 1, "a number from 0 to below 1")
+_LIMITS = {
+    "AdaGrad": {"momentum": _NONE},
+    "RMSProp": {"momentum": _NONE, "rms_decay": _SHARE},
+    "AdaDelta": {"momentum": _SHARE},
+    "Adam": {"momentum": _SHARE, "momentum2": _SHARE},
+    "AdamW": {"momentum": _SHARE, "momentum2": _SHARE},
+}
+
+
+def rule_name(p: pb.SolverParameter, locate: Locator) -> str:
+    """The solver's type: ``type``, or the old ``solver_type``; matched without regard to case for the latter."""
+    name = p.type
+    if p.HasField("solver_type"):
+        if p.HasField("type"):
+            raise CaffeliteError("both type and solver_type are set", where=locate("solver_type"), remedy="keep type")
+        old = pb.SolverParameter.SolverType.Name(p.solver_type)
+        name = next((r for r in RULES if r.upper() == old), old)
+    if name not in RULES:
+        known = ", ".join(RULES)
+        raise CaffeliteError(
+            f'unknown solver type "{name}"',
+            where=locate("type"),
+            expected=f"one of {known}",
+            remedy=did_you_mean(name, RULES),
+        )
+    return name
+
+
+def check(p: pb.SolverParameter, locate: Locator) -> str:
+    """The rule's name. Raises every mistake in the fields that rules read."""
+    mistakes, name = Collector(), ""
+    try:
+        name = rule_name(p, locate)
+    except CaffeliteError as mistake:
+        mistakes.add(mistake)
+    for of, (right, expected) in _LIMITS.get(name, {}).items():
+        if not right(getattr(p, of)):
+            what = f"{name} cannot run with this {of}"
+            mistakes.add(CaffeliteError(what, where=locate(of), expected=expected, found=f"{getattr(p, of):g}"))
+    words = [("regularization_type", tuple(REGULARIZATION)), ("larc_policy", ("scale", "clip"))]
+    for of, known in words if p.local_lr_auto or p.larc else words[:1]:
+        if (word := getattr(p, of)) not in known:
+            what, expected = f'unknown {of} "{word}"', " or ".join(known)
+            mistakes.add(CaffeliteError(what, where=locate(of), expected=expected, remedy=did_you_mean(word, known)))
+    if p.local_lr_auto and p.larc:
+        mistakes.add(
+            CaffeliteError("both local_lr_auto and larc are set", where=locate("larc"), remedy="keep LARS or LARC")
+        )
+    for on, eta in (("larc", "larc_eta"), ("local_lr_auto", "local_gw_ratio")):
+        if getattr(p, on) and not 0 < getattr(p, eta) < math.inf:
+            mistakes.add(CaffeliteError(f"{eta} must be above 0", where=locate(eta), found=getattr(p, eta)))
+    mistakes.raise_any()
+    return name
+
+
+class LocalRates:
+    """A rate for every parameter blob, from the norms of its weights and of its gradient: LARS as in Intel's Caffe,
+    LARC as in NVCaffe.
+
+    You, Gitman and Ginsburg 2017. ``flat`` holds each blob's rate at each of its elements, so that the rule reads it
+    like its history.
+    """
+
+    def __init__(self, p: pb.SolverParameter, net: Net):
+        self.text = "min(rate, local)" if p.larc and p.larc_policy == "clip" else "(rate * local)"
+        dev, self._params = net.dev, net.params
+        self.flat, self._norms = dev.zeros(net.params.size), dev.zeros(2)
+        self._square = dev.sum(Formula("x * x", ("x",)))
+        share, decay = ((1 - p.momentum) * p.larc_eta, 0) if p.larc else (p.local_gw_ratio, p.weight_decay)
+        local = "where(w > 0, where(g > 0, share * sqrt(w) / (abs(scale) * sqrt(g) + decay * sqrt(w)), 1), 1)"
+        self._local = dev.map(Formula(local, (), ("w", "g", "scale"), ("share", "decay")), share=share, decay=decay)
+
+    def run(self, scale) -> None:
+        """Sets the rates for gradients that ``scale`` (1) will be multiplied with."""
+        w, g = self._norms[:1], self._norms[1:]
+        for i, (data, diff) in enumerate(zip(self._params.blobs, self._params.diffs, strict=True)):
+            self._square(data, w)
+            self._square(diff, g)
+            self._local(w, g, scale, self._params.cut(self.flat, i))
+
+
+class Updater:
+    """Applies a rule to a net's flat parameters: one kernel for all of them.
+
+    Numbers that change with the iteration go through the net's input buffer; ``queue`` is the same each time, so that a
+    graph can capture it. processes: the number of processes whose gradients are summed.
+    """
+
+    def __init__(self, p: pb.SolverParameter, net: Net, locate: Locator, processes: int = 1):
+        self.name = check(p, locate)
+        rule = RULES[self.name]
+        self._net, dev, params = net, net.dev, net.params
+        self.history = [dev.zeros(params.size) for _ in rule.history]
+        self._local = LocalRates(p, net) if p.local_lr_auto or p.larc else None
+        chunks, lr, decay = [], [], []
+        for start, parameter, blob in zip(params.starts, params.parameters, params.blobs, strict=True):
+            lr_mult, decay_mult = learnable_multipliers(parameter)
+            for at in range(start, start + blob.size, CHUNK):
+                chunks.append((at, min(at + CHUNK, start + blob.size)))
+                lr.append(float(lr_mult != 0) if self._local else lr_mult)
+                decay.append(p.weight_decay * decay_mult)
+        text = "; ".join([rule.decay[p.regularization_type], rule.text] if any(decay) else [rule.text])
+        arrays = ("w", "g", *rule.history)
+        if self._local:
+            text, arrays = re.sub(r"\brate\b", self._local.text, text), (*arrays, "local")
+        formula = Formula(text, arrays, constants=("rate", "decay", *rule.constants, *rule.changing))
+        constants = {name: getattr(p, name) for name in rule.constants}
+        table = np.array(chunks, np.int64).reshape(-1, 2)
+        self._run = dev.updater(formula, table, np.array(lr), np.array(decay), **constants)
+        self._changing = [functools.partial(value, p) for value in rule.changing.values()]
+        self._numbers = net.input_buffer.field((1 + len(self._changing),))
+        self.clipping = Clipping(p, net, processes)
+
+    def _values(self, rate: float, iteration: int) -> np.ndarray:
+        return np.array([rate, *(value(iteration) for value in self._changing)], self._net.dev.dtype)
+
+    def send_rate(self, which: int, rate: float, iteration: int) -> None:
+        """Sends an iteration's rate along with the batch in slot ``which`` of the input buffer."""
+        self._numbers.put(which, self._values(rate, iteration))
+
+    def set_rate(self, rate: float, iteration: int) -> None:
+        """Sets the iteration's rate for the batch in use."""
+        self._numbers.renew(self._values(rate, iteration))
+
+    def run(self, rate: float, iteration: int) -> None:
+        """The update of an iteration whose rate was not sent."""
+        self.set_rate(rate, iteration)
+        self.queue()
+        self.clipping.updates += 1
+
+    def queue(self) -> None:
+        """The update, with the rate of the batch in use. Gradients are clipped and averaged first."""
+        params, scale = self._net.params, self.clipping.scale
+        self.clipping.queue()
+        if self._local:
+            self._local.run(scale)
+        local = (self._local.flat,) if self._local else ()
+        self._run(self._numbers.array, scale, params.data, params.diff, *self.history, *local)

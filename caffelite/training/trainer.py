@@ -1,0 +1,376 @@
+"""The training loop: iterations, and hooks around them."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+from .. import caffelite_pb2 as pb
+from .. import data
+from ..errors import CaffeliteError, Locator
+from ..net import graph
+from ..net.net import Net
+from ..parallel import UPDATE, SingleProcess
+from ..prototxt.overrides import Overrides
+from . import checks, gradients, nets
+from .captured import CapturedIterations
+from .checkpoint import snapshot
+from .checkpoint.checkpoints import Checkpoints
+from .checkpoint.content import Content
+from .checkpoint.ownership import Ownership
+from .diagnosis.diagnosis import Diagnosis
+from .hooks.best import BestWeights
+from .hooks.debug_info import DebugInfo
+from .hooks.display import ClippingReports, Display, PlateauReports
+from .hooks.hints import Hints
+from .hooks.hook import Hooks
+from .hooks.losses import LossReports
+from .hooks.nan_recovery import NanRecovery
+from .hooks.snapshots import Snapshots
+from .hooks.testing import Testing
+from .iteration import Iteration
+from .optim import rates
+from .optim.average import Average
+from .optim.updates import Updater
+from .requests import Agreement, Requests
+from .scores import batch_size
+from .state import PENDING_LOSSES, IterationStart, LossWindow, RecurrentState, SourceState, TrainingState
+
+log = logging.getLogger("caffelite")
+
+
+class Trainer:
+    """Trains the net of a solver.prototxt on one device.
+
+    message, locate: the SolverParameter and its places. path: its file, for the snapshot prefix. comm: the processes
+    that train together. strong: they divide the prototxt's batches among them, instead of each reading such a batch.
+    half: gradients travel in 16 bits. level, stages: of the train net. requests: where signals request a stop or a
+    snapshot. resume: a solverstate to continue from, exactly where this program wrote it. overrides: fields of layers
+    that the command line sets. keep: every blob of the nets keeps its values after a pass, and nothing is fused.
+    nan_recoveries: how often the run may continue from a snapshot after a NaN. snapshots: False: it writes none.
+    """
+
+    def __init__(
+        self,
+        message: pb.SolverParameter,
+        locate: Locator,
+        path: str,
+        dev,
+        *,
+        comm: SingleProcess | None = None,
+        strong: bool = False,
+        half: bool = False,
+        level: int | None = None,
+        stages: tuple[str, ...] = (),
+        requests: Requests | None = None,
+        resume: str | None = None,
+        overrides: Overrides | None = None,
+        keep: bool = False,
+        nan_recoveries: int = 0,
+        snapshots: bool = True,
+    ):
+        self.p, self.dev, self.comm, self.locate = message, dev, comm or SingleProcess(), locate
+        self._keep, self._half, self._strong = keep, half, strong
+        self.requests = requests or Requests()
+        self.agreement = Agreement(self.requests, self.comm)
+        self.schedule = rates.policy(message, locate)
+        checks.check_counts(message, locate)
+        checks.check_hooks(message, locate)
+        saved = snapshot.read_state(Path(resume)) if resume else None
+        # Every random number follows from the seed, so that a run without one in its solver keeps the seed it drew.
+        drawn = saved.resume.random_seed if saved and saved.resume else self.comm.seed
+        self.seed = message.random_seed if message.random_seed >= 0 else drawn
+        dev.seed = self.seed & 2**64 - 1
+        self.prefix = snapshot.prefix(message, path)
+        self.owner = Ownership(self.prefix, (Path(resume), saved) if saved else None)
+        train, tests = nets.train_net(message, locate, level, stages), nets.test_nets(message, locate)
+        (overrides or Overrides()).nets([train, *tests])
+        self.specs = train, tests
+        if strong:
+            nets.divide(train, self.comm.size)
+        self.net: Net = self._net(train)
+        self.tests: list[tuple[Net, int]] = []
+        try:
+            for spec in tests:
+                self.tests.append((self._net(spec, self.net), spec.iterations))
+            self._make_parts()
+            self._make_hooks(nan_recoveries, snapshots)
+            if saved:
+                self.checkpoints.restore(self.state, Path(resume), saved)
+                self.checkpoints.written.append((self.iteration, Path(resume)))
+        except BaseException:
+            self.close()
+            raise
+
+    def _net(self, spec: nets.NetSpec, share: Net | None = None) -> Net:
+        open_source = functools.partial(
+            data.open_source, seed=self.seed, share=data.Share(self.comm.rank, self.comm.size)
+        )
+        wiring = graph.build(spec.message, spec.state, spec.locate, open_source)
+        return Net(wiring, self.dev, seed=self.seed, share=share, keep=self._keep)
+
+    def _make_parts(self) -> None:
+        """What computes: update rule, average, iteration; and the state that they work on."""
+        p, net, comm = self.p, self.net, self.comm
+        self.updater, self.average = Updater(p, net, self.locate, comm.size), Average(p.ema_decay, net)
+        self.state = self._initial_state()
+        self.iteration_parts = Iteration(self.state, net, self.updater, self.average, p.iter_size, comm)
+        self.captured = CapturedIterations(p, self.state, self.iteration_parts, self.rate, self.agreement)
+
+    def _initial_state(self) -> TrainingState:
+        labelled = [("train", self.net)] + [(f"test {i}", net) for i, (net, _) in enumerate(self.tests)]
+        sources = [SourceState(label, *found) for label, net in labelled for found in net.sources()]
+        recurrent = [
+            RecurrentState(label, node.name, node.layer.carried)
+            for label, net in labelled
+            for node in net.graph.nodes
+            if node.layer.carried
+        ]
+        of_train = [[entry for entry in entries if entry.net == "train"] for entries in (sources, recurrent)]
+        return TrainingState(
+            run=self.owner.run,
+            seed=self.seed,
+            parameters=self.net.params.data,
+            histories=self.updater.history,
+            losses=LossWindow(self.dev, self.p.average_loss),
+            sources=sources,
+            recurrent=recurrent,
+            start=IterationStart(self.dev, *of_train),
+            average=self.average.state,
+            plateau=self.schedule.plateau,
+            loss_scale=self.updater.clipping.loss_scale,
+        )
+
+    def _make_hooks(self, nan_recoveries: int, snapshots: bool) -> None:
+        """The hooks in the order in which they act on an iteration."""
+        p, net, comm, iteration, hooks = self.p, self.net, self.comm, self.iteration_parts, Hooks()
+        content = Content(p, net, self.average, self.updater.name, self._current_step, comm)
+        self.checkpoints = Checkpoints(content, self.owner, p.snapshot_keep, self.locate, writes=not comm.rank)
+        self.best = BestWeights(p, self.locate, self.tests, self._write_best)
+        if p.snapshot or p.snapshot_after_train:
+            self.checkpoints.check_disk(self.state)
+        self.losses = LossReports(hooks)
+        diagnosis = Diagnosis(p, self.specs[0].state, iteration, self.rate, self.checkpoints)
+        self.nan_recovery = NanRecovery(iteration, diagnosis, self.losses, hooks, nan_recoveries)
+        self.testing = Testing(p, net, self.tests, self.average, comm, self.agreement, self.best.over, hooks)
+        self.snapshots = Snapshots(p, net, comm, self.checkpoints, self.agreement, self.losses, snapshots)
+        hooks.extend(self.testing, self.best, self.nan_recovery, self.losses, Display(p, net, comm, hooks))
+        if self.schedule.plateau:
+            hooks.extend(PlateauReports(self.schedule))
+        if self.learns and self.updater.clipping.clips:
+            hooks.extend(ClippingReports(self.updater.clipping, p.clip_gradients, self.dev.waits))
+        if p.debug_info:
+            hooks.extend(DebugInfo(net, comm.size))
+        if not comm.rank:
+            hooks.extend(Hints(p, net, self.tests, self.updater, comm.size))
+        hooks.extend(self.snapshots)
+        self.hooks = hooks
+
+    # what others read
+
+    @property
+    def iteration(self) -> int:
+        """Iterations done."""
+        return self.state.iteration
+
+    @property
+    def learns(self) -> bool:
+        """Whether the net has a loss with a learned parameter below it."""
+        return self.net.params.diff is not None
+
+    @property
+    def batch(self) -> int:
+        """Samples that a pass reads."""
+        return batch_size(self.net)
+
+    @property
+    def stopped_early(self) -> bool:
+        """Whether tests have not improved for early_stop of them."""
+        return self.best.over(self.state)
+
+    def rate(self, iteration: int) -> float:
+        """The learning rate of an iteration."""
+        return self.schedule(iteration) * self.state.rate_factor
+
+    def _current_step(self, iteration: int) -> int:
+        return self.schedule.current_step(iteration)
+
+    def loss_window(self, count: int = 0) -> list[float]:
+        """The losses of the last ``count`` iterations (0: the last average_loss ones), oldest first."""
+        return self.state.losses.last(count)
+
+    def smoothed_loss(self) -> float:
+        """The mean loss of the last average_loss iterations."""
+        return self.state.losses.smoothed()
+
+    # the loop
+
+    def solve(self, progress: Callable | None = None, iterations: int | None = None) -> None:
+        """Trains to max_iter, or only so many iterations (then with a snapshot), or until a stop is requested."""
+        left = max(0, self.p.max_iter - self.iteration)
+        self._log_start()
+        self.step(left if iterations is None else min(iterations, left), progress)
+        if self.agreement.stop or self.stopped_early:
+            log.info("Optimization stopped early.")
+            return
+        self.report_losses()
+        self.hooks.finished(self.state)
+        self.net.check_faults()
+        log.info("Optimization Done.")
+
+    def step(self, count: int, progress: Callable | None = None) -> None:
+        """Runs ``count`` iterations. progress(trainer, rate): called after each, or after several of one launch."""
+        state, hooks = self.state, self.hooks
+        self._start()
+        end = state.iteration + count
+        while state.iteration < end:
+            if hooks.before_iteration(state):
+                self.snapshot()
+                return
+            done = self._run_captured(end) or self._run_eagerly()
+            if not done:  # an earlier state was restored
+                continue
+            state.iteration += done
+            if progress:
+                progress(self, self.rate(state.iteration - 1))
+            hooks.after_iteration(state)
+            if self.agreement.stop:
+                return
+
+    def _run_captured(self, end: int) -> int:
+        """Runs iterations before ``end`` as one launch, where the host need not observe them; how many."""
+        count = self.captured.count(end)
+        if count:
+            self.captured.run(count)
+            self._mark_update()
+        return count
+
+    def _run_eagerly(self) -> int:
+        """Runs one iteration; 0 where it restored an earlier state."""
+        state, iteration, hooks, p = self.state, self.iteration_parts, self.hooks, self.p
+        state.displays = bool(p.display) and state.iteration % p.display == 0
+        snapshot_next = bool(p.snapshot) and (state.iteration + 1) % p.snapshot == 0
+        state.inspected = state.displays or snapshot_next or state.losses.pending + 1 == PENDING_LOSSES
+        self.net.clear_loss()
+        state.start.record()
+        forward, backward = hooks.observers(state)
+        with iteration.agreeing():
+            iteration.forward_backward(state.iteration, forward=forward, backward=backward)
+        if self.dev.waits or state.displays:
+            self.net.check_faults()
+        iteration.all_reduce()
+        iteration.receive_requests()
+        self._mark_update()
+        iteration.record_loss()
+        if hooks.after_backward(state):
+            return 0
+        rate = self.rate(state.iteration)
+        hooks.before_update(state, rate)
+        if self.learns:
+            iteration.update(rate)
+        hooks.after_update(state)
+        return 1
+
+    def _mark_update(self) -> None:
+        """Reports to the watchdog of a process group that the passes of an iteration are done."""
+        if self.comm.mark:
+            self.comm.mark(UPDATE, iteration=self.iteration)
+
+    # before the loop
+
+    def _start(self) -> None:
+        self._join()
+        self.claim()
+        self.average.start()
+        self.hooks.started(self.state)
+
+    def claim(self) -> None:
+        """Locks the snapshot prefix for this run, where it is to write snapshots. Errors: another run has it."""
+        if self.snapshots.enabled and (self.p.snapshot or self.p.snapshot_after_train or self.p.best_score):
+            self.checkpoints.claim()
+
+    def _join(self) -> None:
+        """Joins the processes that train together. Errors: they start from different numbers."""
+        comm, iteration = self.comm, self.iteration_parts
+        if comm.size == 1 or iteration.reducer:
+            return
+        held = [self.dev.download(flat) for flat in (self.state.parameters, *self.state.histories)]
+        digest = zlib.crc32(b"".join(flat.tobytes() for flat in held))
+        starts = comm.gather((self.iteration, digest), "what to start with")
+        if differ := [rank for rank, start in enumerate(starts) if start != starts[0]]:
+            what = f"rank {differ[0]} starts from other parameters than rank 0"
+            remedy = "let all read the same snapshot, weights and random_seed, on a file system that they share"
+            raise CaffeliteError(what, remedy=remedy)
+        buckets = gradients.buckets(self.net, self.p.layer_wise_reduce)
+        reducer = comm.reducer(self.dev, self.net.params.diff, buckets, self._half)
+        iteration.join(reducer, gradients.steps(self.net), self.agreement)
+        self.agreement.join()
+        comm.name_layers({step.node: step.node.name for step in self.net.plan.forward})
+        self._log_processes()
+
+    def _log_processes(self) -> None:
+        comm, p = self.comm, self.p
+        each = self.batch * p.iter_size
+        length = next((source.length for _, source in self.net.sources()), None)
+        epochs = f", {p.max_iter * each * comm.size / length:.4g} epochs of {length} samples" if length else ""
+        log.info(
+            "%d processes (%s, %s), %s scaling: %d samples each, %d in an iteration; rate %.6g as the solver sets "
+            "it; %d iterations%s",
+            comm.size,
+            comm.kind,
+            self.dev.name.upper(),
+            "strong" if self._strong else "weak",
+            each,
+            each * comm.size,
+            p.base_lr or self.schedule(self.iteration),
+            p.max_iter,
+            epochs,
+        )
+
+    def _log_start(self) -> None:
+        """Joins the processes, and logs what will run and how."""
+        for note in self.net.graph.notes:
+            log.warning("%s", note)
+        if not self.learns:
+            log.warning("nothing is learned: the net has no loss with a learned parameter below it")
+        self._join()
+        if not self.dev.waits and (why := self.captured.why_eager()):
+            log.info("Running eagerly, not as CUDA graphs: %s", why)
+        elif not self.dev.waits and self.p.debug_info and self.p.display:
+            log.info("Iterations that debug_info tells of run eagerly, not as CUDA graphs")
+        log.info("Solving %s", self.net.graph.name)
+        log.info("Learning Rate Policy: %s", self.p.lr_policy)
+
+    # on request
+
+    def test(self) -> None:
+        """Runs every test net over its test_iter batches and logs the mean of each score."""
+        self.testing.test(self.state)
+
+    def snapshot(self) -> None:
+        """Writes the model, then the state; of several processes the first does."""
+        self.snapshots.write(self.state)
+
+    def _write_best(self, state: TrainingState) -> None:
+        if self.snapshots.enabled:
+            self.checkpoints.write_best(state)
+
+    def report_losses(self) -> None:
+        """Reports the losses that no hook has received."""
+        self.losses.report(self.state)
+
+    def replace_source(self, node: graph.Node, source: data.Source) -> None:
+        """Gives a data layer of the train net another source."""
+        node.layer.source = source
+        self.net.rebuild(node)
+        entry = next(entry for entry in self.state.sources if (entry.net, entry.layer) == ("train", node.name))
+        entry.source = source
+
+    def close(self) -> None:
+        """Releases the snapshot prefix and ends the threads that read data."""
+        self.owner.release()
+        for net in (self.net, *(net for net, _ in self.tests)):
+            net.close()
