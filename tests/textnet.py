@@ -24,7 +24,7 @@ def bind(text: str, phase: str = "TRAIN", dtype: str = "float64", seed: int = 1,
     """The net of a prototxt on a device, where None is given the CPU; its random numbers are keyed by ``seed``."""
     device = dev or open_device(None, dtype)
     wiring = build(text, phase, open_source=options.pop("open_source", None))
-    return Net(wiring, device, seed=seed, random_seed=seed, **options)
+    return Net.of(wiring, device, seed=seed, random_seed=seed, **options)
 
 
 def mistakes(text: str, *messages: str, phase: str = "TRAIN", run=build) -> None:

@@ -24,7 +24,6 @@ KNOWN = {
 }
 IMAGES = ("Data", "ImageData", "WindowData")  # images, then labels
 LABEL_TOPS = ("label", "labels")
-SPATIAL = ("Convolution", "Deconvolution", "Pooling", "Crop", "LRN", "Im2col", "SPP")  # what only images pass through
 IMAGE_SIZES = (
     (3, 224, 224),
     (1, 28, 28),
@@ -138,7 +137,7 @@ def stand_ins(net: pb.NetParameter, unshaped: list[tuple[str, str]]) -> Iterator
     """
     names = {name for name, _ in unshaped}
     labels = dict.fromkeys(top for s in net.layer if s.name in names for top in s.top if top in LABEL_TOPS)
-    images = any(spec.type in SPATIAL for spec in net.layer)
+    images = any(spec.type in REGISTRY and REGISTRY[spec.type].needs_images for spec in net.layer)
     for shape in IMAGE_SIZES if images else ROWS:
         for label in ((), (1, *shape[1:])) if images and labels else ((),):
             yield dict.fromkeys(labels, label) | dict.fromkeys((top for _, top in unshaped), shape)

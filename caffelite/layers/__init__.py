@@ -7,6 +7,7 @@ import pkgutil
 
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Locator, did_you_mean
+from .config import CAFFE_FORMAT, GRADIENT, Format, LayerConfig
 from .layer import REGISTRY, Layer, ParameterSpec, Shape
 
 for _module in pkgutil.iter_modules(__path__):
@@ -26,4 +27,14 @@ def create(spec: pb.LayerParameter, phase: int, locate: Locator) -> Layer:
     return REGISTRY[spec.type](spec, phase, locate)
 
 
-__all__ = ["REGISTRY", "Layer", "ParameterSpec", "Shape", "create"]
+__all__ = [
+    "CAFFE_FORMAT",
+    "GRADIENT",
+    "REGISTRY",
+    "Format",
+    "Layer",
+    "LayerConfig",
+    "ParameterSpec",
+    "Shape",
+    "create",
+]

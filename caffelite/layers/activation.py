@@ -5,6 +5,7 @@ import math
 
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
+from ..devices.protocol import Device
 from .layer import Layer, Shape, elementwise, register, split_axis
 
 # ReLU reads its top, which a fused convolution leaves in memory anyway; a negative slope below 0 makes the top's sign
@@ -94,7 +95,7 @@ class Dropout(Layer):
 
     backward_reads_top = backward_reads_bottom
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         if self.training:
             self.op = dev.dropout(self.rows, self.width, self.p.dropout_ratio, self.stream, self.context)
 
@@ -131,7 +132,7 @@ class PReLU(Layer):
     def backward_reads_top(self, index: int) -> bool:
         return False
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         y, dx, da = (
             "where(x > 0, x, a * x)",
             "where(x > 0, dy, a * dy)",
@@ -141,9 +142,9 @@ class PReLU(Layer):
             self._y, self._dx = dev.map(Formula(y, ("x",), ("a",))), dev.map(Formula(dx, ("x", "dy"), ("a",)))
             self._da = dev.sum(da)
         else:
-            self._y = dev.channel_map(Formula(y, ("x", "a")), ("a",), *self.spread(self.split))
-            self._dx = dev.channel_map(Formula(dx, ("x", "dy", "a")), ("a",), *self.spread(self.split))
-            self._da = dev.channel_sum(da, (), *self.spread(self.split))
+            self._y = dev.channel_map(Formula(y, ("x", "a")), ("a",), *self.stored_split(self.split))
+            self._dx = dev.channel_map(Formula(dx, ("x", "dy", "a")), ("a",), *self.stored_split(self.split))
+            self._da = dev.channel_sum(da, (), *self.stored_split(self.split))
 
     def forward(self, x: list, y: list) -> None:
         self._y(x[0], self.params[0].data, y[0])

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from .. import caffelite_pb2 as pb
+from ..devices.protocol import Device
 from . import fillers
 from .layer import Layer, Shape, register
 
@@ -16,7 +17,7 @@ class Feed(Layer):
     """Tops that a source fills, batch by batch; the net asks the source for shapes and batches (see caffelite/data)."""
 
     bottoms, tops = (0, 0), (1, None)
-    feeds = True
+    feeds = reads_source = True
     differentiable = False
     source = None
 
@@ -34,7 +35,7 @@ class Feed(Layer):
             )
         return found[: len(self.spec.top)]
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         """Where a source hands out pixels, the device makes numbers of them."""
         transform = getattr(self.source, "transform", None)
         self._finish = (
@@ -57,7 +58,7 @@ class Feed(Layer):
             field.set(which, array)
 
     @property
-    def deep(self) -> bool:
+    def feeds_ahead(self) -> bool:
         return self._finish is not None and self._finish.deep
 
     def signature(self) -> tuple:
@@ -154,7 +155,7 @@ class DummyData(Layer):
             fillers.check(filler, shape, self.locate.at(self.field, "data_filler", min(i, len(found) - 1)))
         return self.found
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         self.filled = False
         self._random = {
             i: self.context.input_buffer.field(self.found[i])
@@ -214,7 +215,7 @@ class MemoryData(Layer):
             raise self.error("its labels do not fit the data", expected=count, found=list(labels.shape))
         self.arrays, self.position = (data, labels.reshape(-1)), 0
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         p = self.p
         self._fields = [
             self.context.input_buffer.field(shape)
@@ -301,7 +302,7 @@ class HDF5Output(Layer):
             raise self.bottom_error(1, "differs in batch size", expected=list(bottoms[0][:1]), found=list(bottoms[1]))
         return []
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         self.started = False
 
     def forward(self, x: list, y: list) -> None:

@@ -6,6 +6,8 @@ import math
 
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
+from ..devices.protocol import Device
+from .config import GRADIENT, SavedBlobs
 from .layer import Layer, Shape, register, split_axis
 from .score import check_labels, label_fault
 
@@ -55,7 +57,7 @@ class Divisor:
     """What a loss is divided by, a device's number: fixed, or where ``fixed`` is None the labels that are not ignored,
     at least 1."""
 
-    def __init__(self, dev, fixed: float | None, ignored: int | None):
+    def __init__(self, dev: Device, fixed: float | None, ignored: int | None):
         self.value = dev.zeros(1)
         self._divide = dev.map(Formula("loss / divisor", ("loss", "divisor")))
         self._count = None
@@ -98,22 +100,23 @@ class SoftmaxWithLoss(Loss):
     def backward_reads_bottom(self, index: int) -> bool:
         return index == 1
 
-    def build(self, dev) -> None:
-        self.op = dev.softmax_loss(*self.split, self.ignored(), self.divide)
+    def saved_blobs(self) -> SavedBlobs:
+        if not self.config.traits.losses_bring_gradients or self.divide is None:
+            return self.saved_shapes
+        return {**self.saved_shapes, GRADIENT: self.saved_shapes["prob"]}
 
-    def configure_for(self, dev) -> None:
-        if dev.losses_bring_gradients and self.divide is not None:
-            self.saved_shapes[self.ahead] = self.saved_shapes["prob"]
+    def build(self, dev: Device) -> None:
+        self.op = dev.softmax_loss(*self.split, self.ignored(), self.divide)
+        self._gradient = [self.saved[GRADIENT]] if self.config.gradient_in_forward else []
 
     def forward(self, x: list, y: list) -> None:
         prob = self.saved["prob"]
-        ahead = [self.saved[self.ahead]] if self.ahead in self.saved else []
-        self.op.forward(x[0], x[1], prob, y[0], *self.total, *ahead)
+        self.op.forward(x[0], x[1], prob, y[0], *self.total, *self._gradient)
         if len(y) > 1:
             self.dev.copy(prob, y[1])
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        if self.ahead not in self.saved:
+        if not self._gradient:
             self.op.backward(self.saved["prob"], x[1], dy[0], dx[0])
 
     def counted(self, top: int):
@@ -139,7 +142,7 @@ class SigmoidCrossEntropyLoss(Loss):
         self.divide = self.divisor(bottoms[0][0] if bottoms[0] else 1, math.prod(bottoms[0]))
         return [()]
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         ignored = self.ignored()
         counts = "{}" if ignored is None else "where(t == ignore, 0, {})"
         each = counts.format("max(x, 0) - x * t + log1p(exp(-abs(x)))")
@@ -169,7 +172,7 @@ class EuclideanLoss(Loss):
         self.n = bottoms[0][0] if bottoms[0] else 1
         return [()]
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         self._sum = dev.sum(Formula("(a - b) * (a - b)", ("a", "b")), 0.5 / self.n)
         self._slope = dev.map(Formula("(a - b) * dloss / n", ("a", "b"), ("dloss",), ("n",)), n=self.n)
 

@@ -38,7 +38,7 @@ def open_net(
     """
     state = nets.state(phase, document.message, None, level, tuple(stages))
     open_source = functools.partial(data.open_source, seed=seed)
-    return Net(
+    return Net.of(
         graph.build(document.message, state, document.locate, open_source), dev, seed=seed, share=share, keep=keep
     )
 

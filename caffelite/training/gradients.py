@@ -11,7 +11,7 @@ from ..parallel import Bucket, Piece, cut
 
 def steps(net: Net) -> dict[Node, int]:
     """The layers of the backward pass in its order."""
-    return {step.node: i for i, step in enumerate(net.plan.backward)}
+    return {step.node: i for i, step in enumerate(net.compiled.backward)}
 
 
 def pieces(net: Net) -> list[Piece]:

@@ -109,7 +109,7 @@ class Trainer:
             data.open_source, seed=self.seed, shard=data.Shard(self.comm.rank, self.comm.size)
         )
         wiring = graph.build(spec.message, spec.state, spec.locate, open_source)
-        return Net(wiring, self.dev, seed=self.seed, random_seed=self.seed, share=share, keep=self._keep)
+        return Net.of(wiring, self.dev, seed=self.seed, random_seed=self.seed, share=share, keep=self._keep)
 
     def _make_parts(self) -> None:
         """What computes: update rule, average, iteration; and the state that they work on."""
@@ -307,7 +307,7 @@ class Trainer:
         reducer = comm.reducer(self.dev, self.net.params.diff, buckets, self._half)
         iteration.join(reducer, gradients.steps(self.net), self.agreement)
         self.agreement.join()
-        comm.name_layers({step.node: step.node.name for step in self.net.plan.forward})
+        comm.name_layers({step.node: step.node.name for step in self.net.compiled.forward})
         self._log_processes()
 
     def _log_processes(self) -> None:

@@ -40,11 +40,6 @@ class CPU(FormulaKernels):
 
     name = "cpu"
     number = None
-    fuses_relu_backward = False  # a ReLU's gradient is a pass of its own
-    takes_slices = False  # convolutions' arrays lie in one piece
-    losses_bring_gradients = False
-    sums_gradients = False  # gradients of one blob are added as they come, and sums are layers of their own
-    waits = True  # an operation has finished when it returns, so that its faults can be read at no cost
     eager = CPU_EAGER
 
     def __init__(self, dtype: str = "float32", precision: str = "fp32"):
@@ -58,9 +53,8 @@ class CPU(FormulaKernels):
         if dtype == "float32" and not self._onednn:
             _log_no_onednn()
         self.traits = traits = cpu_traits(precision, self.dtype.name, self._onednn is not None)
-        self.precision, self.half, self.narrow = precision, traits.half, traits.half_images
-        self.prefers_channels_last, self.little_work = traits.channels_last, traits.little_work
-        if self.half:
+        self.precision = precision
+        if traits.half:
             self._check_half()
         blas.address(dtype)  # loads the library whose threads are limited below
         # Kernels split work over Numba's threads; a BLAS that starts its own inside them only fights for the cores.

@@ -57,7 +57,7 @@ def replay(folder: Path, dev: Device) -> Iterator[TracedArray]:
         return BundleSource(kept)
 
     wiring = graph.build(document.message, document.message.state, document.locate, stored)
-    net = Net(wiring, dev, seed=seed, random_seed=seed, keep=True)
+    net = Net.of(wiring, dev, seed=seed, random_seed=seed, keep=True)
     model = next(folder.glob("fault_iter_*.caffemodel*"))
     net.load(weights.read_model(model), str(model))
     (state,) = folder.glob("fault_iter_*.solverstate*")

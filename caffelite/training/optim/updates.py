@@ -18,7 +18,8 @@ import numpy as np
 from ... import caffelite_pb2 as pb
 from ...devices.formula import Formula
 from ...errors import CaffeliteError, Collector, Locator, did_you_mean
-from ...net.net import Net, learnable_multipliers
+from ...net.net import Net
+from ...net.parameters import multipliers
 from .clipping import Clipping
 
 CHUNK = 4096  # elements that one thread or block updates at a time
@@ -171,7 +172,7 @@ class Updater:
         self._local = LocalRates(p, net) if p.local_lr_auto or p.larc else None
         chunks, lr, decay = [], [], []
         for start, parameter, blob in zip(params.starts, params.parameters, params.blobs, strict=True):
-            lr_mult, decay_mult = learnable_multipliers(parameter)
+            lr_mult, decay_mult = multipliers(parameter)
             for at in range(start, start + blob.size, CHUNK):
                 chunks.append((at, min(at + CHUNK, start + blob.size)))
                 lr.append(float(lr_mult != 0) if self._local else lr_mult)

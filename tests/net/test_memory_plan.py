@@ -1,8 +1,9 @@
-"""The plan: packed memory gives the very numbers that memory of one's own gives; nothing alive overlaps; unsafe wishes
-are undone."""
+"""Memory of compiled nets: packed memory gives the numbers that separate memory gives, storages in use never overlap,
+and unsafe in-place requests are refused."""
 
 import random
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,11 +13,19 @@ from textnet import bind, build, feed, inputs, run
 from caffelite import caffelite_pb2 as pb
 from caffelite.devices.cpu import CPU
 from caffelite.devices.cuda import GPU
-from caffelite.net import packing, plan
+from caffelite.devices.traits import cpu_traits
+from caffelite.net import packing
+from caffelite.net.compile import CompiledNet, Options, compile
+from caffelite.net.graph import Graph
 
 FILL = 'weight_filler { type: "xavier" } bias_filler { type: "uniform" min: -0.5 max: 0.5 }'
 SHAPE = (2, 3, 4, 4)
+SUMMING = replace(cpu_traits(dtype="float64", onednn=False), sums_gradients=True)
 ACTIVATIONS = ("ReLU", "Sigmoid", "TanH", "Dropout", "leaky", "contrary")
+
+
+def planned(graph: Graph, traits=cpu_traits(onednn=False), **options) -> CompiledNet:  # noqa: B008
+    return compile(graph, traits, Options(**options))
 
 
 def layer(name: str, kind: str, bottoms: list[str], top: str, more: str = "") -> str:
@@ -32,8 +41,8 @@ def layer(name: str, kind: str, bottoms: list[str], top: str, more: str = "") ->
 
 
 def random_net(seed: int, stops: bool = True) -> str:
-    """A net of up to a dozen layers: chains, fan-outs, in-place wishes, views, shared weights, several losses, weights
-    on inner tops."""
+    """A net of up to a dozen layers: chains, fan-outs, in-place requests, views, shared weights, several losses,
+    weights on inner tops."""
     rng = random.Random(seed)
     text = inputs(data=SHAPE, t4=SHAPE, t2=(2, 48), label=(2,))
     blobs = {"data": 4}  # name → axes
@@ -85,7 +94,9 @@ def results(text: str, rounds: int = 2, **options) -> dict[str, np.ndarray]:
     net = bind(text, seed=3, **options)
     feeds = {v for n in net.graph.feeds for v in n.tops}
     for value, array in net.data.items():
-        if value not in feeds and not any(value is v or net.plan.data[value] is net.plan.data[v] for v in feeds):
+        if value not in feeds and not any(
+            value is v or net.compiled.data[value] is net.compiled.data[v] for v in feeds
+        ):
             array[...] = np.nan
     feed(net, **arrays(5))
     for iteration in range(rounds):
@@ -95,28 +106,29 @@ def results(text: str, rounds: int = 2, **options) -> dict[str, np.ndarray]:
     return found | {f"gradient of {v.name}": net.diff[v].copy() for v in feeds if v in net.diff}
 
 
-def assert_sound(net_plan: plan.Plan) -> None:
+def assert_sound(made: CompiledNet) -> None:
     """No two storages that are alive at one time share a byte, and every value and gradient has one."""
-    storages = {id(s): s for table in (net_plan.data, net_plan.diff) for s in table.values()}
-    storages |= {id(s): s for names in net_plan.saved.values() for s in names.values()}
-    storages |= {id(s): s for step in net_plan.backward for s in step.spare.values()}
-    storages |= {id(s): s for step in net_plan.backward for parts in step.sums.values() for s in parts}
-    constants = {id(net_plan.diff[v]) for v, _ in net_plan.constants}
-    placed = [s for key, s in storages.items() if key not in constants]
-    assert all(s.offset >= 0 and s.offset % packing.ALIGN == 0 and s.offset + s.bytes <= net_plan.arena for s in placed)
+    storages = {id(s): s for table in (made.data, made.diff) for s in table.values()}
+    storages |= {id(s): s for names in made.saved.values() for s in names.values()}
+    storages |= {id(s): s for step in made.backward for s in step.partial.values()}
+    storages |= {id(s): s for step in made.backward for parts in step.sums.values() for s in parts}
+    placed = [s for s in storages.values() if not s.constant]
+    assert all(s.offset >= 0 and s.offset % packing.ALIGN == 0 and s.offset + s.bytes <= made.arena for s in placed)
     for i, a in enumerate(placed):
         for b in placed[:i]:
             together = a.first <= b.last and b.first <= a.last
             assert not (together and a.offset < b.offset + b.bytes and b.offset < a.offset + a.bytes)
-    for node in net_plan.graph.nodes:
-        assert all(v in net_plan.data for v in node.tops)
-        assert all(v in net_plan.diff for v in node.tops if v.gradient)
+    for node in made.graph.nodes:
+        assert all(v in made.data for v in node.tops)
+        assert all(v in made.diff for v in node.tops if v.gradient)
 
 
 class Summing(CPU):
     """A CPU for which gradients are summed as for a GPU."""
 
-    sums_gradients = True
+    def __init__(self, dtype: str):
+        super().__init__(dtype)
+        self.traits = replace(self.traits, sums_gradients=True)
 
 
 def assert_same(text: str) -> None:
@@ -129,7 +141,7 @@ def assert_same(text: str) -> None:
             np.testing.assert_allclose(
                 packed[name], values, rtol=1e-13 if dev else 0, atol=1e-14 if dev else 0, err_msg=name
             )
-        assert_sound(bind(text, dev=dev).plan)
+        assert_sound(bind(text, dev=dev).compiled)
 
 
 @pytest.mark.parametrize("block", range(6))
@@ -166,14 +178,14 @@ def test_random_nets_have_the_gradient_of_their_loss(seed):
 
 
 def test_random_nets_try_everything():
-    plans = [plan.make(build(random_net(seed))) for seed in range(150)]
-    assert sum(bool(p.undone) for p in plans) > 10
+    plans = [planned(build(random_net(seed))) for seed in range(150)]
+    assert sum(bool(p.refused_in_place) for p in plans) > 10
     assert sum(any(s.fused for s in p.forward) for p in plans) > 10
     shared = [Counter(map(id, p.diff.values())).most_common(1) for p in plans]
     assert sum(bool(most) and most[0][1] > 1 for most in shared) > 10
-    assert sum(bool(s.sums) for seed in range(50) for s in plan.make(build(random_net(seed)), sums=True).backward) > 10
-    assert sum(any(s.spare for s in p.backward) for p in plans) > 10
-    assert sum(bool(p.seeds) for p in plans) > 10
+    assert sum(bool(s.sums) for seed in range(50) for s in planned(build(random_net(seed)), SUMMING).backward) > 10
+    assert sum(any(s.partial for s in p.backward) for p in plans) > 10
+    assert sum(bool(p.starts) for p in plans) > 10
     assert sum(len(p.constants) > 1 for p in plans) > 10
 
 
@@ -181,64 +193,64 @@ LOSS = layer("loss", "EuclideanLoss", ["y", "t4"], "loss")
 HEAD = inputs(data=SHAPE, t4=SHAPE, t2=(2, 48)) + layer("conv", "Convolution", ["data"], "c")
 
 
-# The wish lies on a value that somebody's backward still reads.
+# The request is for a value that a backward step still reads.
 UNSAFE = {
-    "sigmoid": layer("s", "Sigmoid", ["c"], "s") + layer("wish", "TanH", ["s"], "s") + LOSS.replace('"y"', '"s"'),
-    "tanh": layer("s", "TanH", ["c"], "s") + layer("wish", "ReLU", ["s"], "s") + LOSS.replace('"y"', '"s"'),
-    "relu": layer("s", "ReLU", ["c"], "s") + layer("wish", "Sigmoid", ["s"], "s") + LOSS.replace('"y"', '"s"'),
-    "softmax": layer("s", "Softmax", ["c"], "s") + layer("wish", "TanH", ["s"], "s") + LOSS.replace('"y"', '"s"'),
-    "contrary": layer("wish", "contrary", ["c"], "c") + LOSS.replace('"y"', '"c"'),
-    "below a convolution": layer("next", "Convolution", ["c"], "y") + layer("wish", "ReLU", ["c"], "c") + LOSS,
+    "sigmoid": layer("s", "Sigmoid", ["c"], "s") + layer("request", "TanH", ["s"], "s") + LOSS.replace('"y"', '"s"'),
+    "tanh": layer("s", "TanH", ["c"], "s") + layer("request", "ReLU", ["s"], "s") + LOSS.replace('"y"', '"s"'),
+    "relu": layer("s", "ReLU", ["c"], "s") + layer("request", "Sigmoid", ["s"], "s") + LOSS.replace('"y"', '"s"'),
+    "softmax": layer("s", "Softmax", ["c"], "s") + layer("request", "TanH", ["s"], "s") + LOSS.replace('"y"', '"s"'),
+    "contrary": layer("request", "contrary", ["c"], "c") + LOSS.replace('"y"', '"c"'),
+    "below a convolution": layer("next", "Convolution", ["c"], "y") + layer("request", "ReLU", ["c"], "c") + LOSS,
     "read later": layer("f", "Flatten", ["c"], "f")
-    + layer("wish", "ReLU", ["c"], "c")
+    + layer("request", "ReLU", ["c"], "c")
     + layer("l", "EuclideanLoss", ["f", "t2"], "l"),
     "view read later": layer("f", "Flatten", ["c"], "f")
-    + layer("wish", "ReLU", ["f"], "f")
+    + layer("request", "ReLU", ["f"], "f")
     + LOSS.replace('"y"', '"c"'),
     "weighted": layer("s", "Pooling", ["c"], "s", "loss_weight: 0.5")
-    + layer("wish", "TanH", ["s"], "s")
+    + layer("request", "TanH", ["s"], "s")
     + LOSS.replace('"y"', '"s"'),
 }
 
 
 @pytest.mark.parametrize("case", UNSAFE)
-def test_unsafe_wishes_are_undone(case):
+def test_unsafe_in_place_requests_are_refused(case):
     text = HEAD + UNSAFE[case]
-    assert plan.make(build(text)).undone == ["wish"]
+    assert planned(build(text)).refused_in_place == ("request",)
     assert_same(text)
-    assert plan.make(build(text), keep=True).undone == []
+    assert planned(build(text), keep=True).refused_in_place == ()
 
 
 SAFE = {
-    "after a convolution": layer("wish", "Sigmoid", ["c"], "c") + LOSS.replace('"y"', '"c"'),
+    "after a convolution": layer("request", "Sigmoid", ["c"], "c") + LOSS.replace('"y"', '"c"'),
     "dropout on a relu": layer("r", "ReLU", ["c"], "r")
     + layer("p", "Pooling", ["r"], "y")
-    + layer("wish", "Dropout", ["y"], "y")
+    + layer("request", "Dropout", ["y"], "y")
     + LOSS,
     "a view": layer("f", "Flatten", ["c"], "f")
-    + layer("wish", "TanH", ["f"], "f")
+    + layer("request", "TanH", ["f"], "f")
     + layer("loss", "EuclideanLoss", ["f", "t2"], "loss"),
 }
 
 
 @pytest.mark.parametrize("case", SAFE)
-def test_safe_wishes_are_granted(case):
+def test_safe_in_place_requests_are_granted(case):
     text = HEAD + SAFE[case]
-    made = plan.make(build(text), fuse=False)
-    wish = next(n for n in made.graph.nodes if n.name == "wish")
-    assert made.undone == []
-    assert made.data[wish.tops[0]] is made.data[wish.bottoms[0]]
+    made = planned(build(text), fuse=False)
+    request = next(n for n in made.graph.nodes if n.name == "request")
+    assert made.refused_in_place == ()
+    assert made.data[request.tops[0]] is made.data[request.bottoms[0]]
     assert_same(text)
 
 
 def test_what_is_fed_is_never_overwritten():
     text = (
         inputs(data=SHAPE, t4=SHAPE)
-        + layer("wish", "ReLU", ["data"], "data")
+        + layer("request", "ReLU", ["data"], "data")
         + layer("conv", "Convolution", ["data"], "y")
         + LOSS
     )
-    assert plan.make(build(text)).undone == ["wish"]
+    assert planned(build(text)).refused_in_place == ("request",)
     assert_same(text)
 
 
@@ -255,7 +267,7 @@ def test_what_is_filled_once_stands_while_earlier_layers_run():
         feed(net, **arrays(5))
         losses = [run(net) for _ in range(3)]
         assert losses[0] == losses[1] == losses[2]
-        made = net.plan
+        made = net.compiled
         assert not any(
             made.data[made.graph.values["t"]].offset == s.offset for v, s in made.data.items() if v.name != "t"
         )
@@ -263,7 +275,7 @@ def test_what_is_filled_once_stands_while_earlier_layers_run():
 
 def test_a_relu_fuses_where_it_alone_reads_a_layer_that_can():
     def fused(text: str) -> list[str]:
-        return [node.name for step in plan.make(build(HEAD + text)).forward for node in step.fused]
+        return [node.name for step in planned(build(HEAD + text)).forward for node in step.fused]
 
     assert fused(layer("r", "ReLU", ["c"], "c") + LOSS.replace('"y"', '"c"')) == ["r"]
     assert fused(layer("r", "leaky", ["c"], "y") + LOSS) == ["r"]
@@ -279,7 +291,7 @@ def test_views_with_fan_out():
         for b, w in (("f", 1), ("g", 2), ("h", 4))
     )
     text = HEAD + flats + loss
-    made = plan.make(build(text))
+    made = planned(build(text))
     assert len({id(made.data[v]) for v in made.data if v.name in "cfgh"}) == 1
     assert_same(text)
     single = (
@@ -325,7 +337,7 @@ def test_several_tops_where_one_has_no_loss_above():
     text = HEAD + layer("other", "Convolution", ["data"], "d") + pair + LOSS
     assert_same(text)
     net = bind(text)
-    net._arena[...] = 0x40
+    net._binding.arena[...] = 0x40
     feed(net, **arrays(5))
     run(net)
     other = next(n for n in net.graph.nodes if n.name == "other")
@@ -382,8 +394,8 @@ def test_micro_batches_add_their_gradients():
 def test_a_test_plan_is_smaller():
     chain = "".join(layer(f"c{i}", "Convolution", [f"b{i}"], f"b{i + 1}") for i in range(6))
     text = inputs(b0=SHAPE, t4=SHAPE) + chain + LOSS.replace('"y"', '"b6"')
-    train, test = plan.make(build(text)), plan.make(build(text, "TEST"))
-    assert test.backward == [] and test.diff == {}
+    train, test = planned(build(text)), planned(build(text, "TEST"))
+    assert not test.backward and not test.diff
     assert test.arena < train.arena / 2
     assert_sound(train)
     assert_sound(test)
@@ -391,11 +403,11 @@ def test_a_test_plan_is_smaller():
 
 def test_packing_shares_memory():
     chain = "".join(layer(f"p{i}", "Pooling", [f"b{i}"], f"b{i + 1}") for i in range(9))
-    made = plan.make(build(inputs(b0=SHAPE) + chain, "TEST"))
+    made = planned(build(inputs(b0=SHAPE) + chain, "TEST"))
     one = made.data[made.graph.values["b1"]].bytes
     index = made.saved[made.graph.nodes[1]]["index"].bytes
     assert made.arena <= 4 * one + 2 * index
-    roomy = plan.make(build(inputs(b0=SHAPE) + chain, "TEST"), keep=True)
+    roomy = planned(build(inputs(b0=SHAPE) + chain, "TEST"), keep=True)
     assert roomy.arena >= 10 * one
 
 

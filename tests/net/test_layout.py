@@ -2,6 +2,7 @@
 layout."""
 
 import math
+from dataclasses import replace
 
 import engines
 import numpy as np
@@ -10,9 +11,10 @@ from textnet import bind, build, feed, inputs, run
 
 import caffelite
 from caffelite import caffelite_pb2 as pb
-from caffelite.devices.cpu import CPU
-from caffelite.net import layout
-from caffelite.net import plan as planning
+from caffelite.devices.traits import DeviceTraits, cpu_traits
+from caffelite.layers import Format
+from caffelite.net import copies as inserted
+from caffelite.net.compile import Options, compile
 
 FILL = 'weight_filler { type: "gaussian" std: 0.3 } bias_filler { type: "gaussian" std: 0.3 }'
 DATA = (2, 6, 9, 7)
@@ -39,36 +41,19 @@ def dense(bottom: str, top: str) -> str:
 # Where transpositions go
 
 
-class Wanting(CPU):
-    """Never runs: its convolutions want blobs channels last."""
-
-    prefers_channels_last = True
-    narrow = False
-    little_work = 0
-
-    def __init__(self):
-        pass
+CHANNELS_LAST = cpu_traits()  # convolutions prefer channels_last
+BFLOAT16 = cpu_traits("bf16")  # images are of bfloat16 numbers besides
+PLAIN = cpu_traits(onednn=False)
 
 
-class Narrow(Wanting):
-    """Whose images are of bfloat16 numbers besides."""
-
-    narrow = True
-
-
-class Indifferent(Wanting):
-    prefers_channels_last = False
-
-
-def laid(text: str, dev=None, phase: str = "TRAIN"):
-    graph = build(text, phase)
-    layout.assign(graph, dev or Wanting())
-    return graph
+def compiled(text: str, traits: DeviceTraits = CHANNELS_LAST, phase: str = "TRAIN"):
+    """The graph of a compiled net."""
+    return compile(build(text, phase), traits).graph
 
 
 def copies(graph) -> list[str]:
     """Which blobs are copied into the other layout, in order; ↑ to channels last, ↓ back."""
-    nodes = [n for n in graph.nodes if isinstance(n.layer, layout.Transposition) and not n.layer.view]
+    nodes = [n for n in graph.nodes if isinstance(n.layer, inserted.Transposition) and not n.layer.view]
     return [("↑" if n.layer.forth else "↓") + n.bottoms[0].name for n in nodes]
 
 
@@ -77,56 +62,51 @@ CHAIN = inputs(data=DATA) + convolution("data", "c1") + POOL + layer("LRN", "p1"
 
 
 def test_a_chain_is_copied_once_on_the_way_in_and_once_on_the_way_out():
-    graph = laid(CHAIN + dense("c2", "scores"))
+    graph = compiled(CHAIN + dense("c2", "scores"))
     assert copies(graph) == ["↑data", "↓c2"]
-    assert all(v.last == (v.name not in ("data", "scores")) for n in graph.nodes if n.place >= 0 for v in n.tops)
-
-
-class Big(Wanting):
-    """For which small convolutions are not worth a copy."""
-
-    def __init__(self, little_work):
-        self.little_work = little_work
+    assert all(
+        v.channels_last == (v.name not in ("data", "scores")) for n in graph.nodes if n.place >= 0 for v in n.tops
+    )
 
 
 def test_small_nets_stay_as_caffe_has_them():
-    graph = laid(CHAIN)
+    graph = compiled(CHAIN)
     outputs = [math.prod(graph.values[name].shape) for name in ("c1", "c2")]
     inputs_of_each = [math.prod(p.blob.shape[1:]) for p in graph.parameters if len(p.blob.shape) == 4]
     work = sum(a * b for a, b in zip(outputs, inputs_of_each, strict=True))
-    assert copies(laid(CHAIN, Big(work // 2))) == ["↑data", "↓c2"]
-    assert not copies(laid(CHAIN, Big(work // 2 + 1)))
+    assert copies(compiled(CHAIN, replace(CHANNELS_LAST, little_work=work // 2))) == ["↑data", "↓c2"]
+    assert not copies(compiled(CHAIN, replace(CHANNELS_LAST, little_work=work // 2 + 1)))
 
 
 def test_one_channel_or_one_place_needs_no_copy():
     text = inputs(data=(2, 1, 9, 7)) + convolution("data", "c1") + pooling("c1", "p1", "pool: AVE global_pooling: true")
-    graph = laid(text + dense("p1", "scores"))
+    graph = compiled(text + dense("p1", "scores"))
     assert copies(graph) == []
-    views = [n for n in graph.nodes if isinstance(n.layer, layout.Transposition)]
+    views = [n for n in graph.nodes if isinstance(n.layer, inserted.Transposition)]
     assert len(views) == 2 and all(n.layer.view for n in views)
 
 
 @pytest.mark.parametrize(
-    ("text", "dev"),
+    ("text", "traits"),
     [
-        (CHAIN, Indifferent()),
-        (inputs(data=DATA) + pooling("data", "p", "kernel_size: 2") + dense("p", "scores"), Wanting()),
-        (inputs(data=(2, 6, 9)) + convolution("data", "c"), Wanting()),  # no images, but rows
-        (inputs(data=DATA) + convolution("data", "c", "kernel_size: 3 axis: 2"), Wanting()),
+        (CHAIN, PLAIN),
+        (inputs(data=DATA) + pooling("data", "p", "kernel_size: 2") + dense("p", "scores"), CHANNELS_LAST),
+        (inputs(data=(2, 6, 9)) + convolution("data", "c"), CHANNELS_LAST),  # no images, but rows
+        (inputs(data=DATA) + convolution("data", "c", "kernel_size: 3 axis: 2"), CHANNELS_LAST),
         (
             inputs(data=DATA, chosen=(2, 1))
             + convolution("data", "c")
             + layer("Filter", "c chosen", "f")
             + convolution("f", "c2"),
-            Wanting(),
+            CHANNELS_LAST,
         ),
     ],
     ids=["not wanted", "no convolution", "rows", "channels elsewhere", "varying"],
 )
-def test_left_as_it_is(text, dev):
-    before, after = build(text), laid(text, dev)
+def test_left_as_it_is(text, traits):
+    before, after = build(text), compiled(text, traits)
     assert [n.name for n in after.nodes] == [n.name for n in before.nodes]
-    assert not any(v.last for n in after.nodes for v in n.tops)
+    assert not any(v.channels_last for n in after.nodes for v in n.tops)
 
 
 def test_readers_that_want_the_same_share_a_copy():
@@ -138,20 +118,20 @@ def test_readers_that_want_the_same_share_a_copy():
         + layer("Softmax", "c1", "b")
         + dense("c1", "c")
     )
-    graph = laid(text + convolution("data", "c2"))
+    graph = compiled(text + convolution("data", "c2"))
     assert copies(graph) == ["↑data", "↓c1", "↓c2", "↓p1"]  # the last two are outputs
-    (twin,) = [n for n in graph.nodes if isinstance(n.layer, layout.Transposition) and n.bottoms[0].name == "c1"]
+    (twin,) = [n for n in graph.nodes if isinstance(n.layer, inserted.Transposition) and n.bottoms[0].name == "c1"]
     assert [reader.name for reader, _ in twin.tops[0].readers] == ["a", "b", "c"]
     assert twin.index < next(n.index for n in graph.nodes if n.name == "a")
 
 
 def test_a_layer_takes_all_its_blobs_as_its_first_one_lies():
     text = inputs(data=DATA) + convolution("data", "c1", outputs=6)
-    assert copies(laid(text + layer("Eltwise", "c1 data", "e") + convolution("e", "c2") + dense("c2", "s"))) == [
+    assert copies(compiled(text + layer("Eltwise", "c1 data", "e") + convolution("e", "c2") + dense("c2", "s"))) == [
         "↑data",
         "↓c2",
     ]
-    assert copies(laid(text + layer("Eltwise", "data c1", "e") + convolution("e", "c2") + dense("c2", "s"))) == [
+    assert copies(compiled(text + layer("Eltwise", "data c1", "e") + convolution("e", "c2") + dense("c2", "s"))) == [
         "↑data",
         "↓c1",
         "↑e",
@@ -162,14 +142,14 @@ def test_a_layer_takes_all_its_blobs_as_its_first_one_lies():
 def test_order_wiring_and_gradients_hold():
     text = inputs(data=DATA) + convolution("data", "c1") + dense("c1", "a") + POOL + dense("p1", "b")
     text += layer("EuclideanLoss", "a b", "loss")
-    graph = laid(text)
+    graph = compiled(text)
     for index, node in enumerate(graph.nodes):
         assert node.index == index
         assert all(value.node.index < index and (node, i) in value.readers for i, value in enumerate(node.bottoms))
         assert all(
             value.node is node and all(reader.bottoms[i] is value for reader, i in value.readers) for value in node.tops
         )
-    gradients = {n.bottoms[0].name: n.backward for n in graph.nodes if isinstance(n.layer, layout.Transposition)}
+    gradients = {n.bottoms[0].name: n.backward for n in graph.nodes if isinstance(n.layer, inserted.Transposition)}
     assert gradients == {"data": False, "c1": True, "p1": True}
 
 
@@ -179,27 +159,29 @@ def test_order_wiring_and_gradients_hold():
 def roundings(graph) -> list[str]:
     """Which blobs are rounded, in order; ↑ to bfloat16, ↓ back."""
     return [
-        ("↑" if n.layer.forth else "↓") + n.bottoms[0].name for n in graph.nodes if isinstance(n.layer, layout.Rounding)
+        ("↑" if n.layer.forth else "↓") + n.bottoms[0].name
+        for n in graph.nodes
+        if isinstance(n.layer, inserted.Rounding)
     ]
 
 
 def test_a_chain_is_rounded_once_on_the_way_in():
-    graph = laid(CHAIN + layer("BatchNorm", "c2", "b2") + dense("b2", "scores"), Narrow())
+    graph = compiled(CHAIN + layer("BatchNorm", "c2", "b2") + dense("b2", "scores"), BFLOAT16)
     assert roundings(graph) == ["↑data", "↓b2"] and copies(graph) == ["↑data", "↓b2"]
     assert {n.name: n.tops[0].dtype for n in graph.nodes if n.place >= 0} == {
         "data": None,
-        **dict.fromkeys(("c1", "p1", "n1", "c2", "b2"), "uint16"),
+        **dict.fromkeys(("c1", "p1", "n1", "c2", "b2"), "bfloat16"),
         "scores": None,
     }
 
 
 def test_a_layer_that_knows_float32_only_gets_that_where_it_lies():
-    graph = laid(
-        inputs(data=DATA) + convolution("data", "c1") + layer("PReLU", "c1", "r") + convolution("r", "c2"), Narrow()
+    graph = compiled(
+        inputs(data=DATA) + convolution("data", "c1") + layer("PReLU", "c1", "r") + convolution("r", "c2"), BFLOAT16
     )
     assert roundings(graph) == ["↑data", "↓c1", "↑r", "↓c2"] and copies(graph) == ["↑data", "↓c2"]
     (knows,) = [n for n in graph.nodes if n.name == "r"]
-    assert knows.bottoms[0].last and knows.tops[0].last and not knows.bottoms[0].narrow and not knows.tops[0].narrow
+    assert [v.format for v in (*knows.bottoms, *knows.tops)] == [Format(channels_last=True)] * 2
 
 
 def test_a_blob_with_a_loss_is_added_up_in_float32():
@@ -210,18 +192,19 @@ def test_a_blob_with_a_loss_is_added_up_in_float32():
         + dense("c1", "s")
     )
     text += layer("EuclideanLoss", "s s2", "loss")
-    graph = laid(inputs(s2=(2, 5)) + text, Narrow())
-    assert sorted((v.name, v.narrow, v.last, w) for v, w in graph.losses) == [
-        ("c1", False, False, 0.5),
-        ("loss", False, False, 1.0),
+    graph = compiled(inputs(s2=(2, 5)) + text, BFLOAT16)
+    assert sorted((v.name, v.dtype, v.channels_last, w) for v, w in graph.losses) == [
+        ("c1", None, False, 0.5),
+        ("loss", None, False, 1.0),
     ]
-    assert [v.name for v in graph.outputs] == ["loss"] and graph.values["c1"].narrow
+    assert [v.name for v in graph.outputs] == ["loss"] and graph.values["c1"].dtype == "bfloat16"
     assert {v.name: v.gradient for v, _ in graph.losses} == {"loss": True, "c1": True}
 
 
 def test_narrow_blobs_take_half_the_memory():
     wide, narrow = (
-        planning.make(laid("force_backward: true\n" + CHAIN, dev), keep=True) for dev in (Wanting(), Narrow())
+        compile(build("force_backward: true\n" + CHAIN), traits, Options(keep=True))
+        for traits in (CHANNELS_LAST, BFLOAT16)
     )
     sizes = [
         {value.name: storage.bytes for value, storage in found.items() if value.node.place >= 0}
