@@ -175,8 +175,8 @@ def test_plateau(losses, steps):
 
 def test_a_warm_up_is_no_plateau():
     found = rate(PLATEAU + " warmup_iter: 9")
-    assert not any(found.see(i, 5.0) for i in range(9))
-    assert [found.see(i, 5.0) for i in range(9, 15)] == [False, False, False, True, False, True]
+    assert not any(found.receive_loss(i, 5.0) for i in range(9))
+    assert [found.receive_loss(i, 5.0) for i in range(9, 15)] == [False, False, False, True, False, True]
 
 
 def test_current_steps_as_caffe_counts_them():

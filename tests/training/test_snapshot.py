@@ -107,7 +107,7 @@ def test_a_failure_at_any_step_leaves_no_half_file(folder, make, monkeypatch, na
     solver.step(2)
     before = {path: (folder / path).read_bytes() for path in files(folder)}
     assert len(before) == 2
-    solver.iteration = 3
+    solver.state.iteration = 3
     call, calls = getattr(os, name), []
 
     def failing(*arguments, **options):
