@@ -1,4 +1,4 @@
-"""Which nets a solver.prototxt asks for: one to train, any number to test, each with its state."""
+"""The nets of a solver.prototxt: one to train, any number to test, each with its state."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..errors import CaffeliteError, Collector, Locator
 
 @dataclass
 class NetSpec:
-    """A net's message, where its fields stand, its state, and how often a test runs it."""
+    """A net's message, the places of its fields, its state, and how many batches a test runs (0: it trains)."""
 
     message: pb.NetParameter
     locate: Locator
@@ -32,7 +32,7 @@ def state(
     level: int | None = None,
     stages: tuple[str, ...] = (),
 ) -> pb.NetState:
-    """The phase, then what the net's own state says, then the solver's, then the command line's."""
+    """A net's state: the phase, then the net's own state, then the solver's (``extra``), then the command line's."""
     merged = pb.NetState(phase=phase)
     merged.MergeFrom(net.state)
     if extra is not None:
@@ -102,53 +102,49 @@ def test_nets(p: pb.SolverParameter, locate: Locator) -> list[NetSpec]:
     return specs
 
 
-def effective(message: pb.NetParameter, size: int) -> pb.NetParameter:
-    """The net with the batches that ``size`` processes read together."""
+# The fields of a layer whose message has a batch_size.
+BATCH_FIELDS = [
+    field.name
+    for field in pb.LayerParameter.DESCRIPTOR.fields
+    if field.message_type and "batch_size" in field.message_type.fields_by_name
+]
+
+
+def effective(message: pb.NetParameter, processes: int) -> pb.NetParameter:
+    """The net with the batches that several processes read together."""
     found = pb.NetParameter()
     found.CopyFrom(message)
     for layer in found.layer:
-        for field in _BATCHES:
+        for field in BATCH_FIELDS:
             if layer.HasField(field) and getattr(layer, field).batch_size:
-                getattr(layer, field).batch_size *= size
+                getattr(layer, field).batch_size *= processes
     return found
 
 
-def divide(spec: NetSpec, size: int) -> None:
+def divide(spec: NetSpec, processes: int) -> None:
     """Divides the batches of a net's data layers among processes. Errors: a batch that they cannot share evenly."""
-    mistakes = Collector()
-    message = pb.NetParameter()
+    mistakes, message = Collector(), pb.NetParameter()
     message.CopyFrom(spec.message)
     for i, layer in enumerate(message.layer):
-        for field in _BATCHES:
+        what, more = f'layer "{layer.name}": {processes} processes cannot share its batch', "or use -scaling weak"
+        for field in BATCH_FIELDS:
             param = getattr(layer, field)
             if not layer.HasField(field) or not param.batch_size:
                 continue
-            if param.batch_size % size:
-                near = param.batch_size // size * size
-                expected = f"a multiple of {size}, as {near or size} or {near + size}"
-                where = spec.locate("layer", i, field, "batch_size")
-                what = f'layer "{layer.name}": {size} processes cannot share its batch'
-                mistakes.add(
-                    CaffeliteError(
-                        what, where=where, expected=expected, found=param.batch_size, remedy="or use -scaling weak"
-                    )
-                )
-            param.batch_size //= size
-        if layer.type == "DummyData":
-            for j, shape in enumerate(layer.dummy_data_param.shape):
-                if shape.dim and shape.dim[0] % size:
-                    where = spec.locate("layer", i, "dummy_data_param", "shape", j)
-                    what = f'layer "{layer.name}": {size} processes cannot share its batch'
-                    mistakes.add(
-                        CaffeliteError(what, where=where, expected=f"a multiple of {size}", found=shape.dim[0])
-                    )
-                elif shape.dim:
-                    shape.dim[0] //= size
+            if param.batch_size % processes:
+                near = param.batch_size // processes * processes
+                expected = f"a multiple of {processes}, as {near or processes} or {near + processes}"
+                where, found = spec.locate("layer", i, field, "batch_size"), param.batch_size
+                mistakes.add(CaffeliteError(what, where=where, expected=expected, found=found, remedy=more))
+            param.batch_size //= processes
+        for j, shape in enumerate(layer.dummy_data_param.shape if layer.type == "DummyData" else ()):
+            if shape.dim and shape.dim[0] % processes:
+                where, found = spec.locate("layer", i, "dummy_data_param", "shape", j), shape.dim[0]
+                mistakes.add(CaffeliteError(what, where=where, expected=f"a multiple of {processes}", found=found))
+            elif shape.dim:
+                shape.dim[0] //= processes
     mistakes.raise_any()
     spec.message = message
-
-
-_BATCHES = ("data_param", "hdf5_data_param", "image_data_param", "window_data_param", "memory_data_param")
 
 
 def _document(p: pb.SolverParameter, field: str, index: int | None, locate: Locator) -> prototxt.Document:
