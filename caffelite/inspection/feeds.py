@@ -13,7 +13,6 @@ from ..data.draws import key
 from ..data.transforms import Transform, read_mean
 from ..errors import CaffeliteError, Locator
 from ..layers import REGISTRY, Shape
-from ..training.nets import BATCH_FIELDS
 
 # Data sets by their name, less _train_lmdb and the like: the shape of a sample
 KNOWN = {
@@ -173,7 +172,7 @@ def rebatched(net: pb.NetParameter, batch: int) -> pb.NetParameter:
     new = pb.NetParameter()
     new.CopyFrom(net)
     for spec in new.layer:
-        for name in BATCH_FIELDS:
+        for name in ("data_param", "hdf5_data_param", "memory_data_param", "image_data_param", "window_data_param"):
             if spec.HasField(name):
                 getattr(spec, name).batch_size = batch
         for name in ("input_param", "dummy_data_param"):

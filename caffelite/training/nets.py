@@ -102,49 +102,53 @@ def test_nets(p: pb.SolverParameter, locate: Locator) -> list[NetSpec]:
     return specs
 
 
-# The fields of a layer whose message has a batch_size.
-BATCH_FIELDS = [
-    field.name
-    for field in pb.LayerParameter.DESCRIPTOR.fields
-    if field.message_type and "batch_size" in field.message_type.fields_by_name
-]
-
-
-def effective(message: pb.NetParameter, processes: int) -> pb.NetParameter:
-    """The net with the batches that several processes read together."""
+def effective(message: pb.NetParameter, size: int) -> pb.NetParameter:
+    """The net with the batches that ``size`` processes read together."""
     found = pb.NetParameter()
     found.CopyFrom(message)
     for layer in found.layer:
-        for field in BATCH_FIELDS:
+        for field in _BATCHES:
             if layer.HasField(field) and getattr(layer, field).batch_size:
-                getattr(layer, field).batch_size *= processes
+                getattr(layer, field).batch_size *= size
     return found
 
 
-def divide(spec: NetSpec, processes: int) -> None:
+def divide(spec: NetSpec, size: int) -> None:
     """Divides the batches of a net's data layers among processes. Errors: a batch that they cannot share evenly."""
-    mistakes, message = Collector(), pb.NetParameter()
+    mistakes = Collector()
+    message = pb.NetParameter()
     message.CopyFrom(spec.message)
     for i, layer in enumerate(message.layer):
-        what, more = f'layer "{layer.name}": {processes} processes cannot share its batch', "or use -scaling weak"
-        for field in BATCH_FIELDS:
+        for field in _BATCHES:
             param = getattr(layer, field)
             if not layer.HasField(field) or not param.batch_size:
                 continue
-            if param.batch_size % processes:
-                near = param.batch_size // processes * processes
-                expected = f"a multiple of {processes}, as {near or processes} or {near + processes}"
-                where, found = spec.locate("layer", i, field, "batch_size"), param.batch_size
-                mistakes.add(CaffeliteError(what, where=where, expected=expected, found=found, remedy=more))
-            param.batch_size //= processes
-        for j, shape in enumerate(layer.dummy_data_param.shape if layer.type == "DummyData" else ()):
-            if shape.dim and shape.dim[0] % processes:
-                where, found = spec.locate("layer", i, "dummy_data_param", "shape", j), shape.dim[0]
-                mistakes.add(CaffeliteError(what, where=where, expected=f"a multiple of {processes}", found=found))
-            elif shape.dim:
-                shape.dim[0] //= processes
+            if param.batch_size % size:
+                near = param.batch_size // size * size
+                expected = f"a multiple of {size}, as {near or size} or {near + size}"
+                where = spec.locate("layer", i, field, "batch_size")
+                what = f'layer "{layer.name}": {size} processes cannot share its batch'
+                mistakes.add(
+                    CaffeliteError(
+                        what, where=where, expected=expected, found=param.batch_size, remedy="or use -scaling weak"
+                    )
+                )
+            param.batch_size //= size
+        if layer.type == "DummyData":
+            for j, shape in enumerate(layer.dummy_data_param.shape):
+                if shape.dim and shape.dim[0] % size:
+                    where = spec.locate("layer", i, "dummy_data_param", "shape", j)
+                    what = f'layer "{layer.name}": {size} processes cannot share its batch'
+                    mistakes.add(
+                        CaffeliteError(what, where=where, expected=f"a multiple of {size}", found=shape.dim[0])
+                    )
+                elif shape.dim:
+                    shape.dim[0] //= size
     mistakes.raise_any()
     spec.message = message
+
+
+_BATCHES = ("data_param", "hdf5_data_param", "image_data_param", "window_data_param", "memory_data_param")
 
 
 def _document(p: pb.SolverParameter, field: str, index: int | None, locate: Locator) -> prototxt.Document:
