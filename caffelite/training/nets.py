@@ -1,4 +1,4 @@
-"""Which nets a solver.prototxt asks for: one to train, any number to test, each with its state."""
+"""The nets of a solver.prototxt: one to train, any number to test, each with its state."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..errors import CaffeliteError, Collector, Locator
 
 @dataclass
 class NetSpec:
-    """A net's message, where its fields stand, its state, and how often a test runs it."""
+    """A net's message, the places of its fields, its state, and how many batches a test runs (0: it trains)."""
 
     message: pb.NetParameter
     locate: Locator
@@ -32,7 +32,7 @@ def state(
     level: int | None = None,
     stages: tuple[str, ...] = (),
 ) -> pb.NetState:
-    """The phase, then what the net's own state says, then the solver's, then the command line's."""
+    """A net's state: the phase, then the net's own state, then the solver's (``extra``), then the command line's."""
     merged = pb.NetState(phase=phase)
     merged.MergeFrom(net.state)
     if extra is not None:
