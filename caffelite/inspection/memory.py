@@ -13,7 +13,7 @@ from ..devices.traits import DeviceTraits, cpu_traits, cuda_traits
 from ..errors import CaffeliteError
 from ..net.compile import CompiledNet, compile
 from ..net.graph import Node
-from ..training import Solver
+from ..training import Trainer
 from . import summary
 from .nets import Subject
 
@@ -86,7 +86,7 @@ def explanation(of: Callable[[], Subject], limit: int, traits: DeviceTraits) -> 
     )
 
 
-def check(run: Solver, of: Callable[[], Subject]) -> None:
+def check(run: Trainer, of: Callable[[], Subject]) -> None:
     """Raises where a CPU's memory, which is promised before it is there, would run out in the middle of the run."""
     nets = [run.net, *(net for net, _ in run.tests)]
     arenas = sum(net.compiled.arena + net.compiled.constant_bytes for net in nets)
