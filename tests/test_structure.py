@@ -33,7 +33,7 @@ ARROWS = {
     "training": LANGUAGE | {"prototxt", "weights", "layers", "net", "data", "parallel", "devices"},
     "inspection": LANGUAGE | {"charts", "prototxt", "layers", "net", "data", "training", "devices", "user_modules"},
     "runs": LANGUAGE
-    | {"charts", "prototxt", "weights", "devices", "net", "parallel", "data", "training", "inspection", "user_modules"},
+    | {"charts", "prototxt", "weights", "devices", "layers", "net", "parallel", "data", "training", "inspection", "user_modules"},
     "deploy": LANGUAGE | {"prototxt", "net", "data"},
     "report": LANGUAGE | {"charts", "net", "data"},
     "export": LANGUAGE | {"layers", "net", "data"},

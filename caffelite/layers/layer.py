@@ -49,7 +49,8 @@ class Layer:
       ``constant_tops``: tops whose gradient goes no further down; ``takes_over_gradient``: gives its bottom its top's
       gradient memory, as Caffe's Flatten does;
     - ``feeds``: tops come from outside (a source, the user) and not from bottoms; ``reads_source``: from a source;
-      ``filled_once``: the tops stay filled from one pass to the next; ``feeds_ahead``: several passes can be fed at once;
+      ``reads_images``: of images, then labels; ``batched``: its message has a batch_size; ``files``: the fields of its
+      message that name files to read; ``filled_once``: the tops stay filled from one pass to the next; ``feeds_ahead``: several passes can be fed at once;
     - ``frozen_params``: how many of its parameters, the first ones, the layer itself changes, and no solver;
     - ``varies``: its tops' shapes depend on the data (it calls ``resize``);
     - ``requires_host``: its passes need the host and cannot be captured in a graph; ``writes``: forward writes a file;
@@ -65,10 +66,11 @@ class Layer:
     tops: tuple[int, int | None] = (1, 1)
     constant_bottoms: frozenset[int] = frozenset()
     constant_tops: frozenset[int] = frozenset()
+    files: tuple[str, ...] = ()
     frozen_params = 0
     differentiable = feeds_ahead = True
     in_place = view = loss = adds_loss = takes_over_gradient = False
-    feeds = reads_source = filled_once = varies = requires_host = writes = False
+    feeds = reads_source = reads_images = batched = filled_once = varies = requires_host = writes = False
     can_fuse_relu = follows_layout = follows_precision = sums_spatially = needs_images = False
     config = LayerConfig()
 
