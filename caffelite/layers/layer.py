@@ -50,7 +50,8 @@ class Layer:
       gradient memory, as Caffe's Flatten does;
     - ``feeds``: tops come from outside (a source, the user) and not from bottoms; ``reads_source``: from a source;
       ``reads_images``: of images, then labels; ``batched``: its message has a batch_size; ``files``: the fields of its
-      message that name files to read; ``filled_once``: the tops stay filled from one pass to the next; ``feeds_ahead``: several passes can be fed at once;
+      message that name files to read; ``filled_once``: the tops stay filled from one pass to the next;
+      ``feeds_ahead``: several passes can be fed at once;
     - ``frozen_params``: how many of its parameters, the first ones, the layer itself changes, and no solver;
     - ``varies``: its tops' shapes depend on the data (it calls ``resize``);
     - ``requires_host``: its passes need the host and cannot be captured in a graph; ``writes``: forward writes a file;
