@@ -35,7 +35,7 @@ class Feed(Layer):
         return found[: len(self.spec.top)]
 
     def build(self, dev) -> None:
-        """Where a source hands out pixels, the device makes numbers of them."""
+        """Where a source returns pixels, the device converts them into numbers."""
         transform = getattr(self.source, "transform", None)
         self._finish = dev.preprocess(self.source.shapes[0], transform.mean, transform.scale) if transform else None
         if self._finish:

@@ -75,7 +75,7 @@ class Net:
         return functools.partial(self.dev.copy, self.starts[value])
 
     def rebuild(self, node: Node) -> None:
-        """Makes a layer's operations anew, after a change of its own."""
+        """Makes a layer's operations again, after the layer has changed."""
         self.dev.input_buffer = self.input_buffer
         self._binding.build(node)
 
