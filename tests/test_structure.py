@@ -33,7 +33,7 @@ ARROWS = {
     "training": LANGUAGE | {"prototxt", "weights", "layers", "net", "data", "parallel", "devices"},
     "inspection": LANGUAGE | {"charts", "prototxt", "layers", "net", "data", "training", "devices", "user_modules"},
     "runs": LANGUAGE
-    | {"charts", "prototxt", "weights", "devices", "net", "parallel", "data", "training", "inspection", "user_modules"},
+    | {"charts", "prototxt", "weights", "devices", "layers", "net", "parallel", "data", "training", "inspection", "user_modules"},
     "deploy": LANGUAGE | {"prototxt", "net", "data"},
     "report": LANGUAGE | {"charts", "net", "data"},
     "export": LANGUAGE | {"layers", "net", "data"},
@@ -77,10 +77,6 @@ LONG_FILES = {
     "caffelite/devices/cuda/backend.py",
     "caffelite/devices/cuda/device.py",
     "caffelite/devices/cuda/formulas.py",
-    "caffelite/layers/normalisation.py",
-    "caffelite/net/graph.py",
-    "caffelite/net/net.py",
-    "caffelite/net/plan.py",
     "caffelite/prototxt/textformat/reader.py",
     "caffelite/prototxt/upgrade.py",
     "caffelite/training/trainer.py",
@@ -90,10 +86,6 @@ LONG_FILES = {
     "tests/devices/test_channels_last.py",
     "tests/devices/test_devices.py",
     "tests/devices/test_gpu_backend.py",
-    "tests/layers/test_layers.py",
-    "tests/net/test_graph.py",
-    "tests/net/test_layout.py",
-    "tests/net/test_memory_plan.py",
     "tests/test_prototxt.py",
     "tests/test_upgrade.py",
     "tests/training/test_graphs.py",
@@ -102,7 +94,6 @@ LONG_FILES = {
 LONG_FUNCTIONS = {
     "caffelite/cli/classify.py:classify",
     "caffelite/cli/train.py:train",
-    "caffelite/net/graph.py:_gradients",
     "caffelite/training/trainer.py:__init__",
     "tests/devices/test_gpu_backend.py:fake_cupy",
 }

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from .. import caffelite_pb2 as pb
 from .. import prototxt
 from ..errors import CaffeliteError, Collector, Locator
+from ..layers import batch_messages
 
 
 @dataclass
@@ -107,7 +108,7 @@ def effective(message: pb.NetParameter, size: int) -> pb.NetParameter:
     found = pb.NetParameter()
     found.CopyFrom(message)
     for layer in found.layer:
-        for field in _BATCHES:
+        for field in batch_messages():
             if layer.HasField(field) and getattr(layer, field).batch_size:
                 getattr(layer, field).batch_size *= size
     return found
@@ -119,7 +120,7 @@ def divide(spec: NetSpec, size: int) -> None:
     message = pb.NetParameter()
     message.CopyFrom(spec.message)
     for i, layer in enumerate(message.layer):
-        for field in _BATCHES:
+        for field in batch_messages():
             param = getattr(layer, field)
             if not layer.HasField(field) or not param.batch_size:
                 continue
@@ -146,9 +147,6 @@ def divide(spec: NetSpec, size: int) -> None:
                     shape.dim[0] //= size
     mistakes.raise_any()
     spec.message = message
-
-
-_BATCHES = ("data_param", "hdf5_data_param", "image_data_param", "window_data_param", "memory_data_param")
 
 
 def _document(p: pb.SolverParameter, field: str, index: int | None, locate: Locator) -> prototxt.Document:
