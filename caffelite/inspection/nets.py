@@ -9,7 +9,7 @@ from types import MappingProxyType
 from .. import caffelite_pb2 as pb
 from .. import prototxt
 from ..errors import CaffeliteError, Locator, did_you_mean
-from ..layers import REGISTRY, Shape
+from ..layers import REGISTRY, Shape, unknown_types
 from ..net import graph
 from ..net.graph import Graph, Node
 from ..prototxt.overrides import Overrides
@@ -113,20 +113,23 @@ def subject(
     overrides: Overrides = NOTHING,
     lenient: bool = False,
 ) -> Subject:
-    """The net of ``model``, or the one that ``solver`` trains, as ``overrides`` change it. lenient: unknown fields of
-    ``model`` are ignored and listed."""
+    """The net of ``model``, or the one that ``solver`` trains, with ``overrides``. lenient: unknown fields of the net
+    are ignored and listed."""
+    ignored: list[CaffeliteError] = []
+    tolerate = tolerant(ignored) if lenient else unknown_types.forgive
     if not solver:
-        ignored: list[CaffeliteError] = []
-        document = overrides.net(prototxt.read_net(model, tolerate=tolerant(ignored) if lenient else None))
+        document = overrides.net(prototxt.read_net(model, tolerate=tolerate))
         return Subject(document.message, document.locate, shapes, level, stages, ignored=tuple(ignored))
-    document = overrides.solver(prototxt.read_solver(solver))
-    train = nets.train_net(document.message, document.locate)
-    tests = nets.test_nets(document.message, document.locate)
+    document = overrides.solver(prototxt.read_solver(solver, unknown_types.forgive))
+    train = nets.train_net(document.message, document.locate, tolerate=tolerate)
+    tests = nets.test_nets(document.message, document.locate, tolerate)
     overrides.nets([train])
     states = (train.state, *(spec.state for spec in tests[:1]))
     if any(spec.locate.file != train.locate.file for spec in tests):
         states = states[:1]
-    return Subject(train.message, train.locate, shapes, level, stages, document.message, states, len(tests))
+    return Subject(
+        train.message, train.locate, shapes, level, stages, document.message, states, len(tests), tuple(ignored)
+    )
 
 
 def phases(asked: str | None, net: pb.NetParameter) -> list[int]:

@@ -12,9 +12,9 @@ from google.protobuf.message import Message
 from .. import caffelite_pb2 as pb
 from .. import inputs, prototxt
 from ..errors import CaffeliteError, Locator, Mistakes, Where
-from ..layers import REGISTRY
+from ..layers import unknown_types
 from ..prototxt import forks
-from ..prototxt.textformat import Reader, Unknown
+from ..prototxt.textformat import Reader
 from ..prototxt.upgrade import upgrade_net, upgrade_solver
 
 KINDS = ("mistake", "lint", "note")
@@ -80,7 +80,7 @@ def read(
     if len(kinds) == 1 and (other := prototxt.mistaken(reader, type(message))):
         findings.add("mistake", prototxt.other_kind(str(path), other, named_at))
         return None
-    reader.forgive(lambda unknown: of_unknown_type(message, unknown))
+    unknown_types.forgive(message, reader)
     findings.run(reader.raise_any)
     for (holder, name), places in reader.strangers.items():
         kind = "note" if name.partition(":")[0] in forks.SPEED else "lint"
@@ -104,28 +104,18 @@ def _nearest(text: str, path: str, kinds: tuple[type[Message], ...]) -> tuple[Re
     return min(readers, key=lambda found: (-found[0].known, len(found[0].mistakes)))
 
 
-def of_unknown_type(message: Message, unknown: Unknown) -> bool:
-    """Whether a field is part of a parameter block of a layer whose type is not known here: that type is the one
-    mistake."""
-    path = unknown.path
-    if not isinstance(message, pb.NetParameter) or len(path) < 2 or path[0] != "layer":
-        return False
-    kind = message.layer[path[1]].type
-    return bool(kind) and kind not in REGISTRY and (*path, unknown.name)[2].endswith("_param")
-
-
 def tolerant(ignored: list[CaffeliteError]) -> prototxt.Tolerate:
-    """Goes on without the fields of a net that are unknown; ``ignored`` takes a mistake for each, but for parameters of
-    unknown types.
+    """Drops the mistakes about unknown fields of a net and appends them to ``ignored``, except parameters of layers
+    whose type is unknown.
 
-    A text without any layer is no net, and its mistakes stay.
+    Mistakes in a text without any layer stay: it is not a net.
     """
 
     def tolerate(message: Message, reader: Reader) -> None:
         if not isinstance(message, pb.NetParameter) or not (message.layer or message.layers):
             return
-        told = [one for one in reader.forgive(lambda _: True) if not of_unknown_type(message, one)]
-        ignored.extend(one.error for one in told)
+        reported = [one for one in reader.forgive(lambda _: True) if not unknown_types.in_unknown_type(message, one)]
+        ignored.extend(one.error for one in reported)
 
     return tolerate
 

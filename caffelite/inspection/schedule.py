@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from .. import caffelite_pb2 as pb
 from .. import prototxt
 from ..errors import CaffeliteError
-from ..layers import Shape
+from ..layers import Shape, unknown_types
 from ..prototxt.overrides import Overrides
 from ..training.checkpoint import snapshot
 from ..training.optim import rates, updates
@@ -60,7 +60,7 @@ def schedule(
 ) -> Run:
     """The run of a solver's file as ``overrides`` change it. samples: the training set's size, where the data is not
     there to tell it."""
-    document = overrides.solver(prototxt.read_solver(path))
+    document = overrides.solver(prototxt.read_solver(path, unknown_types.forgive))
     p, locate = document.message, document.locate
     rate, rule = rates.policy(p, locate), updates.check(p, locate)
     if p.max_iter < 1:

@@ -52,9 +52,9 @@ def read_net(path: str | Path, named_at: Where | None = None, tolerate: Tolerate
     return modern(read_message(path, pb.NetParameter, named_at, _of_right_kind(named_at, tolerate)))
 
 
-def read_solver(path: str | Path) -> Document:
-    """Reads a SolverParameter, whose old fields come out in the modern form."""
-    return modern(read_message(path, pb.SolverParameter, tolerate=_of_right_kind()))
+def read_solver(path: str | Path, tolerate: Tolerate | None = None) -> Document:
+    """Reads a SolverParameter, whose old fields come out in the modern form. tolerate: see ``parse``."""
+    return modern(read_message(path, pb.SolverParameter, tolerate=_of_right_kind(tolerate=tolerate)))
 
 
 def _of_right_kind(named_at: Where | None = None, tolerate: Tolerate | None = None) -> Tolerate:
