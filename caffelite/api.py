@@ -135,7 +135,7 @@ class Net:
         seed: int = 0,
     ):
         weights, phase = _weights_and_phase(given, weights, phase)
-        document = prototxt.read_net(model, tolerate=unknown_types.forgive)
+        document = prototxt.read_net(model, tolerate=unknown_types.tolerate)
         if force_backward:
             document.message.force_backward = True
         dev = devices.open_device(gpu)

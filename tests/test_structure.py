@@ -82,8 +82,6 @@ LONG_FILES = {
     "caffelite/net/graph.py",
     "caffelite/net/net.py",
     "caffelite/net/plan.py",
-    "caffelite/prototxt/textformat/reader.py",
-    "caffelite/prototxt/upgrade.py",
     "caffelite/training/trainer.py",
     "tests/cli/test_deploy_commands.py",
     "tests/cli/test_train.py",

@@ -118,7 +118,7 @@ def classify(
     from ..runs.open_net import load_weights
 
     files = gather(images, glob.glob)
-    document = Overrides(set_fields).net(prototxt.read_net(model, tolerate=unknown_types.forgive))
+    document = Overrides(set_fields).net(prototxt.read_net(model, tolerate=unknown_types.tolerate))
     _override(document.message, mean, scale, size, channel_order)
     weights = (
         weights

@@ -52,7 +52,7 @@ def export(model, weights, out, check, gpu, force) -> None:
 
     if out.exists() and not force:
         raise CaffeliteError(f"{out} exists", remedy="write to another file, or replace it with --force")
-    document = prototxt.read_net(model, tolerate=unknown_types.forgive)
+    document = prototxt.read_net(model, tolerate=unknown_types.tolerate)
     named = document.message.deploy_param.weights
     weights = weights or named and str(prototxt.resolve(named, document.locate))
     if not weights:

@@ -31,7 +31,7 @@ def open_net(
     from ..runs import open_net
     from ..runs.device_choice import open_device
 
-    document = Overrides(set_fields).net(prototxt.read_net(model, tolerate=unknown_types.forgive))
+    document = Overrides(set_fields).net(prototxt.read_net(model, tolerate=unknown_types.tolerate))
     dev = share.dev if share else open_device(gpu, None, how, lambda: document.message)
     if batch:
         document = prototxt.Document(rebatched(document.message, batch), document.locate)

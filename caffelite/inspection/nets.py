@@ -116,11 +116,11 @@ def subject(
     """The net of ``model``, or the one that ``solver`` trains, with ``overrides``. lenient: unknown fields of the net
     are ignored and listed."""
     ignored: list[CaffeliteError] = []
-    tolerate = tolerant(ignored) if lenient else unknown_types.forgive
+    tolerate = tolerant(ignored) if lenient else unknown_types.tolerate
     if not solver:
         document = overrides.net(prototxt.read_net(model, tolerate=tolerate))
         return Subject(document.message, document.locate, shapes, level, stages, ignored=tuple(ignored))
-    document = overrides.solver(prototxt.read_solver(solver, unknown_types.forgive))
+    document = overrides.solver(prototxt.read_solver(solver, unknown_types.tolerate))
     train = nets.train_net(document.message, document.locate, tolerate=tolerate)
     tests = nets.test_nets(document.message, document.locate, tolerate)
     overrides.nets([train])

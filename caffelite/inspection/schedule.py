@@ -60,7 +60,7 @@ def schedule(
 ) -> Run:
     """The run of a solver's file as ``overrides`` change it. samples: the training set's size, where the data is not
     there to tell it."""
-    document = overrides.solver(prototxt.read_solver(path, unknown_types.forgive))
+    document = overrides.solver(prototxt.read_solver(path, unknown_types.tolerate))
     p, locate = document.message, document.locate
     rate, rule = rates.policy(p, locate), updates.check(p, locate)
     if p.max_iter < 1:

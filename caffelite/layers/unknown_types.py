@@ -19,6 +19,6 @@ def in_unknown_type(message: Message, unknown: Unknown) -> bool:
     return False
 
 
-def forgive(message: Message, reader: Reader) -> None:
+def tolerate(message: Message, reader: Reader) -> None:
     """Drops the mistakes about such fields (a ``prototxt.Tolerate``). Building the net reports the type."""
-    reader.forgive(lambda unknown: in_unknown_type(message, unknown))
+    reader.drop_unknown(lambda unknown: in_unknown_type(message, unknown))

@@ -66,7 +66,7 @@ def load_weights(net: Net, files: Sequence[str]) -> None:
 
 def read_solver(config: RunConfig) -> prototxt.Document:
     """The solver of a run with its overrides."""
-    return Overrides(config.overrides).solver(prototxt.read_solver(config.solver, unknown_types.forgive))
+    return Overrides(config.overrides).solver(prototxt.read_solver(config.solver, unknown_types.tolerate))
 
 
 def open_trainer(config: RunConfig, document: prototxt.Document, dev: Any, **options: Any) -> Trainer:

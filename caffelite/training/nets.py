@@ -50,7 +50,7 @@ def train_net(
     locate: Locator,
     level: int | None = None,
     stages: tuple[str, ...] = (),
-    tolerate: prototxt.Tolerate = unknown_types.forgive,
+    tolerate: prototxt.Tolerate = unknown_types.tolerate,
 ) -> NetSpec:
     """The one net to train: train_net, train_net_param, net or net_param. tolerate: see ``prototxt.parse``."""
     given = [f for f in ("train_net_param", "train_net", "net_param", "net") if p.HasField(f)]
@@ -69,7 +69,7 @@ def train_net(
 
 
 def test_nets(
-    p: pb.SolverParameter, locate: Locator, tolerate: prototxt.Tolerate = unknown_types.forgive
+    p: pb.SolverParameter, locate: Locator, tolerate: prototxt.Tolerate = unknown_types.tolerate
 ) -> list[NetSpec]:
     """test_net_param, then test_net, then the common net for each test_iter that is left, as in Caffe."""
     documents = [
