@@ -1,4 +1,4 @@
-"""What a net is made of, and the memory that it takes."""
+"""The layers of a net with totals, and the memory of a run."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Engine:
 
 @dataclass
 class Row:
-    """A layer: its tops' shapes, parameters of its own, multiply-adds a sample, bytes of its tops (0 where they lie on
-    a bottom)."""
+    """A layer: the shapes of its tops, its own parameters, multiply-adds per sample, bytes of its tops (0 if they
+    share the memory of a bottom)."""
 
     name: str
     type: str
@@ -50,8 +50,7 @@ class Row:
 
 @dataclass
 class Table:
-    """A phase of a net. ``statistics``: numbers that layers keep but no solver learns, such as the means of
-    BatchNorm."""
+    """One phase of a net. statistics: numbers that layers update themselves, such as the means of BatchNorm."""
 
     phase: str
     batch: int
@@ -98,7 +97,7 @@ def _row(own: list[Parameter], planned: Plan, node: Node, fields: dict, batch: i
 
 @dataclass
 class Memory:
-    """Bytes of a run. ``alone``: what blobs and gradients would take without sharing; ``arena``: what they take."""
+    """Bytes of a run. alone: of blobs and gradients without shared memory; arena: of the memory that they share."""
 
     weights: int
     gradients: int
@@ -129,17 +128,17 @@ class Memory:
 def memory(
     subject: Subject, batch: int | None = None, threads: int = 1, train: bool = True, engine: Engine = Engine()
 ) -> Memory:
-    """What training takes: the TRAIN net, the solver's history, and the arena of each test net, which share the
-    weights. train=False: what the TEST net takes by itself."""
+    """The memory of training: the TRAIN net, the solver's history, and the arena of each test net, which shares the
+    weights. train=False: of the TEST net alone."""
 
-    def laid(phase: int, batch: int | None = None) -> tuple[Graph, int]:
-        """A phase's graph as its net lays it out, and what its blobs would take if they did not share memory."""
+    def compiled(phase: int, batch: int | None = None) -> tuple[Graph, int]:
+        """A phase's graph with its layouts, and the bytes of its blobs without shared memory."""
         graph, _ = subject.graph(phase, batch)
         alone = plan.make(graph, keep=True).arena
         layout.assign(graph, engine)
         return graph, alone
 
-    graph, alone = laid(pb.TRAIN if train else pb.TEST, batch)
+    graph, alone = compiled(pb.TRAIN if train else pb.TEST, batch)
     planned = plan.make(graph)
     weights = BYTES * sum(math.prod(p.blob.shape) for p in graph.parameters)
     learns = bool(planned.backward)
@@ -159,7 +158,7 @@ def memory(
         KERNELS + code,
     )
     if train and subject.tests:
-        test, alone = laid(pb.TEST)
+        test, alone = compiled(pb.TEST)
         found.arena += subject.tests * plan.make(test).arena
         found.alone += subject.tests * alone
         found.prefetch += subject.tests * _prefetch(test)
@@ -167,7 +166,7 @@ def memory(
 
 
 def _prefetch(graph: Graph) -> int:
-    """Batches that the thread of a source keeps ready."""
+    """Bytes of the batches that a data source prefetches."""
     total = 0
     for node in graph.feeds:
         if hasattr(type(node.layer), "source"):
@@ -177,8 +176,8 @@ def _prefetch(graph: Graph) -> int:
 
 
 def _workspace(graph: Graph, planned: Plan, threads: int) -> int:
-    """Scratch of the largest operation: a tile of columns for each thread, and in backward each thread's sum of a
-    kernel's gradient."""
+    """Bytes of scratch memory of the largest operation: for each thread a tile of columns and, in backward, a sum of
+    the kernel's gradient."""
     kernels = [n for n in graph.nodes if n.layer.spec.type in ("Convolution", "Deconvolution")]
     backward = {step.node for step in planned.backward}
     largest = max((math.prod(n.layer.param_blobs[0].shape) for n in kernels if n in backward), default=0)
@@ -189,9 +188,9 @@ TILE = 1 << 20
 
 
 def largest_batch(subject: Subject, limit: int, threads: int = 1, train: bool = True) -> tuple[int, Memory] | None:
-    """The largest batch whose memory is within ``limit`` bytes, and that memory; None where not even one sample fits.
+    """The largest batch whose memory is within ``limit`` bytes, and that memory; None if one sample does not fit.
 
-    Memory grows with the batch on a line but for alignment, so two batches tell where to look.
+    Apart from alignment, memory is linear in the batch, so two batch sizes determine where the search starts.
     """
 
     def of(batch: int) -> Memory:
