@@ -22,6 +22,7 @@ from . import devices, prototxt, user_modules, weights
 from .deploy.classify import Classifier
 from .deploy.prepare import Preparation
 from .errors import CaffeliteError
+from .layers import unknown_types
 from .net import net as nets
 from .net.graph import Value
 from .runs.config import RunConfig
@@ -134,7 +135,7 @@ class Net:
         seed: int = 0,
     ):
         weights, phase = _weights_and_phase(given, weights, phase)
-        document = prototxt.read_net(model)
+        document = prototxt.read_net(model, tolerate=unknown_types.tolerate)
         if force_backward:
             document.message.force_backward = True
         dev = devices.open_device(gpu)

@@ -33,15 +33,16 @@ ARROWS = {
     "training": LANGUAGE | {"prototxt", "weights", "layers", "net", "data", "parallel", "devices"},
     "inspection": LANGUAGE | {"charts", "prototxt", "layers", "net", "data", "training", "devices", "user_modules"},
     "runs": LANGUAGE
-    | {"charts", "prototxt", "weights", "devices", "layers", "net", "parallel", "data", "training", "inspection", "user_modules"},
+    | {"charts", "prototxt", "weights", "devices", "layers", "net", "parallel", "data", "training", "inspection"}
+    | {"user_modules"},
     "deploy": LANGUAGE | {"prototxt", "net", "data"},
     "report": LANGUAGE | {"charts", "net", "data"},
     "export": LANGUAGE | {"layers", "net", "data"},
     "selftest": LANGUAGE | {"__version__", "prototxt", "devices", "net", "data", "training"},
     "cli": LANGUAGE
-    | {"prototxt", "weights", "net", "data", "parallel", "devices", "training", "runs"}
+    | {"prototxt", "weights", "layers", "net", "data", "parallel", "devices", "training", "runs"}
     | {"inspection", "deploy", "report", "export", "selftest", "user_modules", "__version__"},
-    "api": LANGUAGE | {"prototxt", "weights", "net", "devices", "training", "runs", "deploy", "user_modules"},
+    "api": LANGUAGE | {"prototxt", "weights", "layers", "net", "devices", "training", "runs", "deploy", "user_modules"},
     "__main__": {"cli", "user_modules"},
 }
 
@@ -77,8 +78,6 @@ LONG_FILES = {
     "caffelite/devices/cuda/backend.py",
     "caffelite/devices/cuda/device.py",
     "caffelite/devices/cuda/formulas.py",
-    "caffelite/prototxt/textformat/reader.py",
-    "caffelite/prototxt/upgrade.py",
     "caffelite/training/trainer.py",
     "tests/cli/test_deploy_commands.py",
     "tests/cli/test_train.py",

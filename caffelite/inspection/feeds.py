@@ -1,5 +1,4 @@
-"""Shapes of data that need not be there: what a net is fed with, told by the user, by the data itself, or by what the
-layer says of it."""
+"""The shapes of a net's data, which need not be there: from the user, the data, or the fields of the data layer."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ ROWS = ((10,), (1,), (), (2,), (4,), (16,), (64,), (784,), (1, 28, 28), (3, 32, 
 
 
 class Absent:
-    """A source that only knows its shapes."""
+    """A source without data: it has shapes only."""
 
     length = None
 
@@ -182,7 +181,7 @@ def rebatched(net: pb.NetParameter, batch: int) -> pb.NetParameter:
     return new
 
 
-def stood_in(net: pb.NetParameter, shapes: dict[str, Shape]) -> pb.NetParameter:
+def with_inputs(net: pb.NetParameter, shapes: dict[str, Shape]) -> pb.NetParameter:
     """The net with inputs in place of what feeds it by Python or by a type that is not known here, where ``shapes`` has
     all its tops."""
     strange = [
