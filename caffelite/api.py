@@ -23,6 +23,7 @@ from .deploy.classify import Classifier
 from .deploy.prepare import Preparation
 from .devices.protocol import Device
 from .errors import CaffeliteError
+from .layers import unknown_types
 from .net import net as nets
 from .net.graph import Value
 from .runs.config import RunConfig
@@ -135,7 +136,7 @@ class Net:
         seed: int = 0,
     ):
         weights, phase = _weights_and_phase(given, weights, phase)
-        document = prototxt.read_net(model)
+        document = prototxt.read_net(model, tolerate=unknown_types.tolerate)
         if force_backward:
             document.message.force_backward = True
         dev = devices.open_device(gpu)

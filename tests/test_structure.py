@@ -33,15 +33,16 @@ ARROWS = {
     "training": LANGUAGE | {"prototxt", "weights", "layers", "net", "data", "parallel", "devices"},
     "inspection": LANGUAGE | {"charts", "prototxt", "layers", "net", "data", "training", "devices", "user_modules"},
     "runs": LANGUAGE
-    | {"charts", "prototxt", "weights", "devices", "net", "parallel", "data", "training", "inspection", "user_modules"},
+    | {"charts", "prototxt", "weights", "devices", "layers", "net", "parallel", "data", "training", "inspection"}
+    | {"user_modules"},
     "deploy": LANGUAGE | {"prototxt", "net", "data"},
     "report": LANGUAGE | {"charts", "net", "data"},
     "export": LANGUAGE | {"layers", "net", "data"},
     "selftest": LANGUAGE | {"__version__", "prototxt", "devices", "net", "data", "training"},
     "cli": LANGUAGE
-    | {"prototxt", "weights", "net", "data", "parallel", "devices", "training", "runs"}
+    | {"prototxt", "weights", "layers", "net", "data", "parallel", "devices", "training", "runs"}
     | {"inspection", "deploy", "report", "export", "selftest", "user_modules", "__version__"},
-    "api": LANGUAGE | {"prototxt", "weights", "net", "devices", "training", "runs", "deploy", "user_modules"},
+    "api": LANGUAGE | {"prototxt", "weights", "layers", "net", "devices", "training", "runs", "deploy", "user_modules"},
     "__main__": {"cli", "user_modules"},
 }
 
@@ -80,20 +81,10 @@ EXTERNAL = {
 # The lists below name what does not hold yet. They must only get shorter.
 WITH_CIRCLES = ("caffelite/training/",)  # no circle leaves these packages
 LONG_FILES = {
-    "caffelite/layers/normalisation.py",
-    "caffelite/net/graph.py",
-    "caffelite/net/net.py",
-    "caffelite/net/plan.py",
-    "caffelite/prototxt/textformat/reader.py",
-    "caffelite/prototxt/upgrade.py",
     "caffelite/training/trainer.py",
     "tests/cli/test_deploy_commands.py",
     "tests/cli/test_train.py",
     "tests/devices/host/backend.py",
-    "tests/layers/test_layers.py",
-    "tests/net/test_graph.py",
-    "tests/net/test_layout.py",
-    "tests/net/test_memory_plan.py",
     "tests/test_prototxt.py",
     "tests/test_upgrade.py",
     "tests/training/test_graphs.py",
@@ -101,7 +92,6 @@ LONG_FILES = {
 LONG_FUNCTIONS = {
     "caffelite/cli/classify.py:classify",
     "caffelite/cli/train.py:train",
-    "caffelite/net/graph.py:_gradients",
     "caffelite/training/trainer.py:__init__",
     "tests/devices/host/fake_cupy.py:fake_cupy",
 }

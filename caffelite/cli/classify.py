@@ -112,12 +112,13 @@ def classify(
     from .. import prototxt
     from ..deploy.classify import Classifier, gather
     from ..deploy.hierarchy import Hierarchy
+    from ..layers import unknown_types
     from ..prototxt.overrides import Overrides
     from ..runs.device_choice import open_device
     from ..runs.open_net import load_weights
 
     files = gather(images, glob.glob)
-    document = Overrides(set_fields).net(prototxt.read_net(model))
+    document = Overrides(set_fields).net(prototxt.read_net(model, tolerate=unknown_types.tolerate))
     _override(document.message, mean, scale, size, channel_order)
     weights = (
         weights

@@ -77,11 +77,12 @@ def deploy(model, weights, out, labels, wanted, samples, channel_order, shape, g
     from .. import prototxt
     from ..deploy.convert import convert
     from ..deploy.prepare import describe
+    from ..layers import unknown_types
     from .upgrade import write
 
     if out.exists() and not force:
         raise CaffeliteError(f"{out} exists", remedy="write to another file, or replace it with --force")
-    document = prototxt.read_net(model)
+    document = prototxt.read_net(model, tolerate=unknown_types.tolerate)
     graph = _graph(document, bool(samples), shape, level, options.names(stage))
     sources = [node.layer.source for node in graph.feeds if getattr(node.layer, "source", None) is not None]
     try:

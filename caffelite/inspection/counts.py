@@ -1,4 +1,4 @@
-"""What a layer costs and sees: multiply-adds, and its receptive field."""
+"""The multiply-adds, bytes and receptive fields of layers."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def _bytes(value: Value) -> int:
 
 
 class Field(NamedTuple):
-    """Along one axis: how many numbers of the data a number depends on, and how far the fields of neighbours lie
-    apart."""
+    """Along one axis: size, the extent of the data that a number depends on; jump, the distance between the fields of
+    neighbouring numbers."""
 
     size: float
     jump: float

@@ -1,4 +1,4 @@
-"""Memory at hand and memory needed: what takes how much of it, and the batch that fits."""
+"""Memory that is available and memory that a run needs, by use, and the batch size that fits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHARE = 0.9  # of the memory at hand, that a run should request
 
 
 def available(gpu: int | None) -> int:
-    """Bytes that a GPU has in all, or that this machine can give now."""
+    """Bytes of a GPU's memory, or bytes that are free on this machine."""
     if gpu is not None:
         from ..devices import cuda
 
@@ -47,7 +47,7 @@ def text(count: float) -> str:
 
 @contextmanager
 def explained(of: Callable[[], Subject], gpu: int | None) -> Iterator[None]:
-    """Turns a MemoryError into the plan's numbers and the batch that fits."""
+    """Turns a MemoryError into an error with the plan's numbers and the batch size that fits."""
     try:
         yield
     except MemoryError:
@@ -87,7 +87,7 @@ def explanation(of: Callable[[], Subject], limit: int, traits: DeviceTraits) -> 
 
 
 def check(run: Trainer, of: Callable[[], Subject]) -> None:
-    """Raises where a CPU's memory, which is promised before it is there, would run out in the middle of the run."""
+    """Errors: the run needs more memory than a CPU has. Linux would allocate it and kill the run later."""
     nets = [run.net, *(net for net, _ in run.tests)]
     arenas = sum(net.compiled.arena + net.compiled.constant_bytes for net in nets)
     flat = run.net.params.size * run.dev.dtype.itemsize * (2 * run.learns + len(run.updater.history))
@@ -97,8 +97,8 @@ def check(run: Trainer, of: Callable[[], Subject]) -> None:
 
 
 def peak(compiled: CompiledNet) -> tuple[int, str, list[tuple[Node, int]]]:
-    """(bytes, step, layers): the most that blobs and gradients take at one time, when that is, and whose they are, the
-    largest first."""
+    """(bytes, step, layers): the peak of blobs and gradients, the step at which it occurs, and the bytes of each
+    layer at that step, largest first."""
     owners: dict[object, Node] = {}
     for table in (compiled.data, compiled.diff):
         for value, storage in table.items():

@@ -1,4 +1,4 @@
-"""What a net is made of, and the memory that it takes."""
+"""The layers of a net with totals, and the memory of a run."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ PREFETCHED = 4  # batches beside the one that is used, unless data_param says ot
 
 @dataclass
 class Row:
-    """A layer: its tops' shapes, parameters of its own, multiply-adds a sample, bytes of its tops (0 where they lie on
-    a bottom)."""
+    """A layer: the shapes of its tops, its own parameters, multiply-adds per sample, bytes of its tops (0 if they
+    share the memory of a bottom)."""
 
     name: str
     type: str
@@ -41,8 +41,7 @@ class Row:
 
 @dataclass
 class Table:
-    """A phase of a net. ``statistics``: numbers that layers keep but no solver learns, such as the means of
-    BatchNorm."""
+    """One phase of a net. statistics: numbers that layers update themselves, such as the means of BatchNorm."""
 
     phase: str
     batch: int
@@ -90,7 +89,7 @@ def _row(own: list[Parameter], planned: CompiledNet, node: Node, fields: dict, b
 
 @dataclass
 class Memory:
-    """Bytes of a run. ``alone``: what blobs and gradients would take without sharing; ``arena``: what they take."""
+    """Bytes of a run. alone: of blobs and gradients without shared memory; arena: of the memory that they share."""
 
     weights: int
     gradients: int
@@ -125,11 +124,11 @@ def memory(
     train: bool = True,
     traits: DeviceTraits = CPU,
 ) -> Memory:
-    """What training takes: the TRAIN net, the solver's history, and the arena of each test net, which share the
-    weights. train=False: what the TEST net takes by itself. traits: of the device."""
+    """The memory of training: the TRAIN net, the solver's history, and the arena of each test net, which shares the
+    weights. train=False: of the TEST net alone. traits: of the device."""
 
     def compiled(phase: int, batch: int | None = None) -> tuple[Graph, CompiledNet, int]:
-        """A phase's graph, compiled, and what its blobs would take if they did not share memory."""
+        """A phase's graph, the compiled graph, and the bytes of its blobs without shared memory."""
         graph, _ = subject.graph(phase, batch)
         return graph, compile(graph, traits), compile(graph, traits, Options(keep=True)).arena
 
@@ -160,7 +159,7 @@ def memory(
 
 
 def _prefetch(graph: Graph) -> int:
-    """Batches that the thread of a source keeps ready."""
+    """Bytes of the batches that a data source prefetches."""
     total = 0
     for node in graph.feeds:
         if node.layer.reads_source:
@@ -170,8 +169,8 @@ def _prefetch(graph: Graph) -> int:
 
 
 def _workspace(planned: CompiledNet, threads: int) -> int:
-    """Scratch of the largest operation: a tile of columns for each thread, and in backward each thread's sum of a
-    kernel's gradient."""
+    """Bytes of scratch memory of the largest operation: for each thread a tile of columns and, in backward, a sum of
+    the kernel's gradient."""
     kernels = [n for n in planned.graph.nodes if n.layer.spec.type in ("Convolution", "Deconvolution")]
     backward = {step.node for step in planned.backward}
     largest = max((math.prod(n.layer.param_blobs[0].shape) for n in kernels if n in backward), default=0)
@@ -184,9 +183,9 @@ TILE = 1 << 20
 def largest_batch(
     subject: Subject, limit: int, threads: int = 1, train: bool = True, traits: DeviceTraits = CPU
 ) -> tuple[int, Memory] | None:
-    """The largest batch whose memory is within ``limit`` bytes, and that memory; None where not even one sample fits.
+    """The largest batch whose memory is within ``limit`` bytes, and that memory; None if one sample does not fit.
 
-    Memory grows with the batch on a line but for alignment, so two batches tell where to look.
+    Apart from alignment, memory is linear in the batch, so two batch sizes determine where the search starts.
     """
 
     def of(batch: int) -> Memory:

@@ -133,7 +133,7 @@ class BatchNorm(Layer):
         dy = "dy"
         if self.with_sum:
             self._build_with_sum(dev, split, each, value)
-        elif self.slope is not None:  # whether y > 0 is told by x again, which costs less than to read y
+        elif self.slope is not None:  # whether y > 0 follows from x, which costs less than to read y
             dy, slope = f"where({value} > 0, dy, slope * dy)", {"slope": self.slope}
             value = f"where({value} > 0, {value}, slope * ({value}))"
         if not self.with_sum:
@@ -148,7 +148,7 @@ class BatchNorm(Layer):
         """With a sum of that and a. Backward first makes the sum's gradient, from that of y in its parts, then the sums
         over it."""
         value, dy, slope = f"{value} + a", "({0})", {}
-        if self.slope is not None:  # y is at hand, and tells what else x and a would
+        if self.slope is not None:  # y is read: its sign replaces that of a sum of x and a
             value, dy, slope = (
                 f"where({value} > 0, {value}, slope * ({value}))",
                 "where(y > 0, {0}, slope * ({0}))",

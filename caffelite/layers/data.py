@@ -17,7 +17,7 @@ class Feed(Layer):
     """Tops that a source fills, batch by batch; the net asks the source for shapes and batches (see caffelite/data)."""
 
     bottoms, tops = (0, 0), (1, None)
-    feeds = reads_source = True
+    feeds = reads_source = batched = True
     differentiable = False
     source = None
 
@@ -36,7 +36,7 @@ class Feed(Layer):
         return found[: len(self.spec.top)]
 
     def build(self, dev: Device) -> None:
-        """Where a source hands out pixels, the device makes numbers of them."""
+        """Where a source returns pixels, the device converts them into numbers."""
         transform = getattr(self.source, "transform", None)
         self._finish = (
             dev.preprocess(self.source.shapes[0], transform.mean, transform.scale, self.context) if transform else None
@@ -77,7 +77,9 @@ class Data(Feed):
     data_param.batch_size."""
 
     field = "data_param"
+    files = ("source", "label_source")
     tops = (1, 2)
+    reads_images = True
 
 
 @register
@@ -86,7 +88,9 @@ class ImageData(Feed):
     image_data_param.batch_size."""
 
     field = "image_data_param"
+    files = ("source", "root_folder")
     tops = (1, 2)
+    reads_images = True
 
 
 @register
@@ -95,7 +99,9 @@ class WindowData(Feed):
     background."""
 
     field = "window_data_param"
+    files = ("source", "root_folder")
     tops = (1, 2)
+    reads_images = True
 
 
 @register
@@ -104,6 +110,7 @@ class HDF5Data(Feed):
     batch_size."""
 
     field = "hdf5_data_param"
+    files = ("source",)
 
 
 def legacy_shapes(layer: Layer) -> list[Shape]:
@@ -191,7 +198,7 @@ class MemoryData(Layer):
 
     field = "memory_data_param"
     bottoms, tops = (0, 0), (2, 2)
-    feeds = True
+    feeds = batched = True
     differentiable = False
 
     def setup(self) -> None:

@@ -89,7 +89,7 @@ class Eltwise(Layer):
             self._y(y[0], bottom, y[0])
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        for i in reversed(range(len(dx))):  # the first may lie on dy
+        for i in reversed(range(len(dx))):  # the first may be stored where dy is
             if dx[i] is None:
                 continue
             if self.p.operation == ELTWISE.SUM:

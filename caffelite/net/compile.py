@@ -33,8 +33,9 @@ class Options:
 class CompiledNet:
     """What a net does on a device of ``traits``; immutable.
 
-    ``graph``: nodes and values of its own, with formats and inserted copies; its layers have their ``config``. ``nodes``
-    and ``values`` map those of the graph that was compiled to these. ``forward`` and ``backward``: the steps in order.
+    ``graph``: nodes and values of its own, with formats and inserted copies; its layers have their ``config``.
+    ``nodes`` and ``values`` map those of the graph that was compiled to these. ``forward`` and ``backward``: the steps
+    in order.
     ``data`` and ``diff`` map values to storages, ``saved`` nodes to {name: storage}; ``data_slices`` and
     ``diff_slices``: where values are stored within the storage of a wider one. ``starts``: (value, weight) of gradients
     that are filled before each backward pass, ``constants`` of those filled once. ``refused_in_place``: layers whose

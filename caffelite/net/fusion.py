@@ -16,8 +16,8 @@ def configure(node: Node, **decisions: object) -> None:
 
 @dataclass
 class Fusions:
-    """``chains``: the nodes that run as part of a node's forward step; ``backward_in``: by a node whose backward is part
-    of another's, that one; ``summands``: of a node that a sum is fused into, the sum's other bottom."""
+    """``chains``: the nodes that run as part of a node's forward step; ``backward_in``: by a node whose backward is
+    part of another's, that one; ``summands``: of a node that a sum is fused into, the sum's other bottom."""
 
     chains: dict[Node, tuple[Node, ...]] = field(default_factory=dict)
     backward_in: dict[Node, Node] = field(default_factory=dict)

@@ -95,7 +95,7 @@ class Net:
         return functools.partial(self.dev.copy, self.starts[value])
 
     def rebuild(self, node: Node) -> None:
-        """Makes a layer's operations anew, after a change of its own."""
+        """Makes a layer's operations again, after the layer has changed."""
         self._binding.build(node)
 
     def gradient(self, node: Node, i: int):
@@ -124,7 +124,7 @@ class Net:
         """Draws the batches of the coming passes, (iteration, part) each, at most ``ahead`` of them; the first one runs
         next.
 
-        more(which): puts what others send along with pass ``which``.
+        more(which): writes what the caller sends along with pass ``which``.
         """
         input_buffer = self.input_buffer
         input_buffer.begin()
@@ -215,7 +215,7 @@ class Net:
 
     @property
     def blobs(self) -> dict[str, object]:
-        """Blob arrays by name, the last version of each; N×C×H×W however they lie in memory."""
+        """Blob arrays by name, the last version of each; N×C×H×W however they are stored."""
         return {name: self.shown(self.data[value], value) for name, value in self.graph.values.items()}
 
     def shown(self, array, value: Value):

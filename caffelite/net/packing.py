@@ -23,8 +23,8 @@ NEVER = 1 << 62
 
 @dataclass(eq=False)
 class Storage(Sealable):
-    """Bytes that are in use from time ``first`` to ``last``. ``offset``: in the arena, or where ``constant`` (a gradient
-    that never changes) among the constants."""
+    """Bytes that are in use from time ``first`` to ``last``. ``offset``: in the arena, or where ``constant`` (a
+    gradient that never changes) among the constants."""
 
     bytes: int
     first: int

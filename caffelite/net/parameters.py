@@ -20,8 +20,8 @@ PARAM_ALIGN = 16  # elements: each parameter starts on a cache line
 class ParameterView:
     """A parameter blob as a layer uses it: views into the net's flat buffers.
 
-    ``wanted``: its gradient is computed; ``add``: the gradient adds to what ``diff`` has; ``diff`` is None in a net that
-    only tests.
+    ``wanted``: its gradient is computed; ``add``: the gradient adds to what ``diff`` has; ``diff`` is None in a net
+    that only tests.
     """
 
     data: object

@@ -55,8 +55,8 @@ def _candidates(node: Node) -> Iterator[tuple[int, Value, Slice]]:
 def _fits(
     bottom: Value, reader: Node, place: Slice, lifetimes: Lifetimes, itemsize: Callable[[str | None], int]
 ) -> bool:
-    """Whether a bottom can be stored at ``place`` in the top: kernels can read and write it there, and nobody overwrites
-    the top while the bottom is still read."""
+    """Whether a bottom can be stored at ``place`` in the top: kernels can read and write it there, and nobody
+    overwrites the top while the bottom is still read."""
     if bottom in lifetimes.kept:
         return False
     if _overwrite_requested(reader.tops[0]) and lifetimes.last_read(bottom) > reader.index:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from test_layers import ROWS
+from layer_rows import ROWS
 from textnet import bind, feed, inputs, run
 
 from caffelite.layers import REGISTRY
