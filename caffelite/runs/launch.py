@@ -196,7 +196,7 @@ class _Run:
     def _outcome(self, trainer: Solver) -> Outcome:
         """How the session ended, by what any of the processes received."""
         expired = bool(self._time_limit and self._time_limit.expired)
-        received = self._comm.gather((self._signals.stopped_by, expired), "how the run ended")
+        received = self._comm.gather((self._signals.stopped_by, expired), "an agreement")
         if trainer.iteration >= trainer.p.max_iter:
             return Outcome(outcome.FINISHED)
         best = trainer.best
