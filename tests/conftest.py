@@ -1,5 +1,6 @@
 """What many tests ask for: the folders of real data and reference results, and one seed."""
 
+import logging
 import os
 from pathlib import Path
 
@@ -41,3 +42,13 @@ def no_word_of_compiling():
     told, device._tell_of_compiling = device._tell_of_compiling, lambda: None
     yield
     device._tell_of_compiling = told
+
+
+@pytest.fixture(autouse=True)
+def restored_logger():
+    """Restores the package's logger after each test: a command that runs in this process changes it."""
+    log = logging.getLogger("caffelite")
+    handlers, level, propagate = log.handlers[:], log.level, log.propagate
+    yield
+    log.handlers[:], log.propagate = handlers, propagate
+    log.setLevel(level)

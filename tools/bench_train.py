@@ -280,7 +280,7 @@ def numbers(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(","))
 
 
-def main() -> None:
+def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "net", help="a prototxt whose data layer has tops for images and labels, or for code, cont and target"
@@ -312,7 +312,11 @@ def main() -> None:
     )
     parser.add_argument("--json", action="store_true", help="end with one line of JSON")
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
-    args = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    args = arguments().parse_args()
     from caffelite.errors import CaffeliteError
 
     try:

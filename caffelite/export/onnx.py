@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,10 +12,11 @@ from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Locator, Mistakes, missing_extra
 from ..layers import REGISTRY
 from ..net import graph as graphs
-from ..net.graph import Graph, Node, Value
+from ..net.graph import Graph, Value
 from ..net.net import Net
 from . import pixels
 from .operators import OPERATORS
+from .writer import Writer
 
 if TYPE_CHECKING:
     from ..data.transforms import Transform
@@ -25,88 +25,30 @@ OPSET, IR = 17, 8  # of 2022: read by every onnxruntime since 1.12
 NEAR = 1e-4  # of the greatest output: what another order of summation may change
 
 
-def _onnx():
-    try:
-        import onnx
-    except ImportError:
-        raise missing_extra("onnx", "onnx", "export") from None
-    return onnx
-
-
-class Writer:
-    """Collects ONNX nodes and constants; names are the blobs' own where they are the last of their name."""
-
-    def __init__(self, graph: Graph, params: dict[int, list[np.ndarray]]):
-        self.graph, self.params, self.onnx = graph, params, _onnx()
-        self.nodes, self.constants = [], {}
-        self.names: dict[Value, str] = {}
-        self._here, self._count = "", 0
-
-    def add(self, kind: str, inputs: Sequence[str], **attributes: object) -> str:
-        return self.add_many(kind, inputs, 1, **attributes)[0]
-
-    def add_many(self, kind: str, inputs: Sequence[str], count: int, **attributes: object) -> list[str]:
-        names = []
-        for _ in range(count):
-            self._count += 1
-            names.append(f"{self._here}/{self._count}")
-        self.nodes.append(
-            self.onnx.helper.make_node(
-                kind, list(inputs), names, name=f"{self._here}/{kind}{self._count}", **attributes
-            )
-        )
-        return names
-
-    def constant(self, node: Node, index: int, array: np.ndarray) -> str:
-        """A parameter of a layer; one that layers share is stored once."""
-        owner = node.params[index].owner if index < len(node.params) and node.layer.spec.type != "BatchNorm" else None
-        label = self.graph.parameters[owner] if owner is not None else None
-        name = f"{label.node.name}.{label.index}" if label else f"{node.name}.{index}"
-        if name in self.constants and self.constants[name].shape != array.shape:  # shared, and written otherwise here
-            name = f"{name} {'x'.join(map(str, array.shape))}"
-        return self._store(name, array)
-
-    def array(self, name: str, values: np.ndarray) -> str:
-        """A constant of its own."""
-        return self._store(name, values)
-
-    def scalar(self, value: float) -> str:
-        return self._store(f"number {float(value)!r}", np.array(value, np.float32))
-
-    def numbers(self, values: Sequence[int]) -> str:
-        return self._store(f"numbers {list(map(int, values))}", np.array(values, np.int64))
-
-    def _store(self, name: str, array: np.ndarray) -> str:
-        self.constants.setdefault(name, np.ascontiguousarray(array))
-        return name
-
-    def cannot(self, node: Node, what: str) -> CaffeliteError:
-        return node.layer.error(f"{what} cannot be said in ONNX")
-
-    def write(self, transforms: dict[str, Transform]) -> None:
-        """Adds all layers; an input with a transform starts from pixels. Errors: every one that ONNX cannot express,
-        together."""
-        mistakes = []
-        for node in self.graph.nodes:
-            self._here = node.name
-            kind = node.layer.spec.type
-            if node.layer.feeds:
-                for value in node.tops:
-                    how = transforms.get(value.name)
-                    self.names[value] = pixels.write(self, value.name, how) if how else value.name
-                continue
-            if kind not in OPERATORS:
-                mistakes.append(self.cannot(node, "such a layer"))
-                self.names |= {value: value.name for value in node.tops}
-                continue
-            try:
-                tops = OPERATORS[kind](self, node, [self.names[b] for b in node.bottoms], self.params[node.place])
-            except CaffeliteError as mistake:
-                mistakes.append(mistake)
-                tops = [value.name for value in node.tops]
-            self.names |= dict(zip(node.tops, tops, strict=True))
-        if mistakes:
-            raise mistakes[0] if len(mistakes) == 1 else Mistakes(mistakes)
+def add_layers(writer: Writer, transforms: dict[str, Transform]) -> None:
+    """Adds all layers; an input with a transform starts from pixels. Errors: every one that ONNX cannot express,
+    together."""
+    mistakes = []
+    for node in writer.graph.nodes:
+        writer.begin(node)
+        kind = node.layer.spec.type
+        if node.layer.feeds:
+            for value in node.tops:
+                how = transforms.get(value.name)
+                writer.names[value] = pixels.write(writer, value.name, how) if how else value.name
+            continue
+        if kind not in OPERATORS:
+            mistakes.append(writer.cannot(node, "such a layer"))
+            writer.names |= {value: value.name for value in node.tops}
+            continue
+        try:
+            tops = OPERATORS[kind](writer, node, [writer.names[b] for b in node.bottoms], writer.params[node.place])
+        except CaffeliteError as mistake:
+            mistakes.append(mistake)
+            tops = [value.name for value in node.tops]
+        writer.names |= dict(zip(node.tops, tops, strict=True))
+    if mistakes:
+        raise mistakes[0] if len(mistakes) == 1 else Mistakes(mistakes)
 
 
 def plain_graph(message: pb.NetParameter, state: pb.NetState, locate: Locator) -> Graph:
@@ -135,7 +77,7 @@ def encode(graph: Graph, net: Net) -> bytes:
         if node.place >= 0
     }
     writer = Writer(graph, params)
-    writer.write(pixels.transforms(graph))
+    add_layers(writer, pixels.transforms(graph))
     helper, proto = writer.onnx.helper, writer.onnx.TensorProto
     feeds = [value for node in graph.feeds for value in node.tops]
     outputs = [value for value in graph.outputs if not value.node.layer.feeds]

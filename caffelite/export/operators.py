@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .. import caffelite_pb2 as pb
 from ..net.graph import Node
+from .writer import Writer
 
-if TYPE_CHECKING:
-    from .onnx import Writer
-
-Operator = Callable[["Writer", Node, list[str], list[np.ndarray]], list[str]]
+Operator = Callable[[Writer, Node, list[str], list[np.ndarray]], list[str]]
 OPERATORS: dict[str, Operator] = {}
 
 

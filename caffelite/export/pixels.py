@@ -3,17 +3,13 @@ the exported graph."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from .. import caffelite_pb2 as pb
 from ..data.draws import key
 from ..data.transforms import Choice, Transform
 from ..net.graph import Graph, Node
-
-if TYPE_CHECKING:
-    from .onnx import Writer
+from .writer import Writer
 
 IN_GRAPH = ("mean_file", "mean_value", "scale")  # fields of transform_param that the graph carries out
 

@@ -257,7 +257,7 @@ def test_check_tells_an_unknown_type_once(folder, call):
     assert [line for line in answer.out.splitlines() if ": mistake: " in line] == [
         'strange.prototxt:2:1: mistake: unknown field "strange" in NetParameter',
         'strange.prototxt:5:52: mistake: unknown field "deform" in ConvolutionParameter',
-        'strange.prototxt:5:25: mistake: layer "p": unknown type "Shuffle"',
+        'strange.prototxt:6:25: mistake: layer "p": unknown type "Shuffle"',
     ]
 
 

@@ -163,7 +163,7 @@ def test_every_mistake_at_once():
     assert (
         len(lines) == 2
         and "<text>:3" in lines[0]
-        and "STOCHASTIC cannot be said in ONNX" in lines[0]
+        and "STOCHASTIC cannot be expressed in ONNX" in lines[0]
         and '"mvn" (MVN)' in lines[1]
     )
 

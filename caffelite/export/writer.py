@@ -1,0 +1,73 @@
+"""Collects the nodes and constants of an ONNX graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..errors import CaffeliteError, missing_extra
+from ..net.graph import Graph, Node, Value
+
+
+def import_onnx():
+    try:
+        import onnx
+    except ImportError:
+        raise missing_extra("onnx", "onnx", "export") from None
+    return onnx
+
+
+class Writer:
+    """Collects ONNX nodes and constants, and the ONNX name of each blob."""
+
+    def __init__(self, graph: Graph, params: dict[int, list[np.ndarray]]):
+        self.graph, self.params, self.onnx = graph, params, import_onnx()
+        self.nodes, self.constants = [], {}
+        self.names: dict[Value, str] = {}
+        self._layer, self._count = "", 0
+
+    def begin(self, node: Node) -> None:
+        """Names what follows after this layer."""
+        self._layer = node.name
+
+    def add(self, kind: str, inputs: Sequence[str], **attributes: object) -> str:
+        return self.add_many(kind, inputs, 1, **attributes)[0]
+
+    def add_many(self, kind: str, inputs: Sequence[str], count: int, **attributes: object) -> list[str]:
+        names = []
+        for _ in range(count):
+            self._count += 1
+            names.append(f"{self._layer}/{self._count}")
+        self.nodes.append(
+            self.onnx.helper.make_node(
+                kind, list(inputs), names, name=f"{self._layer}/{kind}{self._count}", **attributes
+            )
+        )
+        return names
+
+    def constant(self, node: Node, index: int, array: np.ndarray) -> str:
+        """A parameter of a layer; one that layers share is stored once."""
+        owner = node.params[index].owner if index < len(node.params) and node.layer.spec.type != "BatchNorm" else None
+        label = self.graph.parameters[owner] if owner is not None else None
+        name = f"{label.node.name}.{label.index}" if label else f"{node.name}.{index}"
+        if name in self.constants and self.constants[name].shape != array.shape:  # shared, and written otherwise here
+            name = f"{name} {'x'.join(map(str, array.shape))}"
+        return self._store(name, array)
+
+    def array(self, name: str, values: np.ndarray) -> str:
+        """A constant with this name."""
+        return self._store(name, values)
+
+    def scalar(self, value: float) -> str:
+        return self._store(f"number {float(value)!r}", np.array(value, np.float32))
+
+    def numbers(self, values: Sequence[int]) -> str:
+        return self._store(f"numbers {list(map(int, values))}", np.array(values, np.int64))
+
+    def _store(self, name: str, array: np.ndarray) -> str:
+        self.constants.setdefault(name, np.ascontiguousarray(array))
+        return name
+
+    def cannot(self, node: Node, what: str) -> CaffeliteError:
+        return node.layer.error(f"{what} cannot be expressed in ONNX")
