@@ -91,11 +91,12 @@ def _panels(runs: Sequence[History]) -> dict[str, Curves]:
     """Quantities in the order losses, scores, rate, each with the rows that have it."""
     found: dict[str, Curves] = {}
     for number, run in enumerate(runs):
-        for net, rows in [(None, run.train), *sorted(run.tests.items())]:
+        for net, rows in [(None, run.train or run.undisplayed), *sorted(run.tests.items())]:
             for name in dict.fromkeys(name for row in rows for name in row.values):
                 found.setdefault(name, []).append((number, net, run.curve(name, net)))
         if rated := [row for row in run.train if not math.isnan(row.rate)]:
-            found.setdefault("rate", []).append((number, None, rated))
+            ends = [run.last_rate] if run.last_rate and run.last_rate.iteration > rated[-1].iteration else []
+            found.setdefault("rate", []).append((number, None, [*rated, *ends]))
     return dict(sorted(found.items(), key=lambda entry: (entry[0] == "rate", not _loss(entry[0]))))
 
 
