@@ -16,15 +16,15 @@ from . import options
 @click.command(short_help="Show the GPUs, and test them")
 @options.gpu
 @click.option(
-    "--test", is_flag=True, help="Test each GPU, or the CPU where there is none, within a minute: a line a check."
+    "--test", is_flag=True, help="Test each GPU, or the CPU if there is none, within a minute; one line for each check."
 )
 @options.as_json
 def device_query(gpu, test, as_json) -> None:
-    """Tells what the GPUs are, and tests them. The exit status is 1 where no GPU can be used.
+    """Prints the properties of the GPUs, and tests them. The exit status is 1 if no GPU can be used.
 
     \b
-    With -test a machine without a usable GPU tests its CPU. The exit status is 1 where a check fails, or
-    where there is a GPU that cannot be used. Attach the table of -test to a bug report.
+    With -test a machine without a usable GPU tests its CPU. The exit status is 1 if a check fails, or
+    if there is a GPU that cannot be used. Attach the table of -test to a bug report.
 
     \b
     Examples:

@@ -24,10 +24,10 @@ HEADS = {"shape": "Shape", "parameters": "Parameters", "backward": "Backward", "
 @options.stage
 @options.as_json
 def explain(layer, model, solver, shape, set_fields, phase, level, stage, as_json) -> None:
-    """Tells of one layer how its shape comes about, how its weights start, why it does or does not run backward, what
-    it is fused with.
+    """Explains one layer: how its shape is computed, how its weights are initialised, why it does or does not run
+    backward, and what it is fused with.
 
-    Of a net with both phases the one for TRAIN is explained, where the layer is in it.
+    Of a net with both phases, TRAIN is explained if the layer is in it.
 
     \b
     Example:

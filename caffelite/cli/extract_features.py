@@ -28,7 +28,7 @@ log = logging.getLogger("caffelite")
 @options.python
 @options.level
 @options.stage
-@click.option("--force", is_flag=True, help="Replace what stands under the names.")
+@click.option("--force", is_flag=True, help="Replace existing files.")
 def extract_features(caffemodel, model, blobs, names, batches, kind, mode, device_id, gpu, level, stage, force) -> None:
     """Runs the net MODEL with WEIGHTS in phase TEST over BATCHES batches of its data, and writes what the BLOBs held, a
     row a sample.

@@ -17,13 +17,13 @@ from .logs import start
     "--memory",
     "limit",
     metavar="SIZE",
-    help="Fit into so much, as in 16G, and try nothing. Default: what the device has.",
+    help="Fit into this memory, as in 16G, without a trial. Default: the memory of the device.",
 )
 @options.level
 @options.stage
 def find_batch(solver, gpu, set_fields, limit, level, stage) -> None:
-    """Finds the largest batch that trains in the device's memory: the plan says how large it may be, and two iterations
-    prove it.
+    """Finds the largest batch that trains in the device's memory: computes its size, and verifies it with two
+    iterations.
 
     \b
     Examples:

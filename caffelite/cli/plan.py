@@ -28,7 +28,7 @@ LADDER = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
     type=click.IntRange(1, 1024),
     metavar="N",
     required=True,
-    help="Processes, one a GPU, or a core of a CPU.",
+    help="Number of processes, one for each GPU or CPU core.",
 )
 @options.gpu
 @options.python_if_asked
@@ -36,7 +36,7 @@ LADDER = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
     "--bandwidth",
     type=options.FiniteRange(0, min_open=True),
     metavar="GB/S",
-    help="Of a process's link within a machine. Default: 200 on a GPU, 4 on a CPU.",
+    help="Bandwidth of a process's link within a machine. Default: 200 on a GPU, 4 on a CPU.",
 )
 @click.option(
     "--network",
@@ -44,7 +44,7 @@ LADDER = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
     metavar="GB/S",
     default=12.5,
     show_default=True,
-    help="Of a process's share of the network between machines.",
+    help="A process's share of the bandwidth between machines.",
 )
 @click.option(
     "--latency",
@@ -52,24 +52,28 @@ LADDER = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
     metavar="MICROSECONDS",
     default=5,
     show_default=True,
-    help="Of one message.",
+    help="Latency of one message.",
 )
 @click.option(
-    "--machine", type=click.IntRange(min=1), metavar="N", help="Processes a machine. Default: 8 GPUs; a CPU's cores."
+    "--machine",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Processes on each machine. Default: 8 GPUs, or the cores of a CPU.",
 )
 @click.option(
     "--scaling",
     type=click.Choice(["weak", "strong"]),
     default="weak",
     show_default=True,
-    help="As that of caffelite train.",
+    help="As for caffelite train.",
 )
 @options.iterations("Passes to time.", 10)
 @options.phase
 @options.level
 @options.stage
 def plan(model, ranks, gpu, bandwidth, network, latency, machine, scaling, iterations, phase, level, stage) -> None:
-    """Predicts how an iteration scales: times the layers here, on one process, and adds what gradients take to travel.
+    """Predicts how training scales: times the layers here, in one process, and adds the time to sum gradients over
+    processes.
 
     \b
     Example:

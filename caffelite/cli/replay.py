@@ -16,14 +16,14 @@ from .logs import start
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @options.gpu
 @options.python
-@click.option("--all", "everything", is_flag=True, help="Go on after the first array that is not finite.")
+@click.option("--all", "everything", is_flag=True, help="Continue after the first array that is not finite.")
 @options.as_json
 def replay(folder, gpu, everything, as_json) -> None:
-    """Runs the iteration that ended a run with a NaN or an infinity again, layer by layer, from the bundle that it
-    left.
+    """Repeats the iteration that ended a run with a NaN or infinity, layer by layer, from the bundle that the run
+    wrote.
 
-    A row an array: the finite values' least, greatest and mean size, and how many are NaN or infinite. The exit status
-    is 1 where one is.
+    Each row is an array: minimum, maximum and mean absolute value of its finite numbers, and how many are NaN or
+    infinite. The exit status is 1 if one is.
 
     \b
     Example:

@@ -24,21 +24,20 @@ log = logging.getLogger("caffelite")
 @options.gpu
 @options.python
 @options.running
-@options.iterations("Batches to test, at most as many as hold each sample once. Default: 50; with -report all.")
+@options.iterations("Batches to test, at most as many as contain each sample once. Default: 50; with -report all.")
 @click.option(
     "--report",
     "folder",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write report.html: confusion, precision and recall, calibration, the worst mistakes; of a regression the "
-    "errors, predicted "
-    "beside true values and residuals. Beside it its pictures and report.json.",
+    help="Write report.html: confusion matrix, precision and recall, calibration, the worst mistakes; for a "
+    "regression errors, predicted against true values, and residuals. Its pictures and report.json go into DIR too.",
 )
 @click.option(
     "--labels",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Names of the classes for the report, a line each.",
+    help="Names of the classes for the report, one on each line.",
 )
 @options.as_json
 @options.set_layers
@@ -49,11 +48,11 @@ log = logging.getLogger("caffelite")
 def test(model, weights, gpu, how, iterations, folder, labels, as_json, set_fields, level, stage, phase) -> None:
     """Scores a net's weights on its test data: each batch, and the means over all with their 95 % intervals.
 
-    Each sample counts once: the test ends with the data, and where they are no multiple of the batch, the last batch is
-    smaller. A net that writes files (HDF5Output) runs as many whole batches as asked instead, as in Caffe. (Tests while
-    training go on in the data from test to test and average whole batches, as in Caffe.) Accuracy's interval is
-    Wilson's, other scores' Student's over batches. The report of a net that classifies needs matplotlib (extra: plot)
-    and OpenCV (extra: images), that of a regression matplotlib.
+    Each sample counts once: the test ends with the data, and the last batch is smaller where the number of samples
+    is no multiple of the batch size. A net that writes files (HDF5Output) runs whole batches instead, as in Caffe.
+    (Tests during training continue through the data from test to test and average whole batches, as in Caffe.) The
+    interval of an accuracy is Wilson's, that of other scores is Student's over batches. The report of a classifier
+    needs matplotlib (extra: plot) and OpenCV (extra: images), that of a regression matplotlib.
 
     \b
     Example:

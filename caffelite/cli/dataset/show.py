@@ -32,13 +32,13 @@ from .making import force as force_option
     "--start", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="First sample to show."
 )
 @click.option(
-    "--columns", type=click.IntRange(min=1), metavar="N", help="Images in a row. Default: as makes the sheet square."
+    "--columns", type=click.IntRange(min=1), metavar="N", help="Images in a row. Default: so that the sheet is square."
 )
 @click.option(
     "--labels",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Names of the classes, a line each, to write for numbers.",
+    help="Names of the classes, one on each line, instead of numbers.",
 )
 @click.option("--layer", metavar="NAME", help="The net's data layer. Default: the first one.")
 @click.option(
