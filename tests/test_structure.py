@@ -84,8 +84,6 @@ LONG_FILES = {
     "caffelite/prototxt/textformat/reader.py",
     "caffelite/prototxt/upgrade.py",
     "caffelite/training/trainer.py",
-    "tests/cli/test_deploy_commands.py",
-    "tests/cli/test_train.py",
     "tests/devices/host/backend.py",
     "tests/devices/test_channels_last.py",
     "tests/devices/test_devices.py",
@@ -100,8 +98,6 @@ LONG_FILES = {
     "tools/gpu_traffic.py",
 }
 LONG_FUNCTIONS = {
-    "caffelite/cli/classify.py:classify",
-    "caffelite/cli/train.py:train",
     "caffelite/net/graph.py:_gradients",
     "caffelite/training/trainer.py:__init__",
     "tests/devices/test_gpu_backend.py:fake_cupy",

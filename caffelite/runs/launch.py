@@ -7,12 +7,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import parallel, user_modules
 from ..errors import CaffeliteError, printable
 from ..inspection import memory
-from ..inspection.nets import Subject, subject
 from ..parallel import star
 from ..prototxt.overrides import Overrides
 from ..training import Solver, nets, newest
@@ -27,6 +26,9 @@ from .overfit import Overfit
 from .recorder import Recorder
 from .signals import Signals, write_to_stderr
 from .time_limit import TimeLimit
+
+if TYPE_CHECKING:
+    from ..inspection.nets import Subject
 
 log = logging.getLogger("caffelite")
 
@@ -161,6 +163,9 @@ class _Run:
         return trainer
 
     def _subject(self) -> Subject:
+        """The net of the run, for an error that names its memory."""
+        from ..inspection.nets import subject
+
         config = self._config
         return subject(None, config.solver, {}, config.level, config.stages, Overrides(config.overrides))
 
