@@ -71,7 +71,7 @@ def _line(where) -> str:
 
 
 def _parts(error) -> dict[str, str]:
-    """What an error says besides, as text that any terminal can show."""
+    """The further parts of an error, as text that any terminal can show."""
     parts = {"expected": error.expected, "found": error.found, "remedy": error.remedy}
     return {name: _shown(str(part)) for name, part in parts.items() if part is not None and part != ""}
 
@@ -94,8 +94,8 @@ def _text(found) -> str:
             else [f"  {number} | {line}"]
         )
     parts = _parts(error)
-    told = ", ".join(f"{name} {parts[name]}" for name in ("expected", "found") if name in parts)
-    lines += [f"    {text}" for text in (told, parts.get("remedy")) if text]
+    details = ", ".join(f"{name} {parts[name]}" for name in ("expected", "found") if name in parts)
+    lines += [f"    {text}" for text in (details, parts.get("remedy")) if text]
     return "\n".join(lines)
 
 

@@ -136,11 +136,11 @@ def classify(
     from ..deploy.hierarchy import Hierarchy
 
     files = gather(images, glob.glob)
-    begun = time.perf_counter()
+    started = time.perf_counter()
     classifier = _open(model, weights, set_fields, preparation, gpu, len(files), oversample, labels, output)
     groups = Hierarchy(hierarchy, classifier.labels) if hierarchy else None
     classifier.warm_up()
-    opened = time.perf_counter() - begun
+    opened = time.perf_counter() - started
     found, pages, failed = [], {}, []
 
     def report(file: Path, error: CaffeliteError) -> None:
@@ -202,10 +202,10 @@ def _open(
 
 
 def _override(net, mean: str | None, scale: float | None, size: str | None, channel_order: str | None) -> None:
-    """What the command line says of the preparation, in place of what the net says."""
+    """Replaces the net's preprocessing by that of the options."""
     inputs = [layer for layer in net.layer if layer.type == "Input"]
     if not inputs:
-        return  # which is told when the classifier is made
+        return  # the classifier reports it
     param = inputs[0].transform_param
     if mean is not None:
         values = [_number(part) for part in options.names(mean)]

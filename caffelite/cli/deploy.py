@@ -168,7 +168,7 @@ def _prove(graph, converted, weights: str | None, samples: int, gpu: str | None)
 
 
 def _copy_means(made, locate, out: Path) -> None:
-    """Puts the mean file beside the net, and its name into it."""
+    """Copies the mean file next to the net, and writes its name to the net."""
     from .. import prototxt
 
     for layer in made.layer:

@@ -33,8 +33,8 @@ def explain(layer, model, solver, shape, set_fields, phase, level, stage, as_jso
     Example:
       caffelite explain conv2 -model models/lenet/train_val.prototxt
     """
+    from ..inspection import explain as explanations
     from ..inspection import nets
-    from ..inspection.explain import explain as told_of
     from ..inspection.feeds import parse_shapes
     from ..prototxt.overrides import Overrides
 
@@ -43,15 +43,15 @@ def explain(layer, model, solver, shape, set_fields, phase, level, stage, as_jso
     )
     graphs = [subject.graph(p) for p in nets.phases(phase, subject.message)]
     graph, guessed = next((g for g in graphs if any(n.name == layer for n in g[0].nodes)), graphs[0])
-    told = told_of(graph, nets.node_of(graph, layer))
+    found = explanations.explain(graph, nets.node_of(graph, layer))
     if as_json:
-        click.echo(json.dumps(asdict(told), indent=2))
+        click.echo(json.dumps(asdict(found), indent=2))
         return
-    lines = [f"{told.layer} ({told.type}) in {told.phase}: {told.place}", *textwrap.wrap(told.about, 110)]
+    lines = [f"{found.layer} ({found.type}) in {found.phase}: {found.place}", *textwrap.wrap(found.about, 110)]
     for name, head in HEADS.items():
         lines += [
             "",
             head,
-            *(textwrap.fill(line, 110, initial_indent="  ", subsequent_indent="    ") for line in getattr(told, name)),
+            *(textwrap.fill(line, 110, initial_indent="  ", subsequent_indent="    ") for line in getattr(found, name)),
         ]
     options.say("\n".join([*lines, *(f"\nData is not there: {note}" for note in guessed)]))

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the device that -gpu asks for."""
+"""Options that several commands share, and their values."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ data_threads = click.option(
 
 
 def _python(runs: bool) -> Callable:
-    """-python DIR. runs: whether the command imports the modules of Python layers without being asked, from
+    """-python DIR. runs: whether the command imports the modules of Python layers without the option, from
     PYTHONPATH."""
 
     def permit(context, option, folders: tuple[Path, ...]) -> None:
@@ -205,12 +205,12 @@ def one_of(model: str | None, solver: str | None) -> str | None:
 
 
 def left_out(mistakes: Sequence[CaffeliteError], ignored: Sequence[CaffeliteError] = ()) -> None:
-    """Tells what could not be built and which fields were ignored, each mistake once, and exits with 1 where there is
-    any."""
+    """Prints what could not be built and which fields were ignored, each mistake once, and exits with status 1 if there
+    is any."""
     for text in dict.fromkeys(map(str, ignored)):
         click.echo(f"Ignored: {text}", err=True)
     for text in dict.fromkeys(map(str, mistakes)):
-        click.echo(f"Left out with all that hangs on it: {text}", err=True)
+        click.echo(f"Left out, with all that depends on it: {text}", err=True)
     if mistakes or ignored:
         raise SystemExit(1)
 

@@ -99,19 +99,19 @@ def test(model, weights, gpu, how, iterations, folder, labels, as_json, set_fiel
             one.close()
 
 
-def _batches(asked: int | None, watch, everything: bool) -> int:
-    """How many batches to test: as asked, or 50, but none twice."""
+def _batches(requested: int | None, watch, everything: bool) -> int:
+    """How many batches to test: as requested, or 50, but none twice."""
     if not watch.once:
-        return asked or 50
+        return requested or 50
     whole, left = watch.once
     most = whole + bool(left)
-    if asked and asked > most:
+    if requested and requested > most:
         log.info(
             "The data have %d samples, which %d batches hold once: more would test them again.",
             watch.source.length,
             most,
         )
-    return most if everything and not asked else min(asked or 50, most)
+    return most if everything and not requested else min(requested or 50, most)
 
 
 def _scores(net, smaller, count: int, watch, bar):

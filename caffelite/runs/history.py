@@ -23,8 +23,8 @@ FIXED = ("iteration", "seconds", "phase", "rate", "smoothed_loss")  # the column
 
 @dataclass
 class Row:
-    """Scores by name, of the batch of one iteration or of a test before it. loss: the averaged one; rate: NaN where it
-    was not told."""
+    """Scores by name, of the batch of one iteration or of a test before it. loss: the smoothed one; rate: NaN if it was
+    not recorded."""
 
     iteration: int
     seconds: float
@@ -35,7 +35,7 @@ class Row:
 
 @dataclass
 class History:
-    """What a run told, in order: ``train``, and ``tests`` by the number of the test net.
+    """What a run recorded, in order: ``train``, and ``tests`` by the number of the test net.
 
     last: the loss of the last iteration where that comes after the rows of ``train``, by the name that it has there.
     last_rate: the learning rate of the last iteration, where the run ended. undisplayed: losses at even intervals, of a
@@ -54,7 +54,7 @@ class History:
         return self.train if net is None else self.tests.setdefault(net, [])
 
     def add(self, net: int | None, row: Row) -> None:
-        """A row takes the place of those that a run resumed before it had written."""
+        """Appends a row; it replaces rows of the same and later iterations, which a resumed run does again."""
         rows = self.rows(net)
         while rows and rows[-1].iteration >= row.iteration:
             rows.pop()
@@ -67,7 +67,7 @@ class History:
         return [*rows, self.last] if net is None and self.last and name in self.last.values else rows
 
     def end(self, iteration: int, seconds: float, loss: float, losses: list[float]) -> None:
-        """Notes the loss of the last iteration. losses: at each row of ``train``; the score that equals them gets
+        """Records the loss of the last iteration. losses: at each row of ``train``; the score that equals them gets
         it."""
         names = {name for row in self.train for name in row.values}
         same = [
@@ -101,7 +101,7 @@ def read(path: str | Path) -> History:
         _add_losses(found, file.parent)
     if not found.train and not found.undisplayed and not any(found.tests.values()):
         raise CaffeliteError(
-            f"{file} tells of no iteration", expected="a run's metrics, or the log of a training by caffelite or Caffe"
+            f"{file} contains no iteration", expected="a run's metrics, or the log of a training by caffelite or Caffe"
         )
     return found
 
@@ -189,8 +189,8 @@ class Event:
 
 
 def events(lines: Iterable[str]) -> Iterator[Event]:
-    """What a log of Caffe's form tells. Seconds count from the first line that speaks of solving, or else from the
-    first line."""
+    """The events in a log of Caffe's form. Seconds count from the first line about solving, or else from the first
+    line."""
     iteration, net, clock, start = None, 0, _Clock(), None
     for line in lines:
         stamp = STAMP.match(line)
@@ -213,7 +213,7 @@ def events(lines: Iterable[str]) -> Iterator[Event]:
 
 
 class _Clock:
-    """Moments of log lines, which name no year: a date that goes back begins another."""
+    """The times of log lines, which name no year: a date that goes back starts another."""
 
     def __init__(self) -> None:
         self.now = datetime(2000, 1, 1)
@@ -239,7 +239,7 @@ def of_log(lines: Iterable[str], name: str) -> History:
                 found.train[-1].rate = event.value
         else:
             rows = found.rows(event.net)
-            # A name that comes again begins another row: a resumed run tells an iteration twice.
+            # A name that comes again starts another row: a resumed run logs an iteration twice.
             if not rows or rows[-1].iteration != event.iteration or event.name in rows[-1].values:
                 found.add(event.net, Row(event.iteration, event.seconds))
                 if event.net is None and loss[0] == event.iteration:

@@ -42,7 +42,7 @@ def train(config: RunConfig, make_progress: Progress | None = None) -> int:
     Returns the exit status: 0, 128 + 15 after a SIGTERM, or that of the first process that failed. Errors:
     CaffeliteError, after the outcome is recorded.
     """
-    begun = time.monotonic()
+    started = time.monotonic()
     user_modules.permit(config.python_folders)
     if config.data_threads:
         from ..data import set_workers
@@ -67,7 +67,7 @@ def train(config: RunConfig, make_progress: Progress | None = None) -> int:
         min_interval=1 if several else 0,
     )
     with _copied_to(log_file), signals, parallel.session(config.hang_seconds) as comm:
-        run = _Run(config, comm, signals, log_file, begun)
+        run = _Run(config, comm, signals, log_file, started)
         run.train(numbers, make_progress)
         return max(comm.gather(signals.status))
 
@@ -102,10 +102,10 @@ class _Run:
         comm: parallel.SingleProcess,
         signals: Signals,
         log_file: LogFile | None,
-        begun: float,
+        started: float,
     ):
         self._config, self._comm, self._signals, self._log_file = config, comm, signals, log_file
-        self._begun = begun
+        self._started = started
         self._time_limit: TimeLimit | None = None
 
     def train(self, numbers: list[int] | None, make_progress: Progress | None) -> None:
@@ -194,7 +194,7 @@ class _Run:
         progress = make_progress(trainer) if make_progress else None
         each, limit = progress, self._config.max_seconds
         if limit:
-            each = self._time_limit = TimeLimit(self._begun + limit, self._signals.requests, progress)
+            each = self._time_limit = TimeLimit(self._started + limit, self._signals.requests, progress)
         with closing(progress) if progress else nullcontext(), self._explained(trainer.dev):
             trainer.solve(each, self._config.iterations)
 

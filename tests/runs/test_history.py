@@ -135,7 +135,7 @@ def test_a_loss_that_no_score_shows_ends_no_curve(tmp_path, interrupted):
 
 
 @pytest.mark.parametrize(
-    "text, message", [("", "tells of no iteration"), ("hello\n", "tells of no iteration"), (None, "no such file")]
+    "text, message", [("", "contains no iteration"), ("hello\n", "contains no iteration"), (None, "no such file")]
 )
 def test_what_is_no_run(tmp_path, text, message):
     if text is not None:
