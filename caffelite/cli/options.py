@@ -210,7 +210,7 @@ def left_out(mistakes: Sequence[CaffeliteError], ignored: Sequence[CaffeliteErro
     for text in dict.fromkeys(map(str, ignored)):
         click.echo(f"Ignored: {text}", err=True)
     for text in dict.fromkeys(map(str, mistakes)):
-        click.echo(f"Left out, with all that depends on it: {text}", err=True)
+        click.echo(f"Left out with what depends on it: {text}", err=True)
     if mistakes or ignored:
         raise SystemExit(1)
 
