@@ -74,10 +74,13 @@ def train(config: RunConfig, make_progress: Progress | None = None) -> int:
 
 @contextmanager
 def _copied_to(log_file: LogFile | None) -> Iterator[None]:
-    """Within it the log goes to a file too, and so does the error that ends the run."""
+    """Within it the log goes to a file too, and so does the error that ends the run. A program that has not set a level
+    gets what the command line logs, INFO."""
     if not log_file:
         yield
         return
+    level = log.level
+    log.setLevel(level or logging.INFO)
     log.addHandler(log_file)
     try:
         yield
@@ -89,6 +92,7 @@ def _copied_to(log_file: LogFile | None) -> Iterator[None]:
         log_file.write(f"{text}\n".encode(errors="backslashreplace"))
         raise
     finally:
+        log.setLevel(level)
         log.removeHandler(log_file)
         log_file.close()
 
