@@ -14,7 +14,7 @@ from devices.host.backend import HostBackend
 
 from caffelite import prototxt, weights
 from caffelite.devices.cuda import GPU, count
-from caffelite.training import Solver
+from caffelite.training import Trainer
 
 CASES = [line.split("#")[0].strip() for line in (Path(__file__).parent / "golden_cases.txt").read_text().splitlines()]
 
@@ -54,7 +54,7 @@ def test_trains_as_caffe_did(name, golden_folder, dev, tmp_path, monkeypatch, ca
     monkeypatch.setattr(logging.getLogger("caffelite"), "propagate", True)
     caplog.set_level(logging.INFO, "caffelite")
     document = prototxt.read_solver("solver.prototxt")
-    solver = Solver(document.message, document.locate, "solver.prototxt", dev, resume=case.get("snapshot"))
+    solver = Trainer(document.message, document.locate, "solver.prototxt", dev, resume=case.get("snapshot"))
     if "snapshot" not in case:
         solver.net.load(weights.read_model("init.caffemodel"), "init.caffemodel")
     solver.solve()

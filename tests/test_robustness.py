@@ -12,7 +12,7 @@ import pytest
 from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt
 from caffelite.errors import CaffeliteError
-from caffelite.training import Solver
+from caffelite.training import Trainer
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def raise_mistakes(fuzz, net, solver):
     Path("net.prototxt").write_text(net)
     document = prototxt.parse(solver, pb.SolverParameter)
     document.message.net = "net.prototxt"
-    trainer = Solver(document.message, document.locate, "solver.prototxt", fuzz.device)
+    trainer = Trainer(document.message, document.locate, "solver.prototxt", fuzz.device)
     try:
         trainer.solve(iterations=1)
     finally:

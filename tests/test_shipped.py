@@ -14,7 +14,7 @@ from caffelite import data, prototxt
 from caffelite.data.writers import write_hdf5, write_lmdb
 from caffelite.devices import open_device
 from caffelite.net import graph, plan
-from caffelite.training import Solver, nets
+from caffelite.training import Trainer, nets
 
 ROOT = Path(__file__).parent.parent
 NETS = sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "models").rglob("*.prototxt"))
@@ -79,7 +79,7 @@ def test_recipe_trains(path, in_sets, tmp_path, caplog):
     p.test_iter[:] = [2] * len(p.test_iter)
     p.snapshot_prefix, p.random_seed = str(tmp_path / "run"), 1
     p.net = str(ROOT / p.net)
-    solver = Solver(p, document.locate, str(ROOT / path), open_device())
+    solver = Trainer(p, document.locate, str(ROOT / path), open_device())
     try:
         before = solver.dev.download(solver.net.params.data)
         solver.solve()

@@ -41,7 +41,7 @@ from caffelite.errors import NOWHERE, CaffeliteError
 from caffelite.inspection.feeds import IMAGES, Feeds, parse_shapes, rebatched
 from caffelite.net import graph
 from caffelite.net.net import Net
-from caffelite.training import Solver
+from caffelite.training import Trainer
 
 # Of an H100 SXM, from its data sheet, without sparsity; the cost of a graph's node is an estimate.
 BANDWIDTH = 3.35e12  # bytes a second
@@ -291,15 +291,15 @@ def iteration(net: pb.NetParameter, precision: str, shapes: dict) -> Recorder:
     with mock.patch.object(cudnn, "engine", lambda *_: Plans(recorder)):
         device = GPU(0, "float32", recorder, precision, eager="nothing runs")
 
-    class Modelled(Solver):
+    class Modelled(Trainer):
         def _net(self, spec, share=None) -> Net:
             return Net(graph.build(spec.message, spec.state, spec.locate, source), device, seed=self.seed, share=share)
 
     solver = Modelled(recipe, NOWHERE, "model", device)
     watch(recorder, solver.net)
-    solver._launches.run(1)  # memory that grows does so in the first iteration
+    solver.captured.run(1)  # memory that grows does so in the first iteration
     recorder.begin()
-    solver._launches._queue(1, 0)
+    solver.captured.queue(1, 0)
     return recorder
 
 

@@ -38,10 +38,10 @@ def solver(reading: Reading, findings: Findings) -> None:
     """Fields that nobody reads, and moments that no run reaches."""
     p, locate = reading.message, reading.locate
     if p.lr_policy in rates.POLICIES:
-        needs = rates.POLICIES[p.lr_policy][1]
+        needs = rates.POLICIES[p.lr_policy].fields
         for name in POLICY_FIELDS:
             if name not in needs and _given(p, name):
-                users = ", ".join(policy for policy, (_, of) in rates.POLICIES.items() if name in of)
+                users = ", ".join(policy for policy, of in rates.POLICIES.items() if name in of.fields)
                 what = f'lr_policy "{p.lr_policy}" does not use {name}'
                 findings.say("lint", what, locate(name), remedy=f"drop it; {users} would use it")
     if p.type in updates.RULES:

@@ -14,7 +14,7 @@ from ..errors import CaffeliteError
 from ..net import plan as plans
 from ..net.graph import Node
 from ..net.plan import Plan
-from ..training import Solver
+from ..training import Trainer
 
 if TYPE_CHECKING:
     from .nets import Subject
@@ -85,7 +85,7 @@ def explanation(of: Callable[[], Subject], limit: int) -> CaffeliteError:
     )
 
 
-def check(run: Solver, of: Callable[[], Subject]) -> None:
+def check(run: Trainer, of: Callable[[], Subject]) -> None:
     """Raises where a CPU's memory, which is promised before it is there, would run out in the middle of the run."""
     nets = [run.net, *(net for net, _ in run.tests)]
     arenas = sum(net.plan.arena + net.plan.constant_bytes for net in nets)

@@ -120,19 +120,14 @@ def _turns(p: pb.SolverParameter, rate: rates.Schedule) -> dict[int, str]:
     time."""
     last, warm = p.max_iter, p.warmup_iter or p.rampup_interval
     turns = {last - 1: "the last update"}
-    steps = {
-        "step": lambda: range(p.stepsize, last, p.stepsize),
-        "multistep": lambda: p.stepvalue,
-        "multifixed": lambda: [i + 1 for i in p.stageiter[:-1]],
-    }
-    if p.lr_policy in steps:
-        found = [i for i in steps[p.lr_policy]() if 0 < i < last]
+    if (steps := rates.POLICIES[p.lr_policy].turns) is not None:
+        found = [i for i in steps(p) if 0 < i < last]
         skip = -(-len(found) // MOST_ROWS)
         turns |= dict.fromkeys(
             found[::skip] if skip else [],
             "the rate changes" if skip < 2 else f"one of {len(found)} changes of the rate",
         )
-    elif p.lr_policy not in ("fixed", "plateau"):
+    else:
         turns |= {round(last * tenth / 10): "" for tenth in range(1, 10)} | turns
     if warm and warm < last:
         turns[warm] = "the warm-up ends"

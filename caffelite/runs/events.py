@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import missing_extra
-from ..training.hooks.hook import Observer, Outputs
+from ..training.hooks.hook import Hook, Outputs
 from ..training.scores import Scores
+from ..training.state import TrainingState
 
 if TYPE_CHECKING:
     from tensorboardX import SummaryWriter
 
-    from ..training import Solver
 
-
-class Events(Observer):
+class Events(Hook):
     """Writes train/…, test/… and the rate into a folder; a resumed run removes the events of the iterations that it
     does again."""
 
@@ -38,24 +37,24 @@ class Events(Observer):
         # A TensorBoard that has read the removed events already forgets them at purge_step.
         return self._make_writer(str(self._folder), purge_step=iteration or None, filename_suffix=f".{files}")
 
-    def began(self, solver: Solver) -> None:
+    def started(self, state: TrainingState) -> None:
         if not self._writer:
-            self._writer = self._open(solver.iteration)
+            self._writer = self._open(state.iteration)
 
-    def losses(self, solver: Solver, first: int, values: Sequence[float]) -> None:
+    def losses(self, state: TrainingState, first: int, values: Sequence[float]) -> None:
         for i, value in enumerate(values, first):
             self._writer.add_scalar("train/total_loss", value, i)
 
-    def shown(self, solver: Solver, rate: float, loss: float, outputs: Outputs) -> None:
-        self._writer.add_scalar("rate", rate, solver.iteration)
-        self._add("train", solver.iteration, outputs)
+    def displayed(self, state: TrainingState, rate: float, loss: float, outputs: Outputs) -> None:
+        self._writer.add_scalar("rate", rate, state.iteration)
+        self._add("train", state.iteration, outputs)
 
-    def tested(self, solver: Solver, which: int, scores: Scores) -> None:
-        self._add(f"test{which or ''}", solver.iteration, scores.outputs)
+    def tested(self, state: TrainingState, which: int, scores: Scores) -> None:
+        self._add(f"test{which or ''}", state.iteration, scores.outputs)
 
-    def rewound(self, solver: Solver) -> None:
+    def restored(self, state: TrainingState) -> None:
         self._writer.close()
-        self._writer = self._open(solver.iteration)
+        self._writer = self._open(state.iteration)
 
     def _add(self, phase: str, iteration: int, outputs: Outputs) -> None:
         for name, _, values in outputs:

@@ -14,7 +14,7 @@ from ..errors import CaffeliteError, printable
 from ..inspection import memory
 from ..parallel import star
 from ..prototxt.overrides import Overrides
-from ..training import Solver, nets, newest
+from ..training import Trainer, nets, newest
 from ..training.checkpoint.ownership import described
 from . import outcome
 from .config import RunConfig
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("caffelite")
 
-Progress = Callable[[Solver], Any]  # makes what is called after each iteration with (solver, rate), and closed
+Progress = Callable[[Trainer], Any]  # makes what is called after each iteration with (solver, rate), and closed
 
 
 def train(config: RunConfig, make_progress: Progress | None = None) -> int:
@@ -115,31 +115,31 @@ class _Run:
     def train(self, numbers: list[int] | None, make_progress: Progress | None) -> None:
         config, comm = self._config, self._comm
         trainer = parallel.agreed(comm, lambda: self._open(numbers))
-        trainer.forgives, trainer.writes = config.nan_recoveries, not config.overfit
         parallel.agreed(comm, trainer.claim)  # when all processes have read what they start from
         if not config.overfit:
             _log_start(trainer)
         recorder = self._recorder(trainer) if config.keeps_records and not comm.rank else None
-        observers = [recorder] if recorder else []
+        hooks: list = [recorder] if recorder else []
         try:
-            observers += self._other_observers(trainer)
-            trainer.observers += observers
-            parallel.agreed(comm, lambda: recorder and recorder.began(trainer))
+            hooks += self._other_hooks(trainer)
+            for hook in hooks:
+                trainer.hooks.add(hook)
+            parallel.agreed(comm, lambda: recorder and recorder.started(trainer.state))
             self._solve(trainer, make_progress)
             ended = self._outcome(trainer)
             if recorder:
-                recorder.end(trainer, ended)
+                recorder.end(ended)
         except BaseException as error:
             if recorder:
-                recorder.end(trainer, outcome.failure(error))
+                recorder.end(outcome.failure(error))
             raise
         finally:
             trainer.close()
-            for observer in observers:
-                observer.close()
+            for hook in hooks:
+                hook.close()
         self._log_continuation(trainer)
 
-    def _open(self, numbers: list[int] | None) -> Solver:
+    def _open(self, numbers: list[int] | None) -> Trainer:
         """Opens the device and the trainer. Errors: CaffeliteError for all that keeps the run from starting."""
         config, document = self._config, read_solver(self._config)
         if config.overfit:
@@ -159,7 +159,13 @@ class _Run:
             log.info("%s", found)
         with self._explained(dev):
             trainer = open_trainer(
-                config, document, dev, comm=self._comm, requests=self._signals.requests, resume=state
+                config,
+                document,
+                dev,
+                comm=self._comm,
+                requests=self._signals.requests,
+                resume=state,
+                snapshots=not config.overfit,
             )
         memory.check(trainer, self._subject)
         if not state:
@@ -177,14 +183,14 @@ class _Run:
         """Within it a MemoryError becomes an error that names what takes the memory, and the batch that fits."""
         return memory.explained(self._subject, None if dev.name == "cpu" else dev.number)
 
-    def _recorder(self, trainer: Solver) -> Recorder:
+    def _recorder(self, trainer: Trainer) -> Recorder:
         config, resumed = self._config, trainer.owner.resumed
         start = {"snapshot": str(resumed)} if resumed else {"weights": list(config.weights)} if config.weights else {}
         command = ["caffelite", "train", *config.arguments()]
         folder = Path(config.record or f"{trainer.prefix}_run")
-        return Recorder(folder, command, start, config.to_json(), self._log_file)
+        return Recorder(folder, trainer, command, start, config.to_json(), self._log_file)
 
-    def _other_observers(self, trainer: Solver) -> list:
+    def _other_hooks(self, trainer: Trainer) -> list:
         config = self._config
         if config.overfit:
             return [Overfit(trainer, config.overfit)]
@@ -194,7 +200,7 @@ class _Run:
             return [Events(Path(config.record or f"{trainer.prefix}_run") / "events")]
         return []
 
-    def _solve(self, trainer: Solver, make_progress: Progress | None) -> None:
+    def _solve(self, trainer: Trainer, make_progress: Progress | None) -> None:
         progress = make_progress(trainer) if make_progress else None
         each, limit = progress, self._config.max_seconds
         if limit:
@@ -202,32 +208,32 @@ class _Run:
         with closing(progress) if progress else nullcontext(), self._explained(trainer.dev):
             trainer.solve(each, self._config.iterations)
 
-    def _outcome(self, trainer: Solver) -> Outcome:
+    def _outcome(self, trainer: Trainer) -> Outcome:
         """How the session ended, by what any of the processes received."""
         expired = bool(self._time_limit and self._time_limit.expired)
         received = self._comm.gather((self._signals.stopped_by, expired), "an agreement")
         if trainer.iteration >= trainer.p.max_iter:
             return Outcome(outcome.FINISHED)
-        best = trainer.best
-        if best.over:
-            value = f"{best.name} has not been better than {best.value:.6g}, of iteration {best.iteration}"
-            return Outcome(outcome.EARLY, f"{value}, in {best.since} tests")
+        if trainer.stopped_early:
+            best, name = trainer.state.best, trainer.p.best_score
+            value = f"{name} has not been better than {best.value:.6g}, of iteration {best.iteration}"
+            return Outcome(outcome.EARLY, f"{value}, in {best.tests_since} tests")
         if number := next((name for name, _ in received if name), ""):
             return Outcome(outcome.SIGNAL, number)
         if any(expired for _, expired in received):
             return Outcome(outcome.TIME, f"{self._config.max_seconds:g} seconds are over")
         return Outcome(outcome.FINISHED, f"after the {self._config.iterations} iterations that were requested")
 
-    def _log_continuation(self, trainer: Solver) -> None:
+    def _log_continuation(self, trainer: Trainer) -> None:
         """Logs the command that continues an unfinished run."""
-        written = trainer.written
-        unfinished = trainer.iteration < trainer.p.max_iter and not trainer.best.over
+        written = trainer.checkpoints.written
+        unfinished = trainer.iteration < trainer.p.max_iter and not trainer.stopped_early
         if unfinished and written and written[-1][0] == trainer.iteration:
             where = ", under mpirun or srun as before" if self._comm.kind == "MPI" else ""
             log.info("To go on%s: %s", where, self._config.continuation(written[-1][1]))
 
 
-def _log_start(trainer: Solver) -> None:
+def _log_start(trainer: Trainer) -> None:
     """Logs to which run the coming snapshots belong, and where they go."""
     owner, prefix = trainer.owner, trainer.p.snapshot_prefix
     name = described(owner.run).capitalize()

@@ -1,4 +1,4 @@
-"""Opens nets and trainers: a prototxt, a phase and a device become a `Net`; a configuration becomes a `Solver`."""
+"""Opens nets and trainers: a prototxt, a phase and a device become a `Net`; a configuration becomes a `Trainer`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..errors import CaffeliteError
 from ..net import graph
 from ..net.net import Net
 from ..prototxt.overrides import Overrides
-from ..training import Solver, nets
+from ..training import Trainer, nets
 from .config import RunConfig
 
 log = logging.getLogger("caffelite")
@@ -68,13 +68,13 @@ def read_solver(config: RunConfig) -> prototxt.Document:
     return Overrides(config.overrides).solver(prototxt.read_solver(config.solver))
 
 
-def open_trainer(config: RunConfig, document: prototxt.Document, dev: Any, **options: Any) -> Solver:
+def open_trainer(config: RunConfig, document: prototxt.Document, dev: Any, **options: Any) -> Trainer:
     """Builds the trainer of a run on a device.
 
     document: the solver, as ``read_solver`` returns it or changed. options: comm, requests, resume (the state to
-    continue from), keep and overrides (in place of the configuration's) of `Solver`.
+    continue from), keep, snapshots and overrides (in place of the configuration's) of `Trainer`.
     """
-    return Solver(
+    return Trainer(
         document.message,
         document.locate,
         config.solver,
@@ -83,11 +83,12 @@ def open_trainer(config: RunConfig, document: prototxt.Document, dev: Any, **opt
         half=config.compress == "fp16",
         level=config.level,
         stages=config.stages,
+        nan_recoveries=config.nan_recoveries,
         **{"overrides": Overrides(config.overrides), **options},
     )
 
 
-def load_initial_weights(trainer: Solver, config: RunConfig) -> None:
+def load_initial_weights(trainer: Trainer, config: RunConfig) -> None:
     """Loads the caffemodels of the configuration, else those that the solver names."""
     load_weights(trainer.net, config.weights or list(trainer.p.weights))
 

@@ -6,24 +6,24 @@ import logging
 from collections.abc import Sequence
 
 from ..data.repeated import Repeated
-from ..training import Solver
-from ..training.hooks.hook import Observer
+from ..training import Trainer
+from ..training.hooks.hook import Hook
+from ..training.state import TrainingState
 
 log = logging.getLogger("caffelite")
 
 
-class Overfit(Observer):
+class Overfit(Hook):
     """Feeds the train net its first ``batches`` batches over and over; ``close`` logs whether it learned them."""
 
-    def __init__(self, trainer: Solver, batches: int):
+    def __init__(self, trainer: Trainer, batches: int):
         self._batches = batches
         self._first = self._last = float("nan")
         for node in trainer.net.graph.feeds:
             if getattr(node.layer, "source", None) is not None:
-                node.layer.source = Repeated(node.layer.source, batches)
-                trainer.net.rebuild(node)
+                trainer.replace_source(node, Repeated(node.layer.source, batches))
 
-    def losses(self, solver: Solver, first: int, values: Sequence[float]) -> None:
+    def losses(self, state: TrainingState, first: int, values: Sequence[float]) -> None:
         self._first = values[0] if first == 0 else self._first
         self._last = min(values[-self._batches :], key=lambda loss: (loss == loss, loss))  # NaN before any number
 

@@ -19,8 +19,9 @@ import numpy as np
 
 from .. import prototxt
 from ..errors import CaffeliteError
-from ..training.hooks.hook import Observer, Outputs
+from ..training.hooks.hook import Hook, Outputs
 from ..training.scores import Scores
+from ..training.state import TrainingState
 from . import folder as files
 from . import resolved, truncate
 from .fingerprint import fingerprint
@@ -31,7 +32,7 @@ from .log import LogFile
 from .outcome import Outcome
 
 if TYPE_CHECKING:
-    from ..training import Solver
+    from ..training import Trainer
 
 log = logging.getLogger("caffelite")
 
@@ -52,7 +53,7 @@ PACKAGES = (
 )
 
 
-class Recorder(Observer):
+class Recorder(Hook):
     """Keeps the folder of a run (its files: see folder.py).
 
     start: what the run starts from besides its solver, {"weights": [...]} or {"snapshot": ...}. config: the
@@ -64,12 +65,14 @@ class Recorder(Observer):
     def __init__(
         self,
         folder: Path,
+        trainer: Trainer,
         command: Sequence[str],
         start: dict[str, object] | None = None,
         config: dict[str, object] | None = None,
         log_file: LogFile | None = None,
     ):
         self.folder, self.command, self.start = folder, list(command), start or {}
+        self._trainer = trainer
         self._config, self._log_file = config, log_file
         self._metrics: io.TextIOWrapper | None = None
         self._losses: io.BufferedRandom | None = None
@@ -83,17 +86,17 @@ class Recorder(Observer):
 
     # what training reports
 
-    def began(self, solver: Solver) -> None:
+    def started(self, state: TrainingState) -> None:
         if self._opened:
             return
         self._opened = True
         self._since = time.perf_counter()
         try:
-            self._open(solver)
+            self._open(self._trainer)
         except OSError as error:
             self._give_up(error)
 
-    def losses(self, solver: Solver, first: int, values: Sequence[float]) -> None:
+    def losses(self, state: TrainingState, first: int, values: Sequence[float]) -> None:
         if self._losses:
             try:
                 self._losses.seek(4 * first)
@@ -102,33 +105,33 @@ class Recorder(Observer):
             except OSError as error:
                 self._give_up(error)
 
-    def shown(self, solver: Solver, rate: float, loss: float, outputs: Outputs) -> None:
-        self._row(solver.iteration, "train", outputs, rate, loss)
+    def displayed(self, state: TrainingState, rate: float, loss: float, outputs: Outputs) -> None:
+        self._row(state.iteration, "train", outputs, rate, loss)
 
-    def tested(self, solver: Solver, which: int, scores: Scores) -> None:
-        loss = scores.loss if solver.p.test_compute_loss else None
-        self._row(solver.iteration, f"test{which or ''}", scores.outputs, None, loss)
+    def tested(self, state: TrainingState, which: int, scores: Scores) -> None:
+        loss = scores.loss if self._trainer.p.test_compute_loss else None
+        self._row(state.iteration, f"test{which or ''}", scores.outputs, None, loss)
 
-    def rewound(self, solver: Solver) -> None:
+    def restored(self, state: TrainingState) -> None:
         if self._metrics:
             self._close_tables()
             try:
-                self._open_tables(solver.iteration)
+                self._open_tables(state.iteration)
                 self._since = time.perf_counter()
             except OSError as error:
                 self._give_up(error)
 
-    def end(self, solver: Solver, outcome: Outcome) -> None:
+    def end(self, outcome: Outcome) -> None:
         """Records how this session ended; nothing where it never began."""
         if not self._run:
             return
-        session = self._run["sessions"][-1]
+        session, trainer = self._run["sessions"][-1], self._trainer
         session["outcome"] = {
             "kind": outcome.kind,
             "reason": outcome.reason,
-            "iteration": solver.iteration,
+            "iteration": trainer.iteration,
             "seconds": round(self._seconds(), 6),
-            "rate": solver.rate(solver.iteration - 1) * solver.rate_factor if solver.iteration else None,
+            "rate": trainer.rate(trainer.iteration - 1) if trainer.iteration else None,
             "ended": _now(),
         }
         try:
@@ -143,29 +146,29 @@ class Recorder(Observer):
 
     # files
 
-    def _open(self, solver: Solver) -> None:
+    def _open(self, trainer: Trainer) -> None:
         if is_held(self.folder):
             FolderLock(self.folder).release()  # raises, with the name of the holder
-        sessions = self._earlier_sessions(solver)
+        sessions = self._earlier_sessions(trainer)
         if not sessions and self.folder.exists() and not self._is_queued():
             self._rename_folder()
         self.folder.mkdir(exist_ok=True)
         self._lock = FolderLock(self.folder)
-        train, tests = solver.specs
-        gpu = None if solver.dev.name == "cpu" else solver.dev.number
-        complete = resolved.solver(solver.p, train, tests, solver.seed, gpu)
-        sessions.append(self._session(solver))
+        train, tests = trainer.specs
+        gpu = None if trainer.dev.name == "cpu" else trainer.dev.number
+        complete = resolved.solver(trainer.p, train, tests, trainer.seed, gpu)
+        sessions.append(self._session(trainer))
         files.write_atomically(self.folder / files.SOLVER, prototxt.write(complete))
         files.write_atomically(self.folder / files.NET, prototxt.write(resolved.net(train)))
         if self._config is not None:
             files.write_json(self.folder / files.CONFIG, self._config)
-        self._run = {"sessions": sessions, "seed": solver.seed, "data": _data([train, *tests])}
+        self._run = {"sessions": sessions, "seed": trainer.seed, "data": _data([train, *tests])}
         files.write_json(self.folder / files.RUN, self._run)
-        self._heartbeat = Heartbeat(self.folder, lambda: solver.iteration)
-        self._columns = [*FIXED, *_outputs(solver)]
-        self._open_tables(solver.iteration)
+        self._heartbeat = Heartbeat(self.folder, lambda: trainer.iteration)
+        self._columns = [*FIXED, *_outputs(trainer)]
+        self._open_tables(trainer.iteration)
         if self._log_file:
-            truncate.log(self.folder / files.LOG, solver.iteration)
+            truncate.log(self.folder / files.LOG, trainer.iteration)
             self._log_file.open(self.folder / files.LOG)
 
     def _open_tables(self, iteration: int) -> None:
@@ -192,10 +195,10 @@ class Recorder(Observer):
         """Whether the folder holds nothing but the configuration of a run that was not started."""
         return self.folder.is_dir() and {path.name for path in self.folder.iterdir()} <= {files.CONFIG, files.LOCK}
 
-    def _earlier_sessions(self, solver: Solver) -> list[dict]:
+    def _earlier_sessions(self, trainer: Trainer) -> list[dict]:
         """The sessions so far, where the folder holds the records of the run that continues, or records without a run's
         id; else none."""
-        if not solver.iteration or not (self.folder / files.RUN).exists():
+        if not trainer.iteration or not (self.folder / files.RUN).exists():
             return []
         try:
             sessions = files.load(self.folder)["sessions"]
@@ -203,13 +206,13 @@ class Recorder(Observer):
         except (CaffeliteError, AttributeError, KeyError, TypeError) as error:
             log.warning("%s is renamed: its %s cannot be read (%s)", self.folder, files.RUN, error)
             return []
-        return sessions if not known or not known.isdisjoint({solver.owner.run.id, solver.owner.before}) else []
+        return sessions if not known or not known.isdisjoint({trainer.owner.run.id, trainer.owner.before}) else []
 
     def _rename_folder(self) -> None:
         number = next(n for n in range(1, 10**6) if not self.folder.with_name(f"{self.folder.name}_{n}").exists())
         os.rename(self.folder, self.folder.with_name(f"{self.folder.name}_{number}"))
 
-    def _session(self, solver: Solver) -> dict[str, object]:
+    def _session(self, trainer: Trainer) -> dict[str, object]:
         versions = {"python": platform.python_version(), "system": platform.platform()}
         for package in PACKAGES:
             try:
@@ -217,15 +220,15 @@ class Recorder(Observer):
             except metadata.PackageNotFoundError:
                 continue
         return {
-            "run": solver.owner.run.id,
-            "resumed_run": solver.owner.before,
-            "iteration": solver.iteration,
+            "run": trainer.owner.run.id,
+            "resumed_run": trainer.owner.before,
+            "iteration": trainer.iteration,
             "started": _now(),
             "command": self.command,
             "folder": os.getcwd(),
             **self.start,
-            "device": solver.dev.name,
-            "processes": solver.comm.size,
+            "device": trainer.dev.name,
+            "processes": trainer.comm.size,
             "cores": len(os.sched_getaffinity(0)),
             "host": socket.gethostname(),
             "process": os.getpid(),
@@ -264,8 +267,8 @@ def _data(specs: list) -> list[dict[str, object]]:
     return [fingerprint(path) for path in paths]
 
 
-def _outputs(solver: Solver) -> list[str]:
-    nets = [solver.net, *(net for net, _ in solver.tests)]
+def _outputs(trainer: Trainer) -> list[str]:
+    nets = [trainer.net, *(net for net, _ in trainer.tests)]
     sizes = {v.name: int(np.prod(v.shape)) for net in nets for v in net.graph.outputs}
     return [column for name, size in sizes.items() for column in _names(name, size) if column not in FIXED]
 

@@ -12,10 +12,11 @@ import numpy as np
 
 from .. import prototxt
 from ..errors import CaffeliteError
-from ..training import Requests, Solver
+from ..training import Requests, Trainer
 from ..training.checkpoint import snapshot
-from ..training.hooks.hook import Observer
+from ..training.hooks.hook import Hook
 from ..training.scores import Scores
+from ..training.state import TrainingState
 from . import folder as files
 from . import history
 from .config import RunConfig
@@ -48,15 +49,14 @@ def reproduce(folder: Path, gpu: str | None = None, iterations: int | None = Non
     p.ClearField("snapshot_keep")
     requests, config = Requests(), RunConfig(str(folder / files.SOLVER), gpus=gpu)
     dev = open_device(gpu, p)
-    trainer = open_trainer(config, document, dev, requests=requests, resume=start(session, folder))
-    trainer.writes = False
+    trainer = open_trainer(config, document, dev, requests=requests, resume=start(session, folder), snapshots=False)
     try:
         if session.get("weights") or p.weights and not session.get("snapshot"):
             load_weights(trainer.net, list(session.get("weights") or p.weights))
-        comparison = Comparison(folder, requests)
-        trainer.observers.append(comparison)
+        comparison = Comparison(folder, trainer)
+        trainer.hooks.add(comparison)
         trainer.step(max(0, min(iterations or p.max_iter, comparison.iterations) - trainer.iteration))
-        trainer.tell_losses()
+        trainer.report_losses()
     finally:
         trainer.close()
     if not comparison.compared:
@@ -71,17 +71,17 @@ def _version(package: str) -> str:
         return "not installed"
 
 
-class Comparison(Observer):
+class Comparison(Hook):
     """Compares losses and test scores with those of a run folder; requests a stop at the first that differs.
 
     ``differs``: (iteration, name, recorded, found), None as long as all are the same. ``compared``: how many numbers
     were compared.
     """
 
-    def __init__(self, folder: Path, requests: Requests):
+    def __init__(self, folder: Path, trainer: Trainer):
         self._losses = np.fromfile(folder / files.LOSSES, "<f4")
         self._tests = history.read(folder).tests
-        self._requests = requests
+        self._trainer = trainer
         self.differs: tuple[int, str, float, float] | None = None
         self.compared = 0
 
@@ -90,24 +90,24 @@ class Comparison(Observer):
         """How many the record has."""
         return len(self._losses)
 
-    def losses(self, solver: Solver, first: int, values: Sequence[float]) -> None:
+    def losses(self, state: TrainingState, first: int, values: Sequence[float]) -> None:
         for i, value in enumerate(values, first):
             if i < len(self._losses):
                 self._compare(i, "loss", self._losses[i], value)
 
-    def tested(self, solver: Solver, which: int, scores: Scores) -> None:
-        row = next((row for row in self._tests.get(which, ()) if row.iteration == solver.iteration), None)
+    def tested(self, state: TrainingState, which: int, scores: Scores) -> None:
+        row = next((row for row in self._tests.get(which, ()) if row.iteration == state.iteration), None)
         for name, _, values in scores.outputs if row else ():
             if values.size == 1 and name in row.values:
-                solver.tell_losses()
-                self._compare(solver.iteration, f"test {name}", row.values[name], values[0])
+                self._trainer.report_losses()
+                self._compare(state.iteration, f"test {name}", row.values[name], values[0])
 
     def _compare(self, iteration: int, name: str, recorded: float, found: float) -> None:
         self.compared += 1
         a, b = np.float32(recorded), np.float32(found)
         if self.differs is None and a != b and not (np.isnan(a) and np.isnan(b)):
             self.differs = iteration, name, float(a), float(b)
-            self._requests.stop = True
+            self._trainer.requests.stop = True
 
 
 def changed_data(run: dict) -> list[str]:

@@ -14,7 +14,7 @@ import numpy as np
 from .. import prototxt
 from ..data.writers import write_lmdb
 from ..devices import open_device
-from ..training import Solver
+from ..training import Trainer
 from .bench import SEED, Bench, Skipped, Wrong, compare, rng
 
 ITERATIONS, BATCH, IMAGES, CLASSES = 50, 64, 640, 10
@@ -69,7 +69,7 @@ def trained(dev, last: int = 0) -> Trained:
     with tempfile.TemporaryDirectory(prefix="caffelite-test-") as folder:
         path = written(Path(folder), ITERATIONS + last, BATCH)
         document = prototxt.read_solver(path)
-        solver = Solver(document.message, document.locate, str(path), dev)
+        solver = Trainer(document.message, document.locate, str(path), dev)
         try:
             solver.step(ITERATIONS)
             dev.synchronize()

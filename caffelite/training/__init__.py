@@ -1,7 +1,10 @@
-"""The solver: rates, update rules, snapshots, and the loop that uses them."""
+"""Training: the loop, its state, learning rates, update rules, checkpoints and hooks."""
 
 from .checkpoint.ownership import newest
+from .requests import Requests
 from .scores import Scores, mean_scores
-from .trainer import Requests, Solver
+from .trainer import Trainer
 
-__all__ = ["Requests", "Scores", "Solver", "mean_scores", "newest"]
+Solver = Trainer
+
+__all__ = ["Requests", "Scores", "Solver", "Trainer", "mean_scores", "newest"]

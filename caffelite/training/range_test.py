@@ -10,8 +10,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from .hooks.hook import Observer
-from .trainer import Solver
+from .hooks.hook import Hook
+from .state import TrainingState
+from .trainer import Trainer
 
 SMOOTH = 0.9  # of the mean loss that stays
 BLOWN = 4  # times the least loss end the test
@@ -19,8 +20,6 @@ BLOWN = 4  # times the least loss end the test
 
 class Rising:
     """A schedule that rises from ``low`` to ``high``."""
-
-    plateau = None
 
     def __init__(self, low: float, high: float, count: int):
         self._low, self._factor = low, (high / low) ** (1 / max(1, count - 1))
@@ -33,7 +32,7 @@ class Rising:
 
 
 @dataclass
-class Found(Observer):
+class Found(Hook):
     """Rates with the losses that they led to. ``best``: the rate of the steepest fall of the smoothed loss; None where
     it never fell."""
 
@@ -42,7 +41,7 @@ class Found(Observer):
     kept: list[float] = field(default_factory=list)
     smooth: list[float] = field(default_factory=list)
 
-    def losses(self, solver: Solver, first: int, values: Sequence[float]) -> None:
+    def losses(self, state: TrainingState, first: int, values: Sequence[float]) -> None:
         for i, value in enumerate(values, first):
             self.rates.append(self.rate(i))
             self.kept.append(value)
@@ -66,14 +65,15 @@ class Found(Observer):
         return self.rates[max(falls, key=falls.get)]
 
 
-def range_test(solver: Solver, low: float, high: float, count: int) -> Found:
-    """Runs a solver at rising rates, ``count`` iterations or until the loss blows up; the solver is good for nothing
-    else afterwards."""
+def range_test(trainer: Trainer, low: float, high: float, count: int) -> Found:
+    """Trains at rising rates, ``count`` iterations or until the loss blows up; the trainer is of no use afterwards."""
     found = Found(Rising(low, high, count))
-    solver.rate, solver.guarded, solver.observers = found.rate, False, [found]
+    trainer.schedule, trainer.state.plateau = found.rate, None
+    trainer.hooks.remove(trainer.nan_recovery)
+    trainer.hooks.add(found)
     for _ in range(count):
-        solver.step(1)
-        solver.tell_losses()
+        trainer.step(1)
+        trainer.report_losses()
         if found.blown:
             break
     return found

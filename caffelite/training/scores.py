@@ -80,14 +80,15 @@ def mean_scores(
     totals, tested = parts[: len(totals)], parts[len(totals) :]
     means = [np.divide(t, n, out=np.zeros_like(t), where=n > 0) for t, n in zip(totals, tested, strict=True)]
     outputs = [(v, dict(net.graph.losses).get(v, 0.0), mean) for v, mean in zip(net.graph.outputs, means, strict=True)]
-    batch = _batch(net)
+    batch = batch_size(net)
     for i, value in enumerate(net.graph.outputs):
         if _counted(value) is None and not _by_sample(value, batch):
             tested[i] = tested[i] * (math.prod(value.node.bottoms[1].shape) if _shares(value) else batch)
     return Scores([(v.name, w, mean) for v, w, mean in outputs], float(sums[-1]) / count, tested, count * batch)
 
 
-def _batch(net: Net) -> int:
+def batch_size(net: Net) -> int:
+    """Samples that a pass of a net reads."""
     return next((v.shape[0] for node in net.graph.feeds for v in node.tops if v.shape), 1)
 
 

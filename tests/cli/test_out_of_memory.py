@@ -48,12 +48,12 @@ def test_an_allocation_that_fails(large, call, monkeypatch):
 
 
 def test_an_iteration_without_memory(large, call, monkeypatch):
-    from caffelite.training import Solver
+    from caffelite.training import Trainer
 
     def refuse(*_):
         raise MemoryError
 
-    monkeypatch.setattr(Solver, "step", refuse)
+    monkeypatch.setattr(Trainer, "step", refuse)
     answer = call("train", "-solver", "large_solver.prototxt", "-record", "none")
     assert answer.status == 2 and re.search(r"out of memory: .* are needed \(blobs and their gradients", answer.err)
 

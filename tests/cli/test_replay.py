@@ -69,5 +69,5 @@ def test_a_run_is_forgiven_so_often(spoilt, call):
         "test_initialization=false",
     )
     answer = call(*command, "-set", "snapshot=1", "-forgive", 2)
-    assert answer.status == 2 and sum("Forgiven (" in line for line in answer.lines) == 2
-    assert "Forgiven (2 of 2): going on from iteration 1 with 0.25 of the rate" in answer.lines
+    assert answer.status == 2 and sum("NaN recovery (" in line for line in answer.lines) == 2
+    assert "NaN recovery (2 of 2): continuing from iteration 1 with 0.25 of the rate" in answer.lines

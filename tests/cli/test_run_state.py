@@ -96,12 +96,12 @@ def test_a_failed_run(folder, call):
 
 
 def test_an_internal_error(folder, call, monkeypatch):
-    from caffelite.training import Solver
+    from caffelite.training import Trainer
 
     def fail(*_):
         raise RuntimeError("a mistake of ours")
 
-    monkeypatch.setattr(Solver, "solve", fail)
+    monkeypatch.setattr(Trainer, "solve", fail)
     assert call("train", "-solver", "solver.prototxt").status == 70
     assert registry.read("run_run").reason == "RuntimeError: a mistake of ours"
 

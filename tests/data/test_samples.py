@@ -13,7 +13,7 @@ from caffelite.data import Share, database, pipeline, samples
 from caffelite.data.samples import DataSource
 from caffelite.devices import open_device
 from caffelite.errors import CaffeliteError
-from caffelite.training import Solver
+from caffelite.training import Trainer
 
 cv2 = pytest.importorskip("cv2")
 COUNT = 37
@@ -154,7 +154,7 @@ def test_a_run_resumed_within_an_epoch_is_the_one_that_was_not(sets, tmp_path, m
         monkeypatch.setattr(pipeline, "_workers", workers)
         (tmp_path / "solver.prototxt").write_text(SOLVER.format(prefix=prefix, end=end))
         document = prototxt.read_solver("solver.prototxt")
-        solver = Solver(document.message, document.locate, "solver.prototxt", open_device(), **options)
+        solver = Trainer(document.message, document.locate, "solver.prototxt", open_device(), **options)
         solver.solve()
         solver.close()
         return weights.read_model(f"{prefix}_iter_{end}.caffemodel")["ip"]

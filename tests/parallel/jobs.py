@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from caffelite import devices, parallel, prototxt, weights
-from caffelite.training import Solver
+from caffelite.training import Trainer
 
 
 def train(comm, path: str, dtype: str, **options) -> list[np.ndarray]:
     document = prototxt.read_solver(path)
-    run = Solver(document.message, document.locate, path, devices.open_device(dtype=dtype), comm=comm, **options)
+    run = Trainer(document.message, document.locate, path, devices.open_device(dtype=dtype), comm=comm, **options)
     try:
         run.solve()
     finally:

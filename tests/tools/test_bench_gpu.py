@@ -74,7 +74,7 @@ def test_our_side_trains(tool, lenet, monkeypatch):
     monkeypatch.setattr(
         devices, "open_device", lambda number, precision: opened.append((number, precision)) or open_device()
     )
-    monkeypatch.setattr(training, "Solver", lambda *a, kind=training.Solver: made.append(kind(*a)) or made[-1])
+    monkeypatch.setattr(training, "Trainer", lambda *a, kind=training.Trainer: made.append(kind(*a)) or made[-1])
     run, wait = tool.caffelite_run(net, batch, "fp16")
     run(2)
     wait()

@@ -11,7 +11,7 @@ from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt
 from caffelite.devices.cuda import GPU
 from caffelite.errors import NOWHERE
-from caffelite.training import Solver
+from caffelite.training import Trainer
 
 ROOT = Path(__file__).parents[2]
 NET = """
@@ -45,10 +45,10 @@ def test_launches_are_those_of_the_device(tool):
         net_param=net(), lr_policy="fixed", base_lr=0.01, momentum=0.9, max_iter=2, weight_decay=5e-4
     )
     recipe.snapshot_after_train = False
-    solver = Solver(recipe, NOWHERE, "test", GPU(0, "float32", backend := HostBackend(), eager="counted one by one"))
-    solver._launches.run(1)
+    solver = Trainer(recipe, NOWHERE, "test", GPU(0, "float32", backend := HostBackend(), eager="counted one by one"))
+    solver.captured.run(1)
     before = backend.launches
-    solver._launches._queue(1, 0)
+    solver.captured.queue(1, 0)
     assert len(tool.iteration(net(), "tf32", {}).launches) == backend.launches - before > 8
 
 

@@ -10,7 +10,7 @@ import pytest
 from caffelite import caffelite_pb2 as pb
 from caffelite import devices, prototxt
 from caffelite.data.writers import write_hdf5, write_lmdb
-from caffelite.training import Requests, Solver
+from caffelite.training import Requests, Trainer
 
 # Everything that a resume could get wrong: mirrored crops, shuffled rows, dropout, random dummy data, several test
 # nets.
@@ -82,7 +82,7 @@ def folder(tmp_path, monkeypatch):
 class Run:
     """A run that ended: its solver (closed) and its log without times."""
 
-    solver: Solver
+    solver: Trainer
     log: list[str]
 
     def losses(self) -> list[float]:
@@ -106,9 +106,9 @@ def make(device):
     """Builds a solver from its text; closes it at the end."""
     made = []
 
-    def build(text: str, device=device, **options) -> Solver:
+    def build(text: str, device=device, **options) -> Trainer:
         document = prototxt.parse(text, pb.SolverParameter, "solver.prototxt")
-        made.append(Solver(document.message, document.locate, "solver.prototxt", device, **options))
+        made.append(Trainer(document.message, document.locate, "solver.prototxt", device, **options))
         return made[-1]
 
     yield build
@@ -132,7 +132,7 @@ def train(make):
             if before:
                 before(solver)
 
-            def progress(solver: Solver, rate: float) -> None:
+            def progress(solver: Trainer, rate: float) -> None:
                 requests.stop = requests.stop or solver.iteration == stop_at
 
             solver.solve(progress, iterations)

@@ -7,10 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from caffelite import caffelite_pb2 as pb
 from caffelite import weights
 from caffelite.errors import CaffeliteError
 from caffelite.training.checkpoint.snapshot import names, read_state
+from caffelite.training.hooks.best import BestWeights
+from caffelite.training.scores import Scores
+from caffelite.training.state import BestState
 
 PLAIN = """
 net: "plain.prototxt" test_iter: 2 test_interval: 2 base_lr: 0.05 lr_policy: "fixed" max_iter: 12 display: 1
@@ -55,37 +57,41 @@ def test_the_best_weights_are_kept(folder, train):
     assert 0 < best < 12 and tests[-1][1] > value, "a run that gets worse again"
     for a, b in zip(blobs("run_best.caffemodel"), blobs(f"run_iter_{best}.caffemodel"), strict=True):
         np.testing.assert_array_equal(a, b)
-    assert run.solver.best.iteration == best and f"Best loss so far: {value:.6g}" in run.log
+    assert run.solver.state.best.iteration == best and f"Best loss so far: {value:.6g}" in run.log
 
 
 @pytest.mark.parametrize("way, chosen", [("best_lowest: false", max), ("best_lowest: true", min), ("", min)])
 def test_which_way_is_better(folder, train, way, chosen):
     run = train(WORSE + f'best_score: "loss" {way}')
-    assert run.solver.best.iteration == chosen(scores(run.log), key=lambda test: test[1])[0]
+    assert run.solver.state.best.iteration == chosen(scores(run.log), key=lambda test: test[1])[0]
 
 
 def test_accuracy_is_best_where_it_is_highest(folder, train):
     run = train(WHOLE)
     tests = scores(run.log, "accuracy")
     assert (
-        len({score for _, score in tests}) > 1 and run.solver.best.iteration == max(tests, key=lambda test: test[1])[0]
+        len({score for _, score in tests}) > 1
+        and run.solver.state.best.iteration == max(tests, key=lambda test: test[1])[0]
     )
 
 
 @pytest.mark.parametrize("lowest", [False, True])
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_a_score_that_is_not_finite_is_never_the_best(folder, train, bad, lowest):
-    best = train(WORSE + 'best_score: "loss" early_stop: 3').solver.best
-    best.load(pb.ResumeState())
-    best._lowest = lowest
-    seen = [best.see(i, [[("loss", 1.0, np.array([value]))]]) for i, value in enumerate([bad, 0.5, bad, bad, bad], 1)]
-    assert seen == [False, True, False, False, False] and (best.value, best.iteration) == (0.5, 2) and best.over
+    trainer = train(WORSE + f'best_score: "loss" early_stop: 3 best_lowest: {"true" if lowest else "false"}').solver
+    state, written = trainer.state, []
+    state.best = BestState()
+    hook = BestWeights(trainer.p, trainer.locate, trainer.tests, lambda state: written.append(state.iteration))
+    for state.iteration, value in enumerate([bad, 0.5, bad, bad, bad], 1):
+        assert not hook.over(state)
+        hook.all_tested(state, [Scores([("loss", 1.0, np.array([value]))], value)])
+    assert written == [2] and (state.best.value, state.best.iteration) == (0.5, 2) and hook.over(state)
 
 
 def test_early_stop(folder, train):
     text = WORSE + 'best_score: "loss" early_stop: 2'
     run = train(text)
-    best = run.solver.best
+    best = run.solver.state.best
     assert run.solver.iteration == best.iteration + 4 < 12 and run.log[-1] == "Optimization stopped early."
     assert any(line.startswith("loss has not been better than") for line in run.log)
     state = f"run_iter_{run.solver.iteration}.solverstate"

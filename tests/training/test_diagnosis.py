@@ -1,8 +1,8 @@
-"""A loss that is not finite ends the run at its iteration, names layer, blob and samples, and leaves what replays; or
-is forgiven."""
+"""A loss that is NaN or infinite: the report on its cause, the bundle to replay, and the recovery from a snapshot."""
 
 import json
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,7 +11,8 @@ from caffelite import weights
 from caffelite.data.writers import write_hdf5
 from caffelite.errors import CaffeliteError
 from caffelite.training.diagnosis import replay
-from caffelite.training.diagnosis.diagnosis import Diverged
+from caffelite.training.diagnosis.report import Diverged
+from caffelite.training.hooks.hook import Hook, Hooks
 
 SOLVER = """
 net: "plain.prototxt" base_lr: 0.05 lr_policy: "fixed" max_iter: 12 display: 1 random_seed: 3 snapshot_prefix: "run"
@@ -80,16 +81,16 @@ def test_what_layers_carry_is_replayed(kind, spoilt, train, device):
     """Rows 4 to 7 are steps 0 and 1 of two sequences; row 6 spoils step 1, and step 0 depends on what iteration 0
     left."""
     (spoilt / "carried.prototxt").write_text(CARRIED.format(kind=kind))
-    kept = []
+    kept, net = [], None
+
+    class Keep(Hook):
+        def after_backward(self, state):
+            kept[:] = [net.blobs["h"].copy()]
 
     def watch(solver):
-        ask = solver._not_finite
-
-        def told(*arguments):
-            kept[:] = [solver.net.blobs["h"].copy()]
-            return ask(*arguments)
-
-        solver._not_finite = told
+        nonlocal net
+        net = solver.net
+        solver.hooks = Hooks(Keep(), solver.hooks)
 
     error = fails(train, SOLVER.replace("plain", "carried"), before=watch)
     assert error.report.first.layer == "rows"
@@ -155,27 +156,21 @@ def test_forgiven(folder, train):
     text = SOLVER.replace("0.05", "1e4").replace("max_iter: 12", "max_iter: 60")
     assert fails(train, text).report.iteration > 4
 
-    def forgive(solver):
-        solver.forgives = 3
-
     with pytest.raises(Diverged):
-        train(text, before=forgive)
+        train(text, nan_recoveries=3)
     rates = SOLVER + "gamma: 1"
-    run = train(rates.replace("max_iter: 12", "max_iter: 14"), before=lambda solver: spoil_once(solver, 6))
-    assert run.solver.iteration == 14 and run.solver.rate_factor == 0.5 and run.solver.forgiven == 1
-    told = [
-        line for line in run.log if line.startswith("Forgiven (1 of 1): going on from iteration 4 with 0.5 of the rate")
-    ]
-    assert told and [line for line in run.log if "lr = " in line][-1] == "Iteration 13, lr = 0.025"
+    run = train(rates.replace("max_iter: 12", "max_iter: 14"), before=partial(spoil_once, 6), nan_recoveries=1)
+    assert run.solver.iteration == 14 and run.solver.state.rate_factor == 0.5 and run.solver.state.nan_recoveries == 1
+    assert "NaN recovery (1 of 1): continuing from iteration 4 with 0.5 of the rate" in run.log
+    assert [line for line in run.log if "lr = " in line][-1] == "Iteration 13, lr = 0.025"
     whole = run.params()
     resumed = train(rates.replace("max_iter: 12", "max_iter: 14"), resume="run_iter_8.solverstate")
     np.testing.assert_equal(resumed.params(), whole)
-    assert resumed.solver.rate_factor == 0.5
+    assert resumed.solver.state.rate_factor == 0.5
 
 
-def spoil_once(solver, iteration):
+def spoil_once(iteration, solver):
     """A NaN in the weights at one iteration, the first time that it comes."""
-    solver.forgives = 1
     forward, done = solver.net.forward, []
 
     def corruption(at, *rest):
@@ -189,7 +184,7 @@ def spoil_once(solver, iteration):
 
 def test_nothing_to_go_back_to(folder, train):
     with pytest.raises(Diverged):
-        train(SOLVER, before=lambda solver: spoil_once(solver, 2))
+        train(SOLVER, before=partial(spoil_once, 2), nan_recoveries=1)
 
 
 def test_a_bundle_tells_all(spoilt, train):
@@ -205,6 +200,6 @@ def test_what_is_no_bundle(folder, device):
 
 def test_nothing_is_examined_where_nobody_guards(spoilt, train):
     def unguarded(solver):
-        solver.guarded = False
+        solver.hooks.remove(solver.nan_recovery)
 
     assert math.isnan(train(SOLVER, before=unguarded).losses()[-1])

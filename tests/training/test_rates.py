@@ -168,7 +168,7 @@ def test_plateau(losses, steps):
     found = rate(PLATEAU)
     fell = []
     for i, loss in enumerate(losses):
-        fell.append(found.see(i, loss))
+        fell.append(found.receive_loss(i, loss))
         assert found.current_step(i) == steps[i] and found(i) == 8 * 0.5 ** steps[i], i
     assert [i for i, f in enumerate(fell) if f] == [i for i in range(1, len(steps)) if steps[i] > steps[i - 1]]
 

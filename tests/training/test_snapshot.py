@@ -12,6 +12,7 @@ import pytest
 from caffelite import caffelite_pb2 as pb
 from caffelite.errors import CaffeliteError
 from caffelite.training.checkpoint import snapshot
+from caffelite.training.checkpoint.content import parameter_blobs
 
 SOLVER = (
     'net: "plain.prototxt" base_lr: 0.05 lr_policy: "fixed" momentum: 0.9 random_seed: 1 max_iter: 4 snapshot: '
@@ -76,7 +77,7 @@ def test_what_another_reader_sees(folder, train):
     assert one(state, 1) == 4 and one(state, 2) == b"run_iter_4.caffemodel"
     history = [blob(value) for number, value in wire(state) if number == 3]
     assert [shape for shape, _ in history] == [[2, 5], [2]]
-    for (_, found), expected in zip(history, run.solver.updater.history_blobs(), strict=True):
+    for (_, found), expected in zip(history, parameter_blobs(run.solver.net, *run.solver.state.histories), strict=True):
         np.testing.assert_array_equal(found, expected.reshape(-1))
 
 
@@ -286,6 +287,7 @@ def test_a_file_that_may_not_grow(folder):
     code = """
 import os, resource, sys
 from caffelite.training.checkpoint import snapshot
+from caffelite.training.checkpoint.content import parameter_blobs
 from caffelite.cli import main
 write = snapshot.write
 def limited(files):

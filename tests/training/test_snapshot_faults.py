@@ -13,7 +13,7 @@ import pytest
 from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt
 from caffelite.errors import CaffeliteError
-from caffelite.training import Solver, newest
+from caffelite.training import Trainer, newest
 from caffelite.training.checkpoint import ownership, snapshot
 
 spec = importlib.util.spec_from_file_location("faults", Path(__file__).with_name("faults.py"))
@@ -34,7 +34,7 @@ def session(device, name, *, resume=True, then=lambda solver: None):
     state = newest(document.message, f"{name}.prototxt") if resume else None
     solver = None
     try:
-        solver = Solver(document.message, document.locate, f"{name}.prototxt", device, resume=state)
+        solver = Trainer(document.message, document.locate, f"{name}.prototxt", device, resume=state)
         solver.claim()
         solver.solve()
         then(solver)

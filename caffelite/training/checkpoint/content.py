@@ -1,12 +1,10 @@
-"""What of a solver goes into a snapshot, and back."""
+"""Converts training state to and from checkpoint files."""
 
 from __future__ import annotations
 
-import hashlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,241 +13,222 @@ from ... import weights
 from ...errors import CaffeliteError
 from ...net.graph import Node
 from ...net.net import Net
-from .. import nets
+from ...parallel import SingleProcess
+from ..optim.average import Average
+from ..state import BestState, TrainingState
 from . import snapshot
-
-if TYPE_CHECKING:
-    from ..trainer import Solver
+from .config_hash import config_hash
 
 log = logging.getLogger("caffelite")
 
 
-def _carried(solver: Solver) -> list[tuple[str, str, list]]:
-    """(net, layer, arrays) of every layer whose state goes on from pass to pass."""
-    found = [("train", solver.net)] + [(f"test {i}", net) for i, (net, _) in enumerate(solver.tests)]
-    return [
-        (label, node.name, node.layer.carried) for label, net in found for node in net.graph.nodes if node.layer.carried
-    ]
+class Content:
+    """The content of the checkpoint files of one solver and net.
 
+    average: gives the net the averaged weights. solver_type: the update rule's. current_step: of the schedule.
+    """
 
-class Before:
-    """What the layers of a net carried when an iteration began, so that it can be run again."""
-
-    def __init__(self, net: Net):
-        self._dev = net.dev
-        self._kept = [(array, net.dev.empty(array.shape)) for node in net.graph.nodes for array in node.layer.carried]
-
-    def keep(self) -> None:
-        for array, copy in self._kept:
-            self._dev.copy(array, copy)
-
-    def put_back(self) -> None:
-        for array, copy in self._kept:
-            self._dev.copy(copy, array)
-
-
-def config_hash(solver: Solver) -> str:
-    """What shapes the numbers of a run: the solver's arithmetic fields and the nets; not how long it runs or what it
-    shows."""
-    kept = pb.SolverParameter()
-    kept.CopyFrom(solver.p)
-    for name in (
-        "net",
-        "train_net",
-        "test_net",
-        "max_iter",
-        "display",
-        "snapshot",
-        "snapshot_prefix",
-        "snapshot_after_train",
-        "snapshot_format",
-        "snapshot_diff",
-        "solver_mode",
-        "device_id",
-        "debug_info",
-        "test_iter",
-        "test_interval",
-        "test_initialization",
-        "net_param",
-        "train_net_param",
-        "test_net_param",
-        "snapshot_keep",
-        "best_score",
-        "best_lowest",
-        "early_stop",
-        "test_state",
+    def __init__(
+        self,
+        p: pb.SolverParameter,
+        net: Net,
+        average: Average,
+        solver_type: str,
+        current_step: Callable[[int], int],
+        comm: SingleProcess,
     ):
-        kept.ClearField(name)
-    if solver.p.lr_policy in ("poly", "cosine"):
-        kept.max_iter = solver.p.max_iter
-    parts = [
-        kept.SerializeToString(deterministic=True),
-        nets.effective(solver.net.graph.message, solver.comm.size).SerializeToString(deterministic=True),
-    ]
-    return hashlib.blake2b(b"".join(parts), digest_size=16).hexdigest()
+        self._p, self._net, self._dev, self._average, self._comm = p, net, net.dev, average, comm
+        self._solver_type, self._current_step = solver_type, current_step
+        self.hdf5 = p.snapshot_format == pb.SolverParameter.HDF5
 
+    def _config_hash(self) -> str:
+        return config_hash(self._p, self._net.graph.message, self._comm.size)
 
-def carried(solver: Solver) -> list[pb.CarriedState]:
-    """What layers carry from pass to pass: of each layer the arrays of rank 0, then those of rank 1, and so on."""
-    found = []
-    for label, layer, arrays in _carried(solver):
-        entry = pb.CarriedState(net=label, layer=layer)
-        for array in (a for rank in solver.comm.gather([solver.dev.download(a) for a in arrays]) for a in rank):
-            entry.blob.add(shape=pb.BlobShape(dim=array.shape), data=array.reshape(-1).tolist())
-        found.append(entry)
-    return found
+    # to files
 
+    def size(self, state: TrainingState) -> int:
+        """The bytes of a checkpoint, at most."""
+        copies = 1 + self._p.snapshot_diff + len(state.histories) + 2 * (state.average is not None)
+        return 4 * self._net.params.size * copies + 2**16 + (2**12 * len(self._net.graph.nodes) if self.hdf5 else 0)
 
-def files(solver: Solver, carried: list[pb.CarriedState]) -> Iterator[tuple[Path, bytes]]:
-    """The model and then the state of a solver as it stands, each made when it is asked for."""
-    hdf5 = solver.p.snapshot_format == pb.SolverParameter.HDF5
-    model, state_path = snapshot.names(solver.prefix, solver.iteration, hdf5)
-    form = "HDF5 file" if hdf5 else "binary proto file"
-    log.info("Snapshotting to %s %s", form, model)
-    body = _model(solver)
-    digest = weights.digest(body)
-    yield model, body
-    if solver.average.decay:
-        average = snapshot.average_name(model)
-        log.info("Snapshotting the average of weights to %s", average)
-        with solver.average.in_place():
-            body = _model(solver, diffs=False)
-        yield average, body
-    resume = pb.ResumeState(
-        solver_type=solver.updater.name,
-        config_hash=config_hash(solver),
-        random_seed=solver.seed,
-        loss_window=solver.loss_window(),
-        carried=carried,
-        precision=solver.dev.precision,
-    )
-    for label, layer, source in solver.sources():
-        resume.source.add(net=label, layer=layer, samples=source.position)
-    if solver.forgiven:
-        resume.rate_factor, resume.forgiven = solver.rate_factor, solver.forgiven
-    solver.best.save(resume)
-    solver.average.save(resume)
-    solver.updater.clipping.save(resume)
-    log.info("Snapshotting solver state to %s %s", form, state_path)
-    history, step = solver.updater.history_blobs(), solver.rate.current_step(solver.iteration)
-    state = snapshot.State(solver.iteration, str(model), history, step, resume, run=solver.owner.run, digest=digest)
-    if plateau := solver.rate.plateau:
-        state.plateau = plateau.minimum_loss, plateau.last_event
-    yield state_path, (snapshot.encode_hdf5_state if hdf5 else snapshot.encode_state)(state)
+    def gather_recurrent(self, state: TrainingState) -> list[pb.CarriedState]:
+        """The recurrent state of all processes: of each layer the arrays of rank 0, then those of rank 1, and so on.
+        All processes call it."""
+        found = []
+        for recurrent in state.recurrent:
+            entry = pb.CarriedState(net=recurrent.net, layer=recurrent.layer)
+            mine = [self._dev.download(array) for array in recurrent.arrays]
+            for array in (array for arrays in self._comm.gather(mine) for array in arrays):
+                entry.blob.add(shape=pb.BlobShape(dim=array.shape), data=array.reshape(-1).tolist())
+            found.append(entry)
+        return found
 
+    def files(
+        self, state: TrainingState, prefix: str, recurrent: list[pb.CarriedState]
+    ) -> Iterator[tuple[Path, bytes]]:
+        """The path and the bytes of the model, of the averaged weights where there are any, and of the state, each made
+        when it is needed."""
+        model, path = snapshot.names(prefix, state.iteration, self.hdf5)
+        form = "HDF5 file" if self.hdf5 else "binary proto file"
+        log.info("Snapshotting to %s %s", form, model)
+        body = self._model(state, self._p.snapshot_diff)
+        digest = weights.digest(body)
+        yield model, body
+        if state.average:
+            average = snapshot.average_name(model)
+            log.info("Snapshotting the average of weights to %s", average)
+            with self._average.as_weights():
+                body = self._model(state)
+            yield average, body
+        resume = self._resume(state, recurrent)
+        log.info("Snapshotting solver state to %s %s", form, path)
+        history = [blob for flat in state.histories for blob in parameter_blobs(self._net, flat)]
+        step = self._current_step(state.iteration)
+        saved = snapshot.State(state.iteration, str(model), history, step, resume, run=state.run, digest=digest)
+        if state.plateau:
+            saved.plateau = state.plateau.minimum_loss, state.plateau.last_event
+        yield path, (snapshot.encode_hdf5_state if self.hdf5 else snapshot.encode_state)(saved)
 
-def write_pair(solver: Solver, carried: list[pb.CarriedState]) -> Path:
-    """Writes a snapshot of the solver as it stands, where no other run's files are, and removes those that are too
-    many; its state."""
-    paths = snapshot.pair(solver.prefix, solver.iteration, solver.p.snapshot_format == pb.SolverParameter.HDF5)
-    _own(solver, paths)
-    snapshot.write(files(solver, carried))
-    if solver.p.snapshot_keep:
-        snapshot.prune(solver.prefix, solver.p.snapshot_keep, solver.iteration, solver.owner.run.id)
-    return paths[0]
+    def best_files(self, state: TrainingState, prefix: str) -> Iterator[tuple[Path, bytes]]:
+        """The path and the bytes of the best weights, which are those in place."""
+        path = snapshot.best_name(prefix, self.hdf5)
+        log.info("Snapshotting the best weights to %s", path)
+        yield path, self._model(state)
 
-
-def write_best(solver: Solver) -> None:
-    """Writes the weights that were tested as the best."""
-    _own(solver, [snapshot.best_name(solver.prefix, solver.p.snapshot_format == pb.SolverParameter.HDF5)])
-    snapshot.write(best_files(solver))
-
-
-def _own(solver: Solver, paths: list[Path]) -> None:
-    """Makes sure that these names are this run's to write."""
-    solver.owner.claim(solver.locate)
-    solver.owner.make_way(paths)
-
-
-def best_files(solver: Solver) -> Iterator[tuple[Path, bytes]]:
-    """The model of the best test, of the weights that were tested."""
-    path = snapshot.best_name(solver.prefix, solver.p.snapshot_format == pb.SolverParameter.HDF5)
-    log.info("Snapshotting the best weights to %s", path)
-    yield path, _model(solver, diffs=False)
-
-
-def _model(solver: Solver, diffs: bool = True) -> bytes:
-    """A caffemodel of the net's weights."""
-    blobs = [
-        (node.layer.spec, _with_diffs(solver, node, arrays) if diffs else arrays)
-        for node, arrays in solver.net.layer_blobs()
-    ]
-    if solver.p.snapshot_format == pb.SolverParameter.HDF5:
-        return weights.encode_hdf5_net(((spec.name, arrays) for spec, arrays in blobs), solver.owner.run)
-    return weights.sealed(weights.encode_net(solver.net.graph.message, blobs), solver.owner.run)
-
-
-def _with_diffs(solver: Solver, node: Node, arrays: list[np.ndarray]) -> list[weights.Blob]:
-    """A layer's parameters, where snapshot_diff asks for it each with the gradient of the last iteration, 0 where it
-    never learns."""
-    if not solver.p.snapshot_diff:
-        return arrays
-    found = []
-    for param, data in zip(node.layer.params, arrays, strict=True):
-        diff = np.zeros_like(data) if param.diff is None else solver.dev.download(param.diff) / solver.comm.size
-        found.append((data, diff))
-    return found
-
-
-def restore(solver: Solver, state: snapshot.State, path: Path) -> None:
-    """Puts a solver where a state left off: exactly, where the state is one of ours."""
-    log.info("Resuming from %s", path)
-    resume = state.resume
-    if resume is not None and resume.solver_type != solver.updater.name:
-        raise CaffeliteError(
-            f"{path} is the state of another solver type", expected=solver.updater.name, found=resume.solver_type
+    def _resume(self, state: TrainingState, recurrent: list[pb.CarriedState]) -> pb.ResumeState:
+        """The part of the state that Caffe's solver states lack."""
+        resume = pb.ResumeState(
+            solver_type=self._solver_type,
+            config_hash=self._config_hash(),
+            random_seed=state.seed,
+            loss_window=state.losses.last(),
+            carried=recurrent,
+            precision=self._dev.precision,
         )
-    solver.updater.load_history(state.history, path)
-    if found := snapshot.read_model(state, path):
-        model, blobs = found
-        if missing := solver.net.load(blobs, str(model)).missing:
-            raise CaffeliteError(
-                f"{model} is the model of another net", expected=f"weights of layers {', '.join(missing)}"
-            )
-    solver.iteration = state.iteration
-    if (plateau := solver.rate.plateau) and state.plateau:
-        plateau.steps = state.current_step
-        plateau.minimum_loss, plateau.last_event = state.plateau
-    if resume is None:
-        log.warning("%s was not written by caffelite: data starts from the first sample", path)
-        return
-    if resume.config_hash != config_hash(solver):
-        log.warning(
-            "the net or the solver differs from what %s was trained with: this run is no exact continuation", path
-        )
-    if resume.precision not in ("", solver.dev.precision):
-        text = "%s was trained with -precision %s, this run takes %s: it is no exact continuation"
-        log.warning(text, path, resume.precision, solver.dev.precision)
-    positions = {(s.net, s.layer): s.samples for s in resume.source}
-    for label, layer, source in solver.sources():
-        if (label, layer) in positions:
-            source.seek(positions[label, layer])
-    solver.rate_factor, solver.forgiven = resume.rate_factor if resume.forgiven else 1.0, resume.forgiven
-    solver.best.load(resume)
-    solver.average.load(resume, path)
-    solver.updater.clipping.load(resume)
-    _restore_carried(solver, {(s.net, s.layer): s.blob for s in resume.carried})
-    kept = list(resume.loss_window)[-len(solver.window) :]
-    solver.window.reset(np.array(kept).reshape(-1, 1))
-    solver.losses = solver.told = len(kept)
+        for entry in state.sources:
+            resume.source.add(net=entry.net, layer=entry.layer, samples=entry.source.position)
+        if state.nan_recoveries:
+            resume.rate_factor, resume.forgiven = state.rate_factor, state.nan_recoveries
+        best = state.best
+        if best.judged_iteration >= 0:
+            resume.best_value, resume.best_iteration = best.value, best.iteration
+            resume.tests_since_best, resume.judged_iteration = best.tests_since, best.judged_iteration
+        if state.average and state.average.started:
+            for blob in parameter_blobs(self._net, state.average.flat):
+                resume.average.add().MergeFromString(weights.encode_blob(blob))
+        if state.loss_scale:
+            resume.loss_scale, resume.loss_scale_good = state.loss_scale.held()
+        return resume
+
+    def _model(self, state: TrainingState, diffs: bool = False) -> bytes:
+        """A caffemodel of the weights in place."""
+        blobs = [
+            (node.layer.spec, self._with_diffs(node, arrays) if diffs else arrays)
+            for node, arrays in self._net.layer_blobs()
+        ]
+        if self.hdf5:
+            return weights.encode_hdf5_net(((spec.name, arrays) for spec, arrays in blobs), state.run)
+        return weights.sealed(weights.encode_net(self._net.graph.message, blobs), state.run)
+
+    def _with_diffs(self, node: Node, arrays: list[np.ndarray]) -> list[weights.Blob]:
+        """A layer's parameters, each with the gradient of the last iteration; 0 where it has none."""
+        found = []
+        for param, data in zip(node.layer.params, arrays, strict=True):
+            diff = np.zeros_like(data) if param.diff is None else self._dev.download(param.diff) / self._comm.size
+            found.append((data, diff))
+        return found
+
+    # from files
+
+    def restore(self, state: TrainingState, saved: snapshot.State, path: Path) -> None:
+        """Sets the training state to that of a checkpoint: exactly, where this program wrote it."""
+        resume = saved.resume
+        if resume is not None and resume.solver_type != self._solver_type:
+            what = f"{path} is the state of another solver type"
+            raise CaffeliteError(what, expected=self._solver_type, found=resume.solver_type)
+        self._load_histories(state, saved.history, path)
+        if found := snapshot.read_model(saved, path):
+            model, blobs = found
+            if missing := self._net.load(blobs, str(model)).missing:
+                expected = f"weights of layers {', '.join(missing)}"
+                raise CaffeliteError(f"{model} is the model of another net", expected=expected)
+        state.iteration = saved.iteration
+        if state.plateau and saved.plateau:
+            state.plateau.steps = saved.current_step
+            state.plateau.minimum_loss, state.plateau.last_event = saved.plateau
+        if resume is None:
+            log.warning("%s was not written by caffelite: data starts from the first sample", path)
+            return
+        if resume.config_hash != self._config_hash():
+            text = "the net or the solver differs from what %s was trained with: this run is no exact continuation"
+            log.warning(text, path)
+        if resume.precision not in ("", self._dev.precision):
+            text = "%s was trained with -precision %s, this run takes %s: it is no exact continuation"
+            log.warning(text, path, resume.precision, self._dev.precision)
+        self._load_resume(state, resume, path)
+
+    def _load_resume(self, state: TrainingState, resume: pb.ResumeState, path: Path) -> None:
+        positions = {(s.net, s.layer): s.samples for s in resume.source}
+        for entry in state.sources:
+            if (entry.net, entry.layer) in positions:
+                entry.source.seek(positions[entry.net, entry.layer])
+        state.rate_factor, state.nan_recoveries = resume.rate_factor if resume.forgiven else 1.0, resume.forgiven
+        state.best = BestState()
+        if resume.HasField("judged_iteration"):
+            values = resume.best_value, resume.best_iteration, resume.tests_since_best, resume.judged_iteration
+            state.best = BestState(*values)
+        self._load_average(state, resume, path)
+        if state.loss_scale and resume.HasField("loss_scale"):
+            state.loss_scale.load(resume.loss_scale, resume.loss_scale_good)
+        self._load_recurrent(state, {(s.net, s.layer): s.blob for s in resume.carried})
+        state.losses.restore(resume.loss_window)
+
+    def _load_histories(self, state: TrainingState, blobs: list[np.ndarray], path: Path) -> None:
+        params = self._net.params
+        places = [(flat, i) for flat in state.histories for i in range(len(params.parameters))]
+        if len(blobs) != len(places):
+            what, expected = f"{path} has the history of another net or solver type", len(places)
+            raise CaffeliteError(what, expected=f"{expected} blobs for type {self._solver_type}", found=len(blobs))
+        for (flat, i), blob in zip(places, blobs, strict=True):
+            target = params.cut(flat, i)
+            if blob.size != target.size:
+                what = f"{path}: history of parameter {params.parameters[i].label} does not fit"
+                raise CaffeliteError(what, expected=list(target.shape), found=list(blob.shape))
+            self._dev.upload(target, blob.reshape(target.shape))
+
+    def _load_average(self, state: TrainingState, resume: pb.ResumeState, path: Path) -> None:
+        if not state.average:
+            return
+        state.average.started = False
+        if not resume.average:
+            return
+        params = self._net.params
+        blobs = [weights.decode_blob(memoryview(blob.SerializeToString())) for blob in resume.average]
+        if [blob.size for blob in blobs] != [parameter.size for parameter in params.blobs]:
+            raise CaffeliteError(f"{path} has the averages of another net")
+        for i, blob in enumerate(blobs):
+            target = params.cut(state.average.flat, i)
+            self._dev.upload(target, blob.reshape(target.shape))
+        state.average.started = True
+
+    def _load_recurrent(self, state: TrainingState, kept: dict[tuple[str, str], Sequence[pb.BlobProto]]) -> None:
+        """Gives each process its recurrent state; of another number of processes, each its share of the sequences
+        (axis 0) of all."""
+        rank, size = self._comm.rank, self._comm.size
+        for recurrent in state.recurrent:
+            saved = kept.get((recurrent.net, recurrent.layer), ())
+            blobs = [np.array(b.data, self._dev.dtype).reshape(tuple(b.shape.dim)) for b in saved]
+            for i, array in enumerate(recurrent.arrays):
+                parts = blobs[i :: len(recurrent.arrays)]
+                joined = np.concatenate(parts) if parts else np.empty((0, *array.shape[1:]), array.dtype)
+                if joined.shape == (size * len(array), *array.shape[1:]):
+                    self._dev.upload(array, joined[rank * len(array) : (rank + 1) * len(array)])
+                elif parts:
+                    text = 'layer "%s" starts anew: its state was kept for a batch of %d, not %d'
+                    log.warning(text, recurrent.layer, len(joined), size * len(array))
+                    break
 
 
-def _restore_carried(solver: Solver, kept: dict[tuple[str, str], Sequence[pb.BlobProto]]) -> None:
-    """Gives each process what it carried; of another number of processes, each its share of the sequences (axis 0) that
-    all carried."""
-    rank, size = solver.comm.rank, solver.comm.size
-    for label, layer, arrays in _carried(solver):
-        blobs = [np.array(b.data, solver.dev.dtype).reshape(tuple(b.shape.dim)) for b in kept.get((label, layer), ())]
-        for i, array in enumerate(arrays):
-            whole = [b for b in blobs[i :: len(arrays)]]
-            joined = np.concatenate(whole) if whole else np.empty((0, *array.shape[1:]), array.dtype)
-            if joined.shape == (size * len(array), *array.shape[1:]):
-                solver.dev.upload(array, joined[rank * len(array) : (rank + 1) * len(array)])
-            elif whole:
-                log.warning(
-                    'layer "%s" starts anew: its state was kept for a batch of %d, not %d',
-                    layer,
-                    len(joined),
-                    size * len(array),
-                )
-                break
+def parameter_blobs(net: Net, flat) -> list[np.ndarray]:
+    """A flat array of the device, as large as all parameters, cut into one host array a parameter."""
+    return [net.dev.download(net.params.cut(flat, i)) for i in range(len(net.params.parameters))]

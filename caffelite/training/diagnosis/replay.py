@@ -1,4 +1,4 @@
-"""A bundle of diagnosis.py run again: its iteration, from its own weights and its own samples."""
+"""Runs the iteration of a diagnosis bundle again, with the bundle's weights and samples."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from ...errors import CaffeliteError
 from ...net import graph
 from ...net.net import Net
 from ..checkpoint import snapshot
-from . import diagnosis
-from .tracing import Seen, trace
+from ..iteration import Passes
+from . import bundle
+from .tracing import TracedArray, trace
 
 
-class Stored:
-    """A source of batches that were kept; part after part, over and over."""
+class BundleSource:
+    """Hands out the batches of a bundle, micro-batch by micro-batch, again and again."""
 
     def __init__(self, parts: list[list[np.ndarray]]):
         self.parts, self.position, self.length = parts, 0, len(parts) * len(parts[0][0])
@@ -31,27 +32,28 @@ class Stored:
         return self.parts[(self.position - 1) % len(self.parts)]
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Does nothing: no file is open."""
 
 
-def replay(folder: Path, dev) -> Iterator[Seen]:
-    """What each layer wrote in the iteration of a bundle. Errors: a folder that is no bundle, or lacks a part of it."""
+def replay(folder: Path, dev) -> Iterator[TracedArray]:
+    """The arrays that layers write in the iteration of a bundle. Errors: a folder that is no bundle, or lacks a part of
+    it."""
     try:
-        told = json.loads(inputs.read_text(folder / diagnosis.REPORT))
-        inputs.check(folder / diagnosis.BATCH)
-        with np.load(folder / diagnosis.BATCH) as file:
+        report = json.loads(inputs.read_text(folder / bundle.REPORT))
+        inputs.check(folder / bundle.BATCH)
+        with np.load(folder / bundle.BATCH) as file:
             batch = dict(file)
-        iteration, seed, parts, _ = (told[name] for name in ("iteration", "seed", "parts", "rank"))
+        iteration, seed, parts, _ = (report[name] for name in ("iteration", "seed", "parts", "rank"))
     except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
         what = f"{folder} is no bundle of a fault ({getattr(error, 'strerror', None) or error})"
         raise CaffeliteError(
             what, expected="a folder that a run left when its loss was not finite, as run_fault_iter_120"
         ) from None
-    document = prototxt.read_net(folder / diagnosis.NET)
+    document = prototxt.read_net(folder / bundle.NET)
 
-    def stored(spec: pb.LayerParameter, phase: int, locate) -> Stored:
+    def stored(spec: pb.LayerParameter, phase: int, locate) -> BundleSource:
         kept = [[batch[f"{part}/{spec.name}/{i}"] for i in range(len(spec.top))] for part in range(parts)]
-        return Stored(kept)
+        return BundleSource(kept)
 
     dev.seed = seed & 2**64 - 1
     net = Net(graph.build(document.message, document.message.state, document.locate, stored), dev, seed=seed, keep=True)
@@ -61,6 +63,6 @@ def replay(folder: Path, dev) -> Iterator[Seen]:
     kept = {entry.layer: entry.blob for entry in snapshot.read_state(state).resume.carried if entry.net == "train"}
     for node in net.graph.nodes:
         count = len(node.layer.carried)
-        for array, blob in zip(node.layer.carried, kept.get(node.name, ())[told["rank"] * count :], strict=False):
+        for array, blob in zip(node.layer.carried, kept.get(node.name, ())[report["rank"] * count :], strict=False):
             dev.upload(array, np.array(blob.data, dev.dtype).reshape(array.shape))
-    yield from trace(net, iteration, parts, told["rank"], told["size"])
+    yield from trace(Passes(net, parts, report["rank"], report["size"]), iteration)

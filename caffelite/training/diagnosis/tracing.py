@@ -1,21 +1,24 @@
-"""One iteration run again layer by layer: what each blob and gradient holds, and which of them is the first with a NaN
-or an infinity."""
+"""Repeats one iteration layer by layer and records statistics of every array, so that the first NaN or infinity can be
+found."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
 from ...net.graph import Node
-from ...net.net import Net
+from ..iteration import Passes
 
 
 @dataclass
-class Seen:
-    """An array just after a layer wrote it. direction: forward or backward; what: 'top "conv1"', 'gradient of "data"',
-    'parameter 0' …; rows: places on axis 0 that are not finite. Numbers are over the finite values."""
+class TracedArray:
+    """Statistics of an array just after a layer wrote it, over its finite values.
+
+    part: the micro-batch. direction: forward or backward. what: 'top "conv1"', 'gradient of "data"', 'parameter 0' …
+    rows: indices on axis 0 with values that are not finite.
+    """
 
     part: int
     direction: str
@@ -38,57 +41,59 @@ class Seen:
         return asdict(self)
 
 
-def look(part: int, direction: str, node: Node, what: str, array: np.ndarray) -> Seen:
+def statistics(part: int, direction: str, node: Node, what: str, array: np.ndarray) -> TracedArray:
+    """The statistics of a host array."""
     finite = np.isfinite(array)
     good = array[finite].astype(np.float64)
     nans = int(np.isnan(array).sum())
     rows = np.flatnonzero(~finite.reshape(len(array), -1).all(1)).tolist() if array.ndim and not finite.all() else []
     least, greatest, mean = (good.min(), good.max(), np.abs(good).mean()) if good.size else (np.nan,) * 3
     numbers = float(least), float(greatest), float(mean), nans, int(array.size - good.size) - nans
-    return Seen(part, direction, node.name, node.layer.spec.type, what, list(array.shape), *numbers, rows)
+    return TracedArray(part, direction, node.name, node.layer.spec.type, what, list(array.shape), *numbers, rows)
+
+
+class Tracer:
+    """Records the arrays of a pass, in the order in which layers write them: ``forward`` and ``backward`` are called
+    after each layer.
+
+    Parameters come before the tops that are made from them, gradients of parameters after those of bottoms. received:
+    called with a micro-batch, a feeding layer and what it read.
+    """
+
+    def __init__(self, passes: Passes, received: Callable[[int, Node, list[np.ndarray]], None] | None):
+        self._passes, self._net, self._received = passes, passes.net, received
+        self._steps = {step.node: step for step in passes.net.plan.forward}
+        self.traced: list[TracedArray] = []
+
+    def _record(self, direction: str, node: Node, what: str, array: np.ndarray) -> None:
+        self.traced.append(statistics(self._passes.part, direction, node, what, array))
+
+    def forward(self, node: Node) -> None:
+        net, step, download = self._net, self._steps[node], self._net.dev.download
+        arrays = [download(net.shown(net.data[v], v)) for v in step.tops]
+        if self._received and node.layer.feeds:
+            self._received(self._passes.part, node, arrays)
+        for one in (node, *step.fused) if not self._passes.part else ():
+            for i, param in enumerate(one.layer.params):
+                self._record("forward", one, f"parameter {i}", download(param.data))
+        for value, array in zip(step.tops, arrays, strict=True):
+            self._record("forward", node, f'top "{value.name}"', array)
+
+    def backward(self, node: Node) -> None:
+        net, download = self._net, self._net.dev.download
+        for i, value in enumerate(node.bottoms):
+            if (gradient := net.gradient(node, i)) is not None:
+                self._record("backward", node, f'gradient of "{value.name}"', download(net.shown(gradient, value)))
+        for i, param in enumerate(node.layer.params):
+            if param.wanted:
+                self._record("backward", node, f"gradient of parameter {i}", download(param.diff))
 
 
 def trace(
-    net: Net, iteration: int, parts: int, rank: int = 0, size: int = 1, fed: Callable | None = None
-) -> Iterator[Seen]:
-    """Runs the micro-batches of an iteration and yields what layers wrote, in order. fed(part, node, arrays) gets what
-    feeding layers read.
-
-    Parameters come before the tops that are made from them; gradients of parameters after those of bottoms.
-    """
-    found: list[Seen] = []
-    steps = {step.node: step for step in net.plan.forward}
-    down = net.dev.download
-    part = 0
-
-    def forward(node: Node) -> None:
-        arrays = [down(net.shown(net.data[v], v)) for v in steps[node].tops]
-        if fed and node.layer.feeds:
-            fed(part, node, arrays)
-        if not part:
-            for one in (node, *steps[node].fused):
-                found.extend(
-                    look(part, "forward", one, f"parameter {i}", down(p.data)) for i, p in enumerate(one.layer.params)
-                )
-        found.extend(
-            look(part, "forward", node, f'top "{v.name}"', array)
-            for v, array in zip(steps[node].tops, arrays, strict=True)
-        )
-
-    def backward(node: Node) -> None:
-        for i, value in enumerate(node.bottoms):
-            if (gradient := net.gradient(node, i)) is not None:
-                array = down(net.shown(gradient, value))
-                found.append(look(part, "backward", node, f'gradient of "{value.name}"', array))
-        for i, param in enumerate(node.layer.params):
-            if param.wanted:
-                found.append(look(part, "backward", node, f"gradient of parameter {i}", down(param.diff)))
-
-    net.clear_loss()
-    for part in range(parts):  # noqa: B007
-        net.forward(iteration, part * size + rank, forward)
-        yield from found
-        found.clear()
-        net.backward(add=part > 0, watch=backward)
-        yield from found
-        found.clear()
+    passes: Passes, iteration: int, received: Callable[[int, Node, list[np.ndarray]], None] | None = None
+) -> list[TracedArray]:
+    """Repeats the passes of an iteration in this process alone; the arrays that layers wrote, in order."""
+    tracer = Tracer(passes, received)
+    passes.net.clear_loss()
+    passes.forward_backward(iteration, forward=[tracer.forward], backward=[tracer.backward], reduce=False)
+    return tracer.traced

@@ -1,35 +1,153 @@
-"""Who looks on while a solver runs."""
+"""The interface of hooks: the events around the iterations of a training run."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ...net.graph import Node
 from ..scores import Scores
-
-if TYPE_CHECKING:
-    from ..trainer import Solver
+from ..state import TrainingState
 
 Outputs = list[tuple[str, float, np.ndarray]]  # name, loss weight, values
+Observer = Callable[[Node], None]  # called with a layer
+Observers = tuple[Sequence[Observer], Sequence[Observer]]
 
 
-class Observer:
-    """Told of what a solver does, in its process of rank 0; every method may be left as it is."""
+class Hook:
+    """Receives the events of a training run. A subclass overrides those that it needs.
 
-    def began(self, solver: Solver) -> None:
-        """Training starts, or goes on, at ``solver.iteration``."""
+    Events around every iteration that the host runs, in this order: before_iteration, observers, after_backward,
+    before_update, after_update. Iterations that one graph launch runs have none of these, only after_iteration.
+    """
 
-    def losses(self, solver: Solver, first: int, values: Sequence[float]) -> None:
-        """The losses of iterations ``first``, ``first`` + 1 and so on; each iteration is told once, some of them
+    def started(self, state: TrainingState) -> None:
+        """Training starts or continues at ``state.iteration``."""
+
+    def before_iteration(self, state: TrainingState) -> bool | None:
+        """The next iteration is about to run. True: the run stops here."""
+
+    def observers(self, state: TrainingState) -> Observers:
+        """What is to be called after the forward and after the backward pass of each layer in the coming iteration."""
+        return (), ()
+
+    def after_backward(self, state: TrainingState) -> bool | None:
+        """Gradients are summed over processes, and parameters are not updated yet. True: an earlier state was restored,
+        and no update follows."""
+
+    def before_update(self, state: TrainingState, rate: float) -> None:
+        """The update is about to run at this rate."""
+
+    def after_update(self, state: TrainingState) -> None:
+        """Parameters are updated; ``state.iteration`` does not count the iteration yet."""
+
+    def after_iteration(self, state: TrainingState) -> None:
+        """``state.iteration`` counts one more iteration, or several."""
+
+    def finished(self, state: TrainingState) -> None:
+        """The last iteration has run. Hooks receive this event in reverse order."""
+
+    # Reports: other hooks send them, in the process of rank 0 and in the others.
+
+    def losses(self, state: TrainingState, first: int, values: Sequence[float]) -> None:
+        """The losses of iterations ``first``, ``first`` + 1 and so on. Each iteration is reported once, some of them
         together."""
 
-    def shown(self, solver: Solver, rate: float, loss: float, outputs: Outputs) -> None:
-        """What an iteration displays, before ``solver.iteration`` counts it; loss: averaged as average_loss says."""
+    def displayed(self, state: TrainingState, rate: float, loss: float, outputs: Outputs) -> None:
+        """The numbers that an iteration displays. loss: averaged over average_loss iterations."""
 
-    def tested(self, solver: Solver, which: int, scores: Scores) -> None:
+    def tested(self, state: TrainingState, which: int, scores: Scores) -> None:
         """The scores of test net ``which``."""
 
-    def rewound(self, solver: Solver) -> None:
-        """The solver went back to ``solver.iteration``."""
+    def all_tested(self, state: TrainingState, scores: list[Scores]) -> None:
+        """The scores of every test net, while the tested weights are still in place."""
+
+    def restored(self, state: TrainingState) -> None:
+        """The state went back to ``state.iteration``."""
+
+
+EVENTS = [name for name, value in vars(Hook).items() if callable(value) and not name.startswith("_")]
+
+
+class Hooks(Hook):
+    """Several hooks as one: each event goes to those that override it, in order. The last one stays last."""
+
+    def __init__(self, *hooks: Hook):
+        self._hooks = list(hooks)
+        self._find()
+
+    def extend(self, *hooks: Hook) -> None:
+        """Adds hooks after the last one."""
+        self._hooks += hooks
+        self._find()
+
+    def add(self, hook: Hook) -> None:
+        """Adds a hook before the last one."""
+        self._hooks.insert(max(0, len(self._hooks) - 1), hook)
+        self._find()
+
+    def remove(self, hook: Hook) -> None:
+        self._hooks.remove(hook)
+        self._find()
+
+    def _find(self) -> None:
+        """The methods to call for each event: only those that a hook overrides, so that others cost no time."""
+        self._calls = {
+            event: [getattr(h, event) for h in self._hooks if getattr(type(h), event) is not getattr(Hook, event)]
+            for event in EVENTS
+        }
+
+    def started(self, state: TrainingState) -> None:
+        for call in self._calls["started"]:
+            call(state)
+
+    def before_iteration(self, state: TrainingState) -> bool:
+        return any([call(state) for call in self._calls["before_iteration"]])
+
+    def observers(self, state: TrainingState) -> Observers:
+        forward, backward = [], []
+        for call in self._calls["observers"]:
+            one, other = call(state)
+            forward += one
+            backward += other
+        return forward, backward
+
+    def after_backward(self, state: TrainingState) -> bool:
+        return any(call(state) for call in self._calls["after_backward"])  # none after a state was restored
+
+    def before_update(self, state: TrainingState, rate: float) -> None:
+        for call in self._calls["before_update"]:
+            call(state, rate)
+
+    def after_update(self, state: TrainingState) -> None:
+        for call in self._calls["after_update"]:
+            call(state)
+
+    def after_iteration(self, state: TrainingState) -> None:
+        for call in self._calls["after_iteration"]:
+            call(state)
+
+    def finished(self, state: TrainingState) -> None:
+        for call in reversed(self._calls["finished"]):
+            call(state)
+
+    def losses(self, state: TrainingState, first: int, values: Sequence[float]) -> None:
+        for call in self._calls["losses"]:
+            call(state, first, values)
+
+    def displayed(self, state: TrainingState, rate: float, loss: float, outputs: Outputs) -> None:
+        for call in self._calls["displayed"]:
+            call(state, rate, loss, outputs)
+
+    def tested(self, state: TrainingState, which: int, scores: Scores) -> None:
+        for call in self._calls["tested"]:
+            call(state, which, scores)
+
+    def all_tested(self, state: TrainingState, scores: list[Scores]) -> None:
+        for call in self._calls["all_tested"]:
+            call(state, scores)
+
+    def restored(self, state: TrainingState) -> None:
+        for call in self._calls["restored"]:
+            call(state)

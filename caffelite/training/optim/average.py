@@ -8,82 +8,60 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from ... import caffelite_pb2 as pb
-from ... import weights
 from ...devices.formula import Formula
-from ...errors import CaffeliteError
 from ...net.net import Net
+from ..state import AverageState
 
 
 class Average:
-    """Of all parameters of a net, batch norm's statistics too; none, at no cost, where ``decay`` is 0."""
+    """The average of all parameters of a net, batch norm's statistics too. Without a decay it does nothing, at no
+    cost."""
 
     def __init__(self, decay: float, net: Net):
-        self.decay, self._net, self._started = decay, net, False
+        self.decay, self._net = decay, net
+        self.state: AverageState | None = None
         if decay:
             dev = net.dev
-            self._flat, self._spare, self._share = (
-                dev.zeros(net.params.size),
-                dev.zeros(net.params.size),
-                net.input_buffer.field((1,)),
-            )
+            self.state = AverageState(dev.zeros(net.params.size))
+            self._weights = dev.zeros(net.params.size)  # while the average takes their place
+            self._share = net.input_buffer.field((1,))
             self._move = dev.map(Formula("a + share * (w - a)", ("a", "w"), ("share",)))
 
     def start(self) -> None:
-        """Begins from the weights as they stand, unless a snapshot brought an average."""
-        if self.decay and not self._started:
-            self._net.dev.copy(self._net.params.data, self._flat)
-            self._started = True
+        """Starts from the current weights, unless a checkpoint brought an average."""
+        if self.state and not self.state.started:
+            self._net.dev.copy(self._net.params.data, self.state.flat)
+            self.state.started = True
 
-    def put(self, which: int, iteration: int) -> None:
-        """Sends along with pass ``which`` how far its iteration moves the average."""
-        if self.decay:
-            self._share.put(which, self._far(iteration))
+    def send_share(self, which: int, iteration: int) -> None:
+        """Sends the share of the weights in an iteration's average along with the batch in slot ``which``."""
+        if self.state:
+            self._share.put(which, self._shares(iteration))
 
-    def renew(self, iteration: int) -> None:
-        """The same, for the pass in use."""
-        if self.decay:
-            self._share.renew(self._far(iteration))
+    def set_share(self, iteration: int) -> None:
+        """Sets the share for the batch in use."""
+        if self.state:
+            self._share.renew(self._shares(iteration))
 
-    def _far(self, iteration: int) -> np.ndarray:
+    def _shares(self, iteration: int) -> np.ndarray:
         return np.array([1 - min(self.decay, (1 + iteration) / (10 + iteration))], self._net.dev.dtype)
 
     def queue(self) -> None:
-        """The move of the pass in use."""
-        if self.decay:
-            self._move(self._flat, self._net.params.data, self._share.array, self._flat)
+        """Moves the average towards the weights, by the share of the batch in use."""
+        if self.state:
+            self._move(self.state.flat, self._net.params.data, self._share.array, self.state.flat)
 
     @contextmanager
-    def in_place(self) -> Iterator[None]:
-        """The net has the average for its weights meanwhile."""
-        if not self.decay:
+    def as_weights(self) -> Iterator[None]:
+        """Within it the net's weights are the average."""
+        if not self.state:
             yield
             return
         dev, data = self._net.dev, self._net.params.data
         self.start()
-        dev.copy(data, self._spare)
-        dev.copy(self._flat, data)
+        dev.copy(data, self._weights)
+        dev.copy(self.state.flat, data)
         try:
             yield
         finally:
-            dev.copy(self._spare, data)
-
-    def save(self, state: pb.ResumeState) -> None:
-        if self._started:
-            params = self._net.params
-            for i in range(len(params.parameters)):
-                blob = self._net.dev.download(params.cut(self._flat, i))
-                state.average.add().MergeFromString(weights.encode_blob(blob))
-
-    def load(self, state: pb.ResumeState, path: object) -> None:
-        self._started = False
-        if not self.decay or not state.average:
-            return
-        params = self._net.params
-        blobs = [weights.decode_blob(memoryview(blob.SerializeToString())) for blob in state.average]
-        if [blob.size for blob in blobs] != [learned.size for learned in params.blobs]:
-            raise CaffeliteError(f"{path} has the averages of another net")
-        for i, blob in enumerate(blobs):
-            target = params.cut(self._flat, i)
-            self._net.dev.upload(target, blob.reshape(target.shape))
-        self._started = True
+            dev.copy(self._weights, data)

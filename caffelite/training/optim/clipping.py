@@ -1,5 +1,5 @@
-"""What gradients are multiplied by before an update: averaged over micro-batches and processes, clipped, freed of the
-loss's scale."""
+"""The factor that gradients are multiplied by before an update: the mean over micro-batches and processes, gradient
+clipping, the loss scale."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from ... import caffelite_pb2 as pb
 from ...devices.formula import Formula
 from ...net.net import Net
 
-NORMS = 256  # iterations whose clipping waits to be told, at most
+NORMS = 256  # iterations whose gradient norm waits on the device, at most
 
 
 class Clipping:
-    """``scale`` (1), a number of the device that ``queue`` sets for the gradients as they are; not finite where an
-    update is skipped.
+    """``scale`` (1) is the factor, a number of the device, which ``queue`` computes from the gradients; it is not
+    finite where the update is to be skipped.
 
-    p: its clip_gradients and iter_size. processes: over how many of them gradients are added up. In fp16 the loss is
-    multiplied by a factor that follows the gradients (see devices/cuda/scaling.py) and starts from NVCaffe's
+    p: its clip_gradients and iter_size. processes: the number of processes whose gradients are summed. In fp16 the loss
+    is multiplied by a factor that follows the gradients (see devices/cuda/scaling.py) and starts from NVCaffe's
     global_grad_scale.
     """
 
@@ -23,7 +23,7 @@ class Clipping:
         dev, message = net.dev, net.graph.message
         self._dev, self._params, self._processes = dev, net.params, processes
         self._norm, self._square = dev.sum(Formula("g * g", ("g",))), dev.zeros(1)
-        self.clips, self.updates, self._told = p.clip_gradients >= 0, 0, 0
+        self.clips, self.updates, self._read = p.clip_gradients >= 0, 0, 0
         share = p.iter_size * processes
         self.scale = self._share = dev.zeros(1)
         dev.fill(self._share, 1 / share)
@@ -41,7 +41,7 @@ class Clipping:
             self._length = dev.map(Formula("sqrt(square)", (), ("square",)))
 
     def queue(self) -> None:
-        """Looks at the gradients, where that is asked for."""
+        """Computes ``scale`` from the gradients, where it depends on them."""
         if not self.clips and not self.loss_scale:
             return
         self._norm(self._params.diff, self._square)
@@ -56,15 +56,14 @@ class Clipping:
             self._skip(self._share, self.loss_scale.share, self.loss_scale.skip, self.scale)
 
     def new_norms(self) -> list[float]:
-        """The gradient's norms of the ``updates`` since the last call, of the processes' mean; none where nothing is
-        clipped."""
+        """The norms of the mean gradients of the ``updates`` since the last call; none without clip_gradients."""
         if not self.clips:
             return []
-        new, self._told = self.updates - self._told, self.updates
+        new, self._read = self.updates - self._read, self.updates
         return self._norms.last(min(new, NORMS), self.updates)[:, 0].tolist()
 
     def factor(self) -> float:
-        """What the gradients are multiplied by as they come from backward."""
+        """The loss scale: the factor of the gradients that backward computes."""
         return self.loss_scale.held()[0] if self.loss_scale else 1.0
 
     def gradient_norm(self) -> float:
@@ -75,11 +74,3 @@ class Clipping:
         """The L2 norm of an array."""
         self._norm(flat, self._square)
         return float(self._dev.download(self._square)[0]) ** 0.5
-
-    def save(self, resume: pb.ResumeState) -> None:
-        if self.loss_scale:
-            resume.loss_scale, resume.loss_scale_good = self.loss_scale.held()
-
-    def load(self, resume: pb.ResumeState) -> None:
-        if self.loss_scale and resume.HasField("loss_scale"):
-            self.loss_scale.load(resume.loss_scale, resume.loss_scale_good)

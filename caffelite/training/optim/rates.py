@@ -1,19 +1,20 @@
 """Learning rates: pure functions of the iteration, one a policy, named as lr_policy names them.
 
-"plateau" is one of its events too, which the solver tells it and its states keep. A warm-up comes before any policy,
-min_lr after it.
+"plateau" also depends on its events, which follow from the losses and are part of the training state. A warm-up comes
+before any policy, min_lr after it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from ... import caffelite_pb2 as pb
 from ...errors import CaffeliteError, Locator, did_you_mean
+from ..state import PlateauState
 
 Rate = Callable[[int], float]
 
@@ -67,47 +68,53 @@ def cosine(p: pb.SolverParameter) -> Rate:
     return rate
 
 
-@dataclass
-class Plateau:
-    """The events of a run with lr_policy "plateau": how often the rate was lowered, the least loss, and when the latest
-    of both was."""
-
-    steps: int = 0
-    minimum_loss: float = float(np.finfo(np.float32).max)
-    last_event: int = 0
-
-    def see(self, p: pb.SolverParameter, iteration: int, loss: float) -> None:
-        """Takes in the mean loss of the latest iterations."""
-        if loss < self.minimum_loss:
-            self.minimum_loss, self.last_event = loss, iteration
-        if self.steps < len(p.plateau_winsize) and iteration >= self.last_event + p.plateau_winsize[self.steps]:
-            self.steps, self.last_event = self.steps + 1, iteration
+def _no_steps(p: pb.SolverParameter, i: int) -> int:
+    return 0
 
 
-# Each policy with the fields that it needs.
-POLICIES: dict[str, tuple[Callable[[pb.SolverParameter], Rate], tuple[str, ...]]] = {
-    "fixed": (fixed, ()),
-    "step": (step, ("gamma", "stepsize")),
-    "exp": (exp, ("gamma",)),
-    "inv": (inv, ("gamma", "power")),
-    "multistep": (multistep, ("gamma", "stepvalue")),
-    "poly": (poly, ("power", "max_iter")),
-    "sigmoid": (sigmoid, ("gamma", "stepsize")),
-    "multifixed": (multifixed, ("stagelr", "stageiter")),
-    "plateau": (fixed, ("gamma", "plateau_winsize")),
-    "cosine": (cosine, ("max_iter",)),
+def _no_turns(p: pb.SolverParameter) -> Iterable[int]:
+    return ()
+
+
+@dataclass(frozen=True)
+class Policy:
+    """An lr_policy. rate: makes the rate of a solver. fields: those that it needs. current_step: the number of steps
+    before an iteration, as Caffe's states count them. turns: the iterations at which the rate steps; None: it changes
+    with every iteration."""
+
+    rate: Callable[[pb.SolverParameter], Rate]
+    fields: tuple[str, ...] = ()
+    current_step: Callable[[pb.SolverParameter, int], int] = _no_steps
+    turns: Callable[[pb.SolverParameter], Iterable[int]] | None = None
+
+
+POLICIES = {
+    "fixed": Policy(fixed, turns=_no_turns),
+    "step": Policy(
+        step, ("gamma", "stepsize"), lambda p, i: i // p.stepsize, lambda p: range(p.stepsize, p.max_iter, p.stepsize)
+    ),
+    "exp": Policy(exp, ("gamma",)),
+    "inv": Policy(inv, ("gamma", "power")),
+    "multistep": Policy(
+        multistep, ("gamma", "stepvalue"), lambda p, i: sum(value <= i for value in p.stepvalue), lambda p: p.stepvalue
+    ),
+    "poly": Policy(poly, ("power", "max_iter")),
+    "sigmoid": Policy(sigmoid, ("gamma", "stepsize")),
+    "multifixed": Policy(multifixed, ("stagelr", "stageiter"), turns=lambda p: [i + 1 for i in p.stageiter[:-1]]),
+    "plateau": Policy(fixed, ("gamma", "plateau_winsize"), turns=_no_turns),
+    "cosine": Policy(cosine, ("max_iter",)),
 }
 
 
 class Schedule:
-    """The rate as a function of the iteration: ``schedule(i)``. plateau: the events so far, None for every other
+    """The rate as a function of the iteration: ``schedule(i)``. plateau: the events so far; None for every other
     policy."""
 
     def __init__(self, p: pb.SolverParameter, locate: Locator):
-        make, self._needs = POLICIES[p.lr_policy]
-        self._p, self._locate, self._rate = p, locate, make(p)
+        self._p, self._locate, self._policy = p, locate, POLICIES[p.lr_policy]
+        self._rate = self._policy.rate(p)
         self._warm = _warm_up(p)
-        self.plateau = Plateau() if p.lr_policy == "plateau" else None
+        self.plateau = PlateauState() if p.lr_policy == "plateau" else None
 
     def __call__(self, i: int) -> float:
         p = self._p
@@ -117,29 +124,26 @@ class Schedule:
             value = self._rate(i) * (_power(p.gamma, self.plateau.steps) if self.plateau else 1)
         if not math.isfinite(value):
             what = f'lr_policy "{p.lr_policy}" gives no finite rate at iteration {i}'
-            raise CaffeliteError(
-                what,
-                where=self._locate("lr_policy"),
-                found=value,
-                remedy=f"correct {', '.join(('base_lr', *self._needs))}",
-            )
+            remedy = f"correct {', '.join(('base_lr', *self._policy.fields))}"
+            raise CaffeliteError(what, where=self._locate("lr_policy"), found=value, remedy=remedy)
         return max(value, p.min_lr) if p.min_lr else value
 
-    def see(self, i: int, loss: float) -> bool:
-        """Tells a plateau the mean loss at an iteration; whether the rate falls by it. A warm-up is no time to
-        judge."""
-        before = self.plateau.steps
-        if i >= _warm_up_length(self._p):
-            self.plateau.see(self._p, i, loss)
-        return self.plateau.steps > before
+    def receive_loss(self, i: int, loss: float) -> bool:
+        """Passes the mean loss at an iteration to a plateau. Returns whether the rate falls. Losses of a warm-up do not
+        count."""
+        plateau, windows = self.plateau, self._p.plateau_winsize
+        if i < _warm_up_length(self._p):
+            return False
+        if loss < plateau.minimum_loss:
+            plateau.minimum_loss, plateau.last_event = loss, i
+        if plateau.steps < len(windows) and i >= plateau.last_event + windows[plateau.steps]:
+            plateau.steps, plateau.last_event = plateau.steps + 1, i
+            return True
+        return False
 
     def current_step(self, i: int) -> int:
-        """How many steps lie behind at an iteration, as Caffe's states count them."""
-        if self.plateau:
-            return self.plateau.steps
-        if self._p.lr_policy == "multistep":
-            return sum(value <= i for value in self._p.stepvalue)
-        return i // self._p.stepsize if self._p.lr_policy == "step" else 0
+        """The number of steps before an iteration, as Caffe's states count them."""
+        return self.plateau.steps if self.plateau else self._policy.current_step(self._p, i)
 
 
 def _warm_up_length(p: pb.SolverParameter) -> int:
@@ -159,7 +163,7 @@ def policy(p: pb.SolverParameter, locate: Locator) -> Schedule:
         what = f'unknown lr_policy "{p.lr_policy}"' if p.lr_policy else "no lr_policy"
         remedy = did_you_mean(p.lr_policy, POLICIES) or 'lr_policy: "fixed" keeps base_lr'
         raise CaffeliteError(what, where=locate("lr_policy"), expected=f"one of {', '.join(POLICIES)}", remedy=remedy)
-    needs = POLICIES[p.lr_policy][1]
+    needs = POLICIES[p.lr_policy].fields
     for name in needs:
         value = getattr(p, name)
         given = p.HasField(name) if isinstance(value, int | float) else len(value)

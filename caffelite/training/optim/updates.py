@@ -36,7 +36,7 @@ class Rule:
 
 
 def _correction(p: pb.SolverParameter, iteration: int) -> float:
-    """What undoes the pull of Adam's averages towards the 0 that they start from."""
+    """Adam's bias correction: its averages start from 0."""
     t = iteration + 1
     return (1 - p.momentum2**t) ** 0.5 / (1 - p.momentum**t)
 
@@ -159,8 +159,8 @@ class LocalRates:
 class Updater:
     """Applies a rule to a net's flat parameters: one kernel for all of them.
 
-    What changes with the iteration is put into the net's input buffer; ``queue`` is the same each time, so a graph can
-    capture it. processes: over how many of them gradients are added up.
+    Numbers that change with the iteration go through the net's input buffer; ``queue`` is the same each time, so that a
+    graph can capture it. processes: the number of processes whose gradients are summed.
     """
 
     def __init__(self, p: pb.SolverParameter, net: Net, locate: Locator, processes: int = 1):
@@ -188,52 +188,28 @@ class Updater:
         self._numbers = net.input_buffer.field((1 + len(self._changing),))
         self.clipping = Clipping(p, net, processes)
 
-    def numbers(self, rate: float, iteration: int) -> np.ndarray:
+    def _values(self, rate: float, iteration: int) -> np.ndarray:
         return np.array([rate, *(value(iteration) for value in self._changing)], self._net.dev.dtype)
 
-    def put(self, which: int, rate: float, iteration: int) -> None:
-        """Sends an iteration's rate along with pass ``which``."""
-        self._numbers.put(which, self.numbers(rate, iteration))
+    def send_rate(self, which: int, rate: float, iteration: int) -> None:
+        """Sends an iteration's rate along with the batch in slot ``which`` of the input buffer."""
+        self._numbers.put(which, self._values(rate, iteration))
 
-    def renew(self, rate: float, iteration: int) -> None:
-        """Sets the iteration's rate for the pass in use."""
-        self._numbers.renew(self.numbers(rate, iteration))
+    def set_rate(self, rate: float, iteration: int) -> None:
+        """Sets the iteration's rate for the batch in use."""
+        self._numbers.renew(self._values(rate, iteration))
 
     def run(self, rate: float, iteration: int) -> None:
-        """The update of an iteration whose rate was not put."""
-        self.renew(rate, iteration)
+        """The update of an iteration whose rate was not sent."""
+        self.set_rate(rate, iteration)
         self.queue()
         self.clipping.updates += 1
 
     def queue(self) -> None:
-        """The update, with the rate that came with the pass in use; gradients are clipped and averaged first."""
+        """The update, with the rate of the batch in use. Gradients are clipped and averaged first."""
         params, scale = self._net.params, self.clipping.scale
         self.clipping.queue()
         if self._local:
             self._local.run(scale)
         local = (self._local.flat,) if self._local else ()
         self._run(self._numbers.array, scale, params.data, params.diff, *self.history, *local)
-
-    def history_blobs(self) -> list[np.ndarray]:
-        """History as solver states keep it: for each kind, one blob a parameter."""
-        params, dev = self._net.params, self._net.dev
-        return [dev.download(params.cut(flat, i)) for flat in self.history for i in range(len(params.parameters))]
-
-    def load_history(self, blobs: list[np.ndarray], path: object) -> None:
-        params, dev = self._net.params, self._net.dev
-        targets = [
-            (params.cut(flat, i), params.parameters[i].label)
-            for flat in self.history
-            for i in range(len(params.parameters))
-        ]
-        if len(blobs) != len(targets):
-            what = f"{path} has the history of another net or solver type"
-            raise CaffeliteError(what, expected=f"{len(targets)} blobs for type {self.name}", found=len(blobs))
-        for (target, label), blob in zip(targets, blobs, strict=True):
-            if blob.size != target.size:
-                raise CaffeliteError(
-                    f"{path}: history of parameter {label} does not fit",
-                    expected=list(target.shape),
-                    found=list(blob.shape),
-                )
-            dev.upload(target, blob.reshape(target.shape))

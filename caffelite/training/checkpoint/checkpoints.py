@@ -1,0 +1,74 @@
+"""The checkpoints of a run: writes them under its prefix, finds them again and restores them."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from ... import caffelite_pb2 as pb
+from ...errors import Locator
+from ..state import TrainingState
+from . import disk, snapshot
+from .content import Content
+from .ownership import Ownership
+
+log = logging.getLogger("caffelite")
+
+
+class Checkpoints:
+    """keep: how many checkpoints stay on disk; 0: all of them. writes: whether this process writes them, as rank 0
+    does. written: (iteration, path of the state) of those that this process wrote or resumed from."""
+
+    def __init__(self, content: Content, owner: Ownership, keep: int, locate: Locator, writes: bool):
+        self.content, self.owner, self.prefix, self._keep = content, owner, owner.prefix, keep
+        self._locate, self._writes = locate, writes
+        self.written: list[tuple[int, Path]] = []
+
+    def check_disk(self, state: TrainingState) -> None:
+        """Raises an error where checkpoints cannot be written."""
+        if self._writes:
+            disk.check_room(self.prefix, self.content.size(state), self._locate)
+
+    def claim(self) -> None:
+        """Locks the prefix for this run. Errors: another run has it."""
+        if self._writes:
+            self.owner.claim(self._locate)
+
+    def write(self, state: TrainingState) -> None:
+        """Writes a checkpoint, after moving files of other runs that have its names, and removes those that are too
+        many. All processes call it."""
+        recurrent = self.content.gather_recurrent(state)
+        if not self._writes:
+            return
+        paths = snapshot.pair(self.prefix, state.iteration, self.content.hdf5)
+        self._own(paths)
+        snapshot.write(self.content.files(state, self.prefix, recurrent))
+        if self._keep:
+            snapshot.prune(self.prefix, self._keep, state.iteration, state.run.id)
+        self.written.append((state.iteration, paths[0]))
+
+    def write_best(self, state: TrainingState) -> None:
+        """Writes the weights in place as the best ones."""
+        if self._writes:
+            self._own([snapshot.best_name(self.prefix, self.content.hdf5)])
+            snapshot.write(self.content.best_files(state, self.prefix))
+
+    def write_bundle(self, state: TrainingState, folder: Path, recurrent: list[pb.CarriedState]) -> None:
+        """Writes a checkpoint into the folder of a diagnosis."""
+        snapshot.write(self.content.files(state, str(folder / "fault"), recurrent))
+
+    def _own(self, paths: list[Path]) -> None:
+        """Makes sure that these names are free for this run to write."""
+        self.owner.claim(self._locate)
+        self.owner.make_way(paths)
+
+    def last_good(self, iteration: int) -> Path | None:
+        """The newest sound checkpoint of this run at or before an iteration."""
+        found = (path for at, path in reversed(self.written) if at <= iteration and snapshot.sound(path))
+        return next(found, None)
+
+    def restore(self, state: TrainingState, path: Path, saved: snapshot.State | None = None) -> None:
+        """Sets the training state to that of a checkpoint. saved: its content, where it is known."""
+        saved = saved or snapshot.read_state(path)
+        log.info("Resuming from %s", path)
+        self.content.restore(state, saved, path)

@@ -1,0 +1,126 @@
+"""The report on a loss that is NaN or infinite: where it began, of which samples, and what may have caused it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import median
+
+from ... import caffelite_pb2 as pb
+from ...errors import CaffeliteError
+from ...parallel import Refused
+from ..iteration import Norms
+from .tracing import TracedArray
+
+LARGE_INPUT = 20  # unscaled pixels reach 255
+GROWS = 3  # a loss counts as growing from so many times the median of those before
+DOMAINS = {
+    "Log": "the logarithm of 0 or below",
+    "Power": "a root of or a quotient by 0 or below",
+    "Exp": "e to a large number",
+    "MultinomialLogisticLoss": "probabilities that are 0 or no probabilities",
+    "InfogainLoss": "probabilities of 0",
+    "SigmoidCrossEntropyLoss": "targets that are no probabilities",
+    "Normalize": "a length of 0",
+}
+
+
+@dataclass
+class Report:
+    """The findings on a loss that is not finite. first: the first array that is not; None: no array of the repeated
+    iteration is. norms: of the iterations before. bundle: the folder that ``caffelite replay`` runs again."""
+
+    iteration: int
+    first: TracedArray | None
+    samples: list[str]
+    norms: list[Norms]
+    causes: list[str]
+    bundle: str = ""
+
+    def lines(self) -> Iterator[str]:
+        first = self.first
+        if first is None:
+            yield f"Iteration {self.iteration}: the loss is not finite, though each blob of its repetition is"
+        else:
+            count = f"{first.nans} NaN, {first.infinities} infinite of {math.prod(first.shape)}"
+            where = f'layer "{first.layer}" ({first.type}), {first.what}'
+            yield f"Iteration {self.iteration}: first not finite in {first.direction}: {where}: {count}"
+        if self.samples:
+            more = f" and {len(self.samples) - 8} more" if len(self.samples) > 8 else ""
+            yield f"  samples: {', '.join(self.samples[:8])}{more}"
+        for iteration, loss, gradient, weights in self.norms:
+            yield f"  iteration {iteration}: loss {loss:.6g}" + "".join(
+                f", |{name}| {value:.6g}"
+                for name, value in (("gradient", gradient), ("weights", weights))
+                if value is not None
+            )
+        for number, cause in enumerate(self.causes, 1):
+            yield f"  perhaps ({number}): {cause}"
+
+
+class Diverged(CaffeliteError):
+    """A loss that is not finite stopped the run."""
+
+    def __init__(self, report: Report):
+        first = report.first
+        at = f': layer "{first.layer}" ({first.type}), {first.what}' if first else ""
+        again = f"look at it layer by layer: caffelite replay {report.bundle}" if report.bundle else None
+        super().__init__(f"the loss is not finite at iteration {report.iteration}{at}", remedy=again)
+        self.report = report
+
+
+def refusal(report: Report, processes: int) -> CaffeliteError:
+    """The error that ends the run; of several processes all raise it, and the first one prints it."""
+    error = Diverged(report)
+    return Refused.of(str(error)) if processes > 1 else error
+
+
+def causes(
+    p: pb.SolverParameter,
+    feeding: set[str],
+    rate: float,
+    trace: list[TracedArray],
+    first: TracedArray | None,
+    norms: list[Norms],
+) -> list[str]:
+    """The possible causes, the likeliest first.
+
+    feeding: the names of the layers that feed the net. rate: of the iteration. trace: the arrays of its repetition.
+    first: the first one that is not finite. norms: of the iterations before.
+    """
+    found: list[tuple[int, str]] = []
+    losses = [one.loss for one in norms if math.isfinite(one.loss)]
+    grows = len(losses) > 1 and losses[-1] > GROWS * median(losses[:-1]) + 1e-6
+    slower = f"lower base_lr (the rate is {rate:.3g})"
+    if first:
+        found += _causes_of(first, feeding)
+    if grows:
+        what = f"the loss grew from {median(losses[:-1]):.4g} to {losses[-1]:.4g}"
+        found.append((3, f"the rate is too high: {what}; {slower}, or warm up"))
+    large = [one for one in trace if one.layer in feeding and _reach(one) > LARGE_INPUT and len(one.shape) > 1]
+    if large:
+        what = f"inputs are large: {large[0].what} reaches {_reach(large[0]):.4g}"
+        found.append((4, f"{what}; scale them (transform_param {{ scale: ... }})"))
+    if first and first.direction == "backward":
+        what = "the gradient alone is not finite: a root, norm or quotient at 0; or too long: set clip_gradients"
+        found.append((3, what))
+    if not grows:
+        found.append((5, f"the rate may be too high: {slower}"))
+    if p.clip_gradients < 0:
+        found.append((6, "gradients are not clipped: clip_gradients: 10 bounds what one batch can do"))
+    return [cause for _, cause in sorted(found, key=lambda entry: entry[0])]
+
+
+def _reach(one: TracedArray) -> float:
+    return max(abs(one.least), abs(one.greatest))
+
+
+def _causes_of(first: TracedArray, feeding: set[str]) -> Iterator[tuple[int, str]]:
+    if first.layer in feeding:
+        yield 0, "the data itself: these samples hold NaN or infinity"
+    if "parameter" in first.what and first.direction == "forward":
+        when = "an update before this iteration spoilt it; snapshots would let the first one be found"
+        yield 1, f"{first.what} of the layer was spoilt already: {when}"
+    if first.type in DOMAINS:
+        yield 2, f"the layer's own mathematics: {DOMAINS[first.type]}"

@@ -1,0 +1,69 @@
+"""A loss that is NaN or infinite: it is diagnosed, and the run ends or continues from an earlier snapshot."""
+
+from __future__ import annotations
+
+import logging
+import math
+
+from ..diagnosis.diagnosis import Diagnosis
+from ..diagnosis.report import refusal
+from ..iteration import Iteration, Norms
+from ..state import TrainingState
+from .hook import Hook
+from .losses import LossReports
+
+log = logging.getLogger("caffelite")
+
+
+class NanRecovery(Hook):
+    """Checks every loss. limit: how often a run restores its last good snapshot and continues at half the rate; after
+    that it ends with an error."""
+
+    def __init__(self, iteration: Iteration, diagnosis: Diagnosis, losses: LossReports, hooks: Hook, limit: int):
+        self._iteration, self._diagnosis, self._losses, self._hooks = iteration, diagnosis, losses, hooks
+        self._dev, self._learns = iteration.net.dev, iteration.net.params.diff is not None
+        self.limit = limit
+        self._norms: list[Norms] = []  # of the last iterations that were displayed
+
+    def after_backward(self, state: TrainingState) -> bool:
+        if state.displays and self._learns:
+            self._norms = [*self._norms[-4:], self._iteration.norms(state.losses.last(1)[0])]
+        bad = self._first_bad(state)
+        if bad is None:
+            return False
+        self._losses.report(state, state.iteration + 1)
+        self._recover(state, bad)
+        return True
+
+    def _first_bad(self, state: TrainingState) -> int | None:
+        """The first iteration whose loss is NaN or infinite. Where reading a loss means waiting for the device, all
+        pending losses are read at once, when the iteration is inspected."""
+        if self._dev.waits:
+            return None if math.isfinite(self._dev.download(self._iteration.net.loss)[0]) else state.iteration
+        losses = state.losses.last(state.losses.pending) if state.inspected else []
+        first = state.iteration + 1 - len(losses)
+        return next((i for i, loss in enumerate(losses, first) if not math.isfinite(loss)), None)
+
+    def _recover(self, state: TrainingState, bad: int) -> None:
+        """Restores the last good snapshot. Errors: the cause of the NaN, where this is not to be."""
+        comm = self._iteration.comm
+        report = self._diagnosis.examine(state, bad, self._known_norms(state))
+        for line in report.lines():
+            log.error("%s", line)
+        snapshot = self._diagnosis.checkpoints.last_good(bad)
+        possible = comm.gather(comm.rank > 0 or snapshot is not None)
+        if state.nan_recoveries >= self.limit or not all(possible):
+            raise refusal(report, comm.size)
+        factor, count = state.rate_factor / 2, state.nan_recoveries + 1
+        self._diagnosis.checkpoints.restore(state, comm.gather(snapshot)[0])
+        state.rate_factor, state.nan_recoveries = factor, count
+        text = "NaN recovery (%d of %d): continuing from iteration %d with %g of the rate"
+        log.warning(text, count, self.limit, state.iteration, factor)
+        self._hooks.restored(state)
+
+    def _known_norms(self, state: TrainingState) -> list[Norms]:
+        """The losses of the last iterations, with the norms of those that were displayed."""
+        losses = state.losses.last(10)
+        found = {i: Norms(i, loss) for i, loss in enumerate(losses, state.iteration + 1 - len(losses))}
+        found |= {norms.iteration: norms for norms in self._norms[-5:]}
+        return [found[i] for i in sorted(found)]

@@ -1,0 +1,51 @@
+"""Writes snapshots: every ``snapshot`` iterations, when requested, and after training."""
+
+from __future__ import annotations
+
+from ... import caffelite_pb2 as pb
+from ...net.net import Net
+from ...parallel import SNAPSHOT, SingleProcess
+from ..checkpoint.checkpoints import Checkpoints
+from ..requests import Agreement
+from ..state import TrainingState
+from ..statistics import average_statistics
+from .hook import Hook
+from .losses import LossReports
+
+
+class Snapshots(Hook):
+    """enabled: whether this run writes any."""
+
+    def __init__(
+        self,
+        p: pb.SolverParameter,
+        net: Net,
+        comm: SingleProcess,
+        checkpoints: Checkpoints,
+        agreement: Agreement,
+        losses: LossReports,
+        enabled: bool,
+    ):
+        self._p, self._net, self._comm, self._checkpoints = p, net, comm, checkpoints
+        self._agreement, self._losses, self.enabled = agreement, losses, enabled
+
+    def after_iteration(self, state: TrainingState) -> None:
+        requested = self._agreement.take_snapshot()
+        if requested or self._agreement.stop or (self._p.snapshot and state.iteration % self._p.snapshot == 0):
+            self.write(state)
+
+    def finished(self, state: TrainingState) -> None:
+        """A run that ends before max_iter writes a snapshot too."""
+        written = self._p.snapshot and state.iteration % self._p.snapshot == 0
+        if not written and (self._p.snapshot_after_train or state.iteration < self._p.max_iter):
+            self.write(state)
+
+    def write(self, state: TrainingState) -> None:
+        """Writes the model, then the state; of several processes the first does."""
+        self._losses.report(state)
+        if not self.enabled:
+            return
+        if self._comm.mark:
+            self._comm.mark(SNAPSHOT, iteration=state.iteration)
+        average_statistics(self._net, self._comm)
+        self._checkpoints.write(state)

@@ -1,0 +1,80 @@
+"""Tests: every ``test_interval`` iterations each test net runs ``test_iter`` batches."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from ... import caffelite_pb2 as pb
+from ...net.net import Net
+from ...parallel import TESTING, SingleProcess
+from .. import scores
+from ..optim.average import Average
+from ..requests import Agreement
+from ..state import TrainingState
+from ..statistics import average_statistics
+from .hook import Hook
+
+log = logging.getLogger("caffelite")
+
+
+class Testing(Hook):
+    """Logs the mean of each score and reports the scores to ``hooks``. tests: each test net with its number of
+    batches. The run stops after a test where a stop is requested, or where it is ``over``."""
+
+    def __init__(
+        self,
+        p: pb.SolverParameter,
+        net: Net,
+        tests: list[tuple[Net, int]],
+        average: Average,
+        comm: SingleProcess,
+        agreement: Agreement,
+        over: Callable[[TrainingState], bool],
+        hooks: Hook,
+    ):
+        self._p, self._net, self._tests, self._average, self._comm = p, net, tests, average, comm
+        self._agreement, self._over, self._hooks = agreement, over, hooks
+
+    def before_iteration(self, state: TrainingState) -> bool:
+        if not self._due(state) or not (state.iteration or self._p.test_initialization):
+            return False
+        self.test(state)
+        return self._agreement.stop or self._over(state)
+
+    def finished(self, state: TrainingState) -> None:
+        if self._due(state):
+            self.test(state)
+
+    def _due(self, state: TrainingState) -> bool:
+        return bool(self._p.test_interval) and state.iteration % self._p.test_interval == 0
+
+    def test(self, state: TrainingState) -> None:
+        """Tests with the averaged weights, where there are any. A request to stop ends it early."""
+        average_statistics(self._net, self._comm)
+        with self._average.as_weights():
+            if found := self._scores(state):
+                self._hooks.all_tested(state, found)
+
+    def _scores(self, state: TrainingState) -> list[scores.Scores]:
+        """The scores of each test net; none where the test ended early. Then the data goes back to where it was, so
+        that a resumed run tests the same."""
+        done = []
+        positions = [entry.source.position for entry in state.sources]
+        for which, (net, count) in enumerate(self._tests):
+            log.info("Iteration %d, Testing net (#%d)", state.iteration, which)
+            if self._comm.mark:
+                self._comm.mark(TESTING, iteration=state.iteration)
+            found = scores.mean_scores(net, count, self._agreement.stop_now, comm=self._comm)
+            if found is None:
+                log.info("Test interrupted.")
+                for entry, position in zip(state.sources, positions, strict=True):
+                    if entry.source.position != position:
+                        entry.source.seek(position)
+                return []
+            if self._p.test_compute_loss:
+                log.info("Test loss: %.6g", found.loss)
+            scores.show("Test", found.outputs)
+            self._hooks.tested(state, which, found)
+            done.append(found)
+        return done

@@ -1,0 +1,21 @@
+"""Statistics that layers keep themselves, as batch norm's, when several processes train."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..net.net import Net
+from ..parallel import SingleProcess
+
+
+def average_statistics(net: Net, comm: SingleProcess) -> None:
+    """Sets the statistics of every layer to their mean over processes."""
+    if comm.size == 1:
+        return
+    kept = [p.data for node in net.graph.nodes for p in node.layer.params[: node.layer.frozen_params]]
+    if kept:
+        mine = np.concatenate([net.dev.download(array).reshape(-1).astype(float) for array in kept])
+        means = comm.total(mine, "an agreement") / comm.size
+        ends = np.cumsum([array.size for array in kept])[:-1]
+        for array, mean in zip(kept, np.split(means, ends), strict=True):
+            net.dev.upload(array, mean.reshape(array.shape).astype(net.dev.dtype))
