@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import statistics
 import sys
-import time
 
 import click
 
@@ -88,6 +86,8 @@ def plan(model, ranks, gpu, bandwidth, network, latency, machine, scaling, itera
     ):  # a process a core, as mpirun would start them; a running Numba keeps its threads
         os.environ.setdefault("NUMBA_NUM_THREADS", "1")
         os.environ.setdefault("OMP_NUM_THREADS", "1")
+    from ..runs.scaling import measure
+
     net = open_net(model, gpu, phase or "TRAIN", level, stage)
     try:
         if net.params.diff is None:
@@ -125,34 +125,6 @@ def plan(model, ranks, gpu, bandwidth, network, latency, machine, scaling, itera
             f"{found.waiting / found.seconds:9.1%}"
         )
     options.say(bottleneck(net, measured, of(ranks), bandwidth if ranks <= machine else network))
-
-
-def measure(net, iterations: int):
-    """What one process takes, medians over passes."""
-    from .. import caffelite_pb2 as pb
-    from ..errors import NOWHERE
-    from ..inspection.timing import timed_pass
-    from ..parallel.forecast import Measured
-    from ..training import gradients
-    from ..training.optim.updates import Updater
-
-    net.forward()
-    net.backward()
-    passes = [timed_pass(net, i) for i in range(iterations)]
-    forward = statistics.median(p.forward_whole for p in passes) / 1e3
-    order = sorted(gradients.steps(net), key=gradients.steps(net).get)
-    steps = [statistics.median(p.backward.get(node.name, 0.0) for p in passes) / 1e3 for node in order]
-    updater = Updater(pb.SolverParameter(momentum=0.9, weight_decay=5e-4), net, NOWHERE)
-    updater.run(0.0, 0)
-    begin = time.perf_counter()
-    for i in range(iterations):
-        updater.run(0.0, i)
-    net.dev.synchronize()
-    update = (time.perf_counter() - begin) / iterations
-    itemsize = net.dev.dtype.itemsize
-    buckets = sorted((b.step, (b.stop - b.start) * itemsize) for b in gradients.buckets(net))
-    batch = next((v.shape[0] for n in net.graph.feeds for v in n.tops if v.shape), 1)
-    return Measured(forward, steps, update, buckets, batch)
 
 
 def bottleneck(net, measured, found, bandwidth: float) -> str:
