@@ -35,7 +35,7 @@ ARROWS = {
     "runs": LANGUAGE
     | {"charts", "prototxt", "weights", "devices", "net", "parallel", "data", "training", "inspection", "user_modules"},
     "deploy": LANGUAGE | {"prototxt", "net", "data"},
-    "report": LANGUAGE | {"charts", "net", "data"},
+    "report": LANGUAGE | {"charts", "net", "data", "training"},
     "export": LANGUAGE | {"layers", "net", "data"},
     "selftest": LANGUAGE | {"__version__", "prototxt", "devices", "net", "data", "training"},
     "cli": LANGUAGE

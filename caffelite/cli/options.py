@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import logging
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -14,7 +13,7 @@ import click
 from .. import user_modules
 from ..errors import CaffeliteError, printable
 
-log = logging.getLogger("caffelite")
+UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 gpu = click.option(
     "--gpu",
@@ -183,6 +182,15 @@ def iterations(help: str, default: int | None = None) -> Callable:
 def say(text: str) -> None:
     """Prints what may hold names from files."""
     click.echo(printable(text))
+
+
+def size_in_bytes(text: str) -> int:
+    """Bytes of a size as in 16G. Errors: it cannot be read."""
+    match = re.fullmatch(r"([\d.]+) *([KMGT]?)(i?B)?", text.strip(), re.IGNORECASE)
+    try:
+        return int(float(match[1]) * UNITS[match[2].upper()])
+    except (TypeError, ValueError, OverflowError):
+        raise CaffeliteError("-memory cannot be read", expected="a size as in 16G, 512M", found=f'"{text}"') from None
 
 
 def names(text: str) -> tuple[str, ...]:

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from dataclasses import asdict
 
 import click
 
-from ..errors import CaffeliteError
 from . import options
-
-UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 @click.command(short_help="Show a net's layers, totals and memory")
@@ -71,7 +67,7 @@ def summary(model, solver, shape, set_fields, phase, level, stage, batch, limit,
             options.say("\n".join(map(_table, tables)))
         options.left_out(wrong, subject.ignored)
     memory = summaries.memory(subject, None, threads, train)
-    fits = summaries.largest_batch(subject, size_in_bytes(limit), threads, train) if limit else None
+    fits = summaries.largest_batch(subject, options.size_in_bytes(limit), threads, train) if limit else None
     if as_json:
         record = {"phases": [asdict(t) for t in tables], "memory": asdict(memory) | {"total": memory.total}}
         if limit:
@@ -86,14 +82,6 @@ def summary(model, solver, shape, set_fields, phase, level, stage, batch, limit,
             )
         options.say("\n".join(texts))
     options.left_out([], subject.ignored)
-
-
-def size_in_bytes(text: str) -> int:
-    match = re.fullmatch(r"([\d.]+) *([KMGT]?)(i?B)?", text.strip(), re.IGNORECASE)
-    try:
-        return int(float(match[1]) * UNITS[match[2].upper()])
-    except (TypeError, ValueError, OverflowError):
-        raise CaffeliteError("-memory cannot be read", expected="a size as in 16G, 512M", found=f'"{text}"') from None
 
 
 def _size(count: float) -> str:

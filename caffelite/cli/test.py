@@ -10,7 +10,6 @@ from pathlib import Path
 
 import click
 
-from ..errors import CaffeliteError
 from . import options
 from .deploy import read_labels
 from .logs import start
@@ -64,7 +63,7 @@ def test(model, weights, gpu, how, iterations, folder, labels, as_json, set_fiel
     start()
     from tqdm import tqdm
 
-    from ..report import pictures
+    from ..report import pictures, scoring
     from ..report.collect import Watch
     from ..runs.open_net import load_weights
     from .net_options import open_net
@@ -84,10 +83,10 @@ def test(model, weights, gpu, how, iterations, folder, labels, as_json, set_fiel
         watch = Watch(net, judge)
         if folder and (watch.judged or watch.fit):
             pictures.check_installed(mistakes=watch.judged is not None)
-        count = _batches(iterations, watch, bool(folder))
+        count = scoring.count_batches(iterations, watch, bool(folder))
         log.info("Running for %d iterations.", count)
         with tqdm(total=count, unit="batch", file=sys.stderr, disable=not sys.stderr.isatty()) as bar:
-            scores = _scores(net, smaller, count, watch, bar)
+            scores = scoring.score(net, smaller, count, watch, functools.partial(show_batch, bar, watch))
         found = _show(scores, watch)
         if watch.source:
             log.info("Tested %d of %d samples, each once.", watch.samples, watch.source.length)
@@ -97,51 +96,6 @@ def test(model, weights, gpu, how, iterations, folder, labels, as_json, set_fiel
     finally:
         for one in nets:
             one.close()
-
-
-def _batches(requested: int | None, watch, everything: bool) -> int:
-    """How many batches to test: as requested, or 50, but none twice."""
-    if not watch.once:
-        return requested or 50
-    whole, left = watch.once
-    most = whole + bool(left)
-    if requested and requested > most:
-        log.info(
-            "The data have %d samples, which %d batches hold once: more would test them again.",
-            watch.source.length,
-            most,
-        )
-    return most if everything and not requested else min(requested or 50, most)
-
-
-def _scores(net, smaller, count: int, watch, bar):
-    """Tests ``count`` batches, the last of them by a ``smaller`` net where fewer samples than a batch are left."""
-    from ..training.scores import combined, mean_scores, unscored
-
-    whole, left = watch.once or (count, 0)
-    each, parts = functools.partial(show_batch, bar, watch), []
-    if min(count, whole):
-        parts.append(mean_scores(net, min(count, whole), each=each))
-    if count > whole:
-        try:
-            rest = smaller(left)
-        except CaffeliteError as mistake:
-            if not whole:
-                raise
-            log.warning("The last %d samples are left out, as the net takes no batch of %d: %s", left, left, mistake)
-        else:
-            for _, source in rest.sources():
-                source.seek(watch.first + watch.source.length - left)
-            watch.turn_to(rest)
-            parts.append(mean_scores(rest, 1, each=functools.partial(_after, whole, each)))
-    found = combined(net, parts)
-    for text in unscored(watch.net, found.outputs):
-        log.warning("%s", text)
-    return found
-
-
-def _after(first: int, each, index: int, outputs) -> None:
-    each(first + index, outputs)
 
 
 def _show(scores, watch) -> list[dict]:
