@@ -21,6 +21,7 @@ from . import caffelite_pb2 as pb
 from . import devices, prototxt, user_modules, weights
 from .deploy.classify import Classifier
 from .deploy.prepare import Preparation
+from .devices.protocol import Device
 from .errors import CaffeliteError
 from .layers import unknown_types
 from .net import net as nets
@@ -37,11 +38,11 @@ user_modules.permit()  # a program's sys.path is its own choice
 class Copies:
     """Host copies of a device's arrays; changes to a copy go back to the device. On the CPU there are none."""
 
-    def __init__(self, dev):
+    def __init__(self, dev: Device):
         self.dev, self._kept = dev, {}
 
     def host(self, key: object, array) -> np.ndarray:
-        if self.dev.name == "cpu":
+        if self.dev.traits.host_memory:
             return array
         if key not in self._kept:
             host = self.dev.download(array)

@@ -39,9 +39,9 @@ def no_word_of_compiling():
     """Logs are the same whether a kernel was found on disk or not; test_compiling.py has the line itself."""
     from caffelite.devices.cpu import device
 
-    told, device._tell_of_compiling = device._tell_of_compiling, lambda: None
+    told, device._log_compiling = device._log_compiling, lambda: None
     yield
-    device._tell_of_compiling = told
+    device._log_compiling = told
 
 
 @pytest.fixture(autouse=True)

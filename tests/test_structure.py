@@ -46,8 +46,15 @@ ARROWS = {
     "__main__": {"cli", "user_modules"},
 }
 
-# What layers may import of devices: the shape of a window, the text of a formula and traits, never a device.
-DEVICES_IN_LAYERS = {("devices", "Window"), ("devices", "formula", "Formula"), ("devices", "traits", "DeviceTraits")}
+# What layers may import of devices: plain values and interfaces, never a device.
+DEVICES_IN_LAYERS = {
+    ("devices", "Window"),
+    ("devices", "context", "ExecutionContext"),
+    ("devices", "formula", "Formula"),
+    ("devices", "interfaces", "Array"),
+    ("devices", "protocol", "Device"),
+    ("devices", "traits", "DeviceTraits"),
+}
 
 # External packages and the places that may import them.
 EXTERNAL = {
@@ -72,25 +79,17 @@ EXTERNAL = {
 
 
 # The lists below name what does not hold yet. They must only get shorter.
-WITH_CIRCLES = ("caffelite/devices/", "caffelite/training/")  # no circle leaves these packages
+WITH_CIRCLES = ("caffelite/training/",)  # no circle leaves these packages
 LONG_FILES = {
-    "caffelite/devices/cpu/device.py",
-    "caffelite/devices/cuda/backend.py",
-    "caffelite/devices/cuda/device.py",
-    "caffelite/devices/cuda/formulas.py",
     "caffelite/training/trainer.py",
     "tests/devices/host/backend.py",
-    "tests/devices/test_channels_last.py",
-    "tests/devices/test_devices.py",
-    "tests/devices/test_gpu_backend.py",
     "tests/test_prototxt.py",
     "tests/test_upgrade.py",
     "tests/training/test_graphs.py",
-    "tools/gpu_traffic.py",
 }
 LONG_FUNCTIONS = {
     "caffelite/training/trainer.py:__init__",
-    "tests/devices/test_gpu_backend.py:fake_cupy",
+    "tests/devices/host/fake_cupy.py:fake_cupy",
 }
 
 

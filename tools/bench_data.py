@@ -67,12 +67,13 @@ class Ours:
                      shuffle: true }}"""
         self.source = data.open_source(text_format.Parse(text, pb.LayerParameter()), pb.TRAIN, NOWHERE, 0)
         dev, shape = devices.open_device(), self.source.shapes[0]
-        self.finish = dev.preprocess(shape, self.source.transform.mean, self.source.transform.scale)
+        transform = self.source.transform
+        self.finish = dev.preprocess(shape, transform.mean, transform.scale, dev.make_context())
         self.out = dev.empty(shape)
 
     def draw(self) -> int:
         batch = self.source.draw()
-        self.finish.put(0, batch.pixels, batch.picks, batch.standing)
+        self.finish.set_batch(0, batch.pixels, batch.picks, batch.resident)
         self.finish.forward(self.out)
         return len(self.out)
 

@@ -150,7 +150,9 @@ class Bench:
         """What has no channels; parameters and scores are float32."""
         n, d = self.batch, 9216
         x, y, mask = self.blob(n, d), self.blob(n, d), self.blob(n, d, dtype="uint8")
-        drop = self.dev.dropout(n, d, 0.5, 1)
+        context = self.dev.make_context()
+        context.set_clock(0, 0)
+        drop = self.dev.dropout(n, d, 0.5, 1, context)
         yield Case("dropout", f"{n}×{d}", (x, y, mask), lambda: drop.forward(x, mask, y))
         yield Case("its backward", f"{n}×{d}", (x, y, mask), lambda: drop.backward(mask, x, y))
         scores, prob, label, loss = (self.blob(*s, dtype="float32") for s in ((n, 1000), (n, 1000), (n,), (1,)))

@@ -84,10 +84,10 @@ def all_reduce_of(megabytes: int, rounds: int) -> None:
     os.sched_setaffinity(0, {cores[rank % len(cores)]})
     import numpy as np
 
-    from caffelite.parallel.mpi import CHUNK, Sums, World
+    from caffelite.parallel.transports.mpi import CHUNK, MPIAllReduce, World
 
     world = World()
-    flat, sums = np.ones(megabytes * MIB // 4, np.float32), Sums(world)
+    flat, sums = np.ones(megabytes * MIB // 4, np.float32), MPIAllReduce(world)
 
     def ours() -> None:
         sums.post(flat)

@@ -1,8 +1,7 @@
 """Counts what a training iteration moves and launches on a GPU: a model, not a measurement, and no GPU is needed.
 
-The net is bound to the GPU device as for training, but on a backend that runs nothing: it writes down each kernel, copy
-and matrix product with the arrays that it was given. So the figures follow the code. Arrays have addresses and no
-memory behind them.
+The net is bound to the GPU device as for training, but on a backend that runs nothing: it records each kernel, copy and
+matrix product with its arrays (recording_backend.py). So the figures follow the code.
 
 Bytes: each array of a launch counts once, as read or as written, however often the kernel touches it and whatever the
 cache holds; what is copied from the host counts nowhere. Time: a launch takes the longest of its bytes at the memory's
@@ -11,19 +10,17 @@ other, but for those on streams that fork. That is a floor where arrays come fro
 faster. cuDNN's plans count as one launch each, with bias and ReLU in the epilogue.
 
 Examples:
-  python tools/gpu_traffic.py models/resnet50/train_val.prototxt -precision fp16 -batch 128 python tools/gpu_traffic.py
-  models/lenet/train_val.prototxt -by kernel python tools/gpu_traffic.py models/resnet50/train_val.prototxt
-  models/lenet/train_val.prototxt -precision fp16,tf32 -by net
+  python tools/gpu_traffic.py models/resnet50/train_val.prototxt -precision fp16 -batch 128
+  python tools/gpu_traffic.py models/lenet/train_val.prototxt -by kernel
+  python tools/gpu_traffic.py models/resnet50/train_val.prototxt models/lenet/train_val.prototxt -precision fp16,tf32 \
+    -by net
 """
 
 from __future__ import annotations
 
 import argparse
-import functools
 import logging
 import math
-import mmap
-import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -32,6 +29,7 @@ from typing import NamedTuple
 from unittest import mock
 
 import numpy as np
+from recording_backend import OUTSIDE, Launch, RecordingBackend, reserved
 
 from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt
@@ -43,190 +41,13 @@ from caffelite.net import graph
 from caffelite.net.net import Net
 from caffelite.training import Trainer
 
-# Of an H100 SXM, from its data sheet, without sparsity; the cost of a graph's node is an estimate.
-BANDWIDTH = 3.35e12  # bytes a second
-PEAKS = {
-    "float32": 495e12,
-    "strict": 67e12,
-    "float16": 990e12,
-    "uint16": 990e12,
-    "float64": 67e12,
-}  # operations a second
-NODE = 1.5e-6  # seconds
 PRECISIONS = ("tf32", "fp16", "bf16", "fp32")
-NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)  # Linux's; older Pythons do not name it
-OUTSIDE = "(update)"  # what belongs to no layer: the loss's ring, the update
-
-
-class Launch(NamedTuple):
-    """A kernel, copy or product. layer, way: whose it is, "forward" or "backward"."""
-
-    layer: str
-    way: str
-    kernel: str
-    read: int
-    written: int
-    seconds: float
-
-
-class Event:
-    def record(self, stream: Stream) -> None:
-        self.depth, self.time = stream.depth, stream.time
-
-    depth = time = 0
-
-    def synchronize(self) -> None:
-        pass
-
-
-class Stream:
-    """depth: launches in a row up to here; time: the seconds that they take."""
-
-    depth = time = 0
-    ptr = 0
-
-    def wait_event(self, event: Event) -> None:
-        self.depth, self.time = max(self.depth, event.depth), max(self.time, event.time)
-
-
-def reserved(count: int) -> np.ndarray:
-    """So many bytes of addresses; memory only where somebody writes."""
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NORESERVE
-    return np.frombuffer(mmap.mmap(-1, max(1, count), flags=flags), np.uint8)[:count]
-
-
-class Parameter(NamedTuple):
-    name: str
-    pointer: bool
-    constant: bool
-
-
-@functools.cache
-def parameters(source: str, name: str) -> tuple[Parameter, ...]:
-    """Of a kernel, from its own text."""
-    found = re.search(rf"^KERNEL {name}\(([^)]*)\)", source, re.M)
-    words = [(part, re.findall(r"\w+", part)) for part in found[1].split(",")]
-    return tuple(Parameter(names[-1].rstrip("_"), "*" in part, "const" in names) for part, names in words)
-
-
-def touched(name: str, named: dict[str, tuple[Parameter, np.ndarray]]) -> tuple[int, int]:
-    """(bytes read, bytes written) by a kernel: constant pointers are read, others written. named: its arrays by their
-    parameters."""
-    sizes = {key: array.nbytes for key, (_, array) in named.items()}
-    if name in ("copy_into", "copy_out"):  # a part of the whole
-        return sizes["part"], sizes["part"]
-    if name == "sum_out":
-        return sizes["part"] * (len(sizes) - 1), sizes["part"]
-    if name.startswith("preprocess"):  # of a data set no more than the batch
-        sizes["pixels"] = named["out"][1].size * named["pixels"][1].itemsize
-    seen: dict[tuple, str] = {}  # an array that is given twice is read once
-    for key, (parameter, array) in named.items():
-        if parameter.constant:
-            seen[array.ctypes.data, array.nbytes] = key
-    read, written = (
-        sum(sizes[key] for key in seen.values()),
-        sum(sizes[key] for key, (p, _) in named.items() if not p.constant),
-    )
-    both = ("partial", *(k for k, (p, _) in named.items() if not p.constant and name == "formula_update"))
-    return read + sum(sizes.get(key, 0) for key in both), written
-
-
-class Recorder:
-    """A backend that runs nothing and writes down what it is asked to run."""
-
-    name = "model"
-    capability = 9, 0  # an H100's
-
-    def __init__(self, strict: bool):
-        self.stream, self._strict = Stream(), strict
-        self._streams = [self.stream]
-        self.launches: list[Launch] = []
-        self.layer, self.way = OUTSIDE, "update"
-
-    def note(self, kernel: str, read: int, written: int, operations: float = 0, numbers: str = "float32") -> None:
-        peak = PEAKS["strict" if self._strict and numbers == "float32" else numbers]
-        seconds = max((read + written) / BANDWIDTH, operations / peak, NODE)
-        self.launches.append(Launch(self.layer, self.way, kernel, read, written, seconds))
-        self.stream.depth, self.stream.time = self.stream.depth + 1, self.stream.time + seconds
-
-    def begin(self) -> None:
-        """What follows is what counts."""
-        self.launches.clear()
-        for stream in self._streams:
-            stream.depth, stream.time = 0, 0.0
-
-    # memory
-
-    def empty(self, shape, dtype) -> np.ndarray:
-        shape = (shape,) if isinstance(shape, int) else tuple(shape)
-        return reserved(math.prod(shape) * np.dtype(dtype).itemsize).view(dtype).reshape(shape)
-
-    pinned = empty
-
-    def view(self, raw, offset, shape, dtype) -> np.ndarray:
-        return np.ndarray(shape, dtype, raw.data, offset)
-
-    def free_bytes(self) -> int:
-        return 1 << 50
-
-    def upload(self, array, host, stream=None) -> None:
-        pass
-
-    def download(self, array) -> np.ndarray:
-        return np.zeros(array.shape, array.dtype)
-
-    # streams
-
-    def here(self) -> None:
-        pass
-
-    def use(self, stream: Stream) -> None:
-        self.stream = stream
-
-    def new_stream(self) -> Stream:
-        self._streams.append(Stream())
-        return self._streams[-1]
-
-    def new_event(self) -> Event:
-        return Event()
-
-    def synchronize(self) -> None:
-        pass
-
-    # work
-
-    def copy(self, source, target) -> None:
-        self.note("copy", source.nbytes, target.nbytes)
-
-    def assign(self, source, target) -> None:
-        self.note("assign", source.nbytes, target.nbytes)
-
-    def add(self, source, target) -> None:
-        self.note("add", source.nbytes + target.nbytes, target.nbytes)
-
-    def fill(self, array, value) -> None:
-        self.note("fill", 0, array.nbytes)
-
-    def kernel(self, source: str, name: str) -> Callable:
-        known = parameters(source, name)
-
-        def launch(grid, block, args) -> None:
-            given = {
-                p.name: (p, a) for p, a in zip(known, args, strict=True) if p.pointer and isinstance(a, np.ndarray)
-            }
-            self.note(name, *touched(name, given))
-
-        return launch
-
-    def matmul(self, a, b, c, m, n, k, trans_a=False, trans_b=False, add=False, batch=1) -> None:
-        read = batch * (m * k * a.itemsize + k * n * b.itemsize + add * m * n * c.itemsize)
-        self.note("matrix product", read, batch * m * n * c.itemsize, 2.0 * batch * m * n * k, a.dtype.name)
 
 
 class Plans:
-    """cuDNN as the model has it: a plan for every problem."""
+    """A replacement of cuDNN that has a plan for every problem."""
 
-    def __init__(self, recorder: Recorder):
+    def __init__(self, recorder: RecordingBackend):
         self._recorder = recorder
 
     def plan(self, problem: cudnn.Problem, trial, suits) -> SimpleNamespace:
@@ -235,7 +56,7 @@ class Plans:
         def run(inputs, output, workspace) -> None:
             outputs = output if isinstance(output, tuple | list) else (output,)
             read, written = (sum(a.nbytes for a in arrays) for arrays in (inputs, outputs))
-            self._recorder.note(f"convolution {problem.kind}", read, written, operations, problem.numbers)
+            self._recorder.record(f"convolution {problem.kind}", read, written, operations, problem.numbers)
 
         return SimpleNamespace(workspace=0, run=run)
 
@@ -275,9 +96,9 @@ def read(path: str, batch: int | None) -> pb.NetParameter:
     return rebatched(net, batch) if batch else net
 
 
-def iteration(net: pb.NetParameter, precision: str, shapes: dict) -> Recorder:
+def iteration(net: pb.NetParameter, precision: str, shapes: dict) -> RecordingBackend:
     """One training iteration with SGD, as a graph captures it."""
-    recorder, feeds = Recorder(precision == "fp32"), Feeds(shapes)
+    recorder, feeds = RecordingBackend(precision == "fp32"), Feeds(shapes)
 
     def source(spec, phase, locate) -> Samples:
         opened = feeds(spec, phase, locate)
@@ -305,10 +126,10 @@ def iteration(net: pb.NetParameter, precision: str, shapes: dict) -> Recorder:
     return recorder
 
 
-def watch(recorder: Recorder, net) -> None:
-    """Tells the recorder whose step runs."""
+def watch(recorder: RecordingBackend, net) -> None:
+    """Sets the layer that each recorded launch belongs to."""
 
-    def told(node, run: Callable, way: str) -> tuple:
+    def labelled(node, run: Callable, way: str) -> tuple:
         def step() -> None:
             recorder.layer, recorder.way = node.name, way
             run()
@@ -316,8 +137,8 @@ def watch(recorder: Recorder, net) -> None:
 
         return node, step
 
-    net._forward[:] = [told(node, run, "forward") for node, run in net._forward]
-    net._backward[:] = [told(node, run, "backward") for node, run in net._backward]
+    net._forward[:] = [labelled(node, run, "forward") for node, run in net._forward]
+    net._backward[:] = [labelled(node, run, "backward") for node, run in net._backward]
 
 
 class Total(NamedTuple):
@@ -358,7 +179,7 @@ def head(words: tuple[str, ...], *more: str) -> Iterator[str]:
     yield f"| {' | '.join(['---'] * len(words) + ['---:'] * (len(HEAD) + len(more)))} |"
 
 
-def table(recorder: Recorder, by: str) -> Iterator[str]:
+def table(recorder: RecordingBackend, by: str) -> Iterator[str]:
     """The iteration's rows in markdown, by layer or by kernel, the largest kernels first; then all of it, as long as
     its longest path."""
     if by == "layer":
@@ -372,7 +193,7 @@ def table(recorder: Recorder, by: str) -> Iterator[str]:
     yield row(("all", *[""] * (len(words) - 1)), whole(recorder))
 
 
-def whole(recorder: Recorder) -> Total:
+def whole(recorder: RecordingBackend) -> Total:
     """All launches; the time is that of the longest path over streams."""
     (total,) = totals(recorder.launches, lambda _: ()).values()
     return total._replace(seconds=recorder.stream.time)

@@ -23,9 +23,10 @@ from typing import NamedTuple
 from unittest import mock
 
 import numpy as np
+from recording_backend import RecordingBackend
 
 from caffelite.devices import cuda
-from caffelite.devices.cuda import GPU
+from caffelite.devices.cuda import GPU, cudnn
 from caffelite.devices.cuda.backend import SPIN
 from caffelite.devices.formula import Formula
 
@@ -43,54 +44,13 @@ ARCHITECTURES = {
 }  # and what each computes with
 
 
-class Collector:
-    """A GPU's backend that runs nothing and keeps the source of each kernel that is asked for."""
-
-    name = "collector"
-    refusals = ()
-    capability = 9, 0  # which computes in every precision
-
-    def __init__(self):
-        self.sources: set[str] = set()
-        self.stream = _Nothing()
-
-    def empty(self, shape, dtype) -> np.ndarray:
-        return np.empty(shape, dtype)
-
-    def view(self, raw, offset: int, shape, dtype) -> np.ndarray:
-        return np.ndarray(shape, dtype, raw.data, offset)
-
-    def pinned(self, shape, dtype) -> np.ndarray:
-        return np.empty(shape, dtype)
-
-    def kernel(self, source: str, name: str):
-        assert re.search(rf"^KERNEL {name}\(", source, re.M), name
-        self.sources.add(source)
-        return lambda grid, block, arguments: None
-
-    def __getattr__(self, name: str):
-        return lambda *_, **__: _Nothing()
-
-
-class _Nothing:
-    """A stream or an event on which nothing happens."""
-
-    def __getattr__(self, name: str):
-        if name == "ptr":  # has an address where cuDNN may run
-            raise AttributeError(name)
-        return lambda *_, **__: None
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, *_) -> None: ...
-
-
 @functools.cache
 def sources(dtype: str, blob: str, huge: bool = False) -> list[str]:
     """The sources of every family of kernels and of a formula of each kind; blob: the type of its arrays; huge: with
     64-bit indices."""
-    backend = Collector()
-    dev = GPU(0, dtype, backend)
+    backend = RecordingBackend(only_sources=True)
+    with mock.patch.object(cudnn, "engine", lambda *_: None):
+        dev = GPU(0, dtype, backend)
     many = 1 << 30 if huge else 100
     x, y, s = np.zeros(4, blob), np.zeros(4, blob), np.zeros(1, dtype)
     for family in FAMILIES:
@@ -113,16 +73,8 @@ def of_net(path: str, numbers: str) -> frozenset[str]:
     """The sources of what a net launches in an iteration of training, its convolutions by cuDNN's plans."""
     import gpu_traffic
 
-    found: set[str] = set()
-
-    class Keeping(gpu_traffic.Recorder):
-        def kernel(self, source: str, name: str):
-            found.add(source)
-            return super().kernel(source, name)
-
-    with mock.patch.object(gpu_traffic, "Recorder", Keeping):
-        gpu_traffic.iteration(gpu_traffic.read(path, None), "tf32" if numbers == "fp32" else numbers, {})
-    return frozenset(found)
+    recorder = gpu_traffic.iteration(gpu_traffic.read(path, None), "tf32" if numbers == "fp32" else numbers, {})
+    return frozenset(recorder.sources)
 
 
 class Compiler:

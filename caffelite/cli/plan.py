@@ -97,7 +97,7 @@ def plan(model, ranks, gpu, bandwidth, network, latency, machine, scaling, itera
         measured = measure(net, iterations)
     finally:
         net.close()
-    cpu = net.dev.name == "cpu"
+    cpu = net.dev.number is None
     cores = len(os.sched_getaffinity(0))
     machine = machine or (cores if cpu else GPU["machine"])
     bandwidth = bandwidth or (CPU if cpu else GPU)["bandwidth"]

@@ -90,7 +90,9 @@ def _print_table(net, passes: list, whole: float, ceilings: tuple[float, float])
         )
         options.say("  ".join(cells).rstrip())
     dev, (most_operations, most_bytes) = net.dev, ceilings
-    graphs = "" if dev.waits else " run eagerly" if dev.why_eager() or net.requires_host else " by CUDA graphs"
+    graphs = (
+        "" if dev.traits.synchronous else " run eagerly" if dev.why_eager() or net.requires_host else " by CUDA graphs"
+    )
     options.say(
         f"Forward and backward{graphs}: {whole:.4g} ms, {1e3 * counts.batch_of(net.graph) / whole:,.0f} images/s"
     )

@@ -1,4 +1,4 @@
-"""The files of a folder or of a tar archive by their names, read alike."""
+"""Reads files by name from a folder or a tar archive."""
 
 from __future__ import annotations
 

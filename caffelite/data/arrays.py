@@ -1,4 +1,4 @@
-"""Arrays in files as samples: IDX, as MNIST's, and NumPy's .npy and .npz."""
+"""Samples from arrays in files: IDX, as MNIST has it, and NumPy's .npy and .npz."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Arrays(Samples):
         images = images.reshape(len(images), *self._shape)
         return images if images.dtype == np.uint8 else images.astype(np.float32)
 
-    def whole(self, most: int, check: Check) -> tuple[np.ndarray, np.ndarray] | None:
+    def load_all(self, most: int, check: Check) -> tuple[np.ndarray, np.ndarray] | None:
         return (self._taken(slice(None)), self._labels) if self.first.nbytes * self.length <= most else None
 
     def read(self, numbers: np.ndarray) -> Sequence[np.ndarray]:
@@ -74,7 +74,7 @@ class Arrays(Samples):
     def image(self, number: int, content: np.ndarray) -> tuple[np.ndarray, int]:
         return content, self._labels[number]
 
-    def bad(self, number: int, content: np.ndarray, what: str) -> CaffeliteError:
+    def error(self, number: int, content: np.ndarray, what: str) -> CaffeliteError:
         return CaffeliteError(f"image {number}: {what}", where=Where(str(self.path)))
 
     def labels(self, most: int) -> np.ndarray:

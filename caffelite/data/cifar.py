@@ -1,5 +1,5 @@
-"""CIFAR-10's own files, binary or pickled: 3×32×32 bytes an image, red, green, blue; they are given as blue, green,
-red."""
+"""Reads CIFAR-10's own files, binary or pickled: 3×32×32 bytes for each image, in the order red, green, blue, returned
+as blue, green, red."""
 
 from __future__ import annotations
 

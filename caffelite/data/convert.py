@@ -1,5 +1,5 @@
-"""Image files into records, as Caffe's convert_imageset makes them: decoded by threads, written in order, none left out
-unsaid."""
+"""Converts image files to records as Caffe's convert_imageset does: threads decode them, one thread writes them in
+order, and each file that is skipped is reported."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Datums(Samples):
         self.first, _ = self.image(0, record)
         self.encoded = pb.Datum.FromString(record[1]).encoded
 
-    def whole(self, most: int, check: Check) -> tuple[np.ndarray, np.ndarray] | None:
+    def load_all(self, most: int, check: Check) -> tuple[np.ndarray, np.ndarray] | None:
         if self.first.nbytes * self.length > most:
             return None
         images = np.empty((self.length, *self.first.shape), self.first.dtype)
@@ -50,7 +50,7 @@ class Datums(Samples):
                 try:
                     check(image.shape)
                 except CaffeliteError as mistake:
-                    raise self.bad(i, record, str(mistake)) from None
+                    raise self.error(i, record, str(mistake)) from None
                 return None  # they differ, and yet will do
             images[i] = image
         return images, labels
@@ -78,7 +78,7 @@ class Datums(Samples):
             raise self._bad(key, "wrong number of values", expected="×".join(map(str, shape)), found=values.size)
         return values.reshape(shape), datum.label
 
-    def bad(self, number: int, content: Record, what: str) -> CaffeliteError:
+    def error(self, number: int, content: Record, what: str) -> CaffeliteError:
         return self._bad(content[0], what)
 
     def _bad(self, key: bytes, what: str, **said: object) -> CaffeliteError:

@@ -1,4 +1,4 @@
-"""Counter-based random numbers: a pure function of seed, layer and sample, so that a position is all a resume needs.
+"""Counter-based random numbers: a pure function of seed, layer and sample, so that a resume needs only a position.
 
 They are raw words of Philox 4x64 (Salmon et al., 2011), which no release of NumPy may change.
 """

@@ -1,4 +1,4 @@
-"""Writes what a net computes, batch by batch: as LMDB, HDF5 or npz."""
+"""Writes blobs of a net, batch by batch, to LMDB, HDF5 or npz."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Where
-from .writers import BACKENDS, check_free, whole
+from .writers import BACKENDS, atomic, check_free
 
 Add = Callable[[Mapping[str, np.ndarray]], None]
 
@@ -64,7 +64,7 @@ def _hdf5(path: Path, shapes: Mapping[str, tuple[int, ...]], force: bool) -> Ite
 
     listing = path.with_suffix(".txt")
     check_free([path, listing], force)
-    with whole(path) as unfinished:
+    with atomic(path) as unfinished:
         with h5py.File(unfinished, "w") as file:
             sets = {
                 name: file.create_dataset(name, (0, *shape), np.float32, maxshape=(None, *shape))
@@ -77,7 +77,7 @@ def _hdf5(path: Path, shapes: Mapping[str, tuple[int, ...]], force: bool) -> Ite
                     rows[-len(batch[name]) :] = batch[name]
 
             yield add
-    with whole(listing) as unfinished:
+    with atomic(listing) as unfinished:
         unfinished.write_text(f"{path.name}\n")
 
 
@@ -91,7 +91,7 @@ def _npz(path: Path, shapes: Mapping[str, tuple[int, ...]], force: bool) -> Iter
             rows.append(np.array(batch[name], np.float32))
 
     yield add
-    with whole(path) as unfinished, open(unfinished, "wb") as file:
+    with atomic(path) as unfinished, open(unfinished, "wb") as file:
         np.savez(file, **{name: np.concatenate(rows) for name, rows in batches.items()})
 
 

@@ -1,4 +1,4 @@
-"""Image files as samples: those of a list, of a folder of class folders, and of tar files as WebDataset writes them."""
+"""Samples from image files: of a list, of a folder of class folders, or of tar files as WebDataset writes them."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ class Pictures(Samples):
                 raise ValueError("the JPEG is cut short")
             image = decode(content, self.color)
         except ValueError as mistake:
-            raise self.bad(number, content, str(mistake)) from None
+            raise self.error(number, content, str(mistake)) from None
         if all(self.size) and image.shape[1:] != self.size:
             image = resize(image, *self.size)
         return image, self._labels[number]
 
-    def bad(self, number: int, content: bytes, what: str) -> CaffeliteError:
+    def error(self, number: int, content: bytes, what: str) -> CaffeliteError:
         file, where = self.place(number)
         return CaffeliteError(f'image "{file}": {what}', where=where)
 
@@ -172,9 +172,9 @@ class Shards(Pictures):
         try:
             content = os.pread(self._files[place].fileno(), size, offset)
         except OSError as mistake:
-            raise self.bad(number, b"", f"cannot be read: {mistake.strerror}") from None
+            raise self.error(number, b"", f"cannot be read: {mistake.strerror}") from None
         if len(content) < size:
-            raise self.bad(number, b"", "the archive is cut short")
+            raise self.error(number, b"", "the archive is cut short")
         return content
 
     def place(self, number: int) -> tuple[str, Where]:

@@ -1,5 +1,5 @@
-"""Reads rows of HDF5 files for another process, which a damaged file must not crash; run as a script, by
-hdf5_reader.py.
+"""Reads rows of HDF5 files for another process, so that a damaged file cannot crash that; hdf5_reader.py runs it as a
+script.
 
 usage: hdf5_process.py SYS_PATH (JSON). Requests are lines of JSON on standard input, answers lines of JSON on standard
 output; the numbers of a "read" follow its answer. An answer with "error" is the last one: a damaged file may have left

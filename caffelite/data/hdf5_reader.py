@@ -1,5 +1,5 @@
-"""Reads rows of HDF5 files by a process of its own: a damaged file can make the HDF5 library crash, loop or ask for any
-amount of memory.
+"""Reads rows of HDF5 files in a process of its own: a damaged file can make the HDF5 library crash, loop or allocate
+any amount of memory.
 
 One such process serves all sources of this one. It ends with it, and after an error a new one takes its place.
 """

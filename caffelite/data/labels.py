@@ -1,4 +1,4 @@
-"""The labels in a data set, read without its images."""
+"""Reads the labels of a data set without its images."""
 
 from __future__ import annotations
 

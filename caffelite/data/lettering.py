@@ -1,4 +1,4 @@
-"""Text in pictures of pixels, by Pillow: OpenCV's own letters are ASCII alone."""
+"""Draws text into images by Pillow: OpenCV's letters are ASCII only."""
 
 from __future__ import annotations
 

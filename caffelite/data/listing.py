@@ -1,4 +1,4 @@
-"""Which images a data set is made of: list files, and folders of class folders."""
+"""Finds the images of a data set: list files, and folders of class folders."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Reads the pages of an LMDB from its file, every number checked, instead of from a memory map.
+"""Reads the pages of an LMDB from its file and checks every number, instead of using a memory map.
 
-A map makes each damaged or missing page the death of the process; reads of a file return short. The format: data
+With a map each damaged or missing page kills the process; a read of a file just returns less. The format: data
 version 1 of LMDB, little endian. A page has a header of 16 bytes: its number (8), padding (2), flags (2), and either
 where the list of nodes ends and where the nodes begin (2 and 2), or the number of pages that an overflow value takes
 (4).

@@ -1,14 +1,14 @@
-"""An LMDB open to read, under a lock where that can be had: its records in the order of their keys, errors with the
-database's name."""
+"""Reads the records of an LMDB in the order of their keys, under a reader's lock where that is possible."""
 
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Lock
-from typing import TYPE_CHECKING
+from threading import RLock
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import lmdb
 
 ANEW = "copy or make it again"  # the remedy for a damaged database
-TRIES = 5  # to read the state that a writer leaves while we take the lock
+TRIES = 5  # attempts to read the state that a writer leaves while this process takes the lock
 Record = tuple[bytes, bytes]
 
 
@@ -28,15 +28,18 @@ class Lmdb:
     """(key, value) records of an LMDB, a folder with data.mdb or a file, as the last transaction left them when it was
     opened.
 
-    A reader's lock keeps a writer elsewhere from using our pages again. Where it cannot be had (a file system or a
-    folder that only reads), each read looks whether a writer has gone so far that they may differ. length: how many
-    records. Errors: no such file; not an LMDB; truncated, damaged or changed; each says where.
+    A reader's lock keeps a writer elsewhere from reusing the pages that are read. Where there is no lock (a read-only
+    file system or folder), each read checks whether a writer may have changed them. length: how many records. Errors:
+    no such file; not an LMDB; truncated, damaged or changed; each names the file.
     """
 
     def __init__(self, path: Path):
         self.path = path
         file = path / "data.mdb" if path.is_dir() else path
-        self._environment = self._transaction = self._pages = None
+        self._lock = _ReaderLock()
+        self._pages = None
+        # A reader that is dropped without close() must not keep the environment open in this process.
+        weakref.finalize(self, self._lock.release).atexit = False
         try:
             if not inputs.check(file).st_size:
                 raise CaffeliteError("truncated LMDB", where=Where(str(path)), found="0 bytes", remedy=ANEW)
@@ -49,7 +52,7 @@ class Lmdb:
             raise CaffeliteError(
                 "cannot open the LMDB", where=Where(str(path)), expected="a folder with data.mdb", found=found
             ) from None
-        with self._told("open"):
+        with self._reported("open"):
             self._pages = self._open(file)
         self.length = self._pages.entries
 
@@ -57,60 +60,46 @@ class Lmdb:
         for tries in range(TRIES):
             Pages(file).close()  # LMDB itself takes a file at its word
             try:
-                self._take_lock(file)
-                return Pages(file, self._transaction and self._transaction.id())
+                self._lock.take(self.path, file)
+                return Pages(file, self._lock.transaction and self._lock.transaction.id())
             except BaseException as mistake:
                 self.close()
                 if not isinstance(mistake, Changed) or tries == TRIES - 1:
                     raise
         raise AssertionError
 
-    def _take_lock(self, file: Path) -> None:
-        import lmdb
-
-        try:
-            self._environment = _environment(self.path, file)
-            self._transaction = self._environment and self._environment[1].begin()
-        except (lmdb.Error, OSError):  # a full table of readers, a file system without locks
-            self._drop_lock()
-
-    def _drop_lock(self) -> None:
-        if self._transaction:
-            self._transaction.abort()
-        if self._environment:
-            _leave(self._environment[0])
-        self._environment = self._transaction = None
-
     @property
     def locked(self) -> bool:
-        return self._transaction is not None
+        """Whether a writer elsewhere leaves our pages unchanged."""
+        return self._lock.transaction is not None
 
     def walk(self, start: int = 0) -> Iterator[Record]:
-        """The records from one on."""
-        with self._told("read"):
+        """The records from number ``start``."""
+        with self._reported("read"):
             for records in self._pages.records(start):
                 self._pages.check_unchanged(self.locked)
                 yield from records
 
     def index(self) -> np.ndarray:
-        """Where each record stands, a row each: what `read` takes."""
-        with self._told("read"):
+        """The place of each record, one row each: what ``read`` takes."""
+        with self._reported("read"):
             found = self._pages.index()
             self._pages.check_unchanged(self.locked)
         return found
 
     def read(self, places: np.ndarray) -> list[Record]:
-        """Records by rows of `index`."""
-        with self._told("read"):
+        """The records of rows of ``index``."""
+        with self._reported("read"):
             found = [self._pages.record(*place) for place in places.tolist()]
             self._pages.check_unchanged(self.locked)
         return found
 
     @contextmanager
-    def _told(self, what: str) -> Iterator[None]:
+    def _reported(self, what: str) -> Iterator[None]:
+        """Turns errors into CaffeliteError with the name of the database."""
         where = Where(str(self.path))
         try:
-            with self._blamed():
+            with self._changes_found():
                 yield
         except Truncated as mistake:
             expected = f"{mistake.expected} bytes"
@@ -128,8 +117,8 @@ class Lmdb:
             raise CaffeliteError(f"cannot {what} the LMDB: {inputs.reason(mistake)}", where=where) from None
 
     @contextmanager
-    def _blamed(self) -> Iterator[None]:
-        """Damage that a writer has done is a change."""
+    def _changes_found(self) -> Iterator[None]:
+        """Reports damage as a change where a writer has changed the file."""
         try:
             yield
         except Damaged:
@@ -138,24 +127,50 @@ class Lmdb:
             raise
 
     def close(self) -> None:
-        """Lets go of the file and the lock; a second call does nothing."""
+        """Closes the file and releases the lock; a second call does nothing."""
         if self._pages:
             self._pages.close()
             self._pages = None
-        self._drop_lock()
+        self._lock.release()
 
 
-# LMDB forbids opening a file twice in one process, yet a train and a test net may read the same one.
-_opened: dict[tuple[int, int], list] = {}
-_opening = Lock()
+class _ReaderLock:
+    """A reader's lock of one database: a read transaction of LMDB's own. transaction: None where there is no lock."""
+
+    def __init__(self) -> None:
+        self.transaction: lmdb.Transaction | None = None
+        self._identity: tuple[int, int] | None = None
+
+    def take(self, path: Path, file: Path) -> None:
+        """Takes the lock, if that is possible."""
+        import lmdb
+
+        try:
+            if shared := _environment(path, file):
+                self._identity = shared[0]
+                self.transaction = shared[1].begin()
+        except (lmdb.Error, OSError):  # a full table of readers, a file system without locks
+            self.release()
+
+    def release(self) -> None:
+        """A second call does nothing."""
+        transaction, self.transaction = self.transaction, None
+        identity, self._identity = self._identity, None
+        if transaction:
+            transaction.abort()
+        if identity:
+            _leave(identity)
+
+
+# LMDB forbids opening a file twice in one process, but a train net and a test net may read the same one: file → its
+# environment and how many readers it has.
+_opened: dict[tuple[int, int], list[Any]] = {}
+_opening = RLock()  # reentrant: the garbage collector may release a reader inside it
 
 
 def _environment(path: Path, file: Path) -> tuple[tuple[int, int], lmdb.Environment] | None:
-    """LMDB's own handle, which holds the lock; None where the lock would have to be a new file in a folder of somebody
-    else.
-
-    Such a file could keep its owner from writing.
-    """
+    """The identity of the file and LMDB's environment, which holds the lock; None where the lock would be a new file in
+    a folder of another user: it could keep that user from writing."""
     import lmdb
 
     lock = path / "lock.mdb" if path.is_dir() else path.with_name(f"{path.name}-lock")
@@ -166,16 +181,21 @@ def _environment(path: Path, file: Path) -> tuple[tuple[int, int], lmdb.Environm
     status = os.stat(file)
     identity = status.st_dev, status.st_ino
     with _opening:
-        if identity not in _opened:
-            _opened[identity] = [lmdb.open(str(path), readonly=True, lock=True, create=False, subdir=path.is_dir()), 0]
-        _opened[identity][1] += 1
-        return identity, _opened[identity][0]
+        while True:
+            shared = _opened.get(identity)
+            if shared is None:
+                environment = lmdb.open(str(path), readonly=True, lock=True, create=False, subdir=path.is_dir())
+                shared = _opened[identity] = [environment, 0]
+            shared[1] += 1
+            if _opened.get(identity) is shared:  # else the garbage collector has just released its last reader
+                return identity, shared[0]
 
 
 def _leave(identity: tuple[int, int]) -> None:
+    """A reader of the file is released; after the last one the environment is closed."""
     with _opening:
-        held = _opened[identity]
-        held[1] -= 1
-        if not held[1]:
+        shared = _opened[identity]
+        shared[1] -= 1
+        if not shared[1]:
             del _opened[identity]
-            held[0].close()
+            shared[0].close()

@@ -1,4 +1,4 @@
-"""What samples are called: by number, and by key or file where their source has such."""
+"""Names of samples: their number, with the key or file where the source has one."""
 
 from __future__ import annotations
 

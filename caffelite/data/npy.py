@@ -1,4 +1,4 @@
-"""NumPy's files, .npy and .npz, of numbers alone: no pickle, and no array larger than the file that says it has it."""
+"""Reads NumPy's files, .npy and .npz, with numbers only: no pickle, and no array that is larger than its file."""
 
 from __future__ import annotations
 

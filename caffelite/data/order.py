@@ -1,4 +1,4 @@
-"""Which sample comes when: a pure function of the position."""
+"""The order of samples: a pure function of the position."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from .draws import Key, permutation
 
 
 class Order:
-    """Numbers of samples, epoch after epoch: 0 … length - 1, or, with a key, a permutation of them that each epoch has
-    to itself.
+    """Numbers of samples, epoch after epoch: 0 … length - 1, or, with a key, another permutation of them in each epoch.
 
-    skipped: samples that are left out at the start.
+    skipped: samples that are skipped at the start.
     """
 
     def __init__(self, length: int, shuffle: Key | None = None, skipped: int = 0):

@@ -1,5 +1,4 @@
-"""The records of a database as they are stored, one by one: for tools, which must get along with records that no net
-would take."""
+"""Reads the records of a database as they are stored, for tools that must also handle records that a net refuses."""
 
 from __future__ import annotations
 

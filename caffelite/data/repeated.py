@@ -1,4 +1,4 @@
-"""The first few batches of a source, over and over: what a net that learns at all learns by heart."""
+"""Repeats the first few batches of a source, for a test of whether a net can overfit them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class Repeated:
     def __init__(self, source: Source, count: int):
         self._source, self._count = source, count
         self._batches: list[list[np.ndarray]] = []
-        self.shapes, self.position, self.share = source.shapes, 0, source.share
-        self.length = count * source.shapes[0][0] * source.share.size
+        self.shapes, self.position, self.shard = source.shapes, 0, source.shard
+        self.length = count * source.shapes[0][0] * source.shard.size
 
     def next(self) -> list[np.ndarray]:
         if len(self._batches) < self._count:
             self._source.seek(0)
             self._batches = [[array.copy() for array in self._source.next()] for _ in range(self._count)]
-        step = self.shapes[0][0] * self.share.size
+        step = self.shapes[0][0] * self.shard.size
         self.position += step
         return self._batches[(self.position // step - 1) % self._count]
 

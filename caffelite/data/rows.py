@@ -1,5 +1,5 @@
-"""An array in a file, read by rows when they are asked for: never through a memory map, where a file that shrinks ends
-the process."""
+"""Reads rows of an array in a file on request, without a memory map: a mapped file that shrinks would kill the
+process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samples: images with labels, by number; and the source that makes batches of them."""
+"""Samples: images with labels, by number; and the source that returns batches of them."""
 
 from __future__ import annotations
 
@@ -19,47 +19,47 @@ Check = Callable[[tuple[int, ...]], None]
 
 
 class Samples:
-    """Images C×H×W, uint8 or float32, and whole-numbered labels, by number from 0 to length - 1.
+    """Images C×H×W, uint8 or float32, and integer labels, by number from 0 to length - 1.
 
-    first: the image of number 0. encoded: images take work to decode.
+    first: the image of number 0. encoded: images must be decoded.
     """
 
     length: int
     first: np.ndarray
     encoded = False
 
-    def whole(self, most: int, check: Check) -> tuple[np.ndarray, np.ndarray] | None:
-        """All images (N×C×H×W) and labels, where they take no decoding, are of one shape and have at most so many
-        bytes."""
+    def load_all(self, most: int, check: Check) -> tuple[np.ndarray, np.ndarray] | None:
+        """All images (N×C×H×W) and labels, where they need no decoding, have one shape and take at most ``most``
+        bytes; else None."""
         return None
 
     def read(self, numbers: np.ndarray) -> Sequence[object]:
-        """What `image` takes of each; called from one thread at a time."""
+        """The contents that `image` decodes; called from one thread at a time."""
         return numbers
 
     def image(self, number: int, content: object) -> tuple[np.ndarray, int]:
-        """An image and its label. Errors: it cannot be decoded; named as in `bad`."""
+        """An image and its label. Errors: it cannot be decoded; reported by `error`."""
         raise NotImplementedError
 
-    def bad(self, number: int, content: object, what: str) -> CaffeliteError:
-        """The error that says what is wrong with a sample, and where that stands."""
+    def error(self, number: int, content: object, what: str) -> CaffeliteError:
+        """An error about a sample, with its file and line or its key."""
         raise NotImplementedError
 
     def labels(self, most: int) -> np.ndarray:
-        """The labels of the first samples, as far as no image must be decoded for them; of all, where they are in
+        """The labels of at most ``most`` samples, as far as no image must be decoded for them; of all where they are in
         memory."""
         return np.empty(0)
 
     def close(self) -> None:
-        """Lets go of files; a second call does nothing."""
+        """Closes files; a second call does nothing."""
 
 
 class DataSource(Source):
-    """Images and labels of samples, in their order or shuffled, around and around: N×C×h×w after the transform, and N.
+    """Images and labels of samples, in their order or shuffled, epoch after epoch: N×C×h×w after the transform, and N.
 
-    What takes no decoding and is small, or what `cache` asks for, lives in memory; so do small images once they are
-    decoded. Where then nothing but mean, crop, mirror and scale is asked for, a batch is a choice of them: no thread
-    runs, and a device makes floats of it.
+    Small data sets that need no decoding stay in memory, and so do small images once they are decoded; `cache` requests
+    it for large ones. Where all images are in memory and the transform is plain (mean, crop, mirror, scale), a batch is
+    a table of picks: no thread runs, and the device computes the floats.
     """
 
     def __init__(
@@ -75,54 +75,54 @@ class DataSource(Source):
         self.samples, self.transform, self.order = samples, transform, order
         shape, dtype = samples.first.shape, samples.first.dtype
         self._most = (1 << 62) if cache else RESIDENT_BYTES
-        self._images: np.ndarray | None = None  # N×C×H×W in memory, of which _held says which are there
-        self._held: np.ndarray | None = None
+        self._images: np.ndarray | None = None  # N×C×H×W in memory; _loaded: which of them are there
+        self._loaded: np.ndarray | None = None
         self._labels: np.ndarray | None = None
-        self._looked = self._standing = False
+        self._tried = self._resident = False
         self._draws = transform.plain and (transform.mirror or shape != transform.shape)
         if samples.encoded and samples.length * samples.first.nbytes <= self._most:
             channels, height, width = shape
             with self._enough_memory():
                 self._images = np.empty((samples.length, height, width, channels), dtype).transpose(0, 3, 1, 2)
-            self._held, self._labels = np.zeros(samples.length, bool), np.empty(samples.length, np.float32)
+            self._loaded, self._labels = np.zeros(samples.length, bool), np.empty(samples.length, np.float32)
         threads = workers() if samples.encoded or not transform.plain else 0
         super().__init__([(batch, *transform.shape), (batch,)][:tops], samples.length, prefetch, threads)
 
-    # batches of what stands in memory
+    # batches of resident images
 
     def draw(self) -> Batch:
         size = self.shapes[0][0]
-        if self.position % self.length < size * self.share.size:  # an epoch begins
-            self._stand()
-        if not self._standing:
+        if self.position % self.length < size * self.shard.size:  # an epoch begins
+            self._load()
+        if not self._resident:
             return super().draw()
         if self._closed:
             raise ValueError("the source is closed")
-        position = self.position + self.share.rank * size
+        position = self.position + self.shard.rank * size
         numbers = self.order(position, size)
         self._picks[:, 0] = numbers
         if self._draws:
             self._pick(self._picks, self.transform.choose(position, size))
-        self.position += size * self.share.size
+        self.position += size * self.shard.size
         arrays = [self._labels[numbers]] if len(self.shapes) > 1 else []
-        return Batch(arrays, self._images, self._picks, standing=True)
+        return Batch(arrays, self._images, self._picks, resident=True)
 
-    def _stand(self) -> None:
-        """Reads what is small into memory, once; sees whether by now everything is there."""
-        if self._standing or self._closed:
+    def _load(self) -> None:
+        """Reads a small data set into memory, once; finds out whether all images are in memory by now."""
+        if self._resident or self._closed:
             return
-        if not self._looked and not self.samples.encoded:
+        if not self._tried and not self.samples.encoded:
             with self._enough_memory():
-                found = self.samples.whole(self._most, self.transform.check)
+                found = self.samples.load_all(self._most, self.transform.check)
             if found:
                 self._images, self._labels = found[0], found[1].astype(np.float32)
-                self._held = np.ones(self.length, bool)
-        self._looked = True
-        if self.transform.plain and self._held is not None and self._held.all():
+                self._loaded = np.ones(self.length, bool)
+        self._tried = True
+        if self.transform.plain and self._loaded is not None and self._loaded.all():
             self._stop()
             self._picks = np.zeros((self.shapes[0][0], 4), np.int32)
             self._pick(self._picks, self.transform.choose(0, len(self._picks)))
-            self._standing = True
+            self._resident = True
 
     @contextmanager
     def _enough_memory(self) -> Iterator[None]:
@@ -138,7 +138,7 @@ class DataSource(Source):
     def buffer(self) -> Batch:
         n, c, h, w = self.shapes[0]
         dtype = self.samples.first.dtype
-        # Decoders give rows of pixels; a device turns them into channels while it makes floats of them.
+        # Decoders return rows of pixels; the device transposes them to channels when it converts them to floats.
         pixels = (
             self.allocate((n, h, w, c), dtype).transpose(0, 3, 1, 2)
             if self.workers
@@ -154,7 +154,7 @@ class DataSource(Source):
         self._pick(batch.picks, choice)
         for start in range(0, len(numbers), IMAGES_PER_TASK):
             part = numbers[start : start + IMAGES_PER_TASK]
-            absent = part if self._held is None else part[~self._held[part]]
+            absent = part if self._loaded is None else part[~self._loaded[part]]
             contents = dict(zip(absent.tolist(), self.samples.read(absent), strict=True))
             task = partial(self._process, part.tolist(), contents, position, start, choice, batch)
             if self.workers:
@@ -179,7 +179,7 @@ class DataSource(Source):
                     what, expected = "images differ in type", f"{batch.pixels.dtype}, as the first is"
                     raise CaffeliteError(what, expected=expected, found=image.dtype)
             except CaffeliteError as mistake:
-                raise self.samples.bad(number, contents.get(number), str(mistake)) from None
+                raise self.samples.error(number, contents.get(number), str(mistake)) from None
             batch.pixels[i] = image
             if batch.arrays:
                 batch.arrays[0][i] = label
@@ -188,17 +188,17 @@ class DataSource(Source):
         if number not in contents:
             return self._images[number], self._labels[number]
         image, label = self.samples.image(number, contents[number])
-        if self._held is not None and image.shape == self._images.shape[1:] and image.dtype == self._images.dtype:
+        if self._loaded is not None and image.shape == self._images.shape[1:] and image.dtype == self._images.dtype:
             self._images[number], self._labels[number] = image, label
-            self._held[number] = True
+            self._loaded[number] = True
         return image, label
 
     @staticmethod
     def _pick(picks: np.ndarray, choice: Choice) -> None:
         picks[:, 1:3], picks[:, 3] = choice.corners, choice.flips
 
-    def finished(self, batch: Batch) -> list[np.ndarray]:
-        """The batch's tops, made by the host."""
+    def to_float(self, batch: Batch) -> list[np.ndarray]:
+        """The tops of a batch, computed on the host."""
         out = np.empty(self.shapes[0], np.float32)
         picks = batch.picks
         self.transform.finish(batch.pixels[picks[:, 0]], Choice(picks[:, 1:3], picks[:, 3]), out)
@@ -206,4 +206,4 @@ class DataSource(Source):
 
     def release(self) -> None:
         self.samples.close()
-        self._images = self._labels = self._held = None
+        self._images = self._labels = self._loaded = None

@@ -18,7 +18,7 @@ from .hdf5 import HDF5Source
 from .images import MOST_PIXELS
 from .leveldb import LevelDB
 from .order import Order
-from .pipeline import Share, Source
+from .pipeline import Shard, Source
 from .samples import DataSource, Samples
 from .transforms import Transform
 from .windows import WindowSource
@@ -37,14 +37,14 @@ MADE_BY = {
 }  # how a set's name starts: the dataset command that makes it
 
 
-def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int, share: Share = Share()) -> Source:  # noqa: B008
+def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int, shard: Shard = Shard()) -> Source:  # noqa: B008
     """The source of a data layer. Reads no more than its shapes need; threads start with the first batch.
 
     phase: pb.TRAIN or pb.TEST; locate: bound to the layer; seed: with the layer's name it decides every random number.
-    share: which of several processes reads. Errors: whatever is wrong with the layer's fields, files or records.
+    shard: which of several processes reads. Errors: whatever is wrong with the layer's fields, files or records.
     """
     source = _SOURCES[layer.type](layer, phase, locate, seed)
-    source.share = share
+    source.shard = shard
     for shape in source.shapes:
         if math.prod(shape) > MOST_VALUES:
             source.close()

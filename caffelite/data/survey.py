@@ -1,5 +1,4 @@
-"""What is in a data set: shapes, labels, records that no net would take or that look wrong, and images that occur
-twice."""
+"""Examines a data set: shapes, labels, records that a net refuses or that look wrong, and duplicate images."""
 
 from __future__ import annotations
 

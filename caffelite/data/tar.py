@@ -1,4 +1,4 @@
-"""The files in a tar archive, hard and symbolic links followed within it."""
+"""Lists the files of a tar archive and follows hard and symbolic links inside it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens to an image on its way into a net: perturbations, then mean, crop, mirror and scale in Caffe's order."""
+"""The transform of an image: augmentation, then mean, crop, mirror and scale in Caffe's order."""
 
 from __future__ import annotations
 

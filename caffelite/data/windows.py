@@ -1,4 +1,4 @@
-"""WindowData: windows cut from images, objects and background in a fixed proportion."""
+"""WindowData: windows of images, objects and background in a fixed proportion."""
 
 from __future__ import annotations
 

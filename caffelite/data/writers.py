@@ -1,4 +1,4 @@
-"""Writes data sets: LMDB for `Data`, HDF5 for `HDF5Data`; a name on disk always stands for a whole data set."""
+"""Writes data sets: LMDB for `Data`, HDF5 for `HDF5Data`; a data set gets its name when it is complete."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def open_lmdb(path: Path, *, force: bool = False) -> Iterator[Callable[[list[tup
     import lmdb
 
     check_free([path], force)
-    with whole(path, folder=True) as unfinished:
+    with atomic(path, folder=True) as unfinished:
         try:
             with lmdb.open(str(unfinished), map_size=FIRST_MAP_BYTES, lock=False, sync=False, metasync=False) as db:
                 yield functools.partial(_put, db, path)
@@ -94,7 +94,7 @@ def open_leveldb(path: Path, *, force: bool = False) -> Iterator[Callable[[list[
                 batch.put(key, value)
 
     check_free([path], force)
-    with whole(path, folder=True) as unfinished:
+    with atomic(path, folder=True) as unfinished:
         try:
             with closing(plyvel.DB(str(unfinished), create_if_missing=True)) as db:
                 yield put
@@ -113,10 +113,10 @@ def write_hdf5(path: str | os.PathLike, datasets: Mapping[str, np.ndarray], *, f
     path = Path(path)
     listing = path.with_suffix(".txt")
     check_free([path, listing], force)
-    with whole(path) as unfinished, h5py.File(unfinished, "w") as file:
+    with atomic(path) as unfinished, h5py.File(unfinished, "w") as file:
         for name, values in datasets.items():
             file.create_dataset(name, data=np.asarray(values, np.float32))
-    with whole(listing) as unfinished:
+    with atomic(listing) as unfinished:
         unfinished.write_text(f"{path.name}\n")
 
 
@@ -126,7 +126,7 @@ def write_mean(path: str | os.PathLike, mean: np.ndarray, *, force: bool = False
     check_free([path], force)
     channels, height, width = mean.shape
     values = mean.astype(np.float32).ravel().tolist()
-    with whole(path) as unfinished:
+    with atomic(path) as unfinished:
         unfinished.write_bytes(
             pb.BlobProto(num=1, channels=channels, height=height, width=width, data=values).SerializeToString()
         )
@@ -135,7 +135,7 @@ def write_mean(path: str | os.PathLike, mean: np.ndarray, *, force: bool = False
 def write_lines(path: str | os.PathLike, lines: Iterable[str], *, force: bool = False) -> None:
     """Writes a text file, such as the names of the classes in the order of their labels."""
     check_free([Path(path)], force)
-    with whole(Path(path)) as unfinished:
+    with atomic(Path(path)) as unfinished:
         unfinished.write_text("".join(f"{line}\n" for line in lines), errors="surrogateescape")
 
 
@@ -154,7 +154,7 @@ def progress_bar(name: str, total: int | None, progress: bool = True, unit: str 
 
 
 @contextmanager
-def whole(path: Path, folder: bool = False) -> Iterator[Path]:
+def atomic(path: Path, folder: bool = False) -> Iterator[Path]:
     """A place beside path to write at, moved to path at the end; after an error neither it nor a half of it stays."""
     workshop = None
     try:

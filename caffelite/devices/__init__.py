@@ -1,37 +1,23 @@
 """Devices: one set of operations by one set of names, on a CPU (NumPy, BLAS, Numba) and on NVIDIA GPUs (CuPy).
 
 A device hands out arrays and *operations*. An operation is built once, when a net is bound, for shapes that never
-change (``dev.convolution(...)``), and then run every iteration on arrays that it is given; its workspace belongs to the
-device. Devices know no prototxt and no layer.
+change (``dev.convolution(...)``), and then runs every iteration on the arrays that it receives; its workspace belongs
+to the device. Devices know no prototxt and no layer. protocol.py has the interface.
 """
 
 from __future__ import annotations
 
 import threading
 import weakref
-from typing import NamedTuple
 
 from ..errors import CaffeliteError
+from .window import Window
+
+__all__ = ["PRECISIONS", "Window", "open_device"]
 
 
-class Window(NamedTuple):
-    """The geometry of a sliding window over (H, W): kernel, stride, pad and dilation, each (vertical, horizontal)."""
-
-    kernel: tuple[int, int]
-    stride: tuple[int, int] = (1, 1)
-    pad: tuple[int, int] = (0, 0)
-    dilation: tuple[int, int] = (1, 1)
-
-    def outputs(self, size: tuple[int, int]) -> tuple[int, int]:
-        """(OH, OW): how many whole windows fit into the padded image (H, W)."""
-        reach = [d * (k - 1) + 1 for k, d in zip(self.kernel, self.dilation, strict=True)]
-        oh, ow = ((n + 2 * p - r) // s + 1 for n, p, r, s in zip(size, self.pad, reach, self.stride, strict=True))
-        return oh, ow
-
-
-_opened = (
-    threading.local()
-)  # a thread's GPUs, while somebody holds them: threads compute at the same time, so they share none
+# The GPUs that a thread has opened, while somebody refers to them; threads compute at the same time and share none.
+_opened = threading.local()
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
 
 
@@ -62,5 +48,4 @@ def open_device(
     device = kept.get(key)
     if device is None:
         device = kept[key] = GPU(gpu, dtype, precision=key[2], deterministic=deterministic, eager=key[4])
-    device.seed = 0
     return device

@@ -1,4 +1,4 @@
-"""Where devices keep from one run to the next what took time to find out: compiled kernels, plans."""
+"""The folder in which devices keep compiled kernels and chosen plans from one run to the next."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def folder() -> Path:
     return Path(tempfile.mkdtemp(prefix="caffelite-"))
 
 
-class Notes:
-    """Words by words, in a JSON file of the folder, that several processes may write at once."""
+class ChoiceCache:
+    """Strings by key, in a JSON file of the folder that several processes may write at the same time."""
 
     def __init__(self, name: str):
         self._path = folder() / name
@@ -38,7 +38,7 @@ class Notes:
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, AssertionError):
-            log.warning("%s is damaged; what it held is found out anew", self._path)
+            log.warning("%s is damaged; its contents are measured again", self._path)
             return {}
         return found
 
@@ -46,7 +46,8 @@ class Notes:
         return self._kept.get(key)
 
     def put(self, key: str, value: str) -> None:
-        """Writes at once, beside what others wrote meanwhile; where that fails it is kept for this run only."""
+        """Writes the file at once, with the entries that other processes wrote meanwhile; where that fails the entry is
+        kept for this run only."""
         self._kept = {**self._read(), **self._kept, key: value}
         draft = self._path.with_suffix(f".{os.getpid()}")
         try:

@@ -7,7 +7,9 @@ Numbers take the array's type, so that a float32 net computes in float32 on ever
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 FUNCTIONS = ("abs", "exp", "log", "log1p", "max", "min", "pow", "sign", "sqrt", "tanh", "where")
 _NUMBER = re.compile(r"(?<![\w.])(\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?)")
@@ -20,7 +22,7 @@ class Formula:
     (numbers).
 
     An update rule assigns: statements separated by ``;``, whose targets are arrays that are written back. ``halves``
-    names arrays of bfloat16 numbers (uint16 in memory), among them "out", the result; the formula sees them as float32.
+    names arrays of bfloat16 numbers (see dtypes.py), among them "out", the result; the formula reads them as float32.
     """
 
     text: str
@@ -47,8 +49,34 @@ def merged(formulas: tuple[Formula, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for formula in formulas for name in formula.arrays))
 
 
+class SumsDevice(Protocol):
+    """What ``one_by_one`` and ``two_passes`` need of a device."""
+
+    def channel_sum(
+        self,
+        formula: Formula,
+        channels: tuple[str, ...],
+        n: int,
+        c: int,
+        p: int,
+        /,
+        scale: float = 1.0,
+        **constants: float,
+    ) -> Callable[..., None]: ...
+
+
+class MomentsDevice(Protocol):
+    """What ``batch_moments`` needs of a device."""
+
+    def zeros(self, shape: int) -> Any: ...
+
+    def map(self, formula: Formula, **constants: float) -> Callable[..., None]: ...
+
+    def moments(self, n: int, c: int, p: int) -> Callable[..., None]: ...
+
+
 def one_by_one(
-    device,
+    device: SumsDevice,
     formulas: tuple[Formula, ...],
     channels: tuple[str, ...],
     n: int,
@@ -57,8 +85,7 @@ def one_by_one(
     scale: float,
     constants: dict,
 ):
-    """Several formulas' sums into channels as a device has them one by one: ``run(*arrays, outs)``, arrays as in
-    ``merged``."""
+    """``channel_sums`` by one ``channel_sum`` after the other: ``run(*arrays, outs)``, arrays as in ``merged``."""
     names = merged(formulas)
     runs = []
     for formula in formulas:
@@ -76,13 +103,13 @@ def one_by_one(
 
 
 def unbias(m: int) -> float:
-    """What makes a variance of m numbers that of what they were drawn from."""
+    """The factor that makes the variance of m samples an unbiased estimate."""
     return m / (m - 1) if m > 1 else 1.0
 
 
-def batch_moments(device, n: int, c: int, p: int, eps: float, keep: float):
-    """``run(x, mean, scale, means, variances, count)``: a batch norm's numbers for each channel of x (N, C, P), by what
-    a device has.
+def batch_moments(device: MomentsDevice, n: int, c: int, p: int, eps: float, keep: float):
+    """``run(x, mean, scale, means, variances, count)``: statistics of each channel of x (N, C, P), by other formulas of
+    the device.
 
     scale = 1 / √(variance + eps). means and variances (C), with m/(m-1), and count (1), how many there are, are running
     sums: multiplied by ``keep``, then added to.
@@ -104,8 +131,8 @@ def batch_moments(device, n: int, c: int, p: int, eps: float, keep: float):
     return run
 
 
-def two_passes(device, n: int, c: int, p: int):
-    """``run(x, mean, variance)``: the moments of each channel of x (N, C, P), by the sums that a device has."""
+def two_passes(device: SumsDevice, n: int, c: int, p: int):
+    """``run(x, mean, variance)``: the moments of each channel of x (N, C, P), by ``channel_sum``."""
     mean_of = device.channel_sum(Formula("x", ("x",)), (), n, c, p, 1 / (n * p))
     variance_of = device.channel_sum(Formula("(x - u) * (x - u)", ("x", "u")), ("u",), n, c, p, 1 / (n * p))
 

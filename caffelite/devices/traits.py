@@ -31,6 +31,7 @@ class DeviceTraits:
     losses_bring_gradients: bool = False  # a loss can compute its bottom's gradient in the forward pass
     synchronous: bool = True  # an operation has finished when it returns
     captures: bool = False  # passes can be captured in graphs
+    host_memory: bool = False  # arrays are NumPy's, in the memory of the host
     memory: int | None = None  # bytes, where known
 
     @property
@@ -61,6 +62,7 @@ def cpu_traits(
     half = HALF_DTYPES.get(precision, dtype)
     return DeviceTraits(
         kind="cpu",
+        host_memory=True,
         precision=precision,
         dtype=dtype,
         product_dtype=half,

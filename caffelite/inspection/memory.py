@@ -96,7 +96,7 @@ def check(run: Trainer, of: Callable[[], Subject]) -> None:
     arenas = sum(net.compiled.arena + net.compiled.constant_bytes for net in nets)
     flat = run.net.params.size * run.dev.dtype.itemsize * (2 * run.learns + len(run.updater.history))
     limit = available(None)
-    if run.dev.name == "cpu" and arenas + flat > limit:
+    if run.dev.traits.host_memory and arenas + flat > limit:
         raise explanation(of, limit, run.dev.traits)
 
 

@@ -6,6 +6,8 @@ import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ..devices.dtypes import BFLOAT16
+from ..devices.protocol import Device
 from ..net.net import Net
 
 SIDE = {"cpu": 2048, "gpu": 8192}  # of the square matrices whose product shows what a device computes
@@ -29,27 +31,27 @@ def timed_pass(net: Net, iteration: int) -> Pass:
     marks: list[tuple[str, object]] = []
 
     def watch(node) -> None:
-        marks.append((node.name, dev.moment()))
+        marks.append((node.name, dev.record_event()))
 
-    begin = dev.moment()
+    begin = dev.record_event()
     net.clear_loss()
     net.forward(iteration, watch=watch)
     forward, marks = marks, []
-    middle = dev.moment()
+    middle = dev.record_event()
     net.backward(watch=watch)
-    end = dev.moment()
+    end = dev.record_event()
     return Pass(
         _by_layer(dev, begin, forward),
         _by_layer(dev, middle, marks),
-        dev.between(begin, middle),
-        dev.between(middle, end),
+        dev.elapsed_ms(begin, middle),
+        dev.elapsed_ms(middle, end),
     )
 
 
-def _by_layer(dev, begin, marks: list[tuple[str, object]]) -> dict[str, float]:
+def _by_layer(dev: Device, begin, marks: list[tuple[str, object]]) -> dict[str, float]:
     found: dict[str, float] = {}
     for name, end in marks:
-        found[name] = found.get(name, 0.0) + dev.between(begin, end)
+        found[name] = found.get(name, 0.0) + dev.elapsed_ms(begin, end)
         begin = end
     return found
 
@@ -64,27 +66,27 @@ def whole(net: Net, count: int) -> float:
         net.forward(iteration)
         net.backward()
 
-    for i in range(0 if dev.waits else 4):  # graphs are captured
+    for i in range(0 if dev.traits.synchronous else 4):  # graphs are captured
         run(i)
     return statistics.median(laps(dev, lambda: run(0), count))
 
 
-def laps(dev, run: Callable[[], None], count: int) -> list[float]:
+def laps(dev: Device, run: Callable[[], None], count: int) -> list[float]:
     """Milliseconds between one end of ``run`` and the next, ``count`` of them."""
-    marks = [dev.moment()]
+    marks = [dev.record_event()]
     for _ in range(count):
         run()
-        marks.append(dev.moment())
-    return [dev.between(a, b) for a, b in zip(marks, marks[1:], strict=False)]
+        marks.append(dev.record_event())
+    return [dev.elapsed_ms(a, b) for a, b in zip(marks, marks[1:], strict=False)]
 
 
-def ceilings(dev) -> tuple[float, float]:
+def ceilings(dev: Device) -> tuple[float, float]:
     """(operations, bytes) a second of a device: of a product of large matrices at its precision, and of a large copy,
     read and written."""
-    side, size = SIDE[dev.name], COPIED[dev.name]
+    side, size = SIDE[dev.traits.kind], COPIED[dev.traits.kind]
     x, w, y = (dev.zeros((side, side)) for _ in range(3))
-    op = dev.inner_product(side, side, side, half=dev.half)
-    kept = (dev.zeros((side, side), "uint16"),) if dev.half else ()
+    op = dev.inner_product(side, side, side, half=dev.traits.half)
+    kept = (dev.zeros((side, side), BFLOAT16),) if dev.traits.half else ()
     source, target = dev.zeros(size, "uint8"), dev.zeros(size, "uint8")
 
     def multiply() -> None:

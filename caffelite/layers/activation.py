@@ -5,6 +5,7 @@ import math
 
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
+from ..devices.protocol import Device
 from .layer import Layer, Shape, elementwise, register, split_axis
 
 # ReLU reads its top, which a fused convolution leaves in memory anyway; a negative slope below 0 makes the top's sign
@@ -94,9 +95,9 @@ class Dropout(Layer):
 
     backward_reads_top = backward_reads_bottom
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         if self.training:
-            self.op = dev.dropout(self.rows, self.width, self.p.dropout_ratio, self.stream)
+            self.op = dev.dropout(self.rows, self.width, self.p.dropout_ratio, self.stream, self.context)
 
     def forward(self, x: list, y: list) -> None:
         if self.training:
@@ -131,7 +132,7 @@ class PReLU(Layer):
     def backward_reads_top(self, index: int) -> bool:
         return False
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         y, dx, da = (
             "where(x > 0, x, a * x)",
             "where(x > 0, dy, a * dy)",

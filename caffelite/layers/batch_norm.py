@@ -6,6 +6,7 @@ import functools
 
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
+from ..devices.protocol import Device
 from .layer import Layer, Shape, register, split_axis
 
 LEARNT = (
@@ -89,7 +90,7 @@ class BatchNorm(Layer):
     def backward_reads_top(self, index: int) -> bool:
         return not self.stored and not self.backward_reads_bottom(index)
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         n, c, p = self.stored_split(self.split)
         m, split = n * p, (n, c, p)
         self.slope, self.with_sum = self.config.relu_slope, self.config.fused_sum
@@ -124,7 +125,7 @@ class BatchNorm(Layer):
         formula = self.as_stored(Formula(text, (*images, *each), constants=tuple(constants)), *each)
         return dev.channel_map(formula, each, *split, **constants)
 
-    def _build_affine(self, dev, split: tuple[int, int, int], m: int) -> None:
+    def _build_affine(self, dev: Device, split: tuple[int, int, int], m: int) -> None:
         """With a learnt scale, and perhaps a bias, a sum and a ReLU behind them."""
         each, value, slope = ("u", "s", "g", "b")[: 2 + len(self.affine)], "(x - u) * s * g", {}
         if len(self.affine) == 2:
@@ -143,7 +144,7 @@ class BatchNorm(Layer):
         text = f"({dy} - t / m - d / m * (x - u) * s) * s * g"
         self._dx = self._map(dev, text, ("dy", "x"), (*each, "t", "d"), split, m=m, **slope)
 
-    def _build_with_sum(self, dev, split: tuple[int, int, int], each: tuple[str, ...], value: str) -> None:
+    def _build_with_sum(self, dev: Device, split: tuple[int, int, int], each: tuple[str, ...], value: str) -> None:
         """With a sum of that and a. Backward first makes the sum's gradient, from that of y in its parts, then the sums
         over it."""
         value, dy, slope = f"{value} + a", "({0})", {}

@@ -6,6 +6,7 @@ import math
 
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
+from ..devices.protocol import Device
 from .layer import Layer, Shape, register
 
 
@@ -69,7 +70,7 @@ class Scale(Broadcast):
     def backward_reads_top(self, index: int) -> bool:
         return False
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         split = self.stored_split(self.split)
         if self.p.bias_term:
             self._y = dev.channel_map(
@@ -116,7 +117,7 @@ class Bias(Broadcast):
 
     backward_reads_top = backward_reads_bottom
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         self._y = dev.channel_map(
             self.as_stored(Formula("x + b", ("x", "b")), "b"), ("b",), *self.stored_split(self.split)
         )

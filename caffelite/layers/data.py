@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from .. import caffelite_pb2 as pb
+from ..devices.protocol import Device
 from . import fillers
 from .layer import Layer, Shape, register
 
@@ -34,25 +35,27 @@ class Feed(Layer):
             )
         return found[: len(self.spec.top)]
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         """Where a source returns pixels, the device converts them into numbers."""
         transform = getattr(self.source, "transform", None)
-        self._finish = dev.preprocess(self.source.shapes[0], transform.mean, transform.scale) if transform else None
+        self._finish = (
+            dev.preprocess(self.source.shapes[0], transform.mean, transform.scale, self.context) if transform else None
+        )
         if self._finish:
-            self.source.allocate = self._finish.memory
+            self.source.allocate = self._finish.host_buffer
         found = self.source.shapes[: len(self.spec.top)]
-        self._arrays = [dev.input_buffer.field(shape) for shape in (found[1:] if transform else found)]
+        self._arrays = [self.context.input_buffer.field(shape) for shape in (found[1:] if transform else found)]
 
     def feed(self, which: int, iteration: int, part: int) -> None:
         if self._finish:
             self._finish.wait()  # drawing gives the last batch's memory back
             batch = self.source.draw()
-            self._finish.put(which, batch.pixels, batch.picks, batch.standing)
+            self._finish.set_batch(which, batch.pixels, batch.picks, batch.resident)
             arrays = batch.arrays
         else:
             arrays = self.source.next()
         for field, array in zip(self._arrays, arrays, strict=False):
-            field.put(which, array)
+            field.set(which, array)
 
     @property
     def feeds_ahead(self) -> bool:
@@ -159,10 +162,10 @@ class DummyData(Layer):
             fillers.check(filler, shape, self.locate.at(self.field, "data_filler", min(i, len(found) - 1)))
         return self.found
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         self.filled = False
         self._random = {
-            i: dev.input_buffer.field(self.found[i])
+            i: self.context.input_buffer.field(self.found[i])
             for i, filler in enumerate(self.fillers)
             if filler.type != "constant"
         }
@@ -170,8 +173,8 @@ class DummyData(Layer):
     def feed(self, which: int, iteration: int, part: int) -> None:
         for i, field in self._random.items():
             first = part * (self.found[i][:1] or (1,))[0]
-            key = functools.partial(fillers.generator, self.dev.seed, self.name, i, iteration)
-            field.put(
+            key = functools.partial(fillers.generator, self.context.seed, self.name, i, iteration)
+            field.set(
                 which,
                 fillers.fill_rows(self.fillers[i], self.found[i], lambda row, key=key, first=first: key(first + row)),
             )
@@ -219,17 +222,18 @@ class MemoryData(Layer):
             raise self.error("its labels do not fit the data", expected=count, found=list(labels.shape))
         self.arrays, self.position = (data, labels.reshape(-1)), 0
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         p = self.p
         self._fields = [
-            dev.input_buffer.field(shape) for shape in ((p.batch_size, p.channels, p.height, p.width), (p.batch_size,))
+            self.context.input_buffer.field(shape)
+            for shape in ((p.batch_size, p.channels, p.height, p.width), (p.batch_size,))
         ]
 
     def feed(self, which: int, iteration: int, part: int) -> None:
         if self.arrays is None:
             raise self.error("has no data", remedy="give it some with set_input_arrays(data, labels)")
         for field, array in zip(self._fields, self.arrays, strict=True):
-            field.put(which, array[self.position : self.position + self.p.batch_size])
+            field.set(which, array[self.position : self.position + self.p.batch_size])
         self.position = (self.position + self.p.batch_size) % len(self.arrays[0])
 
     def forward(self, x: list, y: list) -> None:
@@ -305,7 +309,7 @@ class HDF5Output(Layer):
             raise self.bottom_error(1, "differs in batch size", expected=list(bottoms[0][:1]), found=list(bottoms[1]))
         return []
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         self.started = False
 
     def forward(self, x: list, y: list) -> None:

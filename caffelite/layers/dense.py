@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from ..devices.formula import Formula
+from ..devices.protocol import Device
 from .config import SavedBlobs
 from .layer import Layer, Shape, register
 
@@ -56,7 +57,7 @@ class InnerProduct(Layer):
     def backward_reads_bottom(self, index: int) -> bool:
         return not self.rounds_bottoms()
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         self.slope, half = self.config.relu_slope, {"half": True} if self.rounds_bottoms() else {}
         self._rounded = [self.saved["half 0"]] if half else []
         self.op = dev.inner_product(self.m, self.k, self.n, self.p.transpose, **half)
@@ -106,7 +107,7 @@ class Embed(Layer):
     def backward_reads_top(self, index: int) -> bool:
         return False
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         self.op = dev.take(self.p.input_dim, self.p.num_output, self.count)
         split = self.count, self.p.num_output, 1
         self._bias = dev.channel_map(Formula("y + b", ("y", "b")), ("b",), *split)

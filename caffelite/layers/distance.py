@@ -7,6 +7,7 @@ import re
 
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
+from ..devices.protocol import Device
 from .layer import Shape, register
 from .loss import Loss
 
@@ -25,7 +26,7 @@ class Distance(Loss):
         self.n = bottoms[0][0] if bottoms[0] else 1
         return [()]
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         names = ("a", "b", "inside", "outside")[: len(self.spec.bottom)]
         inside, outside = (name if name in names else "1" for name in ("inside", "outside"))
         each, slope = (re.sub(r"\bd\b", f"({inside} * (a - b))", text) for text in (self.each, self.slope))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
+from ..devices.protocol import Device
 from .layer import Layer, Shape, register
 
 ELTWISE = pb.EltwiseParameter
@@ -46,7 +47,7 @@ class Eltwise(Layer):
     def passes_gradient(self, index: int) -> bool:
         return self.p.operation == ELTWISE.SUM and self.coefficients[index] == 1
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         names = tuple(f"x{i}" for i in range(len(self.spec.bottom)))
         if self.p.operation == ELTWISE.SUM:
             coeffs = {f"c{i}": c for i, c in enumerate(self.coefficients)}
@@ -65,7 +66,7 @@ class Eltwise(Layer):
             self._y = self._map(dev, Formula("where(a > b, a, where(a == a, b, a))", ("a", "b")))
             self._dx = [self._map(dev, Formula(self._wins(i), (*names, "y", "dy"))) for i in range(len(names))]
 
-    def _map(self, dev, formula: Formula, **constants: float):
+    def _map(self, dev: Device, formula: Formula, **constants: float):
         return dev.map(self.as_stored(formula), **constants)
 
     def _others(self, names: tuple[str, ...], i: int) -> str:

@@ -6,6 +6,7 @@ import math
 
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
+from ..devices.protocol import Device
 from .layer import Layer, Shape, register
 
 
@@ -37,7 +38,7 @@ class Axpy(Layer):
     def backward_reads_top(self, index: int) -> bool:
         return False
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         self._y = dev.channel_map(Formula("a * x + b", ("a", "x", "b")), ("a",), *self.split)
         self._da = dev.channel_sum(Formula("dy * x", ("dy", "x")), (), *self.split)
         self._dx = dev.channel_map(Formula("a * dy", ("a", "dy")), ("a",), *self.split)
@@ -124,7 +125,7 @@ class Normalize(Layer):
 
     backward_reads_top = backward_reads_bottom
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         rows = 1, self.rows, self.width
         self.a, self.b = dev.empty((self.rows, self.width)), dev.empty((self.rows, self.width))
         self.dot = dev.zeros(self.rows)

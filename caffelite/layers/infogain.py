@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import weights
 from ..devices.formula import Formula
+from ..devices.protocol import Device
 from ..errors import CaffeliteError, Where
 from ..prototxt import resolve
 from .layer import Shape, register, split_axis
@@ -64,7 +65,7 @@ class InfogainLoss(Loss):
     def backward_reads_bottom(self, index: int) -> bool:
         return False
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         n, c, p = self.split
         rows, ignored = n * p, self.ignored()
         self.softmax, self.op = dev.softmax(n, c, p), dev.take(c, c, rows)

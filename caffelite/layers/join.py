@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Collection
 
+from ..devices.protocol import Device
 from .layer import Layer, Shape, register
 
 
@@ -36,7 +37,7 @@ class Joint(Layer):
         starts = list(itertools.accumulate((size * inner for size in self.sizes), initial=0))
         return self.outer * (self.inner if last else 1), starts
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         rows, self.ends = self.rows()
         self.whole = rows, -1
 
@@ -94,7 +95,7 @@ class Concat(Joint):
     def forward(self, x: list, y: list) -> None:
         self.join(x, y[0], self.stored)
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         super().build(dev)
         self.stored, self.stored_gradients = self.config.bottoms_in_top, self.config.gradients_in_top
 

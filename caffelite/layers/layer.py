@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from typing import Self
 
 from .. import caffelite_pb2 as pb
+from ..devices.context import ExecutionContext
 from ..devices.formula import Formula
+from ..devices.protocol import Device
 from ..errors import Locator
 from . import fillers
 from .compilation import Compilable
@@ -55,7 +57,7 @@ class Layer(LayerMessage, Compilable):
         blob."""
         raise NotImplementedError
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         """Makes the device operations, once."""
 
     def feed(self, which: int, iteration: int, part: int) -> None:
@@ -87,10 +89,11 @@ class Layer(LayerMessage, Compilable):
         never changes."""
         return None
 
-    def bound(self, dev, params: list) -> Self:
-        """A copy on a device. params: a ParameterView each."""
+    def bound(self, dev: Device, params: list, context: ExecutionContext) -> Self:
+        """A copy on a device. params: a ParameterView each. context: of the net."""
         copied = copy.copy(self)
         copied.dev, copied.params, copied.carried, copied.total = dev, params, [], ()
+        copied.context = context
         return copied
 
     # What binding sets
@@ -157,7 +160,7 @@ def elementwise(name: str, y, dx, field: str = "", check: Callable | None = None
         def backward_reads_top(self, index: int) -> bool:
             return "y" in self.dx.arrays
 
-        def build(self, dev) -> None:
+        def build(self, dev: Device) -> None:
             self._y, self._dx = (dev.map(self.as_stored(f), **self.constants) for f in (self.y, self.dx))
 
         def forward(self, x: list, y: list) -> None:

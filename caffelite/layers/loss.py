@@ -6,6 +6,7 @@ import math
 
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
+from ..devices.protocol import Device
 from .config import GRADIENT, SavedBlobs
 from .layer import Layer, Shape, register, split_axis
 from .score import check_labels, label_fault
@@ -56,7 +57,7 @@ class Divisor:
     """What a loss is divided by, a device's number: fixed, or where ``fixed`` is None the labels that are not ignored,
     at least 1."""
 
-    def __init__(self, dev, fixed: float | None, ignored: int | None):
+    def __init__(self, dev: Device, fixed: float | None, ignored: int | None):
         self.value = dev.zeros(1)
         self._divide = dev.map(Formula("loss / divisor", ("loss", "divisor")))
         self._count = None
@@ -104,7 +105,7 @@ class SoftmaxWithLoss(Loss):
             return self.saved_shapes
         return {**self.saved_shapes, GRADIENT: self.saved_shapes["prob"]}
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         self.op = dev.softmax_loss(*self.split, self.ignored(), self.divide)
         self._gradient = [self.saved[GRADIENT]] if self.config.gradient_in_forward else []
 
@@ -141,7 +142,7 @@ class SigmoidCrossEntropyLoss(Loss):
         self.divide = self.divisor(bottoms[0][0] if bottoms[0] else 1, math.prod(bottoms[0]))
         return [()]
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         ignored = self.ignored()
         counts = "{}" if ignored is None else "where(t == ignore, 0, {})"
         each = counts.format("max(x, 0) - x * t + log1p(exp(-abs(x)))")
@@ -171,7 +172,7 @@ class EuclideanLoss(Loss):
         self.n = bottoms[0][0] if bottoms[0] else 1
         return [()]
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         self._sum = dev.sum(Formula("(a - b) * (a - b)", ("a", "b")), 0.5 / self.n)
         self._slope = dev.map(Formula("(a - b) * dloss / n", ("a", "b"), ("dloss",), ("n",)), n=self.n)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
+from ..devices.protocol import Device
 from .layer import Shape, register
 from .loss import Loss
 from .score import label_fault
@@ -37,7 +38,7 @@ class PerClass(Loss):
     def backward_reads_bottom(self, index: int) -> bool:
         return index == 0
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         n, c, _ = self.split
         each, slope = self.formulas()
         self._places, self._table, self._label, self._rows = (
@@ -116,7 +117,7 @@ class ContrastiveLoss(Loss):
         self.saved_shapes["squares"] = ((n,), None)
         return [()]
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         gap = "max(margin - q, 0)" if self.p.legacy_version else "max(margin - sqrt(q), 0)"
         each = gap if self.p.legacy_version else f"{gap} * {gap}"
         # Caffe adds 0.0001 to a distance that it divides by.

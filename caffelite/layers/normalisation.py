@@ -8,6 +8,7 @@ import math
 from .. import caffelite_pb2 as pb
 from ..devices import Window
 from ..devices.formula import Formula
+from ..devices.protocol import Device
 from .layer import Layer, Shape, register, split_axis
 
 
@@ -34,7 +35,7 @@ class MVN(Layer):
     def backward_reads_top(self, index: int) -> bool:
         return self.p.normalize_variance
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         n, c, p = self.split
         self.mean, self.dot = dev.zeros(c), dev.zeros(c)
         self._mean = dev.channel_sum(Formula("x", ("x",)), (), n, c, p, 1 / p)
@@ -94,7 +95,7 @@ class LRN(Layer):
     def backward_reads_top(self, index: int) -> bool:
         return self.across
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         p = self.p
         if self.across:
             self.op = dev.lrn(*self.stored_split(split_axis(self.shape, 1)), p.local_size, p.alpha, p.beta, p.k)

@@ -6,6 +6,7 @@ import math
 
 from .. import caffelite_pb2 as pb
 from ..devices import Window
+from ..devices.protocol import Device
 from . import sliding
 from .config import SavedBlobs
 from .layer import Layer, Shape, register
@@ -55,8 +56,10 @@ class Pooled(Layer):
         if self.drawn or self.method == "MAX":
             self.saved_shapes[name] = (shape, "int32")
 
-    def operation(self, dev, x: Shape, y: Shape, window: Window, stream: int):
-        return dev.pooling(self.method, x, y, window, stream if self.drawn else None)
+    def operation(self, dev: Device, x: Shape, y: Shape, window: Window, stream: int):
+        if not self.drawn:
+            return dev.pooling(self.method, x, y, window)
+        return dev.pooling(self.method, x, y, window, stream, self.context)
 
     def backward_reads_bottom(self, index: int) -> bool:
         return False
@@ -151,7 +154,7 @@ class Pooling(Pooled):
         dtype = "uint8" if math.prod(self.window.kernel) < 255 else "int32"
         return {"index": (self.y_shape, dtype)}  # positions in their windows, not in their planes
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         if self.channels_last:
             half = {"half": True} if self.config.format.dtype else {}
             self.op = dev.channels_last_pooling(self.method, self.x_shape, self.y_shape, self.window, **half)
@@ -217,7 +220,7 @@ class SPP(Pooled):
         self.saved_shapes["part"] = (shape, None)
         return [(n, self.ends[-1])]
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         self.ops = [self.operation(dev, self.x_shape, y, k, self.stream + i) for i, (k, y) in enumerate(self.levels)]
 
     def forward(self, x: list, y: list) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb
 from .. import user_modules
+from ..devices.protocol import Device
 from .layer import Layer, Shape, register
 
 
@@ -172,7 +173,7 @@ class Python(Layer):
 
     backward_reads_top = backward_reads_bottom
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         for blob in (*self.bottom, *self.top, *self.user.blobs):
             blob.retype(dev.dtype)
         if not getattr(self, "started", False):  # what setup wrote into its parameters is how they start

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from ..devices.formula import Formula
+from ..devices.protocol import Device
 from .config import SavedBlobs
 from .dense import HALF_ROWS
 from .layer import Layer, Shape, register
@@ -65,7 +66,7 @@ class Recurrent(Layer):
     def backward_reads_top(self, index: int) -> bool:
         return False
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         t, n, d, wide = self.t, self.n, self.d, self.gates * self.d
         self.half = self.rounds_bottoms()
         half = {"half": True} if self.half else {}
@@ -140,7 +141,7 @@ class RNN(Recurrent):
     def backward_reads_top(self, index: int) -> bool:
         return index == 0
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         super().build(dev)
         self.from_h, self.out = (
             dev.inner_product(self.n, self.d, self.d),
@@ -213,7 +214,7 @@ class LSTM(Recurrent):
     def backward_reads_bottom(self, index: int) -> bool:
         return index > 0 or not self.rounds_bottoms()
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         super().build(dev)
         self.op = dev.lstm(self.t, self.n, self.d, **({"half": True} if self.half else {}))
 
@@ -258,7 +259,7 @@ class LSTMUnit(Layer):
     def backward_reads_top(self, index: int) -> bool:
         return index == 0
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         self.op = dev.lstm_unit(self.n, self.d)
         self.dc, self.none, self.dgates = (
             dev.empty((self.n, self.d)),

@@ -6,6 +6,7 @@ import math
 
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
+from ..devices.protocol import Device
 from .layer import Layer, Shape, register
 
 REDUCTION = pb.ReductionParameter
@@ -33,7 +34,7 @@ class Reduction(Layer):
     def backward_reads_top(self, index: int) -> bool:
         return False
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         each, slope = {REDUCTION.ASUM: ("abs(x)", "sign(x)"), REDUCTION.SUMSQ: ("x * x", "2 * x")}.get(
             self.p.operation, ("x", "1")
         )
@@ -76,7 +77,7 @@ class ArgMax(Layer):
         self.saved_shapes.update(values=found, places=found, flipped=(self.split, None))
         return [top]
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         self.op = dev.top_k(*self.split, self.p.top_k)
         self._turn = dev.map(Formula("last - place", ("place",), constants=("last",)), last=self.split[1] - 1)
 

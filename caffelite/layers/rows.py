@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from ..devices.protocol import Device
 from ..errors import CaffeliteError
 from .layer import Layer, Shape, register
 
@@ -35,7 +36,7 @@ class BatchReindex(Layer):
     def backward_reads_top(self, index: int) -> bool:
         return False
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         self.op = dev.take(self.n, self.width, self.m)
 
     def forward(self, x: list, y: list) -> None:
@@ -88,7 +89,7 @@ class Filter(Layer):
 
     backward_reads_top = backward_reads_bottom
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         self._index = dev.zeros(self.n)
         self._operations()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from ..devices.protocol import Device
 from .layer import Layer, Shape, register, split_axis
 
 
@@ -47,7 +48,7 @@ class Softmax(Layer):
     def backward_reads_bottom(self, index: int) -> bool:
         return False
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         self.op = dev.softmax(*self.split)
 
     def forward(self, x: list, y: list) -> None:
@@ -81,7 +82,7 @@ class Accuracy(Layer):
             )
         return [(), (self.split[1],)][: len(self.spec.top)]
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         self.op = dev.accuracy(
             *self.split, self.p.top_k, self.p.ignore_label if self.p.HasField("ignore_label") else None
         )

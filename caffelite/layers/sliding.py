@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from ..devices import Window
 from ..devices.formula import Formula
+from ..devices.protocol import Device
 from .layer import Layer, Shape
 
 LARGEST = 2**31 - 1  # what places are counted with
@@ -111,7 +112,7 @@ def flat(window: Window) -> Window:
     )
 
 
-def convolution(dev, x: Shape, y: Shape, window: Window, groups: int, name: str = ""):
+def convolution(dev: Device, x: Shape, y: Shape, window: Window, groups: int, name: str = ""):
     """The device's convolution from x (N, C, ...) to y (N, M, ...), over any number of spatial axes. name: the
     layer's."""
     if len(x) > 4:
@@ -119,7 +120,7 @@ def convolution(dev, x: Shape, y: Shape, window: Window, groups: int, name: str 
     return dev.convolution(image(x), image(y), flat(window), groups, name=name)
 
 
-def im2col(dev, x: Shape, out: Shape, window: Window):
+def im2col(dev: Device, x: Shape, out: Shape, window: Window):
     """What each window over x (N, C, ...) sees, as columns (N, C·Π kernel, *out)."""
     return VolumeColumns(dev, x, out, window) if len(x) > 4 else dev.im2col(image(x), flat(window))
 
@@ -128,7 +129,7 @@ class Volumes:
     """The images of x (N, C, D..., H, W) that a place of the kernel along D... meets, as (N, O..., C, H, W): an image
     an output there."""
 
-    def __init__(self, dev, x: Shape, out: Shape, window: Window):
+    def __init__(self, dev: Device, x: Shape, out: Shape, window: Window):
         self.dev, self.x, lead = dev, x, len(x) - 4
         self.out, self.flat = out[:lead], flat(window)
         self.batch = x[0] * math.prod(self.out)
@@ -166,7 +167,7 @@ class VolumeConvolution(Volumes):
     """Convolution as the devices have it, over three spatial axes or more: the sum of the places' convolutions of
     images."""
 
-    def __init__(self, dev, x: Shape, y: Shape, window: Window, groups: int, name: str = ""):
+    def __init__(self, dev: Device, x: Shape, y: Shape, window: Window, groups: int, name: str = ""):
         super().__init__(dev, x, y[2:], window)
         self.y, self.w = y, (y[1], x[1] // groups, *window.kernel)
         self.rows, self.kernel = (
@@ -215,7 +216,7 @@ class VolumeConvolution(Volumes):
 class VolumeColumns(Volumes):
     """im2col as the devices have it, over three spatial axes or more."""
 
-    def __init__(self, dev, x: Shape, out: Shape, window: Window):
+    def __init__(self, dev: Device, x: Shape, out: Shape, window: Window):
         super().__init__(dev, x, out, window)
         self.op, lead = dev.im2col((self.batch, x[1], *x[-2:]), self.flat), len(self.out)
         area = math.prod(self.flat.kernel)

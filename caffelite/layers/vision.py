@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from ..devices.formula import Formula
+from ..devices.protocol import Device
 from ..devices.traits import DeviceTraits
 from . import sliding
 from .layer import Layer, Shape, register
@@ -102,7 +103,7 @@ class Convolution(Kernels):
     def takes_slices(self) -> bool:
         return self.channels_last and self.config.traits.takes_slices
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         split = self.stored_split((*self.y_shape[:2], math.prod(self.y_shape[2:])))
         self.slope, self._relu_backward = self.config.relu_slope, None
         if self.slope is not None and self.relu_backward_overwrites():
@@ -165,7 +166,7 @@ class Deconvolution(Kernels):
     def multiply_adds(self, bottoms: list[Shape], tops: list[Shape]) -> int:
         return sum(map(math.prod, bottoms)) * math.prod(self.param_blobs[0].shape[1:])
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         self.op = sliding.convolution(dev, self.y_shape, self.x_shape, self.window, self.p.group, self.name)
         split = *self.y_shape[:2], math.prod(self.y_shape[2:])
         self._bias = dev.channel_map(Formula("y + b", ("y", "b")), ("b",), *split)
@@ -218,7 +219,7 @@ class Im2col(Layer):
 
     backward_reads_top = backward_reads_bottom
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         self.op = sliding.im2col(dev, self.x_shape, self.out, self.window)
 
     def forward(self, x: list, y: list) -> None:

@@ -8,8 +8,12 @@ from collections.abc import Callable, Iterator
 from types import MappingProxyType
 
 import numpy as np
+from numpy.typing import DTypeLike
 
+from ..devices.context import ExecutionContext
+from ..devices.dtypes import BFLOAT16
 from ..devices.formula import Formula
+from ..devices.protocol import Device
 from ..layers import Shape
 from .compile import CompiledNet
 from .nodes import Node, Value, copied
@@ -18,12 +22,12 @@ from .parameters import Parameters
 from .slices import Slice
 from .steps import Step
 
-STORED_DTYPES = {"bfloat16": "uint16"}  # NumPy has no bfloat16
+STORED_DTYPES = {"bfloat16": BFLOAT16}  # NumPy has no bfloat16
 
 
-def stored_dtype(name: str | None) -> str | None:
+def stored_dtype(name: str | None) -> DTypeLike | None:
     """The NumPy dtype that stores numbers of a dtype; None for the device's."""
-    return STORED_DTYPES.get(name, name)
+    return STORED_DTYPES.get(name, name) if name else None
 
 
 def instance(compiled: CompiledNet) -> CompiledNet:
@@ -56,8 +60,8 @@ class Binding:
     """The arrays and steps of a compiled net on a device. ``data`` and ``diff``: arrays by value; ``forward`` and
     ``backward``: (node, call) in order; ``varied``: values whose shapes have changed."""
 
-    def __init__(self, compiled: CompiledNet, dev):
-        self.compiled, self.dev, self.graph = compiled, dev, compiled.graph
+    def __init__(self, compiled: CompiledNet, dev: Device, context: ExecutionContext):
+        self.compiled, self.dev, self.context, self.graph = compiled, dev, context, compiled.graph
         self.arena = dev.zeros((max(compiled.arena, ALIGN),), np.uint8)
         self.constants = dev.zeros((max(compiled.constant_bytes, ALIGN),), np.uint8)
         self.varied: set[Value] = set()
@@ -82,7 +86,7 @@ class Binding:
     def bind_layers(self, params: Parameters) -> None:
         """Replaces the layers by bound ones, and makes the calls of all steps."""
         for node in self.graph.nodes:
-            layer = node.layer = node.layer.bound(self.dev, params.views(node))
+            layer = node.layer = node.layer.bound(self.dev, params.views(node), self.context)
             if layer.varies:
                 layer.resize = functools.partial(self._resize, node)
         for step in self.compiled.forward:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .. import caffelite_pb2 as pb
+from ..devices.protocol import Device
 from ..errors import NOWHERE
 from ..layers import Layer
 from .nodes import Value
@@ -35,7 +36,7 @@ class Transposition(Copy):
         self.split = n, c, spatial[0] * spatial[1]
         self.view = self.split[1] == 1 or self.split[2] == 1
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         n, c, p = self.split
         self.plain, self.swapped = (n, c, p), (n, p, c)
         self.op = dev.transpose
@@ -60,7 +61,7 @@ class Rounding(Copy):
     type = "Rounding"
     verb = "rounded"
 
-    def build(self, dev) -> None:
+    def build(self, dev: Device) -> None:
         round_, widen = dev.conversions()
         self.op, self.back = (round_, widen) if self.forth else (widen, round_)
 

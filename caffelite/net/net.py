@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
+from ..devices.protocol import Device
 from ..errors import CaffeliteError
 from . import parameters
 from .binding import Binding, instance
@@ -24,18 +25,28 @@ RECORDED_PASSES, RECORDED_NUMBERS = 64, 1 << 22
 class Net:
     """A compiled net on a device. It runs forward and backward, and has the parameters.
 
-    share: a net whose parameters this one uses, layer by layer by name (a TEST net and its TRAIN net).
+    seed: of the fillers. random_seed: key of the random numbers of passes. share: a net whose parameters this one uses,
+    layer by layer by name (a TEST net and its TRAIN net).
     ``graph``: nodes and values of its own, whose layers are bound; ``compiled``: its steps and storages.
     """
 
-    def __init__(self, compiled: CompiledNet, dev, *, seed: int = 0, share: Net | None = None):
+    def __init__(
+        self,
+        compiled: CompiledNet,
+        dev: Device,
+        *,
+        seed: int = 0,
+        random_seed: int = 0,
+        share: Net | None = None,
+    ):
         self.compiled, self.dev = instance(compiled), dev
         self.graph = graph = self.compiled.graph
-        self.input_buffer = dev.input_buffer = dev.make_input_buffer()
+        self.context = dev.make_context(random_seed)
+        self.input_buffer = self.context.input_buffer
         self.training = graph.phase == pb.TRAIN
         borrowed = parameters.borrowed(graph, share.graph) if share else {}
         self.params = Parameters(graph, dev, bool(self.compiled.backward), seed, borrowed)
-        self._binding = Binding(self.compiled, dev)
+        self._binding = Binding(self.compiled, dev, self.context)
         self.data, self.diff = self._binding.data, self._binding.diff
         self._binding.bind_layers(self.params)
         self._forward, self._backward = self._binding.forward, self._binding.backward
@@ -58,15 +69,24 @@ class Net:
         # Layers that no graph can capture
         self.requires_host = [node.name for node in graph.nodes if node.layer.requires_host]
         self._adds: bool | None = None
-        self._runs_forward = dev.program(self.run_forward, self.signature)
-        self._runs_backward = dev.program(self.run_backward, self.signature)
+        self._runs_forward = dev.capture(self.run_forward, self.context, self.signature)
+        self._runs_backward = dev.capture(self.run_backward, self.context, self.signature)
 
     @classmethod
     def of(
-        cls, graph: Graph, dev, *, seed: int = 0, share: Net | None = None, keep: bool = False, fuse: bool = True
+        cls,
+        graph: Graph,
+        dev: Device,
+        *,
+        seed: int = 0,
+        random_seed: int = 0,
+        share: Net | None = None,
+        keep: bool = False,
+        fuse: bool = True,
     ) -> Net:
         """Compiles a graph for a device and binds it. keep, fuse: see ``compile.Options``."""
-        return cls(compile(graph, dev.traits, Options(keep, fuse)), dev, seed=seed, share=share)
+        compiled = compile(graph, dev.traits, Options(keep, fuse))
+        return cls(compiled, dev, seed=seed, random_seed=random_seed, share=share)
 
     def _start(self, value: Value, weight: float) -> Callable:
         """The call that fills a gradient where backward starts."""
@@ -76,7 +96,6 @@ class Net:
 
     def rebuild(self, node: Node) -> None:
         """Makes a layer's operations again, after the layer has changed."""
-        self.dev.input_buffer = self.input_buffer
         self._binding.build(node)
 
     def gradient(self, node: Node, i: int):
@@ -107,10 +126,10 @@ class Net:
 
         more(which): writes what the caller sends along with pass ``which``.
         """
-        self.dev.input_buffer = input_buffer = self.input_buffer
+        input_buffer = self.input_buffer
         input_buffer.begin()
         for which, (iteration, part) in enumerate(clocks):
-            input_buffer.put_clock(which, iteration, part)
+            input_buffer.set_clock(which, iteration, part)
             for node in self._feeds:
                 node.layer.feed(which, iteration, part)
             if more:
@@ -203,7 +222,7 @@ class Net:
         """A blob's array as N×C×H×W, of float32 numbers: a copy where they are narrower."""
         if array is None or not value.channels_last:
             return array
-        return (self.dev.widened(array) if value.dtype else array).transpose(0, 3, 1, 2)
+        return (self.dev.to_float32(array) if value.dtype else array).transpose(0, 3, 1, 2)
 
     def outputs(self) -> list[tuple[Value, float, np.ndarray]]:
         """(blob, loss weight, values) of the tops that nobody reads, in alphabetical order."""
@@ -221,7 +240,7 @@ class Net:
         most = max(1, min(RECORDED_PASSES, RECORDED_NUMBERS // max(1, sum(sizes))))
         if self._rings is None:
             self._rings = [self.dev.ring(most, size) for size in sizes]
-            self._runs_recorded = self.dev.program(self._run_recorded, self.signature)
+            self._runs_recorded = self.dev.capture(self._run_recorded, self.context, self.signature)
         for start in range(0, len(passes), most):
             chunk, at = passes[start : start + most], 0
             for ring in self._rings:
@@ -238,7 +257,7 @@ class Net:
 
     def _run_recorded(self, count: int) -> None:
         for which in range(count):
-            self.input_buffer.use(which)
+            self.input_buffer.select(which)
             self.run_forward()
             for ring, value in zip(self._rings, self.graph.outputs, strict=True):
                 ring.append(self.data[value])
@@ -248,7 +267,7 @@ class Net:
         if not array.flags.c_contiguous:
             self.dev.assign(array, whole := self.dev.empty(array.shape, array.dtype))
             array = whole
-        self._abs(self.dev.widened(array) if array.dtype.itemsize == 2 else array, self._mean)
+        self._abs(self.dev.to_float32(array) if array.dtype.itemsize == 2 else array, self._mean)
         return float(self.dev.download(self._mean)[0]) / max(1, math.prod(array.shape))
 
     def layer_blobs(self) -> Iterator[tuple[Node, list[np.ndarray]]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..devices.protocol import Device
 from ..errors import CaffeliteError
 from ..layers import fillers
 from .nodes import Graph, Node, Parameter
@@ -36,7 +37,7 @@ class Parameters:
     borrowed: blobs of another net, by the index of the Parameter, that take no memory here.
     """
 
-    def __init__(self, graph: Graph, dev, train: bool, seed: int, borrowed: dict[int, object]):
+    def __init__(self, graph: Graph, dev: Device, train: bool, seed: int, borrowed: dict[int, object]):
         self.parameters = graph.parameters
         self.starts, at = [], 0
         for i, parameter in enumerate(self.parameters):
@@ -111,14 +112,14 @@ class Loaded:
     missing: list[str]
 
 
-def layer_blobs(graph: Graph, dev) -> Iterator[tuple[Node, list[np.ndarray]]]:
+def layer_blobs(graph: Graph, dev: Device) -> Iterator[tuple[Node, list[np.ndarray]]]:
     """Every layer of a bound graph with its parameters as host arrays, as a caffemodel stores them."""
     for node in graph.nodes:
         if node.place >= 0:  # no inserted copy
             yield node, [dev.download(p.data) for p in node.layer.params]
 
 
-def load(graph: Graph, dev, blobs: dict[str, list[np.ndarray]], source: str) -> Loaded:
+def load(graph: Graph, dev: Device, blobs: dict[str, list[np.ndarray]], source: str) -> Loaded:
     """Copies parameters into a bound graph by layer name; a shape that does not fit is an error, a name that is missing
     is reported.
 
@@ -134,7 +135,7 @@ def load(graph: Graph, dev, blobs: dict[str, list[np.ndarray]], source: str) -> 
     return Loaded(matched, sorted(set(blobs) - set(matched)), missing)
 
 
-def _load_layer(graph: Graph, dev, node: Node, given: list[np.ndarray], source: str) -> None:
+def _load_layer(graph: Graph, dev: Device, node: Node, given: list[np.ndarray], source: str) -> None:
     """Checks all blobs of a layer, then copies them."""
     params, where = node.layer.params, node.layer.locate()
     given = [*given, *[None] * sum(not owns(graph, node, i) for i in range(len(given), len(params)))]

@@ -1,10 +1,9 @@
 """Several processes as one: who they are, how gradients are summed over them, and how a job ends whose ranks die or
 hang."""
 
-from .buckets import Bucket, GradientReducer, Piece, cut
-from .comm import ProcessGroup, SingleProcess
-from .guard import BACKWARD, FORWARD, SNAPSHOT, TESTING, UPDATE
-from .session import Refused, agreed, expected, expected_rank, session
+from .group import ProcessGroup, Refused, SingleProcess, agreed, expected, expected_rank, session
+from .reducer import Bucket, GradientReducer, Piece, cut
+from .watchdog_process import BACKWARD, FORWARD, SNAPSHOT, TESTING, UPDATE
 
 __all__ = [
     "BACKWARD",
@@ -12,12 +11,12 @@ __all__ = [
     "SNAPSHOT",
     "TESTING",
     "UPDATE",
-    "SingleProcess",
     "Bucket",
     "GradientReducer",
     "Piece",
     "ProcessGroup",
     "Refused",
+    "SingleProcess",
     "agreed",
     "cut",
     "expected",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from .. import parallel, user_modules
 from ..errors import CaffeliteError, printable
 from ..inspection import memory
-from ..parallel import star
+from ..parallel.transports import star
 from ..prototxt.overrides import Overrides
 from ..training import Trainer, nets, newest
 from ..training.checkpoint.ownership import described
@@ -181,7 +181,7 @@ class _Run:
 
     def _explained(self, dev: Any) -> AbstractContextManager:
         """Within it a MemoryError becomes an error that names what takes the memory, and the batch that fits."""
-        return memory.explained(self._subject, None if dev.name == "cpu" else dev.number)
+        return memory.explained(self._subject, dev.number)
 
     def _recorder(self, trainer: Trainer) -> Recorder:
         config, resumed = self._config, trainer.owner.resumed

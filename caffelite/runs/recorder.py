@@ -155,7 +155,7 @@ class Recorder(Hook):
         self.folder.mkdir(exist_ok=True)
         self._lock = FolderLock(self.folder)
         train, tests = trainer.specs
-        gpu = None if trainer.dev.name == "cpu" else trainer.dev.number
+        gpu = trainer.dev.number
         complete = resolved.solver(trainer.p, train, tests, trainer.seed, gpu)
         sessions.append(self._session(trainer))
         files.write_atomically(self.folder / files.SOLVER, prototxt.write(complete))

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
 from ..devices import open_device
+from ..devices.protocol import Device
 
 SEED = 20260101
 log = logging.getLogger("caffelite")
@@ -25,12 +27,13 @@ class Wrong(Exception):
 class Bench:
     """The device under test: GPU ``number``, or the CPU where that is None.
 
-    open: makes its devices, as ``devices.open_device`` does. gpus: tells of GPUs, as the module ``devices.gpu`` does
+    open: makes its devices, as ``devices.open_device`` does. gpus: tells of GPUs, as the module ``devices.cuda`` does
     (the default). Devices are made once for each way to run, and shared by the checks.
     """
 
     def __init__(self, number: int | None, open: Callable = open_device, gpus=None):
-        self.number, self._open, self._devices = number, open, {}
+        self.number, self._open = number, open
+        self._devices: dict[tuple[str | None, bool, bool], Any] = {}
         if gpus is None and number is not None:
             from ..devices import cuda as gpus
         self.gpus = gpus
@@ -55,7 +58,7 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(SEED)
 
 
-def put(dev, values, dtype=None):
+def put(dev: Device, values, dtype=None):
     """An array of the device that holds ``values``."""
     array = dev.empty(np.shape(values), dtype)
     dev.upload(array, np.asarray(values))

@@ -10,6 +10,7 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from .. import prototxt
 from ..devices import open_device
+from ..devices.protocol import Device
 from ..net import graph
 from ..net.net import Net
 from .bench import Bench, compare
@@ -34,7 +35,7 @@ layer {{ name: "loss" type: "Reduction" bottom: "y" top: "loss" loss_weight: {we
 """
 
 
-def passes(dev, name: str) -> dict[str, np.ndarray]:
+def passes(dev: Device, name: str) -> dict[str, np.ndarray]:
     """What a convolution's passes give, by name."""
     shape, param = LAYERS[name]
     text = NET.format(name=name, param=param, weight=LOSS_WEIGHT, shape=" ".join(f"dim: {d}" for d in shape))
@@ -58,7 +59,7 @@ def passes(dev, name: str) -> dict[str, np.ndarray]:
     return {what: np.array(dev.download(whole(dev, array)), np.float64) for what, array in found.items()}
 
 
-def whole(dev, array):
+def whole(dev: Device, array):
     """The array, in one piece."""
     if array.flags.c_contiguous:
         return array

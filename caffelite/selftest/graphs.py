@@ -29,11 +29,11 @@ def capture(bench: Bench) -> str:
             run()
         return dev.download(x)
 
-    expected, program = iterate(body, 5), dev.program(body)
+    expected, captured = iterate(body, 5), dev.capture(body, dev.make_context())
     eager, runs[:] = len(runs), []
-    found = iterate(program, 5)
+    found = iterate(captured, 5)
     if True not in runs or len(runs) >= eager:
-        raise Wrong(f"nothing was captured: {dev.why_eager() or 'the program ran eagerly'}")
+        raise Wrong(f"nothing was captured: {dev.why_eager() or 'the graph ran eagerly'}")
     if not np.array_equal(found, expected):
         raise Wrong("launches of the graph differ from eager runs")
     return "launches are bit-equal to eager runs"

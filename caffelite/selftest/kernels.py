@@ -17,8 +17,9 @@ def elementwise(bench: Bench) -> str:
     there, out = put(dev, x), dev.empty(x.shape)
     dev.map(Formula("where(x > 0, log1p(x), k * (exp(x) - 1))", ("x",), constants=("k",)), k=0.5)(there, out)
     compare("map", dev.download(out), np.where(x > 0, np.log1p(np.abs(x)), 0.5 * np.expm1(x)), NEAR)
-    mask, op = dev.empty(x.shape, np.uint8), dev.dropout(*x.shape, 0.25, 7)
-    dev.clock = 3, 0
+    context = dev.make_context()
+    context.set_clock(3, 0)
+    mask, op = dev.empty(x.shape, np.uint8), dev.dropout(*x.shape, 0.25, 7, context)
     op.forward(there, mask, out)
     kept = dev.download(mask) != 0
     compare("dropout's share", np.array([kept.mean()]), np.array([0.75]), 0.02)
@@ -137,10 +138,11 @@ def copies(bench: Bench) -> str:
         np.array([90, 100, 110], np.float32).reshape(3, 1, 1),
     )
     picks = np.array([[4, 1, 2, 0], [0, 0, 0, 1], [5, 2, 1, 1]], np.int32)
-    op, out = dev.preprocess((3, 3, 8, 7), mean, 0.5), dev.empty((3, 3, 8, 7))
-    dev.input_buffer.begin()
-    op.put(0, pixels, picks, True)
-    dev.input_buffer.send()
+    context = dev.make_context()
+    op, out = dev.preprocess((3, 3, 8, 7), mean, 0.5, context), dev.empty((3, 3, 8, 7))
+    context.input_buffer.begin()
+    op.set_batch(0, pixels, picks, True)
+    context.input_buffer.send()
     op.forward(out)
     crops = [
         pixels[i, :, top : top + 8, left : left + 7][..., :: -1 if mirror else 1] for i, top, left, mirror in picks

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import itertools
 
-import numpy as np
-
+from ..devices.dtypes import BFLOAT16
+from ..devices.protocol import Device
 from .bench import Bench, Skipped, compare, put, rng
 
 TOLERANCE = {"fp32": 1e-5, "tf32": 2e-3, "fp16": 2e-3, "bf16": 2e-2}
@@ -24,9 +24,9 @@ def _products(bench: Bench, precision: str) -> str:
         left, right, out = (
             put(dev, v) for v in (a.swapaxes(1, 2) if trans_a else a, b.swapaxes(1, 2) if trans_b else b, c)
         )
-        if dev.half:
+        if dev.traits.half:
             narrow, _ = dev.conversions()
-            halves = [dev.empty(v.shape, dev.half_type) for v in (left, right)]
+            halves = [dev.empty(v.shape, dev.traits.half_dtype) for v in (left, right)]
             for wide, half in zip((left, right), halves, strict=True):
                 narrow(wide, half)
             left, right = halves
@@ -35,22 +35,23 @@ def _products(bench: Bench, precision: str) -> str:
     return f"{len(errors)} forms, off by up to {max(errors):.1e}"
 
 
-def _inner_product(dev, tolerance: float) -> str:
+def _inner_product(dev: Device, tolerance: float) -> str:
     """On a CPU, by way of the operation that layers use: y = x wᵀ and its gradients."""
     draw, errors = rng(), []
     for transpose in (False, True):
         x, w, dy = draw.normal(size=(M, K)), draw.normal(size=(K, N) if transpose else (N, K)), draw.normal(size=(M, N))
         op, there, y = (
-            dev.inner_product(M, K, N, transpose, half=dev.half),
+            dev.inner_product(M, K, N, transpose, half=dev.traits.half),
             [put(dev, v) for v in (x, w, dy)],
             dev.empty((M, N)),
         )
-        kept = (dev.empty((M, K), np.uint16),) if dev.half else ()
+        kept = (dev.empty((M, K), BFLOAT16),) if dev.traits.half else ()
         op.forward(there[0], there[1], None, y, None, *kept)
         turned = w if transpose else w.T
         errors.append(compare("a product", dev.download(y), x @ turned, tolerance))
         dx, dw = dev.empty(x.shape), dev.empty(w.shape)
-        op.backward(*(kept or there[:1]), *there[1:], dx, dw, None)
+        x_there, w_there, dy_there = there
+        op.backward(kept[0] if kept else x_there, w_there, dy_there, dx, dw, None)
         errors.append(compare("the bottom's gradient", dev.download(dx), dy @ turned.T, tolerance))
         errors.append(
             compare("the weights' gradient", dev.download(dw), x.T @ dy if transpose else dy.T @ x, tolerance)

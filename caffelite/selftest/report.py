@@ -46,7 +46,7 @@ def run(bench: Bench, checks=CHECKS) -> Iterator[Row]:
 
 
 def _row(bench: Bench, check: Callable[[Bench], str]) -> Row:
-    name, begin = check.__doc__.strip().rstrip("."), time.perf_counter()
+    name, begin = (check.__doc__ or "").strip().rstrip("."), time.perf_counter()
     with warnings() as told:
         try:
             status, detail = "pass", check(bench)

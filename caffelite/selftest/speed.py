@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..devices.protocol import Device
 from .bench import Bench
 
 SIDE = {"cpu": 1024, "gpu": 4096}
@@ -14,14 +15,14 @@ COPIED = {"cpu": 1 << 27, "gpu": 1 << 30}  # bytes
 TRIES = 5
 
 
-def best(dev, run: Callable[[], None]) -> float:
+def best(dev: Device, run: Callable[[], None]) -> float:
     """Milliseconds of the fastest of a few runs."""
     run()
     found = []
     for _ in range(TRIES):
-        begin = dev.moment()
+        begin = dev.record_event()
         run()
-        found.append(dev.between(begin, dev.moment()))
+        found.append(dev.elapsed_ms(begin, dev.record_event()))
     return min(found)
 
 

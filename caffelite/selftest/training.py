@@ -14,6 +14,7 @@ import numpy as np
 from .. import prototxt
 from ..data.writers import write_lmdb
 from ..devices import open_device
+from ..devices.protocol import Device
 from ..training import Trainer
 from .bench import SEED, Bench, Skipped, Wrong, compare, rng
 
@@ -64,7 +65,7 @@ class Trained(NamedTuple):
     ms: float
 
 
-def trained(dev, last: int = 0) -> Trained:
+def trained(dev: Device, last: int = 0) -> Trained:
     """``ITERATIONS``, and then ``last`` more, which are timed."""
     with tempfile.TemporaryDirectory(prefix="caffelite-test-") as folder:
         path = written(Path(folder), ITERATIONS + last, BATCH)

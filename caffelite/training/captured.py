@@ -25,7 +25,7 @@ class CapturedIterations:
         self._agreement = agreement
         self._net, self._dev = iteration.net, iteration.net.dev
         self._learns = self._net.params.diff is not None
-        self._run = self._dev.program(self.queue, self._net.signature, self._gather)
+        self._run = self._dev.capture(self.queue, self._net.context, self._net.signature, self._gather)
 
     def _gather(self, value: object) -> list:
         """The values of all processes whose sums an iteration queues."""
@@ -34,7 +34,7 @@ class CapturedIterations:
     def why_eager(self) -> str:
         """Why iterations cannot be captured in graphs; empty where they can."""
         reducer = self._iteration.reducer
-        if why := self._dev.eager or getattr(self._run, "eager", ""):
+        if why := self._dev.eager or self._run.eager:
             return why
         if self._net.requires_host:
             return "layers that the host runs: " + ", ".join(f'"{name}"' for name in self._net.requires_host)
@@ -65,16 +65,16 @@ class CapturedIterations:
         self._net.feed([(first + slot, rank) for slot in range(count)], send_rate)
         self._net.clear_loss()
         if reducer:
-            reducer.put(self._agreement.send())
-        with iteration.agreeing():
-            self._run(count, reducer.turn if reducer else 0)
+            reducer.set_flags(self._agreement.send())
+        with iteration.same_plans():
+            self._run(count, reducer.slot if reducer else 0)
         state.losses.recorded += count
         iteration.updater.clipping.updates += count
         iteration.receive_requests()
 
-    def queue(self, count: int, turn: int) -> None:
-        """Queues iterations whose batches are in the input buffer; the loss is 0 before each. turn: of the reducer,
-        whose memory they use."""
+    def queue(self, count: int, memory: int) -> None:
+        """Queues iterations whose batches are in the input buffer; the loss is 0 before each. memory: the
+        reducer's ``slot``."""
         iteration = self._iteration
         for slot in range(count):
             iteration.forward_backward(0, slot)

@@ -38,13 +38,14 @@ class Passes:
     this is. mark: reports the progress to the watchdog of a process group.
     """
 
+    _agreement: Agreement  # set by ``join``
+
     def __init__(
-        self, net: Net, micro_batches: int, rank: int = 0, processes: int = 1, mark: Callable | None = None
+        self, net: Net, micro_batches: int, rank: int = 0, processes: int = 1, mark: Callable[..., None] | None = None
     ) -> None:
         self.net, self.micro_batches, self.rank, self.processes, self._mark = net, micro_batches, rank, processes, mark
         self.part = 0  # the micro-batch that runs
         self.reducer: GradientReducer | None = None
-        self._agreement: Agreement | None = None
         self._steps: dict[Node, int] = {}
 
     def join(self, reducer: GradientReducer, steps: dict[Node, int], agreement: Agreement) -> None:
@@ -70,16 +71,18 @@ class Passes:
             self._forward(iteration, slot, forward)
             if reducer:
                 if slot is None:
-                    reducer.put(self._agreement.send())
+                    reducer.set_flags(self._agreement.send())
                 reducer.begin(self.net.loss)
-            self._backward(iteration, slot, [*backward, self._reduce] if reducer else backward)
+            self._backward(
+                iteration, slot, [*backward, functools.partial(self._reduce, reducer)] if reducer else backward
+            )
 
     def _forward(self, iteration: int, slot: int | None, observers: Sequence[Observer]) -> None:
         if slot is None:
             observe = _together(self._marked(FORWARD, iteration, observers))
             self.net.forward(iteration, self.part * self.processes + self.rank, observe)
         else:
-            self.net.input_buffer.use(slot)
+            self.net.input_buffer.select(slot)
             self.net.run_forward()
 
     def _backward(self, iteration: int, slot: int | None, observers: Sequence[Observer]) -> None:
@@ -96,8 +99,8 @@ class Passes:
         self._mark(what, iteration=iteration)
         return [functools.partial(self._mark, what), *observers]
 
-    def _reduce(self, node: Node) -> None:
-        self.reducer.after(self._steps[node])
+    def _reduce(self, reducer: GradientReducer, node: Node) -> None:
+        reducer.after_step(self._steps[node])
 
     def all_reduce(self) -> None:
         """Waits for the sums over processes, where several train."""
@@ -107,7 +110,7 @@ class Passes:
     def receive_requests(self) -> None:
         """Reads the requests that all processes sent along with their loss; the loss becomes the sum over processes."""
         if self.reducer:
-            self._agreement.receive(self.reducer.noted(self.net.loss))
+            self._agreement.receive(self.reducer.read_loss(self.net.loss))
 
 
 class Iteration(Passes):
@@ -125,13 +128,13 @@ class Iteration(Passes):
     ):
         super().__init__(net, micro_batches, comm.rank, comm.size, comm.mark)
         self.state, self.updater, self.average, self.comm = state, updater, average, comm
-        self._run_update = net.dev.program(self.queue_update)
+        self._run_update = net.dev.capture(self.queue_update, net.context)
 
-    def agreeing(self) -> AbstractContextManager:
+    def same_plans(self) -> AbstractContextManager[None]:
         """Around passes that all processes run alike."""
         if not self.reducer:
             return nullcontext()
-        return self.net.dev.agreeing(self.rank, functools.partial(self.comm.gather, what="an agreement"))
+        return self.net.dev.same_plans(self.rank, functools.partial(self.comm.gather, what="an agreement"))
 
     def record_loss(self) -> None:
         """Appends the mean loss to the state's; the device keeps it until it is read."""
@@ -167,7 +170,7 @@ class Iteration(Passes):
     def repeat(self) -> float:
         """Runs the passes and the all-reduce of the current iteration alone; its mean loss."""
         self.net.clear_loss()
-        with self.agreeing():
+        with self.same_plans():
             self.forward_backward(self.state.iteration)
         self.all_reduce()
         self.receive_requests()

@@ -13,6 +13,8 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb
 from ..data import Source
+from ..devices.interfaces import Array
+from ..devices.protocol import Device
 
 PENDING_LOSSES = 256  # losses that wait on the device before hooks receive them, at most
 
@@ -23,7 +25,7 @@ class LossWindow:
     ``recorded`` counts the iterations whose loss it received, ``reported`` those whose loss hooks received.
     """
 
-    def __init__(self, dev, average_loss: int):
+    def __init__(self, dev: Device, average_loss: int):
         self._ring, self._average_loss = dev.ring(max(average_loss, PENDING_LOSSES)), average_loss
         self.recorded = self.reported = 0
 
@@ -32,12 +34,12 @@ class LossWindow:
         """Iterations whose loss no hook has received."""
         return self.recorded - self.reported
 
-    def queue(self, loss, micro_batches: int, clear: bool = False) -> None:
+    def queue(self, loss: Array, micro_batches: int, clear: bool = False) -> None:
         """Appends an iteration's loss, summed over micro-batches, as their mean. clear: the loss becomes 0. The caller
         counts it in ``recorded``."""
         self._ring.append(loss, micro_batches, clear=clear)
 
-    def append(self, loss, micro_batches: int) -> None:
+    def append(self, loss: Array, micro_batches: int) -> None:
         """Appends and counts an iteration's loss."""
         self.queue(loss, micro_batches)
         self.recorded += 1
@@ -45,7 +47,8 @@ class LossWindow:
     def last(self, count: int = 0) -> list[float]:
         """The losses of the last ``count`` iterations (0: the last average_loss ones), oldest first."""
         known = min(self.recorded, len(self._ring), count or self._average_loss)
-        return self._ring.last(known, self.recorded)[:, 0].tolist()
+        losses: list[float] = self._ring.last(known, self.recorded)[:, 0].tolist()
+        return losses
 
     def smoothed(self) -> float:
         """The mean loss of the last average_loss iterations."""
@@ -73,7 +76,7 @@ class RecurrentState:
 
     net: str
     layer: str
-    arrays: list
+    arrays: list[Array]
 
 
 @dataclass
@@ -108,7 +111,7 @@ class IterationStart:
     """Where an iteration began, so that it can run again: the positions of the train net's sources, and copies of its
     recurrent state."""
 
-    def __init__(self, dev, sources: list[SourceState], recurrent: list[RecurrentState]):
+    def __init__(self, dev: Device, sources: list[SourceState], recurrent: list[RecurrentState]):
         self._dev, self._sources = dev, sources
         self._copies = [(array, dev.empty(array.shape)) for entry in recurrent for array in entry.arrays]
         self.positions: list[int] = []
@@ -137,8 +140,8 @@ class TrainingState:
 
     run: pb.RunOrigin
     seed: int
-    parameters: object
-    histories: list
+    parameters: Array
+    histories: list[Array]
     losses: LossWindow
     sources: list[SourceState]
     recurrent: list[RecurrentState]
@@ -153,6 +156,6 @@ class TrainingState:
     displays: bool = False
     inspected: bool = False
 
-    def flat_arrays(self) -> list:
+    def flat_arrays(self) -> list[Array]:
         """The flat arrays that an update changes."""
         return [self.parameters, *self.histories, *([self.average.flat] if self.average else [])]

@@ -83,7 +83,6 @@ class Trainer:
         # Every random number follows from the seed, so that a run without one in its solver keeps the seed it drew.
         drawn = saved.resume.random_seed if saved and saved.resume else self.comm.seed
         self.seed = message.random_seed if message.random_seed >= 0 else drawn
-        dev.seed = self.seed & 2**64 - 1
         self.prefix = snapshot.prefix(message, path)
         self.owner = Ownership(self.prefix, (Path(resume), saved) if saved else None)
         train, tests = nets.train_net(message, locate, level, stages), nets.test_nets(message, locate)
@@ -107,10 +106,10 @@ class Trainer:
 
     def _net(self, spec: nets.NetSpec, share: Net | None = None) -> Net:
         open_source = functools.partial(
-            data.open_source, seed=self.seed, share=data.Share(self.comm.rank, self.comm.size)
+            data.open_source, seed=self.seed, shard=data.Shard(self.comm.rank, self.comm.size)
         )
         wiring = graph.build(spec.message, spec.state, spec.locate, open_source)
-        return Net.of(wiring, self.dev, seed=self.seed, share=share, keep=self._keep)
+        return Net.of(wiring, self.dev, seed=self.seed, random_seed=self.seed, share=share, keep=self._keep)
 
     def _make_parts(self) -> None:
         """What computes: update rule, average, iteration; and the state that they work on."""
@@ -161,7 +160,7 @@ class Trainer:
         if self.schedule.plateau:
             hooks.extend(PlateauReports(self.schedule))
         if self.learns and self.updater.clipping.clips:
-            hooks.extend(ClippingReports(self.updater.clipping, p.clip_gradients, self.dev.waits))
+            hooks.extend(ClippingReports(self.updater.clipping, p.clip_gradients, self.dev.traits.synchronous))
         if p.debug_info:
             hooks.extend(DebugInfo(net, comm.size))
         if not comm.rank:
@@ -257,9 +256,9 @@ class Trainer:
         self.net.clear_loss()
         state.start.record()
         forward, backward = hooks.observers(state)
-        with iteration.agreeing():
+        with iteration.same_plans():
             iteration.forward_backward(state.iteration, forward=forward, backward=backward)
-        if self.dev.waits or state.displays:
+        if self.dev.traits.synchronous or state.displays:
             self.net.check_faults()
         iteration.all_reduce()
         iteration.receive_requests()
@@ -337,9 +336,9 @@ class Trainer:
         if not self.learns:
             log.warning("nothing is learned: the net has no loss with a learned parameter below it")
         self._join()
-        if not self.dev.waits and (why := self.captured.why_eager()):
+        if not self.dev.traits.synchronous and (why := self.captured.why_eager()):
             log.info("Running eagerly, not as CUDA graphs: %s", why)
-        elif not self.dev.waits and self.p.debug_info and self.p.display:
+        elif not self.dev.traits.synchronous and self.p.debug_info and self.p.display:
             log.info("Iterations that debug_info tells of run eagerly, not as CUDA graphs")
         log.info("Solving %s", self.net.graph.name)
         log.info("Learning Rate Policy: %s", self.p.lr_policy)

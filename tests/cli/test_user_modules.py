@@ -198,7 +198,7 @@ def test_as_a_module_no_package_is_imported_from_the_current_folder(tmp_path):
 
 
 def test_processes_import_nothing_from_the_current_folder(tmp_path, monkeypatch):
-    from caffelite.parallel import star
+    from caffelite.parallel.transports import star
 
     (tmp_path / "numpy.py").write_text(PLANTED)
     monkeypatch.chdir(tmp_path)

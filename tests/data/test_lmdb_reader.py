@@ -1,5 +1,6 @@
 """LMDB read page by page: as LMDB itself reads it, beside a writer, and damaged at random."""
 
+import gc
 import os
 import random
 import struct
@@ -63,6 +64,41 @@ def test_records_are_those_of_lmdb(tmp_path, count, sizes, locked, open_):
     assert db.read(db.index()[order]) == [written[i] for i in order]
     db.close()
     db.close()
+
+
+def test_dropped_readers_release_the_environment(tmp_path):
+    """A net that is never closed leaves nothing open once it is collected, also where that happens in another open."""
+    written = sorted(pairs(30).items())
+    path, before = write(tmp_path / "db", written), dict(lmdb_reader._opened)
+    readers = [Lmdb(path) for _ in range(3)]
+    assert len(lmdb_reader._opened) == len(before) + 1 and readers[0].locked
+    kept = readers.pop()
+    del readers
+    gc.collect()
+    assert list(kept.walk()) == written and len(lmdb_reader._opened) == len(before) + 1
+    cycle = [kept]
+    cycle.append(cycle)
+    del kept, cycle
+    gc.collect()
+    assert lmdb_reader._opened == before
+
+
+def test_a_reader_released_while_another_opens(tmp_path, monkeypatch):
+    """The garbage collector runs inside the lock, and releases the last reader of the same file."""
+    path = write(tmp_path / "db", sorted(pairs(30).items()))
+    old, before = [Lmdb(path)], len(lmdb_reader._opened)
+
+    class Collecting(dict):
+        def get(self, key):
+            found = super().get(key)
+            old.clear()  # as the garbage collector may
+            return found
+
+    monkeypatch.setattr(lmdb_reader, "_opened", Collecting(lmdb_reader._opened))
+    new = Lmdb(path)
+    assert new.locked and len(list(new.walk())) == 30 and len(lmdb_reader._opened) == before
+    new.close()
+    assert len(lmdb_reader._opened) == before - 1
 
 
 def test_records_left_after_deletions(tmp_path, open_):

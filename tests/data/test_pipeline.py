@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from caffelite.data.pipeline import Share, Source
+from caffelite.data.pipeline import Shard, Source
 from caffelite.errors import CaffeliteError
 
 
@@ -68,7 +68,7 @@ def test_a_batch_is_its_holders_until_the_following_next():
     with Counting(prefetch=1) as source:
         for turn in range(10):
             _, label = source.next()
-            while source._made.empty():  # until the thread has begun its only other buffer
+            while source._slots.empty():  # until the thread has begun its only other buffer
                 time.sleep(0)
             assert label[0] == 3 * turn
 
@@ -163,7 +163,7 @@ def test_shares_together_read_what_one_alone_would(size):
 
     def numbers(batch, share, start, rounds):
         source = Counting(batch)
-        source.share = share
+        source.shard = share
         with source:
             source.seek(start)
             found = [source.next()[0].copy() for _ in range(rounds)]
@@ -171,7 +171,7 @@ def test_shares_together_read_what_one_alone_would(size):
         return found
 
     for start in (0, 7):
-        whole = numbers(2 * size, Share(), start, 4)
-        parts = [numbers(2, Share(rank, size), start, 4) for rank in range(size)]
+        whole = numbers(2 * size, Shard(), start, 4)
+        parts = [numbers(2, Shard(rank, size), start, 4) for rank in range(size)]
         for i, batch in enumerate(whole):
             np.testing.assert_array_equal(batch, np.concatenate([part[i] for part in parts]))

@@ -9,7 +9,7 @@ import pytest
 
 from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt, weights
-from caffelite.data import Share, database, pipeline, samples
+from caffelite.data import Shard, database, pipeline, samples
 from caffelite.data.samples import DataSource
 from caffelite.devices import open_device
 from caffelite.errors import CaffeliteError
@@ -102,8 +102,8 @@ def test_workers_memory_and_kind_change_nothing(opened, whole, monkeypatch, tran
         monkeypatch.setattr(samples, "RESIDENT_BYTES", 0)
     source = opened(kind, transform, "cache: true" if memory == "cache" else "")
     same(drawn(source, 20), whole(transform))
-    assert source._standing == (memory != "none" and transform == PLAIN), "what is in memory needs no thread"
-    assert bool(alive()) != source._standing
+    assert source._resident == (memory != "none" and transform == PLAIN), "what is in memory needs no thread"
+    assert bool(alive()) != source._resident
 
 
 @pytest.mark.parametrize("transform", [PLAIN, AUGMENTED], ids=["plain", "augmented"])
@@ -179,7 +179,7 @@ def test_shares_see_each_sample_once_an_epoch(opened, whole, monkeypatch, kind, 
     parts = []
     for rank in range(2):
         source = opened(kind, transform)
-        source.share = Share(rank, 2)
+        source.shard = Shard(rank, 2)
         parts.append(drawn(source, 10))
     same([batch for pair in zip(*parts, strict=True) for batch in pair], expected)
     labels = np.concatenate([label for _, label in expected])
@@ -189,7 +189,7 @@ def test_shares_see_each_sample_once_an_epoch(opened, whole, monkeypatch, kind, 
 def test_a_batch_in_memory_draws_no_thread_and_no_copy(opened):
     source = opened("raw")
     batch = source.draw()
-    assert batch.standing and batch.pixels is source.draw().pixels and batch.pixels.dtype == np.uint8
+    assert batch.resident and batch.pixels is source.draw().pixels and batch.pixels.dtype == np.uint8
     assert not alive()
 
 

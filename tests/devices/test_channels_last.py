@@ -1,5 +1,4 @@
-"""Operations on blobs that lie channels last, and the CPU's inner products by oneDNN and by BLAS, against the float64
-oracle."""
+"""Operations on channels_last blobs, against the float64 oracle."""
 
 import itertools
 
@@ -7,19 +6,13 @@ import engines
 import numpy as np
 import pytest
 import reference
+from devices.arrays import blank, close, put, to_bfloat16
 from engines import first, last
-from test_devices import blank, close, guards, put, rng  # noqa: F401 (fixtures)
 
 from caffelite.devices import Window
 from caffelite.devices.formula import Formula
 
 NAN = float("nan")
-
-
-def narrow(x: np.ndarray) -> np.ndarray:
-    """x rounded to the nearest bfloat16, a tie to the even one."""
-    bits = np.asarray(x, np.float32).view(np.uint32)
-    return ((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000).view(np.float32).astype(np.float64)
 
 
 @pytest.fixture(params=[False, True], ids=["fp32", "bf16"])
@@ -29,13 +22,13 @@ def half(request):
 
 def halves(x: np.ndarray) -> np.ndarray:
     """x as bfloat16 numbers in uint16."""
-    return (narrow(x).astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    return (to_bfloat16(x).astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
 
 
 def close_halves(dev, there, expected, scale=1.0):
     """Within half a step of bfloat16, and what float32 sums may add to that."""
     assert there.dtype == np.uint16
-    found = dev.widened(dev.download(there)).astype(np.float64)
+    found = dev.to_float32(dev.download(there)).astype(np.float64)
     np.testing.assert_allclose(found, expected, rtol=2**-8, atol=scale * 2e-5)
     assert (np.ravel(there) == np.ravel(halves(found))).all()
 
@@ -55,11 +48,6 @@ def ours(request):
 def pools(request):
     """A device that pools images which lie channels last."""
     return engines.channels_last(request.param)
-
-
-@pytest.fixture(scope="module", params=["onednn", "plain"])
-def engine(request):
-    return engines.without_onednn() if request.param == "plain" else engines.with_onednn()
 
 
 def stored(dev, half: bool):
@@ -91,7 +79,7 @@ CONVOLUTIONS = {  # x, outputs, window, groups
 
 
 @pytest.fixture(params=CONVOLUTIONS)
-def case(request, rng, half):  # noqa: F811
+def case(request, rng, half):
     """The operation, its arrays in float64, its geometry; how its images are put there, blank ones made, and
     compared."""
     x, m, window, groups = CONVOLUTIONS[request.param]
@@ -105,7 +93,7 @@ def case(request, rng, half):  # noqa: F811
 def test_convolution_forward(dev, case, half):
     op, x, w, b, dy, window, groups, (put_image, image, near) = case
     there, y = (put_image(x), put(dev, w)), image(dy)
-    x, w = (narrow(x), narrow(w)) if half else (x, w)
+    x, w = (to_bfloat16(x), to_bfloat16(w)) if half else (x, w)
     for bias, slope in itertools.product((b, None), (None, 0.0, 0.1)):
         expected = reference.leaky(reference.convolution(x, w, bias, window, groups), slope)
         for _ in range(2):
@@ -117,7 +105,7 @@ def test_convolution_backward(dev, case, half):
     op, x, w, b, dy, window, groups, (put_image, image, near) = case
     there = put_image(x), put(dev, w), put_image(dy)
     if half:
-        x, w, dy = narrow(x), narrow(w), narrow(dy)
+        x, w, dy = to_bfloat16(x), to_bfloat16(w), to_bfloat16(dy)
     dx, dw, db = reference.convolution_backward(x, w, dy, window, groups)
     for wanted in itertools.product((True, False), repeat=3):
         for add_w, add_b in itertools.product((False, True), repeat=2):
@@ -132,7 +120,7 @@ def test_convolution_backward(dev, case, half):
                     (near if found is out[0] else close)(dev, found, expected, 10)
 
 
-def test_operations_share_a_workspace(rng):  # noqa: F811
+def test_operations_share_a_workspace(rng):
     """Other operations that ran in between, larger and smaller, spoil nothing."""
     dev = engines.with_onednn()
     calls = []
@@ -176,7 +164,7 @@ def winners(dev, shape, window):
 
 
 @pytest.mark.parametrize("name", POOLINGS)
-def test_max_pooling(pools, rng, name):  # noqa: F811
+def test_max_pooling(pools, rng, name):
     """Many ties: the first of equals wins, in the order of rows."""
     dev, (shape, window) = pools, POOLINGS[name]
     x = rng.integers(0, 3, shape)
@@ -201,7 +189,7 @@ def means_are_plain(shape, window) -> bool:
 
 
 @pytest.mark.parametrize("name", [name for name, case in POOLINGS.items() if means_are_plain(*case)])
-def test_average_pooling(pools, rng, name):  # noqa: F811
+def test_average_pooling(pools, rng, name):
     dev, (shape, window) = pools, POOLINGS[name]
     x = rng.normal(size=shape)
     expected, _ = reference.pooling("AVE", x, window)
@@ -215,7 +203,7 @@ def test_average_pooling(pools, rng, name):  # noqa: F811
 
 @pytest.mark.parametrize("method", ["MAX", "AVE"])
 @pytest.mark.parametrize("name", ["overlap", "pad", "beyond the image"])
-def test_nan_in_pooling(pools, rng, name, method):  # noqa: F811
+def test_nan_in_pooling(pools, rng, name, method):
     """AVE gives a NaN for every window that sees one, as MAX does on a GPU; oneDNN takes the largest number beside it,
     as Caffe does."""
     dev, (shape, window) = pools, POOLINGS[name]
@@ -242,7 +230,7 @@ def test_nan_in_pooling(pools, rng, name, method):  # noqa: F811
 
 @pytest.mark.parametrize("beta", [0.75, 0.5])
 @pytest.mark.parametrize("n, c, p, size", [(2, 7, 6, 5), (1, 3, 1, 5), (3, 33, 5, 3), (1, 1, 1, 1), (2, 16, 9, 11)])
-def test_lrn(ours, rng, n, c, p, size, beta):  # noqa: F811
+def test_lrn(ours, rng, n, c, p, size, beta):
     x, dy = rng.normal(size=(n, c, p)), rng.normal(size=(n, c, p))
     turn = lambda a: np.ascontiguousarray(a.transpose(0, 2, 1))  # noqa: E731
     op = ours.lrn(n * p, c, 1, size, 0.7, beta, 1.5)
@@ -259,11 +247,11 @@ def test_lrn(ours, rng, n, c, p, size, beta):  # noqa: F811
 
 
 @pytest.mark.parametrize("n, c", [(1, 1), (7, 3), (8, 16), (65, 5), (1000, 33), (4096, 4)])
-def test_moments(dev, rng, n, c, half):  # noqa: F811
+def test_moments(dev, rng, n, c, half):
     """Also of numbers far from 0, whose squares would drown what they differ by."""
     for middle in (0.0, 300.0):
         x = middle + rng.normal(size=(n, c))
-        x = narrow(x) if half else x.astype(np.float32).astype(np.float64)
+        x = to_bfloat16(x) if half else x.astype(np.float32).astype(np.float64)
         there = put(dev, halves(x), np.uint16) if half else put(dev, x)
         mean, variance = blank(dev, c), blank(dev, c)
         dev.moments(n, c, 1)(there, mean, variance)
@@ -274,29 +262,33 @@ def test_moments(dev, rng, n, c, half):  # noqa: F811
 # bfloat16 numbers in formulas
 
 
-def test_formulas_of_halves(dev, rng):  # noqa: F811
+def test_formulas_of_halves(dev, rng):
     """Every one of the numbers there are goes in and out unchanged; results are rounded to the nearest, even of equals;
     NaN stays NaN."""
     every = np.arange(65536, dtype=np.uint16)
     there, wide, back = put(dev, every, np.uint16), blank(dev, every.shape), blank(dev, every.shape, np.uint16)
     dev.map(Formula("x", ("x",), halves=("x",)))(there, wide)
-    np.testing.assert_array_equal(wide, dev.widened(every))
+    np.testing.assert_array_equal(wide, dev.to_float32(every))
     dev.map(Formula("x", ("x",), halves=("out",)))(wide, back)
     number = np.isfinite(wide)
     np.testing.assert_array_equal(back[number], every[number])
-    assert (np.isnan(dev.widened(back)) == np.isnan(wide)).all()
+    assert (np.isnan(dev.to_float32(back)) == np.isnan(wide)).all()
     x = rng.normal(size=3000) * 10.0 ** rng.integers(-20, 20, 3000)
     x[:4] = 1 + 2**-8, 1 + 3 * 2**-8, -1 - 2**-8, 3.4e38
     small = blank(dev, x.shape, np.uint16)
     dev.map(Formula("x", ("x",), halves=("out",)))(put(dev, x), small)
     np.testing.assert_array_equal(small, halves(x))
     dev.map(Formula("2 * x", ("x",), halves=("x", "out")))(small, small)  # in place
-    np.testing.assert_array_equal(dev.widened(small), 2 * dev.widened(halves(x)))
+    np.testing.assert_array_equal(dev.to_float32(small), 2 * dev.to_float32(halves(x)))
 
 
 @pytest.mark.parametrize("n, c", [(1, 1), (9, 3), (100, 33)])
-def test_channel_formulas_of_halves(dev, rng, n, c):  # noqa: F811
-    x, dy, u = narrow(rng.normal(size=(n, c))), narrow(rng.normal(size=(n, c))), rng.normal(size=c).astype(np.float32)
+def test_channel_formulas_of_halves(dev, rng, n, c):
+    x, dy, u = (
+        to_bfloat16(rng.normal(size=(n, c))),
+        to_bfloat16(rng.normal(size=(n, c))),
+        rng.normal(size=c).astype(np.float32),
+    )
     there = put(dev, halves(dy), np.uint16), put(dev, halves(x), np.uint16), put(dev, u)
     formulas = tuple(Formula(text, ("dy", "x", "u"), halves=("dy", "x", "out")) for text in ("dy", "dy * (x - u)"))
     out, total, dot = blank(dev, (n, c), np.uint16), blank(dev, c), blank(dev, c)
@@ -309,8 +301,8 @@ def test_channel_formulas_of_halves(dev, rng, n, c):  # noqa: F811
     close(dev, total, 2 * dy.sum(0), 20)
 
 
-def test_gradients_of_halves_are_added(dev, rng):  # noqa: F811
-    a, b = narrow(rng.normal(size=(3, 5))), narrow(rng.normal(size=(3, 5)))
+def test_gradients_of_halves_are_added(dev, rng):
+    a, b = to_bfloat16(rng.normal(size=(3, 5))), to_bfloat16(rng.normal(size=(3, 5)))
     total = put(dev, halves(b), np.uint16)
     dev.add(put(dev, halves(a), np.uint16), total)
     close_halves(dev, total, a + b)
@@ -323,7 +315,7 @@ def test_gradients_of_halves_are_added(dev, rng):  # noqa: F811
     "n, a, b",
     [(1, 1, 1), (2, 3, 5), (3, 16, 16), (2, 17, 33), (1, 40, 3), (1, 3, 40), (5, 1, 7), (4, 96, 1), (1, 64, 100)],
 )
-def test_transpose(ours, rng, n, a, b):  # noqa: F811
+def test_transpose(ours, rng, n, a, b):
     x = rng.normal(size=(n, a, b))
     y = blank(ours, (n, b, a))
     ours.transpose(put(ours, x), y)
@@ -331,7 +323,7 @@ def test_transpose(ours, rng, n, a, b):  # noqa: F811
 
 
 @pytest.mark.parametrize("rows, widths", [(1, [1]), (5, [3, 1, 4]), (33, [16, 17]), (1, [5000, 7]), (700, [1, 2])])
-def test_columns_in_and_out(ours, rng, rows, widths):  # noqa: F811
+def test_columns_in_and_out(ours, rng, rows, widths):
     parts = [rng.normal(size=(rows, width)) for width in widths]
     whole, start = blank(ours, (rows, sum(widths))), 0
     for part in parts:
@@ -343,60 +335,9 @@ def test_columns_in_and_out(ours, rng, rows, widths):  # noqa: F811
     close(ours, whole, np.concatenate(parts, 1))
 
 
-# Inner products, by oneDNN and by BLAS
-
-
-@pytest.mark.parametrize("transpose", [False, True])
-@pytest.mark.parametrize("m, k, n", [(1, 1, 1), (1, 300, 7), (64, 33, 1), (5, 1, 17), (17, 50, 130), (3, 513, 64)])
-@pytest.mark.parametrize("engine", ["onednn", "plain", "bf16"], indirect=True)
-def test_inner_product(engine, rng, m, k, n, transpose, request):  # noqa: F811
-    half = request.node.callspec.params["engine"] == "bf16"
-    x, w, b, dy = (rng.normal(size=s) for s in ((m, k), (n, k), (n,), (m, n)))
-    op = engine.inner_product(m, k, n, transpose, **({"half": True} if half else {}))
-    turn = (lambda a: a.T) if transpose else (lambda a: a)
-    there, y = (put(engine, x), put(engine, turn(w))), blank(engine, (m, n))
-    given, db, kept = put(engine, dy), dy.sum(0), [blank(engine, (m, k), "uint16")] if half else []
-    x, w, dy = (narrow(x), narrow(w), narrow(dy)) if half else (x, w, dy)
-    for bias, slope in itertools.product((b, None), (None, 0.0, 0.1)):
-        op.forward(*there, None if bias is None else put(engine, bias), y, slope, *kept)
-        close(engine, y, reference.leaky(x @ w.T + (0 if bias is None else bias), slope), 20)
-    there, dw = (kept[0] if half else there[0], there[1]), dy.T @ x
-    for wanted in itertools.product((True, False), repeat=3):
-        for add_w, add_b in itertools.product((False, True), repeat=2):
-            out = [blank(engine, (m, k)), put(engine, turn(np.full(dw.shape, 3.0))), put(engine, np.full(n, -2.0))]
-            out = [array if want else None for array, want in zip(out, wanted, strict=True)]
-            op.backward(*there, given, *out, add_w, add_b)
-            for found, expected in zip(out, (dy @ w, turn(dw + 3 * add_w), db - 2 * add_b), strict=True):
-                if found is not None:
-                    close(engine, found, expected, 20)
-
-
-def test_inner_product_runs_on_any_arrays(engine, rng):  # noqa: F811
-    """Other arrays at other addresses, in turn: none is remembered."""
-    op = engine.inner_product(3, 5, 4)
-    for _ in range(3):
-        for _ in range(2):
-            x, w, y = rng.normal(size=(3, 5)), rng.normal(size=(4, 5)), blank(engine, (3, 4))
-            op.forward(put(engine, x), put(engine, w), None, y)
-            close(engine, y, x @ w.T, 10)
-
-
-# What is not a number stays that
-
-
-@pytest.mark.parametrize("slope", [0.0, 0.1])
-def test_fused_relu_keeps_nan(engine, slope):
-    """max(NaN, 0) is NaN in Caffe."""
-    x, y = put(engine, [[NAN, 1], [1, 1], [-1, -1]]), blank(engine, (3, 1))
-    op = engine.inner_product(3, 2, 1)
-    for bias in (None, put(engine, [0.0])):
-        op.forward(x, put(engine, [[1.0, 1.0]]), bias, y, slope)
-        np.testing.assert_allclose(engine.download(y).reshape(-1), [NAN, 2, -2 * slope])
-
-
 @pytest.mark.parametrize("slope", [0.0, 0.1])
 @pytest.mark.parametrize("name", CONVOLUTIONS)
-def test_fused_relu_of_a_convolution_keeps_nan(dev, rng, name, slope):  # noqa: F811
+def test_fused_relu_of_a_convolution_keeps_nan(dev, rng, name, slope):
     shape, m, window, groups = CONVOLUTIONS[name]
     x, w, b = rng.normal(size=shape), rng.normal(size=(m, shape[1] // groups, *window.kernel)), rng.normal(size=m)
     b[0] = NAN

@@ -11,7 +11,7 @@ from devices.host import libraries, plans
 from devices.host.backend import HostBackend, decoded, encoded
 
 from caffelite.devices import Window
-from caffelite.devices.cache import Notes
+from caffelite.devices.cache import ChoiceCache
 from caffelite.devices.cuda import GPU, convolution, cudnn
 
 GPUS = {path.stem: path.read_text() for path in Path(__file__).parent.glob("host/*.json")}
@@ -228,11 +228,12 @@ def test_a_cache_that_cannot_be_written(for_an_h100, monkeypatch, cache, caplog)
 
 
 def test_processes_share_a_cache(cache):
-    one, other = Notes("notes.json"), Notes("notes.json")
+    one, other = ChoiceCache("notes.json"), ChoiceCache("notes.json")
     one.put("a", "1")
     other.put("b", "2")
     assert (
-        json.loads((cache / "notes.json").read_text()) == {"a": "1", "b": "2"} and Notes("notes.json").get("b") == "2"
+        json.loads((cache / "notes.json").read_text()) == {"a": "1", "b": "2"}
+        and ChoiceCache("notes.json").get("b") == "2"
     )
 
 

@@ -125,7 +125,13 @@ def test_lrn(dev, draw, dtype, n, c, p):
 
 @pytest.mark.parametrize("n, d", [(3, 16), (2, 7)])
 def test_dropout(dev, draw, dtype, n, d):
-    (x, wide), op, masks = draw(n, d), dev.dropout(n, d, 0.4, 1), [blank(dev, n, d, dtype="uint8") for _ in range(2)]
+    context = dev.make_context()
+    context.set_clock(0, 0)
+    (x, wide), op, masks = (
+        draw(n, d),
+        dev.dropout(n, d, 0.4, 1, context),
+        [blank(dev, n, d, dtype="uint8") for _ in range(2)],
+    )
     op.forward(wide, masks[0], expected := blank(dev, n, d))
     op.forward(x, masks[1], y := blank(dev, n, d, dtype=dtype))
     np.testing.assert_array_equal(*masks)

@@ -11,7 +11,7 @@ import reference
 from devices.host.backend import HostBackend
 
 from caffelite.devices import Window
-from caffelite.devices.cuda import GPU, device, operations
+from caffelite.devices.cuda import GPU, formula_kernels, kernels, operations
 from caffelite.devices.formula import Formula
 
 
@@ -19,8 +19,8 @@ from caffelite.devices.formula import Formula
 def dev(request, monkeypatch):
     """One block a kernel, long long indices, and workspace for one image at a time; a block's threads run in one order
     or the other."""
-    monkeypatch.setattr(device, "MOST_BLOCKS", 1)
-    monkeypatch.setattr(device, "SMALL", 0)
+    monkeypatch.setattr(kernels, "MOST_BLOCKS", 1)
+    monkeypatch.setattr(kernels, "SMALL", 0)
     monkeypatch.setattr(operations, "COLUMN_BYTES", 1)
     return GPU(0, "float32", HostBackend(backwards=request.param))
 
@@ -124,7 +124,7 @@ def test_partial_sums_stay_small(dtype, n, c):
     x, out = np.zeros(1, dtype), np.zeros(1, np.float32)
     dev.channel_sums((Formula("x", ("x",)), Formula("x * x", ("x",))), (), n, c, 1)(x, (out, out))
     ((count, blocks),) = backend.sizes
-    assert count <= 1.2 * device.PARTIAL_BYTES and blocks >= 132
+    assert count <= 1.2 * formula_kernels.PARTIAL_BYTES and blocks >= 132
 
 
 @pytest.mark.parametrize("n, c, p", [(3, 2, 3000), (3, 2, 3001), (5000, 70, 1), (7, 12, 1), (1, 1, 1)])

@@ -72,7 +72,7 @@ def test_net_as_on_the_cpu(cudnn, monkeypatch):
 def test_net_of_16_bit_blobs(precision, tolerance, monkeypatch):
     """Near the CPU's float32, and not quite that: images are of 16-bit numbers from the first convolution on."""
     dev = plans.device(monkeypatch, precision)
-    assert dev.half and dev.traits.half_images
+    assert dev.traits.half and dev.traits.half_images
     on_cpu, on_gpu = trained(open_device(), 1), trained(dev, 1)
     for name in ("conv", "ave", "(weights)", "loss"):
         scale = np.abs(on_cpu[name]).max()

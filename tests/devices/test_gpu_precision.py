@@ -20,7 +20,7 @@ def put(dev, array):
 
 
 def rounded(dev, values):
-    return decoded(encoded(values, dev.half_type))
+    return decoded(encoded(values, dev.half_dtype))
 
 
 def kept(dev, shape):
@@ -33,7 +33,7 @@ def kept(dev, shape):
 def test_what_a_device_computes_in(caplog):
     for precision, half in (("tf32", False), ("fp32", False), ("fp16", True), ("bf16", True)):
         dev = GPU(0, "float32", HostBackend(), precision=precision)
-        assert dev.half == half and not dev.traits.channels_last  # without cuDNN nothing is gained by it
+        assert dev.traits.half == half and not dev.traits.channels_last  # without cuDNN nothing is gained by it
     assert not GPU(0, "float64", HostBackend(), precision="fp16").half
     assert [m.split(":")[0] for m in caplog.messages] == ["-precision fp16", "-precision bf16"]
 
@@ -119,5 +119,5 @@ def test_scale_has_a_floor(scale):
 
 
 def test_scale_of_a_sum_that_is_known(scale):
-    scale.configure_for(np.array([np.inf], np.float32))
+    scale.check_square(np.array([np.inf], np.float32))
     assert scale.skip[0] == 1 and scale.held() == (512, 0)

@@ -51,8 +51,8 @@ def machine(monkeypatch):
                 raise CaffeliteError("no usable GPU", remedy="install the driver")
             return usable
 
-        monkeypatch.setattr("caffelite.devices.cuda.backend.cupy_module", lambda use="-gpu": None)
-        monkeypatch.setattr("caffelite.devices.cuda.backend.device_count", device_count)
+        monkeypatch.setattr("caffelite.devices.cuda.installation.cupy_module", lambda use="-gpu": None)
+        monkeypatch.setattr("caffelite.devices.cuda.installation.device_count", device_count)
         monkeypatch.setattr("caffelite.devices.cuda.present", lambda: there)
 
     return set_up

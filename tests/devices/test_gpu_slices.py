@@ -8,7 +8,7 @@ from devices.host.backend import HostBackend
 from textnet import bind, feed, inputs, run
 
 from caffelite.devices import open_device
-from caffelite.devices.cuda import GPU, convolution
+from caffelite.devices.cuda import GPU, memory
 
 SHAPE = (2, 8, 5, 4)
 FILL = 'weight_filler { type: "xavier" } bias_filler { type: "uniform" min: -0.5 max: 0.5 }'
@@ -232,7 +232,7 @@ def test_slices_can_be_looked_at(precision, monkeypatch):
     nets = [numbers(text, plans.device(monkeypatch, precision), 1, fuse=fuse)[1] for fuse in (True, False)]
     for name in "bde":
         value, other = (net.graph.values[name] for net in nets)
-        assert convolution.pitch(nets[0].data[value]) == 48 and convolution.pitch(nets[1].data[other]) == 0
+        assert memory.pitch(nets[0].data[value]) == 48 and memory.pitch(nets[1].data[other]) == 0
         found, expected = (net.dev.download(net.blobs[name]) for net in nets)
         assert found.shape == value.shape
         np.testing.assert_allclose(found, expected, rtol=0.01, atol=0.01)

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
-from devices import test_gpu_backend
 from devices.host import cupy as host_cupy
+from devices.host import fake_cupy as by_hand
 from devices.host import libraries
 from devices.host.backend import HostBackend
 
@@ -19,12 +19,13 @@ import caffelite.devices.cuda
 from caffelite.devices.cuda import cudnn as caffelite_cudnn
 from caffelite.devices.cuda.backend import CuPyBackend
 
-FOLDER = Path(caffelite.devices.gpu.__file__).parent
+FOLDER = Path(caffelite.devices.cuda.__file__).parent
 # Names and calls that give a package, or an object of one, wherever they stand in our source. `()`: an instance.
 ROOTS = {
     "cupy": "cupy",
     "self._cupy": "cupy",
     "cupy_module()": "cupy",
+    "installation.cupy_module()": "cupy",
     "nccl_module()": "cupy.cuda.nccl",
     "frontend()": "cudnn",
 }
@@ -32,6 +33,7 @@ ROOTS = {
 STREAM, GRAPH = "cupy.cuda.Stream()", "cupy.cuda.Graph()"
 PARAMETERS = {
     "backend.py": {"stream": STREAM, "graph": GRAPH, "self._graph": GRAPH},
+    "blas.py": {"stream": STREAM},
     "streams.py": {"backend.stream": STREAM, "self._backend.stream": STREAM, "graph": GRAPH, "self._graph": GRAPH},
     "nccl.py": {"compute": STREAM},
 }
@@ -337,7 +339,7 @@ def offered(stand_in, path: str = "cupy") -> Iterator[str]:
 
 def test_stand_ins_offer_what_cupy_has():
     nccl = host_cupy.stand_in(None, SimpleNamespace)
-    paths = {*offered(test_gpu_backend.fake_cupy()), *offered(nccl["cupy"]), *offered(nccl["nccl"], "cupy.cuda.nccl")}
+    paths = {*offered(by_hand.fake_cupy()), *offered(nccl["cupy"]), *offered(nccl["nccl"], "cupy.cuda.nccl")}
     assert len(paths) > 30
     assert not {path for path, answer in real(paths, imported()).items() if "missing" in answer}
 

@@ -14,7 +14,7 @@ from devices.host.cupy import Array, numbers, stand_in
 
 from caffelite.devices import cuda
 from caffelite.devices.cuda import GPU, nccl
-from caffelite.devices.cuda.nccl import Sums
+from caffelite.devices.cuda.nccl import NCCLAllReduce
 from caffelite.errors import CaffeliteError
 from caffelite.parallel import Bucket, GradientReducer
 
@@ -82,7 +82,7 @@ def run(size, half, rounds=3, when=("at once", "at once")):
 
         compute = Stream(log, "compute", when[0])
         modules = stand_in(Communicator(shared, rank, log), lambda: Stream(log, "beside", when[1]), Event)
-        sums = Sums(compute, rank, size, gather, half, **modules)
+        sums = NCCLAllReduce(compute, rank, size, gather, half, **modules)
         flat = np.zeros(100, np.float32).view(Array)
         loss = np.zeros(1, np.float32).view(Array)
         reducer = GradientReducer(sums, flat, [Bucket(60, 100, 1), Bucket(0, 60, 3)], size, lambda what: nullcontext())
@@ -90,13 +90,13 @@ def run(size, half, rounds=3, when=("at once", "at once")):
             log.append("round")
             compute.add(partial(np.copyto, flat, np.float32(np.arange(100) * (rank + 1) * 1e-3 * 10.0**turn)))
             compute.add(partial(np.copyto, loss, np.float32(rank + turn)))
-            reducer.put(np.array([rank == 1 and turn == 1, 0.0]))
+            reducer.set_flags(np.array([rank == 1 and turn == 1, 0.0]))
             reducer.begin(loss)
             for step in range(5):
                 log.append(f"step {step}")
-                reducer.after(step)
+                reducer.after_step(step)
             reducer.finish()
-            flags = reducer.noted(loss).tolist()
+            flags = reducer.read_loss(loss).tolist()
             compute.add(lambda flags=flags: found.append((flat.copy(), float(loss[0]), flags)))
         compute.synchronize()
         results[rank] = found, log
@@ -143,7 +143,7 @@ def test_halves_do_not_overflow():
 
 def test_without_nccl_the_error_says_what_to_install():
     with pytest.raises(CaffeliteError, match="several GPUs need NCCL.*nvidia-nccl-cu12"):
-        Sums(None, 0, 2, None, cupy=SimpleNamespace(), nccl=SimpleNamespace(available=False))
+        NCCLAllReduce(None, 0, 2, None, cupy=SimpleNamespace(), nccl=SimpleNamespace(available=False))
 
 
 def test_gpus_that_nccl_cannot_join():
@@ -158,7 +158,7 @@ def test_gpus_that_nccl_cannot_join():
     with pytest.raises(
         CaffeliteError, match="NCCL cannot join the GPUs; found NCCL_ERROR_UNHANDLED_CUDA_ERROR.*NCCL_DEBUG=WARN"
     ):
-        Sums(None, 0, 2, lambda uid: [uid], **modules)
+        NCCLAllReduce(None, 0, 2, lambda uid: [uid], **modules)
 
 
 def test_nccl_is_imported_from_cupy(monkeypatch):
@@ -168,7 +168,7 @@ def test_nccl_is_imported_from_cupy(monkeypatch):
     cupy.cuda.__name__ = "cupy.cuda"
     for name, module in (("cupy", cupy), ("cupy.cuda", cupy.cuda), ("cupy.cuda.nccl", modules["nccl"])):
         monkeypatch.setitem(sys.modules, name, module)
-    assert Sums(backend.Stream("at once"), 0, 2, lambda uid: [uid]).captures
+    assert NCCLAllReduce(backend.Stream("at once"), 0, 2, lambda uid: [uid]).captures
 
 
 def test_real_nccl_is_found():
@@ -183,7 +183,7 @@ class Ending:
         self.log = []
         compute = SimpleNamespace(synchronize=lambda: self.log.append("synchronize"))
         modules = stand_in(self, lambda: SimpleNamespace(synchronize=lambda: self.log.append("synchronize beside")))
-        self.sums = Sums(
+        self.sums = NCCLAllReduce(
             compute, 0, 2, lambda uid: [uid], drop_graphs=lambda: self.log.append("drop graphs"), **modules
         )
 
@@ -222,9 +222,9 @@ def test_an_error_of_the_last_work_aborts():
 
 def test_ranks_that_lack_cudnn_are_named(monkeypatch):
     """Processes choose convolutions' plans together, so all of them need cuDNN, or none."""
-    session = importlib.import_module("caffelite.parallel.session")
-    monkeypatch.setattr(cuda, "place", lambda number: f"node {number}")
+    group = importlib.import_module("caffelite.parallel.group")
+    monkeypatch.setattr(cuda, "place", lambda dev: f"node {dev.number}")
     dev = GPU(0, "float32", backend.HostBackend())
     control = SimpleNamespace(rank=0, size=2, gather=lambda value: [value, ("node 1", "cuDNN")])
-    with pytest.raises(session.Refused, match="no cuDNN on rank 0, cuDNN on rank 1; install the same extra"):
-        session._transport(control, dev, False)
+    with pytest.raises(group.Refused, match="no cuDNN on rank 0, cuDNN on rank 1; install the same extra"):
+        group._transport(control, dev, False)

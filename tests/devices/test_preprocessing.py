@@ -46,22 +46,23 @@ def test_bit_for_bit(dev, mean, dtype, layout, whole):
         pixels = np.ascontiguousarray(pixels.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
     mean = None if mean is None else rng.uniform(90, 130, mean).astype(np.float32)
     picks = np.stack([rng.integers(0, high, N) for high in (7, H - h + 1, W - w + 1, 2)], 1).astype(np.int32)
-    op, out = dev.preprocess((N, C, h, w), mean, 0.017), dev.empty((N, C, h, w))
-    fields, tops = [dev.input_buffer.field(shape) for shape in ((N,), (N, 2))], [dev.empty((N,)), dev.empty((N, 2))]
+    context = dev.make_context()
+    op, out = dev.preprocess((N, C, h, w), mean, 0.017, context), dev.empty((N, C, h, w))
+    fields, tops = [context.input_buffer.field(shape) for shape in ((N,), (N, 2))], [dev.empty((N,)), dev.empty((N, 2))]
     expected = caffes(pixels, picks, mean, 0.017)
-    for standing in (False, True, True):
-        dev.input_buffer.begin()
+    for resident in (False, True, True):
+        context.input_buffer.begin()
         op.wait()
-        op.put(
+        op.set_batch(
             0,
-            pixels if standing or dev.name == "cpu" else _first(pixels, picks),
-            _numbered(picks, standing or dev.name == "cpu"),
-            standing,
+            pixels if resident or dev.number is None else _first(pixels, picks),
+            _numbered(picks, resident or dev.number is None),
+            resident,
         )
         others = [rng.normal(size=top.shape).astype(np.float32) for top in tops]
         for field, other in zip(fields, others, strict=True):
-            field.put(0, other)
-        dev.input_buffer.send()
+            field.set(0, other)
+        context.input_buffer.send()
         op.forward(out, fields, tops)
         np.testing.assert_array_equal(dev.download(out), expected)
         for top, other in zip(tops, others, strict=True):
@@ -88,17 +89,18 @@ def test_a_set_that_the_gpu_has_no_room_for(monkeypatch, layout):
     if layout == "pixels":
         pixels = np.ascontiguousarray(pixels.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
     picks = np.array([[6, 1, 2, 1], [0, 0, 0, 0], [6, 3, 3, 0], [2, 2, 1, 1], [3, 0, 1, 0]], np.int32)
-    op, out = dev.preprocess((N, C, h, w), None, 1.0), dev.empty((N, C, h, w))
-    dev.input_buffer.begin()
-    op.put(0, pixels, picks, True)
-    dev.input_buffer.send()
+    context = dev.make_context()
+    op, out = dev.preprocess((N, C, h, w), None, 1.0, context), dev.empty((N, C, h, w))
+    context.input_buffer.begin()
+    op.set_batch(0, pixels, picks, True)
+    context.input_buffer.send()
     op.forward(out)
     np.testing.assert_array_equal(dev.download(out), caffes(pixels, picks, None, 1))
     assert picks[0, 0] == 6
 
 
 def test_memory_to_read_from(dev):
-    memory = dev.preprocess((N, C, h, w), None, 1.0).memory((2, 3), np.uint8)
+    memory = dev.preprocess((N, C, h, w), None, 1.0, dev.make_context()).host_buffer((2, 3), np.uint8)
     memory[...] = 7
     assert memory.shape == (2, 3) and memory.dtype == np.uint8 and memory.sum() == 42
 
@@ -109,13 +111,14 @@ def test_pixels_wait_for_who_used_their_memory_before(monkeypatch):
     dev = GPU(0, "float32", HostBackend("late", "early"))
     pixels, picks = np.full((N, C, H, W), 9, np.uint8), np.zeros((N, 4), np.int32)
     before, seen, empty = dev.zeros(pixels.shape, np.uint8), dev.empty(pixels.shape, np.uint8), dev.backend.empty
-    op = dev.preprocess((N, C, h, w), None, 1.0)
-    dev.input_buffer.begin()
+    context = dev.make_context()
+    op = dev.preprocess((N, C, h, w), None, 1.0, context)
+    context.input_buffer.begin()
     dev.synchronize()
     dev.copy(before, seen)
     monkeypatch.setattr(
         dev.backend, "empty", lambda shape, dtype: before if shape == pixels.shape else empty(shape, dtype)
     )
-    op.put(0, pixels, picks)
-    dev.input_buffer.send()
+    op.set_batch(0, pixels, picks)
+    context.input_buffer.send()
     assert not dev.download(seen).any()

@@ -46,12 +46,12 @@ class Transport:
     def __init__(self):
         self.posted, self.done = [], False
 
-    def put(self, flags):
+    def set_flags(self, flags):
         self.flags = flags
 
-    def note(self, loss): ...
+    def begin(self, loss): ...
 
-    def noted(self, loss):
+    def read_loss(self, loss):
         return self.flags
 
     def post(self, array):
@@ -70,12 +70,12 @@ def test_each_bucket_is_posted_when_backward_has_completed_it():
     )
     for _ in range(2):
         transport.posted.clear()
-        reducer.put(np.array([0.0, 1.0]))
+        reducer.set_flags(np.array([0.0, 1.0]))
         reducer.begin(loss := np.zeros(1))
         lengths = []
         for step in range(4):
-            reducer.after(step)
+            reducer.after_step(step)
             lengths.append(len(transport.posted))
         assert lengths == [0, 1, 1, 3] and [part[0] for part in transport.posted] == [20, 10, 0]
         reducer.finish()
-        assert transport.done and reducer.noted(loss).tolist() == [False, True]
+        assert transport.done and reducer.read_loss(loss).tolist() == [False, True]

@@ -12,7 +12,7 @@ import lmdb
 import pytest
 from launching import COMMAND, MLP, SOLVER, environment, finish, mpirun, needs_mpi
 
-from caffelite.parallel import guard
+from caffelite.parallel import watchdog_process as watchdog
 from caffelite.runs import registry
 from caffelite.training.checkpoint import disk, snapshot
 
@@ -214,7 +214,7 @@ def guards_in(folder) -> dict[int, int]:
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
-            if b"guard.py" in (process / "cmdline").read_bytes() and parent in ranks_in(folder):
+            if b"watchdog_process.py" in (process / "cmdline").read_bytes() and parent in ranks_in(folder):
                 place = Path(f"/proc/{parent}/environ").read_bytes().split(b"\0")
                 (rank,) = (
                     int(word.split(b"=")[1])
@@ -234,10 +234,10 @@ def test_a_guard_that_dies_is_named(folder, started, rank):
     os.kill(guards_in(folder)[rank], signal.SIGKILL)
     err = end(process)
     told = {
-        0: "caffelite: rank 1 ends: the guard of rank 0 died",
-        1: "rank 1 lost its guard: that process died, the rank itself runs",
+        0: "caffelite: rank 1 ends: the watchdog of rank 0 died",
+        1: "rank 1 lost its watchdog: that process died, the rank itself runs",
     }
-    assert told[rank] in err and not re.search("rank 0 or its machine|(?<!guard of )rank 0 died", err), err
+    assert told[rank] in err and not re.search("rank 0 or its machine|(?<!watchdog of )rank 0 died", err), err
 
 
 def test_a_second_job_with_the_prefix_is_refused(folder, started):
@@ -267,7 +267,7 @@ def test_a_job_ends_and_starts_again_by_itself(folder, started):
 
 
 def test_who_waits_is_not_to_blame():
-    judge = guard.Guard(0, {"rank": 0, "size": 3, "pid": os.getpid(), "limit": 10})
+    judge = watchdog.WatchdogProcess(0, {"rank": 0, "size": 3, "pid": os.getpid(), "limit": 10})
     base = {
         "host": "h",
         "pid": 1,
@@ -277,13 +277,13 @@ def test_who_waits_is_not_to_blame():
         "where": 0,
         "names": ["a"],
         "collectives": ["gradients"],
-        "words": "",
+        "error": "",
         "done": False,
         "lost": None,
         "stopped": False,
     }
-    for rank, what in enumerate((guard.WAITING, guard.BACKWARD, guard.WAITING)):
-        judge.take({**base, "rank": rank, "what": what})
+    for rank, what in enumerate((watchdog.WAITING, watchdog.BACKWARD, watchdog.WAITING)):
+        judge.record({**base, "rank": rank, "what": what})
     now = time.monotonic()
     judge.look_for_hangs(now + 5)
     assert not judge.reason
@@ -293,9 +293,9 @@ def test_who_waits_is_not_to_blame():
     assert list(judge.reason) == [1] and judge.reason[1].startswith("hangs")
 
 
-@pytest.mark.parametrize("what, since, seconds", [(guard.SNAPSHOT, 5, 50), (guard.FORWARD, 0, 50)])
+@pytest.mark.parametrize("what, since, seconds", [(watchdog.SNAPSHOT, 5, 50), (watchdog.FORWARD, 0, 50)])
 def test_slow_starts_and_snapshots_have_more_time(what, since, seconds):
-    judge = guard.Guard(0, {"rank": 0, "size": 1, "pid": os.getpid(), "limit": 10})
+    judge = watchdog.WatchdogProcess(0, {"rank": 0, "size": 1, "pid": os.getpid(), "limit": 10})
     report = {
         "rank": 0,
         "host": "h",
@@ -307,12 +307,12 @@ def test_slow_starts_and_snapshots_have_more_time(what, since, seconds):
         "where": 0,
         "names": ["a"],
         "collectives": [],
-        "words": "",
+        "error": "",
         "done": False,
         "lost": None,
         "stopped": False,
     }
-    judge.take(report)
+    judge.record(report)
     now = time.monotonic()
     for later, guilty in ((seconds, []), (101, [0])):
         report["heard"] = now + later
@@ -321,7 +321,7 @@ def test_slow_starts_and_snapshots_have_more_time(what, since, seconds):
 
 
 def test_a_job_that_is_suspended_as_a_whole_is_left_alone():
-    judge = guard.Guard(0, {"rank": 0, "size": 1, "pid": os.getpid(), "limit": 1})
+    judge = watchdog.WatchdogProcess(0, {"rank": 0, "size": 1, "pid": os.getpid(), "limit": 1})
     report = {
         "rank": 0,
         "host": "h",
@@ -329,16 +329,16 @@ def test_a_job_that_is_suspended_as_a_whole_is_left_alone():
         "ticks": 1,
         "iteration": 5,
         "since": 5,
-        "what": guard.FORWARD,
+        "what": watchdog.FORWARD,
         "where": 0,
         "names": [],
         "collectives": [],
-        "words": "",
+        "error": "",
         "done": False,
         "lost": None,
         "stopped": True,
     }
-    judge.take(report)
+    judge.record(report)
     report["heard"] = time.monotonic() + 100
     judge.look_for_hangs(report["heard"])
     assert not judge.reason

@@ -14,7 +14,8 @@ from caffelite import caffelite_pb2 as pb
 from caffelite.training.checkpoint import snapshot
 
 LAUNCH = (
-    "from caffelite.parallel import star; import sys; sys.exit(star.launch(['train', *sys.argv[2:]], int(sys.argv[1])))"
+    "from caffelite.parallel.transports.star import launch; import sys;"
+    " sys.exit(launch(['train', *sys.argv[2:]], int(sys.argv[1])))"
 )
 
 

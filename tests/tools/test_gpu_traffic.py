@@ -67,24 +67,26 @@ def test_bytes_of_each_array_once(tool):
 
 
 def test_streams_that_fork_count_their_longest_path(tool):
-    recorder = tool.Recorder(False)
+    import recording_backend
+
+    recorder = tool.RecordingBackend(False)
     aside, main = recorder.new_stream(), recorder.stream
     begun, ended = recorder.new_event(), recorder.new_event()
-    recorder.note("a", 0, 0)
+    recorder.record("a", 0, 0)
     begun.record(main)
     aside.wait_event(begun)
     recorder.use(aside)
-    recorder.note("b", 0, int(tool.BANDWIDTH * 1e-3))
+    recorder.record("b", 0, int(recording_backend.BANDWIDTH * 1e-3))
     ended.record(aside)
     recorder.use(main)
-    recorder.note("c", 0, 0)
+    recorder.record("c", 0, 0)
     main.wait_event(ended)
-    assert main.depth == 2 and main.time == pytest.approx(tool.NODE + 1e-3)
+    assert main.depth == 2 and main.time == pytest.approx(recording_backend.NODE + 1e-3)
     assert tool.whole(recorder).launches == 3
 
 
 def test_no_memory_behind_large_arrays(tool):
-    recorder = tool.Recorder(False)
+    recorder = tool.RecordingBackend(False)
     array = recorder.empty((1 << 20, 1 << 16), "float32")
     assert array.nbytes == 1 << 38
     recorder.fill(array, 0)

@@ -20,15 +20,16 @@ def device():
 
 def test_another_data_set_on_the_device_is_read(device):
     """A graph that was captured with one set on the device is not launched for the next."""
-    op, out, found = device.preprocess((2, 1, 2, 2), None, 1.0), device.zeros((2, 1, 2, 2)), []
-    program = device.program(lambda: op.forward(out), op.signature)
+    context = device.make_context()
+    op, out, found = device.preprocess((2, 1, 2, 2), None, 1.0, context), device.zeros((2, 1, 2, 2)), []
+    program = device.capture(lambda: op.forward(out), context, op.signature)
     picks = np.array([[0, 0, 0, 0], [1, 0, 0, 0]], np.int32)
     for value in (3, 5):
         pixels = np.full((4, 1, 2, 2), value, np.uint8)
         for _ in range(4):
-            device.input_buffer.begin()
-            op.put(0, pixels, picks, standing=True)
-            device.input_buffer.send()
+            context.input_buffer.begin()
+            op.set_batch(0, pixels, picks, resident=True)
+            context.input_buffer.send()
             program()
             found.append(set(device.download(out).flat))
     assert found == [{3}] * 4 + [{5}] * 4 and device.backend.graphs
@@ -41,18 +42,20 @@ def test_an_unjoined_fork_is_an_error(device):
         with fork:
             device.fill(zeros, 1)
 
-    program = device.program(body)
+    program = device.capture(body, device.make_context())
     for _ in range(4):
         program()
     assert "a stream that forked has not joined" in device.why_eager()
 
 
 def test_uncapturable_work_runs_eagerly(device, caplog):
+    zeros = device.zeros(1)
+
     def body():
-        device.download(device.input_buffer.clock.array)
+        device.download(zeros)
 
     with caplog.at_level(logging.WARNING, "caffelite"):
-        program = device.program(body)
+        program = device.capture(body, device.make_context())
         for _ in range(5):
             program()
     assert "download in a capture" in device.why_eager()
@@ -81,7 +84,7 @@ def test_an_error_in_a_capture_runs_eagerly(device, caplog, aside):
         if aside:
             fork.join()
 
-    program = device.program(body)
+    program = device.capture(body, device.make_context())
     with caplog.at_level(logging.WARNING, "caffelite"):
         for launches in range(1, 6):
             program()
@@ -101,7 +104,7 @@ def test_an_error_outside_a_capture_is_raised(device):
         if mistakes:
             raise mistakes[0]
 
-    program = device.program(body)
+    program = device.capture(body, device.make_context())
     program()
     mistakes.append(LibraryError("out of memory"))
     with pytest.raises(LibraryError):
@@ -109,7 +112,7 @@ def test_an_error_outside_a_capture_is_raised(device):
 
 
 def test_a_replaced_graph_is_destroyed(device):
-    program = device.program(lambda: None)
+    program = device.capture(lambda: None, device.make_context())
     for _ in range(3):
         program()
     device.workspace(1 << 20)
@@ -135,7 +138,7 @@ def test_no_launch_after_workspace_grew_in_a_capture(device, caplog):
             sizes.append(device.workspace(1 << 20))
         device.copy(source, target)
 
-    program = device.program(body)
+    program = device.capture(body, device.make_context())
     for _ in range(4):
         program()
     assert [graph.runs for graph in device.backend.graphs] == [0, 1] and "has grown" in caplog.text
@@ -143,7 +146,7 @@ def test_no_launch_after_workspace_grew_in_a_capture(device, caplog):
 
 def test_a_grown_workspace_voids_graphs(device):
     source, target = device.zeros(1), device.zeros(1)
-    program = device.program(lambda: device.copy(source, target))
+    program = device.capture(lambda: device.copy(source, target), device.make_context())
     for _ in range(3):
         program()
     assert len(device.backend.graphs) == 1

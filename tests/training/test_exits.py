@@ -12,9 +12,10 @@ import pytest
 from devices.host.backend import HostBackend
 from devices.host.cupy import Array, numbers, stand_in
 
-from caffelite.devices.cuda import GPU, Sums
+from caffelite.devices.cuda import GPU, NCCLAllReduce
 from caffelite.errors import CaffeliteError
-from caffelite.parallel import session, star
+from caffelite.parallel import session
+from caffelite.parallel.transports import star
 from caffelite.runs.signals import Signals
 
 TEXT = """
@@ -46,7 +47,7 @@ class Watched:
     def waiting(self, what):
         return contextlib.nullcontext()
 
-    def last_words(self, text):
+    def report_error(self, text):
         self.words = text
 
     def join(self, *_): ...
@@ -78,7 +79,7 @@ class Communicator:
         self._ended("aborted")
 
 
-class OnHost(Sums):
+class OnHost(NCCLAllReduce):
     def _sum(self, array, *how):
         super()._sum(array.view(Array), *how)
 
@@ -90,8 +91,8 @@ def job(monkeypatch):
     dev, communicator = GPU(0, "float32", backend), Communicator(backend)
     monkeypatch.setattr(star, "inherited", lambda: 2)
     monkeypatch.setattr(star, "Star", Control)
-    module = __import__("caffelite.parallel.session", fromlist=["session"])
-    monkeypatch.setattr(module, "Watched", Watched)
+    module = __import__("caffelite.parallel.group", fromlist=["session"])
+    monkeypatch.setattr(module, "Watchdog", Watched)
 
     def transport(control, dev, half):
         modules = stand_in(communicator, backend.new_stream)

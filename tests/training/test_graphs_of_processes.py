@@ -11,7 +11,7 @@ from devices.host.backend import HostBackend
 from devices.host.cupy import Array, numbers, stand_in
 from training.capturing import CONVOLVING, SOLVER, LibraryError, compare, trained
 
-from caffelite.devices.cuda import GPU, Sums, count
+from caffelite.devices.cuda import GPU, NCCLAllReduce, count
 from caffelite.devices.formula import Formula
 from caffelite.parallel import GradientReducer, SingleProcess
 
@@ -76,7 +76,7 @@ def test_all_ranks_capture_again_when_one_must():
 
     def run(rank, gather):
         device, shape = GPU(0, "float32", HostBackend()), [1]
-        calls = calls_of(device, device.program(lambda: None, lambda: (shape[0],), gather))
+        calls = calls_of(device, device.capture(lambda: None, device.make_context(), lambda: (shape[0],), gather))
         for call in range(12):
             if rank and call == 4:
                 device.workspace(1 << 20)
@@ -99,7 +99,8 @@ def test_one_rank_alone_falls_back_to_eager():
             if rank and device.capturing:
                 raise LibraryError("no memory")
 
-        alone, shared = device.program(body), calls_of(device, device.program(lambda: None, tuple, gather))
+        alone = device.capture(body, device.make_context())
+        shared = calls_of(device, device.capture(lambda: None, device.make_context(), tuple, gather))
         for _ in range(4):
             alone()
             found = next(shared)
@@ -118,7 +119,7 @@ def test_a_failed_capture_fails_on_all_ranks(caplog):
                 failures[0] -= 1
                 raise LibraryError("no memory")
 
-        calls = calls_of(device, device.program(body, tuple, gather))
+        calls = calls_of(device, device.capture(body, device.make_context(), tuple, gather))
         for _ in range(6):
             found = next(calls)
         return found[3:], device.why_eager(), all(graph.closed for graph in device.backend.graphs)
@@ -130,15 +131,15 @@ def test_a_failed_capture_fails_on_all_ranks(caplog):
 class DoublingTransport:
     """Sums over two processes that compute the same, queued on the device as NCCL's are."""
 
-    captures, turn = True, 0
+    captures, slot = True, 0
 
     def __init__(self, dev):
         self._double = dev.map(Formula("x + x", ("x",)))
 
-    def put(self, flags) -> None:
-        self.turn, self._flags = 1 - self.turn, flags
+    def set_flags(self, flags) -> None:
+        self.slot, self._flags = 1 - self.slot, flags
 
-    def note(self, loss) -> None:
+    def begin(self, loss) -> None:
         self._double(loss, loss)
 
     def post(self, array) -> None:
@@ -148,7 +149,7 @@ class DoublingTransport:
 
     finish = progress
 
-    def noted(self, loss):
+    def read_loss(self, loss):
         return self._flags
 
 
@@ -183,7 +184,7 @@ class Communicator:
         pass
 
 
-class OnHost(Sums):
+class OnHost(NCCLAllReduce):
     """Sums by NCCL on a backend of the host."""
 
     def __init__(self, backend):
@@ -233,7 +234,7 @@ class OneRankNCCL(TwoEqualProcesses):
     """NCCL with a communicator of one process; averages halve its gradients."""
 
     def reducer(self, dev, flat, buckets, half=False):
-        self.sums = Sums(dev.backend.stream, 0, 1, lambda uid: [uid], drop_graphs=dev.drop_graphs)
+        self.sums = NCCLAllReduce(dev.backend.stream, 0, 1, lambda uid: [uid], drop_graphs=dev.drop_graphs)
         return GradientReducer(self.sums, flat, buckets, 2, lambda what: contextlib.nullcontext())
 
 

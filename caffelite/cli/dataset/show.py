@@ -66,7 +66,7 @@ def show(what, out, count, start, columns, labels, layer, seed, phase, level, st
     """
     from ...data.images import opencv
     from ...data.sheet import contact_sheet
-    from ...data.writers import check_free, whole
+    from ...data.writers import atomic, check_free
 
     opencv("dataset show")
     check_free([out], force)
@@ -77,7 +77,7 @@ def show(what, out, count, start, columns, labels, layer, seed, phase, level, st
     else:
         images, labels = _stored(what, start, count)
     png, black, white = contact_sheet(images, [_caption(label, names) for label in labels], columns)
-    with whole(out) as unfinished:
+    with atomic(out) as unfinished:
         unfinished.write_bytes(png)
     shapes = Counter("×".join(map(str, image.shape)) for image in images)
     sizes = f"{len(shapes)} shapes" if len(shapes) > 1 else next(iter(shapes))

@@ -1,5 +1,4 @@
-"""Perturbations of images on their way into a net, in the order in which they happen; docs/data.md has them for
-users."""
+"""Augmentation of images: perturbations in the order in which they are applied; docs/data.md describes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Perturbations that spoil an image: NVCaffe's noise_param, blur, noise, cutout."""
+"""Perturbations that corrupt an image: NVCaffe's noise_param, blur, noise, cutout."""
 
 from __future__ import annotations
 

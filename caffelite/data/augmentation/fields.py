@@ -1,4 +1,4 @@
-"""Fields of a perturbation, read with a check: probabilities, amounts, ranges, values of a pixel."""
+"""Reads and checks fields of a perturbation: probabilities, amounts, ranges, pixel values."""
 
 from __future__ import annotations
 

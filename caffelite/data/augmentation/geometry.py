@@ -1,4 +1,4 @@
-"""Perturbations of place: random sizes, random parts, and one warp for shift, scale and rotation."""
+"""Geometric perturbations: random sizes, random crops, and one warp for shift, scale and rotation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every perturbation is: a change of one image that happens with a probability, by random numbers of its own."""
+"""The base of all perturbations: a change of one image, applied with a probability, with random numbers of its own."""
 
 from __future__ import annotations
 

@@ -57,9 +57,9 @@ def _compiled(source: str):
         draft.write_text(source)
         draft.replace(path)
     spec = importlib.util.spec_from_file_location(name, path)
-    module = sys.modules[name] = importlib.util.module_from_spec(
-        spec
-    )  # Numba finds cached kernels by their module's name
+    assert spec and spec.loader
+    # Numba finds cached kernels by the name of their module.
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.kernel
 

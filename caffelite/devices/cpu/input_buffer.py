@@ -1,70 +1,76 @@
-"""What the host hands a net's passes. On a CPU no more than references: a GPU has the same class, where it is memory
-and copies."""
+"""The CPU's input buffer: references to the host's arrays."""
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import DTypeLike
+
+from .memory import Memory
 
 
 class InputBuffer:
-    """Fields that change from pass to pass; see ``devices.gpu.input_buffer``. Here one pass is prepared at a time."""
+    """See ``devices.context``. One pass is prepared at a time. seed: key of the random numbers."""
 
     depth = 1
-    half = 0
 
-    def __init__(self, device):
+    def __init__(self, device: Memory, seed: int = 0):
+        self.seed, self.clock = seed, (0, 0)
         self._device = device
 
-    def field(self, shape: tuple[int, ...], dtype=None) -> Field:
+    def field(self, shape: tuple[int, ...], dtype: DTypeLike | None = None) -> Field:
         return Field(self._device)
 
     def begin(self) -> None: ...
 
-    def put_clock(self, which: int, iteration: int, part: int) -> None:
-        self._device.clock = (iteration, part)
+    def set_clock(self, which: int, iteration: int, part: int) -> None:
+        self.clock = (iteration, part)
 
     def send(self, count: int = 1) -> None: ...
 
-    def use(self, which: int) -> None: ...
+    def select(self, which: int) -> None: ...
+
+    def random_key(self, samples: int) -> tuple[int, int, int, int]:
+        """(low and high half of the seed, iteration, number of the part's first sample)."""
+        iteration, part = self.clock
+        return self.seed & 0xFFFFFFFF, self.seed >> 32, iteration, part * samples
 
 
 class Field:
-    """An array of the host's, read where it lies until the next one is put."""
+    """A reference to an array of the host."""
 
-    def __init__(self, device):
-        self._device, self.array = device, None
+    def __init__(self, device: Memory):
+        self._device = device
+        self.array: np.ndarray = np.empty(0)
 
-    def put(self, which: int, values: np.ndarray) -> None:
+    def set(self, which: int, values: np.ndarray) -> None:
         self.array = values
 
-    def renew(self, values: np.ndarray) -> None:
+    def replace(self, values: np.ndarray) -> None:
         self.array = values
 
-    def copy_to(self, target) -> None:
+    def copy_to(self, target: np.ndarray) -> None:
         self._device.upload(target, self.array)
 
 
 class Ring:
-    """The last ``rows`` of what was appended, each ``width`` numbers; ``last`` reads them back."""
+    """The last ``rows`` rows that were appended, each of ``width`` numbers."""
 
-    def __init__(self, device, rows: int, width: int = 1):
+    def __init__(self, device: Memory, rows: int, width: int = 1):
         self._array, self._count = device.zeros((rows, width)), 0
 
     def __len__(self) -> int:
         return len(self._array)
 
     def append(self, source: np.ndarray, divisor: float = 1.0, clear: bool = False) -> None:
-        """source / divisor; clear: source becomes 0."""
         np.divide(source.reshape(-1), self._array.dtype.type(divisor), out=self._array[self._count % len(self)])
         self._count += 1
         if clear:
             source.fill(0)
 
     def reset(self, rows: np.ndarray) -> None:
-        """Holds these rows (count, width) and no others."""
         self._array[: len(rows)] = rows
         self._count = len(rows)
 
     def last(self, count: int, total: int) -> np.ndarray:
-        """The ``count`` rows that were appended last, oldest first, of ``total`` ever appended."""
-        return self._array[np.arange(total - count, total) % len(self)]
+        rows: np.ndarray = self._array[np.arange(total - count, total) % len(self)]
+        return rows

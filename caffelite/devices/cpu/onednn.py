@@ -132,7 +132,7 @@ class Library:
         """A memory descriptor of an array as NumPy has it."""
         return self.layout(shape, tuple(int(np.prod(shape[i + 1 :])) for i in range(len(shape))), dtype)
 
-    def channels_last(self, shape: tuple[int, int, int, int], dtype: int = F32) -> ct.c_void_p:
+    def channels_last(self, shape: tuple[int, ...], dtype: int = F32) -> ct.c_void_p:
         """A memory descriptor of N×C×H×W whose numbers lie as N×H×W×C."""
         _, c, h, w = shape
         return self.layout(shape, (c * h * w, 1, w * c, c), dtype)
@@ -198,7 +198,7 @@ class Descriptor:
     def implementation(self) -> str:
         text = ct.c_char_p()
         self.library("primitive_desc_query", self.handle, _IMPLEMENTATION, 0, ct.byref(text))
-        return text.value.decode()
+        return (text.value or b"").decode()
 
     def primitive(self, *operands: str, layouts: dict | None = None) -> Primitive:
         return Primitive(self, operands, layouts or {})
@@ -212,7 +212,8 @@ class Primitive:
         library, self._descriptor = descriptor.library, descriptor
         self._library, self._handle = library, _pointer()
         library("primitive_create", ct.byref(self._handle), descriptor.handle)
-        self._memories, self._seen = [], [None] * len(operands)
+        self._memories: list[ct.c_void_p] = []
+        self._bound: list[np.ndarray | None] = [None] * len(operands)
         self.at = [0] * len(operands)
         for operand in operands:
             memory = _pointer()
@@ -226,9 +227,9 @@ class Primitive:
 
     def run(self, *arrays: np.ndarray) -> None:
         for i, array in enumerate(arrays):
-            if array is not self._seen[i]:  # held, so that no other array can take its identity
+            if array is not self._bound[i]:  # held, so that no other array can take its identity
                 self._library.set_handle(self._memories[i], array.ctypes.data + self.at[i])
-                self._seen[i] = array
+                self._bound[i] = array
         status = self._library.execute(self._handle, self._library.stream, len(arrays), self._arguments)
         if status:
             raise RuntimeError(f"oneDNN failed with status {status}")

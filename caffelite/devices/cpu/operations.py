@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..context import ExecutionContext
+from ..window import Window
 from . import blas
 from .kernels import convolution, dense, dropout, scores
+from .memory import Memory
 
 TILE_BYTES = 512 * 1024  # rows and columns that stay in a core's second-level cache
 
@@ -14,7 +17,7 @@ TILE_BYTES = 512 * 1024  # rows and columns that stay in a core's second-level c
 class InnerProduct:
     """y (M, N) = x (M, K) w^T + b, w (N, K), or (K, N) where transpose; b (N) or None."""
 
-    def __init__(self, device, m: int, k: int, n: int, transpose: bool = False):
+    def __init__(self, device: Memory, m: int, k: int, n: int, transpose: bool = False):
         self.m, self.k, self.n, self.transpose = m, k, n, transpose
         self._device, self._fn = device, blas.address(device.dtype.name)
         self._none = np.empty(0, device.dtype)
@@ -40,8 +43,8 @@ class InnerProduct:
             self._device.dtype.itemsize,
         )
 
-    def forward(self, x, w, b, y, slope: float | None = None) -> None:
-        """slope: a leaky ReLU's negative slope, fused; None for no ReLU."""
+    def forward(self, x, w, b, y, slope: float | None = None, kept=None) -> None:
+        """kept: not used, since all products are of the device's dtype."""
         x, y = x.reshape(self.m, self.k), y.reshape(self.m, self.n)
         w = w.reshape((self.k, self.n) if self.transpose else (self.n, self.k))
         self._gemm(False, not self.transpose, self.m, self.n, self.k, x, w, y)
@@ -73,7 +76,7 @@ class Convolution:
     """y (N, M, OH, OW) = w (M, C/groups, kh, kw) * x (N, C, H, W) + b (M): a matrix product a tile of rows (see
     kernels)."""
 
-    def __init__(self, device, x: tuple[int, ...], y: tuple[int, ...], window, groups: int = 1):
+    def __init__(self, device: Memory, x: tuple[int, ...], y: tuple[int, ...], window: Window, groups: int = 1):
         self._device, self._fn = device, blas.address(device.dtype.name)
         self._x, self._y = x, y
         (kh, kw), (sh, _), _, (dh, _) = window
@@ -139,21 +142,23 @@ class SoftmaxLoss:
     one element): 0, or 1 + the place of the first label that is no class.
     """
 
-    def __init__(self, device, n: int, c: int, p: int, ignore: int | None, divisor: float | None):
+    def __init__(self, device: Memory, n: int, c: int, p: int, ignore: int | None, divisor: float | None):
         self._shape, self._labels = (n, c, p), (n, p)
         self._ignore = (device.dtype.type(ignore or 0), ignore is not None)
         self._fixed = -1.0 if divisor is None else float(divisor)
         self.divisor, self.bad = device.zeros(1), device.zeros(1, np.int64)
         self._tiny = np.finfo(np.float32).tiny
 
-    def forward(self, x, label, prob, loss, total=None, weight: float = 1.0) -> None:
-        """total: an array of one number that the loss is added to, times ``weight``; or None."""
+    def forward(self, x, label, prob, loss, total=None, weight: float = 1.0, gradient=None) -> None:
+        """See interfaces.SoftmaxLoss."""
         prob, label = prob.reshape(self._shape), label.reshape(self._labels)
         scores.softmax_forward(x.reshape(self._shape), prob)
         args = (*self._ignore, self._fixed, self._tiny, loss.reshape(-1), self.divisor, self.bad)
         scores.log_loss_forward(prob, label, *args)
         if total is not None:
             total += weight * loss
+        if gradient is not None:
+            self.backward(prob, label, np.full(1, weight, loss.dtype), gradient)
 
     def backward(self, prob, label, dloss, dx) -> None:
         """dx: the gradient before the softmax."""
@@ -191,22 +196,19 @@ class Accuracy:
 class Dropout:
     """y = x · mask / (1 - ratio), each element of (N, D) kept with probability 1 - ratio.
 
-    Random words come from Philox, keyed by the device's seed, ``stream`` (which layer), the iteration and the sample,
-    so that every device draws the same.
+    Random words come from Philox, keyed by the context's seed and clock, ``stream`` (which layer) and the sample, so
+    that every device draws the same.
     """
 
-    def __init__(self, device, n: int, d: int, ratio: float, stream: int):
-        self._device, self._shape, self._stream = device, (n, d), stream
+    def __init__(self, device: Memory, n: int, d: int, ratio: float, stream: int, context: ExecutionContext):
+        self._inputs, self._shape, self._stream = context.input_buffer, (n, d), stream
         self._threshold = np.uint64(min(int(ratio * 2**32), 2**32 - 1))
         self._scale = device.dtype.type(1 / (1 - ratio))
 
     def forward(self, x, mask, y) -> None:
         """mask: uint8, like x, kept for backward."""
-        iteration, part = self._device.clock
-        sample, key = (
-            part * self._shape[0],
-            (np.uint64(self._device.seed & 0xFFFFFFFF), np.uint64(self._device.seed >> 32)),
-        )
+        low, high, iteration, sample = self._inputs.random_key(self._shape[0])
+        key = np.uint64(low), np.uint64(high)
         x, mask, y = x.reshape(self._shape), mask.reshape(self._shape), y.reshape(self._shape)
         dropout.dropout_forward(x, mask, y, self._threshold, self._scale, *key, self._stream, iteration, sample)
 

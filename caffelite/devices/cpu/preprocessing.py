@@ -1,47 +1,43 @@
-"""The CPU's way from pixels to a net's input."""
+"""The CPU's conversion of pixels to a net's input."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from .kernels import pixels as kernels
 
-SMALL = 1 << 17  # numbers that one thread makes before others are awake
+SMALL = 1 << 17  # numbers: one thread computes fewer sooner than several threads start
 
 
 class Preprocess:
-    """out (N, C, h, w) = (pixels - mean) · scale, computed in float32: ``put`` gives the pixels of a pass, ``forward``
-    runs it.
+    """See interfaces.Preprocess. out: (N, C, h, w)."""
 
-    mean: None, (C, 1, 1) or an image (C, H, W), which is cropped as the pixels are unless it has the crop's size.
-    """
+    deep = False
 
     def __init__(self, out: tuple[int, ...], mean: np.ndarray | None, scale: float):
         self._out, self._scale = out, np.float32(scale)
         self._mean = np.zeros((out[1], 1, 1), np.float32) if mean is None else np.ascontiguousarray(mean, np.float32)
         self._kernel = kernels.preprocess_parallel if math.prod(out) > SMALL else kernels.preprocess
-        self._pixels = self._picks = None
+        self._pixels = self._picks = np.empty(0)
 
-    def memory(self, shape: tuple[int, ...], dtype) -> np.ndarray:
-        """Memory of the host that ``forward`` reads fast."""
+    def host_buffer(self, shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
         return np.empty(shape, dtype)
 
     def wait(self) -> None:
-        """Returns when the pixels of the last ``forward`` may be overwritten."""
+        """Returns at once: the last ``forward`` has finished."""
 
-    def put(self, which: int, pixels: np.ndarray, picks: np.ndarray, standing: bool = False) -> None:
-        """pixels (M, C, H, W), uint8 or float32, of any strides, and picks (N, 4), int32, in the host's memory.
-
-        A row of picks is a sample: which pixels, the crop's top and left, 1 where it is mirrored. Pixels that already
-        have the crop's size are not cropped. standing: the pixels are always the same.
-        """
+    def set_batch(self, which: int, pixels: np.ndarray, picks: np.ndarray, resident: bool = False) -> None:
         self._pixels, self._picks = pixels, picks
 
-    def forward(self, out, fields: Sequence = (), tops: Sequence = ()) -> None:
-        """fields: of the input buffer, each copied to its top."""
+    def signature(self) -> tuple[Any, ...]:
+        return ()
+
+    def forward(self, out: np.ndarray, fields: Sequence[Any] = (), tops: Sequence[np.ndarray] = ()) -> None:
         for field, top in zip(fields, tops, strict=True):
             field.copy_to(top)
         cut = self._pixels.shape[2:] != self._out[2:]

@@ -9,14 +9,16 @@ import math
 import numpy as np
 
 from ..formula import Formula
+from ..window import Window
 from . import onednn
+from .formula_kernels import FormulaKernels
 from .kernels import dense, direct
 from .onednn import DIRECT, FORWARD_TRAINING, Library
 
 LINE = 64  # bytes: parts of the workspace start on cache lines
 
 
-def _relu(device, half: bool = False):
+def _relu(device: FormulaKernels, half: bool = False):
     """ReLU in a pass of its own: oneDNN's, fused into a product, makes a NaN 0, and hides what Caffe shows."""
     return device.map(Formula("where(x > 0, x, 0 * x)", ("x",), halves=("x", "out") * half))
 
@@ -34,11 +36,11 @@ class Convolution:
 
     def __init__(
         self,
-        device,
+        device: FormulaKernels,
         library: Library,
         x: tuple[int, ...],
         y: tuple[int, ...],
-        window,
+        window: Window,
         groups: int = 1,
         half: bool = False,
     ):
@@ -106,7 +108,7 @@ class Convolution:
 class DirectConvolution:
     """The forward pass of a convolution of few channels without pad, by kernels of our own (see kernels/direct.py)."""
 
-    def __init__(self, device, x: tuple[int, ...], y: tuple[int, ...], window):
+    def __init__(self, device: FormulaKernels, x: tuple[int, ...], y: tuple[int, ...], window: Window):
         (n, c, _, width), (_, m, out_h, out_w) = x, y
         self._device, self._x, self._y = device, (n, -1), (n, out_h * out_w, m)
         self._vectors = -(-m // direct.LANES)
@@ -151,7 +153,14 @@ class Pooling:
     """
 
     def __init__(
-        self, device, library: Library, method: str, x: tuple[int, ...], y: tuple[int, ...], window, half: bool = False
+        self,
+        device: FormulaKernels,
+        library: Library,
+        method: str,
+        x: tuple[int, ...],
+        y: tuple[int, ...],
+        window: Window,
+        half: bool = False,
     ):
         self._device, kind = device, onednn.BF16 if half else onednn.F32
         before = _pair(*window.pad)
@@ -187,7 +196,7 @@ class Pooling:
         )
 
     @staticmethod
-    def record_bytes(y: tuple[int, ...], window) -> int:
+    def record_bytes(y: tuple[int, ...], window: Window) -> int:
         return int(np.prod(y)) * (1 if np.prod(window.kernel) < 255 else 4)
 
     def forward(self, x, y, index) -> None:
@@ -202,7 +211,16 @@ class Pooling:
 class InnerProduct:
     """y (M, N) = x (M, K) w^T + b, w (N, K), or (K, N) where transpose; b (N) or None. half: as in Convolution."""
 
-    def __init__(self, device, library: Library, m: int, k: int, n: int, transpose: bool = False, half: bool = False):
+    def __init__(
+        self,
+        device: FormulaKernels,
+        library: Library,
+        m: int,
+        k: int,
+        n: int,
+        transpose: bool = False,
+        half: bool = False,
+    ):
         self._device, self._library, self._half = device, library, half
         self._x, self._y, self._b = ((m, k), (k, 1)), ((m, n), (n, 1)), ((1, n), (n, 1))
         self._w, self._turned = ((n, k), (k, 1)), ((k, n), (1, k))
@@ -220,15 +238,15 @@ class InnerProduct:
             self._narrow_dy.at[1] = self._places[1]
 
     def _rounding(self, count: int) -> onednn.Primitive:
-        shape, library = ((count,), (1,)), self._library
-        return library.reorder(library.layout(*shape), library.layout(*shape, onednn.BF16))
+        library = self._library
+        return library.reorder(library.layout((count,), (1,)), library.layout((count,), (1,), onednn.BF16))
 
     def _make_product(self, a, b, bias, out, places: tuple[int, int], slope: float | None = None, add: bool = False):
-        """out = a b + bias, a and b so many bytes into their arrays."""
+        """out = a b + bias; places: where a and b start in their arrays, in bytes."""
         library, kind = self._library, onednn.BF16 if self._half else onednn.F32
         layouts = (
-            library.layout(*a, kind),
-            library.layout(*b, kind),
+            library.layout(a[0], a[1], kind),
+            library.layout(b[0], b[1], kind),
             bias and library.layout(*bias),
             library.layout(*out),
         )
@@ -286,7 +304,7 @@ class _Packed:
     """A primitive that takes its weights, or gives their gradient, in an order of its own: with the reorder from or to
     Caffe's."""
 
-    def __init__(self, device, descriptor: onednn.Descriptor, dense, *operands: str, add: bool = False):
+    def __init__(self, device: FormulaKernels, descriptor: onednn.Descriptor, dense, *operands: str, add: bool = False):
         library, self._device = descriptor.library, device
         weights = "w" if "w" in operands else "dw"
         theirs = descriptor.layout(weights)

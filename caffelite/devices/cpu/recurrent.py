@@ -8,6 +8,7 @@ import math
 import numpy as np
 
 from .kernels import panels, recurrent
+from .memory import Memory
 
 LINE = 64  # bytes: parts of the workspace start on cache lines
 
@@ -21,7 +22,7 @@ class LSTM:
     (uint16).
     """
 
-    def __init__(self, device, t: int, n: int, d: int, half: bool = False):
+    def __init__(self, device: Memory, t: int, n: int, d: int, half: bool = False):
         self._device, self._half, self._threads = device, half, min(device.threads, n)
         self._states, self._gates, self._cont, self._cell = (t, n, d), (t, n, 4 * d), (t, n), (n, d)
 
@@ -73,7 +74,7 @@ class LSTM:
 class LSTMUnit:
     """One step of an LSTM from all of its sums, gates (N, 4D), which become σ(i), σ(f), σ(o), tanh(g)."""
 
-    def __init__(self, device, n: int, d: int):
+    def __init__(self, device: Memory, n: int, d: int):
         self._device, self._cell, self._gates = device, (n, d), (n, 4 * d)
 
     def forward(self, gates, cont, before, c, h) -> None:

@@ -6,7 +6,10 @@ import math
 
 import numpy as np
 
+from ..context import ExecutionContext
+from ..window import Window
 from .kernels import channels_last, lrn, pooling, unfolding
+from .memory import Memory
 
 
 class Pooling:
@@ -17,8 +20,18 @@ class Pooling:
     Fergus 2013).
     """
 
-    def __init__(self, device, method: str, x: tuple[int, ...], y: tuple[int, ...], window, stream: int | None = None):
-        self._device, self._method, self._stream, self._sizes = device, method, stream, x[:2]
+    def __init__(
+        self,
+        device: Memory,
+        method: str,
+        x: tuple[int, ...],
+        y: tuple[int, ...],
+        window: Window,
+        stream: int | None = None,
+        context: ExecutionContext | None = None,
+    ):
+        self._method, self._stream, self._sizes = method, stream or 0, x[:2]
+        self._inputs = context.input_buffer if context else None
         planes = x[0] * x[1]
         self._x, self._y = (planes, *x[2:]), (planes, *y[2:])
         self._window = window.kernel, window.stride, window.pad
@@ -29,10 +42,10 @@ class Pooling:
             pooling.max_pool_forward(x, y, index.reshape(self._y), *self._window)
         elif self._method == "AVE":
             pooling.average_pool_forward(x, y, *self._window)
-        elif self._stream is None:
+        elif self._inputs is None:
             pooling.expected_pool_forward(x, y, *self._window, x.dtype.type(np.finfo(np.float32).tiny))
         else:
-            low, high, iteration, sample = self._device.random_key(self._sizes[0])
+            low, high, iteration, sample = self._inputs.random_key(self._sizes[0])
             args = np.uint64(low), np.uint64(high), self._stream & 0xFFFFFFFF, iteration, sample
             pooling.stochastic_pool_forward(x, y, index.reshape(self._y), self._sizes[1], *self._window, *args)
 
@@ -48,7 +61,7 @@ class LRN:
     """y = x · scale^-beta, scale = k + alpha / size · Σ x² over ``size`` channels around each of x (N, C, P)
     (Krizhevsky et al. 2012)."""
 
-    def __init__(self, device, n: int, c: int, p: int, size: int, alpha: float, beta: float, k: float):
+    def __init__(self, device: Memory, n: int, c: int, p: int, size: int, alpha: float, beta: float, k: float):
         real = device.dtype.type
         self._device, self._shape, self._size, self._beta = device, (n, c, p), size, real(beta)
         self._share, self._k, self._factor = real(alpha / size), real(k), real(2 * alpha * beta / size)
@@ -85,7 +98,7 @@ class ChannelsLastLRN(LRN):
 class Im2col:
     """x (N, C, H, W) → columns (N, C·kh·kw, OH, OW): what each window sees, 0 outside the image."""
 
-    def __init__(self, x: tuple[int, ...], y: tuple[int, ...], window):
+    def __init__(self, x: tuple[int, ...], y: tuple[int, ...], window: Window):
         planes = math.prod(x[:2])
         self._x, self._columns, self._window = (planes, *x[2:]), (planes, *window.kernel, *y), window
 

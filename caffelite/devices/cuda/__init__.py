@@ -3,12 +3,26 @@ installed."""
 
 from __future__ import annotations
 
+from ..protocol import Gather
+from . import nccl
 from .device import GPU
 from .hardware import header_folder, peaks
-from .nccl import Sums, place
+from .nccl import NCCLAllReduce
 from .presence import present
 
-__all__ = ["GPU", "Sums", "count", "describe", "header_folder", "peaks", "place", "present", "why_none"]
+__all__ = [
+    "GPU",
+    "NCCLAllReduce",
+    "all_reduce",
+    "count",
+    "describe",
+    "header_folder",
+    "libraries",
+    "peaks",
+    "place",
+    "present",
+    "why_none",
+]
 
 
 def count() -> int:
@@ -23,7 +37,7 @@ def why_none() -> str:
 
 def _look() -> tuple[int, str]:
     from ...errors import CaffeliteError
-    from .backend import cupy_module, device_count
+    from .installation import cupy_module, device_count
 
     try:
         return device_count(cupy_module()), ""
@@ -33,6 +47,22 @@ def _look() -> tuple[int, str]:
 
 def describe(number: int) -> dict[str, str | int]:
     """What GPU ``number`` is, by the words that a device query prints. Errors: no CuPy, no driver, no such GPU."""
-    from .backend import describe
+    from .hardware import describe
 
     return describe(number)
+
+
+def place(dev: GPU) -> str:
+    """The machine and the bus address of a device's GPU: equal for processes that share it."""
+    return nccl.place(dev.number)
+
+
+def libraries(dev: GPU) -> str:
+    """Which libraries compute convolutions: all processes of a job need the same."""
+    return "cuDNN" if dev.engine else "no cuDNN"
+
+
+def all_reduce(dev: GPU, rank: int, size: int, gather: Gather, half: bool) -> NCCLAllReduce:
+    """Sums a device's arrays over processes by NCCL: see NCCLAllReduce."""
+    dev.backend.here()  # NCCL's communicator belongs to the current device
+    return NCCLAllReduce(dev.backend.stream, rank, size, gather, half, dev.drop_graphs)

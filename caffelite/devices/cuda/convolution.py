@@ -9,10 +9,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .. import Window
 from ..formula import Formula
+from ..window import Window
 from . import operations
 from .cudnn import Plan, Problem
+from .formula_kernels import FormulaKernels
+from .memory import pitch
 
 log = logging.getLogger("caffelite")
 PASSES = {"forward": "its forward pass", "dgrad": "its bottom's gradient", "wgrad": "its weights' gradient"}
@@ -31,10 +33,10 @@ class Convolution:
 
     def __init__(
         self,
-        device,
+        device: FormulaKernels,
         x: tuple[int, ...],
         y: tuple[int, ...],
-        window,
+        window: Window,
         groups: int = 1,
         last: bool = False,
         name: str = "",
@@ -88,7 +90,7 @@ class Convolution:
     def _first(self, y) -> float:
         """The first number of an array, fetched."""
         first = y[(0,) * (y.ndim - 1)][:1]
-        return float(self._device.download(self._device.widened(first) if first.dtype.itemsize == 2 else first)[0])
+        return float(self._device.download(self._device.to_float32(first) if first.dtype.itemsize == 2 else first)[0])
 
     def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
         """dx, dw, db: None where not wanted; add_w, add_b: add to what is there."""
@@ -210,7 +212,7 @@ class InnerProduct(operations.InnerProduct):
     """An inner product of little work: bias and ReLU in cuDNN's epilogue, as a convolution of one pixel, where it has a
     plan for that."""
 
-    def __init__(self, device, m: int, k: int, n: int):
+    def __init__(self, device: FormulaKernels, m: int, k: int, n: int):
         super().__init__(device, m, k, n)
         self._fused = Convolution(device, (m, k, 1, 1), (m, n, 1, 1), Window((1, 1)), last=True)
 
@@ -223,7 +225,7 @@ class Turned:
     """A convolution of blobs that lie channels last, perhaps of 16-bit numbers, by one of float32 numbers that lie as
     Caffe's."""
 
-    def __init__(self, device, x: tuple[int, ...], y: tuple[int, ...], window, groups: int):
+    def __init__(self, device: FormulaKernels, x: tuple[int, ...], y: tuple[int, ...], window: Window, groups: int):
         self._device, self._op = device, operations.Convolution(device, x, y, window, groups)
         self._x, self._y = device.empty(x), device.empty(y)
         self._copy = device.map(Formula("a", ("a",)))
@@ -257,13 +259,6 @@ class Turned:
         if dx is not None:
             self._op.backward(None, w, self._y, self._x, None, None)
             self._to_last(self._x, dx)
-
-
-def pitch(array) -> int:
-    """How far the pixels of an array (N, H, W, C) are apart, in numbers, where it is a slice of wider rows; else 0."""
-    if array.flags.c_contiguous:
-        return 0
-    return next(array.strides[axis] for axis in (2, 1, 0) if array.shape[axis] > 1) // array.dtype.itemsize
 
 
 def _room(count: int, dtype: np.dtype) -> int:

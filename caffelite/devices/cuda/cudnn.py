@@ -9,10 +9,11 @@ import logging
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from .. import Window
-from ..cache import Notes
+from ..cache import ChoiceCache
+from ..window import Window
+from .installation import first_line
 
 log = logging.getLogger("caffelite")
 WORKSPACE = 512 << 20  # bytes that a plan may ask for
@@ -30,17 +31,13 @@ def _loaded() -> tuple[object, str]:
 
         cudnn.backend_version()
     except (ImportError, OSError, RuntimeError) as mistake:
-        return None, _first_line(mistake)
+        return None, first_line(mistake)
     return cudnn, ""
 
 
 def frontend():
     """The module of nvidia-cudnn-frontend, or None where it or cuDNN itself is not installed."""
     return _loaded()[0]
-
-
-def _first_line(mistake: Exception) -> str:
-    return (str(mistake).strip() or type(mistake).__name__).splitlines()[0]
 
 
 def _unsupported(mistake: Exception) -> bool:
@@ -70,7 +67,7 @@ def engine(backend, strict: bool = False, deterministic: bool = False) -> Engine
             found.handle()
             return found
         except RuntimeError as mistake:
-            why = _first_line(mistake)
+            why = first_line(mistake)
     log.warning("cuDNN cannot be used, so all convolutions run as matrix products, more slowly: %s", why)
     return None
 
@@ -136,7 +133,7 @@ class Plan:
         barred = [notes.DOWN_CONVERT_INPUTS, notes.REDUCED_PRECISION_REDUCTION]
         graph.deselect_numeric_notes(barred + [notes.TENSOR_CORE] * strict + [notes.NONDETERMINISTIC] * deterministic)
         graph.deselect_workspace_greater_than(WORKSPACE)
-        ranked = {}
+        ranked: dict[str, int] = {}
         for index in range(graph.get_execution_plan_count()):
             ranked.setdefault(graph.get_plan_name_at_index(index), index)  # the two heuristics propose some plans both
         self.names = {name: ranked[name] for name in engines_first(ranked)}
@@ -182,7 +179,7 @@ class Plan:
         try:
             self._graph.build_plan_at_index(self.names[name])
         except (frontend().cudnnGraphNotSupportedError, RuntimeError) as mistake:
-            self.failure = "" if _unsupported(mistake) else _first_line(mistake)
+            self.failure = "" if _unsupported(mistake) else first_line(mistake)
             return False
         self._index = self.names[name]
         self.workspace = self._graph.get_workspace_size_plan_at_index(self._index)
@@ -226,14 +223,15 @@ class Engine:
     """
 
     def __init__(self, backend, strict: bool = False, deterministic: bool = False):
-        self._backend, self._how, self._handles = backend, (strict, deterministic), {}
+        self._backend, self._how = backend, (strict, deterministic)
+        self._handles: dict[Any, Any] = {}
         self._chosen: dict[tuple, Choice] = {}
         self._agreed: set[tuple] = set()
         self.ranks: tuple[int, Callable] | None = None
         self._lap = None if deterministic else getattr(backend, "lap", None)
         if self._lap:
             device = re.sub(r"\W+", "-", backend.model())
-            self._notes = Notes(f"cudnn-{device}-{version()}{'-strict' * strict}.json")
+            self._cache = ChoiceCache(f"cudnn-{device}-{version()}{'-strict' * strict}.json")
 
     def handle(self):
         """cuDNN's handle for the stream in use; it is of the device that is current when it is made."""
@@ -260,15 +258,18 @@ class Engine:
         return self._chosen[problem, self.handle()].reason
 
     def _agree(self, key: tuple, trial: Trial, suits: Callable[[Plan], bool]) -> Choice:
-        """The first process's choice, where all can have it; else none, for all."""
+        """The choice of rank 0 where all processes can run it; else no plan, for all."""
+        assert self.ranks
         (rank, gather), (problem, _) = self.ranks, key
-        mine = None
+        mine: Choice | None = None
         if rank == 0:
             mine = self._chosen.get(key) or self._choose(problem, trial, suits)
         name, reason = gather(mine and (mine.name, mine.reason))[0]
         if name == NONE:
             return Choice(None, reason=reason)
-        if rank and (mine := self._chosen.get(key)) is None or mine.name != name:
+        if rank:
+            mine = self._chosen.get(key)
+        if mine is None or mine.name != name:
             mine = self._named(problem, name)
         lacking = [i for i, has in enumerate(gather(mine.plan is not None)) if not has]
         return Choice(None, reason=f"rank {lacking[0]} cannot run the plan that rank 0 chose") if lacking else mine
@@ -277,7 +278,7 @@ class Engine:
         try:
             plan = Plan(problem, *self._how, handle=self.handle())
         except (frontend().cudnnGraphNotSupportedError, RuntimeError) as mistake:
-            return Choice(None, reason=_first_line(mistake))
+            return Choice(None, reason=first_line(mistake))
         return (
             Choice(plan, name)
             if name in plan.names and plan.build(name)
@@ -288,29 +289,30 @@ class Engine:
         try:
             plan = Plan(problem, *self._how, handle=self.handle())
         except (frontend().cudnnGraphNotSupportedError, RuntimeError) as mistake:
-            return Choice(None, reason=_first_line(mistake), lasting=_unsupported(mistake))
+            return Choice(None, reason=first_line(mistake), lasting=_unsupported(mistake))
         failures: list[str] = []
         names = _candidates(plan, suits, failures)
         if not self._lap:
             name = next(names, None)
             return Choice(plan, name) if name else _none(failures)
-        known = self._notes.get(problem.words())
+        known = self._cache.get(problem.words())
         if known == NONE:
             return Choice(None, reason="cuDNN has no plan that suits, as was found out before")
         if known in plan.names and plan.build(known):
             return Choice(plan, known)
         if known:
             log.info("cuDNN's plan %s for %s is gone; timing its plans anew", known, problem.words())
-        _tell_of_timing()
+        _log_timing()
 
         def lap(name: str, times: int) -> float:
             plan.build(name)
+            assert self._lap
             return self._lap(trial(plan), times)
 
         best = fastest(list(itertools.islice(names, MOST)), lap, failures)
         found = Choice(plan, best, lasting=not failures) if best and plan.build(best) else _none(failures)
         if found.lasting:
-            self._notes.put(problem.words(), found.name)
+            self._cache.put(problem.words(), found.name)
         else:
             log.info(
                 "The choice for %s is not kept, since a plan failed that may run another time: %s",
@@ -329,7 +331,7 @@ def _candidates(plan: Plan, suits: Callable[[Plan], bool], failures: list[str]) 
             elif plan.failure:
                 failures.append(f"{name}: {plan.failure}")
         except (RuntimeError, MemoryError) as mistake:
-            failures.append(f"{name}: {_first_line(mistake)}")
+            failures.append(f"{name}: {first_line(mistake)}")
 
 
 def _none(failures: list[str]) -> Choice:
@@ -348,13 +350,13 @@ def fastest(names: list[str], lap: Callable[[str, int], float], failures: list[s
                 times = max(1, min(10, int(LAP_MS / max(once, 1e-3))))
                 once = min(lap(name, times) for _ in range(3))
         except (RuntimeError, MemoryError) as mistake:
-            failures.append(f"{name}: {_first_line(mistake)}")
-            log.info("cuDNN's plan %s does not run: %s", name, _first_line(mistake))
+            failures.append(f"{name}: {first_line(mistake)}")
+            log.info("cuDNN's plan %s does not run: %s", name, first_line(mistake))
             continue
         taken[name] = once
-    return min(taken, key=taken.get, default=None)
+    return min(taken, key=taken.__getitem__, default=None)
 
 
 @functools.cache
-def _tell_of_timing() -> None:
+def _log_timing() -> None:
     log.info("Timing cuDNN's plans for this net's convolutions; later runs start without this")

@@ -1,48 +1,71 @@
-"""What a device runs over and over, as CUDA graphs: queued once, launched from then on as one."""
+"""CUDA graphs: what a function queues is captured once and launched as one from then on."""
 
 from __future__ import annotations
 
 import gc
 import logging
 from collections.abc import Callable
+from typing import Any, Protocol
+
+from ..context import ExecutionContext
+from ..protocol import Gather
 
 log = logging.getLogger("caffelite")
-RUN, CAPTURE, LAUNCH = range(3)  # what a call does: each needs more than the one before
-TRIES = 2  # captures in a row that may fail: after the last nothing is captured any more
+RUN, CAPTURE, LAUNCH = range(3)  # what a call does: each requires the one before
+TRIES = 2  # failed captures in a row after which nothing is captured any more
+
+
+class GraphDevice(Protocol):
+    """What a captured graph reads of its device."""
+
+    backend: Any
+    eager: str
+    capturing: bool
+    generation: int
 
 
 class CapturedGraph:
-    """``program(*key)`` queues what body(*key) queues. The first call with a key runs it, which builds plans and loads
-    kernels; the second captures it, one graph for each half of the input buffer; from then on a call is one launch.
+    """``graph(*key)`` queues what body(*key) queues.
 
-    body must queue the same for the same key and for the same ``signature()``: what varies comes through the input
-    buffer. signature: what else the kernels' arguments depend on. gather(value): the values of all processes, where
-    body queues sums over them: NCCL asks that a sum is captured by all processes or by none, so all do what the least
-    advanced of them has to do. Within another program's capture it is part of that one.
+    The first call with a key runs the body, which chooses plans and loads kernels. The second captures it, one graph
+    for each bank of the input buffer; each later call is one launch.
 
-    Where a capture raises, whatever it is, the call runs eagerly and the next call captures anew; after the second
-    failure in a row nothing of this program is captured any more: ``eager`` says why. Other programs are, as other
-    processes know nothing of this one's.
+    body must queue the same for the same key and the same ``signature()``: what varies comes through the input buffer
+    of ``context``. signature: the values besides the key that the kernels' arguments depend on. gather(value): the
+    values of all processes, where body queues sums over them: NCCL requires that all processes capture a sum or none
+    does, so all do what the least advanced of them has to do. Inside another capture, the body becomes part of that
+    one.
+
+    Where a capture raises any error, the call runs eagerly and the next call captures again; after the second failure
+    in a row nothing of this graph is captured any more, and ``eager`` says why.
     """
 
-    def __init__(self, device, body: Callable, signature: Callable = tuple, gather: Callable | None = None):
+    def __init__(
+        self,
+        device: GraphDevice,
+        body: Callable[..., None],
+        context: ExecutionContext,
+        signature: Callable[[], tuple[Any, ...]] = tuple,
+        gather: Gather | None = None,
+    ):
         self._device, self._body, self._signature = device, body, signature
+        self._inputs: Any = context.input_buffer
         self._gather = gather or (lambda value: [value])
-        self._ran: set[tuple] = set()
-        self._graphs: dict[tuple, object] = {}
+        self._ran: set[tuple[Any, ...]] = set()
+        self._graphs: dict[tuple[Any, ...], Any] = {}
         self._generation = 0
         self._failures = 0  # in a row
         self.eager = ""
 
-    def __call__(self, *key) -> None:
+    def __call__(self, *key: Any) -> None:
         device = self._device
         if device.eager or self.eager or device.capturing:
             return self._body(*key)
-        if self._generation != device.generation:  # memory that graphs knew is no more
+        if self._generation != device.generation:  # memory that the graphs read has moved
             self.close()
             self._generation = device.generation
         key = (*key, self._signature())
-        place = device.input_buffer.half, key
+        place = self._inputs.bank, key
         action = min(self._gather(RUN if key not in self._ran else CAPTURE if place not in self._graphs else LAUNCH))
         if action == RUN:
             self._body(*key[:-1])
@@ -54,19 +77,17 @@ class CapturedGraph:
         return None
 
     def close(self) -> None:
-        """Destroys the graphs; a later call runs and captures anew."""
+        """Destroys the graphs; the next calls run and capture again."""
         while self._graphs:
             self._graphs.popitem()[1].close()
         self._ran.clear()
 
     def _capture(self, place: tuple) -> bool:
-        """Captures the body for a place among the graphs; whether all processes could."""
+        """Captures the body for a bank and a key; whether all processes could."""
         device, graph, reason = self._device, None, ""
         try:
             graph = self._captured(*place[1][:-1])
-        except (
-            Exception
-        ) as mistake:  # CUDA's, cuDNN's, cuBLAS's or NCCL's: eagerly it may well run, else it raises again and is told
+        except Exception as mistake:  # of any library: the eager run may succeed, or raises it again
             reason = (str(mistake).strip() or type(mistake).__name__).splitlines()[0]
         if graph is not None and self._generation != device.generation:
             reason = "memory that it uses has grown meanwhile"
@@ -90,9 +111,9 @@ class CapturedGraph:
             log.warning("Running eagerly: %s", self.eager)
         return False
 
-    def _captured(self, *key):
+    def _captured(self, *key: Any) -> Any:
         device, collecting = self._device, gc.isenabled()
-        gc.disable()  # what Python frees in a capture would be freed in the graph
+        gc.disable()  # memory that Python frees during a capture would be freed by the graph
         device.capturing = True
         try:
             return device.backend.capture(lambda: self._body(*key))

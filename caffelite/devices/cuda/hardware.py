@@ -1,11 +1,10 @@
-"""What a GPU could reach, and where its compiler finds CUDA's headers: facts for a report, which nothing else depends
-on."""
+"""Facts about a GPU for reports: its properties, its peak rates, and where its compiler finds CUDA's headers."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from .backend import cupy_module
+from . import cudnn, installation
 
 # Operations of a multiprocessor in a clock, by compute capability: without tensor cores, then as TF32, and of 16-bit
 # numbers added up in float32, both without sparsity.
@@ -32,9 +31,9 @@ CLOCK, MEMORY_CLOCK, BUS, PROCESSORS, MAJOR, MINOR = (
 def peaks(number: int, cupy=None) -> dict[str, float]:
     """Of GPU ``number``, from its clocks: "bytes" a second that its memory moves, and operations a second for each
     precision. What is not known of a GPU is left out."""
-    told = (cupy or cupy_module("device_query")).cuda.runtime.deviceGetAttribute
+    attribute = (cupy or installation.cupy_module("device_query")).cuda.runtime.deviceGetAttribute
     clock, memory, bus, processors, *capability = (
-        told(a, number) for a in (CLOCK, MEMORY_CLOCK, BUS, PROCESSORS, MAJOR, MINOR)
+        attribute(a, number) for a in (CLOCK, MEMORY_CLOCK, BUS, PROCESSORS, MAJOR, MINOR)
     )
     found = {"bytes": 2e3 * memory * bus / 8} if memory and bus else {}
     each = OPERATIONS.get(tuple(capability))
@@ -47,10 +46,57 @@ def peaks(number: int, cupy=None) -> dict[str, float]:
 def header_folder() -> Path | None:
     """The folder of CUDA's own headers, as CuPy hands it to the compiler; None where this CuPy does not tell. Errors:
     what CuPy raises where it finds none."""
-    cupy_module("device_query")
+    installation.cupy_module("device_query")
     try:
         from cupy._core.core import assemble_cupy_compiler_options
     except ImportError:
         return None
     folders = (Path(option[2:]) for option in assemble_cupy_compiler_options(()) if option.startswith("-I"))
     return next((folder for folder in folders if (folder / "cuda_runtime.h").is_file()), None)
+
+
+_PROPERTIES = {
+    "Name": "name",
+    "Major revision number": "major",
+    "Minor revision number": "minor",
+    "Total global memory (bytes)": "totalGlobalMem",
+    "Total shared memory per block (bytes)": "sharedMemPerBlock",
+    "Total registers per block": "regsPerBlock",
+    "Warp size": "warpSize",
+    "Maximum threads per block": "maxThreadsPerBlock",
+    "Maximum dimension of block": "maxThreadsDim",
+    "Maximum dimension of grid": "maxGridSize",
+    "Clock rate (kHz)": "clockRate",
+    "Number of multiprocessors": "multiProcessorCount",
+    "Memory bus width (bits)": "memoryBusWidth",
+    "Second-level cache (bytes)": "l2CacheSize",
+}
+
+
+def describe(number: int, cupy=None) -> dict[str, str | int]:
+    """What GPU ``number`` is; properties that its CUDA does not tell are left out."""
+    cupy = cupy or installation.cupy_module("device_query")
+    number = installation.checked_number(number, installation.device_count(cupy))
+    properties = cupy.cuda.runtime.getDeviceProperties(number)
+    found: dict[str, str | int] = {"Device id": number}
+    for words, key in _PROPERTIES.items():
+        if key in properties:
+            value = properties[key]
+            found[words] = (
+                value.decode()
+                if isinstance(value, bytes)
+                else value
+                if isinstance(value, int)
+                else " x ".join(map(str, value))
+            )
+    with installation.set_up(cupy, number), cupy.cuda.Device(number):
+        found["Free global memory (bytes)"] = int(cupy.cuda.runtime.memGetInfo()[0])
+    for words, version in (
+        ("CUDA driver", installation.driver_version()),
+        ("CUDA runtime", cupy.cuda.runtime.runtimeGetVersion()),
+    ):
+        if version:
+            found[words] = f"{version // 1000}.{version % 1000 // 10}"
+    found["CuPy"] = cupy.__version__
+    found["cuDNN"] = cudnn.version() or "not installed: convolutions run by cuBLAS"
+    return found

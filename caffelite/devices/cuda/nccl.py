@@ -8,14 +8,14 @@ from collections.abc import Callable
 import numpy as np
 
 from ...errors import CaffeliteError
-from .backend import cupy_module
+from .installation import cupy_module
 
-TOP = 32768.0  # what no sum in 16 bits may pass
+TOP = 32768.0  # the largest sum in 16 bits
 TINY = 1e-30
 
 
 def place(number: int) -> str:
-    """Which GPU of which machine GPU ``number`` is."""
+    """The machine and the bus address of GPU ``number``."""
     return f"{socket.gethostname()} {cupy_module().cuda.runtime.deviceGetPCIBusId(number)}"
 
 
@@ -26,15 +26,15 @@ def nccl_module():
     return nccl
 
 
-class Sums:
-    """Sums of CuPy arrays of float32 in place. ``note``, ``post`` and ``finish`` only queue, so that a graph may
-    capture them where ``captures`` (not what ``half`` does); ``turn`` says which graph: its flags come from and go to
-    memory of their own.
+class NCCLAllReduce:
+    """Sums CuPy arrays of float32 in place. ``begin``, ``post`` and ``finish`` only queue, so that a graph may capture
+    them where ``captures`` (not with ``half``). The flags have two sets of memory, used in turn; ``slot`` is the one in
+    use.
 
-    compute: the stream that the arrays are computed on. gather: brings the communicator's id from rank 0 to all. half:
-    numbers travel and are added up in 16 bits, after a common factor that keeps the sum from overflowing. Flags come
-    back one iteration late, so that the host waits for nothing younger. drop_graphs: destroys the graphs that may hold
-    these sums. cupy, nccl: stand-ins for tests. Errors: no NCCL.
+    compute: the stream that the arrays are computed on. gather: sends the communicator's id from rank 0 to all. half:
+    numbers are sent and summed in 16 bits, after a common factor that keeps the sum from overflowing. ``read_loss``
+    returns the flags of the iteration before, so that the host never waits for the one that was just queued.
+    drop_graphs: destroys the graphs that may contain these sums. cupy, nccl: replacements for tests. Errors: no NCCL.
     """
 
     def __init__(
@@ -66,39 +66,39 @@ class Sums:
         self._compute, self._stream = compute, cupy.cuda.Stream(non_blocking=True)
         self._ready, self._done = (cupy.cuda.Event(disable_timing=True) for _ in range(2))
         self.captures = not half
-        self._rooms: dict[tuple[int, int], tuple] = {}
-        self._turns = 0
+        self._buffers: dict[tuple[int, int], tuple] = {}
+        self._iterations = 0
         self._flags = [_Flags(cupy) for _ in range(2)]
 
     @property
-    def turn(self) -> int:
-        return self._turns % 2
+    def slot(self) -> int:
+        return self._iterations % 2
 
-    def put(self, flags: np.ndarray) -> None:
-        """What the coming iteration asks; that before the last one is over by now."""
-        self._turns += 1
-        self._flags[self.turn].host[...] = flags
+    def set_flags(self, flags: np.ndarray) -> None:
+        """Starts an iteration. The one before the last has ended by now, so that its memory is free."""
+        self._iterations += 1
+        self._flags[self.slot].host[...] = flags
 
-    def note(self, loss) -> None:
-        held = self._flags[self.turn]
-        self._behind()
+    def begin(self, loss) -> None:
+        held = self._flags[self.slot]
+        self._follow()
         self._sum(loss)
         copy = self._cupy.cuda.runtime.memcpyAsync
         copy(held.device.data.ptr, held.host.ctypes.data, held.host.nbytes, 1, self._stream.ptr)
         self._sum(held.device)
         copy(held.host.ctypes.data, held.device.data.ptr, held.host.nbytes, 2, self._stream.ptr)
 
-    def noted(self, loss) -> np.ndarray:
-        """The flags of the iteration before, when that is done; this one has been queued."""
+    def read_loss(self, loss) -> np.ndarray:
+        """The flags of the iteration before, which has ended when this returns."""
         self._comm.check_async_error()
-        self._flags[self.turn].back.record(self._compute)
-        held = self._flags[1 - self.turn]
-        if self._turns > 1:
+        self._flags[self.slot].back.record(self._compute)
+        held = self._flags[1 - self.slot]
+        if self._iterations > 1:
             held.back.synchronize()
         return held.host
 
     def post(self, array) -> None:
-        self._behind()
+        self._follow()
         if self._half:
             self._sum_half(array)
         else:
@@ -111,11 +111,11 @@ class Sums:
         self._compute.wait_event(self._done)
 
     def close(self, failed: bool = False) -> None:
-        """Ends the communicator. failed: other processes may never come to the sums that are under way, so those are
-        broken off.
+        """Ends the communicator. failed: other processes may never start the sums that are pending, so these are
+        aborted.
 
-        The graphs go first: NCCL does not destroy a communicator before every graph that captured its sums is
-        destroyed. Errors: what CUDA has to tell of work that is done only now.
+        The graphs are destroyed first: NCCL does not destroy a communicator before every graph that captured its sums.
+        Errors: those that CUDA reports for pending operations.
         """
         comm, self._comm = self._comm, None
         if comm is None:
@@ -135,8 +135,8 @@ class Sums:
             else:
                 comm.destroy()
 
-    def _behind(self) -> None:
-        """What follows waits for what has been computed so far."""
+    def _follow(self) -> None:
+        """Sums from now on wait for the operations queued so far."""
         self._ready.record(self._compute)
         self._stream.wait_event(self._ready)
 
@@ -147,13 +147,13 @@ class Sums:
     def _sum_half(self, array) -> None:
         cupy = self._cupy
         key = array.data.ptr, array.size
-        if key not in self._rooms:
-            self._rooms[key] = (
+        if key not in self._buffers:
+            self._buffers[key] = (
                 cupy.empty(array.size, np.float16),
                 cupy.empty((), np.float32),
                 cupy.empty((), np.float32),
             )
-        small, top, factor = self._rooms[key]
+        small, top, factor = self._buffers[key]
         with self._stream:
             cupy.amin(array, out=factor)
             cupy.amax(array, out=top)

@@ -8,7 +8,10 @@ import math
 
 import numpy as np
 
+from ..context import ExecutionContext
 from ..formula import Formula
+from ..window import Window
+from .formula_kernels import FormulaKernels
 
 FEW_WORK = (
     1 << 20
@@ -19,7 +22,7 @@ COLUMN_BYTES = 64 << 20  # workspace of a convolution without cuDNN, at least on
 class Biased:
     """The bias and leaky ReLU of y (N, C, P), and the bias's gradient."""
 
-    def __init__(self, device, n: int, c: int, p: int):
+    def __init__(self, device: FormulaKernels, n: int, c: int, p: int):
         split = n, c, p
         self._sum = device.channel_sum(Formula("dy", ("dy",)), (), *split)
         relu = "where({0} > 0, {0}, slope * ({0}))"
@@ -51,7 +54,7 @@ class InnerProduct:
     takes for x; all other arrays are float32 still.
     """
 
-    def __init__(self, device, m: int, k: int, n: int, transpose: bool = False, half: bool = False):
+    def __init__(self, device: FormulaKernels, m: int, k: int, n: int, transpose: bool = False, half: bool = False):
         self._sizes, self._transpose, self._half = (m, n, k), transpose, half
         self._device, self._matmul, self._bias = device, device.backend.matmul, Biased(device, m, n, 1)
         self._round = device.map(Formula("a", ("a",)))
@@ -60,7 +63,7 @@ class InnerProduct:
 
     def _rounded(self, *arrays) -> list:
         """Arrays in the workspace, of 16-bit numbers; None stays."""
-        kind, at, found = self._device.half_type, 0, []
+        kind, at, found = self._device.half_dtype, 0, []
         space = self._device.workspace(sum(a.size + 128 for a in arrays if a is not None), kind)
         for array in arrays:
             found.append(None if array is None else space[at : at + array.size].reshape(array.shape))
@@ -107,7 +110,7 @@ class Convolution:
     """y (N, M, OH, OW) = w (M, C/groups, kh, kw) * x (N, C, H, W) + b (M): columns of a tile of images, a matrix
     product a tile."""
 
-    def __init__(self, device, x: tuple[int, ...], y: tuple[int, ...], window, groups: int = 1):
+    def __init__(self, device: FormulaKernels, x: tuple[int, ...], y: tuple[int, ...], window: Window, groups: int = 1):
         n, c, h, w = x
         _, m, oh, ow = y
         self._device, self._groups, self._matmul = device, groups, device.backend.matmul
@@ -165,7 +168,7 @@ def team(p: int) -> int:
 class Softmax:
     """y = softmax of x over the middle axis of (N, C, P)."""
 
-    def __init__(self, device, n: int, c: int, p: int):
+    def __init__(self, device: FormulaKernels, n: int, c: int, p: int):
         threads, shape, size = n * p * team(p), (team(p), n, c, p), n * c * p
         self._forward = device.kernel("reductions", "softmax_forward", threads, *shape, size=size)
         self._backward = device.kernel("reductions", "softmax_backward", threads, *shape, size=size)
@@ -181,7 +184,7 @@ class Labels:
     """What losses and scores say of labels that are no class. ``bad`` (int64, one element): 0, or 1 + the place of the
     first."""
 
-    def __init__(self, device, ignore: int | None):
+    def __init__(self, device: FormulaKernels, ignore: int | None):
         self.bad, self._first = device.zeros(1, np.int64), device.empty(1, np.int64)
         device.upload(self._first, np.array([np.iinfo(np.int64).max]))
         self._ignore = (float(ignore or 0), ignore is not None)
@@ -195,7 +198,7 @@ class SoftmaxLoss(Labels):
 
     BLOCKS = 1024  # most blocks
 
-    def __init__(self, device, n: int, c: int, p: int, ignore: int | None, divisor: float | None):
+    def __init__(self, device: FormulaKernels, n: int, c: int, p: int, ignore: int | None, divisor: float | None):
         super().__init__(device, ignore)
         threads = min(n * p * team(p), self.BLOCKS * 256)
         self.divisor = device.zeros(1)
@@ -226,7 +229,7 @@ class Accuracy(Labels):
     """The share of labels (N, P) among the top_k scores of x (N, C, P); per_class (C) or None. ``counts`` (C): samples
     of each class."""
 
-    def __init__(self, device, n: int, c: int, p: int, top_k: int, ignore: int | None):
+    def __init__(self, device: FormulaKernels, n: int, c: int, p: int, top_k: int, ignore: int | None):
         super().__init__(device, ignore)
         self._counts, self.counts, self._come = (device.zeros(size, np.uint32) for size in (2 * c, c, 1))
         tail = (top_k, *self._ignore, team(p), n, c, p)
@@ -239,12 +242,12 @@ class Accuracy(Labels):
 class Dropout:
     """y = x · mask / (1 - ratio), each element of (N, D) kept with probability 1 - ratio.
 
-    Random words come from Philox, keyed by the device's seed, ``stream`` (which layer), the iteration and the sample:
-    every device draws the same.
+    Random words come from Philox, keyed by the context's seed and clock, ``stream`` (which layer) and the sample: every
+    device draws the same.
     """
 
-    def __init__(self, device, n: int, d: int, ratio: float, stream: int):
-        self._device, self._n, scale = device, n, float(1 / (1 - ratio))
+    def __init__(self, device: FormulaKernels, n: int, d: int, ratio: float, stream: int, context: ExecutionContext):
+        self._inputs, self._n, scale = context.input_buffer, n, float(1 / (1 - ratio))
         words = (np.uint32(stream & 0xFFFFFFFF), np.uint32(min(int(ratio * 2**32), 2**32 - 1)))
         self._forward = device.kernel(
             "elementwise", "dropout_forward", n * math.ceil(d / 4), *words, scale, n, d, size=n * d
@@ -253,7 +256,7 @@ class Dropout:
 
     def forward(self, x, mask, y) -> None:
         """mask: uint8, like x, kept for backward."""
-        self._forward(x, mask, y, *self._device.random_key(self._n))
+        self._forward(x, mask, y, *self._inputs.random_key(self._n))
 
     def backward(self, mask, dy, dx) -> None:
         self._backward(mask, dy, dx)

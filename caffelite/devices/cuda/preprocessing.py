@@ -1,93 +1,97 @@
-"""The GPU's way from pixels to a net's input: bytes travel, beside the computing, and become numbers where they are
-needed."""
+"""The GPU's conversion of pixels to a net's input: bytes are copied while the GPU computes, and converted on it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
-STANDING_SHARE = 4  # a data set lives on the GPU where it takes at most this part of its free memory
+from ..context import ExecutionContext
+from ..interfaces import Array, Kernel
+from .kernels import Kernels
+
+RESIDENT_SHARE = 4  # a data set is kept on the GPU where it takes at most one part in so many of the free memory
 
 
 class Preprocess:
-    """out (N, C, h, w) = (pixels - mean) · scale, computed in float32: ``put`` gives the pixels of a pass, ``forward``
-    is queued for it.
+    """See interfaces.Preprocess. out: (N, C, h, w)."""
 
-    mean: None, (C, 1, 1) or an image (C, H, W), which is cropped as the pixels are unless it has the crop's size.
-    """
-
-    def __init__(self, device, out: tuple[int, ...], mean: np.ndarray | None, scale: float):
+    def __init__(
+        self,
+        device: Kernels,
+        out: tuple[int, ...],
+        mean: np.ndarray | None,
+        scale: float,
+        context: ExecutionContext,
+    ):
         self._device, self._out, self._scale = device, out, np.float32(scale)
         mean = np.zeros((out[1], 1, 1), np.float32) if mean is None else np.ascontiguousarray(mean, np.float32)
         self._mean, self._mean_shape = device.empty(mean.shape, np.float32), mean.shape
         device.upload(self._mean, mean)
-        self._inlet = device.input_buffer
-        self._picks = self._inlet.field((out[0], 4), np.int32)
-        self._rooms: dict = {}  # for pixels that travel, one a half of the input buffer
-        self._kernels: dict = {}
-        self._table, self._home = None, None  # a standing set, and the host's array that it is a copy of
-        self._sets = 0  # how many have stood: each lies elsewhere
-        self._sources: dict = {}  # of each half: what its kernel reads, and the kernel
-        self.deep = False  # whether the last pixels stand, so that several passes can be prepared at once
+        self._inputs: Any = context.input_buffer
+        self._picks = self._inputs.field((out[0], 4), np.int32)
+        self._pixels: dict[tuple[Any, ...], Array] = {}  # of batches that are copied, one array for each bank
+        self._kernels: dict[tuple[Any, ...], Kernel] = {}
+        # The resident data set on the device, and the host's array that it is a copy of.
+        self._resident: Array | None = None
+        self._resident_host: np.ndarray | None = None
+        self._resident_count = 0  # how many were resident: each has another address
+        self._sources: dict[int, tuple[Array, Kernel]] = {}  # of each bank: the array that its kernel reads, the kernel
+        self.deep = False  # whether the last pixels are resident, so that several passes can be prepared at once
 
-    def memory(self, shape: tuple[int, ...], dtype) -> np.ndarray:
-        """Memory of the host that is copied from fast."""
+    def host_buffer(self, shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
+        """Pinned memory."""
         return self._device.backend.pinned(shape, np.dtype(dtype))
 
     def wait(self) -> None:
-        """Returns when the pixels that travelled last may be overwritten."""
         if not self.deep:
-            self._inlet.wait_before()
+            self._inputs.wait_before()
 
-    def put(self, which: int, pixels: np.ndarray, picks: np.ndarray, standing: bool = False) -> None:
-        """pixels (M, C, H, W), uint8 or float32, as rows of channels or of pixels, and picks (N, 4), int32, in the
-        host's memory.
-
-        A row of picks is a sample: which pixels, the crop's top and left, 1 where it is mirrored. Pixels that already
-        have the crop's size are not cropped. standing: the pixels are always the same, and stay on the GPU where there
-        is room.
-        """
-        half = self._inlet.half
-        table = self._stand(pixels) if standing else None
+    def set_batch(self, which: int, pixels: np.ndarray, picks: np.ndarray, resident: bool = False) -> None:
+        """resident: the pixels stay on the GPU where it has enough free memory."""
+        bank = self._inputs.bank
+        table = self._make_resident(pixels) if resident else None
         self.deep = table is not None
         if table is None:
-            if standing:
+            if resident:
                 rows = _flat(pixels)[picks[:, 0]]
                 pixels, picks = rows if _by_channels(pixels) else rows.transpose(0, 3, 1, 2), picks.copy()
                 picks[:, 0] = np.arange(len(picks))
             rows = _flat(pixels)
-            key = half, rows.shape, rows.dtype
-            if key not in self._rooms:
-                self._rooms[key] = self._inlet.room(rows.shape, rows.dtype)
-            table = self._rooms[key]
-            self._inlet.carry(table, rows)
-        self._picks.put(which, picks)
-        self._sources[half] = table, self._kernel(pixels)
+            key = bank, rows.shape, rows.dtype
+            if key not in self._pixels:
+                self._pixels[key] = self._inputs.empty(rows.shape, rows.dtype)
+            table = self._pixels[key]
+            self._inputs.upload(table, rows)
+        self._picks.set(which, picks)
+        self._sources[bank] = table, self._kernel(pixels)
 
-    def signature(self) -> tuple:
-        """What the kernel of the half in use is given, besides what the input buffer brings."""
-        table, kernel = self._sources[self._inlet.half]
-        return self.deep and self._sets, table.shape, id(kernel)
+    def signature(self) -> tuple[Any, ...]:
+        """The kernel's arguments in this bank that do not come from the input buffer."""
+        table, kernel = self._sources[self._inputs.bank]
+        return self.deep and self._resident_count, table.shape, id(kernel)
 
-    def forward(self, out, fields: Sequence = (), tops: Sequence = ()) -> None:
-        """fields: of the input buffer, each copied to its top; the first of them, labels as a rule, by the same
-        kernel."""
-        table, kernel = self._sources[self._inlet.half]
+    def forward(self, out: Array, fields: Sequence[Any] = (), tops: Sequence[Array] = ()) -> None:
+        """The first field, which usually holds the labels, is copied by the same kernel."""
+        table, kernel = self._sources[self._inputs.bank]
         first = (fields[0].array, tops[0], tops[0].size) if fields else (None, None, 0)
         kernel(table, self._picks.array, self._mean, out, self._scale, *first)
         for field, top in zip(fields[1:], tops[1:], strict=True):
             field.copy_to(top)
 
-    def _stand(self, pixels: np.ndarray):
-        if self._home is not pixels:
-            self._home, self._table, self._sets = pixels, None, self._sets + 1
-            if pixels.nbytes * STANDING_SHARE <= self._device.backend.free_bytes():
-                self._table = self._device.empty(_flat(pixels).shape, pixels.dtype)
-                self._device.upload(self._table, _flat(pixels))
-        return self._table
+    def _make_resident(self, pixels: np.ndarray) -> Array | None:
+        """The data set on the device; None where it takes too much of the free memory."""
+        if self._resident_host is not pixels:
+            self._resident_host, self._resident = pixels, None
+            self._resident_count += 1
+            if pixels.nbytes * RESIDENT_SHARE <= self._device.backend.free_bytes():
+                self._resident = self._device.empty(_flat(pixels).shape, pixels.dtype)
+                self._device.upload(self._resident, _flat(pixels))
+        return self._resident
 
-    def _kernel(self, pixels: np.ndarray):
+    def _kernel(self, pixels: np.ndarray) -> Kernel:
         n, c, h, w = self._out
         rows, columns = pixels.shape[2:]
         channels_first = _by_channels(pixels)

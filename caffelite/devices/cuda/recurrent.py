@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..formula import Formula
+from .formula_kernels import FormulaKernels
 
 
 class LSTM:
@@ -13,7 +14,7 @@ class LSTM:
     of 16-bit numbers, and so is ``hidden``; backward's are of float32 ones.
     """
 
-    def __init__(self, device, t: int, n: int, d: int, half: bool = False):
+    def __init__(self, device: FormulaKernels, t: int, n: int, d: int, half: bool = False):
         self._steps, self._cell = t, (n, d)
         self._device, self._round = device, device.map(Formula("a", ("a",))) if half else None
         self._unit, self._matmul = LSTMUnit(device, n, d), device.backend.matmul
@@ -49,7 +50,7 @@ class LSTM:
 class LSTMUnit:
     """One step of an LSTM from all of its sums, gates (N, 4D), which become σ(i), σ(f), σ(o), tanh(g)."""
 
-    def __init__(self, device, n: int, d: int):
+    def __init__(self, device: FormulaKernels, n: int, d: int):
         self.step = device.kernel("recurrent", "lstm_forward", n * d, n, d, size=4 * n * d)
         self._backward = device.kernel("recurrent", "lstm_backward", n * d, n, d, size=4 * n * d)
 

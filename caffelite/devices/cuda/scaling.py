@@ -5,40 +5,42 @@ from __future__ import annotations
 import numpy as np
 
 from ..formula import Formula
+from ..interfaces import Array
+from .formula_kernels import FormulaKernels
 
 
 class LossScale:
-    """The factor that the loss, and with it every gradient, is multiplied by; all of it on the device, so that it can
-    be captured.
+    """The factor that the loss, and with it every gradient, is multiplied by. It stays on the device, so that it can be
+    captured.
 
-    An iteration's gradients come times ``factor``. Once they are complete (summed over processes, too), ``check`` or
-    ``configure_for`` finds out whether they are finite: then the update takes them times ``share`` (1 / that factor),
-    else ``skip`` is 1 and nothing may be updated. The next factor: half after a skip, twice after ``PATIENCE`` good
-    iterations in a row. Three arrays of one number each.
+    An iteration's gradients are multiplied by ``factor``. Once they are complete (summed over processes, too),
+    ``check`` or ``check_square`` tests whether they are finite: then the update takes them times ``share`` (1 / that
+    factor), else ``skip`` is 1 and nothing may be updated. The next factor: half after a skip, twice after ``PATIENCE``
+    good iterations in a row. Three arrays of one number each.
 
     start: the first factor.
     """
 
     START, LEAST, MOST, PATIENCE = 2.0**10, 1.0, 2.0**24, 2000
 
-    def __init__(self, device, start: float = START):
+    def __init__(self, device: FormulaKernels, start: float = START):
         self._device, self._state = device, device.zeros(4)
         self.factor, self.share, self.skip = (self._state[i : i + 1] for i in (0, 2, 3))
         self._square, self._sum = device.zeros(1), device.sum(Formula("g * g", ("g",)))
-        self._settle = device.kernel("scaling", "settle_scale", 1, float(self.PATIENCE), self.LEAST, self.MOST, block=1)
+        self._adapt = device.kernel("scaling", "settle_scale", 1, float(self.PATIENCE), self.LEAST, self.MOST, block=1)
         self.load(start)
 
-    def check(self, gradients) -> None:
-        """Looks at the gradients of all parameters, one flat array."""
+    def check(self, gradients: Array) -> None:
+        """Tests the gradients of all parameters, one flat array."""
         self._sum(gradients, self._square)
-        self.configure_for(self._square)
+        self.check_square(self._square)
 
-    def configure_for(self, square) -> None:
-        """The same from the sum of their squares, where that is known."""
-        self._settle(square, self._state)
+    def check_square(self, square: Array) -> None:
+        """The same from the sum of their squares."""
+        self._adapt(square, self._state)
 
     def load(self, factor: float, good: int = 0) -> None:
-        """Goes on from a factor after so many good iterations."""
+        """Continues from a factor after so many good iterations."""
         self._device.upload(self._state, np.array([factor, good, 1 / factor, 0]))
 
     def held(self) -> tuple[float, int]:

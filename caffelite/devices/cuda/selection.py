@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .formula_kernels import FormulaKernels
 from .operations import Labels, team
 
 
@@ -12,7 +13,7 @@ class Take(Labels):
     gradient.
     """
 
-    def __init__(self, device, rows: int, width: int, count: int):
+    def __init__(self, device: FormulaKernels, rows: int, width: int, count: int):
         super().__init__(device, None)
         size = max(rows, count) * width
         self._forward = device.kernel("selection", "take_forward", count * width, rows, width, count, size=size)
@@ -35,7 +36,7 @@ class TopK:
     places: their numbers along the axis, in the device's type.
     """
 
-    def __init__(self, device, n: int, c: int, p: int, k: int):
+    def __init__(self, device: FormulaKernels, n: int, c: int, p: int, k: int):
         self._forward = device.kernel("selection", "top_k", n * p * team(p), k, team(p), n, c, p, size=n * c * p)
 
     def forward(self, x, values, places) -> None:

@@ -1,5 +1,5 @@
-"""Work beside a GPU's main stream, and graphs of it: copies on a lane, branches on a fork. On any backend, the tests'
-included."""
+"""Streams beside a GPU's main stream, for copies and for operations that run at the same time, and captured graphs.
+They work on any backend, the tests' included."""
 
 from __future__ import annotations
 
@@ -21,27 +21,25 @@ class Graph:
         self._graph.launch(self._stream)
 
     def close(self) -> None:
-        """Destroys it; CUDA lets a launch that is under way finish."""
+        """Destroys it; a launch that runs finishes."""
         self._graph = None  # the only reference: a traceback may hold this object, but not CuPy's
 
 
 class CopyStream:
-    """Copies to the device on a stream of their own, beside what is computed; each goes to one of a few slots, used in
-    turn.
+    """Copies to the device on a stream of their own, while the main stream computes.
 
-    backend: makes the stream and the events, and copies.
+    slots: how many targets there are, used in turn. backend: makes the stream and the events, and copies.
     """
 
     def __init__(self, backend, slots: int):
         self._backend, self._main, self._stream = backend, backend.stream, backend.new_stream()
         self._copied, self._used = ([backend.new_event() for _ in range(slots)] for _ in range(2))
         self._fresh = backend.new_event()
-        self._held: list[list[np.ndarray]] = [
-            [] for _ in range(slots)
-        ]  # pinned memory that is let go of is given to others at once
+        # Pinned memory is reused as soon as no array refers to it.
+        self._held: list[list[np.ndarray]] = [[] for _ in range(slots)]
 
     def upload(self, slot: int, array, host: np.ndarray) -> None:
-        """Starts when the slot's last use has ended; what is computed from now on waits for it."""
+        """Starts when the slot's last use has ended; operations that are queued from now on wait for it."""
         self._stream.wait_event(self._used[slot])
         self._backend.upload(array, host, self._stream)
         self._held[slot].append(host)
@@ -49,13 +47,12 @@ class CopyStream:
         self._main.wait_event(self._copied[slot])
 
     def follow(self) -> None:
-        """Copies from now on wait for what was computed so far: memory that was just allocated may have had readers
-        before."""
+        """Copies from now on wait for the operations queued so far: they may read memory that was allocated again."""
         self._fresh.record(self._main)
         self._stream.wait_event(self._fresh)
 
-    def used(self, slot: int) -> None:
-        """What was queued so far is the last that reads the slot."""
+    def mark_used(self, slot: int) -> None:
+        """The operations queued so far are the last that read the slot."""
         self._used[slot].record(self._main)
 
     def wait(self, slot: int) -> None:
@@ -65,8 +62,7 @@ class CopyStream:
 
 
 class Fork:
-    """A stream beside a backend's own, for what may run at the same time: ``with fork: …`` queues there, ``join`` waits
-    for it."""
+    """A second stream: ``with fork: …`` queues operations there, ``join`` makes the main stream wait for them."""
 
     def __init__(self, backend):
         self._backend, self._stream = backend, backend.new_stream()
@@ -80,9 +76,9 @@ class Fork:
 
     def __exit__(self, mistake: type | None, *_) -> None:
         self._backend.use(self._main)
-        if mistake is None:  # else nothing joins, and in a capture that has failed CUDA refuses
+        if mistake is None:  # after an error nothing joins, and CUDA refuses to record in a failed capture
             self._ended.record(self._stream)
 
     def join(self) -> None:
-        """What is queued from now on waits for what was queued aside."""
+        """Operations queued from now on wait for those of this stream."""
         self._main.wait_event(self._ended)

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
+
+from ..context import ExecutionContext
+from ..window import Window
+from .formula_kernels import FormulaKernels
 
 
 class Pooling:
@@ -15,13 +20,19 @@ class Pooling:
     Fergus 2013).
     """
 
-    def __init__(self, device, method: str, x: tuple[int, ...], y: tuple[int, ...], window, stream: int | None = None):
-        self._device, self._n, self._indexed, drawn = (
-            device,
-            x[0],
-            method != "AVE",
-            stream is not None and method == "STOCHASTIC",
-        )
+    def __init__(
+        self,
+        device: FormulaKernels,
+        method: str,
+        x: tuple[int, ...],
+        y: tuple[int, ...],
+        window: Window,
+        stream: int | None = None,
+        context: ExecutionContext | None = None,
+    ):
+        drawn = context is not None and method == "STOCHASTIC"
+        self._inputs: Any = context.input_buffer if context else None
+        self._n, self._indexed = x[0], method != "AVE"
         geometry = (
             x[0] * x[1],
             *x[2:],
@@ -31,7 +42,7 @@ class Pooling:
         size = max(math.prod(x), math.prod(y))
         kinds = {"MAX": "max", "AVE": "average", "STOCHASTIC": "stochastic" if drawn else "expected"}
         self._drawn, self._named = drawn, drawn or method == "MAX"  # whether forward tells its winners
-        extra = (np.uint32(stream & 0xFFFFFFFF), x[1]) if drawn else ()
+        extra = (np.uint32((stream or 0) & 0xFFFFFFFF), x[1]) if drawn else ()
         self._forward = device.kernel(
             "windows", f"{kinds[method]}_pool_forward", math.prod(y), *extra, *geometry, size=size
         )
@@ -39,7 +50,7 @@ class Pooling:
         self._backward = device.kernel("windows", back, math.prod(x), *geometry, size=size)
 
     def forward(self, x, y, index) -> None:
-        key = self._device.random_key(self._n) if self._drawn else ()
+        key = self._inputs.random_key(self._n) if self._drawn else ()
         self._forward(*((x, y, index, *key) if self._named else (x, y)))
 
     def backward(self, dy, index, dx) -> None:
@@ -53,7 +64,7 @@ class ChannelsLastPooling:
     x, y: the shapes as N×C×H×W.
     """
 
-    def __init__(self, device, method: str, x: tuple[int, ...], y: tuple[int, ...], window):
+    def __init__(self, device: FormulaKernels, method: str, x: tuple[int, ...], y: tuple[int, ...], window: Window):
         self._indexed, size = method == "MAX", max(math.prod(x), math.prod(y))
         geometry = *x, *y[2:], *(v for pair in (window.kernel, window.stride, window.pad) for v in pair)
         kind, each = "max" if self._indexed else "average", 4 if x[1] % 4 == 0 else 1
@@ -80,7 +91,7 @@ class LRN:
 
     RUN = 16  # channels that a thread takes where neighbouring ones lie far apart
 
-    def __init__(self, device, n: int, c: int, p: int, size: int, alpha: float, beta: float, k: float):
+    def __init__(self, device: FormulaKernels, n: int, c: int, p: int, size: int, alpha: float, beta: float, k: float):
         count, beta, run = n * c * p, float(beta), 1 if p == 1 else self.RUN
         threads, shape = n * math.ceil(c / run) * p, (run, n, c, p)
         self._forward = device.kernel(
@@ -102,7 +113,7 @@ class LRN:
 class Im2col:
     """x (N, C, H, W) → columns (N, C·kh·kw, OH, OW): what each window sees, 0 outside the image."""
 
-    def __init__(self, device, x: tuple[int, ...], y: tuple[int, ...], window):
+    def __init__(self, device: FormulaKernels, x: tuple[int, ...], y: tuple[int, ...], window: Window):
         planes, pixels = x[0] * x[1], math.prod(x)  # one image of N·C channels
         tail, threads = (
             (0, 1, planes, *x[2:], *y, *(v for pair in window for v in pair)),

@@ -11,6 +11,7 @@ import numpy as np
 
 from ... import caffelite_pb2 as pb
 from ... import inputs, prototxt, weights
+from ...devices.protocol import Device
 from ...errors import CaffeliteError
 from ...net import graph
 from ...net.net import Net
@@ -35,7 +36,7 @@ class BundleSource:
         """Does nothing: no file is open."""
 
 
-def replay(folder: Path, dev) -> Iterator[TracedArray]:
+def replay(folder: Path, dev: Device) -> Iterator[TracedArray]:
     """The arrays that layers write in the iteration of a bundle. Errors: a folder that is no bundle, or lacks a part of
     it."""
     try:
@@ -55,10 +56,8 @@ def replay(folder: Path, dev) -> Iterator[TracedArray]:
         kept = [[batch[f"{part}/{spec.name}/{i}"] for i in range(len(spec.top))] for part in range(parts)]
         return BundleSource(kept)
 
-    dev.seed = seed & 2**64 - 1
-    net = Net.of(
-        graph.build(document.message, document.message.state, document.locate, stored), dev, seed=seed, keep=True
-    )
+    wiring = graph.build(document.message, document.message.state, document.locate, stored)
+    net = Net.of(wiring, dev, seed=seed, random_seed=seed, keep=True)
     model = next(folder.glob("fault_iter_*.caffemodel*"))
     net.load(weights.read_model(model), str(model))
     (state,) = folder.glob("fault_iter_*.solverstate*")

@@ -38,7 +38,7 @@ class NanRecovery(Hook):
     def _first_bad(self, state: TrainingState) -> int | None:
         """The first iteration whose loss is NaN or infinite. Where reading a loss means waiting for the device, all
         pending losses are read at once, when the iteration is inspected."""
-        if self._dev.waits:
+        if self._dev.traits.synchronous:
             return None if math.isfinite(self._dev.download(self._iteration.net.loss)[0]) else state.iteration
         losses = state.losses.last(state.losses.pending) if state.inspected else []
         first = state.iteration + 1 - len(losses)

@@ -36,12 +36,12 @@ class Average:
     def send_share(self, which: int, iteration: int) -> None:
         """Sends the share of the weights in an iteration's average along with the batch in slot ``which``."""
         if self.state:
-            self._share.put(which, self._shares(iteration))
+            self._share.set(which, self._shares(iteration))
 
     def set_share(self, iteration: int) -> None:
         """Sets the share for the batch in use."""
         if self.state:
-            self._share.renew(self._shares(iteration))
+            self._share.replace(self._shares(iteration))
 
     def _shares(self, iteration: int) -> np.ndarray:
         return np.array([1 - min(self.decay, (1 + iteration) / (10 + iteration))], self._net.dev.dtype)

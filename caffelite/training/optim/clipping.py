@@ -46,7 +46,7 @@ class Clipping:
             return
         self._norm(self._params.diff, self._square)
         if self.loss_scale:
-            self.loss_scale.configure_for(self._square)
+            self.loss_scale.check_square(self._square)
             self._unscale(self._square, self.loss_scale.share, self._square)
         if self.clips:
             self._clip(self._square, self._share)

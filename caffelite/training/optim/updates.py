@@ -194,11 +194,11 @@ class Updater:
 
     def send_rate(self, which: int, rate: float, iteration: int) -> None:
         """Sends an iteration's rate along with the batch in slot ``which`` of the input buffer."""
-        self._numbers.put(which, self._values(rate, iteration))
+        self._numbers.set(which, self._values(rate, iteration))
 
     def set_rate(self, rate: float, iteration: int) -> None:
         """Sets the iteration's rate for the batch in use."""
-        self._numbers.renew(self._values(rate, iteration))
+        self._numbers.replace(self._values(rate, iteration))
 
     def run(self, rate: float, iteration: int) -> None:
         """The update of an iteration whose rate was not sent."""

@@ -375,10 +375,10 @@ class HostBackend:
         array.fill(value)
 
     @waits
-    def moment(self) -> float:
+    def record_event(self) -> float:
         return time.perf_counter()
 
-    def between(self, begin: float, end: float) -> float:
+    def elapsed_ms(self, begin: float, end: float) -> float:
         return 1e3 * (end - begin)
 
     @waits

@@ -11,7 +11,7 @@ import numpy as np
 import reference
 
 from caffelite.devices.cuda import GPU, cudnn
-from caffelite.devices.cuda.convolution import pitch
+from caffelite.devices.cuda.memory import pitch
 
 from .backend import HostBackend, decoded, encoded
 

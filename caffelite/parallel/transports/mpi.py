@@ -1,4 +1,4 @@
-"""MPI: who is there, and sums of gradients between CPUs (or, by way of the host's memory, GPUs)."""
+"""MPI: the processes that it started, and all-reduce between CPUs (or, through the host's memory, GPUs)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import CaffeliteError, missing_extra
+from ...errors import CaffeliteError, missing_extra
 
-CHUNK = 1 << 20  # elements of one all-reduce: several under way are faster than one of all
-WINDOW = 4  # all-reduces under way at a time
-# (ranks, this rank) as process managers tell them: Hydra and SLURM's PMI, Open MPI
+CHUNK = 1 << 20  # elements of one all-reduce: several at a time are faster than one of all
+MOST_PENDING = 4  # all-reduces at a time
+# (size, rank) in the environment: of Hydra and SLURM's PMI, of Open MPI
 _MANAGERS = (("PMI_SIZE", "PMI_RANK"), ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"))
 
 
@@ -27,7 +27,7 @@ def launched() -> int:
 
 
 def launched_rank() -> int:
-    """Which of them this process is, before MPI is up."""
+    """The rank of this process, known before MPI is initialised."""
     found = (os.environ.get(name, "") for name in (*(rank for _, rank in _MANAGERS), "SLURM_PROCID"))
     return next((int(rank) for rank in found if rank.isdecimal()), 0)
 
@@ -61,45 +61,45 @@ class World:
                 remedy=remedy,
             )
 
-    def gather(self, value: Any) -> list:
+    def gather(self, value: Any) -> list[Any]:
         return self.comm.allgather(value)
 
     def close(self) -> None:
         self.mpi.Finalize()
 
 
-class Sums:
-    """Sums of NumPy arrays in place, in chunks, under way while the caller computes; MPI moves them whenever
-    ``progress`` is called."""
+class MPIAllReduce:
+    """Sums NumPy arrays in place, in chunks, while the caller computes; MPI moves them whenever ``progress`` is
+    called."""
 
     def __init__(self, world: World):
         self._mpi, self._comm = world.mpi, world.comm
         self._posted: deque[np.ndarray] = deque()
-        self._pending: list = []
-        self._note = np.zeros(3)
+        self._pending: list[Any] = []
+        self._head = np.zeros(3)  # the loss and the flags
 
-    def put(self, flags: np.ndarray) -> None:
-        self._note[1:] = flags
+    def set_flags(self, flags: np.ndarray) -> None:
+        self._head[1:] = flags
 
-    def note(self, loss: np.ndarray) -> None:
-        self._note[0] = loss[0]
-        self._posted.append(self._note)
+    def begin(self, loss: np.ndarray) -> None:
+        self._head[0] = loss[0]
+        self._posted.append(self._head)
         self.progress()
 
-    def noted(self, loss: np.ndarray) -> np.ndarray:
-        loss[0] = self._note[0]
-        return self._note[1:]
+    def read_loss(self, loss: np.ndarray) -> np.ndarray:
+        loss[0] = self._head[0]
+        return self._head[1:]
 
     def post(self, array: np.ndarray) -> None:
         self._posted.extend(array[at : at + CHUNK] for at in range(0, len(array), CHUNK))
         self.progress()
 
     def progress(self) -> bool:
-        """Whether all are done. A few are under way at a time: MPI looks at each of them whenever it is asked."""
+        """Whether all are done. Few are pending at a time, since MPI examines each of them at every call."""
         if self._pending and (done := self._mpi.Request.Testsome(self._pending)):
             for at in sorted(done, reverse=True):
                 del self._pending[at]
-        while self._posted and len(self._pending) < WINDOW:
+        while self._posted and len(self._pending) < MOST_PENDING:
             self._pending.append(self._comm.Iallreduce(self._mpi.IN_PLACE, self._posted.popleft()))
         return not self._pending
 

@@ -1,10 +1,10 @@
-"""The guard of one rank: a small process of its own, so that it can tell of a rank that was killed and kill one that
+"""The watchdog of one rank: a small process of its own, so that it can report a rank that was killed and kill one that
 hangs.
 
-Run as a script, with the file of the rank's board as its argument (see board.py); the rank writes lines of JSON to its
-standard input. The guards of all ranks report to that of rank 0, which decides. A rank that ends unasked, has lost its
-guard, or makes no progress for ``limit`` seconds ends the job: rank 0's guard prints where every rank was, and every
-guard kills its own rank.
+It runs as a script without the package. Its argument is the descriptor of the memory to which the rank writes its
+progress (see watchdog.py); the rank writes lines of JSON to its standard input. The watchdogs of all ranks report to
+that of rank 0, which decides. A rank that ends unexpectedly, has lost its watchdog, or makes no progress for ``limit``
+seconds ends the job: the watchdog of rank 0 prints the last place of every rank, and every watchdog kills its own rank.
 """
 
 from __future__ import annotations
@@ -18,53 +18,57 @@ import struct
 import sys
 import time
 
-BOARD = struct.Struct("<qqqqq")  # progress, iteration, iterations since the start, what, where
-WHATS = ("starting", "forward", "backward", "update", "testing", "snapshot", "waiting")
+PROGRESS = struct.Struct("<qqqqq")  # count of reports, iteration, iterations since the start, phase, layer
+PHASES = ("starting", "forward", "backward", "update", "testing", "snapshot", "waiting")
 STARTING, FORWARD, BACKWARD, UPDATE, TESTING, SNAPSHOT, WAITING = range(7)
 BEAT = 0.25  # seconds between reports
-GRACE = 0.4  # what other guards have to say about the same moment
-SILENCE = 10  # seconds without a report after which a guard and its machine count as lost
+GRACE = 0.4  # seconds for other watchdogs to report the same moment
+SILENCE = 10  # seconds without a report after which a watchdog and its machine count as lost
 # times the limit: until the first iteration is done, while kernels are compiled and data sets read; and in a snapshot
 SLOW = 10
 
 
 def place(report: dict) -> str:
-    """Where a rank was, in words."""
+    """The last place of a rank."""
     what, where, names = report["what"], report["where"], report["names"]
     if what == WAITING:
         collectives = report["collectives"]
         at = f"waiting in the all-reduce of {collectives[where]}" if where < len(collectives) else "waiting"
     elif what == FORWARD and where + 1 < len(names):
-        at = f'{WHATS[what]}, in layer "{names[where + 1]}"'
+        at = f'{PHASES[what]}, in layer "{names[where + 1]}"'
     elif what == BACKWARD and 0 <= where < len(names):
-        at = f'{WHATS[what]}, after layer "{names[where]}"'
+        at = f'{PHASES[what]}, after layer "{names[where]}"'
     else:
-        at = WHATS[what]
+        at = PHASES[what]
     return f"iteration {report['iteration']}, {at}"
 
 
-class Guard:
-    def __init__(self, board: int, first: dict):
-        self.board, self.rank, self.size, self.pid = board, first["rank"], first["size"], first["pid"]
+class WatchdogProcess:
+    """The loop of a watchdog. memory: descriptor of the memory with the rank's progress. first: what the rank sent
+    first."""
+
+    def __init__(self, memory: int, first: dict):
+        self.memory, self.rank, self.size, self.pid = memory, first["rank"], first["size"], first["pid"]
         self.limit, self.host = first["limit"], socket.gethostname()
         self.names: list[str] = []
         self.collectives: list[str] = []
-        self.words, self.done, self.lost_at = "", False, None
+        self.error, self.done = "", False
+        self.lost_at: float | None = None
         self.selector = selectors.DefaultSelector()
         self.lines: dict[object, bytes] = {}
         self.reports: dict[int, dict] = {}  # at rank 0: the latest of every rank
         self.changed: dict[int, float] = {}  # and when its progress was seen to change
-        self.joined: dict[socket.socket, int | None] = {}
+        self.connections: dict[socket.socket, int | None] = {}
         self.leader: socket.socket | None = None
         self.listener: socket.socket | None = None
         self.began = time.monotonic()
-        self.doubt: float | None = None  # when something went wrong
+        self.suspected: float | None = None  # when something went wrong
         self.reason: dict[int, str] = {}
 
-    # what this rank does
+    # the state of this rank
 
     def report(self) -> dict:
-        ticks, iteration, since, what, where = BOARD.unpack(os.pread(self.board, BOARD.size, 0))
+        ticks, iteration, since, what, where = PROGRESS.unpack(os.pread(self.memory, PROGRESS.size, 0))
         return {
             "rank": self.rank,
             "host": self.host,
@@ -76,7 +80,7 @@ class Guard:
             "where": where,
             "names": self.names,
             "collectives": self.collectives,
-            "words": self.words,
+            "error": self.error,
             "done": self.done,
             "lost": self.lost_at,
             "stopped": self.stopped(),
@@ -90,9 +94,9 @@ class Guard:
         except (OSError, IndexError):
             return False
 
-    def hear(self, line: dict) -> None:
-        """A line from the rank."""
-        self.words = line.get("words", self.words)
+    def receive(self, line: dict) -> None:
+        """Reads a line from the rank."""
+        self.error = line.get("error", self.error)
         self.names = line.get("names", self.names)
         self.collectives = line.get("collectives", self.collectives)
         self.done = self.done or "done" in line
@@ -116,10 +120,10 @@ class Guard:
         os.set_blocking(0, False)
         beat = 0.0
         while True:
-            for key, _ in self.selector.select(BEAT / 5 if self.doubt else BEAT):
+            for key, _ in self.selector.select(BEAT / 5 if self.suspected else BEAT):
                 self.read(key.fileobj)
             if self.rank == 0:
-                self.judge()
+                self.decide()
             if time.monotonic() - beat >= BEAT:
                 beat = time.monotonic()
                 self.send_report()
@@ -130,17 +134,17 @@ class Guard:
 
     def send_report(self) -> None:
         if self.rank == 0:
-            self.take(self.report())
+            self.record(self.report())
         elif self.leader:
             try:
                 self.leader.sendall(json.dumps(self.report()).encode() + b"\n")
             except OSError:
-                self.forsaken()
+                self.lost_leader()
 
     def read(self, source) -> None:
-        if source is self.listener:
-            connection, _ = source.accept()
-            self.joined[connection] = None
+        if self.listener is not None and source is self.listener:
+            connection, _ = self.listener.accept()
+            self.connections[connection] = None
             self.selector.register(connection, selectors.EVENT_READ)
             return
         try:
@@ -151,7 +155,7 @@ class Guard:
             data = b""
         if not data:
             self.selector.unregister(source)
-            self.gone(source)
+            self.closed(source)
             return
         *whole, self.lines[source] = (self.lines.get(source, b"") + data).split(b"\n")
         for line in whole:
@@ -159,74 +163,76 @@ class Guard:
 
     def line(self, source, line: bytes) -> None:
         if source == 0:
-            self.hear(json.loads(line))
+            self.receive(json.loads(line))
             self.send_report()
         elif source is self.leader:
             self.kill()
-        elif self.joined[source] is None:
+        elif self.connections[source] is None:
             if line.decode(errors="replace") != self.token:
                 self.selector.unregister(source)
                 source.close()
-                del self.joined[source]
+                del self.connections[source]
             else:
-                self.joined[source] = -1
+                self.connections[source] = -1
         else:
             report = json.loads(line)
-            self.joined[source] = report["rank"]
-            self.take(report)
+            self.connections[source] = report["rank"]
+            self.record(report)
 
-    def gone(self, source) -> None:
-        """The rank, or another guard, is no more."""
+    def closed(self, source) -> None:
+        """The rank, or another watchdog, has ended."""
         if source == 0:
             if not self.done:
                 self.lost_at = time.time()
                 self.send_report()
         elif source is self.leader:
-            self.forsaken()
+            self.lost_leader()
         else:
-            rank = self.joined.pop(source)
+            rank = self.connections.pop(source)
             if rank is not None and rank >= 0 and not self.reports[rank]["done"] and not self.reports[rank]["lost"]:
                 self.suspect(rank, self.how_lost(self.reports[rank]))
 
     def how_lost(self, report: dict) -> str:
-        """What became of a rank whose guard is gone, in words."""
+        """What happened to a rank whose watchdog has ended."""
         if report["host"] != self.host:
-            return "is lost with its machine or its guard"
+            return "is lost with its machine or its watchdog"
         try:
             os.kill(report["pid"], 0)
         except ProcessLookupError:
-            return "died, and its guard with it"
+            return "died, and its watchdog with it"
         except PermissionError:
             pass
-        return "lost its guard: that process died, the rank itself runs"
+        return "lost its watchdog: that process died, the rank itself runs"
 
-    def forsaken(self) -> None:
-        """The guard of rank 0 is gone without a word; it would have told of the end of rank 0."""
+    def lost_leader(self) -> None:
+        """The watchdog of rank 0 has ended; where it ordered nothing before, prints why this rank ends."""
         if not self.done:
-            if self.lost_at is None and not self.told_to_end():
+            if self.lost_at is None and not self.ordered_to_end():
                 near = self.leader is not None and self.leader.getsockname()[0].startswith("127.")
-                lost = "the guard of rank 0 died" if near else "the guard of rank 0, or its machine, is gone"
+                lost = "the watchdog of rank 0 died" if near else "the watchdog of rank 0, or its machine, is gone"
                 print(f"caffelite: rank {self.rank} ends: {lost}", file=sys.stderr, flush=True)
             self.kill()
 
-    def told_to_end(self) -> bool:
-        """Whether the guard of rank 0 said so before it went."""
+    def ordered_to_end(self) -> bool:
+        """Whether the watchdog of rank 0 sent the order before it ended."""
         try:
+            if self.leader is None:
+                return False
             self.leader.setblocking(False)
             return bool(self.leader.recv(1))
-        except (OSError, AttributeError):
+        except OSError:
             return False
 
-    # rank 0's judgement
+    # decisions of rank 0
 
     def listen(self) -> int:
-        """Opens the door to the other guards; its port."""
+        """Listens for the other watchdogs; returns the port."""
         self.token = os.urandom(16).hex()
         self.listener = socket.create_server(("", 0), backlog=max(128, self.size))
         self.selector.register(self.listener, selectors.EVENT_READ)
         return self.listener.getsockname()[1]
 
-    def take(self, report: dict) -> None:
+    def record(self, report: dict) -> None:
         rank, before, now = report["rank"], self.reports.get(report["rank"]), time.monotonic()
         report["heard"] = now
         self.reports[rank] = report
@@ -235,20 +241,20 @@ class Guard:
         if report["lost"] and not report["done"]:
             self.suspect(
                 rank,
-                f"ended: {report['words']}" if report["words"] else "died: it was killed, or crashed without a word",
+                f"ended: {report['error']}" if report["error"] else "died: it was killed, or crashed without a word",
             )
 
     def suspect(self, rank: int, why: str) -> None:
         self.reason.setdefault(rank, why)
-        self.doubt = self.doubt or time.monotonic()
+        self.suspected = self.suspected or time.monotonic()
 
-    def judge(self) -> None:
+    def decide(self) -> None:
         now = time.monotonic()
-        if self.doubt is None and self.limit and len(self.reports) == self.size:
+        if self.suspected is None and self.limit and len(self.reports) == self.size:
             self.look_for_hangs(now)
-        if self.doubt is not None and now - self.doubt > GRACE:
-            self.tell()
-            for connection in self.joined:
+        if self.suspected is not None and now - self.suspected > GRACE:
+            self.print_report()
+            for connection in self.connections:
                 try:
                     connection.sendall(b"end\n")
                 except OSError:
@@ -260,29 +266,29 @@ class Guard:
         for report in live:
             if now - report["heard"] > SILENCE:
                 self.suspect(report["rank"], f"was not heard of for {SILENCE} s: its machine or the network is gone")
-        if live and all(r["stopped"] for r in live):  # somebody stopped the whole job, to go on later
+        if live and all(r["stopped"] for r in live):  # the user stopped the whole job, to continue later
             self.changed.update({r["rank"]: now for r in live})
             return
         slow = any(r["since"] < 1 or r["what"] == SNAPSHOT for r in live)
         limit = self.limit * (SLOW if slow else 1)
         still = [r for r in live if now - self.changed[r["rank"]] > (min(5, self.limit) if r["stopped"] else limit)]
         # Those that wait in a collective wait for the others.
-        guilty = [r for r in still if r["stopped"]] or [r for r in still if r["what"] != WAITING]
-        if not guilty and len(still) == len(live):
-            guilty = still
-        for report in guilty:
+        suspects = [r for r in still if r["stopped"]] or [r for r in still if r["what"] != WAITING]
+        if not suspects and len(still) == len(live):
+            suspects = still
+        for report in suspects:
             seconds = now - self.changed[report["rank"]]
             how = "is stopped by a signal and" if report["stopped"] else "hangs: it"
             self.suspect(report["rank"], f"{how} has made no progress for {seconds:.0f} s")
 
-    def tell(self) -> None:
-        """Says which rank ended the job and where each was."""
+    def print_report(self) -> None:
+        """Prints which rank ended the job and the last place of each."""
         first = min(self.reason, key=lambda rank: (self.reports[rank]["lost"] or 0, rank))
         lines = [f"caffelite: rank {first} {self.reason[first]}; the job ends. Each rank's last place:"]
         for rank in range(self.size):
             report = self.reports.get(rank)
             if report is None:
-                lines.append(f"  rank {rank}: never heard of")
+                lines.append(f"  rank {rank}: never reported")
                 continue
             note = f"  <- {self.reason[rank].split(':')[0]}" if rank in self.reason else ""
             lines.append(f"  rank {rank} ({report['host']}, process {report['pid']}): {place(report)}{note}")
@@ -305,16 +311,16 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
     line = b""
-    while not line.endswith(b"\n"):  # byte by byte: what follows belongs to the loop
+    while not line.endswith(b"\n"):  # byte by byte: the loop reads what follows
         byte = os.read(0, 1)
         if not byte:
             return
         line += byte
-    guard = Guard(int(sys.argv[1]), json.loads(line))
-    if guard.rank == 0:
-        os.write(1, json.dumps([guard.listen(), guard.token]).encode() + b"\n")
+    process = WatchdogProcess(int(sys.argv[1]), json.loads(line))
+    if process.rank == 0:
+        os.write(1, json.dumps([process.listen(), process.token]).encode() + b"\n")
     os.close(1)
-    guard.run()
+    process.run()
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""Processes that caffelite starts itself, one a GPU of this machine: sockets to rank 0 carry what Python values they
-exchange."""
+"""Processes that caffelite starts itself, one for each GPU of this machine; they exchange Python values through
+sockets to rank 0."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-# "rank size descriptor ...": of rank 0 one descriptor for each other rank, of the others the one of rank 0
+# "rank size descriptor ...": rank 0 has one descriptor for each other rank, the others have the one of rank 0
 PLACE = "CAFFELITE_RANK"
 
-HOME = str(Path(__file__).resolve().parents[2])  # where the package lies
+HOME = str(Path(__file__).resolve().parents[3])  # the folder of the package
 PR_SET_PDEATHSIG = 1
 
 
@@ -38,14 +38,14 @@ class Star:
         self.rank, self.size, *descriptors = map(int, os.environ.pop(PLACE).split())
         self._others = [Connection(descriptor) for descriptor in descriptors]
 
-    def gather(self, value: Any) -> list:
+    def gather(self, value: Any) -> list[Any]:
         try:
             return self._gather(value)
-        except (EOFError, OSError):  # another process is gone: this one's guard ends it, and says so
+        except (EOFError, OSError):  # another process has ended: this one's watchdog ends it with a message
             time.sleep(60)
             raise
 
-    def _gather(self, value: Any) -> list:
+    def _gather(self, value: Any) -> list[Any]:
         if self.rank:
             self._others[0].send(value)
             return self._others[0].recv()
@@ -60,14 +60,14 @@ class Star:
 
 
 def launch(arguments: list[str], size: int) -> int:
-    """Runs ``caffelite ARGUMENTS`` in ``size`` processes and waits for them; the status of the first that failed, else
-    0.
+    """Runs ``caffelite ARGUMENTS`` in ``size`` processes, waits for them and returns the lowest status of those that
+    failed, or 0.
 
-    Signals go on to all of them. Where this process is killed, they get SIGTERM, and end after their iteration with a
-    snapshot (Linux).
+    It forwards signals to all of them. Where this process is killed, they receive SIGTERM and end after their iteration
+    with a snapshot (Linux).
     """
     pairs = [Pipe() for _ in range(size - 1)]
-    children: list[subprocess.Popen] = []
+    children: list[subprocess.Popen[bytes]] = []
 
     def forward(number: int, frame: FrameType | None) -> None:
         for child in children:
@@ -78,7 +78,7 @@ def launch(arguments: list[str], size: int) -> int:
     try:
         for rank in range(size):
             mine = [pairs[rank - 1][1]] if rank else [near for near, _ in pairs]
-            place = " ".join(map(str, (rank, size, *(end.fileno() for end in mine))))
+            descriptors = " ".join(map(str, (rank, size, *(end.fileno() for end in mine))))
             # -P: nothing is imported from the current folder; the package is found where it is, installed or not.
             command = [
                 sys.executable,
@@ -90,7 +90,7 @@ def launch(arguments: list[str], size: int) -> int:
             children.append(
                 subprocess.Popen(
                     command,
-                    env={**os.environ, PLACE: place},
+                    env={**os.environ, PLACE: descriptors},
                     pass_fds=[end.fileno() for end in mine],
                     start_new_session=True,
                     preexec_fn=bind,
@@ -106,12 +106,12 @@ def launch(arguments: list[str], size: int) -> int:
         for number, handler in before.items():
             signal.signal(number, handler)
     failed = [status if status > 0 else 128 - status for status in statuses if status]
-    return min(failed, default=0)  # a mistake that was told (2) before those that were killed for it
+    return min(failed, default=0)  # a reported error (2) before ranks that were killed because of it
 
 
 def _bound_to(parent: int) -> Callable[[], None] | None:
-    """What a child calls before it becomes a rank, so that it gets SIGTERM when the process that started it is no
-    more."""
+    """What a child calls before it becomes a rank, so that it receives SIGTERM when the process that started it
+    ends."""
     if not sys.platform.startswith("linux"):
         return None
     prctl = ctypes.CDLL(None).prctl  # found before the fork

@@ -1,0 +1,96 @@
+"""The context of an execution: what each of the nets that share a device has of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from .interfaces import Array
+
+
+class Field(Protocol):
+    """One array of the input buffer. Each prepared pass has values of its own."""
+
+    @property
+    def array(self) -> Array:
+        """The values of the selected pass, on the device."""
+
+    def set(self, which: int, values: np.ndarray) -> None:
+        """Gives the field's values for pass ``which`` of those that are being prepared. They are read, not copied, on a
+        CPU: they must not change until the pass has run."""
+
+    def replace(self, values: np.ndarray) -> None:
+        """Replaces the values of the selected pass, though it was sent."""
+
+    def copy_to(self, target: Array) -> None:
+        """Copies the values of the selected pass to an array of the same shape."""
+
+
+class InputBuffer(Protocol):
+    """What the host sends for each pass: batches, rates, the clock.
+
+    ``begin``, set the fields for passes 0, 1, …, ``send``; then ``select`` chooses the pass that runs next. One set of
+    passes can be prepared while the set before runs.
+    """
+
+    seed: int
+
+    @property
+    def depth(self) -> int:
+        """How many passes can be prepared at once."""
+
+    @property
+    def clock(self) -> tuple[int, int]:
+        """(iteration, part of its batch) of the selected pass. Waits for the device."""
+
+    def field(self, shape: tuple[int, ...], dtype: DTypeLike | None = None) -> Field:
+        """Adds a field. dtype: None for the device's."""
+
+    def begin(self) -> None:
+        """Starts to prepare passes. All passes that were prepared before must have been queued."""
+
+    def set_clock(self, which: int, iteration: int, part: int) -> None:
+        """Sets the key of the random numbers of pass ``which``."""
+
+    def send(self, count: int = 1) -> None:
+        """Sends the first ``count`` passes and selects the first."""
+
+    def select(self, which: int) -> None:
+        """Selects the pass that is queued next."""
+
+    def random_key(self, samples: int) -> Sequence[Any]:
+        """The arguments of a random kernel that depend on seed and clock. samples: of one part of the batch."""
+
+
+@dataclass(frozen=True)
+class ExecutionContext:
+    """Belongs to one net, which passes it to its layers before they build their operations. ``Device.make_context``
+    makes it.
+
+    input_buffer: what the host sends for each pass. stream: the device's stream of computation, None on a CPU, where an
+    operation has finished when it returns.
+    """
+
+    input_buffer: InputBuffer
+    stream: Any = None
+
+    @property
+    def seed(self) -> int:
+        """Key of the random numbers: 64 bits."""
+        return self.input_buffer.seed
+
+    @property
+    def clock(self) -> tuple[int, int]:
+        """(iteration, part of its batch) of the selected pass, also a key of the random numbers. Waits for the
+        device."""
+        return self.input_buffer.clock
+
+    def set_clock(self, iteration: int, part: int) -> None:
+        """Prepares and selects one pass that needs no other input."""
+        self.input_buffer.begin()
+        self.input_buffer.set_clock(0, iteration, part)
+        self.input_buffer.send()

@@ -1,0 +1,252 @@
+"""The CPU's compiled formulas, applied to arrays: element by element, and summed."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..dtypes import BFLOAT16
+from ..formula import Formula, batch_moments, merged, one_by_one, two_passes
+from ..interfaces import Kernel
+from . import formulas
+from .kernels import channels_last
+from .memory import Memory
+
+PARTS = 64  # parts of a sum: fixed, so that results do not depend on the number of threads
+
+
+class FormulaKernels(Memory):
+    """Builds functions that apply a formula to arrays, and adds arrays."""
+
+    def add(self, source: np.ndarray, target: np.ndarray) -> None:
+        """target += source; views as in ``assign``, but bfloat16 arrays are contiguous."""
+        if target.dtype == BFLOAT16:
+            self._add_bfloat16(np.ascontiguousarray(source), target, target)
+        else:
+            np.add(target, source, out=target)
+
+    def conversions(self) -> tuple[Kernel, Kernel]:
+        """``to_half(x, y)`` rounds float32 numbers to bfloat16, ``to_float(x, y)`` converts them back."""
+        to_half, to_float = (self.map(Formula("x", ("x",), halves=(side,))) for side in ("out", "x"))
+        return to_half, to_float
+
+    @functools.cached_property
+    def _add_bfloat16(self) -> Kernel:
+        return self.map(Formula("a + b", ("a", "b"), halves=("a", "b", "out")))
+
+    def copy_out(self, whole: np.ndarray, start: int, part: np.ndarray, more: Sequence[np.ndarray] = ()) -> None:
+        """part = whole[:, start : start + S], plus the same columns of the arrays ``more``."""
+        channels_last.copy_out(whole, start, part)
+        for other in more:
+            self.add(other[:, start : start + part.shape[1]], part)
+
+    def map(self, formula: Formula, **constants: float) -> Kernel:
+        """``run(*arrays, *scalars, out)``: out = formula, element by element; out may be one of the arrays."""
+        values = tuple(self.dtype.type(constants[name]) for name in formula.constants)
+
+        def kernel(over: str | None):
+            return formulas.map_kernel(formula, self.dtype.name, over), ()
+
+        return formulas.Map(formula, kernel, [-1] * len(formula.arrays + formula.scalars), -1, values)
+
+    def sum(self, formula: Formula, scale: float = 1.0, **constants: float) -> Kernel:
+        """``run(*arrays, *scalars, out, add=False)``: out[0] = [out[0] +] scale · Σ formula, summed in float64."""
+        kernel = formulas.sum_kernel(formula, self.dtype.name)
+        values = tuple(self.dtype.type(constants[name]) for name in formula.constants)
+        whole = np.empty(PARTS)
+
+        def run(*operands, add: bool = False):
+            arrays = [a.reshape(-1) for a in operands[:-1]]
+            partial = whole[: max(1, min(PARTS, arrays[0].size // 1024))]
+            kernel(partial, *arrays, *values)
+            out, total = operands[-1].reshape(-1), partial[0] if partial.size == 1 else partial.sum()
+            out[0] = scale * total + (out[0] if add else 0)
+
+        return run
+
+    def batch_moments(self, n: int, c: int, p: int, eps: float, keep: float) -> Kernel:
+        """``run(x, mean, scale, means, variances, count)``: see formula.batch_moments."""
+        return batch_moments(self, n, c, p, eps, keep)
+
+    def channel_map(
+        self, formula: Formula, channels: tuple[str, ...], n: int, c: int, p: int, /, **constants: float
+    ) -> Kernel:
+        """``run(*arrays, *scalars, out)``: ``map`` over (N, C, P), where the arrays named in ``channels`` have C
+        elements."""
+        rows, width = (n, c) if p == 1 else (n * c, p)
+        values = tuple(self.dtype.type(constants[name]) for name in formula.constants)
+
+        def kernel(over: str | None):
+            return formulas.channel_map_kernel(formula, self.dtype.name, tuple(channels), p == 1, over), (
+                _pieces(rows, width),
+                c,
+            )
+
+        return formulas.Map(
+            formula, kernel, self._channel_shapes(formula, channels, rows, width), (rows, width), values
+        )
+
+    def channel_sum(
+        self,
+        formula: Formula,
+        channels: tuple[str, ...],
+        n: int,
+        c: int,
+        p: int,
+        /,
+        scale: float = 1.0,
+        **constants: float,
+    ) -> Kernel:
+        """``run(*arrays, *scalars, out, add=False)``: out (C) = [out +] scale · Σ formula over N and P, added up in
+        float64.
+
+        The arrays named in ``channels`` have C elements, the others N·C·P.
+        """
+        if c == 1:
+            n, p = 1, n * p  # one long plane
+        columns = p == 1
+        rows, width = (n, c) if columns else (n * c, p)
+        kernel = formulas.channel_sum_kernel(formula, self.dtype.name, tuple(channels), columns)
+        values = tuple(self.dtype.type(constants[name]) for name in formula.constants)
+        shapes = self._channel_shapes(formula, channels, rows, width)
+        parts = _parts(n) if columns else _pieces(rows, width)
+        size = (parts, c) if columns else (rows, parts)
+
+        def run(*operands, add: bool = False):
+            arrays = [a.reshape(s) for a, s in zip(operands[:-1], shapes, strict=True)]
+            partial = self.workspace(size[0] * size[1], np.float64).reshape(size)
+            kernel(partial, *((n,) if columns else (p, c)), *arrays, *values)
+            total = partial.sum(0) if columns else partial.reshape(n, c, parts).sum((0, 2))
+            out = operands[-1].reshape(c)
+            out[...] = scale * total + (out if add else 0)
+
+        return run
+
+    def channel_sums(
+        self,
+        formulas_: tuple[Formula, ...],
+        channels: tuple[str, ...],
+        n: int,
+        c: int,
+        p: int,
+        /,
+        scale: float = 1.0,
+        kept: bool = False,
+        **constants: float,
+    ) -> Kernel:
+        """``run(*arrays, outs)``: ``channel_sum`` of several formulas, in one pass where P = 1; arrays are those of all
+        formulas, each once. kept: ``run(*arrays, outs, kept)``; ``kept`` receives the values of the first formula."""
+        if kept:
+            return self._sums_and_values(formulas_, channels, n, c, p, scale, constants)
+        if p > 1:
+            return one_by_one(self, formulas_, channels, n, c, p, scale, constants)
+        whole = Formula(formulas_[-1].text, merged(formulas_), constants=tuple(constants))
+        kernel = formulas.column_sums_kernel(formulas_, self.dtype.name, tuple(channels), tuple(constants))
+        values = tuple(self.dtype.type(value) for value in constants.values())
+        shapes, size = self._channel_shapes(whole, channels, n, c), (_parts(n), len(formulas_), c)
+
+        def run(*operands):
+            arrays = [a.reshape(s) for a, s in zip(operands[:-1], shapes, strict=True)]
+            partial, rough = self._partial_sums(size)
+            kernel(partial, rough, n, *arrays, *values)
+            for out, total in zip(operands[-1], partial.sum(0), strict=True):
+                out.reshape(c)[...] = scale * total
+
+        return run
+
+    def _sums_and_values(
+        self,
+        formulas_: tuple[Formula, ...],
+        channels: tuple[str, ...],
+        n: int,
+        c: int,
+        p: int,
+        scale: float,
+        constants: dict[str, float],
+    ) -> Kernel:
+        """``channel_sums`` with ``kept``."""
+        sums = self.channel_sums(formulas_, channels, n, c, p, scale, False, **constants)
+        first, names = formulas_[0], merged(formulas_)
+        own = {name: constants[name] for name in first.constants}
+        values = self.channel_map(first, tuple(a for a in channels if a in first.arrays), n, c, p, **own)
+
+        def run(*operands: np.ndarray) -> None:
+            sums(*operands[:-1])
+            arrays = dict(zip(names, operands[:-2], strict=True))
+            values(*[arrays[name] for name in first.arrays], operands[-1])
+
+        return run
+
+    def relu_backward(self, n: int, c: int, p: int, slope: float) -> Kernel:
+        """``run(y, dy, db=None, add=False)``: dy (N, C, P), the gradient of a leaky ReLU's top y, becomes that of its
+        bottom; db (C) = [db +] its sum over N and P."""
+        values = self.map(Formula("where(y > 0, dy, slope * dy)", ("y", "dy"), constants=("slope",)), slope=slope)
+        total = self.channel_sum(Formula("dy", ("dy",)), (), n, c, p)
+
+        def run(y: np.ndarray, dy: np.ndarray, db: np.ndarray | None = None, add: bool = False) -> None:
+            values(y, dy, dy)
+            if db is not None:
+                total(dy, db, add=add)
+
+        return run
+
+    def moments(self, n: int, c: int, p: int) -> Kernel:
+        """``run(x, mean, variance)``: the moments of each channel of x (N, C, P); x may be of bfloat16 where P = 1."""
+        if p > 1:
+            return two_passes(self, n, c, p)
+        size = _parts(n), 2, c
+
+        def run(x, mean, variance):
+            x, (partial, rough) = x.reshape(n, c), self._partial_sums(size)
+            channels_last.moments(x, partial, rough)
+            channels_last.join_moments(x, partial, mean, variance)
+
+        return run
+
+    def _partial_sums(self, size: tuple[int, int, int]) -> tuple[np.ndarray, np.ndarray]:
+        """Workspace for sums of rows: in float64, and in the device's type."""
+        count = math.prod(size)
+        space = self.space(count * (8 + self.dtype.itemsize))
+        return self.view(space, 0, size, np.float64), self.view(space, count * 8, size)
+
+    @staticmethod
+    def _channel_shapes(formula: Formula, channels, rows: int, width: int) -> list:
+        return [-1 if a in channels else (rows, width) for a in formula.arrays] + [-1] * len(formula.scalars)
+
+    def updater(
+        self, formula: Formula, chunks: np.ndarray, lr_mult: np.ndarray, decay: np.ndarray, **constants: float
+    ) -> Kernel:
+        """``run(numbers, scale, *arrays)``: an update rule over flat buffers.
+
+        chunks (K, 2) are element ranges, lr_mult and decay (K) theirs. numbers: the rate, then the formula's constants
+        that are not given here, in its order; scale (1): what g is multiplied by. Both are arrays of the device.
+        """
+        kernel = formulas.update_kernel(formula, self.dtype.name)
+        start, stop = (np.ascontiguousarray(chunks[:, i], np.int64) for i in (0, 1))
+        tables = [np.ascontiguousarray(t, self.dtype) for t in (lr_mult, decay)]
+
+        others = [n for n in formula.constants if n not in ("rate", "decay")]
+        given = {n: self.dtype.type(constants[n]) for n in others if n in constants}
+        fixed = tuple(given.values()) if len(given) == len(others) else None
+
+        def run(numbers: np.ndarray, scale: np.ndarray, *arrays):
+            left = iter(numbers[1:])
+            values = [given[n] if n in given else next(left) for n in others] if fixed is None else fixed
+            kernel(start, stop, *tables, numbers[0], scale[0], *arrays, *values)
+
+        return run
+
+
+def _parts(rows: int) -> int:
+    """Into how many parts rows are divided whose columns are summed: each part writes and reads a row of partial
+    sums."""
+    return max(1, min(PARTS, rows // 96))
+
+
+def _pieces(rows: int, width: int) -> int:
+    """How many pieces a row is cut into: enough to share few rows among threads, and the same for any number of
+    them."""
+    return max(1, min(PARTS // max(1, rows), width // 1024))

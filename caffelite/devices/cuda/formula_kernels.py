@@ -1,0 +1,302 @@
+"""A GPU's compiled formulas, applied to arrays: element by element, and summed."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from ..formula import Formula, merged, unbias
+from ..interfaces import Array, Kernel
+from . import channel_sums, formulas
+from .kernels import BLOCK, Kernels, grid
+from .memory import pitch
+
+PARTS = 1024  # most blocks of a sum: fixed, so that results do not depend on the GPU; 8 a multiprocessor of an H100
+PARTIAL_BYTES = 256 << 10  # of partial sums of channels, about: one block sums them up
+ACROSS = 8  # threads that read one row of channels: 128 bytes, a cache line
+UPDATE_TILE = 2048  # elements that one block of an update rule takes
+PIECE = 8192  # numbers of a channel's sum that are worth a block of their own
+
+
+class FormulaKernels(Kernels):
+    """Builds functions that apply a formula to arrays, and adds and converts arrays."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sum_of_two, self._convert = self.map(Formula("a + b", ("a", "b"))), self.map(Formula("a", ("a",)))
+
+    def transpose(self, source: Array, target: Array) -> None:
+        """target (N, B, A) = source (N, A, B) with its last axes swapped."""
+        n, a, b = source.shape
+        if min(a, b) < 16:
+            self._cached_kernel("copies", "transpose_few", source.size, n, a, b)(source, target)
+        else:
+            tiles = n * math.ceil(a / 32) * math.ceil(b / 32)
+            self._cached_kernel("copies", "transpose_tiles", tiles * BLOCK, n, a, b, size=source.size)(source, target)
+
+    def copy_into(self, part: Array, whole: Array, start: int) -> None:
+        """whole[:, start : start + S] = part, of whole (R, T) and part (R, S)."""
+        self._columns("copy_into", part, whole, start)
+
+    def copy_out(self, whole: Array, start: int, part: Array, more: Sequence[Array] = ()) -> None:
+        """part = whole[:, start : start + S], plus the same columns of at most 7 arrays ``more``."""
+        if more:
+            self._columns("sum_out", part, whole, start, *more, *[None] * (7 - len(more)))
+        else:
+            self._columns("copy_out", part, whole, start)
+
+    def _columns(self, name: str, part: Array, whole: Array, start: int, *more: Array | None) -> None:
+        (rows, width), total = part.shape, whole.shape[1]
+        self._cached_kernel("copies", name, math.ceil(part.size / 4), start, rows, width, total, size=whole.size)(
+            part, whole, *more
+        )
+
+    def add(self, source: Array, target: Array) -> None:
+        """target += source, views as in ``assign``."""
+        if source.size != target.size or not (source.flags.c_contiguous and target.flags.c_contiguous):
+            self.backend.add(source, target)
+        else:
+            self._sum_of_two(source, target, target)
+
+    def conversions(self) -> tuple[Kernel, Kernel]:
+        """``to_half(x, y)`` rounds float32 numbers to 16 bits, ``to_float(x, y)`` converts them back."""
+        return self._convert, self._convert
+
+    def to_float32(self, array: Array) -> Array:
+        """A float32 copy of an array of 16-bit numbers."""
+        if not array.flags.c_contiguous:
+            self.assign(array, whole := self.empty(array.shape, array.dtype))
+            array = whole
+        self._convert(array, wide := self.empty(array.shape))
+        return wide
+
+    def _typed(self, source, name: str, names: tuple[str, ...], idx: str = "long long"):
+        """``choose(arrays)``: the kernel of the text ``source(types)`` for the types of these arrays, which are called
+        ``names``."""
+        found: dict = {}
+
+        def choose(arrays):
+            key = tuple(a.dtype for a in arrays)
+            if key not in found:
+                types = {n: formulas.TYPES[a.dtype.name] for n, a in zip(names, arrays, strict=True)}
+                found[key] = self._compile(source(types), name, idx), formulas.packed(types.values())
+            return found[key]
+
+        return choose
+
+    def _constants(self, formulas_: tuple[Formula, ...], constants: dict[str, float]) -> tuple:
+        return tuple(
+            self.dtype.type(constants[name]) for name in dict.fromkeys(n for f in formulas_ for n in f.constants)
+        )
+
+    def map(self, formula: Formula, **constants: float):
+        """``run(*arrays, *scalars, out)``: out = formula, element by element; out may be one of the arrays."""
+        choose = self._typed(
+            partial(formulas.map_source, formula), "formula_map", (*formula.arrays, *formula.scalars, "out")
+        )
+        values = self._constants((formula,), constants)
+
+        def run(*operands):
+            n, (launch, each) = operands[-1].size, choose(operands)
+            launch(grid(n, each * BLOCK), (BLOCK, 1, 1), (np.int64(n), operands[-1], *operands[:-1], *values))
+
+        return run
+
+    def sum(self, formula: Formula, scale: float = 1.0, **constants: float):
+        """``run(*arrays, *scalars, out, add=False)``: out[0] = [out[0] +] scale · Σ formula, added up in float64."""
+        choose = self._typed(
+            partial(formulas.sum_source, formula), "formula_sum", (*formula.arrays, *formula.scalars, "out")
+        )
+        values, parts, come = (
+            self._constants((formula,), constants),
+            self.empty(PARTS, np.float64),
+            self.zeros(1, np.uint32),
+        )
+
+        def run(*operands, add: bool = False):
+            n, (launch, each) = operands[0].size, choose(operands)
+            result = parts, come, operands[-1], np.float64(scale), np.int64(add)
+            launch(grid(n, 4 * each * BLOCK, PARTS), (BLOCK, 1, 1), (np.int64(n), *result, *operands[:-1], *values))
+
+        return run
+
+    def channel_map(self, formula: Formula, channels: tuple[str, ...], n: int, c: int, p: int, /, **constants: float):
+        """``run(*arrays, *scalars, out)``: ``map`` over (N, C, P), where the arrays named in ``channels`` have C
+        elements."""
+        kind, whole = self._indices(n * c * p)
+        source, names = (
+            partial(formulas.channel_map_source, formula, tuple(channels), p == 1),
+            (*formula.arrays, *formula.scalars, "out"),
+        )
+        choose = self._typed(source, "formula_channel_map", names, kind)
+        values, sizes = self._constants((formula,), constants), (whole(n), whole(c), whole(p))
+
+        def run(*operands):
+            launch, each = choose(operands)
+            launch(
+                grid(n * c * p, each * BLOCK),
+                (BLOCK, 1, 1),
+                (*sizes, operands[-1], *operands[:-1], *values),
+            )
+
+        return run
+
+    def channel_sums(
+        self,
+        formulas_: tuple[Formula, ...],
+        channels,
+        n: int,
+        c: int,
+        p: int,
+        /,
+        scale: float = 1.0,
+        kept: bool = False,
+        **constants: float,
+    ):
+        """``run(*arrays, outs)``: ``channel_sum`` of several formulas, in one pass; arrays are those of all, each once.
+        kept: ``run(*arrays, outs, kept)``, an array, perhaps one of those, that gets the first formula's values."""
+        launch = self._sums(formulas_, channels, (n, c, p), channel_sums.plain_ending(len(formulas_)), constants, kept)
+
+        def run(*operands):
+            outs, tail = (operands[-2], operands[-1:]) if kept else (operands[-1], ())
+            launch((np.float64(scale), False, *outs, *tail), operands[: -1 - kept])
+
+        return run
+
+    def channel_sum(
+        self,
+        formula: Formula,
+        channels: tuple[str, ...],
+        n: int,
+        c: int,
+        p: int,
+        /,
+        scale: float = 1.0,
+        **constants: float,
+    ):
+        """``run(*arrays, *scalars, out, add=False)``: out (C) = [out +] scale · Σ formula over N and P, added up in
+        float64.
+
+        The arrays named in ``channels`` have C elements, the others N·C·P.
+        """
+        launch = self._sums((formula,), channels, (n, c, p), channel_sums.plain_ending(1), constants)
+
+        def run(*operands, add: bool = False):
+            launch((np.float64(scale), add, operands[-1]), operands[:-1])
+
+        return run
+
+    def relu_backward(self, n: int, c: int, p: int, slope: float):
+        """``run(y, dy, db=None, add=False)``: dy (N, C, P), the gradient of a leaky ReLU's top y, becomes its bottom's;
+        db (C), if any, = [db +] the sum of that over N and P. Where P is 1, both may be slices of wider rows."""
+        formula = Formula("where(y > 0, dy, slope * dy)", ("y", "dy"), constants=("slope",))
+        alone, unread = self.map(formula, slope=slope), functools.cache(lambda: self.empty(c))
+        launch = self._sums((formula,), (), (n, c, p), channel_sums.plain_ending(1), {"slope": slope}, kept=True)
+
+        def run(y, dy, db=None, add: bool = False):
+            if db is not None:
+                launch((np.float64(1), add, db, dy), (y, dy))
+            elif y.flags.c_contiguous and dy.flags.c_contiguous:
+                alone(y, dy, dy)
+            else:
+                launch((np.float64(1), False, unread(), dy), (y, dy))
+
+        return run
+
+    def batch_moments(self, n: int, c: int, p: int, eps: float, keep: float):
+        """``run(x, mean, scale, means, variances, count)``: see formula.batch_moments; one pass, of differences from
+        the first number."""
+        both = Formula("x - first", ("x", "first")), Formula("(x - first) * (x - first)", ("x", "first"))
+        launch = self._sums(both, ("first",), (n, c, p), channel_sums.BATCH_MOMENTS, {})
+        constants = np.float64(1 / (n * p)), float(eps), float(keep), float(unbias(n * p))
+
+        def run(x, *results):
+            launch((*constants, *results), (x, x))
+
+        return run
+
+    def _sums(
+        self,
+        formulas_: tuple[Formula, ...],
+        channels,
+        split: tuple[int, int, int],
+        ending,
+        constants: dict,
+        kept: bool = False,
+    ):
+        """``launch(results, operands)``: sums of formulas into channels; results: what the ending's parameters and
+        ``kept`` are. Where P is 1, operands and ``kept`` may be slices of wider rows."""
+        n, c, p = split
+        if c == 1:
+            n, p = 1, n * p  # one long plane
+        columns, (kind, whole) = p == 1, self._indices(n * c * p)
+        names = (
+            *merged(formulas_),
+            *dict.fromkeys(s for f in formulas_ for s in f.scalars),
+            *(["kept"] if kept else []),
+        )
+        values, shapes = self._constants(formulas_, constants), {}
+
+        def source(sliced, types):
+            return channel_sums.channel_sums_source(formulas_, tuple(channels), columns, types, ending, kept, sliced)
+
+        whole_rows, slices = (
+            self._typed(partial(source, sliced), "formula_channel_sums", names, kind) for sliced in (False, True)
+        )
+
+        def shape(each: int):
+            """The grid, the block, and what the kernel takes first, for threads of ``each`` columns."""
+            across = min(ACROSS, 1 << max(0, math.ceil(c / each) - 1).bit_length()) if columns else 1
+            width = across * each if columns else 1
+            groups, numbers, sums = math.ceil(c / width), width * n * p, len(formulas_)
+            most = min(PARTS, PARTIAL_BYTES // (8 * sums * groups * width)) if columns else PARTS // groups
+            pieces = max(1, min(math.ceil(numbers / PIECE), most))
+            teams = math.ceil(pieces / channel_sums.TEAM) if columns else 0
+            parts = self.empty(sums * groups * width * (pieces + teams) if pieces > 1 else 1, np.float64)
+            first = (*(whole(v) for v in (n, c, p, pieces, across)), parts, self.zeros(groups * (teams + 1), np.uint32))
+            return (
+                grid(groups * pieces, 1),
+                (32 if numbers <= 128 and not columns else BLOCK, 1, 1),
+                first,
+            )
+
+        def launch(results, operands):
+            arrays = (*operands, *results[-1:]) if kept else operands
+            pitches = [pitch(array) for array in arrays]
+            run, each = (slices if any(pitches) else whole_rows)(arrays)
+            tail = [whole(apart or c) for apart in pitches] if any(pitches) else ()
+            if each not in shapes:
+                shapes[each] = shape(each)
+            grid, block, first = shapes[each]
+            run(grid, block, (*first, *(self._argument(v, whole) for v in results), *operands, *values, *tail))
+
+        return launch
+
+    def updater(self, formula: Formula, chunks: np.ndarray, lr_mult: np.ndarray, decay: np.ndarray, **constants: float):
+        """``run(numbers, scale, *arrays)``: an update rule over flat buffers.
+
+        chunks (K, 2) are element ranges, lr_mult and decay (K) theirs. numbers: the rate, then the formula's constants
+        that are not given here, in its order; scale (1): what g is multiplied by. Both are arrays of the device.
+        """
+        launch = self._compile(formulas.update_source(formula, tuple(constants)), "formula_update")
+        tiles = [
+            (at, min(at + UPDATE_TILE, stop), k)
+            for k, (start, stop) in enumerate(chunks)
+            for at in range(start, stop, UPDATE_TILE)
+        ]
+        start, stop, owner = np.array(tiles, np.int64).reshape(-1, 3).T
+        tables = []
+        for table in (start, stop, np.asarray(lr_mult, self.dtype)[owner], np.asarray(decay, self.dtype)[owner]):
+            tables.append(self.empty(table.shape, table.dtype))
+            self.upload(tables[-1], table)
+        grid, values = (len(tiles), 1, 1), [self.dtype.type(constants[n]) for n in formula.constants if n in constants]
+
+        def run(numbers, scale, *arrays):
+            if tiles:
+                launch(grid, (BLOCK, 1, 1), (*tables, numbers, scale, *arrays, *values))
+
+        return run

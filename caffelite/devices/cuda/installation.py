@@ -1,0 +1,124 @@
+"""Finds CuPy, the NVIDIA driver and GPUs; what is missing or unsuitable is an error with its remedy."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from collections.abc import Iterator
+
+from ...errors import CaffeliteError, missing_extra
+
+
+def driver_version() -> int | None:
+    """The newest CUDA that the NVIDIA driver speaks, as 13000 for 13.0; None without a driver."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None
+    version = ctypes.c_int(0)
+    return version.value if driver.cuDriverGetVersion(ctypes.byref(version)) == 0 else None
+
+
+def cupy_module(use: str = "-gpu"):
+    """CuPy, imported; where it is missing, an error that names the extra that fits the driver."""
+    try:
+        import cupy
+    except ImportError as mistake:
+        if isinstance(mistake, ModuleNotFoundError) and mistake.name == "cupy":
+            version = driver_version()
+            raise missing_extra("cupy", "cuda12" if version and version < 13000 else "cuda13", use) from None
+        raise CaffeliteError(
+            f"{use}: CuPy is installed but cannot be loaded", found=str(mistake).strip().splitlines()[0]
+        ) from mistake
+    return cupy
+
+
+def device_count(cupy) -> int:
+    """How many GPUs CUDA shows; an error that says what is missing where it shows none."""
+    try:
+        count = cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as mistake:
+        version = driver_version()
+        if version is None:
+            what, remedy = (
+                "no NVIDIA driver (libcuda.so.1 is missing)",
+                "install the driver, or leave -gpu out to run on the CPU",
+            )
+        else:
+            what = f"a driver for CUDA {version // 1000}.{version % 1000 // 10}: {mistake}"
+            remedy = "match the extra (cuda12, cuda13) with the driver, or leave -gpu out to run on the CPU"
+        raise CaffeliteError("no usable GPU", expected="an NVIDIA GPU", found=what, remedy=remedy) from None
+    if count == 0:
+        raise CaffeliteError(
+            "no usable GPU",
+            expected="an NVIDIA GPU",
+            found="a driver that shows none",
+            remedy="is CUDA_VISIBLE_DEVICES set to nothing?",
+        )
+    return count
+
+
+def checked_number(number: int, count: int) -> int:
+    if not 0 <= number < count:
+        found = "1 GPU" if count == 1 else f"{count} GPUs"
+        raise CaffeliteError(f"no GPU {number}", expected="0" if count == 1 else f"0 to {count - 1}", found=found)
+    return number
+
+
+def _runtime(cupy) -> str:
+    """The CUDA that CuPy was built for, as 12.9."""
+    version = cupy.cuda.runtime.runtimeGetVersion()
+    return f"{version // 1000}.{version % 1000 // 10}"
+
+
+def first_line(mistake: Exception) -> str:
+    return (str(mistake).strip() or type(mistake).__name__).splitlines()[0]
+
+
+def bring_libraries(cupy) -> str:
+    extra = f"cuda{cupy.cuda.runtime.runtimeGetVersion() // 1000}"
+    return (
+        f'install CUDA\'s headers and libraries: pip install "caffelite[{extra}]", or set CUDA_PATH to a CUDA toolkit'
+    )
+
+
+@contextlib.contextmanager
+def set_up(cupy, number: int) -> Iterator[None]:
+    """Turns what CuPy raises while GPU ``number`` is set up, a kernel compiled and loaded included, into one line with
+    the remedy."""
+    try:
+        yield
+    except CaffeliteError:
+        raise
+    except MemoryError as mistake:
+        remedy = "end what holds it (nvidia-smi tells), or use another GPU"
+        raise CaffeliteError(f"GPU {number} has no memory left", found=first_line(mistake), remedy=remedy) from mistake
+    except OSError as mistake:
+        remedy = "set CUPY_CACHE_DIR to a folder that can be written"
+        raise CaffeliteError(
+            "compiled CUDA kernels cannot be kept", found=first_line(mistake), remedy=remedy
+        ) from mistake
+    except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError) as mistake:
+        remedy = "see by nvidia-smi whether it is free and healthy, and whether its driver fits CUDA " + _runtime(cupy)
+        raise CaffeliteError(f"GPU {number} cannot be set up", found=first_line(mistake), remedy=remedy) from mistake
+    except (
+        Exception
+    ) as mistake:  # which class CuPy raises for a library or header that is missing differs from version to version
+        raise CaffeliteError(
+            "CUDA kernels cannot be compiled", found=first_line(mistake), remedy=bring_libraries(cupy)
+        ) from mistake
+
+
+def check_capability(cupy, number: int, capability: tuple[int, int]) -> None:
+    """Refuses a GPU that the CUDA of this CuPy no longer compiles for."""
+    if cupy.cuda.runtime.runtimeGetVersion() >= 13000 and capability < (7, 5):
+        found, remedy = (
+            ".".join(map(str, capability)),
+            'use CUDA 12: pip install "caffelite[cuda12]" in an environment without cupy-cuda13x',
+        )
+        raise CaffeliteError(
+            f"GPU {number} is too old for CUDA 13",
+            expected="compute capability 7.5 or more",
+            found=found,
+            remedy=remedy,
+        )

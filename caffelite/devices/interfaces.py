@@ -1,0 +1,229 @@
+"""The interfaces of the operations that a device builds.
+
+An operation is built once, for shapes that never change, and run on the arrays that it receives. All arrays are
+contiguous unless a docstring says otherwise. A gradient that is None is not computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+Array: TypeAlias = Any  # numpy.ndarray on a CPU, cupy.ndarray on a GPU
+Kernel: TypeAlias = Callable[..., None]  # a compiled formula: its docstring in Device lists the arguments
+
+
+class InnerProduct(Protocol):
+    """y (M, N) = x (M, K) wᵀ + b (N), w (N, K), or (K, N) where it is transposed."""
+
+    def forward(
+        self, x: Array, w: Array, b: Array | None, y: Array, slope: float | None = None, kept: Array | None = None
+    ) -> None:
+        """slope: negative slope of the fused leaky ReLU, None for no ReLU. kept (M, K): receives x rounded to 16 bits
+        where the operation multiplies 16-bit numbers; backward takes it for x."""
+
+    def backward(
+        self,
+        x: Array,
+        w: Array,
+        dy: Array,
+        dx: Array | None,
+        dw: Array | None,
+        db: Array | None,
+        add_w: bool = False,
+        add_b: bool = False,
+    ) -> None:
+        """add_w, add_b: add to dw, db instead of overwriting them."""
+
+
+class Convolution(Protocol):
+    """y (N, M, OH, OW) = w (M, C/groups, kh, kw) * x (N, C, H, W) + b (M); with channels_last, x and y are stored as
+    (N, H, W, C)."""
+
+    def forward(self, x: Array, w: Array, b: Array | None, y: Array, slope: float | None = None) -> None:
+        """slope: negative slope of the fused leaky ReLU, None for no ReLU."""
+
+    def backward(
+        self,
+        x: Array,
+        w: Array,
+        dy: Array,
+        dx: Array | None,
+        dw: Array | None,
+        db: Array | None,
+        add_w: bool = False,
+        add_b: bool = False,
+    ) -> None:
+        """add_w, add_b: add to dw, db instead of overwriting them."""
+
+
+class Pooling(Protocol):
+    """x (N, C, H, W) → y (N, C, OH, OW), or both channels_last."""
+
+    def forward(self, x: Array, y: Array, index: Array | None) -> None:
+        """index (like y): receives the position of each maximum; None where the method has none."""
+
+    def backward(self, dy: Array, index: Array | None, dx: Array) -> None: ...
+
+
+class LRN(Protocol):
+    """y = x · scale^-beta, scale = k + alpha / size · Σ x² over ``size`` neighbouring channels of x (N, C, P)."""
+
+    def forward(self, x: Array, scale: Array, y: Array) -> None:
+        """scale: like x, saved for backward; y may be x."""
+
+    def backward(self, x: Array, y: Array, scale: Array, dy: Array, dx: Array) -> None:
+        """dx must not overlap the other arrays."""
+
+
+class Im2col(Protocol):
+    """x (N, C, H, W) → columns (N, C·kh·kw, OH, OW): the pixels of each window, 0 outside the image."""
+
+    def forward(self, x: Array, columns: Array) -> None: ...
+
+    def backward(self, dcolumns: Array, dx: Array) -> None: ...
+
+
+class Take(Protocol):
+    """out[i] = table[index[i]]: table (rows, width), index (count), out (count, width).
+
+    bad (int64, one element): 0, or 1 + the position of the first index that names no row. Such a row of out is 0 and
+    gets no gradient.
+    """
+
+    bad: Array
+
+    def forward(self, table: Array, index: Array, out: Array) -> None: ...
+
+    def backward(self, index: Array, dout: Array, dtable: Array, add: bool = False) -> None:
+        """add: add to dtable instead of overwriting it."""
+
+
+class TopK(Protocol):
+    """The k largest over the middle axis of x (N, C, P), largest first, the first of equals, NaN last."""
+
+    def forward(self, x: Array, values: Array, places: Array) -> None:
+        """values, places (N, k, P): the numbers and their positions, both in the device's dtype."""
+
+
+class LSTM(Protocol):
+    """T steps of N sequences of D units: c = k σ(f) c + σ(i) tanh(g), h = σ(o) tanh(c), with sums (i, f, o, g) =
+    gates + w (k h); cont (T, N): k, 0 where a sequence starts; w (4D, D)."""
+
+    def forward(self, gates: Array, cont: Array, w: Array, last: Array, hidden: Array, c: Array, h: Array) -> None:
+        """gates (T, N, 4D): the other terms of the sums, overwritten by σ(i), σ(f), σ(o), tanh(g); last (N, D): h
+        before the first step; c (T + 1, N, D): c[0] is c before it; hidden (T, N, D): receives k h before each step;
+        h (T, N, D)."""
+
+    def backward(
+        self,
+        gates: Array,
+        cont: Array,
+        w: Array,
+        c: Array,
+        above: Array | None,
+        dh: Array,
+        dc: Array,
+        dgates: Array,
+    ) -> None:
+        """gates: as forward leaves them; above (T, N, D): h's gradient; dh, dc (N, D): the gradients of the last
+        states, overwritten by those of the first; dgates (T, N, 4D): receives the gradients of the sums."""
+
+
+class LSTMUnit(Protocol):
+    """One step of an LSTM from its sums, gates (N, 4D), which become σ(i), σ(f), σ(o), tanh(g)."""
+
+    def forward(self, gates: Array, cont: Array, before: Array, c: Array, h: Array) -> None: ...
+
+    def backward(self, gates: Array, cont: Array, before: Array, c: Array, dh: Array, dc: Array, dgates: Array) -> None:
+        """dc: the gradient of c from above, overwritten by that of the cell before; dgates (N, 4D)."""
+
+
+class Softmax(Protocol):
+    """y = softmax of x over the middle axis of (N, C, P)."""
+
+    def forward(self, x: Array, y: Array) -> None:
+        """y may be x."""
+
+    def backward(self, y: Array, dy: Array, dx: Array) -> None: ...
+
+
+class SoftmaxLoss(Protocol):
+    """prob = softmax of x over the middle axis of (N, C, P), loss = -Σ log prob[label] / divisor over label (N, P).
+
+    bad (int64, one element): 0, or 1 + the position of the first label that is no class. divisor (1): of the last run.
+    """
+
+    bad: Array
+    divisor: Array
+
+    def forward(
+        self,
+        x: Array,
+        label: Array,
+        prob: Array,
+        loss: Array,
+        total: Array | None = None,
+        weight: float = 1.0,
+        gradient: Array | None = None,
+    ) -> None:
+        """total (1): the loss times ``weight`` is added to it. gradient (like x): receives the gradient of ``weight``
+        times the loss; only where the divisor is a given number."""
+
+    def backward(self, prob: Array, label: Array, dloss: Array, dx: Array) -> None:
+        """dx: the gradient of x."""
+
+
+class Accuracy(Protocol):
+    """The share of labels (N, P) that are among the ``top_k`` scores of x (N, C, P).
+
+    counts (C): the samples of each class in the last run. bad: as in SoftmaxLoss.
+    """
+
+    bad: Array
+    counts: Array
+
+    def forward(self, x: Array, label: Array, score: Array, per_class: Array | None) -> None:
+        """per_class (C): receives the share of each class."""
+
+
+class Dropout(Protocol):
+    """y = x · mask / (1 - ratio); each element of (N, D) is kept with probability 1 - ratio.
+
+    The mask follows from the context's seed and clock, from ``stream`` (which layer) and from the sample: it is the
+    same on every device.
+    """
+
+    def forward(self, x: Array, mask: Array, y: Array) -> None:
+        """mask: uint8, like x, saved for backward."""
+
+    def backward(self, mask: Array, dy: Array, dx: Array) -> None: ...
+
+
+class Preprocess(Protocol):
+    """out (N, C, h, w) = (pixels - mean) · scale, in float32."""
+
+    deep: bool  # whether several passes can be prepared at once
+
+    def host_buffer(self, shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
+        """Memory of the host that ``forward`` reads fast."""
+
+    def wait(self) -> None:
+        """Returns when the pixels of the last ``set_batch`` may be overwritten."""
+
+    def set_batch(self, which: int, pixels: np.ndarray, picks: np.ndarray, resident: bool = False) -> None:
+        """Gives the pixels of pass ``which`` of those that are being prepared.
+
+        pixels (M, C, H, W): uint8 or float32, on the host, of any strides. picks (N, 4): int32; a row is a sample:
+        which image of pixels, the crop's top and left, 1 where it is mirrored. Pixels that have the crop's size are
+        not cropped. resident: the pixels are those of the whole data set, which a device may keep in its memory.
+        """
+
+    def signature(self) -> tuple[Any, ...]:
+        """Captured graphs of ``forward`` are valid for equal signatures."""
+
+    def forward(self, out: Array, fields: Sequence[Any] = (), tops: Sequence[Array] = ()) -> None:
+        """fields: of the input buffer; each is copied to its top."""

@@ -1,0 +1,59 @@
+"""What the tests of operations share: devices by name, arrays between guards, comparisons."""
+
+import os
+
+import numpy as np
+from devices.host.backend import HostBackend
+
+from caffelite.devices import Window, open_device
+from caffelite.devices.cuda import GPU
+
+MAKE = {
+    "cpu": lambda dtype: open_device(None, dtype),
+    "host": lambda dtype: GPU(0, dtype, HostBackend()),
+    "gpu": lambda dtype: open_device(0, dtype, "fp32"),
+}
+GUARD = 0 if os.environ.get("CAFFELITE_HOST_SANITIZE") == "1" else 256  # bytes before and behind an array
+
+
+def put(dev, array, dtype=None):
+    """An array of the device between two guards that nothing may touch; the sanitizers have their own."""
+    host = np.asarray(array, dtype or dev.dtype)
+    whole = dev.empty((host.nbytes + 2 * GUARD,), np.uint8)
+    dev.fill(whole, 0x5A)
+    there = dev.view(whole, GUARD, host.shape, host.dtype)
+    dev.upload(there, host)
+    GUARDED.append((dev, whole, host.nbytes))
+    return there
+
+
+GUARDED: list = []
+
+
+def to_bfloat16(x: np.ndarray) -> np.ndarray:
+    """x rounded to the nearest bfloat16, a tie to the even one, as float64."""
+    bits = np.asarray(x, np.float32).view(np.uint32)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000).view(np.float32).astype(np.float64)
+
+
+def blank(dev, shape, dtype=None):
+    """An array whose old contents must not matter."""
+    return put(dev, np.full(shape, 77, dtype or dev.dtype), dtype)
+
+
+def close(dev, there, expected, scale=1.0):
+    tolerance = scale * (2e-5 if dev.dtype == np.float32 else 1e-12)
+    np.testing.assert_allclose(dev.download(there).astype(np.float64), expected, rtol=tolerance, atol=tolerance)
+
+
+POOLS = {  # x, window
+    "1x1": ((1, 1, 1, 1), Window((1, 1))),
+    "LeNet": ((2, 3, 8, 8), Window((2, 2), (2, 2))),
+    "overlap, ceiling": ((2, 2, 8, 7), Window((3, 3), (2, 2))),
+    "pad": ((1, 2, 7, 5), Window((3, 2), (2, 3), (1, 1))),
+    "pad, last dropped": ((1, 1, 4, 5), Window((2, 3), (2, 2), (1, 2))),
+    "gaps": ((1, 2, 7, 9), Window((2, 1), (3, 4))),
+    "global": ((2, 2, 3, 5), Window((3, 5))),
+    "larger than the image": ((2, 2, 1, 2), Window((2, 3), (2, 2))),
+    "larger than the padded image": ((1, 2, 1, 2), Window((4, 5), (2, 3), (1, 1))),
+}

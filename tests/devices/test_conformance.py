@@ -1,0 +1,235 @@
+"""All devices have the interface of devices/protocol.py, and behave alike where they are used alike."""
+
+import inspect
+
+import numpy as np
+import pytest
+from devices.arrays import MAKE, blank, put
+
+from caffelite.devices import interfaces, protocol
+from caffelite.devices.context import ExecutionContext, Field, InputBuffer
+from caffelite.devices.cpu import CPU
+from caffelite.devices.cuda import GPU
+from caffelite.devices.formula import Formula
+from caffelite.devices.window import Window
+
+CLASSES = {"cpu": CPU, "gpu": GPU}
+WINDOW = Window((2, 2), (2, 2))
+
+
+def members(interface: type) -> list[str]:
+    """The public names of a protocol, and ``__call__`` and ``__len__``."""
+    names = {*vars(interface), *interface.__annotations__}
+    return sorted(name for name in names if not name.startswith("_") or name in ("__call__", "__len__"))
+
+
+def parameters(function) -> list[tuple]:
+    """(name, kind, default) of each parameter; positional-only ones have no name."""
+    found = [p for p in inspect.signature(function).parameters.values() if p.name != "self"]
+    return [(None if p.kind is p.POSITIONAL_ONLY else p.name, p.kind, p.default) for p in found]
+
+
+def mismatches(instance, interface: type) -> list[str]:
+    """What an object lacks of a protocol, or has with another signature; further parameters need defaults."""
+    wrong = []
+    for name in members(interface):
+        if name not in dir(instance):
+            wrong.append(f"{type(instance).__name__} lacks {name}")
+            continue
+        required = getattr(interface, name, None)
+        if not inspect.isfunction(required):
+            continue
+        expected, found = parameters(required), parameters(getattr(type(instance), name))
+        further = [p for p in found if p not in expected]
+        if [p for p in found if p in expected] != expected or any(p[2] is inspect.Parameter.empty for p in further):
+            wrong.append(f"{type(instance).__name__}.{name}{inspect.signature(getattr(type(instance), name))}")
+    return wrong
+
+
+@pytest.fixture
+def device(kind):
+    return MAKE[kind]("float32")
+
+
+def test_device_has_every_member_of_the_protocol(device):
+    assert mismatches(device, protocol.Device) == []
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_protocol_names_all_that_both_devices_have(kind):
+    """A public method that every device has belongs to the protocol."""
+    public = {n for n, f in inspect.getmembers(CLASSES[kind], inspect.isfunction) if not n.startswith("_")}
+    other = {n for n, f in inspect.getmembers(CLASSES["gpu" if kind == "cpu" else "cpu"], inspect.isfunction)}
+    assert public & other <= set(members(protocol.Device))
+
+
+OPERATIONS = {
+    "inner_product": ((2, 3, 4), interfaces.InnerProduct),
+    "convolution": (((1, 1, 4, 4), (1, 2, 2, 2), WINDOW), interfaces.Convolution),
+    "pooling": (("MAX", (1, 1, 4, 4), (1, 1, 2, 2), WINDOW), interfaces.Pooling),
+    "lrn": ((1, 4, 6, 3, 1.0, 0.75, 1.0), interfaces.LRN),
+    "im2col": (((1, 1, 4, 4), WINDOW), interfaces.Im2col),
+    "take": ((5, 2, 3), interfaces.Take),
+    "top_k": ((2, 5, 1, 2), interfaces.TopK),
+    "lstm": ((2, 3, 4), interfaces.LSTM),
+    "lstm_unit": ((3, 4), interfaces.LSTMUnit),
+    "softmax": ((2, 3, 1), interfaces.Softmax),
+    "softmax_loss": ((2, 3, 1, None, None), interfaces.SoftmaxLoss),
+    "accuracy": ((2, 3, 1, 1, None), interfaces.Accuracy),
+}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_operation_has_its_interface(device, name):
+    arguments, interface = OPERATIONS[name]
+    assert mismatches(getattr(device, name)(*arguments), interface) == []
+
+
+def test_operation_with_context_has_its_interface(device):
+    context = device.make_context()
+    assert mismatches(device.dropout(2, 3, 0.5, 1, context), interfaces.Dropout) == []
+    assert mismatches(device.preprocess((1, 1, 2, 2), None, 1.0, context), interfaces.Preprocess) == []
+
+
+def test_channels_last_pooling_has_its_interface(kind):
+    import engines
+
+    device = engines.with_onednn() if kind == "cpu" else MAKE[kind]("float32")
+    op = device.channels_last_pooling("MAX", (1, 1, 4, 4), (1, 1, 2, 2), WINDOW)
+    assert mismatches(op, interfaces.Pooling) == []
+
+
+def test_execution_has_its_interfaces(device):
+    context = device.make_context(5)
+    context.set_clock(0, 0)
+    assert isinstance(context, ExecutionContext)
+    assert mismatches(context.input_buffer, InputBuffer) == []
+    assert mismatches(context.input_buffer.field((2,)), Field) == []
+    assert mismatches(device.ring(2), protocol.Ring) == []
+    graph = device.capture(lambda: None, context)
+    assert graph.eager == device.eager and callable(graph)
+
+
+def test_loss_scale_has_its_interface(kind):
+    if kind == "cpu":
+        assert MAKE[kind]("float32").loss_scale(None) is None
+    else:
+        from devices.host.backend import HostBackend
+
+        device = GPU(0, "float32", HostBackend() if kind == "host" else None, "fp16")
+        assert mismatches(device.loss_scale(None), protocol.LossScale) == []
+
+
+# behaviour
+
+
+def test_contexts_of_one_device_are_independent(device):
+    one, other = device.make_context(2**64 + 3), device.make_context(7)
+    one.set_clock(4, 1)
+    other.set_clock(9, 0)
+    assert (one.seed, one.clock) == (3, (4, 1)) and (other.seed, other.clock) == (7, (9, 0))
+    x, masks = put(device, np.ones((4, 64))), [blank(device, (4, 64), np.uint8) for _ in range(3)]
+    out = blank(device, (4, 64))
+    for context, mask in zip((one, other, one), masks, strict=True):
+        device.dropout(4, 64, 0.5, 1, context).forward(x, mask, out)
+    first, second, third = (device.download(mask) for mask in masks)
+    np.testing.assert_array_equal(first, third)
+    assert (first != second).any()
+
+
+def test_fields_hold_the_selected_pass(device):
+    context = device.make_context()
+    buffer = context.input_buffer
+    field, target = buffer.field((3,)), device.zeros(3)
+    buffer.begin()
+    count = min(2, buffer.depth)
+    for which in range(count):
+        buffer.set_clock(which, 10 + which, 0)
+        field.set(which, np.full(3, which + 1.0))
+    buffer.send(count)
+    for which in range(count):
+        buffer.select(which)
+        field.copy_to(target)
+        assert (device.download(target) == which + 1).all() and context.clock == (10 + which, 0)
+    field.replace(np.array([7.0, 8.0, 9.0]))
+    field.copy_to(target)
+    np.testing.assert_array_equal(device.download(target), [7, 8, 9])
+
+
+def test_captured_function_reads_new_inputs(device):
+    context = device.make_context()
+    field, target = context.input_buffer.field((2,)), device.zeros(2)
+    graph, found = device.capture(lambda: field.copy_to(target), context), []
+    for value in range(6):
+        context.input_buffer.begin()
+        field.set(0, np.full(2, float(value)))
+        context.input_buffer.send()
+        graph()
+        found.append(float(device.download(target)[0]))
+    assert found == [0, 1, 2, 3, 4, 5]
+    device.drop_graphs()
+    graph()
+    assert device.why_eager() == device.eager
+
+
+def test_events_measure_no_negative_time(device):
+    begin = device.record_event()
+    device.fill(device.zeros(1000), 1)
+    assert device.elapsed_ms(begin, device.record_event()) >= 0
+
+
+def test_concurrent_parts_all_run(device):
+    arrays = [device.zeros(4) for _ in range(3)]
+    device.run_concurrently(1, *(lambda a=a, v=v: device.fill(a, v) for v, a in enumerate(arrays, 1)))
+    assert [float(device.download(a)[0]) for a in arrays] == [1, 2, 3]
+
+
+def test_plans_are_shared_inside_same_plans(device):
+    with device.same_plans(0, lambda value: [value]):
+        device.fill(device.zeros(1), 1)
+
+
+def test_columns_are_copied_and_summed(device):
+    whole, other = (put(device, np.arange(12.0).reshape(2, 6) * k) for k in (1, 10))
+    part = blank(device, (2, 4))
+    device.copy_out(whole, 2, part)
+    expected = np.arange(12.0).reshape(2, 6)[:, 2:]
+    np.testing.assert_array_equal(device.download(part), expected)
+    device.copy_out(whole, 2, part, [other, other])
+    np.testing.assert_array_equal(device.download(part), 21 * expected)
+    device.copy_into(part, other, 0)
+    np.testing.assert_array_equal(device.download(other)[:, :4], 21 * expected)
+
+
+def test_relu_backward_with_and_without_bias(device):
+    y = np.array([[1.0, -1.0, 0.0], [2.0, 3.0, -4.0]])
+    dy = np.array([[1.0, 2.0, 4.0], [8.0, 16.0, 32.0]])
+    run, expected = device.relu_backward(2, 3, 1, 0.5), np.where(y > 0, dy, 0.5 * dy)
+    there, db = put(device, dy), put(device, np.ones(3))
+    run(put(device, y), there, db, True)
+    np.testing.assert_array_equal(device.download(there), expected)
+    np.testing.assert_array_equal(device.download(db), 1 + expected.sum(0))
+    run(put(device, y), there := put(device, dy))
+    np.testing.assert_array_equal(device.download(there), expected)
+
+
+@pytest.mark.parametrize("p", [1, 5])
+def test_sums_of_formulas_also_return_values(device, p, rng):
+    x, u = rng.normal(size=(3, 4, p)), rng.normal(size=4)
+    formulas = Formula("x - u", ("x", "u")), Formula("k * x", ("x",), constants=("k",))
+    run = device.channel_sums(formulas, ("u",), 3, 4, p, 2.0, kept=True, k=3.0)
+    there, outs = put(device, x), [blank(device, 4), blank(device, 4)]
+    run(there, put(device, u), outs, there)
+    values = x - u[None, :, None]
+    for out, expected in zip(outs, (values, 3 * x), strict=True):
+        np.testing.assert_allclose(device.download(out), 2 * expected.sum((0, 2)), rtol=2e-5, atol=2e-5)
+    np.testing.assert_allclose(device.download(there), values, rtol=1e-6, atol=1e-6)
+
+
+def test_loss_returns_its_gradient_in_forward(device, rng):
+    x, label = put(device, rng.normal(size=(4, 3))), put(device, [0, 2, 1, 2])
+    op, prob, loss = device.softmax_loss(4, 3, 1, None, 4.0), blank(device, (4, 3)), blank(device, 1)
+    gradient, expected = blank(device, (4, 3)), blank(device, (4, 3))
+    op.forward(x, label, prob, loss, None, 0.5, gradient)
+    op.backward(prob, label, put(device, [0.5]), expected)
+    np.testing.assert_allclose(device.download(gradient), device.download(expected), rtol=1e-6)
