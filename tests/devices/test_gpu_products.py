@@ -156,6 +156,6 @@ def test_precision_of_a_device_without_it(monkeypatch):
     monkeypatch.setattr(backend, "Blas", lambda cupy, stream, strict: host_product)
     monkeypatch.setattr(cudnn, "frontend", lambda: None)
     assert open_device(0).precision == "tf32" and not open_device(0).deterministic
-    assert not open_device(precision="tf32").half  # a CPU takes it for fp32
+    assert not open_device(precision="tf32").traits.half  # a CPU takes it for fp32
     with pytest.raises(CaffeliteError, match="fp16 is for GPUs; found the CPU; use -precision bf16"):
         open_device(precision="fp16")
