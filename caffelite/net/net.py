@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -278,7 +279,7 @@ class Net:
         """Copies parameters by layer name; see ``parameters.load``."""
         return parameters.load(self.graph, self.dev, blobs, source)
 
-    def sources(self) -> Iterable[tuple[str, object]]:
+    def sources(self) -> Iterable[tuple[str, Any]]:
         return [(n.name, n.layer.source) for n in self.graph.nodes if getattr(n.layer, "source", None) is not None]
 
     def close(self) -> None:

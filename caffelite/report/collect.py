@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -71,7 +72,7 @@ class Watch:
         sources = [source for _, source in net.sources() if source.length]
         alike = len({(source.length, source.shapes[0][0]) for source in sources}) == 1
         # Of several sets there is none to count; and files that a net writes get whole batches, as Caffe's do.
-        self.source = sources[0] if alike and not any(node.layer.writes for node in net.graph.nodes) else None
+        self.source: Any = sources[0] if alike and not any(node.layer.writes for node in net.graph.nodes) else None
 
     @property
     def once(self) -> tuple[int, int] | None:

@@ -35,7 +35,7 @@ def score(net: Net, open_rest: Callable[[int], Net], count: int, watch: Watch, o
     open_rest(samples): returns the net with a smaller batch, for the samples that are left after the whole batches.
     """
     whole, left = watch.once or (count, 0)
-    parts = []
+    parts: list[Scores | None] = []
     if min(count, whole):
         parts.append(mean_scores(net, min(count, whole), each=on_batch))
     if count > whole:
@@ -50,7 +50,7 @@ def score(net: Net, open_rest: Callable[[int], Net], count: int, watch: Watch, o
                 source.seek(watch.first + watch.source.length - left)
             watch.turn_to(rest)
             parts.append(mean_scores(rest, 1, each=functools.partial(_shifted, whole, on_batch)))
-    found = combined(net, parts)
+    found = combined(net, [part for part in parts if part])
     for text in unscored(watch.net, found.outputs):
         log.warning("%s", text)
     return found
