@@ -7,7 +7,7 @@ import math
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 from .. import caffelite_pb2 as pb
 from ..devices.context import ExecutionContext
@@ -97,6 +97,7 @@ class Layer(LayerMessage, Compilable):
         return copied
 
     # What binding sets
+    source: Any  # of a layer that ``reads_source``
     saved: dict  # arrays by name, as ``saved_blobs`` says
     carried: list = ()  # arrays that keep their values from one pass to the next; snapshots store them
     total: tuple = ()  # where it adds its loss: the net's, and the weight

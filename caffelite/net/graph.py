@@ -30,7 +30,7 @@ def keeps(spec: pb.LayerParameter, state: pb.NetState, locate: Locator = NOWHERE
     reasons = [_mismatch(rule, state) for rule in (spec.include or spec.exclude)]
     if spec.exclude:
         return "an exclude rule holds" if None in reasons else None
-    return None if not reasons or None in reasons else "; ".join(reasons)
+    return None if not reasons or None in reasons else "; ".join(filter(None, reasons))
 
 
 def _mismatch(rule: pb.NetStateRule, state: pb.NetState) -> str | None:
@@ -103,8 +103,9 @@ class _Builder:
                     self.values.setdefault(top, None)
         self.mistakes.raise_any()
         dropped = [(self.net.layer[place].name, reason) for place, reason in self.dropped.items()]
+        values = {name: value for name, value in self.values.items() if value}
         graph = Graph(
-            self.net.name, self.state.phase, self.nodes, self.values, self.parameters, self.net, dropped, self.notes
+            self.net.name, self.state.phase, self.nodes, values, self.parameters, self.net, dropped, self.notes
         )
         gradients.mark(graph, self.mistakes)
         self.mistakes.raise_any()
@@ -138,15 +139,16 @@ class _Builder:
             what = f"has {len(spec.propagate_down)} propagate_down for {len(bottoms)} bottoms"
             raise layer.outer_error(what, "propagate_down", len(bottoms), expected=f"none, or {len(bottoms)}")
         self._tops(spec, tops, at)
-        if any(b is None for b in bottoms):  # a mistake that is already reported hides the shape
+        known = [b for b in bottoms if b is not None]
+        if len(known) < len(bottoms):  # a mistake that is already reported hides the shape
             for top in tops:
                 self.values[top] = None
             return
         if self.open_source and layer.reads_source:
             layer.source = self.open_source(spec, self.state.phase, at)
         self.nodes.append(node)
-        shapes = layer.shapes([b.shape for b in bottoms])
-        for i, bottom in enumerate(bottoms):
+        shapes = layer.shapes([b.shape for b in known])
+        for i, bottom in enumerate(known):
             node.bottoms.append(bottom)
             bottom.readers.append((node, i))
         for i, (name, shape) in enumerate(zip(tops, shapes, strict=True)):
@@ -166,7 +168,9 @@ class _Builder:
             else:
                 expected = f"{low} or more" if high is None else f"{low} to {high}"
             what = f'layer "{layer.name}" ({layer.spec.type}): has {count} {kind} blobs'
-            raise CaffeliteError(what, where=layer.locate(kind, low if count < low else high), expected=expected)
+            raise CaffeliteError(
+                what, where=layer.locate(kind, low if high is None or count < low else high), expected=expected
+            )
 
     def _bottom(self, spec: pb.LayerParameter, index: int, at: Locator, place: int) -> Value | None:
         name = spec.bottom[index]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from .. import caffelite_pb2 as pb
 from .. import data
+from ..devices.protocol import Device
 from ..errors import CaffeliteError, Locator
 from ..net import graph
 from ..net.net import Net
@@ -58,7 +59,7 @@ class Trainer:
         message: pb.SolverParameter,
         locate: Locator,
         path: str,
-        dev,
+        dev: Device,
         *,
         comm: SingleProcess | None = None,
         strong_scaling: bool = False,
@@ -79,12 +80,13 @@ class Trainer:
         self.schedule = rates.policy(message, locate)
         checks.check_counts(message, locate)
         checks.check_hooks(message, locate)
-        saved = snapshot.read_state(Path(resume)) if resume else None
+        resumed = Path(resume) if resume else None
+        saved = snapshot.read_state(resumed) if resumed else None
         # Every random number follows from the seed, so that a run without one in its solver keeps the seed it drew.
         drawn = saved.resume.random_seed if saved and saved.resume else self.comm.seed
         self.seed = message.random_seed if message.random_seed >= 0 else drawn
         self.prefix = snapshot.prefix(message, path)
-        self.owner = Ownership(self.prefix, (Path(resume), saved) if saved else None)
+        self.owner = Ownership(self.prefix, (resumed, saved) if resumed and saved else None)
         train, tests = nets.train_net(message, locate, level, stages), nets.test_nets(message, locate)
         (overrides or Overrides()).nets([train, *tests])
         self.specs = train, tests
@@ -98,9 +100,9 @@ class Trainer:
                 self.tests.append((self._net(spec, self.net), spec.iterations))
             self._make_parts()
             self._make_hooks(nan_recoveries, snapshots)
-            if saved:
-                self.checkpoints.restore(self.state, Path(resume), saved)
-                self.checkpoints.written.append((self.iteration, Path(resume)))
+            if resumed and saved:
+                self.checkpoints.restore(self.state, resumed, saved)
+                self.checkpoints.written.append((self.iteration, resumed))
         except BaseException:
             self.close()
             raise
@@ -129,7 +131,6 @@ class Trainer:
             for node in net.graph.nodes
             if node.layer.carried
         ]
-        of_train = [[entry for entry in entries if entry.net == "train"] for entries in (sources, recurrent)]
         return TrainingState(
             run=self.owner.run,
             seed=self.seed,
@@ -138,7 +139,11 @@ class Trainer:
             losses=LossWindow(self.dev, self.p.average_loss),
             sources=sources,
             recurrent=recurrent,
-            start=IterationStart(self.dev, *of_train),
+            start=IterationStart(
+                self.dev,
+                [entry for entry in sources if entry.net == "train"],
+                [entry for entry in recurrent if entry.net == "train"],
+            ),
             average=self.average.state,
             plateau=self.schedule.plateau,
             loss_scale=self.updater.clipping.loss_scale,
@@ -203,7 +208,7 @@ class Trainer:
 
     # the loop
 
-    def solve(self, progress: Callable | None = None, iterations: int | None = None) -> None:
+    def solve(self, progress: Callable[[Trainer, float], None] | None = None, iterations: int | None = None) -> None:
         """Trains to max_iter, or only so many iterations (then with a snapshot), or until a stop is requested."""
         left = max(0, self.p.max_iter - self.iteration)
         self._log_start()
@@ -216,7 +221,7 @@ class Trainer:
         self.net.check_faults()
         log.info("Optimization Done.")
 
-    def step(self, count: int, progress: Callable | None = None) -> None:
+    def step(self, count: int, progress: Callable[[Trainer, float], None] | None = None) -> None:
         """Runs ``count`` iterations. progress(trainer, rate): called after each, or after several of one launch."""
         state, hooks = self.state, self.hooks
         self._start()
@@ -302,6 +307,7 @@ class Trainer:
             raise CaffeliteError(what, remedy=remedy)
         buckets = gradients.buckets(self.net, self.p.layer_wise_reduce)
         reducer = comm.reducer(self.dev, self.net.params.diff, buckets, self._fp16_gradients)
+        assert reducer, "a group of several processes sums gradients"
         iteration.join(reducer, gradients.steps(self.net), self.agreement)
         self.agreement.join()
         comm.name_layers({step.node: step.node.name for step in self.net.compiled.forward})
