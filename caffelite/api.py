@@ -22,6 +22,7 @@ from . import devices, prototxt, user_modules, weights
 from .deploy.classify import Classifier
 from .deploy.prepare import Preparation
 from .errors import CaffeliteError
+from .layers import unknown_types
 from .net import net as nets
 from .net.graph import Value
 from .runs.config import RunConfig
@@ -133,7 +134,7 @@ class Net:
         seed: int = 0,
     ):
         weights, phase = _weights_and_phase(given, weights, phase)
-        document = prototxt.read_net(model)
+        document = prototxt.read_net(model, tolerate=unknown_types.tolerate)
         if force_backward:
             document.message.force_backward = True
         dev = devices.open_device(gpu)
@@ -215,7 +216,7 @@ class Net:
 
         Returns copies of the gradients of the inputs by name, where there are any.
         """
-        if not self._net.plan.backward:
+        if not self._net.compiled.backward:
             raise CaffeliteError(
                 "this net has no backward pass",
                 remedy="build it with force_backward=True, or in phase TRAIN with a loss",

@@ -1,24 +1,18 @@
-"""Shipped nets and solvers, damaged at random, given to the commands that read prototxts: each ends in an answer or in
-mistakes.
+"""Damages shipped nets and solvers at random and gives them to the commands that read prototxts: each must end with a
+result or with reported mistakes.
 
 python tests/fuzz_commands.py --runs 2000 [--seed 0] [--command check]
 """
 
 from __future__ import annotations
 
-import argparse
-import collections
-import os
 import random
-import shutil
-import sys
-import tempfile
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
-import fuzz_workers
 from click.testing import CliRunner
-from fuzz_workers import attempt
+from fuzz_campaign import Campaign, main
 from test_prototxt_mutations import SHIPPED, mutate
 
 import caffelite
@@ -44,12 +38,12 @@ COMMANDS = {
 }  # the shipped files to damage, and what is called with one; without the proof of deploy, which runs nets
 
 
-class Damaged(Exception):
-    """What a command must not do: end with another status than 0, 1 or 2, or say nothing of its mistakes."""
+class BadEnd(Exception):
+    """A command ended with another status than 0, 1 or 2, or failed without a message."""
 
 
 def call(arguments: Sequence[str]) -> None:
-    """Runs a command as ``main`` does. Errors: CaffeliteError or MemoryError as raised; Damaged."""
+    """Runs a command as ``main`` does. Errors: CaffeliteError or MemoryError as raised; BadEnd."""
     words = [cli.normalise(word) for word in arguments]
     with user_modules.forbidden():
         result = CliRunner().invoke(cli.caffelite, words)
@@ -57,32 +51,27 @@ def call(arguments: Sequence[str]) -> None:
     if isinstance(error, (CaffeliteError, MemoryError)):
         raise error
     if isinstance(error, RecursionError):
-        return  # main says in a line that the input is nested too deeply
+        return  # main reports it in one line: the input is nested too deeply
     if error is not None and not isinstance(error, SystemExit):
         raise error
     if result.exit_code not in (0, 1, 2):
-        raise Damaged(f"status {result.exit_code}: {result.output}")
+        raise BadEnd(f"status {result.exit_code}: {result.output}")
     if result.exit_code and not result.output.strip():
-        raise Damaged(f"status {result.exit_code} without a word")
+        raise BadEnd(f"status {result.exit_code} without a message")
 
 
-class Fuzz:
-    """Damages and calls below a folder. A mutant lies beside links to the shipped nets, where solvers look for them.
-
-    outcomes: how many mutants came to what; failures: (command, seed, outcome, what was said).
-    """
+class CommandFuzz(Campaign):
+    """Damages prototxts and calls commands. A mutant stands beside links to the shipped nets, where solvers find
+    them."""
 
     def __init__(self, folder: Path, commands: Sequence[str] = tuple(COMMANDS)):
-        self.folder, self.commands = folder, commands
-        self.outcomes: collections.Counter[str] = collections.Counter()
-        self.failures: list[tuple[str, int, str, str]] = []
+        super().__init__(folder, commands)
         for command in commands:  # imports what it needs, before the processes are forked
             call([command.split()[0], "--help"])
         call(["check", str(SOLVERS[0])])
 
-    def mutant(self, command: str, seed: int) -> tuple[str, list[str]]:
-        """(the damaged text, the command's arguments), as the seed decides."""
-        rng = random.Random(f"{command} {seed}")
+    def mutant(self, command: str, rng: random.Random) -> tuple[str, list[str]]:
+        """(the damaged text, the command's arguments)."""
         files, arguments = COMMANDS[command]
         path = rng.choice(files)
         text = path.read_text()
@@ -90,49 +79,14 @@ class Fuzz:
         values = {"layer": rng.choice(layers), "original": str(path)}
         return mutate(text, rng), [argument.format(**values) for argument in arguments]
 
-    def one(self, command: str, seed: int) -> str:
-        """The outcome of a mutant."""
-        text, arguments = self.mutant(command, seed)
-        work = self.folder / "work"
+    def prepare(self, subject: str, rng: random.Random, work: Path) -> Callable[[], None]:
+        text, arguments = self.mutant(subject, rng)
         work.mkdir()
         for name in ("models", "solvers"):
             (work / name).symlink_to(ROOT / name)
-        try:
-            (work / "mutant.prototxt").write_bytes(text.encode(errors="surrogatepass"))
-            os.chdir(work)
-            outcome, said = attempt(lambda: call(arguments))
-        finally:
-            os.chdir(self.folder)
-            shutil.rmtree(work)
-        self.outcomes[outcome] += 1
-        if outcome not in fuzz_workers.GOOD:
-            self.failures.append((command, seed, outcome, said))
-        return outcome
-
-    def campaign(self, runs: int, first: int = 0, say: Callable[[str], None] = lambda text: None) -> None:
-        """As many mutants, the commands in turn."""
-        for i in range(runs):
-            told = len(self.failures)
-            self.one(self.commands[i % len(self.commands)], first + i)
-            for failed in self.failures[told:]:
-                say("--- {} {}: {}\n{}".format(*failed))
-            if (i + 1) % 500 == 0:
-                say(f"{i + 1}: {dict(self.outcomes)}")
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--runs", type=int, default=2000)
-    parser.add_argument("--seed", type=int, default=0, help="of the first mutant; each takes the next one")
-    parser.add_argument("--command", choices=COMMANDS, action="append")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        fuzz = Fuzz(Path(folder), options.command or tuple(COMMANDS))
-        fuzz.campaign(options.runs, options.seed, lambda text: print(text, flush=True))
-        print(dict(fuzz.outcomes))
-        os.chdir("/")
-    sys.exit(bool(fuzz.failures))
+        (work / "mutant.prototxt").write_bytes(text.encode(errors="surrogatepass"))
+        return partial(call, arguments)
 
 
 if __name__ == "__main__":
-    main()
+    main(CommandFuzz, tuple(COMMANDS), "--command", 2000)

@@ -1,4 +1,4 @@
-"""Runs one damaged file in a process of its own, forked from this warm one, within limits of time and memory."""
+"""Runs a function in a forked process, within limits of time and memory."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 SECONDS, MEMORY = 10, 2 << 30
-RUNS, SAYS, NO_LINE, OUT_OF_MEMORY, TRACEBACK = range(5)
-OUTCOMES = {RUNS: "runs", SAYS: "says", NO_LINE: "no line", OUT_OF_MEMORY: "memory", TRACEBACK: "traceback"}
-GOOD = ("runs", "says")
+RUNS, REPORTS, NOT_A_LINE, OUT_OF_MEMORY, TRACEBACK = range(5)
+OUTCOMES = {RUNS: "runs", REPORTS: "reports", NOT_A_LINE: "not a line", OUT_OF_MEMORY: "memory", TRACEBACK: "traceback"}
+GOOD = ("runs", "reports")
 
 
 def attempt(use: Callable[[], None]) -> tuple[str, str]:
-    """(outcome, what was said) of a call in a child process. Outcomes: those of OUTCOMES, "crash" and "hang"."""
+    """(outcome, message) of a call in a child process. Outcomes: those of OUTCOMES, "crash" and "hang"."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
@@ -29,7 +29,7 @@ def attempt(use: Callable[[], None]) -> tuple[str, str]:
         finally:
             os._exit(99)
     os.close(writing)
-    handle, said, hung = os.pidfd_open(child), b"", False
+    handle, message, hung = os.pidfd_open(child), b"", False
     try:
         if not select.select([handle], [], [], SECONDS)[0]:
             hung = True
@@ -37,13 +37,13 @@ def attempt(use: Callable[[], None]) -> tuple[str, str]:
         _, status = os.waitpid(child, 0)
         os.set_blocking(reading, False)
         try:
-            said = os.read(reading, 1 << 16)
+            message = os.read(reading, 1 << 16)
         except BlockingIOError:  # a process that the child started holds the other end
             pass
     finally:
         os.close(handle)
         os.close(reading)
-    text = said.decode(errors="replace")
+    text = message.decode(errors="replace")
     if hung:
         return "hang", text
     if os.WIFSIGNALED(status):
@@ -61,16 +61,16 @@ def _child(use: Callable[[], None], writing: int) -> int:
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    said, outcome = "", RUNS
+    message, outcome = "", RUNS
     try:
         use()
     except CaffeliteError as mistake:
         lines = [str(one) for one in (mistake.mistakes if isinstance(mistake, Mistakes) else [mistake])]
-        said, outcome = lines[0], SAYS if all(line.isprintable() and line for line in lines) else NO_LINE
+        message, outcome = lines[0], REPORTS if all(line.isprintable() and line for line in lines) else NOT_A_LINE
     except MemoryError:
-        said, outcome = traceback.format_exc(), OUT_OF_MEMORY
+        message, outcome = traceback.format_exc(), OUT_OF_MEMORY
     except BaseException:
-        said, outcome = traceback.format_exc(), TRACEBACK
-    os.write(writing, said.encode(errors="replace")[-60000:])
+        message, outcome = traceback.format_exc(), TRACEBACK
+    os.write(writing, message.encode(errors="replace")[-60000:])
     sys.stdout = sys.stderr = None
     return outcome

@@ -1,5 +1,4 @@
-"""A sample of the campaign of tests/fuzz_files.py: damaged files of every kind are read, or one line says what is
-wrong."""
+"""A sample of tests/fuzz_files.py: damaged files of every kind are read, or one line says what is wrong."""
 
 import os
 import sys
@@ -11,7 +10,7 @@ import pytest
 pytest.importorskip("cv2")
 pytest.importorskip("plyvel")
 sys.path.insert(0, str(Path(__file__).parent))
-from fuzz_files import Fuzz  # noqa: E402
+from fuzz_files import FileFuzz  # noqa: E402
 from fuzz_kinds import KINDS  # noqa: E402
 from fuzz_workers import attempt  # noqa: E402
 
@@ -21,25 +20,25 @@ SLOW = [kind for kind in KINDS if "hdf5" in kind]  # each takes a process to rea
 @pytest.fixture
 def fuzz(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    return lambda kinds: Fuzz(tmp_path, kinds)
+    return lambda kinds: FileFuzz(tmp_path, kinds)
 
 
-def test_damaged_files_end_in_a_line(fuzz):
+def test_damaged_files_are_read_or_reported(fuzz):
     kinds = [kind for kind in KINDS if kind not in SLOW]
     found = fuzz(kinds)
-    found.campaign(12 * len(kinds))
+    found.run(12 * len(kinds))
     assert not found.failures
-    assert found.outcomes["says"] > 60 and found.outcomes["runs"] > 20
+    assert found.outcomes["reports"] > 60 and found.outcomes["runs"] > 20
 
 
-def test_damaged_hdf5_files_end_in_a_line(fuzz):
+def test_damaged_hdf5_files_are_read_or_reported(fuzz):
     found = fuzz(SLOW)
-    found.campaign(6 * len(SLOW))
+    found.run(6 * len(SLOW))
     assert not found.failures
 
 
-def test_whole_files_are_read(fuzz):
-    for kind in fuzz(tuple(KINDS)).kinds:
+def test_undamaged_files_are_read(fuzz):
+    for kind in fuzz(tuple(KINDS)).subjects:
         os.chdir(kind.replace(" ", "_"))
         KINDS[kind].use()
         os.chdir("..")
@@ -57,6 +56,6 @@ def hang():
 @pytest.mark.parametrize(
     "use, outcome", [(crash, "crash"), (hang, "hang"), (lambda: bytes(3 << 30), "memory"), (lambda: 1 / 0, "traceback")]
 )
-def test_what_a_worker_tells(monkeypatch, use, outcome):
+def test_how_a_child_process_ends_is_reported(monkeypatch, use, outcome):
     monkeypatch.setattr("fuzz_workers.SECONDS", 1)
     assert attempt(use)[0] == outcome

@@ -33,20 +33,21 @@ ARROWS = {
     "training": LANGUAGE | {"prototxt", "weights", "layers", "net", "data", "parallel", "devices"},
     "inspection": LANGUAGE | {"charts", "prototxt", "layers", "net", "data", "training", "devices", "user_modules"},
     "runs": LANGUAGE
-    | {"charts", "prototxt", "weights", "devices", "net", "parallel", "data", "training", "inspection", "user_modules"},
+    | {"charts", "prototxt", "weights", "devices", "layers", "net", "parallel", "data", "training", "inspection"}
+    | {"user_modules"},
     "deploy": LANGUAGE | {"prototxt", "net", "data"},
     "report": LANGUAGE | {"charts", "net", "data", "training"},
     "export": LANGUAGE | {"layers", "net", "data"},
     "selftest": LANGUAGE | {"__version__", "prototxt", "devices", "net", "data", "training"},
     "cli": LANGUAGE
-    | {"prototxt", "weights", "net", "data", "parallel", "devices", "training", "runs"}
+    | {"prototxt", "weights", "layers", "net", "data", "parallel", "devices", "training", "runs"}
     | {"inspection", "deploy", "report", "export", "selftest", "user_modules", "__version__"},
-    "api": LANGUAGE | {"prototxt", "weights", "net", "devices", "training", "runs", "deploy", "user_modules"},
+    "api": LANGUAGE | {"prototxt", "weights", "layers", "net", "devices", "training", "runs", "deploy", "user_modules"},
     "__main__": {"cli", "user_modules"},
 }
 
-# What layers may import of devices: the shape of a window and the text of a formula, never a device.
-DEVICES_IN_LAYERS = {("devices", "Window"), ("devices", "formula", "Formula")}
+# What layers may import of devices: the shape of a window, the text of a formula and traits, never a device.
+DEVICES_IN_LAYERS = {("devices", "Window"), ("devices", "formula", "Formula"), ("devices", "traits", "DeviceTraits")}
 
 # External packages and the places that may import them.
 EXTERNAL = {
@@ -77,28 +78,17 @@ LONG_FILES = {
     "caffelite/devices/cuda/backend.py",
     "caffelite/devices/cuda/device.py",
     "caffelite/devices/cuda/formulas.py",
-    "caffelite/layers/normalisation.py",
-    "caffelite/net/graph.py",
-    "caffelite/net/net.py",
-    "caffelite/net/plan.py",
-    "caffelite/prototxt/textformat/reader.py",
-    "caffelite/prototxt/upgrade.py",
     "caffelite/training/trainer.py",
     "tests/devices/host/backend.py",
     "tests/devices/test_channels_last.py",
     "tests/devices/test_devices.py",
     "tests/devices/test_gpu_backend.py",
-    "tests/layers/test_layers.py",
-    "tests/test_graph.py",
-    "tests/test_layout.py",
-    "tests/test_plan.py",
     "tests/test_prototxt.py",
     "tests/test_upgrade.py",
     "tests/training/test_graphs.py",
     "tools/gpu_traffic.py",
 }
 LONG_FUNCTIONS = {
-    "caffelite/net/graph.py:_gradients",
     "caffelite/training/trainer.py:__init__",
     "tests/devices/test_gpu_backend.py:fake_cupy",
 }

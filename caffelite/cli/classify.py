@@ -185,11 +185,12 @@ def _open(
     """The classifier that the options name, with its weights. Errors: no weights are named."""
     from .. import prototxt
     from ..deploy.classify import Classifier
+    from ..layers import unknown_types
     from ..prototxt.overrides import Overrides
     from ..runs.device_choice import open_device
     from ..runs.open_net import load_weights
 
-    document = Overrides(set_fields).net(prototxt.read_net(model))
+    document = Overrides(set_fields).net(prototxt.read_net(model, tolerate=unknown_types.tolerate))
     _override(document.message, **preparation)
     named = document.message.deploy_param.weights
     weights = weights or named and str(prototxt.resolve(named, document.locate))

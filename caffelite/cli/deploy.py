@@ -77,11 +77,12 @@ def deploy(model, weights, out, labels, wanted, samples, channel_order, shape, g
     from .. import prototxt
     from ..deploy.convert import convert
     from ..deploy.prepare import describe
+    from ..layers import unknown_types
     from .upgrade import write
 
     if out.exists() and not force:
         raise CaffeliteError(f"{out} exists", remedy="write to another file, or replace it with --force")
-    document = prototxt.read_net(model)
+    document = prototxt.read_net(model, tolerate=unknown_types.tolerate)
     graph = _graph(document, bool(samples), shape, level, options.names(stage))
     sources = [node.layer.source for node in graph.feeds if getattr(node.layer, "source", None) is not None]
     try:
@@ -156,7 +157,7 @@ def _prove(graph, converted, weights: str | None, samples: int, gpu: str | None)
     from ..runs.device_choice import open_device
     from ..runs.open_net import load_weights
 
-    net = Net(graph, open_device(gpu), keep=True)
+    net = Net.of(graph, open_device(gpu), keep=True)
     if weights:
         load_weights(net, options.names(weights))
     else:

@@ -43,6 +43,7 @@ def export(model, weights, out, check, gpu, force) -> None:
     from .. import caffelite_pb2 as pb
     from .. import prototxt
     from ..export import onnx
+    from ..layers import unknown_types
     from ..net.net import Net
     from ..runs.device_choice import open_device
     from ..runs.open_net import load_weights
@@ -51,14 +52,14 @@ def export(model, weights, out, check, gpu, force) -> None:
 
     if out.exists() and not force:
         raise CaffeliteError(f"{out} exists", remedy="write to another file, or replace it with --force")
-    document = prototxt.read_net(model)
+    document = prototxt.read_net(model, tolerate=unknown_types.tolerate)
     named = document.message.deploy_param.weights
     weights = weights or named and str(prototxt.resolve(named, document.locate))
     if not weights:
         raise click.UsageError("-weights is missing, and the net names none")
     state = nets.state(pb.TEST, document.message)
     plain, bound = (onnx.plain_graph(document.message, state, document.locate) for _ in range(2))
-    net = Net(bound, open_device(gpu), keep=True)
+    net = Net.of(bound, open_device(gpu), keep=True)
     load_weights(net, options.names(weights))
     body = onnx.encode(plain, net)
     if check:

@@ -26,11 +26,12 @@ def open_net(
     from .. import caffelite_pb2 as pb
     from .. import prototxt
     from ..inspection.feeds import rebatched
+    from ..layers import unknown_types
     from ..prototxt.overrides import Overrides
     from ..runs import open_net
     from ..runs.device_choice import open_device
 
-    document = Overrides(set_fields).net(prototxt.read_net(model))
+    document = Overrides(set_fields).net(prototxt.read_net(model, tolerate=unknown_types.tolerate))
     dev = share.dev if share else open_device(gpu, None, how, lambda: document.message)
     if batch:
         document = prototxt.Document(rebatched(document.message, batch), document.locate)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import os
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,8 @@ import numpy as np
 from ..errors import missing_extra
 
 SIZE, LINE = 12, 18  # pixels: of the letters, and from one line to the next
+NO_GLYPH = "□"  # stands for a character that no font has
+UNASSIGNED = "\uffff"  # a character that no font has
 
 
 def _pillow():
@@ -23,8 +26,7 @@ def _pillow():
 
 @functools.cache
 def font(size: int = SIZE):
-    """DejaVu Sans, of the system or of matplotlib where that is installed; else the Latin letters that Pillow
-    brings."""
+    """DejaVu Sans, of the system or of matplotlib where that is installed; else the Latin font within Pillow."""
     _, _, fonts = _pillow()
     found = importlib.util.find_spec("matplotlib")
     folders = found.submodule_search_locations if found and found.submodule_search_locations else []
@@ -36,8 +38,58 @@ def font(size: int = SIZE):
     return fonts.load_default(size)
 
 
+@functools.cache
+def system_fonts() -> tuple[str, ...]:
+    """The paths of the font files of the system and the user, sorted."""
+    home, shared = Path(os.path.expanduser("~")), os.environ.get("XDG_DATA_DIRS", "/usr/local/share:/usr/share")
+    folders = [
+        *(Path(folder, "fonts") for folder in shared.split(":")),
+        *(home / name for name in (".local/share/fonts", ".fonts", "Library/Fonts")),
+        *(Path("/Library/Fonts"), Path("/System/Library/Fonts"), Path(os.environ.get("WINDIR", "/nowhere"), "Fonts")),
+    ]
+    return tuple(sorted(str(p) for folder in folders for p in folder.rglob("*.[to]t[fc]")))
+
+
+@functools.cache
+def _has(path: str | None, char: str) -> bool:
+    """Whether a font has a glyph for a character. path: of a font file; None: the first font."""
+    if char.isspace():
+        return True
+    _, _, fonts = _pillow()
+    try:
+        chosen = fonts.truetype(path, SIZE) if path else font()
+        return _glyph(chosen, char) != _glyph(chosen, UNASSIGNED)
+    except OSError:  # a file that FreeType cannot read, or one with bitmaps of other sizes only
+        return False
+
+
+def _glyph(chosen, char: str) -> tuple:
+    mask = chosen.getmask(char)
+    return mask.size, bytes(mask)
+
+
+@functools.cache
+def _fallback(char: str) -> str | None:
+    return next((path for path in system_fonts() if _has(path, char)), None)
+
+
+def runs(text: str, size: int = SIZE) -> list[tuple[object, str]]:
+    """(font, part) for the parts of a text: the first font, for what it lacks the first system font that has it, and a
+    box for what no font has."""
+    found: list[tuple[str | None, str]] = []
+    for char in text:
+        path = None if _has(None, char) else _fallback(char)
+        if path is None and not _has(None, char):
+            char = NO_GLYPH
+        if found and found[-1][0] == path:
+            char = found.pop()[1] + char
+        found.append((path, char))
+    _, _, fonts = _pillow()
+    return [(fonts.truetype(path, size) if path else font(size), part) for path, part in found]
+
+
 def width(text: str, size: int = SIZE) -> float:
-    return font(size).getlength(text)
+    return sum(chosen.getlength(part) for chosen, part in runs(text, size))
 
 
 def wrapped(text: str, room: int, most: int, size: int = SIZE) -> list[str]:
@@ -72,5 +124,8 @@ def write(
     if not part.size:
         return
     canvas = image.fromarray(np.ascontiguousarray(part))
-    draw.Draw(canvas).text((0, base - top), text, fill=colour, font=font(size), anchor="ls")
+    x = 0.0
+    for chosen, part_of_text in runs(text, size):
+        draw.Draw(canvas).text((x, base - top), part_of_text, fill=colour, font=chosen, anchor="ls")
+        x += chosen.getlength(part_of_text)
     part[:] = np.asarray(canvas)

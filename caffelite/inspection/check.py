@@ -1,4 +1,4 @@
-"""Every mistake in nets and solvers, and what is odd about them, in one pass."""
+"""Finds every mistake in nets and solvers, and what is suspicious in them, in one pass."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ def check(
     level: int | None = None,
     stages: tuple[str, ...] = (),
 ) -> Findings:
-    """What there is to say of a file, in the order of its lines. phases: of a net; without, those that it has data
-    for."""
+    """The findings about a file, in the order of its lines. phases: of a net; default: those that it has data for."""
     findings = Findings()
     reading = read(path, findings)
     if reading is None:
@@ -73,7 +72,7 @@ def _close(graph: Graph | None) -> None:
 
 
 def merged(findings: Findings) -> Findings:
-    """What holds in TRAIN and in TEST alike is told once."""
+    """The findings, with those that are the same in TRAIN and in TEST merged."""
     twins = {(str(f.error.where), f.error.what) for f in findings}
     found = Findings()
     for one in findings:
@@ -94,7 +93,7 @@ def merged(findings: Findings) -> Findings:
 
 
 def sort(findings: Findings, path: str) -> Findings:
-    """By file, the checked one first, and by line."""
+    """Sorts findings by file, the checked one first, and by line."""
 
     def place(found):
         where = found.error.where

@@ -1,4 +1,4 @@
-"""Two nets by what they mean: layers, settings, wiring, shapes, parameters, and which weights of one fit the other."""
+"""Compares two nets: layers, settings, wiring, shapes, parameters, and which weights of one fit the other."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WINDOW = ("kernel_size", "stride", "pad", "dilation", "kernel_h", "kernel_w", "s
 
 @dataclass
 class Change:
-    """What differs in a layer that both nets have; ``other``: its name in B."""
+    """The differences of a layer that both nets have; other: its name in B."""
 
     layer: str
     other: str
@@ -31,8 +31,8 @@ class Change:
 
 @dataclass
 class Difference:
-    """``fits``: layers whose weights of A B takes as they are; ``clashes``: layers of one name whose weights do not
-    fit, (name, why); ``renamed``: (A's name, B's name) of weights that would fit under B's name."""
+    """fits: layers of A whose weights fit B; clashes: (name, reason) of layers with one name whose weights do not fit;
+    renamed: (A's name, B's name) of weights that would fit under B's name."""
 
     only_a: list[str]
     only_b: list[str]
@@ -79,7 +79,7 @@ def _shown(node: Node) -> str:
 
 
 def _pairs(a: Graph, b: Graph) -> dict[Node, Node]:
-    """Layers of one name and type; then, between those, layers of one type and equal settings in the same order."""
+    """Pairs layers of equal name and type; then, between those, layers of equal type and settings in order."""
     named = {(n.name, n.layer.spec.type): n for n in b.nodes}
     pairs = {n: named[n.name, n.layer.spec.type] for n in a.nodes if (n.name, n.layer.spec.type) in named}
     taken = set(pairs.values())
@@ -136,7 +136,7 @@ def _makers(node: Node) -> str:
 
 
 def _messages(before: str, x: Message | None, y: Message | None, but: tuple[str, ...] = ()) -> Iterator[str]:
-    """Fields whose values differ, what is not written counting as its default."""
+    """The fields whose values differ; a field that is not set counts as its default."""
     x, y = (type(y)() if x is None else x), (type(x)() if y is None else y)
     for name in sorted({f for m in (x, y) for f, _ in _fields(m)} - set(but)):
         u, v, kind = getattr(x, name), getattr(y, name), x.DESCRIPTOR.fields_by_name[name]
@@ -159,7 +159,7 @@ def _value(value: object, kind) -> str:
 
 
 def _weights_fit(x: Node, y: Node) -> str | None:
-    """None where B's layer takes the weights of A's, else why not; leading axes of 1 do not count, as in old
+    """None if the weights of A's layer fit B's, else the reason. Leading axes of 1 are ignored, as in old
     caffemodels."""
     mine, theirs = ([p.shape for p in n.layer.param_blobs] for n in (x, y))
     if len(mine) != len(theirs):

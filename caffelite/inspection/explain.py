@@ -1,5 +1,4 @@
-"""Why a layer is as it is: its shape, how its parameters start, whether it runs backward, and what the plan makes of
-it."""
+"""Explains one layer: its shape, its parameters' initial values, whether it runs backward, its memory and fusion."""
 
 from __future__ import annotations
 
@@ -9,19 +8,20 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .. import caffelite_pb2 as pb
+from ..devices.traits import cpu_traits
 from ..layers import ParameterSpec, fillers, sliding
-from ..net import plan
+from ..net.compile import compile
 from ..net.graph import AUTOMATIC, Graph, Node, Value
+from ..net.packing import Storage
 from . import counts
 from .nets import times
 
-# Fillers that draw: their spread in words, and the standard deviation of what they draw
-SAMPLED = 200_000
+SAMPLED = 200_000  # numbers in a parameter up to which a filler without a formula is run for its range
 
 
 @dataclass
 class Explanation:
-    """Lines of text by subject, in the order in which they are to be read."""
+    """Lines of text by topic, in reading order."""
 
     layer: str
     type: str
@@ -38,12 +38,12 @@ def explain(graph: Graph, node: Node) -> Explanation:
     layer = node.layer
     about = (type(layer).__doc__ or "").strip().split("\n\n")[0].replace("\n    ", " ")
     place = f"layer {node.index + 1} of {len(graph.nodes)}, {layer.locate()}"
-    told = Explanation(node.name, layer.spec.type, pb.Phase.Name(graph.phase), place, about)
-    told.shape = _bottoms(node) + _shape(node) + _tops(node) + _sees(graph, node)
-    told.parameters = [_parameter(graph, node, i, blob) for i, blob in enumerate(layer.param_blobs)] or ["none"]
-    told.backward = _backward(graph, node)
-    told.plan = _planned(graph, node)
-    return told
+    found = Explanation(node.name, layer.spec.type, pb.Phase.Name(graph.phase), place, about)
+    found.shape = _bottoms(node) + _shape(node) + _tops(node) + _receptive_field(graph, node)
+    found.parameters = [_parameter(graph, node, i, blob) for i, blob in enumerate(layer.param_blobs)] or ["none"]
+    found.backward = _backward(graph, node)
+    found.plan = _planned(graph, node)
+    return found
 
 
 # shapes
@@ -65,7 +65,7 @@ def _tops(node: Node) -> list[str]:
 
 
 def _shape(node: Node) -> list[str]:
-    """The sum behind each spatial axis of a window, or what the layer's family does."""
+    """The arithmetic of each spatial axis of a window, or the rule of the layer's type."""
     layer, kind = node.layer, node.layer.spec.type
     window = getattr(layer, "window", None)
     if not node.bottoms:
@@ -126,7 +126,7 @@ def _sum(node: Node, name: str, i: int, size: int, out: int) -> str:
     return text
 
 
-def _sees(graph: Graph, node: Node) -> list[str]:
+def _receptive_field(graph: Graph, node: Node) -> list[str]:
     fields = counts.receptive_fields(graph)
     seen = next((fields[t] for t in node.tops if fields[t] != ()), ())
     work = counts.multiply_adds(node) / max(counts.batch_of(graph), 1)
@@ -153,16 +153,16 @@ def _parameter(graph: Graph, node: Node, i: int, blob: ParameterSpec) -> str:
     )
     if owner.node is not node or owner.index != i:
         return f'{text}; shared, as "{owner.name}", with layer {owner.node.name}, which owns it'
-    text += f"; {spread(blob)}"
+    text += f"; {initial_values(blob)}"
     if i < node.layer.frozen_params:
         return f"{text}; a statistic that the layer keeps itself"
     lr, decay = (1.0 if m is None else m for m in (owner.lr_mult, owner.decay_mult))
     return f"{text}; lr_mult {lr:g}" + (" (never changes)" if not lr else f", decay_mult {decay:g}")
 
 
-def spread(blob: ParameterSpec) -> str:
-    """How a parameter starts: the filler's formula with its numbers, and how that compares with what keeps a signal's
-    size."""
+def initial_values(blob: ParameterSpec) -> str:
+    """How a parameter is initialised: the filler's formula with its numbers, and the standard deviation compared with
+    the one that keeps a signal's variance through ReLU."""
     f, shape = blob.filler, blob.shape
     if f.type == "constant":
         return f"starts at {f.value:g}"
@@ -258,13 +258,13 @@ def _why_no_gradient(node: Node, i: int, bottom: Value) -> str:
 
 
 def _planned(graph: Graph, node: Node) -> list[str]:
-    planned = plan.make(graph)
-    lines = []
+    planned = compile(graph, cpu_traits())
+    graph, node, lines = planned.graph, planned.nodes[node], []
     for step in planned.forward:
         if step.fused and node in (step.node, *step.fused):
             others = ", ".join(f"{n.name} ({n.layer.spec.type})" for n in (step.node, *step.fused) if n is not node)
             lines.append(f"fused with {others}: one step computes all")
-    if node.name in planned.undone:
+    if node.name in planned.refused_in_place:
         lines.append(
             "its prototxt asks for in-place, which would spoil numbers that are still needed: its top has memory of "
             "its own"
@@ -293,8 +293,8 @@ def _name(top: Value) -> str:
     return "loss" if top.name == AUTOMATIC else top.name
 
 
-def _life(graph: Graph, storage: plan.Storage) -> str:
-    """When the plan needs a storage, in layers: forward step i is time i, backward step 2n - 1 - i."""
+def _life(graph: Graph, storage: Storage) -> str:
+    """How long a storage is needed: forward step i is time i, backward step of layer i is time 2n - 1 - i."""
     n = len(graph.nodes)
     if storage.last >= 2 * n:
         return "kept to the end of the pass"

@@ -1,4 +1,4 @@
-"""What is odd about a net or a solver though it runs."""
+"""Finds what is suspicious in a net or a solver that runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb
 from ..data.labels import Labels, labels
-from ..net import plan
+from ..devices.traits import cpu_traits
+from ..net.compile import compile
 from ..net.graph import AUTOMATIC, Graph, Node, Parameter
 from ..training.optim import rates, updates
 from .feeds import Absent
@@ -35,7 +36,7 @@ def _given(p: pb.SolverParameter, name: str) -> bool:
 
 
 def solver(reading: Reading, findings: Findings) -> None:
-    """Fields that nobody reads, and moments that no run reaches."""
+    """Adds findings for fields that nothing reads and iterations that no run reaches."""
     p, locate = reading.message, reading.locate
     if p.lr_policy in rates.POLICIES:
         needs = rates.POLICIES[p.lr_policy].fields
@@ -54,7 +55,7 @@ def solver(reading: Reading, findings: Findings) -> None:
                     locate(name),
                     remedy=f"drop it; {users} would use it",
                 )
-    _moments(p, locate, findings)
+    _unreachable(p, locate, findings)
     if p.test_interval and not p.test_iter:
         findings.say(
             "lint",
@@ -70,8 +71,8 @@ def solver(reading: Reading, findings: Findings) -> None:
         findings.say("lint", f"snapshot {p.snapshot} comes after max_iter {p.max_iter}", locate("snapshot"))
 
 
-def _moments(p: pb.SolverParameter, locate, findings: Findings) -> None:
-    """Steps beyond the end, or out of order."""
+def _unreachable(p: pb.SolverParameter, locate, findings: Findings) -> None:
+    """Steps past the end, or out of order."""
     steps = {"multistep": ("stepvalue", list(p.stepvalue)), "multifixed": ("stageiter", list(p.stageiter)[:-1])}
     if p.lr_policy in steps:
         name, values = steps[p.lr_policy]
@@ -106,8 +107,8 @@ def _moments(p: pb.SolverParameter, locate, findings: Findings) -> None:
 
 
 def net(graph: Graph, reading: Reading, whole: bool, findings: Findings, decay: float | None = None) -> None:
-    """whole: all layers of the phase are there, so that what is missing is missing. decay: the solver's weight_decay,
-    None: no solver."""
+    """Adds findings about a net. whole: the graph has all layers of the phase, none was left out. decay: the solver's
+    weight_decay; None without a solver."""
     locate = reading.locate
     for note in graph.notes:
         findings.say("lint", note, locate())
@@ -125,11 +126,10 @@ def net(graph: Graph, reading: Reading, whole: bool, findings: Findings, decay: 
 
 
 def _undone(graph: Graph, reading: Reading, findings: Findings) -> None:
-    """A note, for it costs memory and no numbers: one line for each type of layer that cannot work in place, at the
-    first of them."""
-    undone, found = set(plan.make(graph).undone), {}
+    """One note for each type of layer that cannot work in place, at the first such layer. It costs memory only."""
+    refused, found = set(compile(graph, cpu_traits()).refused_in_place), {}
     for node in graph.nodes:
-        if node.name in undone:
+        if node.name in refused:
             found.setdefault(node.layer.spec.type, []).append(node)
     for kind, nodes in found.items():
         what = f"{kind} cannot work in place, its bottom's numbers are still needed: {_names([n.name for n in nodes])}"
@@ -183,8 +183,7 @@ def _untrained(graph: Graph, reading: Reading, findings: Findings) -> None:
 
 
 def _decay(graph: Graph, reading: Reading, findings: Findings) -> None:
-    """A note, for Caffe's own nets do so: one line for each kind of parameter that decay should spare, at the first of
-    them."""
+    """One note for each kind of parameter that should not decay, at the first such layer. Caffe's own nets do so."""
     spared: dict[str, list[Parameter]] = {}
     for one in graph.parameters:
         kind = one.node.layer.spec.type
@@ -202,7 +201,7 @@ def _decay(graph: Graph, reading: Reading, findings: Findings) -> None:
 
 
 def _labels(node: Node, findings: Findings) -> None:
-    """Labels in the data that are no class of the blob that they judge, and classes that no label names."""
+    """Adds findings for labels in the data that are no class of the scores, and for classes without a label."""
     if node.layer.spec.type not in CLASS_AXIS or len(node.bottoms) < 2:
         return
     value = node.bottoms[1]
@@ -236,7 +235,7 @@ def _labels(node: Node, findings: Findings) -> None:
 
 
 def test_size(graph: Graph, iterations: int, which: int, reading: Reading, findings: Findings) -> None:
-    """test_iter × batch that is not the test set's size."""
+    """Adds a finding if test_iter × batch is not the size of the test set."""
     for node in graph.feeds:
         length = getattr(getattr(node.layer, "source", None), "length", None)
         if not length:

@@ -1,4 +1,4 @@
-"""A net's graph for looking at: one phase, with shapes even where its data is not there."""
+"""Builds the graph of a net for inspection: one phase, with shapes even if its data is not there."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from types import MappingProxyType
 from .. import caffelite_pb2 as pb
 from .. import prototxt
 from ..errors import CaffeliteError, Locator, did_you_mean
-from ..layers import REGISTRY, Shape
+from ..layers import REGISTRY, Shape, unknown_types
 from ..net import graph
 from ..net.graph import Graph, Node
 from ..prototxt.overrides import Overrides
 from ..training import nets
 from . import partial
-from .feeds import Feeds, rebatched, stand_ins, stood_in
+from .feeds import Feeds, rebatched, stand_ins, with_inputs
 from .reading import Findings, Reading, tolerant
 
 NO_FEEDS = ("Parameter",)  # layers without bottoms that bring no data
@@ -24,8 +24,7 @@ NOTHING = Overrides()
 
 @dataclass
 class Subject:
-    """What a command is asked about: a net, how a solver would use it (if one was named), and where its shapes come
-    from."""
+    """The net that a command inspects, the solver that uses it, if any, and the shapes that the user gave."""
 
     message: pb.NetParameter
     locate: Locator
@@ -38,9 +37,9 @@ class Subject:
     ignored: tuple[CaffeliteError, ...] = ()  # unknown fields, as mistakes
 
     def graph(self, phase: int, batch: int | None = None) -> tuple[Graph, list[str]]:
-        """The graph of a phase, and what was guessed: the shapes of data that is not there."""
+        """The graph of a phase, and notes about the guessed shapes of data that is not there."""
         feeds = Feeds(self.shapes)
-        net = stood_in(self.message if batch is None else rebatched(self.message, batch), self.shapes)
+        net = with_inputs(self.message if batch is None else rebatched(self.message, batch), self.shapes)
         try:
             return self._found(self._build(net, phase, feeds), feeds)
         except CaffeliteError:
@@ -56,14 +55,14 @@ class Subject:
         return graph.build(net, self._state(phase), self.locate, feeds)
 
     def part(self, phase: int) -> tuple[Graph, list[str], list[CaffeliteError]]:
-        """As ``graph``, but of what can be built, and why the rest cannot: layers of unknown types, those with
-        mistakes, and what hangs on them are left out. Errors: nothing but what feeds the net is left."""
+        """As ``graph``, without what cannot be built (layers of unknown types, layers with mistakes, and what depends
+        on them), and the reasons. Errors: only data layers are left."""
         try:
             return *self.graph(phase), []
         except CaffeliteError:
-            net, unshaped, shapes = stood_in(self.message, self.shapes), [], {}
+            net, unshaped, shapes = with_inputs(self.message, self.shapes), [], {}
             found, findings, feeds = self._partial(net, phase, self.shapes)
-            if feeds.unshaped:  # of what can be built, nothing contradicts the likeliest shape
+            if feeds.unshaped:  # no layer that can be built contradicts the likeliest shape
                 unshaped, shapes = feeds.unshaped, next(stand_ins(net, feeds.unshaped))
                 found, findings, feeds = self._partial(net, phase, shapes | self.shapes)
             if found is None or len(found.nodes) == len(found.feeds):
@@ -89,8 +88,8 @@ class Subject:
         unshaped: Sequence[tuple[str, str]] = (),
         tried: Mapping[str, Shape] = MappingProxyType({}),
     ) -> tuple[Graph, list[str]]:
-        """The graph, and what was guessed of its data. unshaped: tops for which nothing told a shape; tried: what stood
-        in for them."""
+        """The graph, and notes about guessed shapes. unshaped: tops without a known shape; tried: the shapes that
+        were assumed for them."""
         for node in found.feeds:
             if getattr(node.layer, "source", None) is not None:
                 node.layer.source.close()
@@ -98,9 +97,9 @@ class Subject:
         needed = {top for _, top in unshaped} | {top for top, shape in tried.items() if shape}
         shapes = {top: shape for top, shape in tried.items() if top in needed and top not in self.shapes}
         if shapes:
-            told = ", ".join(f'"{top}" as {times(shape)}' for top, shape in shapes.items())
+            assumed = ", ".join(f'"{top}" as {times(shape)}' for top, shape in shapes.items())
             remedy = " ".join(f"-shape {top}={'x'.join(map(str, shape))}" for top, shape in shapes.items())
-            notes.append(f"nothing tells the shape of a sample; taken {told}: give the right one, as in {remedy}")
+            notes.append(f"nothing tells the shape of a sample; taken {assumed}: give the right one, as in {remedy}")
         return found, notes
 
 
@@ -113,46 +112,49 @@ def subject(
     overrides: Overrides = NOTHING,
     lenient: bool = False,
 ) -> Subject:
-    """The net of ``model``, or the one that ``solver`` trains, as ``overrides`` change it. lenient: unknown fields of
-    ``model`` are ignored and listed."""
+    """The net of ``model``, or the one that ``solver`` trains, with ``overrides``. lenient: unknown fields of the net
+    are ignored and listed."""
+    ignored: list[CaffeliteError] = []
+    tolerate = tolerant(ignored) if lenient else unknown_types.tolerate
     if not solver:
-        ignored: list[CaffeliteError] = []
-        document = overrides.net(prototxt.read_net(model, tolerate=tolerant(ignored) if lenient else None))
+        document = overrides.net(prototxt.read_net(model, tolerate=tolerate))
         return Subject(document.message, document.locate, shapes, level, stages, ignored=tuple(ignored))
-    document = overrides.solver(prototxt.read_solver(solver))
-    train = nets.train_net(document.message, document.locate)
-    tests = nets.test_nets(document.message, document.locate)
+    document = overrides.solver(prototxt.read_solver(solver, unknown_types.tolerate))
+    train = nets.train_net(document.message, document.locate, tolerate=tolerate)
+    tests = nets.test_nets(document.message, document.locate, tolerate)
     overrides.nets([train])
     states = (train.state, *(spec.state for spec in tests[:1]))
     if any(spec.locate.file != train.locate.file for spec in tests):
         states = states[:1]
-    return Subject(train.message, train.locate, shapes, level, stages, document.message, states, len(tests))
+    return Subject(
+        train.message, train.locate, shapes, level, stages, document.message, states, len(tests), tuple(ignored)
+    )
 
 
-def phases(asked: str | None, net: pb.NetParameter) -> list[int]:
-    """The phase that was asked for, or those that the net is made for."""
-    return [pb.Phase.Value(asked.upper())] if asked else phases_of(net)
+def phases(requested: str | None, net: pb.NetParameter) -> list[int]:
+    """The requested phase, or the phases that the net is made for."""
+    return [pb.Phase.Value(requested.upper())] if requested else phases_of(net)
 
 
 def phases_of(net: pb.NetParameter) -> list[int]:
-    """The phases in which something feeds the net, both where that does not tell; TEST for one that nothing judges."""
-    fed, judged = [], False
+    """The phases in which the net has data, both if that is not clear; TEST for a net without losses and scores."""
+    fed, scored = [], False
     for phase in (pb.TRAIN, pb.TEST):
         state = nets.state(phase, net)
         try:
             kept = [spec for spec in net.layer if graph.keeps(spec, state) is None]
-        except CaffeliteError:  # rules that make no sense are told when the net is built
+        except CaffeliteError:  # building the net reports invalid rules
             return [pb.TRAIN, pb.TEST]
         if any(not spec.bottom and spec.type not in NO_FEEDS for spec in kept):
             fed.append(phase)
-        judged |= any(any(spec.loss_weight) or (spec.type in REGISTRY and REGISTRY[spec.type].loss) for spec in kept)
-    if judged:
+        scored |= any(any(spec.loss_weight) or (spec.type in REGISTRY and REGISTRY[spec.type].loss) for spec in kept)
+    if scored:
         return fed or [pb.TRAIN, pb.TEST]
     return [pb.TEST] if pb.TEST in fed or not fed else fed
 
 
 def node_of(found: Graph, name: str) -> Node:
-    """The layer of a name; an unknown one is an error that names the nearest."""
+    """The layer with this name. Errors: there is none; the error suggests the nearest name."""
     node = next((n for n in found.nodes if n.name == name), None)
     if node is None:
         why = dict(found.dropped).get(name)

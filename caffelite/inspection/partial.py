@@ -1,4 +1,4 @@
-"""A graph of what is right in a net, so that one mistake hides no other."""
+"""Builds the graph of the layers without mistakes, so that one mistake hides no other."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ NEVER = "(left out: a mistake)"  # a stage that no state sets, a type that no la
 
 
 def build(reading: Reading, state: pb.NetState, findings: Findings, feeds: Feeds) -> tuple[Graph | None, bool]:
-    """(the graph of the layers without mistakes, whether it is all of them). Every mistake goes to ``findings``, in the
-    file's order.
+    """(the graph of the layers without mistakes, whether these are all). Every mistake is added to ``findings``, in the
+    order of the file.
 
-    A layer whose text has mistakes is not asked for its shapes, and what reads its tops goes without: one typing error,
-    one message.
+    The shapes of a layer whose text has mistakes are not computed, and layers that read its tops are left out: one
+    typing error gives one message.
     """
     net, locate = reading.message, reading.locate
     layers = _Layers(net, locate)
@@ -29,10 +29,10 @@ def build(reading: Reading, state: pb.NetState, findings: Findings, feeds: Feeds
     broken = {place for where in texts if (place := layers.at(where)) is not None}
     found, errors = _try(net, state, locate, feeds)
     if broken:
-        told = [e for e in errors if layers.of(e) in broken and layers.is_leaf(e)]
-        told = [e for e in told if (e.where.line, e.where.column) not in texts]
+        reported = [e for e in errors if layers.of(e) in broken and layers.is_leaf(e)]
+        reported = [e for e in reported if (e.where.line, e.where.column) not in texts]
         found, errors = _try(_poisoned(net, broken), state, locate, feeds)
-        errors = told + [e for e in errors if layers.of(e) not in broken]
+        errors = reported + [e for e in errors if layers.of(e) not in broken]
     faulty: set[int] = set()
     wrong = broken | {layers.of(e) for e in errors}
     while True:
@@ -55,7 +55,7 @@ def _try(
 
 
 class _Layers:
-    """Where in the file the layers and the values stand."""
+    """The places of layers and values in the file."""
 
     def __init__(self, net: pb.NetParameter, locate: Locator):
         self.file = locate.file
@@ -68,8 +68,7 @@ class _Layers:
             self.paths.setdefault(place, []).append(path)
 
     def at(self, place: tuple[int, int]) -> int | None:
-        """Which layer holds a place of the file, by where layers start; what is indented no deeper than a layer stands
-        outside."""
+        """The index of the layer that contains a place. A line indented no deeper than the layer is outside it."""
         before = bisect_right(self.starts, place) - 1
         if before < 0 or not any(place):
             return None
@@ -82,13 +81,13 @@ class _Layers:
         return self.at((error.where.line, error.where.column))
 
     def is_leaf(self, error: CaffeliteError) -> bool:
-        """Whether an error stands at a value, not at a block that may lack one for the text's mistake."""
+        """Whether an error is at a value, not at a block that may lack a value because of a mistake in the text."""
         paths = self.paths.get((error.where.line, error.where.column), ())
         return bool(paths) and not any(path in self.blocks for path in paths)
 
 
 def _poisoned(net: pb.NetParameter, broken: Iterable[int]) -> pb.NetParameter:
-    """The net with layers that fail before they are asked for anything."""
+    """The net in which these layers have a type that fails first."""
     new = pb.NetParameter()
     new.CopyFrom(net)
     for i in broken:
@@ -97,7 +96,7 @@ def _poisoned(net: pb.NetParameter, broken: Iterable[int]) -> pb.NetParameter:
 
 
 def _without(net: pb.NetParameter, state: pb.NetState, faulty: set[int]) -> pb.NetParameter:
-    """The net without these layers and all that hangs on them; the others keep their places."""
+    """The net without these layers and the layers that depend on them; the others keep their places."""
     new = pb.NetParameter()
     new.CopyFrom(net)
     hidden: set[str] = set()

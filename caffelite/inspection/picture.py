@@ -1,4 +1,4 @@
-"""A net's picture: boxes of layers, coloured by kind, what works in place on top of what it works on; shapes on the
+"""Draws a net: boxes for layers, coloured by kind; in-place layers in the box of the layer below; shapes on the
 edges."""
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ LOSS, OTHER = ("#f5a3a3", "loss"), ("#e9edf2", "other")
 def picture(graph: Graph) -> Scene:
     """The graph drawn from top to bottom."""
     stacks = _stacks(graph)
-    home = {node: stack[0] for stack in stacks for node in stack}
+    stack_of = {node: stack[0] for stack in stacks for node in stack}
     sizes = {stack[0]: (max(_row_width(n) for n in stack), ROW * len(stack)) for stack in stacks}
     links = [
-        (home[v.node], home[r], v)
+        (stack_of[v.node], stack_of[r], v)
         for n in graph.nodes
         for v in n.tops
         for r, _ in v.readers
-        if home[r] is not home[v.node]
+        if stack_of[r] is not stack_of[v.node]
     ]
     links = list(dict.fromkeys(links))
     laid = lay_out(sizes, links)
@@ -105,7 +105,7 @@ def _family(node: Node) -> tuple[str, str]:
 
 
 def _detail(node: Node) -> str:
-    """The type, and the numbers that matter most: kernel and stride, outputs."""
+    """The type and the main settings: kernel and stride, outputs."""
     layer, text = node.layer, node.layer.spec.type
     window = getattr(layer, "window", None)
     if getattr(layer.p, "global_pooling", False):
@@ -138,13 +138,13 @@ def _draw(scene: Scene, stack: list[Node], x: float, y: float, width: float) -> 
 
 
 def _shape(value: Value, batch: int) -> str:
-    """A blob's shape without the batch, which the title tells."""
+    """A blob's shape without the batch size, which is in the title."""
     return times(value.shape[1:] if value.shape[:1] == (batch,) else value.shape)
 
 
 def _ports(links: list, laid, left: float) -> dict[int, tuple[float, float]]:
-    """Where each edge leaves and enters: spread along the box, in the order of where they lead; a blob leaves from one
-    place."""
+    """The x at which each edge leaves and enters a box: distributed along the box, in the order of the other ends. All
+    edges of a blob leave at one x."""
     ports: dict[int, list[float]] = {i: [0.0, 0.0] for i in range(len(links))}
     for side in (0, 1):
         groups: dict[object, dict[object, list[int]]] = {}
@@ -162,13 +162,13 @@ def _ports(links: list, laid, left: float) -> dict[int, tuple[float, float]]:
 
 
 def _next(links: list, laid, i: int, side: int) -> float:
-    """x of what an edge meets first after it leaves (side 0), or last before it enters."""
+    """The x of an edge's first point after its start (side 0), or of its last point before its end (side 1)."""
     bends = laid.bends[i]
     return (bends[-side].x) if bends else laid.boxes[links[i][1 - side]].x
 
 
 def _smooth(stops: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Cubic curves through points, all upright there."""
+    """Cubic curves through points, vertical at each point."""
     points = [stops[0]]
     for (x0, y0), (x1, y1) in zip(stops, stops[1:], strict=False):
         middle = (y0 + y1) / 2

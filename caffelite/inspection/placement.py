@@ -1,4 +1,4 @@
-"""Where the boxes of a directed graph go: layer by layer from top to bottom, few crossings, long edges straight.
+"""Places the boxes of a directed graph: layer by layer from top to bottom, with few crossings and straight long edges.
 
 After Sugiyama, Tagawa and Toda 1981: ranks by the longest path, an edge over several ranks becomes a chain of points,
 the order within a rank follows the neighbours' mean places. Places across solve a linear program, as in Gansner,
@@ -148,13 +148,13 @@ def _gap(a: Vertex, b: Vertex) -> float:
 
 
 def _pull(a: Vertex, b: Vertex) -> float:
-    """How much an edge wants to be upright: long ones most, within; where they meet a box they yield to short ones."""
+    """The weight of an edge in the linear program: highest inside long edges, lowest where they end at a box."""
     points = (a.key is None) + (b.key is None)
     return (4.0, 1.0, 6.0)[points]
 
 
 def _centre(ranks: list[list[Vertex]], edges: list[tuple[Vertex, Vertex]]) -> None:
-    """Moves columns of one x, each as one, to the middle of where their edges are as short."""
+    """Moves each column of vertices with one x to the middle of the range in which its edges are as short."""
     root = {v: v for rank in ranks for v in rank}
 
     def find(v: Vertex) -> Vertex:

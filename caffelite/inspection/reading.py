@@ -1,4 +1,4 @@
-"""Files read as far as they can be read: the message, the mistakes of its text, and what was passed over."""
+"""Reads as much of a file as possible: the message, the mistakes of its text, and what was ignored."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from google.protobuf.message import Message
 from .. import caffelite_pb2 as pb
 from .. import inputs, prototxt
 from ..errors import CaffeliteError, Locator, Mistakes, Where
-from ..layers import REGISTRY
+from ..layers import unknown_types
 from ..prototxt import forks
-from ..prototxt.textformat import Reader, Unknown
+from ..prototxt.textformat import Reader
 from ..prototxt.upgrade import upgrade_net, upgrade_solver
 
 KINDS = ("mistake", "lint", "note")
@@ -22,30 +22,31 @@ KINDS = ("mistake", "lint", "note")
 
 @dataclass(frozen=True)
 class Finding:
-    """Something to tell of a file. A mistake stops a run or makes it wrong; lint is odd but runs; a note is neither."""
+    """A remark about a file. kind: a mistake stops a run or makes it wrong, lint is suspicious but runs, a note is
+    neither."""
 
     kind: str
     error: CaffeliteError
 
 
 class Findings(list):
-    """Findings in the order they were made, each once however many nets of a file have it."""
+    """Findings in order, without duplicates: several nets of a file may have the same one."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._said: set[str] = set()
+        self._texts: set[str] = set()
 
     def add(self, kind: str, error: CaffeliteError) -> None:
         for one in error.mistakes if isinstance(error, Mistakes) else [error]:
-            if str(one) not in self._said:
-                self._said.add(str(one))
+            if str(one) not in self._texts:
+                self._texts.add(str(one))
                 self.append(Finding(kind, one))
 
     def say(self, kind: str, what: str, where: Where | None = None, **parts: object) -> None:
         self.add(kind, CaffeliteError(what, where=where, **parts))
 
     def run(self, check: Any, *arguments: Any) -> Any:
-        """What a check returns, or None where it raised mistakes, which are kept."""
+        """What a check returns, or None if it raised mistakes, which are added."""
         try:
             return check(*arguments)
         except CaffeliteError as error:
@@ -55,8 +56,8 @@ class Findings(list):
 
 @dataclass
 class Reading:
-    """A net or solver as far as its text could be read. ``broken``: (line, column) of the mistakes of its text;
-    ``suspects``: the names in them, of fields that may lack a value only for such a mistake."""
+    """A net or solver, as much of it as could be read. broken: (line, column) of the mistakes of its text; suspects:
+    the names in them, of fields that may lack a value only because of such a mistake."""
 
     message: Any
     locate: Locator
@@ -70,7 +71,7 @@ def read(
     kinds: Sequence[type[Message]] = (pb.NetParameter, pb.SolverParameter),
     named_at: Where | None = None,
 ) -> Reading | None:
-    """Reads a file as what it comes nearest to; None where it cannot be read at all. What is wrong goes to
+    """Reads a file as the kind that fits best; None if it cannot be read at all. Mistakes are added to
     ``findings``."""
     try:
         text = _text(path)
@@ -80,9 +81,9 @@ def read(
     if len(kinds) == 1 and (other := prototxt.mistaken(reader, type(message))):
         findings.add("mistake", prototxt.other_kind(str(path), other, named_at))
         return None
-    reader.forgive(lambda unknown: of_unknown_type(message, unknown))
+    unknown_types.tolerate(message, reader)
     findings.run(reader.raise_any)
-    for (holder, name), places in reader.strangers.items():
+    for (holder, name), places in reader.fork_fields.items():
         kind = "note" if name.partition(":")[0] in forks.SPEED else "lint"
         for place in places:
             findings.say(kind, forks.ignored(holder, name), Where(str(path), *place))
@@ -93,7 +94,7 @@ def read(
 
 
 def _nearest(text: str, path: str, kinds: tuple[type[Message], ...]) -> tuple[Reader, Message]:
-    """The text read as the kind of which it has most fields; of equals the one with fewer mistakes."""
+    """The text read as the kind of which it has most fields; if equal, the one with fewer mistakes."""
     readers = []
     for kind in kinds:
         reader, message = Reader(text, path), kind()
@@ -104,28 +105,18 @@ def _nearest(text: str, path: str, kinds: tuple[type[Message], ...]) -> tuple[Re
     return min(readers, key=lambda found: (-found[0].known, len(found[0].mistakes)))
 
 
-def of_unknown_type(message: Message, unknown: Unknown) -> bool:
-    """Whether a field is part of a parameter block of a layer whose type is not known here: that type is the one
-    mistake."""
-    path = unknown.path
-    if not isinstance(message, pb.NetParameter) or len(path) < 2 or path[0] != "layer":
-        return False
-    kind = message.layer[path[1]].type
-    return bool(kind) and kind not in REGISTRY and (*path, unknown.name)[2].endswith("_param")
-
-
 def tolerant(ignored: list[CaffeliteError]) -> prototxt.Tolerate:
-    """Goes on without the fields of a net that are unknown; ``ignored`` takes a mistake for each, but for parameters of
-    unknown types.
+    """Drops the mistakes about unknown fields of a net and appends them to ``ignored``, except parameters of layers
+    whose type is unknown.
 
-    A text without any layer is no net, and its mistakes stay.
+    Mistakes in a text without any layer stay: it is not a net.
     """
 
     def tolerate(message: Message, reader: Reader) -> None:
         if not isinstance(message, pb.NetParameter) or not (message.layer or message.layers):
             return
-        told = [one for one in reader.forgive(lambda _: True) if not of_unknown_type(message, one)]
-        ignored.extend(one.error for one in told)
+        dropped = reader.drop_unknown(lambda _: True)
+        ignored.extend(one.error for one in dropped if not unknown_types.in_unknown_type(message, one))
 
     return tolerate
 
@@ -138,7 +129,7 @@ def _text(path: str) -> str:
 
 
 def _binary(path: str, findings: Findings, named_at: Where | None) -> Reading | None:
-    """A caffemodel, which has no places; or the reason why the file is none."""
+    """A caffemodel, which has no places; or a mistake that says why the file is not one."""
     document = findings.run(prototxt.read_message, path, pb.NetParameter, named_at)
     return document and _modern(Reading(document.message, document.locate), findings)
 

@@ -1,4 +1,4 @@
-"""A drawing as a list of shapes, and its rendering: SVG by ourselves, PNG by matplotlib."""
+"""A drawing as a list of shapes, written as SVG or rendered as PNG by matplotlib."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ class Scene:
 
 
 def text_width(text: str, size: float = 12, bold: bool = False) -> float:
-    """How wide a text is in DejaVu Sans; characters beyond ASCII are taken as 0.838 em wide, as × and → are, those of
-    East Asia as 1 em."""
+    """The width of a text in DejaVu Sans. Characters outside ASCII count as 0.838 em, the width of × and →; East Asian
+    wide ones as 1 em."""
     widths = WIDTHS[bold]
     return size * sum(widths.get(c) or (1.0 if unicodedata.east_asian_width(c) in "WF" else 0.838) for c in text)
 
@@ -119,7 +119,7 @@ def _head(curve: Curve) -> list[Point]:
 
 @plain_text
 def png(scene: Scene, scale: float = 2.0) -> bytes:
-    """The scene in pixels, ``scale`` a unit; less where the picture would be too large for a file."""
+    """The scene as PNG, ``scale`` pixels per unit; fewer if the picture would be too large for a file."""
     from matplotlib.patches import FancyBboxPatch, PathPatch, Polygon
     from matplotlib.path import Path
     from matplotlib.patheffects import withStroke

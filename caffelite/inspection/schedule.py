@@ -1,4 +1,4 @@
-"""What a solver will do and when: rates, tests, snapshots, epochs, from the first iteration to the last."""
+"""The schedule of a solver: learning rates, tests, snapshots and epochs, from the first iteration to the last."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from .. import caffelite_pb2 as pb
 from .. import prototxt
 from ..errors import CaffeliteError
-from ..layers import Shape
+from ..layers import Shape, unknown_types
 from ..prototxt.overrides import Overrides
 from ..training.checkpoint import snapshot
 from ..training.optim import rates, updates
@@ -58,9 +58,9 @@ class Run:
 def schedule(
     path: str, shapes: dict[str, Shape] | None = None, samples: int | None = None, overrides: Overrides = NOTHING
 ) -> Run:
-    """The run of a solver's file as ``overrides`` change it. samples: the training set's size, where the data is not
-    there to tell it."""
-    document = overrides.solver(prototxt.read_solver(path))
+    """The schedule of a solver's file with ``overrides``. samples: the size of the training set, if the data is not
+    there."""
+    document = overrides.solver(prototxt.read_solver(path, unknown_types.tolerate))
     p, locate = document.message, document.locate
     rate, rule = rates.policy(p, locate), updates.check(p, locate)
     if p.max_iter < 1:
@@ -116,8 +116,8 @@ def _data(found: Subject) -> tuple[int, int | None]:
 
 
 def _turns(p: pb.SolverParameter, rate: rates.Schedule) -> dict[int, str]:
-    """The iterations worth a row: the ends, the warm-up's end, steps, and tenths of a rate that changes all the
-    time."""
+    """The iterations that get a row: first and last, the end of the warm-up, steps, and tenths of the run if the rate
+    changes in every iteration."""
     last, warm = p.max_iter, p.warmup_iter or p.rampup_interval
     turns = {last - 1: "the last update"}
     if (steps := rates.POLICIES[p.lr_policy].turns) is not None:

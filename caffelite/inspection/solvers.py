@@ -1,4 +1,4 @@
-"""A solver and its nets, as far as they can be read; and what its fields get wrong."""
+"""Reads a solver and as much as possible of its nets, and checks its fields."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .reading import Findings, Reading, read
 
 @dataclass
 class NetOf:
-    """A net of a solver: its reading, its state, how many batches a test runs (0: it trains)."""
+    """A net of a solver: its reading, its state, the batches of a test (0: the train net)."""
 
     reading: Reading
     state: pb.NetState
@@ -28,7 +28,7 @@ class NetOf:
 
 
 class _Routed(Locator):
-    """A locator that leads into the files of nets that were read in place of their names."""
+    """A locator for nets that replace their file names: their places are in their own files."""
 
     def __init__(self, base: Locator, routes: dict[tuple, Locator]):
         super().__init__(base.file, base.places)
@@ -39,7 +39,7 @@ class _Routed(Locator):
 
 
 def nets_of(solver: Reading, findings: Findings) -> list[NetOf]:
-    """The nets that a solver trains and tests; those that can be read. The train net comes first."""
+    """The nets that a solver trains and tests, as far as they can be read. The train net is first."""
     message, files = pb.SolverParameter(), {}
     message.CopyFrom(solver.message)
     routes: dict[tuple, Locator] = {}
@@ -47,12 +47,12 @@ def nets_of(solver: Reading, findings: Findings) -> list[NetOf]:
     for name in ("net", "train_net"):
         if message.HasField(name) and not message.HasField(f"{name}_param"):
             target = getattr(message, f"{name}_param")
-            _take(getattr(message, name), (name,), (f"{name}_param",), target, solver, findings, files, routes)
+            _read_into(getattr(message, name), (name,), (f"{name}_param",), target, solver, findings, files, routes)
             moves[name,] = (f"{name}_param",)
             message.ClearField(name)
     for i, path in enumerate(message.test_net):
         at = len(message.test_net_param)
-        _take(
+        _read_into(
             path, ("test_net", i), ("test_net_param", at), message.test_net_param.add(), solver, findings, files, routes
         )
         moves["test_net", i] = ("test_net_param", at)
@@ -70,7 +70,7 @@ def nets_of(solver: Reading, findings: Findings) -> list[NetOf]:
     ]
 
 
-def _take(
+def _read_into(
     path: str,
     old: tuple,
     new: tuple,
@@ -80,7 +80,7 @@ def _take(
     files: dict,
     routes: dict,
 ) -> None:
-    """Reads a net that the solver names into the field for nets that are written out."""
+    """Reads a net that the solver names into the solver's field for inline nets."""
     target.SetInParent()
     file = prototxt.resolve(path, solver.locate) if path else ""
     if not path:
@@ -94,7 +94,7 @@ def _take(
 
 
 def check(solver: Reading, findings: Findings) -> None:
-    """The mistakes in a solver's own fields."""
+    """Adds the mistakes in a solver's own fields."""
     p, locate, found = solver.message, solver.locate, Findings()
     if not _rate(p, locate, found) and p.lr_policy != "fixed":  # what is wrong besides the policy itself
         plain = pb.SolverParameter()
@@ -114,10 +114,10 @@ def check(solver: Reading, findings: Findings) -> None:
 
 
 def _rate(p: pb.SolverParameter, locate: Locator, findings: Findings) -> bool:
-    """Whether there is a rate at the start, in the middle and at the end."""
+    """Whether a learning rate is defined at the start, in the middle and at the end."""
 
-    def ask() -> bool:
+    def has_rates() -> bool:
         rate = rates.policy(p, locate)
         return all(rate(i) is not None for i in (0, max(0, p.max_iter) // 2, max(0, p.max_iter - 1)))
 
-    return bool(findings.run(ask))
+    return bool(findings.run(has_rates))

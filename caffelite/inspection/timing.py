@@ -1,4 +1,4 @@
-"""What a net's passes cost: layer by layer, as a whole, and beside what its device can do."""
+"""Times the passes of a net: by layer, in total, and as a share of the device's peak."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Pass:
 
 
 def timed_pass(net: Net, iteration: int) -> Pass:
-    """One pass, one layer after the other. A GPU's times are its own: nothing waits for the host in between."""
+    """Times one pass, layer by layer. GPU times are measured on the GPU: it never waits for the host in between."""
     dev = net.dev
     marks: list[tuple[str, object]] = []
 

@@ -1,9 +1,8 @@
-"""Reads and writes prototxt, protobuf's text format, and knows where every field stood.
+"""Reads and writes prototxt, protobuf's text format, with the place of every field.
 
-Protobuf's own reader stops at the first mistake and forgets positions. This one reports every mistake of a
-file in one pass, each with file:line:column, and hands out a Locator, so that what is found later (a blob
-that nobody makes, an unknown layer type) is reported at its place too. It accepts what Caffe's protobuf
-accepts; a file that this reader takes, protobuf takes, with equal messages.
+Protobuf's own reader stops at the first mistake and drops positions. This one reports every mistake of a file in one
+pass, each with file:line:column. Its Locator gives later errors (a blob that no layer makes, an unknown layer type)
+their place too. It accepts what Caffe's protobuf accepts: protobuf reads such a file as an equal message.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ Tolerate = Callable[[Message, Reader], None]
 
 @dataclass
 class Document:
-    """A parsed file: its message, and where each of its fields stands.
+    """A parsed file: its message and the place of each field.
 
     Paths of ``locate`` are field names, repeated ones with their index: ``("layer", 3, "bottom", 0)``. A scalar
     gives the place of its value, a block the place of its name, a repeated field without index its first name.
@@ -44,33 +43,32 @@ class Document:
 
 
 def read_net(path: str | Path, named_at: Where | None = None, tolerate: Tolerate | None = None) -> Document:
-    """Reads a NetParameter; a binary one (a caffemodel) is taken too, without places. named_at: where the path stands,
-    for errors.
+    """Reads a NetParameter, from text or binary (a caffemodel, without places), in the modern form.
 
-    Nets in an old dialect of Caffe come out in the modern form. tolerate: see ``parse``.
+    named_at: the place that names the path, for errors. tolerate: see ``parse``.
     """
-    return modern(read_message(path, pb.NetParameter, named_at, _of_right_kind(named_at, tolerate)))
+    return modern(read_message(path, pb.NetParameter, named_at, _of_right_type(named_at, tolerate)))
 
 
-def read_solver(path: str | Path) -> Document:
-    """Reads a SolverParameter, whose old fields come out in the modern form."""
-    return modern(read_message(path, pb.SolverParameter, tolerate=_of_right_kind()))
+def read_solver(path: str | Path, tolerate: Tolerate | None = None) -> Document:
+    """Reads a SolverParameter, in the modern form. tolerate: see ``parse``."""
+    return modern(read_message(path, pb.SolverParameter, tolerate=_of_right_type(tolerate=tolerate)))
 
 
-def _of_right_kind(named_at: Where | None = None, tolerate: Tolerate | None = None) -> Tolerate:
-    """Refuses a net where a solver is due, and the other way round, with one mistake; then asks ``tolerate``."""
+def _of_right_type(named_at: Where | None = None, tolerate: Tolerate | None = None) -> Tolerate:
+    """Refuses a net in place of a solver, or a solver in place of a net, with one mistake; then calls ``tolerate``."""
 
-    def look(message: Message, reader: Reader) -> None:
+    def checked(message: Message, reader: Reader) -> None:
         if other := mistaken(reader, type(message)):
             raise other_kind(reader.file, other, named_at)
         if tolerate:
             tolerate(message, reader)
 
-    return look
+    return checked
 
 
 def modern(document: Document) -> Document:
-    """A net or a solver in the modern form; says so once a file where it was not."""
+    """The document in the modern form. A file in an old dialect is logged once."""
     if isinstance(document.message, pb.SolverParameter):
         new = upgrade_solver(document.message, document.locate)
     else:
@@ -88,7 +86,7 @@ def modern(document: Document) -> Document:
 
 @cache
 def say_once(line: str) -> None:
-    """A net is read for training and again for each test; what is odd about it is told once."""
+    """Logs a warning once per process: a net is read for training and again for each test."""
     log.warning("%s", line)
 
 
@@ -123,8 +121,8 @@ def read_message(
 def parse(text: str, message_type: type[Message], file: str = "<text>", tolerate: Tolerate | None = None) -> Document:
     """Parses text as a message of the type. Raises a CaffeliteError, or Mistakes where there are several.
 
-    tolerate: gets the message and its reader where the text has mistakes, and may take unknown fields off them
-    (``Reader.forgive``).
+    tolerate: is called with the message and its reader if the text has mistakes; it may remove unknown fields from
+    them (``Reader.drop_unknown``).
     """
     surrogate = re.search("[\ud800-\udfff]", text)
     if surrogate:  # no file holds one
@@ -137,14 +135,14 @@ def parse(text: str, message_type: type[Message], file: str = "<text>", tolerate
     if reader.mistakes and tolerate:
         tolerate(message, reader)
     reader.raise_any()
-    for (holder, field), places in reader.strangers.items():
+    for (holder, field), places in reader.fork_fields.items():
         more = f" ({len(places)} times in this file)" if len(places) > 1 else ""
         say_once(f"{Where(file, *places[0])}: {forks.ignored(holder, field)}{more}")
     return Document(message, Locator(file, reader.places))
 
 
 def mistaken(reader: Reader, message_type: type[Message]) -> type[Message] | None:
-    """A net or a solver, where the text that was read as the other of them has more fields of this one."""
+    """The type of the text, net or solver, if it was read as the other one and has more fields of this one."""
     other = {pb.NetParameter: pb.SolverParameter, pb.SolverParameter: pb.NetParameter}.get(message_type)
     if other is None or not reader.unknowns:
         return None
@@ -154,11 +152,11 @@ def mistaken(reader: Reader, message_type: type[Message]) -> type[Message] | Non
 
 
 def other_kind(file: str, found: type[Message], named_at: Where | None = None) -> CaffeliteError:
-    """What is said of a net where a solver is due, or the other way round. named_at: where another file names it."""
+    """The error for a net in place of a solver, or the reverse. named_at: the place where another file names it."""
     what, option = {pb.NetParameter: ("net", "-model"), pb.SolverParameter: ("solver", "-solver")}[found]
-    due = "solver" if what == "net" else "net"
-    remedy = f"name a {due} here" if named_at else f"give it with {option}"
-    return CaffeliteError(f"{file}: this is a {what}, not a {due}", where=named_at, remedy=remedy)
+    expected = "solver" if what == "net" else "net"
+    remedy = f"name a {expected} here" if named_at else f"give it with {option}"
+    return CaffeliteError(f"{file}: this is a {what}, not a {expected}", where=named_at, remedy=remedy)
 
 
 def write(message: Message) -> str:
@@ -167,9 +165,9 @@ def write(message: Message) -> str:
 
 
 def resolve(path: str, locate: Locator) -> Path:
-    """A path of a prototxt: against the working directory, or, where nothing is there, the prototxt's own folder.
+    """A path in a prototxt: relative to the working directory, or, if nothing is there, to the prototxt's folder.
 
-    Where neither exists it is the first, for the caller to complain about.
+    If neither exists it is the first, which the caller reports.
     """
     beside = Path(locate.file).parent / path
     return beside if not os.path.exists(path) and os.path.exists(beside) else Path(path)

@@ -1,4 +1,5 @@
-"""Old dialects of Caffe, brought to the modern form when a file is read, so that nothing after it knows any other.
+"""Converts messages in old dialects of Caffe to the modern form. This happens when a file is read, so that no other
+code has to know them.
 
 The first Caffe wrote ``layers { layer { type: "conv" kernelsize: 3 } }`` (V0), the second ``layers { type: CONVOLUTION
 blobs_lr: 1 }`` (V1), the third ``layer { type: "Convolution" param { lr_mult: 1 } }``. Pure: messages in, messages out,
@@ -13,85 +14,23 @@ from google.protobuf.message import Message
 
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Collector, Locator, Where, did_you_mean
-
-WORDS = {
-    "ABSVAL": "AbsVal",
-    "ARGMAX": "ArgMax",
-    "RELU": "ReLU",
-    "SOFTMAX_LOSS": "SoftmaxWithLoss",
-    "TANH": "TanH",
-    "NONE": "",
-}
-ACRONYMS = {"BNLL", "HDF5", "LRN", "MVN"}
-V1_TYPES = {
-    number: WORDS.get(word, "".join(w if w in ACRONYMS else w.capitalize() for w in word.split("_")))
-    for word, number in pb.V1LayerParameter.LayerType.items()
-}
-# V1LayerParameter's lists of one number a parameter blob, now fields of ParamSpec
-V1_PARAM = {"param": "name", "blob_share_mode": "share_mode", "blobs_lr": "lr_mult", "weight_decay": "decay_mult"}
-
-# V0 type: (modern type, the message with its settings)
-V0_TYPES = {
-    "conv": ("Convolution", "convolution_param"),
-    "innerproduct": ("InnerProduct", "inner_product_param"),
-    "pool": ("Pooling", "pooling_param"),
-    "dropout": ("Dropout", "dropout_param"),
-    "lrn": ("LRN", "lrn_param"),
-    "data": ("Data", "data_param"),
-    "hdf5_data": ("HDF5Data", "hdf5_data_param"),
-    "images": ("ImageData", "image_data_param"),
-    "window_data": ("WindowData", "window_data_param"),
-    "infogain_loss": ("InfogainLoss", "infogain_loss_param"),
-    "concat": ("Concat", "concat_param"),
-    "hdf5_output": ("HDF5Output", ""),
-    "relu": ("ReLU", ""),
-    "tanh": ("TanH", ""),
-    "bnll": ("BNLL", ""),
-    "softmax_loss": ("SoftmaxWithLoss", ""),
-    **{
-        w: ("".join(p.capitalize() for p in w.split("_")), "")
-        for w in ("accuracy", "euclidean_loss", "flatten", "im2col")
-    },
-    **{
-        w: ("".join(p.capitalize() for p in w.split("_")), "")
-        for w in ("multinomial_logistic_loss", "sigmoid", "softmax", "split")
-    },
-}
-# V0 field: (its name now, the types that have it); the message is the type's own
-V0_FIELDS = {
-    **dict.fromkeys(("num_output", "weight_filler", "bias_filler"), (None, ("conv", "innerproduct"))),
-    "biasterm": ("bias_term", ("conv", "innerproduct")),
-    "kernelsize": ("kernel_size", ("conv", "pool")),
-    **dict.fromkeys(("pad", "stride"), (None, ("conv", "pool"))),
-    "group": (None, ("conv",)),
-    "pool": (None, ("pool",)),
-    "dropout_ratio": (None, ("dropout",)),
-    **dict.fromkeys(("local_size", "alpha", "beta", "k"), (None, ("lrn",))),
-    "source": (None, ("data", "hdf5_data", "images", "window_data", "infogain_loss")),
-    "batchsize": ("batch_size", ("data", "hdf5_data", "images", "window_data")),
-    "rand_skip": (None, ("data", "images")),
-    "shuffle_images": ("shuffle", ("images",)),
-    **dict.fromkeys(("new_height", "new_width"), (None, ("images",))),
-    "concat_dim": (None, ("concat",)),
-    **{
-        f"det_{n}": (n, ("window_data",))
-        for n in ("fg_threshold", "bg_threshold", "fg_fraction", "context_pad", "crop_mode")
-    },
-}
-V0_TRANSFORM = {"scale": "scale", "meanfile": "mean_file", "cropsize": "crop_size", "mirror": "mirror"}
-
-TRANSFORM = ("scale", "mean_file", "crop_size", "mirror")
-TRANSFORMED = {"Data": "data_param", "ImageData": "image_data_param", "WindowData": "window_data_param"}
-# NVCaffe's and Intel's: a BatchNorm that learns a scale and a bias has one of these written
-LEARNT = ("scale_bias", "scale_filler", "use_weight_bias", "filler", "bias_filler")
-# Intel's: layers that hold the ReLU after them
-FUSED = {"Convolution": "convolution_param", "InnerProduct": "inner_product_param", "BatchNorm": "batch_norm_param"}
-SOLVER_TYPES = dict(enumerate(("SGD", "Nesterov", "AdaGrad", "RMSProp", "AdaDelta", "Adam")))
+from .dialects import (
+    FUSED,
+    LEARNT,
+    SOLVER_TYPES,
+    TRANSFORM,
+    TRANSFORMED,
+    V0_FIELDS,
+    V0_TRANSFORM,
+    V0_TYPES,
+    V1_PARAM,
+    V1_TYPES,
+)
 
 
 class Modern(NamedTuple):
-    """A message in the modern form, where its fields stand in the file, which old dialects were found, and what else
-    there is to say."""
+    """A message in the modern form, the places of its fields in the file, the old dialects that were found, and notes
+    about what was ignored."""
 
     message: Any
     locate: Locator
@@ -100,10 +39,10 @@ class Modern(NamedTuple):
 
 
 def upgrade_net(net: pb.NetParameter, locate: Locator, weights_only: bool = False) -> Modern:
-    """The net as modern Caffe writes it; the very same message where nothing is old.
+    """The net in the modern form; the same object if nothing in it is old.
 
-    weights_only: a caffemodel, where ``input`` without a shape is a leftover. Raises what Caffe would stumble over:
-    layer beside layers, inputs without shapes, padding that no convolution or pooling takes.
+    weights_only: a caffemodel, in which ``input`` without a shape is ignored. Errors: both layer and layers, inputs
+    without shapes, padding that is not followed by a convolution or pooling.
     """
     old = _Upgrade(net, locate)
     old.layers()
@@ -117,7 +56,7 @@ def upgrade_net(net: pb.NetParameter, locate: Locator, weights_only: bool = Fals
 
 
 def upgrade_solver(solver: pb.SolverParameter, locate: Locator) -> Modern:
-    """The solver, and the nets written out in it, in the modern form; the same message where nothing is old."""
+    """The solver, and the nets within it, in the modern form; the same object if nothing in it is old."""
     new, dialects, notes = pb.SolverParameter(), [], []
     new.CopyFrom(solver)
     if new.HasField("solver_type"):
@@ -147,7 +86,7 @@ def upgrade_solver(solver: pb.SolverParameter, locate: Locator) -> Modern:
 
 
 class _Upgrade:
-    """One net on its way. ``moves``: old path → new path, of whatever has another name, place or number now."""
+    """The conversion of one net. ``moves``: old path → new path of each field whose name, parent or index changes."""
 
     def __init__(self, net: pb.NetParameter, locate: Locator):
         self.old, self.locate = net, locate
@@ -165,9 +104,9 @@ class _Upgrade:
     def mistake(self, what: str, *path: str | int, **more: Any) -> None:
         self.mistakes.add(CaffeliteError(what, where=self.locate(*path), **more))
 
-    def put(self, value: Any, target: Message, field: str, old: tuple, new: tuple) -> None:
-        """Sets target.field, which now lies at ``new``, to the value that stood at ``old``; a repeated field gets one
-        more."""
+    def set_field(self, value: Any, target: Message, field: str, old: tuple, new: tuple) -> None:
+        """Sets target.field to a value, or appends the value if the field is repeated. old: the value's path in the
+        file; new: the path of ``target``."""
         self.moves[old] = (*new, field)
         now = getattr(target, field)
         if hasattr(now, "append"):
@@ -195,7 +134,7 @@ class _Upgrade:
         self.net.ClearField("layers")
         for i, layer in enumerate(old):
             if i in padding:
-                self.moves["layers", i] = "layers", i  # out of the way of the layers that are left
+                self.moves["layers", i] = "layers", i  # so that it takes no index of the layers that are kept
             else:
                 self.moves["layers", i] = "layer", len(self.net.layer)
                 self.layer(i, layer, self.net.layer.add())
@@ -205,7 +144,7 @@ class _Upgrade:
             settings = getattr(new, V0_TYPES[old[i].layer.type][1])
             settings.ClearField("pad")
             path = (*self.moves["layers", i], V0_TYPES[old[i].layer.type][1])
-            self.put(old[source].layer.pad, settings, "pad", ("layers", source, "layer", "pad"), path)
+            self.set_field(old[source].layer.pad, settings, "pad", ("layers", source, "layer", "pad"), path)
         self.moves["layers",] = ("layer",)
         self.move()
 
@@ -251,14 +190,14 @@ class _Upgrade:
             elif name == "bottom" or name == "top" or name != "layer" and hasattr(value, "extend"):
                 getattr(new, name).extend(value)
             elif name != "layer":
-                self.put(value, new, name, (*at, name), to)
+                self.set_field(value, new, name, (*at, name), to)
         self.transform(new, at, to)
 
     def param(self, values: Any, field: str, new: pb.LayerParameter, at: tuple, to: tuple) -> None:
         for k, value in enumerate(values):
             while len(new.param) <= k:
                 new.param.add()
-            self.put(value, new.param[k], field, (*at, k), (*to, "param", k))
+            self.set_field(value, new.param[k], field, (*at, k), (*to, "param", k))
 
     def v0(self, old: pb.V0LayerParameter, new: pb.LayerParameter, at: tuple, to: tuple) -> None:
         word = old.type
@@ -277,13 +216,13 @@ class _Upgrade:
             elif name in V1_PARAM:
                 self.param(value, V1_PARAM[name], new, here, to)
             elif name in V0_TRANSFORM:
-                self.put(value, new.transform_param, V0_TRANSFORM[name], here, (*to, "transform_param"))
+                self.set_field(value, new.transform_param, V0_TRANSFORM[name], here, (*to, "transform_param"))
             elif name == "name" or name == "hdf5_output_param" and word == "hdf5_output":
-                self.put(value, new, name, here, to)
+                self.set_field(value, new, name, here, to)
             elif name == "blobs":
                 new.blobs.extend(value)
             elif word in types:
-                self.put(value, getattr(new, message), now or name, here, (*to, message))
+                self.set_field(value, getattr(new, message), now or name, here, (*to, message))
             else:
                 self.notes.append(
                     (self.locate(*here), f'"{name}" means nothing in a V0 layer of type "{word}" and is ignored')
@@ -295,7 +234,7 @@ class _Upgrade:
         settings = getattr(new, message) if message else None
         for name in TRANSFORM:
             if settings is not None and settings.HasField(name):
-                self.put(
+                self.set_field(
                     getattr(settings, name), new.transform_param, name, (*at, message, name), (*to, "transform_param")
                 )
                 settings.ClearField(name)
@@ -395,7 +334,7 @@ class _Upgrade:
             to = "layer", len(self.net.layer) - 1
             self.moves[(*at, "relu")] = to
             if "negative_slope" in settings.DESCRIPTOR.fields_by_name and settings.HasField("negative_slope"):
-                self.put(
+                self.set_field(
                     settings.negative_slope,
                     relu.relu_param,
                     "negative_slope",

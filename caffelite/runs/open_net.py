@@ -11,6 +11,7 @@ from typing import Any
 from .. import caffelite_pb2 as pb
 from .. import data, prototxt, weights
 from ..errors import CaffeliteError
+from ..layers import unknown_types
 from ..net import graph
 from ..net.net import Net
 from ..prototxt.overrides import Overrides
@@ -38,7 +39,7 @@ def open_net(
     """
     state = nets.state(phase, document.message, None, level, tuple(stages))
     open_source = functools.partial(data.open_source, seed=seed)
-    return Net(
+    return Net.of(
         graph.build(document.message, state, document.locate, open_source), dev, seed=seed, share=share, keep=keep
     )
 
@@ -65,7 +66,7 @@ def load_weights(net: Net, files: Sequence[str]) -> None:
 
 def read_solver(config: RunConfig) -> prototxt.Document:
     """The solver of a run with its overrides."""
-    return Overrides(config.overrides).solver(prototxt.read_solver(config.solver))
+    return Overrides(config.overrides).solver(prototxt.read_solver(config.solver, unknown_types.tolerate))
 
 
 def open_trainer(config: RunConfig, document: prototxt.Document, dev: Any, **options: Any) -> Trainer:
@@ -79,8 +80,8 @@ def open_trainer(config: RunConfig, document: prototxt.Document, dev: Any, **opt
         document.locate,
         config.solver,
         dev,
-        strong=config.scaling == "strong",
-        half=config.compress == "fp16",
+        strong_scaling=config.scaling == "strong",
+        fp16_gradients=config.compress == "fp16",
         level=config.level,
         stages=config.stages,
         nan_recoveries=config.nan_recoveries,

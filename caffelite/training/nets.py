@@ -1,4 +1,4 @@
-"""Which nets a solver.prototxt asks for: one to train, any number to test, each with its state."""
+"""The nets of a solver.prototxt: one to train, any number to test, each with its state."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from .. import caffelite_pb2 as pb
 from .. import prototxt
 from ..errors import CaffeliteError, Collector, Locator
+from ..layers import batch_messages, unknown_types
 
 
 @dataclass
 class NetSpec:
-    """A net's message, where its fields stand, its state, and how often a test runs it."""
+    """A net's message, the places of its fields, its state, and how many batches a test runs (0: it trains)."""
 
     message: pb.NetParameter
     locate: Locator
@@ -19,10 +20,10 @@ class NetSpec:
     iterations: int = 0
 
 
-def read(name: str, locate: Locator, at: Locator) -> prototxt.Document:
+def read(name: str, locate: Locator, at: Locator, tolerate: prototxt.Tolerate) -> prototxt.Document:
     if not name:
         raise CaffeliteError("an empty path of a net", where=at(), remedy="name a prototxt")
-    return prototxt.read_net(prototxt.resolve(name, locate), at())
+    return prototxt.read_net(prototxt.resolve(name, locate), at(), tolerate)
 
 
 def state(
@@ -32,7 +33,7 @@ def state(
     level: int | None = None,
     stages: tuple[str, ...] = (),
 ) -> pb.NetState:
-    """The phase, then what the net's own state says, then the solver's, then the command line's."""
+    """A net's state: the phase, then the net's own state, then the solver's (``extra``), then the command line's."""
     merged = pb.NetState(phase=phase)
     merged.MergeFrom(net.state)
     if extra is not None:
@@ -45,9 +46,13 @@ def state(
 
 
 def train_net(
-    p: pb.SolverParameter, locate: Locator, level: int | None = None, stages: tuple[str, ...] = ()
+    p: pb.SolverParameter,
+    locate: Locator,
+    level: int | None = None,
+    stages: tuple[str, ...] = (),
+    tolerate: prototxt.Tolerate = unknown_types.tolerate,
 ) -> NetSpec:
-    """The one net to train: train_net, train_net_param, net or net_param."""
+    """The one net to train: train_net, train_net_param, net or net_param. tolerate: see ``prototxt.parse``."""
     given = [f for f in ("train_net_param", "train_net", "net_param", "net") if p.HasField(f)]
     own = [f for f in given if f.startswith("train")]
     chosen = own or given
@@ -58,21 +63,23 @@ def train_net(
             "one of net, net_param, train_net, train_net_param",
         )
         raise CaffeliteError("a solver trains one net", where=where, expected=expected, found=found)
-    document = _document(p, chosen[0], None, locate)
+    document = _document(p, chosen[0], None, locate, tolerate)
     extra = p.train_state if p.HasField("train_state") else None
     return NetSpec(document.message, document.locate, state(pb.TRAIN, document.message, extra, level, stages))
 
 
-def test_nets(p: pb.SolverParameter, locate: Locator) -> list[NetSpec]:
+def test_nets(
+    p: pb.SolverParameter, locate: Locator, tolerate: prototxt.Tolerate = unknown_types.tolerate
+) -> list[NetSpec]:
     """test_net_param, then test_net, then the common net for each test_iter that is left, as in Caffe."""
     documents = [
-        _document(p, field, i, locate)
+        _document(p, field, i, locate, tolerate)
         for field in ("test_net_param", "test_net")
         for i in range(len(getattr(p, field)))
     ]
     common = [f for f in ("net_param", "net") if p.HasField(f)]
     if common:
-        documents += [_document(p, common[0], None, locate)] * (len(p.test_iter) - len(documents))
+        documents += [_document(p, common[0], None, locate, tolerate)] * (len(p.test_iter) - len(documents))
     if len(documents) != len(p.test_iter):
         expected = f"one test_iter for each of the {len(documents)} test nets"
         field = next(f for f in ("test_iter", "test_net", "test_net_param") if len(getattr(p, f)))
@@ -107,7 +114,7 @@ def effective(message: pb.NetParameter, size: int) -> pb.NetParameter:
     found = pb.NetParameter()
     found.CopyFrom(message)
     for layer in found.layer:
-        for field in _BATCHES:
+        for field in batch_messages():
             if layer.HasField(field) and getattr(layer, field).batch_size:
                 getattr(layer, field).batch_size *= size
     return found
@@ -119,7 +126,7 @@ def divide(spec: NetSpec, size: int) -> None:
     message = pb.NetParameter()
     message.CopyFrom(spec.message)
     for i, layer in enumerate(message.layer):
-        for field in _BATCHES:
+        for field in batch_messages():
             param = getattr(layer, field)
             if not layer.HasField(field) or not param.batch_size:
                 continue
@@ -148,12 +155,10 @@ def divide(spec: NetSpec, size: int) -> None:
     spec.message = message
 
 
-_BATCHES = ("data_param", "hdf5_data_param", "image_data_param", "window_data_param", "memory_data_param")
-
-
-def _document(p: pb.SolverParameter, field: str, index: int | None, locate: Locator) -> prototxt.Document:
+def _document(
+    p: pb.SolverParameter, field: str, index: int | None, locate: Locator, tolerate: prototxt.Tolerate
+) -> prototxt.Document:
     path = (field,) if index is None else (field, index)
     value = getattr(p, field) if index is None else getattr(p, field)[index]
-    return (
-        read(value, locate, locate.at(*path)) if isinstance(value, str) else prototxt.Document(value, locate.at(*path))
-    )
+    at = locate.at(*path)
+    return read(value, locate, at, tolerate) if isinstance(value, str) else prototxt.Document(value, at)

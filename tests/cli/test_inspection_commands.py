@@ -232,6 +232,47 @@ def test_summary_and_draw_ignore_unknown_fields(folder, call):
         assert [line[: len(start)] for line, start in zip(answer.err.splitlines(), told, strict=True)] == told
 
 
+UNKNOWN_TYPE = """layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 3 dim: 8 dim: 8 } } }
+layer { name: "p" type: "Shuffle" bottom: "data" top: "p" shuffle_param { order: 1 } }
+"""
+
+
+@pytest.mark.parametrize(
+    "words", ["train -solver", "test -weights w -model", "explain p -model", "explain p -solver", "time -model"]
+)
+def test_an_unknown_type_is_the_only_mistake_of_its_layer(folder, call, words):
+    (folder / "net.prototxt").write_text(UNKNOWN_TYPE)
+    answer = call(*words.split(), "solver.prototxt" if words.endswith("solver") else "net.prototxt")
+    mistakes = [line for line in answer.err.splitlines() if "net.prototxt:" in line]
+    start = 'caffelite: net.prototxt:2:25: layer "p": unknown type "Shuffle"; expected one of '
+    assert answer.status == 2 and len(mistakes) == 1 and mistakes[0].startswith(start)
+
+
+def test_an_unknown_type_in_a_net_within_the_solver(folder, call):
+    text = (folder / "solver.prototxt").read_text().replace('net: "net.prototxt"', f"net_param {{\n{UNKNOWN_TYPE}}}\n")
+    (folder / "solver.prototxt").write_text(text)
+    answer = call("train", "-solver", "solver.prototxt")
+    assert answer.status == 2 and 'layer "p": unknown type "Shuffle"' in answer.err
+    assert "shuffle_param" not in answer.err
+
+
+def test_a_known_type_keeps_its_unknown_field(folder, call):
+    (folder / "net.prototxt").write_text(UNKNOWN_TYPE.replace("Shuffle", "ReLU"))
+    for words in (("train", "-solver", "solver.prototxt"), ("explain", "p", "-model", "net.prototxt")):
+        answer = call(*words)
+        assert answer.status == 2 and 'unknown field "shuffle_param" in LayerParameter' in answer.err
+
+
+@pytest.mark.parametrize("command", ["summary", "draw"])
+def test_unknown_fields_of_a_solver_s_net_are_ignored(folder, call, command):
+    (folder / "net.prototxt").write_text((folder / "net.prototxt").read_text() + "strange: 3\n")
+    of_net, of_solver = (
+        call(command, *words) for words in (("-model", "net.prototxt"), ("-solver", "solver.prototxt"))
+    )
+    assert of_solver.status == 1 and of_solver.err == of_net.err and "Ignored: net.prototxt:9:1" in of_net.err
+    assert "value" in of_solver.out
+
+
 def test_summary_ignores_an_unknown_field_of_a_whole_net(folder, call):
     text = (folder / "net.prototxt").read_text()
     (folder / "net.prototxt").write_text(text + "strange: 3\n")

@@ -95,3 +95,60 @@ def test_captions_keep_their_letters_and_wrap():
     plain, umlaut = (drawn(np.full((1, 1, 96, 96), 7.0), [text])[0] for text in ("truck", "trück"))
     question = drawn(np.full((1, 1, 96, 96), 7.0), ["tr?ck"])[0]
     assert (plain != umlaut).any() and (umlaut != question).any()
+
+
+@pytest.fixture
+def font_with_one_character(tmp_path):
+    """A font file whose one glyph, a filled square for 日, is 1 em wide."""
+    from fontTools.fontBuilder import FontBuilder
+    from fontTools.pens.ttGlyphPen import TTGlyphPen
+
+    builder, glyphs = FontBuilder(1000), {}
+    builder.setupGlyphOrder([".notdef", "sun"])
+    builder.setupCharacterMap({ord("日"): "sun"})
+    for name, side in ((".notdef", 100), ("sun", 800)):
+        pen = TTGlyphPen(None)
+        pen.moveTo((0, 0))
+        for corner in ((0, side), (side, side), (side, 0)):
+            pen.lineTo(corner)
+        pen.closePath()
+        glyphs[name] = pen.glyph()
+    builder.setupGlyf(glyphs)
+    builder.setupHorizontalMetrics({".notdef": (500, 0), "sun": (1000, 0)})
+    builder.setupHorizontalHeader(ascent=800, descent=-200)
+    builder.setupNameTable({"familyName": "Sun", "styleName": "Regular"})
+    builder.setupOS2()
+    builder.setupPost()
+    builder.save(tmp_path / "sun.ttf")
+    return str(tmp_path / "sun.ttf")
+
+
+def shown_with(monkeypatch, paths, text):
+    """A caption's pixels and width where the system has these fonts."""
+    from caffelite.data import lettering
+
+    monkeypatch.setattr(lettering, "system_fonts", lambda: paths)
+    lettering._fallback.cache_clear()
+    sheet = drawn(np.full((1, 1, 96, 96), 7.0), [text])[0], lettering.width(text)
+    lettering._fallback.cache_clear()
+    return sheet
+
+
+def test_a_caption_uses_the_fonts_of_the_system(monkeypatch, font_with_one_character, tmp_path):
+    (tmp_path / "broken.ttf").write_bytes(b"no font")
+    pixels, width = shown_with(monkeypatch, (str(tmp_path / "broken.ttf"), font_with_one_character), "a日b")
+    without = lettering_width("ab")
+    assert width == pytest.approx(without + 12, abs=0.2)
+    assert (pixels == 255).sum() > 80, "the filled square is there"
+
+
+def test_a_caption_shows_a_box_where_no_font_has_a_character(monkeypatch):
+    pixels, width = shown_with(monkeypatch, (), "a日b")
+    box, box_width = shown_with(monkeypatch, (), "a□b")
+    assert width == box_width and (pixels == box).all()
+
+
+def lettering_width(text):
+    from caffelite.data import lettering
+
+    return lettering.width(text)

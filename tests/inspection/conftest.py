@@ -10,17 +10,15 @@ layer { name: "data" type: "Data" top: "data" top: "label" include { phase: TRAI
   data_param { source: "train_lmdb" batch_size: 4 backend: LMDB } }
 layer { name: "data" type: "Data" top: "data" top: "label" include { phase: TEST }
   data_param { source: "test_lmdb" batch_size: 5 backend: LMDB } }
-layer { name: "conv" type: "Convolution" bottom: "data" top: "conv" param { lr_mult: 1 }
-  param { lr_mult: 2 decay_mult: 0 }
+layer { name: "conv" type: "Convolution" bottom: "data" top: "conv" RATES
   convolution_param { num_output: 6 kernel_size: 3 stride: 2 pad: 1 weight_filler { type: "xavier" } } }
 layer { name: "relu" type: "ReLU" bottom: "conv" top: "conv" }
 layer { name: "pool" type: "Pooling" bottom: "conv" top: "pool" pooling_param { kernel_size: 3 stride: 2 } }
-layer { name: "score" type: "InnerProduct" bottom: "pool" top: "score" param { lr_mult: 1 }
-  param { lr_mult: 2 decay_mult: 0 }
+layer { name: "score" type: "InnerProduct" bottom: "pool" top: "score" RATES
   inner_product_param { num_output: 3 weight_filler { type: "gaussian" std: 0.01 } } }
 layer { name: "accuracy" type: "Accuracy" bottom: "score" bottom: "label" top: "accuracy" include { phase: TEST } }
 layer { name: "loss" type: "SoftmaxWithLoss" bottom: "score" bottom: "label" top: "loss" }
-"""
+""".replace("RATES", "param { lr_mult: 1 } param { lr_mult: 2 decay_mult: 0 }")
 SOLVER = """net: "net.prototxt"
 test_iter: 2
 test_interval: 10

@@ -5,7 +5,7 @@ from textnet import build, inputs
 
 from caffelite.errors import CaffeliteError
 from caffelite.inspection import nets
-from caffelite.inspection.explain import explain, spread
+from caffelite.inspection.explain import explain, initial_values
 from caffelite.layers import ParameterSpec
 
 LOSS = 'layer { name: "loss" type: "EuclideanLoss" bottom: "y" bottom: "t" top: "loss" }'
@@ -17,7 +17,7 @@ def told(text: str, name: str, phase: str = "TRAIN"):
 
 
 @pytest.mark.parametrize(
-    "layer, said",
+    "layer, text",
     [
         (
             '"Convolution" convolution_param { num_output: 2 kernel_size: 3 stride: 2 pad: 1 }',
@@ -41,9 +41,9 @@ def told(text: str, name: str, phase: str = "TRAIN"):
         ('"TanH"', "the bottom's shape"),
     ],
 )
-def test_shape(layer, said):
+def test_shape(layer, text):
     lines = told(inputs(x=(2, 3, 8, 8)) + f'layer {{ name: "y" bottom: "x" top: "y" type: {layer} }}', "y").shape
-    assert any(said in line for line in lines), lines
+    assert any(text in line for line in lines), lines
 
 
 def test_shape_of_a_concat():
@@ -54,7 +54,7 @@ def test_shape_of_a_concat():
 
 
 @pytest.mark.parametrize(
-    "filler, said",
+    "filler, text",
     [
         ({"type": "constant", "value": 0.5}, "starts at 0.5"),
         ({"type": "xavier"}, "±√(3 / 50) = ±0.2449 (fan_in); fan-in 50: deviation 0.1414 keeps"),
@@ -64,13 +64,13 @@ def test_shape_of_a_concat():
         ({"type": "positive_unitball"}, "positive_unitball: from "),
     ],
 )
-def test_spread(filler, said):
+def test_initial_values(filler, text):
     from caffelite import caffelite_pb2 as pb
 
-    assert said in spread(ParameterSpec((4, 2, 5, 5), pb.FillerParameter(**filler)))
+    assert text in initial_values(ParameterSpec((4, 2, 5, 5), pb.FillerParameter(**filler)))
 
 
-def test_spread_is_that_of_the_filler():
+def test_initial_values_is_that_of_the_filler():
     """The deviation that is told is the one that is drawn."""
     import re
 
@@ -87,9 +87,9 @@ def test_spread_is_that_of_the_filler():
     for fields in (*every, {"type": "uniform", "min": -1, "max": 5}):
         filler, shape = pb.FillerParameter(**fields), (40, 20, 5, 5)
         drawn = fillers.fill(filler, shape, np.random.default_rng(3)).std()
-        assert float(re.findall(r"deviation ([\d.]+)", spread(ParameterSpec(shape, filler)))[-1]) == pytest.approx(
-            drawn, rel=0.03
-        )
+        assert float(
+            re.findall(r"deviation ([\d.]+)", initial_values(ParameterSpec(shape, filler)))[-1]
+        ) == pytest.approx(drawn, rel=0.03)
 
 
 NET = (
@@ -106,7 +106,7 @@ layer { name: "y" type: "InnerProduct" bottom: "a" top: "y" inner_product_param 
 
 
 @pytest.mark.parametrize(
-    "name, phase, said",
+    "name, phase, text",
     [
         ("a", "TRAIN", "runs: parameters 0, 1 learn"),
         ("y", "TRAIN", 'runs: parameters 0, 1 learn and "a" gets a gradient'),
@@ -116,9 +116,9 @@ layer { name: "y" type: "InnerProduct" bottom: "a" top: "y" inner_product_param 
         ("a", "TEST", "the phase is TEST"),
     ],
 )
-def test_backward(name, phase, said):
+def test_backward(name, phase, text):
     lines = told(NET + LOSS, name, phase).backward
-    assert said in lines[0], lines
+    assert text in lines[0], lines
 
 
 def test_backward_of_bottoms():

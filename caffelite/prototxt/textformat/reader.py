@@ -1,45 +1,28 @@
-"""A recursive descent over tokens and descriptors that goes on after a mistake."""
+"""Reads a text into a message by recursive descent, and continues after a mistake."""
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Callable
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
-from ...errors import CaffeliteError, Collector, Where
-from .values import VALUES, Field, Fields, Stranger, Wrong, fields_of, meant, reads, shown, wanted
+from ...errors import CaffeliteError, Where
+from .tokens import BRACKETS, END, MOST_REPORTED, OPENERS, STOPS, Tokens
+from .values import VALUES, Field, Fields, ForkValue, Wrong, fields_of, meant, reads, shown, wanted
 
 DEEPEST = 100  # blocks within blocks; protobuf's own limit
-MOST_REPORTED = 100  # mistakes spelt out; a file of prose would give thousands
-TOKEN = re.compile(
-    r"""(?P<gap>[ \t\r\n\f\v]+|\#[^\n]*)
-    |(?P<name>[A-Za-z_][A-Za-z0-9_]*)
-    |(?P<sign>[{}<>\[\]:;,-])
-    |(?P<string>"[^"\\\n]*(?:\\.[^"\\\n]*)*"|'[^'\\\n]*(?:\\.[^'\\\n]*)*')
-    |(?P<number>\.?[0-9](?:[eE][+-]|[A-Za-z0-9_.])*)
-    |(?P<unclosed>["'][^\n]*)
-    |(?P<remark>//[^\n]*|/\*(?:[^*]|\*(?!/))*(?:\*/)?)
-    |(?P<strange>.)""",
-    re.VERBOSE,
-)
 NOTHING = Fields("", {}, [])
 ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|[xX]([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
 ESCAPED = {"a": b"\a", "b": b"\b", "f": b"\f", "n": b"\n", "r": b"\r", "t": b"\t", "v": b"\v"} | {
     c: c.encode() for c in "\\'\"?"
 }
-END = ""
-STOPS = {"}", ">", "]", ";", ",", END}
-OPENERS = {"{": "}", "<": ">"}
-BRACKETS = {**OPENERS, "[": "]"}
 
 
 class Block(NamedTuple):
-    """A block that is open: the field that opened it, where, and what it holds."""
+    """An open block: the name of its field, the index of that token, its closing bracket, its fields."""
 
     name: str
     at: int  # its name among the tokens
@@ -48,7 +31,7 @@ class Block(NamedTuple):
 
 
 class Unknown(NamedTuple):
-    """A field that no message here has: its block's path, its name, and the mistake that it is."""
+    """An unknown field: the path of its block, its name, its place, and the mistake to report."""
 
     path: tuple
     name: str
@@ -56,121 +39,31 @@ class Unknown(NamedTuple):
     error: CaffeliteError
 
 
-class Reader:
-    """A recursive descent over the message's descriptors; on a mistake it notes it and goes on at the next field."""
+class Reader(Tokens):
+    """Reads by the message's descriptors. It records each mistake and continues at the next field."""
 
     def __init__(self, text: str, file: str):
-        self.text, self.file = text, file
-        self.line_starts = [0, *(m.end() for m in re.finditer("\n", text))]
-        self.mistakes: list[tuple[tuple[int, int], CaffeliteError | None]] = []
+        super().__init__(text, file)
         self.places: dict[tuple, tuple[int, int]] = {}
-        self.strangers: dict[
+        self.fork_fields: dict[
             tuple[str, str], list[tuple[int, int]]
         ] = {}  # (message, field or field: word) that only forks have → places
         self.unknowns: list[Unknown] = []
         self.known = 0  # fields of the outermost message
         self.open: list[Block] = []
-        self.kinds: list[str] = []
-        self.texts: list[str] = []
-        self.starts: list[int] = []
-        self.broken: set[int] = set()  # lines that do not even split into tokens: one report each is enough
-        self.lost_text = False  # an unclosed string may have swallowed a brace, so braces prove nothing
-        self.tokenize()
         self.unclosed = sum((k in OPENERS) - (k in OPENERS.values()) for k in self.kinds)
-        self.at = 0
-
-    # tokens
-
-    def tokenize(self) -> None:
-        kinds, texts, starts = self.kinds, self.texts, self.starts
-        for match in TOKEN.finditer(self.text):
-            kind = match.lastgroup
-            if kind == "gap":
-                continue
-            token, start = match.group(), match.start()
-            if kind in ("unclosed", "remark", "strange"):
-                self.strange(kind, token, start)
-                if kind == "remark":
-                    continue
-            kinds.append(token if kind == "sign" else kind)
-            texts.append(token)
-            starts.append(start)
-        kinds.append(END)
-        texts.append("")
-        starts.append(len(self.text))
-
-    def strange(self, kind: str, token: str, start: int) -> None:
-        place = self.place_of(start)
-        if kind == "unclosed":
-            self.lost_text = True
-            self.mistake_at(
-                place,
-                "unterminated string",
-                expected=f"a closing {token[0]} on the same line",
-                found=shown(token, quote=""),
-            )
-        elif kind == "remark":
-            self.mistake_at(place, f"unexpected {shown(token[:2])}", remedy='comments begin with "#"')
-        else:
-            remedy = "strings stand in straight quotes" if token in "“”‘’„«»`" else None
-            self.mistake_at(place, f"unexpected character {shown(token)}", remedy=remedy)
-        self.broken.add(place[0])
-
-    def place(self, at: int) -> tuple[int, int]:
-        return self.place_of(self.starts[at])
-
-    def place_of(self, start: int) -> tuple[int, int]:
-        line = bisect_right(self.line_starts, start)
-        return line, start - self.line_starts[line - 1] + 1
-
-    def line(self) -> int:
-        return self.place(self.at)[0]
-
-    def named(self, at: int) -> str:
-        return "line {}, column {}".format(*self.place(at))
-
-    def found(self, at: int) -> str:
-        kind, text = self.kinds[at], self.texts[at]
-        if kind == END:
-            return "the end of the file"
-        if kind == "-" and self.kinds[at + 1] in ("number", "name"):
-            text += self.texts[at + 1]
-        return (
-            f"the string {shown(text, quote='')}"
-            if kind == "string"
-            else shown(text, quote="" if kind in "number-" else '"')
-        )
 
     # mistakes
 
-    def mistake(self, at: int, what: str, **more: str | None) -> None:
-        self.mistake_at(self.place(at), what, **more)
-
-    def mistake_at(self, place: tuple[int, int], what: str, **more: str | None) -> None:
-        if place[0] not in self.broken:
-            spelt = len(self.mistakes) < MOST_REPORTED
-            self.mistakes.append(
-                (place, CaffeliteError(what, where=Where(self.file, *place), **more) if spelt else None)
-            )
-
-    def raise_any(self) -> None:
-        collector = Collector()
-        for _, mistake in sorted(self.mistakes[:MOST_REPORTED], key=itemgetter(0)):
-            collector.add(mistake)
-        rest = [place for place, _ in self.mistakes[MOST_REPORTED:]]
-        if rest:
-            collector.add(CaffeliteError(f"and {len(rest)} more", where=Where(self.file, *min(rest))))
-        collector.raise_any()
-
-    def forgive(self, forgiven: Callable[[Unknown], bool]) -> list[Unknown]:
-        """Takes unknown fields off the mistakes: those for which ``forgiven`` is true, which are returned."""
-        found = [one for one in self.unknowns if forgiven(one)]
+    def drop_unknown(self, ignored: Callable[[Unknown], bool]) -> list[Unknown]:
+        """Removes from the mistakes the unknown fields for which ``ignored`` is true; returns those fields."""
+        found = [one for one in self.unknowns if ignored(one)]
         places = {one.place for one in found}
         self.mistakes = [(place, mistake) for place, mistake in self.mistakes if place not in places]
         return found
 
     def next_field(self, line: int) -> None:
-        """Goes on after a mistake: to the end of its line, a bracket, or what looks like a field."""
+        """Continues after a mistake at the end of its line, a bracket, or what looks like a field."""
         while self.kinds[self.at] not in STOPS and not self.begins_field() and self.line() == line:
             if self.kinds[self.at] in BRACKETS:
                 self.skip_block()
@@ -181,7 +74,7 @@ class Reader:
         return self.kinds[self.at] == "name" and self.kinds[self.at + 1] in (":", "{", "<")
 
     def skip_block(self) -> None:
-        """Passes over a bracket and all within; without recursion, for nobody limits how deep it goes."""
+        """Skips a bracket and its content; without recursion, because the depth is not limited here."""
         opened = self.at
         at = max(opened - 1 - (self.kinds[opened - 1] == ":"), 0)
         block = Block(self.texts[at], at, BRACKETS[self.kinds[opened]], NOTHING)
@@ -206,7 +99,7 @@ class Reader:
                 return
 
     def skip_value(self) -> None:
-        """Passes over the value of a field that nobody knows."""
+        """Skips the value of an unknown field."""
         colon = self.kinds[self.at] == ":"
         self.at += colon
         line = self.place(self.at if colon else self.at - 1)[0]
@@ -288,8 +181,8 @@ class Reader:
         self.at += 1
         field = fields.by_name.get(name)
         if field is None:
-            if name in fields.foreign:
-                self.foreign(name, start, fields.message)
+            if name in fields.of_forks:
+                self.fork_field(name, start, fields.message)
             else:
                 self.unknown(name, start, message.DESCRIPTOR, path)
             return
@@ -340,9 +233,9 @@ class Reader:
             self.unknowns.append(Unknown(path, name, place, error))
         self.skip_value()
 
-    def foreign(self, name: str, start: int, message: str) -> None:
-        """Passes over a field of Caffe's forks, whatever it holds."""
-        self.strangers.setdefault((message, name), []).append(self.place(start))
+    def fork_field(self, name: str, start: int, message: str) -> None:
+        """Skips a field of Caffe's forks, with any value."""
+        self.fork_fields.setdefault((message, name), []).append(self.place(start))
         colon = self.kinds[self.at] == ":"
         self.at += colon
         kind = self.kinds[self.at]
@@ -404,7 +297,7 @@ class Reader:
     # values
 
     def scalar(self, field: Field, start: int) -> tuple[Any, tuple[int, int]]:
-        """Reads one value, and its place; a wrong one is noted and passed over, and gives None."""
+        """One value and its place. A wrong value is recorded as a mistake and skipped, and gives None."""
         at = self.at
         if self.kinds[at] in STOPS or self.kinds[at] == ":" or self.begins_field():
             self.mistake(start, f'"{field.name}" has no value', expected=wanted(field), found=self.found(at))
@@ -412,8 +305,8 @@ class Reader:
             return None, self.place(at)
         try:
             return self.value(field), self.place(at)
-        except Stranger as word:
-            self.strangers.setdefault((self.open[-1].fields.message, f"{field.name}: {word}"), []).append(
+        except ForkValue as word:
+            self.fork_fields.setdefault((self.open[-1].fields.message, f"{field.name}: {word}"), []).append(
                 self.place(at)
             )
             return None, self.place(at)

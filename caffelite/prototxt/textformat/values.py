@@ -35,7 +35,7 @@ class Fields(NamedTuple):
     message: str
     by_name: dict[str, Field]
     required: list[str]
-    foreign: dict[str, tuple[str, ...]] = {}  # of Caffe's forks: name → forks
+    of_forks: dict[str, tuple[str, ...]] = {}  # of Caffe's forks: name → forks
 
 
 F = FieldDescriptor
@@ -88,7 +88,7 @@ def meant(name: str, descriptor: Descriptor | EnumDescriptor) -> str | None:
     return did_you_mean(name, descriptor.fields_by_name) or did_you_mean(name, forks.fields(descriptor.name))
 
 
-class Stranger(Exception):
+class ForkValue(Exception):
     """A word that only forks have for an enum; it is ignored, with a warning."""
 
 
@@ -137,7 +137,7 @@ def _enum(field: Field, kind: str, text: str) -> int:
     if kind == "name" and text in field.enum.values_by_name:
         return field.enum.values_by_name[text].number
     if field.enum.name == "Engine" and text in forks.ENGINES:
-        raise Stranger(text)
+        raise ForkValue(text)
     if kind == "number" and INTEGER.fullmatch(text.removeprefix("-")):
         number = _integer(field._replace(low=-(2**31), high=2**31 - 1), kind, text)
         if number in field.enum.values_by_number:

@@ -1,0 +1,24 @@
+"""Makes an unknown layer type the only mistake of its layer: its own parameters are unknown too, and not reported."""
+
+from __future__ import annotations
+
+from google.protobuf.message import Message
+
+from .. import caffelite_pb2 as pb
+from ..prototxt.textformat import Reader, Unknown
+from .layer import REGISTRY
+
+
+def in_unknown_type(message: Message, unknown: Unknown) -> bool:
+    """Whether an unknown field of a net or solver is, or is in, a ``*_param`` of a layer whose type is unknown."""
+    found, names = message, (*unknown.path, unknown.name)
+    for depth, step in enumerate(unknown.path, 1):
+        found = found[step] if isinstance(step, int) else getattr(found, step)
+        if isinstance(found, pb.LayerParameter):
+            return bool(found.type) and found.type not in REGISTRY and names[depth].endswith("_param")
+    return False
+
+
+def tolerate(message: Message, reader: Reader) -> None:
+    """Drops the mistakes about such fields (a ``prototxt.Tolerate``). Building the net reports the type."""
+    reader.drop_unknown(lambda unknown: in_unknown_type(message, unknown))

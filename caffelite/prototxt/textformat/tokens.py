@@ -1,0 +1,126 @@
+"""Splits a text into tokens, each with its place, and collects the mistakes of the text."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from operator import itemgetter
+
+from ...errors import CaffeliteError, Collector, Where
+from .values import shown
+
+MOST_REPORTED = 100  # mistakes spelt out; a file of prose would give thousands
+TOKEN = re.compile(
+    r"""(?P<gap>[ \t\r\n\f\v]+|\#[^\n]*)
+    |(?P<name>[A-Za-z_][A-Za-z0-9_]*)
+    |(?P<sign>[{}<>\[\]:;,-])
+    |(?P<string>"[^"\\\n]*(?:\\.[^"\\\n]*)*"|'[^'\\\n]*(?:\\.[^'\\\n]*)*')
+    |(?P<number>\.?[0-9](?:[eE][+-]|[A-Za-z0-9_.])*)
+    |(?P<unclosed>["'][^\n]*)
+    |(?P<remark>//[^\n]*|/\*(?:[^*]|\*(?!/))*(?:\*/)?)
+    |(?P<strange>.)""",
+    re.VERBOSE,
+)
+END = ""
+STOPS = {"}", ">", "]", ";", ",", END}
+OPENERS = {"{": "}", "<": ">"}
+BRACKETS = {**OPENERS, "[": "]"}
+
+
+class Tokens:
+    """The tokens of a text; ``at`` is the index of the current one. The last one is END.
+
+    kinds: a sign itself, or name, number, string, unclosed or strange; texts, starts: the text of each token and its
+    offset. mistakes: (place, error), where errors past the first MOST_REPORTED are None.
+    """
+
+    def __init__(self, text: str, file: str):
+        self.text, self.file = text, file
+        self.line_starts = [0, *(m.end() for m in re.finditer("\n", text))]
+        self.mistakes: list[tuple[tuple[int, int], CaffeliteError | None]] = []
+        self.kinds: list[str] = []
+        self.texts: list[str] = []
+        self.starts: list[int] = []
+        self.broken: set[int] = set()  # lines with a part that is no token: one mistake is reported for each
+        self.lost_text = False  # an unclosed string may contain a brace, so that counting braces proves nothing
+        self.tokenize()
+        self.at = 0
+
+    def tokenize(self) -> None:
+        kinds, texts, starts = self.kinds, self.texts, self.starts
+        for match in TOKEN.finditer(self.text):
+            kind = match.lastgroup
+            if kind == "gap":
+                continue
+            token, start = match.group(), match.start()
+            if kind in ("unclosed", "remark", "strange"):
+                self.strange(kind, token, start)
+                if kind == "remark":
+                    continue
+            kinds.append(token if kind == "sign" else kind)
+            texts.append(token)
+            starts.append(start)
+        kinds.append(END)
+        texts.append("")
+        starts.append(len(self.text))
+
+    def strange(self, kind: str, token: str, start: int) -> None:
+        place = self.place_of(start)
+        if kind == "unclosed":
+            self.lost_text = True
+            self.mistake_at(
+                place,
+                "unterminated string",
+                expected=f"a closing {token[0]} on the same line",
+                found=shown(token, quote=""),
+            )
+        elif kind == "remark":
+            self.mistake_at(place, f"unexpected {shown(token[:2])}", remedy='comments begin with "#"')
+        else:
+            remedy = "strings stand in straight quotes" if token in "“”‘’„«»`" else None
+            self.mistake_at(place, f"unexpected character {shown(token)}", remedy=remedy)
+        self.broken.add(place[0])
+
+    def place(self, at: int) -> tuple[int, int]:
+        return self.place_of(self.starts[at])
+
+    def place_of(self, start: int) -> tuple[int, int]:
+        line = bisect_right(self.line_starts, start)
+        return line, start - self.line_starts[line - 1] + 1
+
+    def line(self) -> int:
+        return self.place(self.at)[0]
+
+    def named(self, at: int) -> str:
+        return "line {}, column {}".format(*self.place(at))
+
+    def found(self, at: int) -> str:
+        kind, text = self.kinds[at], self.texts[at]
+        if kind == END:
+            return "the end of the file"
+        if kind == "-" and self.kinds[at + 1] in ("number", "name"):
+            text += self.texts[at + 1]
+        return (
+            f"the string {shown(text, quote='')}"
+            if kind == "string"
+            else shown(text, quote="" if kind in "number-" else '"')
+        )
+
+    def mistake(self, at: int, what: str, **more: str | None) -> None:
+        self.mistake_at(self.place(at), what, **more)
+
+    def mistake_at(self, place: tuple[int, int], what: str, **more: str | None) -> None:
+        if place[0] not in self.broken:
+            spelt = len(self.mistakes) < MOST_REPORTED
+            self.mistakes.append(
+                (place, CaffeliteError(what, where=Where(self.file, *place), **more) if spelt else None)
+            )
+
+    def raise_any(self) -> None:
+        collector = Collector()
+        for _, mistake in sorted(self.mistakes[:MOST_REPORTED], key=itemgetter(0)):
+            collector.add(mistake)
+        rest = [place for place, _ in self.mistakes[MOST_REPORTED:]]
+        if rest:
+            collector.add(CaffeliteError(f"and {len(rest)} more", where=Where(self.file, *min(rest))))
+        collector.raise_any()
