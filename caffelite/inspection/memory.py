@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import accumulate
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .. import caffelite_pb2 as pb
 from ..devices.traits import DeviceTraits, cpu_traits, cuda_traits
@@ -14,8 +15,9 @@ from ..errors import CaffeliteError
 from ..net.compile import CompiledNet, compile
 from ..net.graph import Node
 from ..training import Trainer
-from . import summary
-from .nets import Subject
+
+if TYPE_CHECKING:
+    from .nets import Subject
 
 PARTS = 4  # layers that are named as those that take the most
 SHARE = 0.9  # of the memory at hand, that a run should request
@@ -61,6 +63,8 @@ def traits(gpu: int | None) -> DeviceTraits:
 
 def explanation(of: Callable[[], Subject], limit: int, traits: DeviceTraits) -> CaffeliteError:
     """The error of a run that needs more than ``limit`` bytes."""
+    from . import summary  # only when memory runs out: a run starts without it
+
     subject = of()
     found = summary.memory(subject, None, os.cpu_count() or 1, traits=traits)
     parts = {
