@@ -66,7 +66,7 @@ def test(model, weights, gpu, how, iterations, folder, labels, as_json, set_fiel
     from tqdm import tqdm
 
     from ..report import pictures
-    from ..report.collect import Watch
+    from ..report.collect import OutputCollector
     from ..runs.open_net import load_weights
     from .net_options import open_net
 
@@ -82,45 +82,45 @@ def test(model, weights, gpu, how, iterations, folder, labels, as_json, set_fiel
 
     try:
         load_weights(net, options.names(weights))
-        watch = Watch(net, judge)
-        if folder and (watch.judged or watch.fit):
-            pictures.check_installed(mistakes=watch.judged is not None)
-        count = _batches(iterations, watch, bool(folder))
+        collector = OutputCollector(net, judge)
+        if folder and (collector.classification or collector.fit):
+            pictures.check_installed(mistakes=collector.classification is not None)
+        count = _batches(iterations, collector, bool(folder))
         log.info("Running for %d iterations.", count)
         with tqdm(total=count, unit="batch", file=sys.stderr, disable=not sys.stderr.isatty()) as bar:
-            scores = _scores(net, smaller, count, watch, bar)
-        found = _show(scores, watch)
-        if watch.source:
-            log.info("Tested %d of %d samples, each once.", watch.samples, watch.source.length)
+            scores = _scores(net, smaller, count, collector, bar)
+        found = _show(scores, collector)
+        if collector.source:
+            log.info("Tested %d of %d samples, each once.", collector.samples, collector.source.length)
         if folder or as_json:
             about = {"name": net.graph.name, "model": model, "weights": weights, "phase": (phase or "TEST").upper()}
-            _report(folder, as_json, watch, found, {**about, "made": time.strftime("%Y-%m-%d %H:%M:%S")}, names)
+            _report(folder, as_json, collector, found, {**about, "made": time.strftime("%Y-%m-%d %H:%M:%S")}, names)
     finally:
         for one in nets:
             one.close()
 
 
-def _batches(asked: int | None, watch, everything: bool) -> int:
+def _batches(asked: int | None, collector, everything: bool) -> int:
     """How many batches to test: as asked, or 50, but none twice."""
-    if not watch.once:
+    if not collector.once:
         return asked or 50
-    whole, left = watch.once
+    whole, left = collector.once
     most = whole + bool(left)
     if asked and asked > most:
         log.info(
             "The data have %d samples, which %d batches hold once: more would test them again.",
-            watch.source.length,
+            collector.source.length,
             most,
         )
     return most if everything and not asked else min(asked or 50, most)
 
 
-def _scores(net, smaller, count: int, watch, bar):
+def _scores(net, smaller, count: int, collector, bar):
     """Tests ``count`` batches, the last of them by a ``smaller`` net where fewer samples than a batch are left."""
     from ..training.scores import combined, mean_scores, unscored
 
-    whole, left = watch.once or (count, 0)
-    each, parts = functools.partial(show_batch, bar, watch), []
+    whole, left = collector.once or (count, 0)
+    each, parts = functools.partial(show_batch, bar, collector), []
     if min(count, whole):
         parts.append(mean_scores(net, min(count, whole), each=each))
     if count > whole:
@@ -132,11 +132,11 @@ def _scores(net, smaller, count: int, watch, bar):
             log.warning("The last %d samples are left out, as the net takes no batch of %d: %s", left, left, mistake)
         else:
             for _, source in rest.sources():
-                source.seek(watch.first + watch.source.length - left)
-            watch.turn_to(rest)
+                source.seek(collector.first + collector.source.length - left)
+            collector.turn_to(rest)
             parts.append(mean_scores(rest, 1, each=functools.partial(_after, whole, each)))
     found = combined(net, parts)
-    for text in unscored(watch.net, found.outputs):
+    for text in unscored(collector.net, found.outputs):
         log.warning("%s", text)
     return found
 
@@ -145,7 +145,7 @@ def _after(first: int, each, index: int, outputs) -> None:
     each(first + index, outputs)
 
 
-def _show(scores, watch) -> list[dict]:
+def _show(scores, collector) -> list[dict]:
     """Logs the means in Caffe's words, then their intervals; returns both."""
     log.info("Loss: %.6g", scores.loss)
     found = []
@@ -153,7 +153,7 @@ def _show(scores, watch) -> list[dict]:
         for value in values:
             note = f" (* {weight:g} = {weight * value:.6g} loss)" if weight else ""
             log.info("%s = %.6g%s", name, value, note)
-        span, over = watch.interval(name, float(values[0])) if len(values) == 1 else (None, "")
+        span, over = collector.interval(name, float(values[0])) if len(values) == 1 else (None, "")
         low, high = span or (None, None)
         found += [{"name": name, "value": float(value), "low": low, "high": high, "over": over} for value in values]
     for score in found:
@@ -163,21 +163,21 @@ def _show(scores, watch) -> list[dict]:
 
 
 def _report(
-    folder: Path | None, as_json: bool, watch, scores: list[dict], about: dict, labels: list[str] | None
+    folder: Path | None, as_json: bool, collector, scores: list[dict], about: dict, labels: list[str] | None
 ) -> None:
     from ..report import page
 
-    found = page.report(watch, scores, about, labels)
+    found = page.report(collector, scores, about, labels)
     if note := page.nan_note(found):
         log.warning("%s", note)
     if folder:
-        log.info("Wrote %s", page.write(folder, watch, found))
+        log.info("Wrote %s", page.write(folder, collector, found))
     if as_json:
         click.echo(page.as_json(found))
 
 
-def show_batch(bar, watch, index: int, outputs) -> None:
-    watch(index, outputs)
+def show_batch(bar, collector, index: int, outputs) -> None:
+    collector(index, outputs)
     for value, _, values in outputs:
         for number in values[:100]:
             log.info("Batch %d, %s = %.6g", index, value.name, number)
