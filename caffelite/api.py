@@ -217,7 +217,7 @@ class Net:
 
         Returns copies of the gradients of the inputs by name, where there are any.
         """
-        if not self._net.plan.backward:
+        if not self._net.compiled.backward:
             raise CaffeliteError(
                 "this net has no backward pass",
                 remedy="build it with force_backward=True, or in phase TRAIN with a loss",

@@ -4,6 +4,7 @@ where they do."""
 import contextlib
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from unittest import mock
 
 import numpy as np
@@ -56,7 +57,8 @@ class Host(GPU):
 
     def __init__(self, precision: str = "fp32"):
         super().__init__(0, "float32", HostBackend(), precision)
-        self.prefers_channels_last, self.narrow, self.little_work = True, self.half, 0
+        images = self.traits.product_dtype
+        self.traits = replace(self.traits, channels_last=True, image_dtype=images, little_work=0)
 
     def convolution(
         self, x, y, window: Window, groups: int = 1, channels_last: bool = False, half: bool = False, name: str = ""
@@ -70,7 +72,7 @@ class StandIn(CPU):
 
     def __init__(self):
         super().__init__()
-        self.prefers_channels_last = True
+        self.traits = replace(self.traits, channels_last=True)
 
     def convolution(
         self, x, y, window: Window, groups: int = 1, channels_last: bool = False, half: bool = False, name: str = ""

@@ -5,6 +5,7 @@ import json
 import logging
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -36,10 +37,8 @@ def dev(request, monkeypatch):
     if not count():
         pytest.skip("no usable GPU")
     found = GPU(0, "float32", precision="fp32", **ON_A_GPU[request.param])
-    found.prefers_channels_last, found.little_work = (
-        request.param == "gpu channels last" and found.engine is not None,
-        0,
-    )
+    channels_last = request.param == "gpu channels last" and found.engine is not None
+    found.traits = replace(found.traits, channels_last=channels_last, little_work=0)
     return found
 
 

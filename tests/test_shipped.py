@@ -13,7 +13,9 @@ from caffelite import caffelite_pb2 as pb
 from caffelite import data, prototxt
 from caffelite.data.writers import write_hdf5, write_lmdb
 from caffelite.devices import open_device
-from caffelite.net import graph, plan
+from caffelite.devices.traits import cpu_traits
+from caffelite.net import graph
+from caffelite.net.compile import compile
 from caffelite.training import Trainer, nets
 
 ROOT = Path(__file__).parent.parent
@@ -61,7 +63,7 @@ def test_net_is_built(path, in_sets):
         built = graph.build(document.message, state, document.locate, lambda *args: data.open_source(*args, seed=1))
         try:
             assert built.outputs
-            assert plan.make(built).arena > 0
+            assert compile(built, cpu_traits()).arena > 0
             assert bool(built.losses) == (Path(path).stem != "deploy")
         finally:
             for node in built.feeds:

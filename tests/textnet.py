@@ -24,7 +24,7 @@ def bind(text: str, phase: str = "TRAIN", dtype: str = "float64", seed: int = 1,
     """The net of a prototxt on a device, where None is given the CPU; its random numbers are keyed by ``seed``."""
     device = dev or open_device(None, dtype)
     device.seed = seed
-    return Net(build(text, phase, open_source=options.pop("open_source", None)), device, seed=seed, **options)
+    return Net.of(build(text, phase, open_source=options.pop("open_source", None)), device, seed=seed, **options)
 
 
 def mistakes(text: str, *messages: str, phase: str = "TRAIN", run=build) -> None:

@@ -212,7 +212,7 @@ def lenet(args: argparse.Namespace) -> None:
     nets = {}
     for name, source in (("memory", standing), ("LMDB", lmdb)):
         document = prototxt.read_net("models/lenet/train_val.prototxt")
-        nets[name] = Net(
+        nets[name] = Net.of(
             graph.build(document.message, pb.NetState(phase=pb.TRAIN), document.locate, source), devices.open_device()
         )
     times: dict[str, list[float]] = {name: [] for name in nets}

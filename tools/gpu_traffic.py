@@ -293,7 +293,9 @@ def iteration(net: pb.NetParameter, precision: str, shapes: dict) -> Recorder:
 
     class Modelled(Trainer):
         def _net(self, spec, share=None) -> Net:
-            return Net(graph.build(spec.message, spec.state, spec.locate, source), device, seed=self.seed, share=share)
+            return Net.of(
+                graph.build(spec.message, spec.state, spec.locate, source), device, seed=self.seed, share=share
+            )
 
     solver = Modelled(recipe, NOWHERE, "model", device)
     watch(recorder, solver.net)

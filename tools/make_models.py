@@ -1,5 +1,5 @@
 """Writes the nets of models/ from their descriptions in shipped_nets.py: train_val.prototxt, and deploy.prototxt for
-those that classify.
+classifiers.
 
 Usage: python tools/make_models.py [--check] [NET ...]
 """
@@ -16,7 +16,7 @@ FOLDER = Path(__file__).resolve().parent.parent / "models"
 
 
 def files() -> dict[Path, str]:
-    """Path → text of every net that this tool writes."""
+    """Path → text of every generated net."""
     return {
         FOLDER / folder / f"{kind}.prototxt": net.model(kind).text()
         for folder, net in NETS.items()
@@ -26,9 +26,7 @@ def files() -> dict[Path, str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing; status 1 where a file differs from what would be written"
-    )
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a file is not up to date")
     parser.add_argument("net", nargs="*", help="folders of models/ to write; default: all")
     args = parser.parse_args()
     every = files()

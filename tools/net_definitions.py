@@ -47,7 +47,7 @@ def cifar10_augmented(m: Model) -> str:
 
 def cifar10_quick(m: Model) -> None:
     x = cifar10(m)
-    m.section("Three rounds of convolution and pooling: 32 x 16 x 16, 32 x 8 x 8, 64 x 4 x 4.")
+    m.section("Three blocks of convolution and pooling: 32 x 16 x 16, 32 x 8 x 8, 64 x 4 x 4.")
     for i, (width, std, method) in enumerate(((32, 1e-4, "MAX"), (32, 0.01, "AVE"), (64, 0.01, "AVE")), 1):
         x = m.conv(f"conv{i}", x, width, 5, pad=2, param=[{"lr_mult": 1}, {"lr_mult": 2}], weight_filler=gaussian(std))
         if method == "AVE":
@@ -55,17 +55,17 @@ def cifar10_quick(m: Model) -> None:
         x = m.pool(f"pool{i}", x, method, 3, 2)
         if method == "MAX":
             x = m.relu(f"relu{i}", x)
-    m.section("The classifier.")
+    m.section("Classifier.")
     for i, width in enumerate((64, 10), 1):
         x = m.fc(f"ip{i}", x, width, param=[{"lr_mult": 1}, {"lr_mult": 2}], weight_filler=gaussian(0.1))
     m.classify(x)
 
 
 def cifar10_full(m: Model, augmented: bool = False) -> None:
-    """augmented: another recipe for the same layers, on images that are perturbed."""
+    """augmented: the same layers with other initialisation and decay, on augmented images."""
     x = cifar10_augmented(m) if augmented else cifar10(m)
     first, other = (MSRA, MSRA) if augmented else (gaussian(1e-4), gaussian(0.01))
-    m.section("Three rounds of convolution, pooling and, twice, normalisation: 32 x 16 x 16, 32 x 8 x 8, 64 x 4 x 4.")
+    m.section("Three blocks of convolution and pooling, two with normalisation: 32 x 16 x 16, 32 x 8 x 8, 64 x 4 x 4.")
     rates = [{"lr_mult": 1}, {"lr_mult": 2}]
     local = {"local_size": 3, "alpha": 5e-5, "beta": 0.75, "norm_region": "WITHIN_CHANNEL"}
     x = m.conv("conv1", x, 32, 5, pad=2, param=rates, weight_filler=first)
@@ -75,16 +75,16 @@ def cifar10_full(m: Model, augmented: bool = False) -> None:
     x = m.add("LRN", "norm2", m.pool("pool2", x, "AVE", 3, 2), lrn_param=local)
     x = m.relu("relu3", m.conv("conv3", x, 64, 5, pad=2, param=rates[:1] * 2, weight_filler=other))
     x = m.pool("pool3", x, "AVE", 3, 2)
-    m.section("The classifier." if augmented else "The classifier decays 250 times as much as the convolutions.")
+    m.section("Classifier." if augmented else "Classifier, with 250 times the weight decay of the convolutions.")
     decays = {"lr_mult": 1} if augmented else {"lr_mult": 1, "decay_mult": 250}
     m.classify(m.fc("ip1", x, 10, param=[decays, {"lr_mult": 2, "decay_mult": 0}], weight_filler=gaussian(0.01)))
 
 
 def alexnet(m: Model, pool_first: bool, bias: float) -> None:
-    """AlexNet normalises and then pools, CaffeNet the other way round; ``bias`` starts the layers that the paper starts
-    at 1."""
+    """AlexNet normalises before pooling, CaffeNet after it. ``bias``: initial bias of the layers whose bias is 1 in the
+    paper."""
     x = imagenet(m, 227, (256, 50))
-    m.section("Five convolutions; groups of two are what the paper spread over two GPUs.")
+    m.section("Five convolutions; two groups correspond to the two GPUs of the paper.")
     table = (96, 11, 4, 0, 1), (256, 5, 1, 2, 2), (384, 3, 1, 1, 1), (384, 3, 1, 1, 2), (256, 3, 1, 1, 2)
     for i, (width, kernel, stride, pad, group) in enumerate(table, 1):
         fields = {"group": group} if group > 1 else {}
@@ -103,8 +103,8 @@ def alexnet(m: Model, pool_first: bool, bias: float) -> None:
 
 
 def dense_head(m: Model, x: str, bias: float) -> None:
-    """The three wide layers of AlexNet, CaffeNet and VGG."""
-    m.section("The classifier.")
+    """The three inner products of AlexNet, CaffeNet and VGG."""
+    m.section("Classifier.")
     for i in (6, 7):
         x = m.fc(f"fc{i}", x, 4096, RATES, weight_filler=gaussian(0.005), bias_filler=constant(bias))
         x = m.drop(f"drop{i}", m.relu(f"relu{i}", x))
@@ -112,7 +112,7 @@ def dense_head(m: Model, x: str, bias: float) -> None:
 
 
 def vgg_stages(m: Model, x: str, first_pad: int = 1) -> dict[int, str]:
-    """The thirteen convolutions of VGG-16; gives the top of each pooling."""
+    """Adds the thirteen convolutions of VGG-16; returns the top of each pooling."""
     tops = {}
     for i, (width, depth) in enumerate(((64, 2), (128, 2), (256, 3), (512, 3), (512, 3)), 1):
         for j in range(1, depth + 1):
@@ -124,7 +124,7 @@ def vgg_stages(m: Model, x: str, first_pad: int = 1) -> dict[int, str]:
 
 def vgg16(m: Model) -> None:
     x = imagenet(m, 224, (32, 25))
-    m.section("Thirteen convolutions of 3 x 3 in five stages, each of which halves the image.")
+    m.section("Thirteen convolutions of 3 x 3 in five stages; each stage halves height and width.")
     dense_head(m, vgg_stages(m, x)[5], 0)
 
 
@@ -146,11 +146,11 @@ def googlenet(m: Model) -> None:
         return m.add("Concat", f"{block}/output", *tops)
 
     def helper(loss: str, x: str) -> None:
-        """A classifier half-way, which gives the lower layers a shorter way to a loss; in training only."""
+        """An auxiliary classifier, which shortens the path of gradients to the lower layers; in training only."""
         if m.deploy:
             return
         first = len(m.net.layer)
-        m.section("A second classifier half-way, for training only.")
+        m.section("Auxiliary classifier, for training only.")
         x = unit(loss, "conv", m.pool(f"{loss}/ave_pool", x, "AVE", 5, 3), 128, 1)
         x = m.fc(f"{loss}/fc", x, 1024, RATES, weight_filler=XAVIER, bias_filler=constant(0.2))
         x = m.drop(f"{loss}/drop_fc", m.relu(f"{loss}/relu_fc", x), 0.7)
@@ -160,7 +160,7 @@ def googlenet(m: Model) -> None:
             layer.include.add(phase="TRAIN")
 
     x = imagenet(m, 224, (32, 50))
-    m.section("The stem: 192 x 28 x 28.")
+    m.section("Stem: 192 x 28 x 28.")
     x = m.relu("conv1/relu_7x7", conv("conv1/7x7_s2", x, 64, 7, stride=2, pad=3))
     x = m.add("LRN", "pool1/norm1", m.pool("pool1/3x3_s2", x, "MAX", 3, 2), lrn_param=local)
     x = unit("conv2", "3x3", unit("conv2", "3x3_reduce", x, 64, 1), 192, 3, pad=1)
@@ -198,7 +198,7 @@ def resnet(m: Model, depths: tuple[int, ...], bottleneck: bool, batch: int) -> N
         return normalised(m, x, f"bn{tail}", f"scale{tail}")
 
     def block(name: str, x: str, width: int, stride: int, project: bool) -> str:
-        """y = relu(x + f(x)), x projected where its shape changes."""
+        """y = relu(x + f(x)); x is projected if its shape changes."""
         out = width * 4 if bottleneck else width
         short = conv(f"{name}_branch1", x, out, 1, stride) if project else x
         steps = ((width, 1), (width, 3), (out, 1)) if bottleneck else ((width, 3), (width, 3))
@@ -209,7 +209,7 @@ def resnet(m: Model, depths: tuple[int, ...], bottleneck: bool, batch: int) -> N
         return m.relu(f"{name}_relu", m.add("Eltwise", name, short, x))
 
     x = imagenet(m, 224, (batch, 25))
-    m.section("The stem: 64 x 56 x 56.")
+    m.section("Stem: 64 x 56 x 56.")
     x = m.pool("pool1", m.relu("conv1_relu", conv("conv1", x, 64, 7, 2)), "MAX", 3, 2)
     for stage, depth in enumerate(depths, 2):
         m.section(f"Stage {stage}: {depth} blocks on {224 >> stage} x {224 >> stage}.")
@@ -218,7 +218,7 @@ def resnet(m: Model, depths: tuple[int, ...], bottleneck: bool, batch: int) -> N
             x = block(
                 f"res{stage}{ascii_lowercase[i]}", x, 32 << stage - 1, stride, i == 0 and (bottleneck or stage > 2)
             )
-    m.section("The classifier.")
+    m.section("Classifier.")
     m.classify(m.fc("fc1000", m.pool("pool5", x, "AVE"), 1000, RATES, weight_filler=gaussian(0.01)), top_5=True)
 
 
@@ -233,7 +233,7 @@ def squeezenet(m: Model) -> None:
         x = unit("squeeze1x1", x, squeeze, 1)
         return m.add("Concat", f"fire{i}/concat", unit("expand1x1", x, expand, 1), unit("expand3x3", x, expand, 3))
 
-    m.section("Fires squeeze the channels by 1 x 1, then expand them by 1 x 1 and 3 x 3.")
+    m.section("Fire modules reduce the channels by 1 x 1 convolutions, then expand them by 1 x 1 and 3 x 3.")
     x = m.relu("relu_conv1", m.conv("conv1", x, 64, 3, 2, weight_filler=XAVIER))
     x = m.pool("pool1", x, "MAX", 3, 2)
     for i, (squeeze, expand) in enumerate(
@@ -242,7 +242,7 @@ def squeezenet(m: Model) -> None:
         x = fire(i, x, squeeze, expand)
         if i in (3, 5):
             x = m.pool(f"pool{i}", x, "MAX", 3, 2)
-    m.section("The classifier is a convolution, averaged over the image.")
+    m.section("Classifier: a convolution and global average pooling.")
     x = m.relu("relu_conv10", m.conv("conv10", m.drop("drop9", x), 1000, 1, weight_filler=gaussian(0.01)))
     m.classify(m.pool("pool10", x, "AVE"), top_5=True)
 
@@ -257,7 +257,7 @@ def mobilenet(m: Model) -> None:
         return m.relu(relu, normalised(m, x, f"{name}/bn", f"{name}/scale"))
 
     x = imagenet(m, 224, (64, 50))
-    m.section("Pairs of a depthwise convolution (a group a channel; its few weights do not decay) and one of 1 x 1.")
+    m.section("Pairs of a depthwise convolution (one group per channel, without weight decay) and a 1 x 1 convolution.")
     x, width = unit("conv1", "relu1", x, 32, 3, 2), 32
     table = (
         ("2_1", 64, 1),
@@ -272,7 +272,7 @@ def mobilenet(m: Model) -> None:
     for name, out, stride in table:
         x = unit(f"conv{name}/dw", f"relu{name}/dw", x, width, 3, stride, width)
         x, width = unit(f"conv{name}/sep", f"relu{name}/sep", x, out, 1), out
-    m.section("The classifier, a convolution on the average.")
+    m.section("Classifier: global average pooling and a convolution.")
     m.classify(m.conv("fc7", m.pool("pool6", x, "AVE"), 1000, 1, param=RATES, weight_filler=MSRA), top_5=True)
 
 
@@ -284,9 +284,9 @@ def siamese(m: Model) -> None:
     m.add("Slice", "slice", "pair", top=["left", "right"], slice_param={"axis": 1, "slice_point": [1]})
     for side in ("left", "right"):
         m.section(
-            "LeNet, with two features at its end."
+            "LeNet with two output features."
             if side == "left"
-            else "The same with the same weights: parameters of one name are one."
+            else "The same layers with shared weights: parameters of the same name are shared."
         )
 
         def shared(name: str) -> list[dict]:
@@ -299,21 +299,21 @@ def siamese(m: Model) -> None:
         x = m.relu(f"relu1_{side}", m.fc(f"ip1_{side}", x, 500, shared("ip1"), weight_filler=XAVIER))
         x = m.fc(f"ip2_{side}", x, 10, shared("ip2"), weight_filler=XAVIER)
         m.fc(f"feature_{side}", x, 2, shared("feature"), weight_filler=XAVIER)
-    m.section("Alike pairs are drawn together, others pushed apart to a distance of 1.")
+    m.section("The loss pulls similar pairs together and pushes others apart to a distance of 1.")
     m.add("ContrastiveLoss", "loss", "feature_left", "feature_right", "alike", contrastive_loss_param={"margin": 1})
 
 
 def lstm(m: Model) -> None:
-    m.section("Rows are time steps, 50 at a time; the state goes on from batch to batch until cont says 0.")
+    m.section("Rows are time steps, 50 per batch; the state is kept between batches until cont is 0.")
     m.rows("characters", ["code", "cont", "target"], (50, 50))
-    m.section("A vector for each code, then two layers of 256 cells.")
+    m.section("An embedding of each code, then two layers of 256 cells.")
     spread = {"type": "uniform", "min": -0.08, "max": 0.08}
     p = {"input_dim": 128, "num_output": 64, "bias_term": False, "weight_filler": spread}
     x = m.add("Embed", "embed", "code", embed_param=p)
     for i in (1, 2):
         start = {"weight_filler": spread, "bias_filler": constant(0)}
         x = m.add("LSTM", f"lstm{i}", x, "cont", recurrent_param={"num_output": 256, **start})
-    m.section("The next character, at every step.")
+    m.section("Prediction of the next character at every step.")
     x = m.fc("score", x, 128, axis=2, weight_filler=spread)
     m.add("SoftmaxWithLoss", "loss", x, "target", softmax_param={"axis": 2})
     m.add("Accuracy", "accuracy", x, "target", include=[{"phase": "TEST"}], accuracy_param={"axis": 2})
@@ -323,7 +323,7 @@ def fcn8s(m: Model) -> None:
     classes = 21
 
     def enlarged(name: str, bottom: str, factor: int, learns: bool) -> str:
-        """Each class for itself, by a kernel that starts bilinear."""
+        """Upsampling of each class separately, with a bilinear initial kernel."""
         p = {
             "num_output": classes,
             "bias_term": False,
@@ -340,28 +340,26 @@ def fcn8s(m: Model) -> None:
         return m.add("Crop", name, bottom, like, crop_param={"axis": 2, "offset": [offset]})
 
     def score(name: str, bottom: str) -> str:
-        """Class scores that start at 0."""
+        """Class scores with initial weights of 0."""
         return m.conv(name, bottom, classes, 1, param=RATES)
 
     m.rows("segmentation", ["data", "label"], (1, 1))
     m.section(
-        "The convolutions of VGG-16 under their names, so that its weights fit; a pad of 100 leaves room for the "
-        "kernel of 7 below."
+        "The convolutions of VGG-16 with their names, so its weights load; a pad of 100 gives the 7 x 7 kernel "
+        "enough input."
     )
     pools = vgg_stages(m, "data", first_pad=100)
-    m.section(
-        "Its classifier as convolutions; with names of their own, as the weights of VGG-16 have another shape here."
-    )
+    m.section("Its classifier as convolutions; with other names, because the weights of VGG-16 have another shape.")
     x = pools[5]
     for i, kernel in ((6, 7), (7, 1)):
         x = m.conv(f"fc{i}_conv", x, 4096, kernel, param=RATES, weight_filler=gaussian(0.005))
         x = m.drop(f"drop{i}", m.relu(f"relu{i}", x))
-    m.section("Scores at a stride of 32, then joined with those of strides 16 and 8.")
+    m.section("Scores at stride 32, then summed with those of strides 16 and 8.")
     x = enlarged("upscore2", score("score_fr", x), 2, True)
     x = m.add("Eltwise", "fuse_pool4", x, cut("score_pool4c", score("score_pool4", pools[4]), x, 5))
     x = enlarged("upscore_pool4", x, 2, True)
     x = m.add("Eltwise", "fuse_pool3", x, cut("score_pool3c", score("score_pool3", pools[3]), x, 9))
     x = cut("score", enlarged("upscore8", x, 8, False), "data", 31)
-    m.section("A loss per pixel; 255 marks pixels that do not count.")
+    m.section("A loss per pixel; label 255 is ignored.")
     m.add("SoftmaxWithLoss", "loss", x, "label", loss_param={"ignore_label": 255})
     m.add("Accuracy", "accuracy", x, "label", include=[{"phase": "TEST"}], accuracy_param={"ignore_label": 255})

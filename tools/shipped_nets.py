@@ -24,13 +24,13 @@ from net_definitions import (
 
 @dataclass(frozen=True)
 class Net:
-    """A folder of models/: its net's name, what a reader should know, and how it is built; variants: the same for other
-    train_vals."""
+    """A folder of models/: name and description of its net, and the function that builds it; variants: the same for
+    other train_vals."""
 
     name: str
     build: Callable[[Model], None]
     about: str
-    deploy: str = ""  # what goes in and comes out
+    deploy: str = ""  # its input and output
     variants: dict[str, tuple[str, Callable[[Model], None]]] = field(default_factory=dict)
 
     @property
@@ -42,31 +42,31 @@ class Net:
         ]
 
     def model(self, kind: str) -> Model:
-        """One of the folder's files, built."""
+        """Builds one of the folder's files."""
         about, build = self.variants.get(kind.removeprefix("train_val_"), (self.about, self.build))
         made = Model(
-            self.name, f"{self.name} for classifying: {self.deploy}" if kind == "deploy" else about, kind == "deploy"
+            self.name, f"Deploy net of {self.name}. {self.deploy}" if kind == "deploy" else about, kind == "deploy"
         )
         build(made)
         return made
 
 
 COLOUR = (
-    "colour images in (blue, green, red, of 0 to 255), 104, 117 and 123 taken off; probabilities of 1000 classes out."
+    "Input: colour images (blue, green, red, 0 to 255) minus 104, 117 and 123. Output: probabilities of 1000 classes."
 )
 CIFAR = (
-    "colour images of 32 x 32 in (blue, green, red, of 0 to 255), mean.binaryproto taken off; probabilities of "
-    "ten classes out."
+    "Input: colour images of 32 x 32 (blue, green, red, 0 to 255) minus mean.binaryproto. Output: probabilities of "
+    "ten classes."
 )
-IMAGES = "ImageNet (ILSVRC 2012): ilsvrc12_train_lmdb and ilsvrc12_val_lmdb hold images of 256 x 256 in 1000 classes."
+IMAGES = "ImageNet (ILSVRC 2012): ilsvrc12_train_lmdb and ilsvrc12_val_lmdb have images of 256 x 256 in 1000 classes."
 CIFAR_IMAGES = (
-    "cifar10_train_lmdb and cifar10_test_lmdb hold images of 3 x 32 x 32 in ten classes, mean.binaryproto is the "
+    "cifar10_train_lmdb and cifar10_test_lmdb contain images of 3 x 32 x 32 in ten classes, mean.binaryproto is the "
     "mean of the first."
-    " `caffelite dataset cifar10` makes all three."
+    " `caffelite dataset cifar10` creates all three."
 )
 
 AUGMENTED = (
-    "cuda-convnet's net of train_val.prototxt on images that are mirrored, moved, turned and lit anew every time."
+    "cuda-convnet's net of train_val.prototxt with augmentation: mirror, shift, rotation, scale, brightness and colour."
 )
 
 NETS = {
@@ -84,7 +84,7 @@ NETS = {
     "caffenet": Net(
         "CaffeNet",
         partial(alexnet, pool_first=True, bias=1),
-        f"CaffeNet, AlexNet that pools first, on {IMAGES}",
+        f"CaffeNet, AlexNet with pooling before normalisation, on {IMAGES}",
         COLOUR,
     ),
     "vgg16": Net("VGG-16", vgg16, f"VGG-16 (configuration D) on {IMAGES}", COLOUR),
@@ -100,25 +100,24 @@ NETS = {
     "siamese": Net(
         "Siamese LeNet",
         siamese,
-        "Two LeNets with shared weights that learn to lay digits out in a plane. siamese_train_lmdb and "
-        "siamese_test_lmdb hold pairs of"
-        " MNIST digits as images of 2 x 28 x 28, with label 1 where both show the same digit, else 0.",
+        "Two LeNets with shared weights that map digits to points of a plane. siamese_train_lmdb and "
+        "siamese_test_lmdb contain pairs of"
+        " MNIST digits as images of 2 x 28 x 28, with label 1 if both are the same digit, else 0.",
     ),
     "lstm": Net(
         "Character LSTM",
         lstm,
-        "An LSTM that foretells the next character. characters_train.txt and characters_test.txt list HDF5 files, a "
-        "path a line; each"
-        " holds code, cont and target of T x N: N texts side by side, T characters of each as codes below 128; cont "
-        "is 0 where a text"
-        " begins, else 1; target is the code that follows.",
+        "An LSTM that predicts the next character. characters_train.txt and characters_test.txt list HDF5 files, one "
+        "path per line; each"
+        " contains code, cont and target of T x N: T characters of N texts, as codes below 128; cont is 0 where a "
+        "text starts, else 1; target is the next code.",
     ),
     "fcn8s": Net(
         "FCN-8s",
         fcn8s,
-        "FCN-8s: a class for each pixel. segmentation_train.txt and segmentation_test.txt list HDF5 files, a path a "
-        "line; each holds"
-        " data of N x 3 x H x W (blue, green, red, of 0 to 255, less 104, 117 and 123) and label of N x 1 x H x W, a "
+        "FCN-8s: one class per pixel. segmentation_train.txt and segmentation_test.txt list HDF5 files, one path per "
+        "line; each contains"
+        " data of N x 3 x H x W (blue, green, red, 0 to 255, minus 104, 117 and 123) and label of N x 1 x H x W, a "
         "class or 255.",
     ),
 }

@@ -157,7 +157,7 @@ def _prove(graph, converted, weights: str | None, samples: int, gpu: str | None)
     from ..runs.device_choice import open_device
     from ..runs.open_net import load_weights
 
-    net = Net(graph, open_device(gpu), keep=True)
+    net = Net.of(graph, open_device(gpu), keep=True)
     if weights:
         load_weights(net, options.names(weights))
     else:

@@ -59,7 +59,7 @@ def export(model, weights, out, check, gpu, force) -> None:
         raise click.UsageError("-weights is missing, and the net names none")
     state = nets.state(pb.TEST, document.message)
     plain, bound = (onnx.plain_graph(document.message, state, document.locate) for _ in range(2))
-    net = Net(bound, open_device(gpu), keep=True)
+    net = Net.of(bound, open_device(gpu), keep=True)
     load_weights(net, options.names(weights))
     body = onnx.encode(plain, net)
     if check:

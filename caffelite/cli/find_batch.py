@@ -50,14 +50,15 @@ def find_batch(solver, gpu, set_fields, limit, level, stage) -> None:
     net = subject(None, solver, {}, level, config.stages, Overrides(set_fields))
     numbers = gpus(gpu, read_solver(config).message)
     room = size_in_bytes(limit) if limit else int(memory.SHARE * memory.available(numbers[0] if numbers else None))
-    found = summary.largest_batch(net, room, os.cpu_count() or 1)
+    traits = memory.traits(numbers[0] if numbers else None)
+    found = summary.largest_batch(net, room, os.cpu_count() or 1, traits=traits)
     while found and not limit:
         try:
             train_two_iterations(config, found[0], numbers)
             break
         except MemoryError:
             smaller = int(0.95 * found[0])
-            found = (smaller, summary.memory(net, smaller, os.cpu_count() or 1)) if smaller else None
+            found = (smaller, summary.memory(net, smaller, os.cpu_count() or 1, traits=traits)) if smaller else None
     if not found:
         raise CaffeliteError(
             "no batch fits", expected="room for one sample", found=memory.text(room), remedy="use a smaller net"

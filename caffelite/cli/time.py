@@ -81,7 +81,7 @@ def beside(net, passes: list, whole: float, ceilings: tuple[float, float]) -> No
     from ..inspection import counts, memory
 
     rows = [("layer", "forward ms", "backward ms", "GFLOP/s", "GB/s", "of a ceiling")]
-    rows += [_row(step, passes, ceilings) for step in net.plan.forward]
+    rows += [_row(step, passes, ceilings) for step in net.compiled.forward]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:
         cells = (
@@ -94,16 +94,16 @@ def beside(net, passes: list, whole: float, ceilings: tuple[float, float]) -> No
     options.say(
         f"Forward and backward{graphs}: {whole:.4g} ms, {1e3 * counts.batch_of(net.graph) / whole:,.0f} images/s"
     )
-    reached = 2e3 * sum(counts.work(step.node) for step in net.plan.forward) / whole
+    reached = 2e3 * sum(counts.work(step.node) for step in net.compiled.forward) / whole
     options.say(
         f"Arithmetic: {reached / 1e9:,.4g} GFLOP/s, {reached / most_operations:.0%} of the "
         f"{most_operations / 1e9:,.0f} of a large "
         f"product; a large copy moves {most_bytes / 1e9:,.4g} GB/s"
     )
-    peak, when, parts = memory.peak(net.plan)
+    peak, when, parts = memory.peak(net.compiled)
     held = ", ".join(f'"{node.name}" {memory.text(size)}' for node, size in parts[: memory.PARTS])
     options.say(
-        f"Blobs and gradients: {memory.text(net.plan.arena)} of memory, at most {memory.text(peak)} at once, in "
+        f"Blobs and gradients: {memory.text(net.compiled.arena)} of memory, at most {memory.text(peak)} at once, in "
         f"{when}: {held}"
     )
 

@@ -67,7 +67,7 @@ class Classifier:
             state = pb.NetState(phase=pb.TEST)
             state.MergeFrom(message.state)
             state.phase = pb.TEST
-        self.net = Net(graph.build(message, state, document.locate), dev, share=share)
+        self.net = Net.of(graph.build(message, state, document.locate), dev, share=share)
         self.output = self._output(output)
         count = int(np.prod(self.output.shape[1:]))
         self.labels = list(labels if labels is not None else message.deploy_param.label) or [

@@ -38,7 +38,7 @@ def prove(
     prepares them itself. Errors: they differ by more than rounding; a score is not finite.
     """
     state = pb.NetState(phase=pb.TEST)
-    deploy = Net(
+    deploy = Net.of(
         graph.build(rebatched(converted.message, validation), state), validation.dev, share=validation, keep=True
     )
     source = next((s for _, s in validation.sources() if isinstance(s, DataSource)), None)

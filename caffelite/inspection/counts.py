@@ -6,35 +6,13 @@ import math
 from typing import NamedTuple
 
 from ..layers import Shape
-from ..net import layout
 from ..net.graph import Graph, Node, Value
-from ..net.plan import Step
-
-SUMMED_SPATIALLY = (
-    "InnerProduct",
-    "RNN",
-    "LSTM",
-    "Reduction",
-    "SPP",
-)  # each number of their tops may depend on all of the bottom
+from ..net.steps import Step
 
 
 def multiply_adds(node: Node) -> int:
-    """Products with learned weights in one forward pass: of Convolution, Deconvolution, InnerProduct, RNN and LSTM;
-    else 0."""
-    kind, weights = node.layer.spec.type, [p.shape for p in node.layer.param_blobs]
-    if kind == "Convolution":
-        return layout.multiply_adds(node)
-    if kind == "Deconvolution":
-        return sum(math.prod(bottom.shape) for bottom in node.bottoms) * math.prod(weights[0][1:])
-    if kind == "InnerProduct":
-        outputs = node.layer.p.num_output
-        return math.prod(node.tops[0].shape) * (math.prod(weights[0]) // outputs)
-    if kind in ("RNN", "LSTM"):
-        steps, batch = node.bottoms[0].shape[:2]
-        matrices = [math.prod(shape) for shape in weights if len(shape) == 2]
-        return sum(matrices) * steps * batch
-    return 0
+    """Products with learned weights in one forward pass."""
+    return node.layer.multiply_adds([bottom.shape for bottom in node.bottoms], [top.shape for top in node.tops])
 
 
 def work(node: Node) -> int:
@@ -60,7 +38,7 @@ def traffic(step: Step) -> int:
 
 
 def _bytes(value: Value) -> int:
-    return (2 if value.narrow else 4) * math.prod(value.shape)
+    return (2 if value.dtype else 4) * math.prod(value.shape)
 
 
 class Field(NamedTuple):
@@ -95,7 +73,7 @@ def _field(node: Node, bottoms: list[Fields], top: Value) -> Fields:
     spatial = [b for b in bottoms if b != ()]
     if not spatial:
         return ()
-    if node.layer.loss or node.layer.spec.type in SUMMED_SPATIALLY or EVERYTHING in spatial:
+    if node.layer.loss or node.layer.sums_spatially or EVERYTHING in spatial:
         return EVERYTHING
     axes = min(map(len, spatial))
     merged = tuple(Field(max(s[i].size for s in spatial), max(s[i].jump for s in spatial)) for i in range(axes))

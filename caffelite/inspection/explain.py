@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .. import caffelite_pb2 as pb
+from ..devices.traits import cpu_traits
 from ..layers import ParameterSpec, fillers, sliding
-from ..net import plan
+from ..net.compile import compile
 from ..net.graph import AUTOMATIC, Graph, Node, Value
+from ..net.packing import Storage
 from . import counts
 from .nets import times
 
@@ -256,13 +258,13 @@ def _why_no_gradient(node: Node, i: int, bottom: Value) -> str:
 
 
 def _planned(graph: Graph, node: Node) -> list[str]:
-    planned = plan.make(graph)
-    lines = []
+    planned = compile(graph, cpu_traits())
+    graph, node, lines = planned.graph, planned.nodes[node], []
     for step in planned.forward:
         if step.fused and node in (step.node, *step.fused):
             others = ", ".join(f"{n.name} ({n.layer.spec.type})" for n in (step.node, *step.fused) if n is not node)
             lines.append(f"fused with {others}: one step computes all")
-    if node.name in planned.undone:
+    if node.name in planned.refused_in_place:
         lines.append(
             "its prototxt asks for in-place, which would spoil numbers that are still needed: its top has memory of "
             "its own"
@@ -291,7 +293,7 @@ def _name(top: Value) -> str:
     return "loss" if top.name == AUTOMATIC else top.name
 
 
-def _life(graph: Graph, storage: plan.Storage) -> str:
+def _life(graph: Graph, storage: Storage) -> str:
     """How long a storage is needed: forward step i is time i, backward step of layer i is time 2n - 1 - i."""
     n = len(graph.nodes)
     if storage.last >= 2 * n:

@@ -11,7 +11,7 @@ from .. import data, prototxt
 from ..data.draws import key
 from ..data.transforms import Transform, read_mean
 from ..errors import CaffeliteError, Locator
-from ..layers import REGISTRY, Shape
+from ..layers import REGISTRY, Shape, batch_messages
 
 # Data sets by their name, less _train_lmdb and the like: the shape of a sample
 KNOWN = {
@@ -21,9 +21,7 @@ KNOWN = {
     "siamese": (2, 28, 28),
     "mnist_siamese": (2, 28, 28),
 }
-IMAGES = ("Data", "ImageData", "WindowData")  # images, then labels
 LABEL_TOPS = ("label", "labels")
-SPATIAL = ("Convolution", "Deconvolution", "Pooling", "Crop", "LRN", "Im2col", "SPP")  # what only images pass through
 IMAGE_SIZES = (
     (3, 224, 224),
     (1, 28, 28),
@@ -88,7 +86,7 @@ class Feeds:
             return self.given[top]
         if i == 0 and "" in self.given:
             return self.given[""]
-        label = i == 1 and spec.type in IMAGES or top in LABEL_TOPS
+        label = i == 1 and REGISTRY[spec.type].reads_images or top in LABEL_TOPS
         return () if label and (set(spec.top) | {""}) & set(self.given) else None
 
     def _missing_mean(self, spec: pb.LayerParameter, locate: Locator) -> CaffeliteError | None:
@@ -104,9 +102,9 @@ class Feeds:
         shapes, unknown = [], None
         for i, top in enumerate(spec.top):
             shape = told[i]
-            if shape is None and (top in LABEL_TOPS or (spec.type in IMAGES and i == 1)):
+            if shape is None and (top in LABEL_TOPS or (REGISTRY[spec.type].reads_images and i == 1)):
                 shape = ()
-            elif shape is None and spec.type in IMAGES:
+            elif shape is None and REGISTRY[spec.type].reads_images:
                 transform, at = spec.transform_param, locate.at("transform_param")
                 # A mean image has the size of images before the crop.
                 mean = read_mean(transform.mean_file, None, at).shape if transform.mean_file else None
@@ -137,7 +135,7 @@ def stand_ins(net: pb.NetParameter, unshaped: list[tuple[str, str]]) -> Iterator
     """
     names = {name for name, _ in unshaped}
     labels = dict.fromkeys(top for s in net.layer if s.name in names for top in s.top if top in LABEL_TOPS)
-    images = any(spec.type in SPATIAL for spec in net.layer)
+    images = any(spec.type in REGISTRY and REGISTRY[spec.type].needs_images for spec in net.layer)
     for shape in IMAGE_SIZES if images else ROWS:
         for label in ((), (1, *shape[1:])) if images and labels else ((),):
             yield dict.fromkeys(labels, label) | dict.fromkeys((top for _, top in unshaped), shape)
@@ -171,7 +169,7 @@ def rebatched(net: pb.NetParameter, batch: int) -> pb.NetParameter:
     new = pb.NetParameter()
     new.CopyFrom(net)
     for spec in new.layer:
-        for name in ("data_param", "hdf5_data_param", "memory_data_param", "image_data_param", "window_data_param"):
+        for name in batch_messages():
             if spec.HasField(name):
                 getattr(spec, name).batch_size = batch
         for name in ("input_param", "dummy_data_param"):

@@ -9,7 +9,8 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb
 from ..data.labels import Labels, labels
-from ..net import plan
+from ..devices.traits import cpu_traits
+from ..net.compile import compile
 from ..net.graph import AUTOMATIC, Graph, Node, Parameter
 from ..training.optim import rates, updates
 from .feeds import Absent
@@ -126,9 +127,9 @@ def net(graph: Graph, reading: Reading, whole: bool, findings: Findings, decay: 
 
 def _undone(graph: Graph, reading: Reading, findings: Findings) -> None:
     """One note for each type of layer that cannot work in place, at the first such layer. It costs memory only."""
-    undone, found = set(plan.make(graph).undone), {}
+    refused, found = set(compile(graph, cpu_traits()).refused_in_place), {}
     for node in graph.nodes:
-        if node.name in undone:
+        if node.name in refused:
             found.setdefault(node.layer.spec.type, []).append(node)
     for kind, nodes in found.items():
         what = f"{kind} cannot work in place, its bottom's numbers are still needed: {_names([n.name for n in nodes])}"

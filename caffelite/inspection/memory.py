@@ -9,10 +9,10 @@ from itertools import accumulate
 from pathlib import Path
 
 from .. import caffelite_pb2 as pb
+from ..devices.traits import DeviceTraits, cpu_traits, cuda_traits
 from ..errors import CaffeliteError
-from ..net import plan as plans
+from ..net.compile import CompiledNet, compile
 from ..net.graph import Node
-from ..net.plan import Plan
 from ..training import Trainer
 from . import summary
 from .nets import Subject
@@ -51,13 +51,18 @@ def explained(of: Callable[[], Subject], gpu: int | None) -> Iterator[None]:
     try:
         yield
     except MemoryError:
-        raise explanation(of, available(gpu)) from None
+        raise explanation(of, available(gpu), traits(gpu)) from None
 
 
-def explanation(of: Callable[[], Subject], limit: int) -> CaffeliteError:
+def traits(gpu: int | None) -> DeviceTraits:
+    """The traits of a GPU, which need not be there, or of the CPU."""
+    return cpu_traits() if gpu is None else cuda_traits()
+
+
+def explanation(of: Callable[[], Subject], limit: int, traits: DeviceTraits) -> CaffeliteError:
     """The error of a run that needs more than ``limit`` bytes."""
     subject = of()
-    found = summary.memory(subject, None, os.cpu_count() or 1)
+    found = summary.memory(subject, None, os.cpu_count() or 1, traits=traits)
     parts = {
         "blobs and their gradients": found.arena,
         "weights": found.weights,
@@ -67,8 +72,8 @@ def explanation(of: Callable[[], Subject], limit: int) -> CaffeliteError:
         "workspace": found.workspace,
     }
     named = ", ".join(f"{name} {text(size)}" for name, size in sorted(parts.items(), key=lambda part: -part[1]) if size)
-    fits = summary.largest_batch(subject, int(SHARE * limit), os.cpu_count() or 1)
-    most, when, layers = peak(plans.make(subject.graph(pb.TRAIN)[0]))
+    fits = summary.largest_batch(subject, int(SHARE * limit), os.cpu_count() or 1, traits=traits)
+    most, when, layers = peak(compile(subject.graph(pb.TRAIN)[0], traits))
     named += f"; of blobs and gradients at most {text(most)} at once, in {when}: "
     named += ", ".join(f'"{node.name}" {text(size)}' for node, size in layers[:PARTS])
     remedy = (
@@ -84,27 +89,26 @@ def explanation(of: Callable[[], Subject], limit: int) -> CaffeliteError:
 def check(run: Trainer, of: Callable[[], Subject]) -> None:
     """Errors: the run needs more memory than a CPU has. Linux would allocate it and kill the run later."""
     nets = [run.net, *(net for net, _ in run.tests)]
-    arenas = sum(net.plan.arena + net.plan.constant_bytes for net in nets)
+    arenas = sum(net.compiled.arena + net.compiled.constant_bytes for net in nets)
     flat = run.net.params.size * run.dev.dtype.itemsize * (2 * run.learns + len(run.updater.history))
     limit = available(None)
     if run.dev.name == "cpu" and arenas + flat > limit:
-        raise explanation(of, limit)
+        raise explanation(of, limit, run.dev.traits)
 
 
-def peak(plan: Plan) -> tuple[int, str, list[tuple[Node, int]]]:
+def peak(compiled: CompiledNet) -> tuple[int, str, list[tuple[Node, int]]]:
     """(bytes, step, layers): the peak of blobs and gradients, the step at which it occurs, and the bytes of each
     layer at that step, largest first."""
     owners: dict[object, Node] = {}
-    for table in (plan.data, plan.diff):
+    for table in (compiled.data, compiled.diff):
         for value, storage in table.items():
             owners.setdefault(storage, value.node)
-    for node, kept in plan.saved.items():
+    for node, kept in compiled.saved.items():
         owners |= dict.fromkeys(kept.values(), node)
-    for step in plan.backward:
-        owners |= dict.fromkeys((s for s in step.spare.values() if s not in owners), step.node)
-    outside = {plan.diff[v] for v, _ in plan.constants}
-    held = {storage: node for storage, node in owners.items() if storage.offset >= 0 and storage not in outside}
-    nodes = plan.graph.nodes
+    for step in compiled.backward:
+        owners |= dict.fromkeys((s for s in step.partial.values() if s not in owners), step.node)
+    held = {storage: node for storage, node in owners.items() if not storage.constant}
+    nodes = compiled.graph.nodes
     span = 2 * len(nodes)
     changes = [0] * (span + 1)  # of the bytes in use, by time
     for storage in held:

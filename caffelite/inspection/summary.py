@@ -7,29 +7,20 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from .. import caffelite_pb2 as pb
+from ..devices.traits import DeviceTraits, cpu_traits
 from ..errors import CaffeliteError
 from ..layers import Shape
-from ..net import layout, plan
+from ..net.compile import CompiledNet, Options, compile
 from ..net.graph import Graph, Node, Parameter
-from ..net.plan import Plan
 from ..training.optim import updates
 from . import counts
 from .nets import Subject
 
 BYTES = 4  # of a number
+CPU = cpu_traits()
 KERNELS = 54 << 20  # compiled kernels and the libraries that they call, once they are loaded: measured
 CONVOLUTION = 400 << 10  # code that oneDNN makes for the passes of one more convolution: measured, a mean
 PREFETCHED = 4  # batches beside the one that is used, unless data_param says otherwise
-
-
-@dataclass(frozen=True)
-class Engine:
-    """The CPU as `layout` asks after it: with oneDNN, or without."""
-
-    prefers_channels_last: bool = True
-    little_work: int = 0
-    narrow: bool = False
-    half: bool = False
 
 
 @dataclass
@@ -63,7 +54,7 @@ class Table:
 
 
 def table(graph: Graph, guessed: list[str]) -> Table:
-    planned = plan.make(graph)
+    planned = compile(graph, CPU)
     fields, batch = counts.receptive_fields(graph), counts.batch_of(graph)
     own: dict[Node, list[Parameter]] = defaultdict(list)
     for parameter in graph.parameters:
@@ -83,10 +74,11 @@ def table(graph: Graph, guessed: list[str]) -> Table:
     )
 
 
-def _row(own: list[Parameter], planned: Plan, node: Node, fields: dict, batch: int) -> Row:
+def _row(own: list[Parameter], planned: CompiledNet, node: Node, fields: dict, batch: int) -> Row:
     mults = [[1.0 if m is None else m for m in ms] for ms in ([p.lr_mult for p in own], [p.decay_mult for p in own])]
-    below = {id(planned.data[b]) for b in node.bottoms if b in planned.data}
-    new = {id(s): s.bytes for s in (planned.data[t] for t in node.tops if t in planned.data) if id(s) not in below}
+    compiled = planned.nodes[node]
+    below = {planned.data[b] for b in compiled.bottoms}
+    new = {s: s.bytes for s in (planned.data[t] for t in compiled.tops) if s not in below}
     seen = next((counts.shown(fields[t]) for t in node.tops if fields[t] != ()), "")
     work = counts.multiply_adds(node) / max(batch, 1)
     own_count = sum(math.prod(p.blob.shape) for p in own)
@@ -126,26 +118,27 @@ class Memory:
 
 
 def memory(
-    subject: Subject, batch: int | None = None, threads: int = 1, train: bool = True, engine: Engine = Engine()
+    subject: Subject,
+    batch: int | None = None,
+    threads: int = 1,
+    train: bool = True,
+    traits: DeviceTraits = CPU,
 ) -> Memory:
     """The memory of training: the TRAIN net, the solver's history, and the arena of each test net, which shares the
-    weights. train=False: of the TEST net alone."""
+    weights. train=False: of the TEST net alone. traits: of the device."""
 
-    def compiled(phase: int, batch: int | None = None) -> tuple[Graph, int]:
-        """A phase's graph with its layouts, and the bytes of its blobs without shared memory."""
+    def compiled(phase: int, batch: int | None = None) -> tuple[Graph, CompiledNet, int]:
+        """A phase's graph, the compiled graph, and the bytes of its blobs without shared memory."""
         graph, _ = subject.graph(phase, batch)
-        alone = plan.make(graph, keep=True).arena
-        layout.assign(graph, engine)
-        return graph, alone
+        return graph, compile(graph, traits), compile(graph, traits, Options(keep=True)).arena
 
-    graph, alone = compiled(pb.TRAIN if train else pb.TEST, batch)
-    planned = plan.make(graph)
+    graph, planned, alone = compiled(pb.TRAIN if train else pb.TEST, batch)
     weights = BYTES * sum(math.prod(p.blob.shape) for p in graph.parameters)
     learns = bool(planned.backward)
     history = 0
     if learns and subject.solver is not None and subject.solver.type in updates.RULES:
         history = weights * len(updates.RULES[subject.solver.type].history)
-    code = CONVOLUTION * sum(node.layer.prefers_channels_last(engine) for node in graph.nodes) // (1 if learns else 3)
+    code = CONVOLUTION * sum(node.layer.prefers_channels_last(traits) for node in graph.nodes) // (1 if learns else 3)
     found = Memory(
         weights,
         weights if learns else 0,
@@ -153,13 +146,13 @@ def memory(
         alone,
         planned.arena,
         planned.constant_bytes,
-        _workspace(graph, planned, threads),
+        _workspace(planned, threads),
         _prefetch(graph),
         KERNELS + code,
     )
     if train and subject.tests:
-        test, alone = compiled(pb.TEST)
-        found.arena += subject.tests * plan.make(test).arena
+        test, planned, alone = compiled(pb.TEST)
+        found.arena += subject.tests * planned.arena
         found.alone += subject.tests * alone
         found.prefetch += subject.tests * _prefetch(test)
     return found
@@ -169,16 +162,16 @@ def _prefetch(graph: Graph) -> int:
     """Bytes of the batches that a data source prefetches."""
     total = 0
     for node in graph.feeds:
-        if hasattr(type(node.layer), "source"):
+        if node.layer.reads_source:
             ahead = node.layer.spec.data_param.prefetch if node.layer.spec.type == "Data" else PREFETCHED
             total += (1 + max(1, ahead)) * BYTES * sum(math.prod(t.shape) for t in node.tops)
     return total
 
 
-def _workspace(graph: Graph, planned: Plan, threads: int) -> int:
+def _workspace(planned: CompiledNet, threads: int) -> int:
     """Bytes of scratch memory of the largest operation: for each thread a tile of columns and, in backward, a sum of
     the kernel's gradient."""
-    kernels = [n for n in graph.nodes if n.layer.spec.type in ("Convolution", "Deconvolution")]
+    kernels = [n for n in planned.graph.nodes if n.layer.spec.type in ("Convolution", "Deconvolution")]
     backward = {step.node for step in planned.backward}
     largest = max((math.prod(n.layer.param_blobs[0].shape) for n in kernels if n in backward), default=0)
     return threads * (bool(kernels) * TILE + BYTES * largest)
@@ -187,14 +180,16 @@ def _workspace(graph: Graph, planned: Plan, threads: int) -> int:
 TILE = 1 << 20
 
 
-def largest_batch(subject: Subject, limit: int, threads: int = 1, train: bool = True) -> tuple[int, Memory] | None:
+def largest_batch(
+    subject: Subject, limit: int, threads: int = 1, train: bool = True, traits: DeviceTraits = CPU
+) -> tuple[int, Memory] | None:
     """The largest batch whose memory is within ``limit`` bytes, and that memory; None if one sample does not fit.
 
     Apart from alignment, memory is linear in the batch, so two batch sizes determine where the search starts.
     """
 
     def of(batch: int) -> Memory:
-        return memory(subject, batch, threads, train)
+        return memory(subject, batch, threads, train, traits)
 
     one, more = of(1), of(65)
     if one.total > limit:

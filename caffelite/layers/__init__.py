@@ -7,6 +7,7 @@ import pkgutil
 
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Locator, did_you_mean
+from .config import CAFFE_FORMAT, GRADIENT, Format, LayerConfig
 from .layer import REGISTRY, Layer, ParameterSpec, Shape
 
 for _module in pkgutil.iter_modules(__path__):
@@ -26,4 +27,33 @@ def create(spec: pb.LayerParameter, phase: int, locate: Locator) -> Layer:
     return REGISTRY[spec.type](spec, phase, locate)
 
 
-__all__ = ["REGISTRY", "Layer", "ParameterSpec", "Shape", "create"]
+def batch_messages() -> list[str]:
+    """The messages of LayerParameter that have a batch_size."""
+    return [kind.field for kind in REGISTRY.values() if kind.batched]
+
+
+def source_messages() -> list[str]:
+    """The messages of LayerParameter that name a source of data, and how its samples are transformed."""
+    return [*(kind.field for kind in REGISTRY.values() if kind.reads_source), "transform_param"]
+
+
+def file_fields() -> list[tuple[str, str]]:
+    """(message, field) of LayerParameter that name files which a layer reads."""
+    found = [(kind.field, name) for kind in REGISTRY.values() for name in kind.files]
+    return [*found, ("transform_param", "mean_file")]
+
+
+__all__ = [
+    "CAFFE_FORMAT",
+    "GRADIENT",
+    "REGISTRY",
+    "Format",
+    "Layer",
+    "LayerConfig",
+    "ParameterSpec",
+    "Shape",
+    "batch_messages",
+    "create",
+    "file_fields",
+    "source_messages",
+]

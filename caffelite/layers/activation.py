@@ -141,9 +141,9 @@ class PReLU(Layer):
             self._y, self._dx = dev.map(Formula(y, ("x",), ("a",))), dev.map(Formula(dx, ("x", "dy"), ("a",)))
             self._da = dev.sum(da)
         else:
-            self._y = dev.channel_map(Formula(y, ("x", "a")), ("a",), *self.spread(self.split))
-            self._dx = dev.channel_map(Formula(dx, ("x", "dy", "a")), ("a",), *self.spread(self.split))
-            self._da = dev.channel_sum(da, (), *self.spread(self.split))
+            self._y = dev.channel_map(Formula(y, ("x", "a")), ("a",), *self.stored_split(self.split))
+            self._dx = dev.channel_map(Formula(dx, ("x", "dy", "a")), ("a",), *self.stored_split(self.split))
+            self._da = dev.channel_sum(da, (), *self.stored_split(self.split))
 
     def forward(self, x: list, y: list) -> None:
         self._y(x[0], self.params[0].data, y[0])

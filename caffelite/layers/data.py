@@ -16,7 +16,7 @@ class Feed(Layer):
     """Tops that a source fills, batch by batch; the net asks the source for shapes and batches (see caffelite/data)."""
 
     bottoms, tops = (0, 0), (1, None)
-    feeds = True
+    feeds = reads_source = batched = True
     differentiable = False
     source = None
 
@@ -35,7 +35,7 @@ class Feed(Layer):
         return found[: len(self.spec.top)]
 
     def build(self, dev) -> None:
-        """Where a source hands out pixels, the device makes numbers of them."""
+        """Where a source returns pixels, the device converts them into numbers."""
         transform = getattr(self.source, "transform", None)
         self._finish = dev.preprocess(self.source.shapes[0], transform.mean, transform.scale) if transform else None
         if self._finish:
@@ -55,7 +55,7 @@ class Feed(Layer):
             field.put(which, array)
 
     @property
-    def deep(self) -> bool:
+    def feeds_ahead(self) -> bool:
         return self._finish is not None and self._finish.deep
 
     def signature(self) -> tuple:
@@ -74,7 +74,9 @@ class Data(Feed):
     data_param.batch_size."""
 
     field = "data_param"
+    files = ("source", "label_source")
     tops = (1, 2)
+    reads_images = True
 
 
 @register
@@ -83,7 +85,9 @@ class ImageData(Feed):
     image_data_param.batch_size."""
 
     field = "image_data_param"
+    files = ("source", "root_folder")
     tops = (1, 2)
+    reads_images = True
 
 
 @register
@@ -92,7 +96,9 @@ class WindowData(Feed):
     background."""
 
     field = "window_data_param"
+    files = ("source", "root_folder")
     tops = (1, 2)
+    reads_images = True
 
 
 @register
@@ -101,6 +107,7 @@ class HDF5Data(Feed):
     batch_size."""
 
     field = "hdf5_data_param"
+    files = ("source",)
 
 
 def legacy_shapes(layer: Layer) -> list[Shape]:
@@ -188,7 +195,7 @@ class MemoryData(Layer):
 
     field = "memory_data_param"
     bottoms, tops = (0, 0), (2, 2)
-    feeds = True
+    feeds = batched = True
     differentiable = False
 
     def setup(self) -> None:

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from ..devices.formula import Formula
+from .config import SavedBlobs
 from .layer import Layer, Shape, register
 
 HALF_ROWS = 32  # with fewer, reading the weights is the work, and rounding them first more of it
@@ -21,7 +22,7 @@ class InnerProduct(Layer):
     """
 
     field = "inner_product_param"
-    can_fuse_relu = True
+    can_fuse_relu = sums_spatially = True
 
     def setup(self) -> None:
         if not self.p.num_output:
@@ -40,30 +41,38 @@ class InnerProduct(Layer):
     def backward_reads_top(self, index: int) -> bool:
         return False
 
-    def configure_for(self, dev) -> None:
-        self.can_fuse_relu_backward = self.fuses_relu_backward = dev.fuses_relu_backward
-        if dev.half and self.m >= HALF_ROWS:
-            self.keep_halves([(self.m, self.k)])
+    def multiply_adds(self, bottoms: list[Shape], tops: list[Shape]) -> int:
+        return math.prod(tops[0]) * self.k
+
+    def rounds_bottoms(self) -> bool:
+        return self.config.traits.half and self.m >= HALF_ROWS
+
+    def saved_blobs(self) -> SavedBlobs:
+        return self.rounded_blobs([(self.m, self.k)]) if self.rounds_bottoms() else {}
+
+    def relu_backward_overwrites(self) -> bool:
+        return self.config.traits.fuses_relu_backward
 
     def backward_reads_bottom(self, index: int) -> bool:
-        return not self.half
+        return not self.rounds_bottoms()
 
     def build(self, dev) -> None:
-        half = {"half": True} if self.half else {}
+        self.slope, half = self.config.relu_slope, {"half": True} if self.rounds_bottoms() else {}
+        self._rounded = [self.saved["half 0"]] if half else []
         self.op = dev.inner_product(self.m, self.k, self.n, self.p.transpose, **half)
         self._relu_backward = (
             dev.relu_backward(self.m, self.n, 1, self.slope)
-            if self.fuses_relu_backward and self.slope is not None
+            if self.slope is not None and self.relu_backward_overwrites()
             else None
         )
 
     def forward(self, x: list, y: list) -> None:
         bias = self.params[1].data if self.p.bias_term else None
-        self.op.forward(x[0], self.params[0].data, bias, y[0], self.slope, *(self.halves(x) if self.half else []))
+        self.op.forward(x[0], self.params[0].data, bias, y[0], self.slope, *self._rounded)
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         (dw, add_w), (db, add_b) = self._param_args(0), self._param_args(1)
-        x = self.halves(x) if self.half else x
+        x = self._rounded or x
         if self._relu_backward:
             self._relu_backward(y[0], dy[0], db, add_b)
             db = None

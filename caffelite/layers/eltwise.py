@@ -51,8 +51,8 @@ class Eltwise(Layer):
         if self.p.operation == ELTWISE.SUM:
             coeffs = {f"c{i}": c for i, c in enumerate(self.coefficients)}
             text, slope = " + ".join(f"c{i} * x{i}" for i in range(len(names))), {}
-            if self.slope is not None:
-                text, slope = f"where({text} > 0, {text}, slope * ({text}))", {"slope": self.slope}
+            if self.config.relu_slope is not None:
+                text, slope = f"where({text} > 0, {text}, slope * ({text}))", {"slope": self.config.relu_slope}
             self._y = self._map(dev, Formula(text, names, constants=(*coeffs, *slope)), **coeffs, **slope)
             self._dx = [self._map(dev, Formula("c * dy", ("dy",), constants=("c",)), c=c) for c in coeffs.values()]
         elif self.p.operation == ELTWISE.PROD:
@@ -88,7 +88,7 @@ class Eltwise(Layer):
             self._y(y[0], bottom, y[0])
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        for i in reversed(range(len(dx))):  # the first may lie on dy
+        for i in reversed(range(len(dx))):  # the first may be stored where dy is
             if dx[i] is None:
                 continue
             if self.p.operation == ELTWISE.SUM:

@@ -26,6 +26,7 @@ class InfogainLoss(Loss):
     """
 
     field = "infogain_loss_param"
+    files = ("source",)
     bottoms, tops = (2, 3), (1, 2)
     constant_bottoms = frozenset({1, 2})
 

@@ -25,30 +25,35 @@ class Joint(Layer):
         return self.axis(self.p.axis, rank)
 
     def lay_out(self, whole: Shape, axis: int, sizes: list[int]) -> None:
-        self.whole = math.prod(whole[:axis]), -1
-        inner = math.prod(whole[axis + 1 :])
-        self.ends = list(itertools.accumulate((size * inner for size in sizes), initial=0))
+        self.outer, self.inner, self.sizes = math.prod(whole[:axis]), math.prod(whole[axis + 1 :]), sizes
         self.view = len(sizes) == 1
-        self.sizes, self.follows_layout = sizes, len(whole) == 4 and axis == 1
-        self.pixels = inner * math.prod(whole[:axis])
+        self.follows_layout = len(whole) == 4 and axis == 1
 
-    def use_channels_last(self) -> None:
-        self.whole, self.ends = (self.pixels, -1), list(itertools.accumulate(self.sizes, initial=0))
+    def rows(self) -> tuple[int, list[int]]:
+        """How many rows the joint blob has as it is stored, and at which columns its parts begin; at last its width."""
+        last = self.channels_last
+        inner = 1 if last else self.inner
+        starts = list(itertools.accumulate((size * inner for size in self.sizes), initial=0))
+        return self.outer * (self.inner if last else 1), starts
+
+    def build(self, dev) -> None:
+        rows, self.ends = self.rows()
+        self.whole = rows, -1
 
     def backward_reads_bottom(self, index: int) -> bool:
         return False
 
     backward_reads_top = backward_reads_bottom
 
-    def join(self, parts: list, whole, placed: Collection[int] = ()) -> None:
-        """Copies the parts, zeros for those that are None, into the whole; ``placed`` are there already."""
+    def join(self, parts: list, whole, stored: Collection[int] = ()) -> None:
+        """Copies the parts, zeros for those that are None, into the whole; ``stored`` are there already."""
         if self.view:
             return
         whole = whole.reshape(self.whole)
         if any(part is None for part in parts):
             self.dev.fill(whole, 0)
         for i, (part, start) in enumerate(zip(parts, self.ends, strict=False)):
-            if part is not None and i not in placed:
+            if part is not None and i not in stored:
                 self.dev.copy_into(part.reshape(self.whole), whole, start)
 
     def part(self, wholes: list, parts: list) -> None:
@@ -87,18 +92,23 @@ class Concat(Joint):
         return [(*first[:axis], sum(sizes), *first[axis + 1 :])]
 
     def forward(self, x: list, y: list) -> None:
-        self.join(x, y[0], self.placed)
+        self.join(x, y[0], self.stored)
 
-    def configure_for(self, dev) -> None:
-        self.most_parts = 8 if dev.sums_gradients and not self.view else 1
+    def build(self, dev) -> None:
+        super().build(dev)
+        self.stored, self.stored_gradients = self.config.bottoms_in_top, self.config.gradients_in_top
+
+    def most_gradient_parts(self) -> int:
+        return 8 if self.config.traits.sums_gradients and not self.view else 1
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        self.part(dy, [None if i in self.handed else part for i, part in enumerate(dx)])
+        self.part(dy, [None if i in self.stored_gradients else part for i, part in enumerate(dx)])
 
-    def slots(self) -> list[tuple[int, int]]:
-        if self.view or (self.whole[0] > 1 and not self.last):
+    def top_slices(self) -> list[tuple[int, int]]:
+        rows, starts = self.rows()
+        if self.view or (rows > 1 and not self.channels_last):
             return []
-        return [(start, self.ends[-1] if self.whole[0] > 1 else 0) for start in self.ends[:-1]]
+        return [(start, starts[-1] if rows > 1 else 0) for start in starts[:-1]]
 
 
 @register

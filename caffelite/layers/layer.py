@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Self
 
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
-from ..errors import CaffeliteError, Locator, Where
+from ..errors import Locator
 from . import fillers
+from .compilation import Compilable
+from .config import Shape
+from .message import LayerMessage
 
-Shape = tuple[int, ...]
 REGISTRY: dict[str, type[Layer]] = {}
 
 
@@ -23,75 +27,25 @@ def register(cls: type[Layer]) -> type[Layer]:
 
 @dataclass(frozen=True)
 class ParameterSpec:
-    """A parameter that a layer asks for: its shape and how it starts."""
+    """A parameter of a layer: its shape, and the filler that initialises it."""
 
     shape: Shape
     filler: pb.FillerParameter
 
 
-class Layer:
-    """A layer of one net. It learns its shapes from ``shapes``, its device and arrays from the net that binds it.
+class Layer(LayerMessage, Compilable):
+    """A layer of one net: its type, message, shapes, parameters and mathematics. What it declares about itself stands
+    in `Declarations`, what the compiler asks it for in `Compilable`.
 
-    Class attributes say how it may be wired and stored:
-
-    - ``bottoms``, ``tops``: fewest and most (None: any number);
-    - ``field``: its message in LayerParameter;
-    - ``in_place``: the top may overwrite the bottom; ``view``: the top is the bottom under another shape;
-    - ``loss``: its first top has loss_weight 1 unless told otherwise;
-    - ``differentiable``: backward exists; ``constant_bottoms``: bottoms that never get a gradient (labels);
-      ``constant_tops``: tops whose gradient goes no further down;
-    - ``feeds``: tops come from outside (a source, the user) and not from bottoms.
+    A layer that ``graph.build`` makes is static. ``configured`` returns a copy with what the compiler decided about it,
+    ``bound`` a copy with a device and arrays, which then runs.
     """
 
-    type = ""
-    bottoms: tuple[int, int | None] = (1, 1)
-    tops: tuple[int, int | None] = (1, 1)
-    field = ""
-    in_place = False
-    view = False
-    loss = False
-    adds_loss = False  # forward adds its first top, weighted, to the net's loss itself: see ``total``
-    differentiable = True
-    constant_bottoms: frozenset[int] = frozenset()
-    constant_tops: frozenset[int] = frozenset()
-    feeds = False
-    takes_over_gradient = False  # hands its bottom its top's gradient memory, as Caffe's Flatten and Reshape do
-    filled_once = False  # its tops stand from one pass to the next
-    frozen_params = 0  # how many parameters, the first ones, are its own to change, not the solver's
-    varies = False  # its tops' shapes depend on the data: it calls ``resize``
-    requires_host = False  # its passes need the host: they cannot be captured in a graph
-    writes = False  # its forward pass writes a file
-    deep = True  # whether several passes can be fed at once
-    can_fuse_relu = False  # forward can apply a leaky ReLU to its top: see ``slope``
-    can_fuse_relu_backward = False  # where it does, its backward is that one's too
-    most_parts = 1  # in how many parts at most backward takes its only top's gradient: ``dy`` then are these
-    # in ``saved``: the first bottom's, which forward brings where the plan grants it; backward then does nothing
-    ahead = "gradient"
-    fuses_relu_backward = (
-        False  # and multiplies the top's gradient by the slope where the top is not positive, in place
-    )
-    follows_layout = False  # works on images that lie channels last (N, H, W, C) as well: see ``last``
-    last = False  # its images lie channels last
-    follows_precision = (
-        False  # where it follows the layout: works on images of bfloat16 numbers as well: see ``narrow``
-    )
-    narrow = False  # its images are of bfloat16 numbers
-    takes_slices = (
-        False  # where its images lie channels last: its tops, and their gradients, may be slices of wider rows
-    )
-    half = False  # its products are of numbers of half the width: what it keeps of its bottoms is ``saved["half i"]``
-
     def __init__(self, spec: pb.LayerParameter, phase: int, locate: Locator):
-        self.spec, self.phase, self.locate = spec, phase, locate
-        self.name = spec.name
-        self.p = getattr(spec, self.field) if self.field else None
+        super().__init__(spec, phase, locate)
         self.param_blobs: list[ParameterSpec] = []
-        self.saved_shapes: dict[
-            str, tuple[Shape, str | None]
-        ] = {}  # kept from forward to backward: name → shape, dtype (None: the net's)
+        self.saved_shapes: dict[str, tuple[Shape, str | None]] = {}  # for ``saved_blobs``
         self.setup()
-
-    # What a layer defines
 
     def setup(self) -> None:
         """Checks of the message that need no shapes."""
@@ -101,72 +55,15 @@ class Layer:
         blob."""
         raise NotImplementedError
 
-    def backward_reads_bottom(self, index: int) -> bool:
-        return True
-
-    def backward_reads_top(self, index: int) -> bool:
-        return True
-
-    def can_fuse(self, follower: Layer) -> bool:
-        """Whether it can do a layer's work, forward and backward, that alone reads its top: see ``fused_layer``."""
-        return False
-
-    def can_fuse_sum(self, follower: Layer) -> bool:
-        """Whether it can do the work, forward and backward, of a layer that sums its top and another blob: see
-        ``joined``."""
-        return False
-
-    def passes_gradient(self, index: int) -> bool:
-        """Whether a bottom's gradient is that of the first top; backward then writes nothing where both are one
-        array."""
-        return False
-
-    def slots(self) -> list[tuple[int, int]]:
-        """Of each bottom, where in the top it is copied to, for layers that do no more than that: (start, pitch) as in
-        slices.Slice."""
-        return []
-
-    def prefers_channels_last(self, dev) -> bool:
-        """Whether its images should lie channels last (N, H, W, C) on this device."""
-        return False
-
-    def configure_for(self, dev) -> None:
-        """Told, before the plan, which device it will run on."""
-
-    def keep_halves(self, shapes: list[Shape]) -> None:
-        """Asks for memory for what forward rounds of its bottoms, in whose place backward reads it."""
-        self.half = True
-        self.saved_shapes |= {f"half {i}": (shape, "uint16") for i, shape in enumerate(shapes)}
-
-    def halves(self, bottoms: list) -> list:
-        """What forward keeps of each bottom; None where it computes in full."""
-        return [self.saved[f"half {i}"] if self.half else None for i in range(len(bottoms))]
-
-    def use_channels_last(self) -> None:
-        """Told, before the plan, that its images will lie channels last."""
-
-    def spread(self, split: tuple[int, int, int]) -> tuple[int, int, int]:
-        """(N, C, P) as it lies in memory: (N·P, C, 1) where channels are last."""
-        n, c, p = split
-        return (n * p, c, 1) if self.last else split
-
-    def as_stored(self, formula: Formula, *others: str) -> Formula:
-        """A formula over images as they are stored: where ``narrow``, all its arrays but for ``others`` are of bfloat16
-        numbers."""
-        if not self.narrow:
-            return formula
-        return replace(formula, halves=tuple(name for name in (*formula.arrays, "out") if name not in others))
-
     def build(self, dev) -> None:
         """Makes the device operations, once."""
 
     def feed(self, which: int, iteration: int, part: int) -> None:
-        """Before a forward pass, what it takes from the host: put into fields of the device's input buffer, as its pass
+        """Before a forward pass, writes what it takes from the host into the device's input buffer, as pass
         ``which``."""
 
     def signature(self) -> tuple:
-        """What forward and backward depend on besides their arrays and what the input buffer brings, where that may
-        change."""
+        """What forward and backward depend on, where that may change, besides their arrays and the input buffer."""
         return ()
 
     def forward(self, x: list, y: list) -> None:
@@ -177,12 +74,12 @@ class Layer:
         """dy: gradients of tops (None where nothing needs it), dx: gradients of bottoms to write (None where not
         wanted).
 
-        Where the plan says that backward does not read a bottom or top, its array holds something else by now.
+        An array of ``x`` or ``y`` that backward does not read may have been overwritten.
         """
         raise NotImplementedError
 
     def faults(self) -> str | None:
-        """What is wrong with the data that the last passes saw, or None. May wait for the device."""
+        """What is wrong with the data of the last passes, or None. May wait for the device."""
         return None
 
     def counted(self, top: int):
@@ -190,59 +87,20 @@ class Layer:
         never changes."""
         return None
 
-    # What the net sets when it binds a layer
+    def bound(self, dev, params: list) -> Self:
+        """A copy on a device. params: a ParameterView each."""
+        copied = copy.copy(self)
+        copied.dev, copied.params, copied.carried, copied.total = dev, params, [], ()
+        return copied
 
-    dev = None
-    params: list = ()  # Param: data, diff, add (to what diff holds), wanted
-    carried: list = ()  # arrays that go on from one pass to the next; snapshots keep them
-    saved: dict
-    resize: Callable[
-        [list[Shape]], list
-    ]  # where it varies: gives the tops other shapes, and the layers above; returns the new tops
-    fused_layer: Layer | None = None  # the layer behind it that the plan fused into this one, with its parameters
-    placed: set[int] = frozenset()  # bottoms that the plan has made in the top, as ``slots`` says
-    handed: set[int] = frozenset()  # bottoms whose gradients it has in the top's
-    joined = False  # the plan fused a sum into it: the other summand is its last bottom, whose gradient is the sum's
+    # What binding sets
+    saved: dict  # arrays by name, as ``saved_blobs`` says
+    carried: list = ()  # arrays that keep their values from one pass to the next; snapshots store them
     total: tuple = ()  # where it adds its loss: the net's, and the weight
-    slope: float | None = None  # of the leaky ReLU that the plan fused into this layer, or behind that one
+    resize: Callable[[list[Shape]], list]  # where it varies: reshapes the tops and all that follows; returns the tops
+    fused_scale: Layer  # the bound Scale layer that runs as part of this one, where ``config`` says so
 
     # Helpers
-
-    def where(self, *path: str | int) -> Where:
-        return self.locate(*((self.field, *path) if self.field and path else path))
-
-    def error(self, what: str, *path: str | int, **parts: object) -> CaffeliteError:
-        return CaffeliteError(f'layer "{self.name}" ({self.spec.type}): {what}', where=self.where(*path), **parts)
-
-    def outer_error(self, what: str, *path: str | int, **parts: object) -> CaffeliteError:
-        """An error in a field that every layer has."""
-        return CaffeliteError(f'layer "{self.name}" ({self.spec.type}): {what}', where=self.locate(*path), **parts)
-
-    def bottom_error(self, index: int, what: str, **parts: object) -> CaffeliteError:
-        blob = self.spec.bottom[index]
-        return CaffeliteError(
-            f'layer "{self.name}" ({self.spec.type}): bottom "{blob}" {what}',
-            where=self.locate("bottom", index),
-            **parts,
-        )
-
-    def same_count(self, bottoms: list[Shape], a: int, b: int) -> None:
-        if math.prod(bottoms[a]) != math.prod(bottoms[b]):
-            expected = f'{math.prod(bottoms[a])} values, as "{self.spec.bottom[a]}" {list(bottoms[a])} has'
-            raise self.bottom_error(
-                b, "does not fit", expected=expected, found=f"{math.prod(bottoms[b])} {list(bottoms[b])}"
-            )
-
-    def axis(self, value: int, rank: int, name: str = "axis", end: bool = False) -> int:
-        """A possibly negative axis made absolute; one that the bottom does not have is an error."""
-        if not -rank <= value < rank + end:
-            raise self.error(
-                f"{name} {value} is outside the bottom's {rank} axes",
-                name,
-                expected=f"{-rank} to {rank - 1 + end}",
-                found=value,
-            )
-        return value + rank if value < 0 else value
 
     def add_param(self, shape: Shape, filler: pb.FillerParameter, *path: str | int) -> None:
         fillers.check(filler, shape, self.locate.at(self.field, *path))

@@ -6,6 +6,7 @@ import math
 
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
+from .config import GRADIENT, SavedBlobs
 from .layer import Layer, Shape, register, split_axis
 from .score import check_labels, label_fault
 
@@ -98,22 +99,23 @@ class SoftmaxWithLoss(Loss):
     def backward_reads_bottom(self, index: int) -> bool:
         return index == 1
 
+    def saved_blobs(self) -> SavedBlobs:
+        if not self.config.traits.losses_bring_gradients or self.divide is None:
+            return self.saved_shapes
+        return {**self.saved_shapes, GRADIENT: self.saved_shapes["prob"]}
+
     def build(self, dev) -> None:
         self.op = dev.softmax_loss(*self.split, self.ignored(), self.divide)
-
-    def configure_for(self, dev) -> None:
-        if dev.losses_bring_gradients and self.divide is not None:
-            self.saved_shapes[self.ahead] = self.saved_shapes["prob"]
+        self._gradient = [self.saved[GRADIENT]] if self.config.gradient_in_forward else []
 
     def forward(self, x: list, y: list) -> None:
         prob = self.saved["prob"]
-        ahead = [self.saved[self.ahead]] if self.ahead in self.saved else []
-        self.op.forward(x[0], x[1], prob, y[0], *self.total, *ahead)
+        self.op.forward(x[0], x[1], prob, y[0], *self.total, *self._gradient)
         if len(y) > 1:
             self.dev.copy(prob, y[1])
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        if self.ahead not in self.saved:
+        if not self._gradient:
             self.op.backward(self.saved["prob"], x[1], dy[0], dx[0])
 
     def counted(self, top: int):

@@ -7,6 +7,7 @@ import math
 from .. import caffelite_pb2 as pb
 from ..devices import Window
 from . import sliding
+from .config import SavedBlobs
 from .layer import Layer, Shape, register
 
 METHODS = pb.PoolingParameter.PoolMethod
@@ -50,7 +51,7 @@ class Pooled(Layer):
         self.differentiable = self.drawn or self.method != "STOCHASTIC"
 
     def index(self, name: str, shape: Shape) -> None:
-        """Asks for memory for the winners' places."""
+        """Adds a saved blob for the winners' positions."""
         if self.drawn or self.method == "MAX":
             self.saved_shapes[name] = (shape, "int32")
 
@@ -78,7 +79,7 @@ class Pooling(Pooled):
     field = "pooling_param"
     tops = (1, 2)
     constant_tops = frozenset({1})
-    follows_layout = follows_precision = True
+    follows_layout = follows_precision = needs_images = True
 
     def setup(self) -> None:
         super().setup()
@@ -144,13 +145,15 @@ class Pooling(Pooled):
         ]
         return not any(k.pad) or all(r <= size + p for r, size, p in zip(reach, self.x_shape[2:], k.pad, strict=True))
 
-    def use_channels_last(self) -> None:
-        if self.method == "MAX":  # places in their windows, not in their planes
-            self.saved_shapes["index"] = (self.y_shape, "uint8" if math.prod(self.window.kernel) < 255 else "int32")
+    def saved_blobs(self) -> SavedBlobs:
+        if not self.channels_last or self.method != "MAX":
+            return self.saved_shapes
+        dtype = "uint8" if math.prod(self.window.kernel) < 255 else "int32"
+        return {"index": (self.y_shape, dtype)}  # positions in their windows, not in their planes
 
     def build(self, dev) -> None:
-        if self.last:
-            half = {"half": True} if self.narrow else {}
+        if self.channels_last:
+            half = {"half": True} if self.config.format.dtype else {}
             self.op = dev.channels_last_pooling(self.method, self.x_shape, self.y_shape, self.window, **half)
         else:
             self.op = self.operation(
@@ -176,6 +179,7 @@ class SPP(Pooled):
     """
 
     field = "spp_param"
+    sums_spatially = needs_images = True
 
     def setup(self) -> None:
         super().setup()

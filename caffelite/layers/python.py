@@ -164,8 +164,8 @@ class Python(Layer):
         self._call("reshape", self.bottom, self.top)
         for blob in self.user.blobs:
             self.add_param(blob.shape, pb.FillerParameter())
-        self.planned = [blob.shape for blob in self.top]
-        return self.planned
+        self.top_shapes = [blob.shape for blob in self.top]
+        return self.top_shapes
 
     def backward_reads_bottom(self, index: int) -> bool:
         return False  # host copies do
@@ -187,7 +187,7 @@ class Python(Layer):
         ):
             blob.data[...] = self.dev.download(array)
         self._call("reshape", self.bottom, self.top)
-        for i, (blob, shape) in enumerate(zip(self.top, self.planned, strict=True)):
+        for i, (blob, shape) in enumerate(zip(self.top, self.top_shapes, strict=True)):
             if blob.shape != shape:
                 what = f'{self.p.layer}.reshape gave top "{self.spec.top[i]}" another shape while running'
                 raise self.error(what, expected=list(shape), found=list(blob.shape))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from ..devices.formula import Formula
+from .config import SavedBlobs
 from .dense import HALF_ROWS
 from .layer import Layer, Shape, register
 
@@ -19,6 +20,7 @@ class Recurrent(Layer):
     field = "recurrent_param"
     bottoms, tops = (2, None), (1, None)
     constant_bottoms = frozenset({1})
+    sums_spatially = True
     states: tuple[str, ...] = ("h",)
     gates = 1
     sums = "wide"  # where forward leaves them; backward leaves their gradient in "wide"
@@ -64,13 +66,19 @@ class Recurrent(Layer):
         return False
 
     def build(self, dev) -> None:
-        t, n, d, wide, half = self.t, self.n, self.d, self.gates * self.d, {"half": True} if self.half else {}
+        t, n, d, wide = self.t, self.n, self.d, self.gates * self.d
+        self.half = self.rounds_bottoms()
+        half = {"half": True} if self.half else {}
         self.from_x, self.from_all_h = (dev.inner_product(t * n, inputs, wide, **half) for inputs in (self.inputs, d))
         if self.static:
             self.from_static = dev.inner_product(n, self.statics, wide)
             self._sum, self.step = dev.channel_sum(Formula("d", ("d",)), (), t, n * wide, 1), dev.empty((n, wide))
         self.gradients = [dev.empty((n, d)) for _ in self.states]
         self.carried = [dev.zeros((n, d)) for _ in self.states]
+
+    def multiply_adds(self, bottoms: list[Shape], tops: list[Shape]) -> int:
+        matrices = [math.prod(p.shape) for p in self.param_blobs if len(p.shape) == 2]
+        return sum(matrices) * self.t * self.n
 
     def begin(self, x: list) -> list:
         """What every step takes from x and x_static into ``sums`` (T, N, G·D); the states to start with."""
@@ -193,13 +201,17 @@ class LSTM(Recurrent):
         self.saved_shapes |= {"gates": self.saved_shapes["wide"], "c": ((self.t + 1, self.n, self.d), None)}
         return tops
 
-    def configure_for(self, dev) -> None:
-        if dev.half and self.t * self.n >= HALF_ROWS and self.d % 2 == 0:
-            self.keep_halves([(self.t * self.n, self.inputs)])
-            self.saved_shapes["hidden"] = ((self.t, self.n, self.d), "uint16")
+    def rounds_bottoms(self) -> bool:
+        return self.config.traits.half and self.t * self.n >= HALF_ROWS and self.d % 2 == 0
+
+    def saved_blobs(self) -> SavedBlobs:
+        if not self.rounds_bottoms():
+            return self.saved_shapes
+        hidden = {"hidden": ((self.t, self.n, self.d), self.config.traits.product_dtype)}
+        return {**self.saved_shapes, **hidden, **self.rounded_blobs([(self.t * self.n, self.inputs)])}
 
     def backward_reads_bottom(self, index: int) -> bool:
-        return index > 0 or not self.half
+        return index > 0 or not self.rounds_bottoms()
 
     def build(self, dev) -> None:
         super().build(dev)

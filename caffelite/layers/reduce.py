@@ -20,6 +20,7 @@ class Reduction(Layer):
     """
 
     field = "reduction_param"
+    sums_spatially = True
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         axis = self.axis(self.p.axis, len(bottoms[0]))

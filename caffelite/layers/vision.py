@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from ..devices.formula import Formula
+from ..devices.traits import DeviceTraits
 from . import sliding
 from .layer import Layer, Shape, register
 
@@ -15,6 +16,7 @@ class Kernels(Layer):
 
     field = "convolution_param"
     bottoms, tops = (1, None), (1, None)
+    needs_images = True
 
     def setup(self) -> None:
         if not self.p.num_output:
@@ -88,26 +90,31 @@ class Convolution(Kernels):
     def channels(self, c: int, m: int, group: int) -> Shape:
         return m, c // group
 
-    def prefers_channels_last(self, dev) -> bool:
-        return len(self.x_shape) == 4 and self.axis(self.p.axis, 4) == 1 and dev.prefers_channels_last
+    def multiply_adds(self, bottoms: list[Shape], tops: list[Shape]) -> int:
+        return sum(map(math.prod, tops)) * math.prod(self.param_blobs[0].shape[1:])
 
-    def configure_for(self, dev) -> None:
-        self.can_fuse_relu_backward = self.fuses_relu_backward = dev.fuses_relu_backward
-        self.takes_slices = self.last and dev.takes_slices
+    def prefers_channels_last(self, traits: DeviceTraits) -> bool:
+        return traits.channels_last and len(self.x_shape) == 4 and self.axis(self.p.axis, 4) == 1
+
+    def relu_backward_overwrites(self) -> bool:
+        return self.config.traits.fuses_relu_backward
+
+    def takes_slices(self) -> bool:
+        return self.channels_last and self.config.traits.takes_slices
 
     def build(self, dev) -> None:
-        split = self.spread((*self.y_shape[:2], math.prod(self.y_shape[2:])))
-        self._relu_backward = (
-            dev.relu_backward(*split, self.slope) if self.fuses_relu_backward and self.slope is not None else None
-        )
-        if self.last:
+        split = self.stored_split((*self.y_shape[:2], math.prod(self.y_shape[2:])))
+        self.slope, self._relu_backward = self.config.relu_slope, None
+        if self.slope is not None and self.relu_backward_overwrites():
+            self._relu_backward = dev.relu_backward(*split, self.slope)
+        if self.channels_last:
             self.op = dev.convolution(
                 self.x_shape,
                 self.y_shape,
                 self.window,
                 self.p.group,
                 channels_last=True,
-                half=self.narrow,
+                half=self.config.format.dtype is not None,
                 name=self.name,
             )
         else:
@@ -155,6 +162,9 @@ class Deconvolution(Kernels):
     def channels(self, c: int, m: int, group: int) -> Shape:
         return c, m // group
 
+    def multiply_adds(self, bottoms: list[Shape], tops: list[Shape]) -> int:
+        return sum(map(math.prod, bottoms)) * math.prod(self.param_blobs[0].shape[1:])
+
     def build(self, dev) -> None:
         self.op = sliding.convolution(dev, self.y_shape, self.x_shape, self.window, self.p.group, self.name)
         split = *self.y_shape[:2], math.prod(self.y_shape[2:])
@@ -193,6 +203,7 @@ class Im2col(Layer):
     """
 
     field = "convolution_param"
+    needs_images = True
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = bottoms[0]
@@ -229,6 +240,7 @@ class Crop(Layer):
 
     field = "crop_param"
     bottoms = (2, 2)
+    needs_images = True
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         whole, reference = bottoms

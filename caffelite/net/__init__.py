@@ -1,1 +1,2 @@
-"""Nets: wiring, layout, plan and memory are decided without a device; ``net.net`` binds the result to one."""
+"""Nets: ``graph`` builds their wiring, ``compile`` decides layouts, fusions and memory without a device, ``net`` runs
+the result on one."""

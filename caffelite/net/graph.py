@@ -1,133 +1,22 @@
-"""The graph: a net's wiring, shapes and gradients for one phase, without a single array.
-
-Blobs are in single-assignment form: a layer that writes over its bottom makes a new Value with the same name, so that
-what in-place means for memory is left to the plan.
-"""
+"""Builds the graph of a net: its wiring, shapes and gradients for one phase, without arrays and without a device."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from .. import caffelite_pb2 as pb
 from .. import layers
 from ..errors import NOWHERE, CaffeliteError, Collector, Locator, Where, did_you_mean
-from ..layers import Layer, ParameterSpec, Shape
+from ..layers import Layer, Shape
+from . import gradients
+from .nodes import AUTOMATIC, Graph, Node, Parameter, ParameterRef, Value
 
-AUTOMATIC = (
-    "(automatic)"  # what Caffe calls the top of a loss layer that names none; nobody can read it, and it is no output
-)
 MOST_AXES = 32  # of a blob, as in Caffe
 MOST_EXPLAINED = 100  # unknown blobs with a remedy: each one is compared with all names
 LARGEST = 2**31 - 1  # numbers in a blob, as in Caffe: indices are 32 bits wide
 
-
-@dataclass(eq=False)
-class Value:
-    """One version of a blob. ``readers``: (node, bottom index) in order; ``gradient``: whether backward brings one to
-    it."""
-
-    name: str
-    shape: Shape
-    node: Node
-    top: int
-    readers: list[tuple[Node, int]] = field(default_factory=list)
-    gradient: bool = False
-    last: bool = False  # lies as N×H×W×C in memory: see layout.py
-    narrow: bool = False  # of bfloat16 numbers
-
-    @property
-    def memory_shape(self) -> Shape:
-        n, *rest = self.shape or (1,)
-        return (n, *rest[1:], rest[0]) if self.last else self.shape
-
-    @property
-    def dtype(self) -> str | None:
-        """Of its array and its gradient's; None: the net's."""
-        return "uint16" if self.narrow else None
-
-
-@dataclass(eq=False)
-class ParamRef:
-    """A parameter as one layer sees it; ``owner`` is the index of the learnable parameter that it is, or shares."""
-
-    owner: int
-    wanted: bool
-
-
-@dataclass(eq=False)
-class Parameter:
-    """A parameter that the solver updates: the first of those that share a name."""
-
-    node: Node
-    index: int
-    name: str
-    blob: ParameterSpec
-    lr_mult: float | None
-    decay_mult: float | None
-
-    @property
-    def label(self) -> str:
-        return self.name or f"{self.node.name}[{self.index}]"
-
-
-@dataclass(eq=False)
-class Node:
-    """A layer in its net. ``index`` counts the layers that this phase keeps, ``place`` those of the file (-1: none of
-    them)."""
-
-    index: int
-    place: int
-    layer: Layer
-    bottoms: list[Value] = field(default_factory=list)
-    tops: list[Value] = field(default_factory=list)
-    params: list[ParamRef] = field(default_factory=list)
-    loss_weights: list[float] = field(default_factory=list)
-    backward: bool = False
-    gradient_to: list[bool] = field(default_factory=list)
-
-    @property
-    def name(self) -> str:
-        return self.layer.name
-
-
-@dataclass(eq=False)
-class Graph:
-    """``values`` maps each blob name to its last version; ``outputs`` are the values that nobody reads, by name."""
-
-    name: str
-    phase: int
-    nodes: list[Node]
-    values: dict[str, Value]
-    parameters: list[Parameter]
-    message: pb.NetParameter
-    dropped: list[tuple[str, str]]
-    notes: list[str] = field(default_factory=list)
-
-    @property
-    def outputs(self) -> list[Value]:
-        return [v for _, v in sorted(self.values.items()) if not v.readers]
-
-    @property
-    def feeds(self) -> list[Node]:
-        return [n for n in self.nodes if n.layer.feeds]
-
-    @property
-    def inputs(self) -> dict[str, Value]:
-        """The tops of Input layers by name: the first version of each, which in-place layers read."""
-        return {v.name: v for n in self.feeds if n.layer.spec.type == "Input" for v in n.tops}
-
-    @property
-    def seeds(self) -> list[tuple[Value, float]]:
-        """(blob, loss weight) where backward starts: the losses; under force_backward without any, the outputs (0: the
-        user sets them)."""
-        pairs = [(v, w) for n in self.nodes for v, w in zip(n.tops, n.loss_weights, strict=True)]
-        return [(v, w) for v, w in pairs if v.gradient and (w or not v.readers)]
-
-    @property
-    def losses(self) -> list[tuple[Value, float]]:
-        return [(v, w) for n in self.nodes for v, w in zip(n.tops, n.loss_weights, strict=True) if w]
+__all__ = ["AUTOMATIC", "Graph", "Node", "Parameter", "Value", "build", "keeps"]
 
 
 def keeps(spec: pb.LayerParameter, state: pb.NetState, locate: Locator = NOWHERE) -> str | None:
@@ -213,12 +102,13 @@ class _Builder:
                 for top in spec.top:
                     self.values.setdefault(top, None)
         self.mistakes.raise_any()
-        self._gradients()
-        self.mistakes.raise_any()
         dropped = [(self.net.layer[place].name, reason) for place, reason in self.dropped.items()]
-        return Graph(
+        graph = Graph(
             self.net.name, self.state.phase, self.nodes, self.values, self.parameters, self.net, dropped, self.notes
         )
+        gradients.mark(graph, self.mistakes)
+        self.mistakes.raise_any()
+        return graph
 
     def _note_name(self, place: int, spec: pb.LayerParameter, names: dict[str, int]) -> None:
         """Two layers of one name are no mistake in Caffe, but weights are found by name."""
@@ -252,7 +142,7 @@ class _Builder:
             for top in tops:
                 self.values[top] = None
             return
-        if layer.feeds and self.open_source and hasattr(type(layer), "source"):
+        if self.open_source and layer.reads_source:
             layer.source = self.open_source(spec, self.state.phase, at)
         self.nodes.append(node)
         shapes = layer.shapes([b.shape for b in bottoms])
@@ -343,7 +233,7 @@ class _Builder:
                     self.by_param_name[spec.name] = owner
             else:
                 self._share(self.parameters[owner], node, i, spec, at)
-            node.params.append(ParamRef(owner, (spec.lr_mult if spec.HasField("lr_mult") else 1.0) != 0))
+            node.params.append(ParameterRef(owner, (spec.lr_mult if spec.HasField("lr_mult") else 1.0) != 0))
 
     def _share(self, first: Parameter, node: Node, index: int, spec: pb.ParamSpec, at: Locator) -> None:
         mine, theirs = node.layer.param_blobs[index].shape, first.blob.shape
@@ -364,86 +254,6 @@ class _Builder:
                 )
                 raise CaffeliteError(what, where=at("param", index, mult), expected=f"{earlier:g}", found=f"{value:g}")
             setattr(first, mult, value)
-
-    def _gradients(self) -> None:
-        """Backward runs where a learned parameter lies below and a loss above, as in Caffe; in TEST only under
-        force_backward."""
-        force = self.net.force_backward
-        if self.state.phase == pb.TEST and not force:
-            for node in self.nodes:
-                node.gradient_to = [False] * len(node.bottoms)
-            return
-        for node in self.nodes:
-            if node.layer.spec.type == "Parameter" and [
-                r.layer.takes_over_gradient for r, _ in node.tops[0].readers
-            ] == [True]:
-                reader = node.tops[0].readers[0][0]
-                node.params[0].wanted = False
-                self.notes.append(
-                    f'layer "{node.name}" learns nothing, as in Caffe: its only reader, "{reader.name}", takes its '
-                    "gradient over"
-                )
-        refused: dict[Node, list[int]] = {}
-        for node in self.nodes:
-            layer, down = node.layer, node.layer.spec.propagate_down
-            want = [bool(down[i]) if down else b.gradient for i, b in enumerate(node.bottoms)]
-            if force and layer.differentiable:
-                want = [i not in layer.constant_bottoms for i in range(len(want))]
-            want = [w and b.top not in b.node.layer.constant_tops for w, b in zip(want, node.bottoms, strict=True)]
-            for i in layer.constant_bottoms & set(range(len(want))):
-                if want[i]:
-                    refused.setdefault(node, []).append(i)
-                want[i] = False
-            node.gradient_to = want
-            node.backward = layer.differentiable and (any(p.wanted for p in node.params) or any(want))
-            for top in node.tops:
-                top.gradient = node.backward
-        learns = {top for node in self.nodes for top in node.tops if top.gradient}
-        under_loss: set[Value] = set()
-        if force and not any(any(node.loss_weights) for node in self.nodes):
-            under_loss = {top for node in self.nodes for top in node.tops if node.backward and not top.readers}
-        asked = set(under_loss)
-        for node in reversed(self.nodes):
-            contributes = any(w != 0 for w in node.loss_weights) or any(t in under_loss for t in node.tops)
-            if (
-                contributes
-                and not node.layer.differentiable
-                and any(b.gradient for b in node.bottoms)
-                and any(node.loss_weights)
-            ):
-                self.mistakes.add(
-                    node.layer.outer_error(
-                        "has a loss_weight, but no gradient", "loss_weight", 0, remedy="drop loss_weight"
-                    )
-                )
-            for i in sorted(refused.get(node, ()) if contributes else ()):
-                what = f'can give its bottom "{node.bottoms[i].name}" no gradient'
-                remedy = (
-                    "propagate_down: "
-                    f"{'false' if len(node.bottoms) == 1 else f'false for bottom {i}, one value a bottom'}"
-                )
-                self.mistakes.add(node.layer.outer_error(what, "propagate_down", i, remedy=remedy))
-            node.backward = node.backward and contributes
-            node.gradient_to = [w and node.backward for w in node.gradient_to]
-            under_loss.update(b for b, w in zip(node.bottoms, node.gradient_to, strict=True) if w)
-        for node in reversed(self.nodes):
-            for top, weight in zip(node.tops, node.loss_weights, strict=True):
-                seeded = node.backward and weight != 0 and top.top not in node.layer.constant_tops
-                top.gradient = (
-                    seeded
-                    or (top in asked and node.backward)
-                    or any(reader.gradient_to[i] for reader, i in top.readers)
-                )
-            if not any(top.gradient for top in node.tops):
-                node.backward, node.gradient_to = False, [False] * len(node.bottoms)
-            if (
-                not node.layer.differentiable
-                and learns & set(node.bottoms)
-                and any(r.backward for top in node.tops for r, _ in top.readers)
-            ):
-                self.notes.append(
-                    f'layer "{node.name}" ({node.layer.spec.type}) passes no gradient on: nothing is learned through it'
-                )
 
 
 def _frozen(layer: Layer, spec: pb.ParamSpec, at: Locator) -> pb.ParamSpec:

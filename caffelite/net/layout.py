@@ -1,146 +1,119 @@
-"""Which blobs of a graph lie channels last (N, H, W, C) in memory, for devices whose convolutions are faster so, and
-which of these are of bfloat16 numbers. Shapes, files and names stay N×C×H×W.
+"""Chooses how the blobs of a graph are stored: layout and dtype, and where they are copied from one into the other.
 
-A layer that prefers that layout pulls its bottoms and tops there, one that follows takes its blobs as its first one
-comes, all others have them as Caffe does; and so for the numbers. Where a blob is wanted otherwise than it was made, a
-Transposition or a Rounding is put into the graph.
+A layer that prefers channels_last takes its bottoms and tops in that layout; one that follows takes its blobs in the
+format of its first one; all others take them as Caffe stores them. The same holds for 16-bit dtypes.
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping
 
-from .. import caffelite_pb2 as pb
-from ..errors import NOWHERE
-from ..layers import Layer
-from .graph import Graph, Node, Value
+from ..devices.traits import DeviceTraits
+from ..layers import CAFFE_FORMAT, Format, LayerConfig
+from .copies import Rounding, Transposition
+from .nodes import Graph, Node, Value, replaced
 
-
-class Transposition(Layer):
-    """Copies x (N, C, H, W) into y (N, H, W, C), or back where not ``forth``; the same memory where both lie alike."""
-
-    type = "Transposition"
-
-    def __init__(self, value: Value, forth: bool, phase: int):
-        super().__init__(pb.LayerParameter(name=f"{value.name} transposed", type=self.type), phase, NOWHERE)
-        n, c, *spatial = value.shape
-        self.split, self.forth = (n, c, spatial[0] * spatial[1]), forth
-        self.view = self.split[1] == 1 or self.split[2] == 1
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
-
-    def build(self, dev) -> None:
-        n, c, p = self.split
-        self.plain, self.swapped = (n, c, p), (n, p, c)
-        self.op = dev.transpose
-
-    def _run(self, source, target, forth: bool) -> None:
-        if not self.view:
-            self.op(
-                source.reshape(self.plain if forth else self.swapped),
-                target.reshape(self.swapped if forth else self.plain),
-            )
-
-    def forward(self, x: list, y: list) -> None:
-        self._run(x[0], y[0], self.forth)
-
-    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        self._run(dy[0], dx[0], not self.forth)
+IMAGE_AXES = 4
 
 
-class Rounding(Layer):
-    """Copies x of float32 numbers into y of bfloat16 ones, or back where not ``forth``; both lie alike."""
-
-    type = "Rounding"
-
-    def __init__(self, value: Value, forth: bool, phase: int):
-        super().__init__(pb.LayerParameter(name=f"{value.name} rounded", type=self.type), phase, NOWHERE)
-        self.forth = forth
-
-    def backward_reads_bottom(self, index: int) -> bool:
-        return False
-
-    backward_reads_top = backward_reads_bottom
-
-    def build(self, dev) -> None:
-        narrow, widen = dev.conversions()
-        self.op, self.back = (narrow, widen) if self.forth else (widen, narrow)
-
-    def forward(self, x: list, y: list) -> None:
-        self.op(x[0], y[0])
-
-    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        self.back(dy[0], dx[0])
-
-
-def multiply_adds(node: Node) -> int:
-    """Products in the forward pass of a convolution."""
-    return sum(math.prod(top.shape) for top in node.tops) * math.prod(node.layer.param_blobs[0].shape[1:])
-
-
-def assign(graph: Graph, dev) -> None:
-    """Decides how each blob of ``graph`` is stored on a device, and puts in the copies that it takes. All stay as Caffe
-    has them where the convolutions have, on average, less than ``dev.little_work``: there the copies would cost more
-    than the layout saves."""
-    work = [multiply_adds(node) for node in graph.nodes if node.layer.prefers_channels_last(dev)]
-    if not work or sum(work) < dev.little_work * len(work) or any(node.layer.varies for node in graph.nodes):
-        return
-    nodes: list[Node] = []
-    twins: dict[tuple[Value, bool], Value] = {}  # a blob stored one step further from Caffe's way, or nearer to it
-
-    def wanted(value: Value, last: bool, narrow: bool) -> Value:
-        if len(value.shape) != 4 or (value.last, value.narrow) == (last, narrow):
-            return value
-        forth = (last, narrow) > (value.last, value.narrow)  # numbers are rounded only where they lie channels last
-        if (value, forth) not in twins:
-            rounds = value.last if forth else value.narrow
-            layer = (Rounding if rounds else Transposition)(value, forth, graph.phase)
-            node = Node(-1, -1, layer, [value], loss_weights=[0.0], gradient_to=[False])
-            twin = twins[value, forth] = Value(
-                value.name, value.shape, node, 0, last=forth or rounds, narrow=forth and rounds
-            )
-            node.tops = [twin]
-            value.readers.append((node, 0))
-            nodes.append(node)
-        return wanted(twins[value, forth], last, narrow)
-
-    def learn(twin: Value, value: Value) -> None:
-        """Gradients go from a twin down to the value that it was made of."""
-        while twin is not value:
-            twin.gradient = twin.node.backward = twin.node.gradient_to[0] = True
-            twin = twin.node.bottoms[0]
-
+def choose_layouts(graph: Graph, traits: DeviceTraits) -> dict[Node, Format]:
+    """The format in which each layer takes its images. All stay as Caffe has them where the convolutions have, on
+    average, less than ``traits.little_work``: there the copies would cost more than the layout saves."""
+    preferring = [node for node in graph.nodes if node.layer.prefers_channels_last(traits)]
+    work = sum(
+        node.layer.multiply_adds([b.shape for b in node.bottoms], [t.shape for t in node.tops]) for node in preferring
+    )
+    if not preferring or work < traits.little_work * len(preferring) or any(node.layer.varies for node in graph.nodes):
+        return dict.fromkeys(graph.nodes, CAFFE_FORMAT)
+    preferred = Format(True, traits.image_dtype if traits.half_images else None)
+    chosen: dict[Node, Format] = {}
     for node in graph.nodes:
+        first = next((chosen[b.node] for b in node.bottoms if len(b.shape) == IMAGE_AXES), CAFFE_FORMAT)
         layer = node.layer
-        images = [b for b in node.bottoms if len(b.shape) == 4]
-        first = layer.prefers_channels_last(dev)
-        layer.last = first or (bool(images) and layer.follows_layout and images[0].last)
-        layer.narrow = layer.last and dev.narrow and (first or (layer.follows_precision and images[0].narrow))
+        if layer.prefers_channels_last(traits):
+            chosen[node] = preferred
+        elif layer.follows_layout and first.channels_last:
+            chosen[node] = first if layer.follows_precision else Format(True)
+        else:
+            chosen[node] = CAFFE_FORMAT
+    return chosen
+
+
+class Copies:
+    """The copies of blobs in other formats, made where they are first read."""
+
+    def __init__(self, phase: int):
+        self.phase = phase
+        self.order: list[Node] = []  # all nodes of the graph that is built, the copies among them
+        self._made: dict[tuple[Value, bool], Value] = {}  # by value, and whether one step further from Caffe's format
+
+    def stored_as(self, value: Value, wanted: Format) -> Value:
+        """``value`` in the format ``wanted``: itself, or a copy. Numbers are rounded only where they are
+        channels_last."""
+        if len(value.shape) != IMAGE_AXES or value.format == wanted:
+            return value
+        current = value.format
+        forth = (wanted.channels_last, wanted.dtype is not None) > (current.channels_last, current.dtype is not None)
+        if (value, forth) not in self._made:
+            self._made[value, forth] = self._copy(value, forth, wanted)
+        return self.stored_as(self._made[value, forth], wanted)
+
+    def _copy(self, value: Value, forth: bool, wanted: Format) -> Value:
+        rounds = value.channels_last if forth else value.dtype is not None
+        layer = (Rounding if rounds else Transposition)(value, forth, self.phase)
+        node = Node(-1, -1, layer, [value], loss_weights=[0.0], gradient_to=[False])
+        into = Format(forth or rounds, wanted.dtype if forth and rounds else None)
+        node.tops = [Value(value.name, value.shape, node, 0, format=into)]
+        value.readers.append((node, 0))
+        self.order.append(node)
+        return node.tops[0]
+
+
+def insert_copies(
+    graph: Graph, formats: Mapping[Node, Format], traits: DeviceTraits
+) -> tuple[Graph, dict[Node, Node], dict[Value, Value]]:
+    """A graph of its own nodes and values in these formats, with copies where they differ, and configured layers;
+    also its nodes and values by those of ``graph``."""
+    nodes: dict[Node, Node] = {}
+    values: dict[Value, Value] = {}
+    copies = Copies(graph.phase)
+    for node in graph.nodes:
+        form = formats[node]
+        new = nodes[node] = node.unwired(node.layer.configured(LayerConfig(traits, form)))
         for i, bottom in enumerate(node.bottoms):
-            value = wanted(bottom, layer.last, layer.narrow)
-            if value is not bottom:
-                bottom.readers.remove((node, i))
-                value.readers.append((node, i))
-                node.bottoms[i] = value
-                if node.gradient_to[i]:
-                    learn(value, bottom)
-        if layer.last:
-            layer.use_channels_last()
-            for top in node.tops:
-                top.last = len(top.shape) == 4
-                top.narrow = top.last and layer.narrow
-        nodes.append(node)
-    outputs = [value for value in graph.outputs if value.last]
-    for value in [*outputs, *(v for v, _ in graph.losses if v.narrow and v not in outputs)]:
-        twin = wanted(value, False, False)
-        if value in outputs:
-            graph.values[value.name] = twin
-        if value.gradient:
-            learn(twin, value)
-        twin.node.loss_weights, value.node.loss_weights[value.top] = [value.node.loss_weights[value.top]], 0.0
-    for index, node in enumerate(nodes):
+            value = copies.stored_as(values[bottom], form)
+            value.readers.append((new, i))
+            new.bottoms.append(value)
+            if node.gradient_to[i]:
+                _pass_gradient(value, values[bottom])
+        for top in node.tops:
+            own = form if len(top.shape) == IMAGE_AXES else CAFFE_FORMAT
+            values[top] = Value(top.name, top.shape, new, top.top, [], top.gradient, own)
+            new.tops.append(values[top])
+        copies.order.append(new)
+    by_name = {name: values[value] for name, value in graph.values.items()}
+    compiled = replaced(graph, nodes, by_name, copies.order)
+    restore_outputs(compiled, copies)
+    for index, node in enumerate(compiled.nodes):
         node.index = index
-    graph.nodes[:] = nodes
+    return compiled, nodes, values
+
+
+def restore_outputs(graph: Graph, copies: Copies) -> None:
+    """Copies outputs back into Caffe's format, and blobs with a loss weight into the net's dtype."""
+    outputs = [value for value in graph.outputs if value.channels_last]
+    losses = [value for value, _ in graph.losses if value.dtype is not None and value not in outputs]
+    for value in (*outputs, *losses):
+        plain = copies.stored_as(value, CAFFE_FORMAT)
+        if value in outputs:
+            graph.values[value.name] = plain
+        if value.gradient:
+            _pass_gradient(plain, value)
+        plain.node.loss_weights, value.node.loss_weights[value.top] = [value.node.loss_weights[value.top]], 0.0
+
+
+def _pass_gradient(copied: Value, value: Value) -> None:
+    """Marks the copies from ``copied`` down to the value that they were made of: they bring it a gradient."""
+    while copied is not value:
+        copied.gradient = copied.node.backward = copied.node.gradient_to[0] = True
+        copied = copied.node.bottoms[0]

@@ -14,20 +14,23 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import NamedTuple
 
+from .sealing import Sealable
+
 ALIGN = 64  # bytes: a cache line, and what a GPU reads at once
 MOST = 32  # parts of a branch
 NEVER = 1 << 62
 
 
 @dataclass(eq=False)
-class Storage:
-    """Bytes with a lifetime; ``offset`` in the arena, -1 for a constant (a gradient that never changes), which lies
-    outside."""
+class Storage(Sealable):
+    """Bytes that are in use from time ``first`` to ``last``. ``offset``: in the arena, or where ``constant`` (a
+    gradient that never changes) among the constants."""
 
     bytes: int
     first: int
     last: int
     offset: int = -1
+    constant: bool = False
 
     def use(self, time: int) -> Storage:
         self.first, self.last = min(self.first, time), max(self.last, time)

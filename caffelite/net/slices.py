@@ -1,50 +1,74 @@
-"""Concatenations without copies: which of their bottoms may lie where the top has them, as slices of its rows."""
+"""Concatenations without copies: which of their bottoms can be stored in the top, as slices of its rows."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from .graph import Node, Value
+from .fusion import configure
+from .nodes import Graph, Node, Value
 from .packing import ALIGN
+from .steps import Lifetimes
 
-LARGE = 1 << 30  # numbers of a top from which on a kernel that sees only a slice would need wider indices
+LARGE = 1 << 30  # numbers of a top from which on a kernel that knows only a slice would need wider indices
 EACH = 8  # numbers that a GPU reads at once, at most: slices with a pitch begin and end at multiples of it
 
 
 class Slice(NamedTuple):
-    """Where a value lies in the storage of a wider one. start: of its first number; pitch: from one of its rows to the
-    next, 0 where it is one row; both in numbers."""
+    """Where a value is stored within a wider one. start: of its first number; pitch: from one of its rows to the next,
+    0 where it is one row; both in numbers."""
 
     start: int
     pitch: int
 
 
-def find(nodes: Sequence[Node], may: Callable[[Value, Node, Slice], bool]) -> dict[Value, tuple[Value, Slice]]:
-    """By bottoms of layers that have ``slots``: the top, and where in it they lie. may(bottom, reader, slice): what
-    else there is to it.
+Slices = dict[Value, tuple[Value, Slice]]  # by bottom: the top that stores it, and where in it
 
-    Such a bottom has no other reader, and is neither fed, nor a view, nor a concatenation itself. There are none where
-    shapes may change.
-    """
-    found = {}
-    for node in () if any(node.layer.varies for node in nodes) else nodes:
-        for bottom, place in zip(node.bottoms, node.layer.slots(), strict=False):
-            maker, place = bottom.node.layer, Slice(*place)
-            own = not (maker.view or maker.feeds or maker.slots()) and len(bottom.readers) == 1
-            if own and bottom.dtype == node.tops[0].dtype and may(bottom, node, place):
-                found[bottom] = node.tops[0], place
+
+def store_in_tops(graph: Graph, lifetimes: Lifetimes, itemsize: Callable[[str | None], int]) -> Slices:
+    """The bottoms of concatenations that are stored in the top; records them in the layers' configs. None where shapes
+    may change. itemsize: bytes of a number by its dtype."""
+    found: Slices = {}
+    if any(node.layer.varies for node in graph.nodes):
+        return found
+    for node in graph.nodes:
+        bottoms = {}
+        for i, bottom, place in _candidates(node):
+            if _fits(bottom, node, place, lifetimes, itemsize):
+                bottoms[i] = found[bottom] = node.tops[0], place
+        if bottoms:
+            configure(node, bottoms_in_top=frozenset(bottoms))
     return found
 
 
-def fits(bottom: Value, top: Value, place: Slice, itemsize: int, strided: bool) -> bool:
-    """Whether a slice lies as kernels want it. strided: the bottom's maker knows slices with a pitch."""
+def _candidates(node: Node) -> Iterator[tuple[int, Value, Slice]]:
+    """The bottoms of a concatenation that nobody else reads, and that are neither fed, nor views, nor concatenations
+    themselves."""
+    for i, (bottom, place) in enumerate(zip(node.bottoms, node.layer.top_slices(), strict=False)):
+        maker = bottom.node.layer
+        own = not (maker.view or maker.feeds or maker.top_slices()) and len(bottom.readers) == 1
+        if own and bottom.dtype == node.tops[0].dtype:
+            yield i, bottom, Slice(*place)
+
+
+def _fits(
+    bottom: Value, reader: Node, place: Slice, lifetimes: Lifetimes, itemsize: Callable[[str | None], int]
+) -> bool:
+    """Whether a bottom can be stored at ``place`` in the top: kernels can read and write it there, and nobody
+    overwrites the top while the bottom is still read."""
+    if bottom in lifetimes.kept:
+        return False
+    if _overwrite_requested(reader.tops[0]) and lifetimes.last_read(bottom) > reader.index:
+        return False
     if not place.pitch:
-        return place.start * itemsize % ALIGN == 0
-    return strided and math.prod(top.shape) < LARGE and not any(count % EACH for count in (*place, bottom.shape[1]))
+        return place.start * itemsize(bottom.dtype) % ALIGN == 0
+    maker = lifetimes.fusions.runner(bottom.node)
+    complete = lifetimes.fusions.last(maker) is bottom.node  # all that runs with the maker does so backward too
+    aligned = not any(count % EACH for count in (*place, bottom.shape[1]))
+    return complete and maker.layer.takes_slices() and math.prod(reader.tops[0].shape) < LARGE and aligned
 
 
-def wished(value: Value) -> bool:
-    """Whether the prototxt asks for a layer that overwrites the value."""
+def _overwrite_requested(value: Value) -> bool:
+    """Whether the prototxt requests that a layer overwrites the value."""
     return any(reader.layer.in_place and reader.tops[0].name == value.name for reader, _ in value.readers)

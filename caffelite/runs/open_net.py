@@ -39,7 +39,7 @@ def open_net(
     """
     state = nets.state(phase, document.message, None, level, tuple(stages))
     open_source = functools.partial(data.open_source, seed=seed)
-    return Net(
+    return Net.of(
         graph.build(document.message, state, document.locate, open_source), dev, seed=seed, share=share, keep=keep
     )
 
@@ -80,8 +80,8 @@ def open_trainer(config: RunConfig, document: prototxt.Document, dev: Any, **opt
         document.locate,
         config.solver,
         dev,
-        strong=config.scaling == "strong",
-        half=config.compress == "fp16",
+        strong_scaling=config.scaling == "strong",
+        fp16_gradients=config.compress == "fp16",
         level=config.level,
         stages=config.stages,
         nan_recoveries=config.nan_recoveries,

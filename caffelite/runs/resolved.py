@@ -9,25 +9,15 @@ from pathlib import Path
 from .. import caffelite_pb2 as pb
 from .. import inputs
 from ..errors import Locator
+from ..layers import file_fields, source_messages
 from ..prototxt import resolve
 from ..training.nets import NetSpec
-
-# The fields of layers that name files: (message, field)
-FILES = (
-    *(("data_param", f) for f in ("source", "label_source")),
-    *(("image_data_param", f) for f in ("source", "root_folder")),
-    *(("window_data_param", f) for f in ("source", "root_folder")),
-    ("hdf5_data_param", "source"),
-    ("transform_param", "mean_file"),
-    ("infogain_loss_param", "source"),
-)
-DATA = {"data_param", "image_data_param", "window_data_param", "hdf5_data_param", "transform_param"}
 
 
 def files(net: pb.NetParameter, locate: Locator) -> Iterator[tuple[pb.LayerParameter, str, str, Path]]:
     """(layer, message, field, path) of every file that layers name and that is there."""
     for i, layer in enumerate(net.layer):
-        for message, field in FILES:
+        for message, field in file_fields():
             name = getattr(getattr(layer, message), field) if layer.HasField(message) else ""
             path = resolve(name, locate.at("layer", i)) if name else None
             if path and path.exists():
@@ -37,7 +27,7 @@ def files(net: pb.NetParameter, locate: Locator) -> Iterator[tuple[pb.LayerParam
 def data(spec: NetSpec) -> Iterator[Path]:
     """The files and folders that hold a net's data, those too that a list of HDF5 files names."""
     for _, message, _, path in files(spec.message, spec.locate):
-        if message in DATA:
+        if message in source_messages():
             yield path
         if message == "hdf5_data_param":
             names = (

@@ -38,7 +38,7 @@ def passes(dev, name: str) -> dict[str, np.ndarray]:
     """What a convolution's passes give, by name."""
     shape, param = LAYERS[name]
     text = NET.format(name=name, param=param, weight=LOSS_WEIGHT, shape=" ".join(f"dim: {d}" for d in shape))
-    net = Net(
+    net = Net.of(
         graph.build(prototxt.parse(text, pb.NetParameter).message, pb.NetState(phase=pb.TRAIN)), dev, seed=3, keep=True
     )
     net.clear_loss()

@@ -1,4 +1,4 @@
-"""When backward completes which gradients of a net, so that processes can sum them while it runs."""
+"""Buckets of gradients for the all-reduce, in the order in which the backward pass completes them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from ..parallel import Bucket, Piece, cut
 
 
 def steps(net: Net) -> dict[Node, int]:
-    """The layers of the backward pass in its order."""
-    return {step.node: i for i, step in enumerate(net.plan.backward)}
+    """The place of each layer in the backward pass."""
+    return {step.node: i for i, step in enumerate(net.compiled.backward)}
 
 
 def pieces(net: Net) -> list[Piece]:
-    """Every parameter of the flat buffer with the step that completes its gradient: the last one that uses it."""
+    """The part of the flat buffer of every parameter, with the step that completes its gradient, the last that uses
+    it."""
     complete: dict[int, int] = {}
     for node, step in steps(net).items():
         complete.update({ref.owner: step for ref in node.params if ref.wanted})
@@ -27,6 +28,6 @@ def pieces(net: Net) -> list[Piece]:
 
 
 def buckets(net: Net, overlap: bool = True) -> list[Bucket]:
-    """Buckets to sum one by one, about reduce_buckets of the net; one that is complete at the end where ``overlap`` is
-    not wanted."""
+    """About reduce_buckets buckets, each summed as soon as it is complete; one bucket, summed after the backward pass,
+    without ``overlap``."""
     return cut(pieces(net), net.graph.message.reduce_buckets if overlap else 1)

@@ -1,4 +1,4 @@
-"""Which nets a solver.prototxt asks for: one to train, any number to test, each with its state."""
+"""The nets of a solver.prototxt: one to train, any number to test, each with its state."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from .. import caffelite_pb2 as pb
 from .. import prototxt
 from ..errors import CaffeliteError, Collector, Locator
-from ..layers import unknown_types
+from ..layers import batch_messages, unknown_types
 
 
 @dataclass
 class NetSpec:
-    """A net's message, where its fields stand, its state, and how often a test runs it."""
+    """A net's message, the places of its fields, its state, and how many batches a test runs (0: it trains)."""
 
     message: pb.NetParameter
     locate: Locator
@@ -33,7 +33,7 @@ def state(
     level: int | None = None,
     stages: tuple[str, ...] = (),
 ) -> pb.NetState:
-    """The phase, then what the net's own state says, then the solver's, then the command line's."""
+    """A net's state: the phase, then the net's own state, then the solver's (``extra``), then the command line's."""
     merged = pb.NetState(phase=phase)
     merged.MergeFrom(net.state)
     if extra is not None:
@@ -114,7 +114,7 @@ def effective(message: pb.NetParameter, size: int) -> pb.NetParameter:
     found = pb.NetParameter()
     found.CopyFrom(message)
     for layer in found.layer:
-        for field in _BATCHES:
+        for field in batch_messages():
             if layer.HasField(field) and getattr(layer, field).batch_size:
                 getattr(layer, field).batch_size *= size
     return found
@@ -126,7 +126,7 @@ def divide(spec: NetSpec, size: int) -> None:
     message = pb.NetParameter()
     message.CopyFrom(spec.message)
     for i, layer in enumerate(message.layer):
-        for field in _BATCHES:
+        for field in batch_messages():
             param = getattr(layer, field)
             if not layer.HasField(field) or not param.batch_size:
                 continue
@@ -153,9 +153,6 @@ def divide(spec: NetSpec, size: int) -> None:
                     shape.dim[0] //= size
     mistakes.raise_any()
     spec.message = message
-
-
-_BATCHES = ("data_param", "hdf5_data_param", "image_data_param", "window_data_param", "memory_data_param")
 
 
 def _document(

@@ -1,5 +1,5 @@
-"""A range test of the learning rate: it rises by the same factor each iteration, and the loss tells where it learns
-fastest.
+"""A range test of the learning rate: the rate rises by the same factor each iteration, and the fall of the loss shows
+which rate learns fastest.
 
 Smith 2017, "Cyclical Learning Rates for Training Neural Networks".
 """
@@ -14,8 +14,8 @@ from .hooks.hook import Hook
 from .state import TrainingState
 from .trainer import Trainer
 
-SMOOTH = 0.9  # of the mean loss that stays
-BLOWN = 4  # times the least loss end the test
+SMOOTH = 0.9  # decay of the mean loss
+BLOWN = 4  # the test ends at so many times the least loss
 
 
 class Rising:
@@ -33,8 +33,8 @@ class Rising:
 
 @dataclass
 class Found(Hook):
-    """Rates with the losses that they led to. ``best``: the rate of the steepest fall of the smoothed loss; None where
-    it never fell."""
+    """Rates and the losses at them. ``best``: the rate at the steepest fall of the smoothed loss; None where it never
+    fell."""
 
     rate: Rising
     rates: list[float] = field(default_factory=list)

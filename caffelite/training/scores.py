@@ -21,8 +21,8 @@ log = logging.getLogger("caffelite")
 class Scores:
     """Means over the tested batches: ``outputs`` of (name, loss weight, values), and the net's total loss.
 
-    counts: of each output, how many samples each of its values is a mean of; of an output with a row a sample, how many
-    batches. samples: how many all batches held.
+    counts: for each output the number of samples that each of its values is a mean of; for an output with a row a
+    sample, the number of batches. samples: of all batches.
     """
 
     outputs: list[tuple[str, float, np.ndarray]]
@@ -38,22 +38,21 @@ def mean_scores(
     each: Callable | None = None,
     comm: SingleProcess | None = None,
 ) -> Scores | None:
-    """Runs ``count`` batches, shared among the processes of ``comm``; every output's mean over what was tested, added
-    up in float64.
+    """Runs ``count`` batches, shared among the processes of ``comm``; the mean of every output, added up in float64.
 
-    None where stopped, of which the processes must agree. A batch counts as much as it holds: ignored labels count for
-    nothing. each(i, outputs) sees every batch that this process tests.
+    stopped: whether to stop; processes must agree; the result is None then. A batch is weighted by its labels that are
+    not ignored. each: called as each(i, outputs) with every batch that this process tests.
     """
     comm = comm or SingleProcess()
     totals, tested = ([np.zeros(math.prod(v.shape)) for v in net.graph.outputs] for _ in range(2))
     starts = [source.position for _, source in net.sources()]
     net.clear_loss()
     mark = functools.partial(comm.mark, TESTING) if comm.mark else None
-    together = not (
+    at_once = not (
         net.dev.eager or net.requires_host or each or any(_counted(v) is not None for v in net.graph.outputs)
     )
     mine = range(comm.rank, count, comm.size)
-    passes = net.recorded(mine) if together else _one_by_one(net, mine, mark)
+    passes = net.recorded(mine) if at_once else _one_by_one(net, mine, mark)
     for first in range(0, count, comm.size):
         if stopped():
             return None
@@ -61,7 +60,7 @@ def mean_scores(
         if i >= count:
             break
         found = next(passes)
-        if together and mark:
+        if at_once and mark:
             mark()
         for total, many, (value, _, values) in zip(totals, tested, found, strict=True):
             samples = _counted(value)
@@ -73,7 +72,7 @@ def mean_scores(
     net.check_faults()
     for start, (_, source) in zip(starts, net.sources() if comm.size > 1 else (), strict=comm.size > 1):
         end = start + count * source.shapes[0][0]
-        if source.position != end:  # the last round was not for every process
+        if source.position != end:  # not every process had a batch in the last round
             source.seek(end)
     sums = comm.total(np.concatenate([*totals, *tested, net.dev.download(net.loss).astype(float)]))
     parts = np.split(sums[:-1], np.cumsum([t.size for t in (*totals, *tested)])[:-1]) if totals else []
@@ -98,9 +97,8 @@ def _by_sample(value: Value, batch: int) -> bool:
 
 
 def unscored(net: Net, outputs: Iterable[tuple[str, float, np.ndarray]]) -> list[str]:
-    """What to say of scores and losses that are 0 because every label was one to ignore. outputs: (name, loss weight,
-    values)."""
-    told, found = [], {name: values for name, _, values in outputs}
+    """A text on each score or loss that is 0 because every label was ignored. outputs: (name, loss weight, values)."""
+    texts, found = [], {name: values for name, _, values in outputs}
     for value in net.graph.outputs:
         layer = value.node.layer
         param = {"Accuracy": layer.spec.accuracy_param, "SoftmaxWithLoss": layer.spec.loss_param}.get(layer.spec.type)
@@ -113,22 +111,22 @@ def unscored(net: Net, outputs: Iterable[tuple[str, float, np.ndarray]]) -> list
         ):
             continue
         counted = _counted(value)
-        if counted is None or counted <= 1:  # where none counts, a loss is divided by 1
-            told.append(
+        if counted is None or counted <= 1:  # without a counted label a loss is divided by 1
+            texts.append(
                 f'"{value.name}" is 0 because every label is {param.ignore_label}, the ignore_label of layer '
                 f'"{layer.name}"'
             )
-    return told
+    return texts
 
 
 def _shares(value: Value) -> bool:
-    """Whether an output is a share of hits among labels."""
+    """Whether an output is the share of labels that were predicted."""
     return value.node.layer.spec.type == "Accuracy"
 
 
 def combined(net: Net, parts: list[Scores]) -> Scores:
-    """Scores of a net that was tested in parts of different batches, as means over all samples; the total loss is that
-    of the outputs."""
+    """The scores of a net that was tested in parts with different batches, as means over all samples; the total loss is
+    the sum of the outputs' losses."""
     outputs, counts = [], []
     for i, (name, weight, values) in enumerate(parts[0].outputs):
         total, count = np.zeros(values.size), np.zeros(values.size)

@@ -46,11 +46,11 @@ class Trainer:
     """Trains the net of a solver.prototxt on one device.
 
     message, locate: the SolverParameter and its places. path: its file, for the snapshot prefix. comm: the processes
-    that train together. strong: they divide the prototxt's batches among them, instead of each reading such a batch.
-    half: gradients travel in 16 bits. level, stages: of the train net. requests: where signals request a stop or a
-    snapshot. resume: a solverstate to continue from, exactly where this program wrote it. overrides: fields of layers
-    that the command line sets. keep: every blob of the nets keeps its values after a pass, and nothing is fused.
-    nan_recoveries: how often the run may continue from a snapshot after a NaN. snapshots: False: it writes none.
+    that train together. strong_scaling: they divide the prototxt's batches among them, instead of each reading such a
+    batch. fp16_gradients: gradients travel in 16 bits. level, stages: of the train net. requests: where signals request
+    a stop or a snapshot. resume: a solverstate to continue from, exactly where this program wrote it. overrides: fields
+    of layers that the command line sets. keep: every blob of the nets keeps its values after a pass, and nothing is
+    fused. nan_recoveries: how often the run may continue from a snapshot after a NaN. snapshots: False: it writes none.
     """
 
     def __init__(
@@ -61,8 +61,8 @@ class Trainer:
         dev,
         *,
         comm: SingleProcess | None = None,
-        strong: bool = False,
-        half: bool = False,
+        strong_scaling: bool = False,
+        fp16_gradients: bool = False,
         level: int | None = None,
         stages: tuple[str, ...] = (),
         requests: Requests | None = None,
@@ -73,7 +73,7 @@ class Trainer:
         snapshots: bool = True,
     ):
         self.p, self.dev, self.comm, self.locate = message, dev, comm or SingleProcess(), locate
-        self._keep, self._half, self._strong = keep, half, strong
+        self._keep, self._fp16_gradients, self._strong_scaling = keep, fp16_gradients, strong_scaling
         self.requests = requests or Requests()
         self.agreement = Agreement(self.requests, self.comm)
         self.schedule = rates.policy(message, locate)
@@ -89,7 +89,7 @@ class Trainer:
         train, tests = nets.train_net(message, locate, level, stages), nets.test_nets(message, locate)
         (overrides or Overrides()).nets([train, *tests])
         self.specs = train, tests
-        if strong:
+        if strong_scaling:
             nets.divide(train, self.comm.size)
         self.net: Net = self._net(train)
         self.tests: list[tuple[Net, int]] = []
@@ -110,7 +110,7 @@ class Trainer:
             data.open_source, seed=self.seed, share=data.Share(self.comm.rank, self.comm.size)
         )
         wiring = graph.build(spec.message, spec.state, spec.locate, open_source)
-        return Net(wiring, self.dev, seed=self.seed, share=share, keep=self._keep)
+        return Net.of(wiring, self.dev, seed=self.seed, share=share, keep=self._keep)
 
     def _make_parts(self) -> None:
         """What computes: update rule, average, iteration; and the state that they work on."""
@@ -305,10 +305,10 @@ class Trainer:
             remedy = "let all read the same snapshot, weights and random_seed, on a file system that they share"
             raise CaffeliteError(what, remedy=remedy)
         buckets = gradients.buckets(self.net, self.p.layer_wise_reduce)
-        reducer = comm.reducer(self.dev, self.net.params.diff, buckets, self._half)
+        reducer = comm.reducer(self.dev, self.net.params.diff, buckets, self._fp16_gradients)
         iteration.join(reducer, gradients.steps(self.net), self.agreement)
         self.agreement.join()
-        comm.name_layers({step.node: step.node.name for step in self.net.plan.forward})
+        comm.name_layers({step.node: step.node.name for step in self.net.compiled.forward})
         self._log_processes()
 
     def _log_processes(self) -> None:
@@ -322,7 +322,7 @@ class Trainer:
             comm.size,
             comm.kind,
             self.dev.name.upper(),
-            "strong" if self._strong else "weak",
+            "strong" if self._strong_scaling else "weak",
             each,
             each * comm.size,
             p.base_lr or self.schedule(self.iteration),

@@ -681,7 +681,7 @@ def test_layout_by_what_tensor_cores_multiply(monkeypatch, caplog, capability, p
     monkeypatch.setattr(cudnn, "engine", lambda backend, flag, deterministic: strict.append(flag) or SimpleNamespace())
     with caplog.at_level("INFO", "caffelite"):
         dev = GPU(0, "float32", here, precision)
-    assert dev.prefers_channels_last == last and dev.precision == computes_in and strict == [computes_in == "fp32"]
+    assert dev.traits.channels_last == last and dev.precision == computes_in and strict == [computes_in == "fp32"]
     assert ("has no TF32" in caplog.text) == (precision != computes_in)
     assert ("without tensor cores only inner products" in caplog.text) == (capability == (6, 1))
 

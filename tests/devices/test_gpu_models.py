@@ -3,7 +3,6 @@ none at hand."""
 
 import functools
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from devices import test_gpu_cudnn
@@ -11,11 +10,11 @@ from devices import test_gpu_cudnn
 from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt
 from caffelite.devices.cuda import cudnn
-from caffelite.devices.traits import LITTLE_WORK
+from caffelite.devices.traits import cuda_traits
 from caffelite.inspection.feeds import Feeds
-from caffelite.layers.join import Concat
 from caffelite.layers.vision import Convolution
-from caffelite.net import graph, layout, plan
+from caffelite.net import graph
+from caffelite.net.compile import compile
 
 MODELS = Path(__file__).parent.parent.parent / "models"
 NETS = sorted(p.relative_to(MODELS).as_posix() for p in MODELS.glob("*/*.prototxt") if '"Convolution"' in p.read_text())
@@ -37,23 +36,14 @@ def problems(name: str, precision: str) -> set[cudnn.Problem]:
     phase = pb.TEST if "deploy" in name else pb.TRAIN
     wiring = graph.build(document.message, pb.NetState(phase=phase), document.locate, Feeds(SHAPES.get(name)))
     half = precision in ("fp16", "bf16")
-    little = 0 if half else LITTLE_WORK
-    traits = dict.fromkeys(("rectifies", "sums_gradients", "takes_slices"), True)
-    dev = SimpleNamespace(
-        prefers_channels_last=precision != "fp32", half=half, narrow=half, little_work=little, **traits
-    )
-    layout.assign(wiring, dev)
-    for node in wiring.nodes:
-        if type(node.layer) in (Convolution, Concat):
-            node.layer.configure_for(dev)
-    planned, found = plan.make(wiring, 4, sums=True), set()
+    planned, found = compile(wiring, cuda_traits(precision)), set()
     for step in planned.forward:
         layer = step.node.layer
         if type(layer) is not Convolution or len(layer.x_shape) != 4:
             continue
-        assert layer.last == (half or (precision == "tf32" and name not in LITTLE))
+        assert layer.channels_last == (half or (precision == "tf32" and name not in LITTLE))
         shapes = layer.x_shape, layer.param_blobs[0].shape, layer.y_shape, layer.window
-        make = functools.partial(cudnn.Problem, last=layer.last, numbers=NUMBERS[precision])
+        make = functools.partial(cudnn.Problem, last=layer.channels_last, numbers=NUMBERS[precision])
         relu = (
             bool(step.fused) and step.fused[-1].layer.spec.type == "ReLU" and not step.fused[-1].layer.p.negative_slope
         )

@@ -38,7 +38,7 @@ layer { name: "accuracy" type: "Accuracy" bottom: "score" bottom: "label" top: "
 
 def trained(dev, iterations=3):
     message = prototxt.parse(NET, pb.NetParameter).message
-    net = Net(graph.build(message, pb.NetState(phase=pb.TRAIN)), dev, seed=3, keep=True)
+    net = Net.of(graph.build(message, pb.NetState(phase=pb.TRAIN)), dev, seed=3, keep=True)
     solver = pb.SolverParameter(momentum=0.9, weight_decay=0.01, iter_size=2)
     updater = Updater(solver, net, NOWHERE)
     for iteration in range(iterations):
@@ -61,7 +61,7 @@ def trained(dev, iterations=3):
 def test_net_as_on_the_cpu(cudnn, monkeypatch):
     """With cuDNN blobs lie channels last."""
     dev = plans.device(monkeypatch) if cudnn else GPU(0, "float32", HostBackend())
-    assert dev.prefers_channels_last == cudnn
+    assert dev.traits.channels_last == cudnn
     on_cpu, on_gpu = trained(open_device()), trained(dev)
     assert on_cpu.keys() == on_gpu.keys() and np.abs(on_cpu["(gradients)"]).max() > 1e-3
     for name, expected in on_cpu.items():
@@ -72,7 +72,7 @@ def test_net_as_on_the_cpu(cudnn, monkeypatch):
 def test_net_of_16_bit_blobs(precision, tolerance, monkeypatch):
     """Near the CPU's float32, and not quite that: images are of 16-bit numbers from the first convolution on."""
     dev = plans.device(monkeypatch, precision)
-    assert dev.half and dev.narrow
+    assert dev.half and dev.traits.half_images
     on_cpu, on_gpu = trained(open_device(), 1), trained(dev, 1)
     for name in ("conv", "ave", "(weights)", "loss"):
         scale = np.abs(on_cpu[name]).max()

@@ -142,8 +142,8 @@ def numbers(text: str, dev, passes: int = 2, **options) -> dict[str, np.ndarray]
 
 
 def fusions(text: str, dev) -> tuple[int, int]:
-    plan = bind(text, dev=dev).plan
-    return sum(step.beside is not None for step in plan.backward), sum(len(step.sums) for step in plan.backward)
+    made = bind(text, dev=dev).compiled
+    return sum(step.summand is not None for step in made.backward), sum(len(step.sums) for step in made.backward)
 
 
 @pytest.mark.parametrize("name", NETS)
@@ -179,7 +179,7 @@ def test_a_net_that_only_tests_takes_sums_along(body):
         feed(net, x=np.random.default_rng(1).normal(size=SHAPE))
         net.forward()
         found.append(net.blobs["s"].copy())
-        assert sum(step.beside is not None for step in net.plan.forward) == fuse
+        assert sum(step.summand is not None for step in net.compiled.forward) == fuse
     np.testing.assert_allclose(*found, rtol=1e-6, atol=1e-6)
 
 

@@ -72,7 +72,7 @@ def test_bf16_without_it_tells_the_extra():
 
 def test_float64_knows_nothing_of_it():
     """The device that tests gradients computes by itself."""
-    assert not open_device(None, "float64").prefers_channels_last
+    assert not open_device(None, "float64").traits.channels_last
 
 
 LOOK = """
@@ -81,7 +81,7 @@ from pathlib import Path
 from caffelite.devices import open_device
 dev = open_device()
 maps = Path("/proc/self/maps").read_text().split()
-print(json.dumps([dev.prefers_channels_last, sorted({word for word in maps if "libdnnl" in word})]))
+print(json.dumps([dev.traits.channels_last, sorted({word for word in maps if "libdnnl" in word})]))
 """
 
 
@@ -106,7 +106,7 @@ def test_a_path_that_is_no_library_is_passed_over(tmp_path):
     for chosen in (str(path), str(tmp_path / "nothing"), *filter(None, [other])):
         with engines.chosen(chosen):
             assert onednn.load() is None
-            assert not open_device().prefers_channels_last
+            assert not open_device().traits.channels_last
 
 
 class Fake:

@@ -25,7 +25,7 @@ def exported(document: prototxt.Document, seed: int):
     """(the net with random weights, its ONNX file)."""
     state = pb.NetState(phase=pb.TEST)
     plain, bound = (graph.build(document.message, state, document.locate) for _ in range(2))
-    net = Net(bound, devices.open_device(), keep=True)
+    net = Net.of(bound, devices.open_device(), keep=True)
     rng = np.random.default_rng(seed)
     for node in net.graph.nodes:
         for i, param in enumerate(node.layer.params):

@@ -9,10 +9,10 @@ from engines import with_onednn, without_onednn
 from textnet import build, inputs
 
 from caffelite import caffelite_pb2 as pb
+from caffelite.devices.traits import cpu_traits
 from caffelite.inspection import counts, nets, summary
-from caffelite.net import layout
+from caffelite.net.compile import compile
 from caffelite.net.net import Net
-from caffelite.net.plan import make
 
 MODELS = Path(__file__).parent.parent.parent / "models"
 # Parameters and multiply-adds of the four as their papers and model zoos tell them
@@ -108,9 +108,7 @@ def test_memory_follows_the_plan_and_the_solver(folder):
     subject = nets.subject(None, "solver.prototxt", shapes)
     memory = summary.memory(subject)
     graphs = [subject.graph(phase)[0] for phase in (pb.TRAIN, pb.TEST)]
-    for graph in graphs:
-        layout.assign(graph, summary.Engine())
-    train, test = map(make, graphs)
+    train, test = (compile(graph, cpu_traits()) for graph in graphs)
     weights = 4 * (6 * 18 + 6 + 24 * 3 + 3)
     assert (memory.weights, memory.gradients, memory.history) == (weights, weights, weights)
     assert memory.arena == train.arena + test.arena < memory.alone
@@ -129,11 +127,10 @@ def test_largest_batch(folder):
 @pytest.mark.parametrize("device", [with_onednn, without_onednn])
 def test_the_arena_is_the_net_s_own(device, folder):
     subject, dev = nets.subject("net.prototxt", None, {"": (2, 9, 9)}), device()
-    engine = summary.Engine(dev.prefers_channels_last)
     for batch in (2, 50):
         assert (
-            summary.memory(subject, batch, engine=engine).arena
-            == Net(subject.graph(pb.TRAIN, batch)[0], dev).plan.arena
+            summary.memory(subject, batch, traits=dev.traits).arena
+            == Net.of(subject.graph(pb.TRAIN, batch)[0], dev).compiled.arena
         )
 
 
@@ -160,7 +157,7 @@ dev = devices.open_device()
 graph, _ = subject.graph(pb.TRAIN)
 predicted = summary.memory(subject, threads=dev.threads).total
 before = status("VmRSS")
-net = Net(graph, dev)
+net = Net.of(graph, dev)
 updater = Updater(subject.solver, net, subject.locate)
 for i in range(2):
     net.forward(i)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from test_layers import ROWS
+from layer_rows import ROWS
 from textnet import bind, feed, inputs, run
 
 from caffelite.layers import REGISTRY
@@ -42,7 +42,7 @@ def assert_slope(net, rng) -> None:
     for node in net.graph.nodes:
         for array in node.layer.saved.values():
             array.fill(np.nan if array.dtype.kind == "f" else 0)
-    for value, weight in net.plan.constants:
+    for value, weight in net.compiled.constants:
         net.diff[value].fill(weight)
     run(net)
     values = [v for n in net.graph.feeds for v in n.tops if v in net.diff and not v.name.startswith("t")]

@@ -14,9 +14,11 @@ import textnet  # noqa: E402
 
 from caffelite import caffelite_pb2 as pb  # noqa: E402
 from caffelite import prototxt  # noqa: E402
+from caffelite.devices.traits import cpu_traits
 from caffelite.errors import CaffeliteError  # noqa: E402
 from caffelite.inspection.feeds import Feeds  # noqa: E402
-from caffelite.net import graph, plan
+from caffelite.net import graph
+from caffelite.net.compile import compile
 
 IMAGE, ROWS, SERIES = (2, 4, 6, 5), (2, 4), (3, 2, 4)
 NUMBERS = {"uint32": (0, 1, 1000, 60000, 2**31 - 1, 2**31, 2**32 - 1), "int32": (-(2**31), -1, 0, 60000, 2**31 - 1)}
@@ -90,7 +92,9 @@ def test_numbers_at_their_limits_are_planned_or_refused(kind):
     for body in bodies(kind):
         document = prototxt.parse(net(kind, body), pb.NetParameter, "net")
         try:
-            plan.make(graph.build(document.message, pb.NetState(phase=pb.TRAIN), document.locate, Feeds({})))
+            compile(
+                graph.build(document.message, pb.NetState(phase=pb.TRAIN), document.locate, Feeds({})), cpu_traits()
+            )
         except CaffeliteError as mistake:
             refused += 1
             assert len(str(mistake)) < 500

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from test_layers import ROWS
+from layer_rows import ROWS
 from textnet import feed, inputs
 
 from caffelite.layers import REGISTRY
@@ -29,9 +29,9 @@ def test_backward_reads_no_more_than_it_says(row, seed):
     layer = next(n for n in net.graph.nodes if n.name == "layer")
     spots = [net.params.diff, *(net.diff[b] for b in layer.bottoms if b in net.diff)]
     expected = [s.copy() for s in spots]
-    read = {net.plan.data[v] for n in net.graph.nodes for v in n.tops if read_backward(v)}
+    read = {net.compiled.data[v] for n in net.graph.nodes for v in n.tops if read_backward(v)}
     for value in {*layer.bottoms, *layer.tops}:
-        if net.plan.data[value] not in read:
+        if net.compiled.data[value] not in read:
             net.data[value].fill(np.nan)
     net.backward()
     for spot, before in zip(spots, expected, strict=True):

@@ -61,7 +61,7 @@ LOSS = 'layer { name: "j" type: "EuclideanLoss" bottom: "y" bottom: "t" top: "j"
 
 def on_a_gpu(text: str) -> Net:
     """On the GPU's code, run by the host."""
-    return Net(build(text), GPU(0, "float64", HostBackend()))
+    return Net.of(build(text), GPU(0, "float64", HostBackend()))
 
 
 @pytest.mark.parametrize("make", [bind, on_a_gpu])
@@ -265,4 +265,4 @@ def test_modules_that_do_not_import(write, text, part):
 def test_without_backward_there_is_no_gradient(write):
     module = write(SQUARE[: SQUARE.index("        def backward")])
     net = bind(layer(module, "Square") + inputs(t=(2, 3)) + LOSS)
-    assert not net.plan.backward
+    assert not net.compiled.backward

@@ -37,7 +37,7 @@ def main() -> None:
         for word in sys.argv[1:]:
             path, dtype, *how = word.split(":")
             for turn in range(2 if "twice" in how else 1):
-                params = train(comm, path, dtype, strong=True, half="half" in how)
+                params = train(comm, path, dtype, strong_scaling=True, fp16_gradients="half" in how)
                 same = comm.gather([blob.tobytes() for blob in params])
                 assert all(other == same[0] for other in same), "ranks end with other parameters"
                 if not comm.rank:

@@ -161,7 +161,7 @@ def test_both_sides_of_the_bench_compute_the_same(tools, tmp_path, text, forward
     for layer in message.layer if text is not CODES else ():
         layer.convolution_param.weight_filler.type = layer.inner_product_param.weight_filler.type = "xavier"
     batch = tools.random_batch(message, 4, shape)
-    bound = Net(graph.build(message, pb.NetState(phase=pb.TEST if forward else pb.TRAIN)), open_device(), seed=1)
+    bound = Net.of(graph.build(message, pb.NetState(phase=pb.TEST if forward else pb.TRAIN)), open_device(), seed=1)
     for top, values in zip(tops, batch, strict=True):
         bound.dev.upload(bound.blobs[top], values)
     mine = [

@@ -61,12 +61,12 @@ def test_the_best_weights_are_kept(folder, train):
 
 
 @pytest.mark.parametrize("way, chosen", [("best_lowest: false", max), ("best_lowest: true", min), ("", min)])
-def test_which_way_is_better(folder, train, way, chosen):
+def test_best_lowest_sets_the_direction(folder, train, way, chosen):
     run = train(WORSE + f'best_score: "loss" {way}')
     assert run.solver.state.best.iteration == chosen(scores(run.log), key=lambda test: test[1])[0]
 
 
-def test_accuracy_is_best_where_it_is_highest(folder, train):
+def test_higher_accuracy_is_better(folder, train):
     run = train(WHOLE)
     tests = scores(run.log, "accuracy")
     assert (
@@ -125,7 +125,7 @@ def test_the_average(folder, train):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
 
 
-def test_the_average_is_tested_and_training_does_not_see_it(folder, train):
+def test_tests_use_the_average_and_training_does_not(folder, train):
     plain = train(PLAIN)
     averaged = train(PLAIN + "ema_decay: 0.9")
     assert averaged.losses() == plain.losses() and scores(averaged.log)[1:] != scores(plain.log)[1:]
@@ -133,7 +133,7 @@ def test_the_average_is_tested_and_training_does_not_see_it(folder, train):
     assert scores(averaged.log)[0] == scores(plain.log)[0]
 
 
-def test_a_resumed_run_keeps_all_of_it(folder, train):
+def test_best_average_and_early_stop_are_resumed(folder, train):
     whole = train(WHOLE)
     resumed = train(WHOLE.replace('"run"', '"again"'), resume="run_iter_5.solverstate")
     assert after(resumed.log, 5) == [line.replace("run_", "again_") for line in after(whole.log, 5)]
@@ -144,7 +144,7 @@ def test_a_resumed_run_keeps_all_of_it(folder, train):
 
 
 @pytest.mark.parametrize("stop_at", [3, 4])
-def test_a_stop_counts_no_test_twice(folder, train, stop_at):
+def test_a_repeated_test_counts_once(folder, train, stop_at):
     train(WHOLE)
     train(WHOLE.replace('"run"', '"again"'), stop_at=stop_at)
     train(WHOLE.replace('"run"', '"again"'), resume=f"again_iter_{stop_at}.solverstate")

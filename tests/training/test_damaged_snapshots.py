@@ -41,7 +41,7 @@ def state_of(path):
         (8001, weights.field_bytes(6, weights.field_bytes(2, b"\xff"))),
     ],
 )
-def test_text_of_a_state_that_is_not_utf_8(folder, train, field, value):
+def test_text_that_is_not_utf_8_is_refused(folder, train, field, value):
     train(SOLVER)
     path = folder / "run_iter_4.solverstate"
     path.write_bytes(state_of(path).SerializeToString() + weights.field_bytes(field, value))
@@ -55,14 +55,14 @@ def test_text_of_a_state_that_is_not_utf_8(folder, train, field, value):
 @pytest.mark.parametrize(
     "name", ["_iter_4.solverstate", "._iter_4.solverstate", "a\n_iter_4.solverstate", "_iter_.solverstate", "x"]
 )
-def test_odd_names_of_states(folder, train, name):
+def test_unusual_state_names(folder, train, name):
     (folder / name).write_bytes(b"cut off")
     with pytest.raises(CaffeliteError, match="is no solverstate, or a damaged one"):
         train(SOLVER, resume=name)
 
 
 @pytest.mark.parametrize("model", ["", ".", "/", "..", "a\0b", "/proc/self/mem", "x" * 5000])
-def test_odd_names_of_a_states_model(folder, train, model):
+def test_unusual_model_names_in_a_state(folder, train, model):
     train(SOLVER)
     path = folder / "odd.solverstate"
     state = state_of(folder / "run_iter_4.solverstate")
@@ -99,7 +99,7 @@ def test_a_path_that_is_not_utf_8_is_refused_at_the_start(folder, make, monkeypa
         make(SOLVER)
 
 
-def test_a_folder_that_is_deleted_meanwhile_is_told(folder, make):
+def test_a_deleted_folder_is_an_error(folder, make):
     (folder / "kept").mkdir()
     solver = make(SOLVER.replace('"run"', '"kept/run"'))
     solver.step(2)
@@ -176,7 +176,7 @@ def test_hdf5_mutants(folder, train, kind):
     assert sum(found.values()) == 8
 
 
-def test_an_hdf5_file_that_does_not_end_is_given_up(folder, monkeypatch):
+def test_an_endless_hdf5_file_is_refused(folder, monkeypatch):
     with h5py.File("m.h5", "w") as file:
         file["data/conv/0"] = np.ones(3, "f4")
     probe = folder / "probe.py"

@@ -47,7 +47,7 @@ def spoilt(folder):
 
 
 @pytest.mark.parametrize("parts, iteration", [(1, 1), (2, 0)])
-def test_a_nan_in_the_data(spoilt, train, parts, iteration, device):
+def test_a_nan_in_the_data_names_its_sample(spoilt, train, parts, iteration, device):
     error = fails(train, SOLVER + f"iter_size: {parts}")
     first = error.report.first
     assert (error.report.iteration, first.layer, first.what, first.nans, first.rows) == (
@@ -77,7 +77,7 @@ layer {{ name: "all" type: "Reduction" bottom: "h" top: "all" loss_weight: 1 red
 
 
 @pytest.mark.parametrize("kind", ["LSTM", "RNN"])
-def test_what_layers_carry_is_replayed(kind, spoilt, train, device):
+def test_recurrent_state_is_replayed(kind, spoilt, train, device):
     """Rows 4 to 7 are steps 0 and 1 of two sequences; row 6 spoils step 1, and step 0 depends on what iteration 0
     left."""
     (spoilt / "carried.prototxt").write_text(CARRIED.format(kind=kind))
@@ -102,7 +102,7 @@ def test_what_layers_carry_is_replayed(kind, spoilt, train, device):
     )
 
 
-def test_a_key_of_a_database(folder, train):
+def test_the_report_names_database_keys(folder, train):
     """The label's row tells the sample; here the weights are spoilt for all of them."""
 
     def spoil(solver):
@@ -114,7 +114,7 @@ def test_a_key_of_a_database(folder, train):
     assert "spoilt already" in report.causes[0]
 
 
-def test_a_rate_that_is_too_high(folder, train, device):
+def test_a_high_rate_is_reported_as_the_cause(folder, train, device):
     error = fails(train, SOLVER.replace("0.05", "1e15").replace("12", "100").replace("snapshot: 4", "snapshot: 0"))
     report = error.report
     assert report.iteration < 20 and report.norms[-2][1] > report.norms[0][1]
@@ -144,7 +144,7 @@ def waiting(device, monkeypatch):
 
 
 @pytest.mark.parametrize("extra", ["display: 4 ", "display: 0 "])
-def test_a_device_that_is_seldom_asked(folder, train, waiting, extra):
+def test_pending_losses_are_diagnosed_from_a_snapshot(folder, train, waiting, extra):
     """The loss is looked at now and then; the iteration is found by repeating from the snapshot before it."""
     exact = SOLVER.replace("0.05", "1e4").replace("max_iter: 12", "max_iter: 40").replace("display: 1", extra)
     report = fails(train, exact).report
@@ -152,7 +152,7 @@ def test_a_device_that_is_seldom_asked(folder, train, waiting, extra):
     assert report.iteration == again.iteration and report.first == again.first
 
 
-def test_forgiven(folder, train):
+def test_nan_recovery_halves_the_rate(folder, train):
     text = SOLVER.replace("0.05", "1e4").replace("max_iter: 12", "max_iter: 60")
     assert fails(train, text).report.iteration > 4
 
@@ -182,23 +182,23 @@ def spoil_once(iteration, solver):
     solver.net.forward = corruption
 
 
-def test_nothing_to_go_back_to(folder, train):
+def test_no_recovery_without_a_snapshot(folder, train):
     with pytest.raises(Diverged):
         train(SOLVER, before=partial(spoil_once, 2), nan_recoveries=1)
 
 
-def test_a_bundle_tells_all(spoilt, train):
+def test_a_bundle_holds_the_report(spoilt, train):
     fails(train, SOLVER)
     told = json.loads((spoilt / "run_fault_iter_1/report.json").read_text())
     assert told["first"]["rows"] == [2] and told["samples"] and told["norms"][0][1] > 0 and told["causes"]
 
 
-def test_what_is_no_bundle(folder, device):
+def test_a_folder_without_a_bundle_is_refused(folder, device):
     with pytest.raises(CaffeliteError, match="is no bundle of a fault"):
         next(replay.replay(folder, device))
 
 
-def test_nothing_is_examined_where_nobody_guards(spoilt, train):
+def test_a_removed_nan_check_lets_the_run_continue(spoilt, train):
     def unguarded(solver):
         solver.hooks.remove(solver.nan_recovery)
 

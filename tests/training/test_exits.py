@@ -119,7 +119,7 @@ def lives(job) -> int:
 
 
 @pytest.mark.parametrize("number", [None, signal.SIGINT, signal.SIGTERM])
-def test_a_run_that_ends_as_asked(folder, make, job, number):
+def test_a_requested_end_closes_communicators(folder, make, job, number):
     alive = []
 
     def at_12(solver):
@@ -147,13 +147,13 @@ def loses_numbers(solver):
 @pytest.mark.parametrize(
     "at_12, error", [(raises, RuntimeError), (breaks_off, KeyboardInterrupt), (loses_numbers, CaffeliteError)]
 )
-def test_a_run_that_fails(folder, make, job, at_12, error):
+def test_a_failure_aborts_communicators(folder, make, job, at_12, error):
     with pytest.raises(error):
         run(make, job, at_12)
     assert not lives(job) and job[1].ends == [("aborted", 0)]
 
 
-def test_a_rank_that_is_gone(folder, make, job):
+def test_a_lost_rank_ends_the_run(folder, make, job):
     """NCCL tells the others, in whatever iteration they are."""
 
     def at_12(solver):

@@ -99,7 +99,7 @@ def test_layer_names_with_slashes(folder, train):
     np.testing.assert_equal(train(SOLVER, resume="run_iter_5.solverstate.h5").params(), whole.params())
 
 
-def test_a_layer_name_that_hdf5_cannot_hold(folder, train):
+def test_a_layer_name_invalid_in_hdf5(folder, train):
     text = (folder / "everything.prototxt").read_text().replace('name: "hidden"', 'name: "conv/0"')
     (folder / "everything.prototxt").write_text(text)
     with pytest.raises(CaffeliteError, match=r'layer "conv/0" cannot be written to HDF5: .*; rename the layer, or use'):
@@ -107,7 +107,7 @@ def test_a_layer_name_that_hdf5_cannot_hold(folder, train):
 
 
 @pytest.mark.parametrize("change", ["history", "history/1", "learned_net"])
-def test_states_that_lack_something(folder, train, change):
+def test_incomplete_states_are_refused(folder, train, change):
     train(SOLVER)
     with (
         h5py.File(folder / "run_iter_10.solverstate.h5") as file,
@@ -144,7 +144,7 @@ def test_gradients_in_either_form(folder, train):
     )
 
 
-def test_no_gradients_unless_asked_for(folder, train):
+def test_gradients_are_saved_only_with_snapshot_diff(folder, train):
     train(BINARY)
     net = pb.NetParameter.FromString((folder / "bin_iter_12.caffemodel").read_bytes())
     assert not any(blob.diff for layer in net.layer for blob in layer.blobs)

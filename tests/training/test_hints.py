@@ -42,43 +42,43 @@ def hints(folder, train):
     return run
 
 
-def test_a_run_that_learns(hints):
+def test_no_hint_on_a_run_that_learns(hints):
     assert hints() == []
 
 
-def test_the_loss_stands_at_that_of_guessing(hints):
+def test_hint_on_a_loss_of_chance(hints):
     found = hints(SOLVER.replace("0.1", "1e-9"), std=1e-5, filler="gaussian")
     assert sum("loss stands at ln(4) = 1.39, that of guessing, after 680 iterations" in hint for hint in found) == 1
 
 
-def test_a_score_of_guessing(hints):
+def test_hint_on_chance_accuracy(hints):
     found = hints(SOLVER.replace("0.1", "1e-9").replace("300", "250"), guess=True)
     assert (
         sum("accuracy is that of guessing among 4 classes (0.25) after 750 iterations" in hint for hint in found) == 1
     )
 
 
-def test_dead_units(hints):
+def test_hint_on_dead_units(hints):
     found = hints(SOLVER.replace("max_iter: 900", "max_iter: 200"), bias=-30)
     assert len(found) == 1 and '16 of 16 units of "act" (ReLU) give 0 for every sample' in found[0]
 
 
-def test_gradients_explode(hints):
+def test_hint_on_exploding_gradients(hints):
     found = hints(SOLVER.replace("0.1", "30").replace("max_iter: 900", "max_iter: 200"), act="TanH")
     assert any("gradients explode" in hint for hint in found), found
 
 
-def test_gradients_vanish(hints):
+def test_hint_on_vanishing_gradients(hints):
     found = hints(SOLVER.replace("max_iter: 900", "max_iter: 200"), act="Sigmoid", bias=20)
     assert any("gradients vanish" in hint and '"hidden"' in hint for hint in found), found
 
 
-def test_scores_that_exp_cannot_hold(hints):
+def test_hint_on_saturated_scores(hints):
     found = hints(SOLVER.replace("0.1", "1e6").replace("max_iter: 900", "max_iter: 300"), act="TanH", guess=True)
     assert any("the loss of a probability of 0" in hint for hint in found), found
 
 
-def test_all_labels_ignored_is_said_once(hints, monkeypatch):
+def test_hint_on_ignored_labels_is_logged_once(hints, monkeypatch):
     marked = NET.replace('top: "loss" }', 'top: "loss" loss_param {{ ignore_label: 7 }} }')
     monkeypatch.setitem(
         globals(), "NET", marked.replace("include {{", "accuracy_param {{ ignore_label: 7 }} include {{")

@@ -61,7 +61,7 @@ def test_a_model_of_another_snapshot_is_refused(folder, train, form, caplog):
     )
 
 
-def test_a_state_finds_its_own_model_of_two(folder, train):
+def test_a_state_chooses_the_model_with_its_digest(folder, train):
     """A state that was moved, where another run's model of the same name lies beside it, and its own at the old
     place."""
     train(SOLVER)
@@ -127,9 +127,7 @@ def test_a_second_run_with_the_prefix_is_refused(folder, train, make, elsewhere)
     assert train(SOLVER.replace('"run"', '"run2"')).solver.iteration == 4, "another prefix is free"
     unwritten = SOLVER.replace("snapshot: 2", "snapshot: 0 snapshot_after_train: false")
     assert train(unwritten).solver.iteration == 4, "a run that writes no snapshots needs no prefix"
-    solver = make(SOLVER)
-    solver.writes = False
-    solver.step(2)
+    make(SOLVER, snapshots=False).step(2)
     elsewhere.kill()
     elsewhere.wait()
     assert train(SOLVER).solver.iteration == 4, "a killed run holds nothing"
@@ -159,7 +157,7 @@ def test_solvers_of_one_process_share_the_lock(folder, make):
     assert (folder / "run_run_1/run_iter_2.solverstate").exists(), "what the first one wrote made way"
 
 
-def test_a_lock_that_fails_for_one_solver_leaves_the_other_whole(folder, make, monkeypatch):
+def test_a_failed_claim_keeps_the_other_trainers_lock(folder, make, monkeypatch):
     first, second = make(SOLVER), make(SOLVER)
     first.claim()
 
@@ -176,7 +174,7 @@ def test_a_lock_that_fails_for_one_solver_leaves_the_other_whole(folder, make, m
 
 
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EIO])
-def test_a_file_system_without_locks_is_told(folder, train, monkeypatch, number):
+def test_a_file_system_without_locks_logs_a_warning(folder, train, monkeypatch, number):
     def refuse(handle, how):
         raise OSError(number, os.strerror(number))
 
@@ -203,7 +201,7 @@ def test_auto_takes_the_newest_run(folder, train, make):
     assert found() == "run_iter_4.solverstate" and (folder / "run_run_1/run_iter_4.solverstate").exists()
 
 
-def test_a_new_run_that_left_nothing_starts_anew(folder, train, make, caplog):
+def test_auto_starts_over_a_run_without_snapshots(folder, train, make, caplog):
     train(SOLVER)
     solver = make(OTHER)
     solver.step(1)
@@ -214,7 +212,7 @@ def test_a_new_run_that_left_nothing_starts_anew(folder, train, make, caplog):
     )
 
 
-def test_a_resumed_run_that_left_nothing_begins_there_again(folder, train, make):
+def test_auto_repeats_a_resume_without_new_snapshots(folder, train, make):
     """Also one that went back, whose own snapshots are none yet."""
     train(SOLVER)
     train(OTHER)
@@ -223,7 +221,7 @@ def test_a_resumed_run_that_left_nothing_begins_there_again(folder, train, make)
     assert found() == str(path)
 
 
-def test_a_run_that_goes_back_replaces_nothing(folder, train):
+def test_a_run_from_an_older_snapshot_replaces_nothing(folder, train):
     first = train(SOLVER)
     back = train(SOLVER.replace("0.05", "0.01"), resume="run_iter_2.solverstate")
     assert back.solver.owner.run.id != first.solver.owner.run.id
@@ -240,7 +238,7 @@ def test_a_resumed_run_keeps_its_id(folder, train):
     assert {weights.run_of(path).id for path in folder.glob("run_iter_*")} == {first.solver.owner.run.id}
 
 
-def test_files_that_say_no_run_go_by_their_iteration(folder, train):
+def test_files_without_a_run_are_ordered_by_iteration(folder, train):
     train(SOLVER)
     for path in folder.glob("run_iter_*.solverstate"):
         state = pb.SolverState.FromString(path.read_bytes())
@@ -255,14 +253,14 @@ def test_files_that_say_no_run_go_by_their_iteration(folder, train):
     "text",
     ["", "{", "[]", "{}", '{"run": 1}', "\udcff" * 9, '{"run":"x","began":"y","process":1,"host":"","resumed":""}'],
 )
-def test_a_damaged_lock_file_is_no_obstacle(folder, train, text):
+def test_a_damaged_lock_file_is_ignored(folder, train, text):
     train(SOLVER)
     (folder / ".run.lock").write_bytes(text.encode(errors="surrogateescape"))
     assert found() == "run_iter_4.solverstate"
     assert train(SOLVER, resume=found()).solver.iteration == 4
 
 
-def test_a_clock_that_goes_back_does_not_age_a_run(folder, train, monkeypatch):
+def test_run_order_survives_a_clock_set_back(folder, train, monkeypatch):
     train(SOLVER)
     monkeypatch.setattr(ownership.time, "time_ns", lambda: 5)
     run = train(OTHER)
@@ -292,7 +290,7 @@ def test_files_of_an_earlier_run_are_moved(folder, train, form):
     np.testing.assert_equal(resumed.params(), whole.params())
 
 
-def test_only_what_is_in_the_way_is_moved(folder, train):
+def test_only_files_with_needed_names_are_moved(folder, train):
     train(SOLVER)
     train(OTHER.replace("max_iter: 4", "max_iter: 2"))
     assert listing(folder) == sorted(
@@ -310,7 +308,7 @@ def test_files_join_the_records_of_their_run(folder, train):
     assert (folder / "run_run_3/run_iter_2.solverstate").exists() and not (folder / "run_run_1").exists()
 
 
-def test_each_run_has_a_folder_of_its_own(folder, train):
+def test_each_moved_run_gets_its_own_folder(folder, train):
     for seed in (1, 2, 3):
         train(SOLVER.replace("random_seed: 1", f"random_seed: {seed}"))
     seeds = {str(p.parent): snapshot.read_state(p).resume.random_seed for p in Path().rglob("run_iter_4.solverstate")}
@@ -322,7 +320,7 @@ def test_each_run_has_a_folder_of_its_own(folder, train):
     [lambda path: path.write_text("a user's own file"), lambda path: path.mkdir(), os.mkfifo],
     ids=["file", "folder", "FIFO"],
 )
-def test_what_is_no_snapshot_is_moved_too(folder, train, make_obstacle):
+def test_a_folder_with_a_snapshots_name_is_moved(folder, train, make_obstacle):
     make_obstacle(folder / "run_iter_2.caffemodel")
     train(SOLVER)
     assert (folder / "run_run_1/run_iter_2.caffemodel").exists() and snapshot.sound(Path("run_iter_2.solverstate"))
@@ -341,7 +339,7 @@ def test_other_runs_snapshots_are_not_pruned(folder, train):
 # What a killed run left
 
 
-def test_a_backup_whose_state_stands_is_put_back(folder, train, make):
+def test_a_backup_is_restored_with_its_old_state(folder, train, make):
     """Killed between the renames of the model and of the state, where the run wrote this iteration before."""
     train(SOLVER)
     model = Path("run_iter_4.caffemodel")
@@ -354,7 +352,7 @@ def test_a_backup_whose_state_stands_is_put_back(folder, train, make):
     assert model.read_bytes() == whole and not disk.backup_of(model).exists()
 
 
-def test_a_backup_that_nothing_needs_is_removed(folder, train, make):
+def test_an_unneeded_backup_is_removed(folder, train, make):
     train(SOLVER)
     names = ["run_iter_4.caffemodel", "run_iter_4_average.caffemodel", "run_iter_2.caffemodel.h5"]
     for name in names:

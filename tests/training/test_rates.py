@@ -142,7 +142,7 @@ def test_mistakes(text, message):
         ('lr_policy: "fixed" base_lr: nan', 0),
     ],
 )
-def test_a_rate_that_is_no_number_is_an_error(text, at):
+def test_a_rate_that_is_not_finite_is_an_error(text, at):
     with pytest.raises(
         CaffeliteError,
         match=rf"s.prototxt:1:12: .* gives no finite rate at iteration {at}; found (inf|nan); correct base_lr",
@@ -173,13 +173,13 @@ def test_plateau(losses, steps):
     assert [i for i, f in enumerate(fell) if f] == [i for i in range(1, len(steps)) if steps[i] > steps[i - 1]]
 
 
-def test_a_warm_up_is_no_plateau():
+def test_plateaus_ignore_the_warm_up():
     found = rate(PLATEAU + " warmup_iter: 9")
-    assert not any(found.see(i, 5.0) for i in range(9))
-    assert [found.see(i, 5.0) for i in range(9, 15)] == [False, False, False, True, False, True]
+    assert not any(found.receive_loss(i, 5.0) for i in range(9))
+    assert [found.receive_loss(i, 5.0) for i in range(9, 15)] == [False, False, False, True, False, True]
 
 
-def test_current_steps_as_caffe_counts_them():
+def test_current_step_equals_caffes():
     step, multistep = (
         rate('lr_policy: "step" base_lr: 1 gamma: 1 stepsize: 3'),
         rate('lr_policy: "multistep" base_lr: 1 gamma: 1 stepvalue: 3'),

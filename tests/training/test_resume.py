@@ -45,7 +45,7 @@ def models(prefix):
 
 
 @pytest.mark.parametrize("seed", ["", "random_seed: 5"], ids=["own seed", "given seed"])
-def test_from_a_snapshot(folder, train, seed):
+def test_resume_from_a_snapshot_is_exact(folder, train, seed):
     whole = train(SOLVER + seed)
     resumed = train(SOLVER.replace('"run"', '"again"') + seed, resume="run_iter_7.solverstate")
     assert len(set(whole.losses())) > 15, "a run whose losses differ"
@@ -55,7 +55,7 @@ def test_from_a_snapshot(folder, train, seed):
     same_state("run", "again")
 
 
-def test_a_state_that_goes_on_from_pass_to_pass(folder, train):
+def test_recurrent_state_is_resumed(folder, train):
     """An LSTM whose sequences are longer than a batch."""
     filler = 'weight_filler { type: "gaussian" std: 0.5 }'
     (folder / "sequence.prototxt").write_text(f"""
@@ -75,7 +75,7 @@ layer {{ name: "loss" type: "EuclideanLoss" bottom: "h" bottom: "t" top: "loss" 
 
 
 @pytest.mark.parametrize("stop_at", [1, 4, 9, 19])
-def test_from_where_a_signal_stopped_it(folder, train, stop_at):
+def test_resume_after_a_signal_is_exact(folder, train, stop_at):
     whole = train(SOLVER + "random_seed: 5")
     first = train(SOLVER.replace('"run"', '"again"') + "random_seed: 5", stop_at=stop_at)
     assert first.log[-1] == "Optimization stopped early." and first.solver.iteration == stop_at
@@ -84,7 +84,7 @@ def test_from_where_a_signal_stopped_it(folder, train, stop_at):
     same_state("run", "again")
 
 
-def test_a_stop_amid_a_test_repeats_the_whole_test(folder, train):
+def test_a_stop_during_a_test_repeats_the_test(folder, train):
     whole = train(SOLVER + "random_seed: 5")
 
     def stop_in_second_test_net(solver):
@@ -113,7 +113,7 @@ def test_a_longer_run_continues_a_shorter_one(folder, train):
     same_state("run", "again")
 
 
-def test_moved_snapshots_bring_their_own_model(folder, train):
+def test_moved_snapshots_use_the_model_beside_them(folder, train):
     """A state moved together with its model takes that one, not what lies at the old place by now."""
     train(SOLVER + "random_seed: 5")
     (folder / "kept").mkdir()
@@ -125,7 +125,7 @@ def test_moved_snapshots_bring_their_own_model(folder, train):
     np.testing.assert_equal(before.params(), moved.params())
 
 
-def test_two_runs_are_equal_and_another_seed_is_not(folder, train):
+def test_equal_seeds_give_equal_runs(folder, train):
     one, two, other = (
         train(SOLVER.replace('"run"', f'"{name}"') + f"random_seed: {seed}")
         for name, seed in (("a", 5), ("b", 5), ("c", 6))
@@ -136,7 +136,7 @@ def test_two_runs_are_equal_and_another_seed_is_not(folder, train):
     assert train(SOLVER).losses() != train(SOLVER).losses(), "without random_seed every run draws its own"
 
 
-def test_a_changed_configuration_is_told(folder, train):
+def test_resume_warns_of_a_changed_configuration(folder, train):
     train(SOLVER + "random_seed: 5")
     same = train(
         SOLVER.replace("display: 1", "display: 5").replace("max_iter: 20", "max_iter: 21") + "random_seed: 5",
@@ -147,7 +147,7 @@ def test_a_changed_configuration_is_told(folder, train):
     assert any("no exact continuation" in line for line in changed.log)
 
 
-def test_another_precision_is_told(folder, train):
+def test_resume_warns_of_another_precision(folder, train):
     train(SOLVER + "random_seed: 5", device=GPU(0, "float32", HostBackend()))
     (told,) = [
         line for line in train(SOLVER + "random_seed: 5", resume="run_iter_7.solverstate").log if "precision" in line
@@ -158,7 +158,7 @@ def test_another_precision_is_told(folder, train):
     )
 
 
-def test_a_state_that_caffe_wrote(folder, train):
+def test_a_state_written_by_caffe_resumes(folder, train):
     """Without our fields: data starts anew and that is said; iteration, history and weights are taken."""
     train(SOLVER + "random_seed: 5")
     model, state = names("run", 14)
@@ -188,7 +188,7 @@ def test_a_state_that_caffe_wrote(folder, train):
         ),
     ],
 )
-def test_states_that_do_not_fit(folder, train, change, message):
+def test_states_of_another_shape_are_refused(folder, train, change, message):
     from caffelite import weights
 
     train(SOLVER + "random_seed: 5")

@@ -18,11 +18,11 @@ layer { name: "loss" type: "SoftmaxWithLoss" bottom: "x" bottom: "t" top: "loss"
 
 
 @pytest.mark.parametrize("open_it", [open_device, lambda: GPU(0, "float32", HostBackend())], ids=["cpu", "host"])
-def test_a_batch_counts_as_much_as_it_holds(open_it, seed):
+def test_batches_are_weighted_by_their_labels(open_it, seed):
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(3, 4, 3)).astype("f4")
     t = np.array([[0, 1, 2, 0], [1, 9, 9, 9], [2, 2, 9, 9]], "f4")
-    net = Net(build(TEXT, "TEST"), open_it())
+    net = Net.of(build(TEXT, "TEST"), open_it())
     batches = iter(zip(x, t, strict=True))
     forward = net.forward
 

@@ -62,7 +62,7 @@ def blob(data):
     return list(dims), np.array(struct.unpack(f"<{len(values) // 4}f", values), np.float32)
 
 
-def test_what_another_reader_sees(folder, train):
+def test_snapshots_have_caffes_wire_format(folder, train):
     run = train(SOLVER)
     assert files(folder) == SNAPSHOTS
     model, state = ((folder / name).read_bytes() for name in SNAPSHOTS[2:])
@@ -81,7 +81,7 @@ def test_what_another_reader_sees(folder, train):
         np.testing.assert_array_equal(found, expected.reshape(-1))
 
 
-def test_what_protobuf_sees(folder, train):
+def test_protobuf_reads_snapshots(folder, train):
     run = train(SOLVER)
     net = pb.NetParameter.FromString((folder / "run_iter_4.caffemodel").read_bytes())
     assert net.name == "plain" and [(p.name, p.type) for p in net.layer] == [
@@ -102,12 +102,12 @@ CALLS = {"fsync": 4, "replace": 2, "open": 4, "write": 2}  # of os, and how ofte
 
 
 @pytest.mark.parametrize("name, which", [(name, i) for name, count in CALLS.items() for i in range(count)])
-def test_a_failure_at_any_step_leaves_no_half_file(folder, make, monkeypatch, name, which):
+def test_a_failed_write_leaves_no_partial_file(folder, make, monkeypatch, name, which):
     solver = make(SOLVER)
     solver.step(2)
     before = {path: (folder / path).read_bytes() for path in files(folder)}
     assert len(before) == 2
-    solver.iteration = 3
+    solver.state.iteration = 3
     call, calls = getattr(os, name), []
 
     def failing(*arguments, **options):
@@ -135,7 +135,7 @@ def test_a_failure_at_any_step_leaves_no_half_file(folder, make, monkeypatch, na
     assert "run_iter_3.solverstate" not in found or "run_iter_3.caffemodel" in found
 
 
-def test_ctrl_c_amid_a_snapshot_leaves_no_draft(folder, make, monkeypatch):
+def test_ctrl_c_during_a_snapshot_leaves_no_draft(folder, make, monkeypatch):
     solver = make(SOLVER)
     monkeypatch.setattr(os, "fsync", lambda handle: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
@@ -143,7 +143,7 @@ def test_ctrl_c_amid_a_snapshot_leaves_no_draft(folder, make, monkeypatch):
     assert files(folder) == []
 
 
-def test_drafts_of_killed_runs_are_removed_those_of_living_ones_are_not(folder, make):
+def test_only_drafts_of_ended_processes_are_removed(folder, make):
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     dead = [f".run_iter_{i}.caffemodel.{ended.pid}.draft" for i in (8, 9)] + [f".run_iter_.{'9' * 30}.draft"]
@@ -255,7 +255,7 @@ def small_disk(folder):
     subprocess.run(["umount", path], check=True)
 
 
-def test_a_disk_that_is_full_at_the_start(small_disk, make):
+def test_a_disk_full_at_the_start(small_disk, make):
     (small_disk / "filler").write_bytes(bytes(100 << 10))
     with pytest.raises(
         CaffeliteError, match="snapshots cannot be written to disk: no space left on device; expected room for 0.1 MiB"
@@ -264,7 +264,7 @@ def test_a_disk_that_is_full_at_the_start(small_disk, make):
     assert [path.name for path in small_disk.iterdir()] == ["filler"]
 
 
-def test_a_disk_that_fills_up(small_disk, make, train):
+def test_a_disk_full_during_training(small_disk, make, train):
     solver = make(SOLVER.replace('"run"', '"disk/run"'))
     solver.step(2)
     with open(small_disk / "filler", "wb", buffering=0) as file, pytest.raises(OSError):
@@ -280,14 +280,13 @@ def test_a_disk_that_fills_up(small_disk, make, train):
     assert resumed.solver.iteration == 4 and (small_disk / "run_iter_4.solverstate").exists()
 
 
-def test_a_file_that_may_not_grow(folder):
+def test_a_file_size_limit(folder):
     """A limit on the size of files stands for a disk that fills up amid training: status 2, and the older snapshot
     stands."""
     (folder / "solver.prototxt").write_text(SOLVER)
     code = """
 import os, resource, sys
 from caffelite.training.checkpoint import snapshot
-from caffelite.training.checkpoint.content import parameter_blobs
 from caffelite.cli import main
 write = snapshot.write
 def limited(files):

@@ -74,7 +74,7 @@ def begun(request, tmp_path, monkeypatch, device):
     return request.param, tmp_path, earlier
 
 
-def test_nothing_is_lost_at_any_call(begun, device):
+def test_a_kill_at_any_call_loses_nothing(begun, device):
     """Models, states, best and averaged weights, files of an earlier run that are moved, old snapshots that are
     removed."""
     form, folder, earlier = begun
@@ -95,7 +95,7 @@ def test_nothing_is_lost_at_any_call(begun, device):
         assert not [name for name in found if name.endswith((".draft", ".old"))], where
 
 
-def test_a_pair_that_is_written_again_is_never_mixed(begun, device):
+def test_a_rewritten_pair_is_never_mixed(begun, device):
     """The run's own snapshot of the same iteration with other numbers: it is the old pair or the new one."""
     form, folder, _ = begun
     session(device, "solver")

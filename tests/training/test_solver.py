@@ -74,7 +74,7 @@ def test_sgd(folder, train, text, options):
     )
 
 
-def test_frozen_parameters_stay(folder, train):
+def test_frozen_parameters_do_not_change(folder, train):
     net = (folder / "plain.prototxt").read_text().replace("lr_mult: 1", "lr_mult: 0")
     (folder / "plain.prototxt").write_text(net)
     first, last = (
@@ -114,7 +114,7 @@ def test_when_tests_run(folder, train, text, at):
     assert [int(m[1]) for line in run.log if (m := re.fullmatch(r"Iteration (\d+), Testing net \(#0\)", line))] == at
 
 
-def test_a_test_at_the_end(folder, train):
+def test_a_final_test_runs(folder, train):
     log = train(SOLVER.replace("max_iter: 12", "max_iter: 10") + TESTS).log
     assert (
         log[-3] == "Iteration 10, Testing net (#0)"
@@ -235,7 +235,7 @@ def test_no_net(folder, make, net, message):
         make(SOLVER.replace('net: "plain.prototxt"', net))
 
 
-def test_nothing_is_left_open_by_a_solver_that_cannot_start(folder, make):
+def test_a_failed_constructor_closes_its_sources(folder, make):
     import threading
 
     before = threading.active_count()

@@ -49,7 +49,7 @@ def double():
 
 def build(dev, text):
     message = prototxt.parse(NET, pb.NetParameter).message
-    net = Net(graph.build(message, pb.NetState(phase=pb.TRAIN)), dev, seed=3)
+    net = Net.of(graph.build(message, pb.NetState(phase=pb.TRAIN)), dev, seed=3)
     document = read(f"{text} iter_size: {round(1 / SCALE)}")
     return document.message, net, Updater(document.message, net, document.locate)
 
@@ -153,9 +153,9 @@ def test_rule_on_the_gpus_kernels(kind, text):
 
 
 @pytest.mark.parametrize("local", LOCAL, ids=["LARS", "LARC scale", "LARC clip"])
-def test_local_rates_keep_what_does_not_learn(double, local):
+def test_local_rates_skip_frozen_parameters(double, local):
     message = prototxt.parse(NET.replace("lr_mult: 0.5", "lr_mult: 0"), pb.NetParameter).message
-    net = Net(graph.build(message, pb.NetState(phase=pb.TRAIN)), double, seed=3)
+    net = Net.of(graph.build(message, pb.NetState(phase=pb.TRAIN)), double, seed=3)
     document = read(f"{local} weight_decay: 0.1")
     before = [blob.copy() for blob in net.params.blobs]
     net.params.diff.fill(1)
@@ -199,7 +199,7 @@ def test_the_state_of_another_rule_is_refused(folder, train):
 @pytest.mark.parametrize(
     "old, name", [("NESTEROV", "Nesterov"), ("RMSPROP", "RMSProp"), ("ADAM", "Adam"), ("ADADELTA", "AdaDelta")]
 )
-def test_old_numbers_of_rules(double, old, name):
+def test_solver_type_selects_the_rule(double, old, name):
     assert build(double, f"solver_type: {old}")[2].name == name
 
 

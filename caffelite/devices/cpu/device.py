@@ -33,10 +33,6 @@ class CPU:
     """
 
     name = "cpu"
-    fuses_relu_backward = False  # a ReLU's gradient is a pass of its own
-    takes_slices = False  # convolutions' arrays lie in one piece
-    losses_bring_gradients = False
-    sums_gradients = False  # gradients of one blob are added as they come, and sums are layers of their own
     waits = True  # an operation has finished when it returns, so that its faults can be read at no cost
     eager = CPU_EAGER  # why nothing is captured
 
@@ -54,8 +50,7 @@ class CPU:
         if dtype == "float32" and not self._onednn:
             _tell_of_onednn()
         self.traits = traits = cpu_traits(precision, self.dtype.name, self._onednn is not None)
-        self.precision, self.half, self.narrow = precision, traits.half, traits.half_images
-        self.prefers_channels_last, self.little_work = traits.channels_last, traits.little_work
+        self.precision, self.half = precision, traits.half
         if self.half:
             self._check_half()
         blas.address(dtype)  # loads the library whose threads are limited below

@@ -59,11 +59,6 @@ class GPU:
     """
 
     name = "gpu"
-    fuses_relu_backward = True  # a ReLU's gradient and the bias's below it are one pass: ``rectified``
-    takes_slices = True  # convolutions channels last write into slices of wider rows, and take gradients from there
-    sums_gradients = (
-        True  # several gradients of one blob are summed in one pass, and batch norms take a sum behind them along
-    )
     waits = False  # an operation may not have finished when it returns: to read what it found is to wait for it
 
     def __init__(
@@ -87,11 +82,9 @@ class GPU:
         self.traits = traits = cuda_traits(
             precision, self.dtype.name, self.backend.capability, self.engine is not None, captures=not eager
         )
-        self.half, self.narrow = traits.half, traits.half_images
+        self.half = traits.half
         self.half_type = np.dtype("float16" if precision == "fp16" else "uint16")
-        self.prefers_channels_last, self.little_work = traits.channels_last, traits.little_work
-        self.losses_bring_gradients = traits.losses_bring_gradients
-        if self.half and not self.narrow:
+        if traits.half and not traits.half_images:
             lacking = "cuDNN" if self.engine is None else "tensor cores"
             log.warning("-precision %s: without %s only inner products multiply numbers of 16 bits", precision, lacking)
         self._texts = {}

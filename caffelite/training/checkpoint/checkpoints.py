@@ -27,7 +27,7 @@ class Checkpoints:
     def check_disk(self, state: TrainingState) -> None:
         """Raises an error where checkpoints cannot be written."""
         if self._writes:
-            disk.check_room(self.prefix, self.content.size(state), self._locate)
+            disk.check_space(self.prefix, self.content.size(state), self._locate)
 
     def claim(self) -> None:
         """Locks the prefix for this run. Errors: another run has it."""

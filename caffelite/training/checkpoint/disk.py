@@ -1,8 +1,7 @@
-"""Files that are written whole or not at all, and a pair of model and state of which at every instant one whole version
-is on disk.
+"""Writes checkpoint files atomically: at every instant one complete pair of model and state is on disk.
 
-Each file goes to a draft, is synced, and takes its name by a rename; the state comes last. What a pair replaces stays
-on disk under a backup's name until the new state has its name: `snapshot.find_model` knows that name.
+Each file is written to a draft, synced and renamed; the state comes last. The files that a pair replaces keep a backup
+name until the new state has its name; `snapshot.read_model` finds a model under its backup name.
 """
 
 from __future__ import annotations
@@ -19,14 +18,13 @@ from ...errors import CaffeliteError, Locator
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
-LAST = "then go on from the last snapshot with -snapshot"
+CONTINUE = "then go on from the last snapshot with -snapshot"
 
 
 def write(files: Iterable[tuple[Path, bytes]]) -> None:
-    """Writes files whole or not at all: drafts of all of them are on disk before the first takes its name, in the order
-    given.
+    """Writes all files or none: drafts of all of them are on disk before the first is renamed, in the order given.
 
-    Where it fails, what was there before is there again. Errors: CaffeliteError that says what happened.
+    On a failure the files from before are restored. Errors: CaffeliteError with the reason.
     """
     drafts: list[tuple[Path, Path]] = []
     backups: list[tuple[Path, Path]] = []
@@ -59,7 +57,7 @@ def draft_of(path: Path) -> Path:
 
 
 def backup_of(path: Path) -> Path:
-    """Where the file that a new one is about to replace stands meanwhile."""
+    """The name of a file while a new one replaces it."""
     return path.with_name(f".{path.name}.old")
 
 
@@ -75,11 +73,11 @@ def _write_draft(draft: Path, body: bytes) -> None:
 
 
 def failed(path: Path, error: OSError) -> CaffeliteError:
-    """What to say of a file that cannot be written."""
+    """The error on a file that cannot be written."""
     if error.errno in (errno.ENOENT, errno.ENOTDIR) and not path.parent.is_dir():
         what, remedy = (
             f"cannot write {path}: its folder {path.parent} is gone",
-            f"make it again: mkdir -p {path.parent}; {LAST}",
+            f"make it again: mkdir -p {path.parent}; {CONTINUE}",
         )
         return CaffeliteError(what, remedy=f"{remedy}, if one is left")
     remedy = (
@@ -89,7 +87,7 @@ def failed(path: Path, error: OSError) -> CaffeliteError:
         if error.errno in FORBIDDEN
         else "look after the disk"
     )
-    return CaffeliteError(f"cannot write {path}: {reason(error)}", remedy=f"{remedy}, {LAST}")
+    return CaffeliteError(f"cannot write {path}: {reason(error)}", remedy=f"{remedy}, {CONTINUE}")
 
 
 def reason(error: OSError | ValueError) -> str:
@@ -107,9 +105,9 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def check_room(prefix: str, size: int, locate: Locator) -> None:
-    """Finds out before training starts that snapshots of ``size`` bytes cannot be written. Removes what killed runs
-    left half written."""
+def check_space(prefix: str, size: int, locate: Locator) -> None:
+    """Tries to write ``size`` bytes under a snapshot prefix, and removes the drafts of killed runs. Errors: the folder
+    is missing, full or not writable."""
     folder = Path(prefix).parent
     where = locate("snapshot_prefix")
     if not os.path.isdir(folder):
@@ -144,7 +142,7 @@ def check_room(prefix: str, size: int, locate: Locator) -> None:
 
 
 def remove_stale(prefix: str | Path) -> None:
-    """Removes the drafts of processes that are no more."""
+    """Removes the drafts of processes that have ended."""
     for draft in hidden(prefix, "draft"):
         process = draft.name.split(".")[-2]
         if process.isdecimal() and not _runs(int(process)):
@@ -164,7 +162,7 @@ def hidden(prefix: str | Path, end: str) -> list[Path]:
 
 def _runs(process: int) -> bool:
     if process == os.getpid():
-        return False  # a number used again: this process has written nothing yet
+        return False  # an old process had the same id: this one has written nothing yet
     try:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):

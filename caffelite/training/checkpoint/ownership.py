@@ -1,9 +1,9 @@
-"""Which run the files under a snapshot prefix belong to: one run at a time writes there, and files of an earlier run
-are moved first.
+"""The owner of the files under a snapshot prefix: one run at a time writes there, and files of an earlier run are moved
+first.
 
-Every model and state carries the id of its run. The lock file `.<prefix>.lock` is locked while a run writes under the
-prefix, and says afterwards which run was the last. Files of an earlier run whose names are needed move to the folder of
-its records.
+Every model and state holds the id of its run. The lock file `.<prefix>.lock` is locked while a run writes under the
+prefix; afterwards it names the last run. Files of an earlier run whose names are needed move to the folder of that
+run's records.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ def lock_path(prefix: str) -> Path:
 
 
 @dataclass(frozen=True)
-class Mark:
-    """What a lock file says of the last run: its id, when its session began, its process, and the state that it went on
-    from."""
+class LockEntry:
+    """The content of a lock file: the last run's id, the start of its session, its process, and the state that it
+    continued from."""
 
     id: str
     began: int
@@ -53,29 +53,29 @@ class Mark:
     resumed: str
 
     @classmethod
-    def read(cls, prefix: str) -> Mark | None:
-        """None where there is none, or none that can be read."""
+    def read(cls, prefix: str) -> LockEntry | None:
+        """The entry of a prefix; None where there is none, or none that can be read."""
         try:
-            told = json.loads(inputs.read(lock_path(prefix), 1 << 16))
+            entry = json.loads(inputs.read(lock_path(prefix), 1 << 16))
             return cls(
-                str(told["run"]), int(told["began"]), int(told["process"]), str(told["host"]), str(told["resumed"])
+                str(entry["run"]), int(entry["began"]), int(entry["process"]), str(entry["host"]), str(entry["resumed"])
             )
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
 
 class Ownership:
-    """A run's hold on the names under a prefix.
+    """The id of a run, and its lock on the names under a prefix.
 
-    resumed: the state that the run goes on from, and its content. A run that goes on from its latest snapshot keeps its
-    id; one that goes back, or goes on from elsewhere, gets one of its own.
+    resumed: the state that the run continues from, and its content. A run that continues from its latest snapshot keeps
+    its id; one that goes back, or continues from another folder, gets a new one.
     """
 
     def __init__(self, prefix: str, resumed: tuple[Path, snapshot.State] | None = None):
         self.prefix = prefix
         self.resumed = resumed[0] if resumed else None
         self.before = resumed[1].run.id if resumed and resumed[1].run else ""  # the run of the state
-        mark, known = Mark.read(prefix), [origin for _, _, origin in _origins(prefix) if origin]
+        mark, known = LockEntry.read(prefix), [origin for _, _, origin in _origins(prefix) if origin]
         latest = max([mark.began if mark else 0, *(origin.began for origin in known)])
         goes_on = resumed and self.before and _is_latest(prefix, *resumed)
         self.run = pb.RunOrigin(id=self.before if goes_on else new_id(), began=max(time.time_ns(), latest + 1))
@@ -117,7 +117,7 @@ class Ownership:
         except OSError as error:
             if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
                 os.close(handle)
-                mark = Mark.read(self.prefix)
+                mark = LockEntry.read(self.prefix)
                 who = f" (process {mark.process} on {mark.host}, since {_moment(mark.began)})" if mark else ""
                 what = f"another run{who} writes snapshots under {self.prefix}"
                 remedy = "let it end, or give this run a prefix of its own: -set snapshot_prefix=NAME"
@@ -127,7 +127,7 @@ class Ownership:
         return handle
 
     def release(self) -> None:
-        """Lets others have the prefix, unless another solver of this process has it by now."""
+        """Unlocks the prefix, unless another trainer of this process has claimed it since."""
         key, self._locked = self._locked, ""
         if key in _held and _held[key][1] is self:
             os.close(_held.pop(key)[0])
@@ -135,8 +135,8 @@ class Ownership:
     # files of earlier runs
 
     def make_way(self, paths: Iterable[Path]) -> None:
-        """Moves what other runs left under these names to the records of each. Errors: CaffeliteError; nothing is lost
-        by it."""
+        """Moves files of other runs that have these names to the records of those runs. Errors: a file cannot be moved;
+        no file is lost."""
         for path in paths:
             try:
                 if not os.path.lexists(path):
@@ -153,7 +153,7 @@ class Ownership:
                 raise disk.failed(path, error) from None
 
     def _aside(self, run: str, name: str) -> Path:
-        """The folder for a file of another run: that of its records, else one made for it."""
+        """The folder for a file of another run: that of its records, else a new one."""
         found = self._folders.get(run) or next(
             (f for f in _record_folders(self.prefix) if run in _ids(f, Path(self.prefix).name)), None
         )
@@ -177,7 +177,7 @@ def _moment(began: int) -> str:
 
 
 def _record_folders(prefix: str) -> Iterator[Path]:
-    """Where records of this prefix's runs lie, the latest first."""
+    """The folders of records of this prefix's runs, the latest first."""
     name = Path(prefix).name + RECORDS
     numbers = {}
     for folder in Path(prefix).parent.glob(f"{glob.escape(name)}*"):
@@ -187,7 +187,7 @@ def _record_folders(prefix: str) -> Iterator[Path]:
 
 
 def _ids(folder: Path, name: str) -> set[str]:
-    """The runs that a folder of records, or of files that made way, belongs to; "" is one that says no id."""
+    """The ids of the runs whose records or moved files a folder holds; "" for a session without an id."""
     try:
         return {str(session.get("run", "")) for session in json.loads((folder / RUN).read_text())["sessions"]}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -206,18 +206,18 @@ def _origins(prefix: str) -> list[tuple[int, Path, pb.RunOrigin | None]]:
 
 
 def _is_latest(prefix: str, path: Path, state: snapshot.State) -> bool:
-    """Whether a state is the latest sound one that its run left under the prefix."""
+    """Whether a state is the latest sound one of its run under the prefix."""
     mine = [(at, other) for at, other, origin in _origins(prefix) if origin and origin.id == state.run.id]
     here = any(os.path.realpath(other) == os.path.realpath(path) for _, other in mine)
     return here and not any(at > state.iteration and snapshot.sound(other) for at, other in mine)
 
 
-# what a killed run left
+# recovery after a killed run
 
 
 def recover(prefix: str) -> None:
-    """Puts the models back that a killed run was about to replace, where their state is still the old one; removes
-    other backups."""
+    """Restores the models that a killed run was replacing, where their state is still the old one; removes other
+    backups."""
     for backup in disk.hidden(prefix, "old"):
         path = backup.with_name(backup.name[1 : -len(".old")])
         if "_average.caffemodel" not in path.name:
@@ -245,13 +245,13 @@ def _belong(state: Path, model: Path) -> bool:
 
 
 def newest(p: pb.SolverParameter, solver_path: str) -> str | None:
-    """The newest sound state of the last run under the solver's prefix, or None. Damaged ones are told and passed over.
+    """The newest sound state of the last run under the solver's prefix, or None. Logs a warning on each damaged one.
 
-    The last run is the one whose latest session began last; where it left no sound snapshot, the one that it went on
-    from. Of files that say no run, as Caffe's, the highest iteration is the newest.
+    The last run is the one whose latest session began last; where it left no sound snapshot, the state that it
+    continued from. Among files without a run, as Caffe's, the highest iteration is the newest.
     """
     prefix = snapshot.prefix(p, solver_path)
-    found, mark = _origins(prefix), Mark.read(prefix)
+    found, mark = _origins(prefix), LockEntry.read(prefix)
     origins = [origin for _, _, origin in found if origin]
     last = max(origins, key=lambda origin: origin.began).id if origins else ""
     if mark and mark.began > max((origin.began for origin in origins), default=0):

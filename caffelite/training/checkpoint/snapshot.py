@@ -1,8 +1,7 @@
-"""Snapshots: a caffemodel and a solverstate that Caffe itself would load; disk.py writes them, ownership.py says whose
-they are.
+"""The file formats of snapshots: a caffemodel and a solverstate that Caffe can load.
 
-What Caffe's state lacks for an exact resume lies in fields that Caffe skips: the position in the data, the run, the
-model's digest.
+Fields that Caffe skips hold what its state lacks for an exact resume: the position in the data, the run, the digest of
+the model.
 """
 
 from __future__ import annotations
@@ -58,15 +57,15 @@ class State:
     current_step: int = 0
     resume: pb.ResumeState | None = field(default=None)
     plateau: tuple[float, int] | None = (
-        None  # the least loss and the iteration of the latest event, of lr_policy "plateau"
+        None  # of lr_policy "plateau": the least loss, the iteration of the latest event
     )
-    run: pb.RunOrigin | None = None  # which wrote it
+    run: pb.RunOrigin | None = None  # the run that wrote it
     digest: bytes = b""  # of the model's file; empty: not known
 
 
 def prefix(p: pb.SolverParameter, solver_path: str) -> str:
-    """What snapshot names start with: snapshot_prefix; unset, the solver's path less its extension; a folder gets the
-    solver's stem."""
+    """The start of snapshot names: snapshot_prefix; where it is a folder, the solver's stem within it; where it is
+    unset, the solver's path without its extension."""
     stem = Path(solver_path).stem
     if not p.snapshot_prefix:
         return str(Path(solver_path).with_suffix(""))
@@ -90,14 +89,14 @@ def best_name(prefix: str, hdf5: bool = False) -> Path:
 
 
 def pair(prefix: str, iteration: int, hdf5: bool = False) -> list[Path]:
-    """The paths of all that a snapshot may write, the state first."""
+    """The paths of all files that a snapshot may write, the state first."""
     model, state = names(prefix, iteration, hdf5)
     return [state, average_name(model), model]
 
 
 def prune(prefix: str, keep: int, iteration: int, run: str) -> None:
-    """Removes a run's snapshots but the latest ``keep`` up to ``iteration``; each state first, so that none lacks its
-    model."""
+    """Removes all but the latest ``keep`` snapshots of a run up to ``iteration``. A state is removed before its model,
+    so that no state is left without one."""
     found: dict[int, list[Path]] = {}
     for path in Path(prefix).parent.glob(f"{glob.escape(Path(prefix).name)}_iter_*"):
         match = re.fullmatch(
@@ -114,7 +113,7 @@ def prune(prefix: str, keep: int, iteration: int, run: str) -> None:
 
 
 def run_of(path: Path) -> str:
-    """The id of the run that wrote a file; empty where that cannot be told."""
+    """The id of the run that wrote a file; empty where the file has none."""
     try:
         run = weights.run_of(path)
     except OSError:
@@ -135,7 +134,7 @@ def encode_state(state: State) -> bytes:
 
 
 def encode_hdf5_state(state: State) -> bytes:
-    """A solver state in HDF5; what Caffe's lacks is a data set that Caffe does not ask for."""
+    """A solver state in HDF5; the fields that Caffe's lacks are in a data set that Caffe does not read."""
 
     def fill(file) -> None:
         model = state.model.encode()
@@ -161,8 +160,8 @@ _RESUME, _MODEL_DIGEST = "caffelite_resume", "caffelite_model_digest"
 
 
 def read_state(path: Path) -> State:
-    """Reads a solver state of ours or of Caffe's; a damaged one is an error that names the newest good one beside
-    it."""
+    """Reads a solver state, also one that Caffe wrote. Errors: it is damaged; the error names the newest good one in
+    its folder."""
     try:
         return _read_state(path)
     except CaffeliteError as error:
@@ -195,8 +194,7 @@ def _decode_binary_state(data: bytes, path: Path) -> State:
 
 
 def _check_text(message: Message) -> None:
-    """Raises ValueError for text that is not UTF-8: protobuf lets it pass in files of Caffe's kind, some versions as
-    bytes."""
+    """Raises ValueError for text that is not UTF-8: protobuf accepts it in proto2 files, some versions as bytes."""
     for descriptor, value in message.ListFields():
         parts = [value] if isinstance(value, (str, bytes, Message)) else value
         if descriptor.type == descriptor.TYPE_STRING:
@@ -241,9 +239,9 @@ _NUMBERS = ("iter", "current_step", "iter_last_event", "minimum_loss")
 def read_model(state: State, path: Path) -> tuple[Path, dict[str, list[np.ndarray]]] | None:
     """The path and the blobs of a state's model; None where it names none.
 
-    The model lies beside the state, where every snapshot puts it and which may have been moved, or else where the state
-    says. Where the state holds its model's digest, only that model will do. Of a damaged or another one the error names
-    the newest good snapshot.
+    The model is searched in the folder of the state, since both may have been moved, then where the state says. Where
+    the state holds the digest of its model, the model must have it. Errors: the model is damaged or another one; the
+    error names the newest good snapshot.
     """
     try:
         return _read_model(state, path)
@@ -281,7 +279,7 @@ class Mismatch(CaffeliteError):
 
 
 def newest_good(path: Path) -> str | None:
-    """The remedy that names the newest sound snapshot with the prefix of a damaged one."""
+    """The remedy for a damaged snapshot: the newest sound one with its prefix."""
     match = re.fullmatch(r"(.*)_iter_\d+(\.solverstate(?:\.h5)?)", path.name, re.DOTALL)
     if not match:
         return None
@@ -310,14 +308,14 @@ def _numbered(folder: Path, start: str, *ends: str) -> list[tuple[int, Path]]:
 
 
 def fault(path: Path) -> Exception | None:
-    """What keeps a state, or its model, from being read; None: it is sound."""
+    """The error on reading a state or its model; None: both are sound."""
     try:
         _read_model(_read_state(path), path)
-    except Exception as error:  # whatever is wrong with it, it is not good
+    except Exception as error:  # any error makes it unsound
         return error
     return None
 
 
 def sound(path: Path) -> bool:
-    """Whether a state and its model can be read, and belong together."""
+    """Whether a state and its model can be read and belong together."""
     return fault(path) is None

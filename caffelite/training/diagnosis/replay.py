@@ -56,7 +56,9 @@ def replay(folder: Path, dev) -> Iterator[TracedArray]:
         return BundleSource(kept)
 
     dev.seed = seed & 2**64 - 1
-    net = Net(graph.build(document.message, document.message.state, document.locate, stored), dev, seed=seed, keep=True)
+    net = Net.of(
+        graph.build(document.message, document.message.state, document.locate, stored), dev, seed=seed, keep=True
+    )
     model = next(folder.glob("fault_iter_*.caffemodel*"))
     net.load(weights.read_model(model), str(model))
     (state,) = folder.glob("fault_iter_*.solverstate*")

@@ -62,7 +62,7 @@ class Tracer:
 
     def __init__(self, passes: Passes, received: Callable[[int, Node, list[np.ndarray]], None] | None):
         self._passes, self._net, self._received = passes, passes.net, received
-        self._steps = {step.node: step for step in passes.net.plan.forward}
+        self._steps = {step.node: step for step in passes.net.compiled.forward}
         self.traced: list[TracedArray] = []
 
     def _record(self, direction: str, node: Node, what: str, array: np.ndarray) -> None:

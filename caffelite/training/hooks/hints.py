@@ -11,7 +11,8 @@ import numpy as np
 
 from ... import caffelite_pb2 as pb
 from ...net.graph import Node
-from ...net.net import Net, learnable_multipliers
+from ...net.net import Net
+from ...net.parameters import multipliers
 from ..optim.updates import Updater
 from ..scores import Scores, unscored
 from ..state import TrainingState
@@ -44,7 +45,7 @@ class Hints(Hook):
     ):
         self._p, self._net, self._tests, self._updater, self._processes = p, net, tests, updater, processes
         self._logged, self._runs, self._displays = set(), Counter(), 0
-        self._ends = {step.node: (step.fused or (step.node,))[-1] for step in net.plan.forward}
+        self._ends = {step.node: (step.fused or (step.node,))[-1] for step in net.compiled.forward}
         self._losses = {n.tops[0].name: _classes(n) for n in net.graph.nodes if n.layer.spec.type == "SoftmaxWithLoss"}
 
     def _detailed(self) -> bool:
@@ -124,7 +125,7 @@ class Hints(Hook):
         share = self._p.iter_size * self._processes * clipping.factor()
         ratios, steps = {}, {}
         for parameter, data, diff in zip(params.parameters, params.blobs, params.diffs, strict=True):
-            mult, _ = learnable_multipliers(parameter)
+            mult, _ = multipliers(parameter)
             if len(data.shape) < 2 or not mult or diff is None or not (size := clipping.norm(data)):
                 continue
             ratios[parameter.node.name] = clipping.norm(diff) / share / size

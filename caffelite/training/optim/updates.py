@@ -1,8 +1,8 @@
 """Update rules: the lines of their mathematics for one number w with gradient g; both devices compile the same text.
 
-``rate`` is the learning rate times lr_mult, ``decay`` the weight decay times decay_mult; g comes divided by iter_size
-and clipped. A rule may write to g, which nobody reads after it. Names in ``history`` are buffers as large as the
-parameters, kept in solver states in this order. ``changing`` are constants that follow from the iteration.
+``rate`` is the learning rate times lr_mult, ``decay`` the weight decay times decay_mult; g is divided by iter_size and
+clipped before. A rule may overwrite g. Names in ``history`` are buffers as large as the parameters, stored in solver
+states in this order. ``changing`` are constants that depend on the iteration.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ import numpy as np
 from ... import caffelite_pb2 as pb
 from ...devices.formula import Formula
 from ...errors import CaffeliteError, Collector, Locator, did_you_mean
-from ...net.net import Net, learnable_multipliers
+from ...net.net import Net
+from ...net.parameters import multipliers
 from .clipping import Clipping
 
 CHUNK = 4096  # elements that one thread or block updates at a time
@@ -46,7 +47,7 @@ _ADAM = (
     "correction * m / (sqrt(v) + delta)"
 )
 
-# Text and order of history as in Caffe; the papers are named where the rule is not older than they.
+# Text and order of history as in Caffe.
 RULES = {
     "SGD": Rule("h = momentum * h + rate * g; w = w - h", ("h",), ("momentum",)),
     # Nesterov 1983
@@ -73,7 +74,7 @@ RULES = {
     # Loshchilov and Hutter 2019; Caffe has none
     "AdamW": Rule(_ADAM, ("m", "v"), ("momentum", "momentum2", "delta"), {"correction": _correction}, DECOUPLED),
 }
-# What the fields of a rule may be. Below 0, or from 1 on, an average grows without bound or turns round.
+# Valid values of a rule's fields. Below 0, or from 1 on, an average grows without bound or changes its sign.
 _NONE, _SHARE = (lambda v: v == 0, "0: this rule has none"), (lambda v: 0 <= v < 1, "a number from 0 to below 1")
 _LIMITS = {
     "AdaGrad": {"momentum": _NONE},
@@ -104,7 +105,7 @@ def rule_name(p: pb.SolverParameter, locate: Locator) -> str:
 
 
 def check(p: pb.SolverParameter, locate: Locator) -> str:
-    """The rule's name. Raises every mistake in the fields that rules read."""
+    """The rule's name. Errors: every mistake in the fields that rules read."""
     mistakes, name = Collector(), ""
     try:
         name = rule_name(p, locate)
@@ -148,7 +149,7 @@ class LocalRates:
         self._local = dev.map(Formula(local, (), ("w", "g", "scale"), ("share", "decay")), share=share, decay=decay)
 
     def run(self, scale) -> None:
-        """Sets the rates for gradients that ``scale`` (1) will be multiplied with."""
+        """Sets the rates for gradients that will be multiplied by ``scale`` (1)."""
         w, g = self._norms[:1], self._norms[1:]
         for i, (data, diff) in enumerate(zip(self._params.blobs, self._params.diffs, strict=True)):
             self._square(data, w)
@@ -171,7 +172,7 @@ class Updater:
         self._local = LocalRates(p, net) if p.local_lr_auto or p.larc else None
         chunks, lr, decay = [], [], []
         for start, parameter, blob in zip(params.starts, params.parameters, params.blobs, strict=True):
-            lr_mult, decay_mult = learnable_multipliers(parameter)
+            lr_mult, decay_mult = multipliers(parameter)
             for at in range(start, start + blob.size, CHUNK):
                 chunks.append((at, min(at + CHUNK, start + blob.size)))
                 lr.append(float(lr_mult != 0) if self._local else lr_mult)

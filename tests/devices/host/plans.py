@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -33,7 +34,7 @@ def device(
     monkeypatch.setattr(cudnn, "Plan", plans(refused, hides_nan))
     monkeypatch.setattr(cudnn, "engine", Engine)
     found = GPU(0, "float32", backend or HostBackend(), precision, deterministic=True)
-    found.little_work = 0  # so that small nets, too, lie channels last
+    found.traits = replace(found.traits, little_work=0)  # so that small nets, too, are channels_last
     return found
 
 

@@ -21,11 +21,11 @@ IP = (
 
 @pytest.fixture
 def train():
-    return Net(build(inputs(x=(2, 3)) + IP.format("a", "a", 4), "TRAIN"), open_device(), seed=1)
+    return Net.of(build(inputs(x=(2, 3)) + IP.format("a", "a", 4), "TRAIN"), open_device(), seed=1)
 
 
 def test_parameters_are_shared_by_layer_name_and_take_no_room(train):
-    test = Net(
+    test = Net.of(
         build(inputs(x=(5, 3)) + IP.format("a", "a", 4) + IP.format("b", "b", 2), "TEST"),
         train.dev,
         seed=2,
@@ -43,7 +43,7 @@ def test_a_shape_that_differs_is_named_with_its_place(train):
     with pytest.raises(
         CaffeliteError, match=r'net.prototxt:2:1: parameter 0 of layer "a" differs .* expected \[4, 3\], found \[6, 3\]'
     ):
-        Net(graph, train.dev, share=train)
+        Net.of(graph, train.dev, share=train)
 
 
 def test_loss_adds_up_until_it_is_cleared():
@@ -51,7 +51,7 @@ def test_loss_adds_up_until_it_is_cleared():
         inputs(x=(2, 3), t=(2, 3))
         + 'layer { name: "l" type: "EuclideanLoss" bottom: "x" bottom: "t" top: "l" loss_weight: 3 }\n'
     )
-    net = Net(build(text, "TEST"), open_device())
+    net = Net.of(build(text, "TEST"), open_device())
     net.dev.upload(net.blobs["x"], np.full((2, 3), 2.0))
     for _ in range(2):
         net.forward()
@@ -61,7 +61,7 @@ def test_loss_adds_up_until_it_is_cleared():
 
 
 def test_calls_to_build_a_net_grow_with_its_layers():
-    """Counts function calls, built-in ones too, of graph, layout, plan and binding."""
+    """Counts function calls, built-in ones too, of graph, compilation and binding."""
     chain = (
         'layer {{ name: "c{0}" type: "Convolution" bottom: "{1}" top: "c{0}" convolution_param {{ num_output: 2 '
         "kernel_size: 1 }} }}\n"
@@ -75,7 +75,7 @@ def test_calls_to_build_a_net_grow_with_its_layers():
         gc.collect()
         gc.disable()  # what other tests left is not to be finalised, and counted, meanwhile
         try:
-            profile.runcall(lambda: Net(build(text, "TRAIN"), dev))
+            profile.runcall(lambda: Net.of(build(text, "TRAIN"), dev))
         finally:
             gc.enable()
         return sum(entry.callcount for entry in profile.getstats())

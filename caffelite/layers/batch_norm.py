@@ -1,0 +1,212 @@
+"""Batch normalisation, with a learnt scale, a sum and a ReLU behind it where these are fused into it."""
+
+from __future__ import annotations
+
+import functools
+
+from .. import caffelite_pb2 as pb
+from ..devices.formula import Formula
+from .layer import Layer, Shape, register, split_axis
+
+LEARNT = (
+    "scale_bias",
+    "scale_filler",
+    "use_weight_bias",
+    "filler",
+    "bias_filler",
+)  # the fields by which a BatchNorm learns
+
+
+@register
+class BatchNorm(Layer):
+    """y = (x - μ_c) / √(σ²_c + eps) [· scale_c + bias_c], moments over the batch and positions of each channel.
+
+    x, y (N, C, ...); a Scale layer may follow. Three blobs that no solver touches: running sums of means (C) and
+    variances (C, with m/(m-1)), and the factor (1) that both are divided by; each training pass multiplies them by
+    moving_average_fraction (default 0.999) and adds its own. use_global_stats (default: in TEST) takes the running
+    moments. eps 1e-5. Two more, learnt, where scale_bias, use_weight_bias or one of their fillers is written: scale
+    (C), from 1, and bias (C), from 0, unless bias_term is false. Errors: a rate for the first three. Source: Ioffe and
+    Szegedy 2015, blobs as in Caffe, NVCaffe and Intel's Caffe.
+    """
+
+    field = "batch_norm_param"
+    in_place = follows_layout = follows_precision = True
+    frozen_params = 3
+
+    def setup(self) -> None:
+        p = self.p
+        self.stored = p.use_global_stats if p.HasField("use_global_stats") else self.phase == pb.TEST
+        asked = [f for f in LEARNT if p.HasField(f)]
+        self.learnt = bool(asked) and not any(
+            p.HasField(f) and not getattr(p, f) for f in ("scale_bias", "use_weight_bias")
+        )
+
+    def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        shape = bottoms[0]
+        self.split = (1, 1, shape[0]) if len(shape) == 1 else split_axis(shape, 1)
+        c = self.split[1]
+        for size in ((c,), (c,), (1,)):
+            self.add_param(size, pb.FillerParameter())
+        self.saved_shapes |= {"mean": ((c,), None), "scale": ((c,), None)}
+        if self.learnt:
+            filler = "filler" if self.p.HasField("filler") else "scale_filler"
+            one = pb.FillerParameter(type="constant", value=1)
+            self.add_param((c,), getattr(self.p, filler) if self.p.HasField(filler) else one, filler)
+            if self.p.bias_term:
+                self.add_param((c,), self.p.bias_filler, "bias_filler")
+        return [shape]
+
+    def can_fuse(self, follower: Layer) -> bool:
+        return (
+            follower.spec.type == "Scale"
+            and follower.split == self.split
+            and len(follower.spec.bottom) == 1
+            and not self.learnt
+        )
+
+    def can_fuse_sum(self, follower: Layer) -> bool:
+        plain = (
+            follower.spec.type == "Eltwise"
+            and len(follower.spec.bottom) == 2
+            and all(map(follower.passes_gradient, (0, 1)))
+        )
+        alike = follower.config.format == self.config.format
+        return self.config.traits.sums_gradients and self.can_fuse_relu and alike and plain
+
+    def can_fuse_relu_backward(self) -> bool:
+        return True
+
+    def most_gradient_parts(self) -> int:
+        return 64 if self.config.fused_sum else 1
+
+    @property
+    def can_fuse_relu(self) -> bool:
+        return self.learnt or self.config.fused_scale
+
+    def backward_reads_bottom(self, index: int) -> bool:
+        return self.can_fuse_relu  # y may have lost what x says: the scale may be 0
+
+    def backward_reads_top(self, index: int) -> bool:
+        return not self.stored and not self.backward_reads_bottom(index)
+
+    def build(self, dev) -> None:
+        n, c, p = self.stored_split(self.split)
+        m, split = n * p, (n, c, p)
+        self.slope, self.with_sum = self.config.relu_slope, self.config.fused_sum
+        # The learnt scale and perhaps bias: its own, or those of the fused Scale.
+        self.affine = list(self.fused_scale.params if self.config.fused_scale else self.params[3:])
+        self.dot, self.sum = dev.zeros(c), dev.zeros(c)
+        if self.stored:
+            self._mean = dev.map(Formula("where(f == 0, 0, v / f)", ("v",), ("f",)))
+            self._scale = dev.map(
+                Formula("1 / sqrt(where(f == 0, 0, v / f) + eps)", ("v",), ("f",), ("eps",)), eps=self.p.eps
+            )
+        else:
+            self._moments = dev.batch_moments(*split, self.p.eps, self.p.moving_average_fraction)
+        if self.affine:
+            return self._build_affine(dev, split, m)
+        total, dot = (self.as_stored(f) for f in (Formula("dy", ("dy",)), Formula("dy * y", ("dy", "y"))))
+        self._normalise = self._map(dev, "(x - u) * s", ("x",), ("u", "s"), split)
+        self._sums = dev.channel_sums((total, dot), (), *split, 1 / m)
+        self._rescale = self._map(dev, "dy * s", ("dy",), ("s",), split)
+        self._dx = self._map(dev, "(dy - u - d * y) * s", ("dy", "y"), ("u", "d", "s"), split)
+
+    def _map(
+        self,
+        dev,
+        text: str,
+        images: tuple[str, ...],
+        each: tuple[str, ...],
+        split: tuple[int, int, int],
+        **constants: float,
+    ):
+        """A formula over images, with the numbers that each channel has."""
+        formula = self.as_stored(Formula(text, (*images, *each), constants=tuple(constants)), *each)
+        return dev.channel_map(formula, each, *split, **constants)
+
+    def _build_affine(self, dev, split: tuple[int, int, int], m: int) -> None:
+        """With a learnt scale, and perhaps a bias, a sum and a ReLU behind them."""
+        each, value, slope = ("u", "s", "g", "b")[: 2 + len(self.affine)], "(x - u) * s * g", {}
+        if len(self.affine) == 2:
+            value = f"{value} + b"
+        dy = "dy"
+        if self.with_sum:
+            self._build_with_sum(dev, split, each, value)
+        elif self.slope is not None:  # whether y > 0 follows from x, which costs less than to read y
+            dy, slope = f"where({value} > 0, dy, slope * dy)", {"slope": self.slope}
+            value = f"where({value} > 0, {value}, slope * ({value}))"
+        if not self.with_sum:
+            self._normalise = self._map(dev, value, ("x",), each, split, **slope)
+        sums = (Formula(text, ("dy", "x", *each), constants=tuple(slope)) for text in (dy, f"{dy} * (x - u) * s"))
+        self._sums = dev.channel_sums(tuple(self.as_stored(f, *each) for f in sums), each, *split, **slope)
+        self._rescale = self._map(dev, f"{dy} * s * g", ("dy", "x"), each, split, **slope)
+        text = f"({dy} - t / m - d / m * (x - u) * s) * s * g"
+        self._dx = self._map(dev, text, ("dy", "x"), (*each, "t", "d"), split, m=m, **slope)
+
+    def _build_with_sum(self, dev, split: tuple[int, int, int], each: tuple[str, ...], value: str) -> None:
+        """With a sum of that and a. Backward first makes the sum's gradient, from that of y in its parts, then the sums
+        over it."""
+        value, dy, slope = f"{value} + a", "({0})", {}
+        if self.slope is not None:  # y is read: its sign replaces that of a sum of x and a
+            value, dy, slope = (
+                f"where({value} > 0, {value}, slope * ({value}))",
+                "where(y > 0, {0}, slope * ({0}))",
+                {"slope": self.slope},
+            )
+        self._normalise = self._map(dev, value, ("x", "a"), each, split, **slope)
+
+        def sums(parts: int):
+            names = tuple(f"dy{i}" for i in range(parts))
+            whole, read = dy.format(" + ".join(names)), (*names, "y") if slope else names
+            texts = ((whole, read), (f"{whole} * (x - u) * s", (*read, "x", "u", "s")))
+            formulas = tuple(
+                self.as_stored(Formula(text, arrays, constants=tuple(slope)), "u", "s") for text, arrays in texts
+            )
+            return dev.channel_sums(formulas, ("u", "s"), *split, kept=True, **slope)
+
+        self._sum_gradients = functools.cache(sums)
+
+    def forward(self, x: list, y: list) -> None:
+        mean, variance, factor = (param.data for param in self.params[:3])
+        u, scale = self.saved["mean"], self.saved["scale"]
+        if self.stored:
+            self._mean(mean, factor, u)
+            self._scale(variance, factor, scale)
+        else:
+            self._moments(x[0], u, scale, mean, variance, factor)
+        self._normalise(*x, u, scale, *[param.data for param in self.affine], y[0])
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        u, scale = self.saved["mean"], self.saved["scale"]
+        if self.affine:
+            self._backward_affine(x[0], y[0], dy, dx)
+        elif self.stored:
+            self._rescale(dy[0], scale, dx[0])
+        else:
+            self._sums(dy[0], y[0], (u, self.dot))
+            self._dx(dy[0], y[0], u, self.dot, scale, dx[0])
+
+    def _backward_affine(self, x, y, parts: list, gradients: list) -> None:
+        """parts: of y's gradient; gradients: of x, or None, and where a sum is fused of its other summand, which is the
+        sum's too."""
+        dx, dy = gradients[0], gradients[-1] if self.with_sum else parts[0]
+        each = self.saved["mean"], self.saved["scale"], *[param.data for param in self.affine]
+        sums, affine = [self.dot, self.sum], self.affine
+        for i, param in enumerate(affine):
+            if param.wanted and not param.add:
+                sums[i] = param.diff
+        dot, total = sums
+        if dy is parts[0] and len(parts) == 1 and not (self.with_sum and self.slope is not None):
+            self._sums(dy, x, *each, (total, dot))
+        else:
+            read = (y,) if self.slope is not None else ()
+            self._sum_gradients(len(parts))(*parts, *read, x, *each[:2], (total, dot), dy)
+        for found, param in zip(sums, affine, strict=False):
+            if param.wanted and param.add:
+                self.dev.add(found, param.diff)
+        if dx is None:
+            return
+        if self.stored:
+            self._rescale(dy, x, *each, dx)
+        else:
+            self._dx(dy, x, *each, total, dot, dx)

@@ -1,0 +1,104 @@
+"""What the compiler asks a layer for, and how a layer sees what the compiler decided."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import Self
+
+from ..devices.formula import Formula
+from ..devices.traits import DeviceTraits
+from .config import LayerConfig, SavedBlobs, Shape
+from .declarations import Declarations
+
+
+class Compilable(Declarations):
+    """The answers of a layer that needs, reads and fuses nothing special. All may depend on ``config``, but for
+    ``multiply_adds`` and ``prefers_channels_last``."""
+
+    config = LayerConfig()
+    saved_shapes: dict[str, tuple[Shape, str | None]]  # what ``saved_blobs`` returns by default
+
+    def configured(self, config: LayerConfig) -> Self:
+        """A copy that has ``config``."""
+        copied = copy.copy(self)
+        copied.config = config
+        return copied
+
+    def multiply_adds(self, bottoms: list[Shape], tops: list[Shape]) -> int:
+        """Products with learned weights in one forward pass."""
+        return 0
+
+    def prefers_channels_last(self, traits: DeviceTraits) -> bool:
+        """Whether the layer runs faster on channels_last images on a device of these traits."""
+        return False
+
+    def rounds_bottoms(self) -> bool:
+        """Whether forward saves copies of its bottoms of 16-bit numbers, which its products multiply."""
+        return False
+
+    def saved_blobs(self) -> SavedBlobs:
+        """What forward keeps for backward, by name: shape, dtype (None: the net's)."""
+        return self.saved_shapes
+
+    def backward_reads_bottom(self, index: int) -> bool:
+        return True
+
+    def backward_reads_top(self, index: int) -> bool:
+        return True
+
+    def can_fuse(self, follower: Compilable) -> bool:
+        """Whether the layer can do the work, forward and backward, of one that alone reads its top (a Scale)."""
+        return False
+
+    def can_fuse_sum(self, follower: Compilable) -> bool:
+        """Whether the layer can do the work, forward and backward, of one that adds its top and another blob."""
+        return False
+
+    def can_fuse_relu_backward(self) -> bool:
+        """Whether backward includes that of a fused ReLU."""
+        return self.relu_backward_overwrites()
+
+    def relu_backward_overwrites(self) -> bool:
+        """Whether backward multiplies the top's gradient by the slope of a fused ReLU in place."""
+        return False
+
+    def most_gradient_parts(self) -> int:
+        """In how many arrays, at most, backward takes its only top's gradient: ``dy`` then are these parts."""
+        return 1
+
+    def takes_slices(self) -> bool:
+        """Whether its tops, and their gradients, may be slices of wider rows."""
+        return False
+
+    def passes_gradient(self, index: int) -> bool:
+        """Whether a bottom's gradient is that of the first top; backward then writes nothing where both are one
+        array."""
+        return False
+
+    def top_slices(self) -> list[tuple[int, int]]:
+        """For a layer that only copies its bottoms into its top: (start, pitch) of each, as in net/slices.py."""
+        return []
+
+    # Images as they are stored
+
+    @property
+    def channels_last(self) -> bool:
+        """Whether its images are stored as N×H×W×C."""
+        return self.config.format.channels_last
+
+    def stored_split(self, split: tuple[int, int, int]) -> tuple[int, int, int]:
+        """(N, C, P) of an image as it is stored: (N·P, C, 1) where it is channels_last."""
+        n, c, p = split
+        return (n * p, c, 1) if self.channels_last else split
+
+    def as_stored(self, formula: Formula, *others: str) -> Formula:
+        """A formula over images as they are stored: of 16-bit ones, all its arrays but ``others`` are of that dtype."""
+        if self.config.format.dtype is None:
+            return formula
+        return replace(formula, halves=tuple(name for name in (*formula.arrays, "out") if name not in others))
+
+    def rounded_blobs(self, shapes: list[Shape]) -> SavedBlobs:
+        """The saved blobs for 16-bit copies of bottoms of these shapes; see ``rounds_bottoms``."""
+        dtype = self.config.traits.product_dtype
+        return {f"half {i}": (shape, dtype) for i, shape in enumerate(shapes)}

@@ -1,0 +1,41 @@
+"""What layers declare about themselves: pure facts about a type, which some types set by their message or shapes."""
+
+from __future__ import annotations
+
+
+class Declarations:
+    """How a layer may be wired, fed and stored:
+
+    - ``bottoms``, ``tops``: fewest and most (None: any number);
+    - ``field``: its message in LayerParameter;
+    - ``in_place``: the top may overwrite the bottom; ``view``: the top is the bottom under another shape;
+    - ``loss``: its first top has loss_weight 1 unless the message gives another; ``adds_loss``: forward adds its first
+      top, weighted, to the net's loss (see ``total``);
+    - ``differentiable``: backward exists; ``constant_bottoms``: bottoms that never get a gradient (labels);
+      ``constant_tops``: tops whose gradient goes no further down; ``takes_over_gradient``: gives its bottom its top's
+      gradient memory, as Caffe's Flatten does;
+    - ``feeds``: tops come from outside (a source, the user) and not from bottoms; ``reads_source``: from a source;
+      ``reads_images``: of images, then labels; ``batched``: its message has a batch_size; ``files``: the fields of its
+      message that name files to read; ``filled_once``: the tops stay filled from one pass to the next;
+      ``feeds_ahead``: several passes can be fed at once;
+    - ``frozen_params``: how many of its parameters, the first ones, the layer itself changes, and no solver;
+    - ``varies``: its tops' shapes depend on the data (it calls ``resize``);
+    - ``requires_host``: its passes need the host and cannot be captured in a graph; ``writes``: forward writes a file;
+    - ``can_fuse_relu``: forward can apply a leaky ReLU to its top;
+    - ``follows_layout``: works on channels_last images too; ``follows_precision``: then also on 16-bit ones;
+    - ``sums_spatially``: each number of a top may depend on all places of the bottoms; ``needs_images``: its bottoms
+      are images.
+    """
+
+    type = ""
+    field = ""
+    bottoms: tuple[int, int | None] = (1, 1)
+    tops: tuple[int, int | None] = (1, 1)
+    constant_bottoms: frozenset[int] = frozenset()
+    constant_tops: frozenset[int] = frozenset()
+    files: tuple[str, ...] = ()
+    frozen_params = 0
+    differentiable = feeds_ahead = True
+    in_place = view = loss = adds_loss = takes_over_gradient = False
+    feeds = reads_source = reads_images = batched = filled_once = varies = requires_host = writes = False
+    can_fuse_relu = follows_layout = follows_precision = sums_spatially = needs_images = False

@@ -1,0 +1,56 @@
+"""A layer's message: where it stands in the file, and errors that name the place."""
+
+from __future__ import annotations
+
+import math
+
+from .. import caffelite_pb2 as pb
+from ..errors import CaffeliteError, Locator, Where
+from .config import Shape
+
+
+class LayerMessage:
+    """The message of a layer of one net. ``p``: its own parameters, the message ``field`` of LayerParameter."""
+
+    field = ""
+
+    def __init__(self, spec: pb.LayerParameter, phase: int, locate: Locator):
+        self.spec, self.phase, self.locate = spec, phase, locate
+        self.name = spec.name
+        self.p = getattr(spec, self.field) if self.field else None
+
+    def where(self, *path: str | int) -> Where:
+        return self.locate(*((self.field, *path) if self.field and path else path))
+
+    def error(self, what: str, *path: str | int, **parts: object) -> CaffeliteError:
+        return CaffeliteError(f'layer "{self.name}" ({self.spec.type}): {what}', where=self.where(*path), **parts)
+
+    def outer_error(self, what: str, *path: str | int, **parts: object) -> CaffeliteError:
+        """An error in a field that every layer has."""
+        return CaffeliteError(f'layer "{self.name}" ({self.spec.type}): {what}', where=self.locate(*path), **parts)
+
+    def bottom_error(self, index: int, what: str, **parts: object) -> CaffeliteError:
+        blob = self.spec.bottom[index]
+        return CaffeliteError(
+            f'layer "{self.name}" ({self.spec.type}): bottom "{blob}" {what}',
+            where=self.locate("bottom", index),
+            **parts,
+        )
+
+    def same_count(self, bottoms: list[Shape], a: int, b: int) -> None:
+        if math.prod(bottoms[a]) != math.prod(bottoms[b]):
+            expected = f'{math.prod(bottoms[a])} values, as "{self.spec.bottom[a]}" {list(bottoms[a])} has'
+            raise self.bottom_error(
+                b, "does not fit", expected=expected, found=f"{math.prod(bottoms[b])} {list(bottoms[b])}"
+            )
+
+    def axis(self, value: int, rank: int, name: str = "axis", end: bool = False) -> int:
+        """A possibly negative axis made absolute; one that the bottom does not have is an error."""
+        if not -rank <= value < rank + end:
+            raise self.error(
+                f"{name} {value} is outside the bottom's {rank} axes",
+                name,
+                expected=f"{-rank} to {rank - 1 + end}",
+                found=value,
+            )
+        return value + rank if value < 0 else value

@@ -1,0 +1,170 @@
+"""Binds a compiled net to a device: arrays for its storages, copies of its layers, and calls for its steps."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator
+from types import MappingProxyType
+
+import numpy as np
+
+from ..devices.formula import Formula
+from ..layers import Shape
+from .compile import CompiledNet
+from .nodes import Node, Value, copied
+from .packing import ALIGN, Storage
+from .parameters import Parameters
+from .slices import Slice
+from .steps import Step
+
+STORED_DTYPES = {"bfloat16": "uint16"}  # NumPy has no bfloat16
+
+
+def stored_dtype(name: str | None) -> str | None:
+    """The NumPy dtype that stores numbers of a dtype; None for the device's."""
+    return STORED_DTYPES.get(name, name)
+
+
+def instance(compiled: CompiledNet) -> CompiledNet:
+    """The same net with nodes and values of its own, which can be bound to a device."""
+    graph, nodes, values = copied(compiled.graph, lambda node: node.layer)
+
+    def step_of(step: Step) -> Step:
+        fused, summand = tuple(nodes[n] for n in step.fused), values.get(step.summand)
+        sums = {values[v]: parts for v, parts in step.sums.items()}
+        return Step(nodes[step.node], fused, summand, step.partial, sums, step.parts, step.overwrites_gradient)
+
+    def keyed(table: dict, by: dict) -> MappingProxyType:
+        return MappingProxyType({by[key]: found for key, found in table.items()})
+
+    return dataclasses.replace(
+        compiled,
+        graph=graph,
+        nodes=MappingProxyType({source: nodes[n] for source, n in compiled.nodes.items()}),
+        values=MappingProxyType({source: values[v] for source, v in compiled.values.items()}),
+        forward=tuple(map(step_of, compiled.forward)),
+        backward=tuple(map(step_of, compiled.backward)),
+        saved=keyed(compiled.saved, nodes),
+        starts=tuple((values[v], weight) for v, weight in compiled.starts),
+        constants=tuple((values[v], weight) for v, weight in compiled.constants),
+        **{name: keyed(getattr(compiled, name), values) for name in ("data", "diff", "data_slices", "diff_slices")},
+    )
+
+
+class Binding:
+    """The arrays and steps of a compiled net on a device. ``data`` and ``diff``: arrays by value; ``forward`` and
+    ``backward``: (node, call) in order; ``varied``: values whose shapes have changed."""
+
+    def __init__(self, compiled: CompiledNet, dev):
+        self.compiled, self.dev, self.graph = compiled, dev, compiled.graph
+        self.arena = dev.zeros((max(compiled.arena, ALIGN),), np.uint8)
+        self.constants = dev.zeros((max(compiled.constant_bytes, ALIGN),), np.uint8)
+        self.varied: set[Value] = set()
+        # What is stored in the same place alike is the same array, so that layers see where there is nothing to copy.
+        self._view = functools.cache(lambda constant, *how: dev.view(self.constants if constant else self.arena, *how))
+        self.data = {v: self._array(v, s, compiled.data_slices.get(v)) for v, s in compiled.data.items()}
+        self.diff = {v: self._array(v, s, compiled.diff_slices.get(v)) for v, s in compiled.diff.items()}
+        self._partial: dict[tuple[Node, int], object] = {}  # gradients of bottoms that are parts of a value's
+        self._total = functools.cache(self._sum_of)
+        self.forward: list[tuple[Node, Callable]] = []
+        self.backward: list[tuple[Node, Callable]] = []
+
+    def _array(self, value: Value, storage: Storage, place: Slice | None = None):
+        """A value's array, or its gradient's, in a storage."""
+        at, shape, dtype = storage.offset, value.memory_shape, stored_dtype(value.dtype)
+        if place and place.pitch:
+            wide = self._view(storage.constant, at, (*shape[:-1], place.pitch), dtype)
+            return wide[..., place.start : place.start + shape[-1]]
+        itemsize = np.dtype(dtype or self.dev.dtype).itemsize
+        return self._view(storage.constant, at + place.start * itemsize if place else at, shape, dtype)
+
+    def bind_layers(self, params: Parameters) -> None:
+        """Replaces the layers by bound ones, and makes the calls of all steps."""
+        for node in self.graph.nodes:
+            layer = node.layer = node.layer.bound(self.dev, params.views(node))
+            if layer.varies:
+                layer.resize = functools.partial(self._resize, node)
+        for step in self.compiled.forward:
+            if step.node.layer.config.fused_scale:
+                step.node.layer.fused_scale = step.fused[0].layer
+        for node in self.graph.nodes:
+            self.build(node)
+        self._make_calls()
+
+    def build(self, node: Node) -> None:
+        """Makes the operations of a layer, for the shapes that it has now."""
+        layer, storages = node.layer, self.compiled.saved.get(node, {})
+        layer.saved = {
+            name: self.dev.view(self.arena, storages[name].offset, shape, stored_dtype(dtype))
+            for name, (shape, dtype) in layer.saved_blobs().items()
+            if name in storages
+        }
+        layer.build(self.dev)
+
+    def _make_calls(self) -> None:
+        """In place, for the pass that runs through them."""
+        self.forward[:] = [self._forward_call(step) for step in self.compiled.forward]
+        self.backward[:] = [call for step in self.compiled.backward for call in self._backward_calls(step)]
+
+    def _forward_call(self, step: Step) -> tuple[Node, Callable]:
+        x, y = [self.data[v] for v, _ in step.bottoms], [self.data[v] for v in step.tops]
+        return step.node, functools.partial(step.node.layer.forward, x, y)
+
+    def _backward_calls(self, step: Step) -> Iterator[tuple[Node, Callable]]:
+        node, dx, adds = step.node, [], self.compiled.adds_gradients
+        for i, (bottom, wanted) in enumerate(step.bottoms):
+            if i in step.partial:
+                dx.append(self._array(bottom, step.partial[i]))
+            else:
+                dx.append(self.diff.get(bottom) if wanted else None)
+        if not adds:
+            self._partial.update({(node, i): dx[i] for i in step.partial})
+        x, y = [self.data[v] for v, _ in step.bottoms], [self.data[v] for v in step.tops]
+        dy = [self._array(step.tops[0], s) for s in step.parts] or [self.diff.get(v) for v in step.tops]
+        yield node, functools.partial(node.layer.backward, x, y, dy, dx)
+        for i in step.partial if adds else ():
+            yield node, functools.partial(self.dev.add, dx[i], self.diff[node.bottoms[i]])
+        for value, storages in step.sums.items():
+            parts = [self._array(value, s) for s in storages]
+            yield node, functools.partial(self._total(len(parts)), *parts, self.diff[value])
+
+    def _sum_of(self, count: int) -> Callable:
+        """The device's operation that sums ``count`` arrays."""
+        names = tuple(f"g{i}" for i in range(count))
+        return self.dev.map(Formula(" + ".join(names), names))
+
+    def gradient(self, node: Node, i: int):
+        """See ``Net.gradient``."""
+        return self._partial.get((node, i), self.diff.get(node.bottoms[i])) if node.gradient_to[i] else None
+
+    def _resize(self, node: Node, shapes: list[Shape]) -> list:
+        """Gives a node's tops other shapes, none larger than compiled, and so to all that follows; the memory stays
+        where it is."""
+        changed: set[Value] = set()
+        self._reshape(node, shapes, changed)
+        for follower in self.graph.nodes[node.index + 1 :]:
+            layer = follower.layer
+            if changed.isdisjoint(follower.bottoms):
+                continue
+            params = [p.shape for p in layer.param_blobs]
+            layer.param_blobs, layer.saved_shapes = [], {}
+            self._reshape(follower, layer.shapes([b.shape for b in follower.bottoms]), changed)
+            if params != [p.shape for p in layer.param_blobs]:
+                remedy = f'its parameters must not depend on how many samples "{node.name}" lets pass'
+                raise layer.outer_error("its parameters change their shape with the data", remedy=remedy)
+            self.build(follower)
+        self.varied |= changed
+        self._make_calls()
+        return [self.data[top] for top in node.tops]
+
+    def _reshape(self, node: Node, shapes: list[Shape], changed: set[Value]) -> None:
+        for value, shape in zip(node.tops, shapes, strict=True):
+            if value.shape == tuple(shape):
+                continue
+            value.shape = tuple(shape)
+            changed.add(value)
+            for arrays, storages in ((self.data, self.compiled.data), (self.diff, self.compiled.diff)):
+                if value in arrays:
+                    memory = self.constants if storages[value].constant else self.arena
+                    arrays[value] = self.dev.view(memory, storages[value].offset, value.shape)

@@ -1,0 +1,128 @@
+"""Compiles a graph for a device: layouts, dtypes, fusions, the order of steps and the memory that they take.
+
+Compiling needs the traits of a device, and no device. It changes neither the graph nor its layers, so that one graph
+can be compiled for several devices. A net that runs, and everything that predicts what it does, use the same result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from ..devices.traits import DeviceTraits
+from . import fusion, layout, slices
+from .gradient_memory import GradientMemory
+from .memory import DataMemory, Storages
+from .nodes import Graph, Node, Value
+from .packing import Storage, pack
+from .slices import Slice
+from .steps import ITEMSIZES, Lifetimes, Step
+
+
+@dataclass(frozen=True)
+class Options:
+    """keep: every blob and gradient keeps its own memory, so that it can be looked at after the pass; nothing is fused
+    then. A view has the memory of its bottom. fuse: layers run as part of others where they can."""
+
+    keep: bool = False
+    fuse: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledNet:
+    """What a net does on a device of ``traits``; immutable.
+
+    ``graph``: nodes and values of its own, with formats and inserted copies; its layers have their ``config``.
+    ``nodes`` and ``values`` map those of the graph that was compiled to these. ``forward`` and ``backward``: the steps
+    in order.
+    ``data`` and ``diff`` map values to storages, ``saved`` nodes to {name: storage}; ``data_slices`` and
+    ``diff_slices``: where values are stored within the storage of a wider one. ``starts``: (value, weight) of gradients
+    that are filled before each backward pass, ``constants`` of those filled once. ``refused_in_place``: layers whose
+    request for in-place would corrupt numbers that are still needed. ``adds_gradients``: gradients of one value are
+    added as they are computed. ``arena`` and ``constant_bytes``: bytes of all storages.
+    """
+
+    graph: Graph
+    traits: DeviceTraits
+    options: Options
+    nodes: Mapping[Node, Node]
+    values: Mapping[Value, Value]
+    forward: tuple[Step, ...]
+    backward: tuple[Step, ...]
+    data: Mapping[Value, Storage]
+    diff: Mapping[Value, Storage]
+    saved: Mapping[Node, Mapping[str, Storage]]
+    data_slices: Mapping[Value, Slice]
+    diff_slices: Mapping[Value, Slice]
+    starts: tuple[tuple[Value, float], ...]
+    constants: tuple[tuple[Value, float], ...]
+    refused_in_place: tuple[str, ...]
+    adds_gradients: bool
+    arena: int
+    constant_bytes: int
+
+
+def compile(graph: Graph, traits: DeviceTraits, options: Options = Options()) -> CompiledNet:
+    """Compiles a graph for devices of ``traits``."""
+    own, nodes, values = layout.insert_copies(graph, layout.choose_layouts(graph, traits), traits)
+    fuses = options.fuse and not options.keep
+    fusions = fusion.fuse(own) if fuses else fusion.Fusions()
+    filled_once = {v for n in own.feeds for v in n.tops if n.layer.filled_once}
+    lifetimes = Lifetimes(own, fusions, options.keep, filled_once | set(own.outputs))
+
+    def itemsize(dtype: str | None) -> int:
+        return traits.itemsize if dtype is None else ITEMSIZES[dtype]
+
+    storages = Storages(itemsize)
+    in_tops = slices.store_in_tops(own, lifetimes, itemsize) if fuses else {}
+    data = DataMemory(storages, lifetimes, in_tops, filled_once, constant_gradients(own))
+    forward, fused = [], fusions.fused()
+    for node in own.nodes:
+        if node not in fused:
+            forward.append(Step(node, fusions.chains.get(node, ()), fusions.summands.get(node)))
+            data.store_tops(forward[-1])
+            data.store_saved(node, fuses)
+    sums = traits.sums_gradients and fuses
+    gradients = GradientMemory(own, storages, lifetimes, data, fuses, sums)
+    gradients.store()
+    constant_bytes = _place_constants([gradients.diff[v] for v, _ in gradients.constants])
+    arena = pack(storages.all)
+    own.seal()
+    for part in (*storages.all, *gradients.diff.values(), *forward, *gradients.steps):
+        part.seal()
+    return CompiledNet(
+        graph=own,
+        traits=traits,
+        options=options,
+        nodes=MappingProxyType(nodes),
+        values=MappingProxyType(values),
+        forward=tuple(forward),
+        backward=tuple(gradients.steps),
+        data=MappingProxyType(data.data),
+        diff=MappingProxyType(gradients.diff),
+        saved=MappingProxyType({node: MappingProxyType(found) for node, found in data.saved.items()}),
+        data_slices=MappingProxyType(data.slices),
+        diff_slices=MappingProxyType(gradients.slices),
+        starts=tuple(gradients.starts),
+        constants=tuple(gradients.constants),
+        refused_in_place=tuple(data.refused_in_place),
+        adds_gradients=not sums,
+        arena=arena,
+        constant_bytes=constant_bytes,
+    )
+
+
+def constant_gradients(graph: Graph) -> set[Value]:
+    """The values where backward starts and to which no layer adds a gradient: theirs never changes."""
+    starts = {v for v, _ in graph.loss_starts if not v.node.layer.view}
+    return {v for v in starts if not any(r.gradient_to[i] for r, i in v.readers)}
+
+
+def _place_constants(storages: list[Storage]) -> int:
+    """Gives constants their offsets; returns their bytes."""
+    end = 0
+    for storage in storages:
+        storage.offset = end
+        end += storage.bytes
+    return end

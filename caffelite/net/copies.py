@@ -1,0 +1,71 @@
+"""Layers that the compiler inserts where a blob is read in another layout or dtype than it is stored in."""
+
+from __future__ import annotations
+
+from .. import caffelite_pb2 as pb
+from ..errors import NOWHERE
+from ..layers import Layer
+from .nodes import Value
+
+
+class Copy(Layer):
+    """Copies a blob from one format into another. ``forth``: to channels_last, or to 16-bit numbers; else back."""
+
+    verb = ""
+
+    def __init__(self, value: Value, forth: bool, phase: int):
+        super().__init__(pb.LayerParameter(name=f"{value.name} {self.verb}", type=self.type), phase, NOWHERE)
+        self.forth = forth
+
+    def backward_reads_bottom(self, index: int) -> bool:
+        return False
+
+    backward_reads_top = backward_reads_bottom
+
+
+class Transposition(Copy):
+    """y (N, H, W, C) = x (N, C, H, W), or back; a view where both are the same bytes."""
+
+    type = "Transposition"
+    verb = "transposed"
+
+    def __init__(self, value: Value, forth: bool, phase: int):
+        super().__init__(value, forth, phase)
+        n, c, *spatial = value.shape
+        self.split = n, c, spatial[0] * spatial[1]
+        self.view = self.split[1] == 1 or self.split[2] == 1
+
+    def build(self, dev) -> None:
+        n, c, p = self.split
+        self.plain, self.swapped = (n, c, p), (n, p, c)
+        self.op = dev.transpose
+
+    def _run(self, source, target, forth: bool) -> None:
+        if not self.view:
+            self.op(
+                source.reshape(self.plain if forth else self.swapped),
+                target.reshape(self.swapped if forth else self.plain),
+            )
+
+    def forward(self, x: list, y: list) -> None:
+        self._run(x[0], y[0], self.forth)
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        self._run(dy[0], dx[0], not self.forth)
+
+
+class Rounding(Copy):
+    """y of 16-bit numbers = x of float32 numbers, or back; both in one layout."""
+
+    type = "Rounding"
+    verb = "rounded"
+
+    def build(self, dev) -> None:
+        round_, widen = dev.conversions()
+        self.op, self.back = (round_, widen) if self.forth else (widen, round_)
+
+    def forward(self, x: list, y: list) -> None:
+        self.op(x[0], y[0])
+
+    def backward(self, x: list, y: list, dy: list, dx: list) -> None:
+        self.back(dy[0], dx[0])

@@ -1,0 +1,90 @@
+"""Finds chains of layers that run as one step: a layer with a Scale, a sum and a ReLU behind it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from ..layers import Layer, LayerConfig
+from .nodes import Graph, Node, Value
+
+
+def configure(node: Node, **decisions: object) -> None:
+    """Records decisions about a node's layer, in a copy of the layer."""
+    config: LayerConfig = replace(node.layer.config, **decisions)
+    node.layer = node.layer.configured(config)
+
+
+@dataclass
+class Fusions:
+    """``chains``: the nodes that run as part of a node's forward step; ``backward_in``: by a node whose backward is
+    part of another's, that one; ``summands``: of a node that a sum is fused into, the sum's other bottom."""
+
+    chains: dict[Node, tuple[Node, ...]] = field(default_factory=dict)
+    backward_in: dict[Node, Node] = field(default_factory=dict)
+    summands: dict[Node, Value] = field(default_factory=dict)
+
+    def runner(self, node: Node) -> Node:
+        """The node whose backward step includes that of ``node``."""
+        return self.backward_in.get(node, node)
+
+    def last(self, node: Node) -> Node:
+        """The last node of a node's forward step."""
+        return self.chains[node][-1] if node in self.chains else node
+
+    def fused(self) -> set[Node]:
+        """The nodes that have no forward step of their own."""
+        return {part for chain in self.chains.values() for part in chain}
+
+
+def fuse(graph: Graph) -> Fusions:
+    """The fusions of a graph; records them in the layers' configs."""
+    fusions = Fusions()
+    for node in graph.nodes:
+        if node not in fusions.backward_in and (chain := _chain(node, fusions)):
+            fusions.chains[node] = tuple(chain)
+            if node.layer.config.fused_scale or node.layer.can_fuse_relu_backward():
+                fusions.backward_in |= dict.fromkeys(chain, node)
+    return fusions
+
+
+def _chain(node: Node, fusions: Fusions) -> list[Node]:
+    """The nodes behind a node that run as part of it."""
+    chain: list[Node] = []
+    scale = _only_reader(node)
+    if scale and node.layer.can_fuse(scale.layer) and scale.gradient_to[0] == scale.backward:
+        configure(node, fused_scale=True)
+        chain.append(scale)
+    if found := _sum(node, chain):
+        total, fusions.summands[node] = found
+        configure(node, fused_sum=True)
+        chain.append(total)
+    relu = _only_reader(chain[-1] if chain else node)
+    if relu and node.layer.can_fuse_relu and _is_plain_relu(relu) and (chain or not node.layer.backward_reads_top(0)):
+        configure(node, relu_slope=relu.layer.p.negative_slope)
+        chain.append(relu)
+    return chain
+
+
+def _sum(node: Node, chain: list[Node]) -> tuple[Node, Value] | None:
+    """The sum of what a chain computes and of another blob, computed before, where the node can do that too; with the
+    other blob."""
+    last = chain[-1] if chain else node
+    total = _only_reader(last)
+    if not total or not node.layer.can_fuse_sum(total.layer):
+        return None
+    other = total.bottoms[total.bottoms[0] is last.tops[0]]
+    gradients = all(total.gradient_to) if total.backward else not node.backward
+    return (total, other) if gradients and other.node.index <= node.index else None
+
+
+def _only_reader(node: Node) -> Node | None:
+    """The node that alone reads a node's only top."""
+    if len(node.tops) != 1 or len(node.tops[0].readers) != 1 or any(node.loss_weights):
+        return None
+    return node.tops[0].readers[0][0]
+
+
+def _is_plain_relu(node: Node) -> bool:
+    """Whether a node is a ReLU whose gradient follows from its top and may overwrite that top's."""
+    layer: Layer = node.layer
+    return layer.spec.type == "ReLU" and not layer.backward_reads_bottom(0) and not any(node.loss_weights)

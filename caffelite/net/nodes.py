@@ -1,0 +1,168 @@
+"""The parts of a graph: values (versions of blobs), nodes (layers in their net) and learnable parameters.
+
+Blobs are in single-assignment form: a layer that writes over its bottom makes a new Value with the same name. The
+compiler decides whether the two share memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from .. import caffelite_pb2 as pb
+from ..layers import CAFFE_FORMAT, Format, Layer, ParameterSpec, Shape
+from .sealing import Sealable
+
+AUTOMATIC = (
+    "(automatic)"  # as Caffe names the top of a loss layer that names none: nobody reads it, and it is no output
+)
+
+
+@dataclass(eq=False)
+class Value(Sealable):
+    """One version of a blob. ``readers``: (node, bottom index) in order; ``gradient``: whether backward computes one
+    for it; ``format``: how the compiled net stores it."""
+
+    name: str
+    shape: Shape
+    node: Node
+    top: int
+    readers: list[tuple[Node, int]] = field(default_factory=list)
+    gradient: bool = False
+    format: Format = CAFFE_FORMAT
+
+    @property
+    def channels_last(self) -> bool:
+        return self.format.channels_last
+
+    @property
+    def dtype(self) -> str | None:
+        """Of its array and its gradient's: "bfloat16" or "float16"; None: the net's."""
+        return self.format.dtype
+
+    @property
+    def memory_shape(self) -> Shape:
+        return self.format.memory_shape(self.shape)
+
+
+@dataclass(eq=False)
+class ParameterRef(Sealable):
+    """A parameter as one layer uses it. ``owner``: the index of the learnable parameter that it is, or shares;
+    ``wanted``: whether its gradient is computed."""
+
+    owner: int
+    wanted: bool
+
+
+@dataclass(eq=False)
+class Parameter(Sealable):
+    """A parameter that the solver updates: the first of those that share a name."""
+
+    node: Node
+    index: int
+    name: str
+    blob: ParameterSpec
+    lr_mult: float | None
+    decay_mult: float | None
+
+    @property
+    def label(self) -> str:
+        return self.name or f"{self.node.name}[{self.index}]"
+
+
+@dataclass(eq=False)
+class Node(Sealable):
+    """A layer in its net. ``index``: its position among the layers that run; ``place``: its position in the file, -1
+    for a copy that the compiler inserted."""
+
+    index: int
+    place: int
+    layer: Layer
+    bottoms: list[Value] = field(default_factory=list)
+    tops: list[Value] = field(default_factory=list)
+    params: list[ParameterRef] = field(default_factory=list)
+    loss_weights: list[float] = field(default_factory=list)
+    backward: bool = False
+    gradient_to: list[bool] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return self.layer.name
+
+    def unwired(self, layer: Layer) -> Node:
+        """A copy with another layer and neither bottoms nor tops."""
+        params = [ParameterRef(p.owner, p.wanted) for p in self.params]
+        weights, gradient_to = [*self.loss_weights], [*self.gradient_to]
+        return Node(self.index, self.place, layer, [], [], params, weights, self.backward, gradient_to)
+
+
+@dataclass(eq=False)
+class Graph(Sealable):
+    """``values`` maps each blob name to its last version; ``dropped``: the layers that the phase leaves out, each with
+    the reason; ``outputs`` are the values that nobody reads, by name."""
+
+    name: str
+    phase: int
+    nodes: list[Node]
+    values: dict[str, Value]
+    parameters: list[Parameter]
+    message: pb.NetParameter
+    dropped: list[tuple[str, str]]
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def outputs(self) -> list[Value]:
+        return [v for _, v in sorted(self.values.items()) if not v.readers]
+
+    @property
+    def feeds(self) -> list[Node]:
+        return [n for n in self.nodes if n.layer.feeds]
+
+    @property
+    def inputs(self) -> dict[str, Value]:
+        """The tops of Input layers by name: the first version of each, which in-place layers read."""
+        return {v.name: v for n in self.feeds if n.layer.spec.type == "Input" for v in n.tops}
+
+    @property
+    def loss_starts(self) -> list[tuple[Value, float]]:
+        """(blob, loss weight) where backward starts: the losses; under force_backward without any, the outputs (0: the
+        user sets their gradients)."""
+        pairs = [(v, w) for n in self.nodes for v, w in zip(n.tops, n.loss_weights, strict=True)]
+        return [(v, w) for v, w in pairs if v.gradient and (w or not v.readers)]
+
+    @property
+    def losses(self) -> list[tuple[Value, float]]:
+        return [(v, w) for n in self.nodes for v, w in zip(n.tops, n.loss_weights, strict=True) if w]
+
+    def seal(self) -> None:
+        """Seals the graph with all its nodes, values and parameters."""
+        for node in self.nodes:
+            for part in (node, *node.tops, *node.params):
+                part.seal()
+        for parameter in self.parameters:
+            parameter.seal()
+        super().seal()
+
+
+def copied(graph: Graph, layer_of: Callable[[Node], Layer]) -> tuple[Graph, Mapping[Node, Node], Mapping[Value, Value]]:
+    """A graph with nodes, values and parameters of its own, and layers by ``layer_of``; the copies by their
+    originals."""
+    nodes = {n: n.unwired(layer_of(n)) for n in graph.nodes}
+    values = {
+        v: Value(v.name, v.shape, new, v.top, [(nodes[r], i) for r, i in v.readers], v.gradient, v.format)
+        for old, new in nodes.items()
+        for v in old.tops
+    }
+    for old, new in nodes.items():
+        new.bottoms, new.tops = [values[v] for v in old.bottoms], [values[v] for v in old.tops]
+    return replaced(graph, nodes, {name: values[v] for name, v in graph.values.items()}), nodes, values
+
+
+def replaced(
+    graph: Graph, nodes: Mapping[Node, Node], values: dict[str, Value], order: list[Node] | None = None
+) -> Graph:
+    """The graph with other nodes in the place of its own, and ``values`` by name. order: all nodes, where there are
+    more than these."""
+    parameters = [Parameter(nodes[p.node], p.index, p.name, p.blob, p.lr_mult, p.decay_mult) for p in graph.parameters]
+    order = [*nodes.values()] if order is None else order
+    return Graph(graph.name, graph.phase, order, values, parameters, graph.message, [*graph.dropped], [*graph.notes])

@@ -1,0 +1,159 @@
+"""The learnable parameters of a net: one flat buffer of data and one of gradients, and their exchange by name."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import CaffeliteError
+from ..layers import fillers
+from .nodes import Graph, Node, Parameter
+
+PARAM_ALIGN = 16  # elements: each parameter starts on a cache line
+
+
+@dataclass(eq=False)
+class ParameterView:
+    """A parameter blob as a layer uses it: views into the net's flat buffers.
+
+    ``wanted``: its gradient is computed; ``add``: the gradient adds to what ``diff`` has; ``diff`` is None in a net
+    that only tests.
+    """
+
+    data: object
+    diff: object
+    wanted: bool
+    add: bool = False
+
+
+class Parameters:
+    """The learnable parameters of a net: ``data`` and ``diff`` are one flat buffer each, ``blobs`` the views, one a
+    Parameter.
+
+    borrowed: blobs of another net, by the index of the Parameter, that take no memory here.
+    """
+
+    def __init__(self, graph: Graph, dev, train: bool, seed: int, borrowed: dict[int, object]):
+        self.parameters = graph.parameters
+        self.starts, at = [], 0
+        for i, parameter in enumerate(self.parameters):
+            self.starts.append(at)
+            at += 0 if i in borrowed else -(-math.prod(parameter.blob.shape) // PARAM_ALIGN) * PARAM_ALIGN
+        self.size = at
+        self.data = dev.zeros(at)
+        self.diff = dev.zeros(at) if train else None
+        self.blobs = [borrowed.get(i) if i in borrowed else self.cut(self.data, i) for i in range(len(self.parameters))]
+        self.diffs = [
+            self.cut(self.diff, i) if train and i not in borrowed else None for i in range(len(self.parameters))
+        ]
+        for i, parameter in enumerate(self.parameters):
+            if i not in borrowed:
+                rng = fillers.generator(seed, "filler", parameter.node.name, parameter.index)
+                flat = self.blobs[i].reshape(-1)
+                for start, values in fillers.pieces(parameter.blob.filler, parameter.blob.shape, rng):
+                    dev.upload(flat[start : start + values.size], values)
+
+    def cut(self, flat, index: int):
+        """Parameter ``index``'s part of a flat buffer, in the parameter's shape."""
+        shape = self.parameters[index].blob.shape
+        start = self.starts[index]
+        return flat[start : start + math.prod(shape)].reshape(shape)
+
+    def views(self, node: Node) -> list[ParameterView]:
+        """The parameters of a node, in its own shapes (PERMISSIVE sharing compares counts only)."""
+        found = []
+        for spec, ref in zip(node.layer.param_blobs, node.params, strict=True):
+            blobs = (self.blobs[ref.owner], self.diffs[ref.owner])
+            data, diff = (b if b is None or b.shape == spec.shape else b.reshape(spec.shape) for b in blobs)
+            found.append(ParameterView(data, diff, ref.wanted))
+        return found
+
+
+def multipliers(parameter: Parameter) -> tuple[float, float]:
+    """(lr_mult, decay_mult), 1 where unset."""
+    return tuple(1.0 if m is None else m for m in (parameter.lr_mult, parameter.decay_mult))
+
+
+def owns(graph: Graph, node: Node, i: int) -> bool:
+    """Whether a layer's parameter is its own, not another layer's of the same name."""
+    parameter = graph.parameters[node.params[i].owner]
+    return parameter.node is node and parameter.index == i
+
+
+def borrowed(graph: Graph, other: Graph) -> dict[int, object]:
+    """A bound graph's blobs for the learnable parameters of ``graph``, by layer name; one that differs in shape is an
+    error."""
+    theirs = {node.name: node.layer.params for node in other.nodes}
+    found = {}
+    for i, parameter in enumerate(graph.parameters):
+        node, params = parameter.node, theirs.get(parameter.node.name, [])
+        if parameter.index < len(params):
+            blob = params[parameter.index].data
+            if tuple(blob.shape) != tuple(parameter.blob.shape):
+                what = f'parameter {parameter.index} of layer "{node.name}" differs between the nets'
+                raise CaffeliteError(
+                    what, where=node.layer.locate(), expected=list(blob.shape), found=list(parameter.blob.shape)
+                )
+            found[i] = blob
+    return found
+
+
+@dataclass
+class Loaded:
+    """What a caffemodel contained: layers that took weights, layers of the file that no layer here matches, layers here
+    that it lacks."""
+
+    matched: list[str]
+    skipped: list[str]
+    missing: list[str]
+
+
+def layer_blobs(graph: Graph, dev) -> Iterator[tuple[Node, list[np.ndarray]]]:
+    """Every layer of a bound graph with its parameters as host arrays, as a caffemodel stores them."""
+    for node in graph.nodes:
+        if node.place >= 0:  # no inserted copy
+            yield node, [dev.download(p.data) for p in node.layer.params]
+
+
+def load(graph: Graph, dev, blobs: dict[str, list[np.ndarray]], source: str) -> Loaded:
+    """Copies parameters into a bound graph by layer name; a shape that does not fit is an error, a name that is missing
+    is reported.
+
+    A blob that belongs to another layer may be left out (None, or the last ones lacking), as Caffe does in HDF5.
+    """
+    matched = []
+    for node in graph.nodes:
+        if node.params and node.name in blobs:
+            _load_layer(graph, dev, node, blobs[node.name], source)
+            matched.append(node.name)
+    own = [n.name for n in graph.nodes if any(owns(graph, n, i) for i in range(len(n.params)))]
+    missing = [name for name in own if name not in blobs]
+    return Loaded(matched, sorted(set(blobs) - set(matched)), missing)
+
+
+def _load_layer(graph: Graph, dev, node: Node, given: list[np.ndarray], source: str) -> None:
+    """Checks all blobs of a layer, then copies them."""
+    params, where = node.layer.params, node.layer.locate()
+    given = [*given, *[None] * sum(not owns(graph, node, i) for i in range(len(given), len(params)))]
+    what = f'layer "{node.name}" ({node.layer.spec.type}): {source} does not fit'
+    if len(given) != len(params):
+        raise CaffeliteError(what, where=where, expected=f"{len(params)} blobs", found=len(given))
+    for i, (param, array) in enumerate(zip(params, given, strict=True)):
+        if array is None:
+            if owns(graph, node, i):
+                raise CaffeliteError(what, where=where, expected=f"blob {i}", found="none")
+        elif not _same_shape(array.shape, param.data.shape):
+            shapes = {"expected": list(param.data.shape), "found": list(array.shape)}
+            raise CaffeliteError(f"{what}, blob {i}", where=where, remedy="rename the layer to start it anew", **shapes)
+    for param, array in zip(params, given, strict=True):
+        if array is not None:
+            dev.upload(param.data, array.reshape(param.data.shape))
+
+
+def _same_shape(given: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    """Equal, or equal up to leading ones: old files store every blob with four axes."""
+    trim = [tuple(s)[next((i for i, d in enumerate(s) if d != 1), len(s)) :] for s in (given, wanted)]
+    return trim[0] == trim[1]

@@ -1,0 +1,129 @@
+"""A row of the table of layers: a layer, how its bottoms are drawn, and what NumPy makes of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from textnet import bind, inputs
+
+from caffelite.layers import REGISTRY
+
+FILL = 'weight_filler { type: "gaussian" } bias_filler { type: "gaussian" }'
+BATCH, IMAGE = (2, 3), (2, 4, 6, 5)
+BATCH_SIZE = "loss_param { normalization: BATCH_SIZE }"
+
+
+def off_kinks(rng, shape):
+    """Normal, but nowhere near 0, where a ReLU has no slope."""
+    x = rng.normal(size=shape)
+    return x + np.where(x < 0, -0.1, 0.1)
+
+
+def distinct(rng, shape):
+    """No two alike, so that every maximum is one number's own."""
+    return rng.permutation(math.prod(shape)).reshape(shape) / math.prod(shape)
+
+
+def positive(rng, shape):
+    return 0.2 + rng.random(shape)
+
+
+def share(rng, shape):
+    return rng.random(shape)
+
+
+def labels(classes: int, ignore: int | None = None):
+    def draw(rng, shape):
+        values = rng.integers(0, classes, shape).astype(float)
+        if ignore is not None:
+            values.flat[0] = ignore
+        return values
+
+    return draw
+
+
+@dataclass
+class Row:
+    """A layer: its message, its bottoms (shape, how they are drawn), and its tops by the oracle from bottoms and
+    parameters."""
+
+    kind: str
+    body: str
+    bottoms: list[tuple[tuple[int, ...], Callable]]
+    oracle: Callable
+    tops: int = 1
+    constant: tuple[int, ...] = ()  # bottoms without gradient
+    phase: str = "TRAIN"
+    name: str = ""
+    source: list | None = field(default=None)
+    prepare: Callable = lambda net: None  # done to each net
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}".strip()
+
+    @property
+    def differentiable(self) -> bool:
+        return REGISTRY[self.kind].differentiable
+
+    def shapes(self, batch: int | None) -> list[tuple[int, ...]]:
+        return [shape if batch is None else (batch, *shape[1:]) for shape, _ in self.bottoms]
+
+    def draw(self, rng, batch: int | None = None) -> dict[str, np.ndarray]:
+        return {
+            f"x{i}": draw(rng, shape)
+            for i, (shape, (_, draw)) in enumerate(zip(self.shapes(batch), self.bottoms, strict=True))
+        }
+
+    def text(self, batch: int | None = None, more: str = "") -> str:
+        below = " ".join(f'bottom: "x{i}"' for i in range(len(self.bottoms)))
+        above = " ".join(f'top: "y{i}"' for i in range(self.tops))
+        fed = inputs(**{f"x{i}": shape for i, shape in enumerate(self.shapes(batch))})
+        return fed + f'layer {{ name: "layer" type: "{self.kind}" {below} {above} {self.body} {more} }}\n'
+
+    def bind(self, text: str, **options):
+        net = bind(text, self.phase, open_source=lambda *_: Source(self.source), **options)
+        self.prepare(net)
+        return net
+
+
+class Source:
+    """Hands out the same batch again and again."""
+
+    def __init__(self, batch):
+        self.batch, self.shapes = batch, [a.shape for a in batch]
+
+    def next(self):
+        return self.batch
+
+    def close(self):
+        pass
+
+
+def samples(rng, shape):
+    """Places of a batch of 4, the first once."""
+    places = rng.integers(1, 4, shape).astype(float)
+    places[0] = 0
+    return places
+
+
+def far(rng, shape):
+    """Points so far apart that the 0.0001 which Caffe adds to their distance does not show."""
+    return 100 * off_kinks(rng, shape)
+
+
+def numbers(rows: int):
+    return lambda rng, shape: rng.integers(0, rows, shape).astype(float)
+
+
+def starts(rng, shape):
+    """cont of sequences: all start at the first two steps, one at the fourth."""
+    cont = np.ones(shape)
+    cont[:2], cont[3:4, :1] = 0, 0
+    return cont
+
+
+def some(rng, shape):
+    return (np.arange(math.prod(shape)) % 2).reshape(shape).astype(float)

@@ -1,0 +1,15 @@
+"""The table of layers: a row is a layer's test."""
+
+import rows_elementwise
+import rows_images
+import rows_losses
+import rows_normalisation
+import rows_sequences
+
+ROWS = [
+    *rows_elementwise.ROWS,
+    *rows_images.ROWS,
+    *rows_normalisation.ROWS,
+    *rows_losses.ROWS,
+    *rows_sequences.ROWS,
+]

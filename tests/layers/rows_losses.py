@@ -1,0 +1,146 @@
+"""Rows of the table of layers: Losses and scores."""
+
+from __future__ import annotations
+
+import numpy as np
+from layer_row import BATCH, BATCH_SIZE, IMAGE, Row, distinct, far, labels, off_kinks, share
+from oracles import accuracy, contrastive, cross_entropy, hinge, infogain, log_loss, smooth, softmax
+
+ROWS = [
+    Row("Softmax", "", [(IMAGE, off_kinks)], softmax()),
+    Row("Softmax", "softmax_param { axis: -1 }", [((2, 3, 4), off_kinks)], softmax(2), name="last axis"),
+    Row("SoftmaxWithLoss", "", [(BATCH, off_kinks), ((2,), labels(3))], log_loss(), tops=2, constant=(1,)),
+    Row(
+        "SoftmaxWithLoss",
+        "loss_param { ignore_label: 1 }",
+        [((2, 3, 4), off_kinks), ((2, 4), labels(3, 1))],
+        log_loss(1, top=1),
+        constant=(1,),
+        name="ignoring",
+    ),
+    Row(
+        "SoftmaxWithLoss",
+        f"softmax_param {{ axis: 2 }} {BATCH_SIZE}",
+        [((2, 4, 3), off_kinks), ((2, 4), labels(3))],
+        log_loss(divisor=lambda x, t: x.shape[0] * x.shape[1], axis=2, top=1),
+        constant=(1,),
+        name="last axis",
+    ),
+    Row(
+        "SoftmaxWithLoss",
+        "loss_param { normalization: NONE }",
+        [(BATCH, off_kinks), ((2,), labels(3))],
+        log_loss(divisor=lambda x, t: 1, top=1),
+        constant=(1,),
+        name="sum",
+    ),
+    Row(
+        "SigmoidCrossEntropyLoss",
+        "",
+        [(BATCH, off_kinks), (BATCH, share)],
+        cross_entropy(lambda x, t: len(x)),
+        constant=(1,),
+    ),
+    Row(
+        "SigmoidCrossEntropyLoss",
+        "loss_param { ignore_label: 2 normalization: VALID }",
+        [(BATCH, off_kinks), (BATCH, labels(2, 2))],
+        cross_entropy(lambda x, t: max(1, (t != 2).sum()), 2),
+        constant=(1,),
+        name="ignoring",
+    ),
+    Row(
+        "SigmoidCrossEntropyLoss",
+        "loss_param { normalization: FULL }",
+        [(BATCH, off_kinks), (BATCH, share)],
+        cross_entropy(lambda x, t: x.size),
+        constant=(1,),
+        name="mean",
+    ),
+    Row(
+        "EuclideanLoss", "", [(IMAGE, off_kinks), (IMAGE, off_kinks)], lambda a, b: [((a - b) ** 2).sum() / 2 / len(a)]
+    ),
+    Row("Accuracy", "", [((9, 3), distinct), ((9,), labels(3))], accuracy(), tops=2),
+    Row(
+        "Accuracy",
+        "accuracy_param { top_k: 2 ignore_label: 1 axis: 2 }",
+        [((2, 4, 3), distinct), ((2, 4), labels(3, 1))],
+        accuracy(1, 2, 2),
+        tops=2,
+        name="top 2",
+    ),
+    Row("HingeLoss", "", [((4, 3), off_kinks), ((4,), labels(3))], hinge(1), constant=(1,)),
+    Row(
+        "HingeLoss",
+        "hinge_loss_param { norm: L2 }",
+        [((4, 3, 2), off_kinks), ((4,), labels(6))],
+        hinge(2),
+        constant=(1,),
+        name="squared",
+    ),
+    Row(
+        "MultinomialLogisticLoss",
+        "",
+        [((4, 3), share), ((4,), labels(3))],
+        lambda x, t: [-np.log(x[np.arange(len(x)), t.astype(int)]).mean()],
+        constant=(1,),
+    ),
+    Row(
+        "ContrastiveLoss",
+        "contrastive_loss_param { margin: 300 }",
+        [((8, 3), far), ((8, 3), far), ((8,), labels(2))],
+        contrastive(lambda d: np.maximum(300 - d, 0) ** 2),
+        constant=(2,),
+    ),
+    Row(
+        "ContrastiveLoss",
+        "contrastive_loss_param { margin: 9 legacy_version: true }",
+        [((8, 3), off_kinks), ((8, 3), off_kinks), ((8,), labels(2))],
+        contrastive(lambda d: np.maximum(9 - d * d, 0)),
+        constant=(2,),
+        name="legacy",
+    ),
+    Row(
+        "InfogainLoss",
+        "",
+        [((4, 3), off_kinks), ((4,), labels(3)), ((1, 1, 3, 3), share)],
+        infogain(lambda x, t: t.size),
+        tops=2,
+        constant=(1, 2),
+    ),
+    Row(
+        "InfogainLoss",
+        "infogain_loss_param { axis: -2 } loss_param { ignore_label: 7 }",
+        [((2, 4, 3, 5), off_kinks), ((2, 4, 5), labels(3, 7)), ((1, 9), share)],
+        infogain(lambda x, t: max(1, (t != 7).sum()), 2),
+        tops=2,
+        constant=(1, 2),
+        name="of pixels",
+    ),
+    Row(
+        "SoftmaxWithLoss",
+        "loss_param { normalization: PRE_FIXED pre_fixed_normalizer: 2.5 }",
+        [(BATCH, off_kinks), ((2,), labels(3))],
+        log_loss(divisor=lambda x, t: 2.5),
+        tops=2,
+        constant=(1,),
+        name="PRE_FIXED",
+    ),
+    Row(
+        "SmoothL1Loss",
+        "smooth_l1_loss_param { sigma: 2 } loss_param { normalization: NONE }",
+        [(IMAGE, off_kinks), (IMAGE, off_kinks)],
+        lambda a, b: [smooth(4 * (a - b)).sum() / 4],
+        name="with sigma",
+    ),
+    Row("L1Loss", "", [(IMAGE, off_kinks), (IMAGE, off_kinks)], lambda a, b: [np.abs(a - b).sum() / len(a)]),
+    Row("SmoothL1Loss", "", [(IMAGE, off_kinks), (IMAGE, off_kinks)], lambda a, b: [smooth(a - b).sum() / len(a)]),
+    Row(
+        "SmoothL1Loss",
+        "",
+        [(BATCH, off_kinks), (BATCH, off_kinks), (BATCH, share), (BATCH, off_kinks)],
+        lambda a, b, inside, outside: [(outside * smooth(inside * (a - b))).sum() / len(a)],
+        constant=(2, 3),
+        name="weighted",
+    ),
+]

@@ -1,0 +1,101 @@
+"""Layers that bring data, and HDF5Output."""
+
+from __future__ import annotations
+
+import h5py
+import numpy as np
+import pytest
+from layer_row import Source
+from rows_sequences import FED, IN_MEMORY, ROWS
+from textnet import bind, feed, mistakes
+
+from caffelite.errors import CaffeliteError
+
+
+@pytest.fixture
+def rng(seed):
+    return np.random.default_rng(seed)
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+# data
+
+
+def test_dummy_data_keeps_constants_and_redraws_the_rest():
+    filler = 'data_filler { type: "constant" value: 2 } data_filler { type: "uniform" }'
+    net = bind(
+        f'layer {{ name: "d" type: "DummyData" top: "a" top: "b" dummy_data_param {{ shape {{ dim: 500 }} {filler} '
+        f"}} }}"
+    )
+    seen = []
+    for iteration, part in ((0, 0), (1, 0), (1, 1), (1, 1)):
+        net.forward(iteration, part)
+        assert (net.blobs["a"] == 2).all()
+        seen.append(net.blobs["b"].copy())
+    assert len({s.tobytes() for s in seen}) == 3 and np.array_equal(seen[2], seen[3])
+    assert all(0.4 < s.mean() < 0.6 for s in seen)
+    net.blobs["a"][...] = 7
+    net.forward(2)
+    assert (net.blobs["a"] == 7).all(), "filled once"
+
+
+def test_memory_data_goes_round():
+    net = bind(
+        'layer { name: "m" type: "MemoryData" top: "a" top: "b" memory_data_param { batch_size: 2 channels: 3 '
+        "height: 1 width: 2 } }"
+    )
+    layer = net.graph.nodes[0].layer
+    with pytest.raises(
+        CaffeliteError,
+        match=r"^net.prototxt:1:1: layer .m. .MemoryData.: has no data; give it some with set_input_arrays",
+    ):
+        net.forward()
+    data, labels = IN_MEMORY
+    layer.set_input_arrays(np.repeat(data, 2, 0)[::2], labels[:, None])  # no matter how it lies in memory
+    for start in (0, 2, 0):
+        net.forward()
+        np.testing.assert_array_equal(net.blobs["a"], data[start : start + 2])
+        np.testing.assert_array_equal(net.blobs["b"], labels[start : start + 2])
+    for bad in ((data[:3], labels[:3]), (data[:0], labels[:0]), (data[:, :2], labels)):
+        with pytest.raises(
+            CaffeliteError, match="its data does not fit; expected M×3×1×2, M a multiple of batch_size 2, found"
+        ):
+            layer.set_input_arrays(*bad)
+    with pytest.raises(CaffeliteError, match="its labels do not fit the data; expected 4, found .3."):
+        layer.set_input_arrays(data, labels[:3])
+
+
+def test_hdf5_output_appends(rng):
+    row = next(r for r in ROWS if r.kind == "HDF5Output")
+    for _ in range(2):  # a second run starts the file anew
+        net, batches = row.bind(row.text()), [row.draw(rng) for _ in range(3)]
+        for fed in batches:
+            feed(net, **fed)
+            net.forward()
+    with h5py.File("out.h5") as file:
+        for name, x in (("data", "x0"), ("label", "x1")):
+            expected = np.concatenate([b[x] for b in batches]).astype(np.float32)
+            np.testing.assert_array_equal(file[name][...].reshape(expected.shape), expected)
+            assert file[name].ndim == 4
+
+
+def test_hdf5_output_that_cannot_be_written():
+    row = next(r for r in ROWS if r.kind == "HDF5Output")
+    net = row.bind(row.text().replace("out.h5", "none/out.h5"))
+    with pytest.raises(
+        CaffeliteError, match=r"^net.prototxt:3:\d+: layer .layer. .HDF5Output.: cannot write none/out.h5: "
+    ):
+        net.forward()
+
+
+def test_more_tops_than_a_source_fills():
+    text = 'layer { name: "layer" type: "HDF5Data" top: "a" top: "b" top: @"c" }'
+    mistakes(
+        text,
+        "its source fills 2 tops; expected at most 2, found 3",
+        run=lambda t, phase: bind(t, phase, open_source=lambda *_: Source(FED)),
+    )

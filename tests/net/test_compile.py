@@ -1,0 +1,199 @@
+"""The compile step: pure, immutable and without a device; nets run from what it returns."""
+
+import dataclasses
+from collections.abc import Mapping
+
+import engines
+import numpy as np
+import pytest
+from random_nets import random_net
+from textnet import build, feed, inputs, run
+
+from caffelite.devices import open_device
+from caffelite.devices.traits import DeviceTraits, cpu_traits, cuda_traits
+from caffelite.layers import CAFFE_FORMAT, Format, LayerConfig
+from caffelite.net.compile import Options, compile
+from caffelite.net.copies import Rounding, Transposition
+from caffelite.net.graph import Graph
+from caffelite.net.net import Net
+
+FILL = 'weight_filler { type: "gaussian" std: 0.3 }'
+TEXT = inputs(data=(2, 8, 6, 6), label=(2,)) + "".join(
+    f'layer {{ name: "{name}" type: "{kind}" {bottoms} top: "{top}" {body} }}\n'
+    for name, kind, bottoms, top, body in (
+        ("c1", "Convolution", 'bottom: "data"', "c1", f"convolution_param {{ num_output: 16 kernel_size: 1 {FILL} }}"),
+        ("n1", "BatchNorm", 'bottom: "c1"', "n1", ""),
+        ("s1", "Scale", 'bottom: "n1"', "n1", "scale_param { bias_term: true }"),
+        ("r1", "ReLU", 'bottom: "n1"', "n1", ""),
+        ("c2", "Convolution", 'bottom: "n1"', "c2", f"convolution_param {{ num_output: 16 kernel_size: 1 {FILL} }}"),
+        ("r2", "ReLU", 'bottom: "c2"', "c2", "relu_param { negative_slope: 0.5 }"),
+        ("e", "Eltwise", 'bottom: "n1" bottom: "c2"', "e", ""),
+        ("cat", "Concat", 'bottom: "e" bottom: "c1"', "cat", ""),
+        ("p", "Pooling", 'bottom: "cat"', "p", "pooling_param { kernel_size: 2 stride: 2 }"),
+        ("ip", "InnerProduct", 'bottom: "p"', "ip", f"inner_product_param {{ num_output: 5 {FILL} }}"),
+        ("loss", "SoftmaxWithLoss", 'bottom: "ip" bottom: "label"', "loss", ""),
+    )
+)
+TRAITS = {
+    "cpu": cpu_traits(),
+    "cpu without oneDNN": cpu_traits(onednn=False),
+    "cpu bf16": cpu_traits("bf16"),
+    "float64": cpu_traits(dtype="float64"),
+    "gpu tf32": dataclasses.replace(cuda_traits(), little_work=0),
+    "gpu fp32": cuda_traits("fp32"),
+    "gpu fp16": cuda_traits("fp16"),
+    "gpu bf16": cuda_traits("bf16"),
+}
+
+
+def snapshot(graph: Graph) -> list:
+    """All that a graph, its nodes, values, parameters and layers have, by identity where it is one of these."""
+    parts = [graph, *graph.parameters]
+    for node in graph.nodes:
+        parts += [node, *node.tops, *node.params, node.layer]
+    known = {id(part): i for i, part in enumerate(parts)}
+
+    def frozen(value: object) -> object:
+        if id(value) in known:
+            return "part", known[id(value)]
+        if isinstance(value, (list, tuple)):
+            return type(value).__name__, [frozen(v) for v in value]
+        if isinstance(value, Mapping):
+            return [(frozen(k), frozen(v)) for k, v in value.items()]
+        return repr(value)
+
+    return [{name: frozen(value) for name, value in vars(part).items()} for part in parts]
+
+
+@pytest.mark.parametrize("phase", ["TRAIN", "TEST"])
+def test_compiling_changes_neither_graph_nor_layers(phase):
+    graph = build(TEXT, phase)
+    before = snapshot(graph)
+    for traits in TRAITS.values():
+        for options in (Options(), Options(fuse=False), Options(keep=True)):
+            compile(graph, traits, options)
+            assert snapshot(graph) == before
+    assert all(node.layer.config == LayerConfig() for node in graph.nodes)
+
+
+def test_random_nets_compile_without_changes():
+    for seed in range(20):
+        graph = build(random_net(seed))
+        before = snapshot(graph)
+        for traits in (cpu_traits(), cuda_traits("fp16")):
+            compile(graph, traits)
+        assert snapshot(graph) == before, seed
+
+
+def test_compiling_again_gives_the_same():
+    graph = build(TEXT)
+    for name, traits in TRAITS.items():
+        first, second = (compile(graph, traits) for _ in range(2))
+        assert snapshot(first.graph) == snapshot(second.graph), name
+        assert (first.arena, first.constant_bytes) == (second.arena, second.constant_bytes)
+        steps = [[(s.node.name, [n.name for n in s.fused]) for s in (*c.forward, *c.backward)] for c in (first, second)]
+        assert steps[0] == steps[1]
+        offsets = [[(v.name, s.offset) for v, s in (*c.data.items(), *c.diff.items())] for c in (first, second)]
+        assert offsets[0] == offsets[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("cpu", Format(True)),
+        ("cpu without oneDNN", CAFFE_FORMAT),
+        ("cpu bf16", Format(True, "bfloat16")),
+        ("gpu tf32", Format(True)),
+        ("gpu fp32", CAFFE_FORMAT),
+        ("gpu fp16", Format(True, "float16")),
+        ("gpu bf16", Format(True, "bfloat16")),
+    ],
+)
+def test_images_have_the_format_that_a_device_prefers(name, form):
+    compiled = compile(build(TEXT), TRAITS[name])
+    formats = {v.name: v.format for source, v in compiled.values.items() if len(source.shape) == 4}
+    assert formats == {"data": CAFFE_FORMAT, **dict.fromkeys(("c1", "n1", "c2", "e", "cat", "p"), form)}
+    inserted = {type(node.layer) for node in compiled.graph.nodes if node.place < 0}
+    expected = {Transposition} if form.channels_last else set()
+    assert inserted == (expected | {Rounding} if form.dtype else expected)
+    assert all(node.layer.config.traits == TRAITS[name] for node in compiled.graph.nodes if node.place >= 0)
+
+
+def config(traits: DeviceTraits, name: str) -> LayerConfig:
+    compiled = compile(build(TEXT), traits)
+    return next(node.layer.config for node in compiled.graph.nodes if node.name == name)
+
+
+def test_a_gpu_is_predicted_without_one():
+    """What a GPU decides otherwise than a CPU: sums and scales fused, slices of concatenations, early gradients."""
+    gpu, cpu = TRAITS["gpu bf16"], TRAITS["cpu"]
+    assert (config(gpu, "n1").fused_scale, config(gpu, "n1").relu_slope) == (True, 0.0)
+    assert config(gpu, "c2").relu_slope == 0.5
+    assert config(gpu, "loss").gradient_in_forward and not config(cpu, "loss").gradient_in_forward
+    assert config(gpu, "loss").saved.keys() == {"prob", "gradient"} and config(cpu, "loss").saved.keys() == {"prob"}
+    compiled = compile(build(TEXT), gpu)
+    assert not compiled.adds_gradients and any(step.parts or step.sums for step in compiled.backward)
+    assert compile(build(TEXT), cpu).adds_gradients
+
+
+def test_half_images_take_less_memory():
+    full, half = (compile(build(TEXT), TRAITS[name], Options(keep=True)).arena for name in ("gpu tf32", "gpu fp16"))
+    assert half < 0.8 * full
+
+
+def test_a_compiled_net_cannot_change():
+    compiled = compile(build(TEXT), cuda_traits("fp16"))
+    node = compiled.graph.nodes[0]
+    for part, name in (
+        (compiled.graph, "nodes"),
+        (node, "layer"),
+        (node.tops[0], "shape"),
+        (compiled.graph.parameters[0], "lr_mult"),
+        (compiled.forward[0], "fused"),
+        (compiled.backward[0], "partial"),
+        (compiled.data[node.tops[0]], "offset"),
+        (compiled, "arena"),
+        (compiled.traits, "kind"),
+        (node.layer.config, "format"),
+    ):
+        with pytest.raises(AttributeError):
+            setattr(part, name, None)
+    for table in (compiled.data, compiled.diff, compiled.saved, compiled.nodes, compiled.graph.values):
+        with pytest.raises(TypeError):
+            table[None] = None
+    for sequence in (compiled.graph.nodes, node.tops, node.tops[0].readers, compiled.forward, compiled.starts):
+        assert isinstance(sequence, tuple)
+
+
+def outputs(net: Net) -> list[np.ndarray]:
+    rng = np.random.default_rng(1)
+    feed(net, data=rng.normal(size=(2, 8, 6, 6)), label=np.array([1, 4]))
+    loss = run(net)
+    return [np.array(loss), *(np.array(d) for d in net.params.diffs)]
+
+
+def test_two_nets_of_one_compiled_net_share_nothing():
+    compiled, dev = compile(build(TEXT), open_device().traits), open_device()
+    before = snapshot(compiled.graph)
+    first, second = (Net(compiled, dev, seed=3) for _ in range(2))
+    expected = outputs(first)
+    second.params.data[...] = 0
+    for array in second.data.values():
+        array[...] = 0
+    for found, wanted in zip(outputs(first), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    assert snapshot(compiled.graph) == before
+    layers = [{id(node.layer) for node in graph.nodes} for graph in (first.graph, second.graph, compiled.graph)]
+    assert len(set.union(*layers)) == sum(map(len, layers))
+
+
+def test_one_graph_runs_on_several_devices():
+    """In the layout and dtype of each."""
+    graph, found = build(TEXT), []
+    before = snapshot(graph)
+    for dev in (engines.without_onednn(), engines.with_onednn(), engines.Host(), open_device(None, "float64")):
+        found.append(outputs(Net(compile(graph, dev.traits), dev, seed=3)))
+    assert snapshot(graph) == before
+    for others in found[1:]:
+        for one, other in zip(found[0], others, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5)

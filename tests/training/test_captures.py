@@ -1,0 +1,154 @@
+"""Captures of a device's work in graphs: what voids a graph, and errors within a capture."""
+
+import contextlib
+import logging
+
+import numpy as np
+import pytest
+from devices.host.backend import HostBackend
+from training.capturing import LibraryError
+
+from caffelite.devices.cuda import GPU
+from caffelite.devices.cuda.streams import Fork
+from caffelite.devices.formula import Formula
+
+
+@pytest.fixture
+def device():
+    return GPU(0, "float32", HostBackend())
+
+
+def test_another_data_set_on_the_device_is_read(device):
+    """A graph that was captured with one set on the device is not launched for the next."""
+    op, out, found = device.preprocess((2, 1, 2, 2), None, 1.0), device.zeros((2, 1, 2, 2)), []
+    program = device.program(lambda: op.forward(out), op.signature)
+    picks = np.array([[0, 0, 0, 0], [1, 0, 0, 0]], np.int32)
+    for value in (3, 5):
+        pixels = np.full((4, 1, 2, 2), value, np.uint8)
+        for _ in range(4):
+            device.input_buffer.begin()
+            op.put(0, pixels, picks, standing=True)
+            device.input_buffer.send()
+            program()
+            found.append(set(device.download(out).flat))
+    assert found == [{3}] * 4 + [{5}] * 4 and device.backend.graphs
+
+
+def test_an_unjoined_fork_is_an_error(device):
+    fork, zeros = Fork(device.backend), device.zeros(3)
+
+    def body():
+        with fork:
+            device.fill(zeros, 1)
+
+    program = device.program(body)
+    for _ in range(4):
+        program()
+    assert "a stream that forked has not joined" in device.why_eager()
+
+
+def test_uncapturable_work_runs_eagerly(device, caplog):
+    def body():
+        device.download(device.input_buffer.clock.array)
+
+    with caplog.at_level(logging.WARNING, "caffelite"):
+        program = device.program(body)
+        for _ in range(5):
+            program()
+    assert "download in a capture" in device.why_eager()
+    assert [text.split(" (")[0] for text in caplog.messages] == [
+        "A CUDA graph cannot be captured",
+        "Running eagerly: CUDA graphs cannot be captured",
+    ]
+
+
+@pytest.mark.parametrize("aside", [False, True], ids=["on the main stream", "inside a fork"])
+def test_an_error_in_a_capture_runs_eagerly(device, caplog, aside):
+    """Once: the launch runs eagerly on the main stream, and the next one is captured."""
+    fork, total, main, failures = (
+        Fork(device.backend),
+        device.zeros(1),
+        device.backend.stream,
+        [LibraryError("status 8\nmore")],
+    )
+    add = device.map(Formula("a + 1", ("a",)))
+
+    def body():
+        with fork if aside else contextlib.nullcontext():
+            if device.capturing and failures:
+                raise failures.pop()
+            add(total, total)
+        if aside:
+            fork.join()
+
+    program = device.program(body)
+    with caplog.at_level(logging.WARNING, "caffelite"):
+        for launches in range(1, 6):
+            program()
+            assert device.backend.stream is main and not main.capture
+            assert device.download(total)[0] == launches
+    assert caplog.messages == [
+        "A CUDA graph cannot be captured (status 8): this launch runs eagerly, the next one is captured anew"
+    ]
+    assert not device.why_eager() and device.backend.graphs[0].runs == 3
+
+
+def test_an_error_outside_a_capture_is_raised(device):
+    """An error that the capture did not cause keeps its type."""
+    mistakes = []
+
+    def body():
+        if mistakes:
+            raise mistakes[0]
+
+    program = device.program(body)
+    program()
+    mistakes.append(LibraryError("out of memory"))
+    with pytest.raises(LibraryError):
+        program()
+
+
+def test_a_replaced_graph_is_destroyed(device):
+    program = device.program(lambda: None)
+    for _ in range(3):
+        program()
+    device.workspace(1 << 20)
+    for _ in range(3):
+        program()
+    assert [graph.closed for graph in device.backend.graphs] == [True, False]
+    device.drop_graphs()
+    assert all(graph.closed for graph in device.backend.graphs)
+
+
+# What processes must agree on
+
+
+def test_no_launch_after_workspace_grew_in_a_capture(device, caplog):
+    """The graph holds addresses of freed memory: it is not launched."""
+    source, target, sizes = device.zeros(1), device.zeros(1), []
+    device.backend.empty = HostBackend.empty.__wrapped__.__get__(
+        device.backend
+    )  # as CuPy, which allocates in a capture
+
+    def body():
+        if device.capturing and not sizes:
+            sizes.append(device.workspace(1 << 20))
+        device.copy(source, target)
+
+    program = device.program(body)
+    for _ in range(4):
+        program()
+    assert [graph.runs for graph in device.backend.graphs] == [0, 1] and "has grown" in caplog.text
+
+
+def test_a_grown_workspace_voids_graphs(device):
+    source, target = device.zeros(1), device.zeros(1)
+    program = device.program(lambda: device.copy(source, target))
+    for _ in range(3):
+        program()
+    assert len(device.backend.graphs) == 1
+    device.workspace(1 << 20)
+    device.upload(source, np.ones(1))
+    for _ in range(3):
+        program()
+    assert len(device.backend.graphs) == 2 and device.download(target)[0] == 1

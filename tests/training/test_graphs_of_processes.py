@@ -1,0 +1,258 @@
+"""Graphs of processes that train together: sums over processes are captured, and processes capture alike."""
+
+import contextlib
+import threading
+from functools import partial
+
+import numpy as np
+import pytest
+from devices.host import plans
+from devices.host.backend import HostBackend
+from devices.host.cupy import Array, numbers, stand_in
+from training.capturing import CONVOLVING, SOLVER, LibraryError, compare, trained
+
+from caffelite.devices.cuda import GPU, Sums, count
+from caffelite.devices.formula import Formula
+from caffelite.parallel import GradientReducer, SingleProcess
+
+
+@pytest.fixture
+def device():
+    return GPU(0, "float32", HostBackend())
+
+
+@pytest.fixture(params=["early", "late"])
+def late(request):
+    """A device that computes as late as CUDA may, and copies as early or as late."""
+    return GPU(0, "float32", HostBackend("late", request.param))
+
+
+class Ranks:
+    """Threads for processes, which meet in ``gather``."""
+
+    def __init__(self, size):
+        self.values, self.barrier = [None] * size, threading.Barrier(size, timeout=30)
+
+    def gather(self, rank, value):
+        self.values[rank] = value
+        self.barrier.wait()
+        found = list(self.values)
+        self.barrier.wait()
+        return found
+
+
+def run_on_two_ranks(body):
+    """Runs body(rank, gather) for two ranks at once; what it returns, in their order."""
+    ranks, found = Ranks(2), [None, None]
+
+    def run(rank):
+        try:
+            found[rank] = body(rank, partial(ranks.gather, rank))
+        except BaseException:
+            ranks.barrier.abort()
+            raise
+
+    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
+def calls_of(device, program):
+    """How each call of a program ran so far: "eager", "captured" or "launched"."""
+    calls, (graphs, runs) = [], (0, 0)
+    while True:
+        program()
+        made, ran = len(device.backend.graphs), sum(graph.runs for graph in device.backend.graphs)
+        calls.append("captured" if made > graphs else "launched" if ran > runs else "eager")
+        graphs, runs = made, ran
+        yield calls
+
+
+def test_all_ranks_capture_again_when_one_must():
+    """One rank's memory grows, or its pixels change their shape: NCCL wants all to capture, or none."""
+
+    def run(rank, gather):
+        device, shape = GPU(0, "float32", HostBackend()), [1]
+        calls = calls_of(device, device.program(lambda: None, lambda: (shape[0],), gather))
+        for call in range(12):
+            if rank and call == 4:
+                device.workspace(1 << 20)
+            if not rank and call == 8:
+                shape[0] = 2
+            found = next(calls)
+        return found
+
+    one, other = run_on_two_ranks(run)
+    assert one == other == ["eager", "captured", "launched", "launched"] * 3
+
+
+def test_one_rank_alone_falls_back_to_eager():
+    """Its own programs become eager, such as a test net's; what all ranks run together is still captured by all."""
+
+    def run(rank, gather):
+        device = GPU(0, "float32", HostBackend())
+
+        def body():
+            if rank and device.capturing:
+                raise LibraryError("no memory")
+
+        alone, shared = device.program(body), calls_of(device, device.program(lambda: None, tuple, gather))
+        for _ in range(4):
+            alone()
+            found = next(shared)
+        return found, device.why_eager()
+
+    (one, _), (other, why) = run_on_two_ranks(run)
+    assert one[1:2] == ["captured"] and other == ["eager", "captured", "launched", "launched"] and "no memory" in why
+
+
+def test_a_failed_capture_fails_on_all_ranks(caplog):
+    def run(rank, gather):
+        device, failures = GPU(0, "float32", HostBackend()), [2 * rank]
+
+        def body():
+            if device.capturing and failures[0]:
+                failures[0] -= 1
+                raise LibraryError("no memory")
+
+        calls = calls_of(device, device.program(body, tuple, gather))
+        for _ in range(6):
+            found = next(calls)
+        return found[3:], device.why_eager(), all(graph.closed for graph in device.backend.graphs)
+
+    one, other = run_on_two_ranks(run)
+    assert one == other == (["eager"] * 3, "CUDA graphs cannot be captured (no memory)", True)
+
+
+class DoublingTransport:
+    """Sums over two processes that compute the same, queued on the device as NCCL's are."""
+
+    captures, turn = True, 0
+
+    def __init__(self, dev):
+        self._double = dev.map(Formula("x + x", ("x",)))
+
+    def put(self, flags) -> None:
+        self.turn, self._flags = 1 - self.turn, flags
+
+    def note(self, loss) -> None:
+        self._double(loss, loss)
+
+    def post(self, array) -> None:
+        self._double(array, array)
+
+    def progress(self) -> None: ...
+
+    finish = progress
+
+    def noted(self, loss):
+        return self._flags
+
+
+class TwoEqualProcesses(SingleProcess):
+    """Two processes of which this is one, and the other does what it does."""
+
+    size, kind = 2, "twins"
+
+    def gather(self, value, what=""):
+        return [value, value]
+
+    def total(self, values, what=""):
+        return 2 * values
+
+    def reducer(self, dev, flat, buckets, half=False):
+        return GradientReducer(DoublingTransport(dev), flat, buckets, 2, lambda what: contextlib.nullcontext())
+
+
+def test_sums_over_processes_are_captured(folder, train, device):
+    graphs, runs = compare(train, device, SOLVER + "clip_gradients: 0.5", comm=TwoEqualProcesses())
+    assert runs > 25
+
+
+class Communicator:
+    """NCCL's, of two processes of which this is one, and the other brings the same numbers."""
+
+    def allReduce(self, send, received, count, kind, how, stream):
+        mine = numbers(send, count, np.float32)
+        stream.add(partial(np.multiply, mine, 2, out=mine))
+
+    def check_async_error(self):
+        pass
+
+
+class OnHost(Sums):
+    """Sums by NCCL on a backend of the host."""
+
+    def __init__(self, backend):
+        super().__init__(backend.stream, 0, 2, lambda uid: [uid], **stand_in(Communicator(), backend.new_stream))
+
+    def _sum(self, array, *how):
+        super()._sum(array.view(Array), *how)
+
+
+class Summing(TwoEqualProcesses):
+    def reducer(self, dev, flat, buckets, half=False):
+        return GradientReducer(OnHost(dev.backend), flat, buckets, 2, lambda what: contextlib.nullcontext())
+
+
+def test_sums_by_nccl_are_captured(folder, train, device, late):
+    """On a stream beside, forked and joined within the graph; whenever that does its work the numbers are those of
+    plain sums."""
+    text = SOLVER + "clip_gradients: 0.5"
+    log, losses, params = trained(train, device, text, comm=TwoEqualProcesses())
+    again = trained(train, late, text, comm=Summing())
+    assert again[0] == log and again[1] == losses and not late.why_eager() and late.backend.graphs
+    for one, other in zip(again[2], params, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_training_passes_agree_on_plans(folder, train, monkeypatch):
+    """Each problem once, in whatever iteration it is first met; what a process runs by itself, as its share of a test,
+    agrees on none."""
+    (folder / "convolving.prototxt").write_text(CONVOLVING)
+    calls = []
+
+    class Recording(Summing):
+        def gather(self, value, what=""):
+            calls.append(value)
+            return [value, value]
+
+    dev = plans.device(monkeypatch, backend=HostBackend())
+    train(
+        'net: "convolving.prototxt" base_lr: 0.01 lr_policy: "fixed" max_iter: 6 display: 0 random_seed: 1',
+        device=dev,
+        comm=Recording(),
+    )
+    assert calls.count(("one", "")) == len(dev.engine._agreed) > 4 and dev.engine.ranks is None
+
+
+class OneRankNCCL(TwoEqualProcesses):
+    """NCCL with a communicator of one process; averages halve its gradients."""
+
+    def reducer(self, dev, flat, buckets, half=False):
+        self.sums = Sums(dev.backend.stream, 0, 1, lambda uid: [uid], drop_graphs=dev.drop_graphs)
+        return GradientReducer(self.sums, flat, buckets, 2, lambda what: contextlib.nullcontext())
+
+
+@pytest.mark.gpu
+def test_nccl_in_a_graph_on_a_gpu(folder, train):
+    if not count():
+        pytest.skip("no usable GPU")
+    found = []
+    for eager in ("the test asks for it", ""):
+        dev, lone = GPU(0, "float32", precision="fp32", deterministic=True, eager=eager), OneRankNCCL()
+        found.append(trained(train, dev, SOLVER + "clip_gradients: 0.5", comm=lone)[1:])
+        assert dev.why_eager() == eager, "NCCL's sums are captured"
+        lone.sums.close()
+    assert found[0][0] == found[1][0]
+    for one, other in zip(found[0][1], found[1][1], strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_sums_by_the_host_are_not_captured(folder, train, device, monkeypatch):
+    monkeypatch.setattr(DoublingTransport, "captures", False)
+    log, *_ = trained(train, device, SOLVER, comm=TwoEqualProcesses())
+    assert "Running eagerly, not as CUDA graphs: gradients that travel by the host, or in 16 bits" in log
