@@ -29,7 +29,7 @@ ARROWS = {
     "layers": LANGUAGE | {"prototxt", "weights", "devices", "user_modules"},
     "net": LANGUAGE | {"devices", "layers"},
     "parallel": {"errors", "devices"},
-    "data": LANGUAGE | {"prototxt", "weights"},
+    "data": LANGUAGE | {"prototxt"},
     "training": LANGUAGE | {"prototxt", "weights", "layers", "net", "data", "parallel", "devices"},
     "inspection": LANGUAGE | {"charts", "prototxt", "layers", "net", "data", "training", "devices", "user_modules"},
     "runs": LANGUAGE
@@ -72,28 +72,23 @@ EXTERNAL = {
 
 
 # The lists below name what does not hold yet. They must only get shorter.
-WITH_CIRCLES = ("caffelite/devices/", "caffelite/training/")  # no circle leaves these packages
+WITH_CIRCLES = ("caffelite/devices/",)  # no circle leaves these packages
 LONG_FILES = {
     "caffelite/devices/cpu/device.py",
     "caffelite/devices/cuda/backend.py",
     "caffelite/devices/cuda/device.py",
     "caffelite/devices/cuda/formulas.py",
-    "caffelite/training/trainer.py",
     "tests/cli/test_deploy_commands.py",
     "tests/cli/test_train.py",
     "tests/devices/host/backend.py",
     "tests/devices/test_channels_last.py",
     "tests/devices/test_devices.py",
     "tests/devices/test_gpu_backend.py",
-    "tests/test_prototxt.py",
-    "tests/test_upgrade.py",
-    "tests/training/test_graphs.py",
     "tools/gpu_traffic.py",
 }
 LONG_FUNCTIONS = {
     "caffelite/cli/classify.py:classify",
     "caffelite/cli/train.py:train",
-    "caffelite/training/trainer.py:__init__",
     "tests/devices/test_gpu_backend.py:fake_cupy",
 }
 
