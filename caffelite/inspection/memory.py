@@ -9,13 +9,14 @@ from itertools import accumulate
 from pathlib import Path
 
 from .. import caffelite_pb2 as pb
-from ..devices.traits import DeviceTraits, cpu_traits, cuda_traits
+from ..devices.traits import DeviceTraits
 from ..errors import CaffeliteError
 from ..net.compile import CompiledNet, compile
 from ..net.graph import Node
 from ..training import Trainer
 from . import summary
 from .nets import Subject
+from .target import traits as traits_of
 
 PARTS = 4  # layers that are named as those that take the most
 SHARE = 0.9  # of the memory at hand, that a run should request
@@ -51,12 +52,7 @@ def explained(of: Callable[[], Subject], gpu: int | None) -> Iterator[None]:
     try:
         yield
     except MemoryError:
-        raise explanation(of, available(gpu), traits(gpu)) from None
-
-
-def traits(gpu: int | None) -> DeviceTraits:
-    """The traits of a GPU, which need not be there, or of the CPU."""
-    return cpu_traits() if gpu is None else cuda_traits()
+        raise explanation(of, available(gpu), traits_of(gpu)) from None
 
 
 def explanation(of: Callable[[], Subject], limit: int, traits: DeviceTraits) -> CaffeliteError:
