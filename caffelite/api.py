@@ -1,4 +1,4 @@
-"""Nets and solvers for a notebook, by the names that pycaffe made familiar.
+"""Nets and solvers for Python, with the names of pycaffe.
 
 ```python
 net = caffelite.Net("deploy.prototxt", "lenet_iter_10000.caffemodel")
@@ -35,8 +35,7 @@ user_modules.permit()  # a program's sys.path is its own choice
 
 
 class Copies:
-    """Host copies of a device's arrays that a user looks at; what is written to one goes back to the device. On the CPU
-    there are none."""
+    """Host copies of a device's arrays; changes to a copy go back to the device. On the CPU there are none."""
 
     def __init__(self, dev):
         self.dev, self._kept = dev, {}
@@ -50,13 +49,13 @@ class Copies:
         return self._kept[key][1]
 
     def send(self) -> None:
-        """Brings the copies that were changed to the device, and forgets all."""
+        """Uploads the copies that were changed, and drops all of them."""
         for array, host, before in self._kept.values():
             if np.array_equal(host, before, equal_nan=True):
                 continue
             if array.flags.c_contiguous:
                 self.dev.upload(array, host)
-            else:  # lies channels last
+            else:  # channels_last
                 staged = self.dev.empty(array.shape)
                 self.dev.upload(staged, host)
                 self.dev.assign(staged, array)
@@ -67,8 +66,8 @@ class Blob:
     """Values of a net as a host array: ``data`` and, where backward computes it, ``diff`` (else None), both float32 in
     the blob's shape.
 
-    On the CPU they are the net's own memory. On a GPU an array is a copy, good until the next pass; what is written to
-    it is brought to the GPU before that pass. An input is as it was fed, also where a layer works on it in place.
+    On the CPU they are the net's own memory. On a GPU an array is a copy, valid until the next pass; changes to
+    it are copied to the GPU before that pass. An input keeps its values, also if a layer works on it in place.
     """
 
     def __init__(self, values: Callable, gradient: Callable, copies: Copies):
@@ -104,7 +103,7 @@ class Blob:
 
 
 class Prediction(NamedTuple):
-    """A class that a picture may show: its label, its number and its score."""
+    """A class that an image may belong to: its label, its number and its score."""
 
     label: str
     index: int
@@ -309,7 +308,7 @@ def _weights_and_phase(given: Sequence, weights: str | Path | None, phase: int |
 class Solver:
     """A solver to step through.
 
-    path: a solver prototxt. gpu: a GPU's number, or None for the CPU. resume: a solverstate to go on from.
+    path: a solver prototxt. gpu: a GPU's number, or None for the CPU. resume: a solverstate to resume from.
     ``net.blobs`` and those of ``test_nets`` keep their values after a pass, as those of a `Net` do.
     """
 

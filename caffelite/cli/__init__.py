@@ -94,8 +94,8 @@ def _complete_one_dash() -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs a command; a user's mistake is a line or more on standard error, and status 2; Ctrl-C is status 130; a
-    mistake of ours is 70."""
+    """Runs a command. The exit status is 2 after a user's mistake, reported on standard error; 130 after Ctrl-C; 70
+    after an internal error."""
     _open_streams()
     _complete_one_dash()
     if arguments is None:
@@ -106,7 +106,7 @@ def main(arguments: list[str] | None = None) -> None:
         own, level = glog.split(given)
         with user_modules.forbidden(), glog.logging_from(level):
             caffelite.main([normalise(a) for a in own], prog_name="caffelite", standalone_mode=False)
-        sys.stdout.flush()  # while an error can be told
+        sys.stdout.flush()  # while an error can be reported
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
@@ -121,7 +121,7 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
-    except BrokenPipeError:  # whoever read the output has seen enough
+    except BrokenPipeError:  # the reader of the output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.exit(1)
     except RecursionError:
@@ -144,7 +144,8 @@ def _check_arguments(given: list[str]) -> None:
 
 
 def _open_streams() -> None:
-    """Gives a stream that was closed before the start (2>&-) to nowhere, so that no data file takes its number."""
+    """Opens /dev/null for a standard stream that was closed before the start (2>&-), so that no data file gets its
+    number."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             handle = os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one's

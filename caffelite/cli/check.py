@@ -19,13 +19,13 @@ from . import options
 @options.phase
 @options.level
 @options.stage
-@click.option("--strict", is_flag=True, help="Lint too makes the exit status 1.")
+@click.option("--strict", is_flag=True, help="Exit with status 1 for lint too.")
 @options.as_json
 def check(files, shape, phase, level, stage, strict, as_json) -> None:
-    """Names every mistake in nets and solvers, each at its line, and what is odd about them (lint). Nothing is run.
+    """Reports every mistake in nets and solvers with its line, and what is valid but odd (lint). Nothing is run.
 
-    A solver's nets are checked with it. Data need not be there: what it would tell is then left out. The exit status is
-    1 where there are mistakes.
+    The nets of a solver are checked with it. The data need not exist; checks that depend on it are then left out.
+    The exit status is 1 if there are mistakes.
 
     \b
     Examples:
@@ -71,7 +71,7 @@ def _line(where) -> str:
 
 
 def _parts(error) -> dict[str, str]:
-    """What an error says besides, as text that any terminal can show."""
+    """The further parts of an error, as text that any terminal can show."""
     parts = {"expected": error.expected, "found": error.found, "remedy": error.remedy}
     return {name: _shown(str(part)) for name, part in parts.items() if part is not None and part != ""}
 
@@ -94,8 +94,8 @@ def _text(found) -> str:
             else [f"  {number} | {line}"]
         )
     parts = _parts(error)
-    told = ", ".join(f"{name} {parts[name]}" for name in ("expected", "found") if name in parts)
-    lines += [f"    {text}" for text in (told, parts.get("remedy")) if text]
+    details = ", ".join(f"{name} {parts[name]}" for name in ("expected", "found") if name in parts)
+    lines += [f"    {text}" for text in (details, parts.get("remedy")) if text]
     return "\n".join(lines)
 
 

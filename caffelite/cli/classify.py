@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import re
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -16,8 +19,42 @@ from ..errors import CaffeliteError
 from . import options
 from .deploy import read_labels
 
+_mean = click.option(
+    "--mean", metavar="B,G,R", help="Mean to subtract, one number or one for each channel, instead of the net's own."
+)
+_scale = click.option(
+    "--scale", type=float, metavar="FACTOR", help="Factor after the mean is subtracted, instead of the net's own."
+)
+_size = click.option(
+    "--size", metavar="HxW", help="Size in pixels to which images are resized before the crop, as in 256x256."
+)
+_channel_order = click.option(
+    "--channel_order",
+    type=click.Choice(["bgr", "rgb"], case_sensitive=False),
+    help="The channel order of the net's input.",
+)
 
-@click.command(short_help="Say what images show")
+
+def _preparation(command: Callable) -> Callable:
+    """How a picture becomes the input: -mean, -scale, -size and -channel_order, which the command takes together as
+    ``preparation``."""
+
+    @functools.wraps(command)
+    def call(
+        *arguments: Any,
+        mean: str | None,
+        scale: float | None,
+        size: str | None,
+        channel_order: str | None,
+        **others: Any,
+    ) -> None:
+        preparation = {"mean": mean, "scale": scale, "size": size, "channel_order": channel_order}
+        return command(*arguments, preparation=preparation, **others)
+
+    return _mean(_scale(_size(_channel_order(call))))
+
+
+@click.command(short_help="Classify images")
 @click.argument("images", metavar="IMAGE…", nargs=-1, required=True, type=click.Path())
 @options.model
 @options.weights
@@ -28,46 +65,35 @@ from .deploy import read_labels
     default=5,
     show_default=True,
     metavar="N",
-    help="Answers to give for a picture.",
+    help="Answers for each image.",
 )
 @click.option(
     "--labels",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Names of the classes, a line each. Default: the net's own.",
+    help="Names of the classes, one on each line. Default: the net's own.",
 )
 @click.option(
-    "--oversample", is_flag=True, help="Average ten views of a picture: four corners and the middle, mirrored too."
+    "--oversample",
+    is_flag=True,
+    help="Average ten crops of each image: four corners and the centre, and their mirror images.",
 )
 @click.option(
     "--hierarchy",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Groups of classes: give more general answers too.",
+    help="Groups of classes, for more general answers too.",
 )
 @click.option(
     "--annotate",
     "folder",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write the pictures with the answers on them, and all.png with all of them.",
+    help="Write the images with the answers drawn on them, and all.png with all of them.",
 )
-@click.option(
-    "--mean", metavar="B,G,R", help="Mean to take off, one number or one a channel, instead of the net's own."
-)
-@click.option(
-    "--scale", type=float, metavar="FACTOR", help="Factor after the mean is taken off, instead of the net's own."
-)
-@click.option(
-    "--size", metavar="HxW", help="Size in pixels to which pictures are brought before the crop, as in 256x256."
-)
-@click.option(
-    "--channel_order",
-    type=click.Choice(["bgr", "rgb"], case_sensitive=False),
-    help="The channels' order that the net knows.",
-)
+@_preparation
 @click.option("--output", metavar="BLOB", help="The blob with the scores. Default: prob, or the only output.")
-@click.option("--skip", is_flag=True, help="Exit with status 0 although pictures among several could not be read.")
+@click.option("--skip", is_flag=True, help="Exit with status 0 although some of several images could not be read.")
 @options.set_layers
 @options.gpu
 @options.python
@@ -81,26 +107,23 @@ def classify(
     oversample,
     hierarchy,
     folder,
-    mean,
-    scale,
-    size,
-    channel_order,
+    preparation,
     output,
     skip,
     set_fields,
     gpu,
     as_json,
 ) -> None:
-    """Says what pictures show: files, folders and what is in them, or patterns such as "scans/*.png".
+    """Classifies images: files, folders with their content, or patterns such as "scans/*.png".
 
-    MODEL is a deploy net. One that caffelite deploy made knows its weights, its labels, and how a picture becomes its
-    input: mean, scale, size, crop, channel order, and for single signs their ground, size and place; -mean, -scale,
-    -size and -channel_order say it for others.
+    MODEL is a deploy net. One that caffelite deploy wrote contains its weights' path, labels and preprocessing:
+    mean, scale, size, crop, channel order, and for single glyphs background, size and position. For other nets
+    -mean, -scale, -size and -channel_order set them.
 
-    A hierarchy is a text file, a name a line; what belongs to it stands below, further in. Answers go from the best
-    class to the whole, each more probable than the one before; bits are how much it tells.
+    A hierarchy is a text file with a name on each line; what belongs to a group is indented below it. Answers go
+    from the best class to the root, each more probable than the one before; bits are the information of an answer.
 
-    A picture among several that cannot be read is reported, and the others are classified; the exit status is 1 then.
+    If one of several images cannot be read, it is reported, the others are classified, and the exit status is 1.
 
     \b
     Example:
@@ -109,32 +132,15 @@ def classify(
     """
     import glob
 
-    from .. import prototxt
-    from ..deploy.classify import Classifier, gather
+    from ..deploy.classify import gather
     from ..deploy.hierarchy import Hierarchy
-    from ..layers import unknown_types
-    from ..prototxt.overrides import Overrides
-    from ..runs.device_choice import open_device
-    from ..runs.open_net import load_weights
 
     files = gather(images, glob.glob)
-    document = Overrides(set_fields).net(prototxt.read_net(model, tolerate=unknown_types.tolerate))
-    _override(document.message, mean, scale, size, channel_order)
-    weights = (
-        weights
-        or document.message.deploy_param.weights
-        and str(prototxt.resolve(document.message.deploy_param.weights, document.locate))
-    )
-    if not weights:
-        raise click.UsageError("-weights is missing, and the net names none")
-    begun = time.perf_counter()
-    classifier = Classifier(
-        document, open_device(gpu), len(files), oversample, read_labels(labels) if labels else None, output
-    )
-    load_weights(classifier.net, options.names(weights))
+    started = time.perf_counter()
+    classifier = _open(model, weights, set_fields, preparation, gpu, len(files), oversample, labels, output)
     groups = Hierarchy(hierarchy, classifier.labels) if hierarchy else None
     classifier.warm_up()
-    opened = time.perf_counter() - begun
+    opened = time.perf_counter() - started
     found, pages, failed = [], {}, []
 
     def report(file: Path, error: CaffeliteError) -> None:
@@ -150,21 +156,57 @@ def classify(
             pages[_free_name(answer.file.stem, pages)] = _page(classifier.preparation, answer.file, entry)
     if pages:
         _write(folder, pages)
-    if as_json:
-        click.echo(json.dumps(found, indent=2, ensure_ascii=False))
-    elif found:
-        each = sum(entry["seconds"] for entry in found) / len(found)
-        click.echo(f"{len(found)} pictures, {each:.4f} s each; {opened:.2f} s to open the net", err=True)
+    _print_end(found, opened, as_json)
     if failed:
         click.echo(f"{len(failed)} of {len(files)} pictures could not be read", err=True)
         sys.exit(0 if skip else 1)
 
 
+def _print_end(found: list[dict], opened: float, as_json: bool) -> None:
+    """Prints all answers as JSON, or how long one took. opened: seconds to open the net."""
+    if as_json:
+        click.echo(json.dumps(found, indent=2, ensure_ascii=False))
+    elif found:
+        each = sum(entry["seconds"] for entry in found) / len(found)
+        click.echo(f"{len(found)} pictures, {each:.4f} s each; {opened:.2f} s to open the net", err=True)
+
+
+def _open(
+    model: str,
+    weights: str | None,
+    set_fields: tuple[str, ...],
+    preparation: dict[str, Any],
+    gpu: str | None,
+    count: int,
+    oversample: bool,
+    labels: Path | None,
+    output: str | None,
+) -> Any:
+    """The classifier that the options name, with its weights. Errors: no weights are named."""
+    from .. import prototxt
+    from ..deploy.classify import Classifier
+    from ..layers import unknown_types
+    from ..prototxt.overrides import Overrides
+    from ..runs.device_choice import open_device
+    from ..runs.open_net import load_weights
+
+    document = Overrides(set_fields).net(prototxt.read_net(model, tolerate=unknown_types.tolerate))
+    _override(document.message, **preparation)
+    named = document.message.deploy_param.weights
+    weights = weights or named and str(prototxt.resolve(named, document.locate))
+    if not weights:
+        raise click.UsageError("-weights is missing, and the net names none")
+    names = read_labels(labels) if labels else None
+    classifier = Classifier(document, open_device(gpu), count, oversample, names, output)
+    load_weights(classifier.net, options.names(weights))
+    return classifier
+
+
 def _override(net, mean: str | None, scale: float | None, size: str | None, channel_order: str | None) -> None:
-    """What the command line says of the preparation, in place of what the net says."""
+    """Replaces the net's preprocessing by that of the options."""
     inputs = [layer for layer in net.layer if layer.type == "Input"]
     if not inputs:
-        return  # which is told when the classifier is made
+        return  # the classifier reports it
     param = inputs[0].transform_param
     if mean is not None:
         values = [_number(part) for part in options.names(mean)]

@@ -19,7 +19,8 @@ log = logging.getLogger("caffelite")
 @click.option("--backend", type=click.Choice(["lmdb", "leveldb"]), help="Kind of database. Default: what INPUT_DB is.")
 @click.option("--force", is_flag=True, help="Replace OUTPUT_FILE where it exists.")
 def compute_image_mean(db: Path, mean: Path | None, backend: str | None, force: bool) -> None:
-    """Computes the mean image of INPUT_DB: written to OUTPUT_FILE, for mean_file, and told by channel, for mean_value.
+    """Computes the mean image of INPUT_DB: writes it to OUTPUT_FILE, for mean_file, and logs it by channel, for
+    mean_value.
 
     \b
     Example:

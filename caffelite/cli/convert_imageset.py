@@ -11,8 +11,8 @@ from . import imaging
 
 @click.command(cls=imaging.GflagsCommand, short_help="Write images as a database")
 @click.argument("places", metavar="ROOT [LISTFILE] DB_NAME", nargs=-1)
-@click.option("--shuffle", is_flag=True, help="Mix the images before they get their numbers.")
-@click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Another seed mixes otherwise.")
+@click.option("--shuffle", is_flag=True, help="Shuffle the images before they are numbered.")
+@click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Seed of the shuffle.")
 @click.option(
     "--backend", type=click.Choice(["lmdb", "leveldb"]), default="lmdb", show_default=True, help="Kind of database."
 )

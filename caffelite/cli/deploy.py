@@ -19,7 +19,7 @@ from .logs import start
 log = logging.getLogger("caffelite")
 
 
-@click.command(short_help="Make the deploy net of a train net")
+@click.command(short_help="Convert a train net to a deploy net")
 @options.model
 @options.weights
 @click.option(
@@ -33,10 +33,10 @@ log = logging.getLogger("caffelite")
     "--labels",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Names of the classes, a line each, to put into the net.",
+    help="Names of the classes, one on each line, to write to the net.",
 )
 @click.option(
-    "--output", "wanted", metavar="BLOBS", default="", help="Blobs to put out. Default: what the losses judge."
+    "--output", "wanted", metavar="BLOBS", default="", help="Output blobs. Default: the bottoms of the losses."
 )
 @click.option(
     "--samples",
@@ -44,14 +44,14 @@ log = logging.getLogger("caffelite")
     default=100,
     show_default=True,
     metavar="N",
-    help="Samples of the test data to prove it by. 0: no proof; the data need not be there.",
+    help="Samples of the test data to verify the net with. 0: no verification; the data need not exist.",
 )
 @click.option(
     "--channel_order",
     type=click.Choice(["bgr", "rgb"], case_sensitive=False),
     default="bgr",
     show_default=True,
-    help="The order in which the training images' channels are stored.",
+    help="The channel order of the training images.",
 )
 @options.shape
 @options.gpu
@@ -60,13 +60,13 @@ log = logging.getLogger("caffelite")
 @options.stage
 @click.option("--force", is_flag=True, help="Replace FILE where it exists.")
 def deploy(model, weights, out, labels, wanted, samples, channel_order, shape, gpu, level, stage, force) -> None:
-    """Makes the deploy net of a train net: inputs for data, probabilities for losses, and how a picture becomes its
-    input.
+    """Converts a train net to a deploy net: inputs for data, probabilities for losses, and the preprocessing of
+    images.
 
-    Then proves it: samples of the test data, as they are stored, go through both nets, whose scores must be equal.
-    Mean, scale, crop, size, channel order, labels and the weights' path are put into the net, and, where the data are
-    single signs on an even ground (digits, letters), how large they are and where they stand; so caffelite classify
-    needs nothing else. A mean file is copied beside the net.
+    Then verifies it: samples of the test data, as they are stored, go through both nets, whose scores must be
+    equal. Mean, scale, crop, size, channel order, labels and the path of the weights are written to the net. For
+    single glyphs on an even background (digits, letters) their size and position are written too. So caffelite
+    classify needs no other file. A mean file is copied next to the net.
 
     \b
     Example:
@@ -169,7 +169,7 @@ def _prove(graph, converted, weights: str | None, samples: int, gpu: str | None)
 
 
 def _copy_means(made, locate, out: Path) -> None:
-    """Puts the mean file beside the net, and its name into it."""
+    """Copies the mean file next to the net, and writes its name to the net."""
     from .. import prototxt
 
     for layer in made.layer:

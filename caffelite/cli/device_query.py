@@ -16,15 +16,15 @@ from . import options
 @click.command(short_help="Show the GPUs, and test them")
 @options.gpu
 @click.option(
-    "--test", is_flag=True, help="Test each GPU, or the CPU where there is none, within a minute: a line a check."
+    "--test", is_flag=True, help="Test each GPU, or the CPU if there is none, within a minute; one line for each check."
 )
 @options.as_json
 def device_query(gpu, test, as_json) -> None:
-    """Tells what the GPUs are, and tests them. The exit status is 1 where no GPU can be used.
+    """Prints the properties of the GPUs, and tests them. The exit status is 1 if no GPU can be used.
 
     \b
-    With -test a machine without a usable GPU tests its CPU. The exit status is 1 where a check fails, or
-    where there is a GPU that cannot be used. Attach the table of -test to a bug report.
+    With -test a machine without a usable GPU tests its CPU. The exit status is 1 if a check fails, or
+    if there is a GPU that cannot be used. Attach the table of -test to a bug report.
 
     \b
     Examples:
@@ -44,14 +44,14 @@ def device_query(gpu, test, as_json) -> None:
                 sys.exit(1)
     else:
         numbers = gpu_numbers(gpu)
-    told = [gpus.describe(number) for number in numbers]
+    properties = [gpus.describe(number) for number in numbers]
     if test:
-        passed = _test(dict(zip(numbers, told, strict=True)) or {None: {"Name": "CPU"}}, as_json)
+        passed = _test(dict(zip(numbers, properties, strict=True)) or {None: {"Name": "CPU"}}, as_json)
         sys.exit(0 if passed and not broken else 1)
     if as_json:
-        click.echo(json.dumps(told))
+        click.echo(json.dumps(properties))
     else:
-        for name, value in (pair for one in told for pair in one.items()):
+        for name, value in (pair for one in properties for pair in one.items()):
             click.echo(f"{name + ':':32}{value}")
 
 
@@ -67,15 +67,15 @@ def _test(found: dict, as_json: bool) -> bool:
     from .. import selftest
 
     every = []
-    for number, told in found.items():
-        device, rows = "CPU" if number is None else f"GPU {number}: {told['Name']}", []
+    for number, properties in found.items():
+        device, rows = "CPU" if number is None else f"GPU {number}: {properties['Name']}", []
         if not as_json:
             click.secho(device, bold=True)
         for row in selftest.run(selftest.Bench(number)):
             rows.append(row)
             if not as_json:
                 click.echo(_line(row))
-        every.append({"device": device, "properties": told, "checks": [row.json() for row in rows]})
+        every.append({"device": device, "properties": properties, "checks": [row.json() for row in rows]})
         if not as_json:
             passed, failed, skipped = (sum(row.status == status for row in rows) for status in COLOURS)
             click.echo(

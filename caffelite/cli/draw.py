@@ -26,9 +26,9 @@ from . import options
 def draw(model, solver, out, shape, set_fields, phase, level, stage) -> None:
     """Draws a net: layers coloured by kind, shapes on the edges. Nothing is run, no data is needed.
 
-    Layers that work in place lie on the one that they work on. SVG needs nothing; PNG needs matplotlib (extra: plot).
-    Of a net with both phases the one for TRAIN is drawn. What cannot be built, as layers of types that are not known
-    here, is left out and told, and unknown fields are ignored and told; the exit status is 1 then.
+    A layer that works in place is drawn on the one that it changes. SVG needs no extra; PNG needs matplotlib
+    (extra: plot). Of a net with both phases, TRAIN is drawn. Layers that cannot be built, such as those of unknown
+    types, are left out and reported, and unknown fields are ignored and reported; the exit status is then 1.
 
     \b
     Examples:

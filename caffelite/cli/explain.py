@@ -24,17 +24,17 @@ HEADS = {"shape": "Shape", "parameters": "Parameters", "backward": "Backward", "
 @options.stage
 @options.as_json
 def explain(layer, model, solver, shape, set_fields, phase, level, stage, as_json) -> None:
-    """Tells of one layer how its shape comes about, how its weights start, why it does or does not run backward, what
-    it is fused with.
+    """Explains one layer: how its shape is computed, how its weights are initialised, why it does or does not run
+    backward, and what it is fused with.
 
-    Of a net with both phases the one for TRAIN is explained, where the layer is in it.
+    Of a net with both phases, TRAIN is explained if the layer is in it.
 
     \b
     Example:
       caffelite explain conv2 -model models/lenet/train_val.prototxt
     """
+    from ..inspection import explain as explanations
     from ..inspection import nets
-    from ..inspection.explain import explain as explanation_of
     from ..inspection.feeds import parse_shapes
     from ..prototxt.overrides import Overrides
 
@@ -43,7 +43,7 @@ def explain(layer, model, solver, shape, set_fields, phase, level, stage, as_jso
     )
     graphs = [subject.graph(p) for p in nets.phases(phase, subject.message)]
     graph, guessed = next((g for g in graphs if any(n.name == layer for n in g[0].nodes)), graphs[0])
-    found = explanation_of(graph, nets.node_of(graph, layer))
+    found = explanations.explain(graph, nets.node_of(graph, layer))
     if as_json:
         click.echo(json.dumps(asdict(found), indent=2))
         return

@@ -28,13 +28,13 @@ log = logging.getLogger("caffelite")
 @options.python
 @options.level
 @options.stage
-@click.option("--force", is_flag=True, help="Replace what stands under the names.")
+@click.option("--force", is_flag=True, help="Replace existing files.")
 def extract_features(caffemodel, model, blobs, names, batches, kind, mode, device_id, gpu, level, stage, force) -> None:
-    """Runs the net MODEL with WEIGHTS in phase TEST over BATCHES batches of its data, and writes what the BLOBs held, a
-    row a sample.
+    """Runs the net MODEL with WEIGHTS in phase TEST over BATCHES batches of its data, and writes the values of the
+    BLOBs, one row for each sample.
 
     Each blob goes under its own name; hdf5 and npz also take one name for all. Databases have the keys and records of
-    Caffe's tool; an hdf5 file gets a list file beside it, for HDF5Data.
+    Caffe's tool; for an hdf5 file a list file is written too, for HDF5Data.
 
     \b
     Example:

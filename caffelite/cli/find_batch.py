@@ -17,13 +17,13 @@ from .logs import start
     "--memory",
     "limit",
     metavar="SIZE",
-    help="Fit into so much, as in 16G, and try nothing. Default: what the device has.",
+    help="Fit into this memory, as in 16G, without a trial. Default: the memory of the device.",
 )
 @options.level
 @options.stage
 def find_batch(solver, gpu, set_fields, limit, level, stage) -> None:
-    """Finds the largest batch that trains in the device's memory: the plan says how large it may be, and two iterations
-    prove it.
+    """Finds the largest batch that trains in the device's memory: computes its size, and verifies it with two
+    iterations.
 
     \b
     Examples:
@@ -42,14 +42,15 @@ def find_batch(solver, gpu, set_fields, limit, level, stage) -> None:
     from ..runs.device_choice import gpus
     from ..runs.open_net import read_solver
     from ..runs.trial import train_two_iterations
-    from .summary import size_in_bytes
 
     if not limit:
         user_modules.permit()  # it trains
     config = RunConfig(solver, overrides=set_fields, level=level, stages=options.names(stage))
     net = subject(None, solver, {}, level, config.stages, Overrides(set_fields))
     numbers = gpus(gpu, read_solver(config).message)
-    room = size_in_bytes(limit) if limit else int(memory.SHARE * memory.available(numbers[0] if numbers else None))
+    room = (
+        options.size_in_bytes(limit) if limit else int(memory.SHARE * memory.available(numbers[0] if numbers else None))
+    )
     traits = target.traits(numbers[0] if numbers else None)
     found = summary.largest_batch(net, room, os.cpu_count() or 1, traits=traits)
     while found and not limit:

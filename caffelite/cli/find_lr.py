@@ -24,7 +24,7 @@ from .logs import start
     default=1e-6,
     show_default=True,
     metavar="RATE",
-    help="Begin so.",
+    help="The first learning rate.",
 )
 @click.option(
     "--to",
@@ -33,7 +33,7 @@ from .logs import start
     default=10.0,
     show_default=True,
     metavar="RATE",
-    help="End so.",
+    help="The last learning rate.",
 )
 @options.iterations("Iterations of the test; more of them make a smoother curve.", 200)
 @click.option(
@@ -43,8 +43,8 @@ from .logs import start
 @options.stage
 @options.as_json
 def find_lr(solver, gpu, weights, set_fields, low, high, iterations, out, level, stage, as_json) -> None:
-    """Finds a learning rate: trains for a little while at rates that rise, and looks where the loss falls fastest.
-    Nothing is kept.
+    """Finds a learning rate: trains briefly at increasing rates, and looks where the loss falls fastest. Nothing is
+    written but the curve.
 
     \b
     Example:

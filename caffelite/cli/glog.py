@@ -25,7 +25,7 @@ VALUES = frozenset(
     "max_log_size minloglevel stderrthreshold v vmodule".split()
 )
 LEVEL = "GLOG_minloglevel"  # glog's own variable, by which processes that a command starts know it too
-MOST = 3  # FATAL: errors of the command itself are no log lines and are always told
+MOST = 3  # FATAL: errors of the command itself are no log lines and are always printed
 
 
 def split(arguments: list[str]) -> tuple[list[str], int | None]:

@@ -13,9 +13,9 @@ REMEDY = "mend or remove it, or leave out such images with -skip"
 _TRUE, _FALSE = {"true", "t", "yes", "y", "1"}, {"false", "f", "no", "n", "0"}
 _SIDE = {"type": click.IntRange(min=0), "default": 0, "metavar": "N"}
 _OPTIONS = (
-    click.option("--gray", is_flag=True, help="One channel, grey; else three: blue, green, red."),
-    click.option("--resize_width", **_SIDE, help="Width to bring images to, with -resize_height."),
-    click.option("--resize_height", **_SIDE, help="Height to bring images to, with -resize_width."),
+    click.option("--gray", is_flag=True, help="One channel, grey, instead of three: blue, green, red."),
+    click.option("--resize_width", **_SIDE, help="Width to resize images to, with -resize_height."),
+    click.option("--resize_height", **_SIDE, help="Height to resize images to, with -resize_width."),
     click.option("--check_size", is_flag=True, help="An image of another shape than the first one is an error."),
     click.option(
         "--encoded",
@@ -31,7 +31,7 @@ _OPTIONS = (
     click.option(
         "--skip",
         is_flag=True,
-        help="Leave out what is no image or cannot be read, and tell how many and which; else it is an error.",
+        help="Skip and list files that are no image or cannot be read, instead of an error.",
     ),
     click.option(
         "--threads", type=click.IntRange(min=1), metavar="N", help="Decoding threads. Default: one for each core."

@@ -1,4 +1,4 @@
-"""What a run prints: Caffe's log lines on standard error, and on a terminal a progress bar that they do not tear."""
+"""The output of a run: Caffe's log lines on standard error, and a progress bar below them on a terminal."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class BarHandler(logging.Handler):
 
 
 def give_up_stderr() -> None:
-    """Whoever read standard error is gone (a closed pipe or terminal): training goes on without."""
+    """Discards standard error after its reader is gone (a closed pipe or terminal); training continues."""
     with contextlib.suppress(OSError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stderr.fileno())
@@ -46,7 +46,7 @@ def give_up_stderr() -> None:
 
 
 def start(speaks: bool = True) -> None:
-    """speaks: whether this process logs; of several, one does."""
+    """Sets up the log. speaks: whether this process logs; of several, one does."""
     handler = BarHandler()
     handler.setFormatter(GlogFormatter())
     log = logging.getLogger("caffelite")

@@ -1,9 +1,8 @@
-"""Options that several commands share, and the device that -gpu asks for."""
+"""Options that several commands share, and their values."""
 
 from __future__ import annotations
 
 import functools
-import logging
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -14,7 +13,7 @@ import click
 from .. import user_modules
 from ..errors import CaffeliteError, printable
 
-log = logging.getLogger("caffelite")
+UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 gpu = click.option(
     "--gpu",
@@ -38,19 +37,18 @@ stage = click.option(
 _precision = click.option(
     "--precision",
     type=click.Choice(["tf32", "fp32", "fp16", "bf16"]),
-    help="What convolutions and large inner products multiply: float32, TF32 (GPU), fp16 (GPU) or bfloat16 numbers; "
-    "sums and weights "
-    "stay float32. Default: tf32 on a GPU, fp32 on a CPU, which takes tf32 for that.",
+    help="Number type of the products in convolutions and large inner products: float32, TF32 (GPU), fp16 (GPU) or "
+    "bfloat16; sums and weights stay float32. Default: tf32 on a GPU, fp32 on a CPU, which treats tf32 as fp32.",
 )
 _deterministic = click.option(
     "--deterministic",
     is_flag=True,
-    help="Equal runs to the last bit on a GPU too, slower where the fastest way varies. A CPU's always are.",
+    help="Make runs on a GPU equal to the last bit, at some cost of speed. On a CPU they always are.",
 )
 _eager = click.option(
     "--eager",
     is_flag=True,
-    help="On a GPU one kernel after the other, not as CUDA graphs: the same numbers, more slowly.",
+    help="Run kernels one by one on a GPU, not as CUDA graphs: the same numbers, slower.",
 )
 
 
@@ -71,7 +69,7 @@ shape = click.option(
     "--shape",
     multiple=True,
     metavar="TOP=DIMS",
-    help="A top's sample shape where the data is not there, as in data=3x227x227; repeatable.",
+    help="The shape of a sample of a top whose data does not exist, as in data=3x227x227; repeatable.",
 )
 set_fields = click.option(
     "--set",
@@ -87,7 +85,7 @@ set_layers = click.option(
     metavar="LAYER.FIELD=VALUE",
     help="Set a field of a layer, as in data.data_param.batch_size=50, or of the net itself; repeatable.",
 )
-as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead, for a program to read.")
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
 model = click.option("--model", metavar="FILE", type=click.Path(), required=True, help="The net, a prototxt.")
 
 
@@ -135,12 +133,12 @@ data_threads = click.option(
     metavar="N",
     callback=_set_data_threads,
     expose_value=False,
-    help="Threads that decode and perturb images, for each data layer. Default: one for each core.",
+    help="Threads that decode and augment images, for each data layer. Default: one for each core.",
 )
 
 
 def _python(runs: bool) -> Callable:
-    """-python DIR. runs: whether the command imports the modules of Python layers without being asked, from
+    """-python DIR. runs: whether the command imports the modules of Python layers without the option, from
     PYTHONPATH."""
 
     def permit(context, option, folders: tuple[Path, ...]) -> None:
@@ -157,11 +155,11 @@ def _python(runs: bool) -> Callable:
         expose_value=False,
         is_eager=True,
         type=click.Path(exists=True, file_okay=False, path_type=Path),
-        help="Folder of the modules that Python layers name, which are run; repeatable. "
+        help="Folder of the modules that Python layers import and run; repeatable. "
         + (
             "Default: PYTHONPATH and CAFFELITE_PYTHON."
             if runs
-            else "Without it nothing is imported, and such layers are unknown."
+            else "Without it no module is imported, and the shapes of such layers are unknown."
         ),
     )
 
@@ -186,6 +184,15 @@ def say(text: str) -> None:
     click.echo(printable(text))
 
 
+def size_in_bytes(text: str) -> int:
+    """Bytes of a size as in 16G. Errors: it cannot be read."""
+    match = re.fullmatch(r"([\d.]+) *([KMGT]?)(i?B)?", text.strip(), re.IGNORECASE)
+    try:
+        return int(float(match[1]) * UNITS[match[2].upper()])
+    except (TypeError, ValueError, OverflowError):
+        raise CaffeliteError("-memory cannot be read", expected="a size as in 16G, 512M", found=f'"{text}"') from None
+
+
 def names(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
@@ -193,7 +200,7 @@ def names(text: str) -> tuple[str, ...]:
 def net_or_solver(command: Callable) -> Callable:
     """-model FILE or -solver FILE."""
     command = click.option(
-        "--solver", metavar="FILE", type=click.Path(), help="A solver instead, for the net that it trains."
+        "--solver", metavar="FILE", type=click.Path(), help="Instead of -model: a solver, for the net that it trains."
     )(command)
     return click.option("--model", metavar="FILE", type=click.Path(), help="The net, a prototxt.")(command)
 
@@ -206,12 +213,12 @@ def one_of(model: str | None, solver: str | None) -> str | None:
 
 
 def left_out(mistakes: Sequence[CaffeliteError], ignored: Sequence[CaffeliteError] = ()) -> None:
-    """Tells what could not be built and which fields were ignored, each mistake once, and exits with 1 where there is
-    any."""
+    """Prints what could not be built and which fields were ignored, each mistake once, and exits with status 1 if there
+    is any."""
     for text in dict.fromkeys(map(str, ignored)):
         click.echo(f"Ignored: {text}", err=True)
     for text in dict.fromkeys(map(str, mistakes)):
-        click.echo(f"Left out with all that hangs on it: {text}", err=True)
+        click.echo(f"Left out with what depends on it: {text}", err=True)
     if mistakes or ignored:
         raise SystemExit(1)
 

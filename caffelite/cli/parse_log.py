@@ -12,10 +12,10 @@ import click
 @click.argument("folder", metavar="[FOLDER]", default=".", type=click.Path(path_type=Path))
 def parse_log(log: str, folder: Path) -> None:
     """Writes Caffe's CSV files of a run into FOLDER: LOG.train and LOG.test. LOG is a log of Caffe or caffelite, or a
-    run's folder.
+    run folder.
 
-    Columns and numbers are those of Caffe's parse_log.py: NumIters, Seconds, LearningRate (the last one told before the
-    row), outputs. A second test net gets LOG.test1.
+    Columns and numbers are those of Caffe's parse_log.py: NumIters, Seconds, LearningRate (the last one logged
+    before the row), outputs. A second test net gets LOG.test1.
 
     \b
     Examples:

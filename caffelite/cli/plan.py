@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import statistics
 import sys
-import time
 
 import click
 
@@ -28,7 +26,7 @@ LADDER = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
     type=click.IntRange(1, 1024),
     metavar="N",
     required=True,
-    help="Processes, one a GPU, or a core of a CPU.",
+    help="Number of processes, one for each GPU or CPU core.",
 )
 @options.gpu
 @options.python_if_asked
@@ -36,7 +34,7 @@ LADDER = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
     "--bandwidth",
     type=options.FiniteRange(0, min_open=True),
     metavar="GB/S",
-    help="Of a process's link within a machine. Default: 200 on a GPU, 4 on a CPU.",
+    help="Bandwidth of a process's link within a machine. Default: 200 on a GPU, 4 on a CPU.",
 )
 @click.option(
     "--network",
@@ -44,7 +42,7 @@ LADDER = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
     metavar="GB/S",
     default=12.5,
     show_default=True,
-    help="Of a process's share of the network between machines.",
+    help="A process's share of the bandwidth between machines.",
 )
 @click.option(
     "--latency",
@@ -52,24 +50,28 @@ LADDER = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
     metavar="MICROSECONDS",
     default=5,
     show_default=True,
-    help="Of one message.",
+    help="Latency of one message.",
 )
 @click.option(
-    "--machine", type=click.IntRange(min=1), metavar="N", help="Processes a machine. Default: 8 GPUs; a CPU's cores."
+    "--machine",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Processes on each machine. Default: 8 GPUs, or the cores of a CPU.",
 )
 @click.option(
     "--scaling",
     type=click.Choice(["weak", "strong"]),
     default="weak",
     show_default=True,
-    help="As that of caffelite train.",
+    help="As for caffelite train.",
 )
 @options.iterations("Passes to time.", 10)
 @options.phase
 @options.level
 @options.stage
 def plan(model, ranks, gpu, bandwidth, network, latency, machine, scaling, iterations, phase, level, stage) -> None:
-    """Predicts how an iteration scales: times the layers here, on one process, and adds what gradients take to travel.
+    """Predicts how training scales: times the layers here, in one process, and adds the time to sum gradients over
+    processes.
 
     \b
     Example:
@@ -84,6 +86,8 @@ def plan(model, ranks, gpu, bandwidth, network, latency, machine, scaling, itera
     ):  # a process a core, as mpirun would start them; a running Numba keeps its threads
         os.environ.setdefault("NUMBA_NUM_THREADS", "1")
         os.environ.setdefault("OMP_NUM_THREADS", "1")
+    from ..runs.scaling import measure
+
     net = open_net(model, gpu, phase or "TRAIN", level, stage)
     try:
         if net.params.diff is None:
@@ -121,34 +125,6 @@ def plan(model, ranks, gpu, bandwidth, network, latency, machine, scaling, itera
             f"{found.waiting / found.seconds:9.1%}"
         )
     options.say(bottleneck(net, measured, of(ranks), bandwidth if ranks <= machine else network))
-
-
-def measure(net, iterations: int):
-    """What one process takes, medians over passes."""
-    from .. import caffelite_pb2 as pb
-    from ..errors import NOWHERE
-    from ..inspection.timing import timed_pass
-    from ..parallel.forecast import Measured
-    from ..training import gradients
-    from ..training.optim.updates import Updater
-
-    net.forward()
-    net.backward()
-    passes = [timed_pass(net, i) for i in range(iterations)]
-    forward = statistics.median(p.forward_whole for p in passes) / 1e3
-    order = sorted(gradients.steps(net), key=gradients.steps(net).get)
-    steps = [statistics.median(p.backward.get(node.name, 0.0) for p in passes) / 1e3 for node in order]
-    updater = Updater(pb.SolverParameter(momentum=0.9, weight_decay=5e-4), net, NOWHERE)
-    updater.run(0.0, 0)
-    begin = time.perf_counter()
-    for i in range(iterations):
-        updater.run(0.0, i)
-    net.dev.synchronize()
-    update = (time.perf_counter() - begin) / iterations
-    itemsize = net.dev.dtype.itemsize
-    buckets = sorted((b.step, (b.stop - b.start) * itemsize) for b in gradients.buckets(net))
-    batch = next((v.shape[0] for n in net.graph.feeds for v in n.tops if v.shape), 1)
-    return Measured(forward, steps, update, buckets, batch)
 
 
 def bottleneck(net, measured, found, bandwidth: float) -> str:

@@ -18,19 +18,20 @@ from . import options
     type=click.Path(path_type=Path),
     help="The picture, .svg, .png or .pdf. Default: SVG on standard output.",
 )
-@click.option("--title", metavar="TEXT", help="The title. Default: the name of the run, or how many there are.")
+@click.option("--title", metavar="TEXT", help="The title. Default: the name of the run, or the number of runs.")
 @click.option(
     "--over",
     type=click.Choice(["iteration", "seconds"]),
     default="iteration",
     show_default=True,
-    help="What runs to the right.",
+    help="The horizontal axis.",
 )
 @click.option(
-    "--watch", type=options.FiniteRange(min=0.1), metavar="SECONDS", help="Draw again so often, until Ctrl-C."
+    "--watch", type=options.FiniteRange(min=0.1), metavar="SECONDS", help="Draw again at this interval, until Ctrl-C."
 )
 def plot(runs, out, title, over, watch) -> None:
-    """Draws loss, scores and rate of runs, while they go on too. RUN is a run's folder, or a log of caffelite or Caffe.
+    """Draws loss, scores and learning rate of runs, also of live ones. RUN is a run folder, or a log of caffelite or
+    Caffe.
 
     \b
     Examples:

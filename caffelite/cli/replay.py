@@ -16,14 +16,14 @@ from .logs import start
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @options.gpu
 @options.python
-@click.option("--all", "everything", is_flag=True, help="Go on after the first array that is not finite.")
+@click.option("--all", "everything", is_flag=True, help="Continue after the first array that is not finite.")
 @options.as_json
 def replay(folder, gpu, everything, as_json) -> None:
-    """Runs the iteration that ended a run with a NaN or an infinity again, layer by layer, from the bundle that it
-    left.
+    """Repeats the iteration that ended a run with a NaN or infinity, layer by layer, from the bundle that the run
+    wrote.
 
-    A row an array: the finite values' least, greatest and mean size, and how many are NaN or infinite. The exit status
-    is 1 where one is.
+    Each row is an array: minimum, maximum and mean absolute value of its finite numbers, and how many are NaN or
+    infinite. The exit status is 1 if one is.
 
     \b
     Example:
@@ -33,28 +33,30 @@ def replay(folder, gpu, everything, as_json) -> None:
     from ..runs.device_choice import open_device
     from ..training.diagnosis.replay import replay as run
 
-    seen, first = [], None
+    arrays, first = [], None
     for one in run(folder, open_device(gpu)):
         first = first or (one if one.bad else None)
-        seen.append(one)
+        arrays.append(one)
         if first and not everything:
             break
     if as_json:
-        click.echo(json.dumps({"first": first and first.record(), "arrays": [one.record() for one in seen]}, indent=2))
+        click.echo(
+            json.dumps({"first": first and first.record(), "arrays": [one.record() for one in arrays]}, indent=2)
+        )
     else:
-        options.say(_table(seen))
-        told = (
+        options.say(_table(arrays))
+        text = (
             f'first not finite, in {first.direction}: layer "{first.layer}" ({first.type}), {first.what}'
             if first
             else ""
         )
-        options.say(told or "all of it is finite: the fault does not come again on this device")
+        options.say(text or "all of it is finite: the fault does not come again on this device")
     sys.exit(1 if first else 0)
 
 
-def _table(seen: list) -> str:
+def _table(arrays: list) -> str:
     rows = [("", "layer", "array", "shape", "least", "greatest", "mean |x|", "NaN", "infinite")]
-    for one in seen:
+    for one in arrays:
         numbers = [f"{value:.4g}" for value in (one.least, one.greatest, one.mean_abs)]
         counts = [str(count or "") for count in (one.nans, one.infinities)]
         rows.append((one.direction, one.layer, one.what, "×".join(map(str, one.shape)) or "1", *numbers, *counts))

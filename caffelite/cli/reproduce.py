@@ -15,12 +15,11 @@ from .logs import start
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @options.gpu
 @options.python
-@options.iterations("Compare so many iterations. Default: all that the record has.")
+@options.iterations("Compare N iterations. Default: all recorded ones.")
 def reproduce(folder, gpu, iterations) -> None:
-    """Runs a recorded run again, and names the first iteration whose loss or test score is not the same to the last
-    bit.
+    """Repeats a recorded run, and reports the first iteration whose loss or test score is not equal to the last bit.
 
-    DIR is the run's folder. Nothing is written. The exit status is 1 where something differs.
+    DIR is the run folder. Nothing is written. The exit status is 1 if a number differs.
 
     \b
     Example:

@@ -20,14 +20,15 @@ from . import options
     "--samples",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Size of the training set, for epochs where it is not there.",
+    help="Size of the training set, to count epochs if the data does not exist.",
 )
 @options.shape
 @options.python_if_asked
 @options.set_fields
 @options.as_json
 def schedule(solver, out, samples, shape, set_fields, as_json) -> None:
-    """A solver's run before it is run: rates, epochs, tests and snapshots, as a table and, with -out, as a chart.
+    """Shows a solver's schedule without running it: learning rates, epochs, tests and snapshots, as a table and, with
+    -out, as a chart.
 
     \b
     Examples:

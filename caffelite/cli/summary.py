@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from dataclasses import asdict
 
 import click
 
-from ..errors import CaffeliteError
 from . import options
-
-UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 @click.command(short_help="Show a net's layers, totals and memory")
@@ -23,26 +19,24 @@ UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 @options.phase
 @options.level
 @options.stage
-@click.option("--batch", type=click.IntRange(min=1), metavar="N", help="Take this batch size instead of the net's own.")
-@click.option(
-    "--memory", "limit", metavar="SIZE", help="Find the largest batch that fits into so much memory, as in 16G."
-)
+@click.option("--batch", type=click.IntRange(min=1), metavar="N", help="Batch size instead of the net's own.")
+@click.option("--memory", "limit", metavar="SIZE", help="Find the largest batch that fits into this memory, as in 16G.")
 @click.option(
     "--threads",
     type=click.IntRange(min=1),
     metavar="N",
-    help="CPU threads, which share out scratch memory. Default: all cores.",
+    help="CPU threads; each needs scratch memory. Default: all cores.",
 )
 @options.as_json
 def summary(model, solver, shape, set_fields, phase, level, stage, batch, limit, threads, as_json) -> None:
-    """A table of a net's layers with totals, for TRAIN and TEST, and the memory that a run takes. Nothing is run, no
+    """Prints the layers of a net with totals, for TRAIN and TEST, and the memory that a run takes. Nothing is run, no
     data is needed.
 
-    Multiply-adds are products with learned weights, a sample; activations are what a layer's tops take anew; the field
-    is how many of the data's pixels a number depends on along an axis. With -solver, memory has its history and its
-    test nets too. It is that of a CPU with oneDNN. What cannot be built, as layers of types that are not known here, is
-    left out and told; memory is not known then, and the exit status is 1. Unknown fields are ignored and told, with
-    exit status 1 too.
+    Multiply-adds are products with learned weights, for each sample; activations are the memory that a layer's tops
+    add; the field is the number of input pixels along an axis on which a value depends. With -solver, memory
+    includes the solver's history and its test nets. It is the memory of a CPU with oneDNN. Layers that cannot be
+    built, such as those of unknown types, are left out and reported; the memory is then unknown and the exit status
+    is 1. Unknown fields are ignored and reported, also with exit status 1.
 
     \b
     Examples:
@@ -73,7 +67,7 @@ def summary(model, solver, shape, set_fields, phase, level, stage, batch, limit,
             options.say("\n".join(map(_table, tables)))
         options.left_out(wrong, subject.ignored)
     memory = summaries.memory(subject, None, threads, train)
-    fits = summaries.largest_batch(subject, size_in_bytes(limit), threads, train) if limit else None
+    fits = summaries.largest_batch(subject, options.size_in_bytes(limit), threads, train) if limit else None
     if as_json:
         record = {"phases": [asdict(t) for t in tables], "memory": asdict(memory) | {"total": memory.total}}
         if limit:
@@ -88,14 +82,6 @@ def summary(model, solver, shape, set_fields, phase, level, stage, batch, limit,
             )
         options.say("\n".join(texts))
     options.left_out([], subject.ignored)
-
-
-def size_in_bytes(text: str) -> int:
-    match = re.fullmatch(r"([\d.]+) *([KMGT]?)(i?B)?", text.strip(), re.IGNORECASE)
-    try:
-        return int(float(match[1]) * UNITS[match[2].upper()])
-    except (TypeError, ValueError, OverflowError):
-        raise CaffeliteError("-memory cannot be read", expected="a size as in 16G, 512M", found=f'"{text}"') from None
 
 
 def _size(count: float) -> str:

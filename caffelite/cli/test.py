@@ -10,7 +10,6 @@ from pathlib import Path
 
 import click
 
-from ..errors import CaffeliteError
 from . import options
 from .deploy import read_labels
 from .logs import start
@@ -24,21 +23,20 @@ log = logging.getLogger("caffelite")
 @options.gpu
 @options.python
 @options.running
-@options.iterations("Batches to test, at most as many as hold each sample once. Default: 50; with -report all.")
+@options.iterations("Batches to test, at most as many as contain each sample once. Default: 50; with -report all.")
 @click.option(
     "--report",
     "folder",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write report.html: confusion, precision and recall, calibration, the worst mistakes; of a regression the "
-    "errors, predicted "
-    "beside true values and residuals. Beside it its pictures and report.json.",
+    help="Write report.html: confusion matrix, precision and recall, calibration, the worst mistakes; for a "
+    "regression errors, predicted against true values, and residuals. Its pictures and report.json go into DIR too.",
 )
 @click.option(
     "--labels",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Names of the classes for the report, a line each.",
+    help="Names of the classes for the report, one on each line.",
 )
 @options.as_json
 @options.set_layers
@@ -49,11 +47,11 @@ log = logging.getLogger("caffelite")
 def test(model, weights, gpu, how, iterations, folder, labels, as_json, set_fields, level, stage, phase) -> None:
     """Scores a net's weights on its test data: each batch, and the means over all with their 95 % intervals.
 
-    Each sample counts once: the test ends with the data, and where they are no multiple of the batch, the last batch is
-    smaller. A net that writes files (HDF5Output) runs as many whole batches as asked instead, as in Caffe. (Tests while
-    training go on in the data from test to test and average whole batches, as in Caffe.) Accuracy's interval is
-    Wilson's, other scores' Student's over batches. The report of a net that classifies needs matplotlib (extra: plot)
-    and OpenCV (extra: images), that of a regression matplotlib.
+    Each sample counts once: the test ends with the data, and the last batch is smaller where the number of samples
+    is no multiple of the batch size. A net that writes files (HDF5Output) runs whole batches instead, as in Caffe.
+    (Tests during training continue through the data from test to test and average whole batches, as in Caffe.) The
+    interval of an accuracy is Wilson's, that of other scores is Student's over batches. The report of a classifier
+    needs matplotlib (extra: plot) and OpenCV (extra: images), that of a regression matplotlib.
 
     \b
     Example:
@@ -65,7 +63,7 @@ def test(model, weights, gpu, how, iterations, folder, labels, as_json, set_fiel
     start()
     from tqdm import tqdm
 
-    from ..report import pictures
+    from ..report import pictures, scoring
     from ..report.collect import OutputCollector
     from ..runs.open_net import load_weights
     from .net_options import open_net
@@ -85,10 +83,10 @@ def test(model, weights, gpu, how, iterations, folder, labels, as_json, set_fiel
         collector = OutputCollector(net, judge)
         if folder and (collector.classification or collector.fit):
             pictures.check_installed(mistakes=collector.classification is not None)
-        count = _batches(iterations, collector, bool(folder))
+        count = scoring.count_batches(iterations, collector, bool(folder))
         log.info("Running for %d iterations.", count)
         with tqdm(total=count, unit="batch", file=sys.stderr, disable=not sys.stderr.isatty()) as bar:
-            scores = _scores(net, smaller, count, collector, bar)
+            scores = scoring.score(net, smaller, count, collector, functools.partial(show_batch, bar, collector))
         found = _show(scores, collector)
         if collector.source:
             log.info("Tested %d of %d samples, each once.", collector.samples, collector.source.length)
@@ -98,51 +96,6 @@ def test(model, weights, gpu, how, iterations, folder, labels, as_json, set_fiel
     finally:
         for one in nets:
             one.close()
-
-
-def _batches(asked: int | None, collector, everything: bool) -> int:
-    """How many batches to test: as asked, or 50, but none twice."""
-    if not collector.once:
-        return asked or 50
-    whole, left = collector.once
-    most = whole + bool(left)
-    if asked and asked > most:
-        log.info(
-            "The data have %d samples, which %d batches hold once: more would test them again.",
-            collector.source.length,
-            most,
-        )
-    return most if everything and not asked else min(asked or 50, most)
-
-
-def _scores(net, smaller, count: int, collector, bar):
-    """Tests ``count`` batches, the last of them by a ``smaller`` net where fewer samples than a batch are left."""
-    from ..training.scores import combined, mean_scores, unscored
-
-    whole, left = collector.once or (count, 0)
-    each, parts = functools.partial(show_batch, bar, collector), []
-    if min(count, whole):
-        parts.append(mean_scores(net, min(count, whole), each=each))
-    if count > whole:
-        try:
-            rest = smaller(left)
-        except CaffeliteError as mistake:
-            if not whole:
-                raise
-            log.warning("The last %d samples are left out, as the net takes no batch of %d: %s", left, left, mistake)
-        else:
-            for _, source in rest.sources():
-                source.seek(collector.first + collector.source.length - left)
-            collector.turn_to(rest)
-            parts.append(mean_scores(rest, 1, each=functools.partial(_after, whole, each)))
-    found = combined(net, parts)
-    for text in unscored(collector.net, found.outputs):
-        log.warning("%s", text)
-    return found
-
-
-def _after(first: int, each, index: int, outputs) -> None:
-    each(first + index, outputs)
 
 
 def _show(scores, collector) -> list[dict]:

@@ -56,7 +56,7 @@ def time(model, gpu, how, iterations, phase, level, stage, weights, set_fields) 
         net.close()
     report(net, passes)
     log.info("*** Benchmark ends ***")
-    beside(net, passes, whole, ceilings)
+    _print_table(net, passes, whole, ceilings)
 
 
 def report(net, passes: list) -> None:
@@ -76,8 +76,8 @@ def report(net, passes: list) -> None:
     log.info("Total Time: %.6g ms.", sum(p.forward_whole + p.backward_whole for p in passes))
 
 
-def beside(net, passes: list, whole: float, ceilings: tuple[float, float]) -> None:
-    """A table of layers beside the device's ceilings, whole passes, and memory."""
+def _print_table(net, passes: list, whole: float, ceilings: tuple[float, float]) -> None:
+    """Prints a table of layers with their share of the device's ceilings, complete passes, and memory."""
     from ..inspection import counts, memory
 
     rows = [("layer", "forward ms", "backward ms", "GFLOP/s", "GB/s", "of a ceiling")]

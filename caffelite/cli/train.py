@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from . import options
 from .logs import Progress, start
 
+if TYPE_CHECKING:
+    from ..runs.config import RunConfig
 
-@click.command(short_help="Train a net, or go on from a snapshot")
+
+@click.command(short_help="Train a net, or resume from a snapshot")
 @click.option("--solver", required=True, metavar="FILE", type=click.Path(), help="The solver, a prototxt.")
 @options.gpu
 @options.python
 @options.running
-@click.option("--snapshot", metavar="FILE", type=click.Path(), help="Go on from this solverstate.")
+@click.option("--snapshot", metavar="FILE", type=click.Path(), help="Resume from this solverstate.")
 @click.option(
     "--resume",
     type=click.Choice(["auto"]),
-    help="auto: go on from the newest good snapshot of the last run, or start where it left none.",
+    help="auto: resume from the newest valid snapshot of the last run, or start anew if there is none.",
 )
 @options.weights
 @options.set_fields
@@ -31,7 +35,7 @@ from .logs import Progress, start
     "--overfit",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Train on N batches over and over, without tests, snapshots and records: does it learn at all?",
+    help="Repeat the same N batches, without tests, snapshots and records: does the net learn at all?",
 )
 @click.option(
     "--forgive",
@@ -39,7 +43,7 @@ from .logs import Progress, start
     metavar="N",
     default=0,
     show_default=True,
-    help="After a NaN or infinity go on from the last good snapshot with half the rate, at most N times.",
+    help="After a NaN or infinity continue from the last good snapshot with half the learning rate, at most N times.",
 )
 @click.option(
     "--max_time",
@@ -48,25 +52,27 @@ from .logs import Progress, start
     help="Stop, with a snapshot, after 90s, 30m, 1.5h, 2d or 1:30:00.",
 )
 @click.option(
-    "--record", metavar="DIR", help='Where the run\'s records go; "none": nowhere. Default: <snapshot_prefix>_run.'
+    "--record",
+    metavar="DIR",
+    help='The run folder, for records and log; "none": no folder. Default: <snapshot_prefix>_run.',
 )
 @click.option(
-    "--tensorboard", is_flag=True, help="Write events for TensorBoard too, into its records (extra: tensorboard)."
+    "--tensorboard", is_flag=True, help="Write events for TensorBoard to the run folder too (extra: tensorboard)."
 )
-@options.iterations("Stop after so many iterations, with a snapshot. Default: go on to max_iter.")
+@options.iterations("Stop after N iterations, with a snapshot. Default: train to max_iter.")
 @click.option(
     "--scaling",
     type=click.Choice(["weak", "strong"]),
     default="weak",
     show_default=True,
-    help="Of several processes: weak, each takes the prototxt's batch; strong, they divide it.",
+    help="With several processes: weak, each uses the batch size of the prototxt; strong, they divide it.",
 )
 @click.option(
     "--compress",
     type=click.Choice(["none", "fp16"]),
     default="none",
     show_default=True,
-    help="How gradients travel between processes.",
+    help="How gradients are compressed when processes exchange them.",
 )
 @click.option(
     "--hang_seconds",
@@ -74,7 +80,7 @@ from .logs import Progress, start
     metavar="SECONDS",
     default=20,
     show_default=True,
-    help="End a job of several processes when one of them makes no progress for so long; 0: never.",
+    help="End a job of several processes when one of them makes no progress for this time; 0: never.",
 )
 @click.option(
     "--sigint_effect",
@@ -91,31 +97,8 @@ from .logs import Progress, start
     help="What SIGHUP does.",
 )
 @click.pass_context
-def train(
-    context,
-    solver,
-    gpu,
-    how,
-    snapshot,
-    resume,
-    weights,
-    set_fields,
-    phase,
-    level,
-    stage,
-    overfit,
-    forgive,
-    max_time,
-    record,
-    tensorboard,
-    iterations,
-    scaling,
-    compress,
-    hang_seconds,
-    sigint_effect,
-    sighup_effect,
-) -> None:
-    """Trains a net, or goes on from a snapshot; on several GPUs, or under mpirun or srun in several processes, as one.
+def train(context: click.Context, phase: str | None, **given: Any) -> None:
+    """Trains a net, or resumes from a snapshot; on several GPUs, or in several processes that mpirun or srun started.
 
     \b
     Examples:
@@ -124,41 +107,46 @@ def train(
       caffelite train -solver solvers/lenet_solver.prototxt -resume auto
       caffelite train -solver solvers/lenet_solver.prototxt -set base_lr=0.02 -set conv1.convolution_param.num_output=32
     """
-    if snapshot and weights:
+    if given["snapshot"] and given["weights"]:
         raise click.UsageError("-snapshot and -weights exclude each other: a snapshot brings its own weights")
-    if snapshot and resume:
+    if given["snapshot"] and given["resume"]:
         raise click.UsageError("-snapshot and -resume exclude each other: name a snapshot, or let the newest be found")
     if phase and phase.upper() != "TRAIN":
         raise click.UsageError("-phase TEST does not train; use caffelite test")
-    if tensorboard and record == "none":
+    if given["tensorboard"] and given["record"] == "none":
         raise click.UsageError("-tensorboard writes into the records: it needs them")
     from .. import parallel
     from ..runs import launch
-    from ..runs.config import RunConfig
 
     start(parallel.expected_rank() == 0)
-    config = RunConfig(
-        solver=solver,
+    sys.exit(launch.train(_config(context, **given), Progress))
+
+
+def _config(
+    context: click.Context,
+    how: dict[str, Any],
+    gpu: str | None,
+    resume: str | None,
+    weights: str | None,
+    set_fields: tuple[str, ...],
+    stage: str,
+    forgive: int,
+    max_time: float | None,
+    **same: Any,
+) -> RunConfig:
+    """The configuration that the options make. same: those that are called as its fields are."""
+    from ..runs.config import RunConfig
+
+    return RunConfig(
         gpus=gpu,
         python_folders=tuple(map(str, context.meta["python_folders"])),
-        **how,
-        snapshot=snapshot,
         resume=bool(resume),
         weights=options.names(weights or ""),
         overrides=set_fields,
         data_threads=context.meta["data_threads"],
-        level=level,
         stages=options.names(stage),
-        overfit=overfit,
         nan_recoveries=forgive,
         max_seconds=max_time,
-        record=record,
-        tensorboard=tensorboard,
-        iterations=iterations,
-        scaling=scaling,
-        compress=compress,
-        hang_seconds=hang_seconds,
-        sigint_effect=sigint_effect,
-        sighup_effect=sighup_effect,
+        **how,
+        **same,
     )
-    sys.exit(launch.train(config, Progress))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from ..layers import Shape
 from ..net.graph import Graph, Node, Value
 from ..net.steps import Step
 
@@ -107,5 +106,4 @@ def shown(fields: Fields) -> str:
 
 def batch_of(graph: Graph) -> int:
     """Samples in a batch: the first axis of the first blob that feeds the net."""
-    shapes: list[Shape] = [v.shape for n in graph.feeds for v in n.tops if v.shape]
-    return shapes[0][0] if shapes else 1
+    return graph.batch_size

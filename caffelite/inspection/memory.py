@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import accumulate
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .. import caffelite_pb2 as pb
 from ..devices.traits import DeviceTraits
@@ -14,9 +15,10 @@ from ..errors import CaffeliteError
 from ..net.compile import CompiledNet, compile
 from ..net.graph import Node
 from ..training import Trainer
-from . import summary
-from .nets import Subject
 from .target import traits as traits_of
+
+if TYPE_CHECKING:
+    from .nets import Subject
 
 PARTS = 4  # layers that are named as those that take the most
 SHARE = 0.9  # of the memory at hand, that a run should request
@@ -57,6 +59,8 @@ def explained(of: Callable[[], Subject], gpu: int | None) -> Iterator[None]:
 
 def explanation(of: Callable[[], Subject], limit: int, traits: DeviceTraits) -> CaffeliteError:
     """The error of a run that needs more than ``limit`` bytes."""
+    from . import summary  # only when memory runs out: a run starts without it
+
     subject = of()
     found = summary.memory(subject, None, os.cpu_count() or 1, traits=traits)
     parts = {

@@ -111,6 +111,11 @@ class Graph(Sealable):
     notes: list[str] = field(default_factory=list)
 
     @property
+    def batch_size(self) -> int:
+        """Samples in a batch: the first axis of the first blob that feeds the net; 1 where there is none."""
+        return next((v.shape[0] for n in self.feeds for v in n.tops if v.shape), 1)
+
+    @property
     def outputs(self) -> list[Value]:
         return [v for _, v in sorted(self.values.items()) if not v.readers]
 

@@ -29,7 +29,7 @@ def _option(name: str, default: Any = None, *, repeated: bool = False, value: st
 
 @dataclass(frozen=True)
 class RunConfig:
-    """What a training run is asked to do; the defaults are those of `caffelite train`.
+    """What a training run does; the defaults are those of `caffelite train`.
 
     solver: the solver prototxt. gpus: "all", or numbers as in "0,1"; None: as solver_mode says. snapshot: the
     solverstate to continue from; resume: continue from the newest good snapshot of the last run. weights: caffemodels

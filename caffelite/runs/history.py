@@ -15,15 +15,16 @@ import numpy as np
 
 from .. import inputs
 from ..errors import CaffeliteError
-from .folder import LOSSES, METRICS
+from .folder import LOSSES, METRICS, RUN, read_json
 
+POINTS = 1000  # of a curve that is made of the losses alone
 FIXED = ("iteration", "seconds", "phase", "rate", "smoothed_loss")  # the columns before the scores
 
 
 @dataclass
 class Row:
-    """Scores by name, of the batch of one iteration or of a test before it. loss: the averaged one; rate: NaN where it
-    was not told."""
+    """Scores by name, of the batch of one iteration or of a test before it. loss: the smoothed one; rate: NaN if it was
+    not recorded."""
 
     iteration: int
     seconds: float
@@ -34,34 +35,39 @@ class Row:
 
 @dataclass
 class History:
-    """What a run told, in order: ``train``, and ``tests`` by the number of the test net.
+    """What a run recorded, in order: ``train``, and ``tests`` by the number of the test net.
 
     last: the loss of the last iteration where that comes after the rows of ``train``, by the name that it has there.
+    last_rate: the learning rate of the last iteration, where the run ended. undisplayed: losses at even intervals, of a
+    run that displayed none.
     """
 
     name: str
     train: list[Row] = field(default_factory=list)
     tests: dict[int, list[Row]] = field(default_factory=dict)
     last: Row | None = None
+    last_rate: Row | None = None
+    undisplayed: list[Row] = field(default_factory=list)
 
     def rows(self, net: int | None = None) -> list[Row]:
         """Of a test net, or of training."""
         return self.train if net is None else self.tests.setdefault(net, [])
 
     def add(self, net: int | None, row: Row) -> None:
-        """A row takes the place of those that a run resumed before it had written."""
+        """Appends a row; it replaces rows of the same and later iterations, which a resumed run does again."""
         rows = self.rows(net)
         while rows and rows[-1].iteration >= row.iteration:
             rows.pop()
         rows.append(row)
 
     def curve(self, name: str, net: int | None = None) -> list[Row]:
-        """The rows that have a score; a training loss goes on to ``last``."""
-        rows = [row for row in (self.train if net is None else self.tests.get(net, [])) if name in row.values]
+        """The rows that have a score; a training loss continues to ``last``."""
+        every = self.tests.get(net, []) if net is not None else self.train or self.undisplayed
+        rows = [row for row in every if name in row.values]
         return [*rows, self.last] if net is None and self.last and name in self.last.values else rows
 
     def end(self, iteration: int, seconds: float, loss: float, losses: list[float]) -> None:
-        """Notes the loss of the last iteration. losses: at each row of ``train``; the score that equals them gets
+        """Records the loss of the last iteration. losses: at each row of ``train``; the score that equals them gets
         it."""
         names = {name for row in self.train for name in row.values}
         same = [
@@ -91,28 +97,57 @@ def read(path: str | Path) -> History:
         ) from None
     name = path.name if path.is_dir() else (path.resolve().parent.name if path.name == METRICS else path.name)
     found = of_metrics(text, name) if text.startswith("iteration,") else of_log(text.splitlines(), name)
-    if not found.train and not any(found.tests.values()):
-        raise CaffeliteError(
-            f"{file} tells of no iteration", expected="a run's metrics, or the log of a training by caffelite or Caffe"
-        )
     if file.name == METRICS:
-        _add_last_loss(found, file.with_name(LOSSES))
+        _add_losses(found, file.parent)
+    if not found.train and not found.undisplayed and not any(found.tests.values()):
+        raise CaffeliteError(
+            f"{file} contains no iteration", expected="a run's metrics, or the log of a training by caffelite or Caffe"
+        )
     return found
 
 
-def _add_last_loss(found: History, path: Path) -> None:
-    """Takes the last loss of a run's records, at the time that the pace of its rows gives."""
+def _add_losses(found: History, folder: Path) -> None:
+    """Takes the last loss of a run's records, at the time that the pace of its rows gives; of a run that displayed
+    nothing the losses at even intervals. The last learning rate is the one that the outcome states."""
     try:
-        body = inputs.read(path, inputs.LOG)
+        body = inputs.read(folder / LOSSES, inputs.LOG)
     except OSError:
         return
-    losses, rows = np.frombuffer(body[: len(body) // 4 * 4], "<f4"), found.train
+    losses = np.frombuffer(body[: len(body) // 4 * 4], "<f4")
+    outcome = _last_outcome(folder)
+    if not found.train and len(losses):
+        _add_undisplayed(found, losses, outcome)
+    rows = found.train
     end = len(losses) - 1
     if rows and end > rows[-1].iteration:
         first, last = rows[0], rows[-1]
         pace = (last.seconds - first.seconds) / max(last.iteration - first.iteration, 1)
         seconds = last.seconds + pace * (end - last.iteration)
         found.end(end, seconds, float(losses[end]), losses[[row.iteration for row in rows]].tolist())
+    if outcome.get("iteration") == end + 1 and isinstance(outcome.get("rate"), float) and rows:
+        seconds = outcome.get("seconds")
+        found.last_rate = Row(end, seconds if isinstance(seconds, float) else math.nan, rate=outcome["rate"])
+
+
+def _last_outcome(folder: Path) -> dict:
+    """How the last session of a run ended; empty where it lives, was killed, or run.json cannot be read."""
+    try:
+        return read_json(folder / RUN)["sessions"][-1].get("outcome") or {}
+    except (KeyError, IndexError, TypeError, AttributeError):
+        return {}
+
+
+def _add_undisplayed(found: History, losses: np.ndarray, outcome: dict) -> None:
+    """Rows of training from the losses alone, at most POINTS of them and the last one. Their seconds follow from the
+    tests, else from the time that the run took, else they are NaN."""
+    known = [(row.iteration, row.seconds) for rows in found.tests.values() for row in rows]
+    if isinstance(outcome.get("seconds"), float) and isinstance(outcome.get("iteration"), int):
+        known += [(0, 0.0), (outcome["iteration"], outcome["seconds"])]
+    known.sort()
+    end = len(losses) - 1
+    for i in sorted({*range(0, end, -(-len(losses) // POINTS)), end}):
+        seconds = float(np.interp(i, *zip(*known, strict=True))) if len(known) > 1 else math.nan
+        found.undisplayed.append(Row(i, seconds, {"loss": float(losses[i])}, float(losses[i])))
 
 
 def of_metrics(text: str, name: str) -> History:
@@ -154,8 +189,8 @@ class Event:
 
 
 def events(lines: Iterable[str]) -> Iterator[Event]:
-    """What a log of Caffe's form tells. Seconds count from the first line that speaks of solving, or else from the
-    first line."""
+    """The events in a log of Caffe's form. Seconds count from the first line about solving, or else from the first
+    line."""
     iteration, net, clock, start = None, 0, _Clock(), None
     for line in lines:
         stamp = STAMP.match(line)
@@ -178,7 +213,7 @@ def events(lines: Iterable[str]) -> Iterator[Event]:
 
 
 class _Clock:
-    """Moments of log lines, which name no year: a date that goes back begins another."""
+    """The times of log lines, which name no year: a date that goes back starts another."""
 
     def __init__(self) -> None:
         self.now = datetime(2000, 1, 1)
@@ -204,7 +239,7 @@ def of_log(lines: Iterable[str], name: str) -> History:
                 found.train[-1].rate = event.value
         else:
             rows = found.rows(event.net)
-            # A name that comes again begins another row: a resumed run tells an iteration twice.
+            # A name that comes again starts another row: a resumed run logs an iteration twice.
             if not rows or rows[-1].iteration != event.iteration or event.name in rows[-1].values:
                 found.add(event.net, Row(event.iteration, event.seconds))
                 if event.net is None and loss[0] == event.iteration:

@@ -7,12 +7,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import parallel, user_modules
 from ..errors import CaffeliteError, printable
 from ..inspection import memory
-from ..inspection.nets import Subject, subject
 from ..parallel import star
 from ..prototxt.overrides import Overrides
 from ..training import Trainer, nets, newest
@@ -28,6 +27,9 @@ from .recorder import Recorder
 from .signals import Signals, write_to_stderr
 from .time_limit import TimeLimit
 
+if TYPE_CHECKING:
+    from ..inspection.nets import Subject
+
 log = logging.getLogger("caffelite")
 
 Progress = Callable[[Trainer], Any]  # makes what is called after each iteration with (solver, rate), and closed
@@ -40,7 +42,7 @@ def train(config: RunConfig, make_progress: Progress | None = None) -> int:
     Returns the exit status: 0, 128 + 15 after a SIGTERM, or that of the first process that failed. Errors:
     CaffeliteError, after the outcome is recorded.
     """
-    begun = time.monotonic()
+    started = time.monotonic()
     user_modules.permit(config.python_folders)
     if config.data_threads:
         from ..data import set_workers
@@ -65,17 +67,20 @@ def train(config: RunConfig, make_progress: Progress | None = None) -> int:
         min_interval=1 if several else 0,
     )
     with _copied_to(log_file), signals, parallel.session(config.hang_seconds) as comm:
-        run = _Run(config, comm, signals, log_file, begun)
+        run = _Run(config, comm, signals, log_file, started)
         run.train(numbers, make_progress)
         return max(comm.gather(signals.status))
 
 
 @contextmanager
 def _copied_to(log_file: LogFile | None) -> Iterator[None]:
-    """Within it the log goes to a file too, and so does the error that ends the run."""
+    """Within it the log goes to a file too, and so does the error that ends the run. A program that has not set a level
+    gets what the command line logs, INFO."""
     if not log_file:
         yield
         return
+    level = log.level
+    log.setLevel(level or logging.INFO)
     log.addHandler(log_file)
     try:
         yield
@@ -87,6 +92,7 @@ def _copied_to(log_file: LogFile | None) -> Iterator[None]:
         log_file.write(f"{text}\n".encode(errors="backslashreplace"))
         raise
     finally:
+        log.setLevel(level)
         log.removeHandler(log_file)
         log_file.close()
 
@@ -100,10 +106,10 @@ class _Run:
         comm: parallel.SingleProcess,
         signals: Signals,
         log_file: LogFile | None,
-        begun: float,
+        started: float,
     ):
         self._config, self._comm, self._signals, self._log_file = config, comm, signals, log_file
-        self._begun = begun
+        self._started = started
         self._time_limit: TimeLimit | None = None
 
     def train(self, numbers: list[int] | None, make_progress: Progress | None) -> None:
@@ -167,6 +173,9 @@ class _Run:
         return trainer
 
     def _subject(self) -> Subject:
+        """The net of the run, for an error that names its memory."""
+        from ..inspection.nets import subject
+
         config = self._config
         return subject(None, config.solver, {}, config.level, config.stages, Overrides(config.overrides))
 
@@ -195,14 +204,14 @@ class _Run:
         progress = make_progress(trainer) if make_progress else None
         each, limit = progress, self._config.max_seconds
         if limit:
-            each = self._time_limit = TimeLimit(self._begun + limit, self._signals.requests, progress)
+            each = self._time_limit = TimeLimit(self._started + limit, self._signals.requests, progress)
         with closing(progress) if progress else nullcontext(), self._explained(trainer.dev):
             trainer.solve(each, self._config.iterations)
 
     def _outcome(self, trainer: Trainer) -> Outcome:
         """How the session ended, by what any of the processes received."""
         expired = bool(self._time_limit and self._time_limit.expired)
-        received = self._comm.gather((self._signals.stopped_by, expired), "how the run ended")
+        received = self._comm.gather((self._signals.stopped_by, expired), "an agreement")
         if trainer.iteration >= trainer.p.max_iter:
             return Outcome(outcome.FINISHED)
         if trainer.stopped_early:

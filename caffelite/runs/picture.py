@@ -77,7 +77,7 @@ def range_test(
 
 
 def frame(heights: Sequence[float]):
-    """A figure and its panels, one above the other, of so many inches each."""
+    """A figure and its panels, one above the other. heights: inches of each."""
     figure, axes = panels((9, 0.8 + sum(heights)), len(heights), heights, dpi=160)
     for axis in axes:
         axis.grid(color=GRID)
@@ -91,11 +91,12 @@ def _panels(runs: Sequence[History]) -> dict[str, Curves]:
     """Quantities in the order losses, scores, rate, each with the rows that have it."""
     found: dict[str, Curves] = {}
     for number, run in enumerate(runs):
-        for net, rows in [(None, run.train), *sorted(run.tests.items())]:
+        for net, rows in [(None, run.train or run.undisplayed), *sorted(run.tests.items())]:
             for name in dict.fromkeys(name for row in rows for name in row.values):
                 found.setdefault(name, []).append((number, net, run.curve(name, net)))
         if rated := [row for row in run.train if not math.isnan(row.rate)]:
-            found.setdefault("rate", []).append((number, None, rated))
+            ends = [run.last_rate] if run.last_rate and run.last_rate.iteration > rated[-1].iteration else []
+            found.setdefault("rate", []).append((number, None, [*rated, *ends]))
     return dict(sorted(found.items(), key=lambda entry: (entry[0] == "rate", not _loss(entry[0]))))
 
 
@@ -140,7 +141,7 @@ def _tell_last(figure, ends: list[tuple]) -> None:
 def spread(places: Sequence[float], gap: float) -> list[float]:
     """Rising places moved as little as needs be, so that neighbours lie ``gap`` apart: groups that meet are spread
     about their middle."""
-    groups: list[list[float]] = []  # of (the sum of what its members wish its start to be, how many)
+    groups: list[list[float]] = []  # of (the sum of the starts that its members need, how many)
     for place in places:
         groups.append([place, 1])
         while len(groups) > 1 and groups[-2][0] / groups[-2][1] + groups[-2][1] * gap > groups[-1][0] / groups[-1][1]:

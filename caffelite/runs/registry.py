@@ -59,7 +59,7 @@ def read(folder: str | Path) -> RunStatus:
     folder = Path(folder)
     if not (folder / files.RUN).exists() and (folder / files.CONFIG).exists():
         return RunStatus(folder, "", QUEUED)
-    held = lock.is_held(folder)  # before run.json: an outcome that is written in between is then seen
+    held = lock.is_held(folder)  # read before run.json, so that an outcome that is written in between counts
     session = _last_session(folder)
     heartbeat = files.read_json(folder / files.HEARTBEAT)
     ended = session.get("outcome") or {}

@@ -1,5 +1,4 @@
-"""A solver written out so that it runs the same from anywhere: its nets within it, its seed chosen, its files by whole
-paths."""
+"""Writes a solver so that it runs the same from any folder: with its nets, its seed, and absolute paths."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from ..training.nets import NetSpec
 
 
 def files(net: pb.NetParameter, locate: Locator) -> Iterator[tuple[pb.LayerParameter, str, str, Path]]:
-    """(layer, message, field, path) of every file that layers name and that is there."""
+    """(layer, message, field, path) of every existing file that layers name."""
     for i, layer in enumerate(net.layer):
         for message, field in file_fields():
             name = getattr(getattr(layer, message), field) if layer.HasField(message) else ""
@@ -25,7 +24,7 @@ def files(net: pb.NetParameter, locate: Locator) -> Iterator[tuple[pb.LayerParam
 
 
 def data(spec: NetSpec) -> Iterator[Path]:
-    """The files and folders that hold a net's data, those too that a list of HDF5 files names."""
+    """The files and folders with a net's data, including those that a list of HDF5 files names."""
     for _, message, _, path in files(spec.message, spec.locate):
         if message in source_messages():
             yield path
@@ -39,7 +38,7 @@ def data(spec: NetSpec) -> Iterator[Path]:
 
 
 def net(spec: NetSpec) -> pb.NetParameter:
-    """A net whose files have whole paths."""
+    """A net with absolute paths of its files."""
     found = pb.NetParameter()
     found.CopyFrom(spec.message)
     for layer, message, field, path in files(found, spec.locate):

@@ -31,16 +31,16 @@ def write(history: History, folder: Path) -> list[Path]:
 
 
 def _rates(history: History) -> dict[int, float]:
-    """The LearningRate of each row as Caffe's script has it: the last one told before the row, the first row's from its
-    successor."""
-    told, found = math.nan, {}
+    """The LearningRate of each row as Caffe's script computes it: the last one logged before the row, the first row's
+    from its successor."""
+    latest, found = math.nan, {}
     order = [(row.iteration, 1, row) for row in history.train] + [
         (r.iteration, 0, r) for rows in history.tests.values() for r in rows
     ]
     for _, trains, row in sorted(order, key=lambda entry: entry[:2]):
-        found[id(row)] = told
+        found[id(row)] = latest
         if trains and not math.isnan(row.rate):
-            told = row.rate
+            latest = row.rate
     for rows in (history.train, *history.tests.values()):
         if len(rows) > 1:
             found[id(rows[0])] = found[id(rows[1])]

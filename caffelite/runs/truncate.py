@@ -18,7 +18,7 @@ _OUTPUT = re.compile(rb"\] (    (Train|Test) net output #|Test loss: )")
 def metrics(path: Path, iteration: int, columns: list[str]) -> tuple[list[str], float]:
     """Keeps the rows of iterations before ``iteration`` and writes the header.
 
-    Returns the columns, which are ``columns`` and those that the file had besides, and the seconds of the last row.
+    Returns the columns, which are ``columns`` and further ones of the file, and the seconds of the last row.
     Errors: OSError.
     """
     kept = []

@@ -88,7 +88,7 @@ def mean_scores(
 
 def batch_size(net: Net) -> int:
     """Samples that a pass of a net reads."""
-    return next((v.shape[0] for node in net.graph.feeds for v in node.tops if v.shape), 1)
+    return net.graph.batch_size
 
 
 def _by_sample(value: Value, batch: int) -> bool:

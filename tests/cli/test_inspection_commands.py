@@ -224,7 +224,7 @@ def test_summary_and_draw_ignore_unknown_fields(folder, call):
     told = [
         'Ignored: strange.prototxt:2:1: unknown field "strange" in NetParameter; did you mean "state"?',
         'Ignored: strange.prototxt:5:52: unknown field "deform" in ConvolutionParameter',
-        'Left out with all that hangs on it: strange.prototxt:6:25: layer "p": unknown type "Shuffle"; expected one of',
+        'Left out with what depends on it: strange.prototxt:6:25: layer "p": unknown type "Shuffle"; expected one of',
     ]
     for command, shown in (("summary", "1×2×6×6"), ("draw", ">c<")):
         answer = call(command, "-model", "strange.prototxt")

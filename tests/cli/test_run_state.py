@@ -14,7 +14,8 @@ import pytest
 
 from caffelite.errors import CaffeliteError
 from caffelite.runs import folder as files
-from caffelite.runs import heartbeat, lock, registry, truncate
+from caffelite.runs import heartbeat, launch, lock, registry, truncate
+from caffelite.runs.config import RunConfig
 from caffelite.runs.log import LogFile
 
 COMMAND = [sys.executable, "-c", "from caffelite.cli import main; main()", "train", "-solver", "solver.prototxt"]
@@ -127,8 +128,6 @@ def test_a_running_run(folder, started):
 
 
 def test_a_queued_run_starts_in_its_folder(folder, call):
-    from caffelite.runs.config import RunConfig
-
     (folder / "later").mkdir()
     config = RunConfig("solver.prototxt", record="later", iterations=2)
     (folder / "later/config.json").write_text(json.dumps(config.to_json()))
@@ -136,6 +135,15 @@ def test_a_queued_run_starts_in_its_folder(folder, call):
     call(*["train", *config.arguments()])
     assert registry.state("later") == "finished" and not (folder / "later_1").exists()
     assert RunConfig.from_json(json.loads((folder / "later/config.json").read_text())) == config
+
+
+def test_a_program_launches_a_run(folder):
+    config = RunConfig("solver.prototxt", overrides=("max_iter=4",), record="mine")
+    assert launch.train(config) == 0
+    run = registry.read("mine")
+    assert (run.state, run.iteration) == ("finished", 4)
+    assert run.command == ("caffelite", "train", "--solver=solver.prototxt", "--set=max_iter=4", "--record=mine")
+    assert "Optimization Done." in (folder / "mine/log.txt").read_text()
 
 
 def test_the_registry_finds_runs(folder, call):

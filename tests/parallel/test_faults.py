@@ -13,6 +13,7 @@ import pytest
 from launching import COMMAND, MLP, SOLVER, environment, finish, mpirun, needs_mpi
 
 from caffelite.parallel import guard
+from caffelite.runs import registry
 from caffelite.training.checkpoint import disk, snapshot
 
 pytestmark = needs_mpi
@@ -181,11 +182,12 @@ def test_a_signal_to_one_rank_stops_all_after_the_same_iteration(folder, started
     started.append(process)
     wait_for(folder, "run_iter_3.solverstate", process)
     ranks = ranks_in(folder)
-    assert len(ranks) == 2
+    assert len(ranks) == 2 and registry.state(folder / "run_run") == "running"
     os.kill(ranks[-1], number)
     err = process.communicate(timeout=60)[1]
     assert process.returncode == status, err
     assert err.count("Optimization stopped early.") == 1 and "last place" not in err
+    assert registry.read(folder / "run_run").reason == f"stopped by a signal: {number.name}"
     the_last_snapshot_stands(folder)
 
 
@@ -254,9 +256,11 @@ def test_a_second_job_with_the_prefix_is_refused(folder, started):
 def test_a_job_ends_and_starts_again_by_itself(folder, started):
     """What SLURM or Kubernetes do: the same command again."""
     end(job(folder, "kill 1 7"))
+    assert registry.state(folder / "run_run") == "killed", "rank 0 as well, by its watchdog"
     process = job(folder, "kill 1 100000", "-resume", "auto", "-iterations", "4")
     err = finish(process)
     assert re.search(r"Resuming from run_iter_(3|6)\.solverstate", err) and "Optimization Done." in err
+    assert registry.state(folder / "run_run") == "finished"
 
 
 # The guard alone

@@ -1,5 +1,6 @@
 """Logs and metrics are read the same; a run that was resumed is one curve; Caffe's tables come out byte for byte."""
 
+import json
 import math
 import os
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from caffelite.errors import CaffeliteError
 from caffelite.runs import tables
 from caffelite.runs.history import of_log, of_metrics, read
+from caffelite.runs.picture import _panels
 
 METRICS = """iteration,seconds,phase,rate,smoothed_loss,accuracy,loss
 0,0.5,test,,,0.1,
@@ -93,6 +95,34 @@ def test_a_loss_after_the_last_display_ends_the_curve(tmp_path, interrupted):
     assert [(r.iteration, r.values["loss"]) for r in logged.curve("loss")[-2:]] == [(60, 1), (80, 0.5)]
 
 
+def test_a_run_without_display_has_a_loss_curve(tmp_path):
+    """Of the losses alone; Caffe's tables have no such rows."""
+    losses = np.linspace(3, 0.5, 2500, dtype="<f4")
+    losses.tofile(tmp_path / "losses.f32")
+    (tmp_path / "metrics.csv").write_text("iteration,seconds,phase,rate,smoothed_loss,accuracy\n")
+    outcome = {"iteration": 2500, "seconds": 50.0, "rate": 0.01}
+    (tmp_path / "run.json").write_text(json.dumps({"sessions": [{"outcome": outcome}]}))
+    found = read(tmp_path)
+    rows = found.curve("loss")
+    assert len(rows) <= 1001 and rows[0].iteration == 0 and rows[-1].iteration == 2499 and not found.train
+    assert [row.values["loss"] for row in rows] == [losses[row.iteration] for row in rows]
+    assert rows[-1].seconds == pytest.approx(49.98) and found.last_rate is None
+    (tmp_path / "run.json").write_text("[]")
+    assert math.isnan(read(tmp_path).curve("loss")[-1].seconds)
+
+
+def test_the_rate_curve_ends_with_the_run(tmp_path):
+    (tmp_path / "metrics.csv").write_text(METRICS)
+    np.linspace(9, 8, 80, dtype="<f4").tofile(tmp_path / "losses.f32")
+    outcome = {"iteration": 80, "seconds": 10.0, "rate": 5e-4}
+    (tmp_path / "run.json").write_text(json.dumps({"sessions": [{"outcome": outcome}]}))
+    (curve,) = _panels([read(tmp_path)])["rate"]
+    assert [(row.iteration, row.rate) for row in curve[2][-2:]] == [(60, 1e-3), (79, 5e-4)]
+    outcome["iteration"] = 70  # of another session than the losses
+    (tmp_path / "run.json").write_text(json.dumps({"sessions": [{"outcome": outcome}]}))
+    assert read(tmp_path).last_rate is None
+
+
 def test_a_loss_that_no_score_shows_ends_no_curve(tmp_path, interrupted):
     (tmp_path / "metrics.csv").write_text(METRICS)
     np.linspace(9, 8, 80, dtype="<f4").tofile(tmp_path / "losses.f32")
@@ -105,7 +135,7 @@ def test_a_loss_that_no_score_shows_ends_no_curve(tmp_path, interrupted):
 
 
 @pytest.mark.parametrize(
-    "text, message", [("", "tells of no iteration"), ("hello\n", "tells of no iteration"), (None, "no such file")]
+    "text, message", [("", "contains no iteration"), ("hello\n", "contains no iteration"), (None, "no such file")]
 )
 def test_what_is_no_run(tmp_path, text, message):
     if text is not None:

@@ -10,7 +10,7 @@ from . import making
 
 
 @click.command(short_help="Points of two classes, as HDF5")
-@click.option("--seed", type=int, default=0, show_default=True, help="Another seed draws other points.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the points.")
 @making.out
 @making.force
 def blobs(seed: int, out: Path, force: bool) -> None:

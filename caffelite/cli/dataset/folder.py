@@ -13,16 +13,14 @@ from . import making
 
 @click.command(cls=imaging.GflagsCommand, short_help="Databases of a folder of class folders")
 @click.argument("origin", metavar="FOLDER", type=click.Path(path_type=Path))
-@click.option("--name", help="What the names of what is written begin with. Default: FOLDER's name.")
+@click.option("--name", help="Start of the names of the output. Default: FOLDER's name.")
 @click.option(
     "--test",
     type=options.FiniteRange(0, 1, max_open=True),
     metavar="SHARE",
-    help="Share of each class to test with. Default: 0.2.",
+    help="Share of each class for the test set. Default: 0.2.",
 )
-@click.option(
-    "--seed", type=int, default=0, show_default=True, metavar="N", help="Another seed splits and mixes otherwise."
-)
+@click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Seed of the split and the shuffle.")
 @imaging.options
 @making.out
 @making.force

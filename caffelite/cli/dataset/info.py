@@ -17,13 +17,13 @@ BAR = 30
     "--json",
     "as_json",
     is_flag=True,
-    help="Print JSON instead, for a program to read; it names every record that is told of.",
+    help="Print JSON instead; it lists every record that is reported.",
 )
 def info(sets: tuple[Path, ...], as_json: bool) -> None:
     """Tells what is in a database: how many images, of which shapes and classes, what cannot be read or looks odd, what
     is there twice.
 
-    Of two databases, such as train and test, it also tells which images are in both. Each record is read and decoded.
+    Of two databases, such as train and test, it also reports which images are in both. Each record is read and decoded.
 
     \b
     Example:

@@ -32,13 +32,13 @@ from .making import force as force_option
     "--start", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="First sample to show."
 )
 @click.option(
-    "--columns", type=click.IntRange(min=1), metavar="N", help="Images in a row. Default: as makes the sheet square."
+    "--columns", type=click.IntRange(min=1), metavar="N", help="Images in a row. Default: so that the sheet is square."
 )
 @click.option(
     "--labels",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Names of the classes, a line each, to write for numbers.",
+    help="Names of the classes, one on each line, instead of numbers.",
 )
 @click.option("--layer", metavar="NAME", help="The net's data layer. Default: the first one.")
 @click.option(
@@ -133,11 +133,11 @@ def _of_net(path: Path, name: str | None, seed: int, phase: str, level: int | No
 
     document = prototxt.read_net(path)
     state = nets.state(pb.Phase.Value(phase.upper()), document.message, None, level, stages)
-    seen = []
+    found = []
     for place, spec in enumerate(document.message.layer):
         locate = document.locate.at("layer", place)
         if spec.bottom or graph.keeps(spec, state, locate) or name not in (None, spec.name):
-            seen += [spec.name] * (not spec.bottom)
+            found += [spec.name] * (not spec.bottom)
             continue
         alone = pb.NetParameter(layer=[spec])
         moves = {("layer", place): ("layer", 0), ("layer", 0): ("layer", place)}
@@ -146,9 +146,9 @@ def _of_net(path: Path, name: str | None, seed: int, phase: str, level: int | No
         ).nodes
         if source := getattr(nodes[0].layer, "source", None):
             return source
-        seen.append(spec.name)
+        found.append(spec.name)
     what = f'no data layer "{name}" in phase {phase}' if name else f"no data layer in phase {phase}"
-    raise CaffeliteError(what, where=Where(str(path)), found=", ".join(seen) or None)
+    raise CaffeliteError(what, where=Where(str(path)), found=", ".join(found) or None)
 
 
 def _caption(value, names: list[str]) -> str:

@@ -1,0 +1,272 @@
+"""`caffelite deploy` and `classify`, and Python's preprocessing, on a net of colour images."""
+
+import json
+import shutil
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+import caffelite
+from caffelite import prototxt
+from caffelite.errors import CaffeliteError
+
+COLOUR = """
+layer { name: "data" type: "Data" top: "data" top: "label"
+  transform_param { crop_size: 12 mirror: true scale: 0.01 mean_file: "mean.binaryproto" }
+  data_param { source: "colour_lmdb" batch_size: 4 backend: LMDB } }
+layer { name: "conv" type: "Convolution" bottom: "data" top: "conv"
+  convolution_param { num_output: 4 kernel_size: 5 stride: 3
+  weight_filler { type: "xavier" } } }
+layer { name: "ip" type: "InnerProduct" bottom: "conv" top: "ip"
+  inner_product_param { num_output: 3 weight_filler { type: "xavier" } } }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" }
+"""
+
+
+def by_class(answers) -> list[float]:
+    """The scores that the command printed as JSON, in the order of the classes."""
+    return [answer["score"] for answer in sorted(answers, key=lambda answer: answer["class"])]
+
+
+@pytest.fixture
+def colour(folder, call, seed):
+    from caffelite.data.writers import write_lmdb
+
+    rng = np.random.default_rng(seed)
+    write_lmdb(folder / "colour_lmdb", ((rng.integers(0, 256, (3, 16, 14), np.uint8), i % 3) for i in range(10)))
+    assert call("compute_image_mean", "colour_lmdb", "mean.binaryproto").status == 0
+    (folder / "colour.prototxt").write_text(COLOUR)
+    (folder / "names.txt").write_text("ash\nbirch\noak\n")
+    return folder
+
+
+def test_deploy_with_a_mean_a_crop_and_labels(colour, call):
+    (colour / "use").mkdir()
+    answer = call(
+        "deploy",
+        "-model",
+        "colour.prototxt",
+        "-out",
+        "use/made.prototxt",
+        "-labels",
+        "names.txt",
+        "-channel_order",
+        "rgb",
+        "-samples",
+        10,
+    )
+    assert answer.status == 0 and any(
+        "Proven on 12 stored images: scores differ by at most 0 " in line for line in answer.lines
+    )
+    net = prototxt.read_net("use/made.prototxt").message
+    assert net.layer[0].transform_param.mean_file == "made_mean.binaryproto" and not net.layer[0].transform_param.mirror
+    assert (colour / "use/made_mean.binaryproto").read_bytes() == (colour / "mean.binaryproto").read_bytes()
+    how = net.deploy_param
+    assert (how.height, how.width, how.channel_order, list(how.label)) == (16, 14, how.RGB, ["ash", "birch", "oak"])
+    assert not how.ground and not how.sign_size
+
+
+def test_a_wrong_deploy_net_is_found_out(colour, call, monkeypatch):
+    from caffelite.deploy import convert
+
+    monkeypatch.setattr(convert, "CHANCE", (*convert.CHANCE, "scale"))
+    answer = call("deploy", "-model", "colour.prototxt", "-out", "made.prototxt")
+    assert answer.status == 2 and 'the deploy net differs from the validated one in "ip"' in answer.err
+    assert not Path("made.prototxt").exists()
+
+
+@pytest.mark.parametrize("kind", ["colour", "gray", "transparent", "larger"])
+def test_python_prepares_colours_as_the_command_does(colour, call, kind, seed):
+    caffelite.Net("colour.prototxt", seed=5).save("w.caffemodel")
+    call(
+        "deploy",
+        "-model",
+        "colour.prototxt",
+        "-weights",
+        "w.caffemodel",
+        "-out",
+        "made.prototxt",
+        "-channel_order",
+        "rgb",
+    )
+    shape = {"colour": (16, 14, 3), "gray": (16, 14), "transparent": (16, 14, 4), "larger": (40, 50, 3)}[kind]
+    pixels = np.random.default_rng(seed).integers(0, 256, shape, np.uint8)
+    cv2.imwrite("x.png", pixels)
+    (entry,) = json.loads(call("classify", "x.png", "-model", "made.prototxt", "-json").out)
+    net = caffelite.Net("made.prototxt")
+    for image in ("x.png", pixels):
+        assert [p.score for p in net.classify(image)] == [a["score"] for a in entry["answers"]]
+        np.testing.assert_allclose(
+            net.forward(data=net.preprocess(image))["prob"][0], by_class(entry["answers"]), rtol=1e-5
+        )
+    assert net.preprocess("x.png").shape == (1, 3, 12, 12)
+
+
+@pytest.mark.parametrize(
+    ("image", "message"),
+    [
+        ("none.png", "cannot read none.png"),
+        ("names.txt", "names.txt: not an image"),
+        (np.zeros((16, 14, 3)), "bytes, 0 to 255; expected uint8, found float64 of shape"),
+        (np.zeros((3, 16, 14), np.uint8), "this array is no picture; expected H×W, or H×W×C"),
+        (np.zeros((0, 14, 3), np.uint8), "this array is no picture"),
+    ],
+)
+def test_what_python_cannot_classify(colour, call, image, message):
+    call("deploy", "-model", "colour.prototxt", "-out", "made.prototxt")
+    net = caffelite.Net("made.prototxt")
+    for method in (net.classify, net.preprocess):
+        with pytest.raises(CaffeliteError, match=message):
+            method(image)
+
+
+def test_a_train_net_takes_no_pictures(colour):
+    with pytest.raises(CaffeliteError, match="this net takes no pictures"):
+        caffelite.Net("colour.prototxt").preprocess("x.png")
+
+
+def test_a_layer_in_place_on_the_data_is_deployed(colour, call):
+    """Both the proof and classify feed the data, not what the layer makes of it."""
+    net = COLOUR.replace(
+        'layer { name: "conv"',
+        'layer { name: "power" type: "Power" bottom: "data" top: "data" '
+        'power_param { scale: -2 shift: 1 } }\nlayer { name: "conv"',
+    )
+    Path("colour.prototxt").write_text(net)
+    caffelite.Net("colour.prototxt", seed=5).save("w.caffemodel")
+    answer = call(
+        "deploy", "-model", "colour.prototxt", "-weights", "w.caffemodel", "-out", "made.prototxt", "-samples", 10
+    )
+    assert answer.status == 0 and any(
+        "Proven on 12 stored images: scores differ by at most 0 " in line for line in answer.lines
+    )
+    scores = []
+    for level in (20, 230):
+        cv2.imwrite("x.png", np.full((16, 14, 3), level, np.uint8))
+        (entry,) = json.loads(call("classify", "x.png", "-model", "made.prototxt", "-json").out)
+        scores.append(by_class(entry["answers"]))
+    assert np.abs(np.subtract(*scores)).max() > 0.01
+
+
+def test_weights_that_are_not_finite_are_no_proof(colour, call):
+    net = caffelite.Net("colour.prototxt")
+    net.params["conv"][0].data[0] = np.nan
+    net.save("w.caffemodel")
+    answer = call(
+        "deploy", "-model", "colour.prototxt", "-weights", "w.caffemodel", "-out", "made.prototxt", "-samples", 10
+    )
+    assert (
+        answer.status == 2
+        and 'the validated net\'s "ip" is not finite, samples 0 to 3; are the weights those' in answer.err
+    )
+    assert not Path("made.prototxt").exists()
+
+
+def test_deploy_without_its_mean(colour, call):
+    (colour / "mean.binaryproto").unlink()
+    answer = call(
+        "deploy", "-model", "colour.prototxt", "-out", "made.prototxt", "-samples", 0, "-shape", "data=3x12x12"
+    )
+    assert (
+        answer.status == 2
+        and 'colour.prototxt: mean_file "mean.binaryproto" does not exist; correct the path' in answer.err
+    )
+
+
+def test_deploy_without_data(colour, call):
+    shutil.rmtree("colour_lmdb")
+    assert call("deploy", "-model", "colour.prototxt", "-out", "made.prototxt").status == 2
+    assert (
+        call(
+            "deploy", "-model", "colour.prototxt", "-out", "made.prototxt", "-samples", 0, "-shape", "data=3x12x12"
+        ).status
+        == 0
+    )
+    assert prototxt.read_net("made.prototxt").message.layer[0].input_param.shape[0].dim == [1, 3, 12, 12]
+    answer = call(
+        "deploy", "-model", "colour.prototxt", "-out", "made.prototxt", "-samples", 0, "-shape", "data=3x12x12"
+    )
+    assert answer.status == 2 and "made.prototxt exists" in answer.err
+
+
+def test_overrides(colour, call, monkeypatch):
+    assert (
+        call(
+            "deploy", "-model", "colour.prototxt", "-out", "made.prototxt", "-samples", 0, "-shape", "data=3x12x12"
+        ).status
+        == 0
+    )
+    net = prototxt.read_net("made.prototxt").message
+    from caffelite.cli.classify import _override
+
+    _override(net, "1,2,3", 0.5, "20x30", "rgb")
+    t, how = net.layer[0].transform_param, net.deploy_param
+    assert (list(t.mean_value), t.mean_file, t.scale, how.height, how.width, how.channel_order) == (
+        [1, 2, 3],
+        "",
+        0.5,
+        20,
+        30,
+        how.RGB,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        (["x.png", "-model", "colour.prototxt"], "no file x.png"),
+        (["names.txt", "-model", "colour.prototxt", "-weights", "w"], "this net takes no pictures"),
+        (["names.txt", "-model", "made.prototxt"], "-weights is missing, and the net names none"),
+        (
+            ["names.txt", "-model", "made.prototxt", "-weights", "w", "-size", "big"],
+            "a bad -size; expected rows x columns",
+        ),
+        (["names.txt", "-model", "made.prototxt", "-weights", "w", "-mean", "a"], "a bad -mean; expected numbers"),
+        (
+            ["names.txt", "-model", "made.prototxt", "-weights", "w", "-labels", "two.txt"],
+            "labels do not fit the net; expected 3, one a score",
+        ),
+        (
+            ["names.txt", "-model", "made.prototxt", "-weights", "w", "-output", "ip"],
+            'no output "ip"; expected one of prob',
+        ),
+        (["empty", "-model", "made.prototxt"], "empty holds no pictures"),
+        (
+            ["names.txt", "-model", "made.prototxt", "-set", "ipp.inner_product_param.axis=1"],
+            'no layer is called "ipp"',
+        ),
+    ],
+)
+def test_mistakes(arguments, match, colour, call):
+    call("deploy", "-model", "colour.prototxt", "-out", "made.prototxt")
+    (colour / "two.txt").write_text("a\nb\n")
+    (colour / "empty").mkdir()
+    answer = call("classify", *arguments)
+    assert answer.status == 2 and match in answer.err
+
+
+@pytest.mark.parametrize(("more", "status"), [([], 1), (["-skip"], 0)])
+def test_one_broken_picture_does_not_stop_the_others(colour, call, more, status):
+    Path("colour_solver.prototxt").write_text(
+        'net: "colour.prototxt" base_lr: 0.001 lr_policy: "fixed" snapshot_prefix: "colour"'
+    )
+    call("train", "-solver", "colour_solver.prototxt", "-set", "max_iter=1")
+    call("deploy", "-model", "colour.prototxt", "-weights", "colour_iter_1.caffemodel", "-out", "made.prototxt")
+    Path("pictures").mkdir()
+    for name in ("a", "c"):
+        cv2.imwrite(f"pictures/{name}.png", np.full((16, 14, 3), 90, np.uint8))
+    Path("pictures/b.png").write_bytes(b"\x89PNG\r\n\x1a\n broken")
+    answer = call("classify", "pictures", "-model", "made.prototxt", "-json", "-annotate", "out", *more)
+    assert [entry["file"] for entry in json.loads(answer.out)] == ["pictures/a.png", "pictures/c.png"]
+    assert (
+        answer.status == status
+        and "pictures/b.png: " in answer.err
+        and "1 of 3 pictures could not be read" in answer.err
+    )
+    assert sorted(p.name for p in Path("out").iterdir()) == ["a.png", "all.png", "c.png"]
+    Path("pictures/a.png").write_bytes(b"")
+    Path("pictures/c.png").unlink()
+    none = call("classify", "pictures", "-model", "made.prototxt", "-json", *more)
+    assert json.loads(none.out) == [] and none.status == status
