@@ -124,11 +124,6 @@ class Graph(Sealable):
         return [n for n in self.nodes if n.layer.feeds]
 
     @property
-    def batch_size(self) -> int:
-        """Samples in a batch: the first axis of the first blob that feeds the net; 1 where there is none."""
-        return next((v.shape[0] for n in self.feeds for v in n.tops if v.shape), 1)
-
-    @property
     def inputs(self) -> dict[str, Value]:
         """The tops of Input layers by name: the first version of each, which in-place layers read."""
         return {v.name: v for n in self.feeds if n.layer.spec.type == "Input" for v in n.tops}
