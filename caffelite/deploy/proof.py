@@ -62,7 +62,8 @@ def prove(
                 fed[converted.inputs[0]][row] = preparation.views(preparation.fitted(image)[0])[0]
         deploy.set_inputs(**fed)
         deploy.forward(tested)
-        for name, value in converted.scores.items():
+        for name, of_graph in converted.scores.items():
+            value = validation.compiled.values[of_graph]
             arrays = deploy.blobs[name], validation.shown(validation.data[value], value)
             mine, theirs = (validation.dev.download(array).astype(float) for array in arrays)
             if not np.isfinite(theirs).all():
