@@ -9,7 +9,7 @@ from test_prototxt_mutations import mutate
 from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt
 from caffelite.errors import CaffeliteError
-from caffelite.layers import normalisation
+from caffelite.layers import batch_norm
 from caffelite.prototxt.dialects import LEARNT, V0_FIELDS, V0_TRANSFORM, V0_TYPES, V1_PARAM, V1_TYPES
 
 
@@ -280,7 +280,7 @@ def test_batch_norm_that_learns():
         'layer {{ type: "BatchNorm" batch_norm_param {{ scale_bias: true }} {} param {{ lr_mult: 2 decay_mult: 3 }} }}'
     )
     expect(text.format("param { lr_mult: 1 } " * 3), text.format("param { lr_mult: 0 decay_mult: 0 } " * 3))
-    assert LEARNT == normalisation.LEARNT
+    assert LEARNT == batch_norm.LEARNT
 
 
 def test_relu_within_a_layer():
