@@ -29,7 +29,7 @@ ARROWS = {
     "layers": LANGUAGE | {"prototxt", "weights", "devices", "user_modules"},
     "net": LANGUAGE | {"devices", "layers"},
     "parallel": {"errors", "devices"},
-    "data": LANGUAGE | {"prototxt", "weights"},
+    "data": LANGUAGE | {"prototxt"},
     "training": LANGUAGE | {"prototxt", "weights", "layers", "net", "data", "parallel", "devices"},
     "inspection": LANGUAGE | {"charts", "prototxt", "layers", "net", "data", "training", "devices", "user_modules"},
     "runs": LANGUAGE
@@ -79,16 +79,11 @@ EXTERNAL = {
 
 
 # The lists below name what does not hold yet. They must only get shorter.
-WITH_CIRCLES = ("caffelite/training/",)  # no circle leaves these packages
+WITH_CIRCLES: tuple[str, ...] = ()  # no circle leaves these packages
 LONG_FILES = {
-    "caffelite/training/trainer.py",
     "tests/devices/host/backend.py",
-    "tests/test_prototxt.py",
-    "tests/test_upgrade.py",
-    "tests/training/test_graphs.py",
 }
 LONG_FUNCTIONS = {
-    "caffelite/training/trainer.py:__init__",
     "tests/devices/host/fake_cupy.py:fake_cupy",
 }
 
@@ -177,7 +172,7 @@ def circular(graph: dict[str, set[str]]) -> set[str]:
 def test_files_import_without_circles(folder):
     graph = import_graph(ROOT / folder)
     assert sum(map(len, graph.values())) > 5, "no imports were found"
-    assert not [path for path in circular(graph) if not path.startswith(WITH_CIRCLES)]
+    assert not circular(graph)
 
 
 def test_a_circle_is_found():

@@ -1,5 +1,4 @@
-"""Old dialects beside the modern nets that they mean, written by hand, and where their fields stand afterwards; fields
-of forks."""
+"""Old dialects give the modern nets written by hand, and their fields keep their places in the file."""
 
 import random
 
@@ -10,12 +9,12 @@ from test_prototxt_mutations import mutate
 from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt
 from caffelite.errors import CaffeliteError
-from caffelite.layers import normalisation
-from caffelite.prototxt.upgrade import LEARNT, V0_FIELDS, V0_TRANSFORM, V0_TYPES, V1_PARAM, V1_TYPES
+from caffelite.layers import batch_norm
+from caffelite.prototxt.dialects import LEARNT, V0_FIELDS, V0_TRANSFORM, V0_TYPES, V1_PARAM, V1_TYPES
 
 
 @pytest.fixture(autouse=True)
-def told_anew():
+def warnings_are_logged_again():
     prototxt.say_once.cache_clear()
 
 
@@ -281,7 +280,7 @@ def test_batch_norm_that_learns():
         'layer {{ type: "BatchNorm" batch_norm_param {{ scale_bias: true }} {} param {{ lr_mult: 2 decay_mult: 3 }} }}'
     )
     expect(text.format("param { lr_mult: 1 } " * 3), text.format("param { lr_mult: 0 decay_mult: 0 } " * 3))
-    assert LEARNT == normalisation.LEARNT
+    assert LEARNT == batch_norm.LEARNT
 
 
 def test_relu_within_a_layer():
@@ -343,70 +342,12 @@ def test_modern_files_stay_as_they_are():
         assert prototxt.modern(document).message is document.message
 
 
-def test_it_is_said_once(caplog, tmp_path):
+def test_an_old_dialect_is_logged_once(caplog, tmp_path):
     (tmp_path / "n").write_text('input: "a" input_dim: [1, 2, 3, 4] layers { type: RELU }')
     for _ in range(2):
         prototxt.read_net(tmp_path / "n")
     said = "is in an old dialect (V1 layers, input fields); this writes it in the modern form: caffelite upgrade"
     assert caplog.messages == [f"{tmp_path}/n {said} {tmp_path}/n NEW"]
-
-
-# forks
-
-
-def test_fields_of_forks_are_passed_over(caplog):
-    text = """name: "n" default_forward_math: FLOAT16 default_conv_algos_override: "0,1" ",2"
-    compile_net_state { kept: < x: [1, -2] y { z: "}" } >, more: 3 }
-    layer { forward_type: FLOAT name: "a" multibox_loss_param { a [{ }, { }] }
-      quantization_param { scale_in: [1, 2] } top: "t"
-      transform_param { resize_param: -3 mirror: true, emit_constraint: { } } }
-    layer { forward_type: FLOAT }
-    """
-    document = prototxt.parse(text, pb.NetParameter, "n")
-    assert document.message == text_format.Parse(
-        'name: "n" layer { name: "a" top: "t" transform_param { mirror: true } } layer { }', pb.NetParameter()
-    )
-    assert [m.split(" is of ")[0] for m in caplog.messages] == [
-        'n:1:11: "default_forward_math" in NetParameter',
-        'n:1:41: "default_conv_algos_override" in NetParameter',
-        'n:2:5: "compile_net_state" in NetParameter',
-        'n:3:13: "forward_type" in LayerParameter',
-        'n:3:43: "multibox_loss_param" in LayerParameter',
-        'n:4:7: "quantization_param" in LayerParameter',
-        'n:5:25: "resize_param" in TransformationParameter',
-        'n:5:56: "emit_constraint" in TransformationParameter',
-    ]
-    assert caplog.messages[0].endswith("is of NVCaffe, unknown here and ignored")
-    assert caplog.messages[3].endswith("ignored (2 times in this file)")
-    assert (
-        "is of NVCaffe and Intel's Caffe, unknown here and ignored: what it asks for does not happen"
-        in caplog.messages[4]
-    )
-
-
-@pytest.mark.parametrize("field", ["convolution_param", "pooling_param", "lrn_param", "relu_param"])
-def test_engines_of_forks(field, caplog):
-    document = prototxt.parse(f"layer {{ {field} {{ engine: MKLDNN }} }}", pb.NetParameter, "n")
-    assert document.message == text_format.Parse(f"layer {{ {field} {{ }} }}", pb.NetParameter())
-    assert '"engine: MKLDNN"' in caplog.text
-
-
-MISTAKES = {
-    "layer { forward_type }": 'n:1:9: "forward_type" has no value; expected a value, found "}"',
-    "layer { forward_type: }": 'n:1:9: "forward_type" has no value; expected a value, found "}"',
-    "layer { forward_typ: 1 }": 'n:1:9: unknown field "forward_typ" in LayerParameter; did you mean "forward_type"?',
-    "layer { relu_parm { } }": 'n:1:9: unknown field "relu_parm" in LayerParameter; did you mean "relu_param"?',
-    "pixelshuffler: 2": 'n:1:1: unknown field "pixelshuffler" in NetParameter; it belongs in ReshapeParameter '
-    "(Intel's Caffe)",
-    "layer { convolution_param { engine: MKL } "
-    "}": 'n:1:37: wrong value for "engine"; expected one of DEFAULT, CAFFE, CUDNN, found "MKL"',
-    "layer { forward_type: FLOAT16 FLOAT }": 'n:1:31: unknown field "FLOAT" in LayerParameter',
-}
-
-
-@pytest.mark.parametrize("text", MISTAKES)
-def test_mistakes_beside_forks(text):
-    assert error(text) == MISTAKES[text]
 
 
 OLD = [
@@ -422,8 +363,7 @@ multibox_loss_param { a: [1] b { } } convolution_param { engine: MKLDNN } }""",
 
 
 @pytest.mark.parametrize("text", OLD)
-def test_damaged_files_give_a_modern_net_or_a_mistake(text):
-    """And what is modern stays so."""
+def test_damaged_files_are_modernised_or_mistakes(text):
     modern(text)
     for seed in range(300):
         damaged = mutate(text, random.Random(seed))
@@ -439,11 +379,3 @@ def test_damaged_files_give_a_modern_net_or_a_mistake(text):
 
 def test_string_that_is_no_text_for_a_number():
     assert error('input_dim: "\\xff"').startswith('n:1:12: wrong value for "input_dim"; expected an integer')
-
-
-def test_fork_tables_name_messages_of_the_schema():
-    from caffelite.prototxt import forks
-
-    for messages in forks._FIELDS.values():
-        for message, names in messages.items():
-            assert message in pb.DESCRIPTOR.message_types_by_name and names.split() == sorted(names.split())

@@ -254,7 +254,7 @@ def _page(preparation, file: Path, entry: dict):
     """The picture as it is, with its answers."""
     from ..deploy.annotate import annotate
 
-    return annotate(preparation.seen(file), [(answer["label"], answer["score"]) for answer in entry["answers"][:3]])
+    return annotate(preparation.read(file), [(answer["label"], answer["score"]) for answer in entry["answers"][:3]])
 
 
 def _free_name(stem: str, taken: dict) -> str:

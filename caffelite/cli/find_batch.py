@@ -35,7 +35,7 @@ def find_batch(solver, gpu, set_fields, limit, level, stage) -> None:
 
     from .. import user_modules
     from ..errors import CaffeliteError
-    from ..inspection import memory, summary
+    from ..inspection import memory, summary, target
     from ..inspection.nets import subject
     from ..prototxt.overrides import Overrides
     from ..runs.config import RunConfig
@@ -51,7 +51,7 @@ def find_batch(solver, gpu, set_fields, limit, level, stage) -> None:
     room = (
         options.size_in_bytes(limit) if limit else int(memory.SHARE * memory.available(numbers[0] if numbers else None))
     )
-    traits = memory.traits(numbers[0] if numbers else None)
+    traits = target.traits(numbers[0] if numbers else None)
     found = summary.largest_batch(net, room, os.cpu_count() or 1, traits=traits)
     while found and not limit:
         try:

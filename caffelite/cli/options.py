@@ -188,8 +188,10 @@ def size_in_bytes(text: str) -> int:
     """Bytes of a size as in 16G. Errors: it cannot be read."""
     match = re.fullmatch(r"([\d.]+) *([KMGT]?)(i?B)?", text.strip(), re.IGNORECASE)
     try:
+        if not match:
+            raise ValueError
         return int(float(match[1]) * UNITS[match[2].upper()])
-    except (TypeError, ValueError, OverflowError):
+    except (ValueError, OverflowError):
         raise CaffeliteError("-memory cannot be read", expected="a size as in 16G, 512M", found=f'"{text}"') from None
 
 

@@ -64,7 +64,7 @@ def test(model, weights, gpu, how, iterations, folder, labels, as_json, set_fiel
     from tqdm import tqdm
 
     from ..report import pictures, scoring
-    from ..report.collect import Watch
+    from ..report.collect import OutputCollector
     from ..runs.open_net import load_weights
     from .net_options import open_net
 
@@ -80,25 +80,25 @@ def test(model, weights, gpu, how, iterations, folder, labels, as_json, set_fiel
 
     try:
         load_weights(net, options.names(weights))
-        watch = Watch(net, judge)
-        if folder and (watch.judged or watch.fit):
-            pictures.check_installed(mistakes=watch.judged is not None)
-        count = scoring.count_batches(iterations, watch, bool(folder))
+        collector = OutputCollector(net, judge)
+        if folder and (collector.classification or collector.fit):
+            pictures.check_installed(mistakes=collector.classification is not None)
+        count = scoring.count_batches(iterations, collector, bool(folder))
         log.info("Running for %d iterations.", count)
         with tqdm(total=count, unit="batch", file=sys.stderr, disable=not sys.stderr.isatty()) as bar:
-            scores = scoring.score(net, smaller, count, watch, functools.partial(show_batch, bar, watch))
-        found = _show(scores, watch)
-        if watch.source:
-            log.info("Tested %d of %d samples, each once.", watch.samples, watch.source.length)
+            scores = scoring.score(net, smaller, count, collector, functools.partial(show_batch, bar, collector))
+        found = _show(scores, collector)
+        if collector.source:
+            log.info("Tested %d of %d samples, each once.", collector.samples, collector.source.length)
         if folder or as_json:
             about = {"name": net.graph.name, "model": model, "weights": weights, "phase": (phase or "TEST").upper()}
-            _report(folder, as_json, watch, found, {**about, "made": time.strftime("%Y-%m-%d %H:%M:%S")}, names)
+            _report(folder, as_json, collector, found, {**about, "made": time.strftime("%Y-%m-%d %H:%M:%S")}, names)
     finally:
         for one in nets:
             one.close()
 
 
-def _show(scores, watch) -> list[dict]:
+def _show(scores, collector) -> list[dict]:
     """Logs the means in Caffe's words, then their intervals; returns both."""
     log.info("Loss: %.6g", scores.loss)
     found = []
@@ -106,7 +106,7 @@ def _show(scores, watch) -> list[dict]:
         for value in values:
             note = f" (* {weight:g} = {weight * value:.6g} loss)" if weight else ""
             log.info("%s = %.6g%s", name, value, note)
-        span, over = watch.interval(name, float(values[0])) if len(values) == 1 else (None, "")
+        span, over = collector.interval(name, float(values[0])) if len(values) == 1 else (None, "")
         low, high = span or (None, None)
         found += [{"name": name, "value": float(value), "low": low, "high": high, "over": over} for value in values]
     for score in found:
@@ -116,21 +116,21 @@ def _show(scores, watch) -> list[dict]:
 
 
 def _report(
-    folder: Path | None, as_json: bool, watch, scores: list[dict], about: dict, labels: list[str] | None
+    folder: Path | None, as_json: bool, collector, scores: list[dict], about: dict, labels: list[str] | None
 ) -> None:
     from ..report import page
 
-    found = page.report(watch, scores, about, labels)
+    found = page.report(collector, scores, about, labels)
     if note := page.nan_note(found):
         log.warning("%s", note)
     if folder:
-        log.info("Wrote %s", page.write(folder, watch, found))
+        log.info("Wrote %s", page.write(folder, collector, found))
     if as_json:
         click.echo(page.as_json(found))
 
 
-def show_batch(bar, watch, index: int, outputs) -> None:
-    watch(index, outputs)
+def show_batch(bar, collector, index: int, outputs) -> None:
+    collector(index, outputs)
     for value, _, values in outputs:
         for number in values[:100]:
             log.info("Batch %d, %s = %.6g", index, value.name, number)

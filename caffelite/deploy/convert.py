@@ -1,4 +1,4 @@
-"""A train net as a deploy net: what leads from the data to the scores, with a probability in place of each loss."""
+"""Converts a train net to a deploy net: the layers from data to scores, with probabilities instead of losses."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, did_you_mean
 from ..net.graph import Graph, Node, Value
 
-# A loss → the layer that makes of its scores the probabilities that it judges.
+# A loss → the layer that makes of its scores the probabilities that it compares.
 PROBABILITY = {"SoftmaxWithLoss": "Softmax", "InfogainLoss": "Softmax", "SigmoidCrossEntropyLoss": "Sigmoid"}
-JUDGES = ("Accuracy",)  # layers without a loss that only tell how good scores are
+SCORE_LAYERS = ("Accuracy",)  # layers without a loss that only measure scores
 RECURRENT = ("RNN", "LSTM")  # their first axis is time, not the batch
 FILLERS = ("weight_filler", "bias_filler", "filler", "scale_filler")
 # What of a transform_param chance decides, or the input's channels do: no matter for a picture that is shown once.
@@ -22,19 +22,19 @@ CHANCE = ("mirror", "perturb_param", "distort_param", "noise_param", "force_colo
 class Converted:
     """A deploy net.
 
-    inputs: its inputs' names. outputs: of the scores or probabilities. judged: what the losses judged, and outputs,
+    inputs: its inputs' names. outputs: of the scores or probabilities. scores: what the losses compare, and outputs,
     that both nets have, by name, as the converted graph has them. notes: what was left out, and why.
     """
 
     message: pb.NetParameter
     inputs: list[str]
     outputs: list[str]
-    judged: dict[str, Value]
+    scores: dict[str, Value]
     notes: list[str] = field(default_factory=list)
 
 
 def convert(graph: Graph, wanted: Iterable[str] = (), batch: int = 1) -> Converted:
-    """The deploy net of a net's TEST graph. wanted: blobs to put out instead of what the losses judge; batch: samples
+    """The deploy net of a net's TEST graph. wanted: blobs to put out instead of what the losses compare; batch: samples
     at a time.
 
     Of several losses those of the greatest weight count. Layers keep their names, so weights fit. Errors: an unknown
@@ -42,20 +42,20 @@ def convert(graph: Graph, wanted: Iterable[str] = (), batch: int = 1) -> Convert
     """
     notes: list[str] = []
     if wanted:
-        judged = [(_value(graph, name), None) for name in wanted]
+        scores = [(_value(graph, name), None) for name in wanted]
     else:
-        judged = _judged(graph, notes)
-    needed = _ancestors(value for value, _ in judged)
+        scores = _scores(graph, notes)
+    needed = _ancestors(value for value, _ in scores)
     made = pb.NetParameter(name=graph.name)
     recurrent = any(node.layer.spec.type in RECURRENT for node in needed)
     for node in needed:
         made.layer.append(
-            _input(node, needed, judged, None if recurrent else batch) if node.layer.feeds else _bare(node.layer.spec)
+            _input(node, needed, scores, None if recurrent else batch) if node.layer.feeds else _bare(node.layer.spec)
         )
     if not any(node.layer.feeds for node in needed):
-        raise CaffeliteError("no data leads to the outputs", found=", ".join(value.name for value, _ in judged))
+        raise CaffeliteError("no data leads to the outputs", found=", ".join(value.name for value, _ in scores))
     outputs, taken = [], set(graph.values)
-    for value, loss in judged:
+    for value, loss in scores:
         kind = PROBABILITY.get(loss.layer.spec.type) if loss else None
         if kind is None:
             outputs.append(value.name)
@@ -73,7 +73,7 @@ def convert(graph: Graph, wanted: Iterable[str] = (), batch: int = 1) -> Convert
         made.layer.append(layer)
         outputs.append(name)
     inputs = [top for layer in made.layer if layer.type == "Input" for top in layer.top]
-    both = {value.name: value for value, _ in judged} | {
+    both = {value.name: value for value, _ in scores} | {
         name: graph.values[name] for name in outputs if name in graph.values
     }
     return Converted(made, inputs, list(dict.fromkeys(outputs)), both, notes)
@@ -87,8 +87,8 @@ def _value(graph: Graph, name: str) -> Value:
     return graph.values[name]
 
 
-def _judged(graph: Graph, notes: list[str]) -> list[tuple[Value, Node | None]]:
-    """(scores, the loss that judges them): bottoms of losses that something learned leads to."""
+def _scores(graph: Graph, notes: list[str]) -> list[tuple[Value, Node | None]]:
+    """(scores, the loss that compares them): bottoms of losses that something learned leads to."""
     losses = [
         (max(node.loss_weights, default=0.0), node)
         for node in graph.nodes
@@ -106,14 +106,14 @@ def _judged(graph: Graph, notes: list[str]) -> list[tuple[Value, Node | None]]:
             learned = [v for v in dict.fromkeys(node.bottoms) if any(n.params for n in _ancestors([v]))]
             found += [(value, node) for value in learned or node.bottoms[:1]]
         return found
-    judges = [node for node in graph.nodes if node.layer.spec.type in JUDGES]
+    judges = [node for node in graph.nodes if node.layer.spec.type in SCORE_LAYERS]
     if judges:
         return [(value, None) for value in dict.fromkeys(node.bottoms[0] for node in judges)]
     return [(value, None) for value in graph.outputs if not value.node.layer.feeds]
 
 
 def _ancestors(values: Iterable[Value]) -> list[Node]:
-    """The layers that lead to values, in their order."""
+    """The layers that values depend on, in order."""
     found: dict[int, Node] = {}
     waiting = list(values)
     while waiting:
@@ -125,7 +125,7 @@ def _ancestors(values: Iterable[Value]) -> list[Node]:
 
 
 def _made_already(value: Value, kind: str, loss: Node) -> Node | None:
-    """A layer of the net that makes of the scores what the loss judges."""
+    """A layer of the net that already computes from the scores what the loss would."""
     for node, _ in value.readers:
         if node.layer.spec.type == kind and (kind != "Softmax" or node.layer.p.axis == loss.layer.p.axis):
             return node
@@ -133,14 +133,14 @@ def _made_already(value: Value, kind: str, loss: Node) -> Node | None:
 
 
 def _input(
-    node: Node, needed: list[Node], judged: list[tuple[Value, Node | None]], batch: int | None
+    node: Node, needed: list[Node], scores: list[tuple[Value, Node | None]], batch: int | None
 ) -> pb.LayerParameter:
-    """The Input layer in a data layer's place."""
+    """The Input layer that replaces a data layer."""
     spec, readers = node.layer.spec, set(needed)
     used = [
         v
         for v in node.tops
-        if any(reader in readers for reader, _ in v.readers) or any(v is value for value, _ in judged)
+        if any(reader in readers for reader, _ in v.readers) or any(v is value for value, _ in scores)
     ]
     made = pb.LayerParameter(name=spec.name, type="Input", top=[value.name for value in used])
     for value in used:
@@ -158,7 +158,7 @@ def _input(
 
 
 def _bare(spec: pb.LayerParameter) -> pb.LayerParameter:
-    """A layer without what only training asks for: rules, rates, fillers, loss weights."""
+    """A layer without the fields that only training uses: rules, rates, fillers, loss weights."""
     made = pb.LayerParameter()
     made.CopyFrom(spec)
     for name in ("include", "exclude", "phase", "loss_weight", "propagate_down", "blobs"):

@@ -1,5 +1,5 @@
-"""Pictures of single signs (digits, letters): what ground a data set's signs stand on, and a drawn sign brought to look
-like them."""
+"""Pictures of single glyphs (digits, letters): measures the background, size and centre of a data set's glyphs, and
+normalises a picture to match."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ SPECK = 0.02  # of the largest blot of ink: smaller ones are dirt
 
 
 @dataclass(frozen=True)
-class Signs:
-    """How a data set shows its signs: fields of deploy_param by the same names."""
+class GlyphStyle:
+    """How glyphs appear in a data set: the fields of deploy_param with the same names."""
 
     ground: int = Deploy.ANY
     sign_size: int = 0
     sign_centre: int = Deploy.BOX
 
 
-def measure(images: list[np.ndarray]) -> Signs:
-    """What a data set's images 1×H×W say of its signs; Signs() where they are coloured, large, or not on an even
+def measure(images: list[np.ndarray]) -> GlyphStyle:
+    """What a data set's images 1×H×W say of its signs; GlyphStyle() where they are coloured, large, or not on an even
     ground."""
     if not images or any(i.shape[0] != 1 or max(i.shape) > MOST_SIDE or i.dtype != np.uint8 for i in images):
-        return Signs()
+        return GlyphStyle()
     borders = np.concatenate([border(image[0]) for image in images])
     ground = next(
         (g for g, level in ((Deploy.DARK, 0), (Deploy.LIGHT, 255)) if np.mean(_far(borders, level) < INK) >= EVEN),
         Deploy.ANY,
     )
     if ground == Deploy.ANY:
-        return Signs()
+        return GlyphStyle()
     found = [_far(image[0], 255 * (ground == Deploy.LIGHT)) for image in images]
     found = [far for far in found if (far > INK).any()]
     if not found:
-        return Signs(ground)
+        return GlyphStyle(ground)
     boxes = np.array([_box(far > INK) for far in found])  # top, bottom, left, right
     sides = np.maximum(boxes[:, 1] - boxes[:, 0], boxes[:, 3] - boxes[:, 2])
     masses = np.array([_mass(far) for far in found])
     middles = (boxes[:, ::2] + boxes[:, 1::2]) / 2
     spread = [np.ptp(np.percentile(places, (10, 90), axis=0), axis=0).sum() for places in (middles, masses)]
-    return Signs(ground, int(np.median(sides)), Deploy.MASS if spread[1] < spread[0] else Deploy.BOX)
+    return GlyphStyle(ground, int(np.median(sides)), Deploy.MASS if spread[1] < spread[0] else Deploy.BOX)
 
 
 def border(image: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Classes in a hierarchy: more general answers that are more often right and say less.
+"""A hierarchy of classes: more general answers, which are correct more often and carry less information.
 
 After Deng, Krause, Berg, Fei-Fei: Hedging your bets, optimizing accuracy-specificity trade-offs in large scale visual
 recognition, 2012.
@@ -21,8 +21,8 @@ GAIN = 1e-3  # of probability: a more general answer must be more probable by th
 
 @dataclass(frozen=True)
 class General:
-    """A class or a group of classes: how probable, and how many bits it tells of the log2(number of classes) that a
-    class tells."""
+    """A class or a group of classes: its probability and its information in bits; a class has log2(number of classes)
+    bits."""
 
     name: str
     score: float
@@ -72,7 +72,8 @@ class Hierarchy:
         self.bits = np.array([total - math.log2(len(members)) for members in self.members])
 
     def answers(self, scores: np.ndarray) -> list[General]:
-        """From the best class to the whole: each more probable than the one before, and none as probable tells more.
+        """From the best class to the root: each is more probable than the one before and, among equally probable ones,
+        has the most bits.
 
         A group's probability is the sum of its classes'.
         """

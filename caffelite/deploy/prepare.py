@@ -1,4 +1,4 @@
-"""Pictures made a net's input: channels, size, ground, then mean, crop and scale by the data's own transform."""
+"""Turns pictures into a net's input: channels, size, background, then mean, crop and scale as for the training data."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VIEWS = 10  # of an oversampled picture: four corners and the middle, each mirro
 
 
 class Preparation:
-    """What turns a picture into a net's input C×H×W, by the Input layer's transform_param and the net's deploy_param.
+    """Turns a picture into a net's input C×H×W, by the Input layer's transform_param and the net's deploy_param.
 
     message: a deploy net with one Input layer of N×C×H×W, C being 1 or 3. ``shape`` is C×H×W.
     Errors: another number of inputs, another shape; whatever is wrong with the transform.
@@ -58,23 +58,23 @@ class Preparation:
                 "transform_param and the input's shape differ", where=at(), expected=expected, found=found
             )
 
-    def seen(self, path: Path) -> np.ndarray:
+    def read(self, path: Path) -> np.ndarray:
         """A file as C×H×W of uint8, blue, green and red or gray. Transparent parts are white. Errors: no file, no
         picture."""
         try:
-            return _seen(inputs.read(path, inputs.IMAGE), self.shape[0] == 3)
+            return _decode(inputs.read(path, inputs.IMAGE), self.shape[0] == 3)
         except OSError as error:
             raise CaffeliteError(f"cannot read {path}: {error.strerror}") from None
         except ValueError as error:
             raise CaffeliteError(f"{path}: {error}") from None
 
     def decode(self, picture: Path | np.ndarray) -> np.ndarray:
-        """A file as `seen` gives it, or pixels as OpenCV has them, with its channels in the net's order.
+        """A file as `read` returns it, or pixels as OpenCV has them, with its channels in the net's order.
 
         Pixels are uint8 H×W, or H×W×C in the order blue, green, red and, where C is 4, opacity. Errors: pixels of
         another form.
         """
-        image = self.seen(picture) if isinstance(picture, Path) else _pixels(picture, self.shape[0] == 3)
+        image = self.read(picture) if isinstance(picture, Path) else _pixels(picture, self.shape[0] == 3)
         return image[::-1] if self.shape[0] == 3 and self.how.channel_order == pb.DeployParameter.RGB else image
 
     def fitted(self, image: np.ndarray) -> tuple[np.ndarray, list[str]]:
@@ -121,7 +121,7 @@ def _shapes(layer: pb.LayerParameter) -> list[list[int]]:
     return found * len(layer.top) if len(found) == 1 else found
 
 
-def _seen(content: bytes, color: bool) -> np.ndarray:
+def _decode(content: bytes, color: bool) -> np.ndarray:
     """An image's pixels C×H×W over white where it is transparent."""
     if content.startswith(b"\x89PNG") or content[8:12] == b"WEBP":
         try:
@@ -134,7 +134,7 @@ def _seen(content: bytes, color: bool) -> np.ndarray:
 
 
 def _pixels(array: np.ndarray, color: bool) -> np.ndarray:
-    """An array's pixels C×H×W, with the channels that the net takes."""
+    """An array's pixels C×H×W, with as many channels as the net has."""
     array = np.asarray(array)
     found = f"{array.dtype} of shape {list(array.shape)}"
     if array.ndim not in (2, 3) or 0 in array.shape or (array.ndim == 3 and array.shape[2] not in (1, 3, 4)):
@@ -151,7 +151,7 @@ def _pixels(array: np.ndarray, color: bool) -> np.ndarray:
 
 
 def describe(how: pb.DeployParameter, source: object, channels: tuple[int, ...], order: int) -> None:
-    """Writes into deploy_param how a data set's images are: their stored size, their ground and their signs.
+    """Writes the properties of a data set's images into deploy_param: stored size, background, glyph size and centre.
 
     source: of the data layer; one that is not of images, or is not there, says nothing. channels: of the input, a shape
     of one axis. order: theirs, where they are colours.
@@ -168,7 +168,7 @@ def describe(how: pb.DeployParameter, source: object, channels: tuple[int, ...],
         samples.image(number, content)[0]
         for number, content in zip(numbers.tolist(), samples.read(numbers), strict=True)
     ]
-    found = glyph_style.measure(seen) if sized else glyph_style.Signs()
+    found = glyph_style.measure(seen) if sized else glyph_style.GlyphStyle()
     if found.ground != pb.DeployParameter.ANY:
         how.ground, how.sign_size = found.ground, found.sign_size
         if found.sign_size:

@@ -1,4 +1,4 @@
-"""The proof that a deploy net answers as the net that was validated: the same samples, raw, through both."""
+"""Checks that a deploy net computes the same scores as the validated net, on the same raw samples."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def prove(
 ) -> Proof:
     """Runs samples through both nets, which share weights, and compares their scores blob by blob.
 
-    validation: a TEST net that keeps its blobs, before its first batch. Compared are the scores that its losses judge,
-    and the probabilities where it has them. Where its data are images, the deploy net gets them as they are stored, by
-    its own preparation. Errors: they differ by more than rounding; a score is not finite.
+    validation: a TEST net that keeps its blobs, before its first batch. The scores that its losses use are compared,
+    and the probabilities if it has them. If its data are images, the deploy net gets them as they are stored and
+    prepares them itself. Errors: they differ by more than rounding; a score is not finite.
     """
     state = pb.NetState(phase=pb.TEST)
     deploy = Net.of(
@@ -49,10 +49,12 @@ def prove(
     )
     preparation = Preparation(converted.message, NOWHERE) if raw else None
     fed_here = {value.name: value for node in validation.graph.feeds for value in node.tops}
-    seen, worst, most = 0, 0.0, 1e-30
-    while seen < samples:
+    nodes = {node.place: node for node in validation.graph.nodes}  # the net has a copy of the converted graph
+    scores = {name: nodes[value.node.place].tops[value.top] for name, value in converted.scores.items()}
+    tested, worst, most = 0, 0.0, 1e-30
+    while tested < samples:
         start = source.position if raw else 0
-        validation.forward(seen)
+        validation.forward(tested)
         fed = {name: validation.dev.download(validation.data[fed_here[name]]) for name in converted.inputs}
         many = next(iter(fed.values())).shape[0]
         if raw:
@@ -61,24 +63,25 @@ def prove(
                 image = source.samples.image(number, content)[0]
                 fed[converted.inputs[0]][row] = preparation.views(preparation.fitted(image)[0])[0]
         deploy.set_inputs(**fed)
-        deploy.forward(seen)
-        for name, judged in converted.judged.items():
-            arrays = deploy.blobs[name], validation.shown(validation.data[judged], judged)
+        deploy.forward(tested)
+        for name, value in scores.items():
+            arrays = deploy.blobs[name], validation.shown(validation.data[value], value)
             mine, theirs = (validation.dev.download(array).astype(float) for array in arrays)
             if not np.isfinite(theirs).all():
-                what = f'the validated net\'s "{name}" is not finite, samples {seen} to {seen + many - 1}'
+                what = f'the validated net\'s "{name}" is not finite, samples {tested} to {tested + many - 1}'
                 raise CaffeliteError(what, remedy="are the weights those of this net, and the data without NaN?")
             worst, most = float(np.maximum(worst, np.abs(mine - theirs).max())), max(most, float(np.abs(theirs).max()))
             if not worst <= NEAR * most:  # so that NaN is a difference
-                what = f'the deploy net differs from the validated one in "{name}", samples {seen} to {seen + many - 1}'
+                what = f'the deploy net differs from the validated one in "{name}", samples {tested} to '
+                what += str(tested + many - 1)
                 raise CaffeliteError(what, expected=f"at most {NEAR * most:.2g}", found=f"{worst:.6g}")
-        seen += many
+        tested += many
         progress(many)
-    return Proof(seen, worst / most, raw)
+    return Proof(tested, worst / most, raw)
 
 
 def rebatched(message: pb.NetParameter, validation: Net) -> pb.NetParameter:
-    """The deploy net with the shapes of the validated net's inputs."""
+    """The deploy net with the input shapes of the validated net."""
     made = pb.NetParameter()
     made.CopyFrom(message)
     for layer in made.layer:

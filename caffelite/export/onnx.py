@@ -1,4 +1,4 @@
-"""A net as an ONNX file, and the proof that onnxruntime gets the same numbers from it."""
+"""Writes a net as an ONNX file, and checks that onnxruntime computes the same numbers."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ NEAR = 1e-4  # of the greatest output: what another order of summation may chang
 
 
 def add_layers(writer: Writer, transforms: dict[str, Transform]) -> None:
-    """Adds all layers; an input with a transform starts from pixels. Errors: every one that ONNX cannot express,
-    together."""
+    """Adds all layers; an input with a transform starts from pixels. Errors: all layers that ONNX cannot express, in
+    one error."""
     mistakes = []
     for node in writer.graph.nodes:
         writer.begin(node)
@@ -101,7 +101,7 @@ def encode(graph: Graph, net: Net) -> bytes:
 
 
 def _output_name(value: Value, graph: Graph) -> str:
-    """The blob's, or, where that is an input's on which a layer works in place, one that ONNX takes beside it."""
+    """The blob's name, or another one if an input has it (a layer in place on an input): ONNX names must differ."""
     return f"{value.name}_out" if value.name in graph.inputs else value.name
 
 

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .. import caffelite_pb2 as pb
-from ..devices.traits import cpu_traits
+from ..devices.traits import DeviceTraits
 from ..layers import ParameterSpec, fillers, sliding
 from ..net.compile import compile
 from ..net.graph import AUTOMATIC, Graph, Node, Value
 from ..net.packing import Storage
 from . import counts
 from .nets import times
+from .target import CPU
 
 SAMPLED = 200_000  # numbers in a parameter up to which a filler without a formula is run for its range
 
@@ -34,7 +35,8 @@ class Explanation:
     plan: list[str] = field(default_factory=list)
 
 
-def explain(graph: Graph, node: Node) -> Explanation:
+def explain(graph: Graph, node: Node, traits: DeviceTraits = CPU) -> Explanation:
+    """The explanation of a layer of a graph. traits: of the device for which memory and fusion are explained."""
     layer = node.layer
     about = (type(layer).__doc__ or "").strip().split("\n\n")[0].replace("\n    ", " ")
     place = f"layer {node.index + 1} of {len(graph.nodes)}, {layer.locate()}"
@@ -42,7 +44,7 @@ def explain(graph: Graph, node: Node) -> Explanation:
     found.shape = _bottoms(node) + _shape(node) + _tops(node) + _receptive_field(graph, node)
     found.parameters = [_parameter(graph, node, i, blob) for i, blob in enumerate(layer.param_blobs)] or ["none"]
     found.backward = _backward(graph, node)
-    found.plan = _planned(graph, node)
+    found.plan = _planned(graph, node, traits)
     return found
 
 
@@ -257,8 +259,8 @@ def _why_no_gradient(node: Node, i: int, bottom: Value) -> str:
 # the plan
 
 
-def _planned(graph: Graph, node: Node) -> list[str]:
-    planned = compile(graph, cpu_traits())
+def _planned(graph: Graph, node: Node, traits: DeviceTraits) -> list[str]:
+    planned = compile(graph, traits)
     graph, node, lines = planned.graph, planned.nodes[node], []
     for step in planned.forward:
         if step.fused and node in (step.node, *step.fused):

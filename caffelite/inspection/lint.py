@@ -9,12 +9,12 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb
 from ..data.labels import Labels, labels
-from ..devices.traits import cpu_traits
 from ..net.compile import compile
 from ..net.graph import AUTOMATIC, Graph, Node, Parameter
 from ..training.optim import rates, updates
 from .feeds import Absent
 from .reading import Findings, Reading
+from .target import CPU
 
 POLICY_FIELDS = ("gamma", "power", "stepsize", "stepvalue", "stagelr", "stageiter", "plateau_winsize")
 RULE_FIELDS = ("momentum", "momentum2", "delta", "rms_decay")
@@ -127,7 +127,7 @@ def net(graph: Graph, reading: Reading, whole: bool, findings: Findings, decay: 
 
 def _undone(graph: Graph, reading: Reading, findings: Findings) -> None:
     """One note for each type of layer that cannot work in place, at the first such layer. It costs memory only."""
-    refused, found = set(compile(graph, cpu_traits()).refused_in_place), {}
+    refused, found = set(compile(graph, CPU).refused_in_place), {}
     for node in graph.nodes:
         if node.name in refused:
             found.setdefault(node.layer.spec.type, []).append(node)

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .. import caffelite_pb2 as pb
-from ..devices.traits import DeviceTraits, cpu_traits, cuda_traits
+from ..devices.traits import DeviceTraits
 from ..errors import CaffeliteError
 from ..net.compile import CompiledNet, compile
 from ..net.graph import Node
 from ..training import Trainer
+from .target import traits as traits_of
 
 if TYPE_CHECKING:
     from .nets import Subject
@@ -53,12 +54,7 @@ def explained(of: Callable[[], Subject], gpu: int | None) -> Iterator[None]:
     try:
         yield
     except MemoryError:
-        raise explanation(of, available(gpu), traits(gpu)) from None
-
-
-def traits(gpu: int | None) -> DeviceTraits:
-    """The traits of a GPU, which need not be there, or of the CPU."""
-    return cpu_traits() if gpu is None else cuda_traits()
+        raise explanation(of, available(gpu), traits_of(gpu)) from None
 
 
 def explanation(of: Callable[[], Subject], limit: int, traits: DeviceTraits) -> CaffeliteError:

@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from .. import caffelite_pb2 as pb
-from ..devices.traits import DeviceTraits, cpu_traits
+from ..devices.traits import DeviceTraits
 from ..errors import CaffeliteError
 from ..layers import Shape
 from ..net.compile import CompiledNet, Options, compile
@@ -15,9 +15,9 @@ from ..net.graph import Graph, Node, Parameter
 from ..training.optim import updates
 from . import counts
 from .nets import Subject
+from .target import CPU
 
 BYTES = 4  # of a number
-CPU = cpu_traits()
 KERNELS = 54 << 20  # compiled kernels and the libraries that they call, once they are loaded: measured
 CONVOLUTION = 400 << 10  # code that oneDNN makes for the passes of one more convolution: measured, a mean
 PREFETCHED = 4  # batches beside the one that is used, unless data_param says otherwise

@@ -1,4 +1,4 @@
-"""What Caffe's forks added to its messages, so that their files are read and each stranger is told by its fork's name.
+"""The fields that forks of Caffe added to its messages, so that their files can be read, with a warning for each field.
 
 The names come from the forks' schemas (NVIDIA/caffe 0.17, intel/caffe 1.1, rbgirshick/caffe-fast-rcnn). A field that
 the schema here has too is read; these tables do not matter then. The forks' own messages need no table: they stand in
@@ -108,7 +108,7 @@ ENGINES = frozenset(("DEFAULT", "CAFFE", "CUDNN", "MKL2017", "MKLDNN"))
 
 @cache
 def fields(message: str) -> dict[str, tuple[str, ...]]:
-    """What forks added to a message: field → forks."""
+    """The fields that forks added to a message: field → forks."""
     added: dict[str, tuple[str, ...]] = {}
     for fork, messages in _FIELDS.items():
         for field in messages.get(message, "").split():
@@ -117,7 +117,7 @@ def fields(message: str) -> dict[str, tuple[str, ...]]:
 
 
 def ignored(message: str, field: str) -> str:
-    """What is said of a field that was passed over, or of ``field: word`` where the enum has no such word."""
+    """The warning about an ignored field, or about ``field: word`` if the enum does not have the word."""
     name, colon, _ = field.partition(": ")
     owners = "another Caffe" if colon else " and ".join(fields(message)[name])
     outcome = "" if name in SPEED else ": what it asks for does not happen"
@@ -125,6 +125,6 @@ def ignored(message: str, field: str) -> str:
 
 
 def holders(field: str) -> list[str]:
-    """The messages that have a field in a fork, each with the forks."""
+    """The messages that have a field in some fork, each with those forks."""
     messages = dict.fromkeys(m for fork in _FIELDS.values() for m in fork)
     return [f"{m} ({' and '.join(fields(m)[field])})" for m in messages if field in fields(m)]

@@ -19,24 +19,25 @@ STEP = re.compile(r"(\w+)(?:\[(\d{1,18})\])?")
 FORM = "FIELD=VALUE, or LAYER.FIELD=VALUE"
 
 
-class Told(Locator):
-    """A locator that names the option where a field was set by one."""
+class OptionLocator(Locator):
+    """A locator that gives the option as the place of a field that an option set."""
 
-    def __init__(self, file: str, places: Mapping[tuple, tuple[int, int]], prefix: tuple, told: Mapping[tuple, str]):
+    def __init__(self, file: str, places: Mapping[tuple, tuple[int, int]], prefix: tuple, options: Mapping[tuple, str]):
         super().__init__(file, places, prefix)
-        self.told = told
+        self.options = options
 
     def __call__(self, *path: str | int) -> Where:
         full = self._prefix + path
-        end = next((end for end in range(len(full), 0, -1) if full[:end] in self.told or full[:end] in self.places), 0)
-        return Where(f"-set {self.told[full[:end]]}") if full[:end] in self.told else super().__call__(*path)
+        prefixes = (full[:end] for end in range(len(full), 0, -1))
+        nearest = next((prefix for prefix in prefixes if prefix in self.options or prefix in self.places), ())
+        return Where(f"-set {self.options[nearest]}") if nearest in self.options else super().__call__(*path)
 
     def at(self, *path: str | int) -> Locator:
-        return Told(self.file, self.places, self._prefix + path, self.told)
+        return OptionLocator(self.file, self.places, self._prefix + path, self.options)
 
 
 class Overrides:
-    """What ``-set`` asks for, in order; later ones win.
+    """The fields that ``-set`` options set, in order; later ones win.
 
     A text is PATH=VALUE. The path's first word is a field of the solver or the name of a layer, of which every one of
     that name changes; ``name[1]`` is the second of them. Elements of repeated fields count from 0: ``stepvalue[1]``,
@@ -59,12 +60,12 @@ class Overrides:
         mistakes.raise_any()
 
     def solver(self, document: Document) -> Document:
-        """A solver with its own fields set."""
+        """The solver with its own fields set."""
         return self._changed(document, [(text, path, ()) for text, path in self.own])
 
     def nets(self, specs: Iterable[Any]) -> None:
-        """Sets fields of layers in what has a ``message`` and a ``locate`` (nets.NetSpec); a layer that none of them
-        has is an error."""
+        """Sets fields of layers in objects with ``message`` and ``locate`` (nets.NetSpec). Errors: a layer that none
+        of them has."""
         specs, found, names = list(specs), set(), {}
         for spec in specs:
             changes = []
@@ -85,7 +86,7 @@ class Overrides:
         mistakes.raise_any()
 
     def net(self, document: Document) -> Document:
-        """A net by itself, with its own fields and those of its layers set."""
+        """A net without a solver, with its own fields and those of its layers set."""
         changed = self._changed(document, [(text, path, ()) for text, path in self.own])
         spec = SimpleNamespace(message=changed.message, locate=changed.locate)
         self.nets([spec])
@@ -96,12 +97,12 @@ class Overrides:
         """A copy of a document with fields set: (text, path, where the path begins)."""
         if not changes:
             return document
-        message, told, mistakes = type(document.message)(), {}, Collector()
+        message, options, mistakes = type(document.message)(), {}, Collector()
         message.CopyFrom(document.message)
         for text, path, start in changes:
             target = message.layer[start[1]] if start else message
             try:
-                told[(*start, *_set(target, path, text.partition("=")[2].strip()))] = text
+                options[(*start, *_set(target, path, text.partition("=")[2].strip()))] = text
             except CaffeliteError as error:
                 for one in error.mistakes if isinstance(error, Mistakes) else [error]:
                     mistakes.add(
@@ -111,7 +112,7 @@ class Overrides:
                     )
         mistakes.raise_any()
         locate = document.locate
-        return Document(message, Told(locate.file, locate.places, locate._prefix, told))
+        return Document(message, OptionLocator(locate.file, locate.places, locate._prefix, options))
 
 
 def _layers(net: pb.NetParameter, path: str) -> list[tuple[int, str]]:

@@ -1,2 +1,2 @@
-"""What a test tells: scores with their uncertainty, and for classifiers who is taken for whom, how sure, and where it
-is most wrong."""
+"""The report of a test: scores with their uncertainty and, for classifiers, confusions, calibration and the worst
+mistakes."""

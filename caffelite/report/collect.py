@@ -1,23 +1,24 @@
-"""Watches a test batch by batch: every output's spread, and what a classifier answered to each sample."""
+"""Collects the outputs of a test by batch, and a classifier's answer for each sample."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ..net.graph import Graph, Node, Value
 from ..net.net import Net
 from .fit import Fit, regression
-from .statistics import Judged, mean_interval, share_interval
+from .statistics import Classification, mean_interval, share_interval
 
 
 @dataclass(frozen=True)
 class Head:
-    """Where a classifier's scores and labels are. softmax: scores become probabilities by one. ignore: the label that
-    does not count."""
+    """A classifier's scores and labels. softmax: whether a softmax turns the scores into probabilities. ignore: the
+    label that is not counted."""
 
     scores: Value
     labels: Value
@@ -27,7 +28,7 @@ class Head:
 
 
 def head(graph: Graph) -> Head | None:
-    """The last Accuracy, or else SoftmaxWithLoss, and what it judges; None in a net that does not classify."""
+    """The bottoms of the last Accuracy, or else SoftmaxWithLoss; None if the net does not classify."""
     for kind in ("Accuracy", "SoftmaxWithLoss"):
         nodes = [node for node in graph.nodes if node.layer.spec.type == kind]
         if nodes:
@@ -45,7 +46,7 @@ def _head(node: Node) -> Head:
     return Head(scores, labels, axis, scores.node.layer.spec.type != "Softmax", ignore)
 
 
-class Watch:
+class OutputCollector:
     """Called with (batch, outputs) after each batch of a test, before the next.
 
     judge: gather what a classifier answered, or what a regression predicted, for which the net must keep its blobs.
@@ -53,30 +54,29 @@ class Watch:
     """
 
     def __init__(self, net: Net, judge: bool):
-        self._judges = judge
+        self._with_report = judge
         self.turn_to(net)
-        self.judged = Judged(self.head.scores.shape[self.head.axis]) if self.head else None
+        self.classification = Classification(self.head.scores.shape[self.head.axis]) if self.head else None
         self.fit = Fit() if self.regression else None
         self._batches: dict[str, list[np.ndarray]] = defaultdict(list)
         self._counts: dict[str, float] = defaultdict(float)
         self.first = self.source.position if self.source else 0
         self.samples = 0  # distinct ones
-        self.seen = 0
+        self.counted = 0
 
     def turn_to(self, net: Net) -> None:
-        """The batches that follow are this net's: the same one for another batch size, whose data goes on where the
-        last one's ended."""
-        self.net, self.head = net, head(net.graph) if self._judges else None
-        self.regression = regression(net.graph) if self._judges and not self.head else None
+        """Takes the following batches from this net: the same one with another batch size, whose data continues where
+        the last one's ended."""
+        self.net, self.head = net, head(net.graph) if self._with_report else None
+        self.regression = regression(net.graph) if self._with_report and not self.head else None
         sources = [source for _, source in net.sources() if source.length]
         alike = len({(source.length, source.shapes[0][0]) for source in sources}) == 1
         # Of several sets there is none to count; and files that a net writes get whole batches, as Caffe's do.
-        self.source = sources[0] if alike and not any(node.layer.writes for node in net.graph.nodes) else None
+        self.source: Any = sources[0] if alike and not any(node.layer.writes for node in net.graph.nodes) else None
 
     @property
     def once(self) -> tuple[int, int] | None:
-        """How many whole batches there are and how many samples are left, so that each is tested once; None where the
-        data has no end."""
+        """(whole batches, samples that are left), so that each sample is tested once; None if the data is endless."""
         return divmod(self.source.length, self.source.shapes[0][0]) if self.source else None
 
     def __call__(self, index: int, outputs) -> None:
@@ -89,7 +89,7 @@ class Watch:
                     math.prod(node.bottoms[1].shape) if counted is None else float(np.sum(counted))
                 )
         new = self._new()
-        if self.judged:
+        if self.classification:
             self._judge(new)
         if self.fit:
             self._compare(new)
@@ -115,7 +115,7 @@ class Watch:
         at = self.source.position - self.first - many + np.arange(many)
         fresh = at < self.source.length
         self.samples += int(fresh.sum())
-        self.seen += many
+        self.counted += many
         order = getattr(self.source, "order", None)
         numbers = order(self.source.position - many, many) if order else at
         return np.where(fresh, numbers, -1)
@@ -134,16 +134,16 @@ class Watch:
             with np.errstate(invalid="ignore"):  # of infinite scores: NaN, which is counted
                 rows = np.exp(rows - rows.max(1, keepdims=True))
                 rows /= rows.sum(1, keepdims=True)
-        self.judged.add(rows, labels, samples[keep] if samples is not None else None)
+        self.classification.add(rows, labels, samples[keep] if samples is not None else None)
 
     def interval(self, name: str, mean: float) -> tuple[tuple[float, float] | None, str]:
         """(low, high) that hold an output's true value with 95 % certainty, and what that rests on."""
         batches = self._batches[name]
         if name in self._counts and self._counts[name]:
             tested = self._counts[name]
-            distinct = tested * self.samples / self.seen if self.seen else tested
+            distinct = tested * self.samples / self.counted if self.counted else tested
             return share_interval(mean * distinct, distinct), f"{distinct:.0f} samples"
         if not batches or batches[0].size != 1:
             return None, ""
-        once = batches[: max(1, round(len(batches) * self.samples / self.seen))] if self.seen else batches
+        once = batches[: max(1, round(len(batches) * self.samples / self.counted))] if self.counted else batches
         return mean_interval([float(b[0]) for b in once], mean), f"{len(once)} batches"

@@ -1,5 +1,4 @@
-"""How near a net's predictions come to numbers that are given: errors, R², and a part of the values for the
-pictures."""
+"""The errors of a regression: MAE, RMSE, R², and a sample of the values for the pictures."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ MOST_POINTS = 5000  # that a picture shows
 
 @dataclass(frozen=True)
 class Regression:
-    """What a loss compares. weights: blobs that are 0 where a value does not count."""
+    """The blobs that a loss compares. weights: blobs that are 0 where a value is not counted."""
 
     prediction: Value
     target: Value

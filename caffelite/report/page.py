@@ -1,4 +1,4 @@
-"""A test's report on disk: one HTML page that holds its pictures, the pictures, and JSON."""
+"""Writes the report of a test: one HTML page with its pictures embedded, the pictures, and JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..errors import CaffeliteError
 from . import pictures
-from .collect import Watch
+from .collect import OutputCollector
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #1f2933; background: #f5f7fa; margin: 0 }
@@ -25,13 +25,13 @@ img { max-width: 100% } .big { font-size: 2.2rem; font-weight: 700 } .bad { colo
 """
 
 
-def report(watch: Watch, scores: list[dict], about: dict, labels: list[str] | None) -> dict:
+def report(collector: OutputCollector, scores: list[dict], about: dict, labels: list[str] | None) -> dict:
     """All that a test found, as JSON takes it. scores: name, value, low, high and over of each output; about: model,
     weights and so on."""
-    found = {**about, "samples": watch.samples or None, "scores": scores}
-    judged = watch.judged
+    found = {**about, "samples": collector.samples or None, "scores": scores}
+    judged = collector.classification
     if judged and judged.tested:
-        names = class_names(watch, labels)
+        names = class_names(collector, labels)
         found |= {
             "accuracy": judged.right / judged.tested,
             "top5": judged.among_five / judged.tested,
@@ -50,38 +50,38 @@ def report(watch: Watch, scores: list[dict], about: dict, labels: list[str] | No
                 for m in judged.worst
             ],
         }
-    if watch.fit and watch.fit.values + watch.fit.nan:
-        r = watch.regression
+    if collector.fit and collector.fit.values + collector.fit.nan:
+        r = collector.regression
         found["regression"] = {
             "prediction": r.prediction.name,
             "target": r.target.name,
-            **watch.fit.found(),
-            "drawn": watch.fit.points.shape[1],
+            **collector.fit.found(),
+            "drawn": collector.fit.points.shape[1],
         }
     return found
 
 
-def class_names(watch: Watch, labels: list[str] | None) -> list[str]:
-    count = watch.judged.classes
+def class_names(collector: OutputCollector, labels: list[str] | None) -> list[str]:
+    count = collector.classification.classes
     if labels is not None and len(labels) != count:
         raise CaffeliteError("labels do not fit the net", expected=f"{count}, one a class", found=len(labels))
     return labels if labels is not None else [str(i) for i in range(count)]
 
 
-def write(folder: Path, watch: Watch, found: dict) -> Path:
+def write(folder: Path, collector: OutputCollector, found: dict) -> Path:
     """report.html with all in it, report.json, and the pictures beside them; returns the page's path. Errors: it cannot
     be written."""
     images: dict[str, bytes | None] = {}
     if "labels" in found:
         names = found["labels"]
         images = {
-            "confusion": pictures.confusion(watch.judged, names),
-            "classes": pictures.classes(watch.judged, names),
-            "calibration": pictures.calibration(watch.judged),
-            "mistakes": pictures.mistakes(watch.judged, watch.source, names),
+            "confusion": pictures.confusion(collector.classification, names),
+            "classes": pictures.classes(collector.classification, names),
+            "calibration": pictures.calibration(collector.classification),
+            "mistakes": pictures.mistakes(collector.classification, collector.source, names),
         }
     elif "regression" in found:
-        points = watch.fit.points
+        points = collector.fit.points
         images = {"predictions": pictures.predictions(points), "residuals": pictures.residuals(points)}
     files = {f"{name}.png": body for name, body in images.items() if body}
     files["report.json"] = as_json(found).encode()
@@ -96,7 +96,7 @@ def write(folder: Path, watch: Watch, found: dict) -> Path:
 
 
 def as_json(found: dict) -> str:
-    """The report as JSON, which has no NaN: a score that is not finite becomes null."""
+    """The report as JSON. A score that is not finite becomes null, because JSON has no NaN."""
 
     def finite(part):
         if isinstance(part, dict):
@@ -285,7 +285,7 @@ def _table(head: list[str], rows: list[list]) -> str:
 
 
 def _image(body: bytes | None, alt: str) -> str:
-    """A picture in the page; alt: what it shows, for those who do not see it."""
+    """A picture in the page; alt: its content in words."""
     return (
         f'<p><img alt="{html.escape(alt)}" src="data:image/png;base64,{base64.b64encode(body).decode()}"></p>'
         if body

@@ -9,14 +9,14 @@ from ..charts import FAINT, GRID, INK, figure_type, logarithmic, panels, plain_t
 from ..data.images import opencv
 from ..data.samples import DataSource
 from ..data.sheet import contact_sheet
-from .statistics import Judged
+from .statistics import Classification
 
 BLUE, RED, GREEN = "#2b6cb0", "#c53030", "#38a169"
 MOST_NAMED = 30  # classes whose names and numbers fit
 
 
 @plain_text
-def confusion(judged: Judged, labels: list[str]) -> bytes:
+def confusion(judged: Classification, labels: list[str]) -> bytes:
     """PNG: labels down, answers across; each row's shares as shades, and numbers where there are few classes."""
     few = judged.classes <= MOST_NAMED
     from matplotlib.colors import PowerNorm
@@ -51,7 +51,7 @@ def confusion(judged: Judged, labels: list[str]) -> bytes:
 
 
 @plain_text
-def classes(judged: Judged, labels: list[str]) -> bytes:
+def classes(judged: Classification, labels: list[str]) -> bytes:
     """PNG: precision and recall of each class, the worst recall first; recall with its 95 % interval."""
     rows = [(row, name) for row, name in zip(judged.by_class(), labels, strict=True) if row["samples"]]
     rows = sorted(rows, key=lambda pair: pair[0]["recall"])[:MOST_NAMED]
@@ -71,7 +71,7 @@ def classes(judged: Judged, labels: list[str]) -> bytes:
 
 
 @plain_text
-def calibration(judged: Judged) -> bytes:
+def calibration(judged: Classification) -> bytes:
     """PNG: the share of hits over the answers' probability, and below it how many answers are so sure."""
     rows = judged.calibration()
     figure, (axes, below) = panels((6.4, 5.6), 2, (3, 1))
@@ -150,7 +150,7 @@ def residuals(points: np.ndarray) -> bytes | None:
     return saved(figure)
 
 
-def mistakes(judged: Judged, source: object, labels: list[str]) -> bytes | None:
+def mistakes(judged: Classification, source: object, labels: list[str]) -> bytes | None:
     """PNG: the worst mistakes as they are stored, each above its label, the answer, and how sure that was; None where
     there are none."""
     if not judged.worst or not isinstance(source, DataSource):

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from ..errors import CaffeliteError
 from ..net.net import Net
 from ..training.scores import Scores, combined, mean_scores, unscored
-from .collect import Watch
+from .collect import OutputCollector
 
 log = logging.getLogger("caffelite")
 
@@ -17,25 +17,27 @@ DEFAULT = 50  # batches, where neither the command nor a report says how many
 OnBatch = Callable[[int, list], None]  # called with the index of a batch and the net's outputs
 
 
-def count_batches(requested: int | None, watch: Watch, everything: bool) -> int:
+def count_batches(requested: int | None, collector: OutputCollector, everything: bool) -> int:
     """How many batches to test: as requested, or DEFAULT, or all, but no sample twice."""
-    if not watch.once:
+    if not collector.once:
         return requested or DEFAULT
-    whole, left = watch.once
+    whole, left = collector.once
     most = whole + bool(left)
     if requested and requested > most:
         text = "The data have %d samples, which %d batches hold once: more would test them again."
-        log.info(text, watch.source.length, most)
+        log.info(text, collector.source.length, most)
     return most if everything and not requested else min(requested or DEFAULT, most)
 
 
-def score(net: Net, open_rest: Callable[[int], Net], count: int, watch: Watch, on_batch: OnBatch) -> Scores:
+def score(
+    net: Net, open_rest: Callable[[int], Net], count: int, collector: OutputCollector, on_batch: OnBatch
+) -> Scores:
     """The mean scores over ``count`` batches.
 
     open_rest(samples): returns the net with a smaller batch, for the samples that are left after the whole batches.
     """
-    whole, left = watch.once or (count, 0)
-    parts = []
+    whole, left = collector.once or (count, 0)
+    parts: list[Scores | None] = []
     if min(count, whole):
         parts.append(mean_scores(net, min(count, whole), each=on_batch))
     if count > whole:
@@ -47,11 +49,11 @@ def score(net: Net, open_rest: Callable[[int], Net], count: int, watch: Watch, o
             log.warning("The last %d samples are left out, as the net takes no batch of %d: %s", left, left, mistake)
         else:
             for _, source in rest.sources():
-                source.seek(watch.first + watch.source.length - left)
-            watch.turn_to(rest)
+                source.seek(collector.first + collector.source.length - left)
+            collector.turn_to(rest)
             parts.append(mean_scores(rest, 1, each=functools.partial(_shifted, whole, on_batch)))
-    found = combined(net, parts)
-    for text in unscored(watch.net, found.outputs):
+    found = combined(net, [part for part in parts if part])
+    for text in unscored(collector.net, found.outputs):
         log.warning("%s", text)
     return found
 

@@ -53,7 +53,7 @@ class Mistake:
 
 
 @dataclass
-class Judged:
+class Classification:
     """What a classifier answered, added up batch by batch. confusion: labels × answers; bins: samples, confidence and
     hits.
 

@@ -21,7 +21,7 @@ def measure(net: Net, iterations: int) -> Measured:
     passes = [timed_pass(net, i) for i in range(iterations)]
     forward = statistics.median(p.forward_whole for p in passes) / 1e3
     steps = gradients.steps(net)
-    order = sorted(steps, key=steps.get)
+    order = sorted(steps, key=steps.__getitem__)
     backward = [statistics.median(p.backward.get(node.name, 0.0) for p in passes) / 1e3 for node in order]
     updater = Updater(pb.SolverParameter(momentum=0.9, weight_decay=5e-4), net, NOWHERE)
     updater.run(0.0, 0)

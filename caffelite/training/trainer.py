@@ -93,6 +93,7 @@ class Trainer:
         if strong_scaling:
             nets.divide(train, self.comm.size)
         self.net: Net = self._net(train)
+        self.learns = self.net.params.diff is not None  # the net has a loss with a learned parameter below it
         self.tests: list[tuple[Net, int]] = []
         try:
             for spec in tests:
@@ -181,11 +182,6 @@ class Trainer:
         return self.state.iteration
 
     @property
-    def learns(self) -> bool:
-        """Whether the net has a loss with a learned parameter below it."""
-        return self.net.params.diff is not None
-
-    @property
     def batch(self) -> int:
         """Samples that a pass reads."""
         return batch_size(self.net)
@@ -265,8 +261,9 @@ class Trainer:
             iteration.forward_backward(state.iteration, forward=forward, backward=backward)
         if self.dev.traits.synchronous or state.displays:
             self.net.check_faults()
-        iteration.all_reduce()
-        iteration.receive_requests()
+        if iteration.reducer:
+            iteration.all_reduce()
+            iteration.receive_requests()
         self._mark_update()
         iteration.record_loss()
         if hooks.after_backward(state):

@@ -68,7 +68,7 @@ def test_of_several_losses_the_heaviest_counts(test_graph):
     )
     made = convert(test_graph(NET.format(early + last)))
     assert made.notes == ['loss "early_loss" of weight 0.3 is left out, with what only it needs']
-    assert [layer.name for layer in made.message.layer] == ["d", "ip", "last", "prob"] and list(made.judged) == ["last"]
+    assert [layer.name for layer in made.message.layer] == ["d", "ip", "last", "prob"] and list(made.scores) == ["last"]
 
 
 def test_what_judges_a_target_keeps_what_was_learned(test_graph):

@@ -1,4 +1,4 @@
-"""Signs: what a data set's images say of theirs, and drawn ones brought to look like them."""
+"""GlyphStyle: what a data set's images say of theirs, and drawn ones brought to look like them."""
 
 import numpy as np
 import pytest
@@ -20,22 +20,24 @@ def sign(tall: int, wide: int, at: tuple[int, int], shape=(28, 28), heavy_left=F
 def test_measure_ground_size_and_centre():
     middle = [sign(20, w, (4, (28 - w) // 2), heavy_left=w % 4 == 0) for w in (8, 10, 12, 14, 16)]
     found = glyph_style.measure([image[None] for image in middle])
-    assert found == glyph_style.Signs(Deploy.DARK, 20, Deploy.BOX)
-    assert glyph_style.measure([255 - image[None] for image in middle]) == glyph_style.Signs(
+    assert found == glyph_style.GlyphStyle(Deploy.DARK, 20, Deploy.BOX)
+    assert glyph_style.measure([255 - image[None] for image in middle]) == glyph_style.GlyphStyle(
         Deploy.LIGHT, 20, Deploy.BOX
     )
     how = Deploy(ground=Deploy.DARK, sign_size=20, sign_centre=Deploy.MASS)
     massed = [glyph_style.fit(np.pad(image, 30), (28, 28), how)[None] for image in middle]
-    assert glyph_style.measure(massed) == glyph_style.Signs(Deploy.DARK, 20, Deploy.MASS)
+    assert glyph_style.measure(massed) == glyph_style.GlyphStyle(Deploy.DARK, 20, Deploy.MASS)
 
 
 def test_photographs_have_no_signs(seed):
     rng = np.random.default_rng(seed)
-    assert glyph_style.measure([rng.integers(0, 256, (1, 28, 28), np.uint8) for _ in range(4)]) == glyph_style.Signs()
-    assert glyph_style.measure([sign(20, 10, (4, 9))[None].repeat(3, 0)]) == glyph_style.Signs()
-    assert glyph_style.measure([sign(60, 30, (100, 100), (256, 256))[None]]) == glyph_style.Signs()
-    assert glyph_style.measure([]) == glyph_style.Signs()
-    assert glyph_style.measure([np.zeros((1, 28, 28), np.uint8)]) == glyph_style.Signs(Deploy.DARK)
+    assert (
+        glyph_style.measure([rng.integers(0, 256, (1, 28, 28), np.uint8) for _ in range(4)]) == glyph_style.GlyphStyle()
+    )
+    assert glyph_style.measure([sign(20, 10, (4, 9))[None].repeat(3, 0)]) == glyph_style.GlyphStyle()
+    assert glyph_style.measure([sign(60, 30, (100, 100), (256, 256))[None]]) == glyph_style.GlyphStyle()
+    assert glyph_style.measure([]) == glyph_style.GlyphStyle()
+    assert glyph_style.measure([np.zeros((1, 28, 28), np.uint8)]) == glyph_style.GlyphStyle(Deploy.DARK)
 
 
 @pytest.mark.parametrize("ground", [Deploy.DARK, Deploy.LIGHT])

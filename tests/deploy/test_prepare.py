@@ -57,7 +57,7 @@ def test_channel_order_and_gray(picture):
     red = prepared(3, how="channel_order: RGB")
     np.testing.assert_array_equal(blue.decode(path), red.decode(path)[::-1])
     np.testing.assert_array_equal(blue.decode(path), picture.pixels[:4, :5].transpose(2, 0, 1))
-    np.testing.assert_array_equal(red.seen(path), blue.seen(path))
+    np.testing.assert_array_equal(red.read(path), blue.read(path))
     assert prepared(1).decode(path).shape == (1, 4, 5)
 
 

@@ -116,7 +116,7 @@ def numbers(text: str, dev, passes: int = 2, **options):
 
 def counts(net) -> tuple[int, int]:
     concats = [node.layer for node in net.graph.nodes if node.layer.spec.type == "Concat"]
-    return sum(len(c.placed) for c in concats), sum(len(c.handed) for c in concats)
+    return sum(len(c.config.bottoms_in_top) for c in concats), sum(len(c.config.gradients_in_top) for c in concats)
 
 
 def assert_near(found: dict, expected: dict, tolerance: float) -> None:
@@ -130,9 +130,9 @@ def assert_near(found: dict, expected: dict, tolerance: float) -> None:
 @pytest.mark.parametrize("name", NETS)
 @pytest.mark.parametrize("precision", TOLERANCES)
 def test_numbers_are_those_of_the_plan_without_fusion(name, precision, monkeypatch):
-    text, placed, handed = NETS[name]
+    text, in_top, gradients = NETS[name]
     found, net = numbers(text, plans.device(monkeypatch, precision))
-    assert counts(net) == (placed, handed)
+    assert counts(net) == (in_top, gradients)
     assert_near(found, numbers(text, plans.device(monkeypatch, precision), fuse=False)[0], TOLERANCES[precision])
 
 

@@ -45,7 +45,7 @@ average_loss: 0
 """
 
 
-def test_twenty_planted_mistakes_at_once(folder):
+def test_twenty_mistakes_in_one_pass(folder):
     (folder / "net.prototxt").write_text(PLANTED_NET)
     (folder / "solver.prototxt").write_text(PLANTED_SOLVER)
     told = [
@@ -92,7 +92,7 @@ def test_places_expected_and_nearest_name(folder):
     assert (mistake.where.line, mistake.where.column, mistake.remedy) == (7, 37, 'did you mean "kernel_size"?')
 
 
-def test_one_typing_error_hides_no_other_and_brings_no_other(folder):
+def test_one_typing_error_gives_one_message(folder):
     """What reads the broken layer is still checked, as far as it needs no shape."""
     edit(
         folder,
@@ -116,7 +116,7 @@ def test_a_layer_with_two_mistakes(folder):
     assert [line for line, _ in found()] == [6, 7]
 
 
-def test_a_gradient_that_cannot_be_is_found_beside_other_mistakes(folder):
+def test_an_impossible_gradient_is_found_among_mistakes(folder):
     """Gradients are decided when all is wired; so they are for what is right."""
     bad = 'layer { name: "bad" type: "ArgMax" bottom: "score" top: "bad" loss_weight: 1 }\n'
     other = 'layer { name: "other" type: "Acuracy" bottom: "score" bottom: "label" top: "other" }\n'
@@ -132,7 +132,7 @@ def test_two_files_wrong_in_one_run(folder):
     assert told == [("solver.prototxt", 4), ("net.prototxt", 8)], "no word of base_lr, which the typing error lacks"
 
 
-def test_data_that_is_not_there_is_a_note_a_source(folder):
+def test_missing_data_is_one_note_per_source(folder):
     told = [(f.kind, f.error.where.line) for f in check("net.prototxt", SHAPES)]
     assert told == []  # the shape was given, so nobody asks for the data
     told = [(f.kind, f.error.what) for f in check("net.prototxt")]
@@ -141,7 +141,7 @@ def test_data_that_is_not_there_is_a_note_a_source(folder):
         assert f'source "{name}_lmdb" does not exist' in [what for _, what in told]
 
 
-def test_what_hangs_on_unknown_data_is_still_wired_and_typed(folder):
+def test_layers_on_unknown_data_are_still_checked(folder):
     edit(folder, "net.prototxt", ('bottom: "pool"', 'bottom: "pol"'), ('"Pooling"', '"Poling"'))
     assert [line for line, _ in found(shapes=None)] == [9, 10]
 
@@ -183,6 +183,6 @@ def test_a_caffemodel_is_checked_as_a_net(folder):
         "layer { include { phase: TRAIN } exclude { } }",
     ],
 )
-def test_odd_files_get_an_answer(folder, text):
+def test_unusual_files_get_findings(folder, text):
     (folder / "odd.prototxt").write_text(text)
     assert [f for f in check("odd.prototxt") if f.kind == "mistake"]

@@ -36,7 +36,7 @@ def test_the_same():
         ("kernel_size: 3", "kernel_size: 3 group: 1 bias_term: true"),
     ],
 )
-def test_other_words_for_the_same(old, new):
+def test_different_fields_with_equal_meaning(old, new):
     changes = [(old, new)] + ([('bottom: "a"', 'bottom: "a2"')] if "a2" in new else [])
     assert compare(*changes).same
 
@@ -55,7 +55,7 @@ def test_settings_shapes_and_weights():
     assert found.totals["parameters"] == (112 + 725, 168 + 1085)
 
 
-def test_a_layer_more_and_what_it_rewires():
+def test_an_added_layer_and_what_it_rewires():
     found = compare(
         ('layer { name: "b"', 'layer { name: "p" type: "TanH" bottom: "a" top: "p" }\nlayer { name: "b"'),
         ('bottom: "a" top: "b"', 'bottom: "p" top: "b"'),
@@ -88,7 +88,7 @@ def test_rates_of_parameters_and_enums():
     ]
 
 
-def test_windows_however_they_are_written():
+def test_equal_windows_in_different_fields():
     assert compare(("kernel_size: 3", "kernel_h: 3 kernel_w: 3 pad: 0 stride: 1 stride: 1")).same
     found = compare(("kernel_size: 3", "kernel_size: 3 stride: 2"))
     assert found.changed[0].what[0] == "stride: 1×1 → 2×2"

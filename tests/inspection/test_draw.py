@@ -28,7 +28,7 @@ def test_no_two_boxes_touch():
     assert min(b - a for a, b in zip(row, row[1:], strict=False)) >= BOX[0] + GAP_X - 1e-6
 
 
-def test_a_chain_is_one_column_though_an_edge_passes_it():
+def test_a_chain_is_one_column_beside_a_long_edge():
     found = laid("ab bc cd ad", "abcd")
     assert len({round(v.x, 3) for v in found.boxes.values()}) == 1
     bends = found.bends[3]
@@ -39,7 +39,7 @@ def test_a_chain_is_one_column_though_an_edge_passes_it():
     )
 
 
-def test_branches_lie_about_their_origin():
+def test_branches_are_centred_below_their_origin():
     found = laid("ab ac bd cd", "abcd").boxes
     assert found["a"].x == pytest.approx((found["b"].x + found["c"].x) / 2) == pytest.approx(found["d"].x)
 
@@ -49,7 +49,7 @@ def test_crossings_are_undone():
     assert all(found[a].x == pytest.approx(found[b].x) for a, b in ("ad", "be", "cf"))
 
 
-def test_a_source_lies_right_above_its_reader():
+def test_a_source_is_directly_above_its_reader():
     found = laid("ab bc cd xd", "xabcd").boxes
     assert found["x"].rank == found["c"].rank
 
@@ -93,7 +93,7 @@ def test_png():
 
 
 @pytest.mark.parametrize("bold", [False, True])
-def test_texts_are_measured_as_dejavu_sans_draws_them(bold):
+def test_text_widths_are_those_of_dejavu_sans(bold):
     matplotlib = pytest.importorskip("matplotlib")
     from matplotlib.ft2font import FT2Font
 
@@ -104,7 +104,7 @@ def test_texts_are_measured_as_dejavu_sans_draws_them(bold):
         assert text_width(text, 12, bold) == pytest.approx(12 * drawn, rel=2e-3)
 
 
-def test_texts_of_a_box_do_not_meet_whatever_the_font_is():
+def test_texts_of_a_box_never_overlap_in_any_font():
     root = ElementTree.fromstring(svg(picture(build(NET))))
     texts = {t.text: t for t in root.iter(f"{SVG}text")}
     assert all(float(t.get("textLength")) > 0 and t.get("lengthAdjust") == "spacingAndGlyphs" for t in texts.values())
@@ -115,7 +115,7 @@ def test_texts_of_a_box_do_not_meet_whatever_the_font_is():
     )
 
 
-def test_png_warns_of_no_glyph_and_parses_no_formula():
+def test_png_has_no_glyph_warning_and_no_formula():
     pytest.importorskip("matplotlib")
     scene = Scene(200, 40, [Text(5, 20, "大\x07 $\\bad$")])
     assert png(scene, scale=1)[:4] == b"\x89PNG"

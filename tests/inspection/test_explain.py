@@ -70,7 +70,7 @@ def test_initial_values(filler, text):
     assert text in initial_values(ParameterSpec((4, 2, 5, 5), pb.FillerParameter(**filler)))
 
 
-def test_initial_values_is_that_of_the_filler():
+def test_initial_values_match_the_filler():
     """The deviation that is told is the one that is drawn."""
     import re
 

@@ -32,7 +32,7 @@ def fed(tmp_path):
 @pytest.mark.parametrize(
     "transform, shape", [("crop_size: 6", (3, 6, 6)), ("", (3, 8, 10)), ("crop_h: 8 crop_w: 3", (3, 8, 3))]
 )
-def test_a_mean_file_tells_the_size_before_the_crop(fed, transform, shape):
+def test_a_mean_file_gives_the_size_before_the_crop(fed, transform, shape):
     assert fed("Data", transform, "data_param") == (
         (4, *shape),
         [("in", "data", shape, "crop_size" if transform else "mean_file")],
@@ -40,7 +40,7 @@ def test_a_mean_file_tells_the_size_before_the_crop(fed, transform, shape):
     assert fed("ImageData", transform, "image_data_param")[0] == (4, *shape)
 
 
-def test_windows_are_of_the_crop_whatever_the_mean(fed):
+def test_windows_have_the_crop_size_with_any_mean(fed):
     assert fed("WindowData", "crop_size: 6", "window_data_param")[0] == (4, 3, 6, 6)
 
 

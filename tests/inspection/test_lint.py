@@ -70,12 +70,12 @@ def test_shipped_nets_and_solvers_have_no_lint(monkeypatch):
     assert odd == []
 
 
-def test_momentum_where_the_rule_has_none_is_a_mistake(folder):
+def test_momentum_of_a_rule_without_one_is_a_mistake(folder):
     edit(folder, "solver.prototxt", ("momentum: 0.9", 'type: "AdaGrad" momentum: 0.9'))
     assert [line for line, _ in found("solver.prototxt")] == [8]
 
 
-def test_a_test_that_does_not_see_the_test_set_once(data):
+def test_test_iter_that_does_not_match_the_test_set(data):
     edit(data, "solver.prototxt", ("test_iter: 2", "test_iter: 1"))
     ((line, what),) = lint(data, "solver.prototxt", None)
     assert line == 2 and "5 of the 10 samples" in what
@@ -149,7 +149,7 @@ def test_labels_against_classes(data):
     assert not found(shapes=None)
 
 
-def test_labels_of_a_part_are_not_the_range(data, monkeypatch):
+def test_a_part_of_the_labels_is_not_their_range(data, monkeypatch):
     """The first samples of a sorted set are of one class."""
     edit(data, "net.prototxt", ("num_output: 3", "num_output: 8"))
     monkeypatch.setattr("caffelite.inspection.lint.labels", lambda source, top: Labels(np.zeros(5000), False))
@@ -178,7 +178,7 @@ def test_tops_that_nobody_reads(folder):
     assert lint(folder) == [(14, 'nobody reads top "extra" of layer "extra" in TRAIN and TEST')]
 
 
-def test_in_place_that_had_to_be_undone(folder):
+def test_in_place_that_is_refused_is_a_note(folder):
     """LRN needs its bottom to go backward, which an in-place layer after it may not overwrite."""
     before = 'layer { name: "n" type: "LRN" bottom: "conv" top: "n" }\nlayer { name: "relu"'
     after = (

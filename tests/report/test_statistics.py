@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from caffelite.report import statistics
-from caffelite.report.statistics import Judged
+from caffelite.report.statistics import Classification
 
 
 @pytest.mark.parametrize(("right", "tested"), [(0, 10), (10, 10), (355, 360), (1, 3)])
@@ -28,8 +28,8 @@ def test_mean_interval_is_student_s():
     assert statistics.mean_interval([-0.01, 0.3])[0] < 0
 
 
-def judged(scores, labels, samples=True) -> Judged:
-    found = Judged(len(scores[0]))
+def judged(scores, labels, samples=True) -> Classification:
+    found = Classification(len(scores[0]))
     labels = np.array(labels)
     found.add(np.array(scores, float), labels, np.arange(len(labels)) if samples else None)
     return found

@@ -1,4 +1,4 @@
-"""What a message's fields are called, which values they take, and what to say of one that they cannot take."""
+"""The fields of a message, the values that they take, and the remedies for values that they cannot take."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def meant(name: str, descriptor: Descriptor | EnumDescriptor) -> str | None:
 
 
 class ForkValue(Exception):
-    """A word that only forks have for an enum; it is ignored, with a warning."""
+    """An enum word that only forks have; it is ignored, with a warning."""
 
 
 class Wrong(Exception):
@@ -177,6 +177,6 @@ def reads(field: Field, text: str) -> bool:
 
 
 def shown(text: str, quote: str = '"') -> str:
-    """A token as a message shows it: short, and printable on every terminal."""
+    """A token for an error message: shortened, and printable on every terminal."""
     short = text if len(text) <= 60 else text[:57] + "..."
     return quote + "".join(c if c.isprintable() else f"U+{ord(c):04X}" for c in short) + quote

@@ -33,21 +33,19 @@ class Testing(Hook):
         over: Callable[[TrainingState], bool],
         hooks: Hook,
     ):
-        self._p, self._net, self._tests, self._average, self._comm = p, net, tests, average, comm
+        self._interval, self._at_start, self._logs_loss = p.test_interval, p.test_initialization, p.test_compute_loss
+        self._net, self._tests, self._average, self._comm = net, tests, average, comm
         self._agreement, self._over, self._hooks = agreement, over, hooks
 
     def before_iteration(self, state: TrainingState) -> bool:
-        if not self._due(state) or not (state.iteration or self._p.test_initialization):
-            return False
-        self.test(state)
-        return self._agreement.stop or self._over(state)
+        if self._interval and state.iteration % self._interval == 0 and (state.iteration or self._at_start):
+            self.test(state)
+            return self._agreement.stop or self._over(state)
+        return False
 
     def finished(self, state: TrainingState) -> None:
-        if self._due(state):
+        if self._interval and state.iteration % self._interval == 0:
             self.test(state)
-
-    def _due(self, state: TrainingState) -> bool:
-        return bool(self._p.test_interval) and state.iteration % self._p.test_interval == 0
 
     def test(self, state: TrainingState) -> None:
         """Tests with the averaged weights, where there are any. A request to stop ends it early."""
@@ -72,7 +70,7 @@ class Testing(Hook):
                     if entry.source.position != position:
                         entry.source.seek(position)
                 return []
-            if self._p.test_compute_loss:
+            if self._logs_loss:
                 log.info("Test loss: %.6g", found.loss)
             scores.show("Test", found.outputs)
             self._hooks.tested(state, which, found)

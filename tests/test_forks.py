@@ -1,0 +1,77 @@
+"""Fields and words of Caffe's forks are read, ignored and reported once."""
+
+import pytest
+from google.protobuf import text_format
+
+from caffelite import caffelite_pb2 as pb
+from caffelite import prototxt
+from caffelite.errors import CaffeliteError
+from caffelite.prototxt import forks
+
+
+@pytest.fixture(autouse=True)
+def warnings_are_logged_again():
+    prototxt.say_once.cache_clear()
+
+
+def test_fields_of_forks_are_ignored(caplog):
+    text = """name: "n" default_forward_math: FLOAT16 default_conv_algos_override: "0,1" ",2"
+    compile_net_state { kept: < x: [1, -2] y { z: "}" } >, more: 3 }
+    layer { forward_type: FLOAT name: "a" multibox_loss_param { a [{ }, { }] }
+      quantization_param { scale_in: [1, 2] } top: "t"
+      transform_param { resize_param: -3 mirror: true, emit_constraint: { } } }
+    layer { forward_type: FLOAT }
+    """
+    document = prototxt.parse(text, pb.NetParameter, "n")
+    assert document.message == text_format.Parse(
+        'name: "n" layer { name: "a" top: "t" transform_param { mirror: true } } layer { }', pb.NetParameter()
+    )
+    assert [m.split(" is of ")[0] for m in caplog.messages] == [
+        'n:1:11: "default_forward_math" in NetParameter',
+        'n:1:41: "default_conv_algos_override" in NetParameter',
+        'n:2:5: "compile_net_state" in NetParameter',
+        'n:3:13: "forward_type" in LayerParameter',
+        'n:3:43: "multibox_loss_param" in LayerParameter',
+        'n:4:7: "quantization_param" in LayerParameter',
+        'n:5:25: "resize_param" in TransformationParameter',
+        'n:5:56: "emit_constraint" in TransformationParameter',
+    ]
+    assert caplog.messages[0].endswith("is of NVCaffe, unknown here and ignored")
+    assert caplog.messages[3].endswith("ignored (2 times in this file)")
+    assert (
+        "is of NVCaffe and Intel's Caffe, unknown here and ignored: what it asks for does not happen"
+        in caplog.messages[4]
+    )
+
+
+@pytest.mark.parametrize("field", ["convolution_param", "pooling_param", "lrn_param", "relu_param"])
+def test_engines_of_forks_are_ignored(field, caplog):
+    document = prototxt.parse(f"layer {{ {field} {{ engine: MKLDNN }} }}", pb.NetParameter, "n")
+    assert document.message == text_format.Parse(f"layer {{ {field} {{ }} }}", pb.NetParameter())
+    assert '"engine: MKLDNN"' in caplog.text
+
+
+MISTAKES = {
+    "layer { forward_type }": 'n:1:9: "forward_type" has no value; expected a value, found "}"',
+    "layer { forward_type: }": 'n:1:9: "forward_type" has no value; expected a value, found "}"',
+    "layer { forward_typ: 1 }": 'n:1:9: unknown field "forward_typ" in LayerParameter; did you mean "forward_type"?',
+    "layer { relu_parm { } }": 'n:1:9: unknown field "relu_parm" in LayerParameter; did you mean "relu_param"?',
+    "pixelshuffler: 2": 'n:1:1: unknown field "pixelshuffler" in NetParameter; it belongs in ReshapeParameter '
+    "(Intel's Caffe)",
+    "layer { convolution_param { engine: MKL } "
+    "}": 'n:1:37: wrong value for "engine"; expected one of DEFAULT, CAFFE, CUDNN, found "MKL"',
+    "layer { forward_type: FLOAT16 FLOAT }": 'n:1:31: unknown field "FLOAT" in LayerParameter',
+}
+
+
+@pytest.mark.parametrize("text", MISTAKES)
+def test_mistakes_beside_forks(text):
+    with pytest.raises(CaffeliteError) as caught:
+        prototxt.parse(text, pb.NetParameter, "n")
+    assert str(caught.value) == MISTAKES[text]
+
+
+def test_fork_tables_name_messages_of_the_schema():
+    for messages in forks._FIELDS.values():
+        for message, names in messages.items():
+            assert message in pb.DESCRIPTOR.message_types_by_name and names.split() == sorted(names.split())
