@@ -123,7 +123,7 @@ def test_out_of_memory_is_a_line(call, monkeypatch):
 
 
 def test_ctrl_c_is_130_without_a_traceback(folder, call, monkeypatch):
-    def interrupted(*_):
+    def interrupted(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("caffelite.prototxt.read_net", interrupted)
