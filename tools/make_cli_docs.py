@@ -22,13 +22,13 @@ HEAD = """# Command line
 Made by `python tools/make_cli_docs.py` from the commands themselves: change their help, not this page.
 
 Options take one dash or two, and a value after a space or an equals sign: `-solver x`, `--solver x` and `-solver=x` are
-the same. Log lines go to standard error in the form that Caffe writes; on a terminal a progress bar stands below them.
+the same. Log lines go to standard error in Caffe's format; on a terminal a progress bar is shown below them.
 
 | exit status | meaning |
 | --- | --- |
 | 0 | done, or stopped by Ctrl-C after a snapshot |
 | 1 | `caffelite check` found mistakes, or with `-strict` lint |
-| 2 | a mistake that the user can mend, told in a line or more on standard error |
+| 2 | an error that the user can fix, reported on standard error |
 | 143 | stopped by SIGTERM (128 + 15) after a snapshot |
 """
 

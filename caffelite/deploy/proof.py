@@ -49,6 +49,8 @@ def prove(
     )
     preparation = Preparation(converted.message, NOWHERE) if raw else None
     fed_here = {value.name: value for node in validation.graph.feeds for value in node.tops}
+    nodes = {node.place: node for node in validation.graph.nodes}  # the net has a copy of the converted graph
+    scores = {name: nodes[value.node.place].tops[value.top] for name, value in converted.scores.items()}
     tested, worst, most = 0, 0.0, 1e-30
     while tested < samples:
         start = source.position if raw else 0
@@ -62,8 +64,7 @@ def prove(
                 fed[converted.inputs[0]][row] = preparation.views(preparation.fitted(image)[0])[0]
         deploy.set_inputs(**fed)
         deploy.forward(tested)
-        for name, of_graph in converted.scores.items():
-            value = validation.compiled.values[of_graph]
+        for name, value in scores.items():
             arrays = deploy.blobs[name], validation.shown(validation.data[value], value)
             mine, theirs = (validation.dev.download(array).astype(float) for array in arrays)
             if not np.isfinite(theirs).all():

@@ -5,6 +5,4 @@ from .requests import Requests
 from .scores import Scores, mean_scores
 from .trainer import Trainer
 
-Solver = Trainer
-
-__all__ = ["Requests", "Scores", "Solver", "Trainer", "mean_scores", "newest"]
+__all__ = ["Requests", "Scores", "Trainer", "mean_scores", "newest"]

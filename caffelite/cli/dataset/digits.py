@@ -16,10 +16,10 @@ TRAINED = 4000  # images of the train set, written and printed
 @making.out
 @making.force
 def digits(out: Path, force: bool) -> None:
-    """Digits without a download: digits_train_lmdb (4000 images) and digits_test_lmdb (360 that were written by hand).
+    """Creates digits without a download: digits_train_lmdb (4000 images) and digits_test_lmdb (360 handwritten ones).
 
-    The written ones are scikit-learn's 8×8 digits, enlarged to 20×20 and centred in 28×28 as MNIST's are: 1437 to learn
-    from, beside 2563 in the forms of print, drawn here, so that a net reads those too.
+    The handwritten digits are scikit-learn's 8×8 images, enlarged to 20×20 and centred in 28×28 like MNIST's. 1437 of
+    them are in the training set, with 2563 printed digits that are drawn here, so a net learns both.
 
     Example: caffelite dataset digits --out data
     """

@@ -20,10 +20,10 @@ BAR = 30
     help="Print JSON instead; it lists every record that is reported.",
 )
 def info(sets: tuple[Path, ...], as_json: bool) -> None:
-    """Tells what is in a database: how many images, of which shapes and classes, what cannot be read or looks odd, what
-    is there twice.
+    """Reports what is in a database: number of images, shapes, classes, unreadable and unusual records, duplicates.
 
-    Of two databases, such as train and test, it also reports which images are in both. Each record is read and decoded.
+    For two databases, such as train and test, it also reports the images that are in both. Each record is read and
+    decoded.
 
     \b
     Example:
