@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -140,7 +141,7 @@ def test_only_the_gradient_is_not_finite(folder, train):
 @pytest.fixture
 def waiting(device, monkeypatch):
     """A device that is not asked each iteration, as a GPU."""
-    monkeypatch.setattr(type(device), "waits", False)
+    monkeypatch.setattr(device, "traits", replace(device.traits, synchronous=False))
 
 
 @pytest.mark.parametrize("extra", ["display: 4 ", "display: 0 "])

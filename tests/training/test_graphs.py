@@ -102,7 +102,7 @@ def test_resume_is_exact(folder, train, device):
 def test_large_outputs_are_read_in_small_groups(folder, train, device, monkeypatch, room):
     """No room, or room for two passes of two scores."""
     (folder / "standing.prototxt").write_text(STANDING)
-    monkeypatch.setattr(net, "ROOM", room)
+    monkeypatch.setattr(net, "RECORDED_NUMBERS", room)
     text = (
         'net: "standing.prototxt" base_lr: 0.1 lr_policy: "fixed" test_iter: 7 test_interval: 5 max_iter: 10 '
         "random_seed: 1"
