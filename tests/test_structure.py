@@ -320,6 +320,11 @@ def test_layer_row_names_fields_that_exist(name):
     assert not [w for w in words if w not in known]
 
 
+def test_test_names_have_at_most_60_characters():
+    names = [n.name for path in sources() for n in ast.walk(parsed(path)) if isinstance(n, ast.FunctionDef)]
+    assert [name for name in names if name.startswith("test_") and len(name) > 60] == []
+
+
 def test_test_files_have_names_of_their_own():
     """pytest takes two modules of one name for one."""
     names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]

@@ -304,7 +304,7 @@ def test_relu_within_a_layer():
     assert word("layer", 5, "top", 0) == '"i"'
 
 
-def test_transform_fields_of_a_modern_layer_are_ignored_as_in_caffe(caplog):
+def test_old_transform_fields_of_a_modern_layer_are_ignored(caplog):
     modern('layer { type: "Data" data_param { source: "s"\nscale: 2 } }')
     assert caplog.messages == ["n:2:8: scale in data_param is ignored, as in Caffe; it belongs in transform_param"]
 

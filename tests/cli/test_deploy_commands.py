@@ -129,7 +129,7 @@ def test_what_classify_prints(digits, call, tmp_path):
     assert sum(str(tmp_path) in line for line in lines) == 2 and "2 pictures, " in answer.err
 
 
-def test_patterns_each_file_once_and_the_same_answer_in_any_company(digits, call, tmp_path):
+def test_patterns_give_each_file_once_and_equal_answers(digits, call, tmp_path):
     drawing.write(tmp_path)
     pattern = str(tmp_path / "[0-2].png")
     together = json.loads(call("classify", pattern, tmp_path / "1.png", "-model", "digits.prototxt", "-json").out)

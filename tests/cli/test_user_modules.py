@@ -188,7 +188,7 @@ def test_as_a_module_the_current_folder_is_not_searched(nets, pythonpath, tmp_pa
         )
 
 
-def test_as_a_module_no_package_is_imported_from_the_current_folder(tmp_path):
+def test_a_module_run_imports_nothing_from_the_folder(tmp_path):
     (tmp_path / "click.py").write_text(PLANTED)
     (tmp_path / "numpy.py").write_text(PLANTED)
     done = subprocess.run(

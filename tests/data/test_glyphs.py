@@ -6,7 +6,7 @@ import pytest
 from caffelite.data import glyphs
 
 
-def test_digits_are_as_tall_as_written_ones_in_the_middle_and_whole(seed):
+def test_printed_digits_have_the_size_of_written_ones(seed):
     images, labels = glyphs.digits(200, seed)
     assert images.shape == (200, 28, 28) and images.dtype == np.uint8 and np.bincount(labels).tolist() == [20] * 10
     assert (
@@ -20,7 +20,7 @@ def test_digits_are_as_tall_as_written_ones_in_the_middle_and_whole(seed):
         assert [side.mean() for side in sides] == pytest.approx([13.5, 13.5], abs=1.1)
 
 
-def test_the_same_seed_draws_the_same_digits_and_no_two_are_alike(seed):
+def test_a_seed_draws_equal_digits_and_no_duplicates(seed):
     images, labels = glyphs.digits(100, seed)
     assert (glyphs.digits(100, seed)[0] == images).all() and (glyphs.digits(100, seed + 1)[0] != images).any()
     assert len(np.unique(images.reshape(100, -1), axis=0)) == 100 and len(set(labels[:30])) > 5

@@ -46,7 +46,7 @@ def test_cmyk_becomes_colour():
     np.testing.assert_allclose(decode(content.getvalue())[:, 0, 0], [50, 100, 200], atol=3)
 
 
-def test_sixteen_bits_are_brought_to_eight_where_channels_are_forced():
+def test_forced_channels_convert_16_bits_to_8():
     deep = (np.arange(64) * 1000).astype(np.uint16).reshape(8, 8)
     np.testing.assert_allclose(decode(encoded(deep), False)[0], deep >> 8, atol=1)
     with pytest.raises(ValueError, match="8 bits a channel: 16 bits; set force_color or force_gray"):

@@ -49,7 +49,7 @@ def threads():
     return [thread for thread in threading.enumerate() if thread.name == "caffelite data"]
 
 
-def test_batches_come_in_order_and_position_counts_only_what_was_handed_out(workers):
+def test_position_counts_only_the_samples_handed_out(workers):
     with Counting(workers=workers) as source:
         for turn in range(20):
             assert source.position == 3 * turn

@@ -31,7 +31,7 @@ def test_other_values_are_stretched_alike_and_nan_is_magenta():
     assert sheet[GAP + 9, second + 9].tolist() == [128] * 3 and sheet[GAP + 5, second + 5].tolist() == [255, 0, 255]
 
 
-def test_small_images_grow_large_ones_shrink_and_channels_stand_side_by_side():
+def test_sheet_scales_images_and_tiles_channels():
     pair = np.zeros((1, 2, 28, 28), np.float32)
     pair[0, 1] = 200
     sheet, *_ = drawn(pair)

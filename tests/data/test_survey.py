@@ -66,7 +66,7 @@ def test_what_is_odd(records, images):
         assert said in found.odd[f"{i:08d}"]
 
 
-def test_many_shapes_are_not_odd_but_another_number_of_channels_is(records):
+def test_other_channels_are_reported_other_shapes_are_not(records):
     random = np.random.default_rng(2)
     sizes = [(3, 4 + i, 5) for i in range(6)] + [(1, 20, 5)]
     found = survey(records([datum(random.integers(0, 256, size).astype(np.uint8)) for size in sizes]))

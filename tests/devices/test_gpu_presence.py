@@ -67,7 +67,7 @@ def test_all_of_no_gpus_is_the_cpu_with_one_warning(machine, caplog, mode):
     assert line.levelname == "WARNING" and "no NVIDIA GPU; running on the CPU" in line.getMessage()
 
 
-def test_all_with_a_gpu_that_cannot_be_used_is_an_error_as_with_its_number(machine):
+def test_gpu_all_fails_if_no_gpu_is_usable(machine):
     machine(0, True)
     assert device_choice.gpus("all") == device_choice.gpus("0") == [0]
     errors = []

@@ -73,7 +73,7 @@ def test_probabilities_beside_a_loss_hand_no_gradient_down():
     assert flags(build(text)) == {"b": [False], "m": [True, False]}
 
 
-def test_a_weight_on_the_probabilities_brings_no_gradient_either():
+def test_a_weight_on_probabilities_gives_no_gradient():
     softmax = (
         'layer { name: "s" type: "SoftmaxWithLoss" bottom: "y" bottom: "label" top: "l" top: "p" loss_weight: '
         "0 loss_weight: 1 }"

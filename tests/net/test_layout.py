@@ -56,7 +56,7 @@ POOL = pooling("c1", "p1", "kernel_size: 2 stride: 2")
 CHAIN = inputs(data=DATA) + convolution("data", "c1") + POOL + layer("LRN", "p1", "n1") + convolution("n1", "c2")
 
 
-def test_a_chain_is_copied_once_on_the_way_in_and_once_on_the_way_out():
+def test_a_chain_of_layers_is_copied_only_at_both_ends():
     graph = compiled(CHAIN + dense("c2", "scores"))
     assert copies(graph) == ["↑data", "↓c2"]
     assert all(
@@ -170,7 +170,7 @@ def test_a_chain_is_rounded_once_on_the_way_in():
     }
 
 
-def test_a_layer_that_knows_float32_only_gets_that_where_it_lies():
+def test_a_float32_layer_reads_float32_in_the_same_layout():
     graph = compiled(
         inputs(data=DATA) + convolution("data", "c1") + layer("PReLU", "c1", "r") + convolution("r", "c2"), BFLOAT16
     )

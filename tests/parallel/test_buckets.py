@@ -18,7 +18,7 @@ def test_buckets_of_about_a_size_from_the_end():
     assert [bucket.stop - bucket.start for bucket in cut(pieces, 100)] == [10] * 10
 
 
-def test_what_nobody_computes_is_in_no_bucket_and_a_shared_parameter_waits_for_its_last_use():
+def test_a_shared_parameter_is_reduced_after_its_last_use():
     pieces = [Piece(0, 8, 5), Piece(8, 16, None), Piece(16, 24, 4), Piece(24, 32, 1)]
     assert cut(pieces, 1) == [Bucket(16, 32, 4), Bucket(0, 8, 5)]
     assert cut([], 6) == []

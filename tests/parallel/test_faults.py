@@ -142,7 +142,7 @@ layer { name: "sum" type: "Reduction" bottom: "root" top: "sum" loss_weight: 1 }
 """
 
 
-def test_weights_that_are_spoilt_are_traced_to_the_iteration_that_did_it(folder, started):
+def test_corrupted_weights_are_traced_to_their_iteration(folder, started):
     """The root of 0 has no derivative: all ranks repeat from the snapshot before, and find the iteration before the
     loss fails."""
     (folder / "root.prototxt").write_text(ROOT_OF_0)
@@ -177,7 +177,7 @@ def wait_for(folder, name: str, process) -> None:
 
 
 @pytest.mark.parametrize("number, status", [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
-def test_a_signal_to_one_rank_stops_all_after_the_same_iteration(folder, started, number, status):
+def test_a_signal_to_one_rank_stops_all_in_one_iteration(folder, started, number, status):
     process = job(folder, "", solver="display: 1")
     started.append(process)
     wait_for(folder, "run_iter_3.solverstate", process)

@@ -94,7 +94,7 @@ def numbers(log):
     ]
 
 
-def test_a_job_logs_once_tests_exactly_and_goes_on_with_other_ranks(folder):
+def test_a_job_logs_once_and_resumes_with_other_ranks(folder):
     """Three jobs, of 1, 2 and 3 ranks: the first half of a run, its whole, and the second half from another's
     snapshot."""
     text = (
