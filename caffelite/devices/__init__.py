@@ -1,8 +1,8 @@
-"""Devices: one set of operations by one set of names, on a CPU (NumPy, BLAS, Numba) and on NVIDIA GPUs (CuPy).
+"""Devices: the same operations with the same names on a CPU (NumPy, BLAS, Numba) and on NVIDIA GPUs (CuPy).
 
-A device hands out arrays and *operations*. An operation is built once, when a net is bound, for shapes that never
-change (``dev.convolution(...)``), and then runs every iteration on the arrays that it receives; its workspace belongs
-to the device. Devices know no prototxt and no layer. protocol.py has the interface.
+A device allocates arrays and builds *operations*. An operation is built once, when a net is bound, for shapes that
+never change (``dev.convolution(...)``). It then runs every iteration on the arrays that it receives; its workspace
+belongs to the device. Devices do not depend on prototxts or layers. protocol.py defines the interface.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The folder in which devices keep compiled kernels and chosen plans from one run to the next."""
+"""The cache folder of devices: compiled kernels and selected plans, kept between runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The context of an execution: what each of the nets that share a device has of its own."""
+"""The execution context: the state that each net on a shared device has separately."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .interfaces import Array
 
 
 class Field(Protocol):
-    """One array of the input buffer. Each prepared pass has values of its own."""
+    """One array of the input buffer, with separate values for each prepared pass."""
 
     @property
     def array(self) -> Array:

@@ -215,11 +215,11 @@ class Preprocess(Protocol):
         """Returns when the pixels of the last ``set_batch`` may be overwritten."""
 
     def set_batch(self, which: int, pixels: np.ndarray, picks: np.ndarray, resident: bool = False) -> None:
-        """Gives the pixels of pass ``which`` of those that are being prepared.
+        """Sets the pixels of pass ``which`` of those that are being prepared.
 
         pixels (M, C, H, W): uint8 or float32, on the host, of any strides. picks (N, 4): int32; a row is a sample:
-        which image of pixels, the crop's top and left, 1 where it is mirrored. Pixels that have the crop's size are
-        not cropped. resident: the pixels are those of the whole data set, which a device may keep in its memory.
+        the image's index in pixels, the crop's top and left, 1 where it is mirrored. Pixels that have the crop's size
+        are not cropped. resident: the pixels are the complete data set, which a device may keep in its memory.
         """
 
     def signature(self) -> tuple[Any, ...]:

@@ -98,8 +98,8 @@ class Device(Protocol):
     def zeros(self, shape: Shape | int, dtype: DTypeLike | None = None) -> Array: ...
 
     def view(self, raw: Array, offset: int, shape: Shape, dtype: DTypeLike | None = None) -> Array:
-        """An array over bytes of ``raw`` (uint8) from ``offset``, which must suit the dtype's alignment. BFLOAT16
-        stands for the device's own 16-bit dtype, which is float16 where the precision is fp16."""
+        """An array over bytes of ``raw`` (uint8) from ``offset``, which must satisfy the dtype's alignment. BFLOAT16
+        means the device's 16-bit dtype, which is float16 where the precision is fp16."""
 
     def upload(self, array: Array, host: np.ndarray) -> None:
         """array = host, broadcast and converted to the array's dtype."""
@@ -125,7 +125,7 @@ class Device(Protocol):
         """whole[:, start : start + S] = part, of whole (R, T) and part (R, S)."""
 
     def copy_out(self, whole: Array, start: int, part: Array, more: Sequence[Array] = ()) -> None:
-        """part = whole[:, start : start + S], plus the same columns of at most 7 arrays ``more``."""
+        """part = whole[:, start : start + S] + the same columns of at most 7 arrays ``more``."""
 
     def conversions(self) -> tuple[Kernel, Kernel]:
         """``to_half(x, y)`` rounds float32 numbers to 16 bits, ``to_float(x, y)`` converts them back."""
@@ -167,10 +167,10 @@ class Device(Protocol):
         signature: Callable[[], tuple[Any, ...]] = tuple,
         gather: Gather | None = None,
     ) -> CapturedGraph:
-        """A function that does what ``body(*key)`` does, which must only queue operations.
+        """A function that does the same as ``body(*key)``, which must only queue operations.
 
-        context: of the net whose inputs the body reads. signature: values besides the key that the queued arguments
-        depend on. gather: where the body queues sums over processes, so that all of them capture in the same call.
+        context: of the net with the inputs that the body reads. signature: values besides the key that the queued
+        arguments depend on. gather: where the body queues sums over processes, so that all capture in the same call.
         """
 
     def why_eager(self) -> str:

@@ -1,4 +1,4 @@
-"""What the compiler of nets needs to know of a device, as plain values: no device and no driver is needed."""
+"""The properties of a device that the net compiler uses, as plain values; requires no device and no driver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The layer registry. A layer is one file's class (or formula), found here by its type's name."""
+"""The layer registry. A layer type is a class (or formula) in one file, registered here by name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ for _module in pkgutil.iter_modules(__path__):
 
 
 def create(spec: pb.LayerParameter, phase: int, locate: Locator) -> Layer:
-    """The layer that a LayerParameter asks for; an unknown type is an error that names the nearest one."""
+    """Creates the layer of a LayerParameter. Errors: an unknown type; the error names the nearest one."""
     if spec.type not in REGISTRY:
         what = f'layer "{spec.name}": unknown type "{spec.type}"' if spec.type else f'layer "{spec.name}" has no type'
         raise CaffeliteError(

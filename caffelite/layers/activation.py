@@ -1,4 +1,4 @@
-"""Activations: formulas of one bottom, any shape. Dropout draws random numbers, PReLU learns. Exp, Log and Power are in
+"""Activations: element-wise formulas of one bottom of any shape; Dropout and PReLU. Exp, Log and Power are in
 powers.py."""
 
 import math

@@ -1,4 +1,4 @@
-"""Batch normalisation, with a learnt scale, a sum and a ReLU behind it where these are fused into it."""
+"""Batch normalisation, optionally fused with a following Scale, sum and ReLU."""
 
 from __future__ import annotations
 

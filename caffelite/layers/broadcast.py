@@ -1,4 +1,4 @@
-"""Scale and Bias: a second operand, learned or a second bottom, that spans some axes of the first."""
+"""Scale and Bias: broadcast a second operand, a parameter or a second bottom, over some axes of the first."""
 
 from __future__ import annotations
 

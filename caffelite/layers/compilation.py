@@ -1,4 +1,4 @@
-"""What the compiler asks a layer for, and how a layer sees what the compiler decided."""
+"""The interface between compiler and layer: what the compiler queries, and how a layer reads the decisions."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ class Compilable(Declarations):
         return False
 
     def passes_gradient(self, index: int) -> bool:
-        """Whether a bottom's gradient is that of the first top; backward then writes nothing where both are one
-        array."""
+        """Whether a bottom's gradient equals the first top's; where both share an array, backward writes
+        nothing."""
         return False
 
     def top_slices(self) -> list[tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""Layers without bottoms: what a net is fed with; and HDF5Output, where results go."""
+"""Layers without bottoms, which provide a net's inputs; and HDF5Output, which writes results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .layer import Layer, Shape, register
 
 
 class Feed(Layer):
-    """Tops that a source fills, batch by batch; the net asks the source for shapes and batches (see caffelite/data)."""
+    """Tops that a data source fills batch by batch. The net reads shapes and batches from it (see caffelite/data)."""
 
     bottoms, tops = (0, 0), (1, None)
     feeds = reads_source = batched = True
@@ -130,7 +130,7 @@ def legacy_shapes(layer: Layer) -> list[Shape]:
 
 
 def positive(layer: Layer, shapes: list[Shape], *paths: tuple) -> list[Shape]:
-    """The shapes, where every dimension is 1 or more; ``paths`` say where each stands."""
+    """Checks that every dimension of the shapes is 1 or more; ``paths``: their fields, for errors."""
     for shape, path in zip(shapes, paths, strict=True):
         for i, d in enumerate(shape):
             if d < 1:
@@ -140,8 +140,8 @@ def positive(layer: Layer, shapes: list[Shape], *paths: tuple) -> list[Shape]:
 
 @register
 class DummyData(Layer):
-    """Tops of any shape, from data_filler: none (0), one for all or one each; constants once, random numbers anew every
-    iteration, which follow from the sample and not from the process."""
+    """Tops of any shape, from data_filler: none (0), one for all or one each. Constants are filled once, random numbers
+    in every iteration. Random numbers depend on the sample, not on the process."""
 
     field = "dummy_data_param"
     bottoms, tops = (0, 0), (1, None)
@@ -289,10 +289,10 @@ class Parameter(Layer):
 
 @register
 class HDF5Output(Layer):
-    """Appends its two bottoms, (N, ...) each, to the data sets "data" and "label" of hdf5_output_param.file_name, made
-    anew by each run.
+    """Appends its two bottoms, (N, ...) each, to the data sets "data" and "label" of hdf5_output_param.file_name. Each
+    run creates a new file.
 
-    As in Caffe, what has fewer than four axes gets trailing ones.
+    As in Caffe, arrays of fewer than four axes get trailing axes of 1.
     """
 
     field = "hdf5_output_param"

@@ -1,4 +1,4 @@
-"""What layers declare about themselves: pure facts about a type, which some types set by their message or shapes."""
+"""The properties that layer types declare. Some types set them from the message or the shapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dense layers: every output sees every input; and Embed, which is one whose inputs are all 0 but for a 1."""
+"""Fully connected layers: InnerProduct, and Embed, which is InnerProduct on one-hot inputs."""
 
 from __future__ import annotations
 
@@ -82,10 +82,10 @@ class InnerProduct(Layer):
 
 @register
 class Embed(Layer):
-    """y = w[x] + b: the rows of a table that whole numbers name.
+    """y = w[x] + b: looks up rows of a table by integer index.
 
     x (...) from 0 to input_dim - 1; w (input_dim, N), b (N); y (..., N), N = num_output. Default: bias_term true.
-    Errors: a number that names no row. As in Caffe.
+    Errors: an index out of range. As in Caffe.
     """
 
     field = "embed_param"

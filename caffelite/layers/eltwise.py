@@ -1,4 +1,4 @@
-"""Eltwise: blobs of one shape become one."""
+"""Eltwise: combines blobs of the same shape element by element."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Fillers: how a parameter blob starts. Pure functions of the filler, the shape and the key, the same on every
-device."""
+"""Fillers: the initial values of parameter blobs, as pure functions of the filler, the shape and the key, the same on
+every device."""
 
 from __future__ import annotations
 
@@ -145,8 +145,8 @@ def fill(f: pb.FillerParameter, shape: tuple[int, ...], rng: np.random.Generator
 def fill_rows(
     f: pb.FillerParameter, shape: tuple[int, ...], generator_of: Callable[[int], np.random.Generator]
 ) -> np.ndarray:
-    """As ``fill``, each row shape[1:] by a generator of its own, so that a row is the same in whichever blob it
-    lies."""
+    """As ``fill``, with a separate generator for each row (shape[1:]), so that a row does not depend on the blob that
+    contains it."""
     make = FILLERS[f.type]
     if not shape or f.type == "bilinear":
         return fill(f, shape, generator_of(0))

@@ -1,4 +1,4 @@
-"""Layers that came with Caffe's forks: Axpy, Permute, Normalize."""
+"""Layers from Caffe's forks: Axpy, Permute, Normalize."""
 
 from __future__ import annotations
 
@@ -138,8 +138,8 @@ class Normalize(Layer):
         self._ds = dev.channel_sum(Formula("dy * u", ("dy", "u")), (), *self.split)
 
     def _as_rows(self, blob):
-        """The blob's numbers with those that share a |x| side by side: a view (N, P, C), or (N, C, P) for whole
-        samples."""
+        """A view of the blob in which values with a common norm |x| are adjacent: (N, P, C), or (N, C, P) with one norm
+        per sample."""
         view = blob.reshape(self.whole)
         return view if self.p.across_spatial else view.transpose(0, 2, 1)
 

@@ -1,4 +1,4 @@
-"""InfogainLoss: a log loss in which every mistake has a weight of its own."""
+"""InfogainLoss: a log loss with a weight for each pair of label and class."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class InfogainLoss(Loss):
     """loss = -Σ H[label, k] log max(prob_k, 1e-20) / divisor over all labels and classes k, prob the softmax along
     ``axis`` (default 1).
 
-    x (N, C, P...), label (N, P...), whole numbers 0 to C - 1; H (C, C), a third bottom or the binaryproto file
+    x (N, C, P...), label (N, P...), integers 0 to C - 1; H (C, C), a third bottom or the binaryproto file
     ``source``; tops: the loss () and optionally the probabilities, like x. Divisor by loss_param.normalization as in
-    SoftmaxWithLoss. Errors: labels that are no class, an H of another size. As in Caffe.
+    SoftmaxWithLoss. Errors: labels out of range, an H of another size. As in Caffe.
     """
 
     field = "infogain_loss_param"

@@ -1,4 +1,4 @@
-"""Layers that join blobs along an axis or part them: Concat, Slice, Split."""
+"""Layers that concatenate, slice or copy blobs: Concat, Slice, Split."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Joint(Layer):
     backward_reads_top = backward_reads_bottom
 
     def join(self, parts: list, whole, stored: Collection[int] = ()) -> None:
-        """Copies the parts, zeros for those that are None, into the whole; ``stored`` are there already."""
+        """Copies the parts (zeros where None) into the concatenated blob; skips those ``stored`` there already."""
         if self.view:
             return
         whole = whole.reshape(self.whole)
@@ -58,7 +58,7 @@ class Joint(Layer):
                 self.dev.copy_into(part.reshape(self.whole), whole, start)
 
     def part(self, wholes: list, parts: list) -> None:
-        """Copies the parts of the whole out, or of the sum of several, but for those that are None."""
+        """Copies slices of the concatenated blob, or of the sum of several, into the parts that are not None."""
         if self.view:
             return
         whole, *more = [each.reshape(self.whole) for each in wholes]

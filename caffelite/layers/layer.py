@@ -1,4 +1,4 @@
-"""What a layer is: its shapes, its parameters, its mathematics, and what its backward pass reads."""
+"""The base class of layers: shapes, parameters, mathematics, and the blobs that the backward pass reads."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class ParameterSpec:
 
 
 class Layer(LayerMessage, Compilable):
-    """A layer of one net: its type, message, shapes, parameters and mathematics. What it declares about itself stands
-    in `Declarations`, what the compiler asks it for in `Compilable`.
+    """A layer of one net: its type, message, shapes, parameters and mathematics. `Declarations` has its
+    declared properties, `Compilable` its interface to the compiler.
 
     A layer that ``graph.build`` makes is static. ``configured`` returns a copy with what the compiler decided about it,
     ``bound`` a copy with a device and arrays, which then runs.

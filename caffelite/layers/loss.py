@@ -1,4 +1,4 @@
-"""Losses: one number a batch, a gradient for the scores."""
+"""Losses: one scalar per batch, and the gradient of the scores."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOSS = pb.LossParameter
 
 
 class Loss(Layer):
-    """A layer whose first top is a loss: () with loss_weight 1, labels in the second bottom."""
+    """The base class of losses: the first top is the loss, () with loss_weight 1, labels in the second bottom."""
 
     bottoms = (2, 2)
     loss = True
@@ -80,9 +80,9 @@ class Divisor:
 class SoftmaxWithLoss(Loss):
     """loss = -Σ log softmax(x)[label] / divisor along softmax_param.axis (default 1).
 
-    x (N, C, P...), label (N, P...), whole numbers 0 to C - 1; tops: the loss () and optionally the probabilities, like
+    x (N, C, P...), label (N, P...), integers 0 to C - 1; tops: the loss () and optionally the probabilities, like
     x. Divisor by loss_param.normalization: VALID (default: labels not ignored), FULL (N·P), BATCH_SIZE (N), NONE (1),
-    PRE_FIXED (pre_fixed_normalizer). Errors: labels that are no class.
+    PRE_FIXED (pre_fixed_normalizer). Errors: labels out of range.
     """
 
     field = "softmax_param"
@@ -131,7 +131,7 @@ class SigmoidCrossEntropyLoss(Loss):
     """loss = -Σ (t log σ(x) + (1 - t) log(1 - σ(x))) / divisor; x and targets t in [0, 1] of one count, the divisor N
     (BATCH_SIZE).
 
-    Other divisors by loss_param.normalization: FULL (all values), VALID (those whose target is not ignore_label), NONE
+    Other divisors by loss_param.normalization: FULL (all values), VALID (targets other than ignore_label), NONE
     (1). As in Caffe.
     """
 

@@ -1,4 +1,4 @@
-"""Losses whose labels choose a formula: HingeLoss, MultinomialLogisticLoss; and ContrastiveLoss, over pairs of
+"""Losses that select a formula by the label: HingeLoss, MultinomialLogisticLoss; and ContrastiveLoss, over pairs of
 samples."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .score import label_fault
 
 
 class PerClass(Loss):
-    """loss = Σ each / N over scores (N, C...) and labels (N), whole numbers 0 to C - 1 that count the numbers of a
+    """loss = Σ each / N over scores (N, C...) and labels (N), integers 0 to C - 1 that index the values of a
     sample.
 
     ``formulas`` gives each and its slope, of the score x, its class k and the label t.
@@ -49,7 +49,7 @@ class PerClass(Loss):
         )
         dev.upload(self._places, np.arange(c))
         dev.upload(self._table, np.arange(c)[:, None])
-        self.op = dev.take(c, 1, n)  # labels as whole numbers; finds those that are no class
+        self.op = dev.take(c, 1, n)  # labels as integers; detects labels out of range
         self._each = dev.channel_sum(Formula(each, ("x", "k", "t")), ("t",), 1, n, c)
         self._sum = dev.sum(Formula("row", ("row",)), 1 / n)
         text = Formula(f"({slope}) * dloss / n", ("x", "k", "t"), ("dloss",), ("n",))
@@ -95,11 +95,11 @@ class MultinomialLogisticLoss(PerClass):
 
 @register
 class ContrastiveLoss(Loss):
-    """loss = Σ each / 2N, each = d² for a pair that is alike, else max(margin - d, 0)², d = |a - b| (Euclidean, a
-    sample at a time).
+    """loss = Σ each / 2N, each = d² for a similar pair, else max(margin - d, 0)², d = |a - b| (Euclidean, per
+    sample).
 
-    a, b (N, C...), alike (N), 0 for no. Defaults: margin 1. legacy_version: max(margin - d², 0) for pairs that are not
-    alike. Source: Hadsell et al. 2006, as in Caffe.
+    a, b (N, C...), similarity label (N), 0 for dissimilar. Defaults: margin 1. legacy_version: max(margin - d², 0) for
+    dissimilar pairs. Source: Hadsell et al. 2006, as in Caffe.
     """
 
     field = "contrastive_loss_param"

@@ -1,4 +1,4 @@
-"""A layer's message: where it stands in the file, and errors that name the place."""
+"""A layer's message: its position in the file, and errors that state the position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pooling: one number a window, and pyramids of them."""
+"""Pooling over sliding windows, and spatial pyramid pooling."""
 
 from __future__ import annotations
 
@@ -139,8 +139,8 @@ class Pooling(Pooled):
         return [self.y_shape] * len(self.spec.top)
 
     def _plain_means(self) -> bool:
-        """Whether every mean of AVE is one over its window, or over what of it lies in the image: none is clipped to
-        the padded image."""
+        """Whether every mean of AVE covers its full window or the window's part inside the image, so that none is
+        clipped to the padded image."""
         k = self.window
         reach = [
             (o - 1) * s + kernel - p
@@ -174,7 +174,7 @@ class Pooling(Pooled):
 
 @register
 class SPP(Pooled):
-    """A pyramid of poolings: level l pools each channel to 2^l × 2^l numbers, and the levels lie one after the other.
+    """Spatial pyramid pooling: level l pools each channel to 2^l × 2^l values; the levels are concatenated.
 
     x (N, C, H, W); y (N, C·(1 + 4 + 16 + …)), or (N, C, 1, 1) for a pyramid of one level. pool: MAX (default), AVE or
     STOCHASTIC, as in Pooling. Errors: an image too small for its highest level. Source: He et al. 2014, windows as in

@@ -1,4 +1,4 @@
-"""Exp, Log and Power: formulas of scale · x + shift, whose constants Caffe derives from the message."""
+"""Exp, Log and Power: formulas of scale · x + shift, with constants derived from the message as in Caffe."""
 
 import math
 
@@ -6,7 +6,7 @@ from .layer import Layer, elementwise
 
 
 def _base(layer: Layer) -> None:
-    """The base must be positive; -1 stands for e."""
+    """The base must be positive; -1 means e."""
     if layer.p.base != -1 and not layer.p.base > 0:
         raise layer.error("a bad base", "base", expected="more than 0, or -1 for e", found=f"{layer.p.base:g}")
 

@@ -79,16 +79,16 @@ def load(name: str) -> types.ModuleType:
 
 @register
 class Python(Layer):
-    """What a class of the user's computes: python_param { module, layer, param_str }. The module is found in a folder
-    given by -python or CAFFELITE_PYTHON, or as `import` finds it on PYTHONPATH, never in the current folder or beside
-    the prototxt unless it is named so. Commands that run no net import it only with -python. Bottoms and tops are of
-    any shape.
+    """Runs a class of the user's: python_param { module, layer, param_str }. The module is searched in a folder
+    given by -python or CAFFELITE_PYTHON, and on PYTHONPATH; never in the current folder or in that of
+    the prototxt, unless one of these names it. Commands that run no net import it only with -python. Bottoms and tops
+    are of any shape.
 
     The class has setup(bottom, top), reshape(bottom, top), which gives the tops their shapes, forward(bottom, top) and,
     for gradients, backward(top, propagate_down, bottom). bottom and top are lists of blobs with .data, .diff (NumPy
     arrays), .reshape(...), .shape, .count, .num, .channels, .height and .width; the object has param_str, phase and
-    blobs, whose blobs.add_blob(...) in setup makes parameters. share_in_parallel means nothing here. Errors: whatever
-    the class raises, with its file and line. As in Caffe.
+    blobs, whose blobs.add_blob(...) in setup makes parameters. share_in_parallel has no effect. Errors: any
+    exception that the class raises, with its file and line. As in Caffe.
     """
 
     field = "python_param"
@@ -132,7 +132,7 @@ class Python(Layer):
             raise self.error(f'module "{name}" {told(mistake, None)}', "module") from mistake
 
     def _found(self, name: str) -> str:
-        """The remedy for a module that is not found, which may lie where no module is taken from unasked."""
+        """The remedy for a module that is not found; it may be in a folder that is not searched by default."""
         parts = name.split(".")
         for folder in (Path(self.locate.file).parent, Path()):
             for file in (folder.joinpath(*parts).with_suffix(".py"), folder.joinpath(*parts, "__init__.py")):
@@ -212,7 +212,7 @@ class Python(Layer):
 
 
 def told(mistake: Exception, file: str | None) -> str:
-    """What a user's code raised and where: the last line of its own file, else the last of all."""
+    """The exception of user code and its location: the last line in the user's file, else the last of the traceback."""
     if isinstance(mistake, SyntaxError) and mistake.filename:
         return f"does not parse: {mistake.msg} ({mistake.filename}:{mistake.lineno})"
     frames = traceback.extract_tb(mistake.__traceback__)

@@ -12,10 +12,10 @@ from .layer import Layer, Shape, register
 
 
 class Recurrent(Layer):
-    """Steps over x (T, N, ...) that carry a state; cont (T, N) is 0 where a sequence starts and 1 where it goes on.
+    """Steps over x (T, N, ...) with a state; cont (T, N) is 0 where a sequence starts and 1 where it continues.
 
-    A third bottom x_static (N, ...) joins in at every step. The state goes on from one pass to the next; with
-    expose_hidden it is the last bottoms (1, N, D) instead, and what it became the last tops. D = num_output.
+    A third bottom x_static (N, ...) is an input of every step. The state is kept from one pass to the next. With
+    expose_hidden the last bottoms (1, N, D) are the initial state and the last tops the final one. D = num_output.
     """
 
     field = "recurrent_param"
@@ -127,7 +127,7 @@ class RNN(Recurrent):
     """h_t = tanh(W_xh x_t + W_xs x_static + W_hh (cont_t · h_{t-1}) + b_h); y_t = tanh(W_ho h_t + b_o).
 
     x (T, N, ...), cont (T, N)[, x_static (N, ...)][, h_0 (1, N, D)] → y (T, N, D)[, h_T (1, N, D)]; D = num_output.
-    Parameters: W_xh, b_h, [W_xs,] W_hh, W_ho, b_o. Default: expose_hidden false, the state goes on from pass to pass.
+    Parameters: W_xh, b_h, [W_xs,] W_hh, W_ho, b_o. Default: expose_hidden false, the state is kept between passes.
     Errors: bottoms that do not fit. As in Caffe.
     """
 

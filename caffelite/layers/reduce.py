@@ -1,4 +1,4 @@
-"""Layers that keep little of much: Reduction and ArgMax."""
+"""Layers that reduce axes: Reduction and ArgMax."""
 
 from __future__ import annotations
 

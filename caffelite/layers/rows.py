@@ -1,4 +1,4 @@
-"""Layers that pick samples out of a batch: BatchReindex and Filter."""
+"""Layers that select samples of a batch: BatchReindex and Filter."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .layer import Layer, Shape, register
 
 @register
 class BatchReindex(Layer):
-    """y[m] = x[index[m]]: samples in another order, left out or repeated; a sample's gradient is the sum of its
-    copies'.
+    """y[m] = x[index[m]]: reorders, drops or repeats samples; a sample's gradient is the sum over its
+    copies.
 
-    x (N, ...), index (M), whole numbers 0 to N - 1 → y (M, ...). Errors: an index that is no sample. As in Caffe.
+    x (N, ...), index (M), integers 0 to N - 1 → y (M, ...). Errors: an index out of range. As in Caffe.
     """
 
     bottoms = (2, 2)
@@ -53,12 +53,12 @@ class BatchReindex(Layer):
 
 @register
 class Filter(Layer):
-    """The samples whose selector, the last bottom, is not 0: (N, ...), …, selector (N) → (M, ...), …, a top for every
-    other bottom.
+    """Selects the samples with a nonzero selector, the last bottom: (N, ...), …, selector (N) → (M, ...), …, a top for
+    each other bottom.
 
-    M depends on the data: it is N until the first pass, and whenever it changes, the net gives the layers above their
-    shapes anew within the memory planned for N, as Caffe does; on a GPU every pass waits for the selector. Errors: a
-    batch of which nothing is selected.
+    M depends on the data and is N until the first pass. When it changes, the net reshapes the layers above within the
+    memory planned for N, as Caffe does. On a GPU every pass waits for the selector. Errors: a
+    batch without a selected sample.
     """
 
     bottoms, tops = (2, None), (1, None)

@@ -1,4 +1,4 @@
-"""Softmax and Accuracy: what turns scores into probabilities and into a mark."""
+"""Softmax and Accuracy: convert scores to probabilities and to an accuracy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers that give numbers another shape, repeat them, or throw them away."""
+"""Layers that reshape, tile or discard blobs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Windows that slide over any number of spatial axes: their geometry, and what devices compute with them.
+"""Sliding windows over any number of spatial axes: their geometry, and their operations on devices.
 
-Devices know windows over (H, W). One axis becomes an image of one row; three or more become batches of images, one
-batch for each place of the kernel along the axes before the last two.
+Devices implement windows over (H, W). One axis becomes an image of one row; three or more become batches of images, one
+batch for each kernel position along the axes before the last two.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def window(layer: Layer, rank: int) -> Window:
 
 
 def check_padded(layer: Layer, spatial: Shape, pad: Sequence[int]) -> None:
-    """Raises the error of an image whose places, with its pad, 32 bits cannot count."""
+    """Raises the error of a padded image with more positions than 32 bits can index."""
     padded = [size + 2 * p for size, p in zip(spatial, pad, strict=True)]
     if max(padded) > LARGEST:
         raise layer.error(

@@ -1,4 +1,4 @@
-"""Makes an unknown layer type the only mistake of its layer: its own parameters are unknown too, and not reported."""
+"""Reports an unknown layer type as the only error of its layer: suppresses errors about its unknown parameters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .layer import REGISTRY
 
 
 def in_unknown_type(message: Message, unknown: Unknown) -> bool:
-    """Whether an unknown field of a net or solver is, or is in, a ``*_param`` of a layer whose type is unknown."""
+    """Whether an unknown field of a net or solver is, or is in, a ``*_param`` of a layer of unknown type."""
     found, names = message, (*unknown.path, unknown.name)
     for depth, step in enumerate(unknown.path, 1):
         found = found[step] if isinstance(step, int) else getattr(found, step)

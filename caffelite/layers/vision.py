@@ -1,4 +1,4 @@
-"""Layers over images, or over any number of spatial axes: convolution, its transpose, its columns; cropping."""
+"""Layers over any number of spatial axes: Convolution, Deconvolution, Im2col, Crop."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def stored_dtype(name: str | None) -> DTypeLike | None:
 
 
 def instance(compiled: CompiledNet) -> CompiledNet:
-    """The same net with nodes and values of its own, which can be bound to a device."""
+    """Copies a net with its nodes and values, so that the copy can be bound to a device."""
     graph, nodes, values = copied(compiled.graph, lambda node: node.layer)
 
     def step_of(step: Step) -> Step:
@@ -65,7 +65,7 @@ class Binding:
         self.arena = dev.zeros((max(compiled.arena, ALIGN),), np.uint8)
         self.constants = dev.zeros((max(compiled.constant_bytes, ALIGN),), np.uint8)
         self.varied: set[Value] = set()
-        # What is stored in the same place alike is the same array, so that layers see where there is nothing to copy.
+        # The same storage, offset and format give the same array object, so that layers can detect unneeded copies.
         self._view = functools.cache(lambda constant, *how: dev.view(self.constants if constant else self.arena, *how))
         self.data = {v: self._array(v, s, compiled.data_slices.get(v)) for v, s in compiled.data.items()}
         self.diff = {v: self._array(v, s, compiled.diff_slices.get(v)) for v, s in compiled.diff.items()}

@@ -31,16 +31,16 @@ class Options:
 
 @dataclass(frozen=True, eq=False)
 class CompiledNet:
-    """What a net does on a device of ``traits``; immutable.
+    """A net compiled for a device with ``traits``; immutable.
 
-    ``graph``: nodes and values of its own, with formats and inserted copies; its layers have their ``config``.
+    ``graph``: separate copies of nodes and values, with formats and inserted copies; its layers have their ``config``.
     ``nodes`` and ``values`` map those of the graph that was compiled to these. ``forward`` and ``backward``: the steps
     in order.
     ``data`` and ``diff`` map values to storages, ``saved`` nodes to {name: storage}; ``data_slices`` and
     ``diff_slices``: where values are stored within the storage of a wider one. ``starts``: (value, weight) of gradients
-    that are filled before each backward pass, ``constants`` of those filled once. ``refused_in_place``: layers whose
-    request for in-place would corrupt numbers that are still needed. ``adds_gradients``: gradients of one value are
-    added as they are computed. ``arena`` and ``constant_bytes``: bytes of all storages.
+    that are filled before each backward pass, ``constants`` of those filled once. ``refused_in_place``: layers with a
+    request for in-place that would overwrite values that are still needed. ``adds_gradients``: gradients of one value
+    are added as they are computed. ``arena`` and ``constant_bytes``: bytes of all storages.
     """
 
     graph: Graph

@@ -1,4 +1,4 @@
-"""Layers that the compiler inserts where a blob is read in another layout or dtype than it is stored in."""
+"""Copy layers: the compiler inserts them where a blob is read in another layout or dtype than it is stored in."""
 
 from __future__ import annotations
 

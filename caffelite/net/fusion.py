@@ -1,4 +1,4 @@
-"""Finds chains of layers that run as one step: a layer with a Scale, a sum and a ReLU behind it."""
+"""Finds chains of layers that run as one step: a layer followed by a Scale, a sum and a ReLU."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ def configure(node: Node, **decisions: object) -> None:
 
 @dataclass
 class Fusions:
-    """``chains``: the nodes that run as part of a node's forward step; ``backward_in``: by a node whose backward is
-    part of another's, that one; ``summands``: of a node that a sum is fused into, the sum's other bottom."""
+    """``chains``: by node, the nodes that run as part of its forward step; ``backward_in``: by node, the node with the
+    backward step that includes its own; ``summands``: by node with a fused sum, the sum's other bottom."""
 
     chains: dict[Node, tuple[Node, ...]] = field(default_factory=dict)
     backward_in: dict[Node, Node] = field(default_factory=dict)
     summands: dict[Node, Value] = field(default_factory=dict)
 
     def runner(self, node: Node) -> Node:
-        """The node whose backward step includes that of ``node``."""
+        """Returns the node that runs the backward step of ``node``."""
         return self.backward_in.get(node, node)
 
     def last(self, node: Node) -> Node:
@@ -85,6 +85,6 @@ def _only_reader(node: Node) -> Node | None:
 
 
 def _is_plain_relu(node: Node) -> bool:
-    """Whether a node is a ReLU whose gradient follows from its top and may overwrite that top's."""
+    """Whether a node is a ReLU that computes its gradient from its top and may overwrite the top's gradient."""
     layer: Layer = node.layer
     return layer.spec.type == "ReLU" and not layer.backward_reads_bottom(0) and not any(node.loss_weights)

@@ -1,4 +1,4 @@
-"""Assigns storages to gradients: which share one, and how those that several layers contribute to are summed."""
+"""Assigns storages to gradients: which gradients share one, and how contributions of several layers are summed."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class GradientMemory:
         self.steps: list[Step] = []
         self.starts: list[tuple[Value, float]] = []  # gradients that are filled before each backward pass
         self.constants: list[tuple[Value, float]] = []  # gradients that are filled once
-        # The parts whose sum a value's gradient is; where gradients are added as they come, the first one alone.
+        # The parts that sum to a value's gradient; only the first one where gradients are added as they are computed.
         self._parts: dict[Value, list[Storage]] = {}
         self._first: dict[Value, tuple[Step, int]] = {}  # the step that contributes the first part, and its bottom
-        self._holders: dict[Storage, list[Value]] = {}  # the values whose gradients, or parts of them, a storage has
+        self._holders: dict[Storage, list[Value]] = {}  # by storage, the values with a gradient or a part of one in it
         self._pending = {v: sum(r.gradient_to[i] for r, i in v.readers) for node in graph.nodes for v in node.tops}
 
     def store(self) -> None:

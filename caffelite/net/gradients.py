@@ -1,4 +1,5 @@
-"""Where backward runs, and which blobs get gradients: below a loss and above a learned parameter, as in Caffe."""
+"""Decides which layers run backward and which blobs get gradients: below a loss and above a learnable parameter, as in
+Caffe."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def mark(graph: Graph, mistakes: Collector) -> None:
 
 
 def _stop_parameters_taken_over(graph: Graph) -> None:
-    """A Parameter layer whose only reader takes its gradient over learns nothing, as in Caffe."""
+    """A Parameter layer does not learn if its only reader takes its gradient over, as in Caffe."""
     for node in graph.nodes:
         if node.layer.spec.type != "Parameter":
             continue
@@ -42,7 +43,7 @@ def _stop_parameters_taken_over(graph: Graph) -> None:
 
 
 def _mark_above_parameters(graph: Graph) -> Refused:
-    """Marks the nodes that learn, and those above them; returns the bottoms whose layers cannot give a gradient."""
+    """Marks the nodes that learn, and those above them; returns the constant bottoms that would need a gradient."""
     refused: dict[Node, list[int]] = {}
     for node in graph.nodes:
         layer, wanted = node.layer, _wanted(node, graph.message.force_backward)
@@ -74,7 +75,7 @@ def _starts_without_loss(graph: Graph) -> set[Value]:
 
 
 def _keep_below_losses(graph: Graph, starts: set[Value], refused: Refused, mistakes: Collector) -> None:
-    """Unmarks the nodes that no loss lies above."""
+    """Unmarks the nodes without a loss above them."""
     below = set(starts)
     for node in reversed(graph.nodes):
         contributes = any(node.loss_weights) or any(top in below for top in node.tops)
@@ -98,7 +99,7 @@ def _check(node: Node, refused: list[int], mistakes: Collector) -> None:
 
 
 def _mark_values(graph: Graph, starts: set[Value], learned: set[Value]) -> None:
-    """Marks the values that get a gradient, and unmarks the nodes none of whose tops has one."""
+    """Marks the values that get a gradient, and unmarks the nodes without a top that has one."""
     for node in reversed(graph.nodes):
         for top, weight in zip(node.tops, node.loss_weights, strict=True):
             loss = weight != 0 and top.top not in node.layer.constant_tops

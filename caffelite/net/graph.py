@@ -74,7 +74,7 @@ class _Builder:
     def __init__(self, net: pb.NetParameter, state: pb.NetState, locate: Locator, open_source: OpenSource | None):
         self.net, self.state, self.locate, self.open_source = net, state, locate, open_source
         self.nodes: list[Node] = []
-        self.values: dict[str, Value | None] = {}  # None: a blob whose shape a mistake hides
+        self.values: dict[str, Value | None] = {}  # None: a blob of unknown shape, after an error
         self.parameters: list[Parameter] = []
         self.by_param_name: dict[str, int] = {}
         self.dropped: dict[int, str] = {}  # place in the file → why this phase leaves the layer out

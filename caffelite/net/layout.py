@@ -1,7 +1,7 @@
-"""Chooses how the blobs of a graph are stored: layout and dtype, and where they are copied from one into the other.
+"""Chooses the layout and dtype of each blob of a graph, and inserts copies between them.
 
-A layer that prefers channels_last takes its bottoms and tops in that layout; one that follows takes its blobs in the
-format of its first one; all others take them as Caffe stores them. The same holds for 16-bit dtypes.
+A layer that prefers channels_last uses that layout for its bottoms and tops; one that follows uses the
+format of its first blob; all others use Caffe's layout. The same applies to 16-bit dtypes.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class Copies:
 def insert_copies(
     graph: Graph, formats: Mapping[Node, Format], traits: DeviceTraits
 ) -> tuple[Graph, dict[Node, Node], dict[Value, Value]]:
-    """A graph of its own nodes and values in these formats, with copies where they differ, and configured layers;
-    also its nodes and values by those of ``graph``."""
+    """Returns a new graph in these formats, with copies where they differ, and configured layers;
+    also maps from the nodes and values of ``graph`` to the new ones."""
     nodes: dict[Node, Node] = {}
     values: dict[Value, Value] = {}
     copies = Copies(graph.phase)

@@ -35,7 +35,7 @@ class Storages:
 
 class DataMemory:
     """The storages of blobs (``data``, with ``slices`` of those stored in a wider one) and of what layers save
-    (``saved``). constant_gradients: losses whose gradients never change."""
+    (``saved``). constant_gradients: losses with gradients that never change."""
 
     def __init__(
         self,

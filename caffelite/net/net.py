@@ -19,7 +19,7 @@ from .compile import CompiledNet, Options, compile
 from .nodes import Graph, Node, Value
 from .parameters import Loaded, Parameters
 
-# Passes whose outputs the device keeps until they are fetched, at most, and the numbers of all of them
+# Limits on outputs that stay on the device until they are fetched: passes, and values in total
 RECORDED_PASSES, RECORDED_NUMBERS = 64, 1 << 22
 
 
@@ -28,7 +28,7 @@ class Net:
 
     seed: of the fillers. random_seed: key of the random numbers of passes. share: a net whose parameters this one uses,
     layer by layer by name (a TEST net and its TRAIN net).
-    ``graph``: nodes and values of its own, whose layers are bound; ``compiled``: its steps and storages.
+    ``graph``: separate nodes and values, with bound layers; ``compiled``: its steps and storages.
     """
 
     def __init__(

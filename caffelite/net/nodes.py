@@ -150,8 +150,8 @@ class Graph(Sealable):
 
 
 def copied(graph: Graph, layer_of: Callable[[Node], Layer]) -> tuple[Graph, Mapping[Node, Node], Mapping[Value, Value]]:
-    """A graph with nodes, values and parameters of its own, and layers by ``layer_of``; the copies by their
-    originals."""
+    """Copies a graph with its nodes, values and parameters, and layers from ``layer_of``; also returns the copies by
+    their originals."""
     nodes = {n: n.unwired(layer_of(n)) for n in graph.nodes}
     values = {
         v: Value(v.name, v.shape, new, v.top, [(nodes[r], i) for r, i in v.readers], v.gradient, v.format)
@@ -166,7 +166,7 @@ def copied(graph: Graph, layer_of: Callable[[Node], Layer]) -> tuple[Graph, Mapp
 def replaced(
     graph: Graph, nodes: Mapping[Node, Node], values: dict[str, Value], order: list[Node] | None = None
 ) -> Graph:
-    """The graph with other nodes in the place of its own, and ``values`` by name. order: all nodes, where there are
+    """The graph with its nodes replaced, and ``values`` by name. order: all nodes, where there are
     more than these."""
     parameters = [Parameter(nodes[p.node], p.index, p.name, p.blob, p.lr_mult, p.decay_mult) for p in graph.parameters]
     order = [*nodes.values()] if order is None else order

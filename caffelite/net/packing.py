@@ -1,9 +1,9 @@
 """Packing of an arena: each storage gets the lowest free offset, in a time that grows little faster than the number of
 storages.
 
-The storages that have an offset are kept in a tree, ordered by offset. A branch remembers what of it was alive in the
-last search, and how large the largest gap between these storages is. Another search at a time at which the same
-storages are alive, as it is for most branches, passes over the branch in one step where no gap is large enough.
+The storages that have an offset are kept in a tree, ordered by offset. A branch caches which of its storages were alive
+in the last search, and the largest gap between them. A later search, at a time at which the same storages are alive (as
+for most branches), skips the branch in one step if no gap is large enough.
 """
 
 from __future__ import annotations

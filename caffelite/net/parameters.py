@@ -1,4 +1,4 @@
-"""The learnable parameters of a net: one flat buffer of data and one of gradients, and their exchange by name."""
+"""The learnable parameters of a net: one flat buffer of data and one of gradients, read and written by name."""
 
 from __future__ import annotations
 

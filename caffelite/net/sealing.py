@@ -1,4 +1,4 @@
-"""Objects that can be set while they are built, and not afterwards."""
+"""Objects that become immutable once they are built."""
 
 from __future__ import annotations
 

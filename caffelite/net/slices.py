@@ -1,4 +1,4 @@
-"""Concatenations without copies: which of their bottoms can be stored in the top, as slices of its rows."""
+"""Concatenation without copies: finds the bottoms that can be stored in the top, as slices of its rows."""
 
 from __future__ import annotations
 

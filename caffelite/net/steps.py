@@ -20,7 +20,7 @@ class Step(Sealable):
     then. ``summand``: the other bottom of a fused sum, the step's last bottom.
 
     Backward: ``partial``: by bottom, the storage of a gradient that is only a part of the value's. Either it is then
-    added to what other readers contributed; or ``sums`` has the values whose gradients are complete with this step,
+    added to what other readers contributed; or ``sums`` has the values with gradients that this step completes,
     each with the parts that are to be summed into its own; or the step that computed the value takes them as they are:
     its ``parts``. ``overwrites_gradient``: a bottom's gradient overwrites the top's."""
 

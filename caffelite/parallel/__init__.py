@@ -1,4 +1,4 @@
-"""Several processes as one: who they are, how gradients are summed over them, and how a job ends whose ranks die or
+"""Data-parallel training in several processes: groups, all-reduce of gradients, and a watchdog for ranks that die or
 hang."""
 
 from .group import ProcessGroup, Refused, SingleProcess, agreed, expected, expected_rank, session

@@ -1,7 +1,7 @@
-"""How long an iteration takes on N processes: measured layers, the bytes of gradients, and what a link carries.
+"""Predicts the time of an iteration on N processes from measured layers, gradient bytes and link bandwidth.
 
-A ring all-reduce of b bytes over N processes takes 2 (N - 1) / N · b / bandwidth + 2 (N - 1) · latency. Buckets travel
-one after the other, each when backward has completed it; what is not done when backward is, the iteration waits for.
+A ring all-reduce of b bytes over N processes takes 2 (N - 1) / N · b / bandwidth + 2 (N - 1) · latency. Buckets are
+reduced one after the other, each when backward has completed it; the iteration waits for those that outlast backward.
 """
 
 from __future__ import annotations

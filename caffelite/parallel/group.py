@@ -1,4 +1,4 @@
-"""The processes of one training job: who they are, how they start and end together."""
+"""The process group of a training job: ranks, start and end."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class SingleProcess:
 
 class ProcessGroup(SingleProcess):
     """Several processes. control: exchanges Python values. make_transport(dev, half): sums device arrays over ranks.
-    watchdog: ends a job whose ranks die or hang."""
+    watchdog: ends the job if a rank dies or hangs."""
 
     def __init__(
         self,

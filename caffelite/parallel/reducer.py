@@ -59,12 +59,12 @@ class Transport(Protocol):
     ``read_loss``.
 
     A transport may also have ``captures`` (whether a captured graph may contain its calls from ``begin`` to
-    ``finish``), ``slot`` (which of two sets of memory for flags the iteration uses: each needs a graph of its own) and
+    ``finish``), ``slot`` (which of two sets of memory for flags the iteration uses: each needs a separate graph) and
     ``close(failed)``.
     """
 
     def set_flags(self, flags: np.ndarray) -> None:
-        """Numbers of 0 or 1 that are summed with the loss: what signals asked this process for."""
+        """Flags (0 or 1) that are summed with the loss: the requests that signals made to this process."""
 
     def begin(self, loss: Any) -> None:
         """Starts the sum of the loss (1) and the flags."""
@@ -111,7 +111,7 @@ class GradientReducer:
 
     @property
     def slot(self) -> int:
-        """Which memory for flags this iteration uses, 0 or 1: each needs a captured graph of its own."""
+        """Which memory for flags this iteration uses, 0 or 1: each needs a separate captured graph."""
         return getattr(self._transport, "slot", 0)
 
     def set_flags(self, flags: np.ndarray) -> None:

@@ -91,6 +91,6 @@ class Watchdog:
         self._process.wait()
 
     def _send(self, **line: object) -> None:
-        with suppress(OSError):  # a watchdog that has died ends the job by itself
+        with suppress(OSError):  # a watchdog that has died ends the job
             self._stdin.write(json.dumps(line).encode() + b"\n")
             self._stdin.flush()

@@ -1,4 +1,4 @@
-"""The watchdog of one rank: a small process of its own, so that it can report a rank that was killed and kill one that
+"""The watchdog of one rank: a small separate process, which can report a rank that was killed and kill one that
 hangs.
 
 It runs as a script without the package. Its argument is the descriptor of the memory to which the rank writes its
@@ -57,7 +57,7 @@ class WatchdogProcess:
         self.selector = selectors.DefaultSelector()
         self.lines: dict[object, bytes] = {}
         self.reports: dict[int, dict] = {}  # at rank 0: the latest of every rank
-        self.changed: dict[int, float] = {}  # and when its progress was seen to change
+        self.changed: dict[int, float] = {}  # and the time at which its progress last changed
         self.connections: dict[socket.socket, int | None] = {}
         self.leader: socket.socket | None = None
         self.listener: socket.socket | None = None
@@ -193,7 +193,7 @@ class WatchdogProcess:
                 self.suspect(rank, self.how_lost(self.reports[rank]))
 
     def how_lost(self, report: dict) -> str:
-        """What happened to a rank whose watchdog has ended."""
+        """The outcome of a rank after its watchdog has ended."""
         if report["host"] != self.host:
             return "is lost with its machine or its watchdog"
         try:
@@ -266,7 +266,7 @@ class WatchdogProcess:
         for report in live:
             if now - report["heard"] > SILENCE:
                 self.suspect(report["rank"], f"was not heard of for {SILENCE} s: its machine or the network is gone")
-        if live and all(r["stopped"] for r in live):  # the user stopped the whole job, to continue later
+        if live and all(r["stopped"] for r in live):  # the user stopped the job, to continue later
             self.changed.update({r["rank"]: now for r in live})
             return
         slow = any(r["since"] < 1 or r["what"] == SNAPSHOT for r in live)

@@ -56,8 +56,8 @@ class CPU(FormulaKernels):
         self.precision = precision
         if traits.half:
             self._check_half()
-        blas.address(dtype)  # loads the library whose threads are limited below
-        # Kernels split work over Numba's threads; a BLAS that starts its own inside them only fights for the cores.
+        blas.address(dtype)  # loads the library; its threads are limited below
+        # Kernels split work over Numba's threads. BLAS threads inside these would only compete for the cores.
         threadpoolctl.threadpool_limits(1, user_api="blas")
 
     def _check_half(self) -> None:

@@ -38,7 +38,7 @@ class FormulaKernels(Memory):
         return self.map(Formula("a + b", ("a", "b"), halves=("a", "b", "out")))
 
     def copy_out(self, whole: np.ndarray, start: int, part: np.ndarray, more: Sequence[np.ndarray] = ()) -> None:
-        """part = whole[:, start : start + S], plus the same columns of the arrays ``more``."""
+        """part = whole[:, start : start + S] + the same columns of the arrays ``more``."""
         channels_last.copy_out(whole, start, part)
         for other in more:
             self.add(other[:, start : start + part.shape[1]], part)
@@ -241,8 +241,8 @@ class FormulaKernels(Memory):
 
 
 def _parts(rows: int) -> int:
-    """Into how many parts rows are divided whose columns are summed: each part writes and reads a row of partial
-    sums."""
+    """The number of parts into which rows are divided for a sum over columns. Each part writes and reads a row of
+    partial sums."""
     return max(1, min(PARTS, rows // 96))
 
 

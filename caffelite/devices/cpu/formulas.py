@@ -205,11 +205,11 @@ def _load(name: str, element: str, halves: tuple[str, ...]) -> str:
 def _fill(
     template: str, formula: Formula, dtype: str, constants: tuple[str, ...], over: str | None = None, **more: str
 ):
-    """Compiles a template. Arrays are arguments with underscores behind their names; the formula sees element i of
+    """Compiles a template. Arrays are arguments with an underscore after their names; the formula reads element i of
     each.
 
-    over: the array that ``out`` lies on, which is then no argument: only if it is told so does the compiler make a
-    vector loop of it.
+    over: the array that ``out`` overwrites. It is then no argument: the compiler vectorises the loop only if the array
+    is not passed twice.
     """
     names = [f"{a}_array__" for a in (*formula.arrays, *formula.scalars) if a != over] + list(constants)
     scalars = "\n".join(f"    {s} = {s}_array__[0]" for s in formula.scalars)

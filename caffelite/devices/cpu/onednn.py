@@ -1,7 +1,7 @@
-"""oneDNN 3 through its C interface: where the library is, its descriptors, its primitives.
+"""oneDNN 3 through its C interface: finds the library, and wraps its descriptors and primitives.
 
-The wheel `onednn-cpu-gomp` (the extra `onednn`), conda and Linux distributions bring it; whichever is there is taken.
-$CAFFELITE_ONEDNN names another, or is 0 for none.
+The wheel `onednn-cpu-gomp` (the extra `onednn`), conda and Linux distributions provide it; any of them is used.
+$CAFFELITE_ONEDNN names another library, or is 0 for none.
 
 Numbers in this file are those of the header dnnl_types.h of oneDNN 3.0, which later versions keep.
 """
@@ -23,7 +23,7 @@ import numpy as np
 log = logging.getLogger("caffelite")
 
 FORWARD_TRAINING, DIRECT = 64, 1
-# What a primitive descriptor is asked for
+# Queries of primitive descriptors
 SRC, DIFF_SRC, WEIGHTS, DIFF_WEIGHTS, DST, DIFF_DST, WORKSPACE, SCRATCHPAD = 129, 130, 131, 132, 133, 134, 135, 136
 RELU, POOL_MAX, POOL_INCLUDING, POOL_EXCLUDING = 0x20, 0x1FF, 0x2FF, 0x3FF
 F32, BF16 = 3, 2
@@ -133,7 +133,7 @@ class Library:
         return self.layout(shape, tuple(int(np.prod(shape[i + 1 :])) for i in range(len(shape))), dtype)
 
     def channels_last(self, shape: tuple[int, ...], dtype: int = F32) -> ct.c_void_p:
-        """A memory descriptor of N×C×H×W whose numbers lie as N×H×W×C."""
+        """A memory descriptor of N×C×H×W stored as N×H×W×C."""
         _, c, h, w = shape
         return self.layout(shape, (c * h * w, 1, w * c, c), dtype)
 
@@ -186,7 +186,7 @@ class Descriptor:
         weakref.finalize(self, library, "primitive_desc_destroy", handle)
 
     def layout(self, operand: str) -> ct.c_void_p:
-        """How an operand lies in memory; NULL where it has none."""
+        """The memory descriptor of an operand; NULL where it has none."""
         _, query, index = OPERANDS[operand]
         return ct.c_void_p(self.library._functions.dnnl_primitive_desc_query_md(self.handle, query, index))
 
@@ -205,7 +205,7 @@ class Descriptor:
 
 
 class Primitive:
-    """``run(*arrays)``, operands in the order that it was made with; with ``at`` they start so many bytes into their
+    """``run(*arrays)``, operands in the order given at construction; ``at``: byte offsets of the operands in their
     arrays."""
 
     def __init__(self, descriptor: Descriptor, operands: tuple[str, ...], layouts: dict):

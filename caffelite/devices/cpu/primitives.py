@@ -1,4 +1,4 @@
-"""Operations that oneDNN does, on blobs that lie channels last (N, H, W, C)."""
+"""Operations by oneDNN, on channels_last blobs (N, H, W, C)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LINE = 64  # bytes: parts of the workspace start on cache lines
 
 
 def _relu(device: FormulaKernels, half: bool = False):
-    """ReLU in a pass of its own: oneDNN's, fused into a product, makes a NaN 0, and hides what Caffe shows."""
+    """ReLU as a separate pass: oneDNN's fused ReLU maps NaN to 0, and would hide a NaN that Caffe shows."""
     return device.map(Formula("where(x > 0, x, 0 * x)", ("x",), halves=("x", "out") * half))
 
 
@@ -28,10 +28,10 @@ def _pair(a: int, b: int) -> ct.Array:
 
 
 class Convolution:
-    """y (N, OH, OW, M) = w (M, C/groups, kh, kw) * x (N, H, W, C) + b (M). Weights come and go in Caffe's order, and
-    are put into the primitive's within the run.
+    """y (N, OH, OW, M) = w (M, C/groups, kh, kw) * x (N, H, W, C) + b (M). Weights and their gradients are in Caffe's
+    order; the run reorders them for the primitive.
 
-    half: x, y, dx and dy are bfloat16 numbers (uint16), whose products are added up in float32.
+    half: x, y, dx and dy are bfloat16 (uint16), with products summed in float32.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Convolution:
         self._direct = DirectConvolution(device, x, y, window) if few else None
         self._relu = _relu(device, half)
         self._sum = device.channel_sum(Formula("dy", ("dy",), halves=("dy",) * half), (), y[0] * y[2] * y[3], y[1], 1)
-        # Primitives are made when they are first asked for, and kept.
+        # Primitives are created on first use, and kept.
         self._forward, self._data, self._weights = (
             functools.cache(f) for f in (self._make_forward, self._make_data, self._make_weights)
         )
@@ -227,7 +227,7 @@ class InnerProduct:
         if transpose:
             self._w, self._turned = ((n, k), (1, n)), ((k, n), (n, 1))
         self._dy_turned, self._relu = ((n, m), (1, n)), _relu(device)
-        # Products are made when they are first asked for, and kept.
+        # Products are created on first use, and kept.
         self._forward, self._weights, self._data = (
             functools.cache(f) for f in (self._make_forward, self._make_weights, self._make_data)
         )
@@ -301,8 +301,8 @@ class InnerProduct:
 
 
 class _Packed:
-    """A primitive that takes its weights, or gives their gradient, in an order of its own: with the reorder from or to
-    Caffe's."""
+    """A primitive with its own order of weights or their gradient, combined with the reorder from or to Caffe's
+    order."""
 
     def __init__(self, device: FormulaKernels, descriptor: onednn.Descriptor, dense, *operands: str, add: bool = False):
         library, self._device = descriptor.library, device

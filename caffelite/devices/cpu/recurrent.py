@@ -17,8 +17,8 @@ class LSTM:
     """T steps of N sequences of D units: c = k σ(f) c + σ(i) tanh(g), h = σ(o) tanh(c), sums (i, f, o, g) = gates + w
     (k h).
 
-    cont (T, N): k, where 0 nothing goes on; w (4D, D). Each thread takes its sequences through all of time. half:
-    products of bfloat16 numbers, added up in float32, for an even D; then forward leaves ``hidden`` so rounded
+    cont (T, N): k, 0 where a sequence starts; w (4D, D). Each thread computes all steps of its sequences. half:
+    products of bfloat16 numbers, summed in float32, for an even D; forward then rounds ``hidden`` to bfloat16
     (uint16).
     """
 

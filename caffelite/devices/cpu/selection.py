@@ -1,4 +1,4 @@
-"""The CPU's operations that select: rows of a table, the largest numbers."""
+"""The CPU's operations that select rows of a table or the largest values."""
 
 from __future__ import annotations
 

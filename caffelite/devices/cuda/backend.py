@@ -75,7 +75,7 @@ class CuPyBackend:
             stream.synchronize()
 
     def pinned(self, shape, dtype) -> np.ndarray:
-        """Memory of the host that a GPU reads by itself."""
+        """Host memory that a GPU reads directly."""
         self.here()
         count = int(np.prod(shape, dtype=np.int64))
         return np.frombuffer(self._cupy.cuda.alloc_pinned_memory(max(1, count * dtype.itemsize)), dtype, count).reshape(
@@ -91,7 +91,7 @@ class CuPyBackend:
         self._blas = self._products[stream.ptr]
 
     def new_stream(self):
-        """A stream beside ``stream``."""
+        """Creates a stream that runs concurrently with ``stream``."""
         self.here()
         return self._cupy.cuda.Stream(non_blocking=True)
 
@@ -143,8 +143,8 @@ class CuPyBackend:
         return self._cupy.cuda.runtime.getDeviceProperties(self._device.id)["name"].decode()
 
     def lap(self, run: Callable[[], None], times: int = 1) -> float:
-        """The milliseconds that the GPU takes for one of so many runs in a row. It is kept waiting while they are
-        queued, so that short runs are not timed by how fast they are launched."""
+        """The mean GPU time of consecutive runs, in milliseconds. The GPU waits until all are queued, so that the
+        launch rate does not limit short runs."""
         spin, (begin, end) = self.kernel(SPIN, "spin"), (self._cupy.cuda.Event() for _ in range(2))
         spin((1, 1, 1), (1, 1, 1), (np.int64(times * self.LAUNCH),))
         begin.record(self.stream)
@@ -168,8 +168,8 @@ class CuPyBackend:
         return launch
 
     def capture(self, body):
-        """What body queues, as a graph whose ``launch()`` queues it all again; nothing runs yet. It may not allocate,
-        copy to or from memory of the host that is not pinned, or wait."""
+        """Captures what body queues as a graph; ``launch()`` queues it again. Capture runs nothing. body must not
+        allocate, copy to or from host memory that is not pinned, or wait."""
         self.here()
         main = self.stream
         main.begin_capture()
@@ -183,10 +183,10 @@ class CuPyBackend:
         return Graph(main.end_capture(), main)
 
     def matmul(self, a, b, c, m: int, n: int, k: int, trans_a=False, trans_b=False, add=False, batch: int = 1) -> None:
-        """c (batch, m, n) = op(a) op(b) [+ c], row by row, no gaps; a (batch, m, k) or, transposed, (batch, k, m), b
-        likewise.
+        """c (batch, m, n) = op(a) op(b) [+ c], contiguous, row-major; a (batch, m, k) or, transposed, (batch, k, m);
+        b (batch, k, n) or, transposed, (batch, n, k).
 
-        a and b are of one type, perhaps of 16 bits; c is of theirs, or float32.
+        a and b have the same dtype, which may have 16 bits; c has theirs, or float32.
         """
         self.here()
         self._blas(a, b, c, m, n, k, trans_a, trans_b, add, batch)

@@ -16,8 +16,8 @@ class Blas:
     Numbers of 16 bits are multiplied exactly and added up in float32; float32 ones as TF32, or in full where strict.
     """
 
-    WORKSPACE = 32 << 20  # bytes; one that is ours keeps results the same from run to run, in a graph too
-    TYPES = {"float32": 0, "float64": 1, "float16": 2, "uint16": 14}  # cudaDataType_t; bfloat16 lies in uint16
+    WORKSPACE = 32 << 20  # bytes; a fixed workspace makes results reproducible, also in graphs
+    TYPES = {"float32": 0, "float64": 1, "float16": 2, "uint16": 14}  # cudaDataType_t; bfloat16 is stored as uint16
     FLOAT, TF32, DOUBLE = 68, 77, 70  # cublasComputeType_t
     DEFAULT = -1  # cublasGemmAlgo_t
 

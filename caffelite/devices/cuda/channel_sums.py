@@ -1,4 +1,4 @@
-"""CUDA C of sums of formulas into channels."""
+"""Generates CUDA C that sums formulas per channel."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def plain_ending(count: int, out: str = "real") -> Ending:
     return Ending(parameters, text)
 
 
-# What formula.batch_moments tells, from the sums of x - first and of its squares.
+# The results of formula.batch_moments, from the sums of x - first and of its squares.
 BATCH_MOMENTS = Ending(
     "double scale_, real eps_, real keep_, real unbias_, real* mean_at_, real* scale_at_, real* means_, real* "
     "variances_, real* count_at_",
@@ -167,7 +167,7 @@ def _plane_sums(t: FormulaText, count: int, ending: Ending, kept: bool) -> str:
 
     def add(value, place: str, into: str) -> str:
         lines = [f"const real v{s}_ = {value(s)};" for s in every]
-        lines += [f"{place} = v0_;"] if kept else []  # which may lie where values are read
+        lines += [f"{place} = v0_;"] if kept else []  # the output may overlap an input
         return " ".join([*lines, *(f"{into}{s}_ += v{s}_;" for s in every)])
 
     rows = " ".join(f"t{s}_ = block_sum(t{s}_);" for s in every)

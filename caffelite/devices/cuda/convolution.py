@@ -1,4 +1,4 @@
-"""Convolutions by cuDNN's plans; what cuDNN has no plan for goes by columns and matrix products."""
+"""Convolutions by cuDNN's plans; without a plan, by columns and matrix products."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ LINE = 256  # bytes: parts of the workspace start at multiples of it
 class Convolution:
     """y (N, M, OH, OW) = w (M, C/groups, kh, kw) * x (N, C, H, W) + b (M).
 
-    name: the layer's, for warnings. last: x, y and their gradients lie channels last; they may be of 16-bit numbers
-    then, all of one type. Weights, bias and their gradients are float32 in Caffe's order; the run puts them into that
-    of the plan. Plans are chosen in the first runs, which tell what is wanted; from then on nothing is allocated.
-    Channels last, y and dy may be slices of wider rows; where cuDNN has no plan for that they are copied. A ReLU is
-    fused only by plans that let NaN pass, as Caffe's does: one that hides it would hide a net that has come to nothing.
+    name: the layer's, for warnings. last: x, y and their gradients are channels_last; they may then have 16 bits, all
+    in one dtype. Weights, bias and their gradients are float32 in Caffe's order; the run converts them to the order
+    of the plan. Plans are chosen in the first runs, which show the arguments in use; later runs allocate nothing.
+    With channels_last, y and dy may be slices of wider rows; they are copied where cuDNN has no plan for slices. A ReLU
+    is fused only by plans that propagate NaN, as Caffe does: otherwise a diverged net would not be noticed.
     """
 
     def __init__(
@@ -53,8 +53,8 @@ class Convolution:
         )
         pixels = math.prod(y[2:])
         self._bias = operations.Biased(device, *((y[0] * pixels, m, 1) if last else (y[0], m, pixels)))
-        # What has no plan; another for the weights' gradient, which may run beside the bottom's.
-        self._wholes: dict[str, object] = {}  # by kinds of problems, what is used in place of a slice
+        # For problems without a plan; another for the weights' gradient, which may run concurrently with the bottom's.
+        self._wholes: dict[str, object] = {}  # contiguous arrays that replace slices, by kind of problem
         self._plain = functools.cache(
             lambda aside=False: (Turned if last else operations.Convolution)(device, x, y, window, groups)
         )
@@ -196,7 +196,7 @@ class Convolution:
             return run
 
         def beside(plan: Plan):
-            """Memory of its own for a plan that is only tried."""
+            """Allocates a separate workspace for a plan that is only tried."""
             return self._device.empty((room + max(1, plan.workspace),), np.uint8)
 
         def suits(plan: Plan) -> bool:
@@ -222,8 +222,8 @@ class InnerProduct(operations.InnerProduct):
 
 
 class Turned:
-    """A convolution of blobs that lie channels last, perhaps of 16-bit numbers, by one of float32 numbers that lie as
-    Caffe's."""
+    """A convolution of channels_last blobs, which may have 16 bits, by a float32 convolution in Caffe's
+    layout."""
 
     def __init__(self, device: FormulaKernels, x: tuple[int, ...], y: tuple[int, ...], window: Window, groups: int):
         self._device, self._op = device, operations.Convolution(device, x, y, window, groups)
@@ -262,5 +262,5 @@ class Turned:
 
 
 def _room(count: int, dtype: np.dtype) -> int:
-    """Bytes of the workspace for so many numbers."""
+    """Bytes of the workspace for a number of values."""
     return -(-count * dtype.itemsize // LINE) * LINE

@@ -1,5 +1,5 @@
-"""cuDNN's plans for convolutions: graphs of one node, or of one with bias and ReLU. The fastest of each is found by the
-clock, once."""
+"""cuDNN's plans for convolutions: graphs of one node, optionally with bias and ReLU. The fastest plan is measured
+once."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ..window import Window
 from .installation import first_line
 
 log = logging.getLogger("caffelite")
-WORKSPACE = 512 << 20  # bytes that a plan may ask for
+WORKSPACE = 512 << 20  # bytes of workspace that a plan may request
 MOST = 8  # plans that are tried, of the 10 to 40 that cuDNN ranks
-SLOW = 1.5  # a plan that first takes so many times as long as the best is not timed any further
-LAP_MS = 2.0  # what one measurement should last
-NONE = "none"  # kept where no plan suits
+SLOW = 1.5  # a plan with a first time of more than this multiple of the best is not measured further
+LAP_MS = 2.0  # target duration of one measurement
+NONE = "none"  # stored where no plan fits
 
 
 @functools.cache
@@ -41,8 +41,7 @@ def frontend():
 
 
 def _unsupported(mistake: Exception) -> bool:
-    """Whether cuDNN says that it cannot do something, whenever it is asked; all else may have passed by the next
-    time."""
+    """Whether a cuDNN error is permanent (not supported); all other errors may be temporary."""
     return isinstance(mistake, frontend().cudnnGraphNotSupportedError) or "NOT_SUPPORTED" in str(mistake)
 
 
@@ -75,10 +74,10 @@ def engine(backend, strict: bool = False, deterministic: bool = False) -> Engine
 class Problem(NamedTuple):
     """One of the three convolutions: "forward" (x, w [, b] → y), "dgrad" (dy, w → dx) or "wgrad" (x, dy → dw).
 
-    x, w, y: shapes as N×C×H×W, w that of the weights. biased, rectified: a bias and a ReLU in forward's epilogue. last:
-    all arrays lie channels last. numbers: of which type all are, "float32", "float16", or "uint16" for bfloat16; sums
-    are of float32 ones. pitch: the distance between pixels of y (dy), where these are slices of wider rows that lie
-    channels last; 0: they are not.
+    x, w, y: shapes as N×C×H×W, w of the weights. biased, rectified: a bias and a ReLU in forward's epilogue. last:
+    all arrays are channels_last. numbers: the dtype of all, "float32", "float16", or "uint16" for bfloat16; sums
+    are float32. pitch: the distance between pixels of y (dy), where these are slices of wider channels_last
+    rows; 0: they are not.
     """
 
     kind: str
@@ -102,12 +101,12 @@ class Problem(NamedTuple):
 
 
 class Plan:
-    """cuDNN's plans for a problem by their names, the most promising first; ``build`` takes one of them, ``run`` runs
+    """cuDNN's plans for a problem by name, in cuDNN's order of preference; ``build`` selects one, ``run`` runs
     it.
 
-    strict: none that uses tensor cores for float32 (TF32). deterministic: none whose results vary from run to run.
-    handle: cuDNN's, on the device that will run it; or properties, a device's as cuDNN writes them (JSON), for plans
-    that are only to be built. Raises cudnnGraphNotSupportedError where cuDNN has none.
+    strict: no plans with tensor cores for float32 (TF32). deterministic: no plans with results that vary between runs.
+    handle: cuDNN's, on the device that will run it; or properties, a device's in cuDNN's JSON form, for plans
+    that are only built. Raises cudnnGraphNotSupportedError where cuDNN has none.
     """
 
     def __init__(self, problem: Problem, strict=False, deterministic=False, handle=None, properties: str | None = None):
@@ -173,8 +172,8 @@ class Plan:
         return tensor.set_dim(list(shape)).set_stride(self._strides(shape, pitch))
 
     def build(self, name: str) -> bool:
-        """Finalises the plan of that name; whether it may be taken. ``workspace``: the bytes that it asks for;
-        ``failure``: what kept cuDNN from finalising it, where that may pass."""
+        """Finalises the plan with this name; returns whether it can be used. ``workspace``: the bytes that it requests;
+        ``failure``: the error of cuDNN, where it may be temporary."""
         self.failure = ""
         try:
             self._graph.build_plan_at_index(self.names[name])

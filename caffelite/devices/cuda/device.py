@@ -29,10 +29,10 @@ log = logging.getLogger("caffelite")
 class GPU(FormulaKernels):
     """Arrays are CuPy's; operations are queued on one stream and return at once.
 
-    number: which GPU. dtype: float32 (default), or float64, which the tests use to check gradients. precision: what
-    convolutions and matrix products multiply: tf32 (default) float32 numbers cut to 10 bits, fp32 all their 23,
-    strictly; fp16 or bf16 numbers of 16 bits, with sums, parameters and updates in float32. deterministic: plans whose
-    results are equal to the last bit from run to run, and none chosen by a clock. backend: what runs it all, CuPy by
+    number: the GPU's index. dtype: float32 (default), or float64, which the tests use to check gradients. precision: of
+    the factors of convolutions and matrix products: tf32 (default), float32 cut to 10 mantissa bits; fp32, all 23 bits;
+    fp16 or bf16, 16-bit numbers, with sums, parameters and updates in float32. deterministic: only plans with
+    bit-equal results in every run, and no choice by measured time. backend: the interface to CUDA, CuPy by
     default. Errors: no such GPU, no driver, CuPy not installed, a precision that the GPU lacks.
     """
 
@@ -50,7 +50,7 @@ class GPU(FormulaKernels):
         self.dtype = np.dtype(dtype)
         self.number = number
         self.deterministic = deterministic
-        self.eager = eager  # who asked that nothing is captured in graphs, or nothing
+        self.eager = eager  # the option or variable that disables graph capture; empty: none
         self.capturing = False
         self.backend = backend or CuPyBackend(number, strict=precision == "fp32")
         self.precision = precision = precisions.suited(precision, self.backend.capability, number)

@@ -43,7 +43,7 @@ class FormulaKernels(Kernels):
         self._columns("copy_into", part, whole, start)
 
     def copy_out(self, whole: Array, start: int, part: Array, more: Sequence[Array] = ()) -> None:
-        """part = whole[:, start : start + S], plus the same columns of at most 7 arrays ``more``."""
+        """part = whole[:, start : start + S] + the same columns of at most 7 arrays ``more``."""
         if more:
             self._columns("sum_out", part, whole, start, *more, *[None] * (7 - len(more)))
         else:

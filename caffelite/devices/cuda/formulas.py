@@ -1,4 +1,4 @@
-"""Formulas as CUDA C++: the text that Numba compiles on the CPU, translated node by node, so that both devices do the
+"""Translates formulas, which Numba compiles on the CPU, node by node to CUDA C++, so that both devices compute the
 same arithmetic."""
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class FormulaText:
         )
 
     def wide(self, *more: str) -> str:
-        """Whether all arrays lie so that packs of them can be read."""
+        """Whether the alignment of all arrays allows vector loads."""
         return " && ".join(f"wide<{self.k}>({p})" for p in (*more, *(f"{a}_at_" for a in self.each)))
 
     def packs(self, at: str = "i_") -> str:

@@ -1,4 +1,4 @@
-"""CUDA graphs: what a function queues is captured once and launched as one from then on."""
+"""CUDA graphs: captures the operations that a function queues once, and launches them as one graph afterwards."""
 
 from __future__ import annotations
 

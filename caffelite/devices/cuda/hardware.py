@@ -44,8 +44,8 @@ def peaks(number: int, cupy=None) -> dict[str, float]:
 
 
 def header_folder() -> Path | None:
-    """The folder of CUDA's own headers, as CuPy hands it to the compiler; None where this CuPy does not tell. Errors:
-    what CuPy raises where it finds none."""
+    """The folder of CUDA's headers that CuPy passes to the compiler; None where this CuPy does not report it. Errors:
+    CuPy's exception where it finds none."""
     installation.cupy_module("device_query")
     try:
         from cupy._core.core import assemble_cupy_compiler_options

@@ -1,10 +1,10 @@
-"""A GPU's input buffer: batches, rates and the clock of the coming passes.
+"""A GPU's input buffer: batches, learning rates and the clock of the next passes.
 
-All values that change from one iteration to the next come through it, so that the iteration itself is the same kernels
-on the same addresses each time and can be a CUDA graph.
+All values that change between iterations go through it. So each iteration runs the same kernels on the same addresses
+and can be a CUDA graph.
 
-It has two banks, each in pinned memory and on the device: while the passes of one run, the other is filled and copied.
-A bank holds several passes where they are small; one launch then runs them all.
+It has two banks, each in pinned memory and on the device: while the passes of one bank run, the other is filled and
+copied. A bank holds several passes where they are small; one launch then runs them all.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ class InputBuffer:
         self.select(0)
 
     def upload(self, array: Array, host: np.ndarray) -> None:
-        """Copies on a stream of its own, after the last pass that reads this bank; operations that are queued from now
-        on wait for it."""
+        """Copies on a separate stream, after the last pass that reads this bank; operations queued afterwards wait for
+        the copy."""
         self._copies.upload(self.bank, array, host)
 
     def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> Array:

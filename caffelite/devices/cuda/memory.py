@@ -14,7 +14,7 @@ from ..traits import LITTLE_WORK
 from .streams import Fork
 
 Shape = tuple[int, ...]
-FORKS = 2  # streams beside the main one, for small layers: gradients of weights, of bias, of the bottom
+FORKS = 2  # additional streams for small layers: gradients of weights, of bias, of the bottom
 
 
 class Memory:
@@ -37,7 +37,7 @@ class Memory:
         return array
 
     def view(self, raw: Array, offset: int, shape: Shape, dtype: DTypeLike | None = None) -> Array:
-        """An array over bytes of ``raw`` from ``offset``, which must suit the dtype's alignment. BFLOAT16 stands for
+        """An array over bytes of ``raw`` from ``offset``, which must satisfy the dtype's alignment. BFLOAT16 means
         ``half_dtype``."""
         dtype = np.dtype(dtype or self.dtype)
         return self.backend.view(raw, offset, shape, self.half_dtype if dtype == BFLOAT16 else dtype)

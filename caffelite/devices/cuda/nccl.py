@@ -1,4 +1,4 @@
-"""NCCL: sums of a GPU's arrays over processes, one GPU each, on a stream beside the one that computes."""
+"""All-reduce by NCCL over processes with one GPU each, on a stream that runs concurrently with the main stream."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from .formula_kernels import FormulaKernels
 
 FEW_WORK = (
     1 << 20
-)  # multiply-adds of a product whose bias and ReLU cost more than it does, where they are launches of their own
+)  # multiply-adds of a product below which separate launches of bias and ReLU cost more than the product
 COLUMN_BYTES = 64 << 20  # workspace of a convolution without cuDNN, at least one image
 
 

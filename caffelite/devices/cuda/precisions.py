@@ -12,7 +12,7 @@ LEAST = {"fp16": (5, 3), "bf16": (8, 0)}  # from which on a GPU converts such nu
 
 
 def suited(precision: str, capability: tuple[int, int], number: int) -> str:
-    """The precision that GPU ``number`` computes in where this one is asked for: fp32 for tf32 where it has no TF32.
+    """The precision that GPU ``number`` uses when this one is requested: fp32 for tf32 where it has no TF32.
 
     capability: its compute capability, (major, minor). Errors: a precision that it lacks.
     """

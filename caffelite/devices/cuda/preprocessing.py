@@ -12,7 +12,7 @@ from ..context import ExecutionContext
 from ..interfaces import Array, Kernel
 from .kernels import Kernels
 
-RESIDENT_SHARE = 4  # a data set is kept on the GPU where it takes at most one part in so many of the free memory
+RESIDENT_SHARE = 4  # a data set is kept on the GPU if it takes at most 1/RESIDENT_SHARE of the free memory
 
 
 class Preprocess:
@@ -114,5 +114,5 @@ def _by_channels(pixels: np.ndarray) -> bool:
 
 
 def _flat(pixels: np.ndarray) -> np.ndarray:
-    """The pixels as they lie in memory: M×C×H×W or M×H×W×C."""
+    """The pixels in their memory order: M×C×H×W or M×H×W×C."""
     return pixels if _by_channels(pixels) else pixels.transpose(0, 2, 3, 1)

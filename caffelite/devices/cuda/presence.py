@@ -1,5 +1,5 @@
-"""Whether a machine has an NVIDIA GPU at all, usable or not, asked of the kernel: neither a driver nor CuPy need be
-installed."""
+"""Queries the kernel whether a machine has an NVIDIA GPU, usable or not; works without a driver and without
+CuPy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PATTERNS = ("dev/nvidia[0-9]*", "proc/driver/nvidia/gpus/*", "dev/nvhost-gpu", "
 
 
 def present(root: Path = Path("/")) -> bool:
-    """root: where /dev, /proc and /sys lie."""
+    """root: the folder with /dev, /proc and /sys."""
     return any(next(root.glob(pattern), None) for pattern in PATTERNS) or any(_cards(root))
 
 

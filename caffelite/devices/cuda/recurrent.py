@@ -10,8 +10,8 @@ class LSTM:
     """T steps of N sequences of D units: c = k σ(f) c + σ(i) tanh(g), h = σ(o) tanh(c), sums (i, f, o, g) = gates + w
     (k h).
 
-    cont (T, N): k, where 0 nothing goes on; w (4D, D). A step is a product and a kernel. half: forward's products are
-    of 16-bit numbers, and so is ``hidden``; backward's are of float32 ones.
+    cont (T, N): k, 0 where a sequence starts; w (4D, D). A step is a product and a kernel. half: forward's products and
+    ``hidden`` have 16 bits; backward's products are float32.
     """
 
     def __init__(self, device: FormulaKernels, t: int, n: int, d: int, half: bool = False):

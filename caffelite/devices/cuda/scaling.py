@@ -1,4 +1,4 @@
-"""Dynamic loss scaling: gradients of fp16 numbers stay within what those can hold (Micikevicius et al. 2018)."""
+"""Dynamic loss scaling: keeps fp16 gradients within the range of fp16 (Micikevicius et al. 2018)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class LossScale:
         self._adapt(square, self._state)
 
     def load(self, factor: float, good: int = 0) -> None:
-        """Continues from a factor after so many good iterations."""
+        """Continues from a factor and a number of good iterations."""
         self._device.upload(self._state, np.array([factor, good, 1 / factor, 0]))
 
     def held(self) -> tuple[float, int]:

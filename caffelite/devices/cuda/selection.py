@@ -1,4 +1,4 @@
-"""The GPU's operations that select: rows of a table, the largest numbers."""
+"""The GPU's operations that select rows of a table or the largest values."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Streams beside a GPU's main stream, for copies and for operations that run at the same time, and captured graphs.
-They work on any backend, the tests' included."""
+"""Additional streams of a GPU, for copies and concurrent operations, and captured graphs.
+They work on any backend, including that of the tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 class Graph:
     """A captured graph of CuPy's, launched on the stream that it was captured on until ``close`` destroys it.
 
-    Close it before the communicator whose operations it holds: NCCL waits for such graphs when a communicator is
+    Close it before the communicator of its operations: NCCL waits for such graphs when a communicator is
     destroyed.
     """
 

@@ -41,7 +41,7 @@ class Pooling:
         )
         size = max(math.prod(x), math.prod(y))
         kinds = {"MAX": "max", "AVE": "average", "STOCHASTIC": "stochastic" if drawn else "expected"}
-        self._drawn, self._named = drawn, drawn or method == "MAX"  # whether forward tells its winners
+        self._drawn, self._named = drawn, drawn or method == "MAX"  # whether forward stores the selected positions
         extra = (np.uint32((stream or 0) & 0xFFFFFFFF), x[1]) if drawn else ()
         self._forward = device.kernel(
             "windows", f"{kinds[method]}_pool_forward", math.prod(y), *extra, *geometry, size=size
@@ -89,7 +89,7 @@ class LRN:
     """y = x · scale^-beta, scale = k + alpha / size · Σ x² over ``size`` channels around each of x (N, C, P)
     (Krizhevsky et al. 2012)."""
 
-    RUN = 16  # channels that a thread takes where neighbouring ones lie far apart
+    RUN = 16  # channels per thread where neighbouring ones are far apart in memory
 
     def __init__(self, device: FormulaKernels, n: int, c: int, p: int, size: int, alpha: float, beta: float, k: float):
         count, beta, run = n * c * p, float(beta), 1 if p == 1 else self.RUN
@@ -102,11 +102,11 @@ class LRN:
         )
 
     def forward(self, x, scale, y) -> None:
-        """scale: like x but never of 16-bit numbers, kept for backward; y: an array of its own."""
+        """scale: like x but never 16-bit, kept for backward; y must not alias x."""
         self._forward(x, scale, y)
 
     def backward(self, x, y, scale, dy, dx) -> None:
-        """dx: an array of its own."""
+        """dx must not alias another array."""
         self._backward(x, y, scale, dy, dx)
 
 

@@ -1,1 +1,1 @@
-"""How processes exchange values and sum arrays: MPI, sockets, the memory of the host, 16-bit numbers."""
+"""Transports that exchange values and sum arrays: MPI, sockets, host memory, 16-bit all-reduce."""

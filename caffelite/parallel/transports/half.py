@@ -14,8 +14,8 @@ SCALE = 2  # float16 numbers that hold one float32: the factor of a part
 
 
 def pack(values: np.ndarray, out: np.ndarray) -> None:
-    """float16 numbers times a power of two that brings the largest near 1024: none overflows, however large or small
-    all are."""
+    """float16 numbers times a power of two that scales the largest to about 1024, so that none overflows at any
+    magnitude."""
     largest = float(np.abs(values).max(initial=0))
     scale = 2.0 ** np.clip(10 - np.frexp(largest)[1], -100, 100) if np.isfinite(largest) and largest else 1.0
     out[:SCALE].view(np.float32)[0] = scale

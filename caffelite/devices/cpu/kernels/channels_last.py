@@ -1,4 +1,4 @@
-"""Kernels over images that lie channels last (N, H, W, C): their innermost loops run along channels."""
+"""Kernels for channels_last images (N, H, W, C): the innermost loops run along channels."""
 
 import numpy as np
 from numba import njit, prange, types
@@ -137,14 +137,14 @@ def _copy(source, target):
 
 @njit(**PARALLEL)
 def copy_into(part, whole, start):
-    """The columns of whole (R, T) from ``start`` on = part (R, S)."""
+    """whole[:, start : start + S] = part, of whole (R, T) and part (R, S)."""
     for r in prange(part.shape[0]):
         _copy(part[r], whole[r, start : start + part.shape[1]])
 
 
 @njit(**PARALLEL)
 def copy_out(whole, start, part):
-    """part (R, S) = the columns of whole (R, T) from ``start`` on."""
+    """part = whole[:, start : start + S], of whole (R, T) and part (R, S)."""
     for r in prange(part.shape[0]):
         _copy(whole[r, start : start + part.shape[1]], part[r])
 

@@ -23,8 +23,8 @@ def _add(source, target):
 @njit(**SERIAL)
 def _shift(x, rows, first, kw, stride, pad, dilation):
     """x (C, H, W) → rows (C·kw, R, Q, OW): for each kernel column the image shifted by it, its input rows from
-    ``first`` on dealt out to R = vertical stride piles of Q. What a kernel row sees of all windows then lies in one run
-    of memory."""
+    ``first`` on distributed over R = vertical stride groups of Q. The values that a kernel row reads of all windows are
+    then contiguous."""
     channels, height, width = x.shape
     piles, depth, out_w = rows.shape[1], rows.shape[2], rows.shape[3]
     for c in range(channels):

@@ -1,7 +1,7 @@
-"""Convolution of few channels, channels last, without columns: each weight meets each pixel where it lies.
+"""Direct convolution of few channels in channels_last layout, without columns.
 
-A tile is some pixels times some vectors of output channels, all held in registers while the kernel's C·kh·kw positions
-go by in Caffe's order; LLVM turns the vectors into what the processor has.
+A tile is some pixels times some vectors of output channels. It stays in registers while the kernel iterates over the
+C·kh·kw positions in Caffe's order; LLVM maps the vectors to those of the processor.
 """
 
 import llvmlite.binding as llvm
@@ -97,8 +97,8 @@ def pack(w, packed):
 def forward(x, packed, bias, biased, slope, rectified, y, places, offsets, space, vectors, pixels):
     """y (N, P, M) = the convolution of x (N, H·W·C) + bias (M), then leaky ReLU where rectified.
 
-    places (⌈P / pixels⌉·pixels): where each output's window starts in an image; offsets (K): where each position lies
-    from there, in Caffe's order; packed (K, vectors·LANES); space (threads, pixels·vectors·LANES): workspace.
+    places (⌈P / pixels⌉·pixels): the offset of each output's window in an image; offsets (K): of each position from
+    there, in Caffe's order; packed (K, vectors·LANES); space (threads, pixels·vectors·LANES): workspace.
     """
     count, outputs, channels, width = x.shape[0], y.shape[1], y.shape[2], vectors * LANES
     tiles = -(-outputs // pixels)

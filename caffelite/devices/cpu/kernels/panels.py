@@ -1,11 +1,11 @@
-"""A product of few rows by weights packed once, for use inside a thread: what a recurrent layer multiplies by at every
-step.
+"""A product of few rows by weights that are packed once, for use inside a thread: the product of each step of a
+recurrent layer.
 
-Packed weights are panels of ``WIDTH`` bytes of columns, a row of a panel for each number that is summed over. A tile,
-some rows times a panel, stays in registers meanwhile; LLVM turns its vectors into what the processor has.
+Packed weights are panels of ``WIDTH`` bytes of columns; a panel has one row for each index of the sum. A tile (some
+rows times a panel) stays in registers during the product; LLVM maps its vectors to those of the processor.
 
-Numbers are float32, float64, or bfloat16 as uint16 with sums in float32: then a row of a panel holds two numbers of
-each column, which processors with the instruction multiply at once.
+The dtype is float32, float64, or bfloat16 as uint16 with float32 sums. For bfloat16 a row of a panel holds two values
+of each column, which processors with the instruction multiply at once.
 """
 
 import llvmlite.binding as llvm
@@ -191,7 +191,7 @@ def pack_halves(w, turned, packed):
 
 @njit(**SERIAL)
 def multiply(a, packed, c):
-    """c (N, M) += a (N, K) by packed weights; rows of a and c may lie apart."""
+    """c (N, M) += a (N, K) times packed weights; rows of a and c may be strided."""
     width, size = WIDTH // c.itemsize, c.itemsize  # two halves are as long as their sum
     rows, tiles = a.shape[0], -(-a.shape[0] // ROWS)
     for k in range(0, packed.shape[1], DEPTH):

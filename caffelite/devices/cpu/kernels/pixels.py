@@ -1,4 +1,4 @@
-"""Pixels to numbers: crop, mean, mirror and scale in one pass."""
+"""Converts pixels to floats: crop, mean, mirror and scale in one pass."""
 
 import numpy as np
 from numba import njit, prange

@@ -1,7 +1,7 @@
-"""An LSTM over whole sequences. Sequences know nothing of each other, so each thread takes some of them through all of
-time, and waits for nobody.
+"""An LSTM over complete sequences. Sequences are independent, so each thread computes all steps of its sequences
+without synchronisation.
 
-The gates' sums i, f, o, g of a sequence's step are a row of 4D, and become σ(i), σ(f), σ(o), tanh(g) where they lie.
+The gates' sums i, f, o, g of a sequence's step are a row of 4D, and become σ(i), σ(f), σ(o), tanh(g) in place.
 """
 
 import math
@@ -19,14 +19,14 @@ LN2_HIGH, LN2_LOW = (
     np.float32(0.693359375),
     np.float32(-2.12194440054690583e-4),
 )  # ln 2 = their sum; the first has few digits
-ROUND = np.float32(3 << 22)  # x + ROUND has in its last bits the whole number next to x
+ROUND = np.float32(3 << 22)  # x + ROUND has in its last bits the integer nearest to x
 TAYLOR = tuple(np.float32(1 / math.factorial(n)) for n in (2, 3, 4, 5, 6, 7))
 
 
 @njit(**EXACT)
 def _halvings(x):
-    """n, f and 2^n as whole number, rest and float32: e^x = 2^n e^f, |f| ≤ ln 2 / 2. Nothing in it depends on what NaN
-    is as an integer."""
+    """n (integer), f (remainder) and 2^n (float32): e^x = 2^n e^f, |f| ≤ ln 2 / 2. The result does not depend on how
+    NaN converts to an integer."""
     shifted = x * LOG2E + ROUND
     n = shifted - ROUND
     f = (x - n * LN2_HIGH) - n * LN2_LOW
@@ -81,8 +81,8 @@ def _tanh(x):
     return (lambda x: _tanh32(x)) if x == types.float32 else (lambda x: math.tanh(x))
 
 
-# Passes over rows that lie in the first-level cache, of few arrays each, and none under two names: LLVM's vector loops
-# are for arrays that do not overlap, and it asks that of so many only.
+# Passes over rows in the L1 cache, each over few arrays without aliases: LLVM vectorises loops over arrays that do not
+# overlap, and checks for overlap at run time only for a limited number of arrays.
 
 
 @njit(**EXACT)

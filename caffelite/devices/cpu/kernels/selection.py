@@ -1,4 +1,4 @@
-"""Rows of a table by number, and the largest numbers."""
+"""Rows of a table by index, and the largest values."""
 
 import numpy as np
 from numba import njit, prange
@@ -10,7 +10,7 @@ COLUMNS = 64  # what one thread adds up at a time
 
 @njit(**SERIAL)
 def _names_row(index, rows):
-    """Whether a number is a whole one from 0 to rows - 1."""
+    """Whether a number is an integer from 0 to rows - 1."""
     return 0 <= index < rows and index == np.floor(index)
 
 

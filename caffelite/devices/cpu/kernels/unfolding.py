@@ -1,4 +1,4 @@
-"""Images as columns, one for every window, and back."""
+"""im2col and col2im: converts images to columns, one per window, and columns to images."""
 
 from numba import njit, prange
 
