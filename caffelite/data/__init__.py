@@ -1,4 +1,4 @@
-"""Where a net's samples come from: sources, their transforms, and the threads that keep batches ready."""
+"""Data loading: sources of samples, their transforms, and the threads that prefetch batches."""
 
 from .names import sample_names
 from .pipeline import Shard, Source, set_workers

@@ -16,11 +16,11 @@ from .listing import files_below
 
 
 class Files(Mapping[str, bytes]):
-    """Contents by name: below a folder or in a plain tar archive, read when asked for; of a packed archive, held in
-    memory.
+    """File contents by name, from a folder or an uncompressed tar archive, read on request; from a compressed archive,
+    held in memory.
 
-    root: the folder, the archive, or an archive's bytes with `where` to name them by. Errors: neither of these; a
-    damaged archive; OSError for a content that cannot be read, or whose archive has changed since.
+    root: the folder, the archive, or an archive's bytes, which errors name by `where`. Errors: neither of these; a
+    damaged archive; OSError for a file that cannot be read, or if the archive has changed since.
     """
 
     def __init__(self, root: Path | bytes, where: str = ""):
@@ -62,7 +62,7 @@ class Part(Mapping[str, bytes]):
 
 
 def splits(files: Files) -> tuple[Part, Part] | None:
-    """(train, test) of files that lie as train/CLASS/FILE and test/CLASS/FILE, or val/ for test/, below any one folder;
+    """(train, test) of files named train/CLASS/FILE and test/CLASS/FILE, or val/ for test/, below any one folder;
     else None."""
     folders = {name.rsplit("/", 2)[0] for name in files if name.count("/") >= 2}
     for train in sorted(f for f in folders if f.split("/")[-1] == "train"):
@@ -74,7 +74,7 @@ def splits(files: Files) -> tuple[Part, Part] | None:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a member of a plain archive stands in its file, and which file that was."""
+    """The position of a member in an uncompressed archive, and the identity of the archive file."""
 
     offset: int
     size: int

@@ -27,10 +27,10 @@ IDX = {
 
 
 class Arrays(Samples):
-    """Images N×H×W, N×C×H×W, or rows N×D as images D×1×1; uint8 stays, other numbers become float32. Labels: N whole
-    numbers, else 0.
+    """Images N×H×W, N×C×H×W, or rows N×D as images D×1×1; uint8 stays, other dtypes become float32. Labels: N integers,
+    else 0.
 
-    Where they are larger than memory should hold they are read from the file as they are needed (not those of a .npz).
+    Arrays that are too large for memory are read from the file on request (except those of a .npz).
     """
 
     def __init__(self, images: Path, labels: Path | None):

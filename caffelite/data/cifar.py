@@ -1,5 +1,5 @@
-"""Reads CIFAR-10's own files, binary or pickled: 3×32×32 bytes for each image, in the order red, green, blue, returned
-as blue, green, red."""
+"""Reads the files of CIFAR-10, binary or pickled: 3×32×32 bytes for each image, stored as RGB and returned as
+BGR."""
 
 from __future__ import annotations
 

@@ -27,11 +27,11 @@ Item, Result = TypeVar("Item"), TypeVar("Result")
 
 @dataclass(frozen=True)
 class Recipe:
-    """How the bytes of an image file become a Datum.
+    """Converts the bytes of an image file to a Datum.
 
-    color: 3 channels, else 1. height, width: the size to bring it to (bilinear), where both are set. encoding: None
-    stores pixels; "jpg", "png", … an image file of that format; "" one of the format that the image's name ends with. A
-    file that is already what is asked for is stored byte by byte.
+    color: 3 channels, else 1. height, width: the size after resizing (bilinear), where both are set. encoding: None
+    stores pixels; "jpg", "png", … an image file of that format; "" one of the format of the image's file extension. A
+    file that already has the requested form is stored unchanged.
     """
 
     color: bool = True
@@ -40,8 +40,8 @@ class Recipe:
     encoding: str | None = None
 
     def __call__(self, content: bytes, name: str, label: int) -> tuple[pb.Datum, tuple[int, ...]]:
-        """The record, and the shape of the image in it. Errors: ValueError where the content is no whole image or
-        cannot be encoded."""
+        """The record, and the shape of the image in it. Errors: ValueError where the content is no complete image
+        or cannot be encoded."""
         if is_cut(content):
             raise ValueError("the JPEG is cut short")
         ending = os.path.splitext(name)[1][1:].lower()
@@ -69,7 +69,7 @@ class Recipe:
         color says."""
         try:
             return decode(content).shape
-        except ValueError:  # perhaps 16 bits, which force_color brings to 8
+        except ValueError:  # perhaps 16 bits, which force_color converts to 8
             return decode(content, self.color).shape
 
 

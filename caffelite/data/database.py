@@ -1,4 +1,4 @@
-"""Databases of Datum records, by number in the order of their keys: LMDB, and what LevelDB has in common with it."""
+"""Databases of Datum records, indexed in the order of their keys: LMDB, and the code that LevelDB shares with it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .images import decode
 from .lmdb_reader import Lmdb, Record
 from .samples import Check, Samples
 
-EXACT_LABELS = 1 << 24  # float32 holds every whole number up to here
+EXACT_LABELS = 1 << 24  # float32 represents every integer up to here
 
 
 class Datums(Samples):
@@ -128,7 +128,7 @@ class Database(Datums):
         return self._lmdb.read(self._index[numbers])
 
     def _step(self, number: int) -> Record:
-        """The record of a number, from where the last one was read, or anew from the first."""
+        """The record with an index; continues from the last record read, or restarts from the first."""
         if self._walking is None or number < self._next:
             self._walking, self._next = self.walk(number), number
         for _ in range(number - self._next):

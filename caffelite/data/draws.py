@@ -1,6 +1,6 @@
 """Counter-based random numbers: a pure function of seed, layer and sample, so that a resume needs only a position.
 
-They are raw words of Philox 4x64 (Salmon et al., 2011), which no release of NumPy may change.
+They are raw words of Philox 4x64 (Salmon et al., 2011), which are the same in every release of NumPy.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def per_sample(key: Key, start: int, samples: int) -> np.ndarray:
 
 
 def below(words: np.ndarray, limit: int | np.ndarray) -> np.ndarray:
-    """Whole numbers from 0 to limit - 1, one for each word; limit is less than 2^32."""
+    """Integers from 0 to limit - 1, one for each word; limit is less than 2^32."""
     return ((words >> np.uint64(32)) * np.asarray(limit, np.uint64)) >> np.uint64(32)
 
 

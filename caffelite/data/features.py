@@ -17,7 +17,7 @@ Add = Callable[[Mapping[str, np.ndarray]], None]
 
 @contextmanager
 def features(kind: str, path: Path, shapes: Mapping[str, tuple[int, ...]], *, force: bool = False) -> Iterator[Add]:
-    """A function that adds a batch of rows, N×…, for each name; the file stands at path when the context ends.
+    """A function that adds a batch of rows, N×…, for each name; the file exists at path when the context ends.
 
     kind: "lmdb" or "leveldb", a Datum of float_data a row under the keys 0000000000, …, as Caffe's tool writes them,
     for one name; "hdf5", with the list file that HDF5Data takes; "npz". shapes: of one row by name. Errors: path exists

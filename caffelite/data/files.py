@@ -1,4 +1,4 @@
-"""Samples from image files: of a list, of a folder of class folders, or of tar files as WebDataset writes them."""
+"""Samples from image files: from a list, a folder of class folders, or tar files in WebDataset's format."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .listing import IMAGES, Listed, files_below, list_classes, shortened, whole
 from .samples import Samples
 
 MOST_SHARDS = 1_000_000
-LABEL_BYTES = 1 << 16  # of a .cls, whose label is a few digits
+LABEL_BYTES = 1 << 16  # limit for a .cls file; a label has a few digits
 
 
 class Pictures(Samples):
@@ -64,7 +64,7 @@ class Pictures(Samples):
 
 
 class Files(Pictures):
-    """Images that a list names, or that lie in a folder, below a root that is put before each name as it is written."""
+    """Images named by a list or found in a folder; root is prepended to each name unchanged."""
 
     def __init__(self, listed: Sequence[Listed], root: str, color: bool, size: tuple[int, int]):
         self._listed, self._root = listed, root

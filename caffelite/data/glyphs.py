@@ -125,7 +125,7 @@ def draw(digit: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def _stray(points: np.ndarray, far: float, phase: np.ndarray) -> np.ndarray:
-    """A slow wave over the box, so that no two digits of a form are alike."""
+    """A low-frequency distortion of the box, so that no two digits of a form are equal."""
     return far * np.sin(5 * points[:, ::-1] + phase)
 
 
@@ -143,7 +143,7 @@ def _ink(starts: np.ndarray, ends: np.ndarray, pen: np.ndarray, soft: float) -> 
     )  # pixel less start
     share = ((dx * ax + dy * ay) / np.maximum(ax * ax + ay * ay, 1e-9)).clip(
         0, 1
-    )  # how far along a segment its nearest point lies
+    )  # the relative position of the nearest point on a segment
     far = np.sqrt(((dx - share * ax) ** 2 + (dy - share * ay) ** 2).min(-1))
     ink = (0.5 + (1 - far) * pen.min() / soft).clip(0, 1)
     return np.rint(255 * ink / ink.max()).astype(np.uint8)

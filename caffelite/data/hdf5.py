@@ -109,7 +109,7 @@ class HDF5Source(Source):
         return self._loaded[part]
 
     def column(self, top: int, most: int) -> np.ndarray:
-        """What stands in a top's first rows, file after file, read until it is ``most`` numbers: rows×…. Errors: a file
+        """The first rows of a top, read file by file until they have ``most`` numbers: rows×…. Errors: a file
         cannot be read."""
         found, count = [], 0
         for part in self._parts:

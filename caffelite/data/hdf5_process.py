@@ -1,9 +1,9 @@
-"""Reads rows of HDF5 files for another process, so that a damaged file cannot crash that; hdf5_reader.py runs it as a
-script.
+"""Reads rows of HDF5 files for another process, so that a damaged file cannot crash that process; hdf5_reader.py runs
+it as a script.
 
 usage: hdf5_process.py SYS_PATH (JSON). Requests are lines of JSON on standard input, answers lines of JSON on standard
 output; the numbers of a "read" follow its answer. An answer with "error" is the last one: a damaged file may have left
-the library in any state. It needs nothing of caffelite, so that it starts fast.
+the library in any state. It imports nothing of caffelite, so that it starts fast.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Iterable
 # bound.
 GREATEST_PACKING = 1 << 16
 SMALL = 64 << 20
-NAMES = 20  # that an error tells
+NAMES = 20  # maximum in an error message
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
-"""Reads rows of HDF5 files in a process of its own: a damaged file can make the HDF5 library crash, loop or allocate
+"""Reads rows of HDF5 files in a separate process: a damaged file can make the HDF5 library crash, loop or allocate
 any amount of memory.
 
-One such process serves all sources of this one. It ends with it, and after an error a new one takes its place.
+One such process serves all sources of this process and ends with it. After an error a new one replaces it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def read(
     picked = {"start": rows.start, "stop": rows.stop} if isinstance(rows, slice) else rows.tolist()
     count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
     wanted = [(count, *shape) for shape in shapes]
-    # Row by row each may take a chunk of its own to decode.
+    # Read row by row, each row may need a separate chunk to be decoded.
     work = chunks * (1 if isinstance(rows, slice) else count)
     return _ask(
         {"do": "read", "path": os.fspath(path), "names": list(names), "rows": picked}, work, wanted, 2 * chunks
@@ -124,7 +124,7 @@ def _running() -> subprocess.Popen:
         ]
         nowhere, pipe = subprocess.DEVNULL, subprocess.PIPE
         try:
-            # A session of its own: Ctrl-C is for this process, at whose end the other one ends.
+            # A separate session: Ctrl-C must reach only this process; the other one ends with it.
             process = subprocess.Popen(
                 command, stdin=pipe, stdout=pipe, stderr=nowhere, start_new_session=True, pipesize=1 << 20
             )
@@ -138,7 +138,7 @@ def _running() -> subprocess.Popen:
 
 
 def _end(process: subprocess.Popen) -> str:
-    """Ends the process; how it came to its end, where it did so by itself."""
+    """Ends the process; returns how it ended, if it had already ended."""
     global _process
     _process = None
     with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Images by OpenCV: JPEG and PNG bytes to Caffe's layout, C×H×W in the order blue, green, red, and other sizes."""
+"""Decodes and resizes images by OpenCV: JPEG and PNG bytes to Caffe's layout, C×H×W, BGR."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EIGHT_BITS = "not an image of 8 bits a channel"
 
 @cache
 def opencv(use: str) -> ModuleType:
-    """OpenCV, told to compute on the calling thread: the workers are the parallelism. Errors: it is not installed."""
+    """OpenCV, set to one thread, because the workers already run in parallel. Errors: it is not installed."""
     _limit_pixels()
     try:
         import cv2
@@ -36,7 +36,7 @@ def _limit_pixels() -> None:
 def decode(content: bytes, color: bool | None = None) -> np.ndarray:
     """uint8 C×H×W, a view of H×W×C. color: True gives 3 channels, False 1, None as many as the file has.
 
-    As in Caffe, an image of 16 bits is brought to 8 where color says which channels to give. Errors: ValueError where
+    As in Caffe, an image of 16 bits is converted to 8 if color is True or False. Errors: ValueError where
     the bytes are no image that can be decoded, or not of 8 bits a channel; neither OpenCV nor Pillow is installed.
     """
     if not content:
@@ -81,7 +81,7 @@ def with_channels(image: np.ndarray, color: bool) -> np.ndarray:
 
 
 def channels_last(image: np.ndarray) -> np.ndarray:
-    """H×W×C of C×H×W for OpenCV, H×W where C is 1; a view where the pixels lie so already, as those of `decode` do."""
+    """Converts C×H×W to H×W×C for OpenCV, or H×W if C is 1; a view if the memory order allows it, as for `decode`."""
     return image[0] if len(image) == 1 else np.ascontiguousarray(image.transpose(1, 2, 0))
 
 

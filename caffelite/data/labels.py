@@ -14,7 +14,7 @@ MOST = 5000  # labels that are read from files; a database of large images is no
 
 
 class Labels(NamedTuple):
-    """Labels of samples; whole: those of all samples, so that what is not among them is nowhere in the set."""
+    """Labels of samples; whole: they are the labels of all samples, so that no other label is in the set."""
 
     values: np.ndarray
     whole: bool

@@ -11,8 +11,8 @@ import numpy as np
 
 from ..errors import missing_extra
 
-SIZE, LINE = 12, 18  # pixels: of the letters, and from one line to the next
-NO_GLYPH = "□"  # stands for a character that no font has
+SIZE, LINE = 12, 18  # pixels: height of the letters, and distance between lines
+NO_GLYPH = "□"  # replaces a character that no font has
 UNASSIGNED = "\uffff"  # a character that no font has
 
 

@@ -30,8 +30,8 @@ class Tables:
         self.check()
 
     def check(self, records: int = 1) -> None:
-        """To be called before so many records are read. Errors: CaffeliteError for a file that is shorter than it
-        was."""
+        """Call it before reading a number of records. Errors: CaffeliteError for a file that has become
+        shorter."""
         self._left -= records
         if self._left > 0:
             return

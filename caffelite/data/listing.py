@@ -41,9 +41,9 @@ def shortened(text: str, most: int = 60) -> str:
 
 
 def read_list(path: str | os.PathLike) -> list[Listed]:
-    """The lines of a list file, "NAME LABEL" each; a name may hold spaces, an empty line is none.
+    """The lines of a list file, "NAME LABEL" each; a name may contain spaces; empty lines are skipped.
 
-    Errors, with their lines and up to 100 at once: no label, or one that is no whole number that float32 holds; an
+    Errors, with their lines and up to 100 at once: no label, or one that is no integer that float32 represents; an
     empty list.
     """
     try:
@@ -86,12 +86,12 @@ def list_classes(
     left_out: list[str] | None = None,
     remedy: str = "move it away",
 ) -> tuple[list[Listed], list[str]]:
-    """(images, classes) of file names "CLASS/…/FILE", in the order of the names; so are the classes labelled, where
-    they are not given.
+    """(images, classes) of file names "CLASS/…/FILE", in the order of the names. Classes are labelled in the same
+    order, unless they are given.
 
-    where: what holds them, for errors. What starts with a dot is left out. Where all files lie below one folder and
-    none in itself, the classes are the folders in there. left_out: gets the files that are no images by their names or
-    in no class; None: they are errors with this remedy. Errors besides: a class that is not among those given.
+    where: the container, for errors. Names that start with a dot are left out. Where all files are below one folder and
+    none directly in it, its subfolders are the classes. left_out: receives the files without an image's extension or
+    without a class; None: they are errors with this remedy. Other errors: a class that is not among those given.
     """
     parts = sorted(tuple(name.split("/")) for name in names)
     parts = [p for p in parts if not any(part.startswith(".") for part in p)]
@@ -136,8 +136,8 @@ def _is_image(parts: Sequence[str]) -> bool:
 
 
 def _around(parts: Sequence[tuple[str, ...]]) -> int:
-    """How many folders, one in the other, lie around the class folders: each is alone in its place and holds folders,
-    but no image."""
+    """The number of nested folders around the class folders: each has no sibling and contains folders, but no
+    image."""
     depth = 0
     while True:
         tops = {p[depth] for p in parts if len(p) > depth + 1}

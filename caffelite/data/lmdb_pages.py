@@ -1,8 +1,8 @@
 """Reads the pages of an LMDB from its file and checks every number, instead of using a memory map.
 
-With a map each damaged or missing page kills the process; a read of a file just returns less. The format: data
+With a memory map, a damaged or missing page kills the process; a file read only returns fewer bytes. The format: data
 version 1 of LMDB, little endian. A page has a header of 16 bytes: its number (8), padding (2), flags (2), and either
-where the list of nodes ends and where the nodes begin (2 and 2), or the number of pages that an overflow value takes
+the offsets of the end of the node list and of the first node (2 and 2), or the number of pages of an overflow value
 (4).
 """
 
@@ -196,7 +196,7 @@ class Pages:
         return key, self._overflow(int.from_bytes(page[at:end], "little"), size) if flags & _BIG else page[at:end]
 
     def _overflow(self, number: int, size: int) -> bytes:
-        """A value that takes pages of its own."""
+        """A value stored in overflow pages."""
         each = self.meta.page_bytes
         if not 1 < number < self.meta.pages or number * each + _START + size > self.meta.pages * each:
             raise Damaged(f"a value of {size} bytes stands on page {number} of {self.meta.pages}")

@@ -1,4 +1,4 @@
-"""Names of samples: their number, with the key or file where the source has one."""
+"""Names of samples: their index, with the key or file where the source has one."""
 
 from __future__ import annotations
 

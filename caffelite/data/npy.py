@@ -22,7 +22,7 @@ DAMAGE = (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, Runtime
 
 
 def read(path: Path) -> Rows | np.ndarray:
-    """The array of a .npy, whose rows are read when they are asked for. Errors: DAMAGE, MemoryError."""
+    """The array of a .npy; its rows are read on request. Errors: DAMAGE, MemoryError."""
     with inputs.open_file(path) as file:
         dtype, shape, order, start = _header(file)
     return opened(path, dtype, start, shape, order)

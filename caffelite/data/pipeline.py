@@ -1,5 +1,5 @@
-"""Source: batches that are prepared ahead. One thread reads, workers decode and augment, the net's thread copies to its
-device, all at the same time."""
+"""Source: prefetched batches. One thread reads, workers decode and augment, the net's thread copies to its
+device, all concurrently."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class Batch:
     """A batch of a source: the float32 arrays of its tops; or the pixels from which the first top is computed, and the
     arrays of the others.
 
-    pixels: M×C×H×W of uint8 or float32. picks: N×4 of int32, a row a sample: which pixels, the crop's top and left, 1
-    where it is mirrored. resident: pixels is the whole data set and does not change.
+    pixels: M×C×H×W of uint8 or float32. picks: N×4 of int32, a row a sample: the image's index, the crop's top and
+    left, 1 where it is mirrored. resident: pixels is the complete data set and does not change.
     """
 
     arrays: list[np.ndarray]
@@ -140,7 +140,7 @@ class Source:
         return batch.arrays
 
     def seek(self, samples: int) -> None:
-        """Continues from the position where all shards together have returned so many samples."""
+        """Continues from a position: the number of samples that all shards together have returned."""
         self._stop()
         self.position = samples
 

@@ -1,4 +1,4 @@
-"""Repeats the first few batches of a source, for a test of whether a net can overfit them."""
+"""Repeats the first few batches of a source, to test whether a net can overfit them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from .pipeline import Source
 
 
 class Repeated:
-    """Hands out the first ``count`` batches of a source again and again, as they were the first time: augmented once.
+    """Returns the first ``count`` batches of a source repeatedly, augmented only the first time.
 
-    ``position`` counts what was handed out, as a source's does.
+    ``position`` counts returned samples, as a source's does.
     """
 
     def __init__(self, source: Source, count: int):

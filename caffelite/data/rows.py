@@ -38,7 +38,7 @@ class Rows:
             self._read(found, first)
             return found
         found = np.empty((len(numbers), *self.shape[1:]), self.dtype)
-        # What lies side by side in the file is read at once.
+        # Adjacent rows in the file are read at once.
         begins = [0, *(np.flatnonzero(np.diff(numbers) != 1) + 1).tolist(), len(numbers)]
         for begin, end in zip(begins[:-1], begins[1:], strict=True):
             self._read(found[begin:end], int(numbers[begin]) if end > begin else 0)

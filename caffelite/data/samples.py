@@ -1,4 +1,4 @@
-"""Samples: images with labels, by number; and the source that returns batches of them."""
+"""Samples: images with labels, by index; and the source that returns batches of them."""
 
 from __future__ import annotations
 

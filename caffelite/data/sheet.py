@@ -22,9 +22,9 @@ def contact_sheet(
 ) -> tuple[bytes, float, float]:
     """(PNG, the value shown black, the value shown white) of images C×H×W, each above its caption of up to five lines.
 
-    Three channels are blue, green and red; of any other number each is shown grey, side by side. Bytes stay what they
-    are; other values are stretched, all images' alike, so that the least is black and the greatest white; what is not
-    finite is magenta. Errors: not three axes; OpenCV is missing.
+    Three channels are BGR; otherwise each channel is shown in gray, side by side. Bytes are not changed; other
+    values are scaled equally in all images, so that the minimum is black and the maximum white; values that are not
+    finite are magenta. Errors: not three axes; OpenCV is missing.
     """
     cv2 = opencv("a sheet of images")
     for image in images:
@@ -47,15 +47,15 @@ def contact_sheet(
 
 
 def value_range(images: Iterable[np.ndarray]) -> tuple[float, float]:
-    """(black, white): 0 and 255 where all values lie between them and some exceed 1, else the least and the
-    greatest."""
+    """(black, white): 0 and 255 where all values are between them and some exceed 1, else the minimum and the
+    maximum."""
     finite = [values for values in (image[np.isfinite(image)] for image in images) if values.size]
     low, high = min((float(v.min()) for v in finite), default=0.0), max((float(v.max()) for v in finite), default=0.0)
     return (0.0, 255.0) if low >= 0 and 1 < high <= 255 else (low, high)
 
 
 def _tile(cv2, image: np.ndarray, low: float, high: float) -> np.ndarray:
-    """H×W×3 of uint8, brought to a size that can be looked at."""
+    """H×W×3 of uint8, resized for viewing."""
     finite = np.isfinite(image)
     values = (np.where(finite, image, low) - low) * (255 / (high - low) if high > low else 0)
     pixels = values.round().astype(np.uint8)

@@ -127,7 +127,7 @@ def _source(open_samples: Callable[[], Samples], layer, param, phase: int, locat
         skip = per_sample(key(seed, layer.name, "skip"), 0, 1)[0]
         skipped = int(below(skip, param.rand_skip)[0]) if param.rand_skip else 0
         order = Order(samples.length, key(seed, layer.name, "shuffle") if param.shuffle else None, skipped)
-        # As in Caffe, prefetch stands in data_param for ImageData too.
+        # As in Caffe, prefetch is in data_param for ImageData too.
         return DataSource(
             samples, transform, order, param.batch_size, len(layer.top), layer.data_param.prefetch, param.cache
         )

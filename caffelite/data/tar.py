@@ -31,7 +31,7 @@ class Unreadable(ValueError):
 
 
 class _Member(tarfile.TarInfo):
-    """A header whose size cannot be negative: Python's own reader would go around and around."""
+    """A header that rejects a negative size, which would make Python's reader loop forever."""
 
     def _block(self, count: int) -> int:
         if count < 0:
@@ -92,8 +92,8 @@ def _parents(name: str) -> Iterator[str]:
 
 
 def _resolve(name: str, table: dict[str, tarfile.TarInfo]) -> str | None:
-    """The name that a name stands for when all links on its way are followed, None where they leave the archive or go
-    around."""
+    """Resolves all links in a name; None where they leave the archive or form a
+    cycle."""
     left, done, links = name.split("/")[::-1], [], 0
     while left:
         part = left.pop()
@@ -113,7 +113,7 @@ def _resolve(name: str, table: dict[str, tarfile.TarInfo]) -> str | None:
             return None
         if member.issym():
             done.pop()
-        else:  # a hard link names a member by its whole name
+        else:  # a hard link names a member by its full name
             done.clear()
         left += member.linkname.split("/")[::-1]
     return "/".join(done)

@@ -30,13 +30,13 @@ class Transform:
     """y = scale · mirror(crop(x - mean)) for images C×H×W, as in Caffe, of images that TRAIN may have perturbed before.
 
     Where crop_size is set, or crop_h and crop_w, TRAIN crops at random and TEST in the centre; mirror flips every other
-    image on average, in both phases. A sample goes one of two ways: `augment`, by a worker that has the image alone,
-    and then `finish`; or, where `plain` says that nothing else is asked for and images have one size, `finish` alone,
+    image on average, in both phases. A sample takes one of two paths: `augment`, by a worker on a single image,
+    and then `finish`; or, if the transform is `plain` and images have one size, only `finish`,
     also on a device.
 
     shape: C×h×w of y. resizes: images may have any size. plain: there is mean, crop, mirror and scale only. mean: None,
     C×1×1 or an image C×H×W; scale: float32. Errors: mean_file and mean_value together, force_color and force_gray
-    together, a mean or a crop that does not fit the image, whatever is wrong with a perturbation.
+    together, a mean or a crop that does not fit the image, the errors of perturbations.
     """
 
     def __init__(
@@ -130,12 +130,12 @@ class Transform:
         )
 
     def finish(self, images: np.ndarray | Sequence[np.ndarray], choice: Choice, out: np.ndarray) -> None:
-        """Writes scale · mirror(x - mean) as float32 N×C×h×w into out. images: as `augment` gives them, or whole, to be
-        cut here."""
+        """Writes scale · mirror(x - mean) as float32 N×C×h×w into out. images: as `augment` returns them, or
+        complete, to be cropped here."""
         if isinstance(images, np.ndarray) and not (self.mirror or self._random_crop):
             self._window(
                 images, *choice.corners[0].tolist(), 0, out
-            )  # where nothing is drawn, one operation does the whole batch
+            )  # without random numbers, one operation processes the complete batch
         else:
             for image, (top, left), flip, row in zip(
                 images, choice.corners.tolist(), choice.flips.tolist(), out, strict=True

@@ -35,8 +35,8 @@ class Picture:
 
 @dataclass
 class Windows:
-    """A list's images, and its windows as rows of whole numbers: image, label, x1, y1, x2, y2; objects apart from
-    background."""
+    """A list's images, and its windows as rows of integers: image, label, x1, y1, x2, y2; objects and background
+    separately."""
 
     pictures: list[Picture] = field(default_factory=list)
     objects: list[tuple[int, ...]] = field(default_factory=list)
@@ -46,9 +46,9 @@ class Windows:
 class WindowSource(Source):
     """Windows of images, warped to a square: N×3×crop_size×crop_size, and their labels, 0 for background.
 
-    Each batch holds background first and then fg_fraction of objects; each kind comes in an order of its own, every
-    window once a round. As in Caffe, what lies beyond the image is 0 after the mean, and the mean is not mirrored.
-    Decoded images are kept where cache_images asks for it. Errors: a line that is not understood; no windows of a kind;
+    Each batch holds background first and then fg_fraction of objects; each kind has a separate order, with every
+    window once per epoch. As in Caffe, pixels outside the image are 0 after the mean, and the mean is not mirrored.
+    Decoded images are kept if cache_images is set. Errors: a line that cannot be parsed; no windows of a kind;
     an image that cannot be read.
     """
 

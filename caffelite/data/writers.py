@@ -1,4 +1,4 @@
-"""Writes data sets: LMDB for `Data`, HDF5 for `HDF5Data`; a data set gets its name when it is complete."""
+"""Writes data sets: LMDB for `Data`, HDF5 for `HDF5Data`; a data set gets its final name when it is complete."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def write_records(
 ) -> int:
     """Writes a database of (key, value) pairs, which come in the order of their keys, and returns their number.
 
-    total: how many will come, for the bar; progress: draw a bar where standard error is a terminal; backend: "lmdb" or
-    "leveldb"; force: replace what stands at path. Errors: path exists and not force; a key that LMDB does not take;
+    total: the number of pairs, for the bar; progress: draw a bar where standard error is a terminal; backend: "lmdb" or
+    "leveldb"; force: replace existing files at path. Errors: path exists and not force; a key that LMDB rejects;
     there are no records.
     """
     path, written, records = Path(path), 0, iter(records)
@@ -66,7 +66,7 @@ def write_records(
 
 @contextmanager
 def open_lmdb(path: Path, *, force: bool = False) -> Iterator[Callable[[list[tuple[bytes, bytes]]], None]]:
-    """A function that adds (key, value) pairs, in the order of their keys, to a new LMDB, which stands at path when the
+    """A function that adds (key, value) pairs, in the order of their keys, to a new LMDB, which exists at path when the
     context ends."""
     import lmdb
 
@@ -106,8 +106,8 @@ BACKENDS = {"lmdb": open_lmdb, "leveldb": open_leveldb}
 
 
 def write_hdf5(path: str | os.PathLike, datasets: Mapping[str, np.ndarray], *, force: bool = False) -> None:
-    """Writes one HDF5 file with a float32 dataset per name, and beside it the list file (.txt) that `HDF5Data` takes as
-    source."""
+    """Writes one HDF5 file with a float32 dataset per name, and in the same folder the list file (.txt), the source of
+    `HDF5Data`."""
     import h5py
 
     path = Path(path)
@@ -147,7 +147,7 @@ def check_free(paths: Iterable[Path], force: bool) -> None:
 
 
 def progress_bar(name: str, total: int | None, progress: bool = True, unit: str = "images"):
-    """A progress bar, drawn where standard error is a terminal and progress is asked for."""
+    """A progress bar, drawn where standard error is a terminal and progress is set."""
     from tqdm import tqdm
 
     return tqdm(desc=name, total=total, unit=f" {unit}", disable=None if progress else True)
@@ -155,7 +155,7 @@ def progress_bar(name: str, total: int | None, progress: bool = True, unit: str 
 
 @contextmanager
 def atomic(path: Path, folder: bool = False) -> Iterator[Path]:
-    """A place beside path to write at, moved to path at the end; after an error neither it nor a half of it stays."""
+    """A temporary path in the folder of path, renamed to path at the end, and removed after an error."""
     workshop = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

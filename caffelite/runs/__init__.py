@@ -1,1 +1,1 @@
-"""What is kept of a run, and what is read from it again: a run's folder, logs, Caffe's tables, curves."""
+"""Training runs: configuration, launch, run folders, logs, Caffe's tables, curves."""

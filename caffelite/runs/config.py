@@ -1,4 +1,4 @@
-"""The configuration of a training run: what the command line, the Python API and a queue of runs give to launch.py."""
+"""The configuration of a training run, passed to launch.py by the command line, the Python API or a queue of runs."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def _option(name: str, default: Any = None, *, repeated: bool = False, value: st
 
 @dataclass(frozen=True)
 class RunConfig:
-    """What a training run does; the defaults are those of `caffelite train`.
+    """The options of a training run; the defaults are those of `caffelite train`.
 
     solver: the solver prototxt. gpus: "all", or numbers as in "0,1"; None: as solver_mode says. snapshot: the
     solverstate to continue from; resume: continue from the newest good snapshot of the last run. weights: caffemodels
     to copy from. overrides: FIELD=VALUE of the solver or a layer. level, stages: of the train net. overfit: train on
     that many batches over and over. nan_recoveries: how often a NaN or infinity makes training go back to the last good
     snapshot. max_seconds, iterations: stop then, with a snapshot. record: the run folder, NO_RECORD for none; None:
-    beside the snapshots. Errors: CaffeliteError for values that contradict each other or are out of range.
+    next to the snapshots. Errors: CaffeliteError for values that contradict each other or are out of range.
     """
 
     solver: str = _option("--solver", dataclasses.MISSING)

@@ -86,8 +86,8 @@ def open_one(
     """Opens and logs the GPU ``numbers[index]``, counting from the start again where they are fewer; the CPU where
     there are none.
 
-    options: precision, deterministic and eager. net: returns the net that will run, whose fields may request fp16 where
-    the precision is not given. Errors: the GPU cannot be used.
+    options: precision, deterministic and eager. net: returns the net that will run; its fields may request fp16 if no
+    precision is given. Errors: the GPU cannot be used.
     """
     options = options or {}
     if not numbers:

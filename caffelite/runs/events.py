@@ -31,7 +31,7 @@ class Events(Hook):
         self._writer: SummaryWriter | None = None
 
     def _open(self, iteration: int) -> SummaryWriter:
-        """A writer of the events from ``iteration`` on, to a file of its own; later events are removed."""
+        """A writer of the events from ``iteration`` on, to a new file; later events are removed."""
         truncate(self._folder, iteration)
         files = len(list(self._folder.glob("events.out.tfevents.*")))
         # A TensorBoard that has read the removed events already forgets them at purge_step.

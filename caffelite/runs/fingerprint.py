@@ -10,8 +10,8 @@ from pathlib import Path
 from .. import inputs
 
 CHUNK, CHUNKS = 1 << 16, 16  # bytes, and chunks of a file that are read
-MOST_FILES = 64  # of a folder whose content is hashed
-TRANSIENT = {"lock.mdb", "LOCK", "LOG", "LOG.old"}  # change without the data
+MOST_FILES = 64  # maximum number of files of a folder that are hashed
+TRANSIENT = {"lock.mdb", "LOCK", "LOG", "LOG.old"}  # can change while the data does not
 
 
 def fingerprint(path: str | Path) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""The history of a run, from its folder or from a log of Caffe's or ours."""
+"""The history of a run, from its folder or from a log of Caffe or caffelite."""
 
 from __future__ import annotations
 

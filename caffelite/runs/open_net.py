@@ -45,8 +45,8 @@ def open_net(
 
 
 def load_weights(net: Net, files: Sequence[str]) -> None:
-    """Copies weights into a net and logs which layers matched, were skipped and are missing. Errors: a file none of
-    whose layers is in the net."""
+    """Copies weights into a net and logs which layers matched, were skipped and are missing. Errors: a file without
+    a layer of the net."""
     for path in files:
         blobs = weights.read_model(Path(path))
         loaded = net.load(blobs, path)

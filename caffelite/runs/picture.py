@@ -9,8 +9,8 @@ from ..charts import GRID, INK, logarithmic, panels, plain_text, saved, shown
 from .history import History, Row
 
 COLOURS = ("#2b6cb0", "#c05621", "#2f855a", "#805ad5", "#b83280", "#975a16", "#0987a0", "#e53e3e")
-LABEL_GAP = 10.0  # points between the values that stand at the ends of curves, at least
-LOG_SPAN = 30  # from the least to the greatest value, beyond which an axis is logarithmic
+LABEL_GAP = 10.0  # minimum distance between the values at the ends of curves, in points
+LOG_SPAN = 30  # ratio of maximum to minimum above which an axis is logarithmic
 
 
 @plain_text
@@ -115,7 +115,7 @@ def _label(runs: Sequence[History], number: int, net: int | None, name: str) -> 
 
 
 def _tell_last(figure, ends: list[tuple]) -> None:
-    """Writes the last value beside the end of each curve: (axes, x, y, colour). Values that would overlap move
+    """Writes the last value next to the end of each curve: (axes, x, y, colour). Values that would overlap are moved
     apart."""
     figure.draw_without_rendering()  # lays the panels out, so that places are known
     for axis in dict.fromkeys(end[0] for end in ends):
@@ -139,8 +139,8 @@ def _tell_last(figure, ends: list[tuple]) -> None:
 
 
 def spread(places: Sequence[float], gap: float) -> list[float]:
-    """Rising places moved as little as needs be, so that neighbours lie ``gap`` apart: groups that meet are spread
-    about their middle."""
+    """Moves ascending positions as little as possible, so that neighbours are ``gap`` apart: overlapping groups are
+    spread around their centre."""
     groups: list[list[float]] = []  # of (the sum of the starts that its members need, how many)
     for place in places:
         groups.append([place, 1])

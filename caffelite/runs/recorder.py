@@ -57,9 +57,9 @@ class Recorder(Hook):
     """Keeps the folder of a run (its files: see folder.py).
 
     start: what the run starts from besides its solver, {"weights": [...]} or {"snapshot": ...}. config: the
-    configuration, written as JSON. log_file: is opened in the folder. A resumed run continues in its folder, less the
-    records of the iterations that it does again; the folder of a run that starts anew is renamed first. A disk that
-    fails costs the records, not the run. Errors: CaffeliteError where another run holds the folder.
+    configuration, written as JSON. log_file: is opened in the folder. A resumed run continues in its folder, without
+    the records of the iterations that it repeats. An existing folder is renamed before a new run starts. A disk error
+    ends the records, not the run. Errors: CaffeliteError where another run has locked the folder.
     """
 
     def __init__(

@@ -84,7 +84,7 @@ def read(folder: str | Path) -> RunStatus:
 
 
 def find(root: str | Path, depth: int = 3) -> Iterator[RunStatus]:
-    """The runs whose folders are at most ``depth`` levels below a folder, by name. Folders that cannot be read are
+    """The runs with folders at most ``depth`` levels below a folder, by name. Folders that cannot be read are
     skipped."""
     root = Path(root)
     if (root / files.RUN).exists() or (root / files.CONFIG).exists():

@@ -1,4 +1,4 @@
-"""Measures what one process takes for an iteration, from which parallel/forecast.py predicts several."""
+"""Measures an iteration on one process, from which parallel/forecast.py predicts the time on several."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from .state import PENDING_LOSSES, TrainingState
 
 
 class CapturedIterations:
-    """Runs whole iterations as captured graphs. rate: the learning rate of an iteration."""
+    """Runs complete iterations as captured graphs. rate: the learning rate of an iteration."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class CapturedIterations:
         self._run = self._dev.capture(self.queue, self._net.context, self._net.signature, self._gather)
 
     def _gather(self, value: object) -> list:
-        """The values of all processes whose sums an iteration queues."""
+        """The values of all processes; an iteration queues their sums."""
         return self._iteration.comm.gather(value, "an agreement") if self._iteration.reducer else [value]
 
     def why_eager(self) -> str:
@@ -54,7 +54,7 @@ class CapturedIterations:
         return 1 << most.bit_length() - 1 if most > 0 else 0
 
     def run(self, count: int) -> None:
-        """Reads the batches of so many iterations and launches them."""
+        """Reads the batches of several iterations and launches them."""
         state, iteration, first = self._state, self._iteration, self._state.iteration
         reducer, rank = iteration.reducer, iteration.comm.rank
 

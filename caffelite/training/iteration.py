@@ -34,8 +34,8 @@ class Norms(NamedTuple):
 class Passes:
     """The passes of an iteration over its micro-batches, and the all-reduce of their gradients.
 
-    micro_batches: passes whose gradients add up, iter_size. rank, processes: which of the processes that train together
-    this is. mark: reports the progress to the watchdog of a process group.
+    micro_batches: number of passes with accumulated gradients, iter_size. rank, processes: this process's rank, and
+    the number of processes. mark: reports the progress to the watchdog of a process group.
     """
 
     _agreement: Agreement  # set by ``join``
@@ -114,8 +114,8 @@ class Passes:
 
 
 class Iteration(Passes):
-    """A whole iteration: forward_backward, all_reduce, receive_requests, record_loss, update. comm: the processes that
-    train together."""
+    """A complete iteration: forward_backward, all_reduce, receive_requests, record_loss, update. comm: the
+    processes that train together."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class Iteration(Passes):
         self._run_update = net.dev.capture(self.queue_update, net.context)
 
     def same_plans(self) -> AbstractContextManager[None]:
-        """Around passes that all processes run alike."""
+        """A context for passes that all processes run identically."""
         if not self.reducer:
             return nullcontext()
         return self.net.dev.same_plans(self.rank, functools.partial(self.comm.gather, what="an agreement"))

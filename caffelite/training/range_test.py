@@ -15,7 +15,7 @@ from .state import TrainingState
 from .trainer import Trainer
 
 SMOOTH = 0.9  # decay of the mean loss
-BLOWN = 4  # the test ends at so many times the least loss
+BLOWN = 4  # the test ends at this multiple of the least loss
 
 
 class Rising:

@@ -1,4 +1,4 @@
-"""Scores: a net's outputs, averaged over batches and logged in Caffe's words."""
+"""Scores: a net's outputs, averaged over batches and logged in Caffe's format."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def combined(net: Net, parts: list[Scores]) -> Scores:
         for part in parts:
             mine = part.outputs[i][2]
             sums = mine * part.counts[i]
-            total[: mine.size] += np.round(sums) if _shares(net.graph.outputs[i]) else sums  # hits are whole
+            total[: mine.size] += np.round(sums) if _shares(net.graph.outputs[i]) else sums  # hits are integers
             count[: mine.size] += part.counts[i]
         outputs.append((name, weight, np.divide(total, count, out=np.zeros_like(total), where=count > 0)))
         counts.append(count)

@@ -22,7 +22,7 @@ PENDING_LOSSES = 256  # losses that wait on the device before hooks receive them
 class LossWindow:
     """The losses of the last iterations, on the device.
 
-    ``recorded`` counts the iterations whose loss it received, ``reported`` those whose loss hooks received.
+    ``recorded`` counts the losses that it received, ``reported`` those that hooks received.
     """
 
     def __init__(self, dev: Device, average_loss: int):
@@ -31,7 +31,7 @@ class LossWindow:
 
     @property
     def pending(self) -> int:
-        """Iterations whose loss no hook has received."""
+        """The number of losses that hooks have not received."""
         return self.recorded - self.reported
 
     def queue(self, loss: Array, micro_batches: int, clear: bool = False) -> None:
@@ -63,7 +63,7 @@ class LossWindow:
 
 @dataclass
 class SourceState:
-    """A data source and the layer that reads it; its position is the number of samples that it has handed out."""
+    """A data source and the layer that reads it; its position is the number of samples that it has returned."""
 
     net: str  # "train", "test 0", ...
     layer: str

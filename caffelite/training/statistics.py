@@ -1,4 +1,4 @@
-"""Statistics that layers keep themselves, as batch norm's, when several processes train."""
+"""Averages statistics that layers keep, such as those of batch norm, over processes."""
 
 from __future__ import annotations
 

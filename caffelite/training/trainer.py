@@ -209,7 +209,7 @@ class Trainer:
     # the loop
 
     def solve(self, progress: Callable[[Trainer, float], None] | None = None, iterations: int | None = None) -> None:
-        """Trains to max_iter, or only so many iterations (then with a snapshot), or until a stop is requested."""
+        """Trains to max_iter, or a given number of iterations (then with a snapshot), or until a stop is requested."""
         left = max(0, self.p.max_iter - self.iteration)
         self._log_start()
         self.step(left if iterations is None else min(iterations, left), progress)

@@ -16,12 +16,12 @@ MOST_CHANNELS = 4  # of OpenCV's functions
 
 
 class Augmentation:
-    """What a transform_param asks for besides mean, crop, mirror and scale. All of it is checked in either phase; TRAIN
-    alone draws.
+    """The perturbations of a transform_param: everything besides mean, crop, mirror and scale. Both phases check all
+    fields; only TRAIN applies them.
 
-    places: what happens before the crop; looks: what happens after it. resizes: images may differ in size, and the crop
-    is of another size than they are; grows: even be smaller than the crop. Errors: a wrong value, colour asked of gray,
-    OpenCV is missing.
+    places: perturbations before the crop; looks: those after it. resizes: images may differ in size from each other and
+    from the crop; grows: images may also be smaller than the crop. Errors: a wrong value, colour fields for gray
+    images, OpenCV is missing.
     """
 
     def __init__(

@@ -56,7 +56,7 @@ ORDERS = [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]  # all but the on
 
 
 class Tint(Perturbation):
-    """Each channel brighter or darker by a number of its own: light of another colour."""
+    """Changes the brightness of each channel by a separate amount, as light of another colour does."""
 
     name = "tint"
 
@@ -90,7 +90,7 @@ def toned(image: np.ndarray, factor: float, plus: float | np.ndarray) -> np.ndar
 
 
 def recoloured(image: np.ndarray, factor: float, turn: float) -> np.ndarray:
-    """Saturation times factor, hue plus turn (180 is the whole circle), by way of HSV."""
+    """Multiplies saturation by factor and adds turn to hue (180 is a full circle), in HSV."""
     cv2 = opencv(USE)
     hue = np.rint(LEVELS + turn) % 180
     table = np.stack([hue, np.minimum(np.rint(factor * LEVELS), 255), LEVELS], axis=-1).astype(np.uint8)

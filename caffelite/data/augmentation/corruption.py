@@ -17,7 +17,7 @@ USE = "blur and noise"
 
 
 class Spoil(Perturbation):
-    """All that noise_param asks for, with one probability, in NVCaffe's order."""
+    """All perturbations of noise_param, with one probability, in NVCaffe's order."""
 
     name = "noise_param"
 

@@ -10,7 +10,7 @@ from ...errors import CaffeliteError, Locator
 
 
 class Fields:
-    """A message whose numbers are checked as they are read. Errors: CaffeliteError at the field."""
+    """A message that checks its numbers on access. Errors: CaffeliteError at the field."""
 
     def __init__(self, message: Message, locate: Locator, shape: tuple[int, int, int]):
         self.message, self.locate, self.channels, self.size = message, locate, shape[0], shape[1:]
@@ -45,7 +45,7 @@ class Fields:
                 raise self.error(name, expected="above 0", found=getattr(self.message, name))
 
     def values(self, name: str, default: tuple[int, ...] = (0,)) -> tuple[int, ...]:
-        """What a pixel becomes: a whole number of 0 to 255 a channel; the field gives one for all, one for each, or
+        """A pixel value: an integer from 0 to 255 per channel; the field gives one for all, one for each, or
         none."""
         given = list(getattr(self.message, name)) or list(default)
         for i, value in enumerate(given):

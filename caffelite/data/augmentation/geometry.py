@@ -105,7 +105,7 @@ class Part(Perturbation):
 
 
 class Warp(Perturbation):
-    """Shift, scale and rotation around the middle, as one affine map; what lies outside is as `border` says.
+    """Shift, scale and rotation around the centre, as one affine map; `border` fills pixels outside the image.
     Bilinear."""
 
     name = "warp"

@@ -1,4 +1,4 @@
-"""The base of all perturbations: a change of one image, applied with a probability, with random numbers of its own."""
+"""The base class of perturbations: a change of one image, with a probability and a separate random stream."""
 
 from __future__ import annotations
 
@@ -45,5 +45,5 @@ def between(low: float, high: float, u: float) -> float:
 
 
 def whole(low: int, high: int, u: float) -> int:
-    """A whole number from low to high, both included."""
+    """A random integer from low to high, both included."""
     return low + int((high - low + 1) * u)

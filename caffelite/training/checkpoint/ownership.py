@@ -2,7 +2,7 @@
 first.
 
 Every model and state holds the id of its run. The lock file `.<prefix>.lock` is locked while a run writes under the
-prefix; afterwards it names the last run. Files of an earlier run whose names are needed move to the folder of that
+prefix; afterwards it names the last run. Files of an earlier run with a name that is needed move to the folder of that
 run's records.
 """
 
@@ -187,7 +187,7 @@ def _record_folders(prefix: str) -> Iterator[Path]:
 
 
 def _ids(folder: Path, name: str) -> set[str]:
-    """The ids of the runs whose records or moved files a folder holds; "" for a session without an id."""
+    """The ids of the runs with records or moved files in a folder; "" for a session without an id."""
     try:
         return {str(session.get("run", "")) for session in json.loads((folder / RUN).read_text())["sessions"]}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -245,10 +245,10 @@ def _belong(state: Path, model: Path) -> bool:
 
 
 def newest(p: pb.SolverParameter, solver_path: str) -> str | None:
-    """The newest sound state of the last run under the solver's prefix, or None. Logs a warning on each damaged one.
+    """The newest valid state of the last run under the solver's prefix, or None. Logs a warning on each damaged one.
 
-    The last run is the one whose latest session began last; where it left no sound snapshot, the state that it
-    continued from. Among files without a run, as Caffe's, the highest iteration is the newest.
+    The last run is the one with the most recently started session. If it left no valid snapshot, the result is the
+    state that it continued from. Among files without a run id, as Caffe's, the highest iteration is the newest.
     """
     prefix = snapshot.prefix(p, solver_path)
     found, mark = _origins(prefix), LockEntry.read(prefix)

@@ -1,6 +1,6 @@
 """The file formats of snapshots: a caffemodel and a solverstate that Caffe can load.
 
-Fields that Caffe skips hold what its state lacks for an exact resume: the position in the data, the run, the digest of
+Fields that Caffe skips store what its state lacks for an exact resume: the position in the data, the run, the digest of
 the model.
 """
 

@@ -44,7 +44,7 @@ class Diagnosis:
         parameters are not finite, the run is repeated from the last good checkpoint to the first fault. Afterwards the
         state is that before the faulty iteration.
 
-        bad: the first iteration whose loss is not finite. norms: of the iterations before.
+        bad: the first iteration with a loss that is not finite. norms: of the iterations before.
         """
         if bad < state.iteration or not self._finite(state):
             self._repeat_to_fault(state, bad, norms)

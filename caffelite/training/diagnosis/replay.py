@@ -22,7 +22,7 @@ from .tracing import TracedArray, trace
 
 
 class BundleSource:
-    """Hands out the batches of a bundle, micro-batch by micro-batch, again and again."""
+    """Returns the batches of a bundle, micro-batch by micro-batch, repeatedly."""
 
     def __init__(self, parts: list[list[np.ndarray]]):
         self.parts, self.position, self.length = parts, 0, len(parts) * len(parts[0][0])

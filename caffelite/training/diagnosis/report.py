@@ -1,4 +1,4 @@
-"""The report on a loss that is NaN or infinite: where it began, of which samples, and what may have caused it."""
+"""The report on a loss that is NaN or infinite: its first occurrence, the samples, and possible causes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..iteration import Norms
 from .tracing import TracedArray
 
 LARGE_INPUT = 20  # unscaled pixels reach 255
-GROWS = 3  # a loss counts as growing from so many times the median of those before
+GROWS = 3  # a loss counts as growing from this multiple of the median of those before
 DOMAINS = {
     "Log": "the logarithm of 0 or below",
     "Power": "a root of or a quotient by 0 or below",

@@ -66,5 +66,5 @@ class BestWeights(Hook):
         return value < best if self._lowest else value > best
 
     def over(self, state: TrainingState) -> bool:
-        """Whether early_stop ends the run: so many tests in a row were no better."""
+        """Whether early_stop ends the run: that many consecutive tests were no better."""
         return 0 < self._patience <= state.best.tests_since

@@ -1,4 +1,4 @@
-"""debug_info: the mean absolute value of every blob, gradient and parameter, in Caffe's words."""
+"""debug_info: the mean absolute value of every blob, gradient and parameter, in Caffe's format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Displays the loss, the outputs and the rate of every ``display``-th iteration, in Caffe's words."""
+"""Displays the loss, the outputs and the rate of every ``display``-th iteration, in Caffe's format."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Hints on runs that fail without an error, each logged once: a loss that does not fall, scores of chance, dead units,
-gradients that vanish or explode."""
+"""Hints on runs that fail without an error, each logged once: a loss that does not fall, chance-level scores, dead
+units, gradients that vanish or explode."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ log = logging.getLogger("caffelite")
 
 EARLY, EARLY_MANY = 500, 2000  # iterations before anything is expected, of few classes and of more than MANY
 MANY = 100
-STUCK = 10  # displays in a row at the loss of chance
+STUCK = 10  # consecutive displays at the chance-level loss
 SATURATED = -math.log(np.finfo(np.float32).tiny)  # 87.34, the loss of a probability of 0
-SAMPLES = 64  # samples of a batch whose activations are judged
+SAMPLES = 64  # samples of a batch for the check of activations
 DEAD = 0.6  # share of a layer's units
 FADED = 1e-6  # a gradient's norm over its weights', relative to the largest of all layers
 STEP = 0.2  # a step's norm over its weights'; 0.001 is usual
-TWICE = 2  # detailed displays in a row before a hint on activations or gradients
+TWICE = 2  # consecutive detailed displays before a hint on activations or gradients
 
 
 class Hints(Hook):

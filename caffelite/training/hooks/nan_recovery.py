@@ -1,4 +1,4 @@
-"""A loss that is NaN or infinite: it is diagnosed, and the run ends or continues from an earlier snapshot."""
+"""NaN recovery: diagnoses a loss that is NaN or infinite, and ends the run or continues it from an earlier snapshot."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class NanRecovery(Hook):
         return True
 
     def _first_bad(self, state: TrainingState) -> int | None:
-        """The first iteration whose loss is NaN or infinite. Where reading a loss means waiting for the device, all
+        """The first iteration with a NaN or infinite loss. Where reading a loss means waiting for the device, all
         pending losses are read at once, when the iteration is inspected."""
         if self._dev.traits.synchronous:
             return None if math.isfinite(self._dev.download(self._iteration.net.loss)[0]) else state.iteration

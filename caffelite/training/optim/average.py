@@ -28,7 +28,7 @@ class Average:
             self._move = dev.map(Formula("a + share * (w - a)", ("a", "w"), ("share",)))
 
     def start(self) -> None:
-        """Starts from the current weights, unless a checkpoint brought an average."""
+        """Starts from the current weights, unless a checkpoint contained an average."""
         if self.state and not self.state.started:
             self._net.dev.copy(self._net.params.data, self.state.flat)
             self.state.started = True

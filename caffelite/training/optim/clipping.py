@@ -7,14 +7,14 @@ from ... import caffelite_pb2 as pb
 from ...devices.formula import Formula
 from ...net.net import Net
 
-NORMS = 256  # iterations whose gradient norm waits on the device, at most
+NORMS = 256  # maximum number of gradient norms that stay on the device until they are read
 
 
 class Clipping:
     """``scale`` (1) is the factor, a number of the device, which ``queue`` computes from the gradients; it is not
     finite where the update is to be skipped.
 
-    p: its clip_gradients and iter_size. processes: the number of processes whose gradients are summed. In fp16 the loss
+    p: its clip_gradients and iter_size. processes: the number of processes in the all-reduce. In fp16 the loss
     is multiplied by a factor that follows the gradients (see devices/cuda/scaling.py) and starts from NVCaffe's
     global_grad_scale.
     """

@@ -1,7 +1,7 @@
-"""Learning rates: pure functions of the iteration, one a policy, named as lr_policy names them.
+"""Learning rates: pure functions of the iteration, one per lr_policy and with its name.
 
-"plateau" also depends on its events, which follow from the losses and are part of the training state. A warm-up comes
-before any policy, min_lr after it.
+"plateau" also depends on its events, which follow from the losses and are part of the training state. A warm-up
+precedes any policy; min_lr limits the result.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Update rules: the lines of their mathematics for one number w with gradient g; both devices compile the same text.
+"""Update rules: formulas for one weight w with gradient g; both devices compile the same text.
 
 ``rate`` is the learning rate times lr_mult, ``decay`` the weight decay times decay_mult; g is divided by iter_size and
 clipped before. A rule may overwrite g. Names in ``history`` are buffers as large as the parameters, stored in solver
@@ -161,7 +161,7 @@ class Updater:
     """Applies a rule to a net's flat parameters: one kernel for all of them.
 
     Numbers that change with the iteration go through the net's input buffer; ``queue`` is the same each time, so that a
-    graph can capture it. processes: the number of processes whose gradients are summed.
+    graph can capture it. processes: the number of processes in the all-reduce.
     """
 
     def __init__(self, p: pb.SolverParameter, net: Net, locate: Locator, processes: int = 1):
@@ -201,7 +201,7 @@ class Updater:
         self._numbers.replace(self._values(rate, iteration))
 
     def run(self, rate: float, iteration: int) -> None:
-        """The update of an iteration whose rate was not sent."""
+        """The update of an iteration for which no rate was sent."""
         self.set_rate(rate, iteration)
         self.queue()
         self.clipping.updates += 1
