@@ -7,7 +7,7 @@ __all__ = ["TEST", "TRAIN", "Net", "Solver", "__version__"]
 
 
 def __getattr__(name: str) -> object:
-    """The Python API, loaded when it is first asked for, so that the command line starts at once."""
+    """The Python API, loaded on first use, so that the command line starts fast."""
     if name in ("Net", "Solver", "TRAIN", "TEST"):
         from . import api
 

@@ -114,12 +114,12 @@ class Prediction(NamedTuple):
 class Net:
     """A net to run: every blob keeps its values after a pass.
 
-    model: a prototxt. weights: a caffemodel to copy from, by layer name; default: what the file's deploy_param names.
+    model: a prototxt. weights: a caffemodel to copy from, by layer name; default: the file named by deploy_param.
     phase: TEST (default) or TRAIN. As in pycaffe, the two may come in either order: ``Net(model, TEST)``, ``Net(model,
     weights, TEST)``. gpu: a GPU's number, or None for the CPU. level, stages: for rules of the prototxt.
     force_backward: gradients of everything, the inputs included, in TEST too. ``iteration`` counts forward passes; it
     keys the random numbers of each, with ``seed``, and may be set to repeat some. Errors: CaffeliteError for every
-    mistake in the files; weights that are missing, or none of whose layers is here.
+    mistake in the files; weights that are missing or without a layer of this net.
     """
 
     def __init__(

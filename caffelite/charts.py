@@ -1,5 +1,5 @@
-"""What all charts share: matplotlib where it is installed, panels of one style, and text that is shown as it is
-written."""
+"""Shared code of charts: matplotlib where it is installed, panels of one style, and text without mathtext
+markup."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .errors import missing_extra
 
 INK, FAINT, GRID = "#1f2933", "#7b8794", "#e4e7eb"
 FIRST_FONT = "DejaVu Sans"  # comes with matplotlib
-NO_GLYPH = "□"  # stands for a character that no installed font has
+NO_GLYPH = "□"  # replaces a character that no installed font has
 
 
 def figure_type(purpose: str) -> type:
@@ -120,7 +120,7 @@ def panels(size: tuple[float, float], count: int = 1, heights: Sequence[float] =
 
 
 def bare(axes) -> None:
-    """No frame and no tick marks; the grid lies below what is drawn."""
+    """Removes the frame and tick marks; draws the grid below the data."""
     axes.set_axisbelow(True)
     axes.tick_params(which="both", colors=INK, length=0, labelsize=9)
     for spine in axes.spines.values():

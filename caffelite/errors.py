@@ -1,4 +1,4 @@
-"""What a user can do wrong, said with file:line:column, what was expected, what was found and the remedy."""
+"""Errors of the user's input, with file:line:column, the expected value, the value found and the remedy."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Where:
 
 
 class Locator:
-    """Tells where a field of a parsed message stands.
+    """Finds the position of a field of a parsed message.
 
     A path is field names and indices of repeated fields: ``locate("layer", 3, "bottom", 0)``. A path that
-    was not written in the file gives the place of the nearest message around it.
+    is not in the file gives the position of the nearest enclosing message.
     """
 
     def __init__(self, file: str, places: Mapping[tuple, tuple[int, int]] | None = None, prefix: tuple = ()):

@@ -1,7 +1,7 @@
-"""Opens the files that a user names: regular files only, and none larger than its kind can be.
+"""Opens the files that a user names: only regular files, up to the maximum size of their kind.
 
-A FIFO blocks who opens it, a device gives bytes without end. Errors are OSError, whose `strerror` says what stands
-there instead, so that a caller tells them with the place that named the file, as it tells of a file that is not there.
+Opening a FIFO blocks, and a device may return endless data. Errors are OSError; `strerror` says what kind of file was
+found, so that a caller reports them with the position of the file's name, as it does for a missing file.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def open_file(path: str | os.PathLike, most: int | None = None) -> io.FileIO:
 def open_descriptor(path: str | os.PathLike, most: int | None = None) -> int:
     """The file descriptor of a regular file that is open to read; the caller closes it. Errors: as for `check`."""
     check(path, most)
-    # Not blocking: what stands there may have become a FIFO since it was looked at.
+    # Not blocking: the path may have become a FIFO since it was checked.
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         _check(os.fstat(handle), path, most)

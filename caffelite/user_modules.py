@@ -1,8 +1,8 @@
 """Which modules the Python layers of a net may import, and from where.
 
-Importing a module runs it, and a prototxt names which one. So no module is imported unless the command runs nets, the
-user asks for it (`-python DIR`), or a program uses the Python API; and a module is never taken from the current folder
-or from beside the prototxt because it happens to lie there.
+Importing a module runs its code, and a prototxt names the module. So no module is imported unless the command runs
+nets, the user requests it (`-python DIR`), or a program uses the Python API. The current folder and the folder of the
+prototxt are searched only if the user names them.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _check_arguments(given: list[str]) -> None:
     for argument in given:
-        if re.search("[\udc80-\udcff]", argument):  # bytes that are no UTF-8, as Python hands them over
+        if re.search("[\udc80-\udcff]", argument):  # bytes that are no UTF-8, as Python decodes them
             shown = os.fsencode(argument).decode("latin-1").encode("unicode_escape").decode()
             raise CaffeliteError("an argument is not UTF-8", found=f'"{shown}"', remedy="rename the file or folder")
 

@@ -1,4 +1,4 @@
-"""What the command line says of a failure that nobody foresaw, and of an output that takes nothing more."""
+"""Messages of the command line for an unexpected exception, and for an output that cannot be written."""
 
 from __future__ import annotations
 

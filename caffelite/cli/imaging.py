@@ -1,4 +1,4 @@
-"""What the commands that turn image files into records share: Caffe's flags, and the report at the end."""
+"""Shared code of the commands that convert image files to records: Caffe's flags, and the report at the end."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _OPTIONS = (
 
 
 class GflagsCommand(click.Command):
-    """A command whose switches take a value too, as Caffe's do: -gray=true, -gray=false, -nogray."""
+    """A command with switches that also accept a value, as in Caffe: -gray=true, -gray=false, -nogray."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         switches = {name for p in self.params if isinstance(p, click.Option) and p.is_flag for name in p.opts}

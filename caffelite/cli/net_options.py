@@ -21,7 +21,7 @@ def open_net(
 ) -> Any:
     """The net of -model with the fields of -set, on the device of -gpu. how: the values of ``options.running``.
 
-    batch: in place of its own. share: a net whose weights and device this one uses.
+    batch: replaces the file's batch size. share: this net uses that net's weights and device.
     """
     from .. import caffelite_pb2 as pb
     from .. import prototxt

@@ -106,7 +106,7 @@ LAYERS = {"net": {100: "layer", 2: "v1"}, "layer": {7: "blob"}, "v1": {6: "blob"
 
 
 def without_blobs(data: memoryview, blobs: list[bytes], message: str = "net") -> bytes:
-    """The message with a small BlobProto for each blob, whose ``num`` is the number of the blob's own bytes in
+    """The message with a small placeholder BlobProto for each blob; its ``num`` is the index of the blob's bytes in
     ``blobs``."""
     from .. import caffelite_pb2 as pb
     from .. import weights
@@ -123,7 +123,7 @@ def without_blobs(data: memoryview, blobs: list[bytes], message: str = "net") ->
 
 
 def write(path: Path, body: bytes) -> None:
-    """Writes a file whole or not at all."""
+    """Writes a file atomically."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
     try:
         with open(draft, "wb") as file:

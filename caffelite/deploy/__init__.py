@@ -1,2 +1,2 @@
-"""Nets in use: a deploy net made from a train net and proven, pictures made its input, and answers read from its
+"""Deployment: converts a train net to a deploy net, verifies it, preprocesses images and reads answers from its
 output."""

@@ -1,4 +1,4 @@
-"""Pictures with the answer on them, and a sheet of them all."""
+"""Draws answers on images, and a contact sheet of all images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures through a deploy net: a classifier that knows its preparation, its labels and its output."""
+"""Classifies images with a deploy net: its preprocessing, labels and output."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class Answer:
 
 
 class Classifier:
-    """A deploy net on a device. pictures: how many will come, at most; oversample: ten views of each, whose scores are
-    averaged.
+    """A deploy net on a device. pictures: the maximum number of images; oversample: averages the scores of ten views of
+    each.
 
     labels: one a class; by default the net's, or numbers. output: the blob with the scores; by default "prob", or the
-    only output. state: of the net, in phase TEST; by default what the file says. share: a net of the same file whose
-    weights it uses. Errors: those of `Preparation`; no or several outputs; labels that are not as many as the scores.
+    only output. state: of the net, in phase TEST; by default as the file specifies. share: a net of the same file; its
+    weights are used. Errors: those of `Preparation`; no or several outputs; a number of labels unlike that of scores.
     """
 
     def __init__(
@@ -99,9 +99,9 @@ class Classifier:
         files: Sequence[Path | np.ndarray],
         failed: Callable[[Path | np.ndarray, CaffeliteError], None] | None = None,
     ) -> Iterator[Answer]:
-        """An answer a picture, in their order: files, or pixels as `Preparation.decode` takes them.
+        """One answer per image, in their order: files, or pixels as `Preparation.decode` takes them.
 
-        failed(picture, error): is told of a picture that cannot be read, which then has no answer; without it the error
+        failed(picture, error): called for an image that cannot be read, which then has no answer; without it the error
         is raised.
         """
         dev, name = self.net.dev, self.preparation.name
@@ -147,7 +147,7 @@ def _named(picture: Path | np.ndarray, place: int) -> str:
 
 
 def gather(names: list[str], expand: Callable[[str], list[str]]) -> list[Path]:
-    """The picture files of files, folders (and what lies in them) and patterns, each once. Errors: nothing is there."""
+    """The image files named by files, folders (recursively) and patterns, each once. Errors: no such file."""
     found: dict[Path, None] = {}
     for name in names:
         path = Path(name)

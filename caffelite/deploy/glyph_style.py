@@ -11,10 +11,10 @@ from .. import caffelite_pb2 as pb
 from ..data.images import opencv
 
 Deploy = pb.DeployParameter
-INK = 0.25  # of the full range: what differs more from the ground is ink
-EVEN = 0.98  # share of the border's pixels that look alike where the ground is even
+INK = 0.25  # of the full range: pixels that differ more from the background are ink
+EVEN = 0.98  # share of similar border pixels from which the background counts as even
 MOST_SIDE = 64  # pixels; larger images are photographs
-SPECK = 0.02  # of the largest blot of ink: smaller ones are dirt
+SPECK = 0.02  # of the largest connected area of ink: smaller ones are dirt
 
 
 @dataclass(frozen=True)
@@ -64,10 +64,10 @@ def on_ground(image: np.ndarray, ground: int) -> tuple[np.ndarray, bool]:
 
 
 def fit(image: np.ndarray, shape: tuple[int, int], signs: Deploy) -> np.ndarray:
-    """H×W in shape: the sign of a gray image that stands on the net's ground, cut out, sized and centred as the net
-    knows signs.
+    """Crops, resizes and centres the glyph of a gray image to H×W = shape, on the net's background, as in the training
+    data.
 
-    An image without a sign is an even ground.
+    An image without a glyph becomes an even background.
     """
     cv2 = opencv("signs")
     light = signs.ground == Deploy.LIGHT
@@ -97,7 +97,7 @@ def _far(image: np.ndarray, ground: int) -> np.ndarray:
 
 
 def _box(ink: np.ndarray) -> tuple[int, int, int, int]:
-    """Top, bottom, left and right of what is true; bottom and right lie beyond it."""
+    """The bounding box of true values: top, bottom, left and right; bottom and right are exclusive."""
     rows, columns = (np.flatnonzero(ink.any(axis)) for axis in (1, 0))
     return int(rows[0]), int(rows[-1]) + 1, int(columns[0]), int(columns[-1]) + 1
 

@@ -30,11 +30,11 @@ class General:
 
 
 class Hierarchy:
-    """Groups of classes, read from a text file: a name a line, what belongs to it below and further in; lines of # are
+    """Groups of classes, read from a text file: one name per line, with its members indented below it; lines with # are
     comments.
 
-    A class may stand in several groups; one that stands in none belongs to the whole alone. A line is a class where it
-    bears a label's name, whole or up to the first space, and nothing is below it. Errors: a last line of a branch that
+    A class may be in several groups; a class in none belongs only to the root. A line is a class if it equals a
+    label, or a label up to its first space, and has no lines below it. Errors: a leaf that
     is no class.
     """
 

@@ -1,4 +1,4 @@
-"""Turns pictures into a net's input: channels, size, background, then mean, crop and scale as for the training data."""
+"""Converts images to a net's input: channels, size, background, then mean, crop and scale as for the training data."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _decode(content: bytes, color: bool) -> np.ndarray:
     if content.startswith(b"\x89PNG") or content[8:12] == b"WEBP":
         try:
             image = images.decode(content)
-        except ValueError:  # 16 bits: brought to 8 below
+        except ValueError:  # 16 bits: converted to 8 below
             image = np.empty((0, 0, 0))
         if len(image) == 4:
             return images.with_channels(image, color)

@@ -1,1 +1,1 @@
-"""Nets for other programs: ONNX."""
+"""Exports nets to other formats: ONNX."""

@@ -1,4 +1,4 @@
-"""Each layer in ONNX's operators. What none of them computes as Caffe does is an error, never something near it."""
+"""Maps each layer to ONNX operators. A layer that no operator computes as Caffe does is an error, not approximated."""
 
 from __future__ import annotations
 

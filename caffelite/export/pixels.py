@@ -1,5 +1,5 @@
-"""What lies between pixels and a net's input: the mean and the scale of an Input layer's transform_param, as part of
-the exported graph."""
+"""Adds the preprocessing of pixels to the exported graph: mean and scale of an Input layer's
+transform_param."""
 
 from __future__ import annotations
 

@@ -1,2 +1,2 @@
-"""What can be said of a net or a solver without running it: pure functions of messages, graphs and plans. Nothing here
+"""Analyses a net or a solver without running it: pure functions of messages, graphs and compiled nets. Nothing here
 prints."""

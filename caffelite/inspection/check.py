@@ -1,4 +1,4 @@
-"""Finds every mistake in nets and solvers, and what is suspicious in them, in one pass."""
+"""Finds all errors and suspicious settings of nets and solvers in one pass."""
 
 from __future__ import annotations
 

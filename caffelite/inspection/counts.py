@@ -48,7 +48,7 @@ class Field(NamedTuple):
     jump: float
 
 
-EVERYTHING = None  # the whole image
+EVERYTHING = None  # the full image
 Fields = tuple[Field, ...] | None
 
 

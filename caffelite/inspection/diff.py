@@ -31,8 +31,8 @@ class Change:
 
 @dataclass
 class Difference:
-    """fits: layers of A whose weights fit B; clashes: (name, reason) of layers with one name whose weights do not fit;
-    renamed: (A's name, B's name) of weights that would fit under B's name."""
+    """fits: layers of A with weights that fit B; clashes: (name, reason) of layers with equal names and weights that do
+    not fit; renamed: (A's name, B's name) of weights that would fit under B's name."""
 
     only_a: list[str]
     only_b: list[str]
@@ -136,7 +136,7 @@ def _makers(node: Node) -> str:
 
 
 def _messages(before: str, x: Message | None, y: Message | None, but: tuple[str, ...] = ()) -> Iterator[str]:
-    """The fields whose values differ; a field that is not set counts as its default."""
+    """The fields with different values; a field that is not set counts as its default."""
     x, y = (type(y)() if x is None else x), (type(x)() if y is None else y)
     for name in sorted({f for m in (x, y) for f, _ in _fields(m)} - set(but)):
         u, v, kind = getattr(x, name), getattr(y, name), x.DESCRIPTOR.fields_by_name[name]

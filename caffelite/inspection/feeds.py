@@ -1,4 +1,4 @@
-"""The shapes of a net's data, which need not be there: from the user, the data, or the fields of the data layer."""
+"""Finds the shapes of a net's data, also without the data: from the user, the data, or the fields of the data layer."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ class Absent:
 class Feeds:
     """Opens the sources of a graph: ``graph.build(..., open_source=Feeds(shapes))``.
 
-    shapes: sample shapes by top, without the batch; under "" that of every data layer's first top. ``missing`` collects
-    the errors of data that is not there, ``guessed`` the shapes that were taken instead: (layer, top, shape, why),
-    ``unshaped`` the tops for which nothing tells a shape: (layer, top).
+    shapes: sample shapes by top, without the batch; under "" the shape of every data layer's first top. ``missing``
+    collects the errors of missing data, ``guessed`` the shapes that were used instead: (layer, top, shape, why),
+    ``unshaped`` the tops of unknown shape: (layer, top).
     """
 
     def __init__(self, shapes: dict[str, Shape] | None = None):
@@ -128,10 +128,10 @@ class Feeds:
 
 
 def stand_ins(net: pb.NetParameter, unshaped: list[tuple[str, str]]) -> Iterator[dict[str, Shape]]:
-    """Shapes to try for tops for which nothing tells one, the likeliest first: those of images where the net looks at
-    images, else rows.
+    """Candidate shapes for tops of unknown shape, the likeliest first: images if the net has layers for images,
+    else rows.
 
-    Labels are given too: they may be a number, or one for each pixel of an image.
+    Labels are included: a label may be one number, or one for each pixel of an image.
     """
     names = {name for name, _ in unshaped}
     labels = dict.fromkeys(top for s in net.layer if s.name in names for top in s.top if top in LABEL_TOPS)

@@ -1,4 +1,4 @@
-"""Finds what is suspicious in a net or a solver that runs."""
+"""Finds suspicious settings in a net or a solver that runs."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _unreachable(p: pb.SolverParameter, locate, findings: Findings) -> None:
 
 
 def net(graph: Graph, reading: Reading, whole: bool, findings: Findings, decay: float | None = None) -> None:
-    """Adds findings about a net. whole: the graph has all layers of the phase, none was left out. decay: the solver's
+    """Adds findings about a net. whole: the graph has all layers of the phase. decay: the solver's
     weight_decay; None without a solver."""
     locate = reading.locate
     for note in graph.notes:
@@ -229,7 +229,7 @@ def _labels(node: Node, findings: Findings) -> None:
             found=f"{bad[0]:g}",
             remedy="correct num_output, or the labels",
         )
-    elif whole and found.max() + 1 < classes and node.layer.loss:  # the first of a sorted set are of few classes
+    elif whole and found.max() + 1 < classes and node.layer.loss:  # the first of a sorted data set have few classes
         what = f'{name}: "{node.bottoms[0].name}" has {classes} classes'
         findings.say("lint", what, where, found=f"labels up to {found.max():g}")
 

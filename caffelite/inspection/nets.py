@@ -1,4 +1,4 @@
-"""Builds the graph of a net for inspection: one phase, with shapes even if its data is not there."""
+"""Builds the graph of a net for inspection: one phase, with shapes even if its data is missing."""
 
 from __future__ import annotations
 

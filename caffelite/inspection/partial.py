@@ -1,4 +1,4 @@
-"""Builds the graph of the layers without mistakes, so that one mistake hides no other."""
+"""Builds the graph of the layers without errors, so that one error does not hide others."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ NEVER = "(left out: a mistake)"  # a stage that no state sets, a type that no la
 
 
 def build(reading: Reading, state: pb.NetState, findings: Findings, feeds: Feeds) -> tuple[Graph | None, bool]:
-    """(the graph of the layers without mistakes, whether these are all). Every mistake is added to ``findings``, in the
+    """(the graph of the layers without errors, whether these are all). Every error is added to ``findings``, in the
     order of the file.
 
-    The shapes of a layer whose text has mistakes are not computed, and layers that read its tops are left out: one
+    The shapes of a layer with errors in its text are not computed, and layers that read its tops are left out: one
     typing error gives one message.
     """
     net, locate = reading.message, reading.locate

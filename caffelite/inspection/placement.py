@@ -1,8 +1,8 @@
-"""Places the boxes of a directed graph: layer by layer from top to bottom, with few crossings and straight long edges.
+"""Layered layout of a directed graph from top to bottom, with few crossings and straight long edges.
 
 After Sugiyama, Tagawa and Toda 1981: ranks by the longest path, an edge over several ranks becomes a chain of points,
-the order within a rank follows the neighbours' mean places. Places across solve a linear program, as in Gansner,
-Koutsofios, North and Vo 1993.
+the order within a rank follows the neighbours' mean positions. Horizontal positions solve a linear program, as in
+Gansner, Koutsofios, North and Vo 1993.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reads as much of a file as possible: the message, the mistakes of its text, and what was ignored."""
+"""Reads as much of a file as possible: the message, the errors of its text, and the ignored fields."""
 
 from __future__ import annotations
 
@@ -106,10 +106,10 @@ def _nearest(text: str, path: str, kinds: tuple[type[Message], ...]) -> tuple[Re
 
 
 def tolerant(ignored: list[CaffeliteError]) -> prototxt.Tolerate:
-    """Drops the mistakes about unknown fields of a net and appends them to ``ignored``, except parameters of layers
-    whose type is unknown.
+    """Moves the errors about unknown fields of a net to ``ignored``, except those of parameters of layers
+    of unknown type.
 
-    Mistakes in a text without any layer stay: it is not a net.
+    Errors in a text without any layer stay: it is not a net.
     """
 
     def tolerate(message: Message, reader: Reader) -> None:

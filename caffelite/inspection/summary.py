@@ -20,7 +20,7 @@ from .target import CPU
 BYTES = 4  # of a number
 KERNELS = 54 << 20  # compiled kernels and the libraries that they call, once they are loaded: measured
 CONVOLUTION = 400 << 10  # code that oneDNN makes for the passes of one more convolution: measured, a mean
-PREFETCHED = 4  # batches beside the one that is used, unless data_param says otherwise
+PREFETCHED = 4  # batches besides the current one, unless data_param sets another number
 
 
 @dataclass
@@ -183,7 +183,7 @@ TILE = 1 << 20
 def largest_batch(
     subject: Subject, limit: int, threads: int = 1, train: bool = True, traits: DeviceTraits = CPU
 ) -> tuple[int, Memory] | None:
-    """The largest batch whose memory is within ``limit`` bytes, and that memory; None if one sample does not fit.
+    """The largest batch with a memory of at most ``limit`` bytes, and that memory; None if one sample does not fit.
 
     Apart from alignment, memory is linear in the batch, so two batch sizes determine where the search starts.
     """

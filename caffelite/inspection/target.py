@@ -1,4 +1,4 @@
-"""The devices for which inspection compiles nets. None of them has to be there."""
+"""The devices for which inspection compiles nets. They need not be present."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ from ..devices.dtypes import BFLOAT16
 from ..devices.protocol import Device
 from ..net.net import Net
 
-SIDE = {"cpu": 2048, "gpu": 8192}  # of the square matrices whose product shows what a device computes
-COPIED = {"cpu": 1 << 27, "gpu": 1 << 30}  # bytes whose copy shows what its memory moves
+SIDE = {"cpu": 2048, "gpu": 8192}  # of the square matrices for the measurement of peak compute
+COPIED = {"cpu": 1 << 27, "gpu": 1 << 30}  # bytes of the copy for the measurement of memory bandwidth
 TRIES = 5
 
 

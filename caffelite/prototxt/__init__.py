@@ -1,4 +1,4 @@
-"""Prototxt files: read, written, upgraded, overridden from the command line, with the fields of Caffe's forks."""
+"""Prototxt files: reading, writing, upgrades, overrides from the command line, and the fields of Caffe's forks."""
 
 from .files import (
     Document,

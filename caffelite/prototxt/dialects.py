@@ -1,4 +1,4 @@
-"""The names that old dialects of Caffe and its forks have for types and fields, and their modern names."""
+"""The modern names of types and fields from old dialects of Caffe and its forks."""
 
 from __future__ import annotations
 

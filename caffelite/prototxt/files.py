@@ -1,8 +1,8 @@
-"""Reads and writes prototxt, protobuf's text format, with the place of every field.
+"""Reads and writes prototxt, protobuf's text format, with the position of every field.
 
-Protobuf's own reader stops at the first mistake and drops positions. This one reports every mistake of a file in one
-pass, each with file:line:column. Its Locator gives later errors (a blob that no layer makes, an unknown layer type)
-their place too. It accepts what Caffe's protobuf accepts: protobuf reads such a file as an equal message.
+Protobuf's reader stops at the first error and drops positions. This one reports every error of a file in one
+pass, each with file:line:column. Its Locator gives the position of later errors (a blob that no layer makes, an unknown
+layer type). It accepts the same files as Caffe's protobuf, and reads them as equal messages.
 """
 
 from __future__ import annotations

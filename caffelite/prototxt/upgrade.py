@@ -1,9 +1,9 @@
 """Converts messages in old dialects of Caffe to the modern form. This happens when a file is read, so that no other
-code has to know them.
+code handles them.
 
 The first Caffe wrote ``layers { layer { type: "conv" kernelsize: 3 } }`` (V0), the second ``layers { type: CONVOLUTION
-blobs_lr: 1 }`` (V1), the third ``layer { type: "Convolution" param { lr_mult: 1 } }``. Pure: messages in, messages out,
-with the places of their fields; the rules are Caffe's.
+blobs_lr: 1 }`` (V1), the third ``layer { type: "Convolution" param { lr_mult: 1 } }``. Pure functions from messages to
+messages, with the positions of their fields; the rules are Caffe's.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def upgrade_solver(solver: pb.SolverParameter, locate: Locator) -> Modern:
 
 
 class _Upgrade:
-    """The conversion of one net. ``moves``: old path → new path of each field whose name, parent or index changes."""
+    """The conversion of one net. ``moves``: old path → new path of each field with a new name, parent or index."""
 
     def __init__(self, net: pb.NetParameter, locate: Locator):
         self.old, self.locate = net, locate
@@ -300,8 +300,8 @@ class _Upgrade:
                     )
 
     def batch_norm(self, layer: pb.LayerParameter) -> None:
-        """Rates of 0 for its statistics: where three params have rates, and, as in NVCaffe, where it learns beside
-        them."""
+        """Sets the rates of its statistics to 0: where three params have rates, and, as in NVCaffe, where it also has
+        learnable parameters."""
         learns = any(layer.batch_norm_param.HasField(field) for field in LEARNT)
         if (learns or len(layer.param) == 3) and any(p.lr_mult for p in layer.param[:3]):
             self.found("BatchNorm with rates")

@@ -65,18 +65,18 @@ class OutputCollector:
         self.counted = 0
 
     def turn_to(self, net: Net) -> None:
-        """Takes the following batches from this net: the same one with another batch size, whose data continues where
-        the last one's ended."""
+        """Takes the following batches from this net: the same one with another batch size; its data continues where
+        that of the last one ended."""
         self.net, self.head = net, head(net.graph) if self._with_report else None
         self.regression = regression(net.graph) if self._with_report and not self.head else None
         sources = [source for _, source in net.sources() if source.length]
         alike = len({(source.length, source.shapes[0][0]) for source in sources}) == 1
-        # Of several sets there is none to count; and files that a net writes get whole batches, as Caffe's do.
+        # With several data sets no single one can be counted. A net that writes files runs full batches, as in Caffe.
         self.source: Any = sources[0] if alike and not any(node.layer.writes for node in net.graph.nodes) else None
 
     @property
     def once(self) -> tuple[int, int] | None:
-        """(whole batches, samples that are left), so that each sample is tested once; None if the data is endless."""
+        """(full batches, remaining samples), so that each sample is tested once; None if the data is endless."""
         return divmod(self.source.length, self.source.shapes[0][0]) if self.source else None
 
     def __call__(self, index: int, outputs) -> None:
@@ -107,7 +107,7 @@ class OutputCollector:
         self.fit.add(p[keep], t[keep])
 
     def _new(self) -> np.ndarray | None:
-        """The numbers of the batch's samples in the data; -1 for those seen before. None where there is no such
+        """The indices of the batch's samples in the data; -1 for samples already tested. None where there is no such
         order."""
         if self.source is None:
             return None

@@ -1,4 +1,4 @@
-"""The errors of a regression: MAE, RMSE, R², and a sample of the values for the pictures."""
+"""The errors of a regression: MAE, RMSE, R², and a sample of the values for the charts."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def regression(graph: Graph) -> Regression | None:
 
 
 class Fit:
-    """Predictions beside their targets, added up batch by batch. nan: how many pairs are not finite; they count in
-    nothing else.
+    """Predictions and targets, accumulated batch by batch. nan: the number of pairs that are not finite; all other
+    results exclude them.
 
-    points: 2×P, targets and predictions of every ``stride``-th pair, for pictures.
+    points: 2×P, targets and predictions of every ``stride``-th pair, for charts.
     """
 
     def __init__(self) -> None:

@@ -69,8 +69,8 @@ def class_names(collector: OutputCollector, labels: list[str] | None) -> list[st
 
 
 def write(folder: Path, collector: OutputCollector, found: dict) -> Path:
-    """report.html with all in it, report.json, and the pictures beside them; returns the page's path. Errors: it cannot
-    be written."""
+    """Writes a self-contained report.html, report.json, and the pictures in the same folder; returns the page's path.
+    Errors: it cannot be written."""
     images: dict[str, bytes | None] = {}
     if "labels" in found:
         names = found["labels"]

@@ -1,4 +1,4 @@
-"""A report's pictures: who is taken for whom, precision and recall, calibration; by matplotlib. The worst mistakes, by
+"""A report's pictures: confusion matrix, precision and recall, calibration, by matplotlib; the worst mistakes, by
 OpenCV."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ..data.sheet import contact_sheet
 from .statistics import Classification
 
 BLUE, RED, GREEN = "#2b6cb0", "#c53030", "#38a169"
-MOST_NAMED = 30  # classes whose names and numbers fit
+MOST_NAMED = 30  # maximum number of classes with names and numbers shown
 
 
 @plain_text

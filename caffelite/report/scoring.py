@@ -1,4 +1,4 @@
-"""Tests a net on its data, each sample once: how many batches that takes, and the last, smaller batch."""
+"""Tests a net on its data, each sample once: the number of batches, and the last, smaller batch."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def score(
 ) -> Scores:
     """The mean scores over ``count`` batches.
 
-    open_rest(samples): returns the net with a smaller batch, for the samples that are left after the whole batches.
+    open_rest(samples): returns the net with a smaller batch, for the samples that remain after the full batches.
     """
     whole, left = collector.once or (count, 0)
     parts: list[Scores | None] = []

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-Z = 1.959963985  # 95 % of a normal distribution lie within so many standard deviations
+Z = 1.959963985  # 95 % of a normal distribution is within this number of standard deviations
 BINS = 15  # of confidence
 MOST_WORST = 40
 
@@ -54,10 +54,10 @@ class Mistake:
 
 @dataclass
 class Classification:
-    """What a classifier answered, added up batch by batch. confusion: labels × answers; bins: samples, confidence and
+    """A classifier's answers, accumulated batch by batch. confusion: labels × answers; bins: samples, confidence and
     hits.
 
-    unscored: samples of each label whose scores are NaN. They are wrong, as Accuracy counts them, and have no answer.
+    unscored: samples of each label with NaN scores. They count as wrong, as in Accuracy, and have no answer.
     """
 
     classes: int
@@ -74,7 +74,7 @@ class Classification:
         self.unscored = np.zeros(self.classes, np.int64)
 
     def add(self, probabilities: np.ndarray, labels: np.ndarray, samples: np.ndarray | None) -> None:
-        """probabilities N×C, labels N of whole numbers; samples: their numbers in the data, None where rows are not
+        """probabilities N×C, labels N (integers); samples: their indices in the data, None where rows are not
         samples."""
         scored = np.isfinite(probabilities).all(1)
         if not scored.all():

@@ -1,7 +1,7 @@
-"""What `caffelite device_query -test` runs: a check a function, each with one line in the table.
+"""The checks of `caffelite device_query -test`: one function per check, each with one row in the table.
 
-A check is ``name(bench) -> str``: its docstring is its row's name, what it returns is the row's last column. It raises
-``Skipped`` where there is nothing to test, ``Wrong`` where numbers differ. ``CHECKS`` lists all of them in their order.
+A check is ``name(bench) -> str``: its docstring is the row's name, its result is the row's last column. It raises
+``Skipped`` where there is nothing to test, ``Wrong`` where numbers differ. ``CHECKS`` lists all checks in order.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What checks are given: the device under test, a CPU to compare with, and how numbers are compared."""
+"""The context of checks: the device under test, a CPU to compare with, and the comparison of numbers."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Wrong(Exception):
 class Bench:
     """The device under test: GPU ``number``, or the CPU where that is None.
 
-    open: makes its devices, as ``devices.open_device`` does. gpus: tells of GPUs, as the module ``devices.cuda`` does
-    (the default). Devices are made once for each way to run, and shared by the checks.
+    open: opens its devices, as ``devices.open_device`` does. gpus: reports GPUs, as the module ``devices.cuda`` does
+    (the default). Devices are opened once per set of options, and shared by the checks.
     """
 
     def __init__(self, number: int | None, open: Callable = open_device, gpus=None):

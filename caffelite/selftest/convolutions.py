@@ -1,5 +1,5 @@
-"""Checks of convolutions, each precision a row: forward, data and weight gradient; a GPU's against the CPU's, a CPU's
-against NumPy's."""
+"""Checks of convolutions, one row per precision: forward, data and weight gradient; a GPU against the CPU, a CPU
+against NumPy."""
 
 from __future__ import annotations
 

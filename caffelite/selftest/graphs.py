@@ -1,4 +1,4 @@
-"""Checks of CUDA graphs: a capture with a fork, whose launches give the bits that eager runs give."""
+"""Checks of CUDA graphs: launches of a captured graph with a fork equal eager runs bit for bit."""
 
 from __future__ import annotations
 

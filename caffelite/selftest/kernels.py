@@ -1,4 +1,4 @@
-"""Checks of the device's own kernels against NumPy, a family each."""
+"""Checks of the device's kernels against NumPy, one check per family."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of matrix products, each precision a row: both operands transposed or not, sums, batches."""
+"""Checks of matrix products, one row per precision: both operands transposed or not, sums, batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs the checks and keeps what they found, a row each."""
+"""Runs the checks and collects their results, one row each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The check of several GPUs: they train together, by sums within captured graphs, and end."""
+"""The check of several GPUs: they train together, with all-reduce in captured graphs, and end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SECONDS, ITERATIONS, CLOSE = 50, 20, 2e-2
 
 
 def final_loss(log: str) -> float:
-    """The loss that a run told last. Errors: ``Wrong`` where it told none."""
+    """The last loss in the log of a run. Errors: ``Wrong`` where there is none."""
     found = re.findall(r"loss = (\S+)$", log, re.M)
     if not found:
         raise Wrong("no loss in its log: " + " ".join(log.strip().splitlines()[-2:]))
@@ -23,7 +23,7 @@ def final_loss(log: str) -> float:
 
 
 def _train(folder: Path, gpus: str, batch: int) -> str:
-    """The log of a run of its own. Errors: ``Wrong`` where it fails or does not end."""
+    """Starts a run in a new process and returns its log. Errors: ``Wrong`` where it fails or does not end."""
     folder.mkdir()
     path = written(folder, ITERATIONS, batch)
     path.write_text(path.read_text() + f" display: {ITERATIONS}")

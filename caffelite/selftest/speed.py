@@ -1,4 +1,4 @@
-"""What the device reaches: a large copy and a large product, in percent of its peak. Figures only: no speed fails."""
+"""The speed of the device: a large copy and a large product, in percent of its peak. No speed is a failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of what is installed: versions, headers, cache folders, and a kernel that was never compiled before."""
+"""Checks of the installation: versions, headers, cache folders, and a kernel that was never compiled before."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def caches(bench: Bench) -> str:
 
 def compilation(bench: Bench) -> str:
     """compilation and launch"""
-    fresh = uuid.uuid4().int % 10**9 / 10**9  # a number that no cache has seen
+    fresh = uuid.uuid4().int % 10**9 / 10**9  # a number that is in no cache
     dev = bench.device()
     x = np.arange(5000, dtype=np.float32) / 5000
     out = dev.empty(x.shape)

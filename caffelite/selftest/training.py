@@ -1,4 +1,4 @@
-"""Checks of training: 50 iterations of LeNet, from weights and images that a seed makes; eager, by graphs, and beside a
+"""Checks of training: 50 iterations of LeNet with seeded weights and images; eager, by graphs, and compared with a
 CPU."""
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Parameter blobs in Caffe's files: the wire format of NetParameter and BlobProto, with arrays instead of lists of
 numbers.
 
-Protobuf's Python objects hold a Python float for each weight; AlexNet has 61 million. So blobs are cut out and put in
+Protobuf's Python objects hold a Python float for each weight; AlexNet has 61 million. So blobs are read and written
 as bytes, and everything else goes through protobuf. A checksum (ours, which Caffe skips as an unknown field) comes
 last.
 """
@@ -190,7 +190,7 @@ def read_model(path: str | Path) -> dict[str, list[np.ndarray]]:
     """The parameter blobs of a caffemodel by layer name, old (V0, V1) files included. Layers without blobs are left
     out.
 
-    Whether it is HDF5 is told by its content, not by its name.
+    HDF5 is recognised by content, not by name.
     """
     return decode_model(read_bytes(path), path)
 
@@ -216,7 +216,7 @@ def decode_model(data: bytes, path: str | Path) -> dict[str, list[np.ndarray]]:
 
 
 def no_hdf5(path: str | Path) -> CaffeliteError | None:
-    """What to say of a file that cannot be read and whose name promises HDF5."""
+    """The error for an unreadable file with an HDF5 file name."""
     return (
         CaffeliteError(f"cannot read {path} as HDF5: its signature is missing") if str(path).endswith(".h5") else None
     )
@@ -279,7 +279,7 @@ def _decode_hdf5_model(data: bytes, path: str | Path) -> dict[str, list[np.ndarr
 
 
 def _is_number(key: str) -> bool:
-    """Whether a name is that of a blob: 0, 1 and so on."""
+    """Whether a name is a blob's: 0, 1 and so on."""
     return len(key) < 10 and key.isdecimal() and str(int(key)) == key
 
 

@@ -1,8 +1,8 @@
 """HDF5 files of weights and states in memory: recognised by content, sealed with a checksum, read so that a damaged
 file is an error.
 
-A damaged file can make the HDF5 library loop, crash or ask for any amount of memory. So what has no valid checksum is
-first read by hdf5_probe.py, a process of its own with limits on time and memory.
+A damaged file can make the HDF5 library loop, crash or allocate any amount of memory. So a file without a valid
+checksum is first read by hdf5_probe.py, in a separate process with limits on time and memory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..errors import CaffeliteError
 from . import hdf5_probe
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
-# HDF5 looks no further than its own end; there our checksum stands. An attribute of the root says that it should.
+# HDF5 ignores bytes after its end; our checksum is stored there. An attribute of the root says that it exists.
 SEAL, PROMISE = b"caffelite checksum", "caffelite_checksum"
 DIGEST = 16
 # Before the checksum: a message in a part of constant length, with its length in one byte.
@@ -48,7 +48,7 @@ SECONDS, PER_SECOND, MEMORY = (
 
 
 def starts(data: bytes) -> bool:
-    """Whether bytes are an HDF5 file: its signature stands at 0 or, behind a block of the user's, at 512, 1024, 2048
+    """Whether bytes are an HDF5 file: its signature is at 0 or, after a user block, at 512, 1024, 2048
     and so on."""
     at = 0
     while at < len(data):
@@ -114,7 +114,7 @@ def _probe(data: bytes, path: str | Path) -> None:
     """Reads all of an unsealed file in another process."""
     seconds = SECONDS + len(data) // PER_SECOND
     command = [sys.executable, "-I", str(Path(hdf5_probe.__file__)), str(MEMORY + 4 * len(data)), str(seconds)]
-    command.append(json.dumps(sys.path))  # h5py may lie where -I does not look
+    command.append(json.dumps(sys.path))  # h5py may be outside the path of -I
     try:
         done = subprocess.run(command, input=data, capture_output=True, timeout=2 * seconds)
     except subprocess.TimeoutExpired:

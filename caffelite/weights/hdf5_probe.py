@@ -1,8 +1,8 @@
-"""Reads an HDF5 file from standard input, all of it, within limits; run as a script, of a file whose bytes nobody
-vouches for.
+"""Reads a complete HDF5 file from standard input within limits; run as a script, for untrusted
+files.
 
 usage: hdf5_probe.py MEMORY SECONDS SYS_PATH (JSON). Status 0: the file can be read. REFUSED: it cannot, and the last
-line says why. Anything else: the library crashed, or did not end. It needs nothing of caffelite, so that it starts
+line says why. Anything else: the library crashed, or did not end. It imports nothing of caffelite, so that it starts
 fast.
 """
 
@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator
 
 REFUSED = 3
-GREATEST_PACKING = 1100  # what deflate makes of zeros, about
+GREATEST_PACKING = 1100  # approximate compression ratio of deflate for zeros
 MANY = 1_000_000  # members
 
 
@@ -36,7 +36,7 @@ def address(group) -> int:
 
 
 def check_size(data_set, size: int) -> None:
-    """Raises ValueError for a data set that cannot be in a file of so many bytes, or holds no numbers."""
+    """Raises ValueError for a data set that cannot be in a file of this size, or has no numbers."""
     if data_set.dtype.kind not in "fiu":
         raise ValueError(f"{data_set.name} holds no numbers")
     most = size * (GREATEST_PACKING if data_set.chunks else 1)

@@ -1,4 +1,4 @@
-"""What the commands that make data sets share: their options, names, downloads."""
+"""Shared code of the commands that make data sets: options, names, downloads."""
 
 from __future__ import annotations
 

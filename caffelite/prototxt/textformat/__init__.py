@@ -1,4 +1,4 @@
-"""Protobuf's text format: every mistake of a text in one pass, each with its place, and the place of every field."""
+"""Protobuf's text format: reports all errors of a text in one pass, and the positions of errors and fields."""
 
 from .reader import Reader, Unknown
 from .values import shown

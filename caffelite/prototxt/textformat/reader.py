@@ -1,4 +1,4 @@
-"""Reads a text into a message by recursive descent, and continues after a mistake."""
+"""Reads a text into a message by recursive descent, and continues after an error."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ class Reader(Tokens):
             self.at += 1 + (kind == "-" and self.kinds[self.at + 1] in ("number", "name"))
 
     def bare_value(self) -> bool:
-        """Whether a word on the same line may be the value of a field whose colon was forgotten."""
+        """Whether a word on the same line may be the value of a field with a missing colon."""
         return self.kinds[self.at] == "name" and not self.begins_field() and self.line() == self.place(self.at - 1)[0]
 
     def list(self, field: Field, values: Any, path: tuple, start: int) -> None:

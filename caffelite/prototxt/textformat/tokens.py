@@ -1,4 +1,4 @@
-"""Splits a text into tokens, each with its place, and collects the mistakes of the text."""
+"""Splits a text into tokens, each with its position, and collects the errors of the text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fields of a message, the values that they take, and the remedies for values that they cannot take."""
+"""The fields of a message, their valid values, and the remedies for invalid values."""
 
 from __future__ import annotations
 
