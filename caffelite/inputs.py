@@ -76,7 +76,7 @@ def read_text(path: str | os.PathLike, most: int = TEXT, errors: str = "strict")
 
 
 def reason(mistake: Exception) -> str:
-    """What an exception of these functions says, without the file's name."""
+    """The message of an exception of these functions, without the file's name."""
     return getattr(mistake, "strerror", None) or str(mistake)
 
 

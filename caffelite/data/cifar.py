@@ -85,7 +85,7 @@ def _unpickled(content: bytes, where: Where) -> tuple[np.ndarray, np.ndarray]:
         images, labels = np.asarray(batch[b"data"]), np.asarray(batch[b"labels"])
         if images.dtype != np.uint8 or images.shape != (len(labels), RECORD - 1) or labels.min() < 0:
             raise ValueError(f"{images.shape} of {images.dtype}")
-    except Exception as mistake:  # whatever a damaged pickle makes of itself
+    except Exception as mistake:  # a damaged pickle may raise any exception
         expected = f'a pickle with "data", N×{RECORD - 1} of uint8, and "labels"'
         raise CaffeliteError("not a batch of CIFAR-10", where=where, expected=expected, found=mistake) from None
     return images, labels.astype(np.uint8)

@@ -99,9 +99,9 @@ def convert(
 ) -> Converted:
     """Writes a database of images under the keys "<number>_<name>", the number of eight digits.
 
-    read: a name's bytes. check_size: all must be of the first one's shape. skip: leave out what cannot be read; its
-    number is not given to another. remedy: what to do about such an image. threads: default one for each core. backend:
-    "lmdb" or "leveldb". Errors: path exists and not force; the first image that will not do, by its place.
+    read: a name's bytes. check_size: all must be of the first one's shape. skip: leave out unreadable images; their
+    numbers are not reused. remedy: of the error for such an image. threads: default one for each core. backend:
+    "lmdb" or "leveldb". Errors: path exists and not force; the first invalid image, by its position.
     """
     done = Converted()
 

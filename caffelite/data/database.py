@@ -32,7 +32,7 @@ class Datums(Samples):
         raise NotImplementedError
 
     def look(self) -> None:
-        """Learns what the images are from the first record."""
+        """Determines the properties of the images from the first record."""
         if not self.length:
             raise CaffeliteError("the database is empty", where=Where(str(self.path)))
         record = next(self.walk(0))

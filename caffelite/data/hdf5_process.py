@@ -27,7 +27,7 @@ def main() -> None:
     sys.path[:] = json.loads(sys.argv[1])
     import h5py  # noqa: F401
 
-    # Whatever a library prints must not come between the answers.
+    # Output that a library prints must not mix with the answers.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     _answer(answers, {"ready": True})
@@ -53,7 +53,7 @@ def _answer(file, answer: dict) -> None:
 
 
 def _limit(seconds: int, memory: int) -> None:
-    """Limits what one request takes: processor time, and bytes of addresses."""
+    """Limits one request: CPU time, and bytes of address space."""
     import resource
 
     with open("/proc/self/statm") as file:

@@ -23,7 +23,7 @@ import numpy as np
 
 from . import hdf5_process
 
-# What a request may take: processor time, memory besides what is read, and bytes that are read in a second more.
+# Limits of a request: CPU time, memory besides the data read, and bytes read per additional second.
 SECONDS, MEMORY, PER_SECOND = 5, 1 << 30, 20 << 20
 
 

@@ -21,10 +21,10 @@ class Labels(NamedTuple):
 
 
 def labels(source: object, top: int, most: int = MOST) -> Labels:
-    """What a source gives to a top: labels of images, rows of an HDF5 data set; empty where that is not known.
+    """The values of a source for a top: labels of images, rows of an HDF5 data set; empty where these are unknown.
 
-    All that are in memory (those of lists, folders, tar files and arrays); of a database or HDF5 files about the first
-    ``most``.
+    All values of sources in memory (lists, folders, tar files and arrays); about the first ``most`` of a database or
+    of HDF5 files.
     """
     if isinstance(source, DataSource) and top == 1:
         values = source.samples.labels(most)

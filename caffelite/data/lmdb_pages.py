@@ -19,7 +19,7 @@ import numpy as np
 
 from .. import inputs
 
-_BRANCH, _LEAF, _OVERFLOW, _META, _KINDS = 1, 2, 4, 8, 0x6F  # flags of a page; KINDS: those that say what it is
+_BRANCH, _LEAF, _OVERFLOW, _META, _KINDS = 1, 2, 4, 8, 0x6F  # flags of a page; KINDS: those of its type
 _BIG, _SUBDATA, _DUPLICATES = 1, 2, 4  # flags of a node
 _HEADER, _NODE = struct.Struct("<QHHHH"), struct.Struct("<HHHH")
 # From byte 16: magic, version; the records' tree: flags, depth, branch, leaf and overflow pages, records, root; last
@@ -31,7 +31,7 @@ _START = 16  # of what follows a page's header
 
 
 class Damaged(ValueError):
-    """What the file holds is no LMDB, or one that is damaged; the text says where."""
+    """The file is no LMDB, or a damaged one; the text states the position."""
 
 
 class Changed(ValueError):
@@ -39,7 +39,7 @@ class Changed(ValueError):
 
 
 class Meta(NamedTuple):
-    """What a meta page says of the database as one transaction left it. pages: all of the file; sizes in bytes."""
+    """The content of a meta page: the database after one transaction. pages: of the file; sizes in bytes."""
 
     transaction: int
     entries: int
@@ -59,7 +59,7 @@ class Pages:
 
     def __init__(self, path: Path, transaction: int | None = None):
         self._file = inputs.open_descriptor(path)
-        self.close = weakref.finalize(self, os.close, self._file)  # a net that nobody closes leaves no file open
+        self.close = weakref.finalize(self, os.close, self._file)  # a net that is not closed leaves no file open
         try:
             self._size = os.fstat(self._file).st_size
             metas = self._metas()

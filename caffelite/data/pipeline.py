@@ -35,7 +35,7 @@ def workers() -> int:
 @dataclass(frozen=True)
 class Shard:
     """The samples that one of ``size`` processes reads: the processes take batches in turn, so that together they read
-    what a single process reads."""
+    the same samples as a single process."""
 
     rank: int = 0
     size: int = 1

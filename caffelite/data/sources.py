@@ -41,7 +41,7 @@ def open_source(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int
     """The source of a data layer. Reads no more than its shapes need; threads start with the first batch.
 
     phase: pb.TRAIN or pb.TEST; locate: bound to the layer; seed: with the layer's name it decides every random number.
-    shard: which of several processes reads. Errors: whatever is wrong with the layer's fields, files or records.
+    shard: which of several processes reads. Errors: invalid fields, files or records of the layer.
     """
     source = _SOURCES[layer.type](layer, phase, locate, seed)
     source.shard = shard

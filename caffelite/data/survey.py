@@ -103,7 +103,7 @@ def _look(record: tuple[bytes, bytes]) -> tuple[bytes, _Seen | str]:
 
 
 def _mark_rare(found: Survey, seen: dict[str, tuple[str, Shape]]) -> None:
-    """Adds to what is odd the records that are unlike most."""
+    """Adds the records that differ from most others to ``odd``."""
     channels = Counter(shape[0] for _, shape in seen.values())
     usual = {
         name: _usual(counts)

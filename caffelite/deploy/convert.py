@@ -9,12 +9,12 @@ from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, did_you_mean
 from ..net.graph import Graph, Node, Value
 
-# A loss → the layer that makes of its scores the probabilities that it compares.
+# A loss → the layer that converts its scores to the probabilities that it compares.
 PROBABILITY = {"SoftmaxWithLoss": "Softmax", "InfogainLoss": "Softmax", "SigmoidCrossEntropyLoss": "Sigmoid"}
 SCORE_LAYERS = ("Accuracy",)  # layers without a loss that only measure scores
 RECURRENT = ("RNN", "LSTM")  # their first axis is time, not the batch
 FILLERS = ("weight_filler", "bias_filler", "filler", "scale_filler")
-# What of a transform_param chance decides, or the input's channels do: no matter for a picture that is shown once.
+# Fields of a transform_param that are random or follow from the input's channels: not needed for a single image.
 CHANCE = ("mirror", "perturb_param", "distort_param", "noise_param", "force_color", "force_gray")
 
 
@@ -34,8 +34,8 @@ class Converted:
 
 
 def convert(graph: Graph, wanted: Iterable[str] = (), batch: int = 1) -> Converted:
-    """The deploy net of a net's TEST graph. wanted: blobs to put out instead of what the losses compare; batch: samples
-    at a time.
+    """The deploy net of a net's TEST graph. wanted: output blobs instead of those that the losses compare; batch:
+    samples per pass.
 
     Of several losses those of the greatest weight count. Layers keep their names, so weights fit. Errors: an unknown
     blob is wanted, or one that only labels lead to.
@@ -125,7 +125,7 @@ def _ancestors(values: Iterable[Value]) -> list[Node]:
 
 
 def _made_already(value: Value, kind: str, loss: Node) -> Node | None:
-    """A layer of the net that already computes from the scores what the loss would."""
+    """A layer of the net that already computes the loss's probabilities from the scores."""
     for node, _ in value.readers:
         if node.layer.spec.type == kind and (kind != "Softmax" or node.layer.p.axis == loss.layer.p.axis):
             return node

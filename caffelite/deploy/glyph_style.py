@@ -27,8 +27,8 @@ class GlyphStyle:
 
 
 def measure(images: list[np.ndarray]) -> GlyphStyle:
-    """What a data set's images 1×H×W say of its signs; GlyphStyle() where they are coloured, large, or not on an even
-    ground."""
+    """The glyph style of a data set's images 1×H×W; GlyphStyle() where they are coloured, large, or not on an even
+    background."""
     if not images or any(i.shape[0] != 1 or max(i.shape) > MOST_SIDE or i.dtype != np.uint8 for i in images):
         return GlyphStyle()
     borders = np.concatenate([border(image[0]) for image in images])
@@ -55,7 +55,7 @@ def border(image: np.ndarray) -> np.ndarray:
 
 
 def on_ground(image: np.ndarray, ground: int) -> tuple[np.ndarray, bool]:
-    """A gray image H×W on the ground that a net knows, and whether it was inverted for that."""
+    """A gray image H×W on the background of the net's training data, and whether it was inverted for that."""
     around = float(np.median(border(image)))
     low, high = float(image.min()), float(image.max())
     light = around > ((low + high) / 2 if high - low > 0.1 * 255 else 127)

@@ -20,10 +20,10 @@ VIEWS = 10  # of an oversampled picture: four corners and the middle, each mirro
 
 
 class Preparation:
-    """Turns a picture into a net's input C×H×W, by the Input layer's transform_param and the net's deploy_param.
+    """Converts an image to a net's input C×H×W, by the Input layer's transform_param and the net's deploy_param.
 
     message: a deploy net with one Input layer of N×C×H×W, C being 1 or 3. ``shape`` is C×H×W.
-    Errors: another number of inputs, another shape; whatever is wrong with the transform.
+    Errors: another number of inputs, another shape; errors of the transform.
     """
 
     def __init__(self, message: pb.NetParameter, locate: Locator):
@@ -78,10 +78,10 @@ class Preparation:
         return image[::-1] if self.shape[0] == 3 and self.how.channel_order == pb.DeployParameter.RGB else image
 
     def fitted(self, image: np.ndarray) -> tuple[np.ndarray, list[str]]:
-        """The image before mean, crop and scale, in the size and on the ground that the net knows; and what was done to
-        it.
+        """The image before mean, crop and scale, with the size and background of the training data; and the changes
+        made to it.
 
-        An image of the data's own size on the data's ground is taken as it is.
+        An image that already has the data's size and background is not changed.
         """
         notes = []
         if self.how.ground != pb.DeployParameter.ANY and self.shape[0] == 1 and image.dtype == np.uint8:

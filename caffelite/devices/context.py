@@ -31,7 +31,7 @@ class Field(Protocol):
 
 
 class InputBuffer(Protocol):
-    """What the host sends for each pass: batches, rates, the clock.
+    """The values that the host sends for each pass: batches, rates, the clock.
 
     ``begin``, set the fields for passes 0, 1, …, ``send``; then ``select`` chooses the pass that runs next. One set of
     passes can be prepared while the set before runs.
@@ -71,8 +71,8 @@ class ExecutionContext:
     """Belongs to one net, which passes it to its layers before they build their operations. ``Device.make_context``
     makes it.
 
-    input_buffer: what the host sends for each pass. stream: the device's stream of computation, None on a CPU, where an
-    operation has finished when it returns.
+    input_buffer: the values that the host sends for each pass. stream: the device's stream of computation, None on a
+    CPU, where an operation has finished when it returns.
     """
 
     input_buffer: InputBuffer

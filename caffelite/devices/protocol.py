@@ -44,7 +44,7 @@ class Ring(Protocol):
 
 
 class CapturedGraph(Protocol):
-    """A function that only queues operations. A device may capture what it queues and launch that from then on."""
+    """A function that only queues operations. A device may capture these and launch them as a graph afterwards."""
 
     eager: str  # why it is not captured; "" where it is
 
@@ -55,7 +55,7 @@ class CapturedGraph(Protocol):
 class LossScale(Protocol):
     """Dynamic loss scaling: the factor that keeps gradients of 16-bit numbers in range. Arrays of one number each.
 
-    factor: of the loss, and so of all gradients. share: what an update multiplies gradients by. skip: 1 where this
+    factor: of the loss, and so of all gradients. share: an update multiplies gradients by it. skip: 1 where this
     iteration's gradients are not finite and nothing may be updated.
     """
 

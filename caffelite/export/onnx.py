@@ -106,7 +106,7 @@ def _output_name(value: Value, graph: Graph) -> str:
 
 
 def metadata(message: pb.NetParameter) -> dict[str, str]:
-    """What whoever feeds the net must know, as text."""
+    """The metadata of the exported net, as text: its labels and how to prepare its inputs."""
     from google.protobuf import text_format
 
     found = {}

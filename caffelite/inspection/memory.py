@@ -20,8 +20,8 @@ from .target import traits as traits_of
 if TYPE_CHECKING:
     from .nets import Subject
 
-PARTS = 4  # layers that are named as those that take the most
-SHARE = 0.9  # of the memory at hand, that a run should request
+PARTS = 4  # number of the largest layers that are named
+SHARE = 0.9  # share of the available memory that a run should request
 
 
 def available(gpu: int | None) -> int:

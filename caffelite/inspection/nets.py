@@ -18,7 +18,7 @@ from . import partial
 from .feeds import Feeds, rebatched, stand_ins, with_inputs
 from .reading import Findings, Reading, tolerant
 
-NO_FEEDS = ("Parameter",)  # layers without bottoms that bring no data
+NO_FEEDS = ("Parameter",)  # layers without bottoms that provide no data
 NOTHING = Overrides()
 
 

@@ -76,8 +76,8 @@ FILLERS: dict[str, Callable] = {
 
 
 def check(f: pb.FillerParameter, shape: tuple[int, ...], locate: Locator) -> None:
-    """What a user can get wrong: the type, sparse weights, the range, the deviation, a shape that the filler cannot
-    fill."""
+    """Checks a filler: the type, sparse weights, the range, the deviation, and whether it can fill the
+    shape."""
     if f.type not in FILLERS:
         known = ", ".join(sorted(FILLERS))
         raise CaffeliteError(

@@ -35,7 +35,7 @@ class Loss(Layer):
         return p.ignore_label if p.HasField("ignore_label") else None
 
     def divisor(self, batch: int, labels: int) -> float | None:
-        """What the sum is divided by, at least 1; None where it is the number of labels that are not ignored."""
+        """The divisor of the sum, at least 1; None where it is the number of labels that are not ignored."""
         kind = self.normalization()
         if kind == LOSS.PRE_FIXED:
             fixed = self.spec.loss_param.pre_fixed_normalizer
@@ -54,8 +54,8 @@ class Loss(Layer):
 
 
 class Divisor:
-    """What a loss is divided by, a device's number: fixed, or where ``fixed`` is None the labels that are not ignored,
-    at least 1."""
+    """The divisor of a loss, a scalar on the device: fixed, or where ``fixed`` is None the number of labels that are
+    not ignored, at least 1."""
 
     def __init__(self, dev: Device, fixed: float | None, ignored: int | None):
         self.value = dev.zeros(1)

@@ -70,7 +70,7 @@ class LRN(Layer):
     """y = x · s^-beta, s = k + alpha / local_size · Σ x² over local_size channels, or 1 + alpha · mean of x² over a
     square of that side.
 
-    x, y (N, C, H, W); norm_region ACROSS_CHANNELS (default) or WITHIN_CHANNEL (which knows no k). Defaults: local_size
+    x, y (N, C, H, W); norm_region ACROSS_CHANNELS (default) or WITHIN_CHANNEL (which ignores k). Defaults: local_size
     5, alpha 1, beta 0.75, k 1. Errors: an even local_size. Source: Krizhevsky et al. 2012, as in Caffe.
     """
 

@@ -19,7 +19,7 @@ from .layer import Layer, Shape, register
 
 
 class HostBlob:
-    """What a user's code sees of a blob: ``data`` and ``diff``, arrays of one shape that are zeros until written."""
+    """The blob of a user's code: ``data`` and ``diff``, arrays of the same shape that are zeros until written."""
 
     def __init__(self, shape: Shape = (), dtype: np.dtype | type = np.float32):
         self.shape, self.dtype = tuple(shape), dtype
@@ -59,7 +59,7 @@ class UserLayer:
 
 
 def load(name: str) -> types.ModuleType:
-    """A module by name, from where `user_modules` says."""
+    """Imports a module by name from the folders of `user_modules`."""
     importlib.invalidate_caches()
     known = list(sys.path)
     sys.path[:] = user_modules.search_path()

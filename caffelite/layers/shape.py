@@ -40,7 +40,7 @@ class Reshape(Flatten):
     """The bottom under another shape: its axes from ``axis`` (default 0) on, ``num_axes`` of them (default -1: all),
     become shape.dim.
 
-    A dim of 0 is the bottom's own at that place, one -1 is what is left. (N, C, H, W) → any shape of the same count. As
+    A dim of 0 is the bottom's at that axis; a single -1 is inferred. (N, C, H, W) → any shape of the same count. As
     in Caffe.
     """
 

@@ -76,7 +76,7 @@ def check_padded(layer: Layer, spatial: Shape, pad: Sequence[int]) -> None:
 
 
 def point(layer: Layer) -> Window:
-    """The window of a layer without spatial axes: one place. What the fields give for one axis says nothing, as in
+    """The window of a layer without spatial axes: one position. Fields for one axis have no effect, as in
     Caffe."""
     for name, stem in (("kernel_size", "kernel"), ("stride", None), ("pad", None), ("dilation", None)):
         per_axis(layer, name, 0, 0, stem)
@@ -121,7 +121,7 @@ def convolution(dev: Device, x: Shape, y: Shape, window: Window, groups: int, na
 
 
 def im2col(dev: Device, x: Shape, out: Shape, window: Window):
-    """What each window over x (N, C, ...) sees, as columns (N, C·Π kernel, *out)."""
+    """The inputs of each window over x (N, C, ...), as columns (N, C·Π kernel, *out)."""
     return VolumeColumns(dev, x, out, window) if len(x) > 4 else dev.im2col(image(x), flat(window))
 
 

@@ -77,7 +77,7 @@ class Convolution(Kernels):
     """y[n, m] = Σ_c w[m, c] * x[n, c] + b[m]: correlation with learned kernels, over any number of spatial axes.
 
     x (N, C, H, W); w (M, C/group, kh, kw), b (M); y (N, M, OH, OW) with OH = ⌊(H + 2·pad - (dilation·(kh - 1) + 1)) /
-    stride⌋ + 1. Where channels are the last axis, w (M, C/group) and kernel_size says nothing. Defaults: axis 1, stride
+    stride⌋ + 1. Where channels are the last axis, w (M, C/group) and kernel_size is ignored. Defaults: axis 1, stride
     1, pad 0, dilation 1, group 1, bias_term true. Errors: channels that group does not divide, a kernel larger than the
     padded image. As in Caffe.
     """
@@ -142,7 +142,7 @@ class Convolution(Kernels):
 
 @register
 class Deconvolution(Kernels):
-    """Convolution's transpose: y is what a Convolution of these kernels would give its bottom as gradient, plus b.
+    """Transposed convolution: y is the bottom's gradient of a Convolution with these kernels, plus b.
 
     x (N, C, H, W); w (C, M/group, kh, kw), b (M); y (N, M, OH, OW) with OH = stride·(H - 1) + dilation·(kh - 1) + 1 -
     2·pad. Any number of spatial axes; defaults as Convolution's. Errors: channels that group does not divide, a pad
@@ -197,8 +197,8 @@ class Deconvolution(Kernels):
 
 @register
 class Im2col(Layer):
-    """What each window sees, as channels: x (N, C, H, W) → y (N, C·kh·kw, OH, OW), OH as Convolution's, 0 outside the
-    image.
+    """The inputs of each window, as channels: x (N, C, H, W) → y (N, C·kh·kw, OH, OW), OH as Convolution's, 0 outside
+    the image.
 
     Any number of spatial axes; kernel_size, stride, pad, dilation and axis as Convolution's. As in Caffe.
     """

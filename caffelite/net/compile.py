@@ -22,7 +22,7 @@ from .steps import ITEMSIZES, Lifetimes, Step
 
 @dataclass(frozen=True)
 class Options:
-    """keep: every blob and gradient keeps its own memory, so that it can be looked at after the pass; nothing is fused
+    """keep: every blob and gradient keeps separate memory, so that it can be read after the pass; nothing is fused
     then. A view has the memory of its bottom. fuse: layers run as part of others where they can."""
 
     keep: bool = False

@@ -66,7 +66,7 @@ def _chain(node: Node, fusions: Fusions) -> list[Node]:
 
 
 def _sum(node: Node, chain: list[Node]) -> tuple[Node, Value] | None:
-    """The sum of what a chain computes and of another blob, computed before, where the node can do that too; with the
+    """The node that adds another blob, computed before, to a chain's result, if ``node`` can fuse it; with the
     other blob."""
     last = chain[-1] if chain else node
     total = _only_reader(last)

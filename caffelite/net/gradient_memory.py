@@ -54,7 +54,7 @@ class GradientMemory:
             if node.backward and node not in self.fusions.backward_in:
                 self.steps.append(self._step(node))
         for value, storage in self.diff.items():
-            if self.lifetimes.keep or value.node.layer.feeds:  # of what is fed, only the user wants the gradient
+            if self.lifetimes.keep or value.node.layer.feeds:  # only the user reads gradients of fed blobs
                 storage.use(self.lifetimes.span)
 
     def _add_part(self, value: Value, storage: Storage) -> None:
@@ -122,8 +122,8 @@ class GradientMemory:
         self._add_part(bottom, target)
 
     def _storage(self, step: Step, i: int, bottom: Value, time: int) -> Storage:
-        """Where a bottom's gradient is stored. It may be the gradient of the top that it comes from, or overwrite it:
-        nobody reads that one later, unless it is another value's too."""
+        """Where a bottom's gradient is stored. It may share or overwrite the gradient of the top:
+        no step reads that one later, unless it is another value's too."""
         node, summand = step.node, step.summand is not None and i == len(step.node.bottoms)
         passes = self.fuse and (
             step.fused[-1].layer.spec.type != "ReLU" and not step.parts if summand else node.layer.passes_gradient(i)
@@ -143,8 +143,8 @@ class GradientMemory:
         return self.storages.new(self.storages.size(bottom), time)
 
     def _stores_slices(self, step: Step, time: int) -> bool:
-        """Whether the gradients of a concatenation's bottoms can be stored in its top's: one storage, which nobody else
-        reads later."""
+        """Whether the gradients of a concatenation's bottoms can be stored in its top's: one storage, which no other
+        step reads later."""
         top = step.tops[0]
         if top in self.data.constant_gradients or step.parts:
             return False

@@ -113,7 +113,7 @@ def restore_outputs(graph: Graph, copies: Copies) -> None:
 
 
 def _pass_gradient(copied: Value, value: Value) -> None:
-    """Marks the copies from ``copied`` down to the value that they were made of: they bring it a gradient."""
+    """Marks the copies from ``copied`` down to their source value: they pass the gradient to it."""
     while copied is not value:
         copied.gradient = copied.node.backward = copied.node.gradient_to[0] = True
         copied = copied.node.bottoms[0]

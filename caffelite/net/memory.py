@@ -74,7 +74,7 @@ class DataMemory:
                 self._store(value, storage)
 
     def store_saved(self, node: Node, fuse: bool) -> None:
-        """Gives what a layer saves its storages; records it in the layer's config."""
+        """Assigns storages to the blobs that a layer saves; records them in the layer's config."""
         blobs = dict(node.layer.saved_blobs())
         early = GRADIENT in blobs
         if early and not (fuse and node.backward and node.gradient_to[0] and node.tops[0] in self.constant_gradients):
@@ -112,6 +112,6 @@ class DataMemory:
         return None
 
     def _unread_after(self, value: Value, node: Node) -> bool:
-        """Whether nobody reads a value's data once ``node`` has run forward."""
+        """Whether no step reads a value's data after ``node`` has run forward."""
         last = self.lifetimes.last_read(value)
         return last < node.index or (last == node.index and self.lifetimes.read_until(value, node) < node.index)

@@ -125,7 +125,7 @@ class Net:
         """Draws the batches of the coming passes, (iteration, part) each, at most ``ahead`` of them; the first one runs
         next.
 
-        more(which): writes what the caller sends along with pass ``which``.
+        more(which): writes additional values of the caller for pass ``which``.
         """
         input_buffer = self.input_buffer
         input_buffer.begin()
@@ -158,7 +158,7 @@ class Net:
             self._runs_forward()
 
     def backward(self, add: bool = False, watch: Callable | None = None) -> None:
-        """One backward pass; parameter gradients add to what is there where ``add`` (later micro-batches)."""
+        """One backward pass; ``add``: parameter gradients are accumulated (later micro-batches)."""
         if watch or self.requires_host:
             self.run_backward(add, watch)
         else:
@@ -226,7 +226,7 @@ class Net:
         return (self.dev.to_float32(array) if value.dtype else array).transpose(0, 3, 1, 2)
 
     def outputs(self) -> list[tuple[Value, float, np.ndarray]]:
-        """(blob, loss weight, values) of the tops that nobody reads, in alphabetical order."""
+        """(blob, loss weight, values) of the tops that no layer reads, in alphabetical order."""
         weights = dict(self.graph.losses)
         for value in self._binding.varied & set(self.graph.outputs) if not self.training else ():
             what = f'output "{value.name}" changes its shape with the data, and has no mean'

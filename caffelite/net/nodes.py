@@ -14,7 +14,7 @@ from ..layers import CAFFE_FORMAT, Format, Layer, ParameterSpec, Shape
 from .sealing import Sealable
 
 AUTOMATIC = (
-    "(automatic)"  # as Caffe names the top of a loss layer that names none: nobody reads it, and it is no output
+    "(automatic)"  # Caffe's name for the top of a loss layer without one: no layer reads it, and it is no output
 )
 
 
@@ -99,7 +99,7 @@ class Node(Sealable):
 @dataclass(eq=False)
 class Graph(Sealable):
     """``values`` maps each blob name to its last version; ``dropped``: the layers that the phase leaves out, each with
-    the reason; ``outputs`` are the values that nobody reads, by name."""
+    the reason; ``outputs`` are the values that no layer reads, by name."""
 
     name: str
     phase: int

@@ -90,7 +90,7 @@ class _Branch:
             self.low, self.end = parts[0].low, max(p.end for p in parts)
 
     def insert(self, storage: Storage) -> _Branch | None:
-        """Puts a storage in its place; returns the upper half where the branch had to be split."""
+        """Inserts a storage; returns the upper half where the branch had to be split."""
         self.low, self.end, self.view = (
             min(self.low, _place(storage)),
             max(self.end, storage.offset + storage.bytes),
@@ -139,7 +139,7 @@ class _Branch:
                 since = b if b > since else since
                 until = c if c < until else until
                 before = d if d < before else before
-            if not stop:  # nothing of it is alive
+            if not stop:  # no storage of it is alive
                 continue
             if not end:
                 low, gap = start, inner

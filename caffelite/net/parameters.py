@@ -104,8 +104,8 @@ def borrowed(graph: Graph, other: Graph) -> dict[int, object]:
 
 @dataclass
 class Loaded:
-    """What a caffemodel contained: layers that took weights, layers of the file that no layer here matches, layers here
-    that it lacks."""
+    """The result of loading a caffemodel: layers that received weights, layers of the file without a match, layers of
+    the net that it lacks."""
 
     matched: list[str]
     skipped: list[str]

@@ -122,7 +122,7 @@ def session(limit: float) -> Iterator[SingleProcess]:
     """The group of this process: of those that mpirun, srun or -gpu started together, or SingleProcess.
 
     limit: seconds without progress after which a rank counts as hanging; 0: never. An error inside the context ends the
-    whole job.
+    job on all ranks.
     """
     control: Control
     if star.inherited():

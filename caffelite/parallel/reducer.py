@@ -132,7 +132,7 @@ class GradientReducer:
         self._transport.progress()
 
     def finish(self) -> None:
-        """Sums all that is left."""
+        """Reduces all remaining buckets."""
         with self._waiting("gradients"):
             self.after_step(1 << 60)
             self._transport.finish()

@@ -249,7 +249,7 @@ def _regression(found: dict, images: dict[str, bytes | None]) -> list[str]:
 
 
 def _alts(found: dict) -> dict[str, str]:
-    """What each picture shows, in words."""
+    """The caption of each picture."""
     most = found["confused"][0] if found["confused"] else None
     recalls = [(c["recall"], c["label"]) for c in found["classes"] if c["recall"] is not None]
     worst = (

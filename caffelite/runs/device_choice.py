@@ -24,7 +24,7 @@ def gpu_numbers(text: str) -> list[int]:
 
 
 class GpuOfSolver(list):
-    """The GPU that solver_mode requests, where nobody wrote -gpu."""
+    """The GPU that solver_mode requests, without -gpu."""
 
     def explained(self, mistake: CaffeliteError) -> CaffeliteError:
         """The error with the name of the field that led to it, and with running on the CPU as a remedy."""
@@ -55,7 +55,7 @@ def gpus(text: str | None, solver: pb.SolverParameter | None = None) -> list[int
         if not found and not cuda.present():
             log.warning("-gpu all: this machine has no NVIDIA GPU; running on the CPU.")
             return []
-        return list(range(found)) or [0]  # where none can be used, opening GPU 0 says why
+        return list(range(found)) or [0]  # where none can be used, opening GPU 0 raises the reason
     return gpu_numbers(text)
 
 

@@ -35,7 +35,7 @@ class Row:
 
 @dataclass
 class History:
-    """What a run recorded, in order: ``train``, and ``tests`` by the number of the test net.
+    """The records of a run, in order: ``train``, and ``tests`` by the number of the test net.
 
     last: the loss of the last iteration where that comes after the rows of ``train``, by the name that it has there.
     last_rate: the learning rate of the last iteration, where the run ended. undisplayed: losses at even intervals, of a

@@ -28,9 +28,9 @@ _STATE_OF_OUTCOME = {
 
 @dataclass(frozen=True)
 class RunStatus:
-    """What a run folder says of its run, in its last session.
+    """The state of a run in its last session, from its folder.
 
-    state: one of STATES. reason: why it ended so. iteration: how many are done, None where that is not known.
+    state: one of STATES. reason: why it ended. iteration: the number completed, None where that is not known.
     heartbeat: the time of the last one, in seconds since 1970. started, ended: ISO 8601.
     """
 

@@ -78,8 +78,8 @@ class Resize(Perturbation):
 
 
 class Part(Perturbation):
-    """A random part of the image, resized to what the net takes; as Intel's Caffe, and Inception's training (Szegedy et
-    al., 2014)."""
+    """A random part of the image, resized to the net's input size; as Intel's Caffe, and Inception's training (Szegedy
+    et al., 2014)."""
 
     name = "part"
 

@@ -113,7 +113,7 @@ class Library:
             raise RuntimeError(f"oneDNN's {name} failed with status {status}")
 
     def layout(self, shape: tuple[int, ...], strides: tuple[int, ...] | None = None, dtype: int = F32) -> ct.c_void_p:
-        """A memory descriptor; strides in elements, None: whatever suits the primitive best."""
+        """A memory descriptor; strides in elements, None: the primitive's preferred layout."""
         found, dims = _pointer(), (_long * len(shape))(*shape)
         if strides is None:
             self("memory_desc_create_with_tag", ct.byref(found), len(shape), dims, dtype, _ANY)
@@ -179,7 +179,7 @@ class Library:
 
 
 class Descriptor:
-    """What a primitive will do, and in which layouts."""
+    """A primitive's operation and layouts."""
 
     def __init__(self, library: Library, handle: ct.c_void_p):
         self.library, self.handle = library, handle

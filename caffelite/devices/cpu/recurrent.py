@@ -47,7 +47,7 @@ class LSTM:
         return found
 
     def forward(self, gates, cont, w, last, hidden, c, h) -> None:
-        """gates (T, N, 4D): what the sums take from elsewhere, then σ(i), σ(f), σ(o), tanh(g); last (N, D): h before, c
+        """gates (T, N, 4D): the other summands of the sums, then σ(i), σ(f), σ(o), tanh(g); last (N, D): h before, c
         (T + 1, N, D) with c before in c[0]; hidden (T, N, D): k h before each step, for the gradient of w; h (T, N,
         D)."""
         (packed,) = self._space(w, True)

@@ -22,7 +22,7 @@ class Take:
         selection.take_forward(table.reshape(self._table), index.reshape(-1), out.reshape(self._out), self.bad)
 
     def backward(self, index, dout, dtable, add: bool = False) -> None:
-        """dtable: [what is there plus] the sums of the rows of dout, in their order."""
+        """dtable: [its previous content plus] the sums of the rows of dout, in their order."""
         selection.take_backward(index.reshape(-1), dout.reshape(self._out), dtable.reshape(self._table), add)
 
 

@@ -96,7 +96,7 @@ class ChannelsLastLRN(LRN):
 
 
 class Im2col:
-    """x (N, C, H, W) → columns (N, C·kh·kw, OH, OW): what each window sees, 0 outside the image."""
+    """x (N, C, H, W) → columns (N, C·kh·kw, OH, OW): the inputs of each window, 0 outside the image."""
 
     def __init__(self, x: tuple[int, ...], y: tuple[int, ...], window: Window):
         planes = math.prod(x[:2])

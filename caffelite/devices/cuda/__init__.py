@@ -31,7 +31,7 @@ def count() -> int:
 
 
 def why_none() -> str:
-    """What is missing where ``count`` is 0, else nothing."""
+    """The missing component where ``count`` is 0, else an empty string."""
     return _look()[1]
 
 

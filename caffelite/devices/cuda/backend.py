@@ -24,11 +24,11 @@ SPIN = """extern "C" __global__ void spin(long long cycles) {
 
 
 class CuPyBackend:
-    """One GPU by way of CuPy; everything runs on one stream, but for what forks from it, so that an iteration can be
+    """One GPU through CuPy; everything runs on one stream and its forks, so that an iteration can be
     captured.
 
-    number: which GPU. strict: matrix products in full float32. Errors: no CuPy, no driver, no such GPU, a CUDA library
-    that cannot be loaded.
+    number: the GPU's index. strict: matrix products in full float32. Errors: no CuPy, no driver, no such GPU, a CUDA
+    library that cannot be loaded.
     """
 
     name = "gpu"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from ..formula import Formula
 from .formulas import FormulaText
 
-ROWS = 8  # of a column that are added up in the device's type before float64 takes over, which many GPUs compute slowly
-TEAM = 16  # pieces of a sum whose last block adds them up
+ROWS = 8  # of a column that are summed in the device's dtype before a sum in float64, which is slow on many GPUs
+TEAM = 16  # pieces of a sum, added by the last block that ends
 
 
 @dataclass(frozen=True)

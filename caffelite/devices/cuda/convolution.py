@@ -135,7 +135,7 @@ class Convolution:
             self._unpack(load(self._device.workspace(dw.nbytes, np.uint8))[1], dw, add)
 
     def _whole(self, kind: str, like):
-        """Memory in one piece for what a slice holds."""
+        """A contiguous array for the values of a slice."""
         if kind not in self._wholes:
             self._wholes[kind] = self._device.empty(like.shape, like.dtype)
         return self._wholes[kind]
@@ -146,7 +146,7 @@ class Convolution:
         return whole
 
     def _tell(self, problem: Problem) -> None:
-        """Says once of each kind that it has no plan."""
+        """Logs once for each kind that it has no plan."""
         if problem.kind not in self._told:
             self._told.add(problem.kind)
             reason = self._device.engine.why_none(problem)

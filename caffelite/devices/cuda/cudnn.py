@@ -92,7 +92,7 @@ class Problem(NamedTuple):
     pitch: int = 0
 
     def words(self) -> str:
-        """What a kept choice is found by."""
+        """The cache key of a choice."""
         sizes = (f"{name}{'x'.join(map(str, v))}" for name, v in (("x", self.x), ("w", self.w), ("y", self.y)))
         window = (f"{name}{a},{b}" for name, (a, b) in zip(("stride", "pad", "dilation"), self.window[1:], strict=True))
         flags = (name for name in ("biased", "rectified", "last") if getattr(self, name))

@@ -19,7 +19,7 @@ PARTS = 1024  # most blocks of a sum: fixed, so that results do not depend on th
 PARTIAL_BYTES = 256 << 10  # of partial sums of channels, about: one block sums them up
 ACROSS = 8  # threads that read one row of channels: 128 bytes, a cache line
 UPDATE_TILE = 2048  # elements that one block of an update rule takes
-PIECE = 8192  # numbers of a channel's sum that are worth a block of their own
+PIECE = 8192  # numbers of a channel's sum per block
 
 
 class FormulaKernels(Kernels):

@@ -11,12 +11,12 @@ from ..context import ExecutionContext
 from ..protocol import Gather
 
 log = logging.getLogger("caffelite")
-RUN, CAPTURE, LAUNCH = range(3)  # what a call does: each requires the one before
+RUN, CAPTURE, LAUNCH = range(3)  # the action of a call: each requires the one before
 TRIES = 2  # failed captures in a row after which nothing is captured any more
 
 
 class GraphDevice(Protocol):
-    """What a captured graph reads of its device."""
+    """The members of its device that a captured graph uses."""
 
     backend: Any
     eager: str

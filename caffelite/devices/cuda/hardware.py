@@ -74,7 +74,7 @@ _PROPERTIES = {
 
 
 def describe(number: int, cupy=None) -> dict[str, str | int]:
-    """What GPU ``number`` is; properties that its CUDA does not tell are left out."""
+    """The properties of GPU ``number``; those that its CUDA version does not report are left out."""
     cupy = cupy or installation.cupy_module("device_query")
     number = installation.checked_number(number, installation.device_count(cupy))
     properties = cupy.cuda.runtime.getDeviceProperties(number)

@@ -75,7 +75,7 @@ class Memory:
 
     def run_concurrently(self, work: int, *parts: Callable[[], None]) -> None:
         """Queues operations that do not depend on each other. work: multiply-adds of each part; parts that are too
-        small to fill the GPU run at the same time, on streams of their own."""
+        small to fill the GPU run concurrently, on separate streams."""
         aside = parts[:-1][:FORKS] if work <= 2 * LITTLE_WORK else ()
         for i, part in enumerate(aside):
             fork, space = self._forks[i]

@@ -115,7 +115,7 @@ class Convolution:
         _, m, oh, ow = y
         self._device, self._groups, self._matmul = device, groups, device.backend.matmul
         self._rows, self._m, self._p = c * math.prod(window.kernel), m, oh * ow  # rows of the column matrix, all groups
-        each = (self._rows + m) * self._p  # what an image needs
+        each = (self._rows + m) * self._p  # per image
         tile = max(1, min(n, COLUMN_BYTES // (each * device.dtype.itemsize)))
         self._tiles = [(first, min(tile, n - first)) for first in range(0, n, tile)]
         self._count = each * tile
@@ -181,8 +181,8 @@ class Softmax:
 
 
 class Labels:
-    """What losses and scores say of labels that are no class. ``bad`` (int64, one element): 0, or 1 + the place of the
-    first."""
+    """Reports labels that are out of range, for losses and scores. ``bad`` (int64, one element): 0, or 1 + the index of
+    the first."""
 
     def __init__(self, device: FormulaKernels, ignore: int | None):
         self.bad, self._first = device.zeros(1, np.int64), device.empty(1, np.int64)

@@ -25,7 +25,7 @@ class Take(Labels):
         self._note(self._first, self.bad)
 
     def backward(self, index, dout, dtable, add: bool = False) -> None:
-        """dtable: [what is there plus] the sums of the rows of dout, in their order."""
+        """dtable: [its previous content plus] the sums of the rows of dout, in their order."""
         self._backward(index, dout, dtable, add)
 
 

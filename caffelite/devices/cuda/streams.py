@@ -26,7 +26,7 @@ class Graph:
 
 
 class CopyStream:
-    """Copies to the device on a stream of their own, while the main stream computes.
+    """Copies to the device on a separate stream, while the main stream computes.
 
     slots: how many targets there are, used in turn. backend: makes the stream and the events, and copies.
     """

@@ -111,7 +111,7 @@ class LRN:
 
 
 class Im2col:
-    """x (N, C, H, W) → columns (N, C·kh·kw, OH, OW): what each window sees, 0 outside the image."""
+    """x (N, C, H, W) → columns (N, C·kh·kw, OH, OW): the inputs of each window, 0 outside the image."""
 
     def __init__(self, device: FormulaKernels, x: tuple[int, ...], y: tuple[int, ...], window: Window):
         planes, pixels = x[0] * x[1], math.prod(x)  # one image of N·C channels

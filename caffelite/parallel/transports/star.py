@@ -110,7 +110,7 @@ def launch(arguments: list[str], size: int) -> int:
 
 
 def _bound_to(parent: int) -> Callable[[], None] | None:
-    """What a child calls before it becomes a rank, so that it receives SIGTERM when the process that started it
+    """Called in a child before it becomes a rank, so that it receives SIGTERM when its parent process
     ends."""
     if not sys.platform.startswith("linux"):
         return None

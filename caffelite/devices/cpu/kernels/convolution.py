@@ -9,7 +9,7 @@ from .settings import PARALLEL, SERIAL
 
 @njit(**SERIAL)
 def _copy(source, target):
-    """Slices of their own, because an index that might be negative keeps a loop from becoming vector instructions."""
+    """Separate slices, because an index that might be negative prevents vectorisation of a loop."""
     for i in range(target.size):
         target[i] = source[i]
 

@@ -6,7 +6,7 @@ from numba import njit, prange
 from ..blas import gemm
 from .settings import PARALLEL, SERIAL
 
-COLUMNS = 128  # what one thread adds up at a time
+COLUMNS = 128  # that one thread sums at a time
 
 
 @njit(**SERIAL, fastmath={"reassoc"})

@@ -32,7 +32,7 @@ def lrn_forward(x, scale, y, size, share, k, beta):
 
 @njit(**PARALLEL)
 def lrn_backward(x, y, scale, dy, dx, size, factor, beta):
-    """dx = dy · scale^-beta - factor · x · Σ dy·y / scale over the channels that see each; dx is none of the others."""
+    """dx = dy · scale^-beta - factor · x · Σ dy·y / scale over the channels with a window over each; dx: no alias."""
     channels, before = x.shape[1], (size - 1) // 2
     for plane in prange(x.shape[0] * channels):
         n, c = plane // channels, plane % channels

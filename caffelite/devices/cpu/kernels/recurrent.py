@@ -191,7 +191,7 @@ def unit_backward(gates, cont, before, c, dh, dc, dgates, spare):
 
 @njit(**PARALLEL)
 def sequence_forward(gates, cont, packed, hidden, c, h, last, threads):
-    """h (T, N, D) from gates (T, N, 4D), what the sums take from elsewhere, which become the activated gates.
+    """h (T, N, D) from gates (T, N, 4D), the other summands of the gates' sums, which become the activated gates.
 
     cont (T, N); packed: the weights of h; hidden (T, N, D) becomes cont · h before, as factors; c (T + 1, N, D), c[0]
     given; last (N, D): h before the first step.

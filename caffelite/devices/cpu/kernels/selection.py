@@ -5,7 +5,7 @@ from numba import njit, prange
 
 from .settings import PARALLEL, SERIAL
 
-COLUMNS = 64  # what one thread adds up at a time
+COLUMNS = 64  # that one thread sums at a time
 
 
 @njit(**SERIAL)
