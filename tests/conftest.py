@@ -1,4 +1,4 @@
-"""What many tests ask for: the folders of real data and reference results, and one seed."""
+"""Shared fixtures: the folders of real data and reference results, and a seed."""
 
 import logging
 import os
@@ -18,13 +18,13 @@ def _folder(variable: str) -> Path:
 
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
-    """The folder of real data sets; tests that ask for it bear the mark `data`."""
+    """The folder of real data sets; tests that use it get the mark `data`."""
     return _folder("CAFFELITE_DATA")
 
 
 @pytest.fixture(scope="session")
 def golden_folder() -> Path:
-    """The folder of cases with the numbers that Caffe got."""
+    """The folder of reference cases with Caffe's results."""
     return _folder("CAFFELITE_GOLDEN")
 
 
@@ -36,7 +36,7 @@ def seed() -> int:
 
 @pytest.fixture(autouse=True, scope="session")
 def no_word_of_compiling():
-    """Logs are the same whether a kernel was found on disk or not; test_compiling.py has the line itself."""
+    """Makes logs independent of whether a kernel is cached on disk; test_compiling.py tests the line itself."""
     from caffelite.devices.cpu import device
 
     told, device._log_compiling = device._log_compiling, lambda: None

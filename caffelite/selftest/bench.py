@@ -21,7 +21,7 @@ class Skipped(Exception):
 
 
 class Wrong(Exception):
-    """Numbers that are not what they should be."""
+    """A check's numbers are wrong."""
 
 
 class Bench:
@@ -80,7 +80,7 @@ def compare(what: str, found: np.ndarray, expected: np.ndarray, tolerance: float
 
 @contextlib.contextmanager
 def warnings() -> Iterator[list[str]]:
-    """What is logged as a warning meanwhile, each line once; nothing of it reaches the log."""
+    """Collects the warnings of a block, each line once, and keeps them out of the log."""
 
     class Keep(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:

@@ -36,7 +36,7 @@ layer {{ name: "loss" type: "Reduction" bottom: "y" top: "loss" loss_weight: {we
 
 
 def passes(dev: Device, name: str) -> dict[str, np.ndarray]:
-    """What a convolution's passes give, by name."""
+    """The results of a convolution's passes, by name."""
     shape, param = LAYERS[name]
     text = NET.format(name=name, param=param, weight=LOSS_WEIGHT, shape=" ".join(f"dim: {d}" for d in shape))
     net = Net.of(
@@ -69,8 +69,8 @@ def whole(dev: Device, array):
 
 
 def by_numpy(found: dict[str, np.ndarray], name: str) -> dict[str, np.ndarray]:
-    """y and the gradients of a layer from what it was given, in float64: products of the columns that its windows
-    see."""
+    """y and the gradients of a layer from its inputs, in float64: products with the columns of its
+    windows."""
     p = prototxt.parse(LAYERS[name][1], pb.ConvolutionParameter).message
     x, w, b = (found[what] for what in "xwb")
     k, stride, pad, groups = p.kernel_size[0], (*p.stride, 1)[0], (*p.pad, 0)[0], p.group

@@ -8,7 +8,7 @@ from ..devices import Window
 from ..devices.formula import Formula
 from .bench import Bench, compare, put, rng
 
-NEAR = 2e-5  # of float32 numbers, some of them by way of exp and log
+NEAR = 2e-5  # tolerance of float32 numbers, some computed by exp and log
 
 
 def elementwise(bench: Bench) -> str:

@@ -36,7 +36,7 @@ def _products(bench: Bench, precision: str) -> str:
 
 
 def _inner_product(dev: Device, tolerance: float) -> str:
-    """On a CPU, by way of the operation that layers use: y = x wᵀ and its gradients."""
+    """On a CPU, by the operation that layers use: y = x wᵀ and its gradients."""
     draw, errors = rng(), []
     for transpose in (False, True):
         x, w, dy = draw.normal(size=(M, K)), draw.normal(size=(K, N) if transpose else (N, K)), draw.normal(size=(M, N))

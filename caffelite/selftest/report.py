@@ -24,8 +24,8 @@ CHECKS: tuple[Callable[[Bench], str], ...] = (
 
 @dataclass(frozen=True)
 class Row:
-    """What a check found. status: "pass", "fail" or "skipped"; seconds: how long it took; detail: figures, or what is
-    wrong."""
+    """The result of a check. status: "pass", "fail" or "skipped"; seconds: its duration; detail: figures, or the
+    failure."""
 
     name: str
     status: str

@@ -20,8 +20,8 @@ from .bench import SEED, Bench, Skipped, Wrong, compare, rng
 
 ITERATIONS, BATCH, IMAGES, CLASSES = 50, 64, 640, 10
 TIMED = 100
-FALLS = 0.7  # what is left of the loss, at most
-CLOSE = 1e-2  # losses of 50 iterations, which rounding drives apart
+FALLS = 0.7  # maximum ratio of the last loss to the first
+CLOSE = 1e-2  # tolerance of losses after 50 iterations, which differ by rounding
 LAYERS = [
     ("conv1", "Convolution", "data", "convolution_param { num_output: 20 kernel_size: 5"),
     ("pool1", "Pooling", "conv1", "pooling_param { kernel_size: 2 stride: 2 }"),
