@@ -147,7 +147,7 @@ class Device(Protocol):
         """Milliseconds from one event to another. Waits for the later one."""
 
     def run_concurrently(self, work: int, *parts: Callable[[], None]) -> None:
-        """Calls functions whose operations do not depend on each other. work: multiply-adds of each; a GPU runs the
+        """Calls functions with independent operations. work: multiply-adds of each; a GPU runs the
         parts at the same time where each is small."""
 
     # execution

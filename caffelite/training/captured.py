@@ -73,7 +73,7 @@ class CapturedIterations:
         iteration.receive_requests()
 
     def queue(self, count: int, memory: int) -> None:
-        """Queues iterations whose batches are in the input buffer; the loss is 0 before each. memory: the
+        """Queues iterations with batches in the input buffer; the loss is 0 before each. memory: the
         reducer's ``slot``."""
         iteration = self._iteration
         for slot in range(count):

@@ -76,7 +76,7 @@ class CPU(FormulaKernels):
             )
 
     def run_concurrently(self, work: int, *parts: Callable[[], None]) -> None:
-        """Calls functions whose operations do not depend on each other."""
+        """Calls functions with independent operations."""
         for part in parts:
             part()
 

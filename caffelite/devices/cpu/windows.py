@@ -72,7 +72,7 @@ class LRN:
         lrn.lrn_forward(x, scale, y, self._size, self._share, self._k, self._beta)
 
     def backward(self, x, y, scale, dy, dx) -> None:
-        """dx: an array of its own."""
+        """dx must not alias another array."""
         arrays = (a.reshape(self._shape) for a in (x, y, scale, dy, dx))
         lrn.lrn_backward(*arrays, self._size, self._factor, self._beta)
 
@@ -90,7 +90,7 @@ class ChannelsLastLRN(LRN):
         channels_last.lrn_forward(x, scale, y, self._size, self._share, self._k, self._beta, self._space())
 
     def backward(self, x, y, scale, dy, dx) -> None:
-        """dx: an array of its own."""
+        """dx must not alias another array."""
         arrays = (a.reshape(self._shape[:2]) for a in (x, y, scale, dy, dx))
         channels_last.lrn_backward(*arrays, self._size, self._factor, self._beta, self._space())
 
