@@ -93,8 +93,8 @@ class Bench:
         slope = f"where({value} > 0, dy, 0)"
         biased = self.dev.channel_map(Formula(RELU.format("(y + b)"), ("y", "b")), ("b",), *split)
         yield Case("bias + ReLU", shape, (x, y), lambda: biased(x, b, y))
-        rectified = self.dev.rectified(*split, 0.0)
-        yield Case("ReLU's and bias's gradients", shape, (y, dy, dy), lambda: rectified(y, dy, b))
+        relu_backward = self.dev.relu_backward(*split, 0.0)
+        yield Case("ReLU's and bias's gradients", shape, (y, dy, dy), lambda: relu_backward(y, dy, b))
         moments, count = self.dev.batch_moments(*split, 1e-5, 0.999), self.blob(1, dtype="float32")
         yield Case("batch norm: moments", shape, (x,), lambda: moments(x, u, s, t, d, count))
         normalise = self.dev.channel_map(Formula(RELU.format(f"({value})"), ("x", *names)), names, *split)

@@ -230,7 +230,7 @@ def arguments(words: list[str]) -> argparse.Namespace:
 
 def main(words: list[str]) -> int:
     given = arguments(words)
-    logging.disable(logging.WARNING)
+    logging.getLogger("caffelite").setLevel(logging.ERROR)
     one = given.by != "net"
     if not one:
         print("\n".join(head(("net, batch", "precision"), "in a row")))

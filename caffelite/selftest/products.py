@@ -26,7 +26,7 @@ def _products(bench: Bench, precision: str) -> str:
         )
         if dev.traits.half:
             narrow, _ = dev.conversions()
-            halves = [dev.empty(v.shape, dev.traits.half_dtype) for v in (left, right)]
+            halves = [dev.empty(v.shape, dev.half_dtype) for v in (left, right)]
             for wide, half in zip((left, right), halves, strict=True):
                 narrow(wide, half)
             left, right = halves
