@@ -249,7 +249,7 @@ class Links(Protocol):
         """whole (K, ...): the ``part`` (...) of each of the K devices of the stage, in the order of shards."""
 
     def reduce_scatter(self, whole: Array, part: Array) -> None:
-        """part (...): the sum of ``whole`` (K, ...) at this device index over the K devices of the stage, in the
+        """part (...): the sum of ``whole`` (K, ...) at this shard over the K devices of the stage, in the
         order of shards."""
 
     def all_reduce(self, array: Array) -> None:
