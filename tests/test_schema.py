@@ -24,6 +24,7 @@ OWN = {
     *(f"SolverParameter.{name}" for name in ("snapshot_keep", "best_score", "best_lowest", "early_stop", "ema_decay")),
     "DataParameter.label_source",
     "TransformationParameter.perturb_param",
+    "LayerParameter.placement",
     "PoolingParameter.ceil_mode",  # of forks that are not listed below
 }
 # Fields of NVCaffe ("nvidia") and Intel's Caffe ("intel"), by whose names their prototxts are read. A number of theirs
@@ -119,6 +120,7 @@ OWN_MESSAGES = {
     "CarriedState",
     "DeployParameter",
     "PerturbationParameter",
+    "PlacementParameter",
     "ResumeState",
     "RunOrigin",
     "SourcePosition",
@@ -131,6 +133,7 @@ NEW_ENUMS = {  # of a fork, and of our own
         "INTER_CUBIC": 2,
         "INTER_AREA": 3,
     },
+    "PlacementParameter.Division": {"OUTPUTS": 0, "BATCH": 1},
     "PerturbationParameter.Border": {"MIRRORED": 0, "REPEATED": 1, "CONSTANT": 2},
     "DeployParameter.ChannelOrder": {"BGR": 0, "RGB": 1},
     "DeployParameter.Ground": {"ANY": 0, "DARK": 1, "LIGHT": 2},
