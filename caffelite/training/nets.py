@@ -96,7 +96,7 @@ def test_nets(
             expected=expected,
             found=len(p.test_state),
         )
-    if documents and p.test_interval < 1:
+    if documents and p.test_interval < 1 and not p.HasField("test_epoch"):
         raise CaffeliteError(
             "test_iter without test_interval", where=locate("test_iter"), remedy="set test_interval, or drop test_iter"
         )
