@@ -54,6 +54,7 @@ DEVICES_IN_LAYERS = {
     ("devices", "context", "ExecutionContext"),
     ("devices", "formula", "Formula"),
     ("devices", "interfaces", "Array"),
+    ("devices", "interfaces", "Kernel"),
     ("devices", "protocol", "Device"),
     ("devices", "traits", "DeviceTraits"),
 }

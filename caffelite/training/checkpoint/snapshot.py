@@ -180,7 +180,7 @@ def _decode_binary_state(data: bytes, path: Path) -> State:
     try:
         rest, history = [], []
         for number, wire, value, whole in weights.fields(memoryview(data)):
-            if number == 3 and wire == weights.LENGTH and isinstance(value, memoryview):
+            if number == 3 and wire == weights.LENGTH:
                 history.append(weights.decode_blob(value))
             else:
                 rest.append(bytes(whole))
