@@ -105,20 +105,17 @@ def solver_text(folder: Path, run: Run) -> str:
 
 def _lengths(s: Schedule) -> list[tuple[str, object, str]]:
     """The fields that say how long the run is, when it tests, and when the rate falls."""
+    epoch = f"An epoch is {_many(s.epoch, 'iteration')}, in which each image comes once"
     return [
-        ("test_interval", s.test_every * s.epoch, f"Iterations between tests: every {_many(s.test_every, 'epoch')}."),
-        ("max_iter", s.iterations, f"Length of the run: {_many(s.epochs, 'epoch')}, in which each image comes once."),
-        ("stepvalue", [step * s.epoch for step in s.steps], f"The rate falls after {listed(s.steps)} epochs."),
-        (
-            "snapshot",
-            max(s.epoch, s.iterations // 4),
-            "Iterations between snapshots; -resume auto continues from them.",
-        ),
+        ("max_epoch", s.epochs, f"Length of the run in epochs. {epoch}."),
+        ("test_epoch", s.test_every, "Epochs between tests."),
+        ("step_epoch", s.steps, "Epochs after which the learning rate falls."),
+        ("snapshot_epoch", max(1, s.epochs // 4), "Epochs between snapshots; train -resume auto continues from them."),
     ]
 
 
 def _many(count: int, word: str) -> str:
-    return f"{count} {word}s" if count != 1 else word
+    return f"{count} {word}{'s' * (count != 1)}"
 
 
 def listed(values: tuple[int, ...]) -> str:

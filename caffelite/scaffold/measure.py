@@ -23,17 +23,24 @@ MOST_SHOWN = 20  # unreadable images in an error
 
 @dataclass
 class Measured:
-    """sizes: images by (height, width). colour: whether any image has colour. mean, std: of values 0 to 255 by channel
-    (blue, green, red, or gray). encoded: records of a database are image files. scanned: images that were measured.
+    """sizes: images by (height, width). colour: whether any image has colour. moments: of each measured row the means
+    of its values (0 to 255; blue, green, red) and of their squares. encoded: records of a database are image files.
     unreadable: rows of files, with the reason."""
 
     sizes: Counter = field(default_factory=Counter)
     colour: bool = False
-    mean: list[float] = field(default_factory=list)
-    std: list[float] = field(default_factory=list)
+    moments: dict[int, np.ndarray] = field(default_factory=dict)
     encoded: bool = True
-    scanned: int = 0
     unreadable: dict[int, CaffeliteError] = field(default_factory=dict)
+
+    def mean_and_std(self, rows: Iterable[int], colour: bool) -> tuple[list[float], list[float], int]:
+        """Mean and standard deviation by channel, three or one, over the measured ones of these rows, and how many
+        these are. Each image counts the same, whatever its size."""
+        found = np.array([self.moments[row] for row in rows if row in self.moments])
+        mean, square = found.mean(0)
+        if not colour:
+            mean, square = mean.mean(keepdims=True), square.mean(keepdims=True)
+        return mean.tolist(), np.sqrt(np.maximum(square - mean * mean, 0)).tolist(), len(found)
 
     @property
     def uniform(self) -> tuple[int, int] | None:
@@ -52,20 +59,6 @@ class Measured:
         return 0
 
 
-@dataclass
-class _Sums:
-    """Sums over pixels by channel, of images weighted alike whatever their size."""
-
-    images: int = 0
-    values: np.ndarray = field(default_factory=lambda: np.zeros(3))
-    squares: np.ndarray = field(default_factory=lambda: np.zeros(3))
-
-    def add(self, mean: np.ndarray, square: np.ndarray) -> None:
-        self.images += 1
-        self.values += mean
-        self.squares += square
-
-
 Look = tuple[int, tuple[int, int], bool, np.ndarray, np.ndarray]
 
 
@@ -74,7 +67,7 @@ def measure(part: Part, progress: bool, name: str = "images") -> Measured:
 
     Unreadable files are collected; of a database the first one is an error.
     """
-    found, sums = Measured(), _Sums()
+    found = Measured()
     step = math.ceil(len(part) / MOST_SCANNED)
     looks = _of_database(part, step, found) if part.database else _of_files(part, step)
     with progress_bar(f"measuring {name}", math.ceil(len(part) / step), progress) as bar:
@@ -86,18 +79,8 @@ def measure(part: Part, progress: bool, name: str = "images") -> Measured:
             _, size, colour, mean, square = look
             found.sizes[size] += 1
             found.colour |= colour
-            sums.add(mean, square)
-    found.scanned = sums.images
-    if sums.images:
-        mean, std = _moments(sums, found.colour)
-        found.mean, found.std = mean.tolist(), std.tolist()
+            found.moments[look[0]] = np.stack([mean, square])
     return found
-
-
-def _moments(sums: _Sums, colour: bool) -> tuple[np.ndarray, np.ndarray]:
-    mean = sums.values / sums.images
-    std = np.sqrt(np.maximum(sums.squares / sums.images - mean * mean, 0))
-    return (mean, std) if colour else (mean[:1], std[:1])
 
 
 def _of_files(part: Part, step: int) -> Iterator:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,21 +50,17 @@ def geometry(measured: Measured, colour: bool, side: int, preset: Preset, record
     return Geometry(channels, side, shorter=max(before, side), crop=True)
 
 
-def measured_pixels(measured: Measured, channels: int) -> Pixels:
-    """Mean and scale that bring the pixels to mean 0 and spread 1. channels: of the net's input."""
-    mean, std = list(measured.mean), list(measured.std)
-    if len(mean) < channels:
-        mean, std = mean * channels, std * channels
-    elif len(mean) > channels:
-        mean, std = [sum(mean) / len(mean)], [sum(std) / len(std)]
+def measured_pixels(measured: Measured, rows: Iterable[int], channels: int) -> Pixels:
+    """Mean and scale that bring the pixels to mean 0 and spread 1. rows: of the training images; channels: of the net's
+    input."""
+    mean, std, count = measured.mean_and_std(rows, channels == 3)
     spread = max(sum(std) / len(std), 1.0)
     values = tuple(float(f"{value:.4g}") for value in mean)
-    return Pixels(values, float(f"{1 / spread:.4g}"), f"measured on {measured.scanned} training images")
+    return Pixels(values, float(f"{1 / spread:.4g}"), f"measured on {count} training images")
 
 
-def trained_pixels(transform: pb.TransformationParameter, measured: Measured, channels: int, where: str) -> Pixels:
-    """Those that trained weights expect; a mean image is replaced by the mean of this data."""
-    own = measured_pixels(measured, channels)
+def trained_pixels(transform: pb.TransformationParameter, own: Pixels, channels: int, where: str) -> Pixels:
+    """Those that trained weights expect; a mean image is replaced by the mean of this data, ``own``."""
     mean = tuple(transform.mean_value) or (own.mean if transform.mean_file else ())
     if len(mean) not in (0, 1, channels):
         mean = own.mean

@@ -153,9 +153,11 @@ class _Making:
             if not self.request.skip:
                 measure.refuse_unreadable(seen, len(part))
             self.left_out += [str(mistake) for mistake in seen.unreadable.values()]
-            kept = part.take([row for row in range(len(part)) if row not in seen.unreadable])
+            rows = [row for row in range(len(part)) if row not in seen.unreadable]
+            kept = part.take(rows)
+            seen.moments = {i: seen.moments[row] for i, row in enumerate(rows) if row in seen.moments}
             part.listed, part.values = kept.listed, kept.values
-        if not found.scanned:
+        if not found.moments:
             raise CaffeliteError("no image can be read", found=self.left_out[0] if self.left_out else data.source)
         size = "{}×{}".format(*found.uniform) if found.uniform else f"several sizes, shorter side about {found.side}"
         kind = "colour" if found.colour else "gray"
@@ -165,6 +167,7 @@ class _Making:
     def parts(self, data: Dataset) -> tuple[Part, Part, bool]:
         """(training samples, test samples, whether test batches cover these exactly)."""
         request, train = self.request, data.train
+        self.rows = list(range(len(train)))
         if data.test is not None:
             size = schedule.exact_batch(len(data.test))
             where = request.test if isinstance(request.test, Path) else "the test set beside the data"
@@ -185,6 +188,7 @@ class _Making:
             assert train.labels is not None
             chosen = reading.database_test_rows(train, count, request.seed)
             train_labels = np.delete(train.labels, chosen)
+            self.rows = sorted(set(self.rows) - set(chosen))
             return (
                 Part(database=paths[0], labels=train_labels),
                 Part(database=paths[1], labels=train.labels[chosen]),
@@ -194,6 +198,7 @@ class _Making:
         rows = rows[: schedule.exact_test_size(len(rows))]
         kept = set(rows)
         others = in_hash_order(train, [row for row in range(len(train)) if row not in kept], request.seed)
+        self.rows = others
         by = " of each class" if data.task == CLASSES else ""
         self.decided.append(
             f"Test: no test set, so {len(rows)} of {len(train)} images are held out, {fraction:.0%}{by}, by seed "
@@ -246,14 +251,13 @@ class _Making:
             first = next((blobs[0] for blobs in trained.blobs.values() if blobs[0].ndim == 4), None)
             colour = colour if first is None else first.shape[1] != 1
         found = pixels.geometry(measured, colour, chosen.side, chosen.preset, train.database is not None)
-        if not trained:
-            pixel = pixels.measured_pixels(measured, found.channels)
-        elif trained.transform is not None:
-            pixel = pixels.trained_pixels(trained.transform, measured, found.channels, str(trained.path))
-        else:
+        pixel = pixels.measured_pixels(measured, self.rows, found.channels)
+        if trained and trained.transform is not None:
+            pixel = pixels.trained_pixels(trained.transform, pixel, found.channels, str(trained.path))
+        elif trained:
             own = next((layer.transform_param for layer in document.message.layer if not layer.bottom), None)
             own = own or pb.TransformationParameter()
-            pixel = pixels.trained_pixels(own, measured, found.channels, f"the shipped {chosen.preset.net}")
+            pixel = pixels.trained_pixels(own, pixel, found.channels, f"the shipped {chosen.preset.net}")
         values = ", ".join(f"{value:g}" for value in pixel.mean) or "none"
         self.decided.append(f"Pixels: mean {values}, scale {pixel.scale:g}: {pixel.why}.")
         return found, pixel
