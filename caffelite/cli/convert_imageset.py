@@ -41,7 +41,7 @@ def convert_imageset(places, shuffle, seed, backend, check_size, skip, threads, 
     labels = db.with_name(f"{db.name}_labels.txt")
     check_free([db] if listing else [db, labels], force)
     recipe = imaging.recipe(**how)
-    left_out = [] if skip else None
+    left_out: list[str] | None = [] if skip else None
     images, classes = (
         (read_list(listing), [])
         if listing

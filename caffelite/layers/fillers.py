@@ -24,7 +24,8 @@ def _fan(shape: tuple[int, ...], norm: int) -> float:
     count = math.prod(shape)
     fan_in = count / shape[0]
     fan_out = count / shape[1] if len(shape) > 1 else count
-    return {pb.FillerParameter.FAN_IN: fan_in, pb.FillerParameter.FAN_OUT: fan_out}.get(norm, (fan_in + fan_out) / 2)
+    fans: dict[int, float] = {pb.FillerParameter.FAN_IN: fan_in, pb.FillerParameter.FAN_OUT: fan_out}
+    return fans.get(norm, (fan_in + fan_out) / 2)
 
 
 def constant(f, shape, rng):

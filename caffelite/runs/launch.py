@@ -124,7 +124,7 @@ class _Run:
             hooks += self._other_hooks(trainer)
             for hook in hooks:
                 trainer.hooks.add(hook)
-            parallel.agreed(comm, lambda: recorder and recorder.started(trainer.state))
+            parallel.agreed(comm, lambda: recorder.started(trainer.state) if recorder else None)
             self._solve(trainer, make_progress)
             ended = self._outcome(trainer)
             if recorder:
@@ -185,6 +185,7 @@ class _Run:
 
     def _recorder(self, trainer: Trainer) -> Recorder:
         config, resumed = self._config, trainer.owner.resumed
+        start: dict[str, object]
         start = {"snapshot": str(resumed)} if resumed else {"weights": list(config.weights)} if config.weights else {}
         command = ["caffelite", "train", *config.arguments()]
         folder = Path(config.record or f"{trainer.prefix}_run")

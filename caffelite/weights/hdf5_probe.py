@@ -12,13 +12,14 @@ import io
 import json
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 REFUSED = 3
 GREATEST_PACKING = 1100  # approximate compression ratio of deflate for zeros
 MANY = 1_000_000  # members
 
 
-def members(group) -> Iterator[tuple[str, object]]:
+def members(group) -> Iterator[tuple[str, Any]]:
     """(name, group or data set) of a group's members. Errors: ValueError for a link to another place or file."""
     import h5py
 

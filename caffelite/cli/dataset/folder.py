@@ -46,7 +46,7 @@ def folder(origin, name, test, seed, out, force, check_size, skip, threads, **ho
     handling = {"check_size": check_size, "skip": skip, "threads": threads}
     recipe = imaging.recipe(**how)
     files = Files(origin)
-    left_out = [] if skip else None
+    left_out: list[str] | None = [] if skip else None
     if found := splits(files):
         if test is not None:
             raise CaffeliteError(
