@@ -227,3 +227,33 @@ class Preprocess(Protocol):
 
     def forward(self, out: Array, fields: Sequence[Any] = (), tops: Sequence[Array] = ()) -> None:
         """fields: of the input buffer; each is copied to its top."""
+
+
+class Links(Protocol):
+    """Moves arrays between the devices that hold the parts of one net.
+
+    All arrays are contiguous and of the device's dtype. A peer is a stage and a shard. Calls are queued in the order
+    of the net's steps on every device; on a CPU they have finished when they return, unless the docstring says
+    otherwise.
+    Errors: a device that ends or hangs ends the job, see parallel/watchdog.py.
+    """
+
+    def send(self, array: Array, peer: tuple[int, int], tag: int) -> None:
+        """Starts to send an array, after the one sent before with the tag has left. It must not change until it has
+        left, too: see ``wait_sent``."""
+
+    def receive(self, array: Array, peer: tuple[int, int], tag: int) -> None:
+        """Receives what ``peer`` sends with the tag. Waits for it."""
+
+    def all_gather(self, part: Array, whole: Array) -> None:
+        """whole (K, ...): the ``part`` (...) of each of the K devices of the stage, in the order of shards."""
+
+    def reduce_scatter(self, whole: Array, part: Array) -> None:
+        """part (...): the sum of ``whole`` (K, ...) at this shard over the K devices of the stage, in the
+        order of shards."""
+
+    def all_reduce(self, array: Array) -> None:
+        """Sums an array over the devices of the stage, in place and in the order of shards: the same bits on each."""
+
+    def wait_sent(self) -> None:
+        """Returns when all arrays that were sent may be overwritten."""

@@ -24,7 +24,7 @@ log = logging.getLogger("caffelite")
 def open_net(
     document: prototxt.Document,
     dev: Any,
-    phase: int,
+    phase: pb.Phase,
     *,
     level: int | None = None,
     stages: Sequence[str] = (),

@@ -27,7 +27,7 @@ def read(name: str, locate: Locator, at: Locator, tolerate: prototxt.Tolerate) -
 
 
 def state(
-    phase: int,
+    phase: pb.Phase,
     net: pb.NetParameter,
     extra: pb.NetState | None = None,
     level: int | None = None,

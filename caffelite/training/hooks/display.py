@@ -28,7 +28,8 @@ class Display(Hook):
 
     def __init__(self, p: pb.SolverParameter, net: Net, comm: SingleProcess, hooks: Hook, epoch: Epoch | None = None):
         self._p, self._net, self._comm, self._hooks, self._epoch = p, net, comm, hooks, epoch
-        self._loss, self._outputs = 0.0, []
+        self._loss = 0.0
+        self._outputs: Outputs = []
 
     def started(self, state: TrainingState) -> None:
         self._last, self._last_time = state.iteration, time.perf_counter()
@@ -51,7 +52,7 @@ class Display(Hook):
         outputs = self._net.outputs()
         values = np.concatenate([values.astype(float) for _, _, values in outputs] or [np.zeros(0)])
         means = self._comm.total(values) / self._comm.size
-        ends = np.cumsum([values.size for _, _, values in outputs])[:-1] if outputs else []
+        ends = np.cumsum([values.size for _, _, values in outputs])[:-1]
         return [(v.name, w, m) for (v, w, _), m in zip(outputs, np.split(means, ends), strict=bool(outputs))]
 
     def before_update(self, state: TrainingState, rate: float) -> None:
