@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-<<<<<<< HEAD
-from typing import Any
-=======
-from typing import Self
->>>>>>> refs/heads/split
+from typing import Any, Self
 
 import numpy as np
 

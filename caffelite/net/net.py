@@ -12,12 +12,8 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
-<<<<<<< HEAD
-from ..devices.protocol import CapturedGraph, Device, Ring
-=======
 from ..devices.interfaces import Links
-from ..devices.protocol import Device
->>>>>>> refs/heads/split
+from ..devices.protocol import CapturedGraph, Device, Ring
 from ..errors import CaffeliteError
 from . import parameters
 from .binding import Binding, instance
