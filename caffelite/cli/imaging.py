@@ -10,7 +10,7 @@ import click
 
 from ..errors import CaffeliteError
 
-REMEDY = "mend or remove it, or leave out such images with -skip"
+REMEDY = "repair or remove it, or skip such images with -skip"
 _TRUE, _FALSE = {"true", "t", "yes", "y", "1"}, {"false", "f", "no", "n", "0"}
 _SIDE: dict[str, Any] = {"type": click.IntRange(min=0), "default": 0, "metavar": "N"}
 _OPTIONS = (

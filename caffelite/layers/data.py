@@ -26,7 +26,7 @@ class Feed(Layer):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         if self.source is None:
-            raise self.error("its data is not at hand")
+            raise self.error("its data is not available")
         found = list(self.source.shapes)
         if len(found) < len(self.spec.top):
             raise self.outer_error(
