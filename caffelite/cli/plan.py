@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 
 import click
 
 from . import options
 from .logs import start
 from .net_options import open_net
+from .split_forecast import CPU, GPU, SplitOptions, forecast_split, one_core_each
 
-GPU, CPU = (
-    {"bandwidth": 200.0, "latency": 5.0, "machine": 8},
-    {"bandwidth": 4.0, "latency": 5.0},
-)  # GB/s, µs; a lead, no measurement
 LADDER = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 
@@ -65,27 +61,83 @@ LADDER = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
     show_default=True,
     help="As for caffelite train.",
 )
+@click.option(
+    "--split",
+    metavar="WHAT",
+    help="Divide the net over devices: auto compares all arrangements, a number those with so many devices a group, "
+    "stages=2,shards=2,micro_batches=8 or hybrid=2 those.",
+)
+@click.option("--memory", metavar="SIZE", help="With -split: the memory of a device, as in 8G. Default: no limit.")
+@click.option(
+    "--rates",
+    metavar="RATES",
+    help="With -split: model the times of layers instead of measuring them: h100, cpu, or TFLOP/s and GB/s as in "
+    "300,2000. No device and no data are needed.",
+)
+@options.as_json
 @options.iterations("Passes to time.", 10)
 @options.phase
 @options.level
 @options.stage
-def plan(model, ranks, gpu, bandwidth, network, latency, machine, scaling, iterations, phase, level, stage) -> None:
+def plan(
+    model,
+    ranks,
+    gpu,
+    bandwidth,
+    network,
+    latency,
+    machine,
+    scaling,
+    split,
+    memory,
+    rates,
+    as_json,
+    iterations,
+    phase,
+    level,
+    stage,
+) -> None:
     """Predicts how training scales: times the layers here, in one process, and adds the time to sum gradients over
     processes.
 
+    With -split it compares arrangements of the devices: data parallelism, pipelines of stages, layers that devices
+    divide (shards), and their combinations. It prints time, memory of a device and the bytes that a device sends in
+    an iteration, then the stages of the best arrangement.
+
     \b
-    Example:
+    Examples:
       caffelite plan -model models/lenet/train_val.prototxt -gpus 8
+      caffelite plan -model models/vgg16/train_val.prototxt -gpus 8 -split auto -rates h100 -bandwidth 450 -memory 8G
     """
+    if split is None and (memory or rates or as_json):
+        raise click.UsageError("-memory, -rates and -json belong to -split")
+    if split is not None:
+        forecast_split(
+            SplitOptions(
+                model,
+                ranks,
+                gpu,
+                bandwidth,
+                network,
+                latency,
+                machine,
+                scaling == "strong",
+                split,
+                memory,
+                rates,
+                as_json,
+                iterations,
+                phase or "TRAIN",
+                level,
+                stage,
+            )
+        )
+        return
     start()
     from ..errors import CaffeliteError
     from ..parallel.forecast import Link, forecast
 
-    if (
-        gpu is None and "numba" not in sys.modules
-    ):  # a process a core, as mpirun would start them; a running Numba keeps its threads
-        os.environ.setdefault("NUMBA_NUM_THREADS", "1")
-        os.environ.setdefault("OMP_NUM_THREADS", "1")
+    one_core_each(gpu)
     from ..runs.scaling import measure
 
     net = open_net(model, gpu, phase or "TRAIN", level, stage)

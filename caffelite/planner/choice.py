@@ -4,33 +4,23 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
+from ..errors import CaffeliteError
 from ..net.partition.placement import Division
 from .planner import Arrangement, Forecast, Planner
-from .sharding import Sharding, State, States, all_outputs, exchange, hybrid
+from .request import Request
+from .sharding import Sharding, State, States, all_outputs, couples_samples, exchange, hybrid
 
 MICRO_BATCHES = (1, 2, 4, 8, 16, 32, 64)
 EXHAUSTIVE = 8  # divisible layers of which all subsets are compared
 
 
-@dataclass(frozen=True)
-class Request:
-    """What the user asks of an arrangement; None: anything. devices: of a group. hybrid: its devices too, where its
-    convolutions divide the batch and its inner products their outputs."""
-
-    devices: int | None = None
-    stages: int | None = None
-    shards: int | None = None
-    micro_batches: int | None = None
-    hybrid: int | None = None
-
-
 def plan(planner: Planner, request: Request) -> list[Forecast]:
     """The forecasts of the arrangements of the job's devices that ``request`` allows and the memory holds: of each
-    kind the best, the most samples a second first."""
+    kind the best, the most samples a second first. Errors: the net or the devices allow no such arrangement."""
+    check(planner, request)
     best: dict[tuple[int, str], Forecast] = {}
     for arrangement in arrangements(planner, request):
         found = planner.forecast(arrangement)
@@ -38,6 +28,48 @@ def plan(planner: Planner, request: Request) -> list[Forecast]:
         if found and (kind not in best or found.images > best[kind].images):
             best[kind] = found
     return sorted(best.values(), key=lambda f: (-f.images, f.placement.devices, f.placement.stages, f.memory))
+
+
+def choose(planner: Planner, request: Request) -> Forecast:
+    """The best of ``plan``. Errors: also, that the memory holds none."""
+    found = plan(planner, request)
+    if found:
+        return found[0]
+    unlimited = plan(planner.with_memory(None), request)
+    if not unlimited:
+        raise CaffeliteError(
+            f"-split: no arrangement of {planner.job.devices} devices is possible",
+            remedy="shards divide layers whose num_output is a multiple of their number; a stage needs a layer",
+        )
+    least = min(unlimited, key=lambda f: f.memory)
+    raise CaffeliteError(
+        "-split: no arrangement fits into the memory of a device",
+        expected=f"at least {least.memory / 2**20:,.0f} MiB: {least.groups} x {least.name}, "
+        f"{least.placement.micro_batches} micro-batches",
+        found=f"{planner.job.memory / 2**20:,.0f} MiB",
+        remedy="use more devices or a smaller batch",
+    )
+
+
+def check(planner: Planner, request: Request) -> None:
+    """Raises an error for a request that this net or this job never allows."""
+    devices = planner.job.devices
+    if request.devices and devices % request.devices:
+        what = f"-split: {devices} processes cannot form groups of {request.devices}"
+        raise CaffeliteError(what, remedy=f"use a number of processes that {request.devices} divides")
+    if request.stages and request.stages >= len(planner.places):
+        what = f"-split: {request.stages} stages, but the net can be cut into {len(planner.places) - 1} at most"
+        raise CaffeliteError(what, remedy="use fewer stages")
+    if (request.micro_batches or 1) > 1:
+        coupled = next((n for n in planner.graph.nodes if couples_samples(n)), None)
+        if coupled is not None:
+            what = f'-split: the batch cannot be divided into micro-batches: layer "{coupled.name}" '
+            what += f"({coupled.layer.spec.type}) computes with all its samples"
+            raise CaffeliteError(what, where=coupled.layer.locate(), remedy="use iter_size for micro-batches")
+        batch = planner.batch(devices // (request.devices or devices))
+        if batch % request.micro_batches:
+            what = f"-split: a batch of {batch} cannot be divided into {request.micro_batches} micro-batches"
+            raise CaffeliteError(what, remedy="use a number of micro-batches that divides the batch")
 
 
 def arrangements(planner: Planner, request: Request) -> Iterator[Arrangement]:

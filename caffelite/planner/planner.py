@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
 import numpy as np
@@ -137,6 +137,10 @@ class Planner:
             else:
                 low = middle + 1
         return best_cut(run.segments, 1, min(sizes[low], self.job.memory or np.inf)) or best
+
+    def with_memory(self, memory: float | None) -> Planner:
+        """This planner for another memory limit."""
+        return Planner(self.graph, self.compiled, self.costs, replace(self.job, memory=memory))
 
     def details(self, sharding: Sharding) -> _Details:
         return self._details(sharding)

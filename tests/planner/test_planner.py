@@ -12,9 +12,10 @@ from textnet import build, inputs
 from caffelite.devices.traits import cpu_traits, cuda_traits
 from caffelite.net.compile import compile
 from caffelite.parallel.forecast import Link, Network
-from caffelite.planner.choice import Request, _Descent, arrangements, fastest_sharding, plan, stage_seconds
+from caffelite.planner.choice import _Descent, arrangements, fastest_sharding, plan, stage_seconds
 from caffelite.planner.costs import RATES, Measured, Modelled, Rates, Times
 from caffelite.planner.planner import Arrangement, Job, Planner, _Run
+from caffelite.planner.request import Request
 from caffelite.planner.segments import activations, boundaries, crossing, sums
 from caffelite.planner.sharding import Sharding, all_outputs, exchange, hybrid, size
 from caffelite.planner.stages import evaluated
