@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from .. import caffelite_pb2 as pb
+from ..devices.context import ExecutionContext
 from ..devices.protocol import Device
 from . import fillers
 from .layer import Layer, Shape, register
@@ -25,7 +26,7 @@ class Feed(Layer):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         if self.source is None:
-            raise self.error("its data is not at hand")
+            raise self.error("its data is not available")
         found = list(self.source.shapes)
         if len(found) < len(self.spec.top):
             raise self.outer_error(
@@ -162,6 +163,11 @@ class DummyData(Layer):
         for i, (filler, shape) in enumerate(zip(self.fillers, self.found, strict=True)):
             fillers.check(filler, shape, self.locate.at(self.field, "data_filler", min(i, len(found) - 1)))
         return self.found
+
+    def bound(self, dev: Device, params: list, context: ExecutionContext) -> Self:
+        copied = super().bound(dev, params, context)
+        copied.filled = False
+        return copied
 
     def build(self, dev: Device) -> None:
         self.filled = False

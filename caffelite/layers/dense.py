@@ -134,6 +134,6 @@ class Embed(Layer):
             return None
         place = [int(i) for i in np.unravel_index(bad - 1, self.place)] if self.place else []
         return (
-            f'a number in bottom "{self.spec.bottom[0]}" names no row (at {place}); expected whole numbers 0 to '
+            f'a number in bottom "{self.spec.bottom[0]}" names no row (at {place}); expected integers 0 to '
             f"{self.p.input_dim - 1}"
         )

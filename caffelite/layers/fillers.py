@@ -89,7 +89,7 @@ def check(f: pb.FillerParameter, shape: tuple[int, ...], locate: Locator) -> Non
         )
     if f.sparse != -1 and f.type != "gaussian":
         raise CaffeliteError(
-            f'the filler "{f.type}" knows no sparse weights',
+            f'the filler "{f.type}" does not support sparse weights',
             where=locate("sparse"),
             remedy='use type "gaussian", or drop sparse',
         )

@@ -239,12 +239,12 @@ def _log_start(trainer: Trainer) -> None:
     owner, prefix = trainer.owner, trainer.p.snapshot_prefix
     name = described(owner.run).capitalize()
     if owner.resumed:
-        log.info("%s goes on from %s; snapshots: %s_iter_*", name, owner.resumed, trainer.prefix)
+        log.info("%s resumes from %s; snapshots: %s_iter_*", name, owner.resumed, trainer.prefix)
     else:
         log.info("%s begins; snapshots: %s_iter_*", name, trainer.prefix)
     if prefix and not prefix.endswith("/") and trainer.prefix != prefix:
         text = (
-            "snapshot_prefix %s is a folder: snapshots and records go into it, beside what is there; choose "
+            "snapshot_prefix %s is a folder: snapshots and records are written into it, next to its files; choose "
             "another name, or end it with /"
         )
         log.warning(text, prefix)

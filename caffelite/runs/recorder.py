@@ -258,7 +258,7 @@ class Recorder(Hook):
             self._give_up(error)
 
     def _give_up(self, error: OSError) -> None:
-        log.warning("%s: %s; training goes on without records", self.folder, (error.strerror or str(error)).lower())
+        log.warning("%s: %s; training continues without records", self.folder, (error.strerror or str(error)).lower())
         self._metrics = self._losses = None
 
 

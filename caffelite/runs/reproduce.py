@@ -117,7 +117,7 @@ def changed_data(run: dict) -> list[str]:
     for entry in run["data"]:
         path = Path(entry["path"])
         if not path.exists():
-            found.append(f"{path} is gone")
+            found.append(f"{path} no longer exists")
         elif fingerprint(path) != entry:
             found.append(f"{path} is not what it was")
     return found

@@ -48,7 +48,7 @@ def _transform(path: Path) -> pb.TransformationParameter | None:
     """The transform_param of the first layer that feeds data."""
     try:
         for number, wire, layer, _ in weights.fields(memoryview(weights.read_bytes(path))):
-            if (number, wire) == (LAYER, weights.LENGTH):
+            if number == LAYER and wire == weights.LENGTH and isinstance(layer, memoryview):
                 own = [whole for field, _, _, whole in weights.fields(layer) if field != BLOBS]
                 spec = pb.LayerParameter.FromString(b"".join(map(bytes, own)))
                 if spec.HasField("transform_param") and not spec.bottom:

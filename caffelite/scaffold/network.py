@@ -247,7 +247,8 @@ def start_fillers(made: Network) -> None:
 def freeze(made: Network, frozen: list[str]) -> None:
     """Layers that keep their weights, and the normalisations that follow them; new layers learn ten times as fast as
     the others."""
-    held, blobs = set(frozen), set()
+    held = set(frozen)
+    blobs: set[str] = set()
     for layer in made.layers:
         after = layer.type in ("BatchNorm", "Scale", "Bias", "PReLU") and not blobs.isdisjoint(layer.bottom)
         if layer.name in held or after:

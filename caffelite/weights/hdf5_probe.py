@@ -42,7 +42,7 @@ def check_size(data_set, size: int) -> None:
         raise ValueError(f"{data_set.name} holds no numbers")
     most = size * (GREATEST_PACKING if data_set.chunks else 1)
     if data_set.size * data_set.dtype.itemsize > most:
-        raise ValueError(f"{data_set.name} says that it has {data_set.size} numbers, more than the file can hold")
+        raise ValueError(f"{data_set.name} declares {data_set.size} numbers, more than the file can hold")
 
 
 def read(file, size: int) -> None:
