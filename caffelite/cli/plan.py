@@ -9,7 +9,7 @@ import click
 from . import options
 from .logs import start
 from .net_options import open_net
-from .split_forecast import CPU, GPU, SplitOptions, forecast_split, one_core_each
+from .split_forecast import CPU, GPU, Links, Subject, division, forecast_split, one_core_each
 
 LADDER = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
@@ -61,41 +61,13 @@ LADDER = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
     show_default=True,
     help="As for caffelite train.",
 )
-@click.option(
-    "--split",
-    metavar="WHAT",
-    help="Divide the net over devices: auto compares all arrangements, a number those with so many devices a group, "
-    "stages=2,shards=2,micro_batches=8 or hybrid=2 those.",
-)
-@click.option("--memory", metavar="SIZE", help="With -split: the memory of a device, as in 8G. Default: no limit.")
-@click.option(
-    "--rates",
-    metavar="RATES",
-    help="With -split: model the times of layers instead of measuring them: h100, cpu, or TFLOP/s and GB/s as in "
-    "300,2000. No device and no data are needed.",
-)
-@options.as_json
+@division
 @options.iterations("Passes to time.", 10)
 @options.phase
 @options.level
 @options.stage
 def plan(
-    model,
-    ranks,
-    gpu,
-    bandwidth,
-    network,
-    latency,
-    machine,
-    scaling,
-    split,
-    memory,
-    rates,
-    as_json,
-    iterations,
-    phase,
-    level,
-    stage,
+    model, ranks, gpu, bandwidth, network, latency, machine, scaling, divide, iterations, phase, level, stage
 ) -> None:
     """Predicts how training scales: times the layers here, in one process, and adds the time to sum gradients over
     processes.
@@ -109,28 +81,10 @@ def plan(
       caffelite plan -model models/lenet/train_val.prototxt -gpus 8
       caffelite plan -model models/vgg16/train_val.prototxt -gpus 8 -split auto -rates h100 -bandwidth 450 -memory 8G
     """
-    if split is None and (memory or rates or as_json):
-        raise click.UsageError("-memory, -rates and -json belong to -split")
-    if split is not None:
+    if divide.split is not None:
+        links = Links(bandwidth, network, latency, machine)
         forecast_split(
-            SplitOptions(
-                model,
-                ranks,
-                gpu,
-                bandwidth,
-                network,
-                latency,
-                machine,
-                scaling == "strong",
-                split,
-                memory,
-                rates,
-                as_json,
-                iterations,
-                phase or "TRAIN",
-                level,
-                stage,
-            )
+            divide, Subject(model, ranks, gpu, phase or "TRAIN", level, stage, iterations), links, scaling == "strong"
         )
         return
     start()

@@ -203,7 +203,7 @@ def hybrid(graph: Graph, shards: int) -> Sharding | None:
     dense = [n.index for n in graph.nodes if n.layer.spec.type == "InnerProduct" and divisible(n, shards)]
     first = dense[0] if dense else 0
     batch = graph.nodes[:first]
-    if not first or graph.batch_size % shards or any(couples_samples(n) for n in batch):
+    if not any(n.params for n in batch) or graph.batch_size % shards or any(couples_samples(n) for n in batch):
         return None
     if any(v.shape[:1] != (graph.batch_size,) for n in batch for v in n.tops):
         return None

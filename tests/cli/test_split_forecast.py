@@ -50,7 +50,7 @@ def test_forecast_needs_no_data(deep, call):
 @pytest.mark.parametrize(
     "options, message",
     [
-        (["-split", "stages=two"], "-split cannot be read, expected auto, a number of devices"),
+        (["-split", "stages=two"], "-split cannot be read; expected auto, a number of devices"),
         (["-split", "stages=2,stages=2"], "-split cannot be read"),
         (["-split", "hybrid=2,stages=2"], "hybrid stands alone"),
         (["-split", 3], "4 processes cannot form groups of 3"),

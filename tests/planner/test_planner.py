@@ -217,7 +217,7 @@ def test_measured_times_are_linear_in_the_share():
     assert found.update(2e9) == 2
 
 
-def test_deep_residual_net_is_planned_in_seconds_and_deterministically():
+def test_deep_residual_net_is_planned_deterministically():
     graph = build(resnet())
     compiled = compile(graph, cuda_traits())
     network = Network(Link(450e9, 5e-6), Link(50e9, 1e-5), 8)
