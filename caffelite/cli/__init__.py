@@ -30,6 +30,8 @@ COMMANDS = (
     "schedule",
     "explain",
     "diff",
+    "runs",
+    "sweep",
     "plot",
     "parse_log",
     "replay",
