@@ -67,12 +67,16 @@ def options(command: Callable) -> Callable:
 
 
 def recipe(gray: bool, resize_width: int, resize_height: int, encoded: bool, encode_type: str):
-    """How the options want an image stored. Errors: one side of a size without the other."""
+    """How the options want an image stored. Errors: one side of a size without the other; images too large."""
     from ..data.convert import Recipe
+    from ..data.images import MOST_PIXELS
 
     if bool(resize_width) != bool(resize_height):
         missing, given = ("-resize_height", "-resize_width") if resize_width else ("-resize_width", "-resize_height")
         raise CaffeliteError(f"{given} without {missing}", remedy="give both, or none to keep each image's size")
+    if resize_height * resize_width > MOST_PIXELS:
+        what, found = "-resize_height and -resize_width make images too large", f"{resize_height}×{resize_width}"
+        raise CaffeliteError(what, expected=f"at most {MOST_PIXELS} pixels", found=found)
     encoding = encode_type.removeprefix(".") if encoded or encode_type else None
     return Recipe(not gray, resize_height, resize_width, encoding)
 

@@ -65,7 +65,7 @@ def decide(rows: list[Row], header: list[str] | None = None) -> tuple[str, str]:
     columns = max(len(row) for _, row in rows) - 1
     numbers = [number(cell) for cell in cells]
     if None not in numbers:
-        values = set(numbers)
+        values = {value for value in numbers if value is not None}
         if columns > 1 and values <= {0.0, 1.0}:
             return LABELS, f"{columns} columns of 0 and 1: several labels can hold at once"
         whole = all(value == int(value) and value >= 0 for value in values)

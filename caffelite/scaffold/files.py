@@ -6,6 +6,7 @@ import csv
 import io
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from .. import caffelite_pb2 as pb
 from ..layers import Shape
@@ -26,9 +27,10 @@ NET, SOLVER, DEPLOY, NAMES, README = (
 
 @dataclass(frozen=True)
 class Run:
-    """What the solver is told. test_iterations, parts (iter_size), weights: fields of it; exact: whether a test sees
-    each sample once."""
+    """Numbers of the solver. name: of the net; parts: iter_size; exact: whether a test sees each sample once; last: the
+    new layer."""
 
+    name: str
     schedule: Schedule
     test_iterations: int
     test_size: int
@@ -62,7 +64,7 @@ def solver_text(folder: Path, run: Run) -> str:
     """The solver, each line below its reason."""
     s = run.schedule
     each = "each once" if run.exact else "each, some of them twice, because no batch size divides their number"
-    fields = [
+    fields: list[tuple[str, Any, str]] = [
         ("net", (folder / NET).as_posix(), "The net; paths count from the folder that contains this project."),
     ]
     if run.weights:
@@ -103,7 +105,7 @@ def solver_text(folder: Path, run: Run) -> str:
     return f"{head}\n" + comments.solver(lines)
 
 
-def _lengths(s: Schedule) -> list[tuple[str, object, str]]:
+def _lengths(s: Schedule) -> list[tuple[str, Any, str]]:
     """The fields that say how long the run is, when it tests, and when the rate falls."""
     epoch = f"An epoch is {_many(s.epoch, 'iteration')}, in which each image comes once"
     return [

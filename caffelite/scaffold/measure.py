@@ -108,6 +108,7 @@ def _decoded(content: bytes) -> np.ndarray:
 
 
 def _of_database(part: Part, step: int, found: Measured) -> Iterator:
+    assert part.database is not None
     with Records(part.database) as records:
 
         def look(item):

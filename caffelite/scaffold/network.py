@@ -201,6 +201,7 @@ def _add_number_head(made: Network, head: Head, scores: str) -> None:
         made.notes["loss"] = f"half the squared error; loss_weight 1 / {head.scale[0]:g}^2 makes it one of spread 1"
         minus = pb.EltwiseParameter(coeff=[1, -1])
         wrong = _add(made, "Eltwise", "difference", ["numbers", "label"], include=METRIC, eltwise_param=minus)
+        made.notes["difference"] = "answer minus label"
         wrong = _add(made, "AbsVal", "error", [wrong], include=METRIC)
         mean = pb.ReductionParameter(operation=pb.ReductionParameter.MEAN)
         _add(made, "Reduction", "mae", [wrong], include=METRIC, reduction_param=mean)
@@ -247,7 +248,8 @@ def start_fillers(made: Network) -> None:
 def freeze(made: Network, frozen: list[str]) -> None:
     """Layers that keep their weights, and the normalisations that follow them; new layers learn ten times as fast as
     the others."""
-    held, blobs = set(frozen), set()
+    held = set(frozen)
+    blobs: set[str] = set()
     for layer in made.layers:
         after = layer.type in ("BatchNorm", "Scale", "Bias", "PReLU") and not blobs.isdisjoint(layer.bottom)
         if layer.name in held or after:

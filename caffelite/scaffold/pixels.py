@@ -84,23 +84,30 @@ def data_layers(
             t.allow_upscale = True
         if train:
             _augment(t, geometry, task)
-        if part.database is None:
-            layer.type, p = "ImageData", layer.image_data_param
-            ending = "txt" if part.values is None else "csv"
-            p.source = (folder / f"{'train' if train else 'test'}.{ending}").as_posix()
-            if geometry.resize:
-                p.new_height = p.new_width = geometry.resize
-            if geometry.channels == 1:
-                p.is_color = False
-        else:
-            layer.type, p = "Data", layer.data_param
-            p.source = part.database.as_posix()
-            p.backend = pb.DataParameter.LEVELDB if (part.database / "CURRENT").is_file() else pb.DataParameter.LMDB
-        p.batch_size = batch
-        if train:
-            p.shuffle = True
+        p = _files(layer, folder, part, geometry) if part.database is None else _database(layer, part.database)
+        p.batch_size, p.shuffle = batch, train
+        if not train:
+            p.ClearField("shuffle")
         made.append(layer)
     return made
+
+
+def _files(layer: pb.LayerParameter, folder: Path, part: Part, geometry: Geometry) -> pb.ImageDataParameter:
+    layer.type, p = "ImageData", layer.image_data_param
+    name = "train" if layer.include[0].phase == pb.TRAIN else "test"
+    p.source = (folder / f"{name}.{'txt' if part.values is None else 'csv'}").as_posix()
+    if geometry.resize:
+        p.new_height = p.new_width = geometry.resize
+    if geometry.channels == 1:
+        p.is_color = False
+    return p
+
+
+def _database(layer: pb.LayerParameter, path: Path) -> pb.DataParameter:
+    layer.type, p = "Data", layer.data_param
+    p.source = path.as_posix()
+    p.backend = pb.DataParameter.LEVELDB if (path / "CURRENT").is_file() else pb.DataParameter.LMDB
+    return p
 
 
 def force_channels(layers: list[pb.LayerParameter], geometry: Geometry) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import re
 from dataclasses import dataclass, field
@@ -11,11 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from .. import caffelite_pb2 as pb
-from .. import data as data_package
 from .. import prototxt
-from ..data.writers import atomic, check_free
-from ..deploy.convert import convert
-from ..deploy.prepare import describe
+from ..data.writers import check_free
 from ..errors import CaffeliteError, Locator
 from ..inspection import memory
 from ..inspection.check import check
@@ -23,11 +19,10 @@ from ..inspection.nets import Subject, subject
 from ..inspection.reading import Findings
 from ..inspection.target import traits
 from ..layers import Shape
-from ..net import graph
-from ..training import nets
 from ..zoo import catalog
-from . import comments, files, finetune, measure, network, pixels, presets, reading, schedule
-from .dataset import CLASSES, LABELS, NUMBERS, Dataset, Part, held_out, in_hash_order
+from . import files, finetune, measure, network, pixels, presets, reading, schedule, writing
+from .dataset import CLASSES, NUMBERS, Dataset, Part, held_out, in_hash_order
+from .measure import Measured
 from .network import Head, Network
 from .presets import Chosen, Preset
 
@@ -92,10 +87,11 @@ class _Making:
             )
 
     def make(self) -> Project:
+        request = self.request
         names = [files.NET, files.SOLVER, files.DEPLOY, files.NAMES, files.README]
-        check_free([self.folder / name for name in names], self.request.force)
+        check_free([self.folder / name for name in names], request.force)
         data = self.read()
-        measured = self.measure(data)
+        measured = self.measure_images(data)
         train, test, exact = self.parts(data)
         trained = finetune.read(self.request.weights) if self.request.weights else None
         chosen, document = self.choose_net(measured, len(train), trained)
@@ -116,7 +112,13 @@ class _Making:
         about = f"{self.name}: {chosen.preset.net} for {len(head.names)} {data.task}. README.md has the reasons."
         whole = pb.NetParameter(name=self.name, layer=[*layers, *net.layers])
         net_text = files.net_text(self.name, about, parts, net, self.tops(whole, shapes))
-        return self.write(data, train, test, net_text, run)
+        texts = writing.texts(self.folder, data, train, test, run, net_text, self.decided)
+        paths = writing.write(self.folder, texts, request.force)
+        paths.append(writing.write_deploy(self.folder, data, run))
+        following = writing.following(self.folder, data, test, run)
+        return Project(
+            self.folder, paths, self.decided, following, check(str(self.folder / files.SOLVER)), self.left_out
+        )
 
     # reading
 
@@ -142,7 +144,7 @@ class _Making:
         self.decided.append(f"Task: {len(data.names)} {data.task} ({shown}), by {data.source}: {data.why}.")
         return data
 
-    def measure(self, data: Dataset) -> measure.Measured:
+    def measure_images(self, data: Dataset) -> Measured:
         found = measure.measure(data.train, self.progress, "training images")
         for part, seen in (
             (data.train, found),
@@ -209,7 +211,7 @@ class _Making:
     # deciding
 
     def choose_net(
-        self, measured: measure.Measured, count: int, trained: finetune.Trained | None
+        self, measured: Measured, count: int, trained: finetune.Trained | None
     ) -> tuple[Chosen, prototxt.Document]:
         request = self.request
         if request.net and (request.net.endswith(".prototxt") or "/" in request.net):
@@ -241,7 +243,7 @@ class _Making:
             raise CaffeliteError(f"-net {net}: its input is not square", found=list(shape), remedy="give -size")
         return shape[2]
 
-    def colour(self, measured: measure.Measured) -> bool:
+    def colour(self, measured: Measured) -> bool:
         return measured.colour if self.request.gray is None else not self.request.gray
 
     def choose_pixels(self, measured, chosen: Chosen, trained, document, train: Part):
@@ -311,6 +313,7 @@ class _Making:
             batch = schedule.Batch(request.batch, 1, "given by -batch")
         found = schedule.schedule(preset, len(train), batch.size * batch.parts, task, finetuned)
         run = files.Run(
+            self.name,
             found,
             math.ceil(len(test) / size),
             len(test),
@@ -343,77 +346,11 @@ class _Making:
 
     def tops(self, net: pb.NetParameter, shapes: dict[str, Shape]) -> dict[str, Shape]:
         """The shape of each layer's first top, by the layer's name."""
-        found = {}
+        found: dict[str, Shape] = {}
         for phase in (pb.TRAIN, pb.TEST):
             graph_, _ = Subject(net, Locator("<net>"), shapes).graph(phase)
             found |= {node.name: node.tops[0].shape for node in graph_.nodes if node.tops}
         return found
-
-    # writing
-
-    def write(self, data: Dataset, train: Part, test: Part, net_text: str, run: files.Run) -> Project:
-        folder, force = self.folder, self.request.force
-        texts = {}
-        if train.database is None:
-            ending = "txt" if train.values is None else "csv"
-            for name, part in (("train", train), ("test", test)):
-                texts[f"{name}.{ending}"] = files.list_text(part, data.names)
-            check_free([folder / name for name in texts], force)
-        test_list = folder / list(texts)[1] if texts else None
-        following = files.commands(folder, run.schedule.iterations, data.task, test_list, _example(test))
-        texts |= {
-            files.NAMES: "".join(f"{name}\n" for name in data.names),
-            files.NET: net_text,
-            files.README: files.readme_text(folder, self.decided, following, self.request.seed),
-            files.SOLVER: files.solver_text(folder, run),
-        }
-        paths = []
-        for name, text in texts.items():
-            with atomic(folder / name) as unfinished:
-                unfinished.write_text(text, errors="surrogateescape")
-            paths.append(folder / name)
-        paths.append(self.write_deploy(data, run))
-        findings = check(str(folder / files.SOLVER))
-        return Project(folder, paths, self.decided, following, findings, self.left_out)
-
-    def write_deploy(self, data: Dataset, run: files.Run) -> Path:
-        """The net for new images, of the net that was written: what the images of its data look like is measured."""
-        document = prototxt.read_net(self.folder / files.NET)
-        state = nets.state(pb.TEST, document.message, None, None, ())
-        found = graph.build(
-            document.message, state, document.locate, functools.partial(data_package.open_source, seed=0)
-        )
-        try:
-            made = convert(found, ["numbers"] if data.task == NUMBERS else []).message
-            source = found.feeds[0].layer.source  # type: ignore[attr-defined]
-            describe(made.deploy_param, source, found.values["data"].shape[1:2], pb.DeployParameter.BGR)
-            if isinstance(getattr(source.samples, "size", None), tuple) and all(source.samples.size):
-                made.deploy_param.height, made.deploy_param.width = source.samples.size
-        finally:
-            for node in found.feeds:
-                node.layer.source.close()  # type: ignore[attr-defined]
-        made.name = self.name
-        made.deploy_param.label.extend(data.names)
-        made.deploy_param.weights = f"{self.folder.name}_iter_{run.schedule.iterations}.caffemodel"
-        made.deploy_param.answer = {
-            CLASSES: pb.DeployParameter.CLASSES,
-            LABELS: pb.DeployParameter.LABELS,
-            NUMBERS: pb.DeployParameter.NUMBERS,
-        }[data.task]
-        head = (
-            f"Net for new images: caffelite classify -model {(self.folder / files.DEPLOY).as_posix()} IMAGE. "
-            "deploy_param names the weights that the run writes at its end, the outputs, and how images are prepared. "
-            "For Caffe, leave deploy_param out."
-        )
-        path = self.folder / files.DEPLOY
-        with atomic(path) as unfinished:
-            unfinished.write_text("\n".join([*comments.wrapped(head), comments.plain(made)]))
-        return path
-
-
-def _example(test: Part) -> str:
-    """An image to classify, for the commands."""
-    return test.listed[0].name if test.listed else "IMAGE"
 
 
 def _with_inputs(net: Network, shapes: dict[str, Shape], test_batch: int = 1) -> pb.NetParameter:
