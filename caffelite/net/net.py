@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from .. import caffelite_pb2 as pb
+from ..devices.context import ExecutionContext
 from ..devices.formula import Formula
-from ..devices.interfaces import Links
+from ..devices.interfaces import Array, Links
 from ..devices.protocol import CapturedGraph, Device, Ring
 from ..errors import CaffeliteError
 from . import parameters
@@ -33,6 +34,10 @@ class Net:
     replica_of: see ``replica``.
     ``graph``: separate nodes and values, with bound layers; ``compiled``: its steps and storages.
     """
+
+    context: ExecutionContext
+    params: Parameters
+    loss: Array  # the total of the last passes, one number
 
     def __init__(
         self,
