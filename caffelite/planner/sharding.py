@@ -137,7 +137,9 @@ class States:
         """Sets a layer's division; returns the layers that this can concern, and the states that it changed, with the
         old ones."""
         self.division[index] = division
-        waiting, touched, old = [index], [], {}
+        waiting = [index]
+        touched: list[int] = []
+        old: dict[int, State] = {}
         while waiting:
             layer = heappop(waiting)
             if touched and touched[-1] == layer:
@@ -177,7 +179,8 @@ def exchange(graph: Graph, sharding: Sharding) -> Exchange:
     """What the devices of a stage exchange under ``sharding``."""
     count, shards = len(graph.nodes), sharding.shards
     parts, parameter_parts, summed = np.ones(count), np.ones(count), np.zeros(count)
-    sent, messages, gathered = np.zeros((2, count)), np.zeros((2, count)), set()
+    sent, messages = np.zeros((2, count)), np.zeros((2, count))
+    gathered: set[Value] = set()
     if shards == 1:
         return Exchange(parts, parameter_parts, sent, messages, summed, [State.WHOLE] * count, gathered)
     states, parameters = States(graph, sharding), parameter_bytes(graph)
@@ -189,10 +192,12 @@ def exchange(graph: Graph, sharding: Sharding) -> Exchange:
             summed[node.index] = parameters[node.index]
         for top in node.tops:
             move = states.move(top)
-            for way, amount in enumerate((move.forward, move.backward) if move else ()):
+            if move is None:
+                continue
+            for way, amount in enumerate((move.forward, move.backward)):
                 sent[way, move.layer] += amount
                 messages[way, move.layer] += (shards - 1) * (amount > 0)
-            if move and move.forward:
+            if move.forward:
                 gathered.add(top)
     return Exchange(parts, parameter_parts, sent, messages, summed, states.of, gathered)
 
