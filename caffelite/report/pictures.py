@@ -186,14 +186,15 @@ def precision_recall(curves: list[Curve | None], labels: list[str]) -> bytes | N
     chosen = _chosen(curves, labels)
     if not chosen:
         return None
-    figure, (axes,) = panels((6.8, 5.4))
+    figure, (axes,) = panels((8.2, 5.4))
     for (name, curve), colour in zip(chosen, COLOURS, strict=False):
         _, recall, precision = thinned(curve)
         axes.step(recall, precision, where="pre", color=colour, linewidth=1.6, label=f"{short(name)}  {curve.ap:.3f}")
     axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.02))
     axes.set_xlabel("recall", color=INK)
     axes.set_ylabel("precision", color=INK)
-    axes.legend(loc="lower left", frameon=False, fontsize=9, labelcolor=INK, title="average precision")
+    place = {"loc": "center left", "bbox_to_anchor": (1, 0.5)}
+    axes.legend(**place, frameon=False, fontsize=9, labelcolor=INK, title="average precision")
     axes.grid(color=GRID)
     return saved(figure)
 
