@@ -150,7 +150,7 @@ def page(found: dict, images: dict[str, bytes | None]) -> str:
         parts.append(_headline(found))
     spans = [f"{number(s['low'])} to {number(s['high'])}" if s["low"] is not None else "" for s in found["scores"]]
     rows = [[s["name"], number(s["value"]), span, s["over"]] for s, span in zip(found["scores"], spans, strict=True)]
-    text = "Means over what was tested, and where the true value lies with 95 % certainty."
+    text = "Means over the tested samples, with 95 % confidence intervals."
     parts.append(section("Scores", text, table(["output", "value", "95 %", "over"], rows)))
     if "accuracy" in found:
         parts += [*_classifier(found, images), *metrics_page.class_sections(found, images)]
@@ -202,8 +202,8 @@ def _classifier(found: dict, images: dict[str, bytes | None]) -> list[str]:
     by_class = f'<div class="scroll">{table(["class", "samples", "precision", "recall", "95 %", "F1"], rows)}</div>'
     sections = [
         section(
-            "Who is taken for whom",
-            "A row is a label, a column an answer; the commonest mistakes stand below.",
+            "Confusion matrix",
+            "Rows are labels, columns are predictions; the most frequent errors follow below.",
             image(images["confusion"], alts["confusion"]) + confused,
         ),
         section(
@@ -213,8 +213,8 @@ def _classifier(found: dict, images: dict[str, bytes | None]) -> list[str]:
         ),
         section(
             "Calibration",
-            "On the dashed line an answer of 80 % is right in 80 of 100 cases; below it the net is surer than it may "
-            "be.",
+            "On the dashed line predictions with a confidence of 80 % are right in 80 of 100 cases; below it the net "
+            "is overconfident.",
             image(images["calibration"], alts["calibration"]),
         ),
     ]
