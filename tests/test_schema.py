@@ -26,6 +26,7 @@ OWN = {
     *(f"LossParameter.class_weight{end}" for end in ("", "_source", "_balanced")),
     *(f"{name}Parameter.sampler" for name in ("Data", "ImageData", "HDF5Data")),
     "DataParameter.label_source",
+    "DeployParameter.answer",
     "TransformationParameter.perturb_param",
     "LayerParameter.placement",
     "DeployParameter.answer",

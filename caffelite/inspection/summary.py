@@ -148,7 +148,7 @@ def memory(
     history = 0
     if learns and subject.solver is not None and subject.solver.type in updates.RULES:
         history = weights * len(updates.RULES[subject.solver.type].history)
-    code = CONVOLUTION * sum(node.layer.prefers_channels_last(traits) for node in graph.nodes) // (1 if learns else 3)
+    code = generated_code(graph, traits, learns)
     found = Memory(
         weights,
         weights if learns else 0,
@@ -156,19 +156,24 @@ def memory(
         alone,
         planned.arena,
         planned.constant_bytes,
-        _workspace(planned, threads),
-        _prefetch(graph),
+        scratch(planned, threads),
+        prefetched(graph),
         KERNELS + code,
     )
     if train and subject.tests:
         test, planned, alone = compiled(pb.TEST)
         found.arena += subject.tests * planned.arena
         found.alone += subject.tests * alone
-        found.prefetch += subject.tests * _prefetch(test)
+        found.prefetch += subject.tests * prefetched(test)
     return found
 
 
-def _prefetch(graph: Graph) -> int:
+def generated_code(graph: Graph, traits: DeviceTraits, learns: bool) -> int:
+    """Bytes of the code that oneDNN makes for the convolutions of a net."""
+    return CONVOLUTION * sum(node.layer.prefers_channels_last(traits) for node in graph.nodes) // (1 if learns else 3)
+
+
+def prefetched(graph: Graph) -> int:
     """Bytes of the batches that a data source prefetches."""
     total = 0
     for node in graph.feeds:
@@ -178,7 +183,7 @@ def _prefetch(graph: Graph) -> int:
     return total
 
 
-def _workspace(planned: CompiledNet, threads: int) -> int:
+def scratch(planned: CompiledNet, threads: int) -> int:
     """Bytes of scratch memory of the largest operation: for each thread a tile of columns and, in backward, a sum of
     the kernel's gradient."""
     kernels = [n for n in planned.graph.nodes if n.layer.spec.type in ("Convolution", "Deconvolution")]

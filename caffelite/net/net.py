@@ -58,7 +58,9 @@ class Net:
             context = dev.make_context(random_seed)
             self.context = dataclasses.replace(context, links=links) if links else context
             borrowed = parameters.borrowed(graph, share.graph) if share else {}
-            self.params = Parameters(graph, dev, bool(self.compiled.backward), seed, borrowed)
+            # A part of a net that learns has gradients, though its own parameters may learn nothing.
+            learns = bool(self.compiled.backward) or (links is not None and graph.phase == pb.TRAIN)
+            self.params = Parameters(graph, dev, learns, seed, borrowed)
             self.loss = dev.zeros(1)
         self.input_buffer = self.context.input_buffer
         self.training = graph.phase == pb.TRAIN
