@@ -61,7 +61,7 @@ class SingleProcess:
         shape = shape or MeshShape(groups=self.size)
         if shape.size != self.size:
             raise Refused("a job has another number of processes", expected=shape.size, found=self.size)
-        return Mesh(shape, shape.position(self.rank), self, self, SingleProcess())
+        return Mesh(shape, shape.position(self.rank), self, self, SingleProcess() if self.size > 1 else self)
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,12 @@ class Mesh:
     data: SingleProcess
     model: SingleProcess
     links: Links | None = None
+
+
+def alone() -> Mesh:
+    """The mesh of a process that trains alone."""
+    comm = SingleProcess()
+    return Mesh(MeshShape(), MeshPosition(), comm, comm, comm)
 
 
 class SubGroup(SingleProcess):
@@ -142,6 +148,7 @@ class ProcessGroup(SubGroup):
             SubGroup(self.control.subset(ranks), self._waiting)
             for ranks in (shape.replicas(self.rank), shape.model(self.rank), shape.stage(self.rank))
         )
+        data.mark = model.mark = self.mark
         links = choice.links(self.control, model.control, stage.control, shape, dev, self._transfer)
         if self.watchdog:
             self.watchdog.name_position(f"stage {position.stage}" + f", shard {position.shard}" * (shape.shards > 1))
@@ -237,6 +244,8 @@ def agreed(comm: SingleProcess, make: Callable[[], T]) -> T:
     refusal = None
     try:
         value = make()
+    except Refused:  # all have agreed within make()
+        raise
     except CaffeliteError as error:
         refusal = str(error)
     refusals = comm.gather(refusal, "what to start with")

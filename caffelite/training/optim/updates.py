@@ -20,6 +20,7 @@ from ...devices.formula import Formula
 from ...errors import CaffeliteError, Collector, Locator, did_you_mean
 from ...net.net import Net
 from ...net.parameters import multipliers
+from ..parts import CompleteNets
 from .clipping import Clipping
 
 CHUNK = 4096  # elements that one thread or block updates at a time
@@ -161,10 +162,10 @@ class Updater:
     """Applies a rule to a net's flat parameters: one kernel for all of them.
 
     Numbers that change with the iteration go through the net's input buffer; ``queue`` is the same each time, so that a
-    graph can capture it. processes: the number of processes in the all-reduce.
+    graph can capture it. parts: of the net that the processes which train together hold.
     """
 
-    def __init__(self, p: pb.SolverParameter, net: Net, locate: Locator, processes: int = 1):
+    def __init__(self, p: pb.SolverParameter, net: Net, locate: Locator, parts: CompleteNets | None = None):
         self.name = check(p, locate)
         rule = RULES[self.name]
         self._net, dev, params = net, net.dev, net.params
@@ -187,7 +188,7 @@ class Updater:
         self._run = dev.updater(formula, table, np.array(lr), np.array(decay), **constants)
         self._changing = [functools.partial(value, p) for value in rule.changing.values()]
         self._numbers = net.input_buffer.field((1 + len(self._changing),))
-        self.clipping = Clipping(p, net, processes)
+        self.clipping = Clipping(p, net, parts)
 
     def _values(self, rate: float, iteration: int) -> np.ndarray:
         return np.array([rate, *(value(iteration) for value in self._changing)], self._net.dev.dtype)
@@ -210,6 +211,8 @@ class Updater:
         """The update, with the rate of the batch in use. Gradients are clipped and averaged first."""
         params, scale = self._net.params, self.clipping.scale
         self.clipping.queue()
+        if params.diff is None:  # a part that learns nothing
+            return
         if self._local:
             self._local.run(scale)
         local = (self._local.flat,) if self._local else ()

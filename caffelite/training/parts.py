@@ -1,0 +1,116 @@
+"""The part of a net that this process holds, and what it exchanges with the processes that hold the other parts."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+
+from ..devices.interfaces import Array
+from ..devices.protocol import Device
+from ..net.graph import Graph
+from ..net.net import Net
+from ..net.partition.partition import partition
+from ..net.partition.placement import DevicePosition, LayerPlacement, Placement
+from ..parallel import Mesh
+from .pipeline import Pipeline
+
+
+class CompleteNets:
+    """This process holds complete nets.
+
+    mesh: the processes that train together. divisions: the micro-batches that a batch of the prototxt is divided into.
+    """
+
+    divided = False
+    counts = True  # whether losses, outputs and norms of this process count; another shard's are the same
+
+    def __init__(self, mesh: Mesh, divisions: int = 1):
+        self.mesh, self.divisions = mesh, divisions
+
+    @property
+    def shares(self) -> int:
+        """The means that an iteration's gradient is the sum of, for each micro-batch of iter_size."""
+        return self.mesh.shape.groups * self.divisions
+
+    def open(self, graph: Graph, dev: Device, **options: Any) -> Net:
+        """The part of a net that this process runs. options: of ``Net.of``."""
+        return Net.of(graph, dev, **options)
+
+    def complete(self, net: Net) -> Graph:
+        """The graph of the complete net that ``net`` is a part of."""
+        return net.graph
+
+    def learns(self, net: Net) -> bool:
+        """Whether a complete net has a loss with a learned parameter below it."""
+        return any(node.backward for node in self.complete(net).nodes)
+
+    def pipeline(self, net: Net, micro_batches: int) -> Pipeline:
+        """The passes of an iteration, and the nets that run them."""
+        return Pipeline(net, micro_batches)
+
+    def gather(self, value: Any, what: str = "scores") -> list[Any]:
+        """The values of the stages of a group, in order."""
+        return [value]
+
+    def add_up(self, number: Array, dev: Device) -> None:
+        """Makes a number of the device (1) the sum over all parts."""
+
+    def progress(self) -> None:
+        """Lets the arrays that were sent move."""
+
+
+class DividedNets(CompleteNets):
+    """This process holds a part of each net, as ``placement`` says. All processes call ``gather`` and ``add_up``
+    together."""
+
+    divided = True
+
+    def __init__(self, mesh: Mesh, placement: Placement):
+        super().__init__(mesh, placement.micro_batches)
+        self.placement = placement
+        self.counts = mesh.position.shard == 0
+        self._position = DevicePosition(mesh.position.stage, mesh.position.shard)
+        self._complete: weakref.WeakKeyDictionary[Net, Graph] = weakref.WeakKeyDictionary()
+
+    def open(self, graph: Graph, dev: Device, **options: Any) -> Net:
+        part = partition(graph, extended(self.placement, graph), self._position)
+        kept = {id(getattr(node.layer, "source", None)) for node in part.nodes}
+        for node in graph.nodes:
+            source = getattr(node.layer, "source", None)
+            if source is not None and id(source) not in kept:
+                source.close()
+                node.layer.source = None
+        net = Net.of(part, dev, links=self.mesh.links, **options)
+        self._complete[net] = graph
+        return net
+
+    def complete(self, net: Net) -> Graph:
+        return self._complete[net]
+
+    def pipeline(self, net: Net, micro_batches: int) -> Pipeline:
+        return Pipeline(net, micro_batches, self.mesh.position.stage, self.placement.stages)
+
+    def gather(self, value: Any, what: str = "scores") -> list[Any]:
+        return self.mesh.model.gather(value, what)[:: self.placement.shards]
+
+    def add_up(self, number: Array, dev: Device) -> None:
+        found = dev.download(number).astype(float)
+        total = self.mesh.model.total(found if self.counts else np.zeros_like(found), "gradients")
+        dev.upload(number, total.astype(dev.dtype))
+
+    def progress(self) -> None:
+        assert self.mesh.links
+        self.mesh.links.progress()
+
+
+def extended(placement: Placement, graph: Graph) -> Placement:
+    """The placement with the layers of a graph that it lacks, as those of a test net, each on the stage of its last
+    bottom."""
+    layers = dict(placement.layers)
+    for node in graph.nodes:
+        stages = [layers[bottom.node.name].stage for bottom in node.bottoms]
+        layers.setdefault(node.name, LayerPlacement(max(stages, default=0)))
+    return Placement(placement.stages, placement.shards, placement.micro_batches, layers)
+
