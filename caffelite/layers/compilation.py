@@ -18,6 +18,7 @@ class Compilable(Declarations):
 
     config = LayerConfig()
     saved_shapes: dict[str, tuple[Shape, str | None]]  # what ``saved_blobs`` returns by default
+    saved_always: frozenset[str] = frozenset()  # the saved blobs that stay from one pass to the next
 
     def configured(self, config: LayerConfig) -> Self:
         """A copy that has ``config``."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
 from .. import caffelite_pb2 as pb
+from ..devices.context import ExecutionContext
 from ..devices.protocol import Device
 from . import fillers
 from .layer import Layer, Shape, register
@@ -161,6 +163,11 @@ class DummyData(Layer):
         for i, (filler, shape) in enumerate(zip(self.fillers, self.found, strict=True)):
             fillers.check(filler, shape, self.locate.at(self.field, "data_filler", min(i, len(found) - 1)))
         return self.found
+
+    def bound(self, dev: Device, params: list, context: ExecutionContext) -> Self:
+        copied = super().bound(dev, params, context)
+        copied.filled = False
+        return copied
 
     def build(self, dev: Device) -> None:
         self.filled = False

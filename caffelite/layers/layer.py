@@ -97,6 +97,8 @@ class Layer(LayerMessage, Compilable):
         return copied
 
     # What binding sets
+    dev: Device
+    context: ExecutionContext
     source: Any  # of a layer that ``reads_source``
     saved: dict  # arrays by name, as ``saved_blobs`` says
     carried: list = ()  # arrays that keep their values from one pass to the next; snapshots store them

@@ -16,7 +16,7 @@ from ..devices.formula import Formula
 from ..devices.protocol import Device
 from ..layers import Shape
 from .compile import CompiledNet
-from .nodes import Node, Value, copied
+from .nodes import Graph, Node, Value, copied
 from .packing import ALIGN, Storage
 from .parameters import Parameters
 from .slices import Slice
@@ -83,8 +83,9 @@ class Binding:
         itemsize = np.dtype(dtype or self.dev.dtype).itemsize
         return self._view(storage.constant, at + place.start * itemsize if place else at, shape, dtype)
 
-    def bind_layers(self, params: Parameters) -> None:
-        """Replaces the layers by bound ones, and makes the calls of all steps."""
+    def bind_layers(self, params: Parameters, original: Graph | None = None) -> None:
+        """Replaces the layers by bound ones, and makes the calls of all steps. original: of the net that this one is a
+        replica of; its layers keep their fields of the input buffer and their recurrent state here."""
         for node in self.graph.nodes:
             layer = node.layer = node.layer.bound(self.dev, params.views(node), self.context)
             if layer.varies:
@@ -93,7 +94,11 @@ class Binding:
             if step.node.layer.config.fused_scale:
                 step.node.layer.fused_scale = step.fused[0].layer
         for node in self.graph.nodes:
-            self.build(node)
+            if not (original and node.layer.feeds):
+                self.build(node)
+        if original:
+            for node, other in zip(self.graph.nodes, original.nodes, strict=True):
+                node.layer.carried = other.layer.carried
         self._make_calls()
 
     def build(self, node: Node) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,6 +12,7 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
+from ..devices.interfaces import Links
 from ..devices.protocol import Device
 from ..errors import CaffeliteError
 from . import parameters
@@ -27,7 +29,8 @@ class Net:
     """A compiled net on a device. It runs forward and backward, and has the parameters.
 
     seed: of the fillers. random_seed: key of the random numbers of passes. share: a net whose parameters this one uses,
-    layer by layer by name (a TEST net and its TRAIN net).
+    layer by layer by name (a TEST net and its TRAIN net). links: to the devices with the other parts of the net.
+    replica_of: see ``replica``.
     ``graph``: separate nodes and values, with bound layers; ``compiled``: its steps and storages.
     """
 
@@ -39,19 +42,25 @@ class Net:
         seed: int = 0,
         random_seed: int = 0,
         share: Net | None = None,
+        links: Links | None = None,
+        replica_of: Net | None = None,
     ):
         self.compiled, self.dev = instance(compiled), dev
         self.graph = graph = self.compiled.graph
-        self.context = dev.make_context(random_seed)
+        if replica_of:
+            self.context, self.params, self.loss = replica_of.context, replica_of.params, replica_of.loss
+        else:
+            context = dev.make_context(random_seed)
+            self.context = dataclasses.replace(context, links=links) if links else context
+            borrowed = parameters.borrowed(graph, share.graph) if share else {}
+            self.params = Parameters(graph, dev, bool(self.compiled.backward), seed, borrowed)
+            self.loss = dev.zeros(1)
         self.input_buffer = self.context.input_buffer
         self.training = graph.phase == pb.TRAIN
-        borrowed = parameters.borrowed(graph, share.graph) if share else {}
-        self.params = Parameters(graph, dev, bool(self.compiled.backward), seed, borrowed)
         self._binding = Binding(self.compiled, dev, self.context)
         self.data, self.diff = self._binding.data, self._binding.diff
-        self._binding.bind_layers(self.params)
+        self._binding.bind_layers(self.params, replica_of.graph if replica_of else None)
         self._forward, self._backward = self._binding.forward, self._binding.backward
-        self.loss = dev.zeros(1)
         self._terms = []  # of the loss, except those that layers add themselves
         for value, weight in graph.losses:
             if value.node.layer.adds_loss and not value.top:
@@ -63,7 +72,7 @@ class Net:
         self._mean = dev.zeros(1)
         for value, weight in self.compiled.constants:
             dev.fill(self.diff[value], weight)
-        self._feeds = graph.feeds
+        self._feeds: list[Node] = replica_of._feeds if replica_of else graph.feeds
         # Gradients that the user sets
         self.starts = {value: dev.zeros(value.memory_shape) for value, weight in self.compiled.starts if not weight}
         self._seeds = [(value, self._start(value, weight)) for value, weight in self.compiled.starts]
@@ -82,12 +91,22 @@ class Net:
         seed: int = 0,
         random_seed: int = 0,
         share: Net | None = None,
+        links: Links | None = None,
         keep: bool = False,
         fuse: bool = True,
     ) -> Net:
         """Compiles a graph for a device and binds it. keep, fuse: see ``compile.Options``."""
         compiled = compile(graph, dev.traits, Options(keep, fuse))
-        return cls(compiled, dev, seed=seed, random_seed=random_seed, share=share)
+        return cls(compiled, dev, seed=seed, random_seed=random_seed, share=share, links=links)
+
+    def replica(self) -> Net:
+        """The same net with an arena of its own, for another micro-batch between the forward and the backward pass.
+
+        It uses this net's parameters, gradients, loss, input buffer, sources and recurrent state. The forward passes
+        of a net and its replicas run in the order of the micro-batches. Replicas do not follow ``rebuild``,
+        ``scale_losses`` and a replaced source of this net.
+        """
+        return Net(self.compiled, self.dev, replica_of=self)
 
     def _start(self, value: Value, weight: float) -> Callable:
         """The call that fills a gradient where backward starts."""
