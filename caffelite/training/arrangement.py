@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from .. import data
 from ..devices.protocol import Device
 from ..errors import CaffeliteError
@@ -35,7 +37,7 @@ def arrange(split: str, train: nets.NetSpec, comm: SingleProcess, dev: Device, s
 
 def _place(split: str, train: nets.NetSpec) -> Placement:
     """The placement of the layers of a train net."""
-    wiring = graph.build(train.message, train.state, train.locate, data.open_source)
+    wiring = graph.build(train.message, train.state, train.locate, functools.partial(data.open_source, seed=0))
     for node in wiring.nodes:
         if getattr(node.layer, "source", None) is not None:
             node.layer.source.close()

@@ -76,8 +76,8 @@ class Passes:
         slot: of the input buffer, where the batch is there already; else the batch is read. forward, backward: called
         after each layer. reduce: False for gradients of this process alone.
         """
-        for is_forward, self.part in self.pipeline.passes:
-            self.running = self.pipeline.net(self.part)
+        for is_forward, part in self.pipeline.passes:
+            self.part, self.running = part, self.pipeline.net(part)
             if is_forward:
                 self._forward(iteration, slot, forward)
                 continue
@@ -93,8 +93,8 @@ class Passes:
 
     def forward(self, iteration: int) -> None:
         """Runs a batch forward, divided as in an iteration."""
-        for self.part in range(self._parts.divisions if self._parts else 1):
-            self.running = self.net
+        for part in range(self._parts.divisions if self._parts else 1):
+            self.part, self.running = part, self.net
             self._forward(iteration, None, ())
         self._drop_other_losses()
 

@@ -137,9 +137,7 @@ def divide(spec: NetSpec, size: int, among: str = "processes", remedy: str = "or
                 where = spec.locate("layer", i, field, "batch_size")
                 what = f'layer "{layer.name}": {size} {among} cannot share its batch'
                 mistakes.add(
-                    CaffeliteError(
-                        what, where=where, expected=expected, found=param.batch_size, remedy=remedy
-                    )
+                    CaffeliteError(what, where=where, expected=expected, found=param.batch_size, remedy=remedy)
                 )
             param.batch_size //= size
         if layer.type == "DummyData":

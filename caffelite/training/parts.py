@@ -113,4 +113,3 @@ def extended(placement: Placement, graph: Graph) -> Placement:
         stages = [layers[bottom.node.name].stage for bottom in node.bottoms]
         layers.setdefault(node.name, LayerPlacement(max(stages, default=0)))
     return Placement(placement.stages, placement.shards, placement.micro_batches, layers)
-

@@ -52,7 +52,11 @@ def mean_scores(
     net.clear_loss()
     mark = functools.partial(comm.mark, TESTING) if comm.mark else None
     at_once = not (
-        net.dev.eager or net.requires_host or parts.divided or each or any(_counted(v) is not None for v in net.graph.outputs)
+        net.dev.eager
+        or net.requires_host
+        or parts.divided
+        or each
+        or any(_counted(v) is not None for v in net.graph.outputs)
     )
     mine = range(comm.rank, count, comm.size)
     passes = net.recorded(mine) if at_once else _one_by_one(net, mine, mark)

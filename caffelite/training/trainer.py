@@ -47,12 +47,12 @@ class Trainer:
     """Trains the net of a solver.prototxt on one device.
 
     message, locate: the SolverParameter and its places. path: its file, for the snapshot prefix. comm: the processes
-    that train together. split: how they divide the net, as `caffelite train -split` takes it. strong_scaling: they divide
-    the prototxt's batches among them, instead of each reading such a
-    batch. fp16_gradients: gradients travel in 16 bits. level, stages: of the train net. requests: where signals request
-    a stop or a snapshot. resume: a solverstate to continue from, exactly where this program wrote it. overrides: fields
-    of layers that the command line sets. keep: every blob of the nets keeps its values after a pass, and nothing is
-    fused. nan_recoveries: how often the run may continue from a snapshot after a NaN. snapshots: False: it writes none.
+    that train together. split: how they divide the net, as `caffelite train -split` takes it. strong_scaling: they
+    divide the prototxt's batches among them, instead of each reading such a batch. fp16_gradients: gradients travel in
+    16 bits. level, stages: of the train net. requests: where signals request a stop or a snapshot. resume: a
+    solverstate to continue from, exactly where this program wrote it. overrides: fields of layers that the command
+    line sets. keep: every blob of the nets keeps its values after a pass, and nothing is fused. nan_recoveries: how
+    often the run may continue from a snapshot after a NaN. snapshots: False: it writes none.
     """
 
     def __init__(
@@ -165,7 +165,9 @@ class Trainer:
         diagnosis = Diagnosis(p, self.specs[0].state, iteration, self.rate, self.checkpoints)
         self.nan_recovery = NanRecovery(iteration, diagnosis, self.losses, hooks, nan_recoveries)
         self.testing = Testing(p, net, self.tests, self.average, self.parts, self.agreement, self.best.over, hooks)
-        self.snapshots = Snapshots(p, net, self.parts.mesh.data, self.checkpoints, self.agreement, self.losses, snapshots)
+        self.snapshots = Snapshots(
+            p, net, self.parts.mesh.data, self.checkpoints, self.agreement, self.losses, snapshots
+        )
         hooks.extend(self.testing, self.best, self.nan_recovery, self.losses, Display(p, iteration, hooks))
         if self.schedule.plateau:
             hooks.extend(PlateauReports(self.schedule))

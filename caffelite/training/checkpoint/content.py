@@ -35,7 +35,8 @@ class Gathered(NamedTuple):
 class Content:
     """The content of the checkpoint files of one solver and net.
 
-    average: gives the net the averaged weights. parts: of the net that the processes hold. solver_type: the update rule's. current_step: of the schedule.
+    average: gives the net the averaged weights. parts: of the net that the processes hold. solver_type: the update
+    rule's. current_step: of the schedule.
     """
 
     def __init__(
@@ -237,4 +238,3 @@ class Content:
                     text = 'layer "%s" starts anew: its state was kept for a batch of %d, not %d'
                     log.warning(text, recurrent.layer, len(joined), size * len(array))
                     break
-

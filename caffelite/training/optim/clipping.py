@@ -16,9 +16,9 @@ class Clipping:
     """``scale`` (1) is the factor, a number of the device, which ``queue`` computes from the gradients; it is not
     finite where the update is to be skipped.
 
-    p: its clip_gradients and iter_size. parts: of the net; the gradient is the sum of their ``shares`` means. In fp16 the loss
-    is multiplied by a factor that follows the gradients (see devices/cuda/scaling.py) and starts from NVCaffe's
-    global_grad_scale.
+    p: its clip_gradients and iter_size. parts: of the net; the gradient is the sum of their ``shares`` means. In fp16
+    the loss is multiplied by a factor that follows the gradients (see devices/cuda/scaling.py) and starts from
+    NVCaffe's global_grad_scale.
     """
 
     def __init__(self, p: pb.SolverParameter, net: Net, parts: CompleteNets | None = None):
