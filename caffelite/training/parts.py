@@ -24,6 +24,7 @@ class CompleteNets:
     """
 
     divided = False
+    description = ""  # of the arrangement, for the log
     counts = True  # whether losses, outputs and norms of this process count; another shard's are the same
 
     def __init__(self, mesh: Mesh, divisions: int = 1):
@@ -70,6 +71,11 @@ class DividedNets(CompleteNets):
     def __init__(self, mesh: Mesh, placement: Placement):
         super().__init__(mesh, placement.micro_batches)
         self.placement = placement
+        shape = mesh.shape
+        counts = ((shape.groups, "group"), (shape.stages, "stage"), (shape.shards, "shard"))
+        self.description = ", " + " x ".join(f"{n} {name}{'s' * (n > 1)}" for n, name in counts)
+        if self.divisions > 1:
+            self.description += f", {self.divisions} micro-batches"
         self.counts = mesh.position.shard == 0
         self._position = DevicePosition(mesh.position.stage, mesh.position.shard)
         self._complete: weakref.WeakKeyDictionary[Net, Graph] = weakref.WeakKeyDictionary()

@@ -155,7 +155,7 @@ class Trainer:
     def _make_hooks(self, nan_recoveries: int, snapshots: bool) -> None:
         """The hooks in the order in which they act on an iteration."""
         p, net, comm, iteration, hooks = self.p, self.net, self.comm, self.iteration_parts, Hooks()
-        shares, graphs = self.parts.shares, [self.parts.complete(test) for test, _ in self.tests]
+        graphs = [self.parts.complete(test) for test, _ in self.tests]
         content = Content(p, net, self.average, self.updater.name, self._current_step, self.parts)
         self.checkpoints = Checkpoints(content, self.owner, p.snapshot_keep, self.locate, writes=not comm.rank)
         self.best = BestWeights(p, self.locate, graphs, self._write_best)
@@ -176,7 +176,7 @@ class Trainer:
         if p.debug_info:
             hooks.extend((DividedDebugInfo if self.parts.divided else DebugInfo)(iteration))
         if not comm.rank:
-            hooks.extend(Hints(p, net, self.tests, self.updater, shares))
+            hooks.extend(Hints(p, net, self.tests, self.updater, self.parts))
         hooks.extend(self.snapshots)
         self.hooks = hooks
 
@@ -329,18 +329,20 @@ class Trainer:
 
     def _log_processes(self) -> None:
         comm, p = self.comm, self.p
-        each = self.batch * p.iter_size
+        each = self.batch * p.iter_size * self.parts.divisions
         length = next((source.length for _, source in self.net.sources()), None)
-        epochs = f", {p.max_iter * each * comm.size / length:.4g} epochs of {length} samples" if length else ""
+        total = each * self.parts.mesh.shape.groups
+        epochs = f", {p.max_iter * total / length:.4g} epochs of {length} samples" if length else ""
         log.info(
-            "%d processes (%s, %s), %s scaling: %d samples each, %d in an iteration; rate %.6g as the solver sets "
+            "%d processes (%s, %s)%s, %s scaling: %d samples each, %d in an iteration; rate %.6g as the solver sets "
             "it; %d iterations%s",
             comm.size,
             comm.kind,
             self.dev.name.upper(),
+            self.parts.description,
             "strong" if self._strong_scaling else "weak",
             each,
-            each * comm.size,
+            total,
             p.base_lr or self.schedule(self.iteration),
             p.max_iter,
             epochs,

@@ -21,7 +21,9 @@ def train(comm, path: str, dtype: str, split: str, **options) -> list[np.ndarray
     run = Trainer(document.message, document.locate, path, dev, comm=comm, split=split, **options)
     try:
         run.solve()
-        found = [] if run.parts.mesh.position.group else list(parameters_of(run.net, run.parts).blobs(run.net.params.data))
+        found = (
+            [] if run.parts.mesh.position.group else list(parameters_of(run.net, run.parts).blobs(run.net.params.data))
+        )
         return [*found, np.array(run.loss_window(run.p.max_iter))]
     finally:
         run.close()
