@@ -52,6 +52,7 @@ DEVICES_IN_LAYERS = {
     ("devices", "context", "ExecutionContext"),
     ("devices", "formula", "Formula"),
     ("devices", "interfaces", "Array"),
+    ("devices", "interfaces", "MaskPart"),
     ("devices", "protocol", "Device"),
     ("devices", "traits", "DeviceTraits"),
 }

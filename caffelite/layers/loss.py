@@ -22,6 +22,10 @@ class Loss(Layer):
     constant_bottoms = frozenset({1})
     constant_tops = frozenset({1})
     default_normalization = LOSS.VALID
+    couples_samples = False
+
+    def divisible(self, axis: int) -> bool:
+        return False
 
     def normalization(self) -> int:
         """FULL, VALID, BATCH_SIZE, NONE or PRE_FIXED; the old switch ``normalize`` means VALID or BATCH_SIZE."""
@@ -37,6 +41,8 @@ class Loss(Layer):
     def divisor(self, batch: int, labels: int) -> float | None:
         """The divisor of the sum, at least 1; None where it is the number of labels that are not ignored."""
         kind = self.normalization()
+        some = kind == LOSS.VALID and self.ignored() is not None
+        self.couples_samples = some or kind in (LOSS.PRE_FIXED, LOSS.NONE)
         if kind == LOSS.PRE_FIXED:
             fixed = self.spec.loss_param.pre_fixed_normalizer
             if not 0 < fixed < math.inf:
