@@ -5,13 +5,12 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-import numpy as np
-
 from ..devices.interfaces import Array
 from ..devices.protocol import Device
 from ..net.graph import Graph
 from ..net.net import Net
-from ..net.partition.partition import partition
+from ..net.partition.analysis import Analysis, ParameterPlace
+from ..net.partition.partition import part
 from ..net.partition.placement import DevicePosition, LayerPlacement, Placement
 from ..parallel import Mesh
 from .pipeline import Pipeline
@@ -52,11 +51,22 @@ class CompleteNets:
         return Pipeline(net, micro_batches)
 
     def gather(self, value: Any, what: str = "scores") -> list[Any]:
-        """The values of the stages of a group, in order."""
+        """The values of the stages of a group, in order: those of the first shards."""
         return [value]
 
     def add_up(self, number: Array, dev: Device) -> None:
         """Makes a number of the device (1) the sum over all parts."""
+
+    def add_up_stage(self, numbers: Array) -> None:
+        """Makes an array the sum over the shards of this process's stage."""
+
+    def summed_over_stage(self, net: Net) -> list[bool]:
+        """For each parameter of this process whether its gradient is also to be summed over the shards of its stage."""
+        return [False] * len(net.params.parameters)
+
+    def divided_parameters(self, net: Net) -> list[bool]:
+        """For each parameter of this process whether the shards of its stage have a part each."""
+        return [False] * len(net.params.parameters)
 
     def progress(self) -> None:
         """Lets the arrays that were sent move."""
@@ -78,22 +88,37 @@ class DividedNets(CompleteNets):
             self.description += f", {self.divisions} micro-batches"
         self.counts = mesh.position.shard == 0
         self._position = DevicePosition(mesh.position.stage, mesh.position.shard)
-        self._complete: weakref.WeakKeyDictionary[Net, Graph] = weakref.WeakKeyDictionary()
+        self._analyses: weakref.WeakKeyDictionary[Net, Analysis] = weakref.WeakKeyDictionary()
 
     def open(self, graph: Graph, dev: Device, **options: Any) -> Net:
-        part = partition(graph, extended(self.placement, graph), self._position)
-        kept = {id(getattr(node.layer, "source", None)) for node in part.nodes}
+        whole = Analysis(graph, extended(self.placement, graph))
+        mine = part(whole, self._position)
+        kept = {id(getattr(node.layer, "source", None)) for node in mine.nodes}
         for node in graph.nodes:
             source = getattr(node.layer, "source", None)
             if source is not None and id(source) not in kept:
                 source.close()
                 node.layer.source = None
-        net = Net.of(part, dev, links=self.mesh.links, **options)
-        self._complete[net] = graph
+        net = Net.of(mine, dev, links=self.mesh.links, **options)
+        self._analyses[net] = whole
         return net
 
     def complete(self, net: Net) -> Graph:
-        return self._complete[net]
+        return self._analyses[net].graph
+
+    def places(self, net: Net) -> tuple[ParameterPlace, ...]:
+        """Where each parameter of a complete net is."""
+        return self._analyses[net].parameters
+
+    def _mine(self, net: Net) -> list[ParameterPlace]:
+        """The places of the parameters that this process has, in their order."""
+        return [place for place in self.places(net) if place.stage == self._position.stage]
+
+    def summed_over_stage(self, net: Net) -> list[bool]:
+        return [place.sums_gradients for place in self._mine(net)]
+
+    def divided_parameters(self, net: Net) -> list[bool]:
+        return [place.axis is not None for place in self._mine(net)]
 
     def pipeline(self, net: Net, micro_batches: int) -> Pipeline:
         return Pipeline(net, micro_batches, self.mesh.position.stage, self.placement.stages)
@@ -102,9 +127,12 @@ class DividedNets(CompleteNets):
         return self.mesh.model.gather(value, what)[:: self.placement.shards]
 
     def add_up(self, number: Array, dev: Device) -> None:
-        found = dev.download(number).astype(float)
-        total = self.mesh.model.total(found if self.counts else np.zeros_like(found), "gradients")
+        total = self.mesh.model.total(dev.download(number).astype(float), "gradients")
         dev.upload(number, total.astype(dev.dtype))
+
+    def add_up_stage(self, numbers: Array) -> None:
+        assert self.mesh.links
+        self.mesh.links.all_reduce(numbers)
 
     def progress(self) -> None:
         assert self.mesh.links

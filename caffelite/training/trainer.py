@@ -310,8 +310,9 @@ class Trainer:
             what = f"rank {differ[0]} starts from other parameters than rank 0"
             remedy = "let all read the same snapshot, weights and random_seed, on a file system that they share"
             raise CaffeliteError(what, remedy=remedy)
-        buckets = gradients.buckets(self.net, self.p.layer_wise_reduce)
-        over = self.parts.mesh.data if self.parts.divided else None
+        over_stage = self.parts.summed_over_stage(self.net)
+        buckets = gradients.buckets(self.net, self.p.layer_wise_reduce, over_stage)
+        over = self.parts.mesh if self.parts.divided else None
         reducer = comm.reducer(self.dev, self.net.params.diff, buckets, self._fp16_gradients, over)
         assert reducer, "a group of several processes sums gradients"
         nets = iteration.pipeline.nets

@@ -11,7 +11,9 @@ from ... import caffelite_pb2 as pb
 from ...devices.interfaces import Array
 from ...net.net import Net
 from ...net.parameters import PARAM_ALIGN
-from ..parts import CompleteNets, DividedNets, extended
+from ...net.partition.analysis import ParameterPlace
+from ...net.partition.division import part_shape
+from ..parts import CompleteNets, DividedNets
 
 TAG = 1 << 14  # of parameters on the links, above the tags of any net's transfers
 
@@ -69,33 +71,45 @@ class PartParameters(NetParameters):
 
     def __init__(self, net: Net, parts: DividedNets):
         super().__init__(net)
-        self._graph = graph = parts.complete(net)
-        placement = extended(parts.placement, graph)
+        self._graph = parts.complete(net)
         self._links, self._position, self._root = parts.mesh.links, parts.mesh.position, not parts.mesh.model.rank
-        self._stages = [placement.layers[parameter.node.name].stage for parameter in graph.parameters]
-        owners = [i for i, stage in enumerate(self._stages) if stage == self._position.stage]
+        self._places, self._shards = parts.places(net), parts.placement.shards
+        owners = [i for i, place in enumerate(self._places) if place.stage == self._position.stage]
         self._local = {owner: i for i, owner in enumerate(owners)}
 
     def blob(self, flat: Array | None, index: int) -> np.ndarray:
         if flat is None:
             return super().blob(flat, index)
-        shape, stage = self._graph.parameters[index].blob.shape, self._stages[index]
-        here = index in self._local and not self._position.shard
+        place = self._places[index]
+        mine = self._params.cut(flat, self._local[index]) if index in self._local else None
+        sends = mine is not None and (place.axis is not None or not self._position.shard)
         if not self._root:
-            if here:
+            if sends:
                 assert self._links
-                self._links.send(self._params.cut(flat, self._local[index]), (0, 0), TAG).wait()
+                self._links.send(mine, (0, 0), TAG).wait()
             return np.empty(0, self._dev.dtype)
-        if here:
-            return self._dev.download(self._params.cut(flat, self._local[index]))
+        parts = [] if mine is None else [self._dev.download(mine)]
+        for shard in range(len(parts), 1 if place.axis is None else self._shards):
+            parts.append(self._receive(place, shard))
+        return parts[0] if place.axis is None else np.concatenate(parts, place.axis)
+
+    def _receive(self, place: ParameterPlace, shard: int) -> np.ndarray:
+        """What a device has of a parameter."""
         assert self._links
-        received = self._dev.empty(shape)
-        self._links.receive(received, (stage, 0), TAG)
+        received = self._dev.empty(part_shape(place.shape, place.axis, self._shards))
+        self._links.receive(received, (place.stage, shard), TAG)
         return self._dev.download(received)
 
     def load(self, flat: Array, index: int, values: np.ndarray) -> None:
-        if index in self._local:
-            super().load(flat, self._local[index], values)
+        if index not in self._local:
+            return
+        place = self._places[index]
+        if place.axis is not None:
+            width = place.shape[place.axis] // self._shards
+            start = self._position.shard * width
+            cut = (slice(None),) * place.axis + (slice(start, start + width),)
+            values = np.ascontiguousarray(values.reshape(place.shape)[cut])
+        super().load(flat, self._local[index], values)
 
 
 def parameters_of(net: Net, parts: CompleteNets) -> NetParameters:

@@ -25,6 +25,8 @@ class Clipping:
         dev, message = net.dev, net.graph.message
         self._dev, self._params, self._parts = dev, net.params, parts
         self._shares = processes = parts.shares if parts else 1
+        # What another shard has too is counted there.
+        self._divided = [i for i, divided in enumerate(parts.divided_parameters(net)) if divided] if parts else []
         self._norm, self._square = dev.sum(Formula("g * g", ("g",))), dev.zeros(1)
         self.clips, self.updates, self._read = p.clip_gradients >= 0, 0, 0
         share = p.iter_size * processes
@@ -87,6 +89,10 @@ class Clipping:
         """Sums the squares of a flat array and of those of the net's other parts."""
         if flat is None:  # a part that learns nothing
             self._dev.fill(self._square, 0)
+        elif self._parts and not self._parts.counts:
+            self._dev.fill(self._square, 0)
+            for i in self._divided:
+                self._norm(self._params.cut(flat, i), self._square, add=True)
         else:
             self._norm(flat, self._square)
         if self._parts:

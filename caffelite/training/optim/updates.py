@@ -140,7 +140,8 @@ class LocalRates:
     like its history.
     """
 
-    def __init__(self, p: pb.SolverParameter, net: Net):
+    def __init__(self, p: pb.SolverParameter, net: Net, parts: CompleteNets | None):
+        self._parts, self._divided = parts, parts.divided_parameters(net) if parts else []
         self.text = "min(rate, local)" if p.larc and p.larc_policy == "clip" else "(rate * local)"
         dev, self._params = net.dev, net.params
         self.flat, self._norms = dev.zeros(net.params.size), dev.zeros(2)
@@ -155,6 +156,8 @@ class LocalRates:
         for i, (data, diff) in enumerate(zip(self._params.blobs, self._params.diffs, strict=True)):
             self._square(data, w)
             self._square(diff, g)
+            if self._parts and self._divided[i]:
+                self._parts.add_up_stage(self._norms)
             self._local(w, g, scale, self._params.cut(self.flat, i))
 
 
@@ -170,7 +173,7 @@ class Updater:
         rule = RULES[self.name]
         self._net, dev, params = net, net.dev, net.params
         self.history = [dev.zeros(params.size) for _ in rule.history]
-        self._local = LocalRates(p, net) if p.local_lr_auto or p.larc else None
+        self._local = LocalRates(p, net, parts) if p.local_lr_auto or p.larc else None
         chunks, lr, decay = [], [], []
         for start, parameter, blob in zip(params.starts, params.parameters, params.blobs, strict=True):
             lr_mult, decay_mult = multipliers(parameter)
