@@ -56,6 +56,10 @@ class Compilable(Declarations):
         """Whether the layer can do the work, forward and backward, of one that adds its top and another blob."""
         return False
 
+    def can_fuse_relu(self) -> bool:
+        """Whether forward can apply a leaky ReLU, which alone reads its top, to its top."""
+        return False
+
     def can_fuse_relu_backward(self) -> bool:
         """Whether backward includes that of a fused ReLU."""
         return self.relu_backward_overwrites()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -18,14 +18,15 @@ from .layer import Layer, Shape, register
 class Feed(Layer):
     """Tops that a data source fills batch by batch. The net reads shapes and batches from it (see caffelite/data)."""
 
-    bottoms, tops = (0, 0), (1, None)
+    bottoms = (0, 0)
+    tops: tuple[int, int | None] = (1, None)
     feeds = reads_source = batched = True
     differentiable = couples_samples = False
-    source = None
+    source: Any = None
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         if self.source is None:
-            raise self.error("its data is not at hand")
+            raise self.error("its data is not available")
         found = list(self.source.shapes)
         if len(found) < len(self.spec.top):
             raise self.outer_error(
@@ -59,7 +60,6 @@ class Feed(Layer):
         for field, array in zip(self._arrays, arrays, strict=False):
             field.set(which, array)
 
-    @property
     def feeds_ahead(self) -> bool:
         return self._finish is not None and self._finish.deep
 
@@ -86,8 +86,8 @@ class Data(Feed):
 
 @register
 class ImageData(Feed):
-    """Image files with labels, of a list, a folder or tar files: data (N, C, H, W) and labels (N); N =
-    image_data_param.batch_size."""
+    """Image files with labels, of a list, a folder or tar files: data (N, C, H, W) and labels (N), of a table labels
+    (N, L), L numbers each; N = image_data_param.batch_size."""
 
     field = "image_data_param"
     files = ("source", "root_folder")
@@ -180,11 +180,12 @@ class DummyData(Layer):
     def feed(self, which: int, iteration: int, part: int) -> None:
         for i, field in self._random.items():
             first = part * (self.found[i][:1] or (1,))[0]
-            key = functools.partial(fillers.generator, self.context.seed, self.name, i, iteration)
-            field.set(
-                which,
-                fillers.fill_rows(self.fillers[i], self.found[i], lambda row, key=key, first=first: key(first + row)),
-            )
+            generator = functools.partial(self._generator, i, iteration, first)
+            field.set(which, fillers.fill_rows(self.fillers[i], self.found[i], generator))
+
+    def _generator(self, top: int, iteration: int, first: int, row: int) -> np.random.Generator:
+        """The random numbers of a row. first: the number of the batch's first row."""
+        return fillers.generator(self.context.seed, self.name, top, iteration, first + row)
 
     def forward(self, x: list, y: list) -> None:
         for i, top in enumerate(y):

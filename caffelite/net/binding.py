@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -13,6 +14,7 @@ from numpy.typing import DTypeLike
 from ..devices.context import ExecutionContext
 from ..devices.dtypes import BFLOAT16
 from ..devices.formula import Formula
+from ..devices.interfaces import Array
 from ..devices.protocol import Device
 from ..layers import Shape
 from .compile import CompiledNet
@@ -35,11 +37,11 @@ def instance(compiled: CompiledNet) -> CompiledNet:
     graph, nodes, values = copied(compiled.graph, lambda node: node.layer)
 
     def step_of(step: Step) -> Step:
-        fused, summand = tuple(nodes[n] for n in step.fused), values.get(step.summand)
+        fused, summand = tuple(nodes[n] for n in step.fused), values[step.summand] if step.summand else None
         sums = {values[v]: parts for v, parts in step.sums.items()}
         return Step(nodes[step.node], fused, summand, step.partial, sums, step.parts, step.overwrites_gradient)
 
-    def keyed(table: dict, by: dict) -> MappingProxyType:
+    def keyed(table: Mapping[Any, Any], by: Mapping[Any, Any]) -> MappingProxyType[Any, Any]:
         return MappingProxyType({by[key]: found for key, found in table.items()})
 
     return dataclasses.replace(
@@ -52,7 +54,10 @@ def instance(compiled: CompiledNet) -> CompiledNet:
         saved=keyed(compiled.saved, nodes),
         starts=tuple((values[v], weight) for v, weight in compiled.starts),
         constants=tuple((values[v], weight) for v, weight in compiled.constants),
-        **{name: keyed(getattr(compiled, name), values) for name in ("data", "diff", "data_slices", "diff_slices")},
+        data=keyed(compiled.data, values),
+        diff=keyed(compiled.diff, values),
+        data_slices=keyed(compiled.data_slices, values),
+        diff_slices=keyed(compiled.diff_slices, values),
     )
 
 
@@ -66,7 +71,7 @@ class Binding:
         self.constants = dev.zeros((max(compiled.constant_bytes, ALIGN),), np.uint8)
         self.varied: set[Value] = set()
         # The same storage, offset and format give the same array object, so that layers can detect unneeded copies.
-        self._view = functools.cache(lambda constant, *how: dev.view(self.constants if constant else self.arena, *how))
+        self._view = functools.cache(self._make_view)
         self.data = {v: self._array(v, s, compiled.data_slices.get(v)) for v, s in compiled.data.items()}
         self.diff = {v: self._array(v, s, compiled.diff_slices.get(v)) for v, s in compiled.diff.items()}
         self._partial: dict[tuple[Node, int], object] = {}  # gradients of bottoms that are parts of a value's
@@ -74,9 +79,13 @@ class Binding:
         self.forward: list[tuple[Node, Callable]] = []
         self.backward: list[tuple[Node, Callable]] = []
 
-    def _array(self, value: Value, storage: Storage, place: Slice | None = None):
+    def _make_view(self, constant: bool, offset: int, shape: Shape, dtype: Any) -> Array:
+        return self.dev.view(self.constants if constant else self.arena, offset, shape, dtype)
+
+    def _array(self, value: Value, storage: Storage, place: Slice | None = None) -> Array:
         """A value's array, or its gradient's, in a storage."""
-        at, shape, dtype = storage.offset, value.memory_shape, stored_dtype(value.dtype)
+        at, shape = storage.offset, value.memory_shape
+        dtype: Any = stored_dtype(value.dtype)
         if place and place.pitch:
             wide = self._view(storage.constant, at, (*shape[:-1], place.pitch), dtype)
             return wide[..., place.start : place.start + shape[-1]]

@@ -13,7 +13,7 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.interfaces import Links
-from ..devices.protocol import Device
+from ..devices.protocol import CapturedGraph, Device, Ring
 from ..errors import CaffeliteError
 from . import parameters
 from .binding import Binding, instance
@@ -67,7 +67,8 @@ class Net:
                 value.node.layer.total = self.loss, weight
             else:
                 self._terms.append((dev.sum(Formula("x", ("x",)), weight), value))
-        self._rings = None  # of outputs that are recorded
+        self._rings: list[Ring] = []  # of outputs that are recorded
+        self._runs_recorded: CapturedGraph | None = None
         self._abs = dev.sum(Formula("abs(x)", ("x",)))
         self._mean = dev.zeros(1)
         for value, weight in self.compiled.constants:
@@ -159,7 +160,7 @@ class Net:
     @property
     def ahead(self) -> int:
         """How many passes can be fed at once."""
-        return self.input_buffer.depth if all(node.layer.feeds_ahead for node in self.graph.feeds) else 1
+        return self.input_buffer.depth if all(node.layer.feeds_ahead() for node in self.graph.feeds) else 1
 
     def signature(self) -> tuple:
         return tuple(node.layer.signature() for node in self.graph.feeds)
@@ -258,7 +259,7 @@ class Net:
         weights = dict(self.graph.losses)
         sizes = [math.prod(v.shape) for v in self.graph.outputs]
         most = max(1, min(RECORDED_PASSES, RECORDED_NUMBERS // max(1, sum(sizes))))
-        if self._rings is None:
+        if not self._runs_recorded:
             self._rings = [self.dev.ring(most, size) for size in sizes]
             self._runs_recorded = self.dev.capture(self._run_recorded, self.context, self.signature)
         for start in range(0, len(passes), most):

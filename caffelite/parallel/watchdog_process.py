@@ -222,7 +222,11 @@ class WatchdogProcess:
         if not self.done:
             if self.lost_at is None and not self.ordered_to_end():
                 near = self.leader is not None and self.leader.getsockname()[0].startswith("127.")
-                lost = "the watchdog of rank 0 died" if near else "the watchdog of rank 0, or its machine, is gone"
+                lost = (
+                    "the watchdog of rank 0 died"
+                    if near
+                    else "the watchdog of rank 0, or its machine, does not respond"
+                )
                 print(f"caffelite: rank {self.rank} ends: {lost}", file=sys.stderr, flush=True)
             self.kill()
 
@@ -278,7 +282,7 @@ class WatchdogProcess:
         live = [r for r in self.reports.values() if not r["done"]]
         for report in live:
             if now - report["heard"] > SILENCE:
-                self.suspect(report["rank"], f"was not heard of for {SILENCE} s: its machine or the network is gone")
+                self.suspect(report["rank"], f"has not reported for {SILENCE} s: its machine or the network is down")
         if live and all(r["stopped"] for r in live):  # the user stopped the job, to continue later
             self.changed.update({r["rank"]: now for r in live})
             return
@@ -306,7 +310,7 @@ class WatchdogProcess:
             note = f"  <- {self.reason[rank].split(':')[0]}" if rank in self.reason else ""
             who = ", ".join(filter(None, (report["position"], report["host"], f"process {report['pid']}")))
             lines.append(f"  rank {rank} ({who}): {place(report)}{note}")
-        lines.append("The last snapshot stands: go on with -resume auto")
+        lines.append("The last snapshot is intact: continue with -resume auto")
         try:
             os.write(2, ("\n".join(lines) + "\n").encode())
         except OSError:

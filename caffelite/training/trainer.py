@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import functools
 import logging
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 
 from .. import caffelite_pb2 as pb
 from .. import data
 from ..devices.protocol import Device
-from ..errors import CaffeliteError, Locator
+from ..errors import Locator
 from ..net import graph
 from ..net.net import Net
 from ..parallel import UPDATE, SingleProcess
 from ..prototxt.overrides import Overrides
-from . import checks, gradients, nets
+from . import checks, class_weights, epochs, joining, nets
 from .arrangement import arrange
 from .captured import CapturedIterations
 from .checkpoint import snapshot
@@ -79,9 +78,10 @@ class Trainer:
         self._keep, self._fp16_gradients, self._strong_scaling = keep, fp16_gradients, strong_scaling
         self.requests = requests or Requests()
         self.agreement = Agreement(self.requests, self.comm)
-        self.schedule = rates.policy(message, locate)
-        checks.check_counts(message, locate)
-        checks.check_hooks(message, locate)
+        checked = epochs.provisional(message, locate)
+        self.schedule = rates.policy(*checked)
+        checks.check_counts(*checked)
+        checks.check_hooks(*checked)
         resumed = Path(resume) if resume else None
         saved = snapshot.read_state(resumed) if resumed else None
         # Every random number follows from the seed, so that a run without one in its solver keeps the seed it drew.
@@ -89,7 +89,7 @@ class Trainer:
         self.seed = message.random_seed if message.random_seed >= 0 else drawn
         self.prefix = snapshot.prefix(message, path)
         self.owner = Ownership(self.prefix, (resumed, saved) if resumed and saved else None)
-        train, tests = nets.train_net(message, locate, level, stages), nets.test_nets(message, locate)
+        train, tests = nets.train_net(message, locate, level, stages), nets.test_nets(*checked)
         (overrides or Overrides()).nets([train, *tests])
         self.specs = train, tests
         self.parts = arrange(split, train, self.comm, dev, strong_scaling)
@@ -97,6 +97,7 @@ class Trainer:
         self.learns = self.parts.learns(self.net)
         self.tests: list[tuple[Net, int]] = []
         try:
+            self._resolve_epochs()
             for spec in tests:
                 self.tests.append((self._net(spec, self.net), spec.iterations))
             self._make_parts()
@@ -104,6 +105,7 @@ class Trainer:
             if resumed and saved:
                 self.checkpoints.restore(self.state, resumed, saved)
                 self.checkpoints.written.append((self.iteration, resumed))
+                epochs.check_resumed(self.display_epoch, self.state)
         except BaseException:
             self.close()
             raise
@@ -113,8 +115,22 @@ class Trainer:
         shard = data.Shard(samples.rank, samples.size)
         open_source = functools.partial(data.open_source, seed=self.seed, shard=shard)
         wiring = graph.build(spec.message, spec.state, spec.locate, open_source)
+        if share is None:
+            sources = (getattr(node.layer, "source", None) for node in wiring.nodes)
+            self.epoch = epochs.epoch_of(filter(None, sources), self.p.iter_size, self.parts.shares)
+            self._class_weights = class_weights.measure(wiring)
+        class_weights.set_weights(wiring, self._class_weights, spec)
         seeds = {"seed": self.seed, "random_seed": self.seed}
         return self.parts.open(wiring, self.dev, share=share, keep=self._keep, **seeds)
+
+    def _resolve_epochs(self) -> None:
+        """Replaces the epoch fields of the solver by iterations."""
+        given = self.p
+        self.p, self.locate = epochs.resolve(given, self.locate, self.epoch)
+        self.display_epoch = self.epoch if epochs.given(given) else None
+        if self.display_epoch:
+            self.schedule = rates.policy(self.p, self.locate)
+            log.info("%s", epochs.described(self.display_epoch, given, self.p))
 
     def _make_parts(self) -> None:
         """What computes: update rule, average, iteration; and the state that they work on."""
@@ -168,7 +184,8 @@ class Trainer:
         self.snapshots = Snapshots(
             p, net, self.parts.mesh.data, self.checkpoints, self.agreement, self.losses, snapshots
         )
-        hooks.extend(self.testing, self.best, self.nan_recovery, self.losses, Display(p, iteration, hooks))
+        display = Display(p, iteration, hooks, self.display_epoch)
+        hooks.extend(self.testing, self.best, self.nan_recovery, self.losses, display)
         if self.schedule.plateau:
             hooks.extend(PlateauReports(self.schedule))
         if self.learns and self.updater.clipping.clips:
@@ -301,53 +318,11 @@ class Trainer:
 
     def _join(self) -> None:
         """Joins the processes that train together. Errors: they start from different numbers."""
-        comm, iteration = self.comm, self.iteration_parts
-        if comm.size == 1 or iteration.reducer:
-            return
-        starts = comm.gather((self.iteration, self._digest()), "what to start with")
-        firsts = [starts[self.parts.mesh.shape.replicas(rank)[0]] for rank in range(comm.size)]
-        if differ := [rank for rank, start in enumerate(starts) if start != firsts[rank]]:
-            what = f"rank {differ[0]} starts from other parameters than rank 0"
-            remedy = "let all read the same snapshot, weights and random_seed, on a file system that they share"
-            raise CaffeliteError(what, remedy=remedy)
-        over_stage = self.parts.summed_over_stage(self.net)
-        buckets = gradients.buckets(self.net, self.p.layer_wise_reduce, over_stage)
-        over = self.parts.mesh if self.parts.divided else None
-        reducer = comm.reducer(self.dev, self.net.params.diff, buckets, self._fp16_gradients, over)
-        assert reducer, "a group of several processes sums gradients"
-        nets = iteration.pipeline.nets
-        iteration.join(reducer, {node: at for net in nets for node, at in gradients.steps(net).items()}, self.agreement)
-        self.agreement.join()
-        comm.name_layers({step.node: step.node.name for net in nets for step in net.compiled.forward})
-        self._log_processes()
-
-    def _digest(self) -> int:
-        """A checksum of what this process trains."""
-        digest = 0
-        for flat in (self.state.parameters, *self.state.histories):
-            digest = zlib.crc32(self.dev.download(flat), digest)
-        return digest
-
-    def _log_processes(self) -> None:
-        comm, p = self.comm, self.p
-        each = self.batch * p.iter_size * self.parts.divisions
-        length = next((source.length for _, source in self.net.sources()), None)
-        total = each * self.parts.mesh.shape.groups
-        epochs = f", {p.max_iter * total / length:.4g} epochs of {length} samples" if length else ""
-        log.info(
-            "%d processes (%s, %s)%s, %s scaling: %d samples each, %d in an iteration; rate %.6g as the solver sets "
-            "it; %d iterations%s",
-            comm.size,
-            comm.kind,
-            self.dev.name.upper(),
-            self.parts.description,
-            "strong" if self._strong_scaling else "weak",
-            each,
-            total,
-            p.base_lr or self.schedule(self.iteration),
-            p.max_iter,
-            epochs,
-        )
+        if self.comm.size > 1 and not self.iteration_parts.reducer:
+            joining.join(self.p, self.state, self.iteration_parts, self.agreement, self._fp16_gradients)
+            scaling = "strong" if self._strong_scaling else "weak"
+            rate = self.p.base_lr or self.schedule(self.iteration)
+            joining.log_processes(self.p, self.iteration_parts, scaling, self.batch, rate, self.epoch)
 
     def _log_start(self) -> None:
         """Joins the processes, and logs what will run and how."""
@@ -359,7 +334,7 @@ class Trainer:
         if not self.dev.traits.synchronous and (why := self.captured.why_eager()):
             log.info("Running eagerly, not as CUDA graphs: %s", why)
         elif not self.dev.traits.synchronous and self.p.debug_info and self.p.display:
-            log.info("Iterations that debug_info tells of run eagerly, not as CUDA graphs")
+            log.info("Iterations that debug_info displays run eagerly, not as CUDA graphs")
         log.info("Solving %s", self.net.graph.name)
         log.info("Learning Rate Policy: %s", self.p.lr_policy)
 

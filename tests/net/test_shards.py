@@ -114,7 +114,7 @@ def test_each_choice_of_divided_products(layers):
     assert_same(train_parts(graph, placement, 3, 2, feed_images), train_whole(graph, 3, 2, feed_images))
 
 
-def test_gradients_are_scattered_where_every_reader_is_divided():
+def test_gradients_are_scattered_where_all_readers_divide():
     graph = build(deep())
     both = partition(graph, divided(2, a=OUT, b=OUT), DevicePosition(0, 0))
     gather = next(node for node in both.nodes if node.layer.spec.type == "AllGather")
@@ -134,7 +134,7 @@ def test_a_part_has_a_part_of_each_parameter():
     assert math.prod(next(p.blob.shape for p in part.parameters if p.node.name == "c")) == 32
 
 
-def test_loss_weights_and_outputs_of_divided_layers_count_as_a_whole():
+def test_losses_and_outputs_of_divided_layers_are_whole():
     text = (
         inputs(x=(4, 8), label=(4,))
         + layer("a", "InnerProduct", "x", "a", dense(8) + "loss_weight: 0.25")

@@ -105,7 +105,7 @@ def test_a_rank_that_fails(folder, started, fault, told, how):
     assert found[failing].startswith(f'iteration 6, forward, in layer "fault"  <- {how}'), err
     elsewhere = "waiting in the all-reduce of gradients|backward|forward|update|snapshot"
     assert re.match(f"iteration [5-7], ({elsewhere})", found[1 - failing]), err
-    assert "go on with -resume auto" in err
+    assert "continue with -resume auto" in err
     the_last_snapshot_stands(folder, 6 if failing else 3)
 
 
@@ -153,7 +153,7 @@ def test_corrupted_weights_are_traced_to_their_iteration(folder, started):
     process = mpirun(2, *COMMAND, "-snapshot", "run_iter_3.solverstate", cwd=folder)
     started.append(process)
     err = end(process)
-    assert "Weights are spoilt already: repeating from run_iter_3.solverstate" in err
+    assert "The weights are already corrupted: repeating from run_iter_3.solverstate" in err
     assert err.count('the loss is not finite at iteration 3: layer "root" (Power), gradient of "size"') == 1, err
     assert "last place" not in err and (folder / "run_fault_iter_3/report.json").exists()
 

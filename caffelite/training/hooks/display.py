@@ -10,6 +10,7 @@ import numpy as np
 from ... import caffelite_pb2 as pb
 from ...net.net import Net
 from .. import scores
+from ..epochs import Epoch
 from ..iteration import Iteration
 from ..optim.clipping import Clipping
 from ..optim.rates import Schedule
@@ -20,10 +21,14 @@ log = logging.getLogger("caffelite")
 
 
 class Display(Hook):
-    """Logs the loss and the train net's outputs, as means over processes, then the rate; reports them to ``hooks``."""
+    """Logs the loss and the train net's outputs, as means over processes, then the rate; reports them to ``hooks``.
 
-    def __init__(self, p: pb.SolverParameter, iteration: Iteration, hooks: Hook):
+    epoch: adds a line with the epoch.
+    """
+
+    def __init__(self, p: pb.SolverParameter, iteration: Iteration, hooks: Hook, epoch: Epoch | None = None):
         self._p, self._iteration, self._parts, self._hooks = p, iteration, iteration.parts, hooks
+        self._epoch = epoch
         self._loss: float = 0.0
         self._outputs: Outputs = []
         self._displays = False
@@ -70,6 +75,8 @@ class Display(Hook):
     def before_update(self, state: TrainingState, rate: float) -> None:
         if state.displays:
             log.info("Iteration %d, lr = %.6g", state.iteration, rate)
+            if self._epoch:
+                log.info("Iteration %d, epoch = %.6g", state.iteration, self._epoch.of(state.iteration))
             self._hooks.displayed(state, rate, self._loss, self._outputs)
 
     def finished(self, state: TrainingState) -> None:

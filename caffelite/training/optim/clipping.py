@@ -65,7 +65,8 @@ class Clipping:
         if not self.clips:
             return []
         new, self._read = self.updates - self._read, self.updates
-        return self._norms.last(min(new, NORMS), self.updates)[:, 0].tolist()
+        norms: list[float] = self._norms.last(min(new, NORMS), self.updates)[:, 0].tolist()
+        return norms
 
     def factor(self) -> float:
         """The loss scale: the factor of the gradients that backward computes."""
