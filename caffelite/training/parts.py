@@ -11,7 +11,8 @@ from ..net.graph import Graph
 from ..net.net import Net
 from ..net.partition.analysis import Analysis, ParameterPlace
 from ..net.partition.partition import part
-from ..net.partition.placement import DevicePosition, LayerPlacement, Placement
+from ..net.partition.placement import DevicePosition, Placement
+from ..net.partition.resolve import extend
 from ..parallel import Mesh
 from .pipeline import Pipeline
 
@@ -54,6 +55,10 @@ class CompleteNets:
         """The values of the stages of a group, in order: those of the first shards."""
         return [value]
 
+    def gather_shards(self, value: Any) -> list[list[Any]]:
+        """The values of all devices of a group, by stage and shard."""
+        return [[value]]
+
     def add_up(self, number: Array, dev: Device) -> None:
         """Makes a number of the device (1) the sum over all parts."""
 
@@ -91,7 +96,7 @@ class DividedNets(CompleteNets):
         self._analyses: weakref.WeakKeyDictionary[Net, Analysis] = weakref.WeakKeyDictionary()
 
     def open(self, graph: Graph, dev: Device, **options: Any) -> Net:
-        whole = Analysis(graph, extended(self.placement, graph))
+        whole = Analysis(graph, extend(self.placement, graph))
         mine = part(whole, self._position)
         kept = {id(getattr(node.layer, "source", None)) for node in mine.nodes}
         for node in graph.nodes:
@@ -126,6 +131,10 @@ class DividedNets(CompleteNets):
     def gather(self, value: Any, what: str = "scores") -> list[Any]:
         return self.mesh.model.gather(value, what)[:: self.placement.shards]
 
+    def gather_shards(self, value: Any) -> list[list[Any]]:
+        found, shards = self.mesh.model.gather(value, "scores"), self.placement.shards
+        return [found[i : i + shards] for i in range(0, len(found), shards)]
+
     def add_up(self, number: Array, dev: Device) -> None:
         total = self.mesh.model.total(dev.download(number).astype(float), "gradients")
         dev.upload(number, total.astype(dev.dtype))
@@ -135,15 +144,5 @@ class DividedNets(CompleteNets):
         self.mesh.links.all_reduce(numbers)
 
     def progress(self) -> None:
-        assert self.mesh.links
-        self.mesh.links.progress()
-
-
-def extended(placement: Placement, graph: Graph) -> Placement:
-    """The placement with the layers of a graph that it lacks, as those of a test net, each on the stage of its last
-    bottom."""
-    layers = dict(placement.layers)
-    for node in graph.nodes:
-        stages = [layers[bottom.node.name].stage for bottom in node.bottoms]
-        layers.setdefault(node.name, LayerPlacement(max(stages, default=0)))
-    return Placement(placement.stages, placement.shards, placement.micro_batches, layers)
+        if self.mesh.links:
+            self.mesh.links.progress()

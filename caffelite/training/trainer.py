@@ -24,7 +24,7 @@ from .checkpoint.content import Content
 from .checkpoint.ownership import Ownership
 from .diagnosis.diagnosis import Diagnosis
 from .hooks.best import BestWeights
-from .hooks.debug_info import DebugInfo, DividedDebugInfo
+from .hooks.debug_info import DebugInfo, DividedDebugInfo, DividedPasses
 from .hooks.display import ClippingReports, Display, PlateauReports
 from .hooks.hints import Hints
 from .hooks.hook import Hooks
@@ -184,6 +184,9 @@ class Trainer:
         self.snapshots = Snapshots(
             p, net, self.parts.mesh.data, self.checkpoints, self.agreement, self.losses, snapshots
         )
+        debug_info = (DividedDebugInfo if self.parts.divided else DebugInfo)(iteration)
+        if p.debug_info and isinstance(debug_info, DividedDebugInfo):
+            hooks.extend(DividedPasses(debug_info))
         display = Display(p, iteration, hooks, self.display_epoch)
         hooks.extend(self.testing, self.best, self.nan_recovery, self.losses, display)
         if self.schedule.plateau:
@@ -191,7 +194,7 @@ class Trainer:
         if self.learns and self.updater.clipping.clips:
             hooks.extend(ClippingReports(self.updater.clipping, p.clip_gradients, self.dev.traits.synchronous))
         if p.debug_info:
-            hooks.extend((DividedDebugInfo if self.parts.divided else DebugInfo)(iteration))
+            hooks.extend(debug_info)
         if not comm.rank:
             hooks.extend(Hints(p, net, self.tests, self.updater, self.parts))
         hooks.extend(self.snapshots)

@@ -15,12 +15,23 @@ from caffelite.training.checkpoint import snapshot
 pytestmark = needs_mpi
 JOB = Path(__file__).with_name("split_jobs.py")
 TRAINED = {
-    "mlp": {2: ["stages=2", "stages=2,micro_batches=4"], 4: ["stages=2"]},
+    "mlp": {2: ["stages=2", "stages=2,micro_batches=4", "shards=2"], 4: ["stages=2", "shards=2"]},
     "noisy": {2: ["stages=2,micro_batches=3"]},
-    "clipped": {2: ["stages=2,micro_batches=2"], 4: ["stages=2,micro_batches=3"]},
-    "lars": {2: ["stages=2"]},
-    "lenet": {2: ["stages=2,micro_batches=4"], 3: ["stages=3,micro_batches=6"], 4: ["stages=4,micro_batches=2"]},
+    "clipped": {2: ["stages=2,micro_batches=2", "shards=2"], 4: ["stages=2,micro_batches=3", "stages=2,shards=2"]},
+    "lars": {2: ["stages=2", "shards=2"], 4: ["stages=2,shards=2"]},
+    "lenet": {
+        2: ["stages=2,micro_batches=4", "shards=2", "hybrid=2"],
+        3: ["stages=3,micro_batches=6"],
+        4: ["stages=4,micro_batches=2", "stages=2,shards=2,micro_batches=2", "hybrid=2", "hybrid=4"],
+    },
 }
+
+
+def widen(folder: Path) -> None:
+    """Makes the inner product of the nets large enough to be divided."""
+    for name in ("mlp", "noisy"):
+        path = folder / f"{name}.prototxt"
+        path.write_text(path.read_text().replace("num_output: 32", "num_output: 64"))
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +41,7 @@ def trained(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         prepare(folder)
+        widen(folder)
         plain = SOLVER.replace("max_iter: 50", "max_iter: 20 average_loss: 20 snapshot_after_train: false ")
         texts = {
             "mlp": plain,
@@ -42,8 +54,9 @@ def trained(tmp_path_factory):
             (folder / name).write_text(text)
             np.savez(folder / f"{name}.one.npz", *split_jobs.train(None, name, "float64", ""))
         for ranks in (2, 3, 4):
-            words = [f"{n}:float64:{split}:{split}" for n, found in TRAINED.items() for split in found.get(ranks, [])]
-            words = [word.replace(":stages", f":{ranks}.stages", 1) for word in words]
+            words = [
+                f"{n}:float64:{ranks}.{split}:{split}" for n, found in TRAINED.items() for split in found.get(ranks, [])
+            ]
             finish(mpirun(ranks, sys.executable, JOB, *words, cwd=folder), timeout=250)
     return folder
 
@@ -105,9 +118,11 @@ def assert_same_snapshot(found: Path, expected: Path) -> None:
 
 
 def test_the_log_and_the_snapshots_are_those_of_one_process(folder):
+    widen(folder)
     alone = run(folder, "alone")
     for name, ranks, *options in (
-        ("two", 2, "-split", "stages=2"),
+        ("shards", 2, "-split", "shards=2"),
+        ("cross", 4, "-split", "stages=2,shards=2"),
         ("micro", 2, "-split", "stages=2,micro_batches=3"),
         ("groups", 4, "-split", "stages=2", "-scaling", "strong"),
     ):
@@ -128,12 +143,15 @@ def test_debug_info_covers_all_stages(folder):
 
 
 def test_a_run_resumes_on_another_division(folder):
+    widen(folder)
     run(folder, "alone")
     run(folder, "parts", "-split", "stages=2,micro_batches=3", ranks=2)
     exact = weights.read_model(folder / "parts_iter_24.caffemodel")
     for prefix, start, ranks, *options in (
         ("same", "parts", 2, "-split", "stages=2,micro_batches=3"),
         ("joined", "parts", 1),
+        ("sharded", "parts", 2, "-split", "shards=2"),
+        ("cross", "parts", 4, "-split", "stages=2,shards=2"),
         ("divided", "alone", 2, "-split", "stages=2"),
         ("grouped", "parts", 4, "-split", "stages=2", "-scaling", "strong"),
     ):

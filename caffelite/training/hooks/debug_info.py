@@ -56,14 +56,14 @@ class DebugInfo(Hook):
         if not state.displays or params.diff is None:
             return
         for parameter, data, diff in zip(params.parameters, params.blobs, params.diffs, strict=True):
-            values = self._net.mean_abs(data), self._net.mean_abs(diff) / self._parts.shares
-            self._log_update(text, (parameter.node.name, parameter.index, *values))
+            values = [self._net.mean_abs(data), self._net.mean_abs(diff) / self._parts.shares]
+            self._log_update(text, (parameter.node.name, parameter.index), values)
 
     def _log(self, about: int, text: str, names: tuple[object, ...], value: float) -> None:
         log.info(text, *names, value)
 
-    def _log_update(self, text: str, values: tuple[object, ...]) -> None:
-        log.info(text, *values)
+    def _log_update(self, text: str, names: tuple[object, ...], values: list[float]) -> None:
+        log.info(text, *names, *values)
 
 
 @dataclass
@@ -83,23 +83,34 @@ class _Line:
         return self.values[-1] / (count if self.about == PARAMETER_GRADIENT else 1)
 
 
+class DividedPasses(Hook):
+    """Logs the lines of the passes. It acts before the iteration is displayed, the lines of the update come later."""
+
+    def __init__(self, info: DividedDebugInfo):
+        self._info = info
+
+    def after_backward(self, state: TrainingState) -> None:
+        self._info.log_passes(state)
+
+
 class DividedDebugInfo(DebugInfo):
     """The same for a net whose parts are on several processes: each keeps its lines, and all are logged after the
     passes, as one process would log them. All processes call the hook."""
 
     def __init__(self, iteration: Iteration):
         super().__init__(iteration)
-        self._lines: dict[tuple[int, bool], dict[tuple[object, ...], _Line]] = {}
-        self._updates: list[str] = []
+        self._lines: _Lines = {}
+        self._updates: _Lines = {}
 
     def observers(self, state: TrainingState) -> Observers:
         self._lines = {}
         return super().observers(state)
 
-    def after_backward(self, state: TrainingState) -> None:
+    def log_passes(self, state: TrainingState) -> None:
+        """Logs the lines of the iteration's passes."""
         if not state.displays:
             return
-        stages = self._parts.gather(self._lines)
+        stages = [_mean_of_shards(shards) for shards in self._parts.gather_shards(self._lines)]
         for batch in range(self._iteration.micro_batches // self._parts.divisions):
             for forward, ordered in ((True, stages), (False, stages[::-1])):
                 self._log_stages(ordered, batch, forward)
@@ -112,16 +123,29 @@ class DividedDebugInfo(DebugInfo):
     def after_update(self, state: TrainingState) -> None:
         if not state.displays:
             return
-        self._updates = []
+        self._updates = {}
         super().after_update(state)
-        for stage in self._parts.gather(self._updates):
-            for line in stage:
-                log.info("%s", line)
+        for shards in self._parts.gather_shards(self._updates):
+            for line in _mean_of_shards(shards).get((0, True), {}).values():
+                log.info(line.text, *line.names, *line.values)
 
     def _log(self, about: int, text: str, names: tuple[object, ...], value: float) -> None:
         batch = self._iteration.part // self._parts.divisions
         lines = self._lines.setdefault((batch, about in (BLOB, PARAMETER)), {})
         lines.setdefault((about, *names), _Line(about, text, names, [])).values.append(value)
 
-    def _log_update(self, text: str, values: tuple[object, ...]) -> None:
-        self._updates.append(text % values)
+    def _log_update(self, text: str, names: tuple[object, ...], values: list[float]) -> None:
+        self._updates.setdefault((0, True), {})[names] = _Line(PARAMETER, text, names, values)
+
+
+# By batch of iter_size, and whether forward: the lines by what they are about
+_Lines = dict[tuple[int, bool], dict[tuple[object, ...], _Line]]
+
+
+def _mean_of_shards(shards: Sequence[_Lines]) -> _Lines:
+    """The lines of a stage. Its devices have equal parts of a value, or all of it."""
+    for key, lines in shards[0].items():
+        for name, line in lines.items():
+            others = [found[key][name].values for found in shards if name in found.get(key, {})]
+            line.values = [float(np.mean(values)) for values in zip(*others, strict=True)]
+    return shards[0]
