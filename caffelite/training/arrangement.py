@@ -33,8 +33,8 @@ def arrange(
     """The parts of the nets that the processes hold. The batches of ``train`` become those of one pass.
 
     split: how the net is divided, as `caffelite train -split` takes it; empty: as the placements of its layers say.
-    strong_scaling: the processes divide the prototxt's batches among them. place: the placement for a request of "auto". Errors:
-    a net that cannot be divided so; another number of processes than it takes.
+    strong_scaling: the processes divide the prototxt's batches among them. place: the placement for a request of
+    "auto". Errors: a net that cannot be divided so; another number of processes than it takes.
     """
     if not split and not any(layer.HasField("placement") for layer in train.message.layer):
         if strong_scaling:
