@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -48,6 +49,9 @@ class SingleProcess:
 
     def name_layers(self, names: dict[Hashable, str]) -> None:
         """Gives the watchdog the names of the keys that ``mark`` receives."""
+
+    def record_failure_in(self, path: Path) -> None:
+        """Makes the watchdog write there, as JSON, why it ends the job."""
 
 
 class ProcessGroup(SingleProcess):
@@ -92,6 +96,10 @@ class ProcessGroup(SingleProcess):
     def name_layers(self, names: dict[Hashable, str]) -> None:
         if self.watchdog:
             self.watchdog.name_layers(names)
+
+    def record_failure_in(self, path: Path) -> None:
+        if self.watchdog:
+            self.watchdog.record_failure_in(path)
 
     def _waiting(self, what: str) -> AbstractContextManager[None]:
         return self.watchdog.waiting(what) if self.watchdog else nullcontext()

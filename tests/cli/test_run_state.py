@@ -138,6 +138,20 @@ def test_a_queued_run_starts_in_its_folder(folder, call):
     assert RunConfig.from_json(json.loads((folder / "later/config.json").read_text())) == config
 
 
+@pytest.mark.parametrize(
+    "solver, reason", [("gone.prototxt", "cannot read gone.prototxt"), ("net.prototxt", "this is a net, not a solver")]
+)
+def test_a_queued_run_that_cannot_start_failed(folder, call, solver, reason):
+    (folder / "later").mkdir()
+    config = RunConfig(solver, record="later", iterations=2)
+    (folder / "later/config.json").write_text(json.dumps(config.to_json()))
+    assert call("train", *config.arguments()).status == 2
+    run = registry.read("later")
+    assert run.state == "failed" and reason in run.reason and run.ended
+    call("train", "-solver", "solver.prototxt", "-record", "later", "-iterations", 2)
+    assert registry.state("later") == "finished" and not (folder / "later_1").exists()
+
+
 def test_a_program_launches_a_run(folder):
     config = RunConfig("solver.prototxt", overrides=("max_iter=4",), record="mine")
     assert launch.train(config) == 0
