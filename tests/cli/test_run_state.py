@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -150,6 +151,14 @@ def test_a_queued_run_that_cannot_start_failed(folder, call, solver, reason):
     assert run.state == "failed" and reason in run.reason and run.ended
     call("train", "-solver", "solver.prototxt", "-record", "later", "-iterations", 2)
     assert registry.state("later") == "finished" and not (folder / "later_1").exists()
+
+
+def test_a_folder_whose_name_is_not_utf8_is_refused(folder, call, monkeypatch):
+    other = folder / os.fsdecode(b"p\xff")
+    shutil.copytree(folder, other, ignore=lambda path, names: [other.name])
+    monkeypatch.chdir(other)
+    answer = call("train", "-solver", "solver.prototxt", "-iterations", 1)
+    assert answer.status == 2 and "the path of a data set is not UTF-8" in answer.err
 
 
 def test_a_program_launches_a_run(folder):
