@@ -35,8 +35,9 @@ class Pictures(Samples):
 
     encoded = True
 
-    def __init__(self, labels: Sequence[int], color: bool, size: tuple[int, int]):
+    def __init__(self, labels: Sequence[int] | np.ndarray, color: bool, size: tuple[int, int]):
         self._labels, self.color, self.size = labels, color, size
+        self.label_shape = np.shape(labels)[1:]
         self.length = len(labels)
         self.first, _ = self.image(0, self.read(np.zeros(1, int))[0])
 
@@ -44,7 +45,7 @@ class Pictures(Samples):
         """A sample's file, and where it is named."""
         raise NotImplementedError
 
-    def image(self, number: int, content: bytes) -> tuple[np.ndarray, int]:
+    def image(self, number: int, content: bytes) -> tuple[np.ndarray, int | np.ndarray]:
         try:
             if is_cut(content):
                 raise ValueError("the JPEG is cut short")
@@ -60,15 +61,23 @@ class Pictures(Samples):
         return CaffeliteError(f'image "{file}": {what}', where=where)
 
     def labels(self, most: int) -> np.ndarray:
-        return np.array(self._labels, np.float64)  # which are in memory all the same
+        return np.empty(0) if self.label_shape else np.array(self._labels, np.float64)  # in memory anyway
 
 
 class Files(Pictures):
-    """Images named by a list or found in a folder; root is prepended to each name unchanged."""
+    """Images named by a list or found in a folder; root is prepended to each name unchanged. values: files × columns,
+    in place of the labels of the list."""
 
-    def __init__(self, listed: Sequence[Listed], root: str, color: bool, size: tuple[int, int]):
+    def __init__(
+        self,
+        listed: Sequence[Listed],
+        root: str,
+        color: bool,
+        size: tuple[int, int],
+        values: np.ndarray | None = None,
+    ):
         self._listed, self._root = listed, root
-        super().__init__([image.label for image in listed], color, size)
+        super().__init__([image.label for image in listed] if values is None else values, color, size)
 
     def read(self, numbers: np.ndarray) -> Sequence[bytes]:
         return [self._read(number) for number in numbers.tolist()]
@@ -81,7 +90,7 @@ class Files(Pictures):
             return inputs.read(self._root + self._listed[number].name, inputs.IMAGE)
         except OSError as mistake:
             file, where = self.place(number)
-            remedy = "names count from root_folder, which stands before them as it is written" if self._root else None
+            remedy = "names are relative to root_folder, which is put before them unchanged" if self._root else None
             raise CaffeliteError(
                 f'cannot read image "{file}": {inputs.reason(mistake)}', where=where, remedy=remedy
             ) from None
@@ -116,7 +125,7 @@ class Shards(Pictures):
     def _usable(path: Path, name: str, member: tarfile.TarInfo | None) -> tarfile.TarInfo:
         if member is None:
             raise CaffeliteError(
-                f'the link "{name}" leads to nothing in the archive',
+                f'the link "{name}" has no target in the archive',
                 where=Where(str(path)),
                 remedy="pack what it names too",
             )
@@ -157,7 +166,7 @@ class Shards(Pictures):
             if label is None or abs(label) > EXACT_LABELS:
                 found = repr(shortened(text.decode(errors="backslashreplace")))
                 raise CaffeliteError(
-                    f'"{stem}.cls" is no label', where=Where(str(path)), expected="a whole number", found=found
+                    f'"{stem}.cls" is no label', where=Where(str(path)), expected="an integer", found=found
                 )
             labels.append(label)
             [(ending, image)] = images

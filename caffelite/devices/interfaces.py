@@ -227,3 +227,38 @@ class Preprocess(Protocol):
 
     def forward(self, out: Array, fields: Sequence[Any] = (), tops: Sequence[Array] = ()) -> None:
         """fields: of the input buffer; each is copied to its top."""
+
+
+class Pending(Protocol):
+    """An array that is being sent."""
+
+    def wait(self) -> None:
+        """Returns when the array may be overwritten; on a GPU, queues the wait."""
+
+
+class Links(Protocol):
+    """Moves arrays between the devices that hold the parts of one net.
+
+    All arrays are contiguous and of the device's dtype. A peer is a stage and a shard. Calls are queued in the order
+    of the net's steps on every device; on a CPU they have finished when they return, unless the docstring says
+    otherwise.
+    Errors: a device that ends or hangs ends the job, see parallel/watchdog.py.
+    """
+
+    def send(self, array: Array, peer: tuple[int, int], tag: int) -> Pending:
+        """Starts to send an array and returns without waiting for the peer. The array must not change before
+        ``wait`` of the result has returned. Arrays that are sent to one peer with one tag arrive in the order of the
+        calls."""
+
+    def receive(self, array: Array, peer: tuple[int, int], tag: int) -> None:
+        """Receives what ``peer`` sends with the tag. Waits for it."""
+
+    def all_gather(self, part: Array, whole: Array) -> None:
+        """whole (K, ...): the ``part`` (...) of each of the K devices of the stage, in the order of shards."""
+
+    def reduce_scatter(self, whole: Array, part: Array) -> None:
+        """part (...): the sum of ``whole`` (K, ...) at this shard over the K devices of the stage, in the
+        order of shards."""
+
+    def all_reduce(self, array: Array) -> None:
+        """Sums an array over the devices of the stage, in place and in the order of shards: the same bits on each."""

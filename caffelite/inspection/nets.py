@@ -99,7 +99,7 @@ class Subject:
         if shapes:
             assumed = ", ".join(f'"{top}" as {times(shape)}' for top, shape in shapes.items())
             remedy = " ".join(f"-shape {top}={'x'.join(map(str, shape))}" for top, shape in shapes.items())
-            notes.append(f"nothing tells the shape of a sample; taken {assumed}: give the right one, as in {remedy}")
+            notes.append(f"the shape of a sample is not known; assumed {assumed}: give the right one, as in {remedy}")
         return found, notes
 
 

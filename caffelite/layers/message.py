@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Locator, Where
@@ -17,19 +18,19 @@ class LayerMessage:
     def __init__(self, spec: pb.LayerParameter, phase: int, locate: Locator):
         self.spec, self.phase, self.locate = spec, phase, locate
         self.name = spec.name
-        self.p = getattr(spec, self.field) if self.field else None
+        self.p: Any = getattr(spec, self.field) if self.field else None
 
     def where(self, *path: str | int) -> Where:
         return self.locate(*((self.field, *path) if self.field and path else path))
 
-    def error(self, what: str, *path: str | int, **parts: object) -> CaffeliteError:
+    def error(self, what: str, *path: str | int, **parts: Any) -> CaffeliteError:
         return CaffeliteError(f'layer "{self.name}" ({self.spec.type}): {what}', where=self.where(*path), **parts)
 
-    def outer_error(self, what: str, *path: str | int, **parts: object) -> CaffeliteError:
+    def outer_error(self, what: str, *path: str | int, **parts: Any) -> CaffeliteError:
         """An error in a field that every layer has."""
         return CaffeliteError(f'layer "{self.name}" ({self.spec.type}): {what}', where=self.locate(*path), **parts)
 
-    def bottom_error(self, index: int, what: str, **parts: object) -> CaffeliteError:
+    def bottom_error(self, index: int, what: str, **parts: Any) -> CaffeliteError:
         blob = self.spec.bottom[index]
         return CaffeliteError(
             f'layer "{self.name}" ({self.spec.type}): bottom "{blob}" {what}',

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 from .. import caffelite_pb2 as pb
 from .. import prototxt
@@ -34,11 +35,12 @@ def state(
     stages: tuple[str, ...] = (),
 ) -> pb.NetState:
     """A net's state: the phase, then the net's own state, then the solver's (``extra``), then the command line's."""
-    merged = pb.NetState(phase=phase)
+    which = cast(pb.Phase, phase)  # callers pass numbers, which is what protobuf's constants are
+    merged = pb.NetState(phase=which)
     merged.MergeFrom(net.state)
     if extra is not None:
         merged.MergeFrom(extra)
-    merged.phase = phase
+    merged.phase = which
     if level is not None:
         merged.level = level
     merged.stage.extend(stages)
@@ -94,7 +96,7 @@ def test_nets(
             expected=expected,
             found=len(p.test_state),
         )
-    if documents and p.test_interval < 1:
+    if documents and p.test_interval < 1 and not p.HasField("test_epoch"):
         raise CaffeliteError(
             "test_iter without test_interval", where=locate("test_iter"), remedy="set test_interval, or drop test_iter"
         )
