@@ -7,7 +7,7 @@ contiguous unless a docstring says otherwise. A gradient that is None is not com
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -189,6 +189,15 @@ class Accuracy(Protocol):
 
     def forward(self, x: Array, label: Array, score: Array, per_class: Array | None) -> None:
         """per_class (C): receives the share of each class."""
+
+
+class MaskPart(NamedTuple):
+    """The part of a mask that one of several devices draws. first_row: its first of the mask's ``rows`` samples;
+    first_column: its first number of each sample."""
+
+    first_row: int
+    rows: int
+    first_column: int
 
 
 class Dropout(Protocol):
