@@ -23,6 +23,9 @@ from .state import TrainingState
 Observer = Callable[[Node], None]  # called with a layer after its pass
 
 
+_NO_CONTEXT = nullcontext()
+
+
 class Norms(NamedTuple):
     """An iteration's loss with the L2 norms of its gradient and of the weights before its update; None: not
     measured."""
@@ -106,7 +109,7 @@ class Passes:
     def _forward(self, iteration: int, slot: int | None, observers: Sequence[Observer]) -> None:
         net = self.running
         if slot is None:
-            observe = _together(self._marked(FORWARD, iteration, observers))
+            observe = self._observer(FORWARD, iteration, observers)
             net.forward(iteration, self.part * self.processes + self.rank, observe)
         else:
             net.input_buffer.select(slot)
@@ -117,18 +120,18 @@ class Passes:
     def _backward(self, iteration: int, slot: int | None, observers: Sequence[Observer]) -> None:
         net = self.running
         if slot is None:
-            observe = _together(self._marked(BACKWARD, iteration, observers))
-            net.backward(add=self.part > 0, watch=observe)
+            observe = self._observer(BACKWARD, iteration, observers)
+            net.backward(add=self.part > 0, observe=observe)
         else:
-            net.run_backward(watch=_together(observers))
+            net.run_backward(observe=_together(observers))
 
-    def _marked(self, what: int, iteration: int, observers: Sequence[Observer]) -> Sequence[Observer]:
-        """Reports the pass to the watchdog, and each layer after it has run."""
-        if not self._mark:
-            return observers
-        self._mark(what, iteration=iteration)
-        moves = [self._move] if self._parts and self._parts.divided else []
-        return [functools.partial(self._mark, what), *moves, *observers]
+    def _observer(self, what: int, iteration: int, observers: Sequence[Observer]) -> Observer | None:
+        """Reports the pass to the watchdog; returns a call that reports each layer to it and to the observers."""
+        if self._mark:
+            self._mark(what, iteration=iteration)
+            moves = [self._move] if self._parts and self._parts.divided else []
+            observers = [functools.partial(self._mark, what), *moves, *observers]
+        return _together(observers) if observers else None
 
     def _move(self, node: Node) -> None:
         """Lets arrays that were sent move while this process computes."""
@@ -170,7 +173,7 @@ class Iteration(Passes):
     def same_plans(self) -> AbstractContextManager[None]:
         """A context for passes that all processes run identically."""
         if not self.reducer or self.parts.divided:  # other parts have other plans
-            return nullcontext()
+            return _NO_CONTEXT
         return self.net.dev.same_plans(self.rank, functools.partial(self.comm.gather, what="an agreement"))
 
     def check_faults(self) -> None:

@@ -162,9 +162,9 @@ def combined(net: Net, parts: list[Scores]) -> Scores:
     return Scores(outputs, loss, counts, samples)
 
 
-def _one_by_one(net: Net, passes: Iterable[int], watch: Callable[[Node], None] | None) -> Iterator[Outputs]:
+def _one_by_one(net: Net, passes: Iterable[int], observe: Callable[[Node], None] | None) -> Iterator[Outputs]:
     for i in passes:
-        net.forward(i, 0, watch)
+        net.forward(i, 0, observe)
         yield net.outputs()
 
 
