@@ -43,7 +43,7 @@ def _digest(state: TrainingState, iteration: Iteration) -> int:
     if iteration.parts.mesh.data.size == 1:
         return digest
     for flat in (state.parameters, *state.histories):
-        digest = zlib.crc32(iteration.net.dev.download(flat), digest)
+        digest = zlib.crc32(iteration.net.dev.download(flat).data, digest)
     return digest
 
 
