@@ -41,7 +41,7 @@ def test_stages_and_micro_batches_as_asked_for():
 def test_hybrid_divides_samples_then_outputs():
     found = place(build(NET), "hybrid=2", 2, CPU)
     divisions = {name: p.division for name, p in found.layers.items()}
-    assert divisions["conv"] is divisions["data"] is Division.BATCH and divisions["fc1"] is Division.OUTPUTS
+    assert divisions["conv"] is Division.BATCH and divisions["fc1"] is divisions["fc2"] is Division.OUTPUTS
     assert (found.stages, found.shards, found.micro_batches) == (1, 2, 1)
 
 
