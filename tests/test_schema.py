@@ -26,8 +26,10 @@ OWN = {
     *(f"LossParameter.class_weight{end}" for end in ("", "_source", "_balanced")),
     *(f"{name}Parameter.sampler" for name in ("Data", "ImageData", "HDF5Data")),
     "DataParameter.label_source",
+    "DeployParameter.answer",
     "TransformationParameter.perturb_param",
     "LayerParameter.placement",
+    "DeployParameter.answer",
     "PoolingParameter.ceil_mode",  # of forks that are not listed below
 }
 # Fields of NVCaffe ("nvidia") and Intel's Caffe ("intel"), by whose names their prototxts are read. A number of theirs
@@ -139,6 +141,7 @@ NEW_ENUMS = {  # of a fork, and of our own
     "PlacementParameter.Division": {"OUTPUTS": 0, "BATCH": 1},
     "Sampler": {"EVERY_SAMPLE": 0, "BALANCED": 1},
     "PerturbationParameter.Border": {"MIRRORED": 0, "REPEATED": 1, "CONSTANT": 2},
+    "DeployParameter.Answer": {"CLASSES": 0, "LABELS": 1, "NUMBERS": 2},
     "DeployParameter.ChannelOrder": {"BGR": 0, "RGB": 1},
     "DeployParameter.Ground": {"ANY": 0, "DARK": 1, "LIGHT": 2},
     "DeployParameter.SignCentre": {"BOX": 0, "MASS": 1},

@@ -68,7 +68,8 @@ def summary(model, solver, shape, set_fields, phase, level, stage, batch, limit,
         else:
             options.say("\n".join(map(_table, tables)))
         options.left_out(wrong, subject.ignored)
-    memory = summaries.memory(subject, None, threads, train)
+    built = {phase: graph for phase, (graph, _, _) in zip(phases, parts, strict=True)}
+    memory = summaries.memory(subject, None, threads, train, graphs=built)
     fits = summaries.largest_batch(subject, options.size_in_bytes(limit), threads, train) if limit else None
     parts_of = _parts(subject, parts[0][0], split, threads) if split else []
     if as_json:
