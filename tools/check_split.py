@@ -43,8 +43,6 @@ NETS = {
 RECIPE = (
     'base_lr: 0.002 lr_policy: "fixed" momentum: 0.9 weight_decay: 0.0005 random_seed: 4 snapshot_after_train: false'
 )
-    'base_lr: 0.002 lr_policy: "fixed" momentum: 0.9 weight_decay: 0.0005 random_seed: 4 snapshot_after_train: false'
-)
 
 
 def prepare(folder: Path, name: str, iterations: int) -> None:

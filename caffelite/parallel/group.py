@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -54,6 +55,9 @@ class SingleProcess:
 
     def name_layers(self, names: dict[Hashable, str]) -> None:
         """Gives the watchdog the names of the keys that ``mark`` receives."""
+
+    def record_failure_in(self, path: Path) -> None:
+        """Makes the watchdog write there, as JSON, why it ends the job."""
 
     def mesh(self, shape: MeshShape | None, dev: Device) -> Mesh:
         """The arrangement of all processes in groups, stages and shards; None: each holds the complete net. All
@@ -164,6 +168,10 @@ class ProcessGroup(SubGroup):
     def name_layers(self, names: dict[Hashable, str]) -> None:
         if self.watchdog:
             self.watchdog.name_layers(names)
+
+    def record_failure_in(self, path: Path) -> None:
+        if self.watchdog:
+            self.watchdog.record_failure_in(path)
 
     def _watched(self, what: str) -> AbstractContextManager[None]:
         return self.watchdog.waiting(what) if self.watchdog else nullcontext()
