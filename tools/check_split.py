@@ -60,10 +60,11 @@ def prepare(folder: Path, name: str, iterations: int) -> None:
         write_hdf5(folder / f"{name}.h5", {key: array.astype(np.float32) for key, array in arrays.items()})
         (folder / f"{name}_data").write_text(f"{name}.h5\n")
     for layer in net.layer:
-        for param in (layer.data_param, layer.hdf5_data_param):
-            if param.source:
-                param.source, param.batch_size = f"{name}_data", batch
-        layer.transform_param.ClearField("mean_file")
+        for field in ("data_param", "hdf5_data_param"):
+            if layer.HasField(field):
+                getattr(layer, field).source, getattr(layer, field).batch_size = f"{name}_data", batch
+        if layer.HasField("transform_param"):
+            layer.transform_param.ClearField("mean_file")
     (folder / f"{name}.prototxt").write_text(text_format.MessageToString(net))
     text = f'net: "{name}.prototxt" {RECIPE} max_iter: {iterations} average_loss: {iterations}'
     (folder / name).write_text(text)
