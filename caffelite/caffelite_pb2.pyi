@@ -11,6 +11,11 @@ class Phase(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     TRAIN: _ClassVar[Phase]
     TEST: _ClassVar[Phase]
 
+class Sampler(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    EVERY_SAMPLE: _ClassVar[Sampler]
+    BALANCED: _ClassVar[Sampler]
+
 class Type(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     DOUBLE: _ClassVar[Type]
@@ -21,6 +26,8 @@ class Type(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     BOOL: _ClassVar[Type]
 TRAIN: Phase
 TEST: Phase
+EVERY_SAMPLE: Sampler
+BALANCED: Sampler
 DOUBLE: Type
 FLOAT: Type
 FLOAT16: Type
@@ -149,7 +156,7 @@ class NetParameter(_message.Message):
     def __init__(self, name: _Optional[str] = ..., input: _Optional[_Iterable[str]] = ..., input_shape: _Optional[_Iterable[_Union[BlobShape, _Mapping]]] = ..., input_dim: _Optional[_Iterable[int]] = ..., force_backward: bool = ..., state: _Optional[_Union[NetState, _Mapping]] = ..., debug_info: bool = ..., default_forward_type: _Optional[_Union[Type, str]] = ..., default_backward_type: _Optional[_Union[Type, str]] = ..., global_grad_scale: _Optional[float] = ..., global_grad_scale_adaptive: bool = ..., reduce_buckets: _Optional[int] = ..., layer: _Optional[_Iterable[_Union[LayerParameter, _Mapping]]] = ..., layers: _Optional[_Iterable[_Union[V1LayerParameter, _Mapping]]] = ..., checksum: _Optional[bytes] = ..., deploy_param: _Optional[_Union[DeployParameter, _Mapping]] = ..., run: _Optional[_Union[RunOrigin, _Mapping]] = ...) -> None: ...
 
 class DeployParameter(_message.Message):
-    __slots__ = ("label", "weights", "height", "width", "channel_order", "ground", "sign_size", "sign_centre")
+    __slots__ = ("label", "weights", "height", "width", "channel_order", "ground", "sign_size", "sign_centre", "answer")
     class ChannelOrder(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         BGR: _ClassVar[DeployParameter.ChannelOrder]
@@ -170,6 +177,14 @@ class DeployParameter(_message.Message):
         MASS: _ClassVar[DeployParameter.SignCentre]
     BOX: DeployParameter.SignCentre
     MASS: DeployParameter.SignCentre
+    class Answer(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        CLASSES: _ClassVar[DeployParameter.Answer]
+        LABELS: _ClassVar[DeployParameter.Answer]
+        NUMBERS: _ClassVar[DeployParameter.Answer]
+    CLASSES: DeployParameter.Answer
+    LABELS: DeployParameter.Answer
+    NUMBERS: DeployParameter.Answer
     LABEL_FIELD_NUMBER: _ClassVar[int]
     WEIGHTS_FIELD_NUMBER: _ClassVar[int]
     HEIGHT_FIELD_NUMBER: _ClassVar[int]
@@ -178,6 +193,7 @@ class DeployParameter(_message.Message):
     GROUND_FIELD_NUMBER: _ClassVar[int]
     SIGN_SIZE_FIELD_NUMBER: _ClassVar[int]
     SIGN_CENTRE_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
     label: _containers.RepeatedScalarFieldContainer[str]
     weights: str
     height: int
@@ -186,7 +202,8 @@ class DeployParameter(_message.Message):
     ground: DeployParameter.Ground
     sign_size: int
     sign_centre: DeployParameter.SignCentre
-    def __init__(self, label: _Optional[_Iterable[str]] = ..., weights: _Optional[str] = ..., height: _Optional[int] = ..., width: _Optional[int] = ..., channel_order: _Optional[_Union[DeployParameter.ChannelOrder, str]] = ..., ground: _Optional[_Union[DeployParameter.Ground, str]] = ..., sign_size: _Optional[int] = ..., sign_centre: _Optional[_Union[DeployParameter.SignCentre, str]] = ...) -> None: ...
+    answer: DeployParameter.Answer
+    def __init__(self, label: _Optional[_Iterable[str]] = ..., weights: _Optional[str] = ..., height: _Optional[int] = ..., width: _Optional[int] = ..., channel_order: _Optional[_Union[DeployParameter.ChannelOrder, str]] = ..., ground: _Optional[_Union[DeployParameter.Ground, str]] = ..., sign_size: _Optional[int] = ..., sign_centre: _Optional[_Union[DeployParameter.SignCentre, str]] = ..., answer: _Optional[_Union[DeployParameter.Answer, str]] = ...) -> None: ...
 
 class SolverParameter(_message.Message):
     __slots__ = ("net", "net_param", "train_net", "test_net", "train_net_param", "test_net_param", "train_state", "test_state", "test_iter", "test_interval", "test_compute_loss", "test_initialization", "base_lr", "display", "average_loss", "max_iter", "iter_size", "max_epoch", "test_epoch", "snapshot_epoch", "step_epoch", "lr_policy", "gamma", "power", "momentum", "weight_decay", "regularization_type", "stepsize", "stepvalue", "stagelr", "stageiter", "plateau_winsize", "min_lr", "warmup_iter", "warmup_start_lr", "rampup_interval", "rampup_lr", "clip_gradients", "snapshot", "snapshot_prefix", "snapshot_diff", "snapshot_keep", "best_score", "best_lowest", "early_stop", "snapshot_format", "ema_decay", "solver_mode", "device_id", "random_seed", "type", "delta", "momentum2", "rms_decay", "local_lr_auto", "local_gw_ratio", "larc", "larc_policy", "larc_eta", "debug_info", "snapshot_after_train", "solver_type", "layer_wise_reduce", "weights")
@@ -761,7 +778,7 @@ class PerturbationParameter(_message.Message):
     def __init__(self, shift_prob: _Optional[float] = ..., shift_x: _Optional[int] = ..., shift_y: _Optional[int] = ..., scale_prob: _Optional[float] = ..., scale_min: _Optional[float] = ..., scale_max: _Optional[float] = ..., rotation_prob: _Optional[float] = ..., max_rotate_degree: _Optional[float] = ..., border: _Optional[_Union[PerturbationParameter.Border, str]] = ..., border_value: _Optional[_Iterable[float]] = ..., tint_prob: _Optional[float] = ..., tint_delta: _Optional[float] = ..., inverse_prob: _Optional[float] = ..., blur_prob: _Optional[float] = ..., blur_sigma_min: _Optional[float] = ..., blur_sigma_max: _Optional[float] = ..., noise_prob: _Optional[float] = ..., noise_sigma_min: _Optional[float] = ..., noise_sigma_max: _Optional[float] = ..., cutout_prob: _Optional[float] = ..., cutout_size: _Optional[int] = ..., cutout_value: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class LossParameter(_message.Message):
-    __slots__ = ("ignore_label", "normalization", "normalize", "pre_fixed_normalizer")
+    __slots__ = ("ignore_label", "normalization", "normalize", "pre_fixed_normalizer", "class_weight", "class_weight_source", "class_weight_balanced")
     class NormalizationMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         FULL: _ClassVar[LossParameter.NormalizationMode]
@@ -778,11 +795,17 @@ class LossParameter(_message.Message):
     NORMALIZATION_FIELD_NUMBER: _ClassVar[int]
     NORMALIZE_FIELD_NUMBER: _ClassVar[int]
     PRE_FIXED_NORMALIZER_FIELD_NUMBER: _ClassVar[int]
+    CLASS_WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    CLASS_WEIGHT_SOURCE_FIELD_NUMBER: _ClassVar[int]
+    CLASS_WEIGHT_BALANCED_FIELD_NUMBER: _ClassVar[int]
     ignore_label: int
     normalization: LossParameter.NormalizationMode
     normalize: bool
     pre_fixed_normalizer: float
-    def __init__(self, ignore_label: _Optional[int] = ..., normalization: _Optional[_Union[LossParameter.NormalizationMode, str]] = ..., normalize: bool = ..., pre_fixed_normalizer: _Optional[float] = ...) -> None: ...
+    class_weight: _containers.RepeatedScalarFieldContainer[float]
+    class_weight_source: str
+    class_weight_balanced: bool
+    def __init__(self, ignore_label: _Optional[int] = ..., normalization: _Optional[_Union[LossParameter.NormalizationMode, str]] = ..., normalize: bool = ..., pre_fixed_normalizer: _Optional[float] = ..., class_weight: _Optional[_Iterable[float]] = ..., class_weight_source: _Optional[str] = ..., class_weight_balanced: bool = ...) -> None: ...
 
 class AccuracyParameter(_message.Message):
     __slots__ = ("top_k", "axis", "ignore_label")
@@ -923,7 +946,7 @@ class CropParameter(_message.Message):
     def __init__(self, axis: _Optional[int] = ..., offset: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class DataParameter(_message.Message):
-    __slots__ = ("source", "label_source", "batch_size", "rand_skip", "backend", "scale", "mean_file", "crop_size", "mirror", "force_encoded_color", "prefetch", "shuffle", "cache")
+    __slots__ = ("source", "label_source", "batch_size", "rand_skip", "backend", "scale", "mean_file", "crop_size", "mirror", "force_encoded_color", "prefetch", "shuffle", "sampler", "cache")
     class DB(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         LEVELDB: _ClassVar[DataParameter.DB]
@@ -944,6 +967,7 @@ class DataParameter(_message.Message):
     FORCE_ENCODED_COLOR_FIELD_NUMBER: _ClassVar[int]
     PREFETCH_FIELD_NUMBER: _ClassVar[int]
     SHUFFLE_FIELD_NUMBER: _ClassVar[int]
+    SAMPLER_FIELD_NUMBER: _ClassVar[int]
     CACHE_FIELD_NUMBER: _ClassVar[int]
     source: str
     label_source: str
@@ -957,8 +981,9 @@ class DataParameter(_message.Message):
     force_encoded_color: bool
     prefetch: int
     shuffle: bool
+    sampler: Sampler
     cache: bool
-    def __init__(self, source: _Optional[str] = ..., label_source: _Optional[str] = ..., batch_size: _Optional[int] = ..., rand_skip: _Optional[int] = ..., backend: _Optional[_Union[DataParameter.DB, str]] = ..., scale: _Optional[float] = ..., mean_file: _Optional[str] = ..., crop_size: _Optional[int] = ..., mirror: bool = ..., force_encoded_color: bool = ..., prefetch: _Optional[int] = ..., shuffle: bool = ..., cache: bool = ...) -> None: ...
+    def __init__(self, source: _Optional[str] = ..., label_source: _Optional[str] = ..., batch_size: _Optional[int] = ..., rand_skip: _Optional[int] = ..., backend: _Optional[_Union[DataParameter.DB, str]] = ..., scale: _Optional[float] = ..., mean_file: _Optional[str] = ..., crop_size: _Optional[int] = ..., mirror: bool = ..., force_encoded_color: bool = ..., prefetch: _Optional[int] = ..., shuffle: bool = ..., sampler: _Optional[_Union[Sampler, str]] = ..., cache: bool = ...) -> None: ...
 
 class DropoutParameter(_message.Message):
     __slots__ = ("dropout_ratio",)
@@ -1039,14 +1064,16 @@ class FlattenParameter(_message.Message):
     def __init__(self, axis: _Optional[int] = ..., end_axis: _Optional[int] = ...) -> None: ...
 
 class HDF5DataParameter(_message.Message):
-    __slots__ = ("source", "batch_size", "shuffle")
+    __slots__ = ("source", "batch_size", "shuffle", "sampler")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
     SHUFFLE_FIELD_NUMBER: _ClassVar[int]
+    SAMPLER_FIELD_NUMBER: _ClassVar[int]
     source: str
     batch_size: int
     shuffle: bool
-    def __init__(self, source: _Optional[str] = ..., batch_size: _Optional[int] = ..., shuffle: bool = ...) -> None: ...
+    sampler: Sampler
+    def __init__(self, source: _Optional[str] = ..., batch_size: _Optional[int] = ..., shuffle: bool = ..., sampler: _Optional[_Union[Sampler, str]] = ...) -> None: ...
 
 class HDF5OutputParameter(_message.Message):
     __slots__ = ("file_name",)
@@ -1067,11 +1094,12 @@ class HingeLossParameter(_message.Message):
     def __init__(self, norm: _Optional[_Union[HingeLossParameter.Norm, str]] = ...) -> None: ...
 
 class ImageDataParameter(_message.Message):
-    __slots__ = ("source", "batch_size", "rand_skip", "shuffle", "new_height", "new_width", "is_color", "scale", "mean_file", "crop_size", "mirror", "root_folder", "cache")
+    __slots__ = ("source", "batch_size", "rand_skip", "shuffle", "sampler", "new_height", "new_width", "is_color", "scale", "mean_file", "crop_size", "mirror", "root_folder", "cache")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
     RAND_SKIP_FIELD_NUMBER: _ClassVar[int]
     SHUFFLE_FIELD_NUMBER: _ClassVar[int]
+    SAMPLER_FIELD_NUMBER: _ClassVar[int]
     NEW_HEIGHT_FIELD_NUMBER: _ClassVar[int]
     NEW_WIDTH_FIELD_NUMBER: _ClassVar[int]
     IS_COLOR_FIELD_NUMBER: _ClassVar[int]
@@ -1085,6 +1113,7 @@ class ImageDataParameter(_message.Message):
     batch_size: int
     rand_skip: int
     shuffle: bool
+    sampler: Sampler
     new_height: int
     new_width: int
     is_color: bool
@@ -1094,7 +1123,7 @@ class ImageDataParameter(_message.Message):
     mirror: bool
     root_folder: str
     cache: bool
-    def __init__(self, source: _Optional[str] = ..., batch_size: _Optional[int] = ..., rand_skip: _Optional[int] = ..., shuffle: bool = ..., new_height: _Optional[int] = ..., new_width: _Optional[int] = ..., is_color: bool = ..., scale: _Optional[float] = ..., mean_file: _Optional[str] = ..., crop_size: _Optional[int] = ..., mirror: bool = ..., root_folder: _Optional[str] = ..., cache: bool = ...) -> None: ...
+    def __init__(self, source: _Optional[str] = ..., batch_size: _Optional[int] = ..., rand_skip: _Optional[int] = ..., shuffle: bool = ..., sampler: _Optional[_Union[Sampler, str]] = ..., new_height: _Optional[int] = ..., new_width: _Optional[int] = ..., is_color: bool = ..., scale: _Optional[float] = ..., mean_file: _Optional[str] = ..., crop_size: _Optional[int] = ..., mirror: bool = ..., root_folder: _Optional[str] = ..., cache: bool = ...) -> None: ...
 
 class InfogainLossParameter(_message.Message):
     __slots__ = ("source", "axis")

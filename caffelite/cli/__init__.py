@@ -17,6 +17,7 @@ except KeyboardInterrupt:  # Ctrl-C comes early too
     sys.exit(130)
 
 COMMANDS = (
+    "new",
     "models",
     "train",
     "test",
@@ -31,6 +32,8 @@ COMMANDS = (
     "schedule",
     "explain",
     "diff",
+    "runs",
+    "sweep",
     "plot",
     "parse_log",
     "replay",

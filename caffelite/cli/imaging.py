@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
 from ..errors import CaffeliteError
 
-REMEDY = "mend or remove it, or leave out such images with -skip"
+REMEDY = "repair or remove it, or skip such images with -skip"
 _TRUE, _FALSE = {"true", "t", "yes", "y", "1"}, {"false", "f", "no", "n", "0"}
-_SIDE = {"type": click.IntRange(min=0), "default": 0, "metavar": "N"}
+_SIDE: dict[str, Any] = {"type": click.IntRange(min=0), "default": 0, "metavar": "N"}
 _OPTIONS = (
     click.option("--gray", is_flag=True, help="One channel, grey, instead of three: blue, green, red."),
     click.option("--resize_width", **_SIDE, help="Width to resize images to, with -resize_height."),

@@ -102,10 +102,10 @@ def test_different_shapes_are_told(images, call):
 @pytest.mark.parametrize(
     "arguments, said",
     [
-        (["img", "bad.txt", "db"], 'bad.txt:2: the label is no number; expected a whole number, found "cat"'),
+        (["img", "bad.txt", "db"], 'bad.txt:2: the label is no number; expected an integer, found "cat"'),
         (
             ["img", "gone.txt", "db"],
-            'gone.txt:1: cannot read "none.png": No such file or directory; mend or remove it, or leave out',
+            'gone.txt:1: cannot read "none.png": No such file or directory; repair or remove it, or skip',
         ),
         (["img", "none.txt", "db"], "none.txt: cannot read the list"),
         (["-resize_width", "3", "img", "list.txt", "db"], "-resize_width without -resize_height; give both"),
