@@ -22,6 +22,7 @@ OWN = {
     "SolverState.run",
     "SolverState.model_digest",
     *(f"SolverParameter.{name}" for name in ("snapshot_keep", "best_score", "best_lowest", "early_stop", "ema_decay")),
+    *(f"SolverParameter.{name}" for name in ("max_epoch", "test_epoch", "snapshot_epoch", "step_epoch")),
     "DataParameter.label_source",
     "TransformationParameter.perturb_param",
     "LayerParameter.placement",

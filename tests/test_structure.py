@@ -32,6 +32,7 @@ ARROWS = {
     "data": LANGUAGE | {"prototxt"},
     "training": LANGUAGE | {"prototxt", "weights", "layers", "net", "data", "parallel", "devices"},
     "inspection": LANGUAGE | {"charts", "prototxt", "layers", "net", "data", "training", "devices", "user_modules"},
+    "zoo": LANGUAGE | {"layers", "data", "inspection"},
     "runs": LANGUAGE
     | {"charts", "prototxt", "weights", "devices", "layers", "net", "parallel", "data", "training", "inspection"}
     | {"user_modules"},
@@ -41,7 +42,8 @@ ARROWS = {
     "selftest": LANGUAGE | {"__version__", "prototxt", "devices", "net", "data", "training"},
     "cli": LANGUAGE
     | {"prototxt", "weights", "layers", "net", "data", "parallel", "devices", "training", "runs"}
-    | {"inspection", "deploy", "report", "export", "selftest", "user_modules", "__version__"},
+    | {"inspection", "deploy", "report", "export", "selftest", "user_modules", "__version__"}
+    | {"zoo"},
     "api": LANGUAGE | {"prototxt", "weights", "layers", "net", "devices", "training", "runs", "deploy", "user_modules"},
     "__main__": {"cli", "user_modules"},
 }

@@ -56,7 +56,7 @@ def start(speaks: bool = True) -> None:
 
 
 class Progress:
-    """A bar over a solver's iterations: loss, rate, iterations/s, images/s, time left. Shown on a terminal only."""
+    """A bar over a solver's iterations: epoch, loss, rate, iterations/s, images/s, time left. On a terminal only."""
 
     def __init__(self, solver):
         from tqdm import tqdm
@@ -85,9 +85,9 @@ class Progress:
         if now >= self._next:
             self._next = now + SHOW_EVERY
             per_second = (solver.iteration - self._from) * self._images / max(now - self._started, 1e-9)
-            self._bar.set_postfix_str(
-                f"loss {solver.smoothed_loss():.4g}, lr {rate:.4g}, {per_second:.0f} images/s", refresh=False
-            )
+            epoch = f"epoch {solver.epoch.of(solver.iteration):.2f}, " if solver.epoch else ""
+            text = f"{epoch}loss {solver.smoothed_loss():.4g}, lr {rate:.4g}, {per_second:.0f} images/s"
+            self._bar.set_postfix_str(text, refresh=False)
 
     def close(self) -> None:
         with contextlib.suppress(OSError):

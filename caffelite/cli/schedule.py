@@ -22,11 +22,19 @@ from . import options
     metavar="N",
     help="Size of the training set, to count epochs if the data does not exist.",
 )
+@click.option(
+    "--processes",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default=1,
+    show_default=True,
+    help="Processes that train together with weak scaling, to count epochs.",
+)
 @options.shape
 @options.python_if_asked
 @options.set_fields
 @options.as_json
-def schedule(solver, out, samples, shape, set_fields, as_json) -> None:
+def schedule(solver, out, samples, processes, shape, set_fields, as_json) -> None:
     """Shows a solver's schedule without running it: learning rates, epochs, tests and snapshots, as a table and, with
     -out, as a chart.
 
@@ -41,7 +49,7 @@ def schedule(solver, out, samples, shape, set_fields, as_json) -> None:
     from ..prototxt.overrides import Overrides
 
     form = options.picture_form(out, "pdf") if out else None
-    run = plan(solver, parse_shapes(shape), samples, Overrides(set_fields))
+    run = plan(solver, parse_shapes(shape), samples, Overrides(set_fields), processes)
     if as_json:
         record = asdict(run) | {"epochs": run.epochs}
         click.echo(json.dumps({name: value for name, value in record.items() if name != "curve"}, indent=2))
@@ -67,6 +75,7 @@ def _text(run) -> str:
     return "\n".join(
         [
             f"{run.rule}, lr_policy {run.policy}, {run.iterations:,} iterations{batch}{epochs}",
+            *run.fields,
             "",
             *lines,
             "",

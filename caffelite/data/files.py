@@ -35,8 +35,9 @@ class Pictures(Samples):
 
     encoded = True
 
-    def __init__(self, labels: Sequence[int], color: bool, size: tuple[int, int]):
+    def __init__(self, labels: Sequence[int] | np.ndarray, color: bool, size: tuple[int, int]):
         self._labels, self.color, self.size = labels, color, size
+        self.label_shape = np.shape(labels)[1:]
         self.length = len(labels)
         self.first, _ = self.image(0, self.read(np.zeros(1, int))[0])
 
@@ -44,7 +45,7 @@ class Pictures(Samples):
         """A sample's file, and where it is named."""
         raise NotImplementedError
 
-    def image(self, number: int, content: bytes) -> tuple[np.ndarray, int]:
+    def image(self, number: int, content: bytes) -> tuple[np.ndarray, int | np.ndarray]:
         try:
             if is_cut(content):
                 raise ValueError("the JPEG is cut short")
@@ -60,15 +61,23 @@ class Pictures(Samples):
         return CaffeliteError(f'image "{file}": {what}', where=where)
 
     def labels(self, most: int) -> np.ndarray:
-        return np.array(self._labels, np.float64)  # which are in memory all the same
+        return np.empty(0) if self.label_shape else np.array(self._labels, np.float64)  # in memory anyway
 
 
 class Files(Pictures):
-    """Images named by a list or found in a folder; root is prepended to each name unchanged."""
+    """Images named by a list or found in a folder; root is prepended to each name unchanged. values: files × columns,
+    in place of the labels of the list."""
 
-    def __init__(self, listed: Sequence[Listed], root: str, color: bool, size: tuple[int, int]):
+    def __init__(
+        self,
+        listed: Sequence[Listed],
+        root: str,
+        color: bool,
+        size: tuple[int, int],
+        values: np.ndarray | None = None,
+    ):
         self._listed, self._root = listed, root
-        super().__init__([image.label for image in listed], color, size)
+        super().__init__([image.label for image in listed] if values is None else values, color, size)
 
     def read(self, numbers: np.ndarray) -> Sequence[bytes]:
         return [self._read(number) for number in numbers.tolist()]

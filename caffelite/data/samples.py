@@ -19,12 +19,13 @@ Check = Callable[[tuple[int, ...]], None]
 
 
 class Samples:
-    """Images C×H×W, uint8 or float32, and integer labels, by number from 0 to length - 1.
+    """Images C×H×W, uint8 or float32, and labels, by number from 0 to length - 1.
 
-    first: the image of number 0. encoded: images must be decoded.
+    first: the image of number 0. encoded: images must be decoded. label_shape: () for an integer, (L,) for L numbers.
     """
 
     length: int
+    label_shape: tuple[int, ...] = ()
     first: np.ndarray
     encoded = False
 
@@ -37,7 +38,7 @@ class Samples:
         """The contents that `image` decodes; called from one thread at a time."""
         return numbers
 
-    def image(self, number: int, content: object) -> tuple[np.ndarray, int]:
+    def image(self, number: int, content: object) -> tuple[np.ndarray, int | np.ndarray]:
         """An image and its label. Errors: it cannot be decoded; reported by `error`."""
         raise NotImplementedError
 
@@ -84,9 +85,11 @@ class DataSource(Source):
             channels, height, width = shape
             with self._enough_memory():
                 self._images = np.empty((samples.length, height, width, channels), dtype).transpose(0, 3, 1, 2)
-            self._loaded, self._labels = np.zeros(samples.length, bool), np.empty(samples.length, np.float32)
+            self._loaded = np.zeros(samples.length, bool)
+            self._labels = np.empty((samples.length, *samples.label_shape), np.float32)
         threads = workers() if samples.encoded or not transform.plain else 0
-        super().__init__([(batch, *transform.shape), (batch,)][:tops], samples.length, prefetch, threads)
+        shapes = [(batch, *transform.shape), (batch, *samples.label_shape)]
+        super().__init__(shapes[:tops], samples.length, prefetch, threads)
 
     # batches of resident images
 
@@ -184,7 +187,7 @@ class DataSource(Source):
             if batch.arrays:
                 batch.arrays[0][i] = label
 
-    def _image(self, number: int, contents: dict) -> tuple[np.ndarray, float]:
+    def _image(self, number: int, contents: dict) -> tuple[np.ndarray, float | np.ndarray]:
         if number not in contents:
             return self._images[number], self._labels[number]
         image, label = self.samples.image(number, contents[number])

@@ -20,6 +20,7 @@ from .leveldb import LevelDB
 from .order import Order
 from .pipeline import Shard, Source
 from .samples import DataSource, Samples
+from .table import read_table
 from .transforms import Transform
 from .windows import WindowSource
 
@@ -103,6 +104,9 @@ def _image_data(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int
         path = _file(param, at)
         if path.is_dir():
             return files.Files(files.folder(path), f"{path}/", param.is_color, size)
+        if path.suffix.lower() == ".csv":
+            table = read_table(path)
+            return files.Files(table.listed, _root(param.root_folder, at), param.is_color, size, table.values)
         return files.Files(listing.read_list(path), _root(param.root_folder, at), param.is_color, size)
 
     return _source(samples, layer, param, phase, locate, seed)

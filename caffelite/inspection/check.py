@@ -17,7 +17,7 @@ from .reading import Findings, Reading, read
 def check(
     path: str,
     shapes: dict[str, Shape] | None = None,
-    phases: Iterable[int] = (),
+    phases: Iterable[pb.Phase] = (),
     level: int | None = None,
     stages: tuple[str, ...] = (),
 ) -> Findings:
@@ -28,8 +28,7 @@ def check(
         return findings
     if isinstance(reading.message, pb.SolverParameter):
         solvers.check(reading, findings)
-        lint.solver(reading, findings)
-        decay, tests = reading.message.weight_decay, 0
+        decay, tests, train = reading.message.weight_decay, 0, None
         for one in solvers.nets_of(reading, findings):
             graph = _net(
                 one.reading,
@@ -42,7 +41,11 @@ def check(
                 if graph:
                     lint.test_size(graph, one.iterations, tests, reading, findings)
                 tests += 1
+            elif one.state.phase == pb.TRAIN:
+                train = graph
             _close(graph)
+        if resolved := solvers.in_iterations(reading, train, findings):
+            lint.solver(resolved, findings)
     else:
         for phase in phases or phases_of(reading.message):
             _close(_net(reading, nets.state(phase, reading.message, None, level, stages), shapes, findings))

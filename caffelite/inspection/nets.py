@@ -136,7 +136,7 @@ def phases(requested: str | None, net: pb.NetParameter) -> list[int]:
     return [pb.Phase.Value(requested.upper())] if requested else phases_of(net)
 
 
-def phases_of(net: pb.NetParameter) -> list[int]:
+def phases_of(net: pb.NetParameter) -> list[pb.Phase]:
     """The phases in which the net has data, both if that is not clear; TEST for a net without losses and scores."""
     fed, scored = [], False
     for phase in (pb.TRAIN, pb.TEST):

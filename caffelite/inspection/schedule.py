@@ -9,6 +9,7 @@ from .. import prototxt
 from ..errors import CaffeliteError
 from ..layers import Shape, unknown_types
 from ..prototxt.overrides import Overrides
+from ..training import epochs
 from ..training.checkpoint import snapshot
 from ..training.optim import rates, updates
 from . import counts
@@ -31,7 +32,7 @@ class Moment:
 @dataclass
 class Run:
     """A solver's run. ``batch``: samples an iteration; ``samples``: of the training set, None: unknown; ``curve``:
-    (iteration, rate)."""
+    (iteration, rate); ``fields``: the epoch fields and what they mean."""
 
     solver: str
     rule: str
@@ -45,6 +46,7 @@ class Run:
     snapshots: list[int]
     prefix: str
     notes: list[str] = field(default_factory=list)
+    fields: list[str] = field(default_factory=list)
     curve: list[tuple[int, float]] = field(default_factory=list, repr=False)
 
     @property
@@ -56,12 +58,16 @@ class Run:
 
 
 def schedule(
-    path: str, shapes: dict[str, Shape] | None = None, samples: int | None = None, overrides: Overrides = NOTHING
+    path: str,
+    shapes: dict[str, Shape] | None = None,
+    samples: int | None = None,
+    overrides: Overrides = NOTHING,
+    processes: int = 1,
 ) -> Run:
     """The schedule of a solver's file with ``overrides``. samples: the size of the training set, if the data is not
-    there."""
+    there. processes: how many train together, each with the batch of the prototxt."""
     document = overrides.solver(prototxt.read_solver(path, unknown_types.tolerate))
-    p, locate = document.message, document.locate
+    given, (p, locate) = document.message, epochs.provisional(document.message, document.locate)
     rate, rule = rates.policy(p, locate), updates.check(p, locate)
     if p.max_iter < 1:
         raise CaffeliteError(
@@ -69,13 +75,19 @@ def schedule(
         )
     notes, batch = [], None
     try:
-        found = subject(None, path, shapes or {}, overrides=overrides)
-        batch, length = _data(found)
+        batch, length = _data(subject(None, path, shapes or {}, overrides=overrides))
+        batch *= processes
         samples = samples or length
         if samples is None:
             notes.append("epochs are not known without the data; -samples N tells how large the training set is")
     except CaffeliteError as error:
+        if epochs.given(given):
+            raise
         notes.append(f"epochs are not known: {error}")
+    if epochs.given(given):
+        epoch, remedy = batch and samples and epochs.Epoch(samples, batch), "give its size with -samples N"
+        p, locate = epochs.resolve(given, document.locate, epoch or None, remedy)
+        rate = rates.policy(p, locate)
     if rate.plateau:
         notes.append('the rate of "plateau" falls when the loss stands still, which nobody knows beforehand')
     every, last = p.test_interval, p.max_iter
@@ -96,6 +108,7 @@ def schedule(
         saved,
         snapshot.prefix(p, path),
         notes,
+        epochs.meanings(given, p),
     )
     turns = _turns(p, rate)
     run.moments = [Moment(i, run.epoch(i), rate(i), what) for i, what in sorted(turns.items())]

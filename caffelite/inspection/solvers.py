@@ -10,11 +10,13 @@ from pathlib import Path
 from .. import caffelite_pb2 as pb
 from .. import prototxt
 from ..errors import Locator
-from ..training import nets
+from ..net.graph import Graph
+from ..training import epochs, nets
 from ..training.checkpoint import snapshot
 from ..training.checks import check_counts
 from ..training.nets import NetSpec
 from ..training.optim import rates, updates
+from .feeds import Absent
 from .reading import Findings, Reading, read
 
 
@@ -95,7 +97,8 @@ def _read_into(
 
 def check(solver: Reading, findings: Findings) -> None:
     """Adds the mistakes in a solver's own fields."""
-    p, locate, found = solver.message, solver.locate, Findings()
+    found = Findings()
+    p, locate = _provisional(solver, found)
     if not _rate(p, locate, found) and p.lr_policy != "fixed":  # what is wrong besides the policy itself
         plain = pb.SolverParameter()
         plain.CopyFrom(p)
@@ -111,6 +114,35 @@ def check(solver: Reading, findings: Findings) -> None:
     for one in found:
         if not unset & set(re.findall(r"\w+", f"{one.error.what} {one.error.remedy}")):
             findings.add(one.kind, one.error)
+
+
+def _provisional(solver: Reading, findings: Findings) -> tuple[pb.SolverParameter, Locator]:
+    """The solver with assumed iterations in place of its epoch fields; those with a mistake, which is added, are
+    dropped."""
+    if found := findings.run(epochs.provisional, solver.message, solver.locate):
+        return found
+    sound = pb.SolverParameter()
+    sound.CopyFrom(solver.message)
+    for name in epochs.given(sound):
+        alone = pb.SolverParameter()
+        alone.CopyFrom(sound)
+        for other in set(epochs.given(sound)) - {name}:
+            alone.ClearField(other)
+        if Findings().run(epochs.provisional, alone, solver.locate) is None:
+            sound.ClearField(name)
+    return epochs.provisional(sound, solver.locate)
+
+
+def in_iterations(solver: Reading, train: Graph | None, findings: Findings) -> Reading | None:
+    """The solver with iterations in place of its epoch fields, as far as the data of its train net is there; with
+    assumed ones where it is not. None where the fields are wrong; the mistake is added."""
+    sources = [getattr(node.layer, "source", None) for node in train.feeds] if train else []
+    if train is None or any(isinstance(source, Absent) for source in sources):
+        found = Findings().run(epochs.provisional, solver.message, solver.locate)  # `check` reports its mistakes
+    else:
+        epoch = epochs.epoch_of([source for source in sources if source], solver.message.iter_size, 1)
+        found = findings.run(epochs.resolve, solver.message, solver.locate, epoch)
+    return Reading(*found, solver.broken, solver.suspects) if found else None
 
 
 def _rate(p: pb.SolverParameter, locate: Locator, findings: Findings) -> bool:

@@ -84,8 +84,8 @@ class Data(Feed):
 
 @register
 class ImageData(Feed):
-    """Image files with labels, of a list, a folder or tar files: data (N, C, H, W) and labels (N); N =
-    image_data_param.batch_size."""
+    """Image files with labels, of a list, a folder or tar files: data (N, C, H, W) and labels (N), of a table labels
+    (N, L), L numbers each; N = image_data_param.batch_size."""
 
     field = "image_data_param"
     files = ("source", "root_folder")

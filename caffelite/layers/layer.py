@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import math
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 from .. import caffelite_pb2 as pb
 from ..devices.context import ExecutionContext
 from ..devices.formula import Formula
+from ..devices.interfaces import Array
 from ..devices.protocol import Device
 from ..errors import Locator
 from . import fillers
@@ -33,6 +34,20 @@ class ParameterSpec:
 
     shape: Shape
     filler: pb.FillerParameter
+
+
+@dataclass(eq=False)
+class ParameterView:
+    """A parameter blob as a bound layer uses it: views into the net's flat buffers.
+
+    ``wanted``: its gradient is computed; ``add``: the gradient adds to what ``diff`` has; ``diff`` is None in a net
+    that only tests.
+    """
+
+    data: Array
+    diff: Array
+    wanted: bool
+    add: bool = False
 
 
 class Layer(LayerMessage, Compilable):
@@ -89,18 +104,21 @@ class Layer(LayerMessage, Compilable):
         never changes."""
         return None
 
-    def bound(self, dev: Device, params: list, context: ExecutionContext) -> Self:
-        """A copy on a device. params: a ParameterView each. context: of the net."""
+    def bound(self, dev: Device, params: list[ParameterView], context: ExecutionContext) -> Self:
+        """A copy on a device. context: of the net."""
         copied = copy.copy(self)
         copied.dev, copied.params, copied.carried, copied.total = dev, params, [], ()
         copied.context = context
         return copied
 
     # What binding sets
+    dev: Device
+    params: list[ParameterView]
+    context: ExecutionContext
     source: Any  # of a layer that ``reads_source``
-    saved: dict  # arrays by name, as ``saved_blobs`` says
-    carried: list = ()  # arrays that keep their values from one pass to the next; snapshots store them
-    total: tuple = ()  # where it adds its loss: the net's, and the weight
+    saved: dict[str, Array]  # by name, as ``saved_blobs`` says
+    carried: Sequence[Array] = ()  # arrays that keep their values from one pass to the next; snapshots store them
+    total: tuple[Any, ...] = ()  # where it adds its loss: the net's, and the weight
     resize: Callable[[list[Shape]], list]  # where it varies: reshapes the tops and all that follows; returns the tops
     fused_scale: Layer  # the bound Scale layer that runs as part of this one, where ``config`` says so
 

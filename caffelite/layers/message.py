@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Locator, Where
@@ -17,7 +18,7 @@ class LayerMessage:
     def __init__(self, spec: pb.LayerParameter, phase: int, locate: Locator):
         self.spec, self.phase, self.locate = spec, phase, locate
         self.name = spec.name
-        self.p = getattr(spec, self.field) if self.field else None
+        self.p: Any = getattr(spec, self.field) if self.field else None
 
     def where(self, *path: str | int) -> Where:
         return self.locate(*((self.field, *path) if self.field and path else path))

@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from ..devices.interfaces import Array
 from ..devices.protocol import Device
 from ..errors import CaffeliteError
 from ..layers import fillers
+from ..layers.layer import ParameterView
 from .nodes import Graph, Node, Parameter
 
 PARAM_ALIGN = 16  # elements: each parameter starts on a cache line
-
-
-@dataclass(eq=False)
-class ParameterView:
-    """A parameter blob as a layer uses it: views into the net's flat buffers.
-
-    ``wanted``: its gradient is computed; ``add``: the gradient adds to what ``diff`` has; ``diff`` is None in a net
-    that only tests.
-    """
-
-    data: object
-    diff: object
-    wanted: bool
-    add: bool = False
 
 
 class Parameters:
@@ -37,16 +25,17 @@ class Parameters:
     borrowed: blobs of another net, by the index of the Parameter, that take no memory here.
     """
 
-    def __init__(self, graph: Graph, dev: Device, train: bool, seed: int, borrowed: dict[int, object]):
+    def __init__(self, graph: Graph, dev: Device, train: bool, seed: int, borrowed: dict[int, Array]):
         self.parameters = graph.parameters
-        self.starts, at = [], 0
+        at = 0
+        self.starts: list[int] = []
         for i, parameter in enumerate(self.parameters):
             self.starts.append(at)
             at += 0 if i in borrowed else -(-math.prod(parameter.blob.shape) // PARAM_ALIGN) * PARAM_ALIGN
         self.size = at
         self.data = dev.zeros(at)
         self.diff = dev.zeros(at) if train else None
-        self.blobs = [borrowed.get(i) if i in borrowed else self.cut(self.data, i) for i in range(len(self.parameters))]
+        self.blobs = [borrowed[i] if i in borrowed else self.cut(self.data, i) for i in range(len(self.parameters))]
         self.diffs = [
             self.cut(self.diff, i) if train and i not in borrowed else None for i in range(len(self.parameters))
         ]
@@ -57,7 +46,7 @@ class Parameters:
                 for start, values in fillers.pieces(parameter.blob.filler, parameter.blob.shape, rng):
                     dev.upload(flat[start : start + values.size], values)
 
-    def cut(self, flat, index: int):
+    def cut(self, flat: Array, index: int) -> Array:
         """Parameter ``index``'s part of a flat buffer, in the parameter's shape."""
         shape = self.parameters[index].blob.shape
         start = self.starts[index]
@@ -75,7 +64,8 @@ class Parameters:
 
 def multipliers(parameter: Parameter) -> tuple[float, float]:
     """(lr_mult, decay_mult), 1 where unset."""
-    return tuple(1.0 if m is None else m for m in (parameter.lr_mult, parameter.decay_mult))
+    lr_mult, decay_mult = (1.0 if m is None else m for m in (parameter.lr_mult, parameter.decay_mult))
+    return lr_mult, decay_mult
 
 
 def owns(graph: Graph, node: Node, i: int) -> bool:
@@ -84,7 +74,7 @@ def owns(graph: Graph, node: Node, i: int) -> bool:
     return parameter.node is node and parameter.index == i
 
 
-def borrowed(graph: Graph, other: Graph) -> dict[int, object]:
+def borrowed(graph: Graph, other: Graph) -> dict[int, Array]:
     """A bound graph's blobs for the learnable parameters of ``graph``, by layer name; one that differs in shape is an
     error."""
     theirs = {node.name: node.layer.params for node in other.nodes}
@@ -119,7 +109,7 @@ def layer_blobs(graph: Graph, dev: Device) -> Iterator[tuple[Node, list[np.ndarr
             yield node, [dev.download(p.data) for p in node.layer.params]
 
 
-def load(graph: Graph, dev: Device, blobs: dict[str, list[np.ndarray]], source: str) -> Loaded:
+def load(graph: Graph, dev: Device, blobs: Mapping[str, Sequence[np.ndarray | None]], source: str) -> Loaded:
     """Copies parameters into a bound graph by layer name; a shape that does not fit is an error, a name that is missing
     is reported.
 
@@ -135,7 +125,7 @@ def load(graph: Graph, dev: Device, blobs: dict[str, list[np.ndarray]], source: 
     return Loaded(matched, sorted(set(blobs) - set(matched)), missing)
 
 
-def _load_layer(graph: Graph, dev: Device, node: Node, given: list[np.ndarray], source: str) -> None:
+def _load_layer(graph: Graph, dev: Device, node: Node, given: Sequence[np.ndarray | None], source: str) -> None:
     """Checks all blobs of a layer, then copies them."""
     params, where = node.layer.params, node.layer.locate()
     given = [*given, *[None] * sum(not owns(graph, node, i) for i in range(len(given), len(params)))]

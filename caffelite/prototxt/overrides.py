@@ -35,6 +35,10 @@ class OptionLocator(Locator):
     def at(self, *path: str | int) -> Locator:
         return OptionLocator(self.file, self.places, self._prefix + path, self.options)
 
+    def moved(self, moves: Mapping[tuple, tuple]) -> Locator:
+        options = Locator(self.file, self.options, self._prefix).moved(moves).places
+        return OptionLocator(self.file, super().moved(moves).places, self._prefix, options)
+
 
 class Overrides:
     """The fields that ``-set`` options set, in order; later ones win.

@@ -24,7 +24,7 @@ log = logging.getLogger("caffelite")
 def open_net(
     document: prototxt.Document,
     dev: Any,
-    phase: int,
+    phase: pb.Phase,
     *,
     level: int | None = None,
     stages: Sequence[str] = (),
@@ -99,6 +99,7 @@ def without_extras(solver: pb.SolverParameter, display: int = 0) -> pb.SolverPar
     p = pb.SolverParameter()
     p.CopyFrom(solver)
     p.snapshot, p.snapshot_after_train, p.test_interval, p.display = 0, False, 0, display
-    for name in ("test_iter", "test_net", "test_net_param", "test_state", "best_score", "early_stop"):
+    tests = ("test_iter", "test_net", "test_net_param", "test_state", "test_epoch", "best_score", "early_stop")
+    for name in (*tests, "snapshot_epoch"):
         p.ClearField(name)
     return p

@@ -27,7 +27,7 @@ class CapturedIterations:
         self._learns = self._net.params.diff is not None
         self._run = self._dev.capture(self.queue, self._net.context, self._net.signature, self._gather)
 
-    def _gather(self, value: object) -> list:
+    def _gather(self, value: object) -> list[object]:
         """The values of all processes; an iteration queues their sums."""
         return self._iteration.comm.gather(value, "an agreement") if self._iteration.reducer else [value]
 

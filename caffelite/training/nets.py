@@ -27,7 +27,7 @@ def read(name: str, locate: Locator, at: Locator, tolerate: prototxt.Tolerate) -
 
 
 def state(
-    phase: int,
+    phase: pb.Phase,
     net: pb.NetParameter,
     extra: pb.NetState | None = None,
     level: int | None = None,
@@ -94,7 +94,7 @@ def test_nets(
             expected=expected,
             found=len(p.test_state),
         )
-    if documents and p.test_interval < 1:
+    if documents and p.test_interval < 1 and not p.HasField("test_epoch"):
         raise CaffeliteError(
             "test_iter without test_interval", where=locate("test_iter"), remedy="set test_interval, or drop test_iter"
         )

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from .hooks.hook import Hook
+from .optim.rates import Schedule
 from .state import TrainingState
 from .trainer import Trainer
 
@@ -18,14 +19,16 @@ SMOOTH = 0.9  # decay of the mean loss
 BLOWN = 4  # the test ends at this multiple of the least loss
 
 
-class Rising:
+class Rising(Schedule):
     """A schedule that rises from ``low`` to ``high``."""
 
     def __init__(self, low: float, high: float, count: int):
+        self.plateau = None
         self._low, self._factor = low, (high / low) ** (1 / max(1, count - 1))
 
     def __call__(self, iteration: int) -> float:
-        return self._low * self._factor**iteration
+        rate: float = self._low * self._factor**iteration
+        return rate
 
     def current_step(self, iteration: int) -> int:
         return 0
@@ -40,14 +43,14 @@ class Found(Hook):
     rates: list[float] = field(default_factory=list)
     kept: list[float] = field(default_factory=list)
     smooth: list[float] = field(default_factory=list)
+    _mean: float = 0.0  # decaying, not corrected for its start
 
     def losses(self, state: TrainingState, first: int, values: Sequence[float]) -> None:
         for i, value in enumerate(values, first):
             self.rates.append(self.rate(i))
             self.kept.append(value)
-            mean = SMOOTH * (self._mean if i else 0.0) + (1 - SMOOTH) * value
-            self._mean = mean
-            self.smooth.append(mean / (1 - SMOOTH ** (i + 1)))
+            self._mean = SMOOTH * self._mean + (1 - SMOOTH) * value
+            self.smooth.append(self._mean / (1 - SMOOTH ** (i + 1)))
 
     @property
     def blown(self) -> bool:
@@ -62,7 +65,7 @@ class Found(Hook):
         falls = {i: self.smooth[i - span] - self.smooth[i + span] for i in range(span, least - span + 1)}
         if not falls or max(falls.values()) < 0.01 * abs(self.smooth[0]):
             return None
-        return self.rates[max(falls, key=falls.get)]
+        return self.rates[max(falls, key=falls.__getitem__)]
 
 
 def range_test(trainer: Trainer, low: float, high: float, count: int) -> Found:

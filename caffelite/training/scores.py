@@ -7,14 +7,18 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from ..net.graph import Value
+from ..net.graph import Node, Value
 from ..net.net import Net
 from ..parallel import TESTING, SingleProcess
 
 log = logging.getLogger("caffelite")
+
+
+Outputs = list[tuple[Value, float, np.ndarray]]  # of a pass: each with its loss weight and values
 
 
 @dataclass
@@ -35,7 +39,7 @@ def mean_scores(
     net: Net,
     count: int,
     stopped: Callable[[], bool] = lambda: False,
-    each: Callable | None = None,
+    each: Callable[[int, Outputs], None] | None = None,
     comm: SingleProcess | None = None,
 ) -> Scores | None:
     """Runs ``count`` batches, shared among the processes of ``comm``; the mean of every output, added up in float64.
@@ -101,7 +105,8 @@ def unscored(net: Net, outputs: Iterable[tuple[str, float, np.ndarray]]) -> list
     texts, found = [], {name: values for name, _, values in outputs}
     for value in net.graph.outputs:
         layer = value.node.layer
-        param = {"Accuracy": layer.spec.accuracy_param, "SoftmaxWithLoss": layer.spec.loss_param}.get(layer.spec.type)
+        params: dict[str, Any] = {"Accuracy": layer.spec.accuracy_param, "SoftmaxWithLoss": layer.spec.loss_param}
+        param = params.get(layer.spec.type)
         if (
             param is None
             or value.top
@@ -146,15 +151,14 @@ def combined(net: Net, parts: list[Scores]) -> Scores:
     return Scores(outputs, loss, counts, samples)
 
 
-def _one_by_one(
-    net: Net, passes: Iterable[int], watch: Callable | None
-) -> Iterator[list[tuple[Value, float, np.ndarray]]]:
+def _one_by_one(net: Net, passes: Iterable[int], watch: Callable[[Node], None] | None) -> Iterator[Outputs]:
     for i in passes:
         net.forward(i, 0, watch)
         yield net.outputs()
 
 
-def _counted(value: Value):
+def _counted(value: Value) -> Any:
+    """What ``Layer.counted`` returns for an output."""
     return value.node.layer.counted(value.top)
 
 

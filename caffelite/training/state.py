@@ -14,7 +14,7 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from ..data import Source
 from ..devices.interfaces import Array
-from ..devices.protocol import Device
+from ..devices.protocol import Device, LossScale
 
 PENDING_LOSSES = 256  # losses that wait on the device before hooks receive them, at most
 
@@ -76,14 +76,14 @@ class RecurrentState:
 
     net: str
     layer: str
-    arrays: list[Array]
+    arrays: Sequence[Array]
 
 
 @dataclass
 class AverageState:
     """The moving average of all parameters, a flat array of the device; its values count once it has started."""
 
-    flat: object
+    flat: Array
     started: bool = False
 
 
@@ -148,7 +148,7 @@ class TrainingState:
     start: IterationStart
     average: AverageState | None = None
     plateau: PlateauState | None = None
-    loss_scale: object | None = None
+    loss_scale: LossScale | None = None
     best: BestState = field(default_factory=BestState)
     iteration: int = 0
     rate_factor: float = 1.0

@@ -16,7 +16,7 @@ from ..net import graph
 from ..net.net import Net
 from ..parallel import UPDATE, SingleProcess
 from ..prototxt.overrides import Overrides
-from . import checks, gradients, nets
+from . import checks, epochs, gradients, nets
 from .captured import CapturedIterations
 from .checkpoint import snapshot
 from .checkpoint.checkpoints import Checkpoints
@@ -77,9 +77,10 @@ class Trainer:
         self._keep, self._fp16_gradients, self._strong_scaling = keep, fp16_gradients, strong_scaling
         self.requests = requests or Requests()
         self.agreement = Agreement(self.requests, self.comm)
-        self.schedule = rates.policy(message, locate)
-        checks.check_counts(message, locate)
-        checks.check_hooks(message, locate)
+        checked = epochs.provisional(message, locate)
+        self.schedule = rates.policy(*checked)
+        checks.check_counts(*checked)
+        checks.check_hooks(*checked)
         resumed = Path(resume) if resume else None
         saved = snapshot.read_state(resumed) if resumed else None
         # Every random number follows from the seed, so that a run without one in its solver keeps the seed it drew.
@@ -87,7 +88,7 @@ class Trainer:
         self.seed = message.random_seed if message.random_seed >= 0 else drawn
         self.prefix = snapshot.prefix(message, path)
         self.owner = Ownership(self.prefix, (resumed, saved) if resumed and saved else None)
-        train, tests = nets.train_net(message, locate, level, stages), nets.test_nets(message, locate)
+        train, tests = nets.train_net(message, locate, level, stages), nets.test_nets(*checked)
         (overrides or Overrides()).nets([train, *tests])
         self.specs = train, tests
         if strong_scaling:
@@ -96,6 +97,7 @@ class Trainer:
         self.learns = self.net.params.diff is not None  # the net has a loss with a learned parameter below it
         self.tests: list[tuple[Net, int]] = []
         try:
+            self._resolve_epochs()
             for spec in tests:
                 self.tests.append((self._net(spec, self.net), spec.iterations))
             self._make_parts()
@@ -103,6 +105,7 @@ class Trainer:
             if resumed and saved:
                 self.checkpoints.restore(self.state, resumed, saved)
                 self.checkpoints.written.append((self.iteration, resumed))
+                epochs.check_resumed(self.display_epoch, self.state)
         except BaseException:
             self.close()
             raise
@@ -113,6 +116,16 @@ class Trainer:
         )
         wiring = graph.build(spec.message, spec.state, spec.locate, open_source)
         return Net.of(wiring, self.dev, seed=self.seed, random_seed=self.seed, share=share, keep=self._keep)
+
+    def _resolve_epochs(self) -> None:
+        """Replaces the epoch fields of the solver by iterations."""
+        given, sources = self.p, [source for _, source in self.net.sources()]
+        self.epoch = epochs.epoch_of(sources, given.iter_size, self.comm.size)
+        self.p, self.locate = epochs.resolve(given, self.locate, self.epoch)
+        self.display_epoch = self.epoch if epochs.given(given) else None
+        if self.display_epoch:
+            self.schedule = rates.policy(self.p, self.locate)
+            log.info("%s", epochs.described(self.display_epoch, given, self.p))
 
     def _make_parts(self) -> None:
         """What computes: update rule, average, iteration; and the state that they work on."""
@@ -162,7 +175,8 @@ class Trainer:
         self.nan_recovery = NanRecovery(iteration, diagnosis, self.losses, hooks, nan_recoveries)
         self.testing = Testing(p, net, self.tests, self.average, comm, self.agreement, self.best.over, hooks)
         self.snapshots = Snapshots(p, net, comm, self.checkpoints, self.agreement, self.losses, snapshots)
-        hooks.extend(self.testing, self.best, self.nan_recovery, self.losses, Display(p, net, comm, hooks))
+        display = Display(p, net, comm, hooks, self.display_epoch)
+        hooks.extend(self.testing, self.best, self.nan_recovery, self.losses, display)
         if self.schedule.plateau:
             hooks.extend(PlateauReports(self.schedule))
         if self.learns and self.updater.clipping.clips:
@@ -316,8 +330,8 @@ class Trainer:
     def _log_processes(self) -> None:
         comm, p = self.comm, self.p
         each = self.batch * p.iter_size
-        length = next((source.length for _, source in self.net.sources()), None)
-        epochs = f", {p.max_iter * each * comm.size / length:.4g} epochs of {length} samples" if length else ""
+        epoch = self.epoch
+        length = f", {epoch.of(p.max_iter):.4g} epochs of {epoch.samples} samples" if epoch else ""
         log.info(
             "%d processes (%s, %s), %s scaling: %d samples each, %d in an iteration; rate %.6g as the solver sets "
             "it; %d iterations%s",
@@ -329,7 +343,7 @@ class Trainer:
             each * comm.size,
             p.base_lr or self.schedule(self.iteration),
             p.max_iter,
-            epochs,
+            length,
         )
 
     def _log_start(self) -> None:

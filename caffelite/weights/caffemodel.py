@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -60,7 +60,7 @@ def encode_blob(blob: Blob) -> bytes:
     return field_bytes(7, shape) + b"".join(values)
 
 
-def encode_net(net: pb.NetParameter, blobs: Iterable[tuple[pb.LayerParameter, list[Blob]]]) -> bytes:
+def encode_net(net: pb.NetParameter, blobs: Iterable[tuple[pb.LayerParameter, Sequence[Blob]]]) -> bytes:
     """A NetParameter as Caffe writes a caffemodel: the net's name, and each layer with its blobs."""
     head = pb.NetParameter(name=net.name)
     parts = [head.SerializeToString()]
@@ -283,7 +283,7 @@ def _is_number(key: str) -> bool:
     return len(key) < 10 and key.isdecimal() and str(int(key)) == key
 
 
-def encode_hdf5_net(blobs: Iterable[tuple[str, list[Blob]]], run: pb.RunOrigin | None = None) -> bytes:
+def encode_hdf5_net(blobs: Iterable[tuple[str, Sequence[Blob]]], run: pb.RunOrigin | None = None) -> bytes:
     """A caffemodel in HDF5: layer names with their blobs; gradients in a group "diff" like "data"; the run that writes
     it."""
 

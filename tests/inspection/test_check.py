@@ -186,3 +186,42 @@ def test_a_caffemodel_is_checked_as_a_net(folder):
 def test_unusual_files_get_findings(folder, text):
     (folder / "odd.prototxt").write_text(text)
     assert [f for f in check("odd.prototxt") if f.kind == "mistake"]
+
+
+IN_EPOCHS = (
+    ("max_iter: 50", "max_epoch: 10"),
+    ("stepsize: 20", "step_epoch: 3"),
+    ("test_interval: 10", "test_epoch: 2"),
+    ("snapshot: 25", "snapshot_epoch: 5"),
+)
+
+
+def test_epoch_fields_are_checked_with_and_without_data(data):
+    edit(data, "solver.prototxt", *IN_EPOCHS)
+    assert [str(f.error) for f in check("solver.prototxt")] == []
+    edit(data, "net.prototxt", ('source: "train_lmdb"', 'source: "absent_lmdb"'))
+    assert {f.kind for f in check("solver.prototxt", SHAPES)} <= {"note"}
+    edit(data, "solver.prototxt", ("step_epoch: 3", "step_epoch: 12"))
+    assert [(f.error.where.line, f.error.what) for f in check("solver.prototxt", SHAPES) if f.kind == "lint"] == [
+        (7, "stepsize 12000 is never reached")
+    ]
+
+
+def test_mistakes_in_epoch_fields_are_reported_once(data):
+    edit(data, "solver.prototxt", *IN_EPOCHS[1:], ("max_iter: 50", "max_iter: 50 max_epoch: 10"))
+    (mistake,) = [f.error for f in check("solver.prototxt") if f.kind == "mistake"]
+    assert mistake.what == "both max_epoch and max_iter (solver.prototxt:10:11) are set" and mistake.where.line == 10
+
+
+def test_epochs_of_data_without_a_length_are_a_mistake(data):
+    edit(data, "solver.prototxt", *IN_EPOCHS)
+    dummy = 'type: "DummyData" top: "data" top: "label" include { phase: TRAIN }\n  dummy_data_param { shape { dim: 4 '
+    dummy += "dim: 2 dim: 9 dim: 9 } shape { dim: 4 } }"
+    old = (data / "net.prototxt").read_text().split("\n")
+    edit(
+        data,
+        "net.prototxt",
+        ("\n".join(old[1:3]), f'layer {{ name: "data" {dummy} }}'),
+    )
+    (mistake,) = [f.error for f in check("solver.prototxt") if f.kind == "mistake"]
+    assert "max_epoch needs the size of the training set" in mistake.what and "max_iter" in mistake.remedy

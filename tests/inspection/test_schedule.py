@@ -73,3 +73,28 @@ def test_chart(folder, form, start):
     from caffelite.inspection.chart import chart
 
     assert chart(schedule("solver.prototxt", SHAPES, 20), form).startswith(start)
+
+
+IN_EPOCHS = (
+    ("max_iter: 50", "max_epoch: 10"),
+    ("stepsize: 20", "step_epoch: 3"),
+    ("test_interval: 10", "test_epoch: 2"),
+    ("snapshot: 25", "snapshot_epoch: 5"),
+)
+
+
+def test_lengths_in_epochs(data):
+    """12 images, 4 in an iteration: an epoch is 3 iterations."""
+    edit(data, "solver.prototxt", *IN_EPOCHS)
+    run = schedule("solver.prototxt")
+    assert (run.iterations, run.tests, run.snapshots) == (30, [0, 6, 12, 18, 24, 30], [15, 30])
+    assert [m.iteration for m in run.moments] == [0, 9, 18, 27, 29] and run.epochs == 10
+    assert run.fields[0] == "max_epoch 10 is max_iter 30" and len(run.fields) == 4
+    assert schedule("solver.prototxt", processes=3).iterations == 10
+
+
+def test_lengths_in_epochs_need_the_size_of_the_data(folder):
+    edit(folder, "solver.prototxt", *IN_EPOCHS)
+    with pytest.raises(CaffeliteError, match="solver.prototxt:.*max_epoch needs .*; give its size with -samples N"):
+        schedule("solver.prototxt", SHAPES)
+    assert schedule("solver.prototxt", SHAPES, samples=40).iterations == 100

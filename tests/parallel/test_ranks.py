@@ -120,6 +120,19 @@ def test_a_job_logs_once_and_resumes_with_other_ranks(folder):
         assert found == pytest.approx(expected, abs=2e-4), name
 
 
+def test_epochs_count_the_samples_of_all_ranks(folder):
+    """100 samples, 12 in a batch: 9 iterations an epoch with strong scaling, 5 with weak scaling of 2 ranks."""
+    write(folder, SOLVER.replace("max_iter: 50", "max_epoch: 2") + 'snapshot_epoch: 1 snapshot_prefix: "run"')
+    strong = finish(mpirun(2, *COMMAND, "-scaling", "strong", cwd=folder))
+    text = "Epochs: 100 samples, %d in an iteration, %d iterations each; max_epoch 2 is max_iter %d"
+    assert text % (12, 9, 18) in strong and (folder / "run_iter_18.caffemodel").exists()
+    weak = finish(mpirun(2, *COMMAND, "-snapshot", "run_iter_9.solverstate", cwd=folder))
+    assert text % (24, 5, 10) in weak and (folder / "run_iter_10.caffemodel").exists()
+    assert len(re.findall("The snapshot has read 108 samples", weak)) == 1
+    again = finish(mpirun(3, *COMMAND, "-scaling", "strong", "-snapshot", "run_iter_9.solverstate", cwd=folder))
+    assert text % (12, 9, 18) in again and "The snapshot has read" not in again
+
+
 def test_a_batch_that_cannot_be_divided(folder):
     write(folder, SOLVER)
     job = mpirun(5, *COMMAND, "-scaling", "strong", cwd=folder)

@@ -178,9 +178,17 @@ def everything(folder: Path) -> dict[str, bytes]:
 
 
 def walk(
-    folder: Path, form: str, kinds: tuple[str, ...], every: int = 1, say: Callable[[str], None] = lambda text: None
+    folder: Path,
+    form: str,
+    kinds: tuple[str, ...],
+    every: int = 1,
+    first: int = 0,
+    say: Callable[[str], None] = lambda text: None,
 ) -> int:
-    """Kills or fails real processes, each at another call; how many. Raises where anything is lost."""
+    """Kills or fails real processes, each at another call. Returns how many; raises where anything is lost.
+
+    every, first: only the cases first, first + every, and so on.
+    """
     import caffelite.cli.train
     import caffelite.training  # noqa: F401  before the forks
 
@@ -207,7 +215,7 @@ def walk(
     names, whole = (folder / "count").read_text().split(), numbers(folder, form, 6)
     cases = [
         (at, kind) for kind in kinds for at, name in enumerate(names) if not kind.startswith("half") or name == "write"
-    ][::every]
+    ][first::every]
     for done, (at, kind) in enumerate(cases, 1):
         restore(folder, start)
 
@@ -232,11 +240,15 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kinds", nargs="+", default=KINDS, choices=KINDS)
     parser.add_argument("--every", type=int, default=1, help="only one case of so many")
+    parser.add_argument("--first", type=int, default=0, help="the first of these cases")
+    parser.add_argument("--formats", nargs="+", default=FORMS, choices=FORMS, help="of the snapshots")
     options = parser.parse_args()
-    for form in FORMS:
+    for form in options.formats:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name).resolve() / "work"
             folder.mkdir()
-            cases = walk(folder, form, tuple(options.kinds), options.every, lambda text: print(text, flush=True))
+            cases = walk(
+                folder, form, tuple(options.kinds), options.every, options.first, lambda text: print(text, flush=True)
+            )
             os.chdir("/")
         print(f"{form}: {cases} faults, each at a call of its own; nothing was lost", flush=True)

@@ -10,6 +10,7 @@ import numpy as np
 
 from ... import caffelite_pb2 as pb
 from ... import weights
+from ...devices.interfaces import Array
 from ...errors import CaffeliteError
 from ...net.graph import Node
 from ...net.net import Net
@@ -130,9 +131,9 @@ class Content:
             return weights.encode_hdf5_net(((spec.name, arrays) for spec, arrays in blobs), state.run)
         return weights.sealed(weights.encode_net(self._net.graph.message, blobs), state.run)
 
-    def _with_diffs(self, node: Node, arrays: list[np.ndarray]) -> list[weights.Blob]:
+    def _with_diffs(self, node: Node, arrays: list[np.ndarray]) -> Sequence[weights.Blob]:
         """A layer's parameters, each with the gradient of the last iteration; 0 where it has none."""
-        found = []
+        found: list[weights.Blob] = []
         for param, data in zip(node.layer.params, arrays, strict=True):
             diff = np.zeros_like(data) if param.diff is None else self._dev.download(param.diff) / self._comm.size
             found.append((data, diff))
@@ -229,6 +230,6 @@ class Content:
                     break
 
 
-def parameter_blobs(net: Net, flat) -> list[np.ndarray]:
+def parameter_blobs(net: Net, flat: Array) -> list[np.ndarray]:
     """A flat array of the device, as large as all parameters, cut into one host array a parameter."""
     return [net.dev.download(net.params.cut(flat, i)) for i in range(len(net.params.parameters))]

@@ -77,9 +77,10 @@ class Ownership:
         self.before = resumed[1].run.id if resumed and resumed[1].run else ""  # the run of the state
         mark, known = LockEntry.read(prefix), [origin for _, _, origin in _origins(prefix) if origin]
         latest = max([mark.began if mark else 0, *(origin.began for origin in known)])
-        goes_on = resumed and self.before and _is_latest(prefix, *resumed)
+        goes_on = resumed and self.before and _is_latest(prefix, *resumed, self.before)
         self.run = pb.RunOrigin(id=self.before if goes_on else new_id(), began=max(time.time_ns(), latest + 1))
-        self._locked, self._folders = "", {}
+        self._locked = ""  # the real path of the lock file
+        self._folders: dict[str, Path] = {}  # of other runs, by id
 
     # one run at a time
 
@@ -107,7 +108,9 @@ class Ownership:
             self.release()
             what = f"snapshots cannot be written under {self.prefix}: {path}: {disk.reason(error)}"
             raise CaffeliteError(
-                what, where=locate and locate("snapshot_prefix"), remedy="choose another snapshot_prefix"
+                what,
+                where=locate("snapshot_prefix") if locate else None,
+                remedy="choose another snapshot_prefix",
             ) from None
 
     def _lock(self, path: Path, locate: Locator | None) -> int:
@@ -121,7 +124,8 @@ class Ownership:
                 who = f" (process {mark.process} on {mark.host}, since {_moment(mark.began)})" if mark else ""
                 what = f"another run{who} writes snapshots under {self.prefix}"
                 remedy = "let it end, or give this run a prefix of its own: -set snapshot_prefix=NAME"
-                raise CaffeliteError(what, where=locate and locate("snapshot_prefix"), remedy=remedy) from None
+                where = locate("snapshot_prefix") if locate else None
+                raise CaffeliteError(what, where=where, remedy=remedy) from None
             what = "%s cannot be locked (%s): let no second run write snapshots under %s meanwhile"
             log.warning(what, path, disk.reason(error), self.prefix)
         return handle
@@ -183,7 +187,7 @@ def _record_folders(prefix: str) -> Iterator[Path]:
     for folder in Path(prefix).parent.glob(f"{glob.escape(name)}*"):
         if (match := re.fullmatch(r"(?:_(\d{1,6}))?", folder.name[len(name) :])) and folder.is_dir():
             numbers[folder] = int(match[1] or 10**6)
-    yield from sorted(numbers, key=numbers.get, reverse=True)
+    yield from sorted(numbers, key=numbers.__getitem__, reverse=True)
 
 
 def _ids(folder: Path, name: str) -> set[str]:
@@ -205,9 +209,9 @@ def _origins(prefix: str) -> list[tuple[int, Path, pb.RunOrigin | None]]:
     return found
 
 
-def _is_latest(prefix: str, path: Path, state: snapshot.State) -> bool:
+def _is_latest(prefix: str, path: Path, state: snapshot.State, run: str) -> bool:
     """Whether a state is the latest sound one of its run under the prefix."""
-    mine = [(at, other) for at, other, origin in _origins(prefix) if origin and origin.id == state.run.id]
+    mine = [(at, other) for at, other, origin in _origins(prefix) if origin and origin.id == run]
     here = any(os.path.realpath(other) == os.path.realpath(path) for _, other in mine)
     return here and not any(at > state.iteration and snapshot.sound(other) for at, other in mine)
 

@@ -10,8 +10,10 @@ import glob
 import logging
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from google.protobuf.message import DecodeError, Message
@@ -136,7 +138,7 @@ def encode_state(state: State) -> bytes:
 def encode_hdf5_state(state: State) -> bytes:
     """A solver state in HDF5; the fields that Caffe's lacks are in a data set that Caffe does not read."""
 
-    def fill(file) -> None:
+    def fill(file: Any) -> None:
         model = state.model.encode()
         file["learned_net"] = np.array(model, f"S{len(model) + 1}")  # Caffe reads to the 0 behind it
         file["iter"], file["current_step"] = (np.array([n], np.int32) for n in (state.iteration, state.current_step))
@@ -178,7 +180,7 @@ def _decode_binary_state(data: bytes, path: Path) -> State:
     try:
         rest, history = [], []
         for number, wire, value, whole in weights.fields(memoryview(data)):
-            if number == 3 and wire == weights.LENGTH:
+            if number == 3 and wire == weights.LENGTH and isinstance(value, memoryview):
                 history.append(weights.decode_blob(value))
             else:
                 rest.append(bytes(whole))
@@ -196,11 +198,11 @@ def _decode_binary_state(data: bytes, path: Path) -> State:
 def _check_text(message: Message) -> None:
     """Raises ValueError for text that is not UTF-8: protobuf accepts it in proto2 files, some versions as bytes."""
     for descriptor, value in message.ListFields():
-        parts = [value] if isinstance(value, (str, bytes, Message)) else value
+        parts: Iterable[Any] = [value] if isinstance(value, (str, bytes, Message)) else value
         if descriptor.type == descriptor.TYPE_STRING:
             if bad := next((text for text in parts if isinstance(text, bytes)), None):
                 raise ValueError(f"{descriptor.name} is not UTF-8: {bad!r}")
-        elif descriptor.type == descriptor.TYPE_MESSAGE and descriptor.message_type.name != "BlobProto":
+        elif descriptor.message_type is not None and descriptor.message_type.name != "BlobProto":
             for part in parts:
                 _check_text(part)
 
@@ -210,10 +212,10 @@ def _decode_hdf5_state(data: bytes, path: Path) -> State:
     number."""
     with hdf5.opened(data, path) as file:
         try:
-            found = dict(hdf5.members(file))
+            found: dict[str, Any] = dict(hdf5.members(file))
             if "iter" not in found:
                 raise CaffeliteError(f"{path} is no solverstate: it has no iteration")
-            blobs = dict(hdf5.members(found["history"])) if "history" in found else {}
+            blobs: dict[str, Any] = dict(hdf5.members(found["history"])) if "history" in found else {}
             history = [hdf5.values(blobs[str(i)], len(data)) for i in range(len(blobs))]
             model = str(found["learned_net"].asstr()[()]) if "learned_net" in found else ""
             model.encode()
@@ -260,18 +262,18 @@ def _read_model(state: State, path: Path) -> tuple[Path, dict[str, list[np.ndarr
         found = [model for model in found if model != disk.backup_of(beside)][:1]
     if not found:
         raise CaffeliteError(f"{path} belongs to {named}, which is not there")
-    wrong: CaffeliteError | None = None
+    errors: list[CaffeliteError] = []
     for model in found:
         try:
             data = weights.read_bytes(model)
             blobs = weights.decode_model(data, model)
         except CaffeliteError as error:
-            wrong = wrong or error
+            errors.append(error)
             continue
         if not state.digest or weights.digest(data) == state.digest:
             return model, blobs
-        wrong = wrong or Mismatch(f"{model} is not the model that {path} was written with")
-    raise wrong
+        errors.append(Mismatch(f"{model} is not the model that {path} was written with"))
+    raise errors[0]
 
 
 class Mismatch(CaffeliteError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -32,13 +33,13 @@ def write(
     solver: pb.SolverParameter,
     report: Report,
     batches: dict[str, np.ndarray],
-    values: dict[str, object],
+    values: Mapping[str, object],
 ) -> None:
     """Writes what belongs to a bundle besides a checkpoint. batches: what feeding layers read, by "part/layer/top".
     values: more entries of the report's file."""
     (folder / NET).write_text(prototxt.write(net), encoding="utf-8")
     (folder / SOLVER).write_text(prototxt.write(solver), encoding="utf-8")
-    np.savez(folder / BATCH, **batches)
+    np.savez(folder / BATCH, **batches)  # type: ignore[arg-type]  # for mypy a key may be savez's allow_pickle
     entries = {
         "iteration": report.iteration,
         **values,

@@ -15,10 +15,10 @@ from ... import data
 from ...errors import CaffeliteError
 from ...net.graph import Node
 from ..checkpoint.checkpoints import Checkpoints
-from ..iteration import Iteration
+from ..iteration import Iteration, Norms
 from ..state import TrainingState
 from . import bundle
-from .report import Norms, Report, causes
+from .report import Report, causes
 from .tracing import TracedArray, trace
 
 log = logging.getLogger("caffelite")
@@ -65,7 +65,8 @@ class Diagnosis:
         recurrent = self.checkpoints.content.gather_recurrent(state)
         if self._comm.rank == writer:
             report.bundle = self._write_bundle(state, report, batches, recurrent)
-        return self._comm.gather(report)[writer]
+        reports: list[Report] = self._comm.gather(report)
+        return reports[writer]
 
     def _finite(self, state: TrainingState) -> bool:
         return bool(np.isfinite(self._dev.download(state.parameters)).all())

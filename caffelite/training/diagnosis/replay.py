@@ -12,7 +12,7 @@ import numpy as np
 from ... import caffelite_pb2 as pb
 from ... import inputs, prototxt, weights
 from ...devices.protocol import Device
-from ...errors import CaffeliteError
+from ...errors import CaffeliteError, Locator
 from ...net import graph
 from ...net.net import Net
 from ..checkpoint import snapshot
@@ -52,7 +52,7 @@ def replay(folder: Path, dev: Device) -> Iterator[TracedArray]:
         ) from None
     document = prototxt.read_net(folder / bundle.NET)
 
-    def stored(spec: pb.LayerParameter, phase: int, locate) -> BundleSource:
+    def stored(spec: pb.LayerParameter, phase: int, locate: Locator) -> BundleSource:
         kept = [[batch[f"{part}/{spec.name}/{i}"] for i in range(len(spec.top))] for part in range(parts)]
         return BundleSource(kept)
 
@@ -61,7 +61,8 @@ def replay(folder: Path, dev: Device) -> Iterator[TracedArray]:
     model = next(folder.glob("fault_iter_*.caffemodel*"))
     net.load(weights.read_model(model), str(model))
     (state,) = folder.glob("fault_iter_*.solverstate*")
-    kept = {entry.layer: entry.blob for entry in snapshot.read_state(state).resume.carried if entry.net == "train"}
+    resume = snapshot.read_state(state).resume
+    kept = {entry.layer: entry.blob for entry in resume.carried if entry.net == "train"} if resume else {}
     for node in net.graph.nodes:
         count = len(node.layer.carried)
         for array, blob in zip(node.layer.carried, kept.get(node.name, ())[report["rank"] * count :], strict=False):

@@ -37,7 +37,7 @@ class TracedArray:
     def bad(self) -> bool:
         return bool(self.nans or self.infinities)
 
-    def record(self) -> dict:
+    def record(self) -> dict[str, object]:
         return asdict(self)
 
 

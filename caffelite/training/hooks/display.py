@@ -11,6 +11,7 @@ from ... import caffelite_pb2 as pb
 from ...net.net import Net
 from ...parallel import SingleProcess
 from .. import scores
+from ..epochs import Epoch
 from ..optim.clipping import Clipping
 from ..optim.rates import Schedule
 from ..state import TrainingState
@@ -20,11 +21,15 @@ log = logging.getLogger("caffelite")
 
 
 class Display(Hook):
-    """Logs the loss and the train net's outputs, as means over processes, then the rate; reports them to ``hooks``."""
+    """Logs the loss and the train net's outputs, as means over processes, then the rate; reports them to ``hooks``.
 
-    def __init__(self, p: pb.SolverParameter, net: Net, comm: SingleProcess, hooks: Hook):
-        self._p, self._net, self._comm, self._hooks = p, net, comm, hooks
-        self._loss, self._outputs = 0.0, []
+    epoch: adds a line with the epoch.
+    """
+
+    def __init__(self, p: pb.SolverParameter, net: Net, comm: SingleProcess, hooks: Hook, epoch: Epoch | None = None):
+        self._p, self._net, self._comm, self._hooks, self._epoch = p, net, comm, hooks, epoch
+        self._loss = 0.0
+        self._outputs: Outputs = []
 
     def started(self, state: TrainingState) -> None:
         self._last, self._last_time = state.iteration, time.perf_counter()
@@ -47,12 +52,14 @@ class Display(Hook):
         outputs = self._net.outputs()
         values = np.concatenate([values.astype(float) for _, _, values in outputs] or [np.zeros(0)])
         means = self._comm.total(values) / self._comm.size
-        ends = np.cumsum([values.size for _, _, values in outputs])[:-1] if outputs else []
+        ends = np.cumsum([values.size for _, _, values in outputs])[:-1]
         return [(v.name, w, m) for (v, w, _), m in zip(outputs, np.split(means, ends), strict=bool(outputs))]
 
     def before_update(self, state: TrainingState, rate: float) -> None:
         if state.displays:
             log.info("Iteration %d, lr = %.6g", state.iteration, rate)
+            if self._epoch:
+                log.info("Iteration %d, epoch = %.6g", state.iteration, self._epoch.of(state.iteration))
             self._hooks.displayed(state, rate, self._loss, self._outputs)
 
     def finished(self, state: TrainingState) -> None:

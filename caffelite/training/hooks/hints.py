@@ -44,7 +44,9 @@ class Hints(Hook):
         processes: int = 1,
     ):
         self._p, self._net, self._tests, self._updater, self._processes = p, net, tests, updater, processes
-        self._logged, self._runs, self._displays = set(), Counter(), 0
+        self._logged: set[str] = set()
+        self._runs: Counter[str] = Counter()
+        self._displays = 0
         self._ends = {step.node: (step.fused or (step.node,))[-1] for step in net.compiled.forward}
         self._losses = {n.tops[0].name: _classes(n) for n in net.graph.nodes if n.layer.spec.type == "SoftmaxWithLoss"}
 

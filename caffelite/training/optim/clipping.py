@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from ... import caffelite_pb2 as pb
 from ...devices.formula import Formula
+from ...devices.interfaces import Array
 from ...net.net import Net
 
 NORMS = 256  # maximum number of gradient norms that stay on the device until they are read
@@ -60,7 +61,8 @@ class Clipping:
         if not self.clips:
             return []
         new, self._read = self.updates - self._read, self.updates
-        return self._norms.last(min(new, NORMS), self.updates)[:, 0].tolist()
+        norms: list[float] = self._norms.last(min(new, NORMS), self.updates)[:, 0].tolist()
+        return norms
 
     def factor(self) -> float:
         """The loss scale: the factor of the gradients that backward computes."""
@@ -70,7 +72,8 @@ class Clipping:
         """The L2 norm of all parameters' gradients, before the update."""
         return self.norm(self._params.diff) / self.factor()
 
-    def norm(self, flat) -> float:
+    def norm(self, flat: Array) -> float:
         """The L2 norm of an array."""
         self._norm(flat, self._square)
-        return float(self._dev.download(self._square)[0]) ** 0.5
+        norm: float = float(self._dev.download(self._square)[0]) ** 0.5
+        return norm

@@ -132,7 +132,7 @@ class Schedule:
         """Passes the mean loss at an iteration to a plateau. Returns whether the rate falls. Losses of a warm-up do not
         count."""
         plateau, windows = self.plateau, self._p.plateau_winsize
-        if i < _warm_up_length(self._p):
+        if plateau is None or i < _warm_up_length(self._p):
             return False
         if loss < plateau.minimum_loss:
             plateau.minimum_loss, plateau.last_event = loss, i

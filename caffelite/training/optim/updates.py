@@ -17,6 +17,7 @@ import numpy as np
 
 from ... import caffelite_pb2 as pb
 from ...devices.formula import Formula
+from ...devices.interfaces import Array
 from ...errors import CaffeliteError, Collector, Locator, did_you_mean
 from ...net.net import Net
 from ...net.parameters import multipliers
@@ -39,7 +40,8 @@ class Rule:
 def _correction(p: pb.SolverParameter, iteration: int) -> float:
     """Adam's bias correction: its averages start from 0."""
     t = iteration + 1
-    return (1 - p.momentum2**t) ** 0.5 / (1 - p.momentum**t)
+    correction: float = (1 - p.momentum2**t) ** 0.5 / (1 - p.momentum**t)
+    return correction
 
 
 _ADAM = (
@@ -75,7 +77,9 @@ RULES = {
     "AdamW": Rule(_ADAM, ("m", "v"), ("momentum", "momentum2", "delta"), {"correction": _correction}, DECOUPLED),
 }
 # Valid values of a rule's fields. Below 0, or from 1 on, an average grows without bound or changes its sign.
-_NONE, _SHARE = (lambda v: v == 0, "0: this rule has none"), (lambda v: 0 <= v < 1, "a number from 0 to below 1")
+_Limit = tuple[Callable[[float], bool], str]
+_NONE: _Limit = (lambda v: v == 0, "0: this rule has none")
+_SHARE: _Limit = (lambda v: 0 <= v < 1, "a number from 0 to below 1")
 _LIMITS = {
     "AdaGrad": {"momentum": _NONE},
     "RMSProp": {"momentum": _NONE, "rms_decay": _SHARE},
@@ -148,7 +152,7 @@ class LocalRates:
         local = "where(w > 0, where(g > 0, share * sqrt(w) / (abs(scale) * sqrt(g) + decay * sqrt(w)), 1), 1)"
         self._local = dev.map(Formula(local, (), ("w", "g", "scale"), ("share", "decay")), share=share, decay=decay)
 
-    def run(self, scale) -> None:
+    def run(self, scale: Array) -> None:
         """Sets the rates for gradients that will be multiplied by ``scale`` (1)."""
         w, g = self._norms[:1], self._norms[1:]
         for i, (data, diff) in enumerate(zip(self._params.blobs, self._params.diffs, strict=True)):

@@ -1,0 +1,1 @@
+"""The nets and solvers that ship with the package: what they are, and copies of them."""

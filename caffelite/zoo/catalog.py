@@ -1,0 +1,101 @@
+"""Lists the shipped nets and copies them. In a checkout ``models`` and ``solvers`` here are links to its top-level
+folders; an installed package has copies."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import caffelite_pb2 as pb
+from .. import inputs
+from ..data.writers import atomic, check_free
+from ..errors import CaffeliteError, Where, did_you_mean
+from ..inspection import summary
+from ..inspection.nets import subject
+from ..layers import Shape
+
+FOLDER = Path(__file__).parent
+NET, DEPLOY, SOLVER = "train_val.prototxt", "deploy.prototxt", "solver.prototxt"
+_ROW = re.compile(r"^\| \[[^]]+\]\((?P<net>[\w/.]+)\) \| (?P<cells>.*) \|$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class ShippedNet:
+    """A shipped net with its solver. paper, data, accuracy, parameters (learned, without auxiliary classifiers): as in
+    models/README.md; accuracy names its source where it is not measured here. deploy: the deploy net, where there is
+    one."""
+
+    name: str
+    net: Path
+    solver: Path
+    deploy: Path | None
+    paper: str
+    data: str
+    parameters: int
+    accuracy: str
+
+
+@dataclass(frozen=True)
+class Cost:
+    """shape: C×H×W of a sample, None where the data alone decides it; multiply_adds: of one sample forward in a test,
+    None where they depend on the shape."""
+
+    shape: Shape | None
+    multiply_adds: float | None
+
+
+def shipped() -> list[ShippedNet]:
+    """All shipped nets, in the order of models/README.md. A net has the name of its solver's file."""
+    found: list[ShippedNet] = []
+    for row in _ROW.finditer(inputs.read_text(FOLDER / "models" / "README.md")):
+        paper, data, command, parameters, accuracy = row["cells"].split(" | ")
+        net, solver = FOLDER / "models" / row["net"], FOLDER / command.strip("`").rsplit(maxsplit=1)[-1]
+        paper = found[-1].paper + paper.removeprefix("the same") if paper.startswith("the same") else paper
+        data = found[-1].data if data == "the same" else data
+        deploy = net.with_name(DEPLOY)
+        name = solver.stem.removesuffix("_solver")
+        count = int(parameters.replace(",", ""))
+        found.append(ShippedNet(name, net, solver, deploy if deploy.exists() else None, paper, data, count, accuracy))
+    return found
+
+
+def find(name: str) -> ShippedNet:
+    """The shipped net of this name. Errors: there is none."""
+    every = {one.name: one for one in shipped()}
+    if name not in every:
+        raise CaffeliteError(
+            f'no shipped net "{name}"', expected=f"one of {', '.join(every)}", remedy=did_you_mean(name, every)
+        )
+    return every[name]
+
+
+def cost(one: ShippedNet) -> Cost:
+    """Input shape and multiply-adds, from the TEST net, or the TRAIN net where TEST needs a stage; its data need not
+    exist."""
+    found = subject(str(one.net), None, {})
+    try:
+        graph, notes = found.graph(pb.TEST)
+    except CaffeliteError:
+        graph, notes = found.graph(pb.TRAIN)
+    if any(note.startswith("nothing tells the shape") for note in notes):
+        return Cost(None, None)
+    return Cost(graph.feeds[0].tops[0].shape[1:], summary.table(graph, notes).multiply_adds)
+
+
+def copy(one: ShippedNet, folder: Path, force: bool = False) -> list[Path]:
+    """Copies a net, its deploy net and its solver to a folder, and returns their paths. The copied solver names the
+    copied net. Errors: one of the files exists and not force."""
+    net = inputs.read_text(one.net)
+    solver = re.sub(
+        r'^net: "[^"]*"', lambda _: f'net: "{(folder / NET).as_posix()}"', inputs.read_text(one.solver), flags=re.M
+    )
+    texts = {NET: net, SOLVER: solver} | ({DEPLOY: inputs.read_text(one.deploy)} if one.deploy else {})
+    if '"' in str(folder) or "\\" in str(folder):
+        raise CaffeliteError("a prototxt cannot name this folder", where=Where(str(folder)), remedy="choose another")
+    paths = [folder / name for name in texts]
+    check_free(paths, force)
+    for path, text in zip(paths, texts.values(), strict=True):
+        with atomic(path) as unfinished:
+            unfinished.write_text(text)
+    return paths

@@ -1,0 +1,67 @@
+"""caffelite models: the list, and copies that work in an empty folder."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from caffelite.zoo import catalog
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_list_has_every_shipped_net(call):
+    rows = json.loads(call("models", "--json").out)
+    assert len(rows) == len(list((ROOT / "solvers").glob("*_solver.prototxt"))) - 1  # two solvers are for one net
+    by_name = {row["name"]: row for row in rows}
+    assert by_name["lenet"]["input"] == [1, 28, 28] and by_name["lenet"]["parameters"] == 431_080
+    assert by_name["cifar10_quick"]["multiply_adds"] == 12_298_240 + 1024 * 64 + 64 * 10 - 1024 * 10
+    assert by_name["lstm"]["input"] is None
+    assert "published" in by_name["squeezenet"]["accuracy"] and "SqueezeNet" in by_name["squeezenet"]["paper"]
+
+
+def test_list_is_readable_text(call):
+    out = call("models").out
+    assert re.search(r"^resnet18 +3×224×224 +11,689,512 +1,814,073,344  published: top-1", out, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", [one.name for one in catalog.shipped()])
+def test_copy_names_itself_and_is_valid(call, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    assert call("models", name, "mine").status == 0
+    assert 'net: "mine/train_val.prototxt"' in Path("mine/solver.prototxt").read_text()
+    found = json.loads(call("check", "mine/solver.prototxt", "--json").out)
+    assert not found["counts"]["mistake"], found
+
+
+def test_copy_replaces_nothing_without_force(call, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert call("models", "lenet").status == 0
+    Path("lenet/solver.prototxt").write_text("mine")
+    refused = call("models", "lenet")
+    assert refused.status == 2 and "already exists" in refused.err
+    assert Path("lenet/solver.prototxt").read_text() == "mine"
+    assert call("models", "lenet", "-force").status == 0
+    assert Path("lenet/solver.prototxt").read_text() != "mine"
+
+
+def test_unknown_name_gets_a_suggestion(call):
+    refused = call("models", "lennet")
+    assert refused.status == 2 and 'did you mean "lenet"' in refused.err
+
+
+def test_wheel_contains_the_nets(tmp_path):
+    """Builds the package as a wheel does and lists the nets from there, without the checkout."""
+    build = "from setuptools import setup; setup()"
+    command = ["build_py", "--build-lib", str(tmp_path / "lib"), "egg_info", "--egg-base", str(tmp_path)]
+    run = [sys.executable, "-W", "ignore", "-c", build, "-q", *command]
+    subprocess.run(run, cwd=ROOT, check=True, capture_output=True)
+    installed = tmp_path / "lib" / "caffelite" / "zoo"
+    for folder in ("models", "solvers"):
+        files = sorted(p.relative_to(ROOT / folder) for p in (ROOT / folder).rglob("*") if p.is_file())
+        copies = [p for p in (installed / folder).rglob("*") if p.is_file()]
+        assert files == sorted(p.relative_to(installed / folder) for p in copies)
+        assert not (installed / folder).is_symlink()
