@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import posixpath
 import re
 import sys
@@ -16,12 +17,35 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 import site_reference  # noqa: E402
 
+reference_pages = functools.cache(site_reference.pages)
 LINK = re.compile(r"\]\((?P<path>[^)\s#:]+)(?P<anchor>#[^)\s]*)?\)")
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Adds the generated pages to the navigation."""
+    generated = [path for path in reference_pages() if path.endswith(".md")]
+    for title, folder in (("Layers", "reference/layers/"), ("Fields of prototxts", "reference/schema/")):
+        pages = [path for path in generated if path.startswith(folder)]
+        section(config.nav, title)[:] = [path for path in pages if path.endswith("/index.md")] + sorted(
+            path for path in pages if not path.endswith("/index.md")
+        )
+    return config
+
+
+def section(nav: list, title: str) -> list | None:
+    """The entries of a section of the navigation."""
+    for entry in nav:
+        for name, value in entry.items() if isinstance(entry, dict) else ():
+            if name == title:
+                return value
+            if isinstance(value, list) and (found := section(value, title)) is not None:
+                return found
+    return None
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the generated pages, and as text the files of the repository that pages link to."""
-    for path, text in site_reference.pages().items():
+    for path, text in reference_pages().items():
         files.append(File.generated(config, path, content=text))
     pages = [file for file in files if file.src_uri.endswith(".md")]
     linked = {target for file in pages for target in outside(file.src_uri, file.content_string)}
