@@ -129,7 +129,7 @@ def test_a_layer_starts_the_same_whatever_stands_beside_it():
         ('type: @"gausian"', 'did you mean "gaussian"?'),
         (
             'type: "xavier" sparse: @3',
-            'the filler "xavier" knows no sparse weights; use type "gaussian", or drop sparse',
+            'the filler "xavier" does not support sparse weights; use type "gaussian", or drop sparse',
         ),
         ('type: "gaussian" sparse: @-2', "a bad sparse; expected -1 (off), or at most the number of outputs, found -2"),
         ('type: "gaussian" sparse: @7', "a bad sparse"),

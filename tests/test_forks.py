@@ -38,10 +38,7 @@ def test_fields_of_forks_are_ignored(caplog):
     ]
     assert caplog.messages[0].endswith("is of NVCaffe, unknown here and ignored")
     assert caplog.messages[3].endswith("ignored (2 times in this file)")
-    assert (
-        "is of NVCaffe and Intel's Caffe, unknown here and ignored: what it asks for does not happen"
-        in caplog.messages[4]
-    )
+    assert "is of NVCaffe and Intel's Caffe, unknown here and ignored: it has no effect" in caplog.messages[4]
 
 
 @pytest.mark.parametrize("field", ["convolution_param", "pooling_param", "lrn_param", "relu_param"])

@@ -265,7 +265,7 @@ WRONG = [
     (r'name: "\777"', r"n:1:8: unknown escape \777 in a string"),
     (r'name: "\ud800"', r"n:1:8: unknown escape \ud800 in a string"),
     (r'name: "\xff"', r'n:1:7: wrong value for "name"; expected text in UTF-8, found the string "\xff"'),
-    ("name: “LeNet”", 'n:1:7: unexpected character "“"; strings stand in straight quotes'),
+    ("name: “LeNet”", 'n:1:7: unexpected character "“"; strings have straight quotes'),
     ("name: 'a'\n\x00", 'n:2:1: unexpected character "U+0000"'),
     ("name: 'a' \ud800", 'n:1:11: unexpected character "U+D800"'),
     ("// a remark\nname: 'a'", 'n:1:1: unexpected "//"; comments begin with "#"'),

@@ -23,6 +23,7 @@ OWN = {
     "SolverState.model_digest",
     *(f"SolverParameter.{name}" for name in ("snapshot_keep", "best_score", "best_lowest", "early_stop", "ema_decay")),
     *(f"SolverParameter.{name}" for name in ("max_epoch", "test_epoch", "snapshot_epoch", "step_epoch")),
+    *(f"LossParameter.class_weight{end}" for end in ("", "_source", "_balanced")),
     "DataParameter.label_source",
     "TransformationParameter.perturb_param",
     "LayerParameter.placement",

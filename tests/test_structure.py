@@ -29,21 +29,25 @@ ARROWS = {
     "layers": LANGUAGE | {"prototxt", "weights", "devices", "user_modules"},
     "net": LANGUAGE | {"devices", "layers"},
     "parallel": {"errors", "devices"},
+    "planner": LANGUAGE | {"devices", "layers", "net", "parallel"},
     "data": LANGUAGE | {"prototxt"},
-    "training": LANGUAGE | {"prototxt", "weights", "layers", "net", "data", "parallel", "devices"},
-    "inspection": LANGUAGE | {"charts", "prototxt", "layers", "net", "data", "training", "devices", "user_modules"},
+    "training": LANGUAGE | {"prototxt", "weights", "layers", "net", "data", "parallel", "devices", "planner"},
+    "inspection": LANGUAGE
+    | {"charts", "prototxt", "layers", "net", "parallel", "planner", "data", "training", "devices", "user_modules"},
     "zoo": LANGUAGE | {"layers", "data", "inspection"},
     "runs": LANGUAGE
     | {"charts", "prototxt", "weights", "devices", "layers", "net", "parallel", "data", "training", "inspection"}
-    | {"user_modules"},
+    | {"planner", "user_modules"},
     "deploy": LANGUAGE | {"prototxt", "net", "data"},
     "report": LANGUAGE | {"charts", "net", "data", "training"},
     "export": LANGUAGE | {"layers", "net", "data"},
     "selftest": LANGUAGE | {"__version__", "prototxt", "devices", "net", "data", "training"},
+    "scaffold": LANGUAGE
+    | {"prototxt", "weights", "layers", "net", "data", "devices", "training", "inspection", "deploy", "zoo"},
     "cli": LANGUAGE
     | {"prototxt", "weights", "layers", "net", "data", "parallel", "devices", "training", "runs"}
-    | {"inspection", "deploy", "report", "export", "selftest", "user_modules", "__version__"}
-    | {"zoo"},
+    | {"inspection", "deploy", "report", "export", "selftest", "planner", "user_modules", "__version__"}
+    | {"zoo", "scaffold"},
     "api": LANGUAGE | {"prototxt", "weights", "layers", "net", "devices", "training", "runs", "deploy", "user_modules"},
     "__main__": {"cli", "user_modules"},
 }
@@ -54,6 +58,7 @@ DEVICES_IN_LAYERS = {
     ("devices", "context", "ExecutionContext"),
     ("devices", "formula", "Formula"),
     ("devices", "interfaces", "Array"),
+    ("devices", "interfaces", "Kernel"),
     ("devices", "protocol", "Device"),
     ("devices", "traits", "DeviceTraits"),
 }

@@ -332,7 +332,7 @@ def test_solver_types(word):
 def test_solver_with_both_types():
     text = 'type: "SGD"\nsolver_type: SGD'
     assert error(text, pb.SolverParameter).startswith(
-        'n:2:14: solver_type beside type; expected one of them, found "type" at n:1:7'
+        'n:2:14: both solver_type and type; expected one of them, found "type" at n:1:7'
     )
 
 

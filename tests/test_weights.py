@@ -366,7 +366,8 @@ def test_load_takes_the_four_axes_of_old_files(rng):
         ([(3, 4)], 'layer "a" (InnerProduct): m.caffemodel does not fit; expected 2 blobs, found 1'),
         (
             [(4, 3), (3,)],
-            "m.caffemodel does not fit, blob 0; expected [3, 4], found [4, 3]; rename the layer to start it anew",
+            "m.caffemodel does not fit, blob 0; expected [3, 4], found [4, 3]; rename the layer to "
+            "initialise it from its fillers",
         ),
         ([(3, 4), (3, 1)], "does not fit, blob 1; expected [3], found [3, 1]"),
         ([(12,), (3,)], "does not fit, blob 0; expected [3, 4], found [12]"),

@@ -221,7 +221,7 @@ def arguments(words: list[str]) -> argparse.Namespace:
     try:
         given.batch = [int(word) for word in given.batch.split(",")] if given.batch else [None]
     except ValueError:
-        parser.error(f"-batch {given.batch}: expected whole numbers with commas")
+        parser.error(f"-batch {given.batch}: expected integers with commas")
     if len(given.batch) not in (1, len(given.models)) or any(b is not None and b < 1 for b in given.batch):
         parser.error("-batch: expected one number above 0, or one for each MODEL")
     given.batch *= len(given.models) if len(given.batch) == 1 else 1

@@ -17,6 +17,7 @@ except KeyboardInterrupt:  # Ctrl-C comes early too
     sys.exit(130)
 
 COMMANDS = (
+    "new",
     "models",
     "train",
     "test",

@@ -35,6 +35,9 @@ _channel_order = click.option(
 )
 
 
+MANY = 1 << 20  # images, where their number is not known before the net is
+
+
 def _preparation(command: Callable) -> Callable:
     """How a picture becomes the input: -mean, -scale, -size and -channel_order, which the command takes together as
     ``preparation``."""
@@ -55,7 +58,7 @@ def _preparation(command: Callable) -> Callable:
 
 
 @click.command(short_help="Classify images")
-@click.argument("images", metavar="IMAGE…", nargs=-1, required=True, type=click.Path())
+@click.argument("images", metavar="[IMAGE…]", nargs=-1, type=click.Path())
 @options.model
 @options.weights
 @click.option(
@@ -91,6 +94,14 @@ def _preparation(command: Callable) -> Callable:
     type=click.Path(file_okay=False, path_type=Path),
     help="Write the images with the answers drawn on them, and all.png with all of them.",
 )
+@click.option(
+    "--list",
+    "known",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Instead of IMAGE: a list or .csv table of images with their answers, as caffelite new writes it. Prints the "
+    "accuracy, or the errors of numbers, with 95 % intervals.",
+)
 @_preparation
 @click.option("--output", metavar="BLOB", help="The blob with the scores. Default: prob, or the only output.")
 @click.option("--skip", is_flag=True, help="Exit with status 0 although some of several images could not be read.")
@@ -107,6 +118,7 @@ def classify(
     oversample,
     hierarchy,
     folder,
+    known,
     preparation,
     output,
     skip,
@@ -128,6 +140,7 @@ def classify(
     \b
     Example:
       caffelite classify -model digits.prototxt drawn/ -annotate answers
+      caffelite classify -model pets/deploy.prototxt -list pets/test.txt
       caffelite classify -model caffenet.prototxt "photos/*.jpg" -oversample -hierarchy animals.txt -json
     """
     import glob
@@ -135,38 +148,72 @@ def classify(
     from ..deploy.classify import gather
     from ..deploy.hierarchy import Hierarchy
 
+    if bool(images) == bool(known):
+        raise click.UsageError("name images, or a list of them with -list")
     files = gather(images, glob.glob)
     started = time.perf_counter()
-    classifier = _open(model, weights, set_fields, preparation, gpu, len(files), oversample, labels, output)
+    expected = len(files) or MANY
+    classifier = _open(model, weights, set_fields, preparation, gpu, expected, oversample, labels, output)
+    truth = _read_known(known, classifier) if known else None
+    files = truth.files if truth else files
     groups = Hierarchy(hierarchy, classifier.labels) if hierarchy else None
     classifier.warm_up()
     opened = time.perf_counter() - started
-    found, pages, failed = [], {}, []
+    found, pages, failed, scores = [], {}, [], []
 
     def report(file: Path, error: CaffeliteError) -> None:
         failed.append(file)
         click.echo(f"caffelite: {error}", err=True)
 
     for answer in classifier.answers(files, report if len(files) > 1 else None):
-        entry = _entry(answer, classifier.labels, count, groups)
+        entry = _entry(answer, classifier.labels, count, groups, classifier.classifies)
         found.append(entry)
-        if not as_json:
-            _show(entry)
+        if truth:
+            scores.append(answer.scores)
+        elif not as_json:
+            _show(entry, classifier.answer)
         if folder:
             pages[_free_name(answer.file.stem, pages)] = _page(classifier.preparation, answer.file, entry)
     if pages:
         _write(folder, pages)
-    _print_end(found, opened, as_json)
+    compared = _compare(truth, scores, failed, classifier) if truth and scores else None
+    _print_end(found, opened, as_json, compared)
     if failed:
         click.echo(f"{len(failed)} of {len(files)} pictures could not be read", err=True)
         sys.exit(0 if skip else 1)
 
 
-def _print_end(found: list[dict], opened: float, as_json: bool) -> None:
-    """Prints all answers as JSON, or how long one took. opened: seconds to open the net."""
+def _read_known(path: Path, classifier: Any) -> Any:
+    """The images of a list with their answers."""
+    from .. import caffelite_pb2 as pb
+    from ..deploy.known import read
+
+    return read(path, len(classifier.labels), classifier.answer != pb.DeployParameter.CLASSES)
+
+
+def _compare(truth: Any, scores: list, failed: list[Path], classifier: Any) -> list:
+    """The scores of answers against known ones, without images that could not be read."""
+    import numpy as np
+
+    from .. import caffelite_pb2 as pb
+    from ..report import known
+
+    kinds = {pb.DeployParameter.LABELS: known.labels, pb.DeployParameter.NUMBERS: known.numbers}
+    bad = set(failed)
+    kept = [row for row, file in enumerate(truth.files) if file not in bad]
+    return kinds.get(classifier.answer, known.classes)(np.array(scores), truth.answers[kept], classifier.labels)
+
+
+def _print_end(found: list[dict], opened: float, as_json: bool, compared: list | None) -> None:
+    """Prints all answers as JSON, or how long one took; and how they compare with known ones. opened: seconds to open
+    the net."""
     if as_json:
-        click.echo(json.dumps(found, indent=2, ensure_ascii=False))
-    elif found:
+        answers = {"scores": [score.record() for score in compared], "images": found} if compared else found
+        click.echo(json.dumps(answers, indent=2, ensure_ascii=False))
+        return
+    for score in compared or []:
+        options.say(str(score))
+    if found:
         each = sum(entry["seconds"] for entry in found) / len(found)
         click.echo(f"{len(found)} pictures, {each:.4f} s each; {opened:.2f} s to open the net", err=True)
 
@@ -231,17 +278,26 @@ def _number(text: str) -> float:
         raise CaffeliteError("a bad -mean", expected="numbers, as in 104,117,123", found=text) from None
 
 
-def _entry(answer, labels: list[str], count: int, groups) -> dict:
+def _entry(answer, labels: list[str], count: int, groups, classified: bool = True) -> dict:
+    """classified: only the best ``count`` answers count; else all numbers."""
     entry = {"file": str(answer.file), "seconds": round(answer.seconds, 6), "notes": answer.notes}
-    entry["answers"] = [{"label": labels[i], "class": i, "score": float(answer.scores[i])} for i in answer.top(count)]
+    best = answer.top(count if classified else len(labels))
+    entry["answers"] = [{"label": labels[i], "class": i, "score": float(answer.scores[i])} for i in best]
     if groups:
         entry["general"] = [asdict(general) for general in groups.answers(answer.scores)]
     return entry
 
 
-def _show(entry: dict) -> None:
+def _show(entry: dict, kind: int) -> None:
+    """Prints an answer: the best classes or labels first, numbers in their order."""
+    from .. import caffelite_pb2 as pb
+
     notes = f"  ({', '.join(entry['notes'])})" if entry["notes"] else ""
     options.say(f"{entry['file']}  {entry['seconds']:.4f} s{notes}")
+    if kind == pb.DeployParameter.NUMBERS:
+        for answer in sorted(entry["answers"], key=lambda answer: answer["class"]):
+            options.say(f"  {answer['label']} = {answer['score']:.6g}")
+        return
     for answer in entry["answers"]:
         options.say(f"  {answer['score']:.4f}  {answer['label']}")
     if "general" in entry:

@@ -21,7 +21,7 @@ from . import imaging
 def convert_imageset(places, shuffle, seed, backend, check_size, skip, threads, force, **how) -> None:
     """Writes the images that LISTFILE names, each below the folder ROOT, into the database DB_NAME.
 
-    A line of LISTFILE is an image's name and its label, a whole number. Without LISTFILE, ROOT holds a folder of images
+    A line of LISTFILE is an image's name and its label, an integer. Without LISTFILE, ROOT holds a folder of images
     for each class: classes get labels in the order of their names, which are written to DB_NAME_labels.txt.
 
     Keys and records are those of Caffe's tool: 00000000_cat/1.jpg, 00000001_…
@@ -41,7 +41,7 @@ def convert_imageset(places, shuffle, seed, backend, check_size, skip, threads, 
     labels = db.with_name(f"{db.name}_labels.txt")
     check_free([db] if listing else [db, labels], force)
     recipe = imaging.recipe(**how)
-    left_out = [] if skip else None
+    left_out: list[str] | None = [] if skip else None
     images, classes = (
         (read_list(listing), [])
         if listing

@@ -57,5 +57,5 @@ def _text(found, a: str, b: str) -> str:
     lines += [f"  fit: {', '.join(found.fits)}"] * bool(found.fits)
     lines += [f"  do not fit, an error when loaded: {name}, {why}" for name, why in found.clashes]
     lines += [f"  would fit under B's name: {old} → {new}" for old, new in found.renamed]
-    lines += [f"  start anew: {', '.join(found.fresh)}"] * bool(found.fresh)
+    lines += [f"  newly initialised: {', '.join(found.fresh)}"] * bool(found.fresh)
     return "\n".join(lines + (["", "the nets mean the same"] if found.same else []))

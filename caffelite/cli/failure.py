@@ -81,7 +81,7 @@ def output_failed(error: OSError) -> bool:
     if error.errno not in CLOSED or error.filename is not None:
         return False
     give_up_stdout()
-    click.echo(f"caffelite: cannot write to standard output: {error.strerror.lower()}", err=True)
+    click.echo(f"caffelite: cannot write to standard output: {(error.strerror or '').lower()}", err=True)
     return True
 
 

@@ -62,6 +62,9 @@ def find_batch(solver, gpu, set_fields, limit, level, stage) -> None:
             found = (smaller, summary.memory(net, smaller, os.cpu_count() or 1, traits=traits)) if smaller else None
     if not found:
         raise CaffeliteError(
-            "no batch fits", expected="room for one sample", found=memory.text(room), remedy="use a smaller net"
+            "no batch fits",
+            expected="enough memory for one sample",
+            found=memory.text(room),
+            remedy="use a smaller net",
         )
     click.echo(f"{found[0]} samples, which take {memory.text(found[1].total)} of {memory.text(room)}")

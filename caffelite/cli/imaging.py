@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
 from ..errors import CaffeliteError
 
-REMEDY = "mend or remove it, or leave out such images with -skip"
+REMEDY = "repair or remove it, or skip such images with -skip"
 _TRUE, _FALSE = {"true", "t", "yes", "y", "1"}, {"false", "f", "no", "n", "0"}
-_SIDE = {"type": click.IntRange(min=0), "default": 0, "metavar": "N"}
+_SIDE: dict[str, Any] = {"type": click.IntRange(min=0), "default": 0, "metavar": "N"}
 _OPTIONS = (
     click.option("--gray", is_flag=True, help="One channel, grey, instead of three: blue, green, red."),
     click.option("--resize_width", **_SIDE, help="Width to resize images to, with -resize_height."),
@@ -66,12 +67,16 @@ def options(command: Callable) -> Callable:
 
 
 def recipe(gray: bool, resize_width: int, resize_height: int, encoded: bool, encode_type: str):
-    """How the options want an image stored. Errors: one side of a size without the other."""
+    """How the options want an image stored. Errors: one side of a size without the other; images too large."""
     from ..data.convert import Recipe
+    from ..data.images import MOST_PIXELS
 
     if bool(resize_width) != bool(resize_height):
         missing, given = ("-resize_height", "-resize_width") if resize_width else ("-resize_width", "-resize_height")
         raise CaffeliteError(f"{given} without {missing}", remedy="give both, or none to keep each image's size")
+    if resize_height * resize_width > MOST_PIXELS:
+        what, found = "-resize_height and -resize_width make images too large", f"{resize_height}×{resize_width}"
+        raise CaffeliteError(what, expected=f"at most {MOST_PIXELS} pixels", found=found)
     encoding = encode_type.removeprefix(".") if encoded or encode_type else None
     return Recipe(not gray, resize_height, resize_width, encoding)
 

@@ -35,5 +35,5 @@ def open_net(
     dev = share.dev if share else open_device(gpu, None, how, lambda: document.message)
     if batch:
         document = prototxt.Document(rebatched(document.message, batch), document.locate)
-    number = pb.TRAIN if phase.upper() == "TRAIN" else pb.TEST
+    number = pb.Phase.Value(phase.upper())
     return open_net.open_net(document, dev, number, level=level, stages=options.names(stage), keep=keep, share=share)

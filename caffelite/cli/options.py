@@ -18,7 +18,7 @@ UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 gpu = click.option(
     "--gpu",
     metavar="IDS",
-    help='GPUs to use: "all" (the CPU where there are none), or numbers as in 0,1. Default: what solver_mode says, '
+    help='GPUs to use: "all" (the CPU where there are none), or numbers as in 0,1. Default: solver_mode of the solver, '
     "else the CPU.",
 )
 weights = click.option(

@@ -133,7 +133,7 @@ def bottleneck(net, measured, found, bandwidth: float) -> str:
         sizes = {parameter.node.name: 0 for parameter in net.params.parameters}
         for parameter, blob in zip(net.params.parameters, net.params.blobs, strict=True):
             sizes[parameter.node.name] += blob.size
-        name = max(sizes, key=sizes.get)
+        name = max(sizes, key=sizes.__getitem__)
         share = sizes[name] / max(1, sum(sizes.values()))
         return (
             f"The bottleneck is the all-reduce: {found.travel * 1e3:.4g} ms at {bandwidth:g} GB/s, "
@@ -142,7 +142,7 @@ def bottleneck(net, measured, found, bandwidth: float) -> str:
             "link help."
         )
     parts = {"forward": measured.forward, "backward": sum(measured.backward), "the update": measured.update}
-    name = max(parts, key=parts.get)
+    name = max(parts, key=parts.__getitem__)
     waiting = found.waiting / found.seconds
     return (
         f"The bottleneck is computing, of which {name} is {parts[name] / measured.compute:.0%}; gradients cost "

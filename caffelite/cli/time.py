@@ -80,7 +80,7 @@ def _print_table(net, passes: list, whole: float, ceilings: tuple[float, float])
     """Prints a table of layers with their share of the device's ceilings, complete passes, and memory."""
     from ..inspection import counts, memory
 
-    rows = [("layer", "forward ms", "backward ms", "GFLOP/s", "GB/s", "of a ceiling")]
+    rows: list[tuple[str, ...]] = [("layer", "forward ms", "backward ms", "GFLOP/s", "GB/s", "of a ceiling")]
     rows += [_row(step, passes, ceilings) for step in net.compiled.forward]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.option(
     "--resume",
     type=click.Choice(["auto"]),
-    help="auto: resume from the newest valid snapshot of the last run, or start anew if there is none.",
+    help="auto: resume from the newest valid snapshot of the last run, or start from iteration 0 if there is none.",
 )
 @options.weights
 @options.set_fields

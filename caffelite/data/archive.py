@@ -33,7 +33,7 @@ class Files(Mapping[str, bytes]):
         if self._folder:
             return inputs.read(self._folder / name, inputs.IMAGE)
         if held is None:
-            raise OSError(errno.ENOENT, "the link leads to nothing in the archive", name)
+            raise OSError(errno.ENOENT, "the link has no target in the archive", name)
         return held.read(self._root) if isinstance(held, _Place) else held
 
     def __iter__(self) -> Iterator[str]:

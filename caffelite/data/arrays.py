@@ -95,7 +95,7 @@ def _checked(labels: np.ndarray, length: int, path: Path) -> np.ndarray:
     values = np.asarray(values[:, 0], np.float64)
     wrong = np.flatnonzero((values != np.floor(values)) | (np.abs(values) > EXACT_LABELS))
     if wrong.size:
-        what = f"label {wrong[0]} is no whole number that float32 holds"
+        what = f"label {wrong[0]} is not an integer that float32 represents exactly"
         raise CaffeliteError(what, where=where, found=values[wrong[0]])
     return values.astype(np.float32)
 

@@ -76,7 +76,7 @@ class _Arrays(pickle.Unpickler):
             return np.empty(0).__reduce__()[0]  # that function, wherever this NumPy keeps it
         if (module, name) in (("numpy", "ndarray"), ("numpy", "dtype")):
             return getattr(np, name)
-        raise pickle.UnpicklingError(f"it asks for {module}.{name}")
+        raise pickle.UnpicklingError(f"it refers to {module}.{name}")
 
 
 def _unpickled(content: bytes, where: Where) -> tuple[np.ndarray, np.ndarray]:

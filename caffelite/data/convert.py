@@ -91,7 +91,7 @@ def convert(
     *,
     check_size: bool = False,
     skip: bool = False,
-    remedy: str = "mend or remove it",
+    remedy: str = "repair or remove it",
     threads: int | None = None,
     progress: bool = False,
     backend: str = "lmdb",

@@ -90,7 +90,7 @@ class Files(Pictures):
             return inputs.read(self._root + self._listed[number].name, inputs.IMAGE)
         except OSError as mistake:
             file, where = self.place(number)
-            remedy = "names count from root_folder, which stands before them as it is written" if self._root else None
+            remedy = "names are relative to root_folder, which is put before them unchanged" if self._root else None
             raise CaffeliteError(
                 f'cannot read image "{file}": {inputs.reason(mistake)}', where=where, remedy=remedy
             ) from None
@@ -125,7 +125,7 @@ class Shards(Pictures):
     def _usable(path: Path, name: str, member: tarfile.TarInfo | None) -> tarfile.TarInfo:
         if member is None:
             raise CaffeliteError(
-                f'the link "{name}" leads to nothing in the archive',
+                f'the link "{name}" has no target in the archive',
                 where=Where(str(path)),
                 remedy="pack what it names too",
             )
@@ -166,7 +166,7 @@ class Shards(Pictures):
             if label is None or abs(label) > EXACT_LABELS:
                 found = repr(shortened(text.decode(errors="backslashreplace")))
                 raise CaffeliteError(
-                    f'"{stem}.cls" is no label', where=Where(str(path)), expected="a whole number", found=found
+                    f'"{stem}.cls" is no label', where=Where(str(path)), expected="an integer", found=found
                 )
             labels.append(label)
             [(ending, image)] = images

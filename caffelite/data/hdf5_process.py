@@ -101,7 +101,7 @@ def _check_size(values) -> int:
     most = max(SMALL, size * (GREATEST_PACKING if values.chunks or sources else 1))
     chunk = math.prod(values.chunks or ()) * values.dtype.itemsize
     if values.size * values.dtype.itemsize > most or chunk > most:
-        raise ValueError(f"{values.name} says that it has {values.size} numbers, more than the file can hold")
+        raise ValueError(f"{values.name} declares {values.size} numbers, more than the file can hold")
     return chunk if values.chunks else 0
 
 

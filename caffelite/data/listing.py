@@ -63,7 +63,7 @@ def read_list(path: str | os.PathLike) -> list[Listed]:
             )
         elif parts and (label := whole_number(parts[1])) is None:
             found = f'"{shortened(parts[1])}"'
-            mistakes.add(CaffeliteError("the label is no number", where=where, expected="a whole number", found=found))
+            mistakes.add(CaffeliteError("the label is no number", where=where, expected="an integer", found=found))
         elif parts and abs(label) > EXACT_LABELS:
             found = shortened(parts[1])
             mistakes.add(

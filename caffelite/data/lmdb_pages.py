@@ -67,7 +67,7 @@ class Pages:
             if transaction is not None:
                 self.meta = next((meta for meta in metas if meta.transaction == transaction), None)
                 if self.meta is None:
-                    raise Changed(f"transaction {transaction} is gone")
+                    raise Changed(f"transaction {transaction} was overwritten")
             self.entries = self.meta.entries
             self._check_sizes()
         except BaseException:
@@ -129,7 +129,7 @@ class Pages:
         if version != _VERSION:
             raise Damaged(f"it is an LMDB of format {version}, where {_VERSION} is expected")
         if page_bytes < 256 or page_bytes > 1 << 15 or page_bytes & (page_bytes - 1):
-            raise Damaged(f"meta page {number} says that a page has {page_bytes} bytes")
+            raise Damaged(f"meta page {number} states a page size of {page_bytes} bytes")
         if tree & _DUPLICATES:
             raise Damaged("it holds several values for a key, which no set of images does")
         return Meta(transaction, entries, depth, root, last + 1, leaves, page_bytes)
@@ -143,8 +143,7 @@ class Pages:
         most = meta.leaves * (meta.page_bytes // 8)  # a node has 8 bytes and its place 2
         if not 0 < meta.depth <= _MOST_DEPTH or meta.leaves > meta.pages or meta.entries > most:
             raise Damaged(
-                f"it says that it has {meta.entries} records on {meta.leaves} of {meta.pages} pages, {meta.depth} "
-                "levels deep"
+                f"it declares {meta.entries} records on {meta.leaves} of {meta.pages} pages, {meta.depth} levels deep"
             )
 
     def _page(self, number: int, kind: int) -> tuple[bytes, int, int]:
@@ -156,7 +155,9 @@ class Pages:
         if found != number or flags & _KINDS != kind:
             raise Damaged(f"page {number} is not what it should be (number {found}, kind {flags:#x})")
         if lower < _START or lower > upper or upper > len(page) or lower & 1:
-            raise Damaged(f"page {number} says that its nodes lie from {upper} on, their places before {lower}")
+            raise Damaged(
+                f"page {number} states that its nodes start at {upper}, and that their offsets end at {lower}"
+            )
         return page, lower, upper
 
     def _leaves(self) -> Iterator[tuple[int, bytes, list[int]]]:
@@ -199,7 +200,7 @@ class Pages:
         """A value stored in overflow pages."""
         each = self.meta.page_bytes
         if not 1 < number < self.meta.pages or number * each + _START + size > self.meta.pages * each:
-            raise Damaged(f"a value of {size} bytes stands on page {number} of {self.meta.pages}")
+            raise Damaged(f"a value of {size} bytes is on page {number} of {self.meta.pages}")
         found, _, flags, low, high = _HEADER.unpack(self._read(_START, number * each))
         if found != number or flags & _KINDS != _OVERFLOW or (low | high << 16) * each < _START + size:
             raise Damaged(f"page {number} is not what it should be (number {found}, kind {flags:#x})")

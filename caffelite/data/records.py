@@ -91,5 +91,5 @@ def read(value: bytes) -> tuple[pb.Datum, np.ndarray]:
     shape = datum.channels, datum.height, datum.width
     values = np.frombuffer(datum.data, np.uint8) if datum.data else np.array(datum.float_data, np.float32)
     if min(shape) < 1 or values.size != math.prod(shape):
-        raise ValueError(f"{values.size} values, yet it says {'×'.join(map(str, shape))}")
+        raise ValueError(f"{values.size} values, but its header states {'×'.join(map(str, shape))}")
     return datum, values.reshape(shape)

@@ -53,7 +53,7 @@ def files(archive: tarfile.TarFile) -> Iterator[tuple[str, tarfile.TarInfo | Non
     """(name, member) of every file in the archive's order, without "./" at the start; a link is a name of the member
     that it leads to.
 
-    None where a link leads to nothing in the archive. A link to a folder names each file there, except by a further
+    None where a link has no target in the archive. A link to a folder names each file there, except by a further
     link to a folder. Of a name that comes twice the last member counts, as when it is unpacked. Errors: Unreadable.
     """
     table: dict[str, tarfile.TarInfo] = {}

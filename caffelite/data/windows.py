@@ -188,9 +188,7 @@ class WindowSource(Source):
             width, height = min(width, self._size - left), min(height, self._size - top)
         if not (0 <= x1 <= x2 < columns and 0 <= y1 <= y2 < rows and height > 0 and width > 0):
             picture = self._windows.pictures[number]
-            what = (
-                f'a window {corners[0]} {corners[1]} {corners[2]} {corners[3]} does not lie in image "{picture.file}"'
-            )
+            what = f'a window {corners[0]} {corners[1]} {corners[2]} {corners[3]} is not within image "{picture.file}"'
             raise CaffeliteError(what, where=picture.where, expected=f"within {columns} columns and {rows} rows")
         pixels = resize(image[:, y1 : y2 + 1, x1 : x2 + 1], height, width)
         return (pixels[:, :, ::-1] if flip else pixels), top, left
@@ -253,7 +251,7 @@ def read_windows(path: Path, param: pb.WindowDataParameter) -> Windows:
         if not number:
             raise CaffeliteError("an image without its path", where=where)
         file, where = param.root_folder + " ".join(words), Where(listing, number)
-        shape = tuple(line(1, f"a whole number: {name}")[0][0] for name in ("channels", "height", "width"))
+        shape = tuple(line(1, f"an integer: {name}")[0][0] for name in ("channels", "height", "width"))
         found.pictures.append(Picture(file, where, shape))
         for _ in range(line(1, "the number of windows")[0][0]):
             values, where = line(6, "class, overlap, x1 y1 x2 y2", float)
@@ -262,7 +260,7 @@ def read_windows(path: Path, param: pb.WindowDataParameter) -> Windows:
                 abs(v) <= EXACT_LABELS and v == int(v) for v in (label, *corners)
             ):  # which NaN and infinity are not
                 raise CaffeliteError(
-                    "class and corners must be whole numbers", where=where, expected=f"at most {EXACT_LABELS}"
+                    "class and corners must be integers", where=where, expected=f"at most {EXACT_LABELS}"
                 )
             window = len(found.pictures) - 1, int(label), *map(int, corners)
             if np.float32(overlap) >= np.float32(param.fg_threshold):

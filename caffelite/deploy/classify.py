@@ -56,6 +56,8 @@ class Classifier:
         share: Net | None = None,
     ):
         self.preparation = Preparation(document.message, document.locate)
+        self.answer = document.message.deploy_param.answer
+        self.classifies = self.answer != pb.DeployParameter.NUMBERS
         self.oversample, self.rows = oversample, VIEWS if oversample else 1
         self.batch = max(1, min(pictures, MOST_ROWS // self.rows))
         message = pb.NetParameter()

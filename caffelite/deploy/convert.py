@@ -53,7 +53,9 @@ def convert(graph: Graph, wanted: Iterable[str] = (), batch: int = 1) -> Convert
             _input(node, needed, scores, None if recurrent else batch) if node.layer.feeds else _bare(node.layer.spec)
         )
     if not any(node.layer.feeds for node in needed):
-        raise CaffeliteError("no data leads to the outputs", found=", ".join(value.name for value, _ in scores))
+        raise CaffeliteError(
+            "the outputs do not depend on any data", found=", ".join(value.name for value, _ in scores)
+        )
     outputs, taken = [], set(graph.values)
     for value, loss in scores:
         kind = PROBABILITY.get(loss.layer.spec.type) if loss else None

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import DTypeLike
 
-from .interfaces import Array
+from .interfaces import Array, Links
 
 
 class Field(Protocol):
@@ -72,11 +72,13 @@ class ExecutionContext:
     makes it.
 
     input_buffer: the values that the host sends for each pass. stream: the device's stream of computation, None on a
-    CPU, where an operation has finished when it returns.
+    CPU, where an operation has finished when it returns. links: to the devices that hold the other parts of the net;
+    None where this device holds the complete net.
     """
 
     input_buffer: InputBuffer
     stream: Any = None
+    links: Links | None = None
 
     @property
     def seed(self) -> int:

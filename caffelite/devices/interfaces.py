@@ -229,6 +229,13 @@ class Preprocess(Protocol):
         """fields: of the input buffer; each is copied to its top."""
 
 
+class Pending(Protocol):
+    """An array that is being sent."""
+
+    def wait(self) -> None:
+        """Returns when the array may be overwritten; on a GPU, queues the wait."""
+
+
 class Links(Protocol):
     """Moves arrays between the devices that hold the parts of one net.
 
@@ -238,9 +245,10 @@ class Links(Protocol):
     Errors: a device that ends or hangs ends the job, see parallel/watchdog.py.
     """
 
-    def send(self, array: Array, peer: tuple[int, int], tag: int) -> None:
-        """Starts to send an array, after the one sent before with the tag has left. It must not change until it has
-        left, too: see ``wait_sent``."""
+    def send(self, array: Array, peer: tuple[int, int], tag: int) -> Pending:
+        """Starts to send an array and returns without waiting for the peer. The array must not change before
+        ``wait`` of the result has returned. Arrays that are sent to one peer with one tag arrive in the order of the
+        calls."""
 
     def receive(self, array: Array, peer: tuple[int, int], tag: int) -> None:
         """Receives what ``peer`` sends with the tag. Waits for it."""
@@ -254,6 +262,3 @@ class Links(Protocol):
 
     def all_reduce(self, array: Array) -> None:
         """Sums an array over the devices of the stage, in place and in the order of shards: the same bits on each."""
-
-    def wait_sent(self) -> None:
-        """Returns when all arrays that were sent may be overwritten."""

@@ -6,12 +6,15 @@ from typing import NamedTuple
 
 
 class Window(NamedTuple):
-    """A window that slides over (H, W): kernel, stride, pad and dilation, each (vertical, horizontal)."""
+    """A window that slides over spatial axes: kernel, stride, pad and dilation, each a number per axis.
 
-    kernel: tuple[int, int]
-    stride: tuple[int, int] = (1, 1)
-    pad: tuple[int, int] = (0, 0)
-    dilation: tuple[int, int] = (1, 1)
+    Devices take windows over (H, W); layers also have windows over one or three axes.
+    """
+
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...] = (1, 1)
+    pad: tuple[int, ...] = (0, 0)
+    dilation: tuple[int, ...] = (1, 1)
 
     def outputs(self, size: tuple[int, ...]) -> tuple[int, int]:
         """(OH, OW): how many windows fit into the padded image (H, W)."""

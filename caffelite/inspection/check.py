@@ -17,7 +17,7 @@ from .reading import Findings, Reading, read
 def check(
     path: str,
     shapes: dict[str, Shape] | None = None,
-    phases: Iterable[pb.Phase] = (),
+    phases: Iterable[int] = (),
     level: int | None = None,
     stages: tuple[str, ...] = (),
 ) -> Findings:

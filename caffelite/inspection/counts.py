@@ -2,42 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 from ..net.graph import Graph, Node, Value
-from ..net.steps import Step
+from ..planner.work import multiply_adds, traffic, work
 
-
-def multiply_adds(node: Node) -> int:
-    """Products with learned weights in one forward pass."""
-    return node.layer.multiply_adds([bottom.shape for bottom in node.bottoms], [top.shape for top in node.tops])
-
-
-def work(node: Node) -> int:
-    """Multiply-adds of a pass forward and backward: backward computes as many for the weights' gradient, and for the
-    bottoms'."""
-    once = multiply_adds(node)
-    return once * (1 + (any(p.wanted for p in node.params) + any(node.gradient_to) if node.backward else 0))
-
-
-def traffic(step: Step) -> int:
-    """The bytes that a step reads and writes forward and backward, each array once a pass."""
-    node, layer = step.node, step.node.layer
-    if layer.view:
-        return 0
-    weights = 4 * sum(math.prod(p.shape) for part in (node, *step.fused) for p in part.layer.param_blobs)
-    total = weights + sum(map(_bytes, (*node.bottoms, *step.tops)))
-    if node.backward:
-        total += 2 * weights + sum(_bytes(top) for top in step.tops if top.gradient)
-        total += sum(_bytes(bottom) for bottom, wanted in zip(node.bottoms, node.gradient_to, strict=True) if wanted)
-        total += sum(_bytes(bottom) for i, bottom in enumerate(node.bottoms) if layer.backward_reads_bottom(i))
-        total += sum(_bytes(top) for i, top in enumerate(step.tops) if layer.backward_reads_top(i))
-    return total
-
-
-def _bytes(value: Value) -> int:
-    return (2 if value.dtype else 4) * math.prod(value.shape)
+__all__ = ["EVERYTHING", "Field", "batch_of", "multiply_adds", "receptive_fields", "shown", "traffic", "work"]
 
 
 class Field(NamedTuple):

@@ -124,7 +124,7 @@ def _sum(node: Node, name: str, i: int, size: int, out: int) -> str:
     if exact != out:
         text += f", less a window that would begin beyond the image: {out}"
     elif lost and not up:
-        text += f" ({lost} at the end {'is' if lost == 1 else 'are'} seen by no window)"
+        text += f" ({lost} at the end {'is' if lost == 1 else 'are'} in no window)"
     return text
 
 
@@ -221,14 +221,14 @@ def _purposes(graph: Graph, node: Node) -> list[str]:
     own = [str(i) for i, p in enumerate(node.params) if p.wanted]
     down = [f'"{b.name}"' for b, wanted in zip(node.bottoms, node.gradient_to, strict=True) if wanted]
     found = [f"parameter{'s' * (len(own) > 1)} {', '.join(own)} learn{'s' * (len(own) == 1)}"] if own else []
-    why = "force_backward asks for it" if graph.message.force_backward else "something there or below learns"
+    why = "force_backward requires it" if graph.message.force_backward else "something there or below learns"
     return found + ([f"{', '.join(down)} get{'s' * (len(down) == 1)} a gradient, since {why}"] if down else [])
 
 
 def _why_not(graph: Graph, node: Node) -> str:
     layer = node.layer
     if graph.phase == pb.TEST and not graph.message.force_backward:
-        return "the phase is TEST, and nothing asks for gradients (force_backward would)"
+        return "the phase is TEST, and nothing requires gradients (force_backward would)"
     if not layer.differentiable:
         return "it brings the data" if layer.feeds else f"{layer.spec.type} has no gradient"
     if not graph.losses:
@@ -268,14 +268,14 @@ def _planned(graph: Graph, node: Node, traits: DeviceTraits) -> list[str]:
             lines.append(f"fused with {others}: one step computes all")
     if node.name in planned.refused_in_place:
         lines.append(
-            "its prototxt asks for in-place, which would spoil numbers that are still needed: its top has memory of "
+            "its prototxt requests in-place, which would overwrite values that are still needed: its top has memory of "
             "its own"
         )
     for i, top in enumerate(node.tops):
         storage = planned.data[top]
         below = next((b for b in node.bottoms if planned.data[b] is storage), None)
         if below is not None and not any("fused" in line for line in lines):
-            what = "is the bottom under another shape" if node.layer.view else "lies on its bottom"
+            what = "is the bottom under another shape" if node.layer.view else "shares the memory of its bottom"
             lines.append(f'top "{top.name}" {what}: no memory of its own')
         else:
             lines.append(f'top "{_name(top)}": {storage.bytes:,} bytes, {_life(graph, storage)}')

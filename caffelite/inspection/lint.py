@@ -65,7 +65,7 @@ def solver(reading: Reading, findings: Findings) -> None:
         )
     folder = p.snapshot_prefix
     if (p.snapshot or p.snapshot_after_train) and folder and not folder.endswith("/") and os.path.isdir(folder):
-        what = f"snapshot_prefix {folder} is a folder: snapshots and records go into it, beside what is there"
+        what = f"snapshot_prefix {folder} is a folder: snapshots and records are written into it, next to its files"
         findings.say("lint", what, locate("snapshot_prefix"), remedy="choose another name, or end it with /")
     if p.snapshot > p.max_iter:
         findings.say("lint", f"snapshot {p.snapshot} comes after max_iter {p.max_iter}", locate("snapshot"))
@@ -135,7 +135,7 @@ def _undone(graph: Graph, reading: Reading, findings: Findings) -> None:
         what = f"{kind} cannot work in place, its bottom's numbers are still needed: {_names([n.name for n in nodes])}"
         where, remedy = (
             reading.locate("layer", nodes[0].place, "top", 0),
-            "tops get memory of their own; giving them names of their own says so",
+            "tops get memory of their own; give them different names to make that visible",
         )
         findings.say("note", what, where, remedy=remedy)
 
@@ -178,7 +178,7 @@ def _untrained(graph: Graph, reading: Reading, findings: Findings) -> None:
                 "gradient to it"
             )
             findings.say(
-                "lint", what, reading.locate("layer", node.place), remedy="param { lr_mult: 0 } says so, if it is meant"
+                "lint", what, reading.locate("layer", node.place), remedy="set param { lr_mult: 0 } if this is intended"
             )
 
 

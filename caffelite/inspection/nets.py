@@ -99,7 +99,7 @@ class Subject:
         if shapes:
             assumed = ", ".join(f'"{top}" as {times(shape)}' for top, shape in shapes.items())
             remedy = " ".join(f"-shape {top}={'x'.join(map(str, shape))}" for top, shape in shapes.items())
-            notes.append(f"nothing tells the shape of a sample; taken {assumed}: give the right one, as in {remedy}")
+            notes.append(f"the shape of a sample is not known; assumed {assumed}: give the right one, as in {remedy}")
         return found, notes
 
 
@@ -136,7 +136,7 @@ def phases(requested: str | None, net: pb.NetParameter) -> list[int]:
     return [pb.Phase.Value(requested.upper())] if requested else phases_of(net)
 
 
-def phases_of(net: pb.NetParameter) -> list[pb.Phase]:
+def phases_of(net: pb.NetParameter) -> list[int]:
     """The phases in which the net has data, both if that is not clear; TEST for a net without losses and scores."""
     fed, scored = [], False
     for phase in (pb.TRAIN, pb.TEST):

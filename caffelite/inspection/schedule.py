@@ -79,7 +79,7 @@ def schedule(
         batch *= processes
         samples = samples or length
         if samples is None:
-            notes.append("epochs are not known without the data; -samples N tells how large the training set is")
+            notes.append("epochs are not known without the data; give the size of the training set with -samples N")
     except CaffeliteError as error:
         if epochs.given(given):
             raise
@@ -89,7 +89,7 @@ def schedule(
         p, locate = epochs.resolve(given, document.locate, epoch or None, remedy)
         rate = rates.policy(p, locate)
     if rate.plateau:
-        notes.append('the rate of "plateau" falls when the loss stands still, which nobody knows beforehand')
+        notes.append('the rate of "plateau" falls when the loss stops falling, which is not known in advance')
     every, last = p.test_interval, p.max_iter
     tests = [i for i in range(0, last + 1, every) if i or p.test_initialization] if every and p.test_iter else []
     saved = list(range(p.snapshot, last + 1, p.snapshot)) if p.snapshot else []

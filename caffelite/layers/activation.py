@@ -47,7 +47,7 @@ elementwise(
 
 def _limits(layer: Layer) -> None:
     if layer.p.max < layer.p.min:
-        raise layer.error("max lies below min", "max", expected=f"{layer.p.min:g} or more", found=f"{layer.p.max:g}")
+        raise layer.error("max is below min", "max", expected=f"{layer.p.min:g} or more", found=f"{layer.p.max:g}")
 
 
 elementwise(

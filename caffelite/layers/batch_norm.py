@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.protocol import Device
+from .broadcast import Scale
+from .compilation import Compilable
+from .eltwise import Eltwise
 from .layer import Layer, Shape, register, split_axis
 
 LEARNT = (
@@ -57,22 +61,22 @@ class BatchNorm(Layer):
                 self.add_param((c,), self.p.bias_filler, "bias_filler")
         return [shape]
 
-    def can_fuse(self, follower: Layer) -> bool:
+    def can_fuse(self, follower: Compilable) -> bool:
         return (
-            follower.spec.type == "Scale"
+            isinstance(follower, Scale)
             and follower.split == self.split
             and len(follower.spec.bottom) == 1
             and not self.learnt
         )
 
-    def can_fuse_sum(self, follower: Layer) -> bool:
+    def can_fuse_sum(self, follower: Compilable) -> bool:
         plain = (
-            follower.spec.type == "Eltwise"
+            isinstance(follower, Eltwise)
             and len(follower.spec.bottom) == 2
             and all(map(follower.passes_gradient, (0, 1)))
         )
         alike = follower.config.format == self.config.format
-        return self.config.traits.sums_gradients and self.can_fuse_relu and alike and plain
+        return self.config.traits.sums_gradients and self.can_fuse_relu() and alike and plain
 
     def can_fuse_relu_backward(self) -> bool:
         return True
@@ -80,12 +84,11 @@ class BatchNorm(Layer):
     def most_gradient_parts(self) -> int:
         return 64 if self.config.fused_sum else 1
 
-    @property
     def can_fuse_relu(self) -> bool:
         return self.learnt or self.config.fused_scale
 
     def backward_reads_bottom(self, index: int) -> bool:
-        return self.can_fuse_relu  # y may have lost what x says: the scale may be 0
+        return self.can_fuse_relu()  # y may have lost what x says: the scale may be 0
 
     def backward_reads_top(self, index: int) -> bool:
         return not self.stored and not self.backward_reads_bottom(index)
@@ -127,7 +130,8 @@ class BatchNorm(Layer):
 
     def _build_affine(self, dev: Device, split: tuple[int, int, int], m: int) -> None:
         """With a learnt scale, and perhaps a bias, a sum and a ReLU behind them."""
-        each, value, slope = ("u", "s", "g", "b")[: 2 + len(self.affine)], "(x - u) * s * g", {}
+        each, value = ("u", "s", "g", "b")[: 2 + len(self.affine)], "(x - u) * s * g"
+        slope: dict[str, Any] = {}
         if len(self.affine) == 2:
             value = f"{value} + b"
         dy = "dy"

@@ -18,6 +18,7 @@ class Compilable(Declarations):
 
     config = LayerConfig()
     saved_shapes: dict[str, tuple[Shape, str | None]]  # what ``saved_blobs`` returns by default
+    saved_always: frozenset[str] = frozenset()  # the saved blobs that stay from one pass to the next
 
     def configured(self, config: LayerConfig) -> Self:
         """A copy that has ``config``."""
@@ -53,6 +54,10 @@ class Compilable(Declarations):
 
     def can_fuse_sum(self, follower: Compilable) -> bool:
         """Whether the layer can do the work, forward and backward, of one that adds its top and another blob."""
+        return False
+
+    def can_fuse_relu(self) -> bool:
+        """Whether forward can apply a leaky ReLU, which alone reads its top, to its top."""
         return False
 
     def can_fuse_relu_backward(self) -> bool:

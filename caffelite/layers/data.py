@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 
 from .. import caffelite_pb2 as pb
+from ..devices.context import ExecutionContext
 from ..devices.protocol import Device
 from . import fillers
 from .layer import Layer, Shape, register
@@ -16,14 +18,15 @@ from .layer import Layer, Shape, register
 class Feed(Layer):
     """Tops that a data source fills batch by batch. The net reads shapes and batches from it (see caffelite/data)."""
 
-    bottoms, tops = (0, 0), (1, None)
+    bottoms = (0, 0)
+    tops: tuple[int, int | None] = (1, None)
     feeds = reads_source = batched = True
     differentiable = False
-    source = None
+    source: Any = None
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         if self.source is None:
-            raise self.error("its data is not at hand")
+            raise self.error("its data is not available")
         found = list(self.source.shapes)
         if len(found) < len(self.spec.top):
             raise self.outer_error(
@@ -57,7 +60,6 @@ class Feed(Layer):
         for field, array in zip(self._arrays, arrays, strict=False):
             field.set(which, array)
 
-    @property
     def feeds_ahead(self) -> bool:
         return self._finish is not None and self._finish.deep
 
@@ -162,6 +164,11 @@ class DummyData(Layer):
             fillers.check(filler, shape, self.locate.at(self.field, "data_filler", min(i, len(found) - 1)))
         return self.found
 
+    def bound(self, dev: Device, params: list, context: ExecutionContext) -> Self:
+        copied = super().bound(dev, params, context)
+        copied.filled = False
+        return copied
+
     def build(self, dev: Device) -> None:
         self.filled = False
         self._random = {
@@ -173,11 +180,12 @@ class DummyData(Layer):
     def feed(self, which: int, iteration: int, part: int) -> None:
         for i, field in self._random.items():
             first = part * (self.found[i][:1] or (1,))[0]
-            key = functools.partial(fillers.generator, self.context.seed, self.name, i, iteration)
-            field.set(
-                which,
-                fillers.fill_rows(self.fillers[i], self.found[i], lambda row, key=key, first=first: key(first + row)),
-            )
+            generator = functools.partial(self._generator, i, iteration, first)
+            field.set(which, fillers.fill_rows(self.fillers[i], self.found[i], generator))
+
+    def _generator(self, top: int, iteration: int, first: int, row: int) -> np.random.Generator:
+        """The random numbers of a row. first: the number of the batch's first row."""
+        return fillers.generator(self.context.seed, self.name, top, iteration, first + row)
 
     def forward(self, x: list, y: list) -> None:
         for i, top in enumerate(y):

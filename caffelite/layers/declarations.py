@@ -17,11 +17,9 @@ class Declarations:
     - ``feeds``: tops come from outside (a source, the user) and not from bottoms; ``reads_source``: from a source;
       ``reads_images``: of images, then labels; ``batched``: its message has a batch_size; ``files``: the fields of its
       message that name files to read; ``filled_once``: the tops stay filled from one pass to the next;
-      ``feeds_ahead``: several passes can be fed at once;
     - ``frozen_params``: how many of its parameters, the first ones, the layer itself changes, and no solver;
     - ``varies``: its tops' shapes depend on the data (it calls ``resize``);
     - ``requires_host``: its passes need the host and cannot be captured in a graph; ``writes``: forward writes a file;
-    - ``can_fuse_relu``: forward can apply a leaky ReLU to its top;
     - ``follows_layout``: works on channels_last images too; ``follows_precision``: then also on 16-bit ones;
     - ``sums_spatially``: each number of a top may depend on all places of the bottoms; ``needs_images``: its bottoms
       are images.
@@ -35,7 +33,7 @@ class Declarations:
     constant_tops: frozenset[int] = frozenset()
     files: tuple[str, ...] = ()
     frozen_params = 0
-    differentiable = feeds_ahead = True
+    differentiable = True
     in_place = view = loss = adds_loss = takes_over_gradient = False
     feeds = reads_source = reads_images = batched = filled_once = varies = requires_host = writes = False
-    can_fuse_relu = follows_layout = follows_precision = sums_spatially = needs_images = False
+    follows_layout = follows_precision = sums_spatially = needs_images = False

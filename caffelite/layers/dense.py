@@ -23,7 +23,7 @@ class InnerProduct(Layer):
     """
 
     field = "inner_product_param"
-    can_fuse_relu = sums_spatially = True
+    sums_spatially = True
 
     def setup(self) -> None:
         if not self.p.num_output:
@@ -50,6 +50,9 @@ class InnerProduct(Layer):
 
     def saved_blobs(self) -> SavedBlobs:
         return self.rounded_blobs([(self.m, self.k)]) if self.rounds_bottoms() else {}
+
+    def can_fuse_relu(self) -> bool:
+        return True
 
     def relu_backward_overwrites(self) -> bool:
         return self.config.traits.fuses_relu_backward
@@ -131,6 +134,6 @@ class Embed(Layer):
             return None
         place = [int(i) for i in np.unravel_index(bad - 1, self.place)] if self.place else []
         return (
-            f'a number in bottom "{self.spec.bottom[0]}" names no row (at {place}); expected whole numbers 0 to '
+            f'a number in bottom "{self.spec.bottom[0]}" names no row (at {place}); expected integers 0 to '
             f"{self.p.input_dim - 1}"
         )

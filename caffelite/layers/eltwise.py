@@ -29,8 +29,11 @@ class Eltwise(Layer):
             raise self.error("takes coeff for SUM only", "coeff", 0)
         if coeffs not in (0, count):
             raise self.error(f"has {coeffs} coeff for {count} bottoms", "coeff", expected=f"none, or {count}")
-        self.in_place = self.can_fuse_relu = self.p.operation == ELTWISE.SUM
+        self.in_place = self.p.operation == ELTWISE.SUM
         self.coefficients = list(self.p.coeff or [1.0] * count)
+
+    def can_fuse_relu(self) -> bool:
+        return self.p.operation == ELTWISE.SUM
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         for i, shape in enumerate(bottoms):

@@ -24,7 +24,8 @@ def _fan(shape: tuple[int, ...], norm: int) -> float:
     count = math.prod(shape)
     fan_in = count / shape[0]
     fan_out = count / shape[1] if len(shape) > 1 else count
-    return {pb.FillerParameter.FAN_IN: fan_in, pb.FillerParameter.FAN_OUT: fan_out}.get(norm, (fan_in + fan_out) / 2)
+    fans: dict[int, float] = {pb.FillerParameter.FAN_IN: fan_in, pb.FillerParameter.FAN_OUT: fan_out}
+    return fans.get(norm, (fan_in + fan_out) / 2)
 
 
 def constant(f, shape, rng):
@@ -88,7 +89,7 @@ def check(f: pb.FillerParameter, shape: tuple[int, ...], locate: Locator) -> Non
         )
     if f.sparse != -1 and f.type != "gaussian":
         raise CaffeliteError(
-            f'the filler "{f.type}" knows no sparse weights',
+            f'the filler "{f.type}" does not support sparse weights',
             where=locate("sparse"),
             remedy='use type "gaussian", or drop sparse',
         )

@@ -79,6 +79,10 @@ class Layer(LayerMessage, Compilable):
         """Before a forward pass, writes what it takes from the host into the device's input buffer, as pass
         ``which``."""
 
+    def feeds_ahead(self) -> bool:
+        """Whether several passes can be fed before the first of them runs."""
+        return True
+
     def signature(self) -> tuple:
         """What forward and backward depend on, where that may change, besides their arrays and the input buffer."""
         return ()

@@ -6,6 +6,7 @@ import math
 
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
+from ..devices.interfaces import Kernel
 from ..devices.protocol import Device
 from .config import GRADIENT, SavedBlobs
 from .layer import Layer, Shape, register, split_axis
@@ -47,7 +48,8 @@ class Loss(Layer):
             return max(1.0, fixed)
         if kind == LOSS.VALID and self.ignored() is not None:
             return None
-        return max(1.0, {LOSS.BATCH_SIZE: batch, LOSS.NONE: 1}.get(kind, labels))
+        divisors: dict[int, int] = {LOSS.BATCH_SIZE: batch, LOSS.NONE: 1}
+        return max(1.0, divisors.get(kind, labels))
 
     def backward_reads_top(self, index: int) -> bool:
         return False
@@ -60,12 +62,12 @@ class Divisor:
     def __init__(self, dev: Device, fixed: float | None, ignored: int | None):
         self.value = dev.zeros(1)
         self._divide = dev.map(Formula("loss / divisor", ("loss", "divisor")))
-        self._count = None
-        if fixed is None:
+        self._count: Kernel | None = None
+        if fixed is not None:
+            dev.fill(self.value, fixed)
+        elif ignored is not None:
             self._count = dev.sum(Formula("where(t == ignore, 0, 1)", ("t",), constants=("ignore",)), ignore=ignored)
             self._least_one = dev.map(Formula("max(d, 1)", ("d",)))
-        else:
-            dev.fill(self.value, fixed)
 
     def count(self, labels) -> None:
         if self._count:

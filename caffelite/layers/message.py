@@ -23,14 +23,14 @@ class LayerMessage:
     def where(self, *path: str | int) -> Where:
         return self.locate(*((self.field, *path) if self.field and path else path))
 
-    def error(self, what: str, *path: str | int, **parts: object) -> CaffeliteError:
+    def error(self, what: str, *path: str | int, **parts: Any) -> CaffeliteError:
         return CaffeliteError(f'layer "{self.name}" ({self.spec.type}): {what}', where=self.where(*path), **parts)
 
-    def outer_error(self, what: str, *path: str | int, **parts: object) -> CaffeliteError:
+    def outer_error(self, what: str, *path: str | int, **parts: Any) -> CaffeliteError:
         """An error in a field that every layer has."""
         return CaffeliteError(f'layer "{self.name}" ({self.spec.type}): {what}', where=self.locate(*path), **parts)
 
-    def bottom_error(self, index: int, what: str, **parts: object) -> CaffeliteError:
+    def bottom_error(self, index: int, what: str, **parts: Any) -> CaffeliteError:
         blob = self.spec.bottom[index]
         return CaffeliteError(
             f'layer "{self.name}" ({self.spec.type}): bottom "{blob}" {what}',

@@ -31,16 +31,16 @@ def pooled(layer: Layer, spatial: Shape, k: Window, ceil: bool = True) -> Shape:
         count -= any(k.pad) and (count - 1) * stride >= size + pad
         if (count - 1) * stride >= size + pad:
             remedy = "use round_mode: FLOOR, or a smaller stride"
-            raise layer.error(
-                "its last window lies beyond the image", "stride", found=f"stride {stride}", remedy=remedy
-            )
+            raise layer.error("its last window is outside the image", "stride", found=f"stride {stride}", remedy=remedy)
         out.append(count)
     return tuple(out)
 
 
 def no_padding(layer: Layer, k: Window, *path: str) -> None:
     if any(k.pad):
-        raise layer.error("stochastic pooling knows no pad", *path, expected="pad 0", found=f"pad {list(k.pad)}")
+        raise layer.error(
+            "stochastic pooling does not support pad", *path, expected="pad 0", found=f"pad {list(k.pad)}"
+        )
 
 
 class Pooled(Layer):

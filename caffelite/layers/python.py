@@ -9,6 +9,7 @@ import sys
 import traceback
 import types
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -25,11 +26,11 @@ class HostBlob:
         self.shape, self.dtype = tuple(shape), dtype
         self._arrays: dict[str, np.ndarray] = {}
 
-    def reshape(self, *shape: int) -> None:
+    def reshape(self, *shape: Any) -> None:
         """Dimensions one by one, or as one sequence."""
-        shape = tuple(int(d) for d in (shape[0] if len(shape) == 1 and not np.isscalar(shape[0]) else shape))
-        if shape != self.shape:
-            self.shape, self._arrays = shape, {}
+        sizes = tuple(int(d) for d in (shape[0] if len(shape) == 1 and not np.isscalar(shape[0]) else shape))
+        if sizes != self.shape:
+            self.shape, self._arrays = sizes, {}
 
     def retype(self, dtype: np.dtype) -> None:
         self.dtype, self._arrays = dtype, {name: array.astype(dtype) for name, array in self._arrays.items()}
@@ -39,11 +40,16 @@ class HostBlob:
             self._arrays[name] = np.zeros(self.shape, self.dtype)
         return self._arrays[name]
 
-    data, diff = (property(lambda self, name=name: self._array(name)) for name in ("data", "diff"))
+    def _size(self, axis: int) -> int:
+        return self.shape[axis] if axis < len(self.shape) else 1
+
+    data = property(lambda self: self._array("data"))
+    diff = property(lambda self: self._array("diff"))
     count = property(lambda self: math.prod(self.shape))
-    num, channels, height, width = (
-        property(lambda self, i=i: self.shape[i] if i < len(self.shape) else 1) for i in range(4)
-    )
+    num = property(lambda self: self._size(0))
+    channels = property(lambda self: self._size(1))
+    height = property(lambda self: self._size(2))
+    width = property(lambda self: self._size(3))
 
 
 class HostBlobs(list):
@@ -113,7 +119,8 @@ class Python(Layer):
                 f"{self.file}: class {self.p.layer} has no {missing[0]}", "layer", expected="setup, reshape and forward"
             )
         self.differentiable = callable(getattr(kind, "backward", None))
-        self.kind, self.user = kind, None
+        self.kind = kind
+        self.user: Any = None  # an instance of it
 
     def _module(self) -> types.ModuleType:
         name = self.p.module

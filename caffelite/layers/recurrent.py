@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from ..devices.formula import Formula
+from ..devices.interfaces import Array
 from ..devices.protocol import Device
 from .config import SavedBlobs
 from .dense import HALF_ROWS
@@ -81,7 +83,7 @@ class Recurrent(Layer):
         matrices = [math.prod(p.shape) for p in self.param_blobs if len(p.shape) == 2]
         return sum(matrices) * self.t * self.n
 
-    def begin(self, x: list) -> list:
+    def begin(self, x: list) -> Sequence[Array]:
         """What every step takes from x and x_static into ``sums`` (T, N, G·D); the states to start with."""
         sums = self.saved[self.sums]
         half = {"kept": self.saved["half 0"]} if self.half else {}
@@ -226,8 +228,9 @@ class LSTM(Recurrent):
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         self.begin_backward(dy)
-        args = self.saved["gates"], x[1], self.params[2 + self.static].data, self.saved["c"], dy[0]
-        self.op.backward(*args, *self.gradients, self.saved["wide"])
+        (dh, dc), saved = self.gradients, self.saved
+        w = self.params[2 + self.static].data
+        self.op.backward(saved["gates"], x[1], w, saved["c"], dy[0], dh, dc, saved["wide"])
         self.end_backward(x, dx)
 
 

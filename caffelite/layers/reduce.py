@@ -72,7 +72,9 @@ class ArgMax(Layer):
             self.split = n, _, _ = shape[0] if shape else 1, math.prod(shape[1:]), 1
             top = (n, 1 + self.p.out_max_val, k, *[1] * (len(shape) - 3))
         if not 1 <= k <= self.split[1]:
-            raise self.error("top_k must lie among the numbers", "top_k", expected=f"1 to {self.split[1]}", found=k)
+            raise self.error(
+                "top_k must be within the number of values", "top_k", expected=f"1 to {self.split[1]}", found=k
+            )
         found = (self.split[0], k, self.split[2]), None
         self.saved_shapes.update(values=found, places=found, flipped=(self.split, None))
         return [top]

@@ -29,7 +29,7 @@ def label_fault(layer: Layer, op, shape: tuple[int, int, int]) -> str | None:
     spot = f"sample {sample} of the batch" + (f", position {position}" if shape[2] > 1 else "")
     scores, labels = layer.spec.bottom[:2]
     return (
-        f'a label in bottom "{labels}" is no class ({spot}); expected whole numbers 0 to {shape[1] - 1}, the '
+        f'a label in bottom "{labels}" is no class ({spot}); expected integers 0 to {shape[1] - 1}, the '
         f'channels of "{scores}"'
     )
 
@@ -78,7 +78,10 @@ class Accuracy(Layer):
         check_labels(self, bottoms, axis)
         if not 1 <= self.p.top_k <= self.split[1]:
             raise self.error(
-                "top_k must lie among the classes", "top_k", expected=f"1 to {self.split[1]}", found=self.p.top_k
+                "top_k must be within the number of classes",
+                "top_k",
+                expected=f"1 to {self.split[1]}",
+                found=self.p.top_k,
             )
         return [(), (self.split[1],)][: len(self.spec.top)]
 

@@ -20,7 +20,7 @@ class Flatten(Layer):
         shape = bottoms[0]
         first, last = self.axis(self.p.axis, len(shape)), self.axis(self.p.end_axis, len(shape), "end_axis")
         if last < first:
-            raise self.error("end_axis lies before axis", "end_axis", expected=f"{first} or more", found=last)
+            raise self.error("end_axis is before axis", "end_axis", expected=f"{first} or more", found=last)
         return [(*shape[:first], math.prod(shape[first : last + 1]), *shape[last + 1 :])]
 
     def backward_reads_bottom(self, index: int) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from google.protobuf.message import Message
 
 from .. import caffelite_pb2 as pb
@@ -11,7 +13,8 @@ from .layer import REGISTRY
 
 def in_unknown_type(message: Message, unknown: Unknown) -> bool:
     """Whether an unknown field of a net or solver is, or is in, a ``*_param`` of a layer of unknown type."""
-    found, names = message, (*unknown.path, unknown.name)
+    found: Any = message
+    names = (*unknown.path, unknown.name)
     for depth, step in enumerate(unknown.path, 1):
         found = found[step] if isinstance(step, int) else getattr(found, step)
         if isinstance(found, pb.LayerParameter):

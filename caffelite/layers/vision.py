@@ -82,10 +82,7 @@ class Convolution(Kernels):
     padded image. As in Caffe.
     """
 
-    can_fuse_relu = True
-
     def sizes(self, spatial: Shape) -> Shape:
-        self.can_fuse_relu = len(spatial) < 3
         return sliding.whole_windows(self, spatial, self.window)
 
     def channels(self, c: int, m: int, group: int) -> Shape:
@@ -96,6 +93,9 @@ class Convolution(Kernels):
 
     def prefers_channels_last(self, traits: DeviceTraits) -> bool:
         return traits.channels_last and len(self.x_shape) == 4 and self.axis(self.p.axis, 4) == 1
+
+    def can_fuse_relu(self) -> bool:
+        return len(self.x_shape) < 5
 
     def relu_backward_overwrites(self) -> bool:
         return self.config.traits.fuses_relu_backward
@@ -151,14 +151,16 @@ class Deconvolution(Kernels):
 
     def sizes(self, spatial: Shape) -> Shape:
         k = self.window
-        out = [
+        out = tuple(
             s * (size - 1) + far - 2 * pad
             for s, size, far, pad in zip(k.stride, spatial, sliding.reach(k), k.pad, strict=True)
-        ]
+        )
         if min(out) < 1:
-            raise self.error("its pad leaves nothing of the output", "pad", found=f"pad {list(k.pad)}, output {out}")
+            raise self.error(
+                "its pad leaves nothing of the output", "pad", found=f"pad {list(k.pad)}, output {list(out)}"
+            )
         sliding.check_padded(self, out, k.pad)
-        return tuple(out)
+        return out
 
     def channels(self, c: int, m: int, group: int) -> Shape:
         return c, m // group

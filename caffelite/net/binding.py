@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -13,10 +14,11 @@ from numpy.typing import DTypeLike
 from ..devices.context import ExecutionContext
 from ..devices.dtypes import BFLOAT16
 from ..devices.formula import Formula
+from ..devices.interfaces import Array
 from ..devices.protocol import Device
 from ..layers import Shape
 from .compile import CompiledNet
-from .nodes import Node, Value, copied
+from .nodes import Graph, Node, Value, copied
 from .packing import ALIGN, Storage
 from .parameters import Parameters
 from .slices import Slice
@@ -35,11 +37,11 @@ def instance(compiled: CompiledNet) -> CompiledNet:
     graph, nodes, values = copied(compiled.graph, lambda node: node.layer)
 
     def step_of(step: Step) -> Step:
-        fused, summand = tuple(nodes[n] for n in step.fused), values.get(step.summand)
+        fused, summand = tuple(nodes[n] for n in step.fused), values[step.summand] if step.summand else None
         sums = {values[v]: parts for v, parts in step.sums.items()}
         return Step(nodes[step.node], fused, summand, step.partial, sums, step.parts, step.overwrites_gradient)
 
-    def keyed(table: dict, by: dict) -> MappingProxyType:
+    def keyed(table: Mapping[Any, Any], by: Mapping[Any, Any]) -> MappingProxyType[Any, Any]:
         return MappingProxyType({by[key]: found for key, found in table.items()})
 
     return dataclasses.replace(
@@ -52,7 +54,10 @@ def instance(compiled: CompiledNet) -> CompiledNet:
         saved=keyed(compiled.saved, nodes),
         starts=tuple((values[v], weight) for v, weight in compiled.starts),
         constants=tuple((values[v], weight) for v, weight in compiled.constants),
-        **{name: keyed(getattr(compiled, name), values) for name in ("data", "diff", "data_slices", "diff_slices")},
+        data=keyed(compiled.data, values),
+        diff=keyed(compiled.diff, values),
+        data_slices=keyed(compiled.data_slices, values),
+        diff_slices=keyed(compiled.diff_slices, values),
     )
 
 
@@ -66,7 +71,7 @@ class Binding:
         self.constants = dev.zeros((max(compiled.constant_bytes, ALIGN),), np.uint8)
         self.varied: set[Value] = set()
         # The same storage, offset and format give the same array object, so that layers can detect unneeded copies.
-        self._view = functools.cache(lambda constant, *how: dev.view(self.constants if constant else self.arena, *how))
+        self._view = functools.cache(self._make_view)
         self.data = {v: self._array(v, s, compiled.data_slices.get(v)) for v, s in compiled.data.items()}
         self.diff = {v: self._array(v, s, compiled.diff_slices.get(v)) for v, s in compiled.diff.items()}
         self._partial: dict[tuple[Node, int], object] = {}  # gradients of bottoms that are parts of a value's
@@ -74,17 +79,22 @@ class Binding:
         self.forward: list[tuple[Node, Callable]] = []
         self.backward: list[tuple[Node, Callable]] = []
 
-    def _array(self, value: Value, storage: Storage, place: Slice | None = None):
+    def _make_view(self, constant: bool, offset: int, shape: Shape, dtype: Any) -> Array:
+        return self.dev.view(self.constants if constant else self.arena, offset, shape, dtype)
+
+    def _array(self, value: Value, storage: Storage, place: Slice | None = None) -> Array:
         """A value's array, or its gradient's, in a storage."""
-        at, shape, dtype = storage.offset, value.memory_shape, stored_dtype(value.dtype)
+        at, shape = storage.offset, value.memory_shape
+        dtype: Any = stored_dtype(value.dtype)
         if place and place.pitch:
             wide = self._view(storage.constant, at, (*shape[:-1], place.pitch), dtype)
             return wide[..., place.start : place.start + shape[-1]]
         itemsize = np.dtype(dtype or self.dev.dtype).itemsize
         return self._view(storage.constant, at + place.start * itemsize if place else at, shape, dtype)
 
-    def bind_layers(self, params: Parameters) -> None:
-        """Replaces the layers by bound ones, and makes the calls of all steps."""
+    def bind_layers(self, params: Parameters, original: Graph | None = None) -> None:
+        """Replaces the layers by bound ones, and makes the calls of all steps. original: of the net that this one is a
+        replica of; its layers keep their fields of the input buffer and their recurrent state here."""
         for node in self.graph.nodes:
             layer = node.layer = node.layer.bound(self.dev, params.views(node), self.context)
             if layer.varies:
@@ -93,7 +103,11 @@ class Binding:
             if step.node.layer.config.fused_scale:
                 step.node.layer.fused_scale = step.fused[0].layer
         for node in self.graph.nodes:
-            self.build(node)
+            if not (original and node.layer.feeds):
+                self.build(node)
+        if original:
+            for node, other in zip(self.graph.nodes, original.nodes, strict=True):
+                node.layer.carried = other.layer.carried
         self._make_calls()
 
     def build(self, node: Node) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ..layers import Layer, LayerConfig
 from .nodes import Graph, Node, Value
 
 
-def configure(node: Node, **decisions: object) -> None:
+def configure(node: Node, **decisions: Any) -> None:
     """Records decisions about a node's layer, in a copy of the layer."""
     config: LayerConfig = replace(node.layer.config, **decisions)
     node.layer = node.layer.configured(config)
@@ -59,7 +60,7 @@ def _chain(node: Node, fusions: Fusions) -> list[Node]:
         configure(node, fused_sum=True)
         chain.append(total)
     relu = _only_reader(chain[-1] if chain else node)
-    if relu and node.layer.can_fuse_relu and _is_plain_relu(relu) and (chain or not node.layer.backward_reads_top(0)):
+    if relu and node.layer.can_fuse_relu() and _is_plain_relu(relu) and (chain or not node.layer.backward_reads_top(0)):
         configure(node, relu_slope=relu.layer.p.negative_slope)
         chain.append(relu)
     return chain

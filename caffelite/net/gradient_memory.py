@@ -70,7 +70,7 @@ class GradientMemory:
         for top in step.tops:
             if top.gradient:
                 self.diff[top].use(time)
-        if self.sums and len(parts := self._parts.get(step.tops[0], ())) > 1:
+        if self.sums and step.tops and len(parts := self._parts.get(step.tops[0], ())) > 1:
             step.parts = [part.use(time) for part in parts]
         bottoms = [(i, bottom) for i, (bottom, wanted) in enumerate(step.bottoms) if wanted and bottom.gradient]
         # A summand comes first: its gradient may be stored where the top's is.

@@ -85,7 +85,9 @@ class DataMemory:
         for name, (shape, dtype) in blobs.items():
             size = math.prod(shape) * self.storages.itemsize(dtype)
             storage = self.saved[node][name] = self.storages.new(size, node.index)
-            if node.backward:
+            if name in node.layer.saved_always:
+                storage.use(0).use(self.lifetimes.span)
+            elif node.backward:
                 storage.use(self.lifetimes.backward_time(node))
 
     def _store(self, value: Value, storage: Storage) -> None:

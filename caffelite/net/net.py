@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,7 +12,8 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
-from ..devices.protocol import Device
+from ..devices.interfaces import Links
+from ..devices.protocol import CapturedGraph, Device, Ring
 from ..errors import CaffeliteError
 from . import parameters
 from .binding import Binding, instance
@@ -27,7 +29,8 @@ class Net:
     """A compiled net on a device. It runs forward and backward, and has the parameters.
 
     seed: of the fillers. random_seed: key of the random numbers of passes. share: a net whose parameters this one uses,
-    layer by layer by name (a TEST net and its TRAIN net).
+    layer by layer by name (a TEST net and its TRAIN net). links: to the devices with the other parts of the net.
+    replica_of: see ``replica``.
     ``graph``: separate nodes and values, with bound layers; ``compiled``: its steps and storages.
     """
 
@@ -39,31 +42,38 @@ class Net:
         seed: int = 0,
         random_seed: int = 0,
         share: Net | None = None,
+        links: Links | None = None,
+        replica_of: Net | None = None,
     ):
         self.compiled, self.dev = instance(compiled), dev
         self.graph = graph = self.compiled.graph
-        self.context = dev.make_context(random_seed)
+        if replica_of:
+            self.context, self.params, self.loss = replica_of.context, replica_of.params, replica_of.loss
+        else:
+            context = dev.make_context(random_seed)
+            self.context = dataclasses.replace(context, links=links) if links else context
+            borrowed = parameters.borrowed(graph, share.graph) if share else {}
+            self.params = Parameters(graph, dev, bool(self.compiled.backward), seed, borrowed)
+            self.loss = dev.zeros(1)
         self.input_buffer = self.context.input_buffer
         self.training = graph.phase == pb.TRAIN
-        borrowed = parameters.borrowed(graph, share.graph) if share else {}
-        self.params = Parameters(graph, dev, bool(self.compiled.backward), seed, borrowed)
         self._binding = Binding(self.compiled, dev, self.context)
         self.data, self.diff = self._binding.data, self._binding.diff
-        self._binding.bind_layers(self.params)
+        self._binding.bind_layers(self.params, replica_of.graph if replica_of else None)
         self._forward, self._backward = self._binding.forward, self._binding.backward
-        self.loss = dev.zeros(1)
         self._terms = []  # of the loss, except those that layers add themselves
         for value, weight in graph.losses:
             if value.node.layer.adds_loss and not value.top:
                 value.node.layer.total = self.loss, weight
             else:
                 self._terms.append((dev.sum(Formula("x", ("x",)), weight), value))
-        self._rings = None  # of outputs that are recorded
+        self._rings: list[Ring] = []  # of outputs that are recorded
+        self._runs_recorded: CapturedGraph | None = None
         self._abs = dev.sum(Formula("abs(x)", ("x",)))
         self._mean = dev.zeros(1)
         for value, weight in self.compiled.constants:
             dev.fill(self.diff[value], weight)
-        self._feeds = graph.feeds
+        self._feeds: list[Node] = replica_of._feeds if replica_of else graph.feeds
         # Gradients that the user sets
         self.starts = {value: dev.zeros(value.memory_shape) for value, weight in self.compiled.starts if not weight}
         self._seeds = [(value, self._start(value, weight)) for value, weight in self.compiled.starts]
@@ -82,12 +92,22 @@ class Net:
         seed: int = 0,
         random_seed: int = 0,
         share: Net | None = None,
+        links: Links | None = None,
         keep: bool = False,
         fuse: bool = True,
     ) -> Net:
         """Compiles a graph for a device and binds it. keep, fuse: see ``compile.Options``."""
         compiled = compile(graph, dev.traits, Options(keep, fuse))
-        return cls(compiled, dev, seed=seed, random_seed=random_seed, share=share)
+        return cls(compiled, dev, seed=seed, random_seed=random_seed, share=share, links=links)
+
+    def replica(self) -> Net:
+        """The same net with an arena of its own, for another micro-batch between the forward and the backward pass.
+
+        It uses this net's parameters, gradients, loss, input buffer, sources and recurrent state. The forward passes
+        of a net and its replicas run in the order of the micro-batches. Replicas do not follow ``rebuild``,
+        ``scale_losses`` and a replaced source of this net.
+        """
+        return Net(self.compiled, self.dev, replica_of=self)
 
     def _start(self, value: Value, weight: float) -> Callable:
         """The call that fills a gradient where backward starts."""
@@ -140,7 +160,7 @@ class Net:
     @property
     def ahead(self) -> int:
         """How many passes can be fed at once."""
-        return self.input_buffer.depth if all(node.layer.feeds_ahead for node in self.graph.feeds) else 1
+        return self.input_buffer.depth if all(node.layer.feeds_ahead() for node in self.graph.feeds) else 1
 
     def signature(self) -> tuple:
         return tuple(node.layer.signature() for node in self.graph.feeds)
@@ -239,7 +259,7 @@ class Net:
         weights = dict(self.graph.losses)
         sizes = [math.prod(v.shape) for v in self.graph.outputs]
         most = max(1, min(RECORDED_PASSES, RECORDED_NUMBERS // max(1, sum(sizes))))
-        if self._rings is None:
+        if not self._runs_recorded:
             self._rings = [self.dev.ring(most, size) for size in sizes]
             self._runs_recorded = self.dev.capture(self._run_recorded, self.context, self.signature)
         for start in range(0, len(passes), most):

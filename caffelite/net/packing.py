@@ -77,7 +77,8 @@ class _Branch:
     __slots__ = ("leaf", "parts", "low", "end", "view")
 
     def __init__(self, leaf: bool, parts: list | None = None):
-        self.leaf, self.parts, self.view = leaf, parts or [], None
+        self.leaf, self.parts = leaf, parts or []
+        self.view: _View | None = None
         self.measure()
 
     def measure(self) -> None:

@@ -138,7 +138,9 @@ def _load_layer(graph: Graph, dev: Device, node: Node, given: Sequence[np.ndarra
                 raise CaffeliteError(what, where=where, expected=f"blob {i}", found="none")
         elif not _same_shape(array.shape, param.data.shape):
             shapes = {"expected": list(param.data.shape), "found": list(array.shape)}
-            raise CaffeliteError(f"{what}, blob {i}", where=where, remedy="rename the layer to start it anew", **shapes)
+            raise CaffeliteError(
+                f"{what}, blob {i}", where=where, remedy="rename the layer to initialise it from its fillers", **shapes
+            )
     for param, array in zip(params, given, strict=True):
         if array is not None:
             dev.upload(param.data, array.reshape(param.data.shape))

@@ -1,8 +1,10 @@
 """Data-parallel training in several processes: groups, all-reduce of gradients, and a watchdog for ranks that die or
 hang."""
 
-from .group import ProcessGroup, Refused, SingleProcess, agreed, expected, expected_rank, session
+from .group import Mesh, ProcessGroup, SingleProcess, agreed, expected, expected_rank, session
+from .mesh import MeshPosition, MeshShape
 from .reducer import Bucket, GradientReducer, Piece, cut
+from .refusal import Refused
 from .watchdog_process import BACKWARD, FORWARD, SNAPSHOT, TESTING, UPDATE
 
 __all__ = [
@@ -13,6 +15,9 @@ __all__ = [
     "UPDATE",
     "Bucket",
     "GradientReducer",
+    "Mesh",
+    "MeshPosition",
+    "MeshShape",
     "Piece",
     "ProcessGroup",
     "Refused",

@@ -6,18 +6,21 @@ import os
 import socket
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
 
+from ..devices.interfaces import Links
 from ..devices.protocol import Device
 from ..errors import CaffeliteError
 from .control import Control
+from .mesh import MeshPosition, MeshShape
 from .reducer import Bucket, GradientReducer, Transport
-from .transports import star
-from .transports.half import HalfPrecisionAllReduce
-from .transports.host import HostAllReduce, StagedAllReduce
-from .transports.mpi import MPIAllReduce, World, launched, launched_rank
+from .refusal import Refused
+from .transports import choice, star
+from .transports.divided import DividedAllReduce
+from .transports.mpi import World, launched, launched_rank
 from .watchdog import Watchdog
 
 T = TypeVar("T")
@@ -42,47 +45,107 @@ class SingleProcess:
         """The sum over ranks of a host array of float64: the same bits on every rank."""
         return values
 
-    def reducer(self, dev: Device, flat: Any, buckets: list[Bucket], half: bool = False) -> GradientReducer | None:
-        """Sums the gradients of training; None for a single process. half: they are sent as 16-bit numbers."""
+    def reducer(
+        self, dev: Device, flat: Any, buckets: list[Bucket], half: bool = False, over: SubGroup | None = None
+    ) -> GradientReducer | None:
+        """Sums the gradients of training; None for a single process. half: they are sent as 16-bit numbers. over: the
+        processes to sum gradients over, which hold the same part of the net; None: all. The loss is summed over all."""
         return None
 
     def name_layers(self, names: dict[Hashable, str]) -> None:
         """Gives the watchdog the names of the keys that ``mark`` receives."""
 
+    def mesh(self, shape: MeshShape | None, dev: Device) -> Mesh:
+        """The arrangement of all processes in groups, stages and shards; None: each holds the complete net. All
+        processes call it together. Errors: another number of processes than the shape has."""
+        shape = shape or MeshShape(groups=self.size)
+        if shape.size != self.size:
+            raise Refused("a job has another number of processes", expected=shape.size, found=self.size)
+        return Mesh(shape, shape.position(self.rank), self, self, SingleProcess())
 
-class ProcessGroup(SingleProcess):
-    """Several processes. control: exchanges Python values. make_transport(dev, half): sums device arrays over ranks.
-    watchdog: ends the job if a rank dies or hangs."""
 
-    def __init__(
-        self,
-        control: Control,
-        make_transport: Callable[[Device, bool], Transport],
-        watchdog: Watchdog | None = None,
-        kind: str = "",
-        local_rank: int = 0,
-    ):
+@dataclass(frozen=True)
+class Mesh:
+    """The processes of a job as this one, at ``position``, sees them.
+
+    world: all. data: those that hold the same part of the net, one of each group; they share the samples. model: those
+    of its group, which hold one copy of the net together. links: between the devices of the group; None where each
+    process holds the complete net.
+    """
+
+    shape: MeshShape
+    position: MeshPosition
+    world: SingleProcess
+    data: SingleProcess
+    model: SingleProcess
+    links: Links | None = None
+
+
+class SubGroup(SingleProcess):
+    """Some of the processes of a job. All processes gather together, each within its own subgroup."""
+
+    def __init__(self, control: Control, waiting: Callable[[str], AbstractContextManager[None]]):
         super().__init__()
-        self._control, self._make_transport, self.watchdog, self.kind = control, make_transport, watchdog, kind
-        self.rank, self.size, self.local_rank = control.rank, control.size, local_rank
-        self.seed = control.gather(self.seed)[0]
-        self.mark = watchdog.mark if watchdog else None
-        self._reducers: list[GradientReducer] = []
+        self.control, self._waiting = control, waiting
+        self.rank, self.size = control.rank, control.size
 
     def gather(self, value: Any, what: str = "an agreement") -> list[Any]:
+        if self.size == 1:
+            return [value]
         with self._waiting(what):
-            return self._control.gather(value)
+            return self.control.gather(value)
 
     def total(self, values: np.ndarray, what: str = "scores") -> np.ndarray:
         """Summed in the order of ranks, so that every rank gets the same bits."""
+        if self.size == 1:
+            return values
         total = np.zeros_like(values)
         for part in self.gather(values, what):
             total += part
         return total
 
-    def reducer(self, dev: Device, flat: Any, buckets: list[Bucket], half: bool = False) -> GradientReducer:
-        self._reducers.append(GradientReducer(self._make_transport(dev, half), flat, buckets, self.size, self._waiting))
+
+class ProcessGroup(SubGroup):
+    """Several processes. control: exchanges Python values. make_transport(control, dev, half): sums arrays of a device
+    over the processes of a control. watchdog: ends the job if a rank dies or hangs."""
+
+    def __init__(
+        self,
+        control: Control,
+        make_transport: Callable[[Control, Device, bool], Transport],
+        watchdog: Watchdog | None = None,
+        kind: str = "",
+        local_rank: int = 0,
+    ):
+        super().__init__(control, self._watched)
+        self._make_transport, self.watchdog, self.kind = make_transport, watchdog, kind
+        self.local_rank = local_rank
+        self.seed = control.gather(self.seed)[0]
+        self.mark = watchdog.mark if watchdog else None
+        self._reducers: list[GradientReducer] = []
+
+    def reducer(
+        self, dev: Device, flat: Any, buckets: list[Bucket], half: bool = False, over: SubGroup | None = None
+    ) -> GradientReducer:
+        transport = self._make_transport(self.control, dev, half)
+        if over is not None:
+            sums = self._make_transport(over.control, dev, half) if over.size > 1 else None
+            transport = DividedAllReduce(transport, sums)
+        self._reducers.append(GradientReducer(transport, flat, buckets, self.size, self._waiting))
         return self._reducers[-1]
+
+    def mesh(self, shape: MeshShape | None, dev: Device) -> Mesh:
+        if shape is None or shape.stages * shape.shards == 1:
+            return super().mesh(shape, dev)
+        position, world = shape.position(self.rank), super().mesh(shape, dev)
+        data, model, stage = (
+            SubGroup(self.control.subset(ranks), self._waiting)
+            for ranks in (shape.replicas(self.rank), shape.model(self.rank), shape.stage(self.rank))
+        )
+        links = choice.links(self.control, model.control, stage.control, shape, dev, self._transfer)
+        if self.watchdog:
+            self.watchdog.name_position(f"stage {position.stage}" + f", shard {position.shard}" * (shape.shards > 1))
+        return replace(world, data=data, model=model, links=links)
 
     def close(self, failed: bool = False) -> None:
         """Closes all reducers. failed: this process ends in an error, so nothing is waited for."""
@@ -93,8 +156,11 @@ class ProcessGroup(SingleProcess):
         if self.watchdog:
             self.watchdog.name_layers(names)
 
-    def _waiting(self, what: str) -> AbstractContextManager[None]:
+    def _watched(self, what: str) -> AbstractContextManager[None]:
         return self.watchdog.waiting(what) if self.watchdog else nullcontext()
+
+    def _transfer(self, rank: int) -> AbstractContextManager[None]:
+        return self.watchdog.transfer(rank) if self.watchdog else nullcontext()
 
 
 def expected() -> int:
@@ -105,16 +171,6 @@ def expected() -> int:
 def expected_rank() -> int:
     """The rank of this process, from the environment alone."""
     return star.inherited_rank() if star.inherited() else launched_rank()
-
-
-class Refused(CaffeliteError):
-    """An error that all ranks agree on, so that the job does not start or go on; rank 0 prints it."""
-
-    @classmethod
-    def of(cls, text: str) -> Refused:
-        error = cls("")
-        error.args = (text,)
-        return error
 
 
 @contextmanager
@@ -143,7 +199,7 @@ def session(limit: float) -> Iterator[SingleProcess]:
         os.environ.setdefault(variable, str(threads))
     try:
         local_rank = hosts[: control.rank].count(name)
-        comm = ProcessGroup(control, lambda dev, half: _transport(control, dev, half), watchdog, kind, local_rank)
+        comm = ProcessGroup(control, choice.all_reduce, watchdog, kind, local_rank)
         with _closing(comm):
             yield comm
             comm.gather(None)
@@ -193,28 +249,3 @@ def agreed(comm: SingleProcess, make: Callable[[], T]) -> T:
         lines = [text if everywhere else f"rank {', '.join(map(str, ranks))}: {text}" for text, ranks in texts.items()]
         raise Refused.of("\n".join(lines))
     return value
-
-
-def _transport(control: Control, dev: Device, half: bool) -> Transport:
-    """The transport that sums arrays of ``dev`` over the ranks."""
-    host: Transport
-    if not isinstance(control, World):
-        host = HostAllReduce(control)
-    elif half:
-        host = HalfPrecisionAllReduce(MPIAllReduce(control), control.comm, control.mpi)
-    else:
-        host = MPIAllReduce(control)
-    if dev.traits.host_memory:
-        return host
-    from ..devices import cuda
-
-    assert isinstance(dev, cuda.GPU)
-    places, libraries = zip(*control.gather((cuda.place(dev), cuda.libraries(dev))), strict=True)
-    if len(set(libraries)) > 1:
-        found = ", ".join(f"{library} on rank {rank}" for rank, library in enumerate(libraries))
-        raise Refused(
-            "processes must compute by the same libraries", found=found, remedy="install the same extra for all of them"
-        )
-    if len(set(places)) < len(places):  # NCCL allows one process for each GPU
-        return StagedAllReduce(dev, host)
-    return cuda.all_reduce(dev, control.rank, control.size, control.gather, half)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from . import watchdog_process as process
 
+NOBODY = process.NOBODY
 COLLECTIVES = ("gradients", "scores", "the loss", "what to start with", "an agreement", "how the run ended")
 
 
@@ -27,6 +28,7 @@ class Watchdog:
         self._file = tempfile.TemporaryFile()
         self._file.truncate(mmap.PAGESIZE)
         self._memory = mmap.mmap(self._file.fileno(), mmap.PAGESIZE)
+        process.PROGRESS.pack_into(self._memory, 0, 0, 0, 0, process.STARTING, 0, NOBODY)
         self._places: dict[Hashable, int] = {}
         self._rank = rank
         self._process = subprocess.Popen(
@@ -65,15 +67,29 @@ class Watchdog:
         if iteration is not None:
             self._iteration = iteration
         process.PROGRESS.pack_into(
-            self._memory, 0, self._ticks, self._iteration, self._done, what, self._places.get(key, -1)
+            self._memory, 0, self._ticks, self._iteration, self._done, what, self._places.get(key, -1), NOBODY
         )
+
+    def name_position(self, text: str) -> None:
+        """Gives the watchdog the part of the net that this rank holds, for its report."""
+        self._send(position=text)
+
+    @contextmanager
+    def transfer(self, rank: int) -> Iterator[None]:
+        """Within it this rank waits for an array of another rank."""
+        before = process.PROGRESS.unpack_from(self._memory)
+        self._ticks += 1
+        process.PROGRESS.pack_into(self._memory, 0, self._ticks, *before[1:5], rank)
+        yield  # not restored after an error: the report then names the transfer
+        self._ticks += 1
+        process.PROGRESS.pack_into(self._memory, 0, self._ticks, *before[1:])
 
     @contextmanager
     def waiting(self, what: str) -> Iterator[None]:
         before = process.PROGRESS.unpack_from(self._memory)
         self._ticks += 1
         process.PROGRESS.pack_into(
-            self._memory, 0, self._ticks, self._iteration, self._done, process.WAITING, COLLECTIVES.index(what)
+            self._memory, 0, self._ticks, self._iteration, self._done, process.WAITING, COLLECTIVES.index(what), NOBODY
         )
         yield  # not restored after an error: the report then names the collective
         self._ticks += 1

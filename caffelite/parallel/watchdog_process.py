@@ -18,7 +18,9 @@ import struct
 import sys
 import time
 
-PROGRESS = struct.Struct("<qqqqq")  # count of reports, iteration, iterations since the start, phase, layer
+# count of reports, iteration, iterations since the start, phase, layer, the rank whose array it waits for
+PROGRESS = struct.Struct("<qqqqqq")
+NOBODY = -1  # it waits for no array
 PHASES = ("starting", "forward", "backward", "update", "testing", "snapshot", "waiting")
 STARTING, FORWARD, BACKWARD, UPDATE, TESTING, SNAPSHOT, WAITING = range(7)
 BEAT = 0.25  # seconds between reports
@@ -40,7 +42,14 @@ def place(report: dict) -> str:
         at = f'{PHASES[what]}, after layer "{names[where]}"'
     else:
         at = PHASES[what]
+    if report["peer"] != NOBODY:
+        at += f", waiting for rank {report['peer']}"
     return f"iteration {report['iteration']}, {at}"
+
+
+def waits(report: dict) -> bool:
+    """Whether a rank waits for others."""
+    return report["what"] == WAITING or report["peer"] != NOBODY
 
 
 class WatchdogProcess:
@@ -52,6 +61,7 @@ class WatchdogProcess:
         self.limit, self.host = first["limit"], socket.gethostname()
         self.names: list[str] = []
         self.collectives: list[str] = []
+        self.position = ""  # the part of the net that the rank holds
         self.error, self.done = "", False
         self.lost_at: float | None = None
         self.selector = selectors.DefaultSelector()
@@ -68,7 +78,7 @@ class WatchdogProcess:
     # the state of this rank
 
     def report(self) -> dict:
-        ticks, iteration, since, what, where = PROGRESS.unpack(os.pread(self.memory, PROGRESS.size, 0))
+        ticks, iteration, since, what, where, peer = PROGRESS.unpack(os.pread(self.memory, PROGRESS.size, 0))
         return {
             "rank": self.rank,
             "host": self.host,
@@ -78,6 +88,8 @@ class WatchdogProcess:
             "since": since,
             "what": what,
             "where": where,
+            "peer": peer,
+            "position": self.position,
             "names": self.names,
             "collectives": self.collectives,
             "error": self.error,
@@ -99,6 +111,7 @@ class WatchdogProcess:
         self.error = line.get("error", self.error)
         self.names = line.get("names", self.names)
         self.collectives = line.get("collectives", self.collectives)
+        self.position = line.get("position", self.position)
         self.done = self.done or "done" in line
         if "join" in line:
             try:
@@ -209,7 +222,11 @@ class WatchdogProcess:
         if not self.done:
             if self.lost_at is None and not self.ordered_to_end():
                 near = self.leader is not None and self.leader.getsockname()[0].startswith("127.")
-                lost = "the watchdog of rank 0 died" if near else "the watchdog of rank 0, or its machine, is gone"
+                lost = (
+                    "the watchdog of rank 0 died"
+                    if near
+                    else "the watchdog of rank 0, or its machine, does not respond"
+                )
                 print(f"caffelite: rank {self.rank} ends: {lost}", file=sys.stderr, flush=True)
             self.kill()
 
@@ -265,7 +282,7 @@ class WatchdogProcess:
         live = [r for r in self.reports.values() if not r["done"]]
         for report in live:
             if now - report["heard"] > SILENCE:
-                self.suspect(report["rank"], f"was not heard of for {SILENCE} s: its machine or the network is gone")
+                self.suspect(report["rank"], f"has not reported for {SILENCE} s: its machine or the network is down")
         if live and all(r["stopped"] for r in live):  # the user stopped the job, to continue later
             self.changed.update({r["rank"]: now for r in live})
             return
@@ -273,7 +290,7 @@ class WatchdogProcess:
         limit = self.limit * (SLOW if slow else 1)
         still = [r for r in live if now - self.changed[r["rank"]] > (min(5, self.limit) if r["stopped"] else limit)]
         # Those that wait in a collective wait for the others.
-        suspects = [r for r in still if r["stopped"]] or [r for r in still if r["what"] != WAITING]
+        suspects = [r for r in still if r["stopped"]] or [r for r in still if not waits(r)]
         if not suspects and len(still) == len(live):
             suspects = still
         for report in suspects:
@@ -291,8 +308,9 @@ class WatchdogProcess:
                 lines.append(f"  rank {rank}: never reported")
                 continue
             note = f"  <- {self.reason[rank].split(':')[0]}" if rank in self.reason else ""
-            lines.append(f"  rank {rank} ({report['host']}, process {report['pid']}): {place(report)}{note}")
-        lines.append("The last snapshot stands: go on with -resume auto")
+            who = ", ".join(filter(None, (report["position"], report["host"], f"process {report['pid']}")))
+            lines.append(f"  rank {rank} ({who}): {place(report)}{note}")
+        lines.append("The last snapshot is intact: continue with -resume auto")
         try:
             os.write(2, ("\n".join(lines) + "\n").encode())
         except OSError:

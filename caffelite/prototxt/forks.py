@@ -120,7 +120,7 @@ def ignored(message: str, field: str) -> str:
     """The warning about an ignored field, or about ``field: word`` if the enum does not have the word."""
     name, colon, _ = field.partition(": ")
     owners = "another Caffe" if colon else " and ".join(fields(message)[name])
-    outcome = "" if name in SPEED else ": what it asks for does not happen"
+    outcome = "" if name in SPEED else ": it has no effect"
     return f'"{field}" in {message} is of {owners}, unknown here and ignored{outcome}'
 
 

@@ -63,7 +63,7 @@ def upgrade_solver(solver: pb.SolverParameter, locate: Locator) -> Modern:
         if new.HasField("type"):
             found, remedy = f'"type" at {locate("type")}', "drop solver_type, the old one"
             raise CaffeliteError(
-                "solver_type beside type",
+                "both solver_type and type",
                 where=locate("solver_type"),
                 expected="one of them",
                 found=found,

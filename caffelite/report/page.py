@@ -130,7 +130,7 @@ def page(found: dict, images: dict[str, bytes | None]) -> str:
         parts.append(_headline(found))
     spans = [f"{_number(s['low'])} to {_number(s['high'])}" if s["low"] is not None else "" for s in found["scores"]]
     rows = [[s["name"], _number(s["value"]), span, s["over"]] for s, span in zip(found["scores"], spans, strict=True)]
-    text = "Means over what was tested, and where the true value lies with 95 % certainty."
+    text = "Means over the tested samples, with 95 % confidence intervals."
     parts.append(_section("Scores", text, _table(["output", "value", "95 %", "over"], rows)))
     if "accuracy" in found:
         parts += _classifier(found, images)
@@ -179,8 +179,8 @@ def _classifier(found: dict, images: dict[str, bytes | None]) -> list[str]:
     table = f'<div class="scroll">{_table(["class", "samples", "precision", "recall", "95 %", "F1"], rows)}</div>'
     sections = [
         _section(
-            "Who is taken for whom",
-            "A row is a label, a column an answer; the commonest mistakes stand below.",
+            "Confusion matrix",
+            "Rows are labels, columns are predictions; the most frequent errors follow below.",
             _image(images["confusion"], alts["confusion"]) + confused,
         ),
         _section(
@@ -190,8 +190,8 @@ def _classifier(found: dict, images: dict[str, bytes | None]) -> list[str]:
         ),
         _section(
             "Calibration",
-            "On the dashed line an answer of 80 % is right in 80 of 100 cases; below it the net is surer than it may "
-            "be.",
+            "On the dashed line predictions with a confidence of 80 % are right in 80 of 100 cases; below it the net "
+            "is overconfident.",
             _image(images["calibration"], alts["calibration"]),
         ),
     ]

@@ -130,7 +130,7 @@ class RunConfig:
         if not isinstance(content, dict) or "solver" not in content or not content.keys() <= known.keys():
             expected = f"an object with solver and any of {', '.join(known)}"
             raise CaffeliteError("this is not the configuration of a run", expected=expected)
-        values = {name: tuple(v) if isinstance(v, list) else v for name, v in content.items()}
+        values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in content.items()}
         hints = typing.get_type_hints(cls)
         for name, value in values.items():
             if not _has_type(value, hints[name]):

@@ -6,7 +6,7 @@ import os
 import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import missing_extra
 from ..training.hooks.hook import Hook, Outputs
@@ -28,7 +28,7 @@ class Events(Hook):
             raise missing_extra("tensorboardX", "tensorboard", "-tensorboard") from None
         self._folder = folder
         self._make_writer = SummaryWriter
-        self._writer: SummaryWriter | None = None
+        self._writer: Any = None  # a SummaryWriter once training has started
 
     def _open(self, iteration: int) -> SummaryWriter:
         """A writer of the events from ``iteration`` on, to a new file; later events are removed."""

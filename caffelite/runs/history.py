@@ -125,8 +125,8 @@ def _add_losses(found: History, folder: Path) -> None:
         seconds = last.seconds + pace * (end - last.iteration)
         found.end(end, seconds, float(losses[end]), losses[[row.iteration for row in rows]].tolist())
     if outcome.get("iteration") == end + 1 and isinstance(outcome.get("rate"), float) and rows:
-        seconds = outcome.get("seconds")
-        found.last_rate = Row(end, seconds if isinstance(seconds, float) else math.nan, rate=outcome["rate"])
+        took = outcome.get("seconds")
+        found.last_rate = Row(end, took if isinstance(took, float) else math.nan, rate=outcome["rate"])
 
 
 def _last_outcome(folder: Path) -> dict:
@@ -144,9 +144,10 @@ def _add_undisplayed(found: History, losses: np.ndarray, outcome: dict) -> None:
     if isinstance(outcome.get("seconds"), float) and isinstance(outcome.get("iteration"), int):
         known += [(0, 0.0), (outcome["iteration"], outcome["seconds"])]
     known.sort()
+    iterations, times = [at for at, _ in known], [at for _, at in known]
     end = len(losses) - 1
     for i in sorted({*range(0, end, -(-len(losses) // POINTS)), end}):
-        seconds = float(np.interp(i, *zip(*known, strict=True))) if len(known) > 1 else math.nan
+        seconds = float(np.interp(i, iterations, times)) if len(known) > 1 else math.nan
         found.undisplayed.append(Row(i, seconds, {"loss": float(losses[i])}, float(losses[i])))
 
 
@@ -219,11 +220,12 @@ class _Clock:
         self.now = datetime(2000, 1, 1)
 
     def __call__(self, stamp: re.Match) -> datetime:
-        month, day, *clock = (int(part) for part in stamp.groups()[:5])
+        month, day, hour, minute, second = (int(part) for part in stamp.groups()[:5])
         micros = int((stamp[6] or "0").ljust(6, "0")[:6])
         with suppress(ValueError):  # no date at all
             moments = [
-                datetime(self.now.year + more, month, 1, *clock, micros) + timedelta(days=day - 1) for more in (0, 1)
+                datetime(self.now.year + more, month, 1, hour, minute, second, micros) + timedelta(days=day - 1)
+                for more in (0, 1)
             ]
             self.now = moments[self.now - moments[0] > timedelta(days=180)]
         return self.now

@@ -124,7 +124,7 @@ class _Run:
             hooks += self._other_hooks(trainer)
             for hook in hooks:
                 trainer.hooks.add(hook)
-            parallel.agreed(comm, lambda: recorder and recorder.started(trainer.state))
+            parallel.agreed(comm, lambda: recorder.started(trainer.state) if recorder else None)
             self._solve(trainer, make_progress)
             ended = self._outcome(trainer)
             if recorder:
@@ -185,6 +185,7 @@ class _Run:
 
     def _recorder(self, trainer: Trainer) -> Recorder:
         config, resumed = self._config, trainer.owner.resumed
+        start: dict[str, object]
         start = {"snapshot": str(resumed)} if resumed else {"weights": list(config.weights)} if config.weights else {}
         command = ["caffelite", "train", *config.arguments()]
         folder = Path(config.record or f"{trainer.prefix}_run")
@@ -238,12 +239,12 @@ def _log_start(trainer: Trainer) -> None:
     owner, prefix = trainer.owner, trainer.p.snapshot_prefix
     name = described(owner.run).capitalize()
     if owner.resumed:
-        log.info("%s goes on from %s; snapshots: %s_iter_*", name, owner.resumed, trainer.prefix)
+        log.info("%s resumes from %s; snapshots: %s_iter_*", name, owner.resumed, trainer.prefix)
     else:
         log.info("%s begins; snapshots: %s_iter_*", name, trainer.prefix)
     if prefix and not prefix.endswith("/") and trainer.prefix != prefix:
         text = (
-            "snapshot_prefix %s is a folder: snapshots and records go into it, beside what is there; choose "
+            "snapshot_prefix %s is a folder: snapshots and records are written into it, next to its files; choose "
             "another name, or end it with /"
         )
         log.warning(text, prefix)

@@ -24,7 +24,7 @@ log = logging.getLogger("caffelite")
 def open_net(
     document: prototxt.Document,
     dev: Any,
-    phase: pb.Phase,
+    phase: int,
     *,
     level: int | None = None,
     stages: Sequence[str] = (),

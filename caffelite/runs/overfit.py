@@ -30,9 +30,7 @@ class Overfit(Hook):
     def close(self) -> None:
         learned = self._last < 0.1 * self._first
         verdict = (
-            "it learns"
-            if learned
-            else "it does not learn them by heart; train longer, or look at rate, fillers and labels"
+            "it learns" if learned else "it does not overfit them; train longer, or check rate, fillers and labels"
         )
         text = "Loss of the same %d batches: %.6g at first, %.6g at last: %s"
         log.info(text, self._batches, self._first, self._last, verdict)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from ..charts import GRID, INK, logarithmic, panels, plain_text, saved, shown
 from .history import History, Row
@@ -29,7 +30,7 @@ def picture(runs: Sequence[History], form: str, over: str = "iteration", title: 
             y = [_value(row, name) for row in rows]
             colour = COLOURS[(number if len(runs) > 1 else bool(net is not None)) % len(COLOURS)]
             dense = len(rows) > 60
-            style = (
+            style: dict[str, Any] = (
                 {"marker": "o", "markersize": 3 if dense else 4.5, "linewidth": 1.8}
                 if net is not None
                 else {"linewidth": 1.2}

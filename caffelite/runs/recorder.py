@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -78,7 +78,7 @@ class Recorder(Hook):
         self._losses: io.BufferedRandom | None = None
         self._lock: FolderLock | None = None
         self._heartbeat: Heartbeat | None = None
-        self._run: dict[str, object] = {}  # the content of run.json
+        self._run: dict[str, Any] = {}  # the content of run.json
         self._opened = False
         self._columns: list[str] = []
         self._seconds_before = 0.0  # of the earlier sessions
@@ -258,7 +258,7 @@ class Recorder(Hook):
             self._give_up(error)
 
     def _give_up(self, error: OSError) -> None:
-        log.warning("%s: %s; training goes on without records", self.folder, (error.strerror or str(error)).lower())
+        log.warning("%s: %s; training continues without records", self.folder, (error.strerror or str(error)).lower())
         self._metrics = self._losses = None
 
 

@@ -97,10 +97,11 @@ class Comparison(Hook):
 
     def tested(self, state: TrainingState, which: int, scores: Scores) -> None:
         row = next((row for row in self._tests.get(which, ()) if row.iteration == state.iteration), None)
-        for name, _, values in scores.outputs if row else ():
-            if values.size == 1 and name in row.values:
+        recorded = row.values if row else {}
+        for name, _, values in scores.outputs:
+            if values.size == 1 and name in recorded:
                 self._trainer.report_losses()
-                self._compare(state.iteration, f"test {name}", row.values[name], values[0])
+                self._compare(state.iteration, f"test {name}", recorded[name], values[0])
 
     def _compare(self, iteration: int, name: str, recorded: float, found: float) -> None:
         self.compared += 1
@@ -116,7 +117,7 @@ def changed_data(run: dict) -> list[str]:
     for entry in run["data"]:
         path = Path(entry["path"])
         if not path.exists():
-            found.append(f"{path} is gone")
+            found.append(f"{path} no longer exists")
         elif fingerprint(path) != entry:
             found.append(f"{path} is not what it was")
     return found

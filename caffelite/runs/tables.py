@@ -25,7 +25,7 @@ def write(history: History, folder: Path) -> list[Path]:
                 table = csv.writer(file, lineterminator="\n")
                 table.writerows([[*HEAD, *names], *(_line(row, rates[id(row)], names) for row in rows)] if rows else [])
         except OSError as error:
-            raise CaffeliteError(f"cannot write {path}: {error.strerror.lower()}") from None
+            raise CaffeliteError(f"cannot write {path}: {(error.strerror or '').lower()}") from None
         written.append(path)
     return written
 

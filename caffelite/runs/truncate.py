@@ -35,7 +35,7 @@ def metrics(path: Path, iteration: int, columns: list[str]) -> tuple[list[str], 
 
 
 def _before(text: str | None, iteration: int) -> bool:
-    return (text or "").isdecimal() and int(text) < iteration
+    return text is not None and text.isdecimal() and int(text) < iteration
 
 
 def losses(path: Path, iteration: int) -> io.BufferedRandom:

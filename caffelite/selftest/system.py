@@ -44,7 +44,7 @@ def headers(bench: Bench) -> str:
     bench.wants_gpu("a CPU needs none")
     folder = bench.gpus.header_folder()
     if folder is None:
-        raise Skipped("this CuPy does not tell where it finds them")
+        raise Skipped("this CuPy does not report where it finds them")
     return str(folder)
 
 

@@ -96,7 +96,7 @@ def resolve(
         return p, locate
     check(p, locate)
     if epoch is None:
-        what = f"{names[0]} needs the size of the training set, which no data layer of the train net knows"
+        what = f"{names[0]} needs the size of the training set, which no data layer of the train net has"
         others = ", ".join(counterpart(p, name) for name in names)
         raise CaffeliteError(what, where=locate(names[0]), remedy=remedy or f"set {others} instead")
     return _replaced(p, locate, epoch.iterations)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 from .. import caffelite_pb2 as pb
 from .. import prototxt
@@ -27,18 +28,19 @@ def read(name: str, locate: Locator, at: Locator, tolerate: prototxt.Tolerate) -
 
 
 def state(
-    phase: pb.Phase,
+    phase: int,
     net: pb.NetParameter,
     extra: pb.NetState | None = None,
     level: int | None = None,
     stages: tuple[str, ...] = (),
 ) -> pb.NetState:
     """A net's state: the phase, then the net's own state, then the solver's (``extra``), then the command line's."""
-    merged = pb.NetState(phase=phase)
+    which = cast(pb.Phase, phase)  # callers pass numbers, which is what protobuf's constants are
+    merged = pb.NetState(phase=which)
     merged.MergeFrom(net.state)
     if extra is not None:
         merged.MergeFrom(extra)
-    merged.phase = phase
+    merged.phase = which
     if level is not None:
         merged.level = level
     merged.stage.extend(stages)

@@ -356,7 +356,7 @@ class Trainer:
         if not self.dev.traits.synchronous and (why := self.captured.why_eager()):
             log.info("Running eagerly, not as CUDA graphs: %s", why)
         elif not self.dev.traits.synchronous and self.p.debug_info and self.p.display:
-            log.info("Iterations that debug_info tells of run eagerly, not as CUDA graphs")
+            log.info("Iterations that debug_info displays run eagerly, not as CUDA graphs")
         log.info("Solving %s", self.net.graph.name)
         log.info("Learning Rate Policy: %s", self.p.lr_policy)
 

@@ -12,6 +12,7 @@ import hashlib
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -126,8 +127,9 @@ class Damaged(ValueError):
     """Bytes that are no message of the kind expected."""
 
 
-def fields(data: memoryview) -> Iterator[tuple[int, int, int | memoryview, memoryview]]:
-    """(number, wire type, value, the field's own bytes) of each field of a message."""
+def fields(data: memoryview) -> Iterator[tuple[int, int, Any, memoryview]]:
+    """(number, wire type, value, the field's own bytes) of each field of a message. The value is an int where the wire
+    type is VARINT, else a memoryview."""
     at, end = 0, len(data)
 
     def varint() -> int:
@@ -241,20 +243,20 @@ def _layer(data: memoryview, form: str) -> tuple[str, list[np.ndarray]]:
     return name, blobs
 
 
-def _decode_hdf5_model(data: bytes, path: str | Path) -> dict[str, list[np.ndarray | None]]:
+def _decode_hdf5_model(data: bytes, path: str | Path) -> dict[str, list[Any]]:
     """Caffe's HDF5 form: a group "data", in it a group a layer, in it a data set a blob, named by its number.
 
     A slash in a layer's name makes groups within groups. A blob that belongs to another layer is left out by Caffe, and
     None here.
     """
-    found: dict[str, list[np.ndarray | None]] = {}
+    found: dict[str, list[Any]] = {}  # arrays and None
     seen: set[int] = set()
 
     def gather(group, name: str) -> None:
         if (place := hdf5.address(group)) in seen:
             raise ValueError(f"{name} is in the file twice, or within itself")
         seen.add(place)
-        items = dict(hdf5.members(group))
+        items: dict[str, Any] = dict(hdf5.members(group))
         sets = {key: item for key, item in items.items() if not hasattr(item, "items")}
         numbers = sorted(int(key) for key in sets if _is_number(key))
         if len(numbers) < len(sets) or sets and not name:

@@ -12,13 +12,14 @@ import io
 import json
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 REFUSED = 3
 GREATEST_PACKING = 1100  # approximate compression ratio of deflate for zeros
 MANY = 1_000_000  # members
 
 
-def members(group) -> Iterator[tuple[str, object]]:
+def members(group) -> Iterator[tuple[str, Any]]:
     """(name, group or data set) of a group's members. Errors: ValueError for a link to another place or file."""
     import h5py
 
@@ -41,7 +42,7 @@ def check_size(data_set, size: int) -> None:
         raise ValueError(f"{data_set.name} holds no numbers")
     most = size * (GREATEST_PACKING if data_set.chunks else 1)
     if data_set.size * data_set.dtype.itemsize > most:
-        raise ValueError(f"{data_set.name} says that it has {data_set.size} numbers, more than the file can hold")
+        raise ValueError(f"{data_set.name} declares {data_set.size} numbers, more than the file can hold")
 
 
 def read(file, size: int) -> None:

@@ -78,7 +78,7 @@ def cost(one: ShippedNet) -> Cost:
         graph, notes = found.graph(pb.TEST)
     except CaffeliteError:
         graph, notes = found.graph(pb.TRAIN)
-    if any(note.startswith("nothing tells the shape") for note in notes):
+    if any(note.startswith("the shape of a sample is not known") for note in notes):
         return Cost(None, None)
     return Cost(graph.feeds[0].tops[0].shape[1:], summary.table(graph, notes).multiply_adds)
 

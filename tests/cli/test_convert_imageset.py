@@ -102,13 +102,18 @@ def test_different_shapes_are_told(images, call):
 @pytest.mark.parametrize(
     "arguments, said",
     [
-        (["img", "bad.txt", "db"], 'bad.txt:2: the label is no number; expected a whole number, found "cat"'),
+        (["img", "bad.txt", "db"], 'bad.txt:2: the label is no number; expected an integer, found "cat"'),
         (
             ["img", "gone.txt", "db"],
-            'gone.txt:1: cannot read "none.png": No such file or directory; mend or remove it, or leave out',
+            'gone.txt:1: cannot read "none.png": No such file or directory; repair or remove it, or skip',
         ),
         (["img", "none.txt", "db"], "none.txt: cannot read the list"),
         (["-resize_width", "3", "img", "list.txt", "db"], "-resize_width without -resize_height; give both"),
+        (
+            ["-resize_height=60000", "-resize_width=60000", "img", "list.txt", "db"],
+            "make images too large; expected at most 268435456 pixels, found 60000×60000",
+        ),
+        (["-resize_height=4294967295", "-resize_width=1", "img", "list.txt", "db"], "make images too large"),
         (["-gray=maybe", "img", "list.txt", "db"], 'expected true or false, found "maybe"'),
         (["-backend", "rocksdb", "img", "list.txt", "db"], "'rocksdb'"),
         (["img"], "expected ROOT [LISTFILE] DB_NAME, found 1"),

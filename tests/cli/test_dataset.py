@@ -263,7 +263,7 @@ def test_folder_that_is_split_already(flowers, tmp_path):
     assert (lmdb_of(tmp_path / "out/f_test_lmdb", 10)[1] == 1).all(), (
         "a class keeps its label though the other is not there"
     )
-    with pytest.raises(CaffeliteError, match="--test 0.3, yet the folder is split already"):
+    with pytest.raises(CaffeliteError, match="--test 0.3, but the folder is already split"):
         invoke("folder", tmp_path / "in", "--test", 0.3, "--out", tmp_path / "other")
 
 

@@ -114,4 +114,4 @@ def test_a_disk_that_fails_costs_the_records_only(folder, call):
     (folder / "run_run").write_text("in the way")
     (folder / "block").write_text("")
     answer = call("train", "-solver", "solver.prototxt", "-record", "block/run")
-    assert answer.status == 0 and "training goes on without records" in answer.err
+    assert answer.status == 0 and "training continues without records" in answer.err

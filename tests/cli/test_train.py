@@ -263,7 +263,7 @@ def test_the_log_says_which_run_goes_on(folder, call):
     first = call("train", "-solver", "solver.prototxt", "-iterations", "10").lines
     again = call("train", "-solver", "solver.prototxt", "-resume", "auto").lines
     begun = next(line for line in first if " begins; snapshots: run_iter_*" in line).split()[1]
-    goes_on = next(line for line in again if " goes on from run_iter_10.solverstate; snapshots: run_iter_*" in line)
+    goes_on = next(line for line in again if " resumes from run_iter_10.solverstate; snapshots: run_iter_*" in line)
     assert goes_on.startswith(f"Run {begun} (of 2")
 
 
@@ -280,7 +280,7 @@ def test_an_earlier_runs_snapshots_join_its_records(folder, call):
 
 def test_a_prefix_that_is_a_folder_is_told(folder, call):
     (folder / "pictures").mkdir()
-    told = "snapshot_prefix pictures is a folder: snapshots and records go into it, beside what is there"
+    told = "snapshot_prefix pictures is a folder: snapshots and records are written into it, next to its files"
     for prefix, says in (("pictures", True), ("pictures/", False), ("pictures/run", False)):
         answer = call("train", "-solver", "solver.prototxt", "-set", f"snapshot_prefix={prefix}", "-iterations", "1")
         assert answer.status == 0 and (told in answer.err) == says

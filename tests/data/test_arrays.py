@@ -121,7 +121,7 @@ def test_files_that_are_none(arrays, tmp_path, content, said):
     [
         (LABELS[:6], "the labels do not fit the images; expected 7, found 6"),
         (np.zeros((7, 2)), "expected 7, found 7×2"),
-        (LABELS + 0.5, "label 0 is no whole number that float32 holds; found 5.5"),
+        (LABELS + 0.5, "label 0 is not an integer that float32 represents exactly; found 5.5"),
         (np.full(7, "cat"), "no numbers"),
     ],
 )

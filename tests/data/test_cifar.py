@@ -90,7 +90,7 @@ class Evil:
         ),
         ("test_batch", b"text", "not a batch of CIFAR-10; expected a pickle"),
         ("test_batch", pickle.dumps({b"data": batch(0)[0][:, :5], b"labels": [1] * 4}, 4), r"found \(4, 5\) of uint8"),
-        ("test_batch", pickle.dumps(Evil()), r"found it asks for builtins\.print"),
+        ("test_batch", pickle.dumps(Evil()), r"found it refers to builtins\.print"),
     ],
 )
 def test_what_is_no_batch(name, content, said, capsys):
@@ -107,6 +107,6 @@ def test_a_file_that_cannot_be_read():
         packed.addfile(member)
     files = Files(stream.getvalue(), "x")
     with pytest.raises(
-        CaffeliteError, match="x/data_batch_1.bin: cannot read it: the link leads to nothing in the archive"
+        CaffeliteError, match="x/data_batch_1.bin: cannot read it: the link has no target in the archive"
     ):
         cifar.read(files, ["data_batch_1.bin"])

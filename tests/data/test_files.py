@@ -167,7 +167,7 @@ def test_a_link_out_of_a_tar_file(shards, image_data, tmp_path):
         member = tarfile.TarInfo("a/0009.png")
         member.type, member.linkname = tarfile.SYMTYPE, "/etc/hostname"
         archive.addfile(member)
-    with pytest.raises(CaffeliteError, match=r's-000.tar: the link "a/0009.png" leads to nothing in the archive'):
+    with pytest.raises(CaffeliteError, match=r's-000.tar: the link "a/0009.png" has no target in the archive'):
         image_data(path)
 
 
@@ -190,9 +190,9 @@ def test_patterns_that_count_too_far(image_data, pattern):
     [
         (
             lambda i, m: m | {f"a/{i:04d}.cls": b"9" * 5000},
-            f'"a/0000.cls" is no label; expected a whole number, found \'{"9" * 60}…',
+            f'"a/0000.cls" is no label; expected an integer, found \'{"9" * 60}…',
         ),
-        (lambda i, m: m | {f"a/{i:04d}.cls": b"cat"}, '"a/0000.cls" is no label; expected a whole number'),
+        (lambda i, m: m | {f"a/{i:04d}.cls": b"cat"}, '"a/0000.cls" is no label; expected an integer'),
         (lambda i, m: {k: v for k, v in m.items() if "cls" not in k}, "an image and a .cls, found json, png"),
         (
             lambda i, m: m | {f"a/{i:04d}.jpg": b"x"},
@@ -223,7 +223,7 @@ JPEG = encoded(np.random.default_rng(0).integers(0, 256, (3, 40, 40)).astype(np.
 @pytest.mark.parametrize(
     "content, said",
     [
-        (None, 'p4.png": No such file or directory; names count from root_folder'),
+        (None, 'p4.png": No such file or directory; names are relative to root_folder'),
         ("fifo", 'p4.png": it is a FIFO, not a file'),
         (b"", "no image: 0 bytes"),
         (b"text", "not an image that can be decoded"),

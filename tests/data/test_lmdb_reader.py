@@ -205,9 +205,9 @@ def both(change, offset, form, value):
     [
         (both(field, 16, "<I", 7), "cannot open the LMDB: it is not an LMDB"),
         (both(field, 20, "<I", 2), "cannot open the LMDB: it is an LMDB of format 2"),
-        (both(field, 40, "<I", 1 << 30), "meta page 0 says that a page has 1073741824 bytes"),
+        (both(field, 40, "<I", 1 << 30), "meta page 0 states a page size of 1073741824 bytes"),
         (both(field, 92, "<H", 4), "it holds several values for a key"),
-        (both(field, 120, "<Q", 1 << 60), f"it says that it has {1 << 60} records"),
+        (both(field, 120, "<Q", 1 << 60), f"it declares {1 << 60} records"),
         (both(field, 94, "<H", 40), "40 levels deep"),
         (both(field, 136, "<Q", 1 << 62), "truncated LMDB"),
         (both(field, 128, "<Q", 1 << 50), f"it names page {1 << 50} of"),

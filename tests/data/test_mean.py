@@ -46,7 +46,7 @@ def test_records_that_do_not_go_together(records, images):
     with pytest.raises(CaffeliteError, match='damaged: record "00000001": not a Datum record'):
         compute_mean(path)
     path = records([datum(images[0]), pb.Datum(channels=3, height=6, width=5, data=b"short")], "short")
-    with pytest.raises(CaffeliteError, match='short: record "00000001": 5 values, yet it says 3×6×5'):
+    with pytest.raises(CaffeliteError, match='short: record "00000001": 5 values, but its header states 3×6×5'):
         compute_mean(path)
 
 

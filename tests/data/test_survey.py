@@ -43,7 +43,7 @@ def test_records_that_cannot_be_read(records, images):
     assert (
         "Datum" in said[0]
         and "decoded" in said[1]
-        and "90 values, yet it says 3×99×5" in said[2]
+        and "90 values, but its header states 3×99×5" in said[2]
         and "0 values" in said[3]
     )
     assert said[4] == "the JPEG is cut short"

@@ -146,7 +146,7 @@ def test_each_kind_comes_once_a_round_and_a_seek_finds_it(listing, windows):
         ("# 0\n", "windows.txt:1: an image without its path"),
         (
             "# 0\nw 0.png\n3\n20\nx\n",
-            "windows.txt:5: a line is not understood; expected a whole number: width, found x",
+            "windows.txt:5: a line is not understood; expected an integer: width, found x",
         ),
         (
             "# 0\nw 0.png\n3\n20\n30\n2\n1 0.9 0 0 5 5\n",
@@ -156,7 +156,7 @@ def test_each_kind_comes_once_a_round_and_a_seek_finds_it(listing, windows):
             "# 0\nw 0.png\n3\n20\n30\n1\n0 0.9 0 0 5 5\n",
             "windows.txt:7: an object has no class; expected 1 or more, found 0",
         ),
-        ("# 0\nw 0.png\n3\n20\n30\n1\n1.5 0.9 0 0 5 5\n", "windows.txt:7: class and corners must be whole numbers"),
+        ("# 0\nw 0.png\n3\n20\n30\n1\n1.5 0.9 0 0 5 5\n", "windows.txt:7: class and corners must be integers"),
         (
             "# 0\nw 0.png\n3\n20\n30\n1\n1 0.9 0 0 5 5\n",
             "no windows for background; expected some with overlap below 0.5",
@@ -179,9 +179,9 @@ def test_mistakes_in_the_list(tmp_path, windows, text, said):
     [
         (
             [[(3, 0.9, 2, 3, 30, 18)], []],
-            'windows.txt:2: a window 2 3 30 18 does not lie in image ".*w 0.png"; expected within 30 columns',
+            'windows.txt:2: a window 2 3 30 18 is not within image ".*w 0.png"; expected within 30 columns',
         ),
-        ([[(3, 0.9, 9, 3, 2, 18)], []], "does not lie in image"),
+        ([[(3, 0.9, 9, 3, 2, 18)], []], "is not within image"),
     ],
 )
 def test_windows_outside_their_image(listing, windows, objects, said):

@@ -99,7 +99,7 @@ NO_HEADERS = (
         ),
         (
             MemoryError("Out of memory allocating 33,554,432 bytes"),
-            "GPU 0 has no memory left; found Out of memory .*; end what holds it",
+            "GPU 0 has no memory left; found Out of memory .*; end the process that uses it",
         ),
         (PermissionError(13, "Permission denied", "/.cupy"), "compiled CUDA kernels cannot be kept; .*CUPY_CACHE_DIR"),
     ],

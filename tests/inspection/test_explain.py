@@ -134,7 +134,7 @@ def test_plan():
         inputs(x=(2, 3))
         + 'layer { name: "t" type: "TanH" bottom: "x" top: "t" } layer { name: "u" type: "TanH" bottom: "t" top: "u" }'
     )
-    assert 'top "u" lies on its bottom: no memory of its own' in told(text, "u").plan
+    assert 'top "u" shares the memory of its bottom: no memory of its own' in told(text, "u").plan
 
 
 def test_shared_parameters():

@@ -44,7 +44,7 @@ MISTAKES = [
     ),
     (one("Dropout", "dropout_param { dropout_ratio: @-0.5 }", BATCH), "a bad dropout_ratio"),
     (one("Dropout", "dropout_param { dropout_ratio: @nan }", BATCH), "a bad dropout_ratio"),
-    (one("Clip", "clip_param { min: 1 max: @0 }", BATCH), "max lies below min; expected 1 or more, found 0"),
+    (one("Clip", "clip_param { min: 1 max: @0 }", BATCH), "max is below min; expected 1 or more, found 0"),
     (one("Exp", "exp_param { base: @0 }", BATCH), "a bad base; expected more than 0, or -1 for e, found 0"),
     (one("Log", "log_param { base: @-2 }", BATCH), "a bad base"),
     (one("Log", "log_param { base: @1 }", BATCH), "no logarithm has base 1"),
@@ -57,7 +57,7 @@ MISTAKES = [
     (at_layer(one("Softmax", "", (2,))), "axis 1 is outside the bottom's 1 axes"),
     (
         one("Flatten", "flatten_param { axis: 2 end_axis: @1 }", IMAGE),
-        "end_axis lies before axis; expected 2 or more, found 1",
+        "end_axis is before axis; expected 2 or more, found 1",
     ),
     (one("Flatten", "flatten_param { end_axis: @4 }", IMAGE), "end_axis 4 is outside the bottom's 4 axes"),
     (one("InnerProduct", "@inner_product_param { }", BATCH), "num_output must be positive; set num_output"),
@@ -178,7 +178,7 @@ MISTAKES = [
         one("SPP", "spp_param { pyramid_height: @3 }", IMAGE),
         "level 2 of the pyramid, 4 by 4, is too fine for an image of 6×5; make the pyramid lower, or the image larger",
     ),
-    (one("SPP", "spp_param { pyramid_height: 2 pool: @STOCHASTIC }", IMAGE), "stochastic pooling knows no pad"),
+    (one("SPP", "spp_param { pyramid_height: 2 pool: @STOCHASTIC }", IMAGE), "stochastic pooling does not support pad"),
     (at_bottom(one("SPP", "spp_param { pyramid_height: 1 }", BATCH), 0), "is no batch of images"),
     (
         at_bottom(
@@ -192,7 +192,7 @@ MISTAKES = [
     ),
     (
         pool("pool: STOCHASTIC kernel_size: 2 pad: @1"),
-        "stochastic pooling knows no pad; expected pad 0, found pad [1, 1]",
+        "stochastic pooling does not support pad; expected pad 0, found pad [1, 1]",
     ),
     (
         one("Pooling", "pooling_param { pool: AVE kernel_size: 2 }", IMAGE, tops="yz").replace('"z"', '@"z"'),
@@ -222,9 +222,9 @@ MISTAKES = [
     (at_bottom(one("Accuracy", "", BATCH, BATCH), 1), 'bottom "x1" does not fit; expected 2 labels'),
     (
         one("Accuracy", "accuracy_param { top_k: @4 }", BATCH, (2,)),
-        "top_k must lie among the classes; expected 1 to 3, found 4",
+        "top_k must be within the number of classes; expected 1 to 3, found 4",
     ),
-    (one("Accuracy", "accuracy_param { top_k: @0 }", BATCH, (2,)), "top_k must lie among the classes"),
+    (one("Accuracy", "accuracy_param { top_k: @0 }", BATCH, (2,)), "top_k must be within the number of classes"),
     (
         at_bottom(one("HDF5Output", 'hdf5_output_param { file_name: "o.h5" }', BATCH, (3,), tops=""), 1),
         'bottom "x1" differs in batch size',

@@ -201,7 +201,7 @@ def test_labels_out_of_range(kind, label):
     feed(net, x=np.zeros((4, 3)), t=np.array([0, 2, label, 1]))
     net.forward()
     message = (
-        'layer "layer" .*: a label in bottom "t" is no class .sample 2 of the batch.; expected whole numbers 0 '
+        'layer "layer" .*: a label in bottom "t" is no class .sample 2 of the batch.; expected integers 0 '
         'to 2, the channels of "x"'
     )
     with pytest.raises(CaffeliteError, match=message) as caught:

@@ -22,7 +22,7 @@ def test_labels_that_are_no_class(kind, label):
     net = bind(layer(kind, **shapes))
     feed(net, x=np.ones((4, 3)), t=[0, 2, label, 1], h=1)
     net.forward()
-    with pytest.raises(CaffeliteError, match='"t" is no class .sample 2 of the batch.; expected whole numbers 0 to 2'):
+    with pytest.raises(CaffeliteError, match='"t" is no class .sample 2 of the batch.; expected integers 0 to 2'):
         net.check_faults()
 
 
@@ -173,7 +173,7 @@ def test_the_base_of_exp_and_log(base, expected):
         ),
         (
             layer("ArgMax", "argmax_param { top_k: @4 }", x=(2, 3)),
-            "top_k must lie among the numbers; expected 1 to 3, found 4",
+            "top_k must be within the number of values; expected 1 to 3, found 4",
         ),
         (layer("ArgMax", "argmax_param { top_k: @3 axis: 0 }", x=(2, 3)), "expected 1 to 2, found 3"),
         (layer("Reduction", "reduction_param { axis: @2 }", x=(2, 3)), "axis 2 is outside"),

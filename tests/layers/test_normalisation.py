@@ -225,6 +225,6 @@ def test_numbers_that_name_no_row():
         net = bind(text)
         feed(net, x=np.array([[0, 3, 1], [2, bad, 4]]))
         net.forward()
-        message = r'layer "e" .Embed.: a number in bottom "x" names no row .at .1, 1..; expected whole numbers 0 to 3'
+        message = r'layer "e" .Embed.: a number in bottom "x" names no row .at .1, 1..; expected integers 0 to 3'
         with pytest.raises(CaffeliteError, match=message):
             net.check_faults()

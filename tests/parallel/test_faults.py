@@ -105,7 +105,7 @@ def test_a_rank_that_fails(folder, started, fault, told, how):
     assert found[failing].startswith(f'iteration 6, forward, in layer "fault"  <- {how}'), err
     elsewhere = "waiting in the all-reduce of gradients|backward|forward|update|snapshot"
     assert re.match(f"iteration [5-7], ({elsewhere})", found[1 - failing]), err
-    assert "go on with -resume auto" in err
+    assert "continue with -resume auto" in err
     the_last_snapshot_stands(folder, 6 if failing else 3)
 
 
@@ -153,7 +153,7 @@ def test_corrupted_weights_are_traced_to_their_iteration(folder, started):
     process = mpirun(2, *COMMAND, "-snapshot", "run_iter_3.solverstate", cwd=folder)
     started.append(process)
     err = end(process)
-    assert "Weights are spoilt already: repeating from run_iter_3.solverstate" in err
+    assert "The weights are already corrupted: repeating from run_iter_3.solverstate" in err
     assert err.count('the loss is not finite at iteration 3: layer "root" (Power), gradient of "size"') == 1, err
     assert "last place" not in err and (folder / "run_fault_iter_3/report.json").exists()
 
@@ -275,6 +275,7 @@ def test_who_waits_is_not_to_blame():
         "iteration": 5,
         "since": 5,
         "where": 0,
+        "peer": watchdog.NOBODY,
         "names": ["a"],
         "collectives": ["gradients"],
         "error": "",
@@ -282,8 +283,10 @@ def test_who_waits_is_not_to_blame():
         "lost": None,
         "stopped": False,
     }
-    for rank, what in enumerate((watchdog.WAITING, watchdog.BACKWARD, watchdog.WAITING)):
-        judge.record({**base, "rank": rank, "what": what})
+    for rank, (what, peer) in enumerate(
+        [(watchdog.WAITING, watchdog.NOBODY), (watchdog.BACKWARD, watchdog.NOBODY), (watchdog.FORWARD, 1)]
+    ):
+        judge.record({**base, "rank": rank, "what": what, "peer": peer})
     now = time.monotonic()
     judge.look_for_hangs(now + 5)
     assert not judge.reason
@@ -291,6 +294,7 @@ def test_who_waits_is_not_to_blame():
         report["heard"] = now + 11
     judge.look_for_hangs(now + 11)
     assert list(judge.reason) == [1] and judge.reason[1].startswith("hangs")
+    assert watchdog.place(judge.reports[2]) == "iteration 5, forward, waiting for rank 1"
 
 
 @pytest.mark.parametrize("what, since, seconds", [(watchdog.SNAPSHOT, 5, 50), (watchdog.FORWARD, 0, 50)])
@@ -305,6 +309,7 @@ def test_slow_starts_and_snapshots_have_more_time(what, since, seconds):
         "since": since,
         "what": what,
         "where": 0,
+        "peer": watchdog.NOBODY,
         "names": ["a"],
         "collectives": [],
         "error": "",

@@ -91,7 +91,7 @@ def test_an_error_in_a_capture_runs_eagerly(device, caplog, aside):
             assert device.backend.stream is main and not main.capture
             assert device.download(total)[0] == launches
     assert caplog.messages == [
-        "A CUDA graph cannot be captured (status 8): this launch runs eagerly, the next one is captured anew"
+        "A CUDA graph cannot be captured (status 8): this launch runs eagerly, the next one is captured again"
     ]
     assert not device.why_eager() and device.backend.graphs[0].runs == 3
 

@@ -106,7 +106,7 @@ def test_a_deleted_folder_is_an_error(folder, make):
     shutil.rmtree("kept")
     with pytest.raises(
         CaffeliteError,
-        match="cannot write kept/run_iter_4.*: its folder kept is gone; make it again: mkdir -p kept; then go on",
+        match="cannot write kept/run_iter_4.*: its folder kept no longer exists; create it again: mkdir -p kept; then",
     ):
         solver.step(2)
 

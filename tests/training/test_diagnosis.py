@@ -112,7 +112,7 @@ def test_the_report_names_database_keys(folder, train):
     report = fails(train, SOLVER.replace("plain", "everything"), before=spoil).report
     assert (report.first.layer, report.first.what, report.first.direction) == ("conv", "parameter 0", "forward")
     assert report.samples[0].startswith('"images" sample 0 (0000000') and len(report.samples) == 8
-    assert "spoilt already" in report.causes[0]
+    assert "already corrupted" in report.causes[0]
 
 
 def test_a_high_rate_is_reported_as_the_cause(folder, train, device):

@@ -111,7 +111,7 @@ def test_data_of_unknown_length_is_an_error(folder, make):
     (folder / "plain.prototxt").write_text(f"{dummy}shape {{ dim: 4 dim: 2 }} }} }}\n{rest}")
     with pytest.raises(CaffeliteError) as error:
         make(IN_EPOCHS)
-    what = "max_epoch needs the size of the training set, which no data layer of the train net knows"
+    what = "max_epoch needs the size of the training set, which no data layer of the train net has"
     assert what in str(error.value) and "set max_iter, test_interval, snapshot, stepsize instead" in str(error.value)
     assert str(error.value).startswith("solver.prototxt:1:")
 

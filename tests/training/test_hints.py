@@ -48,7 +48,7 @@ def test_no_hint_on_a_run_that_learns(hints):
 
 def test_hint_on_a_loss_of_chance(hints):
     found = hints(SOLVER.replace("0.1", "1e-9"), std=1e-5, filler="gaussian")
-    assert sum("loss stands at ln(4) = 1.39, that of guessing, after 680 iterations" in hint for hint in found) == 1
+    assert sum("loss stays at ln(4) = 1.39, that of guessing, after 680 iterations" in hint for hint in found) == 1
 
 
 def test_hint_on_chance_accuracy(hints):

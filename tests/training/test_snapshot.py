@@ -118,7 +118,8 @@ def test_a_failed_write_leaves_no_partial_file(folder, make, monkeypatch, name, 
 
     monkeypatch.setattr(os, name, failing)
     with pytest.raises(
-        CaffeliteError, match="cannot write run_iter_3.*: no space left on device; make room, then go on from the last"
+        CaffeliteError,
+        match="cannot write run_iter_3.*: no space left on device; free disk space, then resume from the last",
     ):
         solver.snapshot()
     monkeypatch.undo()
@@ -205,7 +206,7 @@ def test_no_good_snapshot_is_left(folder, train):
     (folder / "run_iter_4.caffemodel").unlink()
     with pytest.raises(
         CaffeliteError,
-        match="belongs to run_iter_4.caffemodel, which is not there; no other good snapshot lies beside it",
+        match="belongs to run_iter_4.caffemodel, which is not there; there is no other good snapshot in its folder",
     ):
         train(SOLVER, resume="run_iter_4.solverstate")
     with pytest.raises(CaffeliteError, match="cannot read gone_iter_1.solverstate: no such file"):
@@ -236,7 +237,8 @@ def test_a_full_disk_is_found_before_training(folder, make, monkeypatch):
 
     monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(
-        CaffeliteError, match="no space left on device; expected room for 0.1 MiB; choose another snapshot_prefix"
+        CaffeliteError,
+        match="no space left on device; expected 0.1 MiB of free disk space; choose another snapshot_prefix",
     ):
         make(SOLVER)
     assert files(folder) == []
@@ -258,7 +260,7 @@ def small_disk(folder):
 def test_a_disk_full_at_the_start(small_disk, make):
     (small_disk / "filler").write_bytes(bytes(100 << 10))
     with pytest.raises(
-        CaffeliteError, match="snapshots cannot be written to disk: no space left on device; expected room for 0.1 MiB"
+        CaffeliteError, match="snapshots cannot be written to disk: no space left on device; expected 0.1 MiB of"
     ):
         make(SOLVER.replace('"run"', '"disk/run"'))
     assert [path.name for path in small_disk.iterdir()] == ["filler"]
@@ -271,7 +273,8 @@ def test_a_disk_full_during_training(small_disk, make, train):
         while True:
             file.write(bytes(4096))
     with pytest.raises(
-        CaffeliteError, match="cannot write disk/run_iter_4.caffemodel: no space left on device; make room, then go on"
+        CaffeliteError,
+        match="cannot write disk/run_iter_4.caffemodel: no space left on device; free disk space, then resume",
     ):
         solver.step(2)
     assert sorted(path.name for path in small_disk.iterdir()) == [".run.lock", "filler", *SNAPSHOTS[:2]]
@@ -299,7 +302,7 @@ main(["train", "-solver", "solver.prototxt"])
     done = subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
     assert done.returncode == 2, done.stderr
     assert done.stderr.splitlines()[-1].startswith(
-        "caffelite: cannot write run_iter_4.caffemodel: file too large; make room"
+        "caffelite: cannot write run_iter_4.caffemodel: file too large; free disk space"
     )
     assert "Traceback" not in done.stderr and files(folder) == SNAPSHOTS[:2]
 

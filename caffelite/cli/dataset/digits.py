@@ -40,7 +40,7 @@ def digits(out: Path, force: bool) -> None:
     # Every fifth image of the list sorted by class: each class gives its fifth to the test set.
     chosen = np.zeros(len(labels), bool)
     chosen[np.argsort(labels, kind="stable")[::5]] = True
-    printed, printed_labels = glyphs.digits(TRAINED - np.count_nonzero(~chosen))
+    printed, printed_labels = glyphs.digits(TRAINED - int(np.count_nonzero(~chosen)))
     learned, learned_labels = (
         np.concatenate([images[~chosen], printed]),
         np.concatenate([labels[~chosen], printed_labels]),

@@ -46,11 +46,11 @@ def folder(origin, name, test, seed, out, force, check_size, skip, threads, **ho
     handling = {"check_size": check_size, "skip": skip, "threads": threads}
     recipe = imaging.recipe(**how)
     files = Files(origin)
-    left_out = [] if skip else None
+    left_out: list[str] | None = [] if skip else None
     if found := splits(files):
         if test is not None:
             raise CaffeliteError(
-                f"--test {test:g}, yet the folder is split already", found=" and ".join(part.where for part in found)
+                f"--test {test:g}, but the folder is already split", found=" and ".join(part.where for part in found)
             )
         images, classes = list_classes(found[0], found[0].where, left_out=left_out, remedy=imaging.REMEDY)
         sets = [

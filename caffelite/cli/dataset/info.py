@@ -37,7 +37,7 @@ def info(sets: tuple[Path, ...], as_json: bool) -> None:
     found = [survey(path, progress=True) for path in sets]
     shared = list(found[0].shared(found[1])) if len(found) == 2 else []
     if as_json:
-        report = {"sets": [_as_json(one) for one in found]}
+        report: dict[str, list] = {"sets": [_as_json(one) for one in found]}
         if len(found) == 2:
             report["in_both"] = [[_keys(here), _keys(there)] for here, there in shared]
         click.echo(json.dumps(report, indent=1, ensure_ascii=False))

@@ -86,7 +86,8 @@ def show(what, out, count, start, columns, labels, layer, seed, phase, level, st
 
 def _drawn(opened, start: int, count: int) -> tuple[list, list]:
     """(images, labels) that a source returns."""
-    images, labels = [], []
+    images: list = []
+    labels: list = []
     with closing(opened) as source:
         count = min(count, max(source.length, source.shapes[0][0]))
         source.seek(start)

@@ -187,7 +187,7 @@ class Pooling:
         record = ["record"] if method == "MAX" else []
         if forward.bytes("record") > self.record_bytes(y, window):
             raise RuntimeError(
-                f"oneDNN keeps {forward.bytes('record')} bytes of winners for {y}, more than there is room for"
+                f"oneDNN keeps {forward.bytes('record')} bytes of winners for {y}, more than the buffer can hold"
             )
         self._forward, self._scratch = forward.primitive("x", "y", *record, "scratch").run, forward.bytes("scratch")
         self._backward, self._scratch_back = (

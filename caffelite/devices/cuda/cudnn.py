@@ -300,7 +300,7 @@ class Engine:
         if known in plan.names and plan.build(known):
             return Choice(plan, known)
         if known:
-            log.info("cuDNN's plan %s for %s is gone; timing its plans anew", known, problem.words())
+            log.info("cuDNN's plan %s for %s no longer exists; timing plans again", known, problem.words())
         _log_timing()
 
         def lap(name: str, times: int) -> float:

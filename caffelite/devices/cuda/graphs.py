@@ -102,7 +102,7 @@ class CapturedGraph:
         self._failures += 1
         if self._failures < TRIES:
             log.warning(
-                "A CUDA graph cannot be captured (%s): this launch runs eagerly, the next one is captured anew",
+                "A CUDA graph cannot be captured (%s): this launch runs eagerly, the next one is captured again",
                 reasons[0],
             )
         else:

@@ -91,7 +91,7 @@ def set_up(cupy, number: int) -> Iterator[None]:
     except CaffeliteError:
         raise
     except MemoryError as mistake:
-        remedy = "end what holds it (nvidia-smi tells), or use another GPU"
+        remedy = "end the process that uses it (see nvidia-smi), or use another GPU"
         raise CaffeliteError(f"GPU {number} has no memory left", found=first_line(mistake), remedy=remedy) from mistake
     except OSError as mistake:
         remedy = "set CUPY_CACHE_DIR to a folder that can be written"

@@ -51,7 +51,7 @@ class NCCLAllReduce:
         self._cupy = cupy = cupy or cupy_module()
         nccl = nccl or nccl_module()
         if not nccl.available:  # CuPy warns why
-            remedy = "install nvidia-nccl-cu12 or nvidia-nccl-cu13, as the driver asks"
+            remedy = "install nvidia-nccl-cu12 or nvidia-nccl-cu13, whichever the driver supports"
             raise CaffeliteError("several GPUs need NCCL, which cannot be loaded", remedy=remedy)
         self._nccl, self._size, self._half = nccl, size, half
         try:
@@ -59,7 +59,7 @@ class NCCLAllReduce:
         except RuntimeError as mistake:
             found, remedy = (
                 str(mistake).strip().splitlines()[0],
-                "run it again with NCCL_DEBUG=WARN, by which NCCL says why",
+                "run it again with NCCL_DEBUG=WARN, so that NCCL prints the reason",
             )
             raise CaffeliteError("NCCL cannot join the GPUs", found=found, remedy=remedy) from mistake
         self._drop_graphs = drop_graphs

@@ -47,7 +47,6 @@ class HalfPrecisionAllReduce:
         self._inner.set_flags(flags)
 
     def begin(self, loss: np.ndarray) -> None:
-        self._posted = 0
         self._inner.begin(loss)
 
     def read_loss(self, loss: np.ndarray) -> np.ndarray:
@@ -102,3 +101,4 @@ class HalfPrecisionAllReduce:
     def finish(self) -> None:
         while not self.progress():
             os.sched_yield()
+        self._posted = 0

@@ -39,6 +39,7 @@ class HostAllReduce:
             for other in every:
                 total += other
             array[...] = total
+        self._posted = []
 
 
 class StagedAllReduce:
@@ -73,3 +74,4 @@ class StagedAllReduce:
         self._inner.finish()
         for array, host in self._staged:
             self._dev.upload(array, host)
+        self._staged = []

@@ -32,7 +32,24 @@ def launched_rank() -> int:
     return next((int(rank) for rank in found if rank.isdecimal()), 0)
 
 
-class World:
+class Communicator:
+    """Processes of MPI: the module ``mpi`` and the communicator ``comm``."""
+
+    def __init__(self, mpi: Any, comm: Any):
+        self.mpi, self.comm = mpi, comm
+        self.rank, self.size = comm.rank, comm.size
+
+    def gather(self, value: Any) -> list[Any]:
+        return self.comm.allgather(value)
+
+    def subset(self, ranks: list[int]) -> Communicator:
+        return Communicator(self.mpi, self.comm.Split(ranks[0], ranks.index(self.rank)))
+
+    def close(self) -> None:
+        """Does nothing: World ends MPI."""
+
+
+class World(Communicator):
     """All processes that mpirun or srun started. Errors: no mpi4py, or an MPI that is not the one of mpirun."""
 
     def __init__(self) -> None:
@@ -49,8 +66,7 @@ class World:
             raise CaffeliteError(
                 "mpi4py finds no MPI library", found=str(error).strip().split("\n")[0], remedy=remedy
             ) from None
-        self.mpi, self.comm = MPI, MPI.COMM_WORLD
-        self.rank, self.size = self.comm.rank, self.comm.size
+        super().__init__(MPI, MPI.COMM_WORLD)
         if self.size != launched():
             remedy = "start it with the mpirun of the MPI that mpi4py was built for; under SLURM try srun --mpi=pmi2"
             found = f"{self.size}: {MPI.Get_library_version().split(chr(10))[0].strip()}"
@@ -61,9 +77,6 @@ class World:
                 remedy=remedy,
             )
 
-    def gather(self, value: Any) -> list[Any]:
-        return self.comm.allgather(value)
-
     def close(self) -> None:
         self.mpi.Finalize()
 
@@ -72,7 +85,7 @@ class MPIAllReduce:
     """Sums NumPy arrays in place, in chunks, while the caller computes; MPI moves them whenever ``progress`` is
     called."""
 
-    def __init__(self, world: World):
+    def __init__(self, world: Communicator):
         self._mpi, self._comm = world.mpi, world.comm
         self._posted: deque[np.ndarray] = deque()
         self._pending: list[Any] = []

@@ -15,6 +15,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from ..control import Control, Subset
+
 # "rank size descriptor ...": rank 0 has one descriptor for each other rank, the others have the one of rank 0
 PLACE = "CAFFELITE_RANK"
 
@@ -53,6 +55,9 @@ class Star:
         for other in self._others:
             other.send(values)
         return values
+
+    def subset(self, ranks: list[int]) -> Control:
+        return Subset(self, ranks)
 
     def close(self) -> None:
         for other in self._others:

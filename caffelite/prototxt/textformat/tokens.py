@@ -77,7 +77,7 @@ class Tokens:
         elif kind == "remark":
             self.mistake_at(place, f"unexpected {shown(token[:2])}", remedy='comments begin with "#"')
         else:
-            remedy = "strings stand in straight quotes" if token in "“”‘’„«»`" else None
+            remedy = "strings have straight quotes" if token in "“”‘’„«»`" else None
             self.mistake_at(place, f"unexpected character {shown(token)}", remedy=remedy)
         self.broken.add(place[0])
 

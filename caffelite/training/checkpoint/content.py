@@ -225,7 +225,7 @@ class Content:
                 if joined.shape == (size * len(array), *array.shape[1:]):
                     self._dev.upload(array, joined[rank * len(array) : (rank + 1) * len(array)])
                 elif parts:
-                    text = 'layer "%s" starts anew: its state was kept for a batch of %d, not %d'
+                    text = 'layer "%s" starts from an empty state: the saved one is for a batch of %d, not %d'
                     log.warning(text, recurrent.layer, len(joined), size * len(array))
                     break
 

@@ -18,7 +18,7 @@ from ...errors import CaffeliteError, Locator
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
-CONTINUE = "then go on from the last snapshot with -snapshot"
+CONTINUE = "then resume from the last snapshot with -snapshot"
 
 
 def write(files: Iterable[tuple[Path, bytes]]) -> None:
@@ -76,16 +76,16 @@ def failed(path: Path, error: OSError) -> CaffeliteError:
     """The error on a file that cannot be written."""
     if error.errno in (errno.ENOENT, errno.ENOTDIR) and not path.parent.is_dir():
         what, remedy = (
-            f"cannot write {path}: its folder {path.parent} is gone",
-            f"make it again: mkdir -p {path.parent}; {CONTINUE}",
+            f"cannot write {path}: its folder {path.parent} no longer exists",
+            f"create it again: mkdir -p {path.parent}; {CONTINUE}",
         )
         return CaffeliteError(what, remedy=f"{remedy}, if one is left")
     remedy = (
-        "make room"
+        "free disk space"
         if error.errno in FULL
         else "allow writing there"
         if error.errno in FORBIDDEN
-        else "look after the disk"
+        else "check the disk"
     )
     return CaffeliteError(f"cannot write {path}: {reason(error)}", remedy=f"{remedy}, {CONTINUE}")
 
@@ -137,7 +137,7 @@ def check_space(prefix: str, size: int, locate: Locator) -> None:
             os.unlink(draft)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         what = f"snapshots cannot be written to {folder}: {reason(error)}"
-        room = f"room for {size / 2**20:.1f} MiB"
+        room = f"{size / 2**20:.1f} MiB of free disk space"
         raise CaffeliteError(what, where=where, expected=room, remedy="choose another snapshot_prefix") from None
 
 

@@ -275,7 +275,7 @@ def newest(p: pb.SolverParameter, solver_path: str) -> str | None:
     if others := [entry for entry in found if entry not in mine or (entry[2] is None and last)]:
         if good := next((path for _, path, _ in others if snapshot.sound(path)), None):
             what = (
-                "the last run under %s, %s, left no good snapshot; %s is of an earlier run: -snapshot %s goes on "
+                "the last run under %s, %s, left no good snapshot; %s is of an earlier run: -snapshot %s continues "
                 "from it"
             )
             log.warning(what, prefix, last, good, good)

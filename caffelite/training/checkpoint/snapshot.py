@@ -111,7 +111,7 @@ def prune(prefix: str, keep: int, iteration: int, run: str) -> None:
             try:
                 path.unlink(missing_ok=True)
             except OSError as error:
-                log.warning("%s cannot be removed, as snapshot_keep asks: %s", path, disk.reason(error))
+                log.warning("%s cannot be removed, which snapshot_keep requires: %s", path, disk.reason(error))
 
 
 def run_of(path: Path) -> str:
@@ -180,7 +180,7 @@ def _decode_binary_state(data: bytes, path: Path) -> State:
     try:
         rest, history = [], []
         for number, wire, value, whole in weights.fields(memoryview(data)):
-            if number == 3 and wire == weights.LENGTH and isinstance(value, memoryview):
+            if number == 3 and wire == weights.LENGTH:
                 history.append(weights.decode_blob(value))
             else:
                 rest.append(bytes(whole))
@@ -288,7 +288,7 @@ def newest_good(path: Path) -> str | None:
     for other in _states(path.parent, match[1], match[2]):
         if other != path and sound(other):
             return f"the newest good snapshot is {other}"
-    return "no other good snapshot lies beside it"
+    return "there is no other good snapshot in its folder"
 
 
 def states(prefix: str | Path) -> list[tuple[int, Path]]:

@@ -77,7 +77,7 @@ class Diagnosis:
         checkpoint = self._comm.gather(self.checkpoints.last_good(bad))[0]  # rank 0 alone wrote checkpoints
         if checkpoint is None:
             return
-        log.info("Weights are spoilt already: repeating from %s to find where it began", checkpoint)
+        log.info("The weights are already corrupted: repeating from %s to find the first fault", checkpoint)
         kept = state.rate_factor, state.nan_recoveries
         self.checkpoints.restore(state, checkpoint)
         state.rate_factor, state.nan_recoveries = kept

@@ -120,7 +120,7 @@ def _causes_of(first: TracedArray, feeding: set[str]) -> Iterator[tuple[int, str
     if first.layer in feeding:
         yield 0, "the data itself: these samples hold NaN or infinity"
     if "parameter" in first.what and first.direction == "forward":
-        when = "an update before this iteration spoilt it; snapshots would let the first one be found"
-        yield 1, f"{first.what} of the layer was spoilt already: {when}"
+        when = "an update before this iteration corrupted it; with snapshots the first such update could be found"
+        yield 1, f"{first.what} of the layer was already corrupted: {when}"
     if first.type in DOMAINS:
         yield 2, f"the layer's own mathematics: {DOMAINS[first.type]}"

@@ -88,7 +88,8 @@ class Hints(Hook):
                 )
                 self._log_once(
                     "chance",
-                    f"{what}; do images and labels belong together, and are both nets fed alike (scale, mean)?",
+                    f"{what}; do images and labels belong together, and do both nets have the same input transform "
+                    "(scale, mean)?",
                 )
 
     def _judge_loss(self, state: TrainingState, name: str, value: float, classes: int) -> None:
@@ -98,10 +99,10 @@ class Hints(Hook):
                 f"{name} is {value:.2f}, near {SATURATED:.2f}, the loss of a probability of 0: scores have grown "
                 "too large for exp"
             )
-            self._log_once("saturated", f"{what}; lower base_lr and start anew")
+            self._log_once("saturated", f"{what}; lower base_lr and train from the start again")
         stands = classes > 1 and state.iteration >= _early(classes) and abs(value - guess) < 0.03 * guess
         if self._again(name, stands) == STUCK:
-            what = f"{name} stands at ln({classes}) = {guess:.3g}, that of guessing, after {state.iteration} iterations"
+            what = f"{name} stays at ln({classes}) = {guess:.3g}, that of guessing, after {state.iteration} iterations"
             self._log_once(
                 "stuck", f"{what}; try another base_lr (caffelite find_lr), look at the fillers, and see -overfit 1"
             )
@@ -149,7 +150,7 @@ class Hints(Hook):
         most = max(ratios.values(), default=0)
         small = [name for name, ratio in ratios.items() if ratio < FADED * most]
         if self._again("vanish", bool(small)) == TWICE:
-            what = f"gradients vanish: beside their weights they are a millionth of the largest in {_names(small)}"
+            what = f"gradients vanish: relative to their weights they are a millionth of the largest in {_names(small)}"
             self._log_once(
                 "vanish",
                 f'{what}; "msra" or "xavier" fillers, ReLU in place of Sigmoid and TanH, or batch norm keep them alive',

@@ -5,6 +5,7 @@ The gates' sums i, f, o, g of a sequence's step are a row of 4D, and become σ(i
 """
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import njit, prange, types
@@ -13,7 +14,8 @@ from numba.extending import overload
 from .panels import half, multiply
 from .settings import PARALLEL, SERIAL
 
-EXACT = dict(**SERIAL, fastmath={"contract"})  # products and sums may become one instruction; their order stays
+# Products and sums may become one instruction; their order stays.
+EXACT: dict[str, Any] = dict(**SERIAL, fastmath={"contract"})
 LOG2E = np.float32(1.4426950408889634)
 LN2_HIGH, LN2_LOW = (
     np.float32(0.693359375),

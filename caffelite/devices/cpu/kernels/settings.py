@@ -1,4 +1,6 @@
 """Numba's options for kernels: cached on disk, without the GIL, with NumPy's division."""
 
-SERIAL = dict(nogil=True, cache=True, error_model="numpy")
-PARALLEL = dict(**SERIAL, parallel=True)
+from typing import Any
+
+SERIAL: dict[str, Any] = dict(nogil=True, cache=True, error_model="numpy")
+PARALLEL: dict[str, Any] = dict(**SERIAL, parallel=True)

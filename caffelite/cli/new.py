@@ -1,0 +1,112 @@
+"""caffelite new"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ..errors import CaffeliteError
+from . import options
+from .logs import start
+
+
+class _Test(click.ParamType):
+    """A fraction, or a path."""
+
+    name = "test"
+
+    def convert(self, value, param, context) -> float | Path:
+        try:
+            fraction = float(value)
+        except ValueError:
+            return Path(value)
+        if not 0 < fraction < 1:
+            self.fail(f"{value}: expected a fraction above 0 and below 1, or a path", param, context)
+        return fraction
+
+
+@click.command(short_help="Start a project from your images")
+@click.argument("name", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("data", metavar="[DATA]", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--test",
+    type=_Test(),
+    metavar="FRACTION|DATA",
+    help="Share of the images to hold out for testing, or other data. Default: the test set beside DATA, else 0.2.",
+)
+@click.option(
+    "--net",
+    metavar="NET",
+    help="lenet, cifar10_quick, cifar10_full, alexnet, caffenet, vgg16, googlenet, resnet18, resnet50, squeezenet, "
+    "mobilenet, or a train_val.prototxt. Default: by the size and number of the images.",
+)
+@click.option(
+    "--size", type=click.IntRange(8, 4096), metavar="PIXELS", help="Side of the net's input. Default: the net's."
+)
+@click.option(
+    "--task",
+    type=click.Choice(["classes", "labels", "numbers"]),
+    help="What a .csv table has: one class per image, several labels, or numbers. Default: by its content.",
+)
+@click.option(
+    "--weights",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Start from the weights of a trained net: lower layers are frozen or learn slowly.",
+)
+@click.option(
+    "--batch", type=click.IntRange(min=1), metavar="N", help="Images per iteration. Default: what suits the net."
+)
+@click.option("--gray/--colour", default=None, help="One channel or three. Default: as the images are.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0, (1 << 31) - 1),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Decides which images are held out, and every random number of the run.",
+)
+@click.option("--skip", is_flag=True, help="Leave out files that are no readable images, and name them.")
+@click.option("--memory", metavar="SIZE", help="Memory for the run, as in 8G. Default: what the device has free.")
+@options.gpu
+@click.option("--force", is_flag=True, help="Replace the project's files in NAME.")
+def new(name, data, memory, gpu, **given) -> None:
+    """Starts a project: writes the folder NAME with net, solver, labels, deploy net and a README for your images, with
+    a reason for every choice. Then: caffelite train -solver NAME/solver.prototxt.
+
+    DATA is a folder of class folders, a list with lines of file and label, a .csv table (file, then labels or numbers),
+    or a database. By default it is NAME_train_lmdb. A folder with train and test (or val) folders, and a database
+    beside one with test (or val) in its name, are split already.
+
+    \b
+    Examples:
+      caffelite new pets pictures
+      caffelite new pets pictures -weights squeezenet.caffemodel
+      caffelite new ages faces.csv -test more_faces.csv
+    """
+    start()
+    from ..runs.device_choice import gpus
+    from ..scaffold.project import Request, create
+
+    limit = options.size_in_bytes(memory) if memory else None
+    numbers = gpus(gpu, _no_solver())
+    project = create(Request(name, data, memory=limit, gpu=numbers[0] if numbers else None, **given), progress=True)
+    for decision in project.decisions:
+        options.say(decision)
+    for text in project.left_out:
+        click.echo(f"Left out: {text}", err=True)
+    options.say(f"Wrote {', '.join(path.name for path in project.paths)} in {project.folder}.")
+    for found in project.findings:
+        options.say(f"caffelite check: {found.kind}: {found.error}")
+    options.say("Next:")
+    for command, what in project.commands:
+        options.say(f"  {command}  # {what}")
+    if any(found.kind == "mistake" for found in project.findings):
+        raise CaffeliteError("the project has mistakes", remedy="correct them in its files")
+
+
+def _no_solver():
+    from .. import caffelite_pb2 as pb
+
+    return pb.SolverParameter()

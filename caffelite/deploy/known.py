@@ -1,0 +1,57 @@
+"""Images whose answers are known: lists and tables, as ImageData reads them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ..data.listing import read_list
+from ..data.table import read_table
+from ..errors import CaffeliteError, Where
+
+
+@dataclass(frozen=True)
+class Known:
+    """files: N images. answers: a class for each (N), or numbers (N, L), 0 and 1 for labels."""
+
+    files: list[Path]
+    answers: np.ndarray
+
+
+def read(path: Path, outputs: int, numbers: bool) -> Known:
+    """The images of a list or, with several answers each, of a .csv table. A name counts from the working directory, or
+    else from the list's folder. outputs: of the net; numbers: whether its answers are labels or numbers.
+
+    Errors: an answer that the net cannot give.
+    """
+    if path.suffix.lower() == ".csv":
+        table = read_table(path)
+        listed, answers, found = table.listed, table.values, len(table.columns)
+        if not numbers:
+            remedy = "name a list with lines of file and label"
+            raise CaffeliteError("a table, yet the net answers with one class", where=Where(str(path)), remedy=remedy)
+        if found != outputs:
+            raise CaffeliteError(
+                "other columns than the net's", where=Where(str(path), 1), expected=outputs, found=found
+            )
+    else:
+        listed = read_list(path)
+        answers = np.array([image.label for image in listed])
+        if numbers:
+            remedy = "name a .csv table"
+            raise CaffeliteError("a list, yet the net gives several answers", where=Where(str(path)), remedy=remedy)
+        for image in listed:
+            if not 0 <= image.label < outputs:
+                expected = f"0 to {outputs - 1}"
+                raise CaffeliteError(
+                    "a label is no class of the net", where=image.where, expected=expected, found=image.label
+                )
+    return Known([_place(path.parent, image.name) for image in listed], answers)
+
+
+def _place(folder: Path, name: str) -> Path:
+    beside = folder / name
+    return beside if not os.path.exists(name) and beside.exists() else Path(name)

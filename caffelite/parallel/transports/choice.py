@@ -1,0 +1,60 @@
+"""Chooses how the arrays of a device move between processes: MPI, NCCL, or the host's memory."""
+
+from __future__ import annotations
+
+from ...devices.interfaces import Links
+from ...devices.protocol import Device
+from ..control import Control
+from ..mesh import MeshShape
+from ..reducer import Transport
+from ..refusal import Refused
+from .half import HalfPrecisionAllReduce
+from .host import HostAllReduce, StagedAllReduce
+from .links import MPILinks, StagedLinks, Waiting
+from .mpi import Communicator, MPIAllReduce
+
+
+def all_reduce(control: Control, dev: Device, half: bool) -> Transport:
+    """The transport that sums arrays of ``dev`` over the processes of ``control``. half: in 16 bits."""
+    host: Transport
+    if not isinstance(control, Communicator):
+        host = HostAllReduce(control)
+    elif half:
+        host = HalfPrecisionAllReduce(MPIAllReduce(control), control.comm, control.mpi)
+    else:
+        host = MPIAllReduce(control)
+    if dev.traits.host_memory:
+        return host
+    from ...devices import cuda
+
+    if _share_gpu(control, dev):
+        return StagedAllReduce(dev, host)
+    return cuda.all_reduce(dev, control.rank, control.size, control.gather, half)
+
+
+def links(world: Control, model: Control, stage: Control, shape: MeshShape, dev: Device, waiting: Waiting) -> Links:
+    """The links of ``dev`` to the devices of its group. model, stage: the processes of the group and of the stage.
+    waiting(rank): a context in which this process waits for another. All processes of ``world`` call it together."""
+    if not isinstance(world, Communicator):
+        remedy = "start the processes with mpirun, or give each a GPU of its own"
+        raise Refused("processes that share a GPU move the parts of a net over MPI only", remedy=remedy)
+    assert isinstance(model, Communicator) and isinstance(stage, Communicator)
+    host = MPILinks(model, stage, shape, shape.position(world.rank), shape.model(world.rank), waiting)
+    if dev.traits.host_memory:
+        return host
+    return StagedLinks(dev, host)
+
+
+def _share_gpu(control: Control, dev: Device) -> bool:
+    """Whether processes have the same GPU: NCCL allows one process for each. Errors: processes with other libraries
+    than this one."""
+    from ...devices import cuda
+
+    assert isinstance(dev, cuda.GPU)
+    places, libraries = zip(*control.gather((cuda.place(dev), cuda.libraries(dev))), strict=True)
+    if len(set(libraries)) > 1:
+        found = ", ".join(f"{library} on rank {rank}" for rank, library in enumerate(libraries))
+        raise Refused(
+            "processes must compute by the same libraries", found=found, remedy="install the same extra for all of them"
+        )
+    return len(set(places)) < len(places)

@@ -1,0 +1,191 @@
+"""The texts of a project's files: net, solver and README."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .. import caffelite_pb2 as pb
+from ..layers import Shape
+from . import comments
+from .comments import plain, wrapped
+from .dataset import CLASSES, LABELS, Part
+from .network import Network
+from .schedule import Schedule
+
+NET, SOLVER, DEPLOY, NAMES, README = (
+    "train_val.prototxt",
+    "solver.prototxt",
+    "deploy.prototxt",
+    "labels.txt",
+    "README.md",
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    """Numbers of the solver. name: of the net; parts: iter_size; exact: whether a test sees each sample once; last: the
+    new layer."""
+
+    name: str
+    schedule: Schedule
+    test_iterations: int
+    test_size: int
+    exact: bool
+    parts: int
+    decay: float
+    seed: int
+    weights: Path | None
+    last: str
+
+
+def net_text(name: str, about: str, data: list[list[str]], net: Network, shapes: dict[str, Shape]) -> str:
+    """The train and test net. data: the lines of its data layers; shapes: of the other layers' tops, by layer."""
+    lines = [*wrapped(about), plain(pb.NetParameter(name=name)).strip(), ""]
+    for layer in data:
+        lines += [*layer, ""]
+    seen: set[str] = set()
+    for spec in net.layers:
+        if spec.name == net.last:
+            lines.append("")
+        if spec.type in ("SoftmaxWithLoss", "SigmoidCrossEntropyLoss", "EuclideanLoss") and not seen & {"loss"}:
+            lines += ["", "# The loss, and what tests report."]
+            seen.add("loss")
+        note = net.notes.get(spec.name, "")
+        lines += comments.layer(spec, shapes.get(spec.name), note, spec.type not in seen)
+        seen.add(spec.type)
+    return "\n".join(lines) + "\n"
+
+
+def solver_text(folder: Path, run: Run) -> str:
+    """The solver, each line below its reason."""
+    s = run.schedule
+    each = "each once" if run.exact else "each, some of them twice, because no batch size divides their number"
+    fields: list[tuple[str, Any, str]] = [
+        ("net", (folder / NET).as_posix(), "The net; paths count from the folder that contains this project."),
+    ]
+    if run.weights:
+        text = f"The weights to start from; {run.last} is not among them and starts from random ones."
+        fields.append(("weights", [run.weights.as_posix()], text))
+    fields += [
+        ("test_iter", [run.test_iterations], f"Batches of a test: all {run.test_size} test images, {each}."),
+        *_lengths(s),
+        ("base_lr", s.rate, f"Learning rate at the start: {s.why}."),
+        ("lr_policy", "multistep", "A high rate finds a good region fast; each fall lets the net settle deeper in it."),
+        ("gamma", 0.1, "Factor of each fall."),
+    ]
+    if s.warm_up:
+        text = (
+            "The rate rises to base_lr over the first epoch, because a deep net with random weights diverges at once."
+        )
+        fields += [("warmup_iter", s.warm_up, text)]
+    fields += [
+        ("momentum", 0.9, "Share of the last step that the next one keeps: it averages the noise of small batches."),
+        ("weight_decay", run.decay, "Pulls weights towards 0, so that none learns single images by heart."),
+    ]
+    if run.parts > 1:
+        fields.append(("iter_size", run.parts, "Batches per iteration: their gradients are added, to save memory."))
+    display = max(1, min(100, s.epoch))
+    fields += [
+        ("display", display, "Iterations between two lines of the log."),
+        ("average_loss", display, "Losses that a line of the log averages: one batch alone is noisy."),
+        ("snapshot_keep", 1, "Older snapshots are removed."),
+        (
+            "snapshot_prefix",
+            (folder / folder.name).as_posix(),
+            "Start of the names of snapshots and of the run folder.",
+        ),
+        ("random_seed", run.seed, "The same seed gives the same run."),
+    ]
+    head = f"# Trains {folder.name}: {s.epochs} epochs of {s.epoch} iterations, {s.iterations} in all."
+    lines = [(plain(pb.SolverParameter(**{name: value})).strip(), comment) for name, value, comment in fields]
+    return f"{head}\n" + comments.solver(lines)
+
+
+def _lengths(s: Schedule) -> list[tuple[str, Any, str]]:
+    """The fields that say how long the run is, when it tests, and when the rate falls."""
+    epoch = f"An epoch is {_many(s.epoch, 'iteration')}, in which each image comes once"
+    return [
+        ("max_epoch", s.epochs, f"Length of the run in epochs. {epoch}."),
+        ("test_epoch", s.test_every, "Epochs between tests."),
+        ("step_epoch", s.steps, "Epochs after which the learning rate falls."),
+        ("snapshot_epoch", max(1, s.epochs // 4), "Epochs between snapshots; train -resume auto continues from them."),
+    ]
+
+
+def _many(count: int, word: str) -> str:
+    return f"{count} {word}{'s' * (count != 1)}"
+
+
+def listed(values: tuple[int, ...]) -> str:
+    return " and ".join(map(str, values))
+
+
+def list_text(part: Part, names: list[str]) -> str:
+    """The samples of files as ImageData reads them: lines of file and class, or a table."""
+    if part.values is None:
+        return "".join(f"{image.name} {image.label}\n" for image in part.listed)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["file", *names])
+    for image, row in zip(part.listed, part.values.tolist(), strict=True):
+        writer.writerow([image.name, *(f"{value:.9g}" for value in row)])
+    return text.getvalue()
+
+
+def commands(folder: Path, iterations: int, task: str, test_list: Path | None, example: str) -> list[tuple[str, str]]:
+    """(command, what it does) of what to do next."""
+    weights = (folder / f"{folder.name}_iter_{iterations}.caffemodel").as_posix()
+    net, deploy = (folder / NET).as_posix(), (folder / DEPLOY).as_posix()
+    answer = {CLASSES: "the accuracy", LABELS: "the accuracy of the labels"}.get(task, "the errors")
+    found = [
+        (f"caffelite train -solver {(folder / SOLVER).as_posix()}", "train"),
+    ]
+    if test_list:
+        found.append(
+            (f"caffelite classify -model {deploy} -list {test_list.as_posix()}", f"answer the test images: {answer}")
+        )
+    found += [
+        (f"caffelite test -model {net} -weights {weights} -report {(folder / 'report').as_posix()}", "a report"),
+        (f"caffelite classify -model {deploy} {example}", "answer a new image"),
+    ]
+    return found
+
+
+def readme_text(folder: Path, decisions: list[str], following: list[tuple[str, str]], seed: int) -> str:
+    """README.md: commands, and the reason of every choice."""
+    blocks = "\n".join(f"{command}  # {what}" for command, what in following)
+    reasons = "\n".join(f"- {decision}" for decision in decisions)
+    name, solver = folder.name, (folder / SOLVER).as_posix()
+    return f"""# {name}
+
+Run these commands in the folder that contains `{folder.as_posix()}`:
+
+```bash
+{blocks}
+```
+
+| file | content |
+| --- | --- |
+| `{NET}` | the net for training and tests, with a comment on every layer |
+| `{SOLVER}` | how it is trained, with a comment on every line |
+| `{DEPLOY}` | the net for new images: names the weights that the run writes, the labels, and how images are prepared |
+| `{NAMES}` | the names of the outputs, in their order |
+
+## Choices
+
+{reasons}
+
+Held-out images are chosen by seed {seed}: the same seed gives the same ones.
+
+## If the result is not good enough
+
+- `caffelite train -solver {solver} -overfit 1` must bring the loss near 0: else labels or rates are wrong.
+- `caffelite find_lr -solver {solver}` finds the highest learning rate that still learns.
+- A training loss far below the test loss: the net learns images by heart. More images, more augmentation
+  (`transform_param` in `{NET}`), or trained weights help: `caffelite new NAME DATA -weights FILE`.
+- Both losses high: train longer, or start again with a larger net: `caffelite new NAME DATA -net resnet18`.
+"""

@@ -1,0 +1,155 @@
+"""Measures images: sizes, colour, mean and spread of their values; and finds those that cannot be read."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .. import inputs
+from ..data.convert import in_order, is_cut
+from ..data.images import decode, with_channels
+from ..data.records import Records, read
+from ..data.writers import progress_bar
+from ..errors import CaffeliteError, Collector
+from .dataset import Part
+
+MOST_SCANNED = 50_000  # images; of larger sets a part is measured
+MOST_SHOWN = 20  # unreadable images in an error
+
+
+@dataclass
+class Measured:
+    """sizes: images by (height, width). colour: whether any image has colour. moments: of each measured row the means
+    of its values (0 to 255; blue, green, red) and of their squares. encoded: records of a database are image files.
+    unreadable: rows of files, with the reason."""
+
+    sizes: Counter = field(default_factory=Counter)
+    colour: bool = False
+    moments: dict[int, np.ndarray] = field(default_factory=dict)
+    encoded: bool = True
+    unreadable: dict[int, CaffeliteError] = field(default_factory=dict)
+
+    def mean_and_std(self, rows: Iterable[int], colour: bool) -> tuple[list[float], list[float], int]:
+        """Mean and standard deviation by channel, three or one, over the measured ones of these rows, and how many
+        these are. Each image counts the same, whatever its size."""
+        found = np.array([self.moments[row] for row in rows if row in self.moments])
+        mean, square = found.mean(0)
+        if not colour:
+            mean, square = mean.mean(keepdims=True), square.mean(keepdims=True)
+        return mean.tolist(), np.sqrt(np.maximum(square - mean * mean, 0)).tolist(), len(found)
+
+    @property
+    def uniform(self) -> tuple[int, int] | None:
+        """The size of all images, where they have one."""
+        return next(iter(self.sizes)) if len(self.sizes) == 1 else None
+
+    @property
+    def side(self) -> int:
+        """The median of the shorter sides, in pixels."""
+        sides = sorted((min(size), count) for size, count in self.sizes.items())
+        half, passed = self.sizes.total() / 2, 0
+        for side, count in sides:
+            passed += count
+            if passed >= half:
+                return side
+        return 0
+
+
+Look = tuple[int, tuple[int, int], bool, np.ndarray, np.ndarray]
+
+
+def measure(part: Part, progress: bool, name: str = "images") -> Measured:
+    """Decodes all images of a part, or an even sample of more than 50,000, and measures them.
+
+    Unreadable files are collected; of a database the first one is an error.
+    """
+    found = Measured()
+    step = math.ceil(len(part) / MOST_SCANNED)
+    looks = _of_database(part, step, found) if part.database else _of_files(part, step)
+    with progress_bar(f"measuring {name}", math.ceil(len(part) / step), progress) as bar:
+        for look in looks:
+            bar.update()
+            if isinstance(look[1], CaffeliteError):
+                found.unreadable[look[0]] = look[1]
+                continue
+            _, size, colour, mean, square = look
+            found.sizes[size] += 1
+            found.colour |= colour
+            found.moments[look[0]] = np.stack([mean, square])
+    return found
+
+
+def _of_files(part: Part, step: int) -> Iterator:
+    def look(row: int):
+        image = part.listed[row]
+        try:
+            content = inputs.read(image.name, inputs.IMAGE)
+            if is_cut(content):
+                raise ValueError("the JPEG is cut short")
+            return _look(row, _decoded(content))
+        except (OSError, ValueError) as mistake:
+            text = f'cannot read image "{image.name}": {inputs.reason(mistake)}'
+            return row, CaffeliteError(text, where=image.where)
+
+    return in_order(look, range(0, len(part), step))
+
+
+def _decoded(content: bytes) -> np.ndarray:
+    """Pixels as ImageData would read them: three channels, or one where the file is gray."""
+    try:
+        image = decode(content)
+    except ValueError:
+        return decode(content, True)  # 16 bits, which it converts
+    return with_channels(image, True) if len(image) in (2, 4) else image
+
+
+def _of_database(part: Part, step: int, found: Measured) -> Iterator:
+    assert part.database is not None
+    with Records(part.database) as records:
+
+        def look(item):
+            row, (record, value) = item
+            try:
+                datum, image = read(value)
+            except ValueError as mistake:
+                raise records.bad(record, mistake) from None
+            if image.dtype != np.uint8 or len(image) not in (1, 3):
+                kind = "×".join(map(str, image.shape))
+                expected, seen = "1 or 3 channels of bytes", f"{kind} of {image.dtype}"
+                remedy = "copy a net with caffelite models and change its data layer"
+                raise records.bad(record, "no picture", expected=expected, found=seen, remedy=remedy)
+            found.encoded &= datum.encoded
+            return _look(row, image)
+
+        yield from in_order(look, _every(enumerate(records), step))
+
+
+def _every(items: Iterable, step: int) -> Iterator:
+    return (item for i, item in enumerate(items) if i % step == 0)
+
+
+def _look(row: int, image: np.ndarray) -> Look:
+    """Size, colour, and the means of values and of their squares by channel of an image C×H×W."""
+    colour = len(image) == 3 and not (np.array_equal(image[0], image[1]) and np.array_equal(image[0], image[2]))
+    values = image.reshape(len(image), -1).astype(np.float32)
+    mean, square = values.mean(1, dtype=np.float64), np.square(values).mean(1, dtype=np.float64)
+    if len(image) == 1:
+        mean, square = np.repeat(mean, 3), np.repeat(square, 3)
+    return row, (image.shape[1], image.shape[2]), colour, mean, square
+
+
+def refuse_unreadable(found: Measured, total: int) -> None:
+    """Raises what could not be read, all of it up to a number. Errors: nothing could be read."""
+    bad = list(found.unreadable.values())
+    if not bad:
+        return
+    collector = Collector()
+    for mistake in bad[:MOST_SHOWN]:
+        collector.add(mistake)
+    text = f"{len(bad)} of {total} images cannot be read"
+    collector.add(CaffeliteError(text, remedy="repair or remove them, or leave them out with -skip"))
+    collector.raise_any()

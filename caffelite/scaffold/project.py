@@ -1,0 +1,364 @@
+"""Makes a project: reads and measures the data, decides, and writes the files."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from .. import caffelite_pb2 as pb
+from .. import prototxt
+from ..data.writers import check_free
+from ..errors import CaffeliteError, Locator
+from ..inspection import memory
+from ..inspection.check import check
+from ..inspection.nets import Subject, subject
+from ..inspection.reading import Findings
+from ..inspection.target import traits
+from ..layers import Shape
+from ..zoo import catalog
+from . import files, finetune, measure, network, pixels, presets, reading, schedule, writing
+from .dataset import CLASSES, NUMBERS, Dataset, Part, held_out, in_hash_order
+from .measure import Measured
+from .network import Head, Network
+from .presets import Chosen, Preset
+
+HELD_OUT = 0.2
+DATABASES = "train_lmdb", "test_lmdb"
+SHOWN_NAMES = 10
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user wants. folder: of the project. source: its data; None: FOLDER_train_lmdb. test: a fraction to hold
+    out, a second source, or None. net: a preset or a train_val.prototxt. size: of the input in pixels. task: classes,
+    labels or numbers. weights: to start from. gray: None: as the images are. skip: leave unreadable images out.
+    memory: bytes. gpu: None is the CPU."""
+
+    folder: Path
+    source: Path | None = None
+    test: float | Path | None = None
+    net: str | None = None
+    size: int | None = None
+    task: str | None = None
+    weights: Path | None = None
+    batch: int | None = None
+    gray: bool | None = None
+    seed: int = 0
+    skip: bool = False
+    force: bool = False
+    memory: int | None = None
+    gpu: int | None = None
+
+
+@dataclass
+class Project:
+    """paths: what was written. decisions: each choice with its reason. commands: (command, what it does) of what to do
+    next. findings: of ``caffelite check``, none where all is well. left_out: files that are no images."""
+
+    folder: Path
+    paths: list[Path]
+    decisions: list[str]
+    commands: list[tuple[str, str]]
+    findings: Findings
+    left_out: list[str] = field(default_factory=list)
+
+
+def create(request: Request, progress: bool = False) -> Project:
+    """Reads the data, decides and writes the project. progress: bars on a terminal. Errors: bad data, bad options, a
+    file that exists and not force; nothing is written then."""
+    return _Making(request, progress).make()
+
+
+class _Making:
+    """One project being made; `decided` collects the reasons."""
+
+    def __init__(self, request: Request, progress: bool):
+        self.request, self.progress, self.folder = request, progress, request.folder
+        self.name = re.sub(r"\W+", "_", request.folder.name) or "net"
+        self.decided: list[str] = []
+        self.left_out: list[str] = []
+        if not re.fullmatch(r"[^\x00-\x1f\"'\\]+", str(request.folder)) or not request.folder.name:
+            raise CaffeliteError(
+                "a bad name for a folder", expected="a path without quotes", found=repr(str(request.folder))
+            )
+
+    def make(self) -> Project:
+        request = self.request
+        names = [files.NET, files.SOLVER, files.DEPLOY, files.NAMES, files.README]
+        check_free([self.folder / name for name in names], request.force)
+        data = self.read()
+        measured = self.measure_images(data)
+        train, test, exact = self.parts(data)
+        trained = finetune.read(self.request.weights) if self.request.weights else None
+        chosen, document = self.choose_net(measured, len(train), trained)
+        geometry, pixel = self.choose_pixels(measured, chosen, trained, document, train)
+        head = self.head(data, train)
+        net = network.adapt(document.message, self.name, head, document.locate)
+        shapes = self.shapes(geometry, head)
+        if trained:
+            self.finetune(net, trained, chosen, shapes, len(train) / len(head.names))
+        elif chosen.preset.net in presets.PRESETS:
+            network.start_fillers(net)
+        run, batches = self.plan(net, shapes, chosen.preset, train, test, data.task, exact, bool(trained))
+        layers = pixels.data_layers(self.folder, (train, test), batches, geometry, pixel, data.task)
+        if train.database is not None and measured.encoded:
+            pixels.force_channels(layers, geometry)
+        reasons = self.reasons(train, test, batches, run)
+        parts = [pixels.texts(layer, geometry, pixel, reasons) for layer in layers]
+        about = f"{self.name}: {chosen.preset.net} for {len(head.names)} {data.task}. README.md has the reasons."
+        whole = pb.NetParameter(name=self.name, layer=[*layers, *net.layers])
+        net_text = files.net_text(self.name, about, parts, net, self.tops(whole, shapes))
+        texts = writing.texts(self.folder, data, train, test, run, net_text, self.decided)
+        paths = writing.write(self.folder, texts, request.force)
+        paths.append(writing.write_deploy(self.folder, data, run))
+        following = writing.following(self.folder, data, test, run)
+        return Project(
+            self.folder, paths, self.decided, following, check(str(self.folder / files.SOLVER)), self.left_out
+        )
+
+    # reading
+
+    def read(self) -> Dataset:
+        request = self.request
+        source = request.source or Path(f"{request.folder}_train_lmdb")
+        if request.source is None and not source.exists():
+            raise CaffeliteError(
+                f"no data: {source} does not exist",
+                expected=f"the data as second argument: {reading.EXPECTED}",
+                remedy=f"as in: caffelite new {request.folder} pictures",
+            )
+        data = reading.read(source, request.task, self.left_out if request.skip else None, self.progress)
+        if request.task and request.task != data.task:
+            raise CaffeliteError(
+                f"-task {request.task} needs a .csv table", found=f"{source}, which has one label per image"
+            )
+        if isinstance(request.test, Path):
+            data.test = reading.read_test(request.test, data, self.left_out if request.skip else None, self.progress)
+        if data.task == CLASSES and len(data.names) < 2:
+            raise CaffeliteError("one class alone", expected="two classes or more", found=data.names[0])
+        shown = ", ".join(data.names[:SHOWN_NAMES]) + (", …" if len(data.names) > SHOWN_NAMES else "")
+        self.decided.append(f"Task: {len(data.names)} {data.task} ({shown}), by {data.source}: {data.why}.")
+        return data
+
+    def measure_images(self, data: Dataset) -> Measured:
+        found = measure.measure(data.train, self.progress, "training images")
+        for part, seen in (
+            (data.train, found),
+            (data.test, measure.measure(data.test, self.progress, "test images") if data.test else None),
+        ):
+            if part is None or seen is None or not seen.unreadable:
+                continue
+            if not self.request.skip:
+                measure.refuse_unreadable(seen, len(part))
+            self.left_out += [str(mistake) for mistake in seen.unreadable.values()]
+            rows = [row for row in range(len(part)) if row not in seen.unreadable]
+            kept = part.take(rows)
+            seen.moments = {i: seen.moments[row] for i, row in enumerate(rows) if row in seen.moments}
+            part.listed, part.values = kept.listed, kept.values
+        if not found.moments:
+            raise CaffeliteError("no image can be read", found=self.left_out[0] if self.left_out else data.source)
+        size = "{}×{}".format(*found.uniform) if found.uniform else f"several sizes, shorter side about {found.side}"
+        kind = "colour" if found.colour else "gray"
+        self.decided.append(f"Images: {len(data.train)} of {data.source}, {kind}, {size} pixels.")
+        return found
+
+    def parts(self, data: Dataset) -> tuple[Part, Part, bool]:
+        """(training samples, test samples, whether test batches cover these exactly)."""
+        request, train = self.request, data.train
+        self.rows = list(range(len(train)))
+        if data.test is not None:
+            size = schedule.exact_batch(len(data.test))
+            where = request.test if isinstance(request.test, Path) else "the test set beside the data"
+            self.decided.append(f"Test: {len(data.test)} images of {where}.")
+            return train, data.test, size >= schedule.LEAST_BATCH or len(data.test) <= schedule.MOST_EXACT
+        fraction = request.test if isinstance(request.test, float) else HELD_OUT
+        if len(train) < 2 * max(2, len(data.names) if data.task == CLASSES else 2):
+            raise CaffeliteError("too few images", expected="two of each class or more", found=len(train))
+        if train.database is not None:
+            count = schedule.exact_test_size(max(1, round(fraction * len(train))))
+            self.decided.append(
+                f"Test: no test set, so {count} of {len(train)} records are held out; both parts are copied to "
+                f"{self.folder}."
+            )
+            paths = self.folder / DATABASES[0], self.folder / DATABASES[1]
+            check_free(paths, request.force)
+            reading.split_database(train, count, request.seed, paths, self.progress, request.force)
+            assert train.labels is not None
+            chosen = reading.database_test_rows(train, count, request.seed)
+            train_labels = np.delete(train.labels, chosen)
+            self.rows = sorted(set(self.rows) - set(chosen))
+            return (
+                Part(database=paths[0], labels=train_labels),
+                Part(database=paths[1], labels=train.labels[chosen]),
+                True,
+            )
+        rows = held_out(train, data.task, fraction, request.seed)
+        rows = rows[: schedule.exact_test_size(len(rows))]
+        kept = set(rows)
+        others = in_hash_order(train, [row for row in range(len(train)) if row not in kept], request.seed)
+        self.rows = others
+        by = " of each class" if data.task == CLASSES else ""
+        self.decided.append(
+            f"Test: no test set, so {len(rows)} of {len(train)} images are held out, {fraction:.0%}{by}, by seed "
+            f"{request.seed}."
+        )
+        return train.take(others), train.take(rows), True
+
+    # deciding
+
+    def choose_net(
+        self, measured: Measured, count: int, trained: finetune.Trained | None
+    ) -> tuple[Chosen, prototxt.Document]:
+        request = self.request
+        if request.net and (request.net.endswith(".prototxt") or "/" in request.net):
+            document = prototxt.read_net(request.net)
+            side = request.size or self.side_of(request.net)
+            preset = Preset(request.net, side, 0 if side < 100 else side // 8, 0.01, 32, 0.0005, presets.LARGE)
+            chosen = Chosen(preset, side, "named by -net")
+        else:
+            if request.net:
+                preset = presets.find(request.net)
+                chosen = Chosen(preset, preset.side, "named by -net")
+            elif trained:
+                every = {name: prototxt.read_net(catalog.find(name).net).message for name in presets.PRESETS}
+                preset = presets.PRESETS[finetune.likely_net(trained, every)]
+                chosen = Chosen(preset, preset.side, f"the layers of {trained.path} have its names")
+            else:
+                chosen = presets.choose(measured.side, self.colour(measured), count)
+            if request.size:
+                chosen = Chosen(chosen.preset, request.size, chosen.why)
+            document = prototxt.read_net(catalog.find(chosen.preset.net).net)
+        text = f"Net: {chosen.preset.net} on {chosen.side}×{chosen.side} pixels: {chosen.why}."
+        self.decided.append(text)
+        return chosen, document
+
+    def side_of(self, net: str) -> int:
+        found, _ = subject(net, None, {}).graph(pb.TRAIN)
+        shape = found.feeds[0].tops[0].shape if found.feeds else ()
+        if len(shape) != 4 or shape[2] != shape[3]:
+            raise CaffeliteError(f"-net {net}: its input is not square", found=list(shape), remedy="give -size")
+        return shape[2]
+
+    def colour(self, measured: Measured) -> bool:
+        return measured.colour if self.request.gray is None else not self.request.gray
+
+    def choose_pixels(self, measured, chosen: Chosen, trained, document, train: Part):
+        """Geometry and pixel values; in fine-tuning as the weights expect them."""
+        colour = self.colour(measured)
+        if trained and self.request.gray is None:
+            first = next((blobs[0] for blobs in trained.blobs.values() if blobs[0].ndim == 4), None)
+            colour = colour if first is None else first.shape[1] != 1
+        found = pixels.geometry(measured, colour, chosen.side, chosen.preset, train.database is not None)
+        pixel = pixels.measured_pixels(measured, self.rows, found.channels)
+        if trained and trained.transform is not None:
+            pixel = pixels.trained_pixels(trained.transform, pixel, found.channels, str(trained.path))
+        elif trained:
+            own = next((layer.transform_param for layer in document.message.layer if not layer.bottom), None)
+            own = own or pb.TransformationParameter()
+            pixel = pixels.trained_pixels(own, pixel, found.channels, f"the shipped {chosen.preset.net}")
+        values = ", ".join(f"{value:g}" for value in pixel.mean) or "none"
+        self.decided.append(f"Pixels: mean {values}, scale {pixel.scale:g}: {pixel.why}.")
+        return found, pixel
+
+    def head(self, data: Dataset, train: Part) -> Head:
+        head = Head(data.task, data.names)
+        if data.task == NUMBERS:
+            assert train.values is not None
+            head.scale, head.shift = network.units(train.values, data.names)
+        return head
+
+    def shapes(self, geometry: pixels.Geometry, head: Head) -> dict[str, Shape]:
+        label: Shape = () if head.task == CLASSES else (len(head.names),)
+        return {"data": (geometry.channels, geometry.side, geometry.side), "label": label}
+
+    def finetune(
+        self, net: Network, trained: finetune.Trained, chosen: Chosen, shapes: dict[str, Shape], per_class: float
+    ) -> None:
+        graph_, _ = Subject(_with_inputs(net, shapes), Locator("<net>"), shapes).graph(pb.TRAIN)
+        fit = finetune.fit(graph_, trained, net.last, chosen.side)
+        frozen, why = finetune.frozen(fit.matched, net.learned, per_class)
+        network.freeze(net, frozen)
+        slow = [name for name in net.learned if name in fit.matched and name not in frozen]
+        held = f"{', '.join(frozen)} keep theirs (lr_mult 0)" if frozen else "no layer is frozen"
+        net.notes[net.last] = "new: it learns ten times as fast as the layers below, which are trained already"
+        self.decided.append(
+            f"Weights: {trained.path} fits {len(fit.matched)} layers. {why[0].upper()}{why[1:]}: {held}; "
+            f"{', '.join(slow) or 'none'} learn slowly; {', '.join(fit.new)} learns ten times as fast."
+        )
+
+    def plan(
+        self,
+        net: Network,
+        shapes: dict[str, Shape],
+        preset: Preset,
+        train: Part,
+        test: Part,
+        task: str,
+        exact: bool,
+        finetuned: bool,
+    ) -> tuple[files.Run, tuple[int, int]]:
+        """The solver's numbers, and the batches of both phases."""
+        request = self.request
+        most = schedule.MOST_TEST_BATCH if shapes["data"][1] <= 64 else schedule.MOST_TEST_BATCH // 2
+        size = schedule.exact_batch(len(test), most) if exact else min(most, len(test))
+        limit = request.memory or int(memory.SHARE * memory.available(request.gpu))
+        message = _with_inputs(net, shapes, size)
+        solver = pb.SolverParameter(type="SGD", momentum=0.9)
+        batch = schedule.batch(message, solver, shapes, preset, len(train), limit, traits(request.gpu))
+        if request.batch:
+            batch = schedule.Batch(request.batch, 1, "given by -batch")
+        found = schedule.schedule(preset, len(train), batch.size * batch.parts, task, finetuned)
+        run = files.Run(
+            self.name,
+            found,
+            math.ceil(len(test) / size),
+            len(test),
+            len(test) % size == 0,
+            batch.parts,
+            preset.decay,
+            request.seed,
+            request.weights,
+            net.last,
+        )
+        parts = f" in {batch.parts} parts" if batch.parts > 1 else ""
+        self.decided.append(f"Batch: {batch.size * batch.parts} images per iteration{parts}: {batch.why}.")
+        self.decided.append(
+            f"Schedule: base_lr {found.rate:g}, {found.epochs} epochs of {found.epoch} iterations = "
+            f"{found.iterations}; the rate falls to a tenth after {files.listed(found.steps)} epochs: {found.why}."
+        )
+        self.batch_why = batch.why
+        return run, (batch.size, size)
+
+    def reasons(self, train: Part, test: Part, batches: tuple[int, int], run: files.Run) -> dict[str, str]:
+        each = f"{run.test_iterations} batches are all {len(test)} test images"
+        return {
+            "source_train": f"{len(train)} images, as lines of file and answer"
+            if train.listed
+            else f"{len(train)} images",
+            "source_test": f"{len(test)} images that training never sees",
+            "batch_train": f"images per pass: {self.batch_why}",
+            "batch_test": each if run.exact else f"{each}, and the first ones again",
+        }
+
+    def tops(self, net: pb.NetParameter, shapes: dict[str, Shape]) -> dict[str, Shape]:
+        """The shape of each layer's first top, by the layer's name."""
+        found: dict[str, Shape] = {}
+        for phase in (pb.TRAIN, pb.TEST):
+            graph_, _ = Subject(net, Locator("<net>"), shapes).graph(phase)
+            found |= {node.name: node.tops[0].shape for node in graph_.nodes if node.tops}
+        return found
+
+
+def _with_inputs(net: Network, shapes: dict[str, Shape], test_batch: int = 1) -> pb.NetParameter:
+    """The layers with Data layers whose source does not exist: ``shapes`` says what they give."""
+    made = pb.NetParameter()
+    for phase in (pb.TRAIN, pb.TEST):
+        layer = made.layer.add(name="data", type="Data", top=["data", "label"])
+        layer.include.add(phase=phase)
+        layer.data_param.source, layer.data_param.batch_size = "data", 1 if phase == pb.TRAIN else test_batch
+    made.layer.extend(net.layers)
+    return made

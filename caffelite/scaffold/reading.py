@@ -1,0 +1,178 @@
+"""Finds and reads the data of a project: what kind of source a path is, and where its test set is."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+from google.protobuf.message import DecodeError
+
+from .. import caffelite_pb2 as pb
+from .. import inputs
+from ..data import listing
+from ..data.draws import key
+from ..data.listing import Listed
+from ..data.records import Records
+from ..data.writers import progress_bar, write_records
+from ..errors import CaffeliteError, Where
+from . import answers
+from .dataset import CLASSES, Dataset, Part
+
+TEST_FOLDERS = ("test", "val")
+EXPECTED = "a folder of class folders, a list of images, a .csv table, or a database such as pets_train_lmdb"
+
+
+def read(source: Path, task: str | None, skip: list[str] | None, progress: bool) -> Dataset:
+    """The data of a source, with its test set where it has one beside it.
+
+    task: forces what a table's answers are. skip: receives files that are no images; None: they are errors. Errors:
+    no such source; those of its kind.
+    """
+    if not os.path.exists(source):
+        raise CaffeliteError(f"no data: {source} does not exist", expected=EXPECTED)
+    if source.is_dir() and _is_database(source):
+        return _databases(source, progress)
+    if source.is_dir():
+        return _folder(source, skip)
+    if source.suffix.lower() == ".csv":
+        return answers.read(source, task)
+    if source.name.endswith((".tar", ".tar.gz", ".tgz", ".zip")):
+        raise CaffeliteError("an archive", where=Where(str(source)), expected=EXPECTED, remedy="unpack it first")
+    listed = [_resolved(image, source.parent) for image in listing.read_list(source)]
+    return Dataset(str(source), CLASSES, _names(source, listed), "a list with one label per image", Part(listed))
+
+
+def read_test(source: Path, data: Dataset, skip: list[str] | None, progress: bool) -> Part:
+    """A second source as test set. Errors: another kind of data than that of training, an unknown class."""
+    if not os.path.exists(source):
+        raise CaffeliteError(f"-test: {source} does not exist", expected="a fraction, as in 0.2, or a path")
+    if source.is_dir() and _is_database(source):
+        if data.train.database is None:
+            raise _unlike(source, data)
+        return Part(database=source, labels=_database_labels(source, progress))
+    if data.train.database is not None:
+        raise _unlike(source, data)
+    if source.is_dir():
+        return _folder_part(source, data.names, skip)[0]
+    if source.suffix.lower() == ".csv":
+        return answers.read(source, data.task, data.names).train
+    return Part([_resolved(image, source.parent) for image in listing.read_list(source)])
+
+
+def _unlike(source: Path, data: Dataset) -> CaffeliteError:
+    expected = "a database" if data.train.database else "images, as for training"
+    return CaffeliteError(f"-test: {source} is another kind of data than {data.source}", expected=expected)
+
+
+def _is_database(path: Path) -> bool:
+    return (path / "data.mdb").is_file() or (path / "CURRENT").is_file()
+
+
+def _resolved(image: Listed, folder: Path) -> Listed:
+    """Its name from the working directory, or else from the list's folder."""
+    beside = folder / image.name
+    name = str(beside) if not os.path.exists(image.name) and beside.exists() else image.name
+    return Listed(name, image.label, image.where)
+
+
+# folders
+
+
+def _folder(source: Path, skip: list[str] | None) -> Dataset:
+    if (source / "train").is_dir():
+        for name in TEST_FOLDERS:
+            if (source / name).is_dir():
+                train, names = _folder_part(source / "train", [], skip)
+                test, _ = _folder_part(source / name, names, skip)
+                return Dataset(str(source), CLASSES, names, "a folder per class", train, test)
+    train, names = _folder_part(source, [], skip)
+    return Dataset(str(source), CLASSES, names, "a folder per class", train)
+
+
+def _folder_part(source: Path, names: list[str], skip: list[str] | None) -> tuple[Part, list[str]]:
+    remedy = "move it away, or leave it out with -skip"
+    listed, names = listing.list_classes(listing.files_below(source), str(source), names, skip, remedy)
+    return Part([Listed(str(source / image.name), image.label, image.where) for image in listed]), names
+
+
+# lists
+
+
+def _names(source: Path, listed: list[Listed]) -> list[str]:
+    """Names of the classes: from a file of labels beside the source, else their numbers."""
+    labels = {image.label for image in listed}
+    if min(labels) < 0:
+        where = next(image.where for image in listed if image.label < 0)
+        raise CaffeliteError("a negative label", where=where, expected="0 or more", found=min(labels))
+    return _label_file(source, max(labels) + 1) or [str(i) for i in range(max(labels) + 1)]
+
+
+def _label_file(source: Path, count: int) -> list[str] | None:
+    """The lines of NAME_labels.txt, or labels.txt, beside NAME_train_lmdb or NAME_train.txt."""
+    base = re.sub(r"_(train|test|val)(_\w+)?$", "", source.stem)
+    for path in (source.with_name(f"{base}_labels.txt"), source.with_name("labels.txt")):
+        if path.is_file():
+            names = inputs.read_text(path, errors="replace").rstrip("\n").split("\n")
+            if len(names) < count:
+                raise CaffeliteError(
+                    f"{path} names {len(names)} classes", expected=f"{count}, the highest label in {source} plus 1"
+                )
+            return names
+    return None
+
+
+# databases
+
+
+def _databases(source: Path, progress: bool) -> Dataset:
+    labels = _database_labels(source, progress)
+    names = _label_file(source, int(labels.max()) + 1) or [str(i) for i in range(int(labels.max()) + 1)]
+    test = None
+    for other in TEST_FOLDERS:
+        path = source.with_name(re.sub("train", other, source.name))
+        if path != source and path.is_dir():
+            test = Part(database=path, labels=_database_labels(path, progress))
+            break
+    return Dataset(
+        str(source), CLASSES, names, "a database has one label per image", Part(database=source, labels=labels), test
+    )
+
+
+def _database_labels(path: Path, progress: bool) -> np.ndarray:
+    """The label of every record. Errors: a record that is no Datum; a negative label."""
+    found = []
+    with Records(path) as records, progress_bar(path.name, len(records), progress, "labels") as bar:
+        for record, value in records:
+            try:
+                found.append(pb.Datum.FromString(value).label)
+            except DecodeError:
+                raise records.bad(record, "not a Datum record") from None
+            if found[-1] < 0:
+                raise records.bad(record, "a negative label", expected="0 or more", found=found[-1])
+            bar.update()
+    return np.array(found)
+
+
+def split_database(part: Part, count: int, seed: int, paths: tuple[Path, Path], progress: bool, force: bool) -> None:
+    """Copies a database's records into one to train and one with ``count`` records to test; labels and seed decide
+    which."""
+    assert part.database is not None and part.labels is not None
+    chosen = set(database_test_rows(part, count, seed))
+    for path, wanted in ((paths[0], False), (paths[1], True)):
+        with Records(part.database) as records:
+            kept = (record for row, record in enumerate(records) if (row in chosen) == wanted)
+            total = count if wanted else len(part) - count
+            write_records(path, kept, total, progress, backend="lmdb", force=force)
+
+
+def database_test_rows(part: Part, count: int, seed: int) -> list[int]:
+    """``count`` record numbers, spread over the classes in proportion."""
+    assert part.labels is not None
+    order = sorted(range(len(part)), key=lambda row: key(seed, "split", str(row)))
+    by_class: dict[int, list[int]] = {}
+    for row in order:
+        by_class.setdefault(int(part.labels[row]), []).append(row)
+    ranked = [(place / len(rows), label, row) for label, rows in by_class.items() for place, row in enumerate(rows)]
+    return [row for _, _, row in sorted(ranked)[:count]]

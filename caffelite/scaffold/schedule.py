@@ -1,0 +1,110 @@
+"""Chooses batch sizes, learning rate and length of a run."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+
+from .. import caffelite_pb2 as pb
+from ..devices.traits import DeviceTraits
+from ..errors import CaffeliteError, Locator
+from ..inspection import memory, summary
+from ..inspection.nets import Subject
+from ..layers import Shape
+from .dataset import NUMBERS
+from .presets import Preset
+
+LEAST_ITERATIONS = 10  # of an epoch, before batches become smaller than the preset's
+LEAST_BATCH = 8
+MOST_TEST_BATCH = 100
+MOST_EXACT = 2_000  # test images that are tested exactly even if no good batch size divides their number
+FINETUNE_IMAGES, LEAST_FINETUNE = 60_000, 1_000  # images that fine-tuning sees; iterations that the new layer needs
+FINETUNE_RATE = 0.001  # of learned layers; the new one learns ten times as fast
+STEPS = (0.6, 0.85)  # of the run, at which the rate falls
+
+
+@dataclass(frozen=True)
+class Batch:
+    """size: images per pass; parts: passes per iteration, where memory does not hold a whole batch; why: the reason."""
+
+    size: int
+    parts: int
+    why: str
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """rate: base_lr; epochs and iterations: length; steps: epochs at which the rate falls to a tenth; epoch: iterations
+    in one; test_every: epochs between tests; warm_up: iterations."""
+
+    rate: float
+    epochs: int
+    steps: tuple[int, ...]
+    epoch: int
+    test_every: int
+    warm_up: int
+    why: str
+
+    @property
+    def iterations(self) -> int:
+        return self.epochs * self.epoch
+
+
+def exact_batch(count: int, most: int = MOST_TEST_BATCH) -> int:
+    """The largest divisor of a test set's size up to ``most``."""
+    return next(size for size in range(min(count, most), 0, -1) if count % size == 0)
+
+
+def exact_test_size(count: int, most: int = MOST_TEST_BATCH) -> int:
+    """The number of test samples at most ``count`` and near it that whole batches of a good size cover exactly."""
+    enough = min(count, most // 2)
+    return next((n for n in range(count, max(0, count - most), -1) if exact_batch(n, most) >= min(n, enough)), count)
+
+
+def batch(
+    net: pb.NetParameter,
+    solver: pb.SolverParameter,
+    shapes: dict[str, Shape],
+    preset: Preset,
+    count: int,
+    limit: int,
+    traits: DeviceTraits,
+) -> Batch:
+    """The batch to train ``count`` images with in ``limit`` bytes of memory. Errors: not one image fits."""
+    wanted = max(min(preset.batch, count // LEAST_ITERATIONS), min(LEAST_BATCH, count))
+    subject = Subject(net, Locator("<net>"), shapes, solver=solver, tests=1)
+    threads = os.cpu_count() or 1
+    if summary.memory(subject, wanted, threads, traits=traits).total <= limit:
+        why = f"{preset.net} trains well with {preset.batch}"
+        if wanted < preset.batch:
+            why = f"of {count} images, so that an epoch has {math.ceil(count / wanted)} updates"
+        return Batch(wanted, 1, why)
+    found = summary.largest_batch(subject, limit, threads, traits=traits)
+    if not found:
+        raise CaffeliteError(
+            "not even one image fits into memory",
+            expected=f"at most {memory.text(limit)}",
+            remedy="give a smaller -size",
+        )
+    parts = math.ceil(wanted / found[0])
+    return Batch(max(1, wanted // parts), parts, f"{memory.text(limit)} of memory hold {found[0]} images")
+
+
+def schedule(preset: Preset, count: int, batch: int, task: str, finetuned: bool) -> Schedule:
+    """The schedule of a run over ``count`` training images. batch: images per iteration."""
+    epoch = math.ceil(count / batch)
+    if finetuned:
+        epochs = max(math.ceil(FINETUNE_IMAGES / count), math.ceil(LEAST_FINETUNE / epoch))
+        epochs, rate = min(max(epochs, 10), 400), FINETUNE_RATE
+        why = "a tenth of what training from nothing takes: learned layers need small changes"
+    else:
+        epochs = min(max(round(preset.images / count), 30), 300)
+        rate = preset.rate * min(1.0, max(0.25, batch / preset.batch))
+        why = f"what {preset.net} trains well with from nothing, for {batch} images per iteration"
+    if task == NUMBERS:
+        rate, why = rate / 4, f"{why}; a quarter of it, because a squared error has larger gradients than a softmax"
+    steps = tuple(max(1, round(share * epochs)) for share in STEPS)
+    every = max(1, epochs // 20)
+    warm_up = epoch if preset.warm_up and not finetuned and epoch > 1 else 0
+    return Schedule(float(f"{rate:.2g}"), epochs, steps, epoch, every, warm_up, why)

@@ -1,0 +1,34 @@
+"""The order in which a stage of a divided net runs its micro-batches: one forward, one backward (1F1B).
+
+A stage runs as many forward passes ahead as there are stages after it, then alternates. So the last stage starts its
+first backward pass at once, and a stage holds the activations of at most ``stages - stage`` micro-batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+
+class Pass(NamedTuple):
+    """A forward or a backward pass of one micro-batch."""
+
+    forward: bool
+    micro_batch: int
+
+
+def in_flight(stage: int, stages: int, micro_batches: int) -> int:
+    """The most micro-batches that have run forward and not yet backward on a stage."""
+    return min(stages - stage, micro_batches)
+
+
+def schedule(stage: int, stages: int, micro_batches: int) -> Iterator[Pass]:
+    """The passes of one iteration on a stage (from 0). Forward passes are in the order of micro-batches, and so are
+    backward passes. With one stage each forward pass is followed by its backward pass."""
+    ahead = in_flight(stage, stages, micro_batches) - 1
+    for micro_batch in range(ahead):
+        yield Pass(True, micro_batch)
+    for micro_batch in range(micro_batches):
+        if micro_batch + ahead < micro_batches:
+            yield Pass(True, micro_batch + ahead)
+        yield Pass(False, micro_batch)
