@@ -7,6 +7,7 @@ solvers/ as in a checkout: bash blocks by `bash -e`, python blocks in one namesp
 Lines that install packages are left out. A comment before a block changes that:
 
     <!-- not run: REASON -->      the block does not run
+    <!-- exit status: N -->       the bash block ends with this status
     <!-- file: NAME -->           the block is written to a file NAME of the folder
     <!-- run: COMMAND -->         COMMAND runs before the page goes on; for preparations that a reader need not see
 """
@@ -29,7 +30,7 @@ from caffelite.errors import CaffeliteError
 
 ROOT = Path(__file__).resolve().parent.parent
 PART = re.compile(
-    r"^(?:<!-- (?P<word>not run|file|run): (?P<value>[^\n]*?) -->\n)|^(?P<fence>```+)(?P<kind>\w*)\n(?P<body>.*?)^(?P=fence)$",
+    r"^(?:<!-- (?P<word>not run|exit status|file|run): (?P<value>[^\n]*?) -->\n)|^(?P<fence>```+)(?P<kind>\w*)\n(?P<body>.*?)^(?P=fence)$",
     re.MULTILINE | re.DOTALL,
 )
 LANGUAGES = {"bash", "python", "protobuf", "text", "csv", ""}
@@ -39,18 +40,20 @@ ACTIVATES = re.compile(r"&& \. venv/bin/activate$")
 
 @dataclass(frozen=True)
 class Block:
-    """A code block: its language, text and line, the reason why it does not run, the file that it is written to."""
+    """A code block: its language, text and line, the reason why it does not run, the file that it is written to,
+    the exit status that it ends with."""
 
     kind: str
     body: str
     line: int
     reason: str = ""
     file: str = ""
+    status: int = 0
 
 
 def blocks(text: str) -> Iterator[Block]:
     """The code blocks of a page, with commands of comments as bash blocks."""
-    reason = file = ""
+    reason, file, status = "", "", 0
     for match in PART.finditer(text):
         line = text.count("\n", 0, match.start()) + 1
         if match["word"] == "run":
@@ -59,9 +62,11 @@ def blocks(text: str) -> Iterator[Block]:
             reason = match["value"]
         elif match["word"] == "file":
             file = match["value"]
+        elif match["word"] == "exit status":
+            status = int(match["value"])
         else:
-            yield Block(match["kind"], match["body"], line, reason, file)
-            reason = file = ""
+            yield Block(match["kind"], match["body"], line, reason, file, status)
+            reason, file, status = "", "", 0
 
 
 class PageError(Exception):
@@ -98,7 +103,7 @@ def run_bash(block: Block, folder: Path, at: str) -> None:
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     command = ["bash", "-e", "-o", "pipefail", "-c", "\n".join(lines)]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
-    if done.returncode:
+    if done.returncode != block.status:
         output = (done.stdout + done.stderr)[-3000:]
         raise PageError(f"{at}: exit status {done.returncode}\n{block.body}\n{output}")
 
