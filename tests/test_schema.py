@@ -24,9 +24,11 @@ OWN = {
     *(f"SolverParameter.{name}" for name in ("snapshot_keep", "best_score", "best_lowest", "early_stop", "ema_decay")),
     *(f"SolverParameter.{name}" for name in ("max_epoch", "test_epoch", "snapshot_epoch", "step_epoch")),
     *(f"LossParameter.class_weight{end}" for end in ("", "_source", "_balanced")),
+    *(f"{name}Parameter.sampler" for name in ("Data", "ImageData", "HDF5Data")),
     "DataParameter.label_source",
     "TransformationParameter.perturb_param",
     "LayerParameter.placement",
+    "DeployParameter.answer",
     "PoolingParameter.ceil_mode",  # of forks that are not listed below
 }
 # Fields of NVCaffe ("nvidia") and Intel's Caffe ("intel"), by whose names their prototxts are read. A number of theirs
@@ -136,7 +138,9 @@ NEW_ENUMS = {  # of a fork, and of our own
         "INTER_AREA": 3,
     },
     "PlacementParameter.Division": {"OUTPUTS": 0, "BATCH": 1},
+    "Sampler": {"EVERY_SAMPLE": 0, "BALANCED": 1},
     "PerturbationParameter.Border": {"MIRRORED": 0, "REPEATED": 1, "CONSTANT": 2},
+    "DeployParameter.Answer": {"CLASSES": 0, "LABELS": 1, "NUMBERS": 2},
     "DeployParameter.ChannelOrder": {"BGR": 0, "RGB": 1},
     "DeployParameter.Ground": {"ANY": 0, "DARK": 1, "LIGHT": 2},
     "DeployParameter.SignCentre": {"BOX": 0, "MASS": 1},

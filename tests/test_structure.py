@@ -40,13 +40,14 @@ ARROWS = {
     | {"planner", "user_modules"},
     "deploy": LANGUAGE | {"prototxt", "net", "data"},
     "report": LANGUAGE | {"charts", "net", "data", "training"},
+    "sweep": LANGUAGE | {"charts", "prototxt", "layers", "parallel", "training", "inspection", "runs", "report"},
     "export": LANGUAGE | {"layers", "net", "data"},
     "selftest": LANGUAGE | {"__version__", "prototxt", "devices", "net", "data", "training"},
     "scaffold": LANGUAGE
     | {"prototxt", "weights", "layers", "net", "data", "devices", "training", "inspection", "deploy", "zoo"},
     "cli": LANGUAGE
     | {"prototxt", "weights", "layers", "net", "data", "parallel", "devices", "training", "runs"}
-    | {"inspection", "deploy", "report", "export", "selftest", "planner", "user_modules", "__version__"}
+    | {"inspection", "deploy", "report", "sweep", "export", "selftest", "planner", "user_modules", "__version__"}
     | {"zoo", "scaffold"},
     "api": LANGUAGE | {"prototxt", "weights", "layers", "net", "devices", "training", "runs", "deploy", "user_modules"},
     "__main__": {"cli", "user_modules"},
@@ -77,7 +78,8 @@ EXTERNAL = {
     "plyvel": ("data/",),
     "cv2": ("data/",),
     "mpi4py": ("parallel/",),
-    "matplotlib": ("charts.py", "inspection/", "report/"),
+    "matplotlib": ("charts.py", "inspection/", "report/", "sweep/"),
+    "optuna": ("sweep/",),
     "tensorboardX": ("runs/",),
     "onnx": ("export/",),
     "onnxruntime": ("export/",),

@@ -32,6 +32,8 @@ COMMANDS = (
     "schedule",
     "explain",
     "diff",
+    "runs",
+    "sweep",
     "plot",
     "parse_log",
     "replay",

@@ -155,6 +155,7 @@ class SoftmaxLoss(Protocol):
     """prob = softmax of x over the middle axis of (N, C, P), loss = -Σ log prob[label] / divisor over label (N, P).
 
     bad (int64, one element): 0, or 1 + the position of the first label that is no class. divisor (1): of the last run.
+    With class weights the loss of a label is multiplied by its weight.
     """
 
     bad: Array

@@ -300,8 +300,11 @@ class Device(Protocol):
 
     def softmax(self, n: int, c: int, p: int) -> interfaces.Softmax: ...
 
-    def softmax_loss(self, n: int, c: int, p: int, ignore: int | None, divisor: float | None) -> interfaces.SoftmaxLoss:
-        """ignore: a label that does not count. divisor: None for the number of labels that count."""
+    def softmax_loss(
+        self, n: int, c: int, p: int, ignore: int | None, divisor: float | None, weights: Array | None = None
+    ) -> interfaces.SoftmaxLoss:
+        """ignore: a label that does not count. divisor: None for the number of labels that count. weights (C): the loss
+        of each label is multiplied by its weight; then a divisor of None is the sum of the weights."""
 
     def accuracy(self, n: int, c: int, p: int, top_k: int, ignore: int | None) -> interfaces.Accuracy: ...
 

@@ -23,6 +23,7 @@ def confusion(judged: Classification, labels: list[str]) -> bytes:
 
     side = min(11.0, 3.2 + 0.42 * judged.classes) if few else 8.0
     figure, (axes,) = panels((side + 0.8, side))
+    figure.set_layout_engine("compressed")  # the matrix is square: its labels move with it
     counts = judged.confusion
     shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
     shown = axes.imshow(
@@ -81,14 +82,7 @@ def calibration(judged: Classification) -> bytes:
     axes.vlines(sure, np.minimum(sure, hits), np.maximum(sure, hits), color=RED, linewidth=2, alpha=0.6)
     axes.scatter(sure, hits, s=sizes, color=BLUE, zorder=3)
     axes.set_ylabel("share of hits", color=INK)
-    axes.text(
-        0.02,
-        0.94,
-        f"expected calibration error {judged.calibration_error():.4f}",
-        transform=axes.transAxes,
-        color=INK,
-        fontsize=9,
-    )
+    axes.set_title(f"expected calibration error {judged.calibration_error():.4f}", loc="left", color=INK, fontsize=9)
     below.bar(
         [(row["from"] + row["to"]) / 2 for row in rows],
         [row["samples"] for row in rows],

@@ -16,7 +16,7 @@ from ..net import graph
 from ..net.net import Net
 from ..parallel import UPDATE, SingleProcess
 from ..prototxt.overrides import Overrides
-from . import checks, epochs, gradients, nets
+from . import checks, class_weights, epochs, gradients, nets
 from .captured import CapturedIterations
 from .checkpoint import snapshot
 from .checkpoint.checkpoints import Checkpoints
@@ -115,6 +115,9 @@ class Trainer:
             data.open_source, seed=self.seed, shard=data.Shard(self.comm.rank, self.comm.size)
         )
         wiring = graph.build(spec.message, spec.state, spec.locate, open_source)
+        if share is None:
+            self._class_weights = class_weights.measure(wiring)
+        class_weights.set_weights(wiring, self._class_weights, spec)
         return Net.of(wiring, self.dev, seed=self.seed, random_seed=self.seed, share=share, keep=self._keep)
 
     def _resolve_epochs(self) -> None:

@@ -15,6 +15,7 @@ import threadpoolctl
 
 from ...errors import CaffeliteError
 from ..context import ExecutionContext
+from ..interfaces import Array
 from ..protocol import Gather, Shape
 from ..traits import CPU_EAGER, cpu_traits
 from ..window import Window
@@ -184,8 +185,10 @@ class CPU(FormulaKernels):
     def softmax(self, n: int, c: int, p: int) -> operations.Softmax:
         return operations.Softmax(n, c, p)
 
-    def softmax_loss(self, n: int, c: int, p: int, ignore: int | None, divisor: float | None) -> operations.SoftmaxLoss:
-        return operations.SoftmaxLoss(self, n, c, p, ignore, divisor)
+    def softmax_loss(
+        self, n: int, c: int, p: int, ignore: int | None, divisor: float | None, weights: Array | None = None
+    ) -> operations.SoftmaxLoss:
+        return operations.SoftmaxLoss(self, n, c, p, ignore, divisor, weights)
 
     def accuracy(self, n: int, c: int, p: int, top_k: int, ignore: int | None) -> operations.Accuracy:
         return operations.Accuracy(n, c, p, top_k, ignore)

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..context import ExecutionContext
 from ..dtypes import BFLOAT16, FLOAT16
+from ..interfaces import Array
 from ..protocol import Gather, Shape
 from ..traits import LITTLE_WORK, cuda_traits
 from ..window import Window
@@ -182,8 +183,10 @@ class GPU(FormulaKernels):
     def softmax(self, n: int, c: int, p: int) -> operations.Softmax:
         return operations.Softmax(self, n, c, p)
 
-    def softmax_loss(self, n: int, c: int, p: int, ignore: int | None, divisor: float | None) -> operations.SoftmaxLoss:
-        return operations.SoftmaxLoss(self, n, c, p, ignore, divisor)
+    def softmax_loss(
+        self, n: int, c: int, p: int, ignore: int | None, divisor: float | None, weights: Array | None = None
+    ) -> operations.SoftmaxLoss:
+        return operations.SoftmaxLoss(self, n, c, p, ignore, divisor, weights)
 
     def accuracy(self, n: int, c: int, p: int, top_k: int, ignore: int | None) -> operations.Accuracy:
         return operations.Accuracy(self, n, c, p, top_k, ignore)

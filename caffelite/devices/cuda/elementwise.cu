@@ -33,12 +33,14 @@ KERNEL dropout_backward(const byte* mask, const blob* dy, blob* dx, real scale, 
 }
 
 // dx = (prob - onehot(label)) · dloss / divisor over (N, C, P); 0 where the label (N, P) is ignored.
-KERNEL softmax_loss_backward(const real* prob, const real* label, const real* dloss, const real* divisor, real* dx, real ignore, idx ignoring,
-                             idx n, idx c, idx p) {
+// weights (C), or null: factors of the losses by label; a label that is no class has none.
+KERNEL softmax_loss_backward(const real* prob, const real* label, const real* weights, const real* dloss, const real* divisor, real* dx,
+                             real ignore, idx ignoring, idx n, idx c, idx p) {
   real scale = dloss[0] / divisor[0];
   EACH(i, n * c * p) {
     real given = label[i / (c * p) * p + i % p];
-    dx[i] = ignoring && given == ignore ? real(0) : (prob[i] - real(i / p % c == given)) * scale;
+    const real factor = !weights ? real(1) : given >= 0 && given < c ? weights[(idx)given] : real(0);
+    dx[i] = ignoring && given == ignore ? real(0) : (prob[i] - real(i / p % c == given)) * scale * factor;
   }
 }
 

@@ -193,13 +193,17 @@ class Labels:
 class SoftmaxLoss(Labels):
     """prob = softmax of x over the middle axis of (N, C, P), loss = -Σ log prob[label] / divisor over label (N, P).
 
-    ignore: a label that does not count, or None. divisor: a number, or None for how many labels count.
+    ignore: a label that does not count, or None. divisor: a number, or None for how many labels count. weights (C):
+    factors of the losses by label, or None; then a divisor of None is the sum of the factors.
     """
 
     BLOCKS = 1024  # most blocks
 
-    def __init__(self, device: FormulaKernels, n: int, c: int, p: int, ignore: int | None, divisor: float | None):
+    def __init__(
+        self, device: FormulaKernels, n: int, c: int, p: int, ignore: int | None, divisor: float | None, weights=None
+    ):
         super().__init__(device, ignore)
+        self._weights = weights
         threads = min(n * p * team(p), self.BLOCKS * 256)
         self.divisor = device.zeros(1)
         self._parts = device.empty(2 * self.BLOCKS, np.float64), device.zeros(1, np.uint32), self._first
@@ -218,11 +222,12 @@ class SoftmaxLoss(Labels):
     def forward(self, x, label, prob, loss, total=None, weight: float = 1.0, gradient=None) -> None:
         """total: an array of one number that the loss is added to, times ``weight``; or None. gradient: where
         ``divisor`` is a number, gets what backward would make of a dloss of ``weight``; or None."""
-        self._forward(x, label, prob, gradient, loss, total, float(weight), self.divisor, self.bad, *self._parts)
+        outputs = prob, gradient, loss, total
+        self._forward(x, label, self._weights, *outputs, float(weight), self.divisor, self.bad, *self._parts)
 
     def backward(self, prob, label, dloss, dx) -> None:
         """dx: the gradient before the softmax."""
-        self._backward(prob, label, dloss, self.divisor, dx)
+        self._backward(prob, label, self._weights, dloss, self.divisor, dx)
 
 
 class Accuracy(Labels):

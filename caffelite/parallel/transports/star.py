@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from types import FrameType
@@ -78,23 +78,15 @@ def launch(arguments: list[str], size: int) -> int:
         for child in children:
             child.send_signal(number)
 
-    bind = _bound_to(os.getpid())
+    bind = bound_to(os.getpid())
     before = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         for rank in range(size):
             mine = [pairs[rank - 1][1]] if rank else [near for near, _ in pairs]
             descriptors = " ".join(map(str, (rank, size, *(end.fileno() for end in mine))))
-            # -P: nothing is imported from the current folder; the package is found where it is, installed or not.
-            command = [
-                sys.executable,
-                "-P",
-                "-c",
-                f"import sys; sys.path.append({HOME!r}); from caffelite.cli import main; main()",
-                *arguments,
-            ]
             children.append(
                 subprocess.Popen(
-                    command,
+                    command(arguments),
                     env={**os.environ, PLACE: descriptors},
                     pass_fds=[end.fileno() for end in mine],
                     start_new_session=True,
@@ -114,9 +106,16 @@ def launch(arguments: list[str], size: int) -> int:
     return min(failed, default=0)  # a reported error (2) before ranks that were killed because of it
 
 
-def _bound_to(parent: int) -> Callable[[], None] | None:
-    """Called in a child before it becomes a rank, so that it receives SIGTERM when its parent process
-    ends."""
+def command(arguments: Sequence[str]) -> list[str]:
+    """The command line of ``caffelite ARGUMENTS`` in a process of this Python."""
+    # -P: nothing is imported from the current folder; the package is found where it is, installed or not.
+    start = f"import sys; sys.path.append({HOME!r}); from caffelite.cli import main; main()"
+    return [sys.executable, "-P", "-c", start, *arguments]
+
+
+def bound_to(parent: int) -> Callable[[], None] | None:
+    """Called in a child before it becomes another program, so that it receives SIGTERM when its parent process
+    ends (Linux; elsewhere None)."""
     if not sys.platform.startswith("linux"):
         return None
     prctl = ctypes.CDLL(None).prctl  # found before the fork

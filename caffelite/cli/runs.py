@@ -1,0 +1,160 @@
+"""caffelite runs"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from . import options
+
+if TYPE_CHECKING:
+    from ..runs.listing import Comparison, RunSummary
+
+STATES = ("queued", "running", "finished", "stopped", "out of time", "failed", "killed")  # registry.STATES
+WIDE = 6  # runs that a comparison shows side by side; more of them get a row each
+
+
+@click.command(short_help="List training runs, or compare them")
+@click.argument("folders", nargs=-1, metavar="[DIR...]")
+@click.option(
+    "--state", "states", multiple=True, type=click.Choice(STATES), help="Only runs in this state; repeatable."
+)
+@click.option("--net", default="", metavar="TEXT", help="Only runs of nets whose name contains this text.")
+@click.option(
+    "--where",
+    "conditions",
+    multiple=True,
+    metavar="CONDITION",
+    help="Only runs that meet a condition on a score, a column or a field as -set names it, with = != < <= > >=: "
+    "accuracy>0.9, base_lr=0.01, conv1.convolution_param.num_output>=32; repeatable.",
+)
+@click.option(
+    "--sort",
+    metavar="NAME",
+    default="started",
+    show_default=True,
+    help="Sort by started, name, state, net, iteration, seconds, a score or a field; runs without it come last.",
+)
+@click.option("--reverse", is_flag=True, help="Sort in descending order.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N runs of that order.")
+@click.option(
+    "--depth",
+    type=click.IntRange(min=0),
+    metavar="N",
+    default=3,
+    show_default=True,
+    help="How many levels below DIR run folders are searched.",
+)
+@click.option("--compare", is_flag=True, help="Show the solver and net fields in which the runs differ.")
+@click.option(
+    "--out",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Draw the curves of the runs in one chart: .svg, .png or .pdf (extra: plot).",
+)
+@options.as_json
+def runs(folders, states, net, conditions, sort, reverse, limit, depth, compare, out, as_json) -> None:
+    """Lists the run folders found in DIR and below it, by default the current folder: state, net, iterations, the
+    scores of the last test, training time, start.
+
+    With -compare it shows a table of the fields of solver and net in which the runs differ, with their scores.
+
+    \b
+    Examples:
+      caffelite runs
+      caffelite runs experiments -state finished -where "accuracy>0.98" -sort accuracy -reverse
+      caffelite runs lenet_run lenet_run_1 -compare -out both.png
+      caffelite runs -json
+    """
+    from ..runs import listing
+
+    form = options.picture_form(out, "pdf") if out else ""
+    every = listing.find(folders or ["."], depth)
+    found = listing.ordered(listing.chosen(every, states, net, conditions), sort, reverse)[:limit]
+    compared = listing.compare(found) if compare else None
+    if as_json:
+        content = compared.to_json() if compared else [run.to_json() for run in found]
+        click.echo(json.dumps(content, indent=2))
+    elif compared:
+        options.say(comparison_text(compared))
+    elif found:
+        options.say(list_text(found))
+    else:
+        why = f"; none of {len(every)} meets the conditions" if every else ""
+        click.echo(f"no run folder was found{why}", err=True)
+    if out:
+        from ..runs.picture import picture
+
+        options.write_picture(out, picture(listing.histories(found), form))
+
+
+def list_text(found: Sequence[RunSummary]) -> str:
+    """The list as aligned columns."""
+    names = list(dict.fromkeys(name for run in found for name in run.scores))
+    head = ["run", "state", "net", "iteration", *names, "loss" if "loss" not in names else "train loss", "time"]
+    rows = [
+        [
+            run.name,
+            run.status.state,
+            run.net,
+            _iterations(run),
+            *(score_text(run.scores.get(name)) for name in names),
+            score_text(run.loss),
+            duration(run.seconds),
+            run.status.started[:16].replace("T", " "),
+        ]
+        for run in found
+    ]
+    return aligned([[*head, "started"], *rows], left=(0, 1, 2))
+
+
+def comparison_text(compared: Comparison) -> str:
+    """A row a field and a column a run; with many runs a row a run."""
+    found = compared.runs
+    names = list(dict.fromkeys(name for run in found for name in run.scores))
+    lines = [["", *(run.name for run in found)]]
+    lines += [[each.field, *each.values] for each in compared.fields]
+    lines += [["state", *(run.status.state for run in found)], ["iteration", *map(_iterations, found)]]
+    lines += [[name, *(score_text(run.scores.get(name)) for run in found)] for name in names]
+    lines += [["time", *(duration(run.seconds) for run in found)]]
+    if not compared.fields:
+        lines[1:1] = [["no field differs", *[""] * len(found)]]
+    if len(found) > WIDE:
+        lines = [list(column) for column in zip(*lines, strict=True)]
+    return aligned(lines, left=(0,))
+
+
+def aligned(rows: Sequence[Sequence[str]], left: Sequence[int] = ()) -> str:
+    """Rows of equal length as columns: those of ``left`` to the left, others to the right."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if i in left else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )
+
+
+def score_text(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as 12.3s, 4m05s or 2h03m."""
+    if not math.isfinite(seconds):
+        return ""
+    if seconds < 60:
+        return f"{seconds:.1f}s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}m{rest:02}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02}m"
+
+
+def _iterations(run: RunSummary) -> str:
+    done = "" if run.status.iteration is None else str(run.status.iteration)
+    return f"{done}/{run.max_iterations}" if done and run.max_iterations else done

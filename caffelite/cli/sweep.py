@@ -1,0 +1,255 @@
+"""caffelite sweep"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from . import options
+from .logs import start
+
+if TYPE_CHECKING:
+    from ..sweep.config import SweepConfig
+    from ..sweep.results import SweepResults
+
+
+@click.command(short_help="Train many settings and compare them")
+@click.option("--solver", metavar="FILE", type=click.Path(), help="The solver of all trials, a prototxt.")
+@click.option(
+    "--set",
+    "set_fields",
+    multiple=True,
+    metavar="FIELD=VALUES",
+    help="Values of a field of the solver or of a layer, as base_lr=0.01,0.02; one value holds for all trials. With "
+    "-random also ranges: base_lr=log(0.001,0.1), momentum=uniform(0.8,0.99), "
+    "conv1.convolution_param.num_output=int(8,64). A list is one value: stepvalue=[100,200]. Repeatable.",
+)
+@click.option(
+    "--random",
+    "draws",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="N settings drawn at random. Default: the grid of all values.",
+)
+@click.option(
+    "--sampler",
+    type=click.Choice(["random", "optuna"]),
+    default="random",
+    show_default=True,
+    help="What draws the settings of -random; optuna learns from earlier results (extra: optuna).",
+)
+@click.option(
+    "--seeds",
+    type=click.IntRange(min=1),
+    metavar="K",
+    default=1,
+    show_default=True,
+    help="Trials of each setting, with different random seeds; the table then has 95 % intervals.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    metavar="N",
+    default=1,
+    show_default=True,
+    help="The first random seed of trials, and the seed of -random.",
+)
+@click.option(
+    "--halving",
+    is_flag=True,
+    help="Successive halving: train all settings for a few iterations, continue the best 1/FACTOR of them for FACTOR "
+    "times as many, and so on to max_iter.",
+)
+@click.option(
+    "--factor",
+    type=click.IntRange(min=2),
+    metavar="FACTOR",
+    default=3,
+    show_default=True,
+    help="The factor of -halving.",
+)
+@click.option(
+    "--first",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Iterations before the first comparison of -halving. Default: so many that one setting trains to max_iter.",
+)
+@click.option(
+    "--score",
+    metavar="NAME",
+    default="",
+    help="The test score to compare. Default: best_score of the solver, else accuracy, else the first output.",
+)
+@click.option(
+    "--take",
+    type=click.Choice(["last", "best"]),
+    default="last",
+    show_default=True,
+    help="Compare the last test of a trial or its best one.",
+)
+@click.option(
+    "--folder",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="The folder of the sweep: trials, run folders, results. Default: <snapshot_prefix>_sweep.",
+)
+@click.option(
+    "--resume",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Continue the sweep in DIR; its definition is there. The same command as before continues it too.",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Trials that run at a time. On a CPU they divide the cores. Default: one on each GPU of -gpu, one on the CPU.",
+)
+@click.option("--repeat_failed", is_flag=True, help="Run trials again that failed in an earlier session.")
+@options.gpu
+@options.python
+@options.running
+@options.weights
+@options.data_threads
+@options.level
+@options.stage
+@click.option(
+    "--out", metavar="FILE", type=click.Path(path_type=Path), help="Draw the scores: .svg, .png or .pdf (extra: plot)."
+)
+@options.as_json
+@click.pass_context
+def sweep(
+    context: click.Context,
+    resume: Path | None,
+    jobs: int | None,
+    repeat_failed: bool,
+    out: Path | None,
+    as_json: bool,
+    gpu: str | None,
+    **given: Any,
+) -> None:
+    """Trains a net with many settings and shows a table of their scores, the best first.
+
+    Each trial is a `caffelite train` process with a run folder of its own and a fixed random seed. A sweep that was
+    stopped or killed continues where it was, and gives the same table. results.csv and results.json are in its folder.
+
+    \b
+    Examples:
+      caffelite sweep -solver solvers/lenet_solver.prototxt -set base_lr=0.005,0.01,0.02 -set momentum=0.8,0.9 -seeds 3
+      caffelite sweep -solver solvers/lenet_solver.prototxt -set "base_lr=log(0.001,0.1)" -random 27 -halving -gpu all
+      caffelite sweep -resume lenet_sweep -out lenet.png
+    """
+    form = options.picture_form(out, "pdf") if out else ""
+    if bool(resume) == bool(given["solver"]):
+        raise click.UsageError("name a solver with -solver, or the folder of a sweep to continue with -resume")
+    start()
+    from ..runs.device_choice import gpus
+    from ..runs.open_net import read_solver
+    from ..sweep import config
+    from ..sweep import jobs as processes
+    from ..sweep.sweep import Sweep
+
+    definition = config.read(resume) if resume else _definition(context, jobs, gpu, **given)
+    numbers = gpus(gpu or definition.base.gpus, read_solver(definition.base).message)
+    stop = processes.Stop()
+    devices = [numbers[i % len(numbers)] if numbers else None for i in range(jobs or len(numbers) or 1)]
+    if not numbers and not resume:
+        definition = _with_threads(definition, len(devices))
+    folder = resume or given["folder"] or _default_folder(definition)
+    with processes.stopping(stop):
+        found = Sweep(definition, folder, devices, stop, repeat_failed).run()
+    _show(found, folder, as_json)
+    if out:
+        from ..sweep.picture import picture
+
+        options.write_picture(out, picture(found, form, folder.name))
+    if stop.number:
+        click.echo(f"To go on: caffelite sweep -resume {folder}", err=True)
+        sys.exit(128 + stop.number if stop.number == signal.SIGTERM else 0)
+
+
+def _definition(
+    context: click.Context,
+    jobs: int | None,
+    gpu: str | None,
+    solver: str,
+    set_fields: tuple[str, ...],
+    draws: int | None,
+    sampler: str,
+    seeds: int,
+    seed: int,
+    halving: bool,
+    factor: int,
+    first: int | None,
+    score: str,
+    take: str,
+    folder: Path | None,
+    how: dict[str, Any],
+    weights: str | None,
+    level: int | None,
+    stage: str,
+) -> SweepConfig:
+    """The definition that the options make."""
+    from ..runs.config import RunConfig
+    from ..sweep import space
+    from ..sweep.config import SweepConfig
+
+    fixed, axes = space.parse(set_fields)
+    base = RunConfig(
+        solver,
+        gpus=gpu,
+        python_folders=tuple(map(str, context.meta["python_folders"])),
+        weights=options.names(weights or ""),
+        overrides=tuple(fixed),
+        data_threads=context.meta["data_threads"],
+        level=level,
+        stages=options.names(stage),
+        **how,
+    )
+    return SweepConfig(
+        base,
+        tuple(text for text in set_fields if text not in fixed),
+        draws or 0,
+        sampler,
+        seeds,
+        seed,
+        factor if halving else 0,
+        first or 0,
+        score,
+        take,
+        together=(jobs or 1) if sampler == "optuna" else 1,
+    )
+
+
+def _with_threads(definition: SweepConfig, jobs: int) -> SweepConfig:
+    """The definition with the cores divided among trials."""
+    import dataclasses
+
+    from ..sweep import jobs as processes
+
+    return dataclasses.replace(definition, threads=max(1, processes.cores() // jobs))
+
+
+def _default_folder(definition: SweepConfig) -> Path:
+    from ..runs.open_net import read_solver
+    from ..training.checkpoint import snapshot
+
+    solver = read_solver(definition.base).message
+    return Path(f"{snapshot.prefix(solver, definition.base.solver)}_sweep")
+
+
+def _show(found: SweepResults, folder: Path, as_json: bool) -> None:
+    from .runs import aligned
+
+    if as_json:
+        click.echo(json.dumps(found.to_json(), indent=2))
+        return
+    options.say(aligned(found.table()))
+    if not found.complete:
+        click.echo(f"{len(found.rows)} of {found.total} settings have results", err=True)
+    click.echo(f"wrote {folder}/results.csv, {folder}/results.json", err=True)

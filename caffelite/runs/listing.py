@@ -1,0 +1,222 @@
+"""Summaries of runs, with filters, an order, and the comparison of several runs."""
+
+from __future__ import annotations
+
+import math
+import operator
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from .. import prototxt
+from ..errors import CaffeliteError, did_you_mean
+from . import fields, history, registry
+from . import folder as files
+from .registry import RunStatus
+
+OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "!=": operator.ne,
+    "=": operator.eq,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+ORDERS = ("started", "name", "state", "net", "iteration", "seconds")
+
+
+@dataclass
+class RunSummary:
+    """What a list of runs shows. scores: of the last test, by name; those of further test nets as ``loss (test 1)``.
+
+    loss: the last recorded training loss; NaN where there is none. seconds: of training, all sessions; NaN where that
+    is not known. max_iterations: of the solver; 0 where that is not known.
+    """
+
+    status: RunStatus
+    name: str
+    net: str = ""
+    max_iterations: int = 0
+    scores: dict[str, float] = field(default_factory=dict)
+    loss: float = math.nan
+    seconds: float = math.nan
+
+    @cached_property
+    def fields(self) -> fields.RunFields | None:
+        """The fields of the solver and the net; None where the folder has no solver."""
+        try:
+            return fields.read(self.status.folder)
+        except CaffeliteError:
+            return None
+
+    def value(self, name: str) -> float | str | None:
+        """A score, a column of the list, or a field by the name that ``-set`` uses; None where the run has none."""
+        if name in self.scores:
+            return self.scores[name]
+        if name in ("name", "net", "max_iterations", "seconds"):
+            return getattr(self, name)
+        if name in ("state", "iteration", "started"):
+            return getattr(self.status, name)
+        text = self.fields.get(name) if self.fields else None
+        return text if text is not None else self.loss if name == "loss" and not math.isnan(self.loss) else None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; numbers that are not finite become null."""
+        status = self.status
+        return {
+            "folder": str(status.folder),
+            "name": self.name,
+            "state": status.state,
+            "reason": status.reason,
+            "net": self.net,
+            "iteration": status.iteration,
+            "max_iterations": self.max_iterations,
+            "scores": {name: finite(value) for name, value in self.scores.items()},
+            "loss": finite(self.loss),
+            "seconds": finite(self.seconds),
+            "started": status.started,
+            "sessions": status.sessions,
+        }
+
+
+def finite(value: float) -> float | None:
+    """A number for JSON, which has no NaN and no infinity."""
+    return value if math.isfinite(value) else None
+
+
+def find(roots: Iterable[str | Path], depth: int = 3) -> list[RunSummary]:
+    """The runs below folders, each once. Names are paths relative to the current folder, where they are below it.
+    Errors: a root that is no folder."""
+    found: dict[str, RunSummary] = {}
+    for root in map(Path, roots):
+        if not root.is_dir():
+            raise CaffeliteError(f"{root} is no folder", expected="a run folder, or a folder with run folders below it")
+        for status in registry.find(root, depth):
+            found.setdefault(os.path.realpath(status.folder), summary(status))
+    return list(found.values())
+
+
+def summary(status: RunStatus) -> RunSummary:
+    """The summary of a run. Parts that its folder does not hold yet are empty."""
+    found = RunSummary(status, _name(status.folder))
+    try:
+        solver = prototxt.read_solver(status.folder / files.SOLVER).message
+        net = solver.train_net_param if solver.HasField("train_net_param") else solver.net_param
+        found.net, found.max_iterations = net.name, solver.max_iter
+    except CaffeliteError:
+        pass
+    try:
+        records = history.read(status.folder)
+    except CaffeliteError:
+        return found
+    for number, rows in sorted(records.tests.items()):
+        mark = f" (test {number})" if number else ""
+        found.scores |= {name + mark: value for name, value in rows[-1].values.items()} if rows else {}
+    last = records.last or next(iter(reversed(records.train or records.undisplayed)), None)
+    found.loss = last.loss if last else math.nan
+    rows = [*records.train, *records.undisplayed, *(row for tests in records.tests.values() for row in tests)]
+    found.seconds = max((row.seconds for row in rows if math.isfinite(row.seconds)), default=math.nan)
+    if records.last_rate and math.isfinite(records.last_rate.seconds):
+        found.seconds = records.last_rate.seconds
+    return found
+
+
+def _name(folder: Path) -> str:
+    relative = os.path.relpath(folder)
+    return str(folder) if relative.startswith("..") else relative
+
+
+def chosen(
+    runs: Iterable[RunSummary], states: Sequence[str] = (), net: str = "", conditions: Sequence[str] = ()
+) -> list[RunSummary]:
+    """The runs in one of the states (all if none is given), with a net whose name contains ``net``, that meet every
+    condition: NAME=VALUE, or with < <= > >= !=, of a score, a column or a field.
+
+    Errors: a condition that cannot be read.
+    """
+    tests = [_condition(text) for text in conditions]
+    return [
+        run
+        for run in runs
+        if (not states or run.status.state in states)
+        and net.lower() in run.net.lower()
+        and all(test(run) for test in tests)
+    ]
+
+
+def _condition(text: str) -> Callable[[RunSummary], bool]:
+    match = re.fullmatch(r"\s*([^<>=!]+?)\s*(<=|>=|!=|=|<|>)\s*(.*?)\s*", text)
+    if not match:
+        expected = "NAME=VALUE, or with < <= > >= !=, as in accuracy>0.9 or base_lr=0.01"
+        raise CaffeliteError(f"-where {text} cannot be read", expected=expected)
+    name, sign, value = match.groups()
+
+    def meets(run: RunSummary) -> bool:
+        found = run.value(name)
+        if found is None:
+            return False
+        one, other = number(found), number(value)
+        if one is not None and other is not None:
+            same = sign in ("=", "!=") and math.isclose(one, other, rel_tol=1e-6)
+            return (sign == "=") if same else OPERATORS[sign](one, other)
+        return sign in ("=", "!=") and OPERATORS[sign](str(found), value)
+
+    return meets
+
+
+def number(value: object) -> float | None:
+    """The number that a text is; None where it is none."""
+    try:
+        return float(value) if isinstance(value, int | float | str) else None
+    except ValueError:
+        return None
+
+
+def ordered(runs: Sequence[RunSummary], by: str, reverse: bool = False) -> list[RunSummary]:
+    """The runs in ascending order of a column, a score or a field; runs without it come last. Errors: none has it."""
+    values = [(run, run.value(by)) for run in runs]
+    known = [(run, value) for run, value in values if value not in (None, "")]
+    if runs and not known and by not in ORDERS:
+        names = [*ORDERS, *dict.fromkeys(name for run in runs for name in run.scores)]
+        expected = f"one of {', '.join(names)}, or a field as in base_lr"
+        raise CaffeliteError(f'no run has "{by}" to sort by', expected=expected, remedy=did_you_mean(by, names))
+    numbers = all(number(value) is not None for _, value in known)
+
+    def key(entry: tuple[RunSummary, Any]) -> Any:
+        return number(entry[1]) if numbers else str(entry[1])
+
+    first = [run for run, _ in sorted(known, key=key, reverse=reverse)]
+    return [*first, *(run for run, value in values if value in (None, ""))]
+
+
+@dataclass
+class Comparison:
+    """Runs side by side: the fields in which they differ."""
+
+    runs: list[RunSummary]
+    fields: list[fields.Difference]
+
+    def to_json(self) -> dict[str, Any]:
+        rows = [{"field": each.field, "values": list(each.values)} for each in self.fields]
+        return {"runs": [run.to_json() for run in self.runs], "fields": rows}
+
+
+def compare(runs: Sequence[RunSummary]) -> Comparison:
+    """The comparison of two or more runs. Errors: fewer than two; a run that has no solver yet."""
+    if len(runs) < 2:
+        found = runs[0].name if runs else "none"
+        raise CaffeliteError("a comparison needs two runs or more", found=found, remedy="name their folders")
+    return Comparison(list(runs), fields.differences([run.fields or fields.read(run.status.folder) for run in runs]))
+
+
+def histories(runs: Sequence[RunSummary]) -> list[history.History]:
+    """The histories of runs under names that tell them apart, for a chart. Errors: a run without records."""
+    found = [history.read(run.status.folder) for run in runs]
+    if len({each.name for each in found}) < len(found):
+        for each, run in zip(found, runs, strict=True):
+            each.name = run.name
+    return found

@@ -1,0 +1,1 @@
+"""Hyperparameter sweeps: settings, trials as training processes, successive halving, results."""

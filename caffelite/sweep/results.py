@@ -1,0 +1,134 @@
+"""The results of a sweep: scores of trials, their mean and interval for each setting, as table, CSV and JSON.
+
+Nothing here depends on time, so that a sweep that was interrupted gives the same files as one that was not.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..report.statistics import mean_interval
+from .space import Setting
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """The score of a trial at a rung. score: None where it has none or a value that is not finite. iteration: of the
+    test with this score, or where the trial ended. state, reason: see `runs.registry`."""
+
+    score: float | None
+    iteration: int
+    state: str
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class SettingResult:
+    """The results of a setting's trials, one a seed, in the order of the seeds. iterations: of the rung."""
+
+    number: int
+    setting: Setting
+    iterations: int
+    trials: tuple[TrialResult, ...]
+
+    @property
+    def scores(self) -> list[float]:
+        return [trial.score for trial in self.trials if trial.score is not None]
+
+    @property
+    def mean(self) -> float | None:
+        """The mean score over seeds; None where a trial has none."""
+        return math.fsum(self.scores) / len(self.trials) if len(self.scores) == len(self.trials) else None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The 95 % interval of the mean by Student; None of one seed."""
+        return mean_interval(self.scores) if self.mean is not None else None
+
+    @property
+    def note(self) -> str:
+        """Why there is no score."""
+        bad = [trial for trial in self.trials if trial.score is None]
+        if not bad:
+            return ""
+        count = f"{len(bad)} of {len(self.trials)} " if len(self.trials) > 1 else ""
+        return f"{count}{bad[0].state}{f': {bad[0].reason}' if bad[0].reason else ''}"
+
+
+def ranked(results: Sequence[SettingResult], lowest: bool) -> list[SettingResult]:
+    """The results in order of rank: more iterations first, then the better mean; settings without a score last."""
+
+    def key(result: SettingResult) -> tuple[bool, int, float, int]:
+        mean = result.mean
+        worth = math.inf if mean is None else mean if lowest else -mean
+        return mean is None, -result.iterations, worth, result.number
+
+    return sorted(results, key=key)
+
+
+@dataclass
+class SweepResults:
+    """The results of all settings, each at its last rung, in order of rank. score: its name; lowest: whether less is
+    better. total: the number of settings that the sweep has; complete: whether all of them have results."""
+
+    score: str
+    lowest: bool
+    seeds: list[int]
+    rows: list[SettingResult] = field(default_factory=list)
+    total: int = 0
+    complete: bool = True
+
+    @property
+    def best(self) -> SettingResult | None:
+        """The setting of the first rank; None where none has a score."""
+        return self.rows[0] if self.rows and self.rows[0].mean is not None else None
+
+    def table(self) -> list[list[str]]:
+        """A header and a row for each setting."""
+        fields = list(dict.fromkeys(name for row in self.rows for name, _ in row.setting))
+        several = len(self.seeds) > 1
+        head = ["rank", "setting", *fields, self.score, *(["low", "high"] if several else []), "iterations"]
+        head += [f"seed {seed}" for seed in self.seeds] if several else []
+        noted = any(row.note for row in self.rows)
+        found = [head + ["note"] * noted]
+        for rank, row in enumerate(self.rows, 1):
+            values = dict(row.setting)
+            low, high = row.interval or (None, None)
+            cells = [str(rank), str(row.number), *(values.get(name, "") for name in fields), number(row.mean)]
+            cells += [number(low), number(high)] if several else []
+            cells += [str(row.iterations), *([number(trial.score) for trial in row.trials] if several else [])]
+            found.append(cells + [row.note] * noted)
+        return found
+
+    def to_csv(self) -> str:
+        out = io.StringIO()
+        csv.writer(out, lineterminator="\n").writerows(self.table())
+        return out.getvalue()
+
+    def to_json(self) -> dict[str, Any]:
+        rows = [
+            {
+                "rank": rank,
+                "setting": row.number,
+                "fields": dict(row.setting),
+                "mean": row.mean,
+                "interval": row.interval and list(row.interval),
+                "iterations": row.iterations,
+                "trials": [
+                    {"seed": seed, "score": trial.score, "state": trial.state, "reason": trial.reason}
+                    for seed, trial in zip(self.seeds, row.trials, strict=True)
+                ],
+            }
+            for rank, row in enumerate(self.rows, 1)
+        ]
+        return {"score": self.score, "lowest": self.lowest, "complete": self.complete, "settings": rows}
+
+
+def number(value: float | None) -> str:
+    """A score to six significant digits."""
+    return "" if value is None else f"{value:.6g}"

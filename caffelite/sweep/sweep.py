@@ -1,0 +1,224 @@
+"""Runs a sweep: proposes settings, trains their trials rung by rung, and continues where an earlier session ended."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..errors import CaffeliteError
+from ..runs import folder as files
+from ..runs import registry
+from ..runs.lock import FolderLock
+from ..runs.open_net import read_solver
+from . import checks, config, halving
+from .config import SweepConfig
+from .jobs import Jobs, Stop, wait_while
+from .results import SettingResult, SweepResults, TrialResult, ranked
+from .sampling import sampler
+from .space import Setting
+from .trials import Score, Trial, failure
+
+log = logging.getLogger("caffelite")
+
+ATTEMPTS = 3  # of a trial whose process is killed, in one session of the sweep
+CSV, JSON = "results.csv", "results.json"
+
+
+class Sweep:
+    """A sweep in its folder.
+
+    definition: written to the folder where it is new. devices: where trials run, one at a time on each entry: the
+    number of a GPU, or None for the CPU. stop: receives the signal that ends the sweep. repeat_failed: trials that
+    failed in an earlier session run again. Errors: CaffeliteError for every mistake that can be known before the
+    first trial; a folder that another sweep uses, or that holds another definition.
+    """
+
+    def __init__(
+        self,
+        definition: SweepConfig,
+        folder: Path,
+        devices: Sequence[int | None] = (None,),
+        stop: Stop | None = None,
+        repeat_failed: bool = False,
+    ):
+        self.config, self.folder = definition, folder
+        self._devices, self._stop = list(devices), stop or Stop()
+        self._repeat_failed = repeat_failed
+        checks.check_values(definition)
+        self.score: Score = checks.score(definition)
+        self._sampler = sampler(definition, self.score.lowest)
+        p = read_solver(definition.base).message
+        self._end, self._interval = p.max_iter, p.test_interval or 1
+        if definition.factor and not self._end:
+            raise CaffeliteError("-halving needs max_iter in the solver", remedy="set it: -set max_iter=N")
+        self._attempts: dict[str, int] = {}
+        self._results: dict[str, dict[int, TrialResult]] = {}
+        self._settings: list[Setting] = []
+
+    def run(self) -> SweepResults:
+        """Trains what is not trained yet and returns the results, complete unless a stop was requested."""
+        lock = self._open()
+        try:
+            return self._run(Jobs[tuple[Trial, int]](self._devices, self.config.threads))
+        finally:
+            lock.release()
+
+    def _run(self, jobs: Jobs[tuple[Trial, int]]) -> SweepResults:
+        rows: dict[int, SettingResult] = {}
+        results: list[SettingResult] = []
+        while not self._stop.number and (proposed := self._sampler.propose(results)):
+            first = len(self._settings) + 1
+            self._settings += proposed
+            numbers = list(range(first, first + len(proposed)))
+            steps = halving.rungs(len(numbers), self.config.factor, self.config.first, self._end, self._interval)
+            left = numbers
+            for rung in steps:
+                self._train(left, rung, jobs)
+                done = [row for number in left if (row := self._result(number, rung))]
+                rows |= {row.number: row for row in done}
+                if len(done) < len(left):
+                    return self._found(rows, complete=False)
+                if rung != steps[-1]:
+                    left = halving.promoted(done, self.config.factor, self.score.lowest)
+                    log.info("Iteration %d: %d of %d settings continue", rung, len(left), len(done))
+            results = [rows[number] for number in numbers]
+        return self._found(rows, complete=not self._stop.number or len(rows) == self._sampler.total)
+
+    # the folder
+
+    def _open(self) -> FolderLock:
+        """Creates or reads the folder and locks it."""
+        path = self.folder / config.FILE
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            try:
+                lock = FolderLock(self.folder)
+            except CaffeliteError:
+                remedy = "let it end, or give this one another folder: -folder DIR"
+                raise CaffeliteError(f"another sweep runs in {self.folder}", remedy=remedy) from None
+            if path.exists():
+                self._check_definition(lock)
+            else:
+                files.write_json(path, self.config.to_json())
+        except OSError as error:
+            raise CaffeliteError(f"cannot write to {self.folder}: {error.strerror}") from None
+        return lock
+
+    def _check_definition(self, lock: FolderLock) -> None:
+        try:
+            known = config.read(self.folder)
+            mine, theirs = self.config.to_json(), known.to_json()
+            differ = [name for name in mine if mine[name] != theirs[name]]
+            if "base" in differ:
+                base, other = mine["base"], theirs["base"]
+                differ[differ.index("base") : differ.index("base") + 1] = [n for n in base if base[n] != other[n]]
+            if differ:
+                raise CaffeliteError(
+                    f"{self.folder} holds a sweep with another definition",
+                    found=f"other {', '.join(differ)}",
+                    remedy=f"continue it with -resume {self.folder}, or choose another folder: -folder DIR",
+                )
+        except CaffeliteError:
+            lock.release()
+            raise
+
+    # trials
+
+    def _trials(self, number: int) -> list[Trial]:
+        """The trials of a setting, one a seed."""
+        width, config = len(str(self._sampler.total)), self.config
+        found = []
+        for seed in config.all_seeds:
+            name = f"trial_{number:0{width}d}" + f"_seed_{seed}" * (config.seeds > 1)
+            found.append(Trial(number, self._settings[number - 1], seed, name, self.folder, config.base))
+        return found
+
+    def _known(self, trial: Trial) -> dict[int, TrialResult]:
+        """The recorded results of a trial by rung."""
+        if trial.name not in self._results:
+            saved = trial.saved()
+            if self._repeat_failed:
+                saved = {rung: each for rung, each in saved.items() if each.state != registry.FAILED}
+            self._results[trial.name] = saved
+        return self._results[trial.name]
+
+    def _result(self, number: int, rung: int) -> SettingResult | None:
+        """The result of a setting at a rung; None where a trial has not reached it."""
+        trials = self._trials(number)
+        found = [self._known(trial).get(rung) for trial in trials]
+        done = tuple(result for result in found if result is not None)
+        return SettingResult(number, trials[0].setting, rung, done) if len(done) == len(trials) else None
+
+    def _train(self, numbers: Sequence[int], rung: int, jobs: Jobs[tuple[Trial, int]]) -> None:
+        """Trains the trials of settings to a rung, those that have not reached it. Seeds change slowest, so that each
+        setting has a first result early."""
+        every = [self._trials(number) for number in numbers]
+        trials = [trial for same in zip(*every, strict=True) for trial in same]
+        pending = [(trial, rung) for trial in trials if rung not in self._known(trial)]
+        jobs.run(pending, self._arguments, self._ended, self._stop)
+
+    def _arguments(self, item: tuple[Trial, int], device: int | None) -> list[str] | None:
+        """The command of a trial to its rung; None where an earlier session trained it."""
+        trial, rung = item
+        if (status := trial.status()) and status.state == registry.RUNNING:
+            log.info("Waiting for %s, which process %s trains", trial.name, status.process)
+            wait_while(lambda: bool((s := trial.status()) and s.state == registry.RUNNING), self._stop)
+            if self._stop.number:
+                return None
+        found = trial.result(self.score, rung)
+        if found is not None and not (self._repeat_failed and found.state == registry.FAILED):
+            self._record(trial, rung, found)
+            return None
+        self._attempts[trial.name] = self._attempts.get(trial.name, 0) + 1
+        run = trial.continuation(rung, self._end)
+        if device is not None:
+            run = dataclasses.replace(run, gpus=str(device))
+        if self.config.threads and run.data_threads is None:
+            run = dataclasses.replace(run, data_threads=self.config.threads)
+        return ["train", *run.arguments()]
+
+    def _ended(self, item: tuple[Trial, int], status: int, tail: str) -> bool:
+        """Records the result of a trial whose process ended; True: it runs again."""
+        trial, rung = item
+        found = trial.result(self.score, rung)
+        if found is not None and (not status or found.score is None):
+            self._record(trial, rung, found)
+            return False
+        if self._stop.number:
+            return False
+        if status == 2:
+            lines = [line for line in tail.splitlines() if line.strip()] or ["exit status 2"]
+            self._record(trial, rung, failure(lines[-1].removeprefix("caffelite: ")))
+            return False
+        if self._attempts[trial.name] < ATTEMPTS:
+            log.warning("%s ended with status %d; it runs again from its newest snapshot", trial.name, status)
+            return True
+        remedy = f"see {trial.run_folder / files.LOG}; then continue: caffelite sweep -resume {self.folder}"
+        raise CaffeliteError(f"{trial.name} ended {ATTEMPTS} times with status {status}", remedy=remedy)
+
+    def _record(self, trial: Trial, rung: int, result: TrialResult) -> None:
+        known = self._known(trial)
+        known[rung] = result
+        trial.save(known)
+        text = " ".join(f"{name}={value}" for name, value in trial.setting)
+        seed = f" seed {trial.seed}" if self.config.seeds > 1 else ""
+        value = (
+            f"{self.score.name} = {result.score:.6g}"
+            if result.score is not None
+            else f"{result.state}: {result.reason}"
+        )
+        log.info("%s, iteration %d: %s%s: %s", trial.name, result.iteration, text, seed, value)
+
+    def _found(self, rows: dict[int, SettingResult], complete: bool) -> SweepResults:
+        """The results, written to the folder too."""
+        order = ranked(list(rows.values()), self.score.lowest)
+        seeds, total = list(self.config.all_seeds), self._sampler.total
+        found = SweepResults(self.score.name, self.score.lowest, seeds, order, total, complete and len(order) == total)
+        try:
+            files.write_atomically(self.folder / CSV, found.to_csv())
+            files.write_json(self.folder / JSON, found.to_json())
+        except OSError as error:
+            raise CaffeliteError(f"cannot write to {self.folder}: {error.strerror}") from None
+        return found

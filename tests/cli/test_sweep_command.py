@@ -1,0 +1,234 @@
+"""`caffelite sweep`: the table of its trials, also after it or a trial was killed; what it refuses."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from caffelite.runs import registry
+from caffelite.sweep import sweep as sweeps
+
+COMMAND = [sys.executable, "-c", "from caffelite.cli import main; main()", "sweep"]
+FIXED = ("max_iter=1500", "test_interval=500", "snapshot=100", "snapshot_keep=2", "display=500")
+SETTINGS = ("-solver", "solver.prototxt", "-set", "base_lr=0.01,0.03,0.05")
+
+
+def sweep(*options, timeout=300):
+    return subprocess.run([*COMMAND, *options], capture_output=True, text=True, timeout=timeout)
+
+
+def wait_for(condition, seconds=120):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def killed_sweep(*options):
+    """Starts a sweep, kills its first trial in training, and the sweep itself in its second."""
+    with open("broken.log", "w") as log:
+        process = subprocess.Popen([*COMMAND, *options], stdout=subprocess.DEVNULL, stderr=log)
+
+    def trains(name):
+        saved = list(Path("broken").glob(f"{name}_iter_*.solverstate"))
+        return saved and registry.read(f"broken/{name}_run").state == registry.RUNNING
+
+    try:
+        wait_for(lambda: trains("trial_1"))
+        os.kill(registry.read("broken/trial_1_run").process, signal.SIGKILL)
+        wait_for(lambda: trains("trial_2"))
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.slow
+def test_a_killed_sweep_gives_the_same_table(folder):
+    """A trial that is killed runs on from its snapshot, and so do all after the sweep was killed."""
+    options = (*SETTINGS, *(word for text in FIXED for word in ("-set", text)))
+    whole = sweep(*options, "-folder", "whole")
+    assert whole.returncode == 0, whole.stderr
+    killed_sweep(*options, "-folder", "broken")
+    done = len(list((folder / "broken").glob("trial_*.json")))
+    assert 1 <= done < 3
+    continued = sweep("-resume", "broken")
+    assert continued.returncode == 0, continued.stderr
+    assert continued.stdout == whole.stdout
+    for name in ("results.csv", "results.json"):
+        assert (folder / "broken" / name).read_bytes() == (folder / "whole" / name).read_bytes()
+    runs = [registry.read(f"broken/trial_{number}_run") for number in (1, 2, 3)]
+    assert [run.state for run in runs] == ["finished"] * 3 and runs[0].sessions == 2
+    again = sweep(*options, "-folder", "broken")
+    assert again.stdout == whole.stdout and "trial_" not in again.stderr, "nothing is left to train"
+
+
+@pytest.mark.slow
+def test_a_trial_is_a_plain_training_run(folder, call):
+    """Its run folder holds the command; the same command gives the same score."""
+    done = sweep("-solver", "solver.prototxt", "-set", "base_lr=0.01,0.05", "-seeds", "2", "-seed", "7")
+    assert done.returncode == 0, done.stderr
+    rows = list(csv.DictReader((folder / "run_sweep/results.csv").read_text().splitlines()))
+    assert sorted(row["base_lr"] for row in rows) == ["0.01", "0.05"]
+    best = next(row for row in rows if row["rank"] == "1")
+    assert float(best["low"]) <= float(best["loss"]) <= float(best["high"]), "loss: less is better"
+    assert float(best["loss"]) <= float(rows[1]["loss"])
+    number = int(best["setting"])
+    run = registry.read(f"run_sweep/trial_{number}_seed_8_run")
+    assert "--set=random_seed=8" in run.command and f"--set=base_lr={best['base_lr']}" in run.command
+    call("train", "-solver", "solver.prototxt", "-set", f"base_lr={best['base_lr']}", "-set", "random_seed=8")
+    losses = (folder / "run_run/losses.f32").read_bytes()
+    assert (run.folder / "losses.f32").read_bytes() == losses
+
+
+@pytest.mark.slow
+def test_successive_halving(folder):
+    options = ("-set", "base_lr=0.001,0.01,0.05,0.1", "-set", "max_iter=40", "-halving", "-factor", "2", "-json")
+    done = sweep("-solver", "solver.prototxt", *options)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["score"] == "loss" and found["lowest"] and found["complete"]
+    assert [row["iterations"] for row in found["settings"]] == [40, 20, 10, 10]
+    iterations = {run.folder.name: run.iteration for run in registry.find("run_sweep")}
+    assert sorted(iterations.values()) == [10, 10, 20, 40], "a run continues from rung to rung"
+    sessions = [run.sessions for run in registry.find("run_sweep")]
+    assert sorted(sessions) == [1, 1, 2, 3]
+
+
+def test_a_failed_trial_is_a_row_without_a_score(folder):
+    done = sweep("-solver", "solver.prototxt", "-set", "base_lr=0.01,1e30", "-set", "momentum=0.9")
+    assert done.returncode == 0, done.stderr
+    good, bad = csv.DictReader((folder / "run_sweep/results.csv").read_text().splitlines())
+    assert good["base_lr"] == "0.01" and good["loss"] and not good["note"]
+    assert bad["base_lr"] == "1e30" and not bad["loss"] and bad["note"].startswith("failed: ")
+
+
+def test_a_trial_that_dies_again_and_again_ends_the_sweep(folder, monkeypatch):
+    monkeypatch.setattr(sweeps.Trial, "continuation", lambda *_: sweeps.config.RunConfig("solver.prototxt"))
+    monkeypatch.setattr(sweeps.config.RunConfig, "arguments", lambda self: ["--version", "||"])
+    from caffelite.parallel.transports import star
+
+    monkeypatch.setattr(star, "command", lambda words: [sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"])
+    definition = sweeps.SweepConfig(sweeps.config.RunConfig("solver.prototxt"), ("base_lr=0.01,0.05",))
+    with pytest.raises(sweeps.CaffeliteError, match="trial_1 ended 3 times with status -9"):
+        sweeps.Sweep(definition, folder / "mine").run()
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (("-set", "bse_lr=1,2"), 'did you mean "base_lr"'),
+        (("-set", "base_lr=1,x"), "-set base_lr=x"),
+        (("-set", "valu.inner_product_param.num_output=2,3"), 'no layer is called "valu"'),
+        (("-set", "base_lr=0.1"), "several values"),
+        (("-set", "base_lr=0.1,0.2", "-score", "los"), 'did you mean "loss"'),
+        (("-set", "base_lr=log(0.1,0.2)"), "-random N"),
+        (("-set", "base_lr=0.1,0.2", "-set", "test_iter="), "has none"),
+        ((), "several values"),
+    ],
+)
+def test_mistakes_are_reported_before_the_first_trial(folder, call, options, message):
+    answer = call("sweep", "-solver", "solver.prototxt", *options)
+    assert answer.status == 2 and message in answer.err, answer.err
+    assert not list(folder.glob("*sweep*"))
+
+
+def test_another_definition_needs_another_folder(folder, call, monkeypatch):
+    monkeypatch.setattr(sweeps.Sweep, "_run", lambda self, jobs: self._found({}, complete=True))
+    first = call("sweep", "-solver", "solver.prototxt", "-set", "base_lr=0.1,0.2")
+    other = call("sweep", "-solver", "solver.prototxt", "-set", "base_lr=0.1,0.3", "-set", "gamma=2")
+    assert first.status == 0 and other.status == 2
+    assert "run_sweep holds a sweep with another definition; found other overrides, values" in other.err
+    assert "-resume run_sweep" in other.err and "-folder DIR" in other.err
+    assert call("sweep", "-resume", "run_sweep").status == 0
+
+
+def test_two_sweeps_in_one_folder_are_refused(folder, call):
+    from caffelite.runs.lock import FolderLock
+
+    (folder / "run_sweep").mkdir()
+    lock = FolderLock(folder / "run_sweep")
+    answer = call("sweep", "-solver", "solver.prototxt", "-set", "base_lr=0.1,0.2")
+    lock.release()
+    assert answer.status == 2 and "another sweep runs in run_sweep" in answer.err
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 1}'])
+def test_a_folder_that_is_no_sweep(folder, call, text):
+    (folder / "sweep.json").write_text(text)
+    answer = call("sweep", "-resume", ".")
+    assert answer.status == 2 and ("not the folder of a sweep" in answer.err or "definition" in answer.err)
+
+
+def test_a_sweep_starts_or_continues(folder, call):
+    assert "-resume" in call("sweep").err
+    assert "-resume" in call("sweep", "-solver", "solver.prototxt", "-resume", "x").err
+
+
+def test_jobs_divide_the_cores(folder, call, monkeypatch):
+    from caffelite.sweep import jobs
+
+    seen = []
+    monkeypatch.setattr(sweeps.Sweep, "_run", lambda self, jobs: seen.append(self) or self._found({}, complete=True))
+    monkeypatch.setattr(jobs, "cores", lambda: 8)
+    call("sweep", "-solver", "solver.prototxt", "-set", "base_lr=0.1,0.2", "-jobs", 3)
+    assert seen[0].config.threads == 2 and seen[0]._devices == [None] * 3
+    call("sweep", "-resume", "run_sweep", "-jobs", 1)
+    assert seen[1].config.threads == 2, "a continued sweep keeps the threads of its trials"
+
+
+# Optuna
+
+
+def test_optuna_proposes_the_same_settings_again(folder):
+    pytest.importorskip("optuna")
+    from caffelite.sweep import sampling, space
+    from caffelite.sweep.results import SettingResult, TrialResult
+
+    def proposed():
+        _, axes = space.parse(["a=log(0.001,1)", "b=int(1,9)", "c=x,y"])
+        sampler = sampling.OptunaSampler(axes, 7, together=3, seed=1, lowest=True)
+        found, results = [], []
+        while settings := sampler.propose(results):
+            found.append(settings)
+            results = [
+                SettingResult(0, s, 1, (TrialResult(None if dict(s)["b"] == "1" else float(dict(s)["a"]), 1, ""),))
+                for s in settings
+            ]
+        return found
+
+    rounds = proposed()
+    assert rounds == proposed() and list(map(len, rounds)) == [3, 3, 1]
+    assert all(0.001 <= float(dict(s)["a"]) <= 1 and dict(s)["c"] in "xy" for each in rounds for s in each)
+
+
+def test_a_sweep_without_optuna_names_the_extra(folder, call, monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    options = ("-set", "base_lr=log(0.01,0.1)", "-random", 2, "-sampler", "optuna")
+    answer = call("sweep", "-solver", "solver.prototxt", *options)
+    assert answer.status == 2 and 'pip install "caffelite[optuna]"' in answer.err
+
+
+def test_the_chart_of_a_sweep():
+    pytest.importorskip("matplotlib")
+    from caffelite.sweep.picture import picture
+    from caffelite.sweep.results import SettingResult, SweepResults, TrialResult
+
+    rows = [
+        SettingResult(1, (("conv1.param[0].lr_mult", "1"),), 20, (TrialResult(0.9, 20, ""), TrialResult(0.8, 20, ""))),
+        SettingResult(2, (("conv1.param[0].lr_mult", "2"),), 10, (TrialResult(0.7, 10, ""), TrialResult(0.6, 10, ""))),
+        SettingResult(3, (("conv1.param[0].lr_mult", "3"),), 10, (TrialResult(None, 0, "failed"),) * 2),
+    ]
+    drawn = picture(SweepResults("accuracy", False, [1, 2], rows), "svg", "mine").decode()
+    for text in ("mine: 3 settings", "lr_mult=1", "lr_mult=2  (10 iterations)", "0.85", "accuracy (more is better)"):
+        assert f"<!-- {text} -->" in drawn, text
+    assert "lr_mult=3" not in drawn
+    assert picture(SweepResults("accuracy", False, [1], []), "png").startswith(b"\x89PNG")
