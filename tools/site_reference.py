@@ -6,7 +6,6 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 
 from google.protobuf import descriptor_pb2
@@ -93,7 +92,7 @@ def paragraphs(kind: type[Layer]) -> list[str]:
 def layer_section(kind: type[Layer], family: str) -> tuple[str, dict[str, str]]:
     """A layer's part of its page, and the picture that it shows."""
     name, drawn = kind.type or kind.__name__, {}
-    parts = [f"## {name}\n", "\n\n".join(paragraphs(kind)) + "\n"]
+    parts = [f"## {name}\n", "\n\n".join(paragraphs(kind)).replace("[", "\\[") + "\n"]
     if kind.field:
         message = type(getattr(pb.LayerParameter(), kind.field)).DESCRIPTOR.name
         parts.append(f"Fields: `{kind.field}`, a [{message}](../schema/{message}.md).\n")
@@ -227,8 +226,3 @@ def default_cell(field: descriptor_pb2.FieldDescriptorProto) -> str:
     if field.HasField("default_value"):
         return f"`{field.default_value}`" if field.default_value else ""
     return "required" if field.label == FIELD.LABEL_REQUIRED else ""
-
-
-def layer_names() -> Iterator[str]:
-    """Every registered layer type."""
-    yield from caffelite.layers.REGISTRY
