@@ -2,21 +2,26 @@
 
 usage: python tools/run_docs.py PAGE... [--folder DIR]
 
-The bash, python and protobuf blocks of a page run one after the other in one folder, which begins with links to models/ and
-solvers/ as in a checkout: bash blocks by `bash -e`, python blocks in one namespace for the page, protobuf blocks are parsed.
-Lines that install packages are left out. A comment before a block changes that:
+The bash, python and protobuf blocks of a page run one after the other in one folder, which begins with links to
+models/ and solvers/ as in a checkout: bash blocks by `bash -e`, python blocks in one namespace for the page, protobuf
+blocks are parsed. Lines that install packages are left out. A comment before a block changes that:
 
     <!-- not run: REASON -->      the block does not run
     <!-- exit status: N -->       the bash block ends with this status
     <!-- file: NAME -->           the block is written to a file NAME of the folder
+    <!-- needs: WHAT -->          the folder gets what an earlier page has made: "digits", the databases of digits, or
+                                  "trained digits", also a snapshot of 200 iterations
     <!-- run: COMMAND -->         COMMAND runs before the page goes on; for preparations that a reader need not see
 """
 
 from __future__ import annotations
 
 import argparse
+import atexit
+import functools
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -30,12 +35,17 @@ from caffelite.errors import CaffeliteError
 
 ROOT = Path(__file__).resolve().parent.parent
 PART = re.compile(
-    r"^(?:<!-- (?P<word>not run|exit status|file|run): (?P<value>[^\n]*?) -->\n)|^(?P<fence>```+)(?P<kind>\w*)\n(?P<body>.*?)^(?P=fence)$",
+    r"^(?:<!-- (?P<word>not run|exit status|file|needs|run): (?P<value>[^\n]*?) -->\n)"
+    r"|^(?P<fence>```+)(?P<kind>\w*)\n(?P<body>.*?)^(?P=fence)$",
     re.MULTILINE | re.DOTALL,
 )
 LANGUAGES = {"bash", "python", "protobuf", "text", "csv", ""}
 INSTALLS = re.compile(r"^\s*(pip install|python -m venv|python3 -m venv)\b")
-ACTIVATES = re.compile(r"&& \. venv/bin/activate$")
+PREPARATIONS = {
+    "digits": "caffelite dataset digits",
+    "trained digits": "caffelite dataset digits && "
+    "caffelite train -solver solvers/digits_solver.prototxt -iterations 200 -record none",
+}
 
 
 @dataclass(frozen=True)
@@ -56,8 +66,8 @@ def blocks(text: str) -> Iterator[Block]:
     reason, file, status = "", "", 0
     for match in PART.finditer(text):
         line = text.count("\n", 0, match.start()) + 1
-        if match["word"] == "run":
-            yield Block("bash", match["value"] + "\n", line)
+        if match["word"] in ("run", "needs"):
+            yield Block(match["word"], match["value"], line)
         elif match["word"] == "not run":
             reason = match["value"]
         elif match["word"] == "file":
@@ -75,20 +85,22 @@ class PageError(Exception):
 
 def run_page(page: Path, folder: Path) -> int:
     """Runs the blocks of a page in a folder; returns how many ran. Errors: PageError, with the place of the block."""
-    for name in ("models", "solvers"):
-        if not (folder / name).exists():
-            (folder / name).symlink_to(ROOT / name)
+    link_recipes(folder)
     names: dict[str, object] = {"__name__": "page"}
     done = 0
     for block in blocks(page.read_text()):
         at = f"{page}:{block.line}"
-        if block.kind not in LANGUAGES:
+        if block.kind not in LANGUAGES | {"run", "needs"}:
             raise PageError(f'{at}: a block of the language "{block.kind}"')
         if block.file:
             (folder / block.file).write_text(block.body)
         if block.reason or block.kind in ("text", "csv", ""):
             continue
-        if block.kind == "bash":
+        if block.kind == "needs":
+            shutil.copytree(
+                prepared(block.body), folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("models", "solvers")
+            )
+        elif block.kind in ("bash", "run"):
             run_bash(block, folder, at)
         elif block.kind == "python" and not block.file:
             run_python(block, folder, at, names)
@@ -96,6 +108,23 @@ def run_page(page: Path, folder: Path) -> int:
             parse(block, at)
         done += 1
     return done
+
+
+@functools.cache
+def prepared(what: str) -> Path:
+    """A folder with the results of a preparation; each is made once."""
+    folder = Path(tempfile.mkdtemp(prefix="caffelite_docs_"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    link_recipes(folder)
+    run_bash(Block("run", PREPARATIONS[what], 0), folder, what)
+    return folder
+
+
+def link_recipes(folder: Path) -> None:
+    """Gives a folder the models and solvers of a checkout."""
+    for name in ("models", "solvers"):
+        if not (folder / name).exists():
+            (folder / name).symlink_to(ROOT / name)
 
 
 def run_bash(block: Block, folder: Path, at: str) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from google.protobuf import descriptor_pb2
 
-import caffelite.layers
 from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt
 from caffelite.errors import CaffeliteError
@@ -68,7 +67,7 @@ def layer_pages() -> dict[str, str]:
             found.update(drawn)
             rows.append(f"| [{kind.type or kind.__name__}]({family}.md#{anchor(kind)}) | {title} | {summary(kind)} |")
         found[f"reference/layers/{family}.md"] = "\n".join(sections)
-    head = "# Layers\n\nEvery layer type. [The table of all layers](../../layers.md) has their bottoms, tops and fields.\n\n"
+    head = "# Layers\n\nEvery layer type. [The table](../../layers.md) has their bottoms, tops and fields.\n\n"
     found["reference/layers/index.md"] = (
         head + "| type | family | what it computes |\n| --- | --- | --- |\n" + "\n".join(sorted(rows)) + "\n"
     )
@@ -111,7 +110,9 @@ def example(name: str) -> str:
         top = 'bottom: "data" ' if name in ("HDF5Output", "Python") else ""
         top += "" if name == "HDF5Output" else 'top: "data" ' if name != "Python" else 'top: "y" '
         fed = 'layer { name: "input" type: "Input" top: "data" input_param { shape { dim: 8 dim: 10 } } }\n'
-        net = (fed if "bottom" in top else "") + f'layer {{ name: "{name.lower()}" type: "{name}" {top}{EXAMPLES[name]} }}'
+        net = (
+            fed if "bottom" in top else ""
+        ) + f'layer {{ name: "{name.lower()}" type: "{name}" {top}{EXAMPLES[name]} }}'
     else:
         net = _row(name).text()
     return prototxt.write(prototxt.parse(net, pb.NetParameter, "example").message)
@@ -153,8 +154,8 @@ def schema_pages() -> dict[str, str]:
         rows.append(f"| [{message.name}]({message.name}.md) | {cell(text.split('. ')[0])} |")
     head = (
         "# Fields of prototxts\n\nEvery message and field of a net or solver file, from "
-        "[proto/caffelite.proto](../../../proto/caffelite.proto). A net is a [NetParameter](NetParameter.md), a solver a "
-        "[SolverParameter](SolverParameter.md), a layer a [LayerParameter](LayerParameter.md).\n\n"
+        "[proto/caffelite.proto](../../../proto/caffelite.proto). A net is a [NetParameter](NetParameter.md), a solver "
+        "a [SolverParameter](SolverParameter.md), a layer a [LayerParameter](LayerParameter.md).\n\n"
     )
     found["reference/schema/index.md"] = head + "| message | meaning |\n| --- | --- |\n" + "\n".join(rows) + "\n"
     return found
