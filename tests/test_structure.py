@@ -60,6 +60,7 @@ DEVICES_IN_LAYERS = {
     ("devices", "formula", "Formula"),
     ("devices", "interfaces", "Array"),
     ("devices", "interfaces", "Kernel"),
+    ("devices", "interfaces", "MaskPart"),
     ("devices", "protocol", "Device"),
     ("devices", "traits", "DeviceTraits"),
 }

@@ -2,6 +2,7 @@
 """Train a net on uneven classes without and with the means against it, and compare the recall of the rare class.
 
 usage: python tools/bench_uneven.py [--solver FILE] [--rare CLASS] [--ratio N] [--epochs E] [--seeds N] [--data DIR]
+       [--way WAY ...]
 
 Of the training set (an LMDB of the solver's train net) one class keeps one record in --ratio; the test set stays as it
 is. The net is trained three times for each seed: plain, with class_weight_balanced, and with sampler BALANCED. The
@@ -92,6 +93,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=1, help="trainings of each kind (default: 1)")
     parser.add_argument("--data", type=Path, default=Path("."), help="folder of the databases (default: .)")
     parser.add_argument("--work", type=Path, default=Path("uneven"), help="folder of the results (default: uneven)")
+    parser.add_argument("--way", action="append", choices=WAYS, help="train this way only; repeatable")
     args = parser.parse_args()
     args.work.mkdir(parents=True, exist_ok=True)
     net = prototxt.read_net(prototxt.read_solver(args.solver).message.net).message
@@ -100,7 +102,7 @@ def main() -> int:
     kept, total = thin(data / train.data_param.source, source, args.rare, args.ratio)
     print(f"class {args.rare} has {kept} of {total} training samples")
     print(f"{'':22}{'accuracy':>10}{'balanced':>10}{'recall':>9}{'precision':>11}")
-    for way in WAYS:
+    for way in args.way or WAYS:
         rows = []
         for seed in range(1, args.seeds + 1):
             path = args.work / f"{way.replace(' ', '_')}.prototxt"

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..errors import CaffeliteError
+from ..net.graph import Value
 from ..net.partition.placement import Division
 from .planner import Arrangement, Forecast, Planner
 from .request import Request
@@ -46,7 +47,7 @@ def choose(planner: Planner, request: Request) -> Forecast:
         "-split: no arrangement fits into the memory of a device",
         expected=f"at least {least.memory / 2**20:,.0f} MiB: {least.groups} x {least.name}, "
         f"{least.placement.micro_batches} micro-batches",
-        found=f"{planner.job.memory / 2**20:,.0f} MiB",
+        found=f"{(planner.job.memory or 0) / 2**20:,.0f} MiB",
         remedy="use more devices or a smaller batch",
     )
 
@@ -60,15 +61,16 @@ def check(planner: Planner, request: Request) -> None:
     if request.stages and request.stages >= len(planner.places):
         what = f"-split: {request.stages} stages, but the net can be cut into {len(planner.places) - 1} at most"
         raise CaffeliteError(what, remedy="use fewer stages")
-    if (request.micro_batches or 1) > 1:
+    micro_batches = request.micro_batches or 1
+    if micro_batches > 1:
         coupled = next((n for n in planner.graph.nodes if couples_samples(n)), None)
         if coupled is not None:
             what = f'-split: the batch cannot be divided into micro-batches: layer "{coupled.name}" '
             what += f"({coupled.layer.spec.type}) computes with all its samples"
             raise CaffeliteError(what, where=coupled.layer.locate(), remedy="use iter_size for micro-batches")
         batch = planner.batch(devices // (request.devices or devices))
-        if batch % request.micro_batches:
-            what = f"-split: a batch of {batch} cannot be divided into {request.micro_batches} micro-batches"
+        if batch % micro_batches:
+            what = f"-split: a batch of {batch} cannot be divided into {micro_batches} micro-batches"
             raise CaffeliteError(what, remedy="use a number of micro-batches that divides the batch")
 
 
@@ -136,7 +138,11 @@ def fastest_sharding(planner: Planner, shards: int) -> Sharding:
         subsets = itertools.chain.from_iterable(itertools.combinations(every, n) for n in range(len(every) + 1))
         return min((Sharding(shards, frozenset(s)) for s in subsets), key=lambda s: stage_seconds(planner, s))
     mean = sum(planner.parameters[every]) / len(every)
-    starts = (frozenset(), frozenset(every), frozenset(i for i in every if planner.parameters[i] > mean))
+    starts: tuple[frozenset[int], ...] = (
+        frozenset(),
+        frozenset(every),
+        frozenset(i for i in every if planner.parameters[i] > mean),
+    )
     found = [_Descent(planner, Sharding(shards, start)).run(every) for start in starts]
     return min(found, key=lambda s: stage_seconds(planner, s))
 
@@ -157,11 +163,11 @@ class _Descent:
             self._seconds[parts] = (times.forward + times.backward + update).tolist()
 
     def run(self, every: list[int]) -> Sharding:
-        unchanged, division = 0, self.states.division
-        for index in itertools.cycle(every):
-            unchanged = 0 if self._change(index) else unchanged + 1
-            if unchanged >= len(every):
-                return Sharding(self.shards, frozenset(i for i in every if division[i] is Division.OUTPUTS))
+        unchanged, indices = 0, itertools.cycle(every)
+        while unchanged < len(every):
+            unchanged = 0 if self._change(next(indices)) else unchanged + 1
+        division = self.states.division
+        return Sharding(self.shards, frozenset(i for i in every if division[i] is Division.OUTPUTS))
 
     def _change(self, index: int) -> bool:
         before = self.states.division[index]
@@ -176,7 +182,8 @@ class _Descent:
 
     def _cost(self, layers: list[int]) -> float:
         """Seconds of some layers and of what is exchanged for the values that they read and make."""
-        seconds, values = 0.0, {}
+        seconds = 0.0
+        values: dict[Value, None] = {}  # in the order in which they are found
         for index in layers:
             node = self.nodes[index]
             seconds += self._seconds[1 if self.states.of[index] is State.WHOLE else self.shards][index]

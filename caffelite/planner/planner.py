@@ -230,8 +230,8 @@ class _Run:
             self._placement(ends),
             self.arrangement.name,
             batch,
-            finished[slowest],
-            waiting[slowest],
+            float(finished[slowest]),
+            float(waiting[slowest]),
             line.bubble,
             tuple(each),
         )

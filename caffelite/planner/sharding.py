@@ -95,10 +95,12 @@ def follows(layer: Layer) -> bool:
 
 
 class Reading(Enum):
-    """How a layer reads a bottom: only the device's part; the whole value, with a gradient that is a part of the sum
-    over devices; the whole value, with the same gradient on each device."""
+    """How a layer reads a bottom: the part that the device has; its part of a value, which may be whole; the whole
+    value, with a gradient that is a part of the sum over devices; the whole value, with the same gradient on each
+    device."""
 
     PART = "part"
+    SLICE = "slice"
     PARTIAL = "partial"
     COMPLETE = "complete"
 
@@ -137,7 +139,9 @@ class States:
         """Sets a layer's division; returns the layers that this can concern, and the states that it changed, with the
         old ones."""
         self.division[index] = division
-        waiting, touched, old = [index], [], {}
+        waiting = [index]
+        touched: list[int] = []
+        old: dict[int, State] = {}
         while waiting:
             layer = heappop(waiting)
             if touched and touched[-1] == layer:
@@ -154,22 +158,23 @@ class States:
         """How a layer reads its bottoms."""
         division = self.division[reader]
         if division is Division.OUTPUTS:
-            own = self._grouped[reader] and all(self.of[m] is State.CHANNELS for m in self.makers[reader])
-            return Reading.PART if own else Reading.PARTIAL
+            return Reading.SLICE if self._grouped[reader] else Reading.PARTIAL
         return Reading.COMPLETE if self.of[reader] is State.WHOLE else Reading.PART
 
     def move(self, value: Value) -> Move | None:
         """What devices exchange for a value. Partial gradients are summed: only the device's own part where the value
         is divided and all gradients are partial."""
+        divided = self.of[value.node.index] is not State.WHOLE
         whole = [(r.index, self.reading(r.index), r.gradient_to[i]) for r, i in value.readers]
-        whole = [found for found in whole if found[1] is not Reading.PART]
+        whole = [f for f in whole if f[1] is not Reading.PART and not (f[1] is Reading.SLICE and divided)]
         if not whole:
             return None
         amount = size(value) * (self.shards - 1) / self.shards
-        divided = self.of[value.node.index] is not State.WHOLE
         partial = any(reading is Reading.PARTIAL and wanted for _, reading, wanted in whole)
         complete = any(reading is Reading.COMPLETE and wanted for _, reading, wanted in whole)
         backward = amount * (1 if divided and not complete else 2) if partial else 0.0
+        if not divided:  # the gradients of slices are gathered
+            backward += amount * any(reading is Reading.SLICE and wanted for _, reading, wanted in whole)
         return Move(amount if divided else 0.0, backward, whole[0][0])
 
 
@@ -177,7 +182,8 @@ def exchange(graph: Graph, sharding: Sharding) -> Exchange:
     """What the devices of a stage exchange under ``sharding``."""
     count, shards = len(graph.nodes), sharding.shards
     parts, parameter_parts, summed = np.ones(count), np.ones(count), np.zeros(count)
-    sent, messages, gathered = np.zeros((2, count)), np.zeros((2, count)), set()
+    sent, messages = np.zeros((2, count)), np.zeros((2, count))
+    gathered: set[Value] = set()
     if shards == 1:
         return Exchange(parts, parameter_parts, sent, messages, summed, [State.WHOLE] * count, gathered)
     states, parameters = States(graph, sharding), parameter_bytes(graph)
@@ -189,10 +195,12 @@ def exchange(graph: Graph, sharding: Sharding) -> Exchange:
             summed[node.index] = parameters[node.index]
         for top in node.tops:
             move = states.move(top)
-            for way, amount in enumerate((move.forward, move.backward) if move else ()):
+            if move is None:
+                continue
+            for way, amount in enumerate((move.forward, move.backward)):
                 sent[way, move.layer] += amount
                 messages[way, move.layer] += (shards - 1) * (amount > 0)
-            if move and move.forward:
+            if move.forward:
                 gathered.add(top)
     return Exchange(parts, parameter_parts, sent, messages, summed, states.of, gathered)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -40,12 +41,13 @@ def set_weights(graph: Graph, found: Mapping[str, np.ndarray], spec: NetSpec | N
         message.CopyFrom(spec.message)
         spec.message = message
     for node in nodes:
+        layer: Any = node.layer  # a loss that takes class weights
         values = found.get(node.name)
-        if values is None or len(values) != node.layer.classes:
-            what = f"class_weight_balanced measures no weights for its {node.layer.classes} classes in the train net"
+        if values is None or len(values) != layer.classes:
+            what = f"class_weight_balanced measures no weights for its {layer.classes} classes in the train net"
             remedy = "give the layer the name and the classes of one of the train net, or give class_weight"
-            raise node.layer.outer_error(what, "loss_param", "class_weight_balanced", remedy=remedy)
-        node.layer.class_weights = values
+            raise layer.outer_error(what, "loss_param", "class_weight_balanced", remedy=remedy)
+        layer.class_weights = values
         if spec:
             class_weights.replace(spec.message.layer[node.place], values)
 
@@ -56,7 +58,8 @@ def _asking(graph: Graph) -> list[Node]:
 
 
 def _measure(node: Node) -> np.ndarray:
-    layer, value = node.layer, node.bottoms[1]
+    layer: Any = node.layer
+    value = node.bottoms[1]
     field = "loss_param", "class_weight_balanced"
     source = getattr(value.node.layer, "source", None)
     blocks = all_labels(source, value.top)
@@ -104,7 +107,7 @@ def _count_targets(blocks: Iterable[np.ndarray], classes: int, ignored: int | No
 def _logged(node: Node, what: str, counts: np.ndarray, dividend: np.ndarray, divisor: np.ndarray) -> np.ndarray:
     """dividend / divisor, or 1 where either is 0; logged with the counts that they follow from."""
     known = (divisor > 0) & (dividend > 0)
-    found = np.divide(dividend, divisor, out=np.ones(len(divisor)), where=known).astype(np.float32)
+    found: np.ndarray = np.divide(dividend, divisor, out=np.ones(len(divisor)), where=known).astype(np.float32)
     texts = [" and ".join(f"{count:g}" for count in column) for column in counts.T]
     shown = [f"{i}: {weight:.4g} ({text})" for i, (weight, text) in enumerate(zip(found, texts, strict=True))]
     if len(shown) > MOST_SHOWN:

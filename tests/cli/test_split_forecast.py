@@ -82,3 +82,15 @@ def test_micro_batches_of_a_net_that_couples_samples(deep, call):
     answer = call("plan", "-model", "deep.prototxt", "-gpus", 2, *more)
     assert answer.status == 2 and 'layer "bn" (BatchNorm)' in answer.err and "iter_size" in answer.err
     assert call("plan", "-model", "deep.prototxt", "-gpus", 2, "-split", 2, "-rates", "h100").status == 0
+
+
+def test_summary_and_draw_of_a_divided_net(deep, call):
+    answer = call("summary", "-model", "deep.prototxt", "-phase", "TRAIN", "-split", "stages=2,micro_batches=2")
+    assert answer.status == 0, answer.err
+    lines = answer.out.splitlines()
+    assert "Memory of each device" in lines and lines[-1].split()[0] == "1"
+    answer = call("summary", "-model", "deep.prototxt", "-phase", "TRAIN", "-split", "stages=2", "-json")
+    assert [d["stage"] for d in json.loads(answer.out)["devices"]] == [0, 1]
+    answer = call("draw", "-model", "deep.prototxt", "-split", "stages=2", "-out", "net.svg")
+    assert answer.status == 0 and "stage 1" in (deep / "net.svg").read_text()
+    assert call("draw", "-model", "deep.prototxt", "-split", "auto").status == 2

@@ -142,6 +142,8 @@ def test_columns_of_a_grouped_convolution_exchange_nothing():
     index = {n.name: n.index for n in graph.nodes}
     found = exchange(graph, Sharding(2, frozenset({index["a"], index["b"]})))
     assert found.sent[:, index["b"]].sum() == 0 and found.sent[0, index["loss"]] == 2 * 8 * 8 * 8 * 4 / 2
+    alone = exchange(graph, Sharding(2, frozenset({index["b"]})))
+    assert alone.sent[0, index["b"]] == 0 and alone.sent[1, index["b"]] == 2 * 8 * 8 * 8 * 4 / 2
 
 
 @pytest.mark.parametrize("seed", range(12))
