@@ -12,7 +12,11 @@ import run_docs  # noqa: E402
 
 RUN = sorted(
     page.relative_to(ROOT).as_posix()
-    for page in [ROOT / "docs/getting-started.md", *ROOT.glob("docs/tutorials/*.md"), *ROOT.glob("docs/how-to/*.md")]
+    for page in [
+        *(ROOT / "docs" / name for name in ("getting-started.md", "python.md", "runs.md")),
+        *ROOT.glob("docs/tutorials/*.md"),
+        *ROOT.glob("docs/how-to/*.md"),
+    ]
 )
 
 
