@@ -11,6 +11,11 @@ class Phase(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     TRAIN: _ClassVar[Phase]
     TEST: _ClassVar[Phase]
 
+class Sampler(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    EVERY_SAMPLE: _ClassVar[Sampler]
+    BALANCED: _ClassVar[Sampler]
+
 class Type(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     DOUBLE: _ClassVar[Type]
@@ -21,6 +26,8 @@ class Type(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     BOOL: _ClassVar[Type]
 TRAIN: Phase
 TEST: Phase
+EVERY_SAMPLE: Sampler
+BALANCED: Sampler
 DOUBLE: Type
 FLOAT: Type
 FLOAT16: Type
@@ -939,7 +946,7 @@ class CropParameter(_message.Message):
     def __init__(self, axis: _Optional[int] = ..., offset: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class DataParameter(_message.Message):
-    __slots__ = ("source", "label_source", "batch_size", "rand_skip", "backend", "scale", "mean_file", "crop_size", "mirror", "force_encoded_color", "prefetch", "shuffle", "cache")
+    __slots__ = ("source", "label_source", "batch_size", "rand_skip", "backend", "scale", "mean_file", "crop_size", "mirror", "force_encoded_color", "prefetch", "shuffle", "sampler", "cache")
     class DB(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         LEVELDB: _ClassVar[DataParameter.DB]
@@ -960,6 +967,7 @@ class DataParameter(_message.Message):
     FORCE_ENCODED_COLOR_FIELD_NUMBER: _ClassVar[int]
     PREFETCH_FIELD_NUMBER: _ClassVar[int]
     SHUFFLE_FIELD_NUMBER: _ClassVar[int]
+    SAMPLER_FIELD_NUMBER: _ClassVar[int]
     CACHE_FIELD_NUMBER: _ClassVar[int]
     source: str
     label_source: str
@@ -973,8 +981,9 @@ class DataParameter(_message.Message):
     force_encoded_color: bool
     prefetch: int
     shuffle: bool
+    sampler: Sampler
     cache: bool
-    def __init__(self, source: _Optional[str] = ..., label_source: _Optional[str] = ..., batch_size: _Optional[int] = ..., rand_skip: _Optional[int] = ..., backend: _Optional[_Union[DataParameter.DB, str]] = ..., scale: _Optional[float] = ..., mean_file: _Optional[str] = ..., crop_size: _Optional[int] = ..., mirror: bool = ..., force_encoded_color: bool = ..., prefetch: _Optional[int] = ..., shuffle: bool = ..., cache: bool = ...) -> None: ...
+    def __init__(self, source: _Optional[str] = ..., label_source: _Optional[str] = ..., batch_size: _Optional[int] = ..., rand_skip: _Optional[int] = ..., backend: _Optional[_Union[DataParameter.DB, str]] = ..., scale: _Optional[float] = ..., mean_file: _Optional[str] = ..., crop_size: _Optional[int] = ..., mirror: bool = ..., force_encoded_color: bool = ..., prefetch: _Optional[int] = ..., shuffle: bool = ..., sampler: _Optional[_Union[Sampler, str]] = ..., cache: bool = ...) -> None: ...
 
 class DropoutParameter(_message.Message):
     __slots__ = ("dropout_ratio",)
@@ -1055,14 +1064,16 @@ class FlattenParameter(_message.Message):
     def __init__(self, axis: _Optional[int] = ..., end_axis: _Optional[int] = ...) -> None: ...
 
 class HDF5DataParameter(_message.Message):
-    __slots__ = ("source", "batch_size", "shuffle")
+    __slots__ = ("source", "batch_size", "shuffle", "sampler")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
     SHUFFLE_FIELD_NUMBER: _ClassVar[int]
+    SAMPLER_FIELD_NUMBER: _ClassVar[int]
     source: str
     batch_size: int
     shuffle: bool
-    def __init__(self, source: _Optional[str] = ..., batch_size: _Optional[int] = ..., shuffle: bool = ...) -> None: ...
+    sampler: Sampler
+    def __init__(self, source: _Optional[str] = ..., batch_size: _Optional[int] = ..., shuffle: bool = ..., sampler: _Optional[_Union[Sampler, str]] = ...) -> None: ...
 
 class HDF5OutputParameter(_message.Message):
     __slots__ = ("file_name",)
@@ -1083,11 +1094,12 @@ class HingeLossParameter(_message.Message):
     def __init__(self, norm: _Optional[_Union[HingeLossParameter.Norm, str]] = ...) -> None: ...
 
 class ImageDataParameter(_message.Message):
-    __slots__ = ("source", "batch_size", "rand_skip", "shuffle", "new_height", "new_width", "is_color", "scale", "mean_file", "crop_size", "mirror", "root_folder", "cache")
+    __slots__ = ("source", "batch_size", "rand_skip", "shuffle", "sampler", "new_height", "new_width", "is_color", "scale", "mean_file", "crop_size", "mirror", "root_folder", "cache")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
     RAND_SKIP_FIELD_NUMBER: _ClassVar[int]
     SHUFFLE_FIELD_NUMBER: _ClassVar[int]
+    SAMPLER_FIELD_NUMBER: _ClassVar[int]
     NEW_HEIGHT_FIELD_NUMBER: _ClassVar[int]
     NEW_WIDTH_FIELD_NUMBER: _ClassVar[int]
     IS_COLOR_FIELD_NUMBER: _ClassVar[int]
@@ -1101,6 +1113,7 @@ class ImageDataParameter(_message.Message):
     batch_size: int
     rand_skip: int
     shuffle: bool
+    sampler: Sampler
     new_height: int
     new_width: int
     is_color: bool
@@ -1110,7 +1123,7 @@ class ImageDataParameter(_message.Message):
     mirror: bool
     root_folder: str
     cache: bool
-    def __init__(self, source: _Optional[str] = ..., batch_size: _Optional[int] = ..., rand_skip: _Optional[int] = ..., shuffle: bool = ..., new_height: _Optional[int] = ..., new_width: _Optional[int] = ..., is_color: bool = ..., scale: _Optional[float] = ..., mean_file: _Optional[str] = ..., crop_size: _Optional[int] = ..., mirror: bool = ..., root_folder: _Optional[str] = ..., cache: bool = ...) -> None: ...
+    def __init__(self, source: _Optional[str] = ..., batch_size: _Optional[int] = ..., rand_skip: _Optional[int] = ..., shuffle: bool = ..., sampler: _Optional[_Union[Sampler, str]] = ..., new_height: _Optional[int] = ..., new_width: _Optional[int] = ..., is_color: bool = ..., scale: _Optional[float] = ..., mean_file: _Optional[str] = ..., crop_size: _Optional[int] = ..., mirror: bool = ..., root_folder: _Optional[str] = ..., cache: bool = ...) -> None: ...
 
 class InfogainLossParameter(_message.Message):
     __slots__ = ("source", "axis")

@@ -111,8 +111,9 @@ def softmax_backward(y, dy):
     return (dy - (dy * y).sum(1, keepdims=True)) * y
 
 
-def log_loss(prob, label, ignore=None, divisor=None):
-    """loss, the divisor, and 1 + the place of the first label that is no class."""
+def log_loss(prob, label, ignore=None, divisor=None, weights=None):
+    """loss, the divisor, and 1 + the place of the first label that is no class. weights: factors of the losses by
+    label, of which the divisor is the sum then."""
     total, counted, bad = 0.0, 0, 0
     for place, given in enumerate(np.ravel(label)):
         n, p = divmod(place, prob.shape[2])
@@ -121,13 +122,16 @@ def log_loss(prob, label, ignore=None, divisor=None):
         if not 0 <= given < prob.shape[1]:
             bad = bad or place + 1
             continue
-        total -= math.log(max(prob[n, int(given), p], np.finfo(np.float32).tiny))
-        counted += 1
+        factor = 1 if weights is None else weights[int(given)]
+        total -= factor * math.log(max(prob[n, int(given), p], np.finfo(np.float32).tiny))
+        counted += factor
+    if weights is not None and divisor is None:
+        return total / (counted or 1.0), counted or 1.0, bad
     divisor = max(1.0, counted if divisor is None else divisor)
     return total / divisor, divisor, bad
 
 
-def log_loss_backward(prob, label, dloss, divisor, ignore=None):
+def log_loss_backward(prob, label, dloss, divisor, ignore=None, weights=None):
     dx = np.array(prob, np.float64)
     for n, p in np.ndindex(prob.shape[0], prob.shape[2]):
         given = label[n, p]
@@ -135,6 +139,7 @@ def log_loss_backward(prob, label, dloss, divisor, ignore=None):
             dx[n, :, p] = 0
         elif 0 <= given < prob.shape[1]:
             dx[n, int(given), p] -= 1
+            dx[n, :, p] *= 1 if weights is None else weights[int(given)]
     return dx * dloss / divisor
 
 

@@ -48,7 +48,8 @@ ARROWS = {
     | {"prototxt", "weights", "layers", "net", "data", "devices", "training", "inspection", "deploy", "zoo"},
     "cli": LANGUAGE
     | {"prototxt", "weights", "layers", "net", "data", "parallel", "devices", "training", "runs"}
-    | {"inspection", "deploy", "report", "sweep", "visualize", "export", "selftest", "planner", "user_modules", "__version__"}
+    | {"inspection", "deploy", "report", "sweep", "visualize", "export", "selftest", "planner"}
+    | {"user_modules", "__version__"}
     | {"zoo", "scaffold"},
     "api": LANGUAGE | {"prototxt", "weights", "layers", "net", "devices", "training", "runs", "deploy", "user_modules"},
     "__main__": {"cli", "user_modules"},
@@ -61,6 +62,7 @@ DEVICES_IN_LAYERS = {
     ("devices", "formula", "Formula"),
     ("devices", "interfaces", "Array"),
     ("devices", "interfaces", "Kernel"),
+    ("devices", "interfaces", "MaskPart"),
     ("devices", "protocol", "Device"),
     ("devices", "traits", "DeviceTraits"),
 }

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 
 import click
 
 from . import options
 from .logs import start
 from .net_options import open_net
+from .split_forecast import CPU, GPU, Links, Subject, division, forecast_split, one_core_each
 
-GPU, CPU = (
-    {"bandwidth": 200.0, "latency": 5.0, "machine": 8},
-    {"bandwidth": 4.0, "latency": 5.0},
-)  # GB/s, µs; a lead, no measurement
 LADDER = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 
@@ -65,27 +61,37 @@ LADDER = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
     show_default=True,
     help="As for caffelite train.",
 )
+@division
 @options.iterations("Passes to time.", 10)
 @options.phase
 @options.level
 @options.stage
-def plan(model, ranks, gpu, bandwidth, network, latency, machine, scaling, iterations, phase, level, stage) -> None:
+def plan(
+    model, ranks, gpu, bandwidth, network, latency, machine, scaling, divide, iterations, phase, level, stage
+) -> None:
     """Predicts how training scales: times the layers here, in one process, and adds the time to sum gradients over
     processes.
 
+    With -split it compares arrangements of the devices: data parallelism, pipelines of stages, layers that devices
+    divide (shards), and their combinations. It prints time, memory of a device and the bytes that a device sends in
+    an iteration, then the stages of the best arrangement.
+
     \b
-    Example:
+    Examples:
       caffelite plan -model models/lenet/train_val.prototxt -gpus 8
+      caffelite plan -model models/vgg16/train_val.prototxt -gpus 8 -split auto -rates h100 -bandwidth 450 -memory 8G
     """
+    if divide.split is not None:
+        links = Links(bandwidth, network, latency, machine)
+        forecast_split(
+            divide, Subject(model, ranks, gpu, phase or "TRAIN", level, stage, iterations), links, scaling == "strong"
+        )
+        return
     start()
     from ..errors import CaffeliteError
     from ..parallel.forecast import Link, forecast
 
-    if (
-        gpu is None and "numba" not in sys.modules
-    ):  # a process a core, as mpirun would start them; a running Numba keeps its threads
-        os.environ.setdefault("NUMBA_NUM_THREADS", "1")
-        os.environ.setdefault("OMP_NUM_THREADS", "1")
+    one_core_each(gpu)
     from ..runs.scaling import measure
 
     net = open_net(model, gpu, phase or "TRAIN", level, stage)

@@ -29,8 +29,9 @@ log = logging.getLogger("caffelite")
     "folder",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write report.html: confusion matrix, precision and recall, calibration, the worst mistakes; for a "
-    "regression errors, predicted against true values, and residuals. Its pictures and report.json go into DIR too.",
+    help="Write report.html: confusion matrix, precision and recall, calibration, ROC and precision-recall curves, the "
+    "worst mistakes; for several labels figures of each label; for pixels IoU; for a regression errors, predicted "
+    "against true values, and residuals. Its pictures and report.json go into DIR too.",
 )
 @click.option(
     "--labels",
@@ -51,7 +52,7 @@ def test(model, weights, gpu, how, iterations, folder, labels, as_json, set_fiel
     is no multiple of the batch size. A net that writes files (HDF5Output) runs whole batches instead, as in Caffe.
     (Tests during training continue through the data from test to test and average whole batches, as in Caffe.) The
     interval of an accuracy is Wilson's, that of other scores is Student's over batches. The report of a classifier
-    needs matplotlib (extra: plot) and OpenCV (extra: images), that of a regression matplotlib.
+    needs matplotlib (extra: plot) and OpenCV (extra: images), other reports need matplotlib.
 
     \b
     Example:
@@ -81,7 +82,7 @@ def test(model, weights, gpu, how, iterations, folder, labels, as_json, set_fiel
     try:
         load_weights(net, options.names(weights))
         collector = OutputCollector(net, judge)
-        if folder and (collector.classification or collector.fit):
+        if folder and (collector.classification or collector.multi_label or collector.fit):
             pictures.check_installed(mistakes=collector.classification is not None)
         count = scoring.count_batches(iterations, collector, bool(folder))
         log.info("Running for %d iterations.", count)

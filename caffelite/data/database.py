@@ -13,6 +13,7 @@ from ..errors import CaffeliteError, Where
 from .images import decode
 from .lmdb_reader import Lmdb, Record
 from .samples import Check, Samples
+from .writers import progress_bar
 
 EXACT_LABELS = 1 << 24  # float32 represents every integer up to here
 
@@ -96,6 +97,19 @@ class Datums(Samples):
             except DecodeError:  # training will tell
                 break
         return np.array(found, np.float64)
+
+    def _read_labels(self) -> np.ndarray:
+        from google.protobuf.message import DecodeError
+
+        found = np.empty(self.length)
+        with progress_bar(f"labels of {self.path.name}", self.length, unit="records") as bar:
+            for i, (key, value) in enumerate(self.walk(0)):
+                try:
+                    found[i] = pb.Datum.FromString(value).label
+                except DecodeError:
+                    raise self._bad(key, "not a Datum record") from None
+                bar.update()
+        return found
 
 
 class Database(Datums):

@@ -63,6 +63,9 @@ class Pictures(Samples):
     def labels(self, most: int) -> np.ndarray:
         return np.empty(0) if self.label_shape else np.array(self._labels, np.float64)  # in memory anyway
 
+    def _read_labels(self) -> np.ndarray:
+        return np.array(self._labels, np.float64)
+
 
 class Files(Pictures):
     """Images named by a list or found in a folder; root is prepended to each name unchanged. values: files × columns,

@@ -14,6 +14,7 @@ from .. import inputs
 from ..errors import CaffeliteError, Locator, Where
 from . import hdf5_reader
 from .draws import Key, permutation
+from .order import BalancedOrder
 from .pipeline import Batch, Source
 
 RESIDENT_BYTES = 512 << 20
@@ -60,9 +61,44 @@ class HDF5Source(Source):
         self._loaded: dict[int, list[np.ndarray]] = {}
         self._epoch: tuple[int, np.ndarray, np.ndarray] | None = None
         self._rows: tuple[int, int, np.ndarray] | None = None
+        self.balanced: BalancedOrder | None = None
         super().__init__([(batch, *shape) for shape in first.row_shapes], length)
 
+    def balance(self, where: Where) -> None:
+        """From now on every class is drawn equally often. Errors: no top with one label for each row."""
+        top = self._tops.index("label") if "label" in self._tops else 1
+        shape = self._parts[0].row_shapes[top] if top < len(self._tops) else None
+        if shape is None or math.prod(shape) != 1:
+            found = "no second top" if shape is None else f'"{self._tops[top]}", {shape} for each row'
+            expected = 'a top "label", or else a second top, with one number for each row'
+            raise CaffeliteError("sampler BALANCED has no labels", where=where, expected=expected, found=found)
+
+        def labels() -> np.ndarray:
+            return np.concatenate([block.reshape(-1) for block in self.blocks(top)])
+
+        self.balanced = BalancedOrder(self.length, labels, self._shuffle)
+
+    def blocks(self, top: int) -> Iterator[np.ndarray]:
+        """The values of a top, file by file: rows×…. Errors: a file cannot be read."""
+        for part in self._parts:
+            yield rows_of(part, self._tops, slice(0, part.rows), top)[0]
+
+    def _fill_balanced(self, position: int, batch: Batch) -> None:
+        numbers = self.balanced(position, len(batch.arrays[0]))
+        starts = np.cumsum([0, *(part.rows for part in self._parts)])
+        parts = np.searchsorted(starts, numbers, side="right") - 1
+        for part in np.unique(parts).tolist():
+            mine = np.flatnonzero(parts == part)
+            rows = numbers[mine] - starts[part]
+            resident = self._keep == len(self._parts)
+            read = rows_of(self._parts[part], self._tops, rows) if not resident else self._load(part)
+            for values, array in zip(read, batch.arrays, strict=True):
+                array[mine] = values[rows] if resident else values
+
     def tasks(self, position: int, batch: Batch) -> Iterator[Callable[[], None]]:
+        if self.balanced:
+            self._fill_balanced(position, batch)
+            return iter(())
         done, size = 0, len(batch.arrays[0])
         while done < size:
             epoch, sample = divmod(position + done, self.length)

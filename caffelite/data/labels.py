@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -40,3 +41,11 @@ def _of_rows(source: HDF5Source, top: int, most: int) -> Labels:
     except CaffeliteError:  # training will tell
         return Labels(np.empty(0), False)
     return Labels(values.reshape(-1).astype(np.float64), len(values) == source.length)
+
+
+def all_labels(source: object, top: int) -> Iterator[np.ndarray] | None:
+    """The values of every sample of a source for a top, in blocks of samples × shape of a label; None where a source
+    has no labels for it. Errors: a file or record cannot be read."""
+    if isinstance(source, DataSource) and top == 1:
+        return iter([source.samples.all_labels()])
+    return source.blocks(top) if isinstance(source, HDF5Source) else None

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from .draws import Key, permutation
+from ..errors import CaffeliteError
+from .draws import Key, key, per_sample, permutation
 
 
 class Order:
@@ -31,3 +34,58 @@ class Order:
         if self._epoch is None or self._epoch[0] != epoch:
             self._epoch = epoch, permutation(self.shuffle, epoch, 0, self.length)
         return self._epoch[1]
+
+
+class BalancedOrder(Order):
+    """Numbers of samples that draw every class equally often: of K classes, each K positions have one sample of each.
+
+    The samples of a class come in their order, or, with a key, in another permutation each time that they are through;
+    so do the classes of each K positions. labels: returns the class of each sample (N); it is called once, with the
+    first batch. An epoch is still as many positions as there are samples.
+    """
+
+    def __init__(self, length: int, labels: Callable[[], np.ndarray], shuffle: Key | None = None, skipped: int = 0):
+        super().__init__(length, shuffle, skipped)
+        self._read_labels = labels
+        self._members: list[np.ndarray] = []  # the samples of each class
+        self._rounds: dict[int, tuple[int, np.ndarray]] = {}  # by class: its current round and the order in it
+        self._class_key = key(*shuffle, "classes") if shuffle else None
+
+    def __call__(self, position: int, count: int) -> np.ndarray:
+        members = self._classes()
+        positions = np.arange(position + self.skipped, position + self.skipped + count)
+        turns, slots = np.divmod(positions, len(members))
+        classes = slots
+        if self._class_key and count:
+            turn, blocks = int(turns[0]), int(turns[-1] - turns[0]) + 1
+            words = per_sample(self._class_key, turn * len(members), blocks * len(members))[:, 0]
+            orders = np.argsort(words.reshape(blocks, len(members)), axis=1, kind="stable")
+            classes = orders[turns - turn, slots]
+        found = np.empty(count, np.int64)
+        for which in np.unique(classes).tolist():
+            mine = np.flatnonzero(classes == which)
+            rounds, at = np.divmod(turns[mine], len(members[which]))
+            for number in np.unique(rounds).tolist():
+                chosen = rounds == number
+                found[mine[chosen]] = self._round(which, number)[at[chosen]]
+        return found
+
+    def _classes(self) -> list[np.ndarray]:
+        if not self._members:
+            labels = self._read_labels()
+            if labels.shape != (self.length,):
+                expected, found = f"{self.length}, one for each sample", "×".join(map(str, labels.shape))
+                raise CaffeliteError("sampler BALANCED cannot use these labels", expected=expected, found=found)
+            _, classes = np.unique(labels, return_inverse=True)
+            order = np.argsort(classes, kind="stable")
+            self._members = np.split(order, np.cumsum(np.bincount(classes))[:-1])
+        return self._members
+
+    def _round(self, which: int, number: int) -> np.ndarray:
+        """The samples of a class in the order of one round through them."""
+        members = self._members[which]
+        if not self.shuffle:
+            return members
+        if self._rounds.get(which, (-1,))[0] != number:
+            self._rounds[which] = number, members[permutation(self.shuffle, number, 1 + which, len(members))]
+        return self._rounds[which][1]

@@ -51,6 +51,18 @@ class Samples:
         memory."""
         return np.empty(0)
 
+    def all_labels(self) -> np.ndarray:
+        """The labels of all samples in their order, float64; they are read once, and kept. Errors: a record cannot be
+        read."""
+        if self._all_labels is None:
+            self._all_labels = self._read_labels()
+        return self._all_labels
+
+    _all_labels: np.ndarray | None = None
+
+    def _read_labels(self) -> np.ndarray:
+        return self.labels(self.length)
+
     def close(self) -> None:
         """Closes files; a second call does nothing."""
 

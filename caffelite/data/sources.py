@@ -17,7 +17,7 @@ from .draws import below, key, per_sample
 from .hdf5 import HDF5Source
 from .images import MOST_PIXELS
 from .leveldb import LevelDB
-from .order import Order
+from .order import BalancedOrder, Order
 from .pipeline import Shard, Source
 from .samples import DataSource, Samples
 from .table import read_table
@@ -76,7 +76,7 @@ def _data(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> S
                 "label_source belongs to backend ARRAYS", where=at("label_source"), remedy="leave it out"
             )
         if param.backend == pb.DataParameter.LMDB:
-            return Database(path, color, param.shuffle)
+            return Database(path, color, param.shuffle or _balanced(param, phase))
         if (path / "data.mdb").is_file():
             what = "the folder holds an LMDB, not a LevelDB, the default of backend"
             raise CaffeliteError(what, where=at("backend"), remedy="write backend: LMDB")
@@ -112,6 +112,11 @@ def _image_data(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int
     return _source(samples, layer, param, phase, locate, seed)
 
 
+def _balanced(param, phase: int) -> bool:
+    """Whether a layer draws every class equally often; in TEST each sample comes once."""
+    return phase == pb.TRAIN and param.sampler == pb.BALANCED
+
+
 def _archives(pattern: str, where: Where) -> list[Path]:
     try:
         return [path for path in files.shards(pattern) if path.suffix == ".tar"]
@@ -130,7 +135,14 @@ def _source(open_samples: Callable[[], Samples], layer, param, phase: int, locat
         transform = Transform(layer.transform_param, phase, samples.first.shape, locate.at("transform_param"), keyed)
         skip = per_sample(key(seed, layer.name, "skip"), 0, 1)[0]
         skipped = int(below(skip, param.rand_skip)[0]) if param.rand_skip else 0
-        order = Order(samples.length, key(seed, layer.name, "shuffle") if param.shuffle else None, skipped)
+        shuffle = key(seed, layer.name, "shuffle") if param.shuffle else None
+        order = Order(samples.length, shuffle, skipped)
+        if _balanced(param, phase):
+            if samples.label_shape:
+                what, found = "sampler BALANCED needs one label for each sample", f"{samples.label_shape[0]} numbers"
+                where = locate(PARAMS[layer.type], "sampler")
+                raise CaffeliteError(what, where=where, found=found, remedy="class_weight weighs several labels")
+            order = BalancedOrder(samples.length, samples.all_labels, shuffle, skipped)
         # As in Caffe, prefetch is in data_param for ImageData too.
         return DataSource(
             samples, transform, order, param.batch_size, len(layer.top), layer.data_param.prefetch, param.cache
@@ -155,13 +167,11 @@ def _hdf5(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> S
     _tops(layer, locate, None)
     batch = _batch_size(layer.hdf5_data_param, param)
     listing = _file(layer.hdf5_data_param, param)
-    return HDF5Source(
-        listing,
-        list(layer.top),
-        batch,
-        key(seed, layer.name, "shuffle") if layer.hdf5_data_param.shuffle else None,
-        param,
-    )
+    shuffle = key(seed, layer.name, "shuffle") if layer.hdf5_data_param.shuffle else None
+    source = HDF5Source(listing, list(layer.top), batch, shuffle, param)
+    if _balanced(layer.hdf5_data_param, phase):
+        source.balance(param("sampler"))
+    return source
 
 
 _SOURCES = {"Data": _data, "ImageData": _image_data, "WindowData": _window_data, "HDF5Data": _hdf5}

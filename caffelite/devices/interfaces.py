@@ -7,7 +7,7 @@ contiguous unless a docstring says otherwise. A gradient that is None is not com
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -155,6 +155,7 @@ class SoftmaxLoss(Protocol):
     """prob = softmax of x over the middle axis of (N, C, P), loss = -Σ log prob[label] / divisor over label (N, P).
 
     bad (int64, one element): 0, or 1 + the position of the first label that is no class. divisor (1): of the last run.
+    With class weights the loss of a label is multiplied by its weight.
     """
 
     bad: Array
@@ -188,6 +189,15 @@ class Accuracy(Protocol):
 
     def forward(self, x: Array, label: Array, score: Array, per_class: Array | None) -> None:
         """per_class (C): receives the share of each class."""
+
+
+class MaskPart(NamedTuple):
+    """The part of a mask that one of several devices draws. first_row: its first of the mask's ``rows`` samples;
+    first_column: its first number of each sample."""
+
+    first_row: int
+    rows: int
+    first_column: int
 
 
 class Dropout(Protocol):
@@ -262,3 +272,6 @@ class Links(Protocol):
 
     def all_reduce(self, array: Array) -> None:
         """Sums an array over the devices of the stage, in place and in the order of shards: the same bits on each."""
+
+    def progress(self) -> None:
+        """Lets arrays that were sent move; called while this device computes."""

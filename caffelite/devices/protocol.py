@@ -300,12 +300,24 @@ class Device(Protocol):
 
     def softmax(self, n: int, c: int, p: int) -> interfaces.Softmax: ...
 
-    def softmax_loss(self, n: int, c: int, p: int, ignore: int | None, divisor: float | None) -> interfaces.SoftmaxLoss:
-        """ignore: a label that does not count. divisor: None for the number of labels that count."""
+    def softmax_loss(
+        self, n: int, c: int, p: int, ignore: int | None, divisor: float | None, weights: Array | None = None
+    ) -> interfaces.SoftmaxLoss:
+        """ignore: a label that does not count. divisor: None for the number of labels that count. weights (C): the loss
+        of each label is multiplied by its weight; then a divisor of None is the sum of the weights."""
 
     def accuracy(self, n: int, c: int, p: int, top_k: int, ignore: int | None) -> interfaces.Accuracy: ...
 
-    def dropout(self, n: int, d: int, ratio: float, stream: int, context: ExecutionContext) -> interfaces.Dropout: ...
+    def dropout(
+        self,
+        n: int,
+        d: int,
+        ratio: float,
+        stream: int,
+        context: ExecutionContext,
+        part: interfaces.MaskPart | None = None,
+    ) -> interfaces.Dropout:
+        """part: of the mask of a larger blob that several devices divide."""
 
     def preprocess(
         self, out: Shape, mean: np.ndarray | None, scale: float, context: ExecutionContext

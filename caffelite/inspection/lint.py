@@ -26,7 +26,7 @@ CLASS_AXIS = {
     "InfogainLoss": ("infogain_loss_param", 1),
     "HingeLoss": ("", 1),
 }
-SCORES = ("Accuracy", "ArgMax")
+SCORES = ("Accuracy", "ArgMax", "Reduction")  # types whose tops are read in the log
 PULLED = {"Scale": "scales", "Bias": "biases", "BatchNorm": "batch norm", "PReLU": "slopes"}
 
 

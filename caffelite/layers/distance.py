@@ -68,6 +68,7 @@ class SmoothL1Loss(Distance):
     slope = "where(abs(d) < 1 / square, square * d, sign(d))"
 
     def setup(self) -> None:
+        super().setup()
         if not 0 < self.p.sigma < math.inf:
             raise self.error("a bad sigma", "sigma", expected="a finite number above 0", found=f"{self.p.sigma:g}")
         self.constants = {"square": self.p.sigma**2}
@@ -75,5 +76,5 @@ class SmoothL1Loss(Distance):
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         tops = super().shapes(bottoms)
         if self.normalization() == pb.LossParameter.NONE:
-            self.n = 1
+            self.n, self.couples_samples = 1, True
         return tops

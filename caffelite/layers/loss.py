@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.interfaces import Kernel
 from ..devices.protocol import Device
+from . import class_weights
 from .config import GRADIENT, SavedBlobs
 from .layer import Layer, Shape, register, split_axis
 from .score import check_labels, label_fault
@@ -23,6 +26,16 @@ class Loss(Layer):
     constant_bottoms = frozenset({1})
     constant_tops = frozenset({1})
     default_normalization = LOSS.VALID
+    takes_class_weights = False
+    classes = 0  # the number of class weights, where it takes them
+    class_weights: np.ndarray | None = None  # None: all 1, or not measured yet
+    couples_samples = False
+
+    def setup(self) -> None:
+        class_weights.check(self)
+
+    def divisible(self, axis: int) -> bool:
+        return False
 
     def normalization(self) -> int:
         """FULL, VALID, BATCH_SIZE, NONE or PRE_FIXED; the old switch ``normalize`` means VALID or BATCH_SIZE."""
@@ -35,9 +48,16 @@ class Loss(Layer):
         p = self.spec.loss_param
         return p.ignore_label if p.HasField("ignore_label") else None
 
+    @property
+    def weighted_mean(self) -> bool:
+        """Whether the divisor of VALID is the sum of class weights."""
+        return False
+
     def divisor(self, batch: int, labels: int) -> float | None:
         """The divisor of the sum, at least 1; None where it is the number of labels that are not ignored."""
         kind = self.normalization()
+        some = kind == LOSS.VALID and (self.ignored() is not None or self.weighted_mean)
+        self.couples_samples = some or kind in (LOSS.PRE_FIXED, LOSS.NONE)
         if kind == LOSS.PRE_FIXED:
             fixed = self.spec.loss_param.pre_fixed_normalizer
             if not 0 < fixed < math.inf:
@@ -46,7 +66,7 @@ class Loss(Layer):
                     "a bad pre_fixed_normalizer", *where, expected="a finite number above 0", found=f"{fixed:g}"
                 )
             return max(1.0, fixed)
-        if kind == LOSS.VALID and self.ignored() is not None:
+        if some:
             return None
         divisors: dict[int, int] = {LOSS.BATCH_SIZE: batch, LOSS.NONE: 1}
         return max(1.0, divisors.get(kind, labels))
@@ -84,17 +104,19 @@ class SoftmaxWithLoss(Loss):
 
     x (N, C, P...), label (N, P...), integers 0 to C - 1; tops: the loss () and optionally the probabilities, like
     x. Divisor by loss_param.normalization: VALID (default: labels not ignored), FULL (N·P), BATCH_SIZE (N), NONE (1),
-    PRE_FIXED (pre_fixed_normalizer). Errors: labels out of range.
+    PRE_FIXED (pre_fixed_normalizer). With class weights (loss_param.class_weight and its like) each term is multiplied
+    by w[label], and VALID is Σ w[label]. Errors: labels out of range.
     """
 
     field = "softmax_param"
     tops = (1, 2)
-    adds_loss = True
+    adds_loss = takes_class_weights = True
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         axis = self.axis(self.p.axis, len(bottoms[0]))
         check_labels(self, bottoms, axis)
-        self.split = n, _, p = split_axis(bottoms[0], axis)
+        self.split = n, self.classes, p = split_axis(bottoms[0], axis)
+        self.class_weights = class_weights.read(self, self.classes)
         self.divide = self.divisor(n, n * p)
         self.saved_shapes["prob"] = (bottoms[0], None)
         return [(), bottoms[0]][: len(self.spec.top)]
@@ -107,8 +129,12 @@ class SoftmaxWithLoss(Loss):
             return self.saved_shapes
         return {**self.saved_shapes, GRADIENT: self.saved_shapes["prob"]}
 
+    @property
+    def weighted_mean(self) -> bool:
+        return bool(class_weights.given(self.spec.loss_param))
+
     def build(self, dev: Device) -> None:
-        self.op = dev.softmax_loss(*self.split, self.ignored(), self.divide)
+        self.op = dev.softmax_loss(*self.split, self.ignored(), self.divide, class_weights.upload(self, dev))
         self._gradient = [self.saved[GRADIENT]] if self.config.gradient_in_forward else []
 
     def forward(self, x: list, y: list) -> None:
@@ -134,13 +160,18 @@ class SigmoidCrossEntropyLoss(Loss):
     (BATCH_SIZE).
 
     Other divisors by loss_param.normalization: FULL (all values), VALID (targets other than ignore_label), NONE
-    (1). As in Caffe.
+    (1). As in Caffe. With class weights (loss_param.class_weight and its like) w of axis 1 of x: t log σ(x) is
+    multiplied by w; the divisor does not change.
     """
 
     default_normalization = LOSS.BATCH_SIZE
+    takes_class_weights = True
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         self.same_count(bottoms, 0, 1)
+        self.split = split_axis(bottoms[0], 1) if len(bottoms[0]) > 1 else (math.prod(bottoms[0]), 1, 1)
+        self.classes = self.split[1]
+        self.class_weights = class_weights.read(self, self.classes)
         self.divide = self.divisor(bottoms[0][0] if bottoms[0] else 1, math.prod(bottoms[0]))
         return [()]
 
@@ -150,17 +181,34 @@ class SigmoidCrossEntropyLoss(Loss):
         each = counts.format("max(x, 0) - x * t + log1p(exp(-abs(x)))")
         slope = counts.format("(1 / (1 + exp(-x)) - t) * dloss / divisor")
         constants = {} if ignored is None else {"ignore": ignored}
+        self._divisor = Divisor(dev, self.divide, ignored)
+        self._weights = class_weights.upload(self, dev)
+        if self._weights is not None:
+            return self._build_weighted(dev, counts, constants)
         self._sum = dev.sum(Formula(each, ("x", "t"), constants=tuple(constants)), **constants)
         self._dx = dev.map(Formula(slope, ("x", "t"), ("dloss", "divisor"), tuple(constants)), **constants)
-        self._divisor = Divisor(dev, self.divide, ignored)
+
+    def _build_weighted(self, dev: Device, counts: str, constants: dict[str, int]) -> None:
+        each = counts.format("(1 - t) * x + (1 + (w - 1) * t) * (log1p(exp(-abs(x))) + max(-x, 0))")
+        slope = counts.format("(1 - t - (1 + (w - 1) * t) / (1 + exp(x))) * dloss / divisor")
+        named, split = tuple(constants), self.split
+        self._by_class, self._sum = dev.empty(self.classes), dev.sum(Formula("each", ("each",)))
+        self._each = dev.channel_sum(Formula(each, ("x", "t", "w"), constants=named), ("w",), *split, **constants)
+        formula = Formula(slope, ("x", "t", "w"), ("dloss", "divisor"), named)
+        self._dx = dev.channel_map(formula, ("w",), *split, **constants)
 
     def forward(self, x: list, y: list) -> None:
         self._divisor.count(x[1])
-        self._sum(x[0], x[1], y[0])
+        if self._weights is None:
+            self._sum(x[0], x[1], y[0])
+        else:
+            self._each(x[0], x[1], self._weights, self._by_class)
+            self._sum(self._by_class, y[0])
         self._divisor.divide(y[0])
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        self._dx(x[0], x[1], dy[0], self._divisor.value, dx[0])
+        weights = () if self._weights is None else (self._weights,)
+        self._dx(x[0], x[1], *weights, dy[0], self._divisor.value, dx[0])
 
 
 @register

@@ -9,22 +9,25 @@ from typing import Any
 
 import numpy as np
 
+from ..data.order import BalancedOrder
 from ..net.graph import Graph, Node, Value
 from ..net.net import Net
 from .fit import Fit, regression
+from .multilabel import MultiLabel, label_head
 from .statistics import Classification, mean_interval, share_interval
 
 
 @dataclass(frozen=True)
 class Head:
     """A classifier's scores and labels. softmax: whether a softmax turns the scores into probabilities. ignore: the
-    label that is not counted."""
+    label that is not counted. pixels: labels belong to positions of an image."""
 
     scores: Value
     labels: Value
     axis: int
     softmax: bool
     ignore: int | None
+    pixels: bool
 
 
 def head(graph: Graph) -> Head | None:
@@ -43,21 +46,26 @@ def _head(node: Node) -> Head:
     param = layer.spec.accuracy_param if accuracy else layer.spec.loss_param
     axis = layer.axis(layer.p.axis, len(scores.shape))
     ignore = param.ignore_label if param.HasField("ignore_label") else None
-    return Head(scores, labels, axis, scores.node.layer.spec.type != "Softmax", ignore)
+    pixels = math.prod(scores.shape) > scores.shape[0] * scores.shape[axis] and axis > 0
+    return Head(scores, labels, axis, scores.node.layer.spec.type != "Softmax", ignore, pixels)
 
 
 class OutputCollector:
     """Called with (batch, outputs) after each batch of a test, before the next.
 
-    judge: gather what a classifier answered, or what a regression predicted, for which the net must keep its blobs.
-    A sample that comes again counts once.
+    judge: gather what a classifier answered (one label for each sample, or several yes or no), or what a regression
+    predicted, for which the net must keep its blobs. A sample that comes again counts once.
     """
 
     def __init__(self, net: Net, judge: bool):
         self._with_report = judge
         self.turn_to(net)
-        self.classification = Classification(self.head.scores.shape[self.head.axis]) if self.head else None
-        self.fit = Fit() if self.regression else None
+        h, several, r = self.head, self.label_head, self.regression
+        self.classification = Classification(h.scores.shape[h.axis], h.pixels) if h else None
+        self.multi_label: MultiLabel | None = None
+        if several:
+            self.multi_label = MultiLabel(several.scores.shape[1] if len(several.scores.shape) > 1 else 1)
+        self.fit = Fit(math.prod(r.prediction.shape[1:])) if r else None
         self._batches: dict[str, list[np.ndarray]] = defaultdict(list)
         self._counts: dict[str, float] = defaultdict(float)
         self.first = self.source.position if self.source else 0
@@ -68,10 +76,14 @@ class OutputCollector:
         """Takes the following batches from this net: the same one with another batch size; its data continues where
         that of the last one ended."""
         self.net, self.head = net, head(net.graph) if self._with_report else None
-        self.regression = regression(net.graph) if self._with_report and not self.head else None
+        single = self._with_report and not self.head
+        self.regression = regression(net.graph) if single else None
+        self.label_head = label_head(net.graph) if single else None
         sources = [source for _, source in net.sources() if source.length]
         alike = len({(source.length, source.shapes[0][0]) for source in sources}) == 1
-        # With several data sets no single one can be counted. A net that writes files runs full batches, as in Caffe.
+        alike &= not any(isinstance(getattr(source, "order", None), BalancedOrder) for source in sources)
+        # With several data sets no single one can be counted, nor with sampler BALANCED, which repeats samples. A net
+        # that writes files runs full batches, as in Caffe.
         self.source: Any = sources[0] if alike and not any(node.layer.writes for node in net.graph.nodes) else None
 
     @property
@@ -91,6 +103,8 @@ class OutputCollector:
         new = self._new()
         if self.classification:
             self._judge(new)
+        if self.multi_label:
+            self._judge_labels(new)
         if self.fit:
             self._compare(new)
 
@@ -104,7 +118,27 @@ class OutputCollector:
         keep = np.all([np.ones(len(p)), *weights], axis=0)
         if new is not None and len(p) % len(new) == 0:
             keep &= np.repeat(new >= 0, len(p) // len(new))
-        self.fit.add(p[keep], t[keep])
+        self.fit.add_columns(p, t, keep)
+
+    def _judge_labels(self, new: np.ndarray | None) -> None:
+        """Adds the batch's answers to several labels; from targets that are not 0 and 1 on there are no such
+        answers."""
+        h, net, count = self.label_head, self.net, self.multi_label.labels
+        logits, targets = (net.dev.download(net.shown(net.data[v], v)) for v in (h.scores, h.targets))
+        targets = targets.reshape(logits.shape)
+        if logits.ndim > 1:
+            logits, targets = (np.moveaxis(values, 1, -1) for values in (logits, targets))
+        logits, targets = (values.astype(np.float64).reshape(-1, count) for values in (logits, targets))
+        if h.ignore is not None:
+            targets = np.where(targets == h.ignore, -1, targets)
+        elif (targets < 0).any():
+            self.multi_label = None
+            return
+        if new is not None and len(logits) % len(new) == 0:
+            keep = np.repeat(new >= 0, len(logits) // len(new))
+            logits, targets = logits[keep], targets[keep]
+        if not self.multi_label.add(logits, targets):
+            self.multi_label = None
 
     def _new(self) -> np.ndarray | None:
         """The indices of the batch's samples in the data; -1 for samples already tested. None where there is no such

@@ -11,6 +11,7 @@ from ..net.graph import Graph, Value
 
 LOSSES = ("EuclideanLoss", "SmoothL1Loss", "L1Loss")  # their first two bottoms are a prediction and its target
 MOST_POINTS = 5000  # that a picture shows
+MOST_OUTPUTS = 100  # numbers of a sample that have errors of their own
 
 
 @dataclass(frozen=True)
@@ -44,10 +45,12 @@ class Fit:
     """Predictions and targets, accumulated batch by batch. nan: the number of pairs that are not finite; all other
     results exclude them.
 
-    points: 2×P, targets and predictions of every ``stride``-th pair, for charts.
+    points: 2×P, targets and predictions of every ``stride``-th pair, for charts. outputs: the same for each of several
+    numbers of a sample.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, columns: int = 1) -> None:
+        self.outputs = [Fit() for _ in range(columns)] if 1 < columns <= MOST_OUTPUTS else []
         self.values = self.nan = 0
         self._absolute = self._squared = self._error = 0.0
         self._mean = self._spread = 0.0  # of the targets: their mean, and Σ (t - mean)²
@@ -84,6 +87,14 @@ class Fit:
     @property
     def points(self) -> np.ndarray:
         return np.concatenate(self._parts, axis=1) if self._parts else np.zeros((2, 0))
+
+    def add_columns(self, predictions: np.ndarray, targets: np.ndarray, keep: np.ndarray) -> None:
+        """As ``add``, for arrays of N×D numbers, flat. keep: whether a number counts."""
+        self.add(predictions[keep], targets[keep])
+        columns = len(self.outputs)
+        for c, output in enumerate(self.outputs):
+            mine = keep[c::columns]
+            output.add(predictions[c::columns][mine], targets[c::columns][mine])
 
     def found(self) -> dict:
         """MAE, RMSE, the mean error (prediction less target) and R² = 1 - Σ (t - p)² / Σ (t - mean)²; None where there

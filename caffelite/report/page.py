@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import base64
 import html
 import json
 import math
 from pathlib import Path
 
 from ..errors import CaffeliteError
-from . import pictures
+from . import metrics_page, pictures
 from .collect import OutputCollector
+from .elements import image, number, percent, section, table
+from .statistics import TOP
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #1f2933; background: #f5f7fa; margin: 0 }
@@ -31,10 +32,12 @@ def report(collector: OutputCollector, scores: list[dict], about: dict, labels: 
     found = {**about, "samples": collector.samples or None, "scores": scores}
     judged = collector.classification
     if judged and judged.tested:
-        names = class_names(collector, labels)
+        names = class_names(judged.classes, labels)
         found |= {
             "accuracy": judged.right / judged.tested,
-            "top5": judged.among_five / judged.tested,
+            "balanced_accuracy": judged.balanced_accuracy(),
+            "top": {str(k): judged.top(k) for k in TOP if k <= judged.classes},
+            "top5": judged.top(5),
             "tested": judged.tested,
             "right": judged.right,
             "nan": judged.nan,
@@ -42,6 +45,7 @@ def report(collector: OutputCollector, scores: list[dict], about: dict, labels: 
             "calibration_error": judged.calibration_error(),
             "labels": names,
             "classes": [{"label": name, **row} for name, row in zip(names, judged.by_class(), strict=True)],
+            **metrics_page.class_figures(judged, names),
             "confusion": judged.confusion.tolist(),
             "calibration": judged.calibration(),
             "confused": [{"label": names[a], "answer": names[b], "times": n} for a, b, n in judged.confused()],
@@ -50,6 +54,10 @@ def report(collector: OutputCollector, scores: list[dict], about: dict, labels: 
                 for m in judged.worst
             ],
         }
+    if (several := collector.multi_label) and several.samples:
+        names = class_names(several.labels, labels)
+        rows = [{"label": name, **row} for name, row in zip(names, several.by_label(), strict=True)]
+        found["multi_label"] = {**several.found(), "labels": rows}
     if collector.fit and collector.fit.values + collector.fit.nan:
         r = collector.regression
         found["regression"] = {
@@ -57,12 +65,12 @@ def report(collector: OutputCollector, scores: list[dict], about: dict, labels: 
             "target": r.target.name,
             **collector.fit.found(),
             "drawn": collector.fit.points.shape[1],
+            "outputs": [output.found() for output in collector.fit.outputs],
         }
     return found
 
 
-def class_names(collector: OutputCollector, labels: list[str] | None) -> list[str]:
-    count = collector.classification.classes
+def class_names(count: int, labels: list[str] | None) -> list[str]:
     if labels is not None and len(labels) != count:
         raise CaffeliteError("labels do not fit the net", expected=f"{count}, one a class", found=len(labels))
     return labels if labels is not None else [str(i) for i in range(count)]
@@ -79,10 +87,17 @@ def write(folder: Path, collector: OutputCollector, found: dict) -> Path:
             "classes": pictures.classes(collector.classification, names),
             "calibration": pictures.calibration(collector.classification),
             "mistakes": pictures.mistakes(collector.classification, collector.source, names),
+            **metrics_page.class_images(collector.classification, names),
         }
-    elif "regression" in found:
+    if "multi_label" in found:
+        images |= metrics_page.label_images(collector.multi_label, found["multi_label"])
+    if "regression" in found:
         points = collector.fit.points
-        images = {"predictions": pictures.predictions(points), "residuals": pictures.residuals(points)}
+        images |= {
+            "predictions": pictures.predictions(points),
+            "residuals": pictures.residuals(points),
+            "residuals_over_predictions": pictures.residuals_over_predictions(points),
+        }
     files = {f"{name}.png": body for name, body in images.items() if body}
     files["report.json"] = as_json(found).encode()
     files["report.html"] = page(found, images).encode()
@@ -115,6 +130,11 @@ def nan_note(found: dict) -> str | None:
             return None
         count = f"{fit['nan']:,} of {fit['nan'] + fit['values']:,}"
         return f"{count} values, predicted or true, are not finite: counted in no error, shown in no chart"
+    if several := found.get("multi_label"):
+        if not several["nan"]:
+            return None
+        count = f"{several['nan']:,} of {several['samples']:,}"
+        return f"{count} samples have scores that are NaN (not a number) or infinite: counted as the answer no"
     if not found.get("nan"):
         return None
     return (
@@ -128,12 +148,14 @@ def page(found: dict, images: dict[str, bytes | None]) -> str:
     parts = [f"<section><h1>{html.escape(title)}</h1>{_about(found)}</section>"]
     if "accuracy" in found:
         parts.append(_headline(found))
-    spans = [f"{_number(s['low'])} to {_number(s['high'])}" if s["low"] is not None else "" for s in found["scores"]]
-    rows = [[s["name"], _number(s["value"]), span, s["over"]] for s, span in zip(found["scores"], spans, strict=True)]
+    spans = [f"{number(s['low'])} to {number(s['high'])}" if s["low"] is not None else "" for s in found["scores"]]
+    rows = [[s["name"], number(s["value"]), span, s["over"]] for s, span in zip(found["scores"], spans, strict=True)]
     text = "Means over the tested samples, with 95 % confidence intervals."
-    parts.append(_section("Scores", text, _table(["output", "value", "95 %", "over"], rows)))
+    parts.append(section("Scores", text, table(["output", "value", "95 %", "over"], rows)))
     if "accuracy" in found:
-        parts += _classifier(found, images)
+        parts += [*_classifier(found, images), *metrics_page.class_sections(found, images)]
+    if "multi_label" in found:
+        parts += metrics_page.label_sections(found, images, nan_note(found))
     if "regression" in found:
         parts += _regression(found, images)
     body = "\n".join(parts)
@@ -162,50 +184,51 @@ def _headline(found: dict) -> str:
     span = f" (95 %: {100 * score['low']:.2f} to {100 * score['high']:.2f})" if score else ""
     five = f"; among the best five: {100 * found['top5']:.2f} %" if len(found["labels"]) > 5 else ""
     text = f"{found['right']:,} of {found['tested']:,} right{span}{five}"
+    text += f"; balanced accuracy, the mean recall of the classes: {100 * found['balanced_accuracy']:.2f} %"
     text += f"; log loss {found['log_loss']:.4f}" if found["log_loss"] is not None else ""
     note = f'<p class="bad">{html.escape(nan_note(found))}</p>' if found["nan"] else ""
     return f'<section><div class="big">{100 * found["accuracy"]:.2f} %</div><p>{text}</p>{note}</section>'
 
 
 def _classifier(found: dict, images: dict[str, bytes | None]) -> list[str]:
-    confused = _table(
+    confused = table(
         ["label", "taken for", "times"], [[c["label"], c["answer"], c["times"]] for c in found["confused"]]
     )
     rows = [
-        [c["label"], c["samples"], *(_percent(c[key]) for key in ("precision", "recall")), _span(c), _percent(c["f1"])]
+        [c["label"], c["samples"], *(percent(c[key]) for key in ("precision", "recall")), _span(c), percent(c["f1"])]
         for c in found["classes"]
     ]
     alts = _alts(found)
-    table = f'<div class="scroll">{_table(["class", "samples", "precision", "recall", "95 %", "F1"], rows)}</div>'
+    by_class = f'<div class="scroll">{table(["class", "samples", "precision", "recall", "95 %", "F1"], rows)}</div>'
     sections = [
-        _section(
+        section(
             "Confusion matrix",
             "Rows are labels, columns are predictions; the most frequent errors follow below.",
-            _image(images["confusion"], alts["confusion"]) + confused,
+            image(images["confusion"], alts["confusion"]) + confused,
         ),
-        _section(
+        section(
             "Classes",
             "The lowest recall first in the picture, in their order in the table.",
-            _image(images["classes"], alts["classes"]) + table,
+            image(images["classes"], alts["classes"]) + by_class,
         ),
-        _section(
+        section(
             "Calibration",
             "On the dashed line predictions with a confidence of 80 % are right in 80 of 100 cases; below it the net "
             "is overconfident.",
-            _image(images["calibration"], alts["calibration"]),
+            image(images["calibration"], alts["calibration"]),
         ),
     ]
     if images.get("mistakes"):
         sections.append(
-            _section(
+            section(
                 "The worst mistakes",
                 "Label > answer, and how sure the net was. Images as they are stored.",
-                _image(images["mistakes"], alts["mistakes"]),
+                image(images["mistakes"], alts["mistakes"]),
             )
         )
     elif found["right"] + found["nan"] == found["tested"]:
         sections.append(
-            _section(
+            section(
                 "The worst mistakes",
                 "There are none." if not found["nan"] else "There are none but the samples with NaN.",
                 "",
@@ -222,27 +245,29 @@ def _regression(found: dict, images: dict[str, bytes | None]) -> list[str]:
         "mean_error": "mean error, prediction less true value",
         "r2": "R², the share of the variance that is explained",
     }
-    rows = [[text, _number(fit[key]) if fit[key] is not None else "none"] for key, text in errors.items()]
+    rows = [[text, number(fit[key]) if fit[key] is not None else "none"] for key, text in errors.items()]
     note = f'<p class="bad">{html.escape(nan_note(found))}</p>' if fit["nan"] else ""
     text = f"{fit['values']:,} values of {fit['prediction']}, compared with {fit['target']}."
     told = f"MAE {rows[0][1]}, RMSE {rows[1][1]}, R² {rows[3][1]}"
-    sections = [_section("Errors", text, note + _table(["error", "value"], rows))]
+    sections = [section("Errors", text, note + table(["error", "value"], rows) + metrics_page.outputs_table(fit))]
     part = f" {fit['drawn']:,} of the values are drawn." if fit["drawn"] < fit["values"] else ""
     if images.get("predictions"):
         alts = (
             f"Predictions over true values as points, and the diagonal on which both are equal; {told}.",
             f"Histogram of the errors, prediction less true value; their mean is {rows[2][1]}.",
+            "Errors over predictions as points; a line marks an error of 0.",
         )
         sections += [
-            _section(
+            section(
                 "Predicted and true values",
                 f"On the dashed line both are equal.{part}",
-                _image(images["predictions"], alts[0]),
+                image(images["predictions"], alts[0]),
             ),
-            _section(
+            section(
                 "Residuals",
-                f"How often an error is how large: prediction less true value.{part}",
-                _image(images["residuals"], alts[1]),
+                f"How often an error is how large, and how errors depend on the prediction; an error is prediction "
+                f"less true value.{part}",
+                image(images["residuals"], alts[1]) + image(images["residuals_over_predictions"], alts[2]),
             ),
         ]
     return sections
@@ -257,7 +282,7 @@ def _alts(found: dict) -> dict[str, str]:
         if most
         else "; there are no mistakes"
     )
-    least = f"; the lowest recall is {_percent(min(recalls)[0])}, of {min(recalls)[1]}" if recalls else ""
+    least = f"; the lowest recall is {percent(min(recalls)[0])}, of {min(recalls)[1]}" if recalls else ""
     return {
         "confusion": f"Confusion matrix of {len(found['labels'])} classes, labels down and answers across{worst}.",
         "classes": f"Precision and recall of each class, the lowest recall first{least}.",
@@ -266,39 +291,6 @@ def _alts(found: dict) -> dict[str, str]:
         f"{found['calibration_error']:.4f}.",
         "mistakes": f"The {len(found['worst'])} worst mistakes as images, with label, answer and probability.",
     }
-
-
-def _section(title: str, text: str, body: str) -> str:
-    return f"<section><h2>{html.escape(title)}</h2><p>{html.escape(text)}</p>{body}</section>"
-
-
-def _table(head: list[str], rows: list[list]) -> str:
-    if not rows:
-        return ""
-    cells = [
-        "".join(f"<td{'' if i == 0 else ' class=n'}>{html.escape(str(cell))}</td>" for i, cell in enumerate(row))
-        for row in rows
-    ]
-    return (
-        f"<table><tr>{''.join(f'<th>{h}</th>' for h in head)}</tr>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
-    )
-
-
-def _image(body: bytes | None, alt: str) -> str:
-    """A picture in the page; alt: its content in words."""
-    return (
-        f'<p><img alt="{html.escape(alt)}" src="data:image/png;base64,{base64.b64encode(body).decode()}"></p>'
-        if body
-        else ""
-    )
-
-
-def _number(value: float) -> str:
-    return f"{value:.6g}"
-
-
-def _percent(share: float | None) -> str:
-    return "" if share is None else f"{100 * share:.1f} %"
 
 
 def _span(row: dict) -> str:

@@ -9,10 +9,14 @@ from ..charts import FAINT, GRID, INK, figure_type, logarithmic, panels, plain_t
 from ..data.images import opencv
 from ..data.samples import DataSource
 from ..data.sheet import contact_sheet
+from .multilabel import MultiLabel
+from .ranking import Curve, thinned
 from .statistics import Classification
 
 BLUE, RED, GREEN = "#2b6cb0", "#c53030", "#38a169"
 MOST_NAMED = 30  # maximum number of classes with names and numbers shown
+MOST_CURVES = 10  # of more classes those with the lowest average precision are drawn
+COLOURS = ("#2b6cb0", "#c53030", "#38a169", "#b7791f", "#6b46c1", "#0987a0", "#b83280", "#4a5568", "#9c4221", "#2c7a7b")
 
 
 @plain_text
@@ -23,6 +27,7 @@ def confusion(judged: Classification, labels: list[str]) -> bytes:
 
     side = min(11.0, 3.2 + 0.42 * judged.classes) if few else 8.0
     figure, (axes,) = panels((side + 0.8, side))
+    figure.set_layout_engine("compressed")  # the matrix is square: its labels move with it
     counts = judged.confusion
     shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
     shown = axes.imshow(
@@ -81,14 +86,7 @@ def calibration(judged: Classification) -> bytes:
     axes.vlines(sure, np.minimum(sure, hits), np.maximum(sure, hits), color=RED, linewidth=2, alpha=0.6)
     axes.scatter(sure, hits, s=sizes, color=BLUE, zorder=3)
     axes.set_ylabel("share of hits", color=INK)
-    axes.text(
-        0.02,
-        0.94,
-        f"expected calibration error {judged.calibration_error():.4f}",
-        transform=axes.transAxes,
-        color=INK,
-        fontsize=9,
-    )
+    axes.set_title(f"expected calibration error {judged.calibration_error():.4f}", loc="left", color=INK, fontsize=9)
     below.bar(
         [(row["from"] + row["to"]) / 2 for row in rows],
         [row["samples"] for row in rows],
@@ -147,6 +145,103 @@ def residuals(points: np.ndarray) -> bytes | None:
     axes.set_xlabel("prediction less true value", color=INK)
     axes.set_ylabel("values", color=INK)
     axes.grid(axis="y", color=GRID)
+    return saved(figure)
+
+
+def _chosen(curves: list[Curve | None], labels: list[str]) -> list[tuple[str, Curve]]:
+    """The name and curve of the classes to draw, the lowest average precision first."""
+    known = [(name, curve) for name, curve in zip(labels, curves, strict=True) if curve]
+    return sorted(known, key=lambda pair: pair[1].ap)[:MOST_CURVES]
+
+
+@plain_text
+def roc(curves: list[Curve | None], labels: list[str]) -> bytes | None:
+    """PNG: the true positive rate over the false positive rate of each class against the rest; None where no class has
+    a curve."""
+    chosen = _chosen(curves, labels)
+    if not chosen:
+        return None
+    figure, (axes,) = panels((6.8, 5.4))
+    axes.plot([0, 1], [0, 1], color=FAINT, linewidth=1, linestyle="--")
+    for (name, curve), colour in zip(chosen, COLOURS, strict=False):
+        fpr, tpr, _ = thinned(curve)
+        axes.plot(fpr, tpr, color=colour, linewidth=1.6, label=f"{short(name)}  {curve.auc:.3f}")
+    axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.02))
+    axes.set_xlabel("false positive rate", color=INK)
+    axes.set_ylabel("true positive rate (recall)", color=INK)
+    axes.legend(loc="lower right", frameon=False, fontsize=9, labelcolor=INK, title="area under the curve")
+    axes.grid(color=GRID)
+    return saved(figure)
+
+
+@plain_text
+def precision_recall(curves: list[Curve | None], labels: list[str]) -> bytes | None:
+    """PNG: precision over recall of each class against the rest; None where no class has a curve."""
+    chosen = _chosen(curves, labels)
+    if not chosen:
+        return None
+    figure, (axes,) = panels((8.2, 5.4))
+    for (name, curve), colour in zip(chosen, COLOURS, strict=False):
+        _, recall, precision = thinned(curve)
+        axes.step(recall, precision, where="pre", color=colour, linewidth=1.6, label=f"{short(name)}  {curve.ap:.3f}")
+    axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.02))
+    axes.set_xlabel("recall", color=INK)
+    axes.set_ylabel("precision", color=INK)
+    place = {"loc": "center left", "bbox_to_anchor": (1, 0.5)}
+    axes.legend(**place, frameon=False, fontsize=9, labelcolor=INK, title="average precision")
+    axes.grid(color=GRID)
+    return saved(figure)
+
+
+def _bars(values: dict[str, list[float | None]], labels: list[str], order: list[int]) -> bytes:
+    """PNG: one row for each label with a marker for each of its values, from 0 to 1."""
+    shown = order[:MOST_NAMED]
+    figure, (axes,) = panels((6.8, 1.4 + 0.3 * len(shown)))
+    for (name, column), colour, marker in zip(values.items(), (BLUE, GREEN, RED), "oDs", strict=False):
+        points = [(column[i], y) for y, i in enumerate(shown) if column[i] is not None]
+        if points:
+            axes.plot(*zip(*points, strict=True), marker, color=colour, markersize=6, alpha=0.85, label=name)
+    axes.set_yticks(range(len(shown)), [short(labels[i]) for i in shown])
+    axes.set_ylim(len(shown) - 0.5, -0.5)
+    axes.set_xlim(-0.02, 1.02)
+    axes.grid(axis="x", color=GRID)
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, frameon=False, fontsize=9, labelcolor=INK)
+    return saved(figure)
+
+
+def _rising(values: list[float | None]) -> list[int]:
+    return sorted(range(len(values)), key=lambda i: (values[i] is None, values[i]))
+
+
+@plain_text
+def intersection_over_union(judged: Classification, labels: list[str]) -> bytes:
+    """PNG: the intersection over union of each class, the lowest first."""
+    values = judged.intersection_over_union()
+    return _bars({"intersection over union": values}, labels, _rising(values))
+
+
+@plain_text
+def label_scores(judged: MultiLabel, labels: list[str]) -> bytes:
+    """PNG: precision, recall and average precision of each label, the lowest average precision first."""
+    rows = judged.by_label()
+    columns = {"precision": "precision", "recall": "recall", "average precision": "ap"}
+    values = {name: [row[key] for row in rows] for name, key in columns.items()}
+    return _bars(values, labels, _rising(values["average precision"]))
+
+
+@plain_text
+def residuals_over_predictions(points: np.ndarray) -> bytes | None:
+    """PNG: the error, prediction less true value, over the prediction. points: 2×P, targets and predictions."""
+    if not points.size:
+        return None
+    figure, (axes,) = panels((6.4, 3.8))
+    many = points.shape[1]
+    axes.axhline(0, color=FAINT, linewidth=1, linestyle="--")
+    size = 36 if many < 100 else 14 if many < 1000 else 6
+    axes.scatter(points[1], points[1] - points[0], s=size, alpha=0.6 if many < 1000 else 0.3, color=BLUE, linewidths=0)
+    axes.set_xlabel("prediction", color=INK)
+    axes.set_ylabel("prediction less true value", color=INK)
+    axes.grid(color=GRID)
     return saved(figure)
 
 

@@ -7,9 +7,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from .ranking import Curve, ScoreSample
+
 Z = 1.959963985  # 95 % of a normal distribution is within this number of standard deviations
 BINS = 15  # of confidence
 MOST_WORST = 40
+TOP = (1, 2, 3, 5, 10)  # the k of top-k accuracies
 
 
 def share_interval(right: float, tested: float) -> tuple[float, float] | None:
@@ -57,21 +60,26 @@ class Classification:
     """A classifier's answers, accumulated batch by batch. confusion: labels × answers; bins: samples, confidence and
     hits.
 
-    unscored: samples of each label with NaN scores. They count as wrong, as in Accuracy, and have no answer.
+    unscored: samples of each label with NaN scores. They count as wrong, as in Accuracy, and have no answer. pixels:
+    labels belong to positions of an image, not to samples; then no curves are kept.
     """
 
     classes: int
+    pixels: bool = False
     confusion: np.ndarray = field(init=False)
     bins: np.ndarray = field(init=False)
     unscored: np.ndarray = field(init=False)
     worst: list[Mistake] = field(default_factory=list)
-    among_five: int = 0
+    ranks: np.ndarray = field(init=False)  # of the labels among the scores, from 1: how many samples have each
+    sample: ScoreSample = field(default_factory=ScoreSample)
+    _curves: list[Curve | None] | None = None
     surprise: float = 0.0
 
     def __post_init__(self) -> None:
         self.confusion = np.zeros((self.classes, self.classes), np.int64)
         self.bins = np.zeros((3, BINS))
         self.unscored = np.zeros(self.classes, np.int64)
+        self.ranks = np.zeros(self.classes + 1, np.int64)
 
     def add(self, probabilities: np.ndarray, labels: np.ndarray, samples: np.ndarray | None) -> None:
         """probabilities N×C, labels N (integers); samples: their indices in the data, None where rows are not
@@ -96,7 +104,10 @@ class Classification:
         place = np.minimum((sure * BINS).astype(int), BINS - 1)
         for i, values in enumerate((np.ones(len(labels)), sure, hits)):
             self.bins[i] += np.bincount(place, values, BINS)
-        self.among_five += int((rivals <= 5).sum())
+        self.ranks += np.bincount(rivals, minlength=self.classes + 1)
+        if not self.pixels:
+            self.sample.add(probabilities, labels)
+            self._curves = None
         self.surprise -= float(np.log(np.maximum(own, 1e-300)).sum())
         if samples is not None:
             wrong = np.flatnonzero(~hits)
@@ -121,6 +132,31 @@ class Classification:
     @property
     def right(self) -> int:
         return int(np.trace(self.confusion))
+
+    def top(self, k: int) -> float:
+        """The share of samples whose label is among the k best scores."""
+        return int(self.ranks[: k + 1].sum()) / self.tested
+
+    @property
+    def among_five(self) -> int:
+        return int(self.ranks[:6].sum())
+
+    def balanced_accuracy(self) -> float | None:
+        """The mean recall of the classes that have samples."""
+        recalls = [row["recall"] for row in self.by_class() if row["recall"] is not None]
+        return float(np.mean(recalls)) if recalls else None
+
+    def curves(self) -> list[Curve | None]:
+        """The ROC and precision-recall curve of each class against the rest; empty for pixels."""
+        if self._curves is None:
+            self._curves = self.sample.curves()
+        return self._curves
+
+    def intersection_over_union(self) -> list[float | None]:
+        """TP / (TP + FP + FN) of each class; None of a class that is neither a label nor an answer."""
+        there, said, both = self.confusion.sum(1) + self.unscored, self.confusion.sum(0), np.diag(self.confusion)
+        union = (there + said - both).tolist()
+        return [k / n if n else None for k, n in zip(both.tolist(), union, strict=True)]
 
     def by_class(self) -> list[dict]:
         """Samples, precision, recall with its interval, and F1 of each class; None where nothing is divided."""

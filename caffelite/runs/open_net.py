@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from .. import caffelite_pb2 as pb
 from .. import data, prototxt, weights
@@ -15,7 +17,7 @@ from ..layers import unknown_types
 from ..net import graph
 from ..net.net import Net
 from ..prototxt.overrides import Overrides
-from ..training import Trainer, nets
+from ..training import Trainer, class_weights, nets
 from .config import RunConfig
 
 log = logging.getLogger("caffelite")
@@ -37,11 +39,29 @@ def open_net(
     phase: pb.TRAIN or pb.TEST. level, stages: for the rules of the prototxt. keep: every blob keeps its values after a
     pass. share: a net whose parameters this one uses. Errors: every mistake in the prototxt and its data.
     """
-    state = nets.state(phase, document.message, None, level, tuple(stages))
+    message, locate = document.message, document.locate
     open_source = functools.partial(data.open_source, seed=seed)
-    return Net.of(
-        graph.build(document.message, state, document.locate, open_source), dev, seed=seed, share=share, keep=keep
-    )
+
+    def build(phase: int) -> graph.Graph:
+        return graph.build(message, nets.state(phase, message, None, level, tuple(stages)), locate, open_source)
+
+    measured = _class_weights(build, message) if phase != pb.TRAIN else None
+    wiring = build(phase)
+    class_weights.set_weights(wiring, class_weights.measure(wiring) if measured is None else measured)
+    return Net.of(wiring, dev, seed=seed, share=share, keep=keep)
+
+
+def _class_weights(build: Callable[[int], graph.Graph], message: pb.NetParameter) -> dict[str, np.ndarray]:
+    """The class weights that a net's layers ask for, measured from the data of its TRAIN phase."""
+    if not class_weights.wanted(message):
+        return {}
+    train = build(pb.TRAIN)
+    try:
+        return class_weights.measure(train)
+    finally:
+        for node in train.feeds:
+            if getattr(node.layer, "source", None) is not None:
+                node.layer.source.close()
 
 
 def load_weights(net: Net, files: Sequence[str]) -> None:
@@ -82,6 +102,7 @@ def open_trainer(config: RunConfig, document: prototxt.Document, dev: Any, **opt
         dev,
         strong_scaling=config.scaling == "strong",
         fp16_gradients=config.compress == "fp16",
+        split=config.split,
         level=config.level,
         stages=config.stages,
         nan_recoveries=config.nan_recoveries,

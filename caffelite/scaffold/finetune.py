@@ -59,12 +59,13 @@ def _transform(path: Path) -> pb.TransformationParameter | None:
 
 
 def likely_net(trained: Trained, nets: dict[str, pb.NetParameter]) -> str:
-    """The net whose layers with weights have the most names in common with the file. Errors: less than half of any
-    net's layers are in it."""
+    """The net whose layers with weights have the most names and numbers of outputs in common with the file. Errors:
+    less than half of any net's layers are in it."""
+    weighted = {name: _outputs(blobs[0]) for name, blobs in trained.blobs.items() if blobs[0].ndim > 1}
     scores = {}
     for name, net in nets.items():
-        own = {layer.name for layer in net.layer if layer.type in WEIGHTED}
-        scores[name] = len(own & set(trained.blobs)) / len(own | set(trained.blobs)) if own else 0
+        own = {layer.name: _num_output(layer) for layer in net.layer if layer.type in WEIGHTED}
+        scores[name] = len(own.items() & weighted.items()) / len(own.keys() | weighted.keys())
     best = max(scores, key=scores.__getitem__)
     if scores[best] < 0.5:
         found = ", ".join(list(trained.blobs)[:6])
@@ -73,6 +74,15 @@ def likely_net(trained: Trained, nets: dict[str, pb.NetParameter]) -> str:
             f"{trained.path}: these weights are of no shipped net", found=f"layers {found}", remedy=remedy
         )
     return best
+
+
+def _num_output(layer: pb.LayerParameter) -> int:
+    return layer.inner_product_param.num_output or layer.convolution_param.num_output
+
+
+def _outputs(weight: np.ndarray) -> int:
+    """Of a convolution N×C×H×W, of an inner product N×K, which old files store as 1×1×N×K."""
+    return weight.shape[-2] if weight.ndim == 4 and weight.shape[:2] == (1, 1) else weight.shape[0]
 
 
 def fit(graph: Graph, trained: Trained, last: str, side: int) -> Fit:

@@ -201,6 +201,7 @@ def _add_number_head(made: Network, head: Head, scores: str) -> None:
         made.notes["loss"] = f"half the squared error; loss_weight 1 / {head.scale[0]:g}^2 makes it one of spread 1"
         minus = pb.EltwiseParameter(coeff=[1, -1])
         wrong = _add(made, "Eltwise", "difference", ["numbers", "label"], include=METRIC, eltwise_param=minus)
+        made.notes["difference"] = "answer minus label"
         wrong = _add(made, "AbsVal", "error", [wrong], include=METRIC)
         mean = pb.ReductionParameter(operation=pb.ReductionParameter.MEAN)
         _add(made, "Reduction", "mae", [wrong], include=METRIC, reduction_param=mean)

@@ -19,7 +19,7 @@ LEAST_ITERATIONS = 10  # of an epoch, before batches become smaller than the pre
 LEAST_BATCH = 8
 MOST_TEST_BATCH = 100
 MOST_EXACT = 2_000  # test images that are tested exactly even if no good batch size divides their number
-FINETUNE_IMAGES, LEAST_FINETUNE = 60_000, 1_000  # images that fine-tuning sees; iterations that the new layer needs
+FINETUNE_IMAGES, LEAST_FINETUNE = 30_000, 1_000  # images that fine-tuning sees; iterations that the new layer needs
 FINETUNE_RATE = 0.001  # of learned layers; the new one learns ten times as fast
 STEPS = (0.6, 0.85)  # of the run, at which the rate falls
 
@@ -97,7 +97,7 @@ def schedule(preset: Preset, count: int, batch: int, task: str, finetuned: bool)
     if finetuned:
         epochs = max(math.ceil(FINETUNE_IMAGES / count), math.ceil(LEAST_FINETUNE / epoch))
         epochs, rate = min(max(epochs, 10), 400), FINETUNE_RATE
-        why = "a tenth of what training from nothing takes: learned layers need small changes"
+        why = "low, because learned layers need small changes"
     else:
         epochs = min(max(round(preset.images / count), 30), 300)
         rate = preset.rate * min(1.0, max(0.25, batch / preset.batch))

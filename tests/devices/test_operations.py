@@ -142,6 +142,43 @@ def test_softmax_loss(dev, rng, n, c, p, ignore, divisor):
     assert dev.download(op.bad).tolist() == [bad == 0 and 0]
 
 
+@pytest.mark.parametrize("ignore, divisor", [(None, None), (2, None), (None, 7.0), (-1, 0.5)])
+@pytest.mark.parametrize("n, c, p", [(1, 1, 1), (9, 10, 1), (3, 4, 5), (2100, 3, 1)])
+def test_softmax_loss_with_class_weights(dev, rng, n, c, p, ignore, divisor):
+    x, weights = (rng.normal(size=shape).astype(dev.dtype).astype(np.float64) for shape in ((n, c, p), c))
+    weights = np.abs(weights)
+    label = rng.integers(0, c, size=(n, p))
+    if ignore is not None:
+        label.reshape(-1)[1::3] = ignore
+    op = dev.softmax_loss(n, c, p, ignore, divisor, put(dev, weights))
+    there, prob, loss, dx = (put(dev, x), put(dev, label)), blank(dev, (n, c, p)), blank(dev, ()), blank(dev, (n, c, p))
+    exact = reference.softmax(x)
+    expected, by, bad = reference.log_loss(exact, label, ignore, divisor, weights)
+    gradient = blank(dev, (n, c, p)) if divisor else None
+    op.forward(*there, prob, loss, None, 0.5, gradient)
+    close(dev, loss, expected)
+    close(dev, op.divisor, [by])
+    op.backward(prob, there[1], put(dev, 0.5), dx)
+    slopes = reference.log_loss_backward(exact, label, 0.5, by, ignore, weights)
+    close(dev, dx, slopes)
+    if gradient is not None:
+        close(dev, gradient, slopes)
+    assert dev.download(op.bad).tolist() == [bad == 0 and 0]
+
+
+def test_labels_without_weight_leave_no_loss(dev):
+    op, loss = dev.softmax_loss(3, 2, 1, None, None, put(dev, np.array([0.0, 5.0]))), blank(dev, ())
+    x, label, prob, dx = (
+        put(dev, np.ones((3, 2, 1))),
+        put(dev, np.zeros((3, 1))),
+        blank(dev, (3, 2)),
+        blank(dev, (3, 2)),
+    )
+    op.forward(x, label, prob, loss)
+    op.backward(prob, label, put(dev, 1.0), dx)
+    assert dev.download(loss) == 0 and not dev.download(dx).any()
+
+
 @pytest.mark.parametrize(
     "n, p, wrong", [(6, 4, {9: -1, 20: 0.5}), (1, 3000, {2999: float("nan"), 2500: 1e9}), (5, 1, {0: 3})]
 )

@@ -19,11 +19,14 @@ def softmax(axis=1):
     return lambda x: [reference.softmax(three(x, axis)).reshape(x.shape)]
 
 
-def log_loss(ignore=None, divisor=None, axis=1, top=2):
+def log_loss(ignore=None, divisor=None, axis=1, top=2, weights=None):
     def oracle(x, t):
         prob = reference.softmax(three(x, axis))
         count = divisor(x, t) if divisor else None
-        return [reference.log_loss(prob, t.reshape(prob.shape[0], -1), ignore, count)[0], prob.reshape(x.shape)][:top]
+        return [
+            reference.log_loss(prob, t.reshape(prob.shape[0], -1), ignore, count, weights)[0],
+            prob.reshape(x.shape),
+        ][:top]
 
     return oracle
 
@@ -38,6 +41,17 @@ def cross_entropy(divisor, ignore=None):
     def oracle(x, t):
         each = np.where(t == ignore, 0, np.logaddexp(0, x) - x * t)
         return [each.sum() / divisor(x, t)]
+
+    return oracle
+
+
+def weighted_cross_entropy(weights, divisor, ignore=None):
+    """weights: of the positive targets, by axis 1."""
+
+    def oracle(x, t):
+        w = np.reshape(weights, (1, -1, *[1] * (x.ndim - 2))) if x.ndim > 1 else np.array(weights)
+        each = w * t * np.logaddexp(0, -x) + (1 - t) * np.logaddexp(0, x)
+        return [np.where(t == ignore, 0, each).sum() / divisor(x, t)]
 
     return oracle
 

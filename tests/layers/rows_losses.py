@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 from layer_row import BATCH, BATCH_SIZE, IMAGE, Row, distinct, far, labels, off_kinks, share
-from oracles import accuracy, contrastive, cross_entropy, hinge, infogain, log_loss, smooth, softmax
+from oracles import (
+    accuracy,
+    contrastive,
+    cross_entropy,
+    hinge,
+    infogain,
+    log_loss,
+    smooth,
+    softmax,
+    weighted_cross_entropy,
+)
+
+WEIGHTS = "class_weight: 0.5 class_weight: 3 class_weight: 0.125"
 
 ROWS = [
     Row("Softmax", "", [(IMAGE, off_kinks)], softmax()),
@@ -33,6 +45,55 @@ ROWS = [
         log_loss(divisor=lambda x, t: 1, top=1),
         constant=(1,),
         name="sum",
+    ),
+    Row(
+        "SoftmaxWithLoss",
+        f"loss_param {{ {WEIGHTS} }}",
+        [((7, 3), off_kinks), ((7,), labels(3))],
+        log_loss(weights=(0.5, 3, 0.125)),
+        tops=2,
+        constant=(1,),
+        name="weighted",
+    ),
+    Row(
+        "SoftmaxWithLoss",
+        f"softmax_param {{ axis: 2 }} loss_param {{ {WEIGHTS} ignore_label: 1 }}",
+        [((2, 4, 3, 5), off_kinks), ((2, 4, 5), labels(3, 1))],
+        log_loss(1, axis=2, top=1, weights=(0.5, 3, 0.125)),
+        constant=(1,),
+        name="weighted pixels, ignoring",
+    ),
+    Row(
+        "SoftmaxWithLoss",
+        f"loss_param {{ {WEIGHTS} normalization: FULL }}",
+        [((7, 3), off_kinks), ((7,), labels(3))],
+        log_loss(divisor=lambda x, t: len(x), top=1, weights=(0.5, 3, 0.125)),
+        constant=(1,),
+        name="weighted, by labels",
+    ),
+    Row(
+        "SigmoidCrossEntropyLoss",
+        f"loss_param {{ {WEIGHTS} }}",
+        [(BATCH, off_kinks), (BATCH, share)],
+        weighted_cross_entropy((0.5, 3, 0.125), lambda x, t: len(x)),
+        constant=(1,),
+        name="weighted",
+    ),
+    Row(
+        "SigmoidCrossEntropyLoss",
+        f"loss_param {{ {WEIGHTS} ignore_label: 2 normalization: VALID }}",
+        [((4, 3, 5), off_kinks), ((4, 3, 5), labels(2, 2))],
+        weighted_cross_entropy((0.5, 3, 0.125), lambda x, t: max(1, (t != 2).sum()), 2),
+        constant=(1,),
+        name="weighted pixels, ignoring",
+    ),
+    Row(
+        "SigmoidCrossEntropyLoss",
+        "loss_param { class_weight: 2.5 normalization: FULL }",
+        [((6,), off_kinks), ((6,), share)],
+        weighted_cross_entropy(2.5, lambda x, t: x.size),
+        constant=(1,),
+        name="weighted, one label",
     ),
     Row(
         "SigmoidCrossEntropyLoss",

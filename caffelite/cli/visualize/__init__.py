@@ -15,5 +15,7 @@ def visualize() -> None:
 
     The name of the picture decides its format: .png, .pdf or .svg. All pictures need matplotlib (extra: plot).
 
-    Example: caffelite visualize filters -weights lenet_iter_10000.caffemodel -out filters.png
+    \b
+    Example:
+      caffelite visualize filters -weights lenet_iter_10000.caffemodel -out filters.png
     """

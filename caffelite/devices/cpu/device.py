@@ -15,6 +15,7 @@ import threadpoolctl
 
 from ...errors import CaffeliteError
 from ..context import ExecutionContext
+from ..interfaces import Array, MaskPart
 from ..protocol import Gather, Shape
 from ..traits import CPU_EAGER, cpu_traits
 from ..window import Window
@@ -184,14 +185,18 @@ class CPU(FormulaKernels):
     def softmax(self, n: int, c: int, p: int) -> operations.Softmax:
         return operations.Softmax(n, c, p)
 
-    def softmax_loss(self, n: int, c: int, p: int, ignore: int | None, divisor: float | None) -> operations.SoftmaxLoss:
-        return operations.SoftmaxLoss(self, n, c, p, ignore, divisor)
+    def softmax_loss(
+        self, n: int, c: int, p: int, ignore: int | None, divisor: float | None, weights: Array | None = None
+    ) -> operations.SoftmaxLoss:
+        return operations.SoftmaxLoss(self, n, c, p, ignore, divisor, weights)
 
     def accuracy(self, n: int, c: int, p: int, top_k: int, ignore: int | None) -> operations.Accuracy:
         return operations.Accuracy(n, c, p, top_k, ignore)
 
-    def dropout(self, n: int, d: int, ratio: float, stream: int, context: ExecutionContext) -> operations.Dropout:
-        return operations.Dropout(self, n, d, ratio, stream, context)
+    def dropout(
+        self, n: int, d: int, ratio: float, stream: int, context: ExecutionContext, part: MaskPart | None = None
+    ) -> operations.Dropout:
+        return operations.Dropout(self, n, d, ratio, stream, context, part)
 
     def preprocess(
         self, out: Shape, mean: np.ndarray | None, scale: float, context: ExecutionContext

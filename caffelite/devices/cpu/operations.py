@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..context import ExecutionContext
+from ..interfaces import MaskPart
 from ..window import Window
 from . import blas
 from .kernels import convolution, dense, dropout, scores
@@ -138,12 +139,13 @@ class Softmax:
 class SoftmaxLoss:
     """prob = softmax of x over the middle axis of (N, C, P), loss = -Σ log prob[label] / divisor over label (N, P).
 
-    ignore: a label that does not count, or None. divisor: a number, or None for how many labels count. ``bad`` (int64,
-    one element): 0, or 1 + the place of the first label that is no class.
+    ignore: a label that does not count, or None. divisor: a number, or None for how many labels count. weights (C):
+    factors of the losses by label, or None; then a divisor of None is the sum of the factors. ``bad`` (int64, one
+    element): 0, or 1 + the index of the first label that is no class.
     """
 
-    def __init__(self, device: Memory, n: int, c: int, p: int, ignore: int | None, divisor: float | None):
-        self._shape, self._labels = (n, c, p), (n, p)
+    def __init__(self, device: Memory, n: int, c: int, p: int, ignore: int | None, divisor: float | None, weights=None):
+        self._shape, self._labels, self._weights = (n, c, p), (n, p), weights
         self._ignore = (device.dtype.type(ignore or 0), ignore is not None)
         self._fixed = -1.0 if divisor is None else float(divisor)
         self.divisor, self.bad = device.zeros(1), device.zeros(1, np.int64)
@@ -154,7 +156,10 @@ class SoftmaxLoss:
         prob, label = prob.reshape(self._shape), label.reshape(self._labels)
         scores.softmax_forward(x.reshape(self._shape), prob)
         args = (*self._ignore, self._fixed, self._tiny, loss.reshape(-1), self.divisor, self.bad)
-        scores.log_loss_forward(prob, label, *args)
+        if self._weights is None:
+            scores.log_loss_forward(prob, label, *args)
+        else:
+            scores.weighted_log_loss_forward(prob, label, self._weights, *args)
         if total is not None:
             total += weight * loss
         if gradient is not None:
@@ -163,9 +168,11 @@ class SoftmaxLoss:
     def backward(self, prob, label, dloss, dx) -> None:
         """dx: the gradient before the softmax."""
         label, dx = label.reshape(self._labels), dx.reshape(self._shape)
-        scores.softmax_loss_backward(
-            prob.reshape(self._shape), label, *self._ignore, dloss.reshape(-1), self.divisor, dx
-        )
+        args = (*self._ignore, dloss.reshape(-1), self.divisor, dx)
+        if self._weights is None:
+            scores.softmax_loss_backward(prob.reshape(self._shape), label, *args)
+        else:
+            scores.weighted_softmax_loss_backward(prob.reshape(self._shape), label, self._weights, *args)
 
 
 class Accuracy:
@@ -200,17 +207,31 @@ class Dropout:
     that every device draws the same.
     """
 
-    def __init__(self, device: Memory, n: int, d: int, ratio: float, stream: int, context: ExecutionContext):
+    def __init__(
+        self,
+        device: Memory,
+        n: int,
+        d: int,
+        ratio: float,
+        stream: int,
+        context: ExecutionContext,
+        part: MaskPart | None = None,
+    ):
         self._inputs, self._shape, self._stream = context.input_buffer, (n, d), stream
+        self._part = part or MaskPart(0, n, 0)
         self._threshold = np.uint64(min(int(ratio * 2**32), 2**32 - 1))
         self._scale = device.dtype.type(1 / (1 - ratio))
 
     def forward(self, x, mask, y) -> None:
         """mask: uint8, like x, kept for backward."""
-        low, high, iteration, sample = self._inputs.random_key(self._shape[0])
-        key = np.uint64(low), np.uint64(high)
+        low, high, iteration, sample = self._inputs.random_key(self._part.rows)
         x, mask, y = x.reshape(self._shape), mask.reshape(self._shape), y.reshape(self._shape)
-        dropout.dropout_forward(x, mask, y, self._threshold, self._scale, *key, self._stream, iteration, sample)
+        key = np.uint64(low), np.uint64(high), self._stream, iteration, sample + self._part.first_row
+        if self._part.first_column:
+            first = self._part.first_column
+            dropout.dropout_forward_part(x, mask, y, self._threshold, self._scale, *key, first)
+        else:
+            dropout.dropout_forward(x, mask, y, self._threshold, self._scale, *key)
 
     def backward(self, mask, dy, dx) -> None:
         dropout.dropout_backward(mask.reshape(-1), dy.reshape(-1), dx.reshape(-1), self._scale)

@@ -21,6 +21,24 @@ KERNEL dropout_forward(const blob* x, byte* mask, blob* y, const unsigned* clock
   }
 }
 
+// The part of a wider x that begins at row first_row and column first: x (N, D); its first numbers may share a counter with those before.
+KERNEL dropout_forward_part(const blob* x, byte* mask, blob* y, const unsigned* clock, unsigned samples, unsigned stream, unsigned threshold,
+                            real scale, idx n, idx d, idx first_row, idx first) {
+  idx quads = (first % 4 + d + 3) / 4;
+  EACH(i, n * quads) {
+    idx row = i / quads, quad = first / 4 + i % quads;
+    unsigned words[4] = {(unsigned)quad, clock[3] * samples + (unsigned)(first_row + row), clock[2], stream};
+    philox(words, clock[0], clock[1]);
+    for (int j = 0; j < 4; ++j) {
+      if (4 * quad + j < first || 4 * quad + j >= first + d) continue;
+      idx at = row * d + (4 * quad + j - first);
+      bool kept = words[j] >= threshold;
+      mask[at] = kept;
+      y[at] = kept ? real(x[at]) * scale : real(0);
+    }
+  }
+}
+
 KERNEL dropout_backward(const byte* mask, const blob* dy, blob* dx, real scale, idx n) {
   bool whole = wide<4>(mask) && wide<4>(dy) && wide<4>(dx);
   EACH(i, (n + 3) / 4) {
@@ -33,12 +51,14 @@ KERNEL dropout_backward(const byte* mask, const blob* dy, blob* dx, real scale, 
 }
 
 // dx = (prob - onehot(label)) · dloss / divisor over (N, C, P); 0 where the label (N, P) is ignored.
-KERNEL softmax_loss_backward(const real* prob, const real* label, const real* dloss, const real* divisor, real* dx, real ignore, idx ignoring,
-                             idx n, idx c, idx p) {
+// weights (C), or null: factors of the losses by label; a label that is no class has none.
+KERNEL softmax_loss_backward(const real* prob, const real* label, const real* weights, const real* dloss, const real* divisor, real* dx,
+                             real ignore, idx ignoring, idx n, idx c, idx p) {
   real scale = dloss[0] / divisor[0];
   EACH(i, n * c * p) {
     real given = label[i / (c * p) * p + i % p];
-    dx[i] = ignoring && given == ignore ? real(0) : (prob[i] - real(i / p % c == given)) * scale;
+    const real factor = !weights ? real(1) : given >= 0 && given < c ? weights[(idx)given] : real(0);
+    dx[i] = ignoring && given == ignore ? real(0) : (prob[i] - real(i / p % c == given)) * scale * factor;
   }
 }
 

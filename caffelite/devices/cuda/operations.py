@@ -10,6 +10,7 @@ import numpy as np
 
 from ..context import ExecutionContext
 from ..formula import Formula
+from ..interfaces import MaskPart
 from ..window import Window
 from .formula_kernels import FormulaKernels
 
@@ -193,13 +194,17 @@ class Labels:
 class SoftmaxLoss(Labels):
     """prob = softmax of x over the middle axis of (N, C, P), loss = -Σ log prob[label] / divisor over label (N, P).
 
-    ignore: a label that does not count, or None. divisor: a number, or None for how many labels count.
+    ignore: a label that does not count, or None. divisor: a number, or None for how many labels count. weights (C):
+    factors of the losses by label, or None; then a divisor of None is the sum of the factors.
     """
 
     BLOCKS = 1024  # most blocks
 
-    def __init__(self, device: FormulaKernels, n: int, c: int, p: int, ignore: int | None, divisor: float | None):
+    def __init__(
+        self, device: FormulaKernels, n: int, c: int, p: int, ignore: int | None, divisor: float | None, weights=None
+    ):
         super().__init__(device, ignore)
+        self._weights = weights
         threads = min(n * p * team(p), self.BLOCKS * 256)
         self.divisor = device.zeros(1)
         self._parts = device.empty(2 * self.BLOCKS, np.float64), device.zeros(1, np.uint32), self._first
@@ -218,11 +223,12 @@ class SoftmaxLoss(Labels):
     def forward(self, x, label, prob, loss, total=None, weight: float = 1.0, gradient=None) -> None:
         """total: an array of one number that the loss is added to, times ``weight``; or None. gradient: where
         ``divisor`` is a number, gets what backward would make of a dloss of ``weight``; or None."""
-        self._forward(x, label, prob, gradient, loss, total, float(weight), self.divisor, self.bad, *self._parts)
+        outputs = prob, gradient, loss, total
+        self._forward(x, label, self._weights, *outputs, float(weight), self.divisor, self.bad, *self._parts)
 
     def backward(self, prob, label, dloss, dx) -> None:
         """dx: the gradient before the softmax."""
-        self._backward(prob, label, dloss, self.divisor, dx)
+        self._backward(prob, label, self._weights, dloss, self.divisor, dx)
 
 
 class Accuracy(Labels):
@@ -246,12 +252,24 @@ class Dropout:
     device draws the same.
     """
 
-    def __init__(self, device: FormulaKernels, n: int, d: int, ratio: float, stream: int, context: ExecutionContext):
-        self._inputs, self._n, scale = context.input_buffer, n, float(1 / (1 - ratio))
+    def __init__(
+        self,
+        device: FormulaKernels,
+        n: int,
+        d: int,
+        ratio: float,
+        stream: int,
+        context: ExecutionContext,
+        part: MaskPart | None = None,
+    ):
+        self._inputs, self._n, scale = context.input_buffer, part.rows if part else n, float(1 / (1 - ratio))
         words = (np.uint32(stream & 0xFFFFFFFF), np.uint32(min(int(ratio * 2**32), 2**32 - 1)))
-        self._forward = device.kernel(
-            "elementwise", "dropout_forward", n * math.ceil(d / 4), *words, scale, n, d, size=n * d
-        )
+        name, quads = "dropout_forward", math.ceil(d / 4)
+        tail: tuple[float, ...] = (scale, n, d)
+        if part:
+            name, quads = "dropout_forward_part", math.ceil((part.first_column % 4 + d) / 4)
+            tail = (*tail, part.first_row, part.first_column)
+        self._forward = device.kernel("elementwise", name, n * quads, *words, *tail, size=n * d)
         self._backward = device.kernel("elementwise", "dropout_backward", n * d, scale, n * d)
 
     def forward(self, x, mask, y) -> None:

@@ -50,8 +50,8 @@ KERNEL softmax_backward(const real* y, const real* dy, real* dx, idx team, idx n
 // gradient, or null: what softmax_loss_backward would make of a loss's gradient of `weight`; `fixed` is a divisor then.
 // prob = softmax of x over axis 1 of (N, C, P); loss[0] = -sum of log max(prob[label], tiny) / divisor[0]; divisor: `fixed`, or the labels that
 // count where it is negative. total_loss, or null, gets weight · loss added. partial (2, blocks): the blocks' sums and counts, which the last of
-// them adds up.
-KERNEL softmax_loss(const real* x, const real* label, real* prob, real* gradient, real* loss, real* total_loss, real weight, real* divisor, long long* bad,
+// them adds up. weights (C), or null: factors of the losses by label; a label counts as its factor then.
+KERNEL softmax_loss(const real* x, const real* label, const real* weights, real* prob, real* gradient, real* loss, real* total_loss, real weight, real* divisor, long long* bad,
                     double* partial, unsigned* come, long long* first, real ignore, idx ignoring, double fixed, real tiny, idx team, idx n,
                     idx c, idx p) {
   double total = 0, counted = 0;
@@ -60,6 +60,7 @@ KERNEL softmax_loss(const real* x, const real* label, real* prob, real* gradient
     idx base = s / p * c * p + s % p;
     real top = x[base], given = label[s], sum = 0, mine = 0;
     const bool counts = !(ignoring && given == ignore);
+    const real factor = !weights ? real(1) : given >= 0 && given < c ? weights[(idx)given] : real(0);
     for (idx k = lane; k < c; k += team) {
       real v = x[base + k * p];
       top = v > top ? v : top;
@@ -75,14 +76,14 @@ KERNEL softmax_loss(const real* x, const real* label, real* prob, real* gradient
       real v = prob[base + k * p] / sum;
       prob[base + k * p] = v;
       if (k == given) mine = v;
-      if (gradient) gradient[base + k * p] = counts ? (v - real(k == given)) * slope : real(0);
+      if (gradient) gradient[base + k * p] = counts ? (v - real(k == given)) * slope * factor : real(0);
     }
     if (!counts) continue;
     if (!(given >= 0 && given < c && given == floor(given))) {
       if (lane == 0) atomicMin(first, (long long)s + 1);
     } else if ((idx)given % team == lane) {
-      total -= log(mine < tiny ? tiny : mine);
-      counted += 1;
+      total -= double(log(mine < tiny ? tiny : mine)) * factor;
+      counted += factor;
     }
   }
   total = block_sum(total);
@@ -104,7 +105,7 @@ KERNEL softmax_loss(const real* x, const real* label, real* prob, real* gradient
   }
   if (threadIdx.x) return;
   double by = fixed < 0 ? counted : fixed;
-  divisor[0] = by > 1 ? by : 1;
+  divisor[0] = by > (weights && fixed < 0 ? 0 : 1) ? by : 1;
   loss[0] = total / divisor[0];
   if (total_loss) total_loss[0] += weight * loss[0];
   note_bad(first, bad);

@@ -75,6 +75,43 @@ def softmax_loss_backward(prob, label, ignore, ignoring, dloss, divisor, dx):
 
 
 @njit(**SERIAL)
+def weighted_log_loss_forward(prob, label, weights, ignore, ignoring, fixed, tiny, loss, divisor, bad):
+    """As ``log_loss_forward``, with the loss of each label times its weight (C); divisor: ``fixed``, or the sum of the
+    weights where it is negative (1 where that is 0)."""
+    total, summed = 0.0, 0.0
+    for n in range(prob.shape[0]):
+        for p in range(prob.shape[2]):
+            given = label[n, p]
+            if ignoring and given == ignore:
+                continue
+            if not (0 <= given < prob.shape[1]) or given != np.floor(given):
+                if bad[0] == 0:
+                    bad[0] = 1 + n * prob.shape[2] + p
+                continue
+            v = prob[n, int(given), p]
+            total -= weights[int(given)] * np.log(v if not v < tiny else tiny)
+            summed += weights[int(given)]
+    divisor[0] = max(1.0, fixed) if fixed >= 0 else summed if summed > 0 else 1.0
+    loss[0] = total / divisor[0]
+
+
+@njit(**PARALLEL)
+def weighted_softmax_loss_backward(prob, label, weights, ignore, ignoring, dloss, divisor, dx):
+    """dx = weights[label] · (prob - onehot(label)) · dloss / divisor; 0 where the label is ignored or no class."""
+    scale = dloss[0] / divisor[0]
+    for n in prange(prob.shape[0]):
+        for p in range(prob.shape[2]):
+            given = label[n, p]
+            if (ignoring and given == ignore) or not (0 <= given < prob.shape[1]):
+                for c in range(prob.shape[1]):
+                    dx[n, c, p] = 0
+                continue
+            weight = weights[int(given)] * scale
+            for c in range(prob.shape[1]):
+                dx[n, c, p] = (prob[n, c, p] - (1 if c == given else 0)) * weight
+
+
+@njit(**SERIAL)
 def accuracy(x, label, top_k, ignore, ignoring, score, per_class, counts, bad):
     """score[0] = the share of labels among their top_k scores; a tie and a NaN count as wrong. x (N, C, P), label (N,
     P).

@@ -1,0 +1,203 @@
+"""Enumerates the arrangements of a job's devices that are possible, and compares their forecasts."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..errors import CaffeliteError
+from ..net.graph import Value
+from ..net.partition.placement import Division
+from .planner import Arrangement, Forecast, Planner
+from .request import Request
+from .sharding import Sharding, State, States, all_outputs, couples_samples, exchange, hybrid
+
+MICRO_BATCHES = (1, 2, 4, 8, 16, 32, 64)
+EXHAUSTIVE = 8  # divisible layers of which all subsets are compared
+
+
+def plan(planner: Planner, request: Request) -> list[Forecast]:
+    """The forecasts of the arrangements of the job's devices that ``request`` allows and the memory holds: of each
+    kind the best, the most samples a second first. Errors: the net or the devices allow no such arrangement."""
+    check(planner, request)
+    best: dict[tuple[int, str], Forecast] = {}
+    for arrangement in arrangements(planner, request):
+        found = planner.forecast(arrangement)
+        kind = (arrangement.groups, arrangement.name)
+        if found and (kind not in best or found.images > best[kind].images):
+            best[kind] = found
+    return sorted(best.values(), key=lambda f: (-f.images, f.placement.devices, f.placement.stages, f.memory))
+
+
+def choose(planner: Planner, request: Request) -> Forecast:
+    """The best of ``plan``. Errors: also, that the memory holds none."""
+    found = plan(planner, request)
+    if found:
+        return found[0]
+    unlimited = plan(planner.with_memory(None), request)
+    if not unlimited:
+        raise CaffeliteError(
+            f"-split: no arrangement of {planner.job.devices} devices is possible",
+            remedy="shards divide layers whose num_output is a multiple of their number; a stage needs a layer",
+        )
+    least = min(unlimited, key=lambda f: f.memory)
+    raise CaffeliteError(
+        "-split: no arrangement fits into the memory of a device",
+        expected=f"at least {least.memory / 2**20:,.0f} MiB: {least.groups} x {least.name}, "
+        f"{least.placement.micro_batches} micro-batches",
+        found=f"{(planner.job.memory or 0) / 2**20:,.0f} MiB",
+        remedy="use more devices or a smaller batch",
+    )
+
+
+def check(planner: Planner, request: Request) -> None:
+    """Raises an error for a request that this net or this job never allows."""
+    devices = planner.job.devices
+    if request.devices and devices % request.devices:
+        what = f"-split: {devices} processes cannot form groups of {request.devices}"
+        raise CaffeliteError(what, remedy=f"use a number of processes that {request.devices} divides")
+    if request.stages and request.stages >= len(planner.places):
+        what = f"-split: {request.stages} stages, but the net can be cut into {len(planner.places) - 1} at most"
+        raise CaffeliteError(what, remedy="use fewer stages")
+    micro_batches = request.micro_batches or 1
+    if micro_batches > 1:
+        coupled = next((n for n in planner.graph.nodes if couples_samples(n)), None)
+        if coupled is not None:
+            what = f'-split: the batch cannot be divided into micro-batches: layer "{coupled.name}" '
+            what += f"({coupled.layer.spec.type}) computes with all its samples"
+            raise CaffeliteError(what, where=coupled.layer.locate(), remedy="use iter_size for micro-batches")
+        batch = planner.batch(devices // (request.devices or devices))
+        if batch % micro_batches:
+            what = f"-split: a batch of {batch} cannot be divided into {micro_batches} micro-batches"
+            raise CaffeliteError(what, remedy="use a number of micro-batches that divides the batch")
+
+
+def arrangements(planner: Planner, request: Request) -> Iterator[Arrangement]:
+    """All arrangements that ``request`` allows."""
+    for size in _divisors(planner.job.devices):
+        groups = planner.job.devices // size
+        if request.devices not in (None, size) or (planner.job.strong and planner.graph.batch_size % groups):
+            continue
+        for stages in _divisors(size) if request.hybrid is None else ():
+            shards = size // stages
+            if request.stages in (None, stages) and request.shards in (None, shards):
+                yield from _pipelines(planner, request, groups, stages, shards)
+        if size > 1 and request.hybrid in (None, size) and request.stages in (None, 1) and request.shards is None:
+            found = hybrid(planner.graph, size)
+            if found and planner.batch(groups) % size == 0 and request.micro_batches in (None, 1):
+                yield Arrangement(groups, 1, 1, found, "hybrid")
+
+
+def _divisors(number: int) -> list[int]:
+    return [d for d in range(1, number + 1) if number % d == 0]
+
+
+def _pipelines(planner: Planner, request: Request, groups: int, stages: int, shards: int) -> Iterator[Arrangement]:
+    if stages >= len(planner.places):
+        return
+    parts = [f"{count} {noun}" for count, noun in ((stages, "stages"), (shards, "shards")) if count > 1]
+    for sharding, micro_batches in itertools.product(
+        _shardings(planner, shards), _micro_batches(planner, request, groups, stages)
+    ):
+        yield Arrangement(groups, stages, micro_batches, sharding, " x ".join(parts) or "data parallel")
+
+
+def _micro_batches(planner: Planner, request: Request, groups: int, stages: int) -> list[int]:
+    """The numbers of micro-batches to compare: one where layers couple samples."""
+    if request.micro_batches:
+        return [request.micro_batches]
+    if stages == 1 or planner.coupled:
+        return [1]
+    return [m for m in MICRO_BATCHES if planner.batch(groups) % m == 0 and m <= 8 * stages]
+
+
+def _shardings(planner: Planner, shards: int) -> list[Sharding]:
+    """The shardings to compare: the fastest, and under a memory limit also those that divide more layers, first the
+    layers with the most parameters."""
+    if shards == 1:
+        return [Sharding()]
+    fastest = fastest_sharding(planner, shards)
+    rest = sorted(all_outputs(planner.graph, shards) - fastest.outputs, key=lambda i: (-planner.parameters[i], i))
+    counts = {0, len(rest), *(1 << k for k in range(len(rest).bit_length()))} if planner.job.memory else {0}
+    if not fastest.outputs:
+        counts = counts - {0} or {len(rest)}
+    found = [Sharding(shards, fastest.outputs.union(rest[:count])) for count in sorted(counts)]
+    return [sharding for sharding in found if sharding.outputs]
+
+
+def fastest_sharding(planner: Planner, shards: int) -> Sharding:
+    """The layers to divide by outputs for the shortest iteration of one stage without micro-batches.
+
+    Compares all subsets of up to EXHAUSTIVE divisible layers. Of more layers it changes one after the other as long as
+    the time decreases, from each of three sets: none, all, the layers with more than the mean parameters.
+    """
+    every = sorted(all_outputs(planner.graph, shards))
+    if len(every) <= EXHAUSTIVE:
+        subsets = itertools.chain.from_iterable(itertools.combinations(every, n) for n in range(len(every) + 1))
+        return min((Sharding(shards, frozenset(s)) for s in subsets), key=lambda s: stage_seconds(planner, s))
+    mean = sum(planner.parameters[every]) / len(every)
+    starts: tuple[frozenset[int], ...] = (
+        frozenset(),
+        frozenset(every),
+        frozenset(i for i in every if planner.parameters[i] > mean),
+    )
+    found = [_Descent(planner, Sharding(shards, start)).run(every) for start in starts]
+    return min(found, key=lambda s: stage_seconds(planner, s))
+
+
+class _Descent:
+    """Divides a layer or stops dividing it, one after the other, until no such change saves time. Computes only the
+    costs that a change concerns."""
+
+    def __init__(self, planner: Planner, sharding: Sharding):
+        self.shards, self.nodes = sharding.shards, planner.graph.nodes
+        self.states = States(planner.graph, sharding)
+        self.link = planner.job.network.between(0, sharding.shards - 1)
+        one = np.ones(len(self.nodes))
+        self._seconds = {}
+        for parts in (1, sharding.shards):
+            times = planner.costs.times(1.0, one * parts)
+            update = planner.costs.update(1.0) * planner.parameters / 4 / parts
+            self._seconds[parts] = (times.forward + times.backward + update).tolist()
+
+    def run(self, every: list[int]) -> Sharding:
+        unchanged, indices = 0, itertools.cycle(every)
+        while unchanged < len(every):
+            unchanged = 0 if self._change(next(indices)) else unchanged + 1
+        division = self.states.division
+        return Sharding(self.shards, frozenset(i for i in every if division[i] is Division.OUTPUTS))
+
+    def _change(self, index: int) -> bool:
+        before = self.states.division[index]
+        after = Division.WHOLE if before is Division.OUTPUTS else Division.OUTPUTS
+        touched, _ = self.states.set(index, after)
+        new = self._cost(touched)
+        self.states.set(index, before)
+        if new >= self._cost(touched) * (1 - 1e-9):
+            return False
+        self.states.set(index, after)
+        return True
+
+    def _cost(self, layers: list[int]) -> float:
+        """Seconds of some layers and of what is exchanged for the values that they read and make."""
+        seconds = 0.0
+        values: dict[Value, None] = {}  # in the order in which they are found
+        for index in layers:
+            node = self.nodes[index]
+            seconds += self._seconds[1 if self.states.of[index] is State.WHOLE else self.shards][index]
+            values |= dict.fromkeys((*node.bottoms, *node.tops))
+        for value in values:
+            move = self.states.move(value)
+            for amount in (move.forward, move.backward) if move else ():
+                seconds += self.link.move(amount, self.shards - 1) if amount else 0.0
+        return seconds
+
+
+def stage_seconds(planner: Planner, sharding: Sharding) -> float:
+    """Seconds of a batch and the update on one stage whose devices divide the layers."""
+    found, link = exchange(planner.graph, sharding), planner.job.network.between(0, sharding.shards - 1)
+    times = planner.costs.times(1.0, found.parts)
+    update = planner.costs.update(float((planner.parameters / found.parameter_parts).sum()) / 4)
+    return float((times.forward + times.backward).sum() + link.move(found.sent.sum(), found.messages.sum())) + update

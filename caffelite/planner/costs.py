@@ -1,0 +1,118 @@
+"""The time of each layer of a net on one device: modelled from rates, or measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from ..net.compile import CompiledNet
+from ..net.graph import Graph, Node
+from .work import Traffic, backward_products, multiply_adds, traffic_of
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What a device reaches: ``operations`` a second in large products (a multiply-add is two), ``bytes`` a second of
+    its memory, ``step``: seconds of the shortest step."""
+
+    operations: float
+    bytes: float
+    step: float
+
+
+# H100: 70 % of its data sheet's 495 TFLOP/s in TF32, 3.35 TB/s; a step: a node of a CUDA graph, an estimate. CPU: of a
+# process, as the ratio between layers needs it.
+RATES = {"h100": Rates(0.7 * 495e12, 0.7 * 3.35e12, 1.5e-6), "cpu": Rates(60e9, 12e9, 5e-6)}
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds of each layer, by its index, for one micro-batch."""
+
+    forward: np.ndarray
+    backward: np.ndarray
+
+
+class Costs(Protocol):
+    """The times of a net's layers."""
+
+    def times(self, share: float, divided: np.ndarray) -> Times:
+        """share: of the batch that a micro-batch has. divided: over how many devices each layer is divided."""
+
+    def update(self, parameters: float) -> float:
+        """Seconds to update ``parameters`` numbers."""
+
+
+def owners(graph: Graph, compiled: CompiledNet) -> dict[Node, int]:
+    """The index of the layer that each node of the compiled net belongs to: a copy belongs to the next layer."""
+    own = {node: old.index for old, node in compiled.nodes.items()}
+    found, last = {}, len(graph.nodes) - 1
+    for node in reversed(compiled.graph.nodes):
+        last = own.get(node, last)
+        found[node] = last
+    return found
+
+
+class Modelled:
+    """Each step takes as long as its products at the peak rate, or its bytes at the memory's rate: what takes longer,
+    and at least ``rates.step``."""
+
+    def __init__(self, graph: Graph, compiled: CompiledNet, rates: Rates):
+        self.rates, self._layers, of = rates, len(graph.nodes), owners(graph, compiled)
+        steps = [(of[step.node], step.node, traffic_of(step)) for step in compiled.forward]
+        steps = [(i, node, found) for i, node, found in steps if sum(found)]
+        self._index = np.array([i for i, _, _ in steps], int)
+        self._operations = np.array([2.0 * multiply_adds(node) for _, node, _ in steps])
+        self._back = np.array([float(backward_products(node)) for _, node, _ in steps])
+        self._bytes = np.array([found for _, _, found in steps], float).reshape(len(steps), len(Traffic._fields))
+
+    def times(self, share: float, divided: np.ndarray) -> Times:
+        parts = divided[self._index]
+        operations = self._operations * share / parts
+        forward, backward = np.zeros(self._layers), np.zeros(self._layers)
+        for into, factor, at in ((forward, np.ones_like(self._back), 0), (backward, self._back, 2)):
+            moved = (self._bytes[:, at] + self._bytes[:, at + 1] * share) / parts
+            seconds = np.maximum(operations * factor / self.rates.operations, moved / self.rates.bytes)
+            np.add.at(into, self._index, np.where(moved > 0, np.maximum(seconds, self.rates.step), 0.0))
+        return Times(forward, backward)
+
+    def update(self, parameters: float) -> float:
+        return 5 * 4 * parameters / self.rates.bytes  # reads weight, gradient and history; writes weight and history
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Seconds of each layer, as measured with a small and with a large share of the batch; in between, linear.
+
+    ``shares``: both, the smaller first; ``small``, ``large``: the times; ``update_rate``: parameters a second.
+    """
+
+    shares: tuple[float, float]
+    small: Times
+    large: Times
+    update_rate: float
+
+    def times(self, share: float, divided: np.ndarray) -> Times:
+        low, high = self.shares
+        place = (share - low) / (high - low) if high > low else 0.0
+
+        def between(small: np.ndarray, large: np.ndarray) -> np.ndarray:
+            return (
+                np.maximum(small + place * (large - small), np.minimum(small, large) * min(1.0, share / low)) / divided
+            )
+
+        return Times(between(self.small.forward, self.large.forward), between(self.small.backward, self.large.backward))
+
+    def update(self, parameters: float) -> float:
+        return parameters / self.update_rate
+
+
+def by_layer(graph: Graph, compiled: CompiledNet, seconds: Mapping[str, float]) -> np.ndarray:
+    """Seconds by the name of a node of the compiled net, as an array over the layers."""
+    found, of = np.zeros(len(graph.nodes)), owners(graph, compiled)
+    for node in compiled.graph.nodes:
+        found[of[node]] += seconds.get(node.name, 0.0)
+    return found

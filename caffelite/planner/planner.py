@@ -1,0 +1,298 @@
+"""Predicts the iteration of a net under an arrangement of devices, and chooses where its stages begin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+
+import numpy as np
+
+from ..net.compile import CompiledNet
+from ..net.graph import Graph
+from ..net.partition.placement import LayerPlacement, Placement
+from ..parallel.forecast import Link, Measured, Network, forecast
+from .costs import Costs
+from .pipeline import timeline
+from .segments import Crossing, activations, boundaries, crossing, sums
+from .sharding import Exchange, Sharding, State, couples_samples, exchange, parameter_bytes
+from .stages import Cut, Segments, best_cut
+
+SLOWER = 1.02
+BUCKETS = 6  # of gradients, as reduce_buckets has by default
+
+
+@dataclass(frozen=True)
+class Job:
+    """The devices of a job and its options.
+
+    memory: bytes of a device, None: no limit. strong: the groups share the batch. overlap: links move gradients while
+    devices compute. slower: how many times longer a device computes where processes share cores. iter_size: batches of
+    an iteration. histories: numbers that the solver keeps for each parameter.
+    """
+
+    devices: int
+    network: Network
+    memory: float | None = None
+    strong: bool = False
+    overlap: bool = True
+    slower: float = 1.0
+    iter_size: int = 1
+    histories: int = 1
+
+
+@dataclass(frozen=True)
+class StageForecast:
+    """One stage: its layers by index (first, behind the last), seconds forward and backward for one micro-batch with
+    what it sends and receives, bytes of memory of each of its devices, bytes that a device sends in an iteration to
+    other stages, to those of its stage, and to other groups."""
+
+    layers: tuple[int, int]
+    forward: float
+    backward: float
+    memory: float
+    to_stages: float
+    to_shards: float
+    to_groups: float
+
+    @property
+    def sent(self) -> float:
+        return self.to_stages + self.to_shards + self.to_groups
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """An arrangement and its iteration. batch: samples of a group in an iteration; waiting: seconds for
+    gradients of other groups; bubble: the share of the pipeline's time in which devices wait for other stages."""
+
+    groups: int
+    placement: Placement
+    name: str
+    batch: int
+    seconds: float
+    waiting: float
+    bubble: float
+    stages: tuple[StageForecast, ...]
+
+    @property
+    def images(self) -> float:
+        """A second."""
+        return self.groups * self.batch / self.seconds
+
+    @property
+    def memory(self) -> float:
+        """Of the device that needs most."""
+        return max(stage.memory for stage in self.stages)
+
+    @property
+    def sent(self) -> float:
+        """Bytes that a device sends in an iteration, of the device that sends most."""
+        return max(stage.sent for stage in self.stages)
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """Groups of stages of shards, and how a group divides its batch and its layers."""
+
+    groups: int
+    stages: int
+    micro_batches: int
+    sharding: Sharding
+    name: str = ""
+
+
+class Planner:
+    """Forecasts for one net and one kind of device. graph: for the complete batch."""
+
+    def __init__(self, graph: Graph, compiled: CompiledNet, costs: Costs, job: Job):
+        self.graph, self.compiled, self.costs, self.job = graph, compiled, costs, job
+        self.places = boundaries(graph, compiled)
+        self.parameters = parameter_bytes(graph)
+        self.coupled = any(map(couples_samples, graph.nodes))
+        self._details = cache(lambda sharding: _Details(self, sharding))
+
+    def batch(self, groups: int) -> int:
+        """Samples of a group in a pass of all micro-batches."""
+        return self.graph.batch_size // groups if self.job.strong else self.graph.batch_size
+
+    def forecast(self, arrangement: Arrangement) -> Forecast | None:
+        """The forecast of an arrangement with its best cut; None where it does not fit into the memory."""
+        run = _Run(self, arrangement)
+        cut = self._cut(run)
+        return run.forecast(cut.boundaries) if cut else None
+
+    def _cut(self, run: _Run) -> Cut | None:
+        """The fastest cut; where no two devices ever compute at once, of the cuts that take up to SLOWER times as long
+        the one with the least memory."""
+        best = best_cut(run.segments, run.passes, self.job.memory)
+        if best is None or run.passes > 1 or run.stages == 1:
+            return best
+        fixed, flight = run.segments.fixed, run.segments.per_flight
+        sizes = np.unique((fixed + flight)[np.triu_indices(len(fixed), 1)])
+        low, high = 0, len(sizes) - 1
+        while low < high:
+            middle = (low + high) // 2
+            found = best_cut(run.segments, 1, min(sizes[middle], self.job.memory or np.inf))
+            if found is not None and found.seconds <= SLOWER * best.seconds:
+                high = middle
+            else:
+                low = middle + 1
+        return best_cut(run.segments, 1, min(sizes[low], self.job.memory or np.inf)) or best
+
+    def with_memory(self, memory: float | None) -> Planner:
+        """This planner for another memory limit."""
+        return Planner(self.graph, self.compiled, self.costs, replace(self.job, memory=memory))
+
+    def details(self, sharding: Sharding) -> _Details:
+        return self._details(sharding)
+
+
+class _Details:
+    """What follows from a sharding alone."""
+
+    def __init__(self, planner: Planner, sharding: Sharding):
+        self.planner, graph = planner, planner.graph
+        self.exchange: Exchange = exchange(graph, sharding)
+        states = self.exchange.states
+        tops = [(node.index, top) for node in graph.nodes for top in node.tops]
+        divided = {top: sharding.shards for index, top in tops if states[index] is not State.WHOLE}
+        self.crossing: Crossing = crossing(graph, planner.places, divided)
+        shares = {v: k if v not in self.exchange.gathered else k / (1 + k) for v, k in divided.items()}
+        self.activations = activations(graph, planner.compiled, planner.places, shares)
+        self.parameters = planner.parameters / self.exchange.parameter_parts
+
+
+class _Run:
+    """An arrangement with the costs of its possible stages."""
+
+    def __init__(self, planner: Planner, arrangement: Arrangement):
+        self.planner, self.arrangement, job = planner, arrangement, planner.job
+        self.details = planner.details(arrangement.sharding)
+        self.stages, self.shards = arrangement.stages, arrangement.sharding.shards
+        self.passes = arrangement.micro_batches * job.iter_size
+        # of the net's batch, in a micro-batch
+        self.share = 1 / (arrangement.micro_batches * (arrangement.groups if job.strong else 1))
+        times = planner.costs.times(self.share, self.details.exchange.parts)
+        self.forward, self.backward = times.forward * job.slower, times.backward * job.slower
+
+    def links(self, stage: int) -> tuple[Link, Link, Link]:
+        """Of a stage to the one before, to the next, and within."""
+        network, first = self.planner.job.network, stage * self.shards
+        last = first + self.shards - 1
+        before = network.between(first - self.shards, first) if stage else network.near
+        after = network.between(first, first + self.shards)
+        return before, after, network.between(first, last)
+
+    def transfer(self, stage: int) -> tuple[np.ndarray, np.ndarray]:
+        """(B, B) seconds of a micro-batch's transfers to and from other stages, forward and backward."""
+        cross, (before, after, _) = self.details.crossing, self.links(stage)
+        share = self.share
+        forward = before.latency * (cross.values_received > 0) + after.latency * (cross.values_sent > 0)
+        backward = before.latency * (cross.received_back > 0) + after.latency * (cross.sent_back > 0)
+        return (
+            forward + share * (cross.received / before.bandwidth + cross.sent / after.bandwidth),
+            backward + share * (cross.received_back / before.bandwidth + cross.sent_back / after.bandwidth),
+        )
+
+    def layers(self, stage: int) -> tuple[np.ndarray, np.ndarray]:
+        """Seconds of each layer of a micro-batch with what its shards exchange, forward and backward."""
+        link, found = self.links(stage)[2], self.details.exchange
+        seconds = self.share * found.sent / link.bandwidth + found.messages * link.latency
+        return self.forward + seconds[0], self.backward + seconds[1]
+
+    @cached_property
+    def segments(self) -> Segments:
+        places, details, job = self.planner.places, self.details, self.planner.job
+        seconds = []
+        for stage in range(self.stages):
+            forward, backward = self.layers(stage)
+            seconds.append(sums(forward + backward, places) + sum(self.transfer(stage)))
+        fixed = (2 + job.histories) * sums(details.parameters, places)
+        cross = details.crossing
+        buffers = cross.received + cross.received_back + cross.sent + cross.sent_back
+        return Segments(np.stack(seconds), fixed, self.share * (details.activations + buffers))
+
+    def forecast(self, cut: tuple[int, ...]) -> Forecast:
+        ends = list(zip(cut, cut[1:], strict=False))
+        each = [self._stage(stage, *ends[stage]) for stage in range(self.stages)]
+        line = timeline([s.forward for s in each], [s.backward for s in each], self.passes)
+        finished, waiting = [], []
+        for stage, (end, last) in enumerate(zip(line.ends, line.last_backwards, strict=True)):
+            waits = self._gradients(stage, *ends[stage], end - last)
+            places = [self.planner.places[i] for i in ends[stage]]
+            update = self.planner.costs.update(self.details.parameters[slice(*places)].sum() / 4)
+            finished.append(end + waits + update * self.planner.job.slower)
+            waiting.append(waits)
+        slowest = int(np.argmax(finished))
+        groups = self.arrangement.groups
+        batch = self.planner.batch(groups) * self.planner.job.iter_size
+        return Forecast(
+            groups,
+            self._placement(ends),
+            self.arrangement.name,
+            batch,
+            float(finished[slowest]),
+            float(waiting[slowest]),
+            line.bubble,
+            tuple(each),
+        )
+
+    def _placement(self, ends: list[tuple[int, int]]) -> Placement:
+        places, sharding = self.planner.places, self.arrangement.sharding
+        layers = {}
+        for stage, (i, j) in enumerate(ends):
+            for node in self.planner.graph.nodes[places[i] : places[j]]:
+                layers[node.name] = LayerPlacement(stage, sharding.division(node.index))
+        return Placement(self.stages, self.shards, self.arrangement.micro_batches, layers)
+
+    def _stage(self, stage: int, i: int, j: int) -> StageForecast:
+        places, segments, cross = self.planner.places, self.segments, self.details.crossing
+        layers = slice(places[i], places[j])
+        forward, backward = (
+            float(own[layers].sum() + moved[i, j])
+            for own, moved in zip(self.layers(stage), self.transfer(stage), strict=True)
+        )
+        flights = min(self.stages - stage, self.passes)
+        samples = self.share * self.passes
+        shards, groups = self.shards, self.arrangement.groups
+        summed = self.details.exchange.summed[layers].sum() * 2 * (shards - 1) / shards
+        return StageForecast(
+            (places[i], places[j]),
+            forward,
+            backward,
+            float(segments.fixed[i, j] + flights * segments.per_flight[i, j]),
+            float(samples * (cross.sent[i, j] + cross.received_back[i, j])),
+            float(samples * self.details.exchange.sent[:, layers].sum() + summed),
+            float(self.details.parameters[layers].sum() * 2 * (groups - 1) / groups),
+        )
+
+    def _gradients(self, stage: int, i: int, j: int, backward: float) -> float:
+        """Seconds that a stage waits for the sums of gradients after its last backward pass."""
+        places, job, groups = self.planner.places, self.planner.job, self.arrangement.groups
+        layers, network = range(places[i], places[j]), job.network
+        first = stage * self.shards
+        link = network.between(first, first + (groups - 1) * self.stages * self.shards)
+        waiting = 0.0
+        batch = self.details.exchange.summed > 0
+        for ranks, of, through in (
+            (groups, ~batch, link),
+            (groups * self.shards, batch, link if groups > 1 else self.links(stage)[2]),
+        ):
+            sizes = [float(self.details.parameters[n]) if of[n] else 0.0 for n in reversed(layers)]
+            seconds = [float(self.backward[n]) for n in reversed(layers)]
+            total = sum(seconds) or 1.0
+            measured = Measured(0.0, [s * backward / total for s in seconds], 0.0, _buckets(sizes), 1)
+            waiting += forecast(measured, ranks, through, overlap=job.overlap).waiting if ranks > 1 else 0.0
+        return waiting
+
+
+def _buckets(sizes: list[float]) -> list[tuple[int, int]]:
+    """(step, bytes) of about BUCKETS buckets of gradients, by the bytes that each backward step completes."""
+    found, held, whole = [], 0.0, sum(sizes)
+    for step, amount in enumerate(sizes):
+        held += amount
+        if held and (held >= whole / BUCKETS or step == len(sizes) - 1):
+            found.append((step, int(held)))
+            held = 0.0
+    if held:
+        found.append((len(sizes) - 1, int(held)))
+    return found

@@ -1,0 +1,131 @@
+"""What each possible stage of a net costs: the layers from one boundary to another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..net.compile import CompiledNet
+from ..net.graph import Graph, Value
+from ..net.packing import Storage
+from .costs import owners
+from .sharding import size
+
+
+def boundaries(graph: Graph, compiled: CompiledNet) -> list[int]:
+    """The places where the layers can be cut, as the index of the layer behind; also 0 and the number of layers. Layers
+    that share a parameter stay together, and layers that run as one step where they are consecutive."""
+    closed: set[int] = set()
+    for parameter in range(len(graph.parameters)):
+        readers = [n.index for n in graph.nodes if any(ref.owner == parameter for ref in n.params)]
+        if readers:
+            closed.update(range(min(readers) + 1, max(readers) + 1))
+    original = {new: old.index for old, new in compiled.nodes.items()}
+    for step in compiled.forward:
+        run = [original[n] for n in (step.node, *step.fused) if n in original]
+        if run == list(range(run[0], run[0] + len(run))) if run else False:
+            closed.update(range(run[0] + 1, run[-1] + 1))
+    count = len(graph.nodes)
+    return [b for b in range(count + 1) if b not in closed]
+
+
+def sums(values: np.ndarray, places: Sequence[int]) -> np.ndarray:
+    """(B, B): the sum of ``values`` (N,) of the layers from boundary i up to boundary j."""
+    total = np.concatenate([[0.0], np.cumsum(values)])[list(places)]
+    return total[None, :] - total[:, None]
+
+
+@dataclass(frozen=True, eq=False)
+class Crossing:
+    """By stage (B, B), for a complete batch: bytes that it receives from earlier stages and sends to later ones,
+    forward; ``..._back``: those values' gradients; and the number of values."""
+
+    received: np.ndarray
+    sent: np.ndarray
+    received_back: np.ndarray
+    sent_back: np.ndarray
+    values_received: np.ndarray
+    values_sent: np.ndarray
+
+
+def crossing(graph: Graph, places: Sequence[int], parts: Mapping[Value, float]) -> Crossing:
+    """The values that cross the ends of each possible stage. A value that several later stages read counts once where
+    it is sent, and on each stage that reads it. parts: over how many devices a value is divided."""
+    count = len(places)
+    found = Crossing(*(np.zeros((count, count)) for _ in range(6)))
+    after = np.searchsorted(places, np.arange(len(graph.nodes)), side="right")  # the first boundary behind a layer
+    for node in graph.nodes:
+        for value in node.tops:
+            readers = sorted({r.index for r, _ in value.readers})
+            if not readers:
+                continue
+            amount = size(value) / parts.get(value, 1)
+            back = amount * value.gradient
+            low, high = after[node.index], after[readers[-1]]
+            for into, of in ((found.sent, amount), (found.sent_back, back), (found.values_sent, 1 + value.gradient)):
+                into[:low, low:high] += of
+            begin = low
+            for reader in readers:
+                end = after[reader]
+                for into, of in (
+                    (found.received, amount),
+                    (found.received_back, back),
+                    (found.values_received, 1 + value.gradient),
+                ):
+                    into[begin:end, end:] += of
+                begin = max(begin, end)
+    return found
+
+
+def activations(graph: Graph, compiled: CompiledNet, places: Sequence[int], parts: Mapping[Value, float]) -> np.ndarray:
+    """(B, B): about how many bytes of blobs, gradients and saved arrays a stage holds at most at once."""
+    of = owners(graph, compiled)
+    order = np.array([of[n] for n in compiled.graph.nodes])
+    starts = np.searchsorted(order, places, side="left")  # by boundary: the first step behind it
+    length, count = len(order), len(places)
+    held = _storages(compiled, parts)
+    first = np.array([min(s.first, 2 * length - 1) for s, _ in held], int)
+    last = np.array([min(s.last, 2 * length - 1) for s, _ in held], int)
+    amounts = np.array([amount for _, amount in held])
+    found = np.zeros((count, count))
+    for i, begin in enumerate(starts[:-1]):
+        end = 2 * length - begin
+        inside = (first >= begin) & (first < end)
+        change = np.zeros(2 * length + 1)
+        np.add.at(change, first[inside], amounts[inside])
+        np.add.at(change, np.minimum(last[inside], end - 1) + 1, -amounts[inside])
+        used = np.cumsum(change)
+        forward = np.maximum.accumulate(used[begin:length])
+        backward = np.maximum.accumulate(used[length:end][::-1])
+        for j in range(i + 1, count):
+            steps = starts[j] - begin
+            if steps:
+                found[i, j] = max(forward[steps - 1], backward[steps - 1])
+    return found
+
+
+def _storages(compiled: CompiledNet, parts: Mapping[Value, float]) -> list[tuple[Storage, float]]:
+    """The storages of the arena, each with its bytes on one device."""
+    shares: dict[Value, float] = {new: parts.get(old, 1) for old, new in compiled.values.items()}
+    for node in compiled.graph.nodes:
+        for top in node.tops:
+            if top not in shares:
+                shares[top] = shares.get(node.bottoms[0], 1) if node.bottoms else 1
+    found: dict[Storage, float] = {}
+
+    def hold(storage: Storage, share: float) -> None:
+        if not storage.constant:
+            found[storage] = max(found.get(storage, 0.0), storage.bytes / share)
+
+    for table in (compiled.data, compiled.diff):
+        for value, storage in table.items():
+            hold(storage, shares[value])
+    for node, saved in compiled.saved.items():
+        for storage in saved.values():
+            hold(storage, shares[node.tops[0]] if node.tops else 1)
+    for step in compiled.backward:
+        for i, storage in step.partial.items():
+            hold(storage, shares[step.bottoms[i][0]])
+    return list(found.items())

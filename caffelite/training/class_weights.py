@@ -1,0 +1,120 @@
+"""Measures class weights (loss_param.class_weight_balanced) from the labels of a training set."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from .. import caffelite_pb2 as pb
+from ..data.labels import all_labels
+from ..data.order import BalancedOrder
+from ..errors import CaffeliteError
+from ..layers import class_weights
+from ..net.graph import Graph, Node
+from .nets import NetSpec
+
+log = logging.getLogger("caffelite")
+
+MOST_SHOWN = 12  # classes whose weights are logged one by one
+
+
+def wanted(message: pb.NetParameter) -> bool:
+    """Whether a layer of a net asks for measured class weights."""
+    return any(layer.loss_param.class_weight_balanced for layer in message.layer)
+
+
+def measure(train: Graph) -> dict[str, np.ndarray]:
+    """The class weights of each layer of a train net that asks for them, by its name; (C), float32. Errors: the label
+    bottom is no top of a data layer with known labels; a label that is no class."""
+    return {node.name: _measure(node) for node in _asking(train)}
+
+
+def set_weights(graph: Graph, found: Mapping[str, np.ndarray], spec: NetSpec | None = None) -> None:
+    """Gives each layer that asks for class weights its own. spec: gets them as class_weight, for the records. Errors: a
+    layer without weights in ``found``, or with another number of classes."""
+    nodes = _asking(graph)
+    if nodes and spec:
+        message = pb.NetParameter()
+        message.CopyFrom(spec.message)
+        spec.message = message
+    for node in nodes:
+        layer: Any = node.layer  # a loss that takes class weights
+        values = found.get(node.name)
+        if values is None or len(values) != layer.classes:
+            what = f"class_weight_balanced measures no weights for its {layer.classes} classes in the train net"
+            remedy = "give the layer the name and the classes of one of the train net, or give class_weight"
+            raise layer.outer_error(what, "loss_param", "class_weight_balanced", remedy=remedy)
+        layer.class_weights = values
+        if spec:
+            class_weights.replace(spec.message.layer[node.place], values)
+
+
+def _asking(graph: Graph) -> list[Node]:
+    takes = [node for node in graph.nodes if getattr(node.layer, "takes_class_weights", False)]
+    return [node for node in takes if node.layer.spec.loss_param.class_weight_balanced]
+
+
+def _measure(node: Node) -> np.ndarray:
+    layer: Any = node.layer
+    value = node.bottoms[1]
+    field = "loss_param", "class_weight_balanced"
+    source = getattr(value.node.layer, "source", None)
+    blocks = all_labels(source, value.top)
+    if blocks is None:
+        maker = f'layer "{value.node.name}" ({value.node.layer.spec.type})'
+        what = f'class_weight_balanced cannot read the labels "{value.name}" from {maker}'
+        expected = "a top of Data, ImageData or HDF5Data"
+        raise layer.outer_error(what, *field, expected=expected, remedy="give class_weight instead")
+    if isinstance(getattr(source, "order", None) or getattr(source, "balanced", None), BalancedOrder):
+        text = 'layer "%s": sampler BALANCED draws every class equally often already; class_weight_balanced weighs them'
+        log.warning(f"{text} too", layer.name)
+    ignored = layer.spec.loss_param.ignore_label if layer.spec.loss_param.HasField("ignore_label") else None
+    if layer.spec.type == "SigmoidCrossEntropyLoss":
+        counts = _count_targets(blocks, layer.classes, ignored)
+        return _logged(node, "positive and negative targets", counts, counts[1], counts[0])
+    samples = _count_classes(node, blocks, layer.classes, ignored)
+    total, present = samples.sum(), np.count_nonzero(samples)
+    return _logged(node, "samples", samples[None], np.full(len(samples), total / max(1, present)), samples)
+
+
+def _count_classes(node: Node, blocks: Iterable[np.ndarray], classes: int, ignored: int | None) -> np.ndarray:
+    counts = np.zeros(classes, np.int64)
+    for block in blocks:
+        labels = np.asarray(block, np.float64).reshape(-1)
+        labels = labels if ignored is None else labels[labels != ignored]
+        bad = labels[~((labels >= 0) & (labels < classes) & (labels == np.floor(labels)))]
+        if len(bad):
+            what = f'layer "{node.name}" ({node.layer.spec.type}): a label in the data is no class'
+            where, expected = node.layer.locate("bottom", 1), f"0 to {classes - 1}"
+            raise CaffeliteError(what, where=where, expected=expected, found=f"{bad[0]:g}")
+        counts += np.bincount(labels.astype(np.int64), minlength=classes)
+    return counts
+
+
+def _count_targets(blocks: Iterable[np.ndarray], classes: int, ignored: int | None) -> np.ndarray:
+    """2×C: positive and negative targets of each label."""
+    counts = np.zeros((2, classes))
+    for block in blocks:
+        targets = np.asarray(block, np.float64).reshape(len(block), classes, -1)
+        valid = np.ones(targets.shape, bool) if ignored is None else targets != ignored
+        counts += [np.where(valid, t, 0).sum((0, 2)) for t in (targets, 1 - targets)]
+    return counts
+
+
+def _logged(node: Node, what: str, counts: np.ndarray, dividend: np.ndarray, divisor: np.ndarray) -> np.ndarray:
+    """dividend / divisor, or 1 where either is 0; logged with the counts that they follow from."""
+    known = (divisor > 0) & (dividend > 0)
+    found: np.ndarray = np.divide(dividend, divisor, out=np.ones(len(divisor)), where=known).astype(np.float32)
+    texts = [" and ".join(f"{count:g}" for count in column) for column in counts.T]
+    shown = [f"{i}: {weight:.4g} ({text})" for i, (weight, text) in enumerate(zip(found, texts, strict=True))]
+    if len(shown) > MOST_SHOWN:
+        least, most = int(found.argmin()), int(found.argmax())
+        shown = [f"{len(found)} classes", f"least {shown[least]}", f"most {shown[most]}"]
+    log.info("Class weights of layer %s, from %s: %s", node.name, what, ", ".join(shown))
+    if missing := np.flatnonzero(~known).tolist():
+        text = "layer %s: classes %s have no %s; their class weight is 1"
+        log.warning(text, node.name, ", ".join(map(str, missing[:MOST_SHOWN])), what)
+    return found

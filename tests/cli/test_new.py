@@ -1,0 +1,312 @@
+"""caffelite new: projects from every kind of data are silent under check, train, and answer images."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from caffelite import caffelite_pb2 as pb
+from caffelite import prototxt
+from caffelite.data.writers import write_lmdb
+
+cv2 = pytest.importorskip("cv2")
+
+COLOURS = {"blue": (200, 60, 40), "green": (50, 190, 60), "red": (40, 50, 210)}
+
+
+def picture(name, rng, size=(32, 32)):
+    """H×W×3: noise around a colour."""
+    noise = rng.integers(-40, 40, (*size, 3))
+    return np.clip(np.array(COLOURS[name]) + noise, 0, 255).astype(np.uint8)
+
+
+@pytest.fixture
+def there(tmp_path, monkeypatch):
+    """The working directory, with a folder of 20 images for each of three classes."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(1)
+    for name in COLOURS:
+        folder = tmp_path / "pictures" / name
+        folder.mkdir(parents=True)
+        for i in range(20):
+            cv2.imwrite(str(folder / f"{i:02d}.png"), picture(name, rng))
+    return tmp_path
+
+
+def table(there, header, answer):
+    rows = [f"{p.relative_to(there)},{answer(p)}" for p in sorted((there / "pictures").glob("*/*.png"))]
+    (there / "table.csv").write_text("\n".join(([header] if header else []) + rows) + "\n")
+    return "table.csv"
+
+
+def silent(call, folder):
+    checked = call("check", *sorted(map(str, Path(folder).glob("*.prototxt"))), "--strict")
+    assert checked.status == 0 and "no mistakes, 0 lint, no notes" in checked.out, checked.out
+
+
+def lines(path):
+    return Path(path).read_text().splitlines()
+
+
+def trained(call, folder, iterations):
+    """Trains for some iterations; the scores of its test images."""
+    done = call("train", "-solver", f"{folder}/solver.prototxt", "-iterations", iterations)
+    assert done.status == 0, done.err
+    name = Path(folder).name
+    weights = f"{folder}/{name}_iter_{iterations}.caffemodel"
+    known = next(Path(folder).glob("test.*"))
+    answers = call("classify", "-model", f"{folder}/deploy.prototxt", "-weights", weights, "-list", known, "-json")
+    assert answers.status == 0, answers.err
+    return {score["name"]: score for score in json.loads(answers.out)["scores"]}
+
+
+def test_folder_becomes_a_trained_classifier(call, there):
+    made = call("new", "hues", "pictures")
+    assert made.status == 0, made.err
+    silent(call, "hues")
+    assert lines("hues/labels.txt") == ["blue", "green", "red"]
+    assert len(lines("hues/train.txt")) == 48 and len(lines("hues/test.txt")) == 12
+    assert not set(lines("hues/train.txt")) & set(lines("hues/test.txt"))
+    solver = prototxt.read_solver("hues/solver.prototxt").message
+    assert list(solver.test_iter) == [1] and solver.max_epoch >= 30 and len(solver.step_epoch) == 2
+    scores = trained(call, "hues", 40)
+    assert scores["accuracy"]["value"] > 0.9 and scores["accuracy"]["samples"] == 12
+    assert scores["accuracy"]["low"] < scores["accuracy"]["value"] <= scores["accuracy"]["high"] + 1e-9
+
+
+def test_readme_and_output_name_the_same_commands(call, there):
+    out = call("new", "hues", "pictures").out
+    commands = re.findall(r"^(caffelite \w+ .*?)  # ", Path("hues/README.md").read_text(), re.MULTILINE)
+    assert commands and all(command in out for command in commands)
+    assert commands[0] == "caffelite train -solver hues/solver.prototxt"
+    assert "-list hues/test.txt" in commands[1]
+
+
+def test_every_line_of_the_solver_has_a_reason(call, there):
+    call("new", "hues", "pictures")
+    before, repeated = "", set()
+    for line in lines("hues/solver.prototxt"):
+        name = line.split(":")[0]
+        assert line.startswith("# ") or before.startswith("# ") or name in repeated, line
+        repeated.add(name)
+        before = line
+
+
+def test_every_layer_of_the_net_has_a_comment(call, there):
+    call("new", "hues", "pictures")
+    net = lines("hues/train_val.prototxt")
+    starts = [i for i, line in enumerate(net) if line.startswith("layer {")]
+    assert len(starts) > 10 and all(net[i - 1].startswith("# ") for i in starts)
+
+
+def test_new_keeps_existing_files_without_force(call, there):
+    call("new", "hues", "pictures")
+    Path("hues/solver.prototxt").write_text("mine")
+    refused = call("new", "hues", "pictures")
+    assert refused.status == 2 and "already exists" in refused.err and "--force" in refused.err
+    assert Path("hues/solver.prototxt").read_text() == "mine"
+    assert call("new", "hues", "pictures", "-force").status == 0
+    assert Path("hues/solver.prototxt").read_text() != "mine"
+
+
+def test_same_seed_holds_out_the_same_images(call, there):
+    for name, seed in (("a", 3), ("b", 3), ("c", 4)):
+        call("new", name, "pictures", "-seed", seed)
+    assert lines("a/test.txt") == lines("b/test.txt") != lines("c/test.txt")
+
+
+def test_table_of_labels_becomes_several_answers(call, there):
+    source = table(
+        there, "file,warm,cold,green", lambda p: {"red": "1,0,0", "blue": "0,1,0", "green": "0,1,1"}[p.parent.name]
+    )
+    made = call("new", "tags", source)
+    assert made.status == 0 and "3 labels (warm, cold, green)" in made.out, made.err
+    silent(call, "tags")
+    scores = trained(call, "tags", 60)
+    assert scores["accuracy of labels"]["value"] > 0.9 and scores["warm"]["samples"] == 12
+
+
+def test_table_of_numbers_becomes_a_regression(call, there):
+    def answer(path):
+        blue, green, red = cv2.imread(str(path)).mean((0, 1))
+        return f"{red * 100:.1f},{green / 1000:.5f}"
+
+    made = call("new", "amounts", table(there, "file,red,green", answer))
+    assert made.status == 0 and "2 numbers (red, green)" in made.out, made.err
+    silent(call, "amounts")
+    scores = trained(call, "amounts", 150)
+    assert scores["mean absolute error of red"]["value"] < 3000  # their spread is about 7000
+    assert scores["mean absolute error of green"]["value"] < 0.03  # about 0.06
+    shown = call(
+        "classify",
+        "-model",
+        "amounts/deploy.prototxt",
+        "-weights",
+        "amounts/amounts_iter_150.caffemodel",
+        "pictures/red/00.png",
+    )
+    assert re.search(r"^  red = \d+", shown.out, re.MULTILINE) and re.search(r"^  green = ", shown.out, re.MULTILINE)
+
+
+def test_table_of_words_becomes_classes_or_labels(call, there):
+    one = call("new", "a", table(there, None, lambda p: p.parent.name))
+    assert "3 classes (blue, green, red)" in one.out, one.err
+    more = call(
+        "new", "b", table(there, "file,tags", lambda p: f"{p.parent.name};{'dark' if p.stem < '10' else 'light'}")
+    )
+    assert "5 labels (blue, dark, green, light, red)" in more.out, more.err
+    forced = call("new", "c", table(there, "file,count", lambda p: int(p.stem) % 4), "-task", "numbers")
+    assert "1 numbers (count)" in forced.out and "-task numbers" in forced.out, forced.err
+
+
+def test_database_is_found_by_its_name(call, there):
+    rng = np.random.default_rng(2)
+    for part, count in (("train", 30), ("test", 12)):
+        samples = [(picture(list(COLOURS)[i % 3], rng).transpose(2, 0, 1), i % 3) for i in range(count)]
+        write_lmdb(f"hues_{part}_lmdb", samples)
+    Path("hues_labels.txt").write_text("blue\ngreen\nred\n")
+    made = call("new", "hues")
+    assert made.status == 0 and "12 images of the test set beside the data" in made.out, made.err
+    silent(call, "hues")
+    net = prototxt.read_net("hues/train_val.prototxt").message
+    assert [layer.data_param.source for layer in net.layer[:2]] == ["hues_train_lmdb", "hues_test_lmdb"]
+    assert lines("hues/labels.txt") == ["blue", "green", "red"]
+
+
+def test_database_without_test_set_is_split(call, there):
+    rng = np.random.default_rng(2)
+    write_lmdb("all_train_lmdb", [(picture(list(COLOURS)[i % 3], rng).transpose(2, 0, 1), i % 3) for i in range(50)])
+    made = call("new", "hues", "all_train_lmdb", "-test", "0.2")
+    assert made.status == 0 and "10 of 50 records are held out" in made.out, made.err
+    silent(call, "hues")
+    info = call("dataset", "info", "hues/train_lmdb", "hues/test_lmdb", "--json")
+    assert '"both"' in info.out or info.status == 0
+    assert call("train", "-solver", "hues/solver.prototxt", "-iterations", 2).status == 0
+
+
+def test_images_of_other_sizes_are_resized(call, there):
+    rng = np.random.default_rng(2)
+    for i, name in enumerate(list(COLOURS) * 4):
+        cv2.imwrite(f"pictures/{name}/large{i}.png", picture(name, rng, (40 + i, 70)))
+    assert call("new", "hues", "pictures").status == 0
+    silent(call, "hues")
+    assert call("train", "-solver", "hues/solver.prototxt", "-iterations", 2).status == 0
+    assert (
+        call(
+            "classify", "-model", "hues/deploy.prototxt", "-weights", "hues/hues_iter_2.caffemodel", "pictures/red"
+        ).status
+        == 0
+    )
+
+
+@pytest.mark.parametrize("task", ["classes", "labels", "numbers"])
+@pytest.mark.parametrize("net", ["lenet", "alexnet", "googlenet", "resnet18", "squeezenet", "mobilenet"])
+def test_check_is_silent_for_every_net_and_task(call, there, net, task):
+    answers = {"classes": lambda p: p.parent.name, "labels": lambda p: f"{int(p.stem) % 2},{int(p.stem) // 10}"}
+    source = table(
+        there, "file,a,b" if task != "classes" else None, answers.get(task, lambda p: f"{p.stem},{int(p.stem) ** 3}")
+    )
+    made = call("new", "it", source, "-net", net)
+    assert made.status == 0, made.err
+    silent(call, "it")
+    summary = json.loads(call("summary", "-model", "it/train_val.prototxt", "--json").out)
+    assert summary
+
+
+def test_unreadable_images_are_errors_or_left_out(call, there):
+    Path("pictures/red/bad.png").write_bytes(b"no image")
+    refused = call("new", "hues", "pictures")
+    assert refused.status == 2 and "bad.png" in refused.err and "-skip" in refused.err and not Path("hues").exists()
+    made = call("new", "hues", "pictures", "-skip")
+    assert made.status == 0 and "Left out" in made.err and "bad.png" in made.err
+    assert not any("bad.png" in line for name in ("train", "test") for line in lines(f"hues/{name}.txt"))
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (["hues"], "hues_train_lmdb does not exist"),
+        (["hues", "nothing"], "nothing does not exist"),
+        (["hues", "pictures", "-net", "resnet19"], 'did you mean "resnet18"'),
+        (["hues", "pictures", "-task", "numbers"], "needs a .csv table"),
+        (["hues", "pictures", "-test", "nothing"], "nothing does not exist"),
+        (["hues", "pictures", "-test", "1.5"], "above 0 and below 1"),
+        (["hues", "pictures/red"], "no class folders"),
+        (["hues", "pictures", "-weights", "nothing.caffemodel"], "cannot read nothing.caffemodel"),
+        (["hues", "pictures", "-memory", "1M"], "not even one image fits"),
+        (['a"b', "pictures"], "a bad name for a folder"),
+    ],
+)
+def test_bad_requests_write_nothing(call, there, arguments, said):
+    refused = call("new", *arguments)
+    assert refused.status == 2 and said in refused.err, refused.err
+    assert sorted(p.name for p in there.iterdir()) == ["pictures"]
+
+
+def test_weights_start_a_project_and_freeze_layers(call, there):
+    call("new", "base", "pictures", "-net", "cifar10_quick")
+    assert call("train", "-solver", "base/solver.prototxt", "-iterations", 3).status == 0
+    made = call("new", "next", "pictures", "-weights", "base/base_iter_3.caffemodel")
+    assert made.status == 0 and "cifar10_quick" in made.out, made.err
+    silent(call, "next")
+    net = {layer.name: layer for layer in prototxt.read_net("next/train_val.prototxt").message.layer}
+    assert "ip2_next" in net and "ip2_base" not in net
+    assert [p.lr_mult for p in net["conv1"].param] == [0, 0] and [p.lr_mult for p in net["ip2_next"].param] == [10, 20]
+    before = prototxt.read_net("base/train_val.prototxt").message.layer[0].transform_param
+    assert net["data"].transform_param.scale == before.scale
+    log = call("train", "-solver", "next/solver.prototxt", "-iterations", 2).err
+    assert "matched conv1, conv2, conv3, ip1" in log and "ip2_next" in log
+
+
+def test_weights_of_another_net_are_refused(call, there):
+    call("new", "base", "pictures", "-net", "cifar10_quick")
+    call("train", "-solver", "base/solver.prototxt", "-iterations", 1)
+    weights = "base/base_iter_1.caffemodel"
+    wrong = call("new", "next", "pictures", "-weights", weights, "-net", "lenet")
+    assert wrong.status == 2 and "does not fit layer" in wrong.err and "name it with -net" in wrong.err
+    size = call("new", "next", "pictures", "-weights", weights, "-size", "48")
+    assert size.status == 2 and "-size" in size.err and not Path("next").exists()
+
+
+def test_memory_limits_the_batch(call, there):
+    made = call("new", "hues", "pictures", "-net", "resnet18", "-memory", "900M")
+    assert made.status == 0, made.err
+    silent(call, "hues")
+    solver = prototxt.read_solver("hues/solver.prototxt").message
+    net = prototxt.read_net("hues/train_val.prototxt").message
+    assert solver.iter_size > 1 or net.layer[0].image_data_param.batch_size < 8
+    assert isinstance(net, pb.NetParameter)
+
+
+def grating(rng, angle):
+    """A gray 32×32 pattern of stripes at an angle in degrees, with noise that hides it from single pixels."""
+    y, x = np.mgrid[:32, :32]
+    turned = x * np.cos(np.radians(angle)) + y * np.sin(np.radians(angle))
+    wave = 45 * np.sin(2 * np.pi * turned / 6 + rng.uniform(0, 2 * np.pi))
+    return np.clip(128 + wave + rng.normal(0, 30, (32, 32)), 0, 255).astype(np.uint8)
+
+
+def gratings(folder, angles, count, seed):
+    rng = np.random.default_rng(seed)
+    for angle in angles:
+        place = Path(folder) / f"angle{angle:03}"
+        place.mkdir(parents=True)
+        for i in range(count):
+            cv2.imwrite(str(place / f"{i:03}.png"), cv2.merge([grating(rng, angle)] * 3))
+
+
+def test_trained_weights_help_where_images_are_few(call, tmp_path, monkeypatch):
+    """Stripes: what a net learned of four angles tells others apart from five images each, in 40 iterations."""
+    monkeypatch.chdir(tmp_path)
+    gratings("many", (0, 45, 90, 135), 60, 1)
+    gratings("few", (22, 67, 112, 157), 5, 2)
+    gratings("new", (22, 67, 112, 157), 25, 3)
+    common = ["-gray", "-net", "cifar10_quick"]
+    assert call("new", "base", "many", *common).status == 0
+    trained(call, "base", 150)
+    call("new", "scratch", "few", "-test", "new", *common)
+    call("new", "tuned", "few", "-test", "new", *common, "-weights", "base/base_iter_150.caffemodel")
+    found = {name: trained(call, name, 40)["accuracy"]["value"] for name in ("scratch", "tuned")}
+    assert found["tuned"] > found["scratch"] + 0.05, found

@@ -1,0 +1,239 @@
+"""Costs of stages and shards against their definitions, and the choice of an arrangement against enumeration."""
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+from deep_nets import resnet
+from random_nets import random_net
+from textnet import build, inputs
+
+from caffelite.devices.traits import cpu_traits, cuda_traits
+from caffelite.net.compile import compile
+from caffelite.parallel.forecast import Link, Network
+from caffelite.planner.choice import _Descent, arrangements, fastest_sharding, plan, stage_seconds
+from caffelite.planner.costs import RATES, Measured, Modelled, Rates, Times
+from caffelite.planner.planner import Arrangement, Job, Planner, _Run
+from caffelite.planner.request import Request
+from caffelite.planner.segments import activations, boundaries, crossing, sums
+from caffelite.planner.sharding import Sharding, all_outputs, exchange, hybrid, size
+from caffelite.planner.stages import evaluated
+
+CPU = cpu_traits(onednn=False)
+NETWORK = Network(Link(4e9, 5e-6), Link(1e9, 1e-5), 4)
+DENSE = inputs(data=(8, 64), label=(8,)) + "".join(
+    f'layer {{ name: "ip{i}" type: "InnerProduct" bottom: "{below}" top: "ip{i}" '
+    "inner_product_param { num_output: 64 } }"
+    f'layer {{ name: "relu{i}" type: "ReLU" bottom: "ip{i}" top: "ip{i}" }}'
+    for i, below in enumerate(("data", "ip0", "ip1", "ip2"))
+) + 'layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip3" bottom: "label" top: "loss" }'  # fmt: skip
+
+
+def planner(graph, devices=2, rates=RATES["cpu"], **options) -> Planner:
+    compiled = compile(graph, CPU)
+    return Planner(graph, compiled, Modelled(graph, compiled, rates), Job(devices, NETWORK, **options))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_crossing_counts_what_stages_exchange(seed):
+    graph = build(random_net(seed))
+    places = list(range(len(graph.nodes) + 1))
+    found = crossing(graph, places, {})
+    for i, j in itertools.combinations(places, 2):
+        received, sent = set(), set()
+        for value in (v for n in graph.nodes for v in n.tops):
+            readers = [r.index for r, _ in value.readers]
+            if value.node.index < i and any(i <= r < j for r in readers):
+                received.add(value)
+            if i <= value.node.index < j and any(r >= j for r in readers):
+                sent.add(value)
+        assert found.received[i, j] == sum(map(size, received)) and found.sent[i, j] == sum(map(size, sent))
+        assert found.received_back[i, j] == sum(size(v) for v in received if v.gradient)
+        assert found.sent_back[i, j] == sum(size(v) for v in sent if v.gradient)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_activations_of_one_stage_are_those_of_the_net(seed):
+    """The peak of what is in use at once is at most the arena, and a stage needs no more than a longer one."""
+    graph = build(random_net(seed))
+    compiled = compile(graph, CPU)
+    places = list(range(len(graph.nodes) + 1))
+    found = activations(graph, compiled, places, {})
+    assert 0 < found[0, -1] <= compiled.arena
+    for i, j in itertools.combinations(places, 2):
+        assert found[i, j] <= found[0, -1]
+        assert j == places[-1] or found[i, j] <= found[i, j + 1]
+
+
+def test_layers_of_one_step_and_of_one_parameter_stay_together():
+    text = inputs(data=(2, 3, 8, 8), t=(2, 3, 8, 8))
+    for name, bottom in (("a", "data"), ("b", "a"), ("c", "b")):
+        shared = 'param { name: "w" }' if name in "ab" else ""
+        text += f'layer {{ name: "{name}" type: "Convolution" bottom: "{bottom}" top: "{name}" {shared}'
+        text += "convolution_param { num_output: 3 kernel_size: 3 pad: 1 } }"
+        text += f'layer {{ name: "{name}_relu" type: "ReLU" bottom: "{name}" top: "{name}" }}'
+    text += 'layer { name: "loss" type: "EuclideanLoss" bottom: "c" bottom: "t" top: "loss" }'
+    graph = build(text)
+    names = [n.name for n in graph.nodes]
+    behind = {names[b] for b in boundaries(graph, compile(graph, CPU)) if 0 < b < len(names)}
+    assert behind == {"t", "a", "c", "loss"}
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_best_stages_of_random_nets(seed):
+    """No cut of the net's layers has a shorter iteration, by the costs of its stages, within the memory."""
+    rng = random.Random(seed)
+    graph = build(random_net(seed))
+    stages, passes = rng.randint(2, 3), rng.choice([1, 2, 4])
+    if stages >= len(boundaries(graph, compile(graph, CPU))):
+        return
+    found = planner(graph, stages, Rates(1e9, 1e9, 1e-6))
+    run = _Run(found, Arrangement(1, stages, passes, Sharding()))
+    last = run.segments.boundaries - 1
+    best = min(
+        evaluated(run.segments.seconds, (0, *inner, last), passes).seconds
+        for inner in itertools.combinations(range(1, last), stages - 1)
+    )
+    forecast = found.forecast(Arrangement(1, stages, passes, Sharding()))
+    places = [found.places.index(p) for p in (*(s.layers[0] for s in forecast.stages), len(graph.nodes))]
+    allowed = best * (1.02 if passes == 1 else 1) * (1 + 1e-9)
+    assert evaluated(run.segments.seconds, places, passes).seconds <= allowed
+
+
+def test_stages_of_equal_work_and_their_bubble():
+    """Two of four equal layers on each of two stages; the first has no gradient of its bottom: 2 + 3 and 3 + 3
+    products, 8 micro-batches in 7 · 6 + 11."""
+    found = planner(build(DENSE), 2, Rates(1e5, 1e15, 0.0))
+    forecast = found.forecast(Arrangement(1, 2, 8, Sharding()))
+    assert [found.graph.nodes[s.layers[0]].name for s in forecast.stages] == ["data", "ip2"]
+    assert forecast.bubble == pytest.approx(1 - 8 * 11 / 2 / 53, abs=1e-3)
+
+
+def test_exchange_of_divided_inner_products():
+    """ip1 reads all of ip0's outputs, which are divided: a gather forward, and a scattered sum backward."""
+    graph = build(DENSE)
+    index = {n.name: n.index for n in graph.nodes}
+    found = exchange(graph, Sharding(2, frozenset({index["ip0"], index["ip1"]})))
+    half = 8 * 64 * 4 / 2
+    assert found.sent[0, index["ip1"]] == half and found.sent[1, index["ip1"]] == half
+    assert found.sent[0, index["ip2"]] == half and found.sent[1, index["ip2"]] == 0
+    assert found.sent.sum() == 3 * half
+    divided = {n.name for n in graph.nodes if found.parts[n.index] == 2}
+    assert divided == {"ip0", "relu0", "ip1", "relu1"}
+
+
+def test_whole_reader_beside_divided_one_needs_the_whole_sum():
+    text = DENSE + 'layer { name: "sum" type: "Reduction" bottom: "ip0" top: "sum" loss_weight: 1 }'
+    graph = build(text)
+    index = {n.name: n.index for n in graph.nodes}
+    found = exchange(graph, Sharding(2, frozenset({index["ip0"], index["ip1"]})))
+    half = 8 * 64 * 4 / 2
+    assert found.sent[0, index["ip1"]] == half and found.sent[1, index["ip1"]] == 2 * half
+
+
+def test_columns_of_a_grouped_convolution_exchange_nothing():
+    text = inputs(data=(2, 4, 8, 8), t=(2, 8, 8, 8))
+    for name, bottom, group in (("a", "data", 1), ("b", "a", 2)):
+        text += f'layer {{ name: "{name}" type: "Convolution" bottom: "{bottom}" top: "{name}" convolution_param {{'
+        text += f"num_output: 8 kernel_size: 3 pad: 1 group: {group} }} }}"
+    text += 'layer { name: "loss" type: "EuclideanLoss" bottom: "b" bottom: "t" top: "loss" }'
+    graph = build(text)
+    index = {n.name: n.index for n in graph.nodes}
+    found = exchange(graph, Sharding(2, frozenset({index["a"], index["b"]})))
+    assert found.sent[:, index["b"]].sum() == 0 and found.sent[0, index["loss"]] == 2 * 8 * 8 * 8 * 4 / 2
+    alone = exchange(graph, Sharding(2, frozenset({index["b"]})))
+    assert alone.sent[0, index["b"]] == 0 and alone.sent[1, index["b"]] == 2 * 8 * 8 * 8 * 4 / 2
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_fastest_sharding_is_best_of_all_subsets(seed):
+    rng = random.Random(seed)
+    graph = build(DENSE)
+    found = planner(graph, 2, Rates(10 ** rng.uniform(8, 11), 10 ** rng.uniform(8, 11), 1e-7))
+    every = sorted(all_outputs(graph, 2))
+    subsets = itertools.chain.from_iterable(itertools.combinations(every, n) for n in range(len(every) + 1))
+    best = min(stage_seconds(found, Sharding(2, frozenset(s))) for s in subsets)
+    assert stage_seconds(found, fastest_sharding(found, 2)) == best
+    starts = (frozenset(), frozenset(every))
+    descended = min(stage_seconds(found, _Descent(found, Sharding(2, s)).run(every)) for s in starts)
+    assert best <= descended <= min(stage_seconds(found, Sharding(2, s)) for s in starts) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_costs_of_a_changed_division_are_those_of_the_net(seed):
+    """The costs of the layers that a change concerns differ by as much as those of all layers."""
+    graph = build(random_net(seed))
+    found = planner(graph, 3)
+    every = sorted(all_outputs(graph, 3))
+    descent = _Descent(found, Sharding(3))
+    chosen = frozenset()
+    for index in every:
+        chosen |= {index}
+        touched, _ = descent.states.set(index, Sharding(3, chosen).division(index))
+        after = descent._cost(touched)
+        descent.states.set(index, Sharding(3).division(index))
+        before = descent._cost(touched)
+        descent.states.set(index, Sharding(3, chosen).division(index))
+        whole = stage_seconds(found, Sharding(3, chosen)) - stage_seconds(found, Sharding(3, chosen - {index}))
+        assert after - before == pytest.approx(whole, abs=1e-12)
+
+
+def test_hybrid_divides_samples_first_then_outputs():
+    text = inputs(data=(8, 3, 8, 8), label=(8,))
+    text += 'layer { name: "conv" type: "Convolution" bottom: "data" top: "conv" '
+    text += "convolution_param { num_output: 4 kernel_size: 3 } }"
+    text += 'layer { name: "ip" type: "InnerProduct" bottom: "conv" top: "ip" inner_product_param { num_output: 10 } }'
+    text += 'layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" }'
+    graph = build(text)
+    found = hybrid(graph, 2)
+    assert found.batch == {0, 1, 2} and found.outputs == {3}
+    moved = exchange(graph, found)
+    assert moved.summed.sum() == 4 * (4 * 3 * 9 + 4) and moved.sent[1, 3] == 8 * 4 * 36 * 4 / 2
+    assert hybrid(build(DENSE), 16) is None
+
+
+def test_memory_limit_excludes_arrangements():
+    graph = build(DENSE)
+    every = plan(planner(graph, 4), Request())
+    assert any(f.name == "data parallel" for f in every)
+    least = min(f.memory for f in plan(planner(graph, 4, memory=1e9), Request()))
+    limited = plan(planner(graph, 4, memory=least), Request())
+    assert limited and all(f.memory <= least for f in limited) and len(limited) < len(every)
+    assert plan(planner(graph, 4, memory=100), Request()) == []
+
+
+def test_requests_limit_the_arrangements():
+    found = planner(build(DENSE), 4)
+    kinds = {(a.groups, a.stages, a.sharding.shards) for a in arrangements(found, Request(devices=2))}
+    assert kinds == {(2, 2, 1), (2, 1, 2)}
+    some = list(arrangements(found, Request(stages=2, shards=2, micro_batches=4)))
+    assert {(a.groups, a.stages, a.sharding.shards, a.micro_batches) for a in some} == {(1, 2, 2, 4)}
+
+
+def test_measured_times_are_linear_in_the_share():
+    one = np.ones(2)
+    found = Measured((0.25, 1.0), Times(one, 2 * one), Times(2.5 * one, 8 * one), 1e9)
+    assert found.times(0.5, one).forward == pytest.approx(1.5 * one)
+    assert found.times(0.25, 2 * one).backward == pytest.approx(one)
+    assert found.update(2e9) == 2
+
+
+def test_deep_residual_net_is_planned_deterministically():
+    graph = build(resnet())
+    compiled = compile(graph, cuda_traits())
+    network = Network(Link(450e9, 5e-6), Link(50e9, 1e-5), 8)
+
+    def found():
+        planned = Planner(graph, compiled, Modelled(graph, compiled, RATES["h100"]), Job(8, network, 2e9))
+        return plan(planned, Request())
+
+    first = found()
+    assert first == found() and all(f.memory <= 2e9 for f in first)
+    stages = next(f for f in first if f.name == "4 stages")
+    assert [s.layers[1] for s in stages.stages][-1] == len(graph.nodes) and stages.placement.stages == 4
+    assert {p.stage for p in stages.placement.layers.values()} == set(range(4))
+
+
+def test_sums_of_runs():
+    assert sums(np.array([1.0, 2, 4]), [0, 2, 3]).tolist() == [[0, 3, 7], [-3, 0, 4], [-7, -4, 0]]
