@@ -23,7 +23,7 @@ NETS = {
     "alexnet": ([(4, 3, 67, 67), (4,)], 8),
     "googlenet": ([(2, 3, 96, 96), (2,)], 4),
     "resnet18": ([(4, 3, 64, 64), (4,)], 4),
-    "lstm": ([(6, 4), (6, 4), (6, 4)], 4),
+    "lstm": ([(6, 4), (6, 4), (6, 4)], 1),
 }
 SPLITS = ["stages=2", "stages=4", "shards=2", "shards=4", "stages=2,shards=2", "hybrid=2"]
 COUPLED = ("resnet18", "lstm")  # their samples depend on each other
