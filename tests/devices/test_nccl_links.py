@@ -1,17 +1,48 @@
-"""Links between GPUs, on stand-ins for CuPy and NCCL: NumPy arrays, streams of the host, threads for processes."""
+"""Links between GPUs, on stand-ins for CuPy and NCCL: NumPy arrays, threads for streams and for processes."""
 
 import itertools
 import queue
 import threading
+import time
 from functools import partial
 
 import numpy as np
 import pytest
-from devices.host import backend
 from devices.host.cupy import Array, numbers, stand_in
 
 from caffelite.devices.cuda.links import NCCLLinks
 from caffelite.parallel import MeshShape
+
+
+class Stream:
+    """Work that a thread does in order, each piece after a pause."""
+
+    def __init__(self, pause=0.0):
+        self.ptr, self.pause, self.work = self, pause, queue.Queue()
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def run(self):
+        while True:
+            work = self.work.get()
+            time.sleep(self.pause)
+            work()
+
+    def add(self, work):
+        self.work.put(work)
+
+    def wait_event(self, event):
+        self.add(partial(event.done.wait, 30))
+
+    def synchronize(self):
+        done = threading.Event()
+        self.add(done.set)
+        assert done.wait(30), "a deadlock"
+
+
+class Event:
+    def record(self, stream):
+        self.done = threading.Event()
+        stream.add(self.done.set)
 
 
 class Group:
@@ -61,12 +92,11 @@ class Communicator:
         return found
 
 
-def work_of(shape: MeshShape, rank: int, gather, when: str) -> None:
+def work_of(shape: MeshShape, rank: int, gather, pauses: tuple[float, float]) -> None:
     """Sends to every device of the shard, and receives in another order than was sent."""
-    compute = backend.Stream("at once" if when == "at once" else "late")
-    compute.ptr = compute
+    compute = Stream(pauses[0])
     ids = itertools.count()
-    modules = stand_in(None, lambda: backend.Stream(when, compute))
+    modules = stand_in(None, lambda: Stream(pauses[1]), Event)
     modules["nccl"].NcclCommunicator = Communicator
     modules["nccl"].get_unique_id = lambda: (rank, next(ids))
     at = shape.position(rank)
@@ -104,9 +134,9 @@ def check_collectives(links, compute, shards: int, shard: int) -> None:
     np.testing.assert_array_equal(whole, np.repeat(shards * (np.arange(shards) + 1)[:, None], 4, 1))
 
 
-@pytest.mark.parametrize("when", ["at once", "late", "early"])
+@pytest.mark.parametrize("pauses", [(0, 0), (0.002, 0), (0, 0.002)], ids=["at once", "slow compute", "slow links"])
 @pytest.mark.parametrize("shape", [MeshShape(1, 2, 1), MeshShape(1, 3, 1), MeshShape(2, 2, 2), MeshShape(1, 1, 3)])
-def test_every_device_receives_what_was_sent(shape, when):
+def test_every_device_receives_what_was_sent(shape, pauses):
     Communicator.groups = {}
     met, values, failed = threading.Barrier(shape.size, timeout=30), [None] * shape.size, []
 
@@ -117,7 +147,7 @@ def test_every_device_receives_what_was_sent(shape, when):
             return list(values)
 
         try:
-            work_of(shape, rank, gather, when)
+            work_of(shape, rank, gather, pauses)
         except BaseException as error:
             failed.append(error)
             raise
