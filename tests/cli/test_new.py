@@ -224,6 +224,20 @@ def test_unreadable_images_are_errors_or_left_out(call, there):
     assert not any("bad.png" in line for name in ("train", "test") for line in lines(f"hues/{name}.txt"))
 
 
+def test_file_names_that_break_a_list_are_refused(call, there):
+    Path("pictures/red/00.png").rename("pictures/red/a\nb.png")
+    refused = call("new", "hues", "pictures")
+    assert refused.status == 2 and "rename the file" in refused.err and not Path("hues").exists()
+
+
+def test_a_train_net_of_your_own_is_adapted(call, there):
+    call("models", "cifar10_quick", "mine")
+    made = call("new", "hues", "pictures", "-net", "mine/train_val.prototxt", "-size", "32")
+    assert made.status == 0 and "mine/train_val.prototxt on 32×32" in made.out, made.err
+    silent(call, "hues")
+    assert call("new", "more", "pictures", "-net", "mine/train_val.prototxt").status == 0
+
+
 @pytest.mark.parametrize(
     "arguments, said",
     [
