@@ -46,7 +46,9 @@ class NCCLLinks:
         pairs = list(pairs)
         self._cupy, self._nccl = cupy or cupy_module(), nccl or nccl_module()
         self._compute, self._me = compute, me
-        made = {(key, pair): self._nccl.get_unique_id() for pair in pairs if pair[0] == me}
+        made: dict[tuple[Hashable, Hashable], Any] = {
+            (key, pair): self._nccl.get_unique_id() for pair in pairs if pair[0] == me
+        }
         if me == stage[0]:
             made[key, stage[0]] = self._nccl.get_unique_id()
         ids = {name: uid for found in gather(made) for name, uid in found.items()}
@@ -55,7 +57,7 @@ class NCCLLinks:
             for pair in pairs
             if me in pair
         }
-        self._stage = self._join(len(stage), ids[key, stage[0]], stage.index(me)) if len(stage) > 1 else None
+        self._stage: Any = self._join(len(stage), ids[key, stage[0]], stage.index(me)) if len(stage) > 1 else None
 
     def _join(self, size: int, uid: Any, rank: int) -> Any:
         return self._nccl.NcclCommunicator(size, uid, rank)
