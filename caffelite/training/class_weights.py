@@ -12,6 +12,7 @@ from ..data.labels import all_labels
 from ..data.order import BalancedOrder
 from ..errors import CaffeliteError
 from ..layers import class_weights
+from ..layers.loss import Loss
 from ..net.graph import Graph, Node
 from .nets import NetSpec
 
@@ -28,35 +29,35 @@ def wanted(message: pb.NetParameter) -> bool:
 def measure(train: Graph) -> dict[str, np.ndarray]:
     """The class weights of each layer of a train net that asks for them, by its name; (C), float32. Errors: the label
     bottom is no top of a data layer with known labels; a label that is no class."""
-    return {node.name: _measure(node) for node in _asking(train)}
+    return {node.name: _measure(node, layer) for node, layer in _asking(train)}
 
 
 def set_weights(graph: Graph, found: Mapping[str, np.ndarray], spec: NetSpec | None = None) -> None:
     """Gives each layer that asks for class weights its own. spec: gets them as class_weight, for the records. Errors: a
     layer without weights in ``found``, or with another number of classes."""
-    nodes = _asking(graph)
-    if nodes and spec:
+    asking = _asking(graph)
+    if asking and spec:
         message = pb.NetParameter()
         message.CopyFrom(spec.message)
         spec.message = message
-    for node in nodes:
+    for node, layer in asking:
         values = found.get(node.name)
-        if values is None or len(values) != node.layer.classes:
-            what = f"class_weight_balanced measures no weights for its {node.layer.classes} classes in the train net"
+        if values is None or len(values) != layer.classes:
+            what = f"class_weight_balanced measures no weights for its {layer.classes} classes in the train net"
             remedy = "give the layer the name and the classes of one of the train net, or give class_weight"
-            raise node.layer.outer_error(what, "loss_param", "class_weight_balanced", remedy=remedy)
-        node.layer.class_weights = values
+            raise layer.outer_error(what, "loss_param", "class_weight_balanced", remedy=remedy)
+        layer.class_weights = values
         if spec:
             class_weights.replace(spec.message.layer[node.place], values)
 
 
-def _asking(graph: Graph) -> list[Node]:
-    takes = [node for node in graph.nodes if getattr(node.layer, "takes_class_weights", False)]
-    return [node for node in takes if node.layer.spec.loss_param.class_weight_balanced]
+def _asking(graph: Graph) -> list[tuple[Node, Loss]]:
+    losses = [(node, node.layer) for node in graph.nodes if isinstance(node.layer, Loss)]
+    return [(node, layer) for node, layer in losses if layer.spec.loss_param.class_weight_balanced]
 
 
-def _measure(node: Node) -> np.ndarray:
-    layer, value = node.layer, node.bottoms[1]
+def _measure(node: Node, layer: Loss) -> np.ndarray:
+    value = node.bottoms[1]
     field = "loss_param", "class_weight_balanced"
     source = getattr(value.node.layer, "source", None)
     blocks = all_labels(source, value.top)
@@ -104,7 +105,7 @@ def _count_targets(blocks: Iterable[np.ndarray], classes: int, ignored: int | No
 def _logged(node: Node, what: str, counts: np.ndarray, dividend: np.ndarray, divisor: np.ndarray) -> np.ndarray:
     """dividend / divisor, or 1 where either is 0; logged with the counts that they follow from."""
     known = (divisor > 0) & (dividend > 0)
-    found = np.divide(dividend, divisor, out=np.ones(len(divisor)), where=known).astype(np.float32)
+    found: np.ndarray = np.divide(dividend, divisor, out=np.ones(len(divisor)), where=known).astype(np.float32)
     texts = [" and ".join(f"{count:g}" for count in column) for column in counts.T]
     shown = [f"{i}: {weight:.4g} ({text})" for i, (weight, text) in enumerate(zip(found, texts, strict=True))]
     if len(shown) > MOST_SHOWN:
