@@ -26,9 +26,9 @@ OWN = {
     *(f"LossParameter.class_weight{end}" for end in ("", "_source", "_balanced")),
     *(f"{name}Parameter.sampler" for name in ("Data", "ImageData", "HDF5Data")),
     "DataParameter.label_source",
+    "DeployParameter.answer",
     "TransformationParameter.perturb_param",
     "LayerParameter.placement",
-    "DeployParameter.answer",
     "PoolingParameter.ceil_mode",  # of forks that are not listed below
 }
 # Fields of NVCaffe ("nvidia") and Intel's Caffe ("intel"), by whose names their prototxts are read. A number of theirs

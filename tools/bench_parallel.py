@@ -26,14 +26,13 @@ NETS = {"lenet": ("lenet", 64, (1, 28, 28), 60), "alexnet": ("alexnet", 16, (3, 
 MIB = 1 << 20
 
 
-def solver_of(folder: Path, name: str) -> Path:
+def solver_of(folder: Path, name: str, model: str, batch: int, shape: tuple[int, ...]) -> Path:
     """A solver of a net on random images that are made once, so that reading takes no part."""
     from bench_train import classes, read
 
     from caffelite import caffelite_pb2 as pb
     from caffelite import prototxt
 
-    model, batch, shape, _ = NETS[name]
     net, tops = read(str(ROOT / f"models/{model}/train_val.prototxt"), batch, shape)
     del net.layer[0]
     feed = pb.LayerParameter(name="input", type="DummyData", top=tops)
@@ -114,13 +113,13 @@ def all_reduce_of(megabytes: int, rounds: int) -> None:
     world.close()
 
 
-def mpirun(ranks: int, *words: object) -> dict:
-    """What rank 0 printed last."""
+def mpirun(ranks: int, *words: object, tool: str = __file__) -> dict:
+    """What rank 0 of ``tool`` printed last."""
     found = shutil.which("mpirun", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     if not found:
         sys.exit('there is no mpirun: pip install "caffelite[mpi]"')
     environment = {**os.environ, "NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    command = [found, "-n", str(ranks), sys.executable, __file__, *map(str, words)]
+    command = [found, "-n", str(ranks), sys.executable, tool, *map(str, words)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode:
         sys.exit(done.stderr)
@@ -177,7 +176,7 @@ def main() -> None:
         )
     with tempfile.TemporaryDirectory() as folder:
         for name in args.nets:
-            solver = solver_of(Path(folder), name)
+            solver = solver_of(Path(folder), name, *NETS[name][:3])
             laps: dict[int, list[float]] = {}
             for _ in range(args.rounds):
                 for ranks in (1, *args.ranks):

@@ -23,27 +23,32 @@ from . import options
 @options.phase
 @options.level
 @options.stage
-def draw(model, solver, out, shape, set_fields, phase, level, stage) -> None:
+@options.split
+def draw(model, solver, out, shape, set_fields, phase, level, stage, split) -> None:
     """Draws a net: layers coloured by kind, shapes on the edges. Nothing is run, no data is needed.
 
     A layer that works in place is drawn on the one that it changes. SVG needs no extra; PNG needs matplotlib
     (extra: plot). Of a net with both phases, TRAIN is drawn. Layers that cannot be built, such as those of unknown
     types, are left out and reported, and unknown fields are ignored and reported; the exit status is then 1.
+    With -split layers are coloured by the stage that runs them, and divided layers are marked.
 
     \b
     Examples:
       caffelite draw -model models/googlenet/train_val.prototxt -out googlenet.svg
       caffelite draw -model models/lenet/train_val.prototxt -phase TEST -out lenet.png
+      caffelite draw -model models/alexnet/train_val.prototxt -split stages=2,shards=2 -out alexnet.svg
     """
-    from ..inspection import nets, picture, scene
+    from ..inspection import divided, nets, picture, scene
     from ..inspection.feeds import parse_shapes
     from ..prototxt.overrides import Overrides
 
     form = options.picture_form(out) if out else "svg"
     chosen, changes = options.one_of(model, solver), Overrides(set_fields)
-    subject = nets.subject(model, chosen, parse_shapes(shape), level, options.names(stage), changes, lenient=True)
+    subject = nets.subject(
+        model, chosen, parse_shapes(shape), level, options.names(stage), changes, lenient=True, either=True
+    )
     graph, guessed, wrong = subject.part(nets.phases(phase, subject.message)[0])
-    drawn = picture.picture(graph)
+    drawn = picture.picture(graph, divided.placement_of(graph, split) if split else None)
     for note in guessed:
         click.echo(f"Data is not there: {note}", err=True)
     body = scene.png(drawn) if form == "png" else scene.svg(drawn).encode()

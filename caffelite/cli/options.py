@@ -85,6 +85,11 @@ set_layers = click.option(
     metavar="LAYER.FIELD=VALUE",
     help="Set a field of a layer, as in data.data_param.batch_size=50, or of the net itself; repeatable.",
 )
+split = click.option(
+    "--split",
+    metavar="WHAT",
+    help="Divide the net over the devices of a group: their number, or stages=2,shards=2,micro_batches=8, or hybrid=2.",
+)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
 model = click.option("--model", metavar="FILE", type=click.Path(), required=True, help="The net, a prototxt.")
 

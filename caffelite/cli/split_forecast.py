@@ -102,9 +102,10 @@ def forecast_split(divide: Divide, given: Subject, links: Links, strong: bool) -
     from .. import caffelite_pb2 as pb
     from ..inspection import nets
     from ..inspection.split import comparison
+    from ..net.partition.resolve import parse_split
     from ..planner import choice, request
 
-    wanted = request.parse(divide.split)
+    wanted = request.of_split(parse_split(divide.split or ""))
     subject = nets.subject(given.model, None, {}, given.level, options.names(given.stage))
     graph, guessed = subject.graph(pb.Phase.Value(given.phase.upper()))
     if not any(node.backward for node in graph.nodes):
@@ -137,9 +138,10 @@ def _planner(
 
     cpu = given.gpu is None and divide.rates in (None, "cpu")
     cores = len(os.sched_getaffinity(0))
-    machine = links.machine or (GPU["machine"] if not cpu else given.devices if divide.rates else cores)
+    machine = links.machine or (int(GPU["machine"]) if not cpu else given.devices if divide.rates else cores)
     near, far = links.bandwidth or (CPU if cpu else GPU)["bandwidth"], links.network
-    network = Network(*(Link(speed * 1e9, links.latency * 1e-6) for speed in (near, far)), machine)
+    latency = links.latency * 1e-6
+    network = Network(Link(near * 1e9, latency), Link(far * 1e9, latency), machine)
     compiled = compile(graph, cpu_traits() if cpu else cuda_traits())
     if divide.rates:
         found, how = costs.Modelled(graph, compiled, _rates(divide.rates)), f"times modelled for {divide.rates}"

@@ -27,8 +27,9 @@ from . import options
     metavar="N",
     help="CPU threads; each needs scratch memory. Default: all cores.",
 )
+@options.split
 @options.as_json
-def summary(model, solver, shape, set_fields, phase, level, stage, batch, limit, threads, as_json) -> None:
+def summary(model, solver, shape, set_fields, phase, level, stage, batch, limit, threads, split, as_json) -> None:
     """Prints the layers of a net with totals, for TRAIN and TEST, and the memory that a run takes. Nothing is run, no
     data is needed.
 
@@ -36,7 +37,8 @@ def summary(model, solver, shape, set_fields, phase, level, stage, batch, limit,
     add; the field is the number of input pixels along an axis on which a value depends. With -solver, memory
     includes the solver's history and its test nets. It is the memory of a CPU with oneDNN. Layers that cannot be
     built, such as those of unknown types, are left out and reported; the memory is then unknown and the exit status
-    is 1. Unknown fields are ignored and reported, also with exit status 1.
+    is 1. Unknown fields are ignored and reported, also with exit status 1. With -split the memory of each device of a
+    group follows.
 
     \b
     Examples:
@@ -50,7 +52,9 @@ def summary(model, solver, shape, set_fields, phase, level, stage, batch, limit,
     from ..prototxt.overrides import Overrides
 
     chosen, changes = options.one_of(model, solver), Overrides(set_fields)
-    subject = nets.subject(model, chosen, parse_shapes(shape), level, options.names(stage), changes, lenient=True)
+    subject = nets.subject(
+        model, chosen, parse_shapes(shape), level, options.names(stage), changes, lenient=True, either=True
+    )
     if batch:
         subject.message = rebatched(subject.message, batch)
     phases = nets.phases(phase, subject.message)
@@ -66,12 +70,16 @@ def summary(model, solver, shape, set_fields, phase, level, stage, batch, limit,
         else:
             options.say("\n".join(map(_table, tables)))
         options.left_out(wrong, subject.ignored)
-    memory = summaries.memory(subject, None, threads, train)
+    built = {phase: graph for phase, (graph, _, _) in zip(phases, parts, strict=True)}
+    memory = summaries.memory(subject, None, threads, train, graphs=built)
     fits = summaries.largest_batch(subject, options.size_in_bytes(limit), threads, train) if limit else None
+    parts_of = _parts(subject, parts[0][0], split, threads) if split else []
     if as_json:
         record = {"phases": [asdict(t) for t in tables], "memory": asdict(memory) | {"total": memory.total}}
         if limit:
             record["largest_batch"] = fits and fits[0]
+        if split:
+            record["devices"] = [asdict(d) | {"total": d.memory.total} for d in parts_of]
         click.echo(json.dumps(record, indent=2))
     else:
         texts = [*map(_table, tables), _memory(memory, pb.Phase.Name(pb.TRAIN if train else pb.TEST), tables[0].batch)]
@@ -80,8 +88,29 @@ def summary(model, solver, shape, set_fields, phase, level, stage, batch, limit,
                 f"Largest batch within {limit}: "
                 + (f"{fits[0]:,}, which takes {_size(fits[1].total)}" if fits else "none fits")
             )
+        if split:
+            texts.append(_devices(parts_of))
         options.say("\n".join(texts))
     options.left_out([], subject.ignored)
+
+
+def _parts(subject, graph, split: str, threads: int) -> list:
+    from ..inspection import divided
+
+    return divided.memory(subject, graph.phase, graph.batch_size, divided.placement_of(graph, split), threads)
+
+
+def _devices(found: list) -> str:
+    """The memory of each device of a group, as a table."""
+    from ..inspection.split import table
+
+    rows = [("stage", "shard", "layers", "weights", "gradients", "history", "activations", "in flight", "total")]
+    for one in found:
+        memory, names = one.memory, one.layers
+        sizes = [_size(value) for value in (memory.weights, memory.gradients, memory.history, memory.arena)]
+        layers = f"{names[0]} to {names[-1]}" if len(names) > 1 else " ".join(names)
+        rows.append((f"{one.stage}", f"{one.shard}", layers, *sizes, f"{one.flights}", _size(memory.total)))
+    return "\n".join(["Memory of each device", *table(rows, 3)])
 
 
 def _size(count: float) -> str:

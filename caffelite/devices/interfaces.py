@@ -7,7 +7,7 @@ contiguous unless a docstring says otherwise. A gradient that is None is not com
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -191,6 +191,15 @@ class Accuracy(Protocol):
         """per_class (C): receives the share of each class."""
 
 
+class MaskPart(NamedTuple):
+    """The part of a mask that one of several devices draws. first_row: its first of the mask's ``rows`` samples;
+    first_column: its first number of each sample."""
+
+    first_row: int
+    rows: int
+    first_column: int
+
+
 class Dropout(Protocol):
     """y = x · mask / (1 - ratio); each element of (N, D) is kept with probability 1 - ratio.
 
@@ -263,3 +272,6 @@ class Links(Protocol):
 
     def all_reduce(self, array: Array) -> None:
         """Sums an array over the devices of the stage, in place and in the order of shards: the same bits on each."""
+
+    def progress(self) -> None:
+        """Lets arrays that were sent move; called while this device computes."""

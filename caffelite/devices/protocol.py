@@ -308,7 +308,16 @@ class Device(Protocol):
 
     def accuracy(self, n: int, c: int, p: int, top_k: int, ignore: int | None) -> interfaces.Accuracy: ...
 
-    def dropout(self, n: int, d: int, ratio: float, stream: int, context: ExecutionContext) -> interfaces.Dropout: ...
+    def dropout(
+        self,
+        n: int,
+        d: int,
+        ratio: float,
+        stream: int,
+        context: ExecutionContext,
+        part: interfaces.MaskPart | None = None,
+    ) -> interfaces.Dropout:
+        """part: of the mask of a larger blob that several devices divide."""
 
     def preprocess(
         self, out: Shape, mean: np.ndarray | None, scale: float, context: ExecutionContext

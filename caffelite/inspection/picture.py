@@ -4,9 +4,11 @@ edges."""
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from .. import caffelite_pb2 as pb
 from ..net.graph import Graph, Node, Value
+from ..net.partition.placement import Division, Placement
 from . import counts
 from .nets import times
 from .placement import lay_out
@@ -32,13 +34,43 @@ FAMILIES = {
     "eltwise": ("#e6e8a8", "join"),
 }
 LOSS, OTHER = ("#f5a3a3", "loss"), ("#e9edf2", "other")
+# Of stages, in turn
+STAGES = ("#9fc5f8", "#fbd38d", "#a8dfb6", "#f7b6d2", "#c3b1f0", "#e6e8a8", "#9fe0dc", "#f0b49a")
+DIVIDED = "#2d3748"  # the mark of divided layers
 
 
-def picture(graph: Graph) -> Scene:
-    """The graph drawn from top to bottom."""
+@dataclass(frozen=True)
+class Style:
+    """How layers are coloured: by kind, or under a placement by stage, with a mark on layers that devices divide."""
+
+    placement: Placement | None = None
+
+    def colour(self, node: Node) -> tuple[str, str]:
+        """The colour of a layer's row, and what the legend says."""
+        if self.placement is None:
+            return _family(node)
+        stage = self.placement.layers[node.name].stage
+        return STAGES[stage % len(STAGES)], f"stage {stage}"
+
+    def mark(self, node: Node) -> str:
+        """How the devices of a stage divide a layer; empty where each computes all of it."""
+        if self.placement is None or self.placement.shards == 1:
+            return ""
+        division, shards = self.placement.layers[node.name].division, self.placement.shards
+        return {Division.OUTPUTS: f"outputs / {shards}", Division.BATCH: f"samples / {shards}"}.get(division, "")
+
+    def detail(self, node: Node) -> str:
+        """The text on the right of a layer's row."""
+        mark = self.mark(node)
+        return f"{_detail(node)}  [{mark}]" if mark else _detail(node)
+
+
+def picture(graph: Graph, placement: Placement | None = None) -> Scene:
+    """The graph drawn from top to bottom. placement: colours the layers by stage and marks the divided ones."""
+    style = Style(placement)
     stacks = _stacks(graph)
     stack_of = {node: stack[0] for stack in stacks for node in stack}
-    sizes = {stack[0]: (max(_row_width(n) for n in stack), ROW * len(stack)) for stack in stacks}
+    sizes = {stack[0]: (max(_row_width(n, style) for n in stack), ROW * len(stack)) for stack in stacks}
     links = [
         (stack_of[v.node], stack_of[r], v)
         for n in graph.nodes
@@ -48,7 +80,7 @@ def picture(graph: Graph) -> Scene:
     ]
     links = list(dict.fromkeys(links))
     laid = lay_out(sizes, links)
-    head = _head(graph)
+    head = _head(graph, style)
     width = (
         max(laid.width, max(text_width(s.text, s.size, s.bold) + s.x for s in head if isinstance(s, Text)) - MARGIN)
         + 2 * MARGIN
@@ -75,7 +107,7 @@ def picture(graph: Graph) -> Scene:
             labels.append(Text(x, y, _shape(value, batch), SMALL, anchor="middle", fill="#52606d", halo=True))
     for stack in stacks:
         box = laid.boxes[stack[0]]
-        _draw(scene, stack, box.x + left - box.width / 2, box.y + top, box.width)
+        _draw(scene, style, stack, box.x + left - box.width / 2, box.y + top, box.width)
     scene.shapes += labels
     return scene
 
@@ -120,20 +152,22 @@ def _detail(node: Node) -> str:
     return f"{text} → {outputs}" if outputs else text
 
 
-def _row_width(node: Node) -> float:
-    return max(90.0, text_width(node.name, SIZE, bold=True) + text_width(_detail(node), SMALL) + 3 * PAD)
+def _row_width(node: Node, style: Style) -> float:
+    return max(90.0, text_width(node.name, SIZE, bold=True) + text_width(style.detail(node), SMALL) + 3 * PAD)
 
 
-def _draw(scene: Scene, stack: list[Node], x: float, y: float, width: float) -> None:
+def _draw(scene: Scene, style: Style, stack: list[Node], x: float, y: float, width: float) -> None:
     shapes = scene.shapes
     for i, node in enumerate(stack):
-        colour, up = _family(node)[0], y + i * ROW
+        colour, up = style.colour(node)[0], y + i * ROW
         first, last = i == 0, i == len(stack) - 1
         shapes.append(Box(x, up, width, ROW, colour, radius=5 if first or last else 0))
         if len(stack) > 1 and (first or last):  # square where rows meet
             shapes.append(Box(x, up + (ROW / 2 if first else 0), width, ROW / 2, colour))
+        if style.mark(node):
+            shapes.append(Box(x, up, 5, ROW, DIVIDED))
         shapes.append(Text(x + PAD, up + 16, node.name, SIZE, bold=True))
-        shapes.append(Text(x + width - PAD, up + 16, _detail(node), SMALL, anchor="end", fill="#3e4c59"))
+        shapes.append(Text(x + width - PAD, up + 16, style.detail(node), SMALL, anchor="end", fill="#3e4c59"))
     shapes.append(Box(x, y, width, ROW * len(stack), "none", "#7b8794", 5))
 
 
@@ -176,19 +210,32 @@ def _smooth(stops: list[tuple[float, float]]) -> list[tuple[float, float]]:
     return points
 
 
-def _head(graph: Graph) -> list[Box | Text | Curve]:
+def _head(graph: Graph, style: Style) -> list[Box | Text | Curve]:
     """Title and legend."""
     parameters = sum(math.prod(p.blob.shape) for p in graph.parameters if p.index >= p.node.layer.frozen_params)
     what = (
         f"{pb.Phase.Name(graph.phase)}, batches of {counts.batch_of(graph)}, {len(graph.nodes)} layers, "
         f"{parameters:,} parameters"
     )
+    if (placement := style.placement) is not None:
+        parts = [
+            f"{count} {noun}"
+            for count, noun in (
+                (placement.stages, "stages"),
+                (placement.shards, "shards"),
+                (placement.micro_batches, "micro-batches"),
+            )
+            if count > 1
+        ]
+        what += "; " + ", ".join(parts or ["one device"])
     shapes: list[Box | Text | Curve] = [
         Text(MARGIN, 36, graph.name or "a net", 18, bold=True),
         Text(MARGIN, 55, what, SIZE, fill="#52606d"),
     ]
     x = MARGIN
-    for colour, name in dict.fromkeys(_family(n) for n in graph.nodes):
+    for colour, name in dict.fromkeys(style.colour(n) for n in graph.nodes):
         shapes += [Box(x, 66, 12, 12, colour, "#7b8794", 3), Text(x + 17, 76, name, SMALL, fill="#52606d")]
         x += 17 + text_width(name, SMALL) + 14
+    if any(style.mark(n) for n in graph.nodes):
+        shapes += [Box(x, 66, 5, 12, DIVIDED), Text(x + 10, 76, "divided", SMALL, fill="#52606d")]
     return shapes

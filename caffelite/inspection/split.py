@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..net.graph import Graph
+from ..net.partition.placement import Division
 from ..planner.planner import Forecast, StageForecast
 from .memory import text as size
 
@@ -66,11 +67,11 @@ def layers_of(graph: Graph, stage: StageForecast) -> str:
     return first if first == last else f"{first} to {last}"
 
 
-def divided(graph: Graph, one: Forecast, stage: StageForecast) -> list[str]:
-    """The layers of a stage that its devices divide by outputs."""
+def divided(graph: Graph, one: Forecast, stage: StageForecast, division: Division = Division.OUTPUTS) -> list[str]:
+    """The layers of a stage that its devices divide by outputs, or otherwise."""
     placed = one.placement.layers
     names = [node.name for node in graph.nodes[slice(*stage.layers)]]
-    return [name for name in names if placed[name].division.value == "outputs"]
+    return [name for name in names if placed[name].division is division]
 
 
 def stages(graph: Graph, one: Forecast) -> list[str]:
@@ -114,6 +115,7 @@ def record(graph: Graph, one: Forecast) -> dict[str, Any]:
             {
                 "layers": [node.name for node in graph.nodes[slice(*stage.layers)]],
                 "divided": divided(graph, one, stage),
+                "divided_samples": divided(graph, one, stage, Division.BATCH),
                 "forward": stage.forward,
                 "backward": stage.backward,
                 "memory": stage.memory,

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
+from types import MappingProxyType
 
 from .. import caffelite_pb2 as pb
 from ..devices.traits import DeviceTraits
@@ -53,8 +56,12 @@ class Table:
     guessed: list[str]
 
 
+# A summary has a table and the memory of the same graph.
+_compile = lru_cache(maxsize=4)(compile)
+
+
 def table(graph: Graph, guessed: list[str]) -> Table:
-    planned = compile(graph, CPU)
+    planned = _compile(graph, CPU)
     fields, batch = counts.receptive_fields(graph), counts.batch_of(graph)
     own: dict[Node, list[Parameter]] = defaultdict(list)
     for parameter in graph.parameters:
@@ -123,14 +130,17 @@ def memory(
     threads: int = 1,
     train: bool = True,
     traits: DeviceTraits = CPU,
+    graphs: Mapping[int, Graph] = MappingProxyType({}),
 ) -> Memory:
     """The memory of training: the TRAIN net, the solver's history, and the arena of each test net, which shares the
-    weights. train=False: of the TEST net alone. traits: of the device."""
+    weights. train=False: of the TEST net alone. traits: of the device. graphs: those of the subject that are built
+    already, by phase."""
 
     def compiled(phase: int, batch: int | None = None) -> tuple[Graph, CompiledNet, int]:
         """A phase's graph, the compiled graph, and the bytes of its blobs without shared memory."""
-        graph, _ = subject.graph(phase, batch)
-        return graph, compile(graph, traits), compile(graph, traits, Options(keep=True)).arena
+        known = graphs.get(phase) if batch is None else None
+        graph = known or subject.graph(phase, batch)[0]
+        return graph, _compile(graph, traits), compile(graph, traits, Options(keep=True)).arena
 
     graph, planned, alone = compiled(pb.TRAIN if train else pb.TEST, batch)
     weights = BYTES * sum(math.prod(p.blob.shape) for p in graph.parameters)
@@ -138,7 +148,7 @@ def memory(
     history = 0
     if learns and subject.solver is not None and subject.solver.type in updates.RULES:
         history = weights * len(updates.RULES[subject.solver.type].history)
-    code = CONVOLUTION * sum(node.layer.prefers_channels_last(traits) for node in graph.nodes) // (1 if learns else 3)
+    code = generated_code(graph, traits, learns)
     found = Memory(
         weights,
         weights if learns else 0,
@@ -146,19 +156,24 @@ def memory(
         alone,
         planned.arena,
         planned.constant_bytes,
-        _workspace(planned, threads),
-        _prefetch(graph),
+        scratch(planned, threads),
+        prefetched(graph),
         KERNELS + code,
     )
     if train and subject.tests:
         test, planned, alone = compiled(pb.TEST)
         found.arena += subject.tests * planned.arena
         found.alone += subject.tests * alone
-        found.prefetch += subject.tests * _prefetch(test)
+        found.prefetch += subject.tests * prefetched(test)
     return found
 
 
-def _prefetch(graph: Graph) -> int:
+def generated_code(graph: Graph, traits: DeviceTraits, learns: bool) -> int:
+    """Bytes of the code that oneDNN makes for the convolutions of a net."""
+    return CONVOLUTION * sum(node.layer.prefers_channels_last(traits) for node in graph.nodes) // (1 if learns else 3)
+
+
+def prefetched(graph: Graph) -> int:
     """Bytes of the batches that a data source prefetches."""
     total = 0
     for node in graph.feeds:
@@ -168,7 +183,7 @@ def _prefetch(graph: Graph) -> int:
     return total
 
 
-def _workspace(planned: CompiledNet, threads: int) -> int:
+def scratch(planned: CompiledNet, threads: int) -> int:
     """Bytes of scratch memory of the largest operation: for each thread a tile of columns and, in backward, a sum of
     the kernel's gradient."""
     kernels = [n for n in planned.graph.nodes if n.layer.spec.type in ("Convolution", "Deconvolution")]

@@ -30,15 +30,15 @@ def timed_pass(net: Net, iteration: int) -> Pass:
     dev = net.dev
     marks: list[tuple[str, object]] = []
 
-    def watch(node) -> None:
+    def observe(node) -> None:
         marks.append((node.name, dev.record_event()))
 
     begin = dev.record_event()
     net.clear_loss()
-    net.forward(iteration, watch=watch)
+    net.forward(iteration, observe=observe)
     forward, marks = marks, []
     middle = dev.record_event()
-    net.backward(watch=watch)
+    net.backward(observe=observe)
     end = dev.record_event()
     return Pass(
         _by_layer(dev, begin, forward),

@@ -8,7 +8,7 @@ import pkgutil
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Locator, did_you_mean
 from .config import CAFFE_FORMAT, GRADIENT, Format, LayerConfig
-from .layer import REGISTRY, Layer, ParameterSpec, Shape
+from .layer import REGISTRY, Layer, ParameterPart, ParameterSpec, Shape
 
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")
@@ -50,6 +50,7 @@ __all__ = [
     "Format",
     "Layer",
     "LayerConfig",
+    "ParameterPart",
     "ParameterSpec",
     "Shape",
     "batch_messages",

@@ -5,6 +5,7 @@ import math
 
 from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
+from ..devices.interfaces import MaskPart
 from ..devices.protocol import Device
 from .layer import Layer, Shape, elementwise, register, split_axis
 
@@ -71,6 +72,8 @@ class Dropout(Layer):
 
     field = "dropout_param"
     in_place = follows_precision = True
+    couples_samples = False
+    part: MaskPart | None = None
 
     def setup(self) -> None:
         if not 0 <= self.p.dropout_ratio < 1:
@@ -90,6 +93,13 @@ class Dropout(Layer):
         self.width = math.prod(bottoms[0]) // max(1, self.rows)
         return [bottoms[0]]
 
+    def divisible(self, axis: int) -> bool:
+        return axis < 2
+
+    def set_part(self, axis: int, index: int, count: int) -> None:
+        rows, width = (index * self.rows, 0) if axis == 0 else (0, index * self.width)
+        self.part = MaskPart(rows, self.rows * (count if axis == 0 else 1), width)
+
     def backward_reads_bottom(self, index: int) -> bool:
         return False
 
@@ -97,7 +107,8 @@ class Dropout(Layer):
 
     def build(self, dev: Device) -> None:
         if self.training:
-            self.op = dev.dropout(self.rows, self.width, self.p.dropout_ratio, self.stream, self.context)
+            part = {"part": self.part} if self.part else {}
+            self.op = dev.dropout(self.rows, self.width, self.p.dropout_ratio, self.stream, self.context, **part)
 
     def forward(self, x: list, y: list) -> None:
         if self.training:
@@ -117,6 +128,7 @@ class PReLU(Layer):
 
     field = "prelu_param"
     in_place = follows_layout = True
+    couples_samples = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         if len(bottoms[0]) < 2:
@@ -128,6 +140,9 @@ class PReLU(Layer):
         shape = () if self.p.channel_shared else (bottoms[0][1],)
         self.add_param(shape, self.p.filler if self.p.HasField("filler") else quarter, "filler")
         return [bottoms[0]]
+
+    def divisible(self, axis: int) -> bool:
+        return axis == 0 or (axis == 1 and not self.p.channel_shared)
 
     def backward_reads_top(self, index: int) -> bool:
         return False

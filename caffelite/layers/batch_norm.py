@@ -41,6 +41,7 @@ class BatchNorm(Layer):
     def setup(self) -> None:
         p = self.p
         self.stored = p.use_global_stats if p.HasField("use_global_stats") else self.phase == pb.TEST
+        self.couples_samples = not self.stored
         asked = [f for f in LEARNT if p.HasField(f)]
         self.learnt = bool(asked) and not any(
             p.HasField(f) and not getattr(p, f) for f in ("scale_bias", "use_weight_bias")
@@ -60,6 +61,9 @@ class BatchNorm(Layer):
             if self.p.bias_term:
                 self.add_param((c,), self.p.bias_filler, "bias_filler")
         return [shape]
+
+    def divisible(self, axis: int) -> bool:
+        return axis == 1 or super().divisible(axis)
 
     def can_fuse(self, follower: Compilable) -> bool:
         return (

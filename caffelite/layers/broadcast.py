@@ -38,7 +38,14 @@ class Broadcast(Layer):
         n, c = math.prod(bottoms[0][:axis]), math.prod(shape)
         self.split = n, c, math.prod(bottoms[0]) // max(1, n * c)
         self.follows_layout = len(bottoms) == 1 and len(bottoms[0]) == 4 and axis == 1 and len(shape) == 1
+        learned = len(bottoms) == 1 or getattr(self.p, "bias_term", False)
+        self.couples_samples = axis == 0 and bool(shape) and learned
+        self._by_channel = len(bottoms) == 1 and axis == 1 and bool(shape)
+        self._by_sample = len(bottoms) == 1 or (axis == 0 and bool(shape))
         return shape
+
+    def divisible(self, axis: int) -> bool:
+        return self._by_channel if axis == 1 else self._by_sample and super().divisible(axis)
 
     def second(self, x: list):
         return x[1] if len(x) == 2 else self.params[0].data

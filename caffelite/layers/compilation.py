@@ -85,6 +85,16 @@ class Compilable(Declarations):
         """For a layer that only copies its bottoms into its top: (start, pitch) of each, as in net/slices.py."""
         return []
 
+    # A part of the layer, where several devices divide it
+
+    def divisible(self, axis: int) -> bool:
+        """Whether a part of each top along ``axis`` (0: samples, 1: channels) depends on the same part of the bottoms
+        alone, and on all of each parameter or the same part of it."""
+        return axis == 0 and not self.couples_samples
+
+    def set_part(self, axis: int, index: int, count: int) -> None:
+        """Called after ``shapes`` for part ``index`` of ``count`` along ``axis``."""
+
     # Images as they are stored
 
     @property

@@ -21,7 +21,7 @@ class Feed(Layer):
     bottoms = (0, 0)
     tops: tuple[int, int | None] = (1, None)
     feeds = reads_source = batched = True
-    differentiable = False
+    differentiable = couples_samples = False
     source: Any = None
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
@@ -148,7 +148,7 @@ class DummyData(Layer):
     field = "dummy_data_param"
     bottoms, tops = (0, 0), (1, None)
     feeds = filled_once = True
-    differentiable = False
+    differentiable = couples_samples = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         found = list(self.p.data_filler) or [pb.FillerParameter()]
@@ -207,7 +207,7 @@ class MemoryData(Layer):
     field = "memory_data_param"
     bottoms, tops = (0, 0), (2, 2)
     feeds = batched = True
-    differentiable = False
+    differentiable = couples_samples = False
 
     def setup(self) -> None:
         for name in ("batch_size", "channels", "height", "width"):
@@ -256,7 +256,7 @@ class Input(Layer):
     field = "input_param"
     bottoms, tops = (0, 0), (1, None)
     feeds = filled_once = True
-    differentiable = False
+    differentiable = couples_samples = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         found = [tuple(s.dim) for s in self.p.shape]
@@ -277,6 +277,7 @@ class Parameter(Layer):
 
     field = "parameter_param"
     bottoms = (0, 0)
+    couples_samples = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = positive(self, [tuple(self.p.shape.dim)], ("shape",))[0]
@@ -305,8 +306,11 @@ class HDF5Output(Layer):
 
     field = "hdf5_output_param"
     bottoms, tops = (2, 2), (0, 0)
-    differentiable = False
+    differentiable = couples_samples = False
     requires_host = writes = True
+
+    def divisible(self, axis: int) -> bool:
+        return False
 
     def setup(self) -> None:
         if not self.p.file_name:

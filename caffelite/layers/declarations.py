@@ -22,7 +22,10 @@ class Declarations:
     - ``requires_host``: its passes need the host and cannot be captured in a graph; ``writes``: forward writes a file;
     - ``follows_layout``: works on channels_last images too; ``follows_precision``: then also on 16-bit ones;
     - ``sums_spatially``: each number of a top may depend on all places of the bottoms; ``needs_images``: its bottoms
-      are images.
+      are images;
+    - ``couples_samples``: the numbers of a sample (its index on axis 0) may depend on other samples of the batch, or a
+      loss of the batch is not the mean of the losses of its equal parts; ``divides_outputs``: several devices can
+      compute a part of the outputs each (see ``output_part``).
     """
 
     type = ""
@@ -37,3 +40,5 @@ class Declarations:
     in_place = view = loss = adds_loss = takes_over_gradient = False
     feeds = reads_source = reads_images = batched = filled_once = varies = requires_host = writes = False
     follows_layout = follows_precision = sums_spatially = needs_images = False
+    couples_samples = True
+    divides_outputs = False

@@ -23,7 +23,7 @@ class InnerProduct(Layer):
     """
 
     field = "inner_product_param"
-    sums_spatially = True
+    sums_spatially = divides_outputs = True
 
     def setup(self) -> None:
         if not self.p.num_output:
@@ -31,6 +31,7 @@ class InnerProduct(Layer):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         axis = self.axis(self.p.axis, len(bottoms[0]), end=True)
+        self.couples_samples = axis == 0
         self.m, self.k, self.n = math.prod(bottoms[0][:axis]), math.prod(bottoms[0][axis:]), self.p.num_output
         self.add_param(
             (self.k, self.n) if self.p.transpose else (self.n, self.k), self.p.weight_filler, "weight_filler"
@@ -93,6 +94,8 @@ class Embed(Layer):
 
     field = "embed_param"
     constant_bottoms = frozenset({0})
+    couples_samples = False
+    divides_outputs = True
 
     def setup(self) -> None:
         for name, what in (("num_output", "the width of a row"), ("input_dim", "how many rows there are")):

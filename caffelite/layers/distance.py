@@ -76,5 +76,5 @@ class SmoothL1Loss(Distance):
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         tops = super().shapes(bottoms)
         if self.normalization() == pb.LossParameter.NONE:
-            self.n = 1
+            self.n, self.couples_samples = 1, True
         return tops

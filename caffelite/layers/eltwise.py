@@ -22,6 +22,7 @@ class Eltwise(Layer):
     field = "eltwise_param"
     bottoms = (2, None)
     follows_layout = follows_precision = True
+    couples_samples = False
 
     def setup(self) -> None:
         count, coeffs = len(self.spec.bottom), len(self.p.coeff)
@@ -46,6 +47,9 @@ class Eltwise(Layer):
 
     def backward_reads_top(self, index: int) -> bool:
         return self.p.operation == ELTWISE.MAX or (self.p.operation == ELTWISE.PROD and not self.p.stable_prod_grad)
+
+    def divisible(self, axis: int) -> bool:
+        return True
 
     def passes_gradient(self, index: int) -> bool:
         return self.p.operation == ELTWISE.SUM and self.coefficients[index] == 1

@@ -18,6 +18,10 @@ class Axpy(Layer):
     """
 
     bottoms = (3, 3)
+    couples_samples = False
+
+    def divisible(self, axis: int) -> bool:
+        return axis < 2
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         a, x, b = bottoms
@@ -80,6 +84,7 @@ class Permute(Layer):
                 raise self.error(f"names axis {axis} twice", "order", i)
         self.order = (*order, *(axis for axis in range(rank) if axis not in order))
         self.view = self.order == tuple(range(rank))
+        self.couples_samples = self.order[:1] != (0,)
         return [tuple(bottoms[0][axis] for axis in self.order)]
 
     def backward_reads_bottom(self, index: int) -> bool:
@@ -106,6 +111,7 @@ class Normalize(Layer):
     """
 
     field = "norm_param"
+    couples_samples = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = bottoms[0]

@@ -28,6 +28,7 @@ class Joint(Layer):
     def lay_out(self, whole: Shape, axis: int, sizes: list[int]) -> None:
         self.outer, self.inner, self.sizes = math.prod(whole[:axis]), math.prod(whole[axis + 1 :]), sizes
         self.view = len(sizes) == 1
+        self.joint, self.couples_samples = axis, axis == 0
         self.follows_layout = len(whole) == 4 and axis == 1
 
     def rows(self) -> tuple[int, list[int]]:
@@ -40,6 +41,9 @@ class Joint(Layer):
     def build(self, dev: Device) -> None:
         rows, self.ends = self.rows()
         self.whole = rows, -1
+
+    def divisible(self, axis: int) -> bool:
+        return axis != self.joint
 
     def backward_reads_bottom(self, index: int) -> bool:
         return False
@@ -159,9 +163,13 @@ class Split(Layer):
     blob."""
 
     tops = (1, None)
+    couples_samples = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         return bottoms * len(self.spec.top)
+
+    def divisible(self, axis: int) -> bool:
+        return True
 
     def backward_reads_bottom(self, index: int) -> bool:
         return False

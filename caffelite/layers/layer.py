@@ -29,11 +29,22 @@ def register(cls: type[Layer]) -> type[Layer]:
 
 
 @dataclass(frozen=True)
+class ParameterPart:
+    """The part of a parameter of shape ``whole`` that a device has: from ``start`` along ``axis``."""
+
+    axis: int
+    start: int
+    whole: Shape
+
+
+@dataclass(frozen=True)
 class ParameterSpec:
-    """A parameter of a layer: its shape, and the filler that initialises it."""
+    """A parameter of a layer: its shape, and the filler that initialises it. part: of a parameter that several devices
+    divide; the filler fills the whole one."""
 
     shape: Shape
     filler: pb.FillerParameter
+    part: ParameterPart | None = None
 
 
 @dataclass(eq=False)
@@ -126,6 +137,28 @@ class Layer(LayerMessage, Compilable):
     resize: Callable[[list[Shape]], list]  # where it varies: reshapes the tops and all that follows; returns the tops
     fused_scale: Layer  # the bound Scale layer that runs as part of this one, where ``config`` says so
 
+    # A part of the layer
+
+    def output_part(self, count: int) -> pb.LayerParameter:
+        """The message of a layer with 1 / ``count`` of the outputs, where the type ``divides_outputs``. Errors: outputs
+        that cannot be divided so."""
+        message = pb.LayerParameter()
+        message.CopyFrom(self.spec)
+        param = getattr(message, self.field)
+        if param.num_output % count:
+            near = param.num_output // count * count
+            expected = f"a multiple of {count}, as {near or count} or {near + count}"
+            what = f"{count} devices cannot divide its outputs"
+            remedy = "or leave it out of the divided layers: placement { shards: 1 }"
+            raise self.error(what, "num_output", expected=expected, found=param.num_output, remedy=remedy)
+        param.num_output //= count
+        return message
+
+    def input_part_axis(self, count: int) -> int | None:
+        """The axis along which a device reads its part of the bottoms for 1 / ``count`` of the outputs; None: it reads
+        all of them, and its gradients for them are parts of a sum."""
+        return None
+
     # Helpers
 
     def add_param(self, shape: Shape, filler: pb.FillerParameter, *path: str | int) -> None:
@@ -159,6 +192,7 @@ def elementwise(name: str, y, dx, field: str = "", check: Callable | None = None
 
     class Elementwise(Layer):
         in_place = follows_layout = follows_precision = True
+        couples_samples = False
         differentiable = dx is not None
 
         def setup(self) -> None:
@@ -176,6 +210,9 @@ def elementwise(name: str, y, dx, field: str = "", check: Callable | None = None
 
         def shapes(self, bottoms: list[Shape]) -> list[Shape]:
             return [bottoms[0]]
+
+        def divisible(self, axis: int) -> bool:
+            return True
 
         def backward_reads_bottom(self, index: int) -> bool:
             return "x" in self.dx.arrays

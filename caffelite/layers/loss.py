@@ -29,9 +29,13 @@ class Loss(Layer):
     takes_class_weights = False
     classes = 0  # the number of class weights, where it takes them
     class_weights: np.ndarray | None = None  # None: all 1, or not measured yet
+    couples_samples = False
 
     def setup(self) -> None:
         class_weights.check(self)
+
+    def divisible(self, axis: int) -> bool:
+        return False
 
     def normalization(self) -> int:
         """FULL, VALID, BATCH_SIZE, NONE or PRE_FIXED; the old switch ``normalize`` means VALID or BATCH_SIZE."""
@@ -52,6 +56,8 @@ class Loss(Layer):
     def divisor(self, batch: int, labels: int) -> float | None:
         """The divisor of the sum, at least 1; None where it is the number of labels that are not ignored."""
         kind = self.normalization()
+        some = kind == LOSS.VALID and (self.ignored() is not None or self.weighted_mean)
+        self.couples_samples = some or kind in (LOSS.PRE_FIXED, LOSS.NONE)
         if kind == LOSS.PRE_FIXED:
             fixed = self.spec.loss_param.pre_fixed_normalizer
             if not 0 < fixed < math.inf:
@@ -60,7 +66,7 @@ class Loss(Layer):
                     "a bad pre_fixed_normalizer", *where, expected="a finite number above 0", found=f"{fixed:g}"
                 )
             return max(1.0, fixed)
-        if kind == LOSS.VALID and (self.ignored() is not None or self.weighted_mean):
+        if some:
             return None
         divisors: dict[int, int] = {LOSS.BATCH_SIZE: batch, LOSS.NONE: 1}
         return max(1.0, divisors.get(kind, labels))

@@ -21,6 +21,7 @@ class MVN(Layer):
 
     field = "mvn_param"
     in_place = True
+    couples_samples = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape = bottoms[0]
@@ -28,6 +29,9 @@ class MVN(Layer):
         self.split = 1, groups, math.prod(shape) // max(1, groups)
         self.saved_shapes["scale"] = ((groups,), None)
         return [shape]
+
+    def divisible(self, axis: int) -> bool:
+        return axis == 0 or (axis == 1 and not self.p.across_channels)
 
     def backward_reads_bottom(self, index: int) -> bool:
         return False
@@ -76,6 +80,7 @@ class LRN(Layer):
 
     field = "lrn_param"
     follows_layout = follows_precision = needs_images = True
+    couples_samples = False
 
     def setup(self) -> None:
         if self.p.local_size % 2 == 0:
@@ -91,6 +96,9 @@ class LRN(Layer):
         if not self.across:
             self.saved_shapes |= {"square": (shape, None), "spread": (shape, None)}
         return [shape]
+
+    def divisible(self, axis: int) -> bool:
+        return axis == 0 or (axis == 1 and not self.across)
 
     def backward_reads_top(self, index: int) -> bool:
         return self.across

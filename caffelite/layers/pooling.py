@@ -46,10 +46,15 @@ def no_padding(layer: Layer, k: Window, *path: str) -> None:
 class Pooled(Layer):
     """A layer that pools by p.pool: MAX, AVE or STOCHASTIC, which draws its winners in TRAIN."""
 
+    couples_samples = False
+
     def setup(self) -> None:
         self.method = METHODS.Name(self.p.pool)
         self.drawn = self.method == "STOCHASTIC" and self.phase == pb.TRAIN
         self.differentiable = self.drawn or self.method != "STOCHASTIC"
+
+    def divisible(self, axis: int) -> bool:
+        return axis == 0 and not self.drawn  # the winners are drawn by the place in the batch
 
     def index(self, name: str, shape: Shape) -> None:
         """Adds a saved blob for the winners' positions."""
@@ -137,6 +142,9 @@ class Pooling(Pooled):
             self.method == "MAX" or (self.method == "AVE" and self._plain_means())
         )
         return [self.y_shape] * len(self.spec.top)
+
+    def divisible(self, axis: int) -> bool:
+        return axis < 2 and not self.drawn
 
     def _plain_means(self) -> bool:
         """Whether every mean of AVE covers its full window or the window's part inside the image, so that none is

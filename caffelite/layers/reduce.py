@@ -26,6 +26,7 @@ class Reduction(Layer):
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         axis = self.axis(self.p.axis, len(bottoms[0]))
         self.rows, self.columns = math.prod(bottoms[0][:axis]), math.prod(bottoms[0][axis:])
+        self.couples_samples = axis == 0
         return [bottoms[0][:axis]]
 
     def backward_reads_bottom(self, index: int) -> bool:
@@ -60,12 +61,14 @@ class ArgMax(Layer):
     """
 
     field = "argmax_param"
+    couples_samples = False
     differentiable = False
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape, k = bottoms[0], self.p.top_k
         if self.p.HasField("axis"):
             axis = self.axis(self.p.axis, len(shape))
+            self.couples_samples = axis == 0
             self.split = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
             top = (*shape[:axis], k, *shape[axis + 1 :])
         else:

@@ -42,8 +42,12 @@ class Softmax(Layer):
     in_place = True
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
-        self.split = split_axis(bottoms[0], self.axis(self.p.axis, len(bottoms[0])))
+        self.summed = self.axis(self.p.axis, len(bottoms[0]))
+        self.split, self.couples_samples = split_axis(bottoms[0], self.summed), self.summed == 0
         return [bottoms[0]]
+
+    def divisible(self, axis: int) -> bool:
+        return axis != self.summed
 
     def backward_reads_bottom(self, index: int) -> bool:
         return False
@@ -75,6 +79,7 @@ class Accuracy(Layer):
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         axis = self.axis(self.p.axis, len(bottoms[0]))
         self.split = split_axis(bottoms[0], axis)
+        self.couples_samples = axis == 0 or self.p.HasField("ignore_label") or len(self.spec.top) > 1
         check_labels(self, bottoms, axis)
         if not 1 <= self.p.top_k <= self.split[1]:
             raise self.error(
@@ -84,6 +89,9 @@ class Accuracy(Layer):
                 found=self.p.top_k,
             )
         return [(), (self.split[1],)][: len(self.spec.top)]
+
+    def divisible(self, axis: int) -> bool:
+        return False
 
     def build(self, dev: Device) -> None:
         self.op = dev.accuracy(

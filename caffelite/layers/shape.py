@@ -21,7 +21,11 @@ class Flatten(Layer):
         first, last = self.axis(self.p.axis, len(shape)), self.axis(self.p.end_axis, len(shape), "end_axis")
         if last < first:
             raise self.error("end_axis is before axis", "end_axis", expected=f"{first} or more", found=last)
+        self.first, self.couples_samples = first, first == 0 and last > 0
         return [(*shape[:first], math.prod(shape[first : last + 1]), *shape[last + 1 :])]
+
+    def divisible(self, axis: int) -> bool:
+        return axis <= self.first and not (axis == 0 and self.couples_samples)
 
     def backward_reads_bottom(self, index: int) -> bool:
         return False
@@ -73,6 +77,7 @@ class Reshape(Flatten):
             raise self.error(
                 what, "shape", expected=f"{math.prod(shape)} numbers, as {list(shape)} has", found=math.prod(found)
             )
+        self.first, self.couples_samples = 0, found[:1] != shape[:1]
         return [found]
 
 
@@ -89,8 +94,12 @@ class Tile(Layer):
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         shape, axis = bottoms[0], self.axis(self.p.axis, len(bottoms[0]))
         self.tiled = math.prod(shape[:axis]), self.p.tiles, math.prod(shape[axis:])
+        self.tiled_axis, self.couples_samples = axis, axis == 0
         self.view = self.p.tiles == 1
         return [(*shape[:axis], shape[axis] * self.p.tiles, *shape[axis + 1 :])]
+
+    def divisible(self, axis: int) -> bool:
+        return axis != self.tiled_axis
 
     def backward_reads_bottom(self, index: int) -> bool:
         return False
@@ -116,7 +125,10 @@ class Silence(Layer):
     """Consumes its bottoms, any number of any shape, so that they are no outputs."""
 
     bottoms, tops = (1, None), (0, 0)
-    differentiable = False
+    differentiable = couples_samples = False
+
+    def divisible(self, axis: int) -> bool:
+        return True
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         return []

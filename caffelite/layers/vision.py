@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from .. import caffelite_pb2 as pb
 from ..devices.formula import Formula
 from ..devices.protocol import Device
 from ..devices.traits import DeviceTraits
@@ -17,7 +18,7 @@ class Kernels(Layer):
 
     field = "convolution_param"
     bottoms, tops = (1, None), (1, None)
-    needs_images = True
+    needs_images = divides_outputs = True
 
     def setup(self) -> None:
         if not self.p.num_output:
@@ -34,7 +35,8 @@ class Kernels(Layer):
         for i, shape in enumerate(bottoms):
             if shape != first:
                 raise self.bottom_error(i, "differs from the first", expected=list(first), found=list(shape))
-        axis = spatial_axis(self, first, 0)
+        axis = self.channels_axis = spatial_axis(self, first, 0)
+        self.couples_samples = axis == 0
         c, spatial = first[axis], first[axis + 1 :]
         self.window = sliding.window(self, len(spatial)) if spatial else sliding.point(self)
         for what, count in (("input channels", c), ("num_output", m)):
@@ -56,6 +58,21 @@ class Kernels(Layer):
     def channels(self, c: int, m: int, group: int) -> Shape:
         """The weights' first two axes."""
         raise NotImplementedError
+
+    def output_part(self, count: int) -> pb.LayerParameter:
+        """Of several groups, the part has its own."""
+        message = super().output_part(count)
+        group = self.p.group
+        if group % count and group > 1:
+            remedy = "or leave it out of the divided layers: placement { shards: 1 }"
+            what = f"{count} devices cannot divide its groups"
+            raise self.error(what, "group", expected=f"1, or a multiple of {count}", found=group, remedy=remedy)
+        if group > 1:
+            message.convolution_param.group = group // count
+        return message
+
+    def input_part_axis(self, count: int) -> int | None:
+        return self.channels_axis if self.p.group > 1 else None
 
     def backward_reads_top(self, index: int) -> bool:
         return False
@@ -214,7 +231,11 @@ class Im2col(Layer):
         self.window = sliding.window(self, len(shape) - axis - 1)
         self.out = sliding.whole_windows(self, shape[axis + 1 :], self.window)
         self.x_shape = (math.prod(shape[:axis]), *shape[axis:])
+        self.channels_axis, self.couples_samples = axis, axis == 0
         return [(*shape[:axis], shape[axis] * math.prod(self.window.kernel), *self.out)]
+
+    def divisible(self, axis: int) -> bool:
+        return axis <= self.channels_axis
 
     def backward_reads_bottom(self, index: int) -> bool:
         return False
@@ -252,6 +273,7 @@ class Crop(Layer):
                 1, "has another number of axes", expected=f"{len(whole)}, as the first", found=list(reference)
             )
         axis, given = self.axis(self.p.axis, len(whole)), list(self.p.offset)
+        self.first, self.couples_samples = axis, axis == 0
         if len(given) not in (0, 1, len(whole) - axis):
             what, expected = (
                 f"has {len(given)} values of offset",
@@ -267,6 +289,9 @@ class Crop(Layer):
         parts = [slice(start, start + size) for start, size in zip(offsets, reference[axis:], strict=True)]
         self.part = (*[slice(None)] * axis, *parts)
         return [(*whole[:axis], *reference[axis:])]
+
+    def divisible(self, axis: int) -> bool:
+        return axis < self.first
 
     def backward_reads_bottom(self, index: int) -> bool:
         return False

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from .. import caffelite_pb2 as pb
+from ..devices.context import ExecutionContext
 from ..devices.formula import Formula
-from ..devices.interfaces import Links
+from ..devices.interfaces import Array, Links
 from ..devices.protocol import CapturedGraph, Device, Ring
 from ..errors import CaffeliteError
 from . import parameters
@@ -34,6 +35,10 @@ class Net:
     ``graph``: separate nodes and values, with bound layers; ``compiled``: its steps and storages.
     """
 
+    context: ExecutionContext
+    params: Parameters
+    loss: Array  # the total of the last passes, one number
+
     def __init__(
         self,
         compiled: CompiledNet,
@@ -53,7 +58,9 @@ class Net:
             context = dev.make_context(random_seed)
             self.context = dataclasses.replace(context, links=links) if links else context
             borrowed = parameters.borrowed(graph, share.graph) if share else {}
-            self.params = Parameters(graph, dev, bool(self.compiled.backward), seed, borrowed)
+            # A part of a net that learns has gradients, though its own parameters may learn nothing.
+            learns = bool(self.compiled.backward) or (links is not None and graph.phase == pb.TRAIN)
+            self.params = Parameters(graph, dev, learns, seed, borrowed)
             self.loss = dev.zeros(1)
         self.input_buffer = self.context.input_buffer
         self.training = graph.phase == pb.TRAIN
@@ -165,42 +172,42 @@ class Net:
     def signature(self) -> tuple:
         return tuple(node.layer.signature() for node in self.graph.feeds)
 
-    def forward(self, iteration: int = 0, part: int = 0, watch: Callable | None = None) -> None:
+    def forward(self, iteration: int = 0, part: int = 0, observe: Callable | None = None) -> None:
         """One forward pass of a new batch; its loss is added to ``loss``.
 
-        The iteration, and which part of its batch this is, key the random numbers. watch(node) is called after each
+        The iteration, and which part of its batch this is, key the random numbers. observe(node) is called after each
         layer.
         """
         self.feed([(iteration, part)])
-        if watch or self.requires_host:
-            self.run_forward(watch)
+        if observe or self.requires_host:
+            self.run_forward(observe)
         else:
             self._runs_forward()
 
-    def backward(self, add: bool = False, watch: Callable | None = None) -> None:
+    def backward(self, add: bool = False, observe: Callable | None = None) -> None:
         """One backward pass; ``add``: parameter gradients are accumulated (later micro-batches)."""
-        if watch or self.requires_host:
-            self.run_backward(add, watch)
+        if observe or self.requires_host:
+            self.run_backward(add, observe)
         else:
             self._runs_backward(add)
 
-    def run_forward(self, watch: Callable | None = None) -> None:
+    def run_forward(self, observe: Callable | None = None) -> None:
         """The forward pass of the batch that was fed."""
         for node, run in self._forward:
             run()
-            if watch:
-                watch(node)
+            if observe:
+                observe(node)
         for total, value in self._terms:
             total(self.data[value], self.loss, add=True)
 
-    def run_backward(self, add: bool = False, watch: Callable | None = None) -> None:
+    def run_backward(self, add: bool = False, observe: Callable | None = None) -> None:
         self._set_add(add)
         for value, fill in self._seeds:
             fill(self.diff[value])
         for node, run in self._backward:
             run()
-            if watch:
-                watch(node)
+            if observe:
+                observe(node)
 
     def _set_add(self, add: bool) -> None:
         """The first layer to reach a parameter overwrites its gradient, those that share it add."""

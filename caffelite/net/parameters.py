@@ -11,7 +11,7 @@ import numpy as np
 from ..devices.interfaces import Array
 from ..devices.protocol import Device
 from ..errors import CaffeliteError
-from ..layers import fillers
+from ..layers import ParameterSpec, fillers
 from ..layers.layer import ParameterView
 from .nodes import Graph, Node, Parameter
 
@@ -43,7 +43,7 @@ class Parameters:
             if i not in borrowed:
                 rng = fillers.generator(seed, "filler", parameter.node.name, parameter.index)
                 flat = self.blobs[i].reshape(-1)
-                for start, values in fillers.pieces(parameter.blob.filler, parameter.blob.shape, rng):
+                for start, values in _initial(parameter.blob, rng):
                     dev.upload(flat[start : start + values.size], values)
 
     def cut(self, flat: Array, index: int) -> Array:
@@ -60,6 +60,31 @@ class Parameters:
             data, diff = (b if b is None or b.shape == spec.shape else b.reshape(spec.shape) for b in blobs)
             found.append(ParameterView(data, diff, ref.wanted))
         return found
+
+
+def _initial(spec: ParameterSpec, rng: np.random.Generator) -> Iterator[tuple[int, np.ndarray]]:
+    """(start, values) of a parameter's initial values, flat and piece by piece. A part has the values that it has in
+    the whole parameter."""
+    part = spec.part
+    if part is None:
+        yield from fillers.pieces(spec.filler, spec.shape, rng)
+    elif part.axis:
+        yield 0, part_of(fillers.fill(spec.filler, part.whole, rng), spec).reshape(-1)
+    else:
+        count = math.prod(spec.shape)
+        first = part.start * math.prod(part.whole[1:])
+        for start, values in fillers.pieces(spec.filler, part.whole, rng):
+            begin, end = max(start, first), min(start + values.size, first + count)
+            if begin < end:
+                yield begin - first, values[begin - start : end - start]
+
+
+def part_of(whole: np.ndarray, spec: ParameterSpec) -> np.ndarray:
+    """The part of a whole parameter's array that ``spec`` describes."""
+    if spec.part is None:
+        return whole
+    axis, start = spec.part.axis, spec.part.start
+    return whole[(slice(None),) * axis + (slice(start, start + spec.shape[axis]),)]
 
 
 def multipliers(parameter: Parameter) -> tuple[float, float]:
@@ -110,8 +135,8 @@ def layer_blobs(graph: Graph, dev: Device) -> Iterator[tuple[Node, list[np.ndarr
 
 
 def load(graph: Graph, dev: Device, blobs: Mapping[str, Sequence[np.ndarray | None]], source: str) -> Loaded:
-    """Copies parameters into a bound graph by layer name; a shape that does not fit is an error, a name that is missing
-    is reported.
+    """Copies parameters into a bound graph by layer name, of a divided one the part; a shape that does not fit is an
+    error, a name that is missing is reported.
 
     A blob that belongs to another layer may be left out (None, or the last ones lacking), as Caffe does in HDF5.
     """
@@ -132,18 +157,19 @@ def _load_layer(graph: Graph, dev: Device, node: Node, given: Sequence[np.ndarra
     what = f'layer "{node.name}" ({node.layer.spec.type}): {source} does not fit'
     if len(given) != len(params):
         raise CaffeliteError(what, where=where, expected=f"{len(params)} blobs", found=len(given))
-    for i, (param, array) in enumerate(zip(params, given, strict=True)):
+    wholes = [spec.part.whole if spec.part else spec.shape for spec in node.layer.param_blobs]
+    for i, (shape, array) in enumerate(zip(wholes, given, strict=True)):
         if array is None:
             if owns(graph, node, i):
                 raise CaffeliteError(what, where=where, expected=f"blob {i}", found="none")
-        elif not _same_shape(array.shape, param.data.shape):
-            shapes = {"expected": list(param.data.shape), "found": list(array.shape)}
+        elif not _same_shape(array.shape, shape):
+            shapes = {"expected": list(shape), "found": list(array.shape)}
             raise CaffeliteError(
                 f"{what}, blob {i}", where=where, remedy="rename the layer to initialise it from its fillers", **shapes
             )
-    for param, array in zip(params, given, strict=True):
+    for param, spec, shape, array in zip(params, node.layer.param_blobs, wholes, given, strict=True):
         if array is not None:
-            dev.upload(param.data, array.reshape(param.data.shape))
+            dev.upload(param.data, part_of(array.reshape(shape), spec))
 
 
 def _same_shape(given: tuple[int, ...], wanted: tuple[int, ...]) -> bool:

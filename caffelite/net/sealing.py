@@ -9,14 +9,16 @@ class Sealable:
     """An object whose attributes can be set until it is sealed; its lists then become tuples, its dicts read-only."""
 
     def seal(self) -> None:
-        if "_sealed" in self.__dict__:
+        attributes = self.__dict__
+        if "_sealed" in attributes:
             return
-        for name, value in vars(self).items():
-            if isinstance(value, list):
-                self.__dict__[name] = tuple(value)
-            elif isinstance(value, dict):
-                self.__dict__[name] = MappingProxyType(value)
-        self.__dict__["_sealed"] = True
+        for name, value in attributes.items():
+            kind = type(value)
+            if kind is list:
+                attributes[name] = tuple(value)
+            elif kind is dict:
+                attributes[name] = MappingProxyType(value)
+        attributes["_sealed"] = True
 
     def __setattr__(self, name: str, value: object) -> None:
         if "_sealed" in self.__dict__:

@@ -73,6 +73,8 @@ def best_cut(segments: Segments, micro_batches: int, limit: float | None = None)
     others = micro_batches - 1
     best = _least_sum(np.where(seconds <= least, seconds, np.inf), micro_batches)
     smallest = _least_sum(seconds, micro_batches)
+    if best is None or smallest is None:
+        return None
     sums = smallest.seconds - others * smallest.slowest
     bound = np.nextafter((best.seconds - sums) / others, np.inf) if others else np.inf
     while bound > least:

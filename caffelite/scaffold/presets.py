@@ -26,7 +26,7 @@ class Preset:
 LARGE = 600_000  # images that a net of 224 pixels sees, at least
 PRESETS = {
     "lenet": Preset("lenet", 28, 0, 0.02, 64, 0.0005, 100_000),
-    "cifar10_quick": Preset("cifar10_quick", 32, 0, 0.02, 50, 0.002, 120_000),
+    "cifar10_quick": Preset("cifar10_quick", 32, 0, 0.01, 50, 0.002, 120_000),
     "cifar10_full": Preset("cifar10_full", 32, 0, 0.03, 50, 0.001, 120_000),
     "alexnet": Preset("alexnet", 227, 29, 0.01, 128, 0.0005, LARGE, True),
     "caffenet": Preset("caffenet", 227, 29, 0.01, 128, 0.0005, LARGE, True),

@@ -224,6 +224,20 @@ def test_unreadable_images_are_errors_or_left_out(call, there):
     assert not any("bad.png" in line for name in ("train", "test") for line in lines(f"hues/{name}.txt"))
 
 
+def test_file_names_that_break_a_list_are_refused(call, there):
+    Path("pictures/red/00.png").rename("pictures/red/a\nb.png")
+    refused = call("new", "hues", "pictures")
+    assert refused.status == 2 and "rename the file" in refused.err and not Path("hues").exists()
+
+
+def test_a_train_net_of_your_own_is_adapted(call, there):
+    call("models", "cifar10_quick", "mine")
+    made = call("new", "hues", "pictures", "-net", "mine/train_val.prototxt", "-size", "32")
+    assert made.status == 0 and "mine/train_val.prototxt on 32×32" in made.out, made.err
+    silent(call, "hues")
+    assert call("new", "more", "pictures", "-net", "mine/train_val.prototxt").status == 0
+
+
 @pytest.mark.parametrize(
     "arguments, said",
     [
@@ -278,3 +292,35 @@ def test_memory_limits_the_batch(call, there):
     net = prototxt.read_net("hues/train_val.prototxt").message
     assert solver.iter_size > 1 or net.layer[0].image_data_param.batch_size < 8
     assert isinstance(net, pb.NetParameter)
+
+
+def grating(rng, angle):
+    """A gray 32×32 pattern of stripes at an angle in degrees, with noise that hides it from single pixels."""
+    y, x = np.mgrid[:32, :32]
+    turned = x * np.cos(np.radians(angle)) + y * np.sin(np.radians(angle))
+    wave = 45 * np.sin(2 * np.pi * turned / 6 + rng.uniform(0, 2 * np.pi))
+    return np.clip(128 + wave + rng.normal(0, 30, (32, 32)), 0, 255).astype(np.uint8)
+
+
+def gratings(folder, angles, count, seed):
+    rng = np.random.default_rng(seed)
+    for angle in angles:
+        place = Path(folder) / f"angle{angle:03}"
+        place.mkdir(parents=True)
+        for i in range(count):
+            cv2.imwrite(str(place / f"{i:03}.png"), cv2.merge([grating(rng, angle)] * 3))
+
+
+def test_trained_weights_help_where_images_are_few(call, tmp_path, monkeypatch):
+    """Stripes: what a net learned of four angles tells others apart from five images each, in 40 iterations."""
+    monkeypatch.chdir(tmp_path)
+    gratings("many", (0, 45, 90, 135), 60, 1)
+    gratings("few", (22, 67, 112, 157), 5, 2)
+    gratings("new", (22, 67, 112, 157), 25, 3)
+    common = ["-gray", "-net", "cifar10_quick"]
+    assert call("new", "base", "many", *common).status == 0
+    trained(call, "base", 150)
+    call("new", "scratch", "few", "-test", "new", *common)
+    call("new", "tuned", "few", "-test", "new", *common, "-weights", "base/base_iter_150.caffemodel")
+    found = {name: trained(call, name, 40)["accuracy"]["value"] for name in ("scratch", "tuned")}
+    assert found["tuned"] > found["scratch"] + 0.05, found

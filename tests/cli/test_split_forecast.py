@@ -50,9 +50,9 @@ def test_forecast_needs_no_data(deep, call):
 @pytest.mark.parametrize(
     "options, message",
     [
-        (["-split", "stages=two"], "-split cannot be read; expected auto, a number of devices"),
-        (["-split", "stages=2,stages=2"], "-split cannot be read"),
-        (["-split", "hybrid=2,stages=2"], "hybrid stands alone"),
+        (["-split", "stages=two"], "a bad stages; expected a whole number from 1"),
+        (["-split", "stages=2,stages=2"], "is not understood"),
+        (["-split", "hybrid=2,stages=2"], "gives more than one arrangement"),
         (["-split", 3], "4 processes cannot form groups of 3"),
         (["-split", "stages=4,micro_batches=3"], "a batch of 8 cannot be divided into 3 micro-batches"),
         (["-split", "auto", "-memory", "100"], "no arrangement fits into the memory of a device"),
@@ -82,3 +82,15 @@ def test_micro_batches_of_a_net_that_couples_samples(deep, call):
     answer = call("plan", "-model", "deep.prototxt", "-gpus", 2, *more)
     assert answer.status == 2 and 'layer "bn" (BatchNorm)' in answer.err and "iter_size" in answer.err
     assert call("plan", "-model", "deep.prototxt", "-gpus", 2, "-split", 2, "-rates", "h100").status == 0
+
+
+def test_summary_and_draw_of_a_divided_net(deep, call):
+    answer = call("summary", "-model", "deep.prototxt", "-phase", "TRAIN", "-split", "stages=2,micro_batches=2")
+    assert answer.status == 0, answer.err
+    lines = answer.out.splitlines()
+    assert "Memory of each device" in lines and lines[-1].split()[0] == "1"
+    answer = call("summary", "-model", "deep.prototxt", "-phase", "TRAIN", "-split", "stages=2", "-json")
+    assert [d["stage"] for d in json.loads(answer.out)["devices"]] == [0, 1]
+    answer = call("draw", "-model", "deep.prototxt", "-split", "stages=2", "-out", "net.svg")
+    assert answer.status == 0 and "stage 1" in (deep / "net.svg").read_text()
+    assert call("draw", "-model", "deep.prototxt", "-split", "auto").status == 2

@@ -190,12 +190,12 @@ def test_debug_tells_what_each_reader_brought():
     net.forward()
     seen = {}
 
-    def watch(node):
+    def observe(node):
         for i in range(len(node.bottoms)):
             if (array := net.gradient(node, i)) is not None:
                 seen.setdefault(node.name, array.copy())
 
-    net.backward(watch=watch)
+    net.backward(observe=observe)
     assert (
         all(np.isfinite(array).all() and np.abs(array).max() > 0 for array in seen.values())
         and {"c", "b", "d"} <= seen.keys()

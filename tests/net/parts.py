@@ -8,10 +8,10 @@ from links import Exchange, ThreadLinks
 from caffelite.devices.cpu import CPU
 from caffelite.net.graph import Graph
 from caffelite.net.net import Net
-from caffelite.net.partition.partition import Partition
+from caffelite.net.partition.analysis import Analysis, ParameterPlace
+from caffelite.net.partition.partition import part
 from caffelite.net.partition.placement import DevicePosition, Placement
 
-RATE = 0.05
 Feed = Callable[[Net, int, int], None]  # net, iteration, micro-batch: fills the net's Input blobs
 
 
@@ -39,10 +39,9 @@ def one_forward_one_backward(stages: int, stage: int, count: int) -> list[tuple[
 class Rank:
     """One part that trains: its nets, one for each micro-batch in flight."""
 
-    def __init__(
-        self, part: Graph, dev: CPU, stages: int, stage: int, count: int, links=None, seed: int = 3, **options
-    ):
+    def __init__(self, part: Graph, dev: CPU, stages: int, stage: int, count: int, links=None, rate=0.05, **options):
         self.net = Net.of(part, dev, seed=3, random_seed=3, links=links, **options)
+        self.rate = rate
         self.order = one_forward_one_backward(stages, stage, count)
         flight = min(stages - stage, count)
         self.nets = [self.net, *[self.net.replica() for _ in range(flight - 1)]]
@@ -63,7 +62,7 @@ class Rank:
         self.losses.append(found)
         update(self)
         if self.net.params.diff is not None:
-            self.net.params.data -= RATE / count * self.net.params.diff
+            self.net.params.data -= self.net.params.data.dtype.type(self.rate / count) * self.net.params.diff
 
 
 def train_whole(graph: Graph, iterations: int, count: int = 1, feed: Feed | None = None, dtype="float64", **options):
@@ -91,30 +90,51 @@ def train_parts(
 ):
     """Trains a net in parts, each a thread."""
     exchange, ranks = Exchange(placement.shards), {}
-    division = Partition(graph, placement)
+    division = Analysis(graph, placement)
+    places = {(p.layer, p.index): p for p in division.parameters}
     found = Trained()
+
+    def sum_gradients(rank: Rank) -> None:
+        """Of layers that are divided by samples."""
+        for i, p in enumerate(rank.net.params.parameters):
+            if places[p.node.name, p.index].sums_gradients and rank.net.params.diff is not None:
+                rank.net.context.links.all_reduce(rank.net.params.diffs[i])
 
     def run(stage: int, shard: int) -> None:
         links = ThreadLinks(exchange, stage, shard)
-        part = division.part(DevicePosition(stage, shard))
-        rank = ranks[stage, shard] = Rank(part, CPU(dtype), placement.stages, stage, count, links, **options)
+        own = part(division, DevicePosition(stage, shard))
+        rank = ranks[stage, shard] = Rank(own, CPU(dtype), placement.stages, stage, count, links, **options)
         for iteration in range(iterations):
-            rank.iterate(iteration, count, feed, lambda rank: None)
+            rank.iterate(iteration, count, feed, sum_gradients)
         found.bytes[stage, shard] = links.bytes
 
-    places = [(stage, shard) for stage in range(placement.stages) for shard in range(placement.shards)]
-    exchange.run(*[lambda place=place: run(*place) for place in places])
+    positions = [(stage, shard) for stage in range(placement.stages) for shard in range(placement.shards)]
+    exchange.run(*[lambda place=place: run(*place) for place in positions])
     assert not any(exchange.messages.values()), "messages that nobody has received"
     found.losses = [{} for _ in range(iterations)]
     for stage in range(placement.stages):
-        rank = ranks[stage, 0]
-        for mine, theirs in zip(found.losses, rank.losses, strict=True):
+        shards = [ranks[stage, shard].net for shard in range(placement.shards)]
+        assert all(ranks[stage, shard].losses == ranks[stage, 0].losses for shard in range(placement.shards))
+        for mine, theirs in zip(found.losses, ranks[stage, 0].losses, strict=True):
             mine.update(theirs)
-        for i, p in enumerate(rank.net.params.parameters):
-            found.parameters[p.node.name, p.index] = rank.net.params.blobs[i].copy()
-            if rank.net.params.diff is not None:
-                found.gradients[p.node.name, p.index] = rank.net.params.diffs[i].copy()
+        for i, p in enumerate(shards[0].params.parameters):
+            key = p.node.name, p.index
+            found.parameters[key] = joined([net.params.blobs[i] for net in shards], places[key])
+            if shards[0].params.diff is not None:
+                found.gradients[key] = joined([net.params.diffs[i] for net in shards], places[key])
     return found
+
+
+def joined(parts: list[np.ndarray], place: ParameterPlace) -> np.ndarray:
+    """A whole parameter from those of the devices of its stage."""
+    if place.axis is None:
+        for other in parts[1:]:
+            np.testing.assert_array_equal(parts[0], other, f"{place.layer}[{place.index}] differs between shards")
+        whole = parts[0].copy()
+    else:
+        whole = np.concatenate(parts, place.axis)
+    assert whole.shape == place.shape
+    return whole
 
 
 def assert_same(parts: Trained, whole: Trained, tolerance: float = 1e-10) -> None:
@@ -125,6 +145,8 @@ def assert_same(parts: Trained, whole: Trained, tolerance: float = 1e-10) -> Non
             assert abs(mine[name] - loss) <= tolerance * max(1, abs(loss)), name
     for what in ("gradients", "parameters"):
         mine, theirs = getattr(parts, what), getattr(whole, what)
+        if not theirs:  # a net that learns nothing
+            theirs = {key: np.zeros_like(array) for key, array in mine.items()}
         assert mine.keys() == theirs.keys()
         for key, array in theirs.items():
             scale = max(np.abs(array).max(initial=0), 1e-3)

@@ -8,7 +8,8 @@ from textnet import build, feed, inputs
 from caffelite.devices.traits import cpu_traits
 from caffelite.errors import CaffeliteError
 from caffelite.net.compile import compile
-from caffelite.net.partition.partition import Partition, partition
+from caffelite.net.partition.analysis import Analysis
+from caffelite.net.partition.partition import partition
 from caffelite.net.partition.placement import DevicePosition, LayerPlacement, Placement
 
 FILL = 'weight_filler { type: "xavier" } bias_filler { type: "uniform" min: -0.5 max: 0.5 }'
@@ -85,7 +86,7 @@ def test_a_part_has_only_its_layers_and_parameters():
 
 def test_a_value_is_sent_once_to_each_stage_that_reads_it():
     graph = build(NET)
-    found = Partition(graph, staged(**CUTS[3])).transfers
+    found = Analysis(graph, staged(**CUTS[3])).transfers
     moved = [(t.value.name, t.value.node.name, t.stage, t.gradient) for t in found]
     assert moved == [
         ("label", "label", 2, False),

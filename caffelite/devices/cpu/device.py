@@ -15,7 +15,7 @@ import threadpoolctl
 
 from ...errors import CaffeliteError
 from ..context import ExecutionContext
-from ..interfaces import Array
+from ..interfaces import Array, MaskPart
 from ..protocol import Gather, Shape
 from ..traits import CPU_EAGER, cpu_traits
 from ..window import Window
@@ -193,8 +193,10 @@ class CPU(FormulaKernels):
     def accuracy(self, n: int, c: int, p: int, top_k: int, ignore: int | None) -> operations.Accuracy:
         return operations.Accuracy(n, c, p, top_k, ignore)
 
-    def dropout(self, n: int, d: int, ratio: float, stream: int, context: ExecutionContext) -> operations.Dropout:
-        return operations.Dropout(self, n, d, ratio, stream, context)
+    def dropout(
+        self, n: int, d: int, ratio: float, stream: int, context: ExecutionContext, part: MaskPart | None = None
+    ) -> operations.Dropout:
+        return operations.Dropout(self, n, d, ratio, stream, context, part)
 
     def preprocess(
         self, out: Shape, mean: np.ndarray | None, scale: float, context: ExecutionContext

@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..context import ExecutionContext
+from ..interfaces import MaskPart
 from ..window import Window
 from . import blas
 from .kernels import convolution, dense, dropout, scores
@@ -206,17 +207,31 @@ class Dropout:
     that every device draws the same.
     """
 
-    def __init__(self, device: Memory, n: int, d: int, ratio: float, stream: int, context: ExecutionContext):
+    def __init__(
+        self,
+        device: Memory,
+        n: int,
+        d: int,
+        ratio: float,
+        stream: int,
+        context: ExecutionContext,
+        part: MaskPart | None = None,
+    ):
         self._inputs, self._shape, self._stream = context.input_buffer, (n, d), stream
+        self._part = part or MaskPart(0, n, 0)
         self._threshold = np.uint64(min(int(ratio * 2**32), 2**32 - 1))
         self._scale = device.dtype.type(1 / (1 - ratio))
 
     def forward(self, x, mask, y) -> None:
         """mask: uint8, like x, kept for backward."""
-        low, high, iteration, sample = self._inputs.random_key(self._shape[0])
-        key = np.uint64(low), np.uint64(high)
+        low, high, iteration, sample = self._inputs.random_key(self._part.rows)
         x, mask, y = x.reshape(self._shape), mask.reshape(self._shape), y.reshape(self._shape)
-        dropout.dropout_forward(x, mask, y, self._threshold, self._scale, *key, self._stream, iteration, sample)
+        key = np.uint64(low), np.uint64(high), self._stream, iteration, sample + self._part.first_row
+        if self._part.first_column:
+            first = self._part.first_column
+            dropout.dropout_forward_part(x, mask, y, self._threshold, self._scale, *key, first)
+        else:
+            dropout.dropout_forward(x, mask, y, self._threshold, self._scale, *key)
 
     def backward(self, mask, dy, dx) -> None:
         dropout.dropout_backward(mask.reshape(-1), dy.reshape(-1), dx.reshape(-1), self._scale)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..context import ExecutionContext
 from ..dtypes import BFLOAT16, FLOAT16
-from ..interfaces import Array
+from ..interfaces import Array, MaskPart
 from ..protocol import Gather, Shape
 from ..traits import LITTLE_WORK, cuda_traits
 from ..window import Window
@@ -191,8 +191,10 @@ class GPU(FormulaKernels):
     def accuracy(self, n: int, c: int, p: int, top_k: int, ignore: int | None) -> operations.Accuracy:
         return operations.Accuracy(self, n, c, p, top_k, ignore)
 
-    def dropout(self, n: int, d: int, ratio: float, stream: int, context: ExecutionContext) -> operations.Dropout:
-        return operations.Dropout(self, n, d, ratio, stream, context)
+    def dropout(
+        self, n: int, d: int, ratio: float, stream: int, context: ExecutionContext, part: MaskPart | None = None
+    ) -> operations.Dropout:
+        return operations.Dropout(self, n, d, ratio, stream, context, part)
 
     def preprocess(
         self, out: Shape, mean: np.ndarray | None, scale: float, context: ExecutionContext

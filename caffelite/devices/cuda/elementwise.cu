@@ -21,6 +21,24 @@ KERNEL dropout_forward(const blob* x, byte* mask, blob* y, const unsigned* clock
   }
 }
 
+// The part of a wider x that begins at row first_row and column first: x (N, D); its first numbers may share a counter with those before.
+KERNEL dropout_forward_part(const blob* x, byte* mask, blob* y, const unsigned* clock, unsigned samples, unsigned stream, unsigned threshold,
+                            real scale, idx n, idx d, idx first_row, idx first) {
+  idx quads = (first % 4 + d + 3) / 4;
+  EACH(i, n * quads) {
+    idx row = i / quads, quad = first / 4 + i % quads;
+    unsigned words[4] = {(unsigned)quad, clock[3] * samples + (unsigned)(first_row + row), clock[2], stream};
+    philox(words, clock[0], clock[1]);
+    for (int j = 0; j < 4; ++j) {
+      if (4 * quad + j < first || 4 * quad + j >= first + d) continue;
+      idx at = row * d + (4 * quad + j - first);
+      bool kept = words[j] >= threshold;
+      mask[at] = kept;
+      y[at] = kept ? real(x[at]) * scale : real(0);
+    }
+  }
+}
+
 KERNEL dropout_backward(const byte* mask, const blob* dy, blob* dx, real scale, idx n) {
   bool whole = wide<4>(mask) && wide<4>(dy) && wide<4>(dx);
   EACH(i, (n + 3) / 4) {

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..context import ExecutionContext
 from ..formula import Formula
+from ..interfaces import MaskPart
 from ..window import Window
 from .formula_kernels import FormulaKernels
 
@@ -251,12 +252,24 @@ class Dropout:
     device draws the same.
     """
 
-    def __init__(self, device: FormulaKernels, n: int, d: int, ratio: float, stream: int, context: ExecutionContext):
-        self._inputs, self._n, scale = context.input_buffer, n, float(1 / (1 - ratio))
+    def __init__(
+        self,
+        device: FormulaKernels,
+        n: int,
+        d: int,
+        ratio: float,
+        stream: int,
+        context: ExecutionContext,
+        part: MaskPart | None = None,
+    ):
+        self._inputs, self._n, scale = context.input_buffer, part.rows if part else n, float(1 / (1 - ratio))
         words = (np.uint32(stream & 0xFFFFFFFF), np.uint32(min(int(ratio * 2**32), 2**32 - 1)))
-        self._forward = device.kernel(
-            "elementwise", "dropout_forward", n * math.ceil(d / 4), *words, scale, n, d, size=n * d
-        )
+        name, quads = "dropout_forward", math.ceil(d / 4)
+        tail: tuple[float, ...] = (scale, n, d)
+        if part:
+            name, quads = "dropout_forward_part", math.ceil((part.first_column % 4 + d) / 4)
+            tail = (*tail, part.first_row, part.first_column)
+        self._forward = device.kernel("elementwise", name, n * quads, *words, *tail, size=n * d)
         self._backward = device.kernel("elementwise", "dropout_backward", n * d, scale, n * d)
 
     def forward(self, x, mask, y) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...devices.interfaces import Links
 from ...devices.protocol import Device
 from ..control import Control
@@ -29,7 +31,8 @@ def all_reduce(control: Control, dev: Device, half: bool) -> Transport:
 
     if _share_gpu(control, dev):
         return StagedAllReduce(dev, host)
-    return cuda.all_reduce(dev, control.rank, control.size, control.gather, half)
+    gpu: Any = dev  # memory of its own: a GPU
+    return cuda.all_reduce(gpu, control.rank, control.size, control.gather, half)
 
 
 def links(world: Control, model: Control, stage: Control, shape: MeshShape, dev: Device, waiting: Waiting) -> Links:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...devices.interfaces import Array, Links, Pending
+from ...devices.interfaces import Array, Pending
 from ...devices.protocol import Device
 from ..mesh import MeshPosition, MeshShape
 from .mpi import Communicator
@@ -115,7 +115,7 @@ class MPILinks:
 class StagedLinks:
     """Links of a device through the host's memory. inner: between NumPy arrays."""
 
-    def __init__(self, dev: Device, inner: Links):
+    def __init__(self, dev: Device, inner: MPILinks):
         self._dev, self._inner = dev, inner
 
     def send(self, array: Array, peer: tuple[int, int], tag: int) -> Pending:

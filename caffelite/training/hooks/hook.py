@@ -103,7 +103,10 @@ class Hooks(Hook):
             call(state)
 
     def before_iteration(self, state: TrainingState) -> bool:
-        return any([call(state) for call in self._calls["before_iteration"]])
+        stops = False
+        for call in self._calls["before_iteration"]:
+            stops = bool(call(state)) or stops
+        return stops
 
     def observers(self, state: TrainingState) -> Observers:
         forward, backward = [], []
@@ -114,7 +117,10 @@ class Hooks(Hook):
         return forward, backward
 
     def after_backward(self, state: TrainingState) -> bool:
-        return any(call(state) for call in self._calls["after_backward"])  # none after a state was restored
+        for call in self._calls["after_backward"]:
+            if call(state):  # a state was restored: the event ends here
+                return True
+        return False
 
     def before_update(self, state: TrainingState, rate: float) -> None:
         for call in self._calls["before_update"]:

@@ -40,6 +40,21 @@ def dropout_forward(x, mask, y, threshold, scale, low, high, stream, iteration, 
 
 
 @njit(**PARALLEL)
+def dropout_forward_part(x, mask, y, threshold, scale, low, high, stream, iteration, sample, first):
+    """The same for the columns from ``first`` on of a wider x."""
+    zero = x.dtype.type(0)
+    for n in prange(x.shape[0]):
+        width = x.shape[1]
+        for quad in range(first // 4, (first + width + 3) // 4):
+            words = philox(quad, sample + n, iteration, stream, low, high)
+            for lane in range(max(0, first - 4 * quad), min(4, first + width - 4 * quad)):
+                i = 4 * quad + lane - first
+                kept = words[lane] >= threshold
+                mask[n, i] = kept
+                y[n, i] = x[n, i] * scale if kept else zero
+
+
+@njit(**PARALLEL)
 def dropout_backward(mask, dy, dx, scale):
     """dx = dy · scale where mask, else 0 (flat)."""
     zero = dy.dtype.type(0)

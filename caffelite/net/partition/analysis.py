@@ -1,0 +1,120 @@
+"""The division of a net's graph by a placement: stages, transfers between them, and where the parameters are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...errors import CaffeliteError
+from ...layers import Shape
+from ..nodes import Graph, Node, Value
+from .division import Axis, LayerPlan, check_shared_parameters, part_layer, part_shape, plan
+from .placement import LayerPlacement, Placement
+
+
+@dataclass(frozen=True, eq=False)
+class Transfer:
+    """A value that moves from its stage to a later one. axis: along which the devices divide it; shape: of what one
+    device sends; gradient: a reader there computes one for it; first_read: the index of its first reader there. Its
+    number decides its tags."""
+
+    number: int
+    value: Value
+    source: int
+    stage: int
+    axis: Axis
+    shape: Shape
+    gradient: bool
+    first_read: int
+
+    @property
+    def tag(self) -> int:
+        """The tag of the value's message; the next one is the gradient's."""
+        return 2 * self.number
+
+
+@dataclass(frozen=True)
+class ParameterPlace:
+    """Where a parameter of the complete net is. layer, index: its name in a snapshot; shape: of the whole parameter.
+
+    axis: along which the devices of the stage have a part each, in the order of shards; None: each has all of it.
+    sums_gradients: each device of the stage computes the gradient of its samples, and theirs are to be summed.
+    """
+
+    layer: str
+    index: int
+    shape: Shape
+    stage: int
+    axis: Axis = None
+    sums_gradients: bool = False
+
+
+class Analysis:
+    """The division of a net's graph by a placement. ``plans``: of each layer; ``axes``: along which each value is
+    divided; ``transfers``: of all stages, in the order of the graph; ``parameters``: the place of each, in the order of
+    the graph.
+
+    Errors: a placement that the net does not allow.
+    """
+
+    def __init__(self, graph: Graph, placement: Placement):
+        self.graph, self.placement = graph, placement
+        check_stages(graph, placement)
+        self.plans: dict[Node, LayerPlan] = plan(graph, placement)
+        check_shared_parameters(graph, self.plans, placement.shards)
+        self.axes: dict[Value, Axis] = {
+            top: axis for node in graph.nodes for top, axis in zip(node.tops, self.plans[node].tops, strict=True)
+        }
+        self.transfers = tuple(self._find_transfers())
+        self.parameters = tuple(self._find_parameters())
+
+    def _find_transfers(self) -> Iterator[Transfer]:
+        number = 0
+        for node in self.graph.nodes:
+            source = self.plans[node].stage
+            for value in node.tops:
+                readers: dict[int, list[tuple[Node, int]]] = {}
+                for reader, i in value.readers:
+                    readers.setdefault(self.plans[reader].stage, []).append((reader, i))
+                axis = self.axes[value]
+                shape = part_shape(value.shape, axis, self.placement.shards)
+                for stage in sorted(readers.keys() - {source}):
+                    gradient = any(reader.gradient_to[i] for reader, i in readers[stage])
+                    first = min(reader.index for reader, _ in readers[stage])
+                    yield Transfer(number, value, source, stage, axis, shape, gradient, first)
+                    number += 1
+
+    def _find_parameters(self) -> Iterator[ParameterPlace]:
+        for parameter in self.graph.parameters:
+            node, found = parameter.node, self.plans[parameter.node]
+            axis, shape = None, parameter.blob.shape
+            if found.message is not None:
+                layer, _ = part_layer(node, found, 0, self.placement.shards)
+                part = layer.param_blobs[parameter.index].part
+                axis = part.axis if part else None
+            yield ParameterPlace(node.name, parameter.index, shape, found.stage, axis, found.sums_gradients)
+
+
+def check_stages(graph: Graph, placement: Placement) -> None:
+    """Raises an error for a layer on an earlier stage than one of its bottoms, for a parameter that layers of several
+    stages share, and for layers with shapes that depend on the data."""
+    stages = {node: placement.layers.get(node.name, LayerPlacement()).stage for node in graph.nodes}
+    for node in graph.nodes:
+        layer = node.layer
+        if layer.varies and placement.devices > 1:
+            what = "cannot run in a net that several devices divide: its shapes depend on the data"
+            raise layer.outer_error(what, remedy="train without -split")
+        for i, bottom in enumerate(node.bottoms):
+            if stages[bottom.node] > stages[node]:
+                what = f'runs on stage {stages[node]}, but its bottom "{bottom.name}" is computed on stage'
+                remedy = f"place it on stage {stages[bottom.node]} or later"
+                raise layer.outer_error(f"{what} {stages[bottom.node]}", "bottom", i, remedy=remedy)
+        for i, ref in enumerate(node.params):
+            owner = graph.parameters[ref.owner]
+            if stages[owner.node] != stages[node]:
+                what = f'layer "{node.name}" on stage {stages[node]} shares parameter "{owner.name}" with layer'
+                raise CaffeliteError(
+                    f'{what} "{owner.node.name}" on stage {stages[owner.node]}',
+                    where=layer.locate("param", i, "name"),
+                    remedy="place both on one stage",
+                )

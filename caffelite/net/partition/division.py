@@ -1,0 +1,173 @@
+"""Decides how the devices of a stage divide each layer, and which part of each value they have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ... import caffelite_pb2 as pb
+from ... import layers
+from ...errors import CaffeliteError
+from ...layers import Layer, ParameterPart, Shape
+from ..nodes import Graph, Node, Value
+from .placement import Division, LayerPlacement, Placement
+
+Axis = int | None  # along which a value is divided; None: each device has the whole value
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a layer reads of a bottom. partial: its gradient for the bottom is one of several, one a device, which sum
+    to the bottom's."""
+
+    axis: Axis = None
+    partial: bool = False
+
+
+@dataclass(frozen=True)
+class LayerPlan:
+    """How a stage runs a layer: what it reads of each bottom, the axes along which its tops are divided, and where it
+    is divided itself the axis and its part's message."""
+
+    stage: int
+    needs: tuple[Need, ...]
+    tops: tuple[Axis, ...]
+    axis: Axis = None
+    message: pb.LayerParameter | None = None
+
+    @property
+    def sums_gradients(self) -> bool:
+        """Whether the gradients of its parameters are to be summed over the stage."""
+        return self.axis == 0 and self.message is not None
+
+
+def part_shape(shape: Shape, axis: Axis, shards: int) -> Shape:
+    """The shape of a part of a value."""
+    if axis is None:
+        return shape
+    return (*shape[:axis], shape[axis] // shards, *shape[axis + 1 :])
+
+
+def plan(graph: Graph, placement: Placement) -> dict[Node, LayerPlan]:
+    """How each layer of a graph is divided. Errors: a layer that cannot be divided as its placement says."""
+    planner = LayerPlanner(graph, placement)
+    return {node: planner.add(node) for node in graph.nodes}
+
+
+class LayerPlanner:
+    """Plans the layers of a graph one after the other."""
+
+    def __init__(self, graph: Graph, placement: Placement):
+        self.graph, self.placement, self.shards = graph, placement, placement.shards
+        self._axes: dict[Value, Axis] = {}
+
+    def add(self, node: Node) -> LayerPlan:
+        """Plans a layer whose bottoms are planned."""
+        place = self.placement.layers.get(node.name, LayerPlacement())
+        division = place.division if self.shards > 1 else Division.WHOLE
+        if division is Division.OUTPUTS:
+            found = self.by_outputs(node, place.stage)
+        elif division is Division.BATCH:
+            found = self._by_samples(node, place.stage)
+        else:
+            found = self._following(node, place.stage)
+        self._axes.update(zip(node.tops, found.tops, strict=True))
+        return found
+
+    def _following(self, node: Node, stage: int) -> LayerPlan:
+        """A layer without a division of its own works on parts where its bottoms are parts and it can."""
+        axes = dict.fromkeys(a for b in node.bottoms if (a := self._axes[b]) is not None)
+        for axis in axes:
+            if found := self.along(node, stage, axis):
+                return found
+        return LayerPlan(stage, (Need(),) * len(node.bottoms), (None,) * len(node.tops))
+
+    def along(self, node: Node, stage: int, axis: int) -> LayerPlan | None:
+        """The plan of a layer that takes the same part of each bottom as of its tops; None where it cannot."""
+        if not node.layer.divisible(axis) or not self._have(node.bottoms, axis):
+            return None
+        needs = (Need(axis),) * len(node.bottoms)
+        found = LayerPlan(stage, needs, (axis,) * len(node.tops), axis, node.layer.spec)
+        return found if self._fits(node, found) else None
+
+    def _have(self, values: Sequence[Value], axis: int) -> bool:
+        """Whether the values can be divided along an axis."""
+        return bool(values) and all(len(v.shape) > axis and v.shape[axis] % self.shards == 0 for v in values)
+
+    def _fits(self, node: Node, found: LayerPlan) -> bool:
+        """Whether the part of a layer has the expected shapes, and the gradient of no parameter is a part of a sum
+        unless it is over samples."""
+        try:
+            layer, tops = part_layer(node, found, 0, self.shards)
+        except CaffeliteError:
+            return False
+        expected = [part_shape(top.shape, a, self.shards) for top, a in zip(node.tops, found.tops, strict=True)]
+        divided = [spec.part is not None for spec in layer.param_blobs]
+        wanted = [ref.wanted for ref in node.params]
+        if found.axis == 0:
+            return tops == expected and not any(divided)
+        return tops == expected and all(d or not w for d, w in zip(divided, wanted, strict=True))
+
+    def _by_samples(self, node: Node, stage: int) -> LayerPlan:
+        """A layer that the placement divides by samples."""
+        layer = node.layer
+        what = f"{self.shards} devices cannot divide its samples"
+        if layer.couples_samples and not layer.divisible(0):
+            remedy = "divide its outputs, or place it without a division"
+            raise layer.outer_error(f"{what}: they depend on each other", "placement", "division", remedy=remedy)
+        if not (found := self.along(node, stage, 0)):
+            shapes = ", ".join(f'"{v.name}" {list(v.shape)}' for v in (*node.bottoms, *node.tops))
+            expected = f"bottoms and tops with a multiple of {self.shards} samples"
+            raise layer.outer_error(what, "placement", "division", expected=expected, found=shapes or "no bottom")
+        return found
+
+    def by_outputs(self, node: Node, stage: int) -> LayerPlan:
+        """A layer that the placement divides by outputs."""
+        layer = node.layer
+        if not layer.divides_outputs:
+            what = f"{self.shards} devices cannot divide its outputs"
+            remedy = "leave out shards: it works on parts where its bottoms are divided and it can"
+            raise layer.outer_error(what, "placement", "shards", remedy=remedy)
+        message = layer.output_part(self.shards)
+        axis = layer.input_part_axis(self.shards)
+        needs = tuple(Need(axis) if axis is not None else Need(None, wanted) for wanted in node.gradient_to)
+        found = LayerPlan(stage, needs, (1,) * len(node.tops), 1, message)
+        _, shapes = part_layer(node, found, 0, self.shards)
+        axes = tuple(_divided(top.shape, shape) for top, shape in zip(node.tops, shapes, strict=True))
+        return replace(found, tops=axes, axis=axes[0])
+
+
+def _divided(whole: Shape, part: Shape) -> int:
+    """The axis along which ``part`` is smaller."""
+    return next(i for i, (a, b) in enumerate(zip(whole, part, strict=True)) if a != b)
+
+
+def part_layer(node: Node, found: LayerPlan, shard: int, shards: int) -> tuple[Layer, list[Shape]]:
+    """The layer of one device, and the shapes of its tops."""
+    layer: Layer = layers.create(found.message or node.layer.spec, node.layer.phase, node.layer.locate)
+    bottoms = [
+        part_shape(bottom.shape, need.axis, shards) for bottom, need in zip(node.bottoms, found.needs, strict=True)
+    ]
+    tops = [tuple(int(d) for d in shape) for shape in layer.shapes(bottoms)]
+    layer.set_part(found.axis or 0, shard, shards)
+    for i, (own, whole) in enumerate(zip(layer.param_blobs, node.layer.param_blobs, strict=True)):
+        if own.shape != whole.shape:
+            axis = _divided(whole.shape, own.shape)
+            part = ParameterPart(axis, shard * own.shape[axis], whole.shape)
+            layer.param_blobs[i] = replace(own, part=part)
+    return layer, tops
+
+
+def check_shared_parameters(graph: Graph, plans: Mapping[Node, LayerPlan], shards: int) -> None:
+    """Raises an error where layers share a parameter and divide it differently."""
+    parts: dict[int, tuple[Node, ParameterPart | None, bool]] = {}
+    for node in graph.nodes:
+        found = plans[node]
+        own = part_layer(node, found, 0, shards)[0] if found.message is not None and node.params else node.layer
+        for i, ref in enumerate(node.params):
+            part, sums = own.param_blobs[i].part, found.sums_gradients
+            first, other, others = parts.setdefault(ref.owner, (node, part, sums))
+            if (part, sums) != (other, others):
+                what = f'divides parameter "{graph.parameters[ref.owner].name}" differently than layer "{first.name}"'
+                remedy = "give both the same placement"
+                raise node.layer.outer_error(f"{what}, with which it shares it", "param", i, "name", remedy=remedy)

@@ -1,0 +1,260 @@
+"""The placement of a net's layers from its ``placement`` messages or from the option -split."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ... import caffelite_pb2 as pb
+from ...errors import CaffeliteError
+from ..nodes import Graph, Node
+from .placement import Division, LayerPlacement, Placement
+
+DIVIDED = 4096  # numbers of weights from which on the default arrangement divides a layer
+EXPECTED = "a number of devices, auto, hybrid=N, or stages=N,shards=N,micro_batches=N"
+
+
+@dataclass(frozen=True)
+class SplitRequest:
+    """What -split says. devices: for one copy of the net, 0 where stages and shards say it or where all are used;
+    automatic: the planner chooses the arrangement; hybrid: convolutions are divided by samples and inner products by
+    outputs; micro_batches: into which a batch is divided."""
+
+    devices: int = 0
+    stages: int = 1
+    shards: int = 1
+    micro_batches: int = 1
+    hybrid: bool = False
+    automatic: bool = False
+
+
+def parse_split(text: str) -> SplitRequest:
+    """Reads the value of -split: ``2``, ``auto``, ``hybrid=2`` or ``stages=2,shards=2,micro_batches=8``; a number and
+    auto may be followed by micro_batches. Errors: anything else, a count below 1."""
+    found: dict[str, int] = {}
+    automatic = False
+    for i, part in enumerate(text.split(",")):
+        name, equals, value = part.strip().partition("=")
+        if not i and name == "auto" and not equals:
+            automatic = True
+            continue
+        if not i and name.isdecimal() and not equals:
+            name, value = "devices", name
+        if name not in ("devices", "stages", "shards", "micro_batches", "hybrid") or name in found:
+            raise CaffeliteError(
+                f'-split "{text}" is not understood', expected=EXPECTED, found=part.strip() or "nothing"
+            )
+        if not value.isdecimal() or not 1 <= int(value) <= 1 << 16:
+            raise CaffeliteError(
+                f'-split "{text}": a bad {name}', expected="a whole number from 1", found=value or "none"
+            )
+        found[name] = int(value)
+    hybrid = found.pop("hybrid", 0)
+    chosen = [name for name in ("devices", "hybrid", "stages") if name in found or (name == "hybrid" and hybrid)]
+    if len(chosen) > 1 or (hybrid and "shards" in found) or ("devices" in found and "shards" in found):
+        raise CaffeliteError(f'-split "{text}" gives more than one arrangement', expected=EXPECTED)
+    if automatic and found.keys() - {"micro_batches"}:
+        raise CaffeliteError(f'-split "{text}": auto chooses stages and shards itself', expected="auto alone")
+    if hybrid:
+        found["shards"] = hybrid
+    return SplitRequest(**found, hybrid=hybrid > 0, automatic=automatic)
+
+
+def has_messages(graph: Graph) -> bool:
+    """Whether a layer of the net has a ``placement`` message."""
+    return any(node.layer.spec.HasField("placement") for node in graph.nodes)
+
+
+def from_messages(graph: Graph, micro_batches: int = 1) -> Placement:
+    """The placement that the layers' messages give. A layer without a stage is on that of the layer before, or on a
+    later one of a bottom.
+
+    Errors: stages without a layer, layers divided by different numbers of devices, and what ``Analysis`` refuses.
+    """
+    layers: dict[str, LayerPlacement] = {}
+    stages: dict[Node, int] = {}
+    shards, first = 1, None
+    stage = 0
+    for node in graph.nodes:
+        message = node.layer.spec.placement
+        stage = max([stage, *(stages[b.node] for b in node.bottoms)])
+        if message.HasField("stage"):
+            stage = message.stage
+        stages[node] = stage
+        division = Division.WHOLE
+        if message.shards < 1 or message.HasField("division") and message.shards == 1:
+            expected = "the number of devices that divide the layer"
+            where = ("placement", "shards")
+            raise node.layer.outer_error("a bad placement", *where, expected=expected, found=message.shards)
+        if message.shards > 1:
+            if first is not None and message.shards != shards:
+                what = f'{message.shards} devices divide it, but {shards} divide layer "{first}"'
+                remedy = "give all divided layers the same shards"
+                raise node.layer.outer_error(what, "placement", "shards", remedy=remedy)
+            shards, first = message.shards, first or node.name
+            by_batch = message.division == pb.PlacementParameter.BATCH
+            division = Division.BATCH if by_batch else Division.OUTPUTS
+        layers[node.name] = LayerPlacement(stage, division)
+    count = max(stages.values(), default=0) + 1
+    if empty := sorted(set(range(count)) - set(stages.values())):
+        last = next(node for node in graph.nodes if stages[node] == count - 1)
+        what = f"is on stage {count - 1}, but no layer is on stage {empty[0]}"
+        raise last.layer.outer_error(what, "placement", "stage", remedy="number the stages from 0 without gaps")
+    return Placement(count, shards, micro_batches, layers)
+
+
+def default_placement(graph: Graph, request: SplitRequest) -> Placement:
+    """A placement by simple rules: stages of about equal numbers of multiply-adds, and divided outputs wherever a layer
+    has many weights and the devices divide them evenly.
+
+    Errors: more stages than layers; no layer that the devices can divide.
+    """
+    stages, shards = request.devices or request.stages, 1 if request.devices else request.shards
+    divisions = _hybrid(graph, shards) if request.hybrid else _divided_outputs(graph, shards)
+    cuts = cut_stages(graph, [_work(node) for node in graph.nodes], stages)
+    layers = {
+        node.name: LayerPlacement(stage, divisions.get(node, Division.WHOLE))
+        for node, stage in zip(graph.nodes, cuts, strict=True)
+    }
+    return Placement(stages, shards, request.micro_batches, layers)
+
+
+def extend(placement: Placement, graph: Graph) -> Placement:
+    """The placement of another phase of the net: layers that ``placement`` does not name are on the last stage of their
+    bottoms."""
+    layers = dict(placement.layers)
+    for node in graph.nodes:
+        if node.name not in layers:
+            stage = max((layers[b.node.name].stage for b in node.bottoms), default=0)
+            layers[node.name] = LayerPlacement(stage)
+    return Placement(placement.stages, placement.shards, placement.micro_batches, layers)
+
+
+def check_micro_batches(graph: Graph, count: int) -> None:
+    """Raises an error where a batch cannot be divided into ``count`` micro-batches with the same result."""
+    if count == 1:
+        return
+    for node in graph.nodes:
+        if node.layer.couples_samples:
+            what = f"its samples depend on each other, so that {count} micro-batches are not the batch"
+            remedy = "leave micro_batches at 1; iter_size also fills a pipeline"
+            raise node.layer.outer_error(what, remedy=remedy)
+
+
+def _work(node: Node) -> int:
+    """The work of a layer: its multiply-adds, and a little for each number of its tops."""
+    tops = [top.shape for top in node.tops]
+    return node.layer.multiply_adds([b.shape for b in node.bottoms], tops) + sum(map(math.prod, tops))
+
+
+def cut_stages(graph: Graph, work: Sequence[float], stages: int) -> list[int]:
+    """The stage of each node, in order: the largest sum of ``work`` of a stage is as small as possible, and layers that
+    share parameters are on one stage. Errors: more stages than layers that can be separated."""
+    allowed = [0, *_separable(graph), len(graph.nodes)]
+    if stages > len(allowed) - 1:
+        what = f"the net cannot be cut into {stages} stages"
+        raise CaffeliteError(what, expected=f"at most {len(allowed) - 1} stages", remedy="lower stages in -split")
+    sums = [0.0]
+    for one in work:
+        sums.append(sums[-1] + one)
+    # best[i]: the least largest sum of a stage, of the nodes before allowed[i]; came: where the last stage begins
+    best: list[float] = [sums[end] for end in allowed]
+    came: list[list[int]] = []
+    for stage in range(1, stages):
+        now, begins = [math.inf] * len(allowed), [0] * len(allowed)
+        for i in range(stage + 1, len(allowed)):
+            for j in range(stage, i):
+                cost = max(best[j], sums[allowed[i]] - sums[allowed[j]])
+                if cost < now[i]:
+                    now[i], begins[i] = cost, j
+        best = now
+        came.append(begins)
+    ends, i = [], len(allowed) - 1
+    for begins in reversed(came):
+        i = begins[i]
+        ends.append(allowed[i])
+    ends.reverse()
+    return [sum(index >= end for end in ends) for index in range(len(graph.nodes))]
+
+
+def _separable(graph: Graph) -> list[int]:
+    """The indices of nodes before which a net can be cut: a layer that computes is on each side, and no parameter."""
+    computing = [node.index for node in graph.nodes if not node.layer.feeds]
+    closed: set[int] = set()
+    for node in graph.nodes:
+        for ref in node.params:
+            closed.update(range(graph.parameters[ref.owner].node.index + 1, node.index + 1))
+    return [i for i in computing[1:] if i not in closed]
+
+
+def _divided_outputs(graph: Graph, shards: int) -> dict[Node, Division]:
+    """The layers with many weights that ``shards`` devices can divide by outputs."""
+    if shards == 1:
+        return {}
+    found = {}
+    for node in graph.nodes:
+        weights = max((math.prod(spec.shape) for spec in node.layer.param_blobs), default=0)
+        if node.layer.divides_outputs and weights >= DIVIDED and _can_divide(node, shards):
+            found[node] = Division.OUTPUTS
+    if not found:
+        what = f"{shards} devices can divide no layer of the net by outputs"
+        raise CaffeliteError(what, expected=f"a num_output that is a multiple of {shards}", remedy="use stages instead")
+    return _alike(graph, found)
+
+
+def _can_divide(node: Node, shards: int) -> bool:
+    try:
+        node.layer.output_part(shards)
+    except CaffeliteError:
+        return False
+    return True
+
+
+def _alike(graph: Graph, found: Mapping[Node, Division]) -> dict[Node, Division]:
+    """Without the layers that share a parameter with one that is not divided."""
+    kept = dict(found)
+    for node in graph.nodes:
+        for ref in node.params:
+            owner = graph.parameters[ref.owner].node
+            if (owner in found) != (node in found):
+                kept.pop(owner, None)
+                kept.pop(node, None)
+    return kept
+
+
+def _hybrid(graph: Graph, shards: int) -> dict[Node, Division]:
+    """Inner products by outputs, and by samples what comes before them. Errors: samples that depend on each other."""
+    products = _divided_outputs(graph, shards)
+    products = {node: d for node, d in products.items() if node.layer.sums_spatially or not node.layer.needs_images}
+    found: dict[Node, Division] = {}
+    behind: set[Node] = set()
+    for node in graph.nodes:
+        if node in products or any(b.node in behind for b in node.bottoms):
+            behind.add(node)
+        elif node.bottoms and node.params:
+            if node.layer.couples_samples:
+                what = "hybrid divides the samples before the inner products, but its samples depend on each other"
+                raise node.layer.outer_error(what, remedy="use stages or shards in -split")
+            found[node] = Division.BATCH
+    return {**found, **{node: Division.OUTPUTS for node in products}}
+
+
+def resolve(graph: Graph, request: SplitRequest | None) -> Placement | None:
+    """The placement of a TRAIN net: of its messages, else of ``request`` by simple rules; None: the net is not divided.
+
+    Errors: what -split says beside messages and differs from them; an arrangement that the net does not allow.
+    """
+    if has_messages(graph):
+        placement = from_messages(graph, request.micro_batches if request else 1)
+        if request and not request.automatic:
+            asked = request.devices or request.stages * request.shards
+            if asked not in (1, placement.devices):
+                what = f"-split asks for {asked} devices, but the placements of the layers are for"
+                raise CaffeliteError(f"{what} {placement.devices}", remedy="drop one of the two")
+    elif request:
+        placement = default_placement(graph, request)
+    else:
+        return None
+    check_micro_batches(graph, placement.micro_batches)
+    return placement

@@ -1,0 +1,74 @@
+"""The placement that `-split` gives."""
+
+import pytest
+from random_nets import random_net
+from textnet import build, inputs
+
+from caffelite.devices.traits import cpu_traits, cuda_traits
+from caffelite.errors import CaffeliteError
+from caffelite.net.compile import compile
+from caffelite.net.partition.partition import partition
+from caffelite.net.partition.placement import DevicePosition, Division
+from caffelite.net.partition.resolve import parse_split
+from caffelite.planner.place import place
+
+CPU = cpu_traits(onednn=False)
+NET = (
+    inputs(data=(8, 3, 16, 16), label=(8,))
+    + """
+layer { name: "conv" type: "Convolution" bottom: "data" top: "conv"
+  convolution_param { num_output: 8 kernel_size: 3 } }
+layer { name: "relu" type: "ReLU" bottom: "conv" top: "conv" }
+layer { name: "fc1" type: "InnerProduct" bottom: "conv" top: "fc1" inner_product_param { num_output: 256 } }
+layer { name: "fc2" type: "InnerProduct" bottom: "fc1" top: "fc2" inner_product_param { num_output: 10 } }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "fc2" bottom: "label" top: "loss" }
+"""
+)
+
+
+def test_split_of_two_devices():
+    graph = build(NET)
+    found = place(graph, parse_split("2"), 2, CPU)
+    assert found.devices == 2 and set(found.layers) == {n.name for n in graph.nodes}
+    assert place(graph, parse_split("2"), 4, CPU) == place(graph, parse_split("2"), 4, CPU)
+
+
+def test_stages_and_micro_batches_as_asked_for():
+    found = place(build(NET), parse_split("stages=2,micro_batches=4"), 2, CPU)
+    assert (found.stages, found.shards, found.micro_batches) == (2, 1, 4)
+    assert sorted({p.stage for p in found.layers.values()}) == [0, 1]
+
+
+def test_hybrid_divides_samples_then_outputs():
+    found = place(build(NET), parse_split("hybrid=2"), 2, CPU)
+    divisions = {name: p.division for name, p in found.layers.items()}
+    assert divisions["conv"] is Division.BATCH and divisions["fc1"] is divisions["fc2"] is Division.OUTPUTS
+    assert (found.stages, found.shards, found.micro_batches) == (1, 2, 1)
+
+
+def test_auto_divides_where_one_device_lacks_the_memory():
+    graph = build(NET.replace("num_output: 256", "num_output: 8").replace("dim: 8 ", "dim: 64 "))
+    assert place(graph, parse_split("auto"), 2, CPU).devices == 1
+    one = compile(graph, CPU).arena
+    assert place(graph, parse_split("auto"), 2, CPU, memory=0.9 * one).devices == 2
+
+
+def test_impossible_split_is_an_error():
+    with pytest.raises(CaffeliteError, match="fits into the memory"):
+        place(build(NET), parse_split("auto"), 2, CPU, memory=1000)
+    with pytest.raises(CaffeliteError, match="no arrangement of 3 devices is possible"):
+        place(build(NET), parse_split("hybrid=3"), 3, CPU)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_stages_of_random_nets_can_be_compiled(seed):
+    graph = build(random_net(seed))
+    try:
+        found = place(graph, parse_split("stages=2"), 2, cuda_traits())
+    except CaffeliteError as error:
+        assert "stages" in str(error)
+        return
+    parts = [partition(graph, found, DevicePosition(stage)) for stage in range(2)]
+    assert all(compile(part, CPU).forward for part in parts)
+    own = [{n.name for n in part.nodes if n.place >= 0} for part in parts]
+    assert own[0] | own[1] == {n.name for n in graph.nodes} and not own[0] & own[1]

@@ -1,0 +1,109 @@
+"""The choices of caffelite new: task, test set, batch, schedule and net, as functions of the data."""
+
+import numpy as np
+import pytest
+
+from caffelite import caffelite_pb2 as pb
+from caffelite.data.listing import Listed
+from caffelite.errors import CaffeliteError, Locator, Where
+from caffelite.scaffold import answers, finetune, network, presets, schedule
+from caffelite.scaffold.dataset import CLASSES, LABELS, NUMBERS, Part, held_out
+
+HERE = Where("t.csv", 2)
+
+
+def rows(*texts):
+    return [(HERE, text.split(",")) for text in texts]
+
+
+@pytest.mark.parametrize(
+    "texts, task",
+    [
+        (["a.png,cat", "b.png,dog"], CLASSES),
+        (["a.png,cat;dog", "b.png,dog"], LABELS),
+        (["a.png,cat,dog", "b.png,dog"], LABELS),
+        (["a.png,1,0", "b.png,0,1"], LABELS),
+        (["a.png,1,0", "b.png,0,2"], NUMBERS),
+        (["a.png,0.5", "b.png,1"], NUMBERS),
+        (["a.png,0", "b.png,1", "c.png,1", "d.png,0"], CLASSES),
+        (["a.png,0", "b.png,1", "c.png,7", "d.png,0"], NUMBERS),
+        (["a.png,31", "b.png,45", "c.png,7"], NUMBERS),
+        (["a.png,-1", "b.png,0", "c.png,-1", "d.png,0"], NUMBERS),
+    ],
+)
+def test_task_follows_from_the_cells(texts, task):
+    assert answers.decide(rows(*texts))[0] == task
+
+
+@pytest.mark.parametrize(
+    "text, said", [("a.png,1\nb.png\n", "no answer"), ("", "empty"), ("file,x\na.png,1\nb.png,y\n", "no number")]
+)
+def test_bad_tables_name_the_line(tmp_path, text, said):
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(CaffeliteError, match=said) as mistake:
+        answers.read(tmp_path / "t.csv", NUMBERS)
+    assert str(mistake.value).startswith(str(tmp_path / "t.csv"))
+
+
+def test_unknown_class_in_the_test_table_is_an_error(tmp_path):
+    (tmp_path / "t.csv").write_text("a.png,cow\n")
+    with pytest.raises(CaffeliteError, match='expected one of cat, dog, found "cow"'):
+        answers.read(tmp_path / "t.csv", CLASSES, ["cat", "dog"])
+
+
+def test_held_out_part_stays_when_images_are_added():
+    listed = [Listed(f"{i}.png", i % 3, HERE) for i in range(90)]
+    first = {listed[row].name for row in held_out(Part(listed), CLASSES, 0.2, 1)}
+    more = [*listed, *(Listed(f"new{i}.png", 0, HERE) for i in range(3))]
+    second = {more[row].name for row in held_out(Part(more), CLASSES, 0.2, 1)}
+    assert len(first) == 18 and len(first & second) >= 17
+    assert first != {listed[row].name for row in held_out(Part(listed), CLASSES, 0.2, 2)}
+
+
+@pytest.mark.parametrize("count", [*range(1, 400), 997, 1009, 9973])
+def test_test_batches_cover_held_out_images(count):
+    size = schedule.exact_test_size(count)
+    batch = schedule.exact_batch(size)
+    assert 0 <= count - size < 100 and size % batch == 0 and batch <= 100
+    assert batch >= min(size, count, 50) or size == count
+
+
+@pytest.mark.parametrize("name", presets.PRESETS)
+@pytest.mark.parametrize("count", [40, 1000, 100_000])
+def test_schedule_falls_within_the_run(name, count):
+    preset = presets.PRESETS[name]
+    for finetuned in (False, True):
+        found = schedule.schedule(preset, count, preset.batch, CLASSES, finetuned)
+        assert 0 < found.steps[0] < found.steps[1] < found.epochs and found.rate > 0
+        assert found.iterations == found.epochs * found.epoch and found.test_every <= found.epochs
+
+
+def test_default_net_depends_on_size_colour_and_count():
+    assert presets.choose(28, False, 1000).preset.net == "lenet"
+    assert presets.choose(32, True, 1000).preset.net == "cifar10_full"
+    assert presets.choose(300, True, 1000).side == presets.MEDIUM_SIDE
+    assert (presets.choose(300, True, 50_000).preset.net, presets.choose(300, True, 50_000).side) == ("resnet18", 224)
+    assert presets.choose(120, True, 50_000).side == 112
+
+
+def test_columns_of_other_units_get_scales_of_their_own():
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal((200, 2)) * [5, 7] + [10, 12]
+    scale, shift = network.units(values, ["a", "b"])
+    assert scale[0] == scale[1] and shift[0] == shift[1]
+    scale, shift = network.units(values * [1, 100], ["a", "b"])
+    assert scale[1] > 50 * scale[0] and shift[1] > 50 * shift[0]
+    with pytest.raises(CaffeliteError, match='column "b" has one value throughout'):
+        network.units(values * [1, 0], ["a", "b"])
+
+
+def test_few_images_freeze_the_lower_half():
+    layers = ["conv1", "conv2", "conv3", "ip1"]
+    assert finetune.frozen(layers, layers, 30)[0] == ["conv1", "conv2"]
+    assert finetune.frozen(layers, layers, 1000)[0] == []
+
+
+def test_a_net_without_a_classifier_is_refused():
+    net = pb.NetParameter(layer=[pb.LayerParameter(name="loss", type="EuclideanLoss", bottom=["a", "b"], top=["loss"])])
+    with pytest.raises(CaffeliteError, match="no classifier"):
+        network.adapt(net, "it", network.Head(CLASSES, ["a", "b"]), Locator("net.prototxt"))

@@ -1,0 +1,149 @@
+"""Measures a net that several CPU ranks divide, beside one rank, beside data parallelism and beside the forecast of
+`caffelite plan -split`.
+
+Each rank is pinned to a core. Rounds alternate between the arrangements; figures are medians. The placement is that of
+the forecast: it is written into the prototxt that all ranks read. Efficiency: images a second, divided by those of one
+rank times the number of ranks.
+
+Example:
+  python tools/bench_split.py --rounds 3 --nets alexnet --splits stages=2,micro_batches=8 hybrid=2
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import bench_parallel
+from bench_parallel import MIB, ROOT
+
+NETS = {"vgg16": ("vgg16", 8, (3, 224, 224), 1), "alexnet": ("alexnet", 32, (3, 227, 227), 3)}
+SPLITS = ("stages=2,micro_batches=8", "shards=2", "hybrid=2")
+
+
+def rank_of(solver: str, iterations: int, split: str) -> None:
+    """One rank: milliseconds until all ranks have finished an iteration, printed by rank 0."""
+    rank = int(os.environ.get("PMI_RANK", 0))
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cores[rank % len(cores)]})
+    from caffelite import devices, parallel, prototxt
+    from caffelite.training import Trainer
+
+    with parallel.session(0) as comm:
+        document = prototxt.read_solver(solver)
+        how = {"split": split} if split else {}
+        run = Trainer(document.message, document.locate, solver, devices.open_device(), comm=comm, **how)
+        run.step(2)
+        laps = []
+        for _ in range(iterations):
+            comm.gather(None)
+            begin = time.perf_counter()
+            run.step(1)
+            comm.gather(None)
+            laps.append(time.perf_counter() - begin)
+        if not comm.rank:
+            print(json.dumps({"ms": statistics.median(laps) * 1e3}))
+
+
+def planned(model: Path, split: str, ranks: int, bandwidth: float, iterations: int) -> list[dict]:
+    """The forecasts of `caffelite plan -split`, the best first; data parallelism is among them."""
+    words = ["plan", "-model", model, "-gpus", ranks, "-machine", ranks, "-split", split, "-json"]
+    words += ["-bandwidth", f"{bandwidth:.3f}", "-latency", 20, "-iterations", iterations]
+    command = [sys.executable, "-c", "from caffelite.cli import main; main()", *map(str, words)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(done.stderr)
+    return json.loads(done.stdout)["arrangements"]
+
+
+def placed(folder: Path, name: str, forecast: dict) -> Path:
+    """A solver of a net whose layers have the placement of a forecast."""
+    from caffelite import caffelite_pb2 as pb
+    from caffelite import prototxt
+
+    net = prototxt.read_net(str(folder / f"{name}.prototxt")).message
+    place = {
+        layer: (number, layer in stage["divided"], layer in stage["divided_samples"])
+        for number, stage in enumerate(forecast["by_stage"])
+        for layer in stage["layers"]
+    }
+    for layer in net.layer:
+        stage, outputs, samples = place[layer.name]
+        layer.placement.stage = stage
+        if outputs or samples:
+            layer.placement.shards = forecast["shards"]
+            layer.placement.division = pb.PlacementParameter.BATCH if samples else pb.PlacementParameter.OUTPUTS
+    label = forecast["arrangement"].replace(" ", "_")
+    path = folder / f"{name}_{label}.prototxt"
+    path.write_text(prototxt.write(net))
+    solver = (folder / f"{name}_solver.prototxt").read_text().replace(f"{name}.prototxt", path.name)
+    found = folder / f"{name}_{label}_solver.prototxt"
+    found.write_text(solver)
+    return found
+
+
+def compare(folder: Path, name: str, args: argparse.Namespace, bandwidth: float) -> None:
+    """Prints the arrangements of one net."""
+    batch, iterations = args.batch or NETS[name][1], NETS[name][3]
+    solver = bench_parallel.solver_of(folder, name, NETS[name][0], batch, NETS[name][2])
+    model = folder / f"{name}.prototxt"
+    runs: dict[str, tuple[int, Path, str, dict | None]] = {"one rank": (1, solver, "", None)}
+    for split in args.splits:
+        found = planned(model, split, args.ranks, bandwidth, iterations)
+        alike = [f for f in found if f["arrangement"] != "data parallel"]
+        own = next(f for f in found if f["arrangement"] == "data parallel")
+        runs.setdefault("data parallel", (args.ranks, solver, "", own))
+        if alike:
+            text = split if not split.isdecimal() else f"stages={alike[0]['stages']},shards={alike[0]['shards']}"
+            runs[split] = (args.ranks, placed(folder, name, alike[0]), text, alike[0])
+    laps: dict[str, list[float]] = {}
+    for _ in range(args.rounds):
+        for label, (ranks, path, split, _) in runs.items():
+            found = bench_parallel.mpirun(ranks, "--rank", path, iterations, split, tool=__file__)
+            laps.setdefault(label, []).append(found["ms"])
+    ms = {label: statistics.median(found) for label, found in laps.items()}
+    one = batch / ms["one rank"]
+    for label, (ranks, _, _, forecast) in runs.items():
+        samples = forecast["samples"] if forecast else batch
+        speed = samples / ms[label]
+        line = f"{name}, {samples} images, {label}: {ms[label]:.1f} ms, {speed * 1e3:.1f} images/s"
+        if forecast:
+            predicted = forecast["seconds"] * 1e3
+            line += (
+                f", efficiency {speed / one / ranks:.2f}; planned {predicted:.1f} ms ({ms[label] / predicted:.2f} of "
+                f"it), bubble {forecast['bubble']:.1%}, {forecast['sent'] / 1e6:.1f} MB sent"
+            )
+        print(line, flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3, help="rounds that alternate (default 3)")
+    parser.add_argument("--ranks", type=int, default=2, help="ranks that divide the net (default 2)")
+    parser.add_argument("--nets", nargs="*", default=list(NETS), choices=NETS, help="which nets (default all)")
+    parser.add_argument("--splits", nargs="*", default=list(SPLITS), help="values of -split (default all three kinds)")
+    parser.add_argument("--batch", type=int, help="images of a batch (default: of the net)")
+    parser.add_argument("--rank", nargs=3, metavar=("SOLVER", "ITERATIONS", "SPLIT"), help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.rank:
+        rank_of(args.rank[0], int(args.rank[1]), args.rank[2])
+        return
+    found = bench_parallel.mpirun(args.ranks, "--all-reduce", 2, 10)
+    # A ring sends 2 (N - 1) / N of the bytes.
+    bandwidth = 2 * (args.ranks - 1) / args.ranks * 2 * MIB / found["ours"] / 1e9
+    print(f"link between two ranks: {bandwidth:.2f} GB/s", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        for name in args.nets:
+            compare(Path(folder), name, args, bandwidth)
+
+
+if __name__ == "__main__":
+    main()
