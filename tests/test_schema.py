@@ -29,7 +29,6 @@ OWN = {
     "DeployParameter.answer",
     "TransformationParameter.perturb_param",
     "LayerParameter.placement",
-    "DeployParameter.answer",
     "PoolingParameter.ceil_mode",  # of forks that are not listed below
 }
 # Fields of NVCaffe ("nvidia") and Intel's Caffe ("intel"), by whose names their prototxts are read. A number of theirs
