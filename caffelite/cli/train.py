@@ -75,6 +75,13 @@ if TYPE_CHECKING:
     help="How gradients are compressed when processes exchange them.",
 )
 @click.option(
+    "--split",
+    metavar="HOW",
+    default="",
+    help="Divide the net over several devices, with several processes: stages=2, shards=2, or stages=2,shards=2; "
+    "micro_batches=8 divides the batch for a pipeline of stages.",
+)
+@click.option(
     "--hang_seconds",
     type=options.FiniteRange(min=0),
     metavar="SECONDS",

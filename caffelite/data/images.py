@@ -31,6 +31,7 @@ def opencv(use: str) -> ModuleType:
 
 def _limit_pixels() -> None:
     os.environ.setdefault("OPENCV_IO_MAX_IMAGE_PIXELS", str(MOST_PIXELS))
+    os.environ.setdefault("OPENCV_LOG_LEVEL", "ERROR")  # our own error names the file
 
 
 def decode(content: bytes, color: bool | None = None) -> np.ndarray:

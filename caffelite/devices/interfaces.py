@@ -272,3 +272,6 @@ class Links(Protocol):
 
     def all_reduce(self, array: Array) -> None:
         """Sums an array over the devices of the stage, in place and in the order of shards: the same bits on each."""
+
+    def progress(self) -> None:
+        """Lets arrays that were sent move; called while this device computes."""

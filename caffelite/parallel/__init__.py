@@ -1,7 +1,7 @@
 """Data-parallel training in several processes: groups, all-reduce of gradients, and a watchdog for ranks that die or
 hang."""
 
-from .group import Mesh, ProcessGroup, SingleProcess, agreed, expected, expected_rank, session
+from .group import Mesh, ProcessGroup, SingleProcess, agreed, alone, expected, expected_rank, session
 from .mesh import MeshPosition, MeshShape
 from .reducer import Bucket, GradientReducer, Piece, cut
 from .refusal import Refused
@@ -23,6 +23,7 @@ __all__ = [
     "Refused",
     "SingleProcess",
     "agreed",
+    "alone",
     "cut",
     "expected",
     "expected_rank",

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -46,14 +47,17 @@ class SingleProcess:
         return values
 
     def reducer(
-        self, dev: Device, flat: Any, buckets: list[Bucket], half: bool = False, over: SubGroup | None = None
+        self, dev: Device, flat: Any, buckets: list[Bucket], half: bool = False, over: Mesh | None = None
     ) -> GradientReducer | None:
         """Sums the gradients of training; None for a single process. half: they are sent as 16-bit numbers. over: the
-        processes to sum gradients over, which hold the same part of the net; None: all. The loss is summed over all."""
+        mesh of processes that hold parts of the net; None: each holds all of it. The loss is summed over all."""
         return None
 
     def name_layers(self, names: dict[Hashable, str]) -> None:
         """Gives the watchdog the names of the keys that ``mark`` receives."""
+
+    def record_failure_in(self, path: Path) -> None:
+        """Makes the watchdog write there, as JSON, why it ends the job."""
 
     def mesh(self, shape: MeshShape | None, dev: Device) -> Mesh:
         """The arrangement of all processes in groups, stages and shards; None: each holds the complete net. All
@@ -61,7 +65,7 @@ class SingleProcess:
         shape = shape or MeshShape(groups=self.size)
         if shape.size != self.size:
             raise Refused("a job has another number of processes", expected=shape.size, found=self.size)
-        return Mesh(shape, shape.position(self.rank), self, self, SingleProcess())
+        return Mesh(shape, shape.position(self.rank), self, self, SingleProcess(), self)
 
 
 @dataclass(frozen=True)
@@ -69,8 +73,8 @@ class Mesh:
     """The processes of a job as this one, at ``position``, sees them.
 
     world: all. data: those that hold the same part of the net, one of each group; they share the samples. model: those
-    of its group, which hold one copy of the net together. links: between the devices of the group; None where each
-    process holds the complete net.
+    of its group, which hold one copy of the net together. stage: those of all groups with the same layers. links:
+    between the devices of the group; None where each process holds the complete net.
     """
 
     shape: MeshShape
@@ -78,7 +82,14 @@ class Mesh:
     world: SingleProcess
     data: SingleProcess
     model: SingleProcess
+    stage: SingleProcess
     links: Links | None = None
+
+
+def alone() -> Mesh:
+    """The mesh of a process that trains alone."""
+    comm = SingleProcess()
+    return Mesh(MeshShape(), MeshPosition(), comm, comm, comm, comm)
 
 
 class SubGroup(SingleProcess):
@@ -125,27 +136,31 @@ class ProcessGroup(SubGroup):
         self._reducers: list[GradientReducer] = []
 
     def reducer(
-        self, dev: Device, flat: Any, buckets: list[Bucket], half: bool = False, over: SubGroup | None = None
+        self, dev: Device, flat: Any, buckets: list[Bucket], half: bool = False, over: Mesh | None = None
     ) -> GradientReducer:
-        transport = self._make_transport(self.control, dev, half)
+        transport, post_over_stage = self._make_transport(self.control, dev, half), None
         if over is not None:
-            sums = self._make_transport(over.control, dev, half) if over.size > 1 else None
-            transport = DividedAllReduce(transport, sums)
-        self._reducers.append(GradientReducer(transport, flat, buckets, self.size, self._waiting))
-        return self._reducers[-1]
+            transports: list[Transport | None] = []
+            for group in (over.data, over.stage):
+                assert isinstance(group, SubGroup)
+                transports.append(self._make_transport(group.control, dev, half) if group.size > 1 else None)
+            transport = divided = DividedAllReduce(transport, *transports)
+            post_over_stage = divided.post_over_stage
+        reducer = GradientReducer(transport, flat, buckets, self.size, self._waiting, post_over_stage)
+        self._reducers.append(reducer)
+        return reducer
 
     def mesh(self, shape: MeshShape | None, dev: Device) -> Mesh:
         if shape is None or shape.stages * shape.shards == 1:
             return super().mesh(shape, dev)
         position, world = shape.position(self.rank), super().mesh(shape, dev)
-        data, model, stage = (
-            SubGroup(self.control.subset(ranks), self._waiting)
-            for ranks in (shape.replicas(self.rank), shape.model(self.rank), shape.stage(self.rank))
-        )
-        links = choice.links(self.control, model.control, stage.control, shape, dev, self._transfer)
+        groups = (shape.replicas, shape.model, shape.same_stage, shape.stage)
+        data, model, stage, shards = (SubGroup(self.control.subset(of(self.rank)), self._waiting) for of in groups)
+        data.mark = model.mark = self.mark
+        links = choice.links(self.control, model.control, shards.control, shape, dev, self._transfer)
         if self.watchdog:
             self.watchdog.name_position(f"stage {position.stage}" + f", shard {position.shard}" * (shape.shards > 1))
-        return replace(world, data=data, model=model, links=links)
+        return replace(world, data=data, model=model, stage=stage, links=links)
 
     def close(self, failed: bool = False) -> None:
         """Closes all reducers. failed: this process ends in an error, so nothing is waited for."""
@@ -155,6 +170,10 @@ class ProcessGroup(SubGroup):
     def name_layers(self, names: dict[Hashable, str]) -> None:
         if self.watchdog:
             self.watchdog.name_layers(names)
+
+    def record_failure_in(self, path: Path) -> None:
+        if self.watchdog:
+            self.watchdog.record_failure_in(path)
 
     def _watched(self, what: str) -> AbstractContextManager[None]:
         return self.watchdog.waiting(what) if self.watchdog else nullcontext()
@@ -237,6 +256,8 @@ def agreed(comm: SingleProcess, make: Callable[[], T]) -> T:
     refusal = None
     try:
         value = make()
+    except Refused:  # all have agreed within make()
+        raise
     except CaffeliteError as error:
         refusal = str(error)
     refusals = comm.gather(refusal, "what to start with")

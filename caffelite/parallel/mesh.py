@@ -43,6 +43,11 @@ class MeshShape:
         at = self.position(rank)
         return [self.rank(MeshPosition(group, at.stage, at.shard)) for group in range(self.groups)]
 
+    def same_stage(self, rank: int) -> list[int]:
+        """The ranks of all groups that hold the same layers."""
+        stage = self.position(rank).stage
+        return [other for other in range(self.size) if self.position(other).stage == stage]
+
     def model(self, rank: int) -> list[int]:
         """The ranks that hold one copy of the net together with this one, in the order of stages, then shards."""
         first = self.position(rank).group * self.stages * self.shards

@@ -16,20 +16,22 @@ import numpy as np
 @dataclass(frozen=True)
 class Piece:
     """A parameter's range of the flat buffer, and the step of backward after which its gradient is complete (None: it
-    gets none)."""
+    gets none). over_stage: it is also summed over the devices of a stage, which divide the samples."""
 
     start: int
     stop: int
     step: int | None
+    over_stage: bool = False
 
 
 @dataclass(frozen=True)
 class Bucket:
-    """Elements start … stop - 1, complete after a step of backward."""
+    """Elements start … stop - 1, complete after a step of backward. over_stage: as of a Piece."""
 
     start: int
     stop: int
     step: int
+    over_stage: bool = False
 
 
 def cut(pieces: Iterable[Piece], count: int) -> list[Bucket]:
@@ -47,7 +49,11 @@ def cut(pieces: Iterable[Piece], count: int) -> list[Bucket]:
                 found.append(held)
             held = None
             continue
-        held = Bucket(piece.start, held.stop if held else piece.stop, max(piece.step, held.step if held else 0))
+        if held and held.over_stage != piece.over_stage:
+            found.append(held)
+            held = None
+        stop, step = (held.stop, held.step) if held else (piece.stop, 0)
+        held = Bucket(piece.start, stop, max(piece.step, step), piece.over_stage)
         if held.stop - held.start >= least:
             found.append(held)
             held = None
@@ -86,7 +92,8 @@ class GradientReducer:
     """Sums a flat gradient over processes while backward runs: ``begin``, ``after_step`` of backward, ``finish``.
 
     Every process posts the same buckets in the same order. flat: the gradient of all parameters. size: how many
-    processes. waiting(what): a context in which this process waits for others.
+    processes. waiting(what): a context in which this process waits for others. post_over_stage: starts the sum of a
+    bucket that is summed over the devices of a stage too.
     """
 
     def __init__(
@@ -96,8 +103,10 @@ class GradientReducer:
         buckets: list[Bucket],
         size: int,
         waiting: Callable[[str], AbstractContextManager[None]],
+        post_over_stage: Callable[[Any], None] | None = None,
     ):
         self._transport, self._flat, self._waiting, self.size = transport, flat, waiting, size
+        self._post_over_stage = post_over_stage or transport.post
         self._due: dict[int, list[Bucket]] = {}
         for bucket in sorted(buckets, key=lambda b: (b.step, -b.start)):
             self._due.setdefault(bucket.step, []).append(bucket)
@@ -127,7 +136,11 @@ class GradientReducer:
         """Follows a step of the backward pass: posts the buckets that it completed."""
         while self._next < len(self._steps) and self._steps[self._next] <= step:
             for bucket in self._due[self._steps[self._next]]:
-                self._transport.post(self._flat[bucket.start : bucket.stop])
+                array = self._flat[bucket.start : bucket.stop]
+                if bucket.over_stage:
+                    self._post_over_stage(array)
+                else:
+                    self._transport.post(array)
             self._next += 1
         self._transport.progress()
 

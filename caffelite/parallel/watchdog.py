@@ -60,6 +60,9 @@ class Watchdog:
         self._places = {key: i for i, key in enumerate(names)}
         self._send(names=list(names.values()))
 
+    def record_failure_in(self, path: Path) -> None:
+        self._send(outcome=str(path.absolute()))
+
     def mark(self, what: int, key: Hashable = None, iteration: int | None = None) -> None:
         """Reports progress. what: one of the phases of watchdog_process; key: of the layer, as in ``name_layers``."""
         self._ticks += 1

@@ -62,7 +62,7 @@ class WatchdogProcess:
         self.names: list[str] = []
         self.collectives: list[str] = []
         self.position = ""  # the part of the net that the rank holds
-        self.error, self.done = "", False
+        self.error, self.outcome, self.done = "", "", False
         self.lost_at: float | None = None
         self.selector = selectors.DefaultSelector()
         self.lines: dict[object, bytes] = {}
@@ -109,6 +109,7 @@ class WatchdogProcess:
     def receive(self, line: dict) -> None:
         """Reads a line from the rank."""
         self.error = line.get("error", self.error)
+        self.outcome = line.get("outcome", self.outcome)
         self.names = line.get("names", self.names)
         self.collectives = line.get("collectives", self.collectives)
         self.position = line.get("position", self.position)
@@ -301,6 +302,8 @@ class WatchdogProcess:
     def print_report(self) -> None:
         """Prints which rank ended the job and the last place of each."""
         first = min(self.reason, key=lambda rank: (self.reports[rank]["lost"] or 0, rank))
+        if first or self.lost_at is None:  # rank 0 that died by itself was killed
+            self.record_failure(f"rank {first} {self.reason[first]}")
         lines = [f"caffelite: rank {first} {self.reason[first]}; the job ends. Each rank's last place:"]
         for rank in range(self.size):
             report = self.reports.get(rank)
@@ -315,6 +318,18 @@ class WatchdogProcess:
             os.write(2, ("\n".join(lines) + "\n").encode())
         except OSError:
             pass
+
+    def record_failure(self, reason: str) -> None:
+        """Writes the outcome of the job to the file that rank 0 named."""
+        if not self.outcome:
+            return
+        content = {"kind": "failed", "reason": reason, "ended": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
+        try:
+            with open(f"{self.outcome}.draft", "w") as file:
+                json.dump(content, file)
+            os.replace(f"{self.outcome}.draft", self.outcome)
+        except OSError as error:
+            print(f"caffelite: {self.outcome}: {error.strerror}", file=sys.stderr, flush=True)
 
     def kill(self) -> None:
         if self.lost_at is None:

@@ -36,7 +36,8 @@ class RunConfig:
     to copy from. overrides: FIELD=VALUE of the solver or a layer. level, stages: of the train net. overfit: train on
     that many batches over and over. nan_recoveries: how often a NaN or infinity makes training go back to the last good
     snapshot. max_seconds, iterations: stop then, with a snapshot. record: the run folder, NO_RECORD for none; None:
-    next to the snapshots. Errors: CaffeliteError for values that contradict each other or are out of range.
+    next to the snapshots. split: the devices that one net is divided over, as in "stages=2". Errors: CaffeliteError
+    for values that contradict each other or are out of range.
     """
 
     solver: str = _option("--solver", dataclasses.MISSING)
@@ -60,6 +61,7 @@ class RunConfig:
     iterations: int | None = _option("--iterations")
     scaling: str = _option("--scaling", "weak")
     compress: str = _option("--compress", "none")
+    split: str = _option("--split", "")
     hang_seconds: float = _option("--hang_seconds", 20.0)
     sigint_effect: str = _option("--sigint_effect", "stop")
     sighup_effect: str = _option("--sighup_effect", "snapshot")

@@ -5,6 +5,8 @@ net.prototxt        the train net
 config.json         the configuration of the run (see config.py)
 run.json            each session of the run: id, command, working directory, versions, outcome; seed and data
 lock                locked (flock) by the process that trains, for as long as it lives
+outcome.json        how the run failed where run.json could not say so: before its first session, or by another
+                    process of its job
 heartbeat.json      the iteration and the time, written every two seconds while the run lives
 log.txt             the lines that the run logged, all sessions
 metrics.csv         displayed and tested scores
@@ -22,7 +24,7 @@ from .. import inputs
 from ..errors import CaffeliteError
 
 SOLVER, NET, CONFIG, RUN = "solver.prototxt", "net.prototxt", "config.json", "run.json"
-LOCK, HEARTBEAT, LOG = "lock", "heartbeat.json", "log.txt"
+LOCK, HEARTBEAT, LOG, OUTCOME = "lock", "heartbeat.json", "log.txt", "outcome.json"
 METRICS, LOSSES, EVENTS = "metrics.csv", "losses.f32", "events"
 
 

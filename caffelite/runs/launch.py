@@ -16,6 +16,7 @@ from ..parallel.transports import star
 from ..prototxt.overrides import Overrides
 from ..training import Trainer, nets, newest
 from ..training.checkpoint.ownership import described
+from . import folder as files
 from . import outcome
 from .config import RunConfig
 from .device_choice import gpus, open_one
@@ -42,6 +43,15 @@ def train(config: RunConfig, make_progress: Progress | None = None) -> int:
     Returns the exit status: 0, 128 + 15 after a SIGTERM, or that of the first process that failed. Errors:
     CaffeliteError, after the outcome is recorded.
     """
+    try:
+        return _train(config, make_progress)
+    except Exception as error:
+        if config.record and config.keeps_records and not parallel.expected_rank():
+            outcome.record_early_failure(Path(config.record), error)
+        raise
+
+
+def _train(config: RunConfig, make_progress: Progress | None) -> int:
     started = time.monotonic()
     user_modules.permit(config.python_folders)
     if config.data_threads:
@@ -125,6 +135,8 @@ class _Run:
             for hook in hooks:
                 trainer.hooks.add(hook)
             parallel.agreed(comm, lambda: recorder.started(trainer.state) if recorder else None)
+            if recorder:
+                comm.record_failure_in(recorder.folder / files.OUTCOME)
             self._solve(trainer, make_progress)
             ended = self._outcome(trainer)
             if recorder:
@@ -181,7 +193,7 @@ class _Run:
 
     def _explained(self, dev: Any) -> AbstractContextManager:
         """Within it a MemoryError becomes an error that names what takes the memory, and the batch that fits."""
-        return memory.explained(self._subject, dev.number)
+        return memory.explained(self._subject, dev.number, bool(self._config.split))
 
     def _recorder(self, trainer: Trainer) -> Recorder:
         config, resumed = self._config, trainer.owner.resumed

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import time
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from ..errors import CaffeliteError, printable
+from . import folder as files
 
 FINISHED, EARLY, TIME, SIGNAL, FAILED = "finished", "stopped early", "out of time", "stopped by a signal", "failed"
 
@@ -24,3 +29,24 @@ def failure(error: BaseException) -> Outcome:
     if isinstance(error, MemoryError):
         return Outcome(FAILED, f"out of memory{f' ({error})' if str(error) else ''}")
     return Outcome(FAILED, printable(f"{type(error).__name__}: {error}"))
+
+
+def is_queued(folder: Path) -> bool:
+    """Whether a folder holds nothing but the configuration of a run that has not trained yet."""
+    unused = {files.CONFIG, files.LOCK, files.OUTCOME}
+    return folder.is_dir() and {path.name for path in folder.iterdir()} <= unused
+
+
+def record_early_failure(folder: Path, error: BaseException) -> None:
+    """Records the error of a queued run that failed before its first session."""
+    with suppress(OSError):
+        if (folder / files.CONFIG).exists() and is_queued(folder):
+            ended = failure(error)
+            content = {"kind": ended.kind, "reason": ended.reason, "ended": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
+            files.write_json(folder / files.OUTCOME, content)
+
+
+def discard_early_failure(folder: Path) -> None:
+    """Removes the outcome of an earlier attempt or session. Errors: OSError."""
+    with suppress(FileNotFoundError):
+        os.unlink(folder / files.OUTCOME)

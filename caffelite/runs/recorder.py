@@ -29,7 +29,7 @@ from .heartbeat import Heartbeat
 from .history import FIXED
 from .lock import FolderLock, is_held
 from .log import LogFile
-from .outcome import Outcome
+from .outcome import Outcome, discard_early_failure, is_queued
 
 if TYPE_CHECKING:
     from ..training import Trainer
@@ -150,10 +150,11 @@ class Recorder(Hook):
         if is_held(self.folder):
             FolderLock(self.folder).release()  # raises, with the name of the holder
         sessions = self._earlier_sessions(trainer)
-        if not sessions and self.folder.exists() and not self._is_queued():
+        if not sessions and self.folder.exists() and not is_queued(self.folder):
             self._rename_folder()
         self.folder.mkdir(exist_ok=True)
         self._lock = FolderLock(self.folder)
+        discard_early_failure(self.folder)
         train, tests = trainer.specs
         gpu = trainer.dev.number
         complete = resolved.solver(trainer.p, train, tests, trainer.seed, gpu)
@@ -190,10 +191,6 @@ class Recorder(Hook):
         if self._lock:
             self._lock.release()
             self._lock = None
-
-    def _is_queued(self) -> bool:
-        """Whether the folder holds nothing but the configuration of a run that was not started."""
-        return self.folder.is_dir() and {path.name for path in self.folder.iterdir()} <= {files.CONFIG, files.LOCK}
 
     def _earlier_sessions(self, trainer: Trainer) -> list[dict]:
         """The sessions so far, where the folder holds the records of the run that continues, or records without a run's
@@ -268,8 +265,8 @@ def _data(specs: list) -> list[dict[str, object]]:
 
 
 def _outputs(trainer: Trainer) -> list[str]:
-    nets = [trainer.net, *(net for net, _ in trainer.tests)]
-    sizes = {v.name: int(np.prod(v.shape)) for net in nets for v in net.graph.outputs}
+    graphs = map(trainer.parts.complete, [trainer.net, *(net for net, _ in trainer.tests)])
+    sizes = {v.name: int(np.prod(v.shape)) for graph in graphs for v in graph.outputs}
     return [column for name, size in sizes.items() for column in _names(name, size) if column not in FIXED]
 
 

@@ -58,11 +58,14 @@ def read(folder: str | Path) -> RunStatus:
     """The status of the run in a folder. Errors: not the folder of a run."""
     folder = Path(folder)
     if not (folder / files.RUN).exists() and (folder / files.CONFIG).exists():
-        return RunStatus(folder, "", QUEUED)
+        ended = files.read_json(folder / files.OUTCOME)
+        if not ended or lock.is_held(folder):
+            return RunStatus(folder, "", QUEUED)
+        return RunStatus(folder, "", FAILED, str(ended.get("reason", "")), ended=str(ended.get("ended", "")))
     held = lock.is_held(folder)  # read before run.json, so that an outcome that is written in between counts
     session = _last_session(folder)
     heartbeat = files.read_json(folder / files.HEARTBEAT)
-    ended = session.get("outcome") or {}
+    ended = session.get("outcome") or ({} if held else files.read_json(folder / files.OUTCOME))
     moment = _number(heartbeat.get("time"))
     name, reason = _state(session, ended, held, moment)
     iteration = ended.get("iteration", heartbeat.get("iteration", session.get("iteration")))

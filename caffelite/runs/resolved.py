@@ -7,7 +7,7 @@ from pathlib import Path
 
 from .. import caffelite_pb2 as pb
 from .. import inputs
-from ..errors import Locator
+from ..errors import CaffeliteError, Locator
 from ..layers import file_fields, source_messages
 from ..prototxt import resolve
 from ..training.nets import NetSpec
@@ -42,6 +42,9 @@ def net(spec: NetSpec) -> pb.NetParameter:
     found = pb.NetParameter()
     found.CopyFrom(spec.message)
     for layer, message, field, path in files(found, spec.locate):
+        if any("\ud800" <= character <= "\udfff" for character in str(path)):
+            found = str(path).encode("utf-8", "backslashreplace").decode()
+            raise CaffeliteError("the path of a data set is not UTF-8", found=found, remedy="rename the file or folder")
         setattr(getattr(layer, message), field, str(path) + "/" * getattr(getattr(layer, message), field).endswith("/"))
     return found
 

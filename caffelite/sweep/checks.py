@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from ..errors import CaffeliteError, Collector, did_you_mean
 from ..inspection import nets as inspected
+from ..inspection.schedule import schedule
 from ..layers import unknown_types
 from ..prototxt.overrides import Overrides
 from ..runs.config import RunConfig
 from ..runs.open_net import read_solver
-from ..training import nets
+from ..training import epochs, nets
 from ..training.nets import NetSpec
 from .config import SweepConfig
 from .trials import Score
@@ -30,9 +31,24 @@ def check_values(config: SweepConfig) -> None:
 
 
 def _specs(base: RunConfig, document) -> list[NetSpec]:
-    p, locate = document.message, document.locate
+    p, locate = epochs.provisional(document.message, document.locate)
     train = nets.train_net(p, locate, base.level, base.stages, unknown_types.tolerate)
     return [train, *nets.test_nets(p, locate, unknown_types.tolerate)]
+
+
+def length(config: SweepConfig) -> tuple[int, int]:
+    """(iterations, iterations between tests) of a run with the fields that hold for all trials; lengths in epochs are
+    resolved by the size of the data. Errors: no end is set; the data is missing where epochs count."""
+    document = read_solver(config.base)
+    p = document.message
+    if epochs.given(p):
+        overrides = Overrides(config.base.overrides)
+        run = schedule(config.base.solver, {}, None, overrides)
+        return run.iterations, run.tests[1] - run.tests[0] if len(run.tests) > 1 else 1
+    if not p.max_iter:
+        where, remedy = document.locate(), "set it: -set max_iter=N"
+        raise CaffeliteError("-halving needs max_iter in the solver", where=where, remedy=remedy)
+    return p.max_iter, p.test_interval or 1
 
 
 def score(config: SweepConfig) -> Score:

@@ -15,9 +15,9 @@ def picture(results: SweepResults, form: str, title: str = "") -> bytes:
     trials. Settings that stopped at an earlier rung are paler. form: svg, png or pdf."""
     rows = [row for row in results.rows if row.scores][:MOST]
     figure, (axes,) = panels((9, 1.3 + 0.3 * max(len(rows), 1)), dpi=160)
-    last = max((row.iterations for row in rows), default=0)
+    last = max((row.rung for row in rows), default=0)
     for y, row in enumerate(rows):
-        paler = 1.0 if row.iterations == last else 0.45
+        paler = 1.0 if row.rung == last else 0.45
         colour = GREEN if y == 0 else BLUE
         if row.interval:
             axes.plot(row.interval, [y, y], color=colour, linewidth=5, alpha=0.2 * paler, solid_capstyle="round")
@@ -46,7 +46,7 @@ def picture(results: SweepResults, form: str, title: str = "") -> bytes:
 def _label(row: SettingResult, last: int) -> str:
     """The last parts of field names suffice."""
     text = "  ".join(f"{name.rsplit('.', 1)[-1]}={value}" for name, value in row.setting)
-    return text if row.iterations == last else f"{text}  ({row.iterations} iterations)"
+    return text if row.rung == last else f"{text}  ({row.iterations} iterations)"
 
 
 def _limits(axes, rows: list[SettingResult]) -> None:

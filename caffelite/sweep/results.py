@@ -15,11 +15,13 @@ from typing import Any
 from ..report.statistics import mean_interval
 from .space import Setting
 
+END = 1 << 31  # the rung at the end of a run, whatever its number of iterations
+
 
 @dataclass(frozen=True)
 class TrialResult:
-    """The score of a trial at a rung. score: None where it has none or a value that is not finite. iteration: of the
-    test with this score, or where the trial ended. state, reason: see `runs.registry`."""
+    """The score of a trial at a rung. score: None where it has none or a value that is not finite. iteration: how many
+    are done. state, reason: see `runs.registry`."""
 
     score: float | None
     iteration: int
@@ -29,12 +31,17 @@ class TrialResult:
 
 @dataclass(frozen=True)
 class SettingResult:
-    """The results of a setting's trials, one a seed, in the order of the seeds. iterations: of the rung."""
+    """The results of a setting's trials at a rung, one a seed, in the order of the seeds."""
 
     number: int
     setting: Setting
-    iterations: int
+    rung: int
     trials: tuple[TrialResult, ...]
+
+    @property
+    def iterations(self) -> int:
+        """How many the trials have done."""
+        return max((trial.iteration for trial in self.trials), default=0)
 
     @property
     def scores(self) -> list[float]:
@@ -61,12 +68,12 @@ class SettingResult:
 
 
 def ranked(results: Sequence[SettingResult], lowest: bool) -> list[SettingResult]:
-    """The results in order of rank: more iterations first, then the better mean; settings without a score last."""
+    """The results in order of rank: later rungs first, then the better mean; settings without a score last."""
 
     def key(result: SettingResult) -> tuple[bool, int, float, int]:
         mean = result.mean
         worth = math.inf if mean is None else mean if lowest else -mean
-        return mean is None, -result.iterations, worth, result.number
+        return mean is None, -result.rung, worth, result.number
 
     return sorted(results, key=key)
 

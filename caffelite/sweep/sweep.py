@@ -11,7 +11,6 @@ from ..errors import CaffeliteError
 from ..runs import folder as files
 from ..runs import registry
 from ..runs.lock import FolderLock
-from ..runs.open_net import read_solver
 from . import checks, config, halving
 from .config import SweepConfig
 from .jobs import Jobs, Stop, wait_while
@@ -49,10 +48,8 @@ class Sweep:
         checks.check_values(definition)
         self.score: Score = checks.score(definition)
         self._sampler = sampler(definition, self.score.lowest)
-        p = read_solver(definition.base).message
-        self._end, self._interval = p.max_iter, p.test_interval or 1
-        if definition.factor and not self._end:
-            raise CaffeliteError("-halving needs max_iter in the solver", remedy="set it: -set max_iter=N")
+        # Only halving compares trials before their ends.
+        self._end, self._interval = checks.length(definition) if definition.factor else (0, 1)
         self._attempts: dict[str, int] = {}
         self._results: dict[str, dict[int, TrialResult]] = {}
         self._settings: list[Setting] = []
@@ -172,7 +169,7 @@ class Sweep:
             self._record(trial, rung, found)
             return None
         self._attempts[trial.name] = self._attempts.get(trial.name, 0) + 1
-        run = trial.continuation(rung, self._end)
+        run = trial.continuation(rung)
         if device is not None:
             run = dataclasses.replace(run, gpus=str(device))
         if self.config.threads and run.data_threads is None:

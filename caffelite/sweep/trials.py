@@ -14,9 +14,10 @@ from ..runs.config import RunConfig
 from ..runs.open_net import read_solver
 from ..training import newest
 from ..training.checkpoint import snapshot
-from .results import TrialResult
+from .results import END, TrialResult
 from .space import Setting
 
+LAST = "end"  # the rung END in a trial's file
 ENDED = (registry.FINISHED, registry.STOPPED, registry.FAILED)
 
 
@@ -58,18 +59,17 @@ class Trial:
         own += [f"random_seed={self.seed}", f"snapshot_prefix={self.prefix}"]
         return dataclasses.replace(self.base, overrides=(*self.base.overrides, *own))
 
-    def continuation(self, rung: int, end: int) -> RunConfig:
-        """The configuration that trains on to iteration ``rung``, from the newest good snapshot before it. end: the
-        last iteration of the solver."""
+    def continuation(self, rung: int) -> RunConfig:
+        """The configuration that trains on to iteration ``rung``, or END, from the newest good snapshot before it."""
         config = self.config
         state = newest(read_solver(config).message, config.solver)
         done = snapshot.read_state(Path(state)).iteration if state else 0
-        if done >= rung < end:  # the test at the rung was not recorded
+        if done >= rung:  # the test at the rung was not recorded
             earlier = [(at, path) for at, path in snapshot.states(self.prefix) if at < rung and snapshot.sound(path)]
             done, state = max(((at, str(path)) for at, path in earlier), default=(0, None))
         if state:
             config = dataclasses.replace(config, snapshot=state, weights=())
-        return dataclasses.replace(config, iterations=rung - done) if rung < end else config
+        return dataclasses.replace(config, iterations=rung - done) if rung < END else config
 
     # results
 
@@ -82,14 +82,16 @@ class Trial:
         found = {}
         for rung, entry in (content if isinstance(content, dict) else {}).items():
             try:
-                found[int(rung)] = TrialResult(**entry)
+                found[END if rung == LAST else int(rung)] = TrialResult(**entry)
             except (TypeError, ValueError):
                 continue
         return found
 
     def save(self, results: dict[int, TrialResult]) -> None:
         """Records the results by rung. Errors: the file cannot be written."""
-        rungs = {str(rung): dataclasses.asdict(result) for rung, result in sorted(results.items())}
+        rungs = {
+            LAST if rung == END else str(rung): dataclasses.asdict(result) for rung, result in sorted(results.items())
+        }
         content = {"setting": dict(self.setting), "seed": self.seed, "rungs": rungs}
         try:
             files.write_json(self.results_file(), content)
@@ -108,29 +110,28 @@ class Trial:
         status = self.status()
         if status is None or status.state not in ENDED:
             return None
-        reached = status.iteration is not None and status.iteration >= rung
+        done = status.iteration or 0
+        complete = status.state == registry.FINISHED and not status.reason  # the reason is -iterations
         early = status.state == registry.STOPPED and status.reason.startswith("stopped early")
         if status.state == registry.FAILED:
-            return TrialResult(None, status.iteration or 0, status.state, status.reason)
-        if not reached and not early:
+            return TrialResult(None, done, status.state, status.reason)
+        if not complete and not early and done < rung:
             return None
         found = self._score(score, rung)
-        if found is None:
-            return TrialResult(None, status.iteration or 0, status.state, f"no test with a finite {score.name}")
-        return TrialResult(found[1], found[0], status.state)
+        reason = f"no test with a finite {score.name}" if found is None else ""
+        return TrialResult(found, min(done, rung), status.state, reason)
 
-    def _score(self, score: Score, rung: int) -> tuple[int, float] | None:
-        """(iteration, value) of the last test until a rung, or of the best one."""
+    def _score(self, score: Score, rung: int) -> float | None:
+        """The value of the last test until a rung, or of the best one."""
         try:
             rows = history.read(self.run_folder).tests.get(score.net, [])
         except CaffeliteError:
             return None
-        found = [(row.iteration, row.values[score.name]) for row in rows if score.name in row.values]
-        found = [(at, value) for at, value in found if at <= rung]
+        found = [row.values[score.name] for row in rows if score.name in row.values and row.iteration <= rung]
         if score.take == "best":
-            found = [entry for entry in found if math.isfinite(entry[1])]
-            return min(found, key=lambda e: e[1] if score.lowest else -e[1], default=None)
-        return found[-1] if found and math.isfinite(found[-1][1]) else None
+            finite = [value for value in found if math.isfinite(value)]
+            return (min if score.lowest else max)(finite, default=None)
+        return found[-1] if found and math.isfinite(found[-1]) else None
 
 
 def failure(reason: str) -> TrialResult:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from ..net.graph import Node
 from ..net.net import Net
@@ -14,20 +15,22 @@ def steps(net: Net) -> dict[Node, int]:
     return {step.node: i for i, step in enumerate(net.compiled.backward)}
 
 
-def pieces(net: Net) -> list[Piece]:
+def pieces(net: Net, over_stage: Sequence[bool] | None = None) -> list[Piece]:
     """The part of the flat buffer of every parameter, with the step that completes its gradient, the last that uses
-    it."""
+    it. over_stage: for each parameter, see ``Piece``."""
     complete: dict[int, int] = {}
     for node, step in steps(net).items():
         complete.update({ref.owner: step for ref in node.params if ref.wanted})
     params = net.params
     counts = [math.prod(parameter.blob.shape) for parameter in params.parameters]
+    over_stage = over_stage or [False] * len(counts)
     return [
-        Piece(start, start + n, complete.get(i)) for i, (start, n) in enumerate(zip(params.starts, counts, strict=True))
+        Piece(start, start + n, complete.get(i), over_stage[i])
+        for i, (start, n) in enumerate(zip(params.starts, counts, strict=True))
     ]
 
 
-def buckets(net: Net, overlap: bool = True) -> list[Bucket]:
+def buckets(net: Net, overlap: bool = True, over_stage: Sequence[bool] | None = None) -> list[Bucket]:
     """About reduce_buckets buckets, each summed as soon as it is complete; one bucket, summed after the backward pass,
-    without ``overlap``."""
-    return cut(pieces(net), net.graph.message.reduce_buckets if overlap else 1)
+    without ``overlap``. over_stage: see ``pieces``."""
+    return cut(pieces(net, over_stage), net.graph.message.reduce_buckets if overlap else 1)

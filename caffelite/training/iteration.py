@@ -12,9 +12,11 @@ from typing import NamedTuple
 
 from ..net.graph import Node
 from ..net.net import Net
-from ..parallel import BACKWARD, FORWARD, GradientReducer, SingleProcess
+from ..parallel import BACKWARD, FORWARD, GradientReducer
 from .optim.average import Average
 from .optim.updates import Updater
+from .parts import CompleteNets
+from .pipeline import Pipeline
 from .requests import Agreement
 from .state import TrainingState
 
@@ -37,17 +39,26 @@ class Norms(NamedTuple):
 class Passes:
     """The passes of an iteration over its micro-batches, and the all-reduce of their gradients.
 
-    micro_batches: number of passes with accumulated gradients, iter_size. rank, processes: this process's rank, and
-    the number of processes. mark: reports the progress to the watchdog of a process group.
+    pipeline: the passes in their order. rank, processes: this process's rank among those that share the samples, and
+    their number. parts: of the net that the processes hold. mark: reports the progress to the watchdog of a process
+    group. ``after_forward``: called with the net after each forward pass.
     """
 
     _agreement: Agreement  # set by ``join``
 
     def __init__(
-        self, net: Net, micro_batches: int, rank: int = 0, processes: int = 1, mark: Callable[..., None] | None = None
+        self,
+        pipeline: Pipeline,
+        rank: int = 0,
+        processes: int = 1,
+        parts: CompleteNets | None = None,
+        mark: Callable[..., None] | None = None,
     ) -> None:
-        self.net, self.micro_batches, self.rank, self.processes, self._mark = net, micro_batches, rank, processes, mark
+        self.pipeline, self.net, self.micro_batches = pipeline, pipeline.nets[0], pipeline.micro_batches
+        self.rank, self.processes, self._parts, self._mark = rank, processes, parts, mark
         self.part = 0  # the micro-batch that runs
+        self.running = self.net  # the net that runs it
+        self.after_forward: list[Callable[[Net], None]] = []
         self.reducer: GradientReducer | None = None
         self._steps: dict[Node, int] = {}
 
@@ -68,39 +79,64 @@ class Passes:
         slot: of the input buffer, where the batch is there already; else the batch is read. forward, backward: called
         after each layer. reduce: False for gradients of this process alone.
         """
-        for part in range(self.micro_batches):
-            self.part = part
-            reducer = self.reducer if reduce and part == self.micro_batches - 1 else None
-            self._forward(iteration, slot, forward)
+        for is_forward, part in self.pipeline.passes:
+            self.part, self.running = part, self.pipeline.net(part)
+            if is_forward:
+                self._forward(iteration, slot, forward)
+                continue
+            reducer = self.reducer if reduce and self.part == self.micro_batches - 1 else None
             if reducer:
                 if slot is None:
                     reducer.set_flags(self._agreement.send())
+                self._drop_other_losses()
                 reducer.begin(self.net.loss)
             self._backward(
                 iteration, slot, [*backward, functools.partial(self._reduce, reducer)] if reducer else backward
             )
 
+    def forward(self, iteration: int) -> None:
+        """Runs a batch forward, divided as in an iteration."""
+        for part in range(self._parts.divisions if self._parts else 1):
+            self.part, self.running = part, self.net
+            self._forward(iteration, None, ())
+        self._drop_other_losses()
+
+    def _drop_other_losses(self) -> None:
+        """Sets the loss to 0 where another process counts it."""
+        if self._parts and not self._parts.counts:
+            self.net.clear_loss()
+
     def _forward(self, iteration: int, slot: int | None, observers: Sequence[Observer]) -> None:
+        net = self.running
         if slot is None:
             observe = self._observer(FORWARD, iteration, observers)
-            self.net.forward(iteration, self.part * self.processes + self.rank, observe)
+            net.forward(iteration, self.part * self.processes + self.rank, observe)
         else:
-            self.net.input_buffer.select(slot)
-            self.net.run_forward()
+            net.input_buffer.select(slot)
+            net.run_forward()
+        for call in self.after_forward:
+            call(net)
 
     def _backward(self, iteration: int, slot: int | None, observers: Sequence[Observer]) -> None:
+        net = self.running
         if slot is None:
             observe = self._observer(BACKWARD, iteration, observers)
-            self.net.backward(add=self.part > 0, observe=observe)
+            net.backward(add=self.part > 0, observe=observe)
         else:
-            self.net.run_backward(observe=_together(observers))
+            net.run_backward(observe=_together(observers))
 
     def _observer(self, what: int, iteration: int, observers: Sequence[Observer]) -> Observer | None:
         """Reports the pass to the watchdog; returns a call that reports each layer to it and to the observers."""
         if self._mark:
             self._mark(what, iteration=iteration)
-            observers = [functools.partial(self._mark, what), *observers]
+            moves = [self._move] if self._parts and self._parts.divided else []
+            observers = [functools.partial(self._mark, what), *moves, *observers]
         return _together(observers) if observers else None
+
+    def _move(self, node: Node) -> None:
+        """Lets arrays that were sent move while this process computes."""
+        assert self._parts
+        self._parts.progress()
 
     def _reduce(self, reducer: GradientReducer, node: Node) -> None:
         reducer.after_step(self._steps[node])
@@ -117,27 +153,33 @@ class Passes:
 
 
 class Iteration(Passes):
-    """A complete iteration: forward_backward, all_reduce, receive_requests, record_loss, update. comm: the
-    processes that train together."""
+    """A complete iteration: forward_backward, all_reduce, receive_requests, record_loss, update. parts: of the net
+    that the processes which train together hold; ``comm``: those processes."""
 
     def __init__(
         self,
         state: TrainingState,
-        net: Net,
+        pipeline: Pipeline,
         updater: Updater,
         average: Average,
-        micro_batches: int,
-        comm: SingleProcess,
+        parts: CompleteNets,
     ):
-        super().__init__(net, micro_batches, comm.rank, comm.size, comm.mark)
-        self.state, self.updater, self.average, self.comm = state, updater, average, comm
-        self._run_update = net.dev.capture(self.queue_update, net.context)
+        self.comm, data, net = parts.mesh.world, parts.mesh.data, pipeline.nets[0]
+        super().__init__(pipeline, data.rank, data.size, parts, self.comm.mark)
+        self.state, self.updater, self.average, self.parts = state, updater, average, parts
+        # A graph cannot contain sums over parts, which pass through the host.
+        self._run_update = self.queue_update if parts.divided else net.dev.capture(self.queue_update, net.context)
 
     def same_plans(self) -> AbstractContextManager[None]:
         """A context for passes that all processes run identically."""
-        if not self.reducer:
+        if not self.reducer or self.parts.divided:  # other parts have other plans
             return _NO_CONTEXT
         return self.net.dev.same_plans(self.rank, functools.partial(self.comm.gather, what="an agreement"))
+
+    def check_faults(self) -> None:
+        """Raises the error of the first layer that saw bad data in the last passes."""
+        for net in self.pipeline.nets:
+            net.check_faults()
 
     def record_loss(self) -> None:
         """Appends the mean loss to the state's; the device keeps it until it is read."""
@@ -168,7 +210,7 @@ class Iteration(Passes):
         """The current iteration's norms, after its passes and before its update."""
         clipping = self.updater.clipping
         gradient = clipping.gradient_norm() / (self.micro_batches * self.processes)
-        return Norms(self.state.iteration, loss, gradient, clipping.norm(self.state.parameters))
+        return Norms(self.state.iteration, loss, gradient, clipping.total_norm(self.state.parameters))
 
     def repeat(self) -> float:
         """Runs the passes and the all-reduce of the current iteration alone; its mean loss."""

@@ -122,8 +122,9 @@ def effective(message: pb.NetParameter, size: int) -> pb.NetParameter:
     return found
 
 
-def divide(spec: NetSpec, size: int) -> None:
-    """Divides the batches of a net's data layers among processes. Errors: a batch that they cannot share evenly."""
+def divide(spec: NetSpec, size: int, among: str = "processes", remedy: str = "or use -scaling weak") -> None:
+    """Divides the batches of a net's data layers among processes, or what ``among`` says. Errors: a batch that they
+    cannot share evenly."""
     mistakes = Collector()
     message = pb.NetParameter()
     message.CopyFrom(spec.message)
@@ -136,18 +137,16 @@ def divide(spec: NetSpec, size: int) -> None:
                 near = param.batch_size // size * size
                 expected = f"a multiple of {size}, as {near or size} or {near + size}"
                 where = spec.locate("layer", i, field, "batch_size")
-                what = f'layer "{layer.name}": {size} processes cannot share its batch'
+                what = f'layer "{layer.name}": {size} {among} cannot share its batch'
                 mistakes.add(
-                    CaffeliteError(
-                        what, where=where, expected=expected, found=param.batch_size, remedy="or use -scaling weak"
-                    )
+                    CaffeliteError(what, where=where, expected=expected, found=param.batch_size, remedy=remedy)
                 )
             param.batch_size //= size
         if layer.type == "DummyData":
             for j, shape in enumerate(layer.dummy_data_param.shape):
                 if shape.dim and shape.dim[0] % size:
                     where = spec.locate("layer", i, "dummy_data_param", "shape", j)
-                    what = f'layer "{layer.name}": {size} processes cannot share its batch'
+                    what = f'layer "{layer.name}": {size} {among} cannot share its batch'
                     mistakes.add(
                         CaffeliteError(what, where=where, expected=f"a multiple of {size}", found=shape.dim[0])
                     )

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ..net.net import Net
+
 
 class Pass(NamedTuple):
     """A forward or a backward pass of one micro-batch."""
@@ -32,3 +34,18 @@ def schedule(stage: int, stages: int, micro_batches: int) -> Iterator[Pass]:
         if micro_batch + ahead < micro_batches:
             yield Pass(True, micro_batch + ahead)
         yield Pass(False, micro_batch)
+
+
+class Pipeline:
+    """The passes of an iteration on one stage: ``passes`` in their order, and ``nets``, one for each micro-batch in
+    flight. The first net has the parameters, and the loss of all."""
+
+    def __init__(self, net: Net, micro_batches: int, stage: int = 0, stages: int = 1):
+        self.micro_batches = micro_batches
+        self.passes = tuple(schedule(stage, stages, micro_batches))
+        count = in_flight(stage, stages, micro_batches)
+        self.nets = [net, *(net.replica() for _ in range(count - 1))]
+
+    def net(self, micro_batch: int) -> Net:
+        """The net that runs a micro-batch."""
+        return self.nets[micro_batch % len(self.nets)]

@@ -13,7 +13,8 @@ import numpy as np
 
 from ..net.graph import Node, Value
 from ..net.net import Net
-from ..parallel import TESTING, SingleProcess
+from ..parallel import TESTING, alone
+from .parts import CompleteNets
 
 log = logging.getLogger("caffelite")
 
@@ -40,20 +41,26 @@ def mean_scores(
     count: int,
     stopped: Callable[[], bool] = lambda: False,
     each: Callable[[int, Outputs], None] | None = None,
-    comm: SingleProcess | None = None,
+    parts: CompleteNets | None = None,
 ) -> Scores | None:
-    """Runs ``count`` batches, shared among the processes of ``comm``; the mean of every output, added up in float64.
+    """Runs ``count`` batches, shared among processes; the mean of every output, added up in float64. parts: of the net
+    that the processes hold.
 
     stopped: whether to stop; processes must agree; the result is None then. A batch is weighted by its labels that are
     not ignored. each: called as each(i, outputs) with every batch that this process tests.
     """
-    comm = comm or SingleProcess()
+    parts = parts or CompleteNets(alone())
+    comm = parts.mesh.data
     totals, tested = ([np.zeros(math.prod(v.shape)) for v in net.graph.outputs] for _ in range(2))
     starts = [source.position for _, source in net.sources()]
     net.clear_loss()
     mark = functools.partial(comm.mark, TESTING) if comm.mark else None
     at_once = not (
-        net.dev.eager or net.requires_host or each or any(_counted(v) is not None for v in net.graph.outputs)
+        net.dev.eager
+        or net.requires_host
+        or parts.divided
+        or each
+        or any(_counted(v) is not None for v in net.graph.outputs)
     )
     mine = range(comm.rank, count, comm.size)
     passes = net.recorded(mine) if at_once else _one_by_one(net, mine, mark)
@@ -79,20 +86,24 @@ def mean_scores(
         if source.position != end:  # not every process had a batch in the last round
             source.seek(end)
     sums = comm.total(np.concatenate([*totals, *tested, net.dev.download(net.loss).astype(float)]))
-    parts = np.split(sums[:-1], np.cumsum([t.size for t in (*totals, *tested)])[:-1]) if totals else []
-    totals, tested = parts[: len(totals)], parts[len(totals) :]
+    pieces = np.split(sums[:-1], np.cumsum([t.size for t in (*totals, *tested)])[:-1]) if totals else []
+    totals, tested = pieces[: len(totals)], pieces[len(totals) :]
     means = [np.divide(t, n, out=np.zeros_like(t), where=n > 0) for t, n in zip(totals, tested, strict=True)]
     outputs = [(v, dict(net.graph.losses).get(v, 0.0), mean) for v, mean in zip(net.graph.outputs, means, strict=True)]
-    batch = batch_size(net)
+    batch = parts.complete(net).batch_size
     for i, value in enumerate(net.graph.outputs):
         if _counted(value) is None and not _by_sample(value, batch):
             tested[i] = tested[i] * (math.prod(value.node.bottoms[1].shape) if _shares(value) else batch)
-    return Scores([(v.name, w, mean) for v, w, mean in outputs], float(sums[-1]) / count, tested, count * batch)
+    scores = Scores([(v.name, w, mean) for v, w, mean in outputs], float(sums[-1]) / count, tested, count * batch)
+    return _joined(parts.gather(scores)) if parts.divided else scores
 
 
-def batch_size(net: Net) -> int:
-    """Samples that a pass of a net reads."""
-    return net.graph.batch_size
+def _joined(stages: list[Scores]) -> Scores:
+    """The scores of a net from those of its stages, in the order of a complete net's outputs."""
+    outputs = [pair for part in stages for pair in zip(part.outputs, part.counts, strict=True)]
+    outputs.sort(key=lambda pair: pair[0][0])
+    loss, samples = sum(part.loss for part in stages), stages[0].samples
+    return Scores([output for output, _ in outputs], loss, [count for _, count in outputs], samples)
 
 
 def _by_sample(value: Value, batch: int) -> bool:

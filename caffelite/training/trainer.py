@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import functools
 import logging
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 
 from .. import caffelite_pb2 as pb
 from .. import data
 from ..devices.protocol import Device
-from ..errors import CaffeliteError, Locator
+from ..errors import Locator
 from ..net import graph
 from ..net.net import Net
 from ..parallel import UPDATE, SingleProcess
 from ..prototxt.overrides import Overrides
-from . import checks, class_weights, epochs, gradients, nets
+from . import checks, class_weights, epochs, joining, nets
+from .arrangement import arrange
 from .captured import CapturedIterations
 from .checkpoint import snapshot
 from .checkpoint.checkpoints import Checkpoints
@@ -24,7 +24,7 @@ from .checkpoint.content import Content
 from .checkpoint.ownership import Ownership
 from .diagnosis.diagnosis import Diagnosis
 from .hooks.best import BestWeights
-from .hooks.debug_info import DebugInfo
+from .hooks.debug_info import DebugInfo, DividedDebugInfo, DividedPasses
 from .hooks.display import ClippingReports, Display, PlateauReports
 from .hooks.hints import Hints
 from .hooks.hook import Hooks
@@ -37,7 +37,6 @@ from .optim import rates
 from .optim.average import Average
 from .optim.updates import Updater
 from .requests import Agreement, Requests
-from .scores import batch_size
 from .state import PENDING_LOSSES, IterationStart, LossWindow, RecurrentState, SourceState, TrainingState
 
 log = logging.getLogger("caffelite")
@@ -47,11 +46,12 @@ class Trainer:
     """Trains the net of a solver.prototxt on one device.
 
     message, locate: the SolverParameter and its places. path: its file, for the snapshot prefix. comm: the processes
-    that train together. strong_scaling: they divide the prototxt's batches among them, instead of each reading such a
-    batch. fp16_gradients: gradients travel in 16 bits. level, stages: of the train net. requests: where signals request
-    a stop or a snapshot. resume: a solverstate to continue from, exactly where this program wrote it. overrides: fields
-    of layers that the command line sets. keep: every blob of the nets keeps its values after a pass, and nothing is
-    fused. nan_recoveries: how often the run may continue from a snapshot after a NaN. snapshots: False: it writes none.
+    that train together. split: how they divide the net, as `caffelite train -split` takes it. strong_scaling: they
+    divide the prototxt's batches among them, instead of each reading such a batch. fp16_gradients: gradients travel in
+    16 bits. level, stages: of the train net. requests: where signals request a stop or a snapshot. resume: a
+    solverstate to continue from, exactly where this program wrote it. overrides: fields of layers that the command
+    line sets. keep: every blob of the nets keeps its values after a pass, and nothing is fused. nan_recoveries: how
+    often the run may continue from a snapshot after a NaN. snapshots: False: it writes none.
     """
 
     def __init__(
@@ -72,6 +72,7 @@ class Trainer:
         keep: bool = False,
         nan_recoveries: int = 0,
         snapshots: bool = True,
+        split: str = "",
     ):
         self.p, self.dev, self.comm, self.locate = message, dev, comm or SingleProcess(), locate
         self._keep, self._fp16_gradients, self._strong_scaling = keep, fp16_gradients, strong_scaling
@@ -91,10 +92,9 @@ class Trainer:
         train, tests = nets.train_net(message, locate, level, stages), nets.test_nets(*checked)
         (overrides or Overrides()).nets([train, *tests])
         self.specs = train, tests
-        if strong_scaling:
-            nets.divide(train, self.comm.size)
+        self.parts = arrange(split, train, self.comm, dev, strong_scaling)
         self.net: Net = self._net(train)
-        self.learns = self.net.params.diff is not None  # the net has a loss with a learned parameter below it
+        self.learns = self.parts.learns(self.net)
         self.tests: list[tuple[Net, int]] = []
         try:
             self._resolve_epochs()
@@ -111,19 +111,21 @@ class Trainer:
             raise
 
     def _net(self, spec: nets.NetSpec, share: Net | None = None) -> Net:
-        open_source = functools.partial(
-            data.open_source, seed=self.seed, shard=data.Shard(self.comm.rank, self.comm.size)
-        )
+        samples = self.parts.mesh.data
+        shard = data.Shard(samples.rank, samples.size)
+        open_source = functools.partial(data.open_source, seed=self.seed, shard=shard)
         wiring = graph.build(spec.message, spec.state, spec.locate, open_source)
         if share is None:
+            sources = (getattr(node.layer, "source", None) for node in wiring.nodes)
+            self.epoch = epochs.epoch_of(filter(None, sources), self.p.iter_size, self.parts.shares)
             self._class_weights = class_weights.measure(wiring)
         class_weights.set_weights(wiring, self._class_weights, spec)
-        return Net.of(wiring, self.dev, seed=self.seed, random_seed=self.seed, share=share, keep=self._keep)
+        seeds = {"seed": self.seed, "random_seed": self.seed}
+        return self.parts.open(wiring, self.dev, share=share, keep=self._keep, **seeds)
 
     def _resolve_epochs(self) -> None:
         """Replaces the epoch fields of the solver by iterations."""
-        given, sources = self.p, [source for _, source in self.net.sources()]
-        self.epoch = epochs.epoch_of(sources, given.iter_size, self.comm.size)
+        given = self.p
         self.p, self.locate = epochs.resolve(given, self.locate, self.epoch)
         self.display_epoch = self.epoch if epochs.given(given) else None
         if self.display_epoch:
@@ -132,10 +134,11 @@ class Trainer:
 
     def _make_parts(self) -> None:
         """What computes: update rule, average, iteration; and the state that they work on."""
-        p, net, comm = self.p, self.net, self.comm
-        self.updater, self.average = Updater(p, net, self.locate, comm.size), Average(p.ema_decay, net)
+        p, net = self.p, self.net
+        self.updater, self.average = Updater(p, net, self.locate, self.parts), Average(p.ema_decay, net)
         self.state = self._initial_state()
-        self.iteration_parts = Iteration(self.state, net, self.updater, self.average, p.iter_size, comm)
+        pipeline = self.parts.pipeline(net, p.iter_size * self.parts.divisions)
+        self.iteration_parts = Iteration(self.state, pipeline, self.updater, self.average, self.parts)
         self.captured = CapturedIterations(p, self.state, self.iteration_parts, self.rate, self.agreement)
 
     def _initial_state(self) -> TrainingState:
@@ -168,26 +171,32 @@ class Trainer:
     def _make_hooks(self, nan_recoveries: int, snapshots: bool) -> None:
         """The hooks in the order in which they act on an iteration."""
         p, net, comm, iteration, hooks = self.p, self.net, self.comm, self.iteration_parts, Hooks()
-        content = Content(p, net, self.average, self.updater.name, self._current_step, comm)
+        graphs = [self.parts.complete(test) for test, _ in self.tests]
+        content = Content(p, net, self.average, self.updater.name, self._current_step, self.parts)
         self.checkpoints = Checkpoints(content, self.owner, p.snapshot_keep, self.locate, writes=not comm.rank)
-        self.best = BestWeights(p, self.locate, self.tests, self._write_best)
+        self.best = BestWeights(p, self.locate, graphs, self._write_best)
         if p.snapshot or p.snapshot_after_train:
             self.checkpoints.check_disk(self.state)
         self.losses = LossReports(hooks)
         diagnosis = Diagnosis(p, self.specs[0].state, iteration, self.rate, self.checkpoints)
         self.nan_recovery = NanRecovery(iteration, diagnosis, self.losses, hooks, nan_recoveries)
-        self.testing = Testing(p, net, self.tests, self.average, comm, self.agreement, self.best.over, hooks)
-        self.snapshots = Snapshots(p, net, comm, self.checkpoints, self.agreement, self.losses, snapshots)
-        display = Display(p, net, comm, hooks, self.display_epoch)
+        self.testing = Testing(p, net, self.tests, self.average, self.parts, self.agreement, self.best.over, hooks)
+        self.snapshots = Snapshots(
+            p, net, self.parts.mesh.data, self.checkpoints, self.agreement, self.losses, snapshots
+        )
+        debug_info = (DividedDebugInfo if self.parts.divided else DebugInfo)(iteration)
+        if p.debug_info and isinstance(debug_info, DividedDebugInfo):
+            hooks.extend(DividedPasses(debug_info))
+        display = Display(p, iteration, hooks, self.display_epoch)
         hooks.extend(self.testing, self.best, self.nan_recovery, self.losses, display)
         if self.schedule.plateau:
             hooks.extend(PlateauReports(self.schedule))
         if self.learns and self.updater.clipping.clips:
             hooks.extend(ClippingReports(self.updater.clipping, p.clip_gradients, self.dev.traits.synchronous))
         if p.debug_info:
-            hooks.extend(DebugInfo(net, comm.size))
+            hooks.extend(debug_info)
         if not comm.rank:
-            hooks.extend(Hints(p, net, self.tests, self.updater, comm.size))
+            hooks.extend(Hints(p, net, self.tests, self.updater, self.parts))
         hooks.extend(self.snapshots)
         self.hooks = hooks
 
@@ -201,7 +210,7 @@ class Trainer:
     @property
     def batch(self) -> int:
         """Samples that a pass reads."""
-        return batch_size(self.net)
+        return self.parts.complete(self.net).batch_size
 
     @property
     def stopped_early(self) -> bool:
@@ -235,7 +244,7 @@ class Trainer:
             return
         self.report_losses()
         self.hooks.finished(self.state)
-        self.net.check_faults()
+        self.iteration_parts.check_faults()
         log.info("Optimization Done.")
 
     def step(self, count: int, progress: Callable[[Trainer, float], None] | None = None) -> None:
@@ -277,7 +286,7 @@ class Trainer:
         with iteration.same_plans():
             iteration.forward_backward(state.iteration, forward=forward, backward=backward)
         if self.dev.traits.synchronous or state.displays:
-            self.net.check_faults()
+            iteration.check_faults()
         if iteration.reducer:
             iteration.all_reduce()
             iteration.receive_requests()
@@ -312,42 +321,11 @@ class Trainer:
 
     def _join(self) -> None:
         """Joins the processes that train together. Errors: they start from different numbers."""
-        comm, iteration = self.comm, self.iteration_parts
-        if comm.size == 1 or iteration.reducer:
-            return
-        held = [self.dev.download(flat) for flat in (self.state.parameters, *self.state.histories)]
-        digest = zlib.crc32(b"".join(flat.tobytes() for flat in held))
-        starts = comm.gather((self.iteration, digest), "what to start with")
-        if differ := [rank for rank, start in enumerate(starts) if start != starts[0]]:
-            what = f"rank {differ[0]} starts from other parameters than rank 0"
-            remedy = "let all read the same snapshot, weights and random_seed, on a file system that they share"
-            raise CaffeliteError(what, remedy=remedy)
-        buckets = gradients.buckets(self.net, self.p.layer_wise_reduce)
-        reducer = comm.reducer(self.dev, self.net.params.diff, buckets, self._fp16_gradients)
-        assert reducer, "a group of several processes sums gradients"
-        iteration.join(reducer, gradients.steps(self.net), self.agreement)
-        self.agreement.join()
-        comm.name_layers({step.node: step.node.name for step in self.net.compiled.forward})
-        self._log_processes()
-
-    def _log_processes(self) -> None:
-        comm, p = self.comm, self.p
-        each = self.batch * p.iter_size
-        epoch = self.epoch
-        length = f", {epoch.of(p.max_iter):.4g} epochs of {epoch.samples} samples" if epoch else ""
-        log.info(
-            "%d processes (%s, %s), %s scaling: %d samples each, %d in an iteration; rate %.6g as the solver sets "
-            "it; %d iterations%s",
-            comm.size,
-            comm.kind,
-            self.dev.name.upper(),
-            "strong" if self._strong_scaling else "weak",
-            each,
-            each * comm.size,
-            p.base_lr or self.schedule(self.iteration),
-            p.max_iter,
-            length,
-        )
+        if self.comm.size > 1 and not self.iteration_parts.reducer:
+            joining.join(self.p, self.state, self.iteration_parts, self.agreement, self._fp16_gradients)
+            scaling = "strong" if self._strong_scaling else "weak"
+            rate = self.p.base_lr or self.schedule(self.iteration)
+            joining.log_processes(self.p, self.iteration_parts, scaling, self.batch, rate, self.epoch)
 
     def _log_start(self) -> None:
         """Joins the processes, and logs what will run and how."""

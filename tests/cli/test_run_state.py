@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -136,6 +137,28 @@ def test_a_queued_run_starts_in_its_folder(folder, call):
     call(*["train", *config.arguments()])
     assert registry.state("later") == "finished" and not (folder / "later_1").exists()
     assert RunConfig.from_json(json.loads((folder / "later/config.json").read_text())) == config
+
+
+@pytest.mark.parametrize(
+    "solver, reason", [("gone.prototxt", "cannot read gone.prototxt"), ("net.prototxt", "this is a net, not a solver")]
+)
+def test_a_queued_run_that_cannot_start_failed(folder, call, solver, reason):
+    (folder / "later").mkdir()
+    config = RunConfig(solver, record="later", iterations=2)
+    (folder / "later/config.json").write_text(json.dumps(config.to_json()))
+    assert call("train", *config.arguments()).status == 2
+    run = registry.read("later")
+    assert run.state == "failed" and reason in run.reason and run.ended
+    call("train", "-solver", "solver.prototxt", "-record", "later", "-iterations", 2)
+    assert registry.state("later") == "finished" and not (folder / "later_1").exists()
+
+
+def test_a_folder_whose_name_is_not_utf8_is_refused(folder, call, monkeypatch):
+    other = folder / os.fsdecode(b"p\xff")
+    shutil.copytree(folder, other, ignore=lambda path, names: [other.name])
+    monkeypatch.chdir(other)
+    answer = call("train", "-solver", "solver.prototxt", "-iterations", 1)
+    assert answer.status == 2 and "the path of a data set is not UTF-8" in answer.err
 
 
 def test_a_program_launches_a_run(folder):

@@ -109,7 +109,7 @@ def test_a_failed_trial_is_a_row_without_a_score(folder):
 
 
 def test_a_trial_that_dies_again_and_again_ends_the_sweep(folder, monkeypatch):
-    monkeypatch.setattr(sweeps.Trial, "continuation", lambda *_: sweeps.config.RunConfig("solver.prototxt"))
+    monkeypatch.setattr(sweeps.Trial, "continuation", lambda self, rung: sweeps.config.RunConfig("solver.prototxt"))
     monkeypatch.setattr(sweeps.config.RunConfig, "arguments", lambda self: ["--version", "||"])
     from caffelite.parallel.transports import star
 
@@ -232,3 +232,15 @@ def test_the_chart_of_a_sweep():
         assert f"<!-- {text} -->" in drawn, text
     assert "lr_mult=3" not in drawn
     assert picture(SweepResults("accuracy", False, [1], []), "png").startswith(b"\x89PNG")
+
+
+def test_lengths_in_epochs(folder):
+    """Settings of other batch sizes have other numbers of iterations, and are compared at their ends."""
+    solver = (folder / "solver.prototxt").read_text()
+    solver = solver.replace("max_iter: 20", "max_epoch: 6").replace("test_interval: 10", "test_epoch: 2")
+    (folder / "solver.prototxt").write_text(solver.replace("snapshot: 10", ""))
+    done = sweep("-solver", "solver.prototxt", "-set", "rows.hdf5_data_param.batch_size=4,13", "-json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["settings"]
+    assert {row["fields"]["rows.hdf5_data_param.batch_size"]: row["iterations"] for row in found} == {"4": 24, "13": 6}
+    assert found[0]["mean"] <= found[1]["mean"]

@@ -107,6 +107,8 @@ def test_a_rank_that_fails(folder, started, fault, told, how):
     assert re.match(f"iteration [5-7], ({elsewhere})", found[1 - failing]), err
     assert "continue with -resume auto" in err
     the_last_snapshot_stands(folder, 6 if failing else 3)
+    run = registry.read(folder / "run_run")
+    assert (run.state, bool(re.search(told, run.reason))) == (("failed", True) if failing else ("killed", False)), run
 
 
 def test_data_that_one_rank_cannot_read(folder, started):
@@ -256,9 +258,11 @@ def test_a_second_job_with_the_prefix_is_refused(folder, started):
 def test_a_job_ends_and_starts_again_by_itself(folder, started):
     """What SLURM or Kubernetes do: the same command again."""
     end(job(folder, "kill 1 7"))
-    assert registry.state(folder / "run_run") == "killed", "rank 0 as well, by its watchdog"
+    run = registry.read(folder / "run_run")
+    assert run.state == "failed" and run.reason.startswith("rank 1 died: it was killed"), run
     process = job(folder, "kill 1 100000", "-resume", "auto", "-iterations", "4")
     err = finish(process)
+    assert registry.state(folder / "run_run") == "finished" and not (folder / "run_run/outcome.json").exists()
     assert re.search(r"Resuming from run_iter_(3|6)\.solverstate", err) and "Optimization Done." in err
     assert registry.state(folder / "run_run") == "finished"
 

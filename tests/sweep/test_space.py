@@ -6,7 +6,7 @@ from caffelite.errors import CaffeliteError
 from caffelite.runs.config import RunConfig
 from caffelite.sweep import halving, space
 from caffelite.sweep.config import SweepConfig
-from caffelite.sweep.results import SettingResult, SweepResults, TrialResult, ranked
+from caffelite.sweep.results import END, SettingResult, SweepResults, TrialResult, ranked
 
 
 def test_one_value_is_fixed_and_several_are_an_axis():
@@ -77,13 +77,13 @@ def test_draws_are_different_settings():
 @pytest.mark.parametrize(
     "settings, factor, first, end, step, expected",
     [
-        (9, 3, 0, 90, 10, [10, 30, 90]),
-        (27, 3, 0, 1000, 50, [50, 100, 300, 1000]),
-        (8, 2, 0, 80, 1, [10, 20, 40, 80]),
-        (4, 2, 30, 100, 10, [30, 60, 100]),
-        (1, 3, 0, 100, 10, [100]),
-        (9, 3, 0, 5, 10, [5]),
-        (9, 0, 0, 100, 10, [100]),
+        (9, 3, 0, 90, 10, [10, 30, END]),
+        (27, 3, 0, 1000, 50, [50, 100, 300, END]),
+        (8, 2, 0, 80, 1, [10, 20, 40, END]),
+        (4, 2, 30, 100, 10, [30, 60, END]),
+        (1, 3, 0, 100, 10, [END]),
+        (9, 3, 0, 5, 10, [END]),
+        (9, 0, 0, 100, 10, [END]),
     ],
 )
 def test_rungs(settings, factor, first, end, step, expected):
@@ -107,7 +107,7 @@ def test_the_best_settings_are_promoted():
     assert halving.promoted([row(1, None), row(2, None)], 2, lowest=True) == []
 
 
-def test_ranks_put_more_iterations_first_and_failures_last():
+def test_ranks_put_later_rungs_first_and_failures_last():
     rows = [row(1, 0.9), row(2, 0.5, iterations=20), row(3, None), row(4, 0.95)]
     assert [each.number for each in ranked(rows, lowest=False)] == [2, 4, 1, 3]
 

@@ -81,7 +81,12 @@ def test_a_score_that_is_not_finite_is_never_the_best(folder, train, bad, lowest
     trainer = train(WORSE + f'best_score: "loss" early_stop: 3 best_lowest: {"true" if lowest else "false"}').solver
     state, written = trainer.state, []
     state.best = BestState()
-    hook = BestWeights(trainer.p, trainer.locate, trainer.tests, lambda state: written.append(state.iteration))
+    hook = BestWeights(
+        trainer.p,
+        trainer.locate,
+        [net.graph for net, _ in trainer.tests],
+        lambda state: written.append(state.iteration),
+    )
     for state.iteration, value in enumerate([bad, 0.5, bad, bad, bad], 1):
         assert not hook.over(state)
         hook.all_tested(state, [Scores([("loss", 1.0, np.array([value]))], value)])

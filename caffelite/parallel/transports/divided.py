@@ -10,11 +10,12 @@ from ..reducer import Transport
 
 
 class DividedAllReduce:
-    """Sums gradients over the processes with the same part of the net (``sums``; None: there is one), and the loss and
-    the flags over all (``head``)."""
+    """Sums gradients over the processes with the same part of the net (``sums``; None: there is one), those of layers
+    that a stage divides by samples over all processes of the stage (``stage``), and the loss and the flags over all
+    (``head``)."""
 
-    def __init__(self, head: Transport, sums: Transport | None):
-        self._head, self._sums = head, sums
+    def __init__(self, head: Transport, sums: Transport | None, stage: Transport | None):
+        self._head, self._sums, self._stage = head, sums, stage
 
     @property
     def captures(self) -> bool:
@@ -36,6 +37,11 @@ class DividedAllReduce:
         if self._sums:
             self._sums.post(array)
 
+    def post_over_stage(self, array: Any) -> None:
+        """Starts the sum of an array over the processes of the stage."""
+        assert self._stage, "a stage of one device divides no samples"
+        self._stage.post(array)
+
     def progress(self) -> None:
         for transport in self._transports():
             transport.progress()
@@ -54,4 +60,4 @@ class DividedAllReduce:
                 transport.close(failed)
 
     def _transports(self) -> list[Transport]:
-        return [self._head, self._sums] if self._sums else [self._head]
+        return [each for each in (self._head, self._sums, self._stage) if each]

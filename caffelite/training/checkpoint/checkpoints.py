@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from pathlib import Path
 
-from ... import caffelite_pb2 as pb
 from ...errors import Locator
 from ..state import TrainingState
 from . import disk, snapshot
-from .content import Content
+from .content import Content, Gathered
 from .ownership import Ownership
 
 log = logging.getLogger("caffelite")
@@ -37,25 +37,39 @@ class Checkpoints:
     def write(self, state: TrainingState) -> None:
         """Writes a checkpoint, after moving files of other runs that have its names, and removes those that are too
         many. All processes call it."""
-        recurrent = self.content.gather_recurrent(state)
+        gathered = self.content.gather(state)
         if not self._writes:
+            self._help(self.content.files(state, self.prefix, gathered))
             return
         paths = snapshot.pair(self.prefix, state.iteration, self.content.hdf5)
         self._own(paths)
-        snapshot.write(self.content.files(state, self.prefix, recurrent))
+        snapshot.write(self.content.files(state, self.prefix, gathered))
         if self._keep:
             snapshot.prune(self.prefix, self._keep, state.iteration, state.run.id)
         self.written.append((state.iteration, paths[0]))
 
     def write_best(self, state: TrainingState) -> None:
-        """Writes the weights in place as the best ones."""
-        if self._writes:
-            self._own([snapshot.best_name(self.prefix, self.content.hdf5)])
-            snapshot.write(self.content.best_files(state, self.prefix))
+        """Writes the weights in place as the best ones. All processes call it."""
+        if not self._writes:
+            self._help(self.content.best_files(state, self.prefix))
+            return
+        self._own([snapshot.best_name(self.prefix, self.content.hdf5)])
+        snapshot.write(self.content.best_files(state, self.prefix))
 
-    def write_bundle(self, state: TrainingState, folder: Path, recurrent: list[pb.CarriedState]) -> None:
-        """Writes a checkpoint into the folder of a diagnosis."""
-        snapshot.write(self.content.files(state, str(folder / "fault"), recurrent))
+    def write_bundle(self, state: TrainingState, folder: Path, gathered: Gathered) -> None:
+        """Writes a checkpoint into the folder of a diagnosis. The processes of the first group that hold other parts of
+        the net call ``help_bundle``."""
+        snapshot.write(self.content.files(state, str(folder / "fault"), gathered))
+
+    def help_bundle(self, state: TrainingState, gathered: Gathered) -> None:
+        """Takes part in ``write_bundle`` of rank 0."""
+        self._help(self.content.files(state, "", gathered))
+
+    def _help(self, files: Iterator[tuple[Path, bytes]]) -> None:
+        """Sends this process's part of files that rank 0 writes."""
+        if self.content.made_together:
+            for _ in files:
+                pass
 
     def _own(self, paths: list[Path]) -> None:
         """Makes sure that these names are free for this run to write."""

@@ -3,30 +3,40 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from ... import caffelite_pb2 as pb
 from ... import weights
-from ...devices.interfaces import Array
 from ...errors import CaffeliteError
-from ...net.graph import Node
 from ...net.net import Net
-from ...parallel import SingleProcess
 from ..optim.average import Average
+from ..parts import CompleteNets
 from ..state import BestState, TrainingState
 from . import snapshot
 from .config_hash import config_hash
+from .parameters import parameters_of
 
 log = logging.getLogger("caffelite")
+
+
+class Gathered(NamedTuple):
+    """The parts of a state that each process has only for itself: the recurrent state of every layer (the arrays of the
+    first group, then those of the second, and so on), and the position of every source as (net, layer, samples)."""
+
+    recurrent: list[pb.CarriedState]
+    positions: list[tuple[str, str, int]]
 
 
 class Content:
     """The content of the checkpoint files of one solver and net.
 
-    average: gives the net the averaged weights. solver_type: the update rule's. current_step: of the schedule.
+    average: gives the net the averaged weights. parts: of the net that the processes hold. solver_type: the update
+    rule's. current_step: of the schedule.
     """
 
     def __init__(
@@ -36,39 +46,47 @@ class Content:
         average: Average,
         solver_type: str,
         current_step: Callable[[int], int],
-        comm: SingleProcess,
+        parts: CompleteNets,
     ):
-        self._p, self._net, self._dev, self._average, self._comm = p, net, net.dev, average, comm
+        self._p, self._net, self._dev, self._average, self._parts = p, net, net.dev, average, parts
+        self._parameters = parameters_of(net, parts)
         self._solver_type, self._current_step = solver_type, current_step
         self.hdf5 = p.snapshot_format == pb.SolverParameter.HDF5
 
     def _config_hash(self) -> str:
-        return config_hash(self._p, self._net.graph.message, self._comm.size)
+        return config_hash(self._p, self._net.graph.message, self._parts.shares)
 
     # to files
 
     def size(self, state: TrainingState) -> int:
         """The bytes of a checkpoint, at most."""
         copies = 1 + self._p.snapshot_diff + len(state.histories) + 2 * (state.average is not None)
-        return 4 * self._net.params.size * copies + 2**16 + (2**12 * len(self._net.graph.nodes) if self.hdf5 else 0)
+        layers = len(self._parts.complete(self._net).nodes)
+        return 4 * self._parameters.size * copies + 2**16 + (2**12 * layers if self.hdf5 else 0)
 
-    def gather_recurrent(self, state: TrainingState) -> list[pb.CarriedState]:
-        """The recurrent state of all processes: of each layer the arrays of rank 0, then those of rank 1, and so on.
-        All processes call it."""
-        found = []
-        for recurrent in state.recurrent:
-            entry = pb.CarriedState(net=recurrent.net, layer=recurrent.layer)
-            mine = [self._dev.download(array) for array in recurrent.arrays]
-            for array in (array for arrays in self._comm.gather(mine) for array in arrays):
-                entry.blob.add(shape=pb.BlobShape(dim=array.shape), data=array.reshape(-1).tolist())
-            found.append(entry)
-        return found
+    def gather(self, state: TrainingState) -> Gathered:
+        """What processes know of the state each for itself. All processes call it."""
+        mine = [[self._dev.download(array) for array in entry.arrays] for entry in state.recurrent]
+        groups = self._parts.mesh.data.gather(mine) if mine else []
+        recurrent = []
+        for i, entry in enumerate(state.recurrent):
+            found = pb.CarriedState(net=entry.net, layer=entry.layer)
+            for array in (array for group in groups for array in group[i]):
+                found.blob.add(shape=pb.BlobShape(dim=array.shape), data=array.reshape(-1).tolist())
+            recurrent.append(found)
+        positions = [(entry.net, entry.layer, entry.source.position) for entry in state.sources]
+        stages = self._parts.gather(Gathered(recurrent, positions), "an agreement")
+        recurrent = [entry for stage in stages for entry in stage.recurrent]
+        return Gathered(recurrent, [entry for stage in stages for entry in stage.positions])
 
-    def files(
-        self, state: TrainingState, prefix: str, recurrent: list[pb.CarriedState]
-    ) -> Iterator[tuple[Path, bytes]]:
+    @property
+    def made_together(self) -> bool:
+        """Whether this process takes part in making the files of rank 0."""
+        return self._parts.divided and not self._parts.mesh.position.group
+
+    def files(self, state: TrainingState, prefix: str, gathered: Gathered) -> Iterator[tuple[Path, bytes]]:
         """The path and the bytes of the model, of the averaged weights where there are any, and of the state, each made
-        when it is needed."""
+        when it is needed. The processes that hold parts of the net make them together; those of rank 0 are right."""
         model, path = snapshot.names(prefix, state.iteration, self.hdf5)
         form = "HDF5 file" if self.hdf5 else "binary proto file"
         log.info("Snapshotting to %s %s", form, model)
@@ -81,9 +99,9 @@ class Content:
             with self._average.as_weights():
                 body = self._model(state)
             yield average, body
-        resume = self._resume(state, recurrent)
+        resume = self._resume(state, gathered)
         log.info("Snapshotting solver state to %s %s", form, path)
-        history = [blob for flat in state.histories for blob in parameter_blobs(self._net, flat)]
+        history = [blob for flat in state.histories for blob in self._parameters.blobs(flat)]
         step = self._current_step(state.iteration)
         saved = snapshot.State(state.iteration, str(model), history, step, resume, run=state.run, digest=digest)
         if state.plateau:
@@ -96,18 +114,18 @@ class Content:
         log.info("Snapshotting the best weights to %s", path)
         yield path, self._model(state)
 
-    def _resume(self, state: TrainingState, recurrent: list[pb.CarriedState]) -> pb.ResumeState:
+    def _resume(self, state: TrainingState, gathered: Gathered) -> pb.ResumeState:
         """The part of the state that Caffe's solver states lack."""
         resume = pb.ResumeState(
             solver_type=self._solver_type,
             config_hash=self._config_hash(),
             random_seed=state.seed,
             loss_window=state.losses.last(),
-            carried=recurrent,
+            carried=gathered.recurrent,
             precision=self._dev.precision,
         )
-        for entry in state.sources:
-            resume.source.add(net=entry.net, layer=entry.layer, samples=entry.source.position)
+        for net, layer, position in gathered.positions:
+            resume.source.add(net=net, layer=layer, samples=position)
         if state.nan_recoveries:
             resume.rate_factor, resume.forgiven = state.rate_factor, state.nan_recoveries
         best = state.best
@@ -115,7 +133,7 @@ class Content:
             resume.best_value, resume.best_iteration = best.value, best.iteration
             resume.tests_since_best, resume.judged_iteration = best.tests_since, best.judged_iteration
         if state.average and state.average.started:
-            for blob in parameter_blobs(self._net, state.average.flat):
+            for blob in self._parameters.blobs(state.average.flat):
                 resume.average.add().MergeFromString(weights.encode_blob(blob))
         if state.loss_scale:
             resume.loss_scale, resume.loss_scale_good = state.loss_scale.held()
@@ -123,21 +141,16 @@ class Content:
 
     def _model(self, state: TrainingState, diffs: bool = False) -> bytes:
         """A caffemodel of the weights in place."""
-        blobs = [
-            (node.layer.spec, self._with_diffs(node, arrays) if diffs else arrays)
-            for node, arrays in self._net.layer_blobs()
-        ]
+        params = self._net.params
+        blobs = self._parameters.layers(*(params.data, params.diff)[: 1 + diffs])
+        found = [(spec, [self._stored(*arrays) for arrays in layer]) for spec, layer in blobs]
         if self.hdf5:
-            return weights.encode_hdf5_net(((spec.name, arrays) for spec, arrays in blobs), state.run)
-        return weights.sealed(weights.encode_net(self._net.graph.message, blobs), state.run)
+            return weights.encode_hdf5_net(((spec.name, arrays) for spec, arrays in found), state.run)
+        return weights.sealed(weights.encode_net(self._net.graph.message, found), state.run)
 
-    def _with_diffs(self, node: Node, arrays: list[np.ndarray]) -> Sequence[weights.Blob]:
-        """A layer's parameters, each with the gradient of the last iteration; 0 where it has none."""
-        found: list[weights.Blob] = []
-        for param, data in zip(node.layer.params, arrays, strict=True):
-            diff = np.zeros_like(data) if param.diff is None else self._dev.download(param.diff) / self._comm.size
-            found.append((data, diff))
-        return found
+    def _stored(self, data: np.ndarray, diff: np.ndarray | None = None) -> weights.Blob:
+        """A parameter as a model stores it, perhaps with the gradient of the last iteration."""
+        return data if diff is None else (data, diff / self._parts.shares)
 
     # from files
 
@@ -148,11 +161,10 @@ class Content:
             what = f"{path} is the state of another solver type"
             raise CaffeliteError(what, expected=self._solver_type, found=resume.solver_type)
         self._load_histories(state, saved.history, path)
-        if found := snapshot.read_model(saved, path):
-            model, blobs = found
-            if missing := self._net.load(blobs, str(model)).missing:
-                expected = f"weights of layers {', '.join(missing)}"
-                raise CaffeliteError(f"{model} is the model of another net", expected=expected)
+        model, blobs = snapshot.read_model(saved, path)
+        if missing := self._net.load(blobs, str(model)).missing:
+            expected = f"weights of layers {', '.join(missing)}"
+            raise CaffeliteError(f"{model} is the model of another net", expected=expected)
         state.iteration = saved.iteration
         if state.plateau and saved.plateau:
             state.plateau.steps = saved.current_step
@@ -185,17 +197,16 @@ class Content:
         state.losses.restore(resume.loss_window)
 
     def _load_histories(self, state: TrainingState, blobs: list[np.ndarray], path: Path) -> None:
-        params = self._net.params
-        places = [(flat, i) for flat in state.histories for i in range(len(params.parameters))]
+        shapes = self._parameters.shapes()
+        places = [(flat, i) for flat in state.histories for i in range(len(shapes))]
         if len(blobs) != len(places):
             what, expected = f"{path} has the history of another net or solver type", len(places)
             raise CaffeliteError(what, expected=f"{expected} blobs for type {self._solver_type}", found=len(blobs))
         for (flat, i), blob in zip(places, blobs, strict=True):
-            target = params.cut(flat, i)
-            if blob.size != target.size:
-                what = f"{path}: history of parameter {params.parameters[i].label} does not fit"
-                raise CaffeliteError(what, expected=list(target.shape), found=list(blob.shape))
-            self._dev.upload(target, blob.reshape(target.shape))
+            if blob.size != math.prod(shapes[i]):
+                what = f"{path}: history of parameter {self._parameters.label(i)} does not fit"
+                raise CaffeliteError(what, expected=list(shapes[i]), found=list(blob.shape))
+            self._parameters.load(flat, i, blob)
 
     def _load_average(self, state: TrainingState, resume: pb.ResumeState, path: Path) -> None:
         if not state.average:
@@ -203,19 +214,17 @@ class Content:
         state.average.started = False
         if not resume.average:
             return
-        params = self._net.params
         blobs = [weights.decode_blob(memoryview(blob.SerializeToString())) for blob in resume.average]
-        if [blob.size for blob in blobs] != [parameter.size for parameter in params.blobs]:
+        if [blob.size for blob in blobs] != [math.prod(shape) for shape in self._parameters.shapes()]:
             raise CaffeliteError(f"{path} has the averages of another net")
         for i, blob in enumerate(blobs):
-            target = params.cut(state.average.flat, i)
-            self._dev.upload(target, blob.reshape(target.shape))
+            self._parameters.load(state.average.flat, i, blob)
         state.average.started = True
 
     def _load_recurrent(self, state: TrainingState, kept: dict[tuple[str, str], Sequence[pb.BlobProto]]) -> None:
         """Gives each process its recurrent state; of another number of processes, each its share of the sequences
         (axis 0) of all."""
-        rank, size = self._comm.rank, self._comm.size
+        rank, size = self._parts.mesh.data.rank, self._parts.mesh.data.size
         for recurrent in state.recurrent:
             saved = kept.get((recurrent.net, recurrent.layer), ())
             blobs = [np.array(b.data, self._dev.dtype).reshape(tuple(b.shape.dim)) for b in saved]
@@ -228,8 +237,3 @@ class Content:
                     text = 'layer "%s" starts from an empty state: the saved one is for a batch of %d, not %d'
                     log.warning(text, recurrent.layer, len(joined), size * len(array))
                     break
-
-
-def parameter_blobs(net: Net, flat: Array) -> list[np.ndarray]:
-    """A flat array of the device, as large as all parameters, cut into one host array a parameter."""
-    return [net.dev.download(net.params.cut(flat, i)) for i in range(len(net.params.parameters))]

@@ -17,6 +17,7 @@ from ...net import graph
 from ...net.net import Net
 from ..checkpoint import snapshot
 from ..iteration import Passes
+from ..pipeline import Pipeline
 from . import bundle
 from .tracing import TracedArray, trace
 
@@ -67,4 +68,4 @@ def replay(folder: Path, dev: Device) -> Iterator[TracedArray]:
         count = len(node.layer.carried)
         for array, blob in zip(node.layer.carried, kept.get(node.name, ())[report["rank"] * count :], strict=False):
             dev.upload(array, np.array(blob.data, dev.dtype).reshape(array.shape))
-    yield from trace(Passes(net, parts, report["rank"], report["size"]), iteration)
+    yield from trace(Passes(Pipeline(net, parts), report["rank"], report["size"]), iteration)

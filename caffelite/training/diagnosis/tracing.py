@@ -61,15 +61,16 @@ class Tracer:
     """
 
     def __init__(self, passes: Passes, received: Callable[[int, Node, list[np.ndarray]], None] | None):
-        self._passes, self._net, self._received = passes, passes.net, received
-        self._steps = {step.node: step for step in passes.net.compiled.forward}
+        self._passes, self._received = passes, received
+        self._steps = {step.node: step for net in passes.pipeline.nets for step in net.compiled.forward}
         self.traced: list[TracedArray] = []
 
     def _record(self, direction: str, node: Node, what: str, array: np.ndarray) -> None:
         self.traced.append(statistics(self._passes.part, direction, node, what, array))
 
     def forward(self, node: Node) -> None:
-        net, step, download = self._net, self._steps[node], self._net.dev.download
+        net, step = self._passes.running, self._steps[node]
+        download = net.dev.download
         arrays = [download(net.shown(net.data[v], v)) for v in step.tops]
         if self._received and node.layer.feeds:
             self._received(self._passes.part, node, arrays)
@@ -80,7 +81,7 @@ class Tracer:
             self._record("forward", node, f'top "{value.name}"', array)
 
     def backward(self, node: Node) -> None:
-        net, download = self._net, self._net.dev.download
+        net, download = self._passes.running, self._passes.running.dev.download
         for i, value in enumerate(node.bottoms):
             if (gradient := net.gradient(node, i)) is not None:
                 self._record("backward", node, f'gradient of "{value.name}"', download(net.shown(gradient, value)))

@@ -10,7 +10,7 @@ import numpy as np
 
 from ... import caffelite_pb2 as pb
 from ...errors import CaffeliteError, Locator, did_you_mean
-from ...net.net import Net
+from ...net.graph import Graph
 from ..scores import Scores
 from ..state import TrainingState
 from .hook import Hook
@@ -21,20 +21,20 @@ log = logging.getLogger("caffelite")
 class BestWeights(Hook):
     """Judges tests by best_score of the first test net that has it. Errors: none has it.
 
-    write: writes the current weights as the best.
+    tests: the complete graphs of the test nets. write: writes the current weights as the best.
     """
 
     def __init__(
         self,
         p: pb.SolverParameter,
         locate: Locator,
-        tests: list[tuple[Net, int]],
+        tests: list[Graph],
         write: Callable[[TrainingState], None],
     ):
         self._name, self._patience, self._write = p.best_score, p.early_stop, write
         if not self._name:
             return
-        known = {value.name: value for net, _ in reversed(tests) for value in net.graph.outputs}
+        known = {value.name: value for graph in reversed(tests) for value in graph.outputs}
         if self._name not in known:
             what = f'no test net has an output "{self._name}"'
             expected = f"one of {', '.join(known)}" if known else "a test net"

@@ -9,13 +9,13 @@ import numpy as np
 
 from ... import caffelite_pb2 as pb
 from ...net.net import Net
-from ...parallel import SingleProcess
 from .. import scores
 from ..epochs import Epoch
+from ..iteration import Iteration
 from ..optim.clipping import Clipping
 from ..optim.rates import Schedule
 from ..state import TrainingState
-from .hook import Hook, Outputs
+from .hook import Hook, Observers, Outputs
 
 log = logging.getLogger("caffelite")
 
@@ -26,15 +26,29 @@ class Display(Hook):
     epoch: adds a line with the epoch.
     """
 
-    def __init__(self, p: pb.SolverParameter, net: Net, comm: SingleProcess, hooks: Hook, epoch: Epoch | None = None):
-        self._p, self._net, self._comm, self._hooks, self._epoch = p, net, comm, hooks, epoch
-        self._loss = 0.0
+    def __init__(self, p: pb.SolverParameter, iteration: Iteration, hooks: Hook, epoch: Epoch | None = None):
+        self._p, self._iteration, self._parts, self._hooks = p, iteration, iteration.parts, hooks
+        self._epoch = epoch
+        self._loss: float = 0.0
         self._outputs: Outputs = []
+        self._displays = False
+        self._passed: list[list[np.ndarray]] = []  # outputs of the passes of the displayed batch
+        if self._parts.divisions > 1:
+            iteration.after_forward.append(self._keep_outputs)
 
     def started(self, state: TrainingState) -> None:
         self._last, self._last_time = state.iteration, time.perf_counter()
 
     restored = started
+
+    def observers(self, state: TrainingState) -> Observers:
+        self._displays, self._passed = state.displays, []
+        return (), ()
+
+    def _keep_outputs(self, net: Net) -> None:
+        """Keeps the outputs of a part of a batch."""
+        if self._displays:
+            self._passed = [*self._passed[1 - self._parts.divisions :], [values for _, _, values in net.outputs()]]
 
     def after_backward(self, state: TrainingState) -> None:
         if not state.displays:
@@ -49,11 +63,14 @@ class Display(Hook):
         scores.show("Train", self._outputs)
 
     def _mean_outputs(self) -> Outputs:
-        outputs = self._net.outputs()
-        values = np.concatenate([values.astype(float) for _, _, values in outputs] or [np.zeros(0)])
-        means = self._comm.total(values) / self._comm.size
+        """The outputs of all stages, by name; means over processes, and over the parts of a batch."""
+        outputs, data = self._iteration.net.outputs(), self._parts.mesh.data
+        passed = self._passed or [[values for _, _, values in outputs]]
+        batches = [np.concatenate([each.astype(float) for each in one] or [np.zeros(0)]) for one in passed]
+        means = data.total(np.sum(batches, 0)) / (data.size * len(passed))
         ends = np.cumsum([values.size for _, _, values in outputs])[:-1]
-        return [(v.name, w, m) for (v, w, _), m in zip(outputs, np.split(means, ends), strict=bool(outputs))]
+        found = [(v.name, w, m) for (v, w, _), m in zip(outputs, np.split(means, ends), strict=bool(outputs))]
+        return sorted((output for stage in self._parts.gather(found) for output in stage), key=lambda each: each[0])
 
     def before_update(self, state: TrainingState, rate: float) -> None:
         if state.displays:
@@ -64,14 +81,14 @@ class Display(Hook):
 
     def finished(self, state: TrainingState) -> None:
         """Displays the loss after the last update, of one more batch."""
-        net, dev = self._net, self._net.dev
+        net, dev = self._iteration.net, self._iteration.net.dev
         if not self._p.display or state.iteration % self._p.display:
             return
         net.clear_loss()
-        net.forward(state.iteration, self._comm.rank)
-        total = self._comm.total(dev.download(net.loss).astype(float), "the loss")
+        self._iteration.forward(state.iteration)
+        total = self._parts.mesh.world.total(dev.download(net.loss).astype(float), "the loss")
         dev.upload(net.loss, total.astype(dev.dtype))
-        state.losses.append(net.loss, self._comm.size)
+        state.losses.append(net.loss, self._parts.shares)
         state.losses.reported = state.losses.recorded  # it belongs to no iteration
         log.info("Iteration %d, loss = %.6g", state.iteration, state.losses.smoothed())
 

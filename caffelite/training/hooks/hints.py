@@ -14,6 +14,7 @@ from ...net.graph import Node
 from ...net.net import Net
 from ...net.parameters import multipliers
 from ..optim.updates import Updater
+from ..parts import CompleteNets
 from ..scores import Scores, unscored
 from ..state import TrainingState
 from .hook import Hook, Observers, Outputs
@@ -33,7 +34,7 @@ TWICE = 2  # consecutive detailed displays before a hint on activations or gradi
 
 class Hints(Hook):
     """Judges displays and tests. Activations and gradients by layer cost time: they are judged in displays 4, 8, 16 and
-    so on. processes: over how many of them gradients are summed."""
+    so on. parts: of the nets that the processes hold; activations and gradients are those of this process."""
 
     def __init__(
         self,
@@ -41,14 +42,15 @@ class Hints(Hook):
         net: Net,
         tests: list[tuple[Net, int]],
         updater: Updater,
-        processes: int = 1,
+        parts: CompleteNets,
     ):
-        self._p, self._net, self._tests, self._updater, self._processes = p, net, tests, updater, processes
+        self._p, self._net, self._tests, self._updater, self._parts = p, net, tests, updater, parts
         self._logged: set[str] = set()
         self._runs: Counter[str] = Counter()
         self._displays = 0
         self._ends = {step.node: (step.fused or (step.node,))[-1] for step in net.compiled.forward}
-        self._losses = {n.tops[0].name: _classes(n) for n in net.graph.nodes if n.layer.spec.type == "SoftmaxWithLoss"}
+        nodes = parts.complete(net).nodes
+        self._losses = {n.tops[0].name: _classes(n) for n in nodes if n.layer.spec.type == "SoftmaxWithLoss"}
 
     def _detailed(self) -> bool:
         """Whether the coming display judges activations and gradients."""
@@ -74,7 +76,7 @@ class Hints(Hook):
         for text in unscored(net, scores.outputs):
             self._log_once(text, text)
         found = {name: float(values[0]) for name, _, values in scores.outputs if values.size == 1}
-        for node in net.graph.nodes:
+        for node in self._parts.complete(net).nodes:
             if node.layer.spec.type != "Accuracy" or node.layer.p.top_k != 1 or node.tops[0].name not in found:
                 continue
             name, classes = node.tops[0].name, _classes(node)
@@ -111,8 +113,8 @@ class Hints(Hook):
 
     def forward(self, node: Node) -> None:
         """Judges a ReLU's activations."""
-        last = self._ends[node]
-        if last.layer.spec.type != "ReLU" or last.layer.p.negative_slope or len(last.tops[0].shape) < 2:
+        last = self._ends.get(node)  # a net that runs another micro-batch is not judged
+        if not last or last.layer.spec.type != "ReLU" or last.layer.p.negative_slope or len(last.tops[0].shape) < 2:
             return
         top = self._net.shown(self._net.data[last.tops[0]], last.tops[0])
         values = self._net.dev.download(top[:SAMPLES])
@@ -125,7 +127,7 @@ class Hints(Hook):
 
     def _judge_gradients(self, rate: float) -> None:
         params, clipping = self._net.params, self._updater.clipping
-        share = self._p.iter_size * self._processes * clipping.factor()
+        share = self._p.iter_size * self._parts.shares * clipping.factor()
         ratios, steps = {}, {}
         for parameter, data, diff in zip(params.parameters, params.blobs, params.diffs, strict=True):
             mult, _ = multipliers(parameter)

@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 from ... import caffelite_pb2 as pb
 from ...net.net import Net
-from ...parallel import TESTING, SingleProcess
+from ...parallel import TESTING
 from .. import scores
 from ..optim.average import Average
+from ..parts import CompleteNets
 from ..requests import Agreement
 from ..state import TrainingState
 from ..statistics import average_statistics
@@ -20,7 +21,8 @@ log = logging.getLogger("caffelite")
 
 class Testing(Hook):
     """Logs the mean of each score and reports the scores to ``hooks``. tests: each test net with its number of
-    batches. The run stops after a test where a stop is requested, or where it is ``over``."""
+    batches. parts: of the nets that the processes hold. The run stops after a test where a stop is requested, or where
+    it is ``over``."""
 
     def __init__(
         self,
@@ -28,13 +30,13 @@ class Testing(Hook):
         net: Net,
         tests: list[tuple[Net, int]],
         average: Average,
-        comm: SingleProcess,
+        parts: CompleteNets,
         agreement: Agreement,
         over: Callable[[TrainingState], bool],
         hooks: Hook,
     ):
         self._interval, self._at_start, self._logs_loss = p.test_interval, p.test_initialization, p.test_compute_loss
-        self._net, self._tests, self._average, self._comm = net, tests, average, comm
+        self._net, self._tests, self._average, self._parts = net, tests, average, parts
         self._agreement, self._over, self._hooks = agreement, over, hooks
 
     def before_iteration(self, state: TrainingState) -> bool:
@@ -49,7 +51,7 @@ class Testing(Hook):
 
     def test(self, state: TrainingState) -> None:
         """Tests with the averaged weights, where there are any. A request to stop ends it early."""
-        average_statistics(self._net, self._comm)
+        average_statistics(self._net, self._parts.mesh.data)
         with self._average.as_weights():
             if found := self._scores(state):
                 self._hooks.all_tested(state, found)
@@ -61,9 +63,9 @@ class Testing(Hook):
         positions = [entry.source.position for entry in state.sources]
         for which, (net, count) in enumerate(self._tests):
             log.info("Iteration %d, Testing net (#%d)", state.iteration, which)
-            if self._comm.mark:
-                self._comm.mark(TESTING, iteration=state.iteration)
-            found = scores.mean_scores(net, count, self._agreement.stop_now, comm=self._comm)
+            if mark := self._parts.mesh.data.mark:
+                mark(TESTING, iteration=state.iteration)
+            found = scores.mean_scores(net, count, self._agreement.stop_now, parts=self._parts)
             if found is None:
                 log.info("Test interrupted.")
                 for entry, position in zip(state.sources, positions, strict=True):

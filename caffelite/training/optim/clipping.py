@@ -7,6 +7,7 @@ from ... import caffelite_pb2 as pb
 from ...devices.formula import Formula
 from ...devices.interfaces import Array
 from ...net.net import Net
+from ..parts import CompleteNets
 
 NORMS = 256  # maximum number of gradient norms that stay on the device until they are read
 
@@ -15,14 +16,17 @@ class Clipping:
     """``scale`` (1) is the factor, a number of the device, which ``queue`` computes from the gradients; it is not
     finite where the update is to be skipped.
 
-    p: its clip_gradients and iter_size. processes: the number of processes in the all-reduce. In fp16 the loss
-    is multiplied by a factor that follows the gradients (see devices/cuda/scaling.py) and starts from NVCaffe's
-    global_grad_scale.
+    p: its clip_gradients and iter_size. parts: of the net; the gradient is the sum of their ``shares`` means. In fp16
+    the loss is multiplied by a factor that follows the gradients (see devices/cuda/scaling.py) and starts from
+    NVCaffe's global_grad_scale.
     """
 
-    def __init__(self, p: pb.SolverParameter, net: Net, processes: int = 1):
+    def __init__(self, p: pb.SolverParameter, net: Net, parts: CompleteNets | None = None):
         dev, message = net.dev, net.graph.message
-        self._dev, self._params, self._processes = dev, net.params, processes
+        self._dev, self._params, self._parts = dev, net.params, parts
+        self._shares = processes = parts.shares if parts else 1
+        # What another shard has too is counted there.
+        self._divided = [i for i, divided in enumerate(parts.divided_parameters(net)) if divided] if parts else []
         self._norm, self._square = dev.sum(Formula("g * g", ("g",))), dev.zeros(1)
         self.clips, self.updates, self._read = p.clip_gradients >= 0, 0, 0
         share = p.iter_size * processes
@@ -45,14 +49,14 @@ class Clipping:
         """Computes ``scale`` from the gradients, where it depends on them."""
         if not self.clips and not self.loss_scale:
             return
-        self._norm(self._params.diff, self._square)
+        self._sum_squares(self._params.diff)
         if self.loss_scale:
             self.loss_scale.check_square(self._square)
             self._unscale(self._square, self.loss_scale.share, self._square)
         if self.clips:
             self._clip(self._square, self._share)
             self._length(self._square, self._square)
-            self._norms.append(self._square, self._processes)
+            self._norms.append(self._square, self._shares)
         if self.loss_scale:
             self._skip(self._share, self.loss_scale.share, self.loss_scale.skip, self.scale)
 
@@ -70,10 +74,29 @@ class Clipping:
 
     def gradient_norm(self) -> float:
         """The L2 norm of all parameters' gradients, before the update."""
-        return self.norm(self._params.diff) / self.factor()
+        return self.total_norm(self._params.diff) / self.factor()
 
-    def norm(self, flat: Array) -> float:
-        """The L2 norm of an array."""
-        self._norm(flat, self._square)
+    def total_norm(self, flat: Array | None) -> float:
+        """The L2 norm of a flat array and those of the net's other parts."""
+        self._sum_squares(flat)
         norm: float = float(self._dev.download(self._square)[0]) ** 0.5
         return norm
+
+    def norm(self, array: Array) -> float:
+        """The L2 norm of an array of this process."""
+        self._norm(array, self._square)
+        norm: float = float(self._dev.download(self._square)[0]) ** 0.5
+        return norm
+
+    def _sum_squares(self, flat: Array | None) -> None:
+        """Sums the squares of a flat array and of those of the net's other parts."""
+        if flat is None:  # a part that learns nothing
+            self._dev.fill(self._square, 0)
+        elif self._parts and not self._parts.counts:
+            self._dev.fill(self._square, 0)
+            for i in self._divided:
+                self._norm(self._params.cut(flat, i), self._square, add=True)
+        else:
+            self._norm(flat, self._square)
+        if self._parts:
+            self._parts.add_up(self._square, self._dev)

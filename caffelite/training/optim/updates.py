@@ -21,6 +21,7 @@ from ...devices.interfaces import Array
 from ...errors import CaffeliteError, Collector, Locator, did_you_mean
 from ...net.net import Net
 from ...net.parameters import multipliers
+from ..parts import CompleteNets
 from .clipping import Clipping
 
 CHUNK = 4096  # elements that one thread or block updates at a time
@@ -143,7 +144,8 @@ class LocalRates:
     like its history.
     """
 
-    def __init__(self, p: pb.SolverParameter, net: Net):
+    def __init__(self, p: pb.SolverParameter, net: Net, parts: CompleteNets | None):
+        self._parts, self._divided = parts, parts.divided_parameters(net) if parts else []
         self.text = "min(rate, local)" if p.larc and p.larc_policy == "clip" else "(rate * local)"
         dev, self._params = net.dev, net.params
         self.flat, self._norms = dev.zeros(net.params.size), dev.zeros(2)
@@ -158,6 +160,8 @@ class LocalRates:
         for i, (data, diff) in enumerate(zip(self._params.blobs, self._params.diffs, strict=True)):
             self._square(data, w)
             self._square(diff, g)
+            if self._parts and self._divided[i]:
+                self._parts.add_up_stage(self._norms)
             self._local(w, g, scale, self._params.cut(self.flat, i))
 
 
@@ -165,15 +169,15 @@ class Updater:
     """Applies a rule to a net's flat parameters: one kernel for all of them.
 
     Numbers that change with the iteration go through the net's input buffer; ``queue`` is the same each time, so that a
-    graph can capture it. processes: the number of processes in the all-reduce.
+    graph can capture it. parts: of the net that the processes which train together hold.
     """
 
-    def __init__(self, p: pb.SolverParameter, net: Net, locate: Locator, processes: int = 1):
+    def __init__(self, p: pb.SolverParameter, net: Net, locate: Locator, parts: CompleteNets | None = None):
         self.name = check(p, locate)
         rule = RULES[self.name]
         self._net, dev, params = net, net.dev, net.params
         self.history = [dev.zeros(params.size) for _ in rule.history]
-        self._local = LocalRates(p, net) if p.local_lr_auto or p.larc else None
+        self._local = LocalRates(p, net, parts) if p.local_lr_auto or p.larc else None
         chunks, lr, decay = [], [], []
         for start, parameter, blob in zip(params.starts, params.parameters, params.blobs, strict=True):
             lr_mult, decay_mult = multipliers(parameter)
@@ -191,7 +195,7 @@ class Updater:
         self._run = dev.updater(formula, table, np.array(lr), np.array(decay), **constants)
         self._changing = [functools.partial(value, p) for value in rule.changing.values()]
         self._numbers = net.input_buffer.field((1 + len(self._changing),))
-        self.clipping = Clipping(p, net, processes)
+        self.clipping = Clipping(p, net, parts)
 
     def _values(self, rate: float, iteration: int) -> np.ndarray:
         return np.array([rate, *(value(iteration) for value in self._changing)], self._net.dev.dtype)
@@ -214,6 +218,8 @@ class Updater:
         """The update, with the rate of the batch in use. Gradients are clipped and averaged first."""
         params, scale = self._net.params, self.clipping.scale
         self.clipping.queue()
+        if params.diff is None:  # a part that learns nothing
+            return
         if self._local:
             self._local.run(scale)
         local = (self._local.flat,) if self._local else ()

@@ -1,0 +1,166 @@
+"""Processes that hold parts of one net train it as one process does: numbers, log, scores, snapshots."""
+
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import split_jobs
+from launching import COMMAND, SOLVER, finish, mpirun, needs_mpi, prepare, shipped
+
+from caffelite import weights
+from caffelite.training.checkpoint import snapshot
+
+pytestmark = needs_mpi
+JOB = Path(__file__).with_name("split_jobs.py")
+TRAINED = {
+    "mlp": {2: ["stages=2", "stages=2,micro_batches=4", "shards=2"], 4: ["stages=2", "shards=2"]},
+    "noisy": {2: ["stages=2,micro_batches=3"]},
+    "clipped": {2: ["stages=2,micro_batches=2", "shards=2"], 4: ["stages=2,micro_batches=3", "stages=2,shards=2"]},
+    "lars": {2: ["stages=2", "shards=2"], 4: ["stages=2,shards=2"]},
+    "lenet": {
+        2: ["stages=2,micro_batches=4", "shards=2", "hybrid=2"],
+        3: ["stages=3,micro_batches=6"],
+        4: ["stages=4,micro_batches=2", "stages=2,shards=2,micro_batches=2", "hybrid=2", "hybrid=4"],
+    },
+}
+
+
+def widen(folder: Path) -> None:
+    """Makes the inner product of the nets large enough to be divided."""
+    for name in ("mlp", "noisy"):
+        path = folder / f"{name}.prototxt"
+        path.write_text(path.read_text().replace("num_output: 32", "num_output: 64"))
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The folder of all nets' parameters after 20 iterations of 12 samples in float64, by one process and in parts."""
+    folder = tmp_path_factory.mktemp("split")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        prepare(folder)
+        widen(folder)
+        plain = SOLVER.replace("max_iter: 50", "max_iter: 20 average_loss: 20 snapshot_after_train: false ")
+        texts = {
+            "mlp": plain,
+            "noisy": plain.replace("mlp.prototxt", "noisy.prototxt"),
+            "clipped": plain + "iter_size: 2 clip_gradients: 0.5",
+            "lars": plain + "local_lr_auto: true local_gw_ratio: 0.02 warmup_iter: 10",
+            "lenet": shipped(folder, "lenet", (1, 28, 28)).replace("max_iter: 50", "max_iter: 20 average_loss: 20"),
+        }
+        for name, text in texts.items():
+            (folder / name).write_text(text)
+            np.savez(folder / f"{name}.one.npz", *split_jobs.train(None, name, "float64", ""))
+        for ranks in (2, 3, 4):
+            words = [
+                f"{n}:float64:{ranks}.{split}:{split}" for n, found in TRAINED.items() for split in found.get(ranks, [])
+            ]
+            finish(mpirun(ranks, sys.executable, JOB, *words, cwd=folder), timeout=250)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "name, ranks, split",
+    [(name, ranks, split) for name, found in TRAINED.items() for ranks, splits in found.items() for split in splits],
+)
+def test_parts_train_as_one_process(trained, name, ranks, split):
+    with np.load(trained / f"{name}.{ranks}.{split}.npz") as found, np.load(trained / f"{name}.one.npz") as expected:
+        assert found.files == expected.files
+        for key in expected.files:
+            largest = np.abs(expected[key]).max()
+            np.testing.assert_allclose(found[key], expected[key], rtol=0, atol=1e-10 * largest)
+
+
+# The command
+
+TEXT = SOLVER.replace("max_iter: 50", "max_iter: 24") + (
+    'test_iter: 5 test_interval: 10 display: 10 snapshot: 12 ema_decay: 0.9 clip_gradients: 0.5 best_score: "accuracy" '
+)
+
+
+def run(folder: Path, prefix: str, *options: str, ranks: int = 1, extra: str = "") -> str:
+    """The log of a run whose snapshots begin with a prefix."""
+    (folder / "solver.prototxt").write_text(TEXT + f'snapshot_prefix: "{prefix}" {extra}')
+    return finish(mpirun(ranks, *COMMAND, *options, cwd=folder))
+
+
+def numbers(log: str) -> list[tuple[str, float]]:
+    """Every number of the log with the words before it, without times and snapshots."""
+    log = re.sub(r" \(.*?iters\)|.*processes \(MPI.*|.*[Ss]napshot.*|.*Run .*|.*moved to.*", "", log)
+    found = []
+    for line in log.split("\n"):
+        text = re.sub(r"^\S+ \S+ +\d+ \S+\] ", "", line)
+        found += [
+            (re.sub(r"[-\d.]+(e[-+]\d+)?", "#", text), float(m)) for m in re.findall(r"(?<=[ =>])-?[\d.]+\d", text)
+        ]
+    return found
+
+
+def assert_same_numbers(found: str, expected: str) -> None:
+    assert [text for text, _ in numbers(found)] == [text for text, _ in numbers(expected)]
+    for (text, value), (_, other) in zip(numbers(found), numbers(expected), strict=True):
+        assert value == pytest.approx(other, rel=1e-4, abs=1e-6), text
+
+
+def assert_same_snapshot(found: Path, expected: Path) -> None:
+    """Of two states and their models: the same layers and sizes, and numbers that differ by rounding."""
+    ours, theirs = snapshot.read_state(found), snapshot.read_state(expected)
+    assert ours.resume.config_hash == theirs.resume.config_hash and ours.resume.source == theirs.resume.source
+    pairs = list(zip(ours.history, theirs.history, strict=True))
+    for end in (".caffemodel", "_average.caffemodel"):
+        models = [weights.read_model(path.with_name(path.stem + end)) for path in (found, expected)]
+        assert list(models[0]) == list(models[1])
+        pairs += [pair for name in models[0] for pair in zip(models[0][name], models[1][name], strict=True)]
+    for one, other in pairs:
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-5 * max(1e-3, np.abs(other).max()))
+
+
+def test_the_log_and_the_snapshots_are_those_of_one_process(folder):
+    widen(folder)
+    alone = run(folder, "alone")
+    for name, ranks, *options in (
+        ("shards", 2, "-split", "shards=2"),
+        ("cross", 4, "-split", "stages=2,shards=2"),
+        ("micro", 2, "-split", "stages=2,micro_batches=3"),
+        ("groups", 4, "-split", "stages=2", "-scaling", "strong"),
+    ):
+        log = run(folder, name, *options, ranks=ranks)
+        assert_same_numbers(log, alone)
+        for iteration in (12, 24):
+            assert_same_snapshot(
+                folder / f"{name}_iter_{iteration}.solverstate", folder / f"alone_iter_{iteration}.solverstate"
+            )
+    assert "4 processes (MPI, CPU), 2 groups x 2 stages x 1 shard, strong scaling: 6 samples each" in log
+
+
+def test_debug_info_covers_all_stages(folder):
+    """The stages are cut where no layers are fused: a blob between fused layers is not the one that Caffe has."""
+    extra = "debug_info: true iter_size: 2"
+    alone = run(folder, "alone", extra=extra)
+    assert "[Backward]" in alone and "[Update]" in alone
+    net = (folder / "mlp.prototxt").read_text()
+    (folder / "mlp.prototxt").write_text(net.replace('{ name: "ip2"', '{ name: "ip2" placement { stage: 1 }'))
+    assert_same_numbers(run(folder, "parts", "-split", "micro_batches=3", ranks=2, extra=extra), alone)
+
+
+def test_a_run_resumes_on_another_division(folder):
+    widen(folder)
+    run(folder, "alone")
+    run(folder, "parts", "-split", "stages=2,micro_batches=3", ranks=2)
+    exact = weights.read_model(folder / "parts_iter_24.caffemodel")
+    for prefix, start, ranks, *options in (
+        ("same", "parts", 2, "-split", "stages=2,micro_batches=3"),
+        ("joined", "parts", 1),
+        ("sharded", "parts", 2, "-split", "shards=2"),
+        ("cross", "parts", 4, "-split", "stages=2,shards=2"),
+        ("divided", "alone", 2, "-split", "stages=2"),
+        ("grouped", "parts", 4, "-split", "stages=2", "-scaling", "strong"),
+    ):
+        log = run(folder, prefix, "-snapshot", f"{start}_iter_12.solverstate", *options, ranks=ranks)
+        assert "no exact continuation" not in log
+        assert_same_snapshot(folder / f"{prefix}_iter_24.solverstate", folder / "alone_iter_24.solverstate")
+        if prefix == "same":
+            found = weights.read_model(folder / "same_iter_24.caffemodel")
+            assert all(np.array_equal(a, b) for name in exact for a, b in zip(found[name], exact[name], strict=True))
