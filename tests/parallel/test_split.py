@@ -182,3 +182,13 @@ def test_an_impossible_division_is_refused_before_anything_starts(folder, ranks,
     out, err = process.communicate(timeout=60)
     assert process.returncode == 2 and len(re.findall("^caffelite: ", err, re.MULTILINE)) == 1, out + err
     assert re.search(error, err) and "Traceback" not in err and "Iteration 0" not in err, err
+
+
+def test_weights_are_matched_with_the_complete_net(folder):
+    """A file with layers of one stage only, and one that the net lacks."""
+    run(folder, "alone")
+    net = (folder / "mlp.prototxt").read_text()
+    net = net.replace('name: "ip2"', 'name: "other" placement { stage: 1 }')
+    (folder / "mlp.prototxt").write_text(net)
+    log = run(folder, "tuned", "-weights", "alone_iter_24.caffemodel", ranks=2)
+    assert "matched ip1" in log and "skipped, not in the net: ip2" in log and "as the fillers made them: other" in log
