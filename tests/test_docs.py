@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 import make_cli_docs  # noqa: E402
 
 PAGES = sorted(
-    p.relative_to(ROOT).as_posix() for p in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("models/*.md")]
+    p.relative_to(ROOT).as_posix() for p in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("models/*.md")]
 )
 ALL = dict(make_cli_docs.commands())
 
@@ -61,6 +61,8 @@ def check_command_line(line: str) -> None:
     assert words.pop(0) == "caffelite", line
     command, context = caffelite, click.Context(caffelite)
     while isinstance(command, click.Group):
+        if not words and command is not caffelite:  # a bare name only speaks of the group
+            return
         assert words, line
         name = words.pop(0)
         if name == "--help" or name == "--version":
@@ -95,7 +97,8 @@ def test_readme_shows_commands():
 def test_links_lead_somewhere(page):
     text = (ROOT / page).read_text()
     links = [link for link in re.findall(r"\]\(([^)\s#]+)(?:#[^)]*)?\)", text) if "://" not in link]
-    assert not [link for link in links if not ((ROOT / page).parent / link).exists()]
+    dead = [link for link in links if not ((ROOT / page).parent / link).exists()]
+    assert not [link for link in dead if not re.match(r"(\.\./)*reference/(layers|schema)/", link)], "not generated"
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -146,7 +149,7 @@ def test_every_extra_that_is_named_exists():
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg")
     extras = set(config["options.extras_require"])
-    sources = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("tools/*.py"), ROOT / ".ci/run"]
+    sources = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("tools/*.py"), ROOT / ".ci/run"]
     named = {
         extra
         for p in sources
