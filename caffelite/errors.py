@@ -6,6 +6,8 @@ import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+SAME_LETTERS = 0.8  # the ratio of difflib from which two names resemble each other
+
 
 @dataclass(frozen=True)
 class Where:
@@ -113,10 +115,36 @@ class Collector:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:
-    """The remedy 'did you mean "x"?' for a misspelt name, or None where nothing known is near."""
-    by_lower = {k.lower(): k for k in known}
-    near = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    """The remedy 'did you mean "x"?' for a misspelt name, or None where nothing known is near: a name with one wrong
+    letter in four (one in short names), or the start of a longer name, or one with nearly the same letters."""
+    by_lower, lower = {k.lower(): k for k in known}, name.lower()
+    candidates = difflib.get_close_matches(lower, by_lower, n=5, cutoff=0.6)
+    near = [other for other in candidates if edits(lower, other) <= max(1, len(lower) // 4)]
+    if not near and len(lower) > 2:
+        near = sorted((k for k in by_lower if min(len(k), len(lower)) > 2 and shares_start(k, lower)), key=len)
+    if not near:
+        near = [other for other in candidates if difflib.SequenceMatcher(None, other, lower).ratio() >= SAME_LETTERS]
     return f'did you mean "{by_lower[near[0]]}"?' if near else None
+
+
+def shares_start(one: str, other: str) -> bool:
+    """Whether one of two names is the start of the other."""
+    return one.startswith(other) or other.startswith(one)
+
+
+def edits(one: str, other: str) -> int:
+    """The least number of changes that turn one text into the other: a letter more, less or another one, or two
+    neighbours exchanged."""
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for i, letter in enumerate(one, 1):
+        before, last, row = row, before, [i]
+        for j, wanted in enumerate(other, 1):
+            fewest = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (letter != wanted))
+            if i > 1 and j > 1 and letter == other[j - 2] and one[i - 2] == wanted:
+                fewest = min(fewest, last[j - 2] + 1)
+            row.append(fewest)
+    return row[-1]
 
 
 def missing_extra(module: str, extra: str, use: str) -> CaffeliteError:

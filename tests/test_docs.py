@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 import make_cli_docs  # noqa: E402
 
 PAGES = sorted(
-    p.relative_to(ROOT).as_posix() for p in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("models/*.md")]
+    p.relative_to(ROOT).as_posix() for p in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("models/*.md")]
 )
 ALL = dict(make_cli_docs.commands())
 
@@ -146,7 +146,7 @@ def test_every_extra_that_is_named_exists():
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg")
     extras = set(config["options.extras_require"])
-    sources = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("tools/*.py"), ROOT / ".ci/run"]
+    sources = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("tools/*.py"), ROOT / ".ci/run"]
     named = {
         extra
         for p in sources

@@ -39,7 +39,13 @@ def explain(layer, model, solver, shape, set_fields, phase, level, stage, as_jso
     from ..prototxt.overrides import Overrides
 
     subject = nets.subject(
-        model, options.one_of(model, solver), parse_shapes(shape), level, options.names(stage), Overrides(set_fields)
+        model,
+        options.one_of(model, solver),
+        parse_shapes(shape),
+        level,
+        options.names(stage),
+        Overrides(set_fields),
+        either=True,
     )
     graphs = [subject.graph(p) for p in nets.phases(phase, subject.message)]
     graph, guessed = next((g for g in graphs if any(n.name == layer for n in g[0].nodes)), graphs[0])

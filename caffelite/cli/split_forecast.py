@@ -102,9 +102,10 @@ def forecast_split(divide: Divide, given: Subject, links: Links, strong: bool) -
     from .. import caffelite_pb2 as pb
     from ..inspection import nets
     from ..inspection.split import comparison
+    from ..net.partition.resolve import parse_split
     from ..planner import choice, request
 
-    wanted = request.parse(divide.split or "")
+    wanted = request.of_split(parse_split(divide.split or ""))
     subject = nets.subject(given.model, None, {}, given.level, options.names(given.stage))
     graph, guessed = subject.graph(pb.Phase.Value(given.phase.upper()))
     if not any(node.backward for node in graph.nodes):

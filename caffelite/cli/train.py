@@ -84,10 +84,10 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--split",
-    metavar="HOW",
+    metavar="WHAT",
     default="",
-    help="Divide the net over several devices, with several processes: stages=2, shards=2, or stages=2,shards=2; "
-    "micro_batches=8 divides the batch for a pipeline of stages.",
+    help="Divide the net over several devices, one process each: auto, their number, "
+    "stages=2,shards=2,micro_batches=8, or hybrid=2.",
 )
 @click.option(
     "--hang_seconds",

@@ -75,7 +75,9 @@ class Datums(Samples):
                 raise self._bad(key, str(mistake)) from None
         shape = datum.channels, datum.height, datum.width
         values = np.frombuffer(datum.data, np.uint8) if datum.data else np.array(datum.float_data, np.float32)
-        if min(shape) < 1 or values.size != math.prod(shape):
+        if min(shape) < 1:
+            raise self._bad(key, "the shape has an axis below 1", found="×".join(map(str, shape)))
+        if values.size != math.prod(shape):
             raise self._bad(key, "wrong number of values", expected="×".join(map(str, shape)), found=values.size)
         return values.reshape(shape), datum.label
 

@@ -11,8 +11,8 @@ from ..net.compile import compile
 from ..net.graph import Graph
 from ..net.partition.partition import partition
 from ..net.partition.placement import DevicePosition, Placement
+from ..net.partition.resolve import from_messages, has_messages, parse_split
 from ..planner.place import place
-from ..planner.request import parse
 from ..training.optim import updates
 from . import summary
 from .nets import Subject
@@ -20,16 +20,19 @@ from .target import CPU
 
 
 def placement_of(graph: Graph, split: str, traits: DeviceTraits = CPU) -> Placement:
-    """The placement of a net on one group of devices. Errors: also, a split that does not say how many devices."""
-    devices = parse(split).devices
-    if devices is None:
+    """The placement of a net on one group of devices: of the layers' messages, else of ``split``. Errors: also, a split
+    that does not say how many devices."""
+    request = parse_split(split)
+    if has_messages(graph):
+        return from_messages(graph, request.micro_batches)
+    if request.automatic:
         raise CaffeliteError(
             "-split: the number of devices of a group is not given",
             expected="a number, or stages=2,shards=2, or hybrid=2",
             found=f'"{split}"',
             remedy="caffelite plan -split auto compares arrangements of a number of devices",
         )
-    return place(graph, split, devices, traits)
+    return place(graph, request, request.devices or request.stages * request.shards, traits)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import accumulate
@@ -43,18 +44,33 @@ def available(gpu: int | None) -> int:
     return free
 
 
+def _limit(gpu: int | None) -> int:
+    """Bytes that are available to a process without memory of its own, also under a limit on its address space."""
+    found = available(gpu)
+    most, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return found if gpu is not None or most == resource.RLIM_INFINITY else min(found, most)
+
+
 def text(count: float) -> str:
     """A number of bytes in MiB or GiB."""
     return f"{count / 2**30:.2f} GiB" if count >= 2**30 else f"{count / 2**20:.1f} MiB"
 
 
 @contextmanager
-def explained(of: Callable[[], Subject], gpu: int | None) -> Iterator[None]:
-    """Turns a MemoryError into an error with the plan's numbers and the batch size that fits."""
+def explained(of: Callable[[], Subject], gpu: int | None, divided: bool = False) -> Iterator[None]:
+    """Turns a MemoryError into an error with the plan's numbers and the batch size that fits. divided: this process
+    has a part of the net."""
     try:
         yield
     except MemoryError:
-        raise explanation(of, available(gpu), traits_of(gpu)) from None
+        if divided:
+            raise _part_too_large() from None
+        raise explanation(of, _limit(gpu), traits_of(gpu)) from None
+
+
+def _part_too_large() -> CaffeliteError:
+    remedy = "divide the net over more devices (-split), or lower the batch or micro-batch"
+    return CaffeliteError("out of memory: this device's part of the net does not fit", remedy=remedy)
 
 
 def explanation(of: Callable[[], Subject], limit: int, traits: DeviceTraits) -> CaffeliteError:
@@ -77,9 +93,9 @@ def explanation(of: Callable[[], Subject], limit: int, traits: DeviceTraits) -> 
     named += f"; of blobs and gradients at most {text(most)} at once, in {when}: "
     named += ", ".join(f'"{node.name}" {text(size)}' for node, size in layers[:PARTS])
     remedy = (
-        f"a batch of {fits[0]} fits; iter_size makes up for a smaller one"
+        f"a batch of {fits[0]} fits; iter_size makes up for a smaller one; or divide the net over devices (-split)"
         if fits
-        else "not even a batch of 1 fits: use a smaller net"
+        else "not even a batch of 1 fits: divide the net over devices (-split), or use a smaller one"
     )
     return CaffeliteError(
         f"out of memory: {text(found.total)} are needed ({named})", found=f"{text(limit)} at hand", remedy=remedy
@@ -88,11 +104,13 @@ def explanation(of: Callable[[], Subject], limit: int, traits: DeviceTraits) -> 
 
 def check(run: Trainer, of: Callable[[], Subject]) -> None:
     """Errors: the run needs more memory than a CPU has. Linux would allocate it and kill the run later."""
-    nets = [run.net, *(net for net, _ in run.tests)]
+    nets = [*run.iteration_parts.pipeline.nets, *(net for net, _ in run.tests)]
     arenas = sum(net.compiled.arena + net.compiled.constant_bytes for net in nets)
     flat = run.net.params.size * run.dev.dtype.itemsize * (2 * run.learns + len(run.updater.history))
     limit = available(None)
     if run.dev.traits.host_memory and arenas + flat > limit:
+        if run.parts.divided:
+            raise _part_too_large()
         raise explanation(of, limit, run.dev.traits)
 
 

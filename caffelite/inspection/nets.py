@@ -111,15 +111,16 @@ def subject(
     stages: tuple[str, ...] = (),
     overrides: Overrides = NOTHING,
     lenient: bool = False,
+    either: bool = False,
 ) -> Subject:
     """The net of ``model``, or the one that ``solver`` trains, with ``overrides``. lenient: unknown fields of the net
-    are ignored and listed."""
+    are ignored and listed. either: whether the user had the choice of -model and -solver."""
     ignored: list[CaffeliteError] = []
     tolerate = tolerant(ignored) if lenient else unknown_types.tolerate
     if not solver:
-        document = overrides.net(prototxt.read_net(model, tolerate=tolerate))
+        document = overrides.net(prototxt.read_net(model, tolerate=tolerate, either=either))
         return Subject(document.message, document.locate, shapes, level, stages, ignored=tuple(ignored))
-    document = overrides.solver(prototxt.read_solver(solver, unknown_types.tolerate))
+    document = overrides.solver(prototxt.read_solver(solver, unknown_types.tolerate, either=either))
     train = nets.train_net(document.message, document.locate, tolerate=tolerate)
     tests = nets.test_nets(document.message, document.locate, tolerate)
     overrides.nets([train])

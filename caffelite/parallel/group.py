@@ -138,15 +138,17 @@ class ProcessGroup(SubGroup):
     def reducer(
         self, dev: Device, flat: Any, buckets: list[Bucket], half: bool = False, over: Mesh | None = None
     ) -> GradientReducer:
-        transport = self._make_transport(self.control, dev, half)
+        transport, post_over_stage = self._make_transport(self.control, dev, half), None
         if over is not None:
             transports: list[Transport | None] = []
             for group in (over.data, over.stage):
                 assert isinstance(group, SubGroup)
                 transports.append(self._make_transport(group.control, dev, half) if group.size > 1 else None)
-            transport = DividedAllReduce(transport, *transports)
-        self._reducers.append(GradientReducer(transport, flat, buckets, self.size, self._waiting))
-        return self._reducers[-1]
+            transport = divided = DividedAllReduce(transport, *transports)
+            post_over_stage = divided.post_over_stage
+        reducer = GradientReducer(transport, flat, buckets, self.size, self._waiting, post_over_stage)
+        self._reducers.append(reducer)
+        return reducer
 
     def mesh(self, shape: MeshShape | None, dev: Device) -> Mesh:
         if shape is None or shape.stages * shape.shards == 1:

@@ -64,9 +64,9 @@ class Transport(Protocol):
     """Sums arrays over processes, in place. One iteration: ``set_flags``, ``begin``, ``post`` each bucket, ``finish``,
     ``read_loss``.
 
-    A transport may also have ``post_over_stage`` (as ``post``, over the devices of a stage too), ``captures`` (whether
-    a captured graph may contain its calls from ``begin`` to ``finish``), ``slot`` (which of two sets of memory for
-    flags the iteration uses: each needs a separate graph) and ``close(failed)``.
+    A transport may also have ``captures`` (whether a captured graph may contain its calls from ``begin`` to
+    ``finish``), ``slot`` (which of two sets of memory for flags the iteration uses: each needs a separate graph) and
+    ``close(failed)``.
     """
 
     def set_flags(self, flags: np.ndarray) -> None:
@@ -92,7 +92,8 @@ class GradientReducer:
     """Sums a flat gradient over processes while backward runs: ``begin``, ``after_step`` of backward, ``finish``.
 
     Every process posts the same buckets in the same order. flat: the gradient of all parameters. size: how many
-    processes. waiting(what): a context in which this process waits for others.
+    processes. waiting(what): a context in which this process waits for others. post_over_stage: starts the sum of a
+    bucket that is summed over the devices of a stage too.
     """
 
     def __init__(
@@ -102,8 +103,10 @@ class GradientReducer:
         buckets: list[Bucket],
         size: int,
         waiting: Callable[[str], AbstractContextManager[None]],
+        post_over_stage: Callable[[Any], None] | None = None,
     ):
         self._transport, self._flat, self._waiting, self.size = transport, flat, waiting, size
+        self._post_over_stage = post_over_stage or transport.post
         self._due: dict[int, list[Bucket]] = {}
         for bucket in sorted(buckets, key=lambda b: (b.step, -b.start)):
             self._due.setdefault(bucket.step, []).append(bucket)
@@ -135,7 +138,7 @@ class GradientReducer:
             for bucket in self._due[self._steps[self._next]]:
                 array = self._flat[bucket.start : bucket.stop]
                 if bucket.over_stage:
-                    self._transport.post_over_stage(array)
+                    self._post_over_stage(array)
                 else:
                     self._transport.post(array)
             self._next += 1

@@ -12,7 +12,7 @@ from ..net.graph import Value
 from ..net.partition.placement import Division
 from .planner import Arrangement, Forecast, Planner
 from .request import Request
-from .sharding import Sharding, State, States, all_outputs, couples_samples, exchange, hybrid
+from .sharding import Plans, Sharding, exchange, hybrid, moves
 
 MICRO_BATCHES = (1, 2, 4, 8, 16, 32, 64)
 EXHAUSTIVE = 8  # divisible layers of which all subsets are compared
@@ -22,13 +22,15 @@ def plan(planner: Planner, request: Request) -> list[Forecast]:
     """The forecasts of the arrangements of the job's devices that ``request`` allows and the memory holds: of each
     kind the best, the most samples a second first. Errors: the net or the devices allow no such arrangement."""
     check(planner, request)
-    best: dict[tuple[int, str], Forecast] = {}
+    kinds: dict[tuple[int, str], list[tuple[Forecast, Arrangement]]] = {}
     for arrangement in arrangements(planner, request):
-        found = planner.forecast(arrangement)
-        kind = (arrangement.groups, arrangement.name)
-        if found and (kind not in best or found.images > best[kind].images):
-            best[kind] = found
-    return sorted(best.values(), key=lambda f: (-f.images, f.placement.devices, f.placement.stages, f.memory))
+        if found := planner.forecast(arrangement):
+            kinds.setdefault((arrangement.groups, arrangement.name), []).append((found, arrangement))
+    best = []
+    for alike in kinds.values():
+        ordered = sorted(alike, key=lambda pair: -pair[0].images)
+        best.append(next((f for found, a in ordered if (f := planner.fitting(a, found))), None))
+    return sorted((f for f in best if f), key=lambda f: (-f.images, f.placement.devices, f.placement.stages, f.memory))
 
 
 def choose(planner: Planner, request: Request) -> Forecast:
@@ -63,7 +65,7 @@ def check(planner: Planner, request: Request) -> None:
         raise CaffeliteError(what, remedy="use fewer stages")
     micro_batches = request.micro_batches or 1
     if micro_batches > 1:
-        coupled = next((n for n in planner.graph.nodes if couples_samples(n)), None)
+        coupled = next((n for n in planner.graph.nodes if n.layer.couples_samples), None)
         if coupled is not None:
             what = f'-split: the batch cannot be divided into micro-batches: layer "{coupled.name}" '
             what += f"({coupled.layer.spec.type}) computes with all its samples"
@@ -85,7 +87,7 @@ def arrangements(planner: Planner, request: Request) -> Iterator[Arrangement]:
             if request.stages in (None, stages) and request.shards in (None, shards):
                 yield from _pipelines(planner, request, groups, stages, shards)
         if size > 1 and request.hybrid in (None, size) and request.stages in (None, 1) and request.shards is None:
-            found = hybrid(planner.graph, size)
+            found = hybrid(planner.divisions(size))
             if found and planner.batch(groups) % size == 0 and request.micro_batches in (None, 1):
                 yield Arrangement(groups, 1, 1, found, "hybrid")
 
@@ -119,7 +121,7 @@ def _shardings(planner: Planner, shards: int) -> list[Sharding]:
     if shards == 1:
         return [Sharding()]
     fastest = fastest_sharding(planner, shards)
-    rest = sorted(all_outputs(planner.graph, shards) - fastest.outputs, key=lambda i: (-planner.parameters[i], i))
+    rest = sorted(planner.divisions(shards).all_outputs() - fastest.outputs, key=lambda i: (-planner.parameters[i], i))
     counts = {0, len(rest), *(1 << k for k in range(len(rest).bit_length()))} if planner.job.memory else {0}
     if not fastest.outputs:
         counts = counts - {0} or {len(rest)}
@@ -131,18 +133,13 @@ def fastest_sharding(planner: Planner, shards: int) -> Sharding:
     """The layers to divide by outputs for the shortest iteration of one stage without micro-batches.
 
     Compares all subsets of up to EXHAUSTIVE divisible layers. Of more layers it changes one after the other as long as
-    the time decreases, from each of three sets: none, all, the layers with more than the mean parameters.
+    the time decreases, from none and from all.
     """
-    every = sorted(all_outputs(planner.graph, shards))
+    every = sorted(planner.divisions(shards).all_outputs())
     if len(every) <= EXHAUSTIVE:
         subsets = itertools.chain.from_iterable(itertools.combinations(every, n) for n in range(len(every) + 1))
         return min((Sharding(shards, frozenset(s)) for s in subsets), key=lambda s: stage_seconds(planner, s))
-    mean = sum(planner.parameters[every]) / len(every)
-    starts: tuple[frozenset[int], ...] = (
-        frozenset(),
-        frozenset(every),
-        frozenset(i for i in every if planner.parameters[i] > mean),
-    )
+    starts: tuple[frozenset[int], ...] = (frozenset(), frozenset(every))
     found = [_Descent(planner, Sharding(shards, start)).run(every) for start in starts]
     return min(found, key=lambda s: stage_seconds(planner, s))
 
@@ -153,7 +150,7 @@ class _Descent:
 
     def __init__(self, planner: Planner, sharding: Sharding):
         self.shards, self.nodes = sharding.shards, planner.graph.nodes
-        self.states = States(planner.graph, sharding)
+        self.plans = Plans(planner.divisions(sharding.shards), sharding)
         self.link = planner.job.network.between(0, sharding.shards - 1)
         one = np.ones(len(self.nodes))
         self._seconds = {}
@@ -166,18 +163,18 @@ class _Descent:
         unchanged, indices = 0, itertools.cycle(every)
         while unchanged < len(every):
             unchanged = 0 if self._change(next(indices)) else unchanged + 1
-        division = self.states.division
+        division = self.plans.division
         return Sharding(self.shards, frozenset(i for i in every if division[i] is Division.OUTPUTS))
 
     def _change(self, index: int) -> bool:
-        before = self.states.division[index]
+        before = self.plans.division[index]
         after = Division.WHOLE if before is Division.OUTPUTS else Division.OUTPUTS
-        touched, _ = self.states.set(index, after)
+        touched = self.plans.set(index, after)
         new = self._cost(touched)
-        self.states.set(index, before)
+        self.plans.set(index, before)
         if new >= self._cost(touched) * (1 - 1e-9):
             return False
-        self.states.set(index, after)
+        self.plans.set(index, after)
         return True
 
     def _cost(self, layers: list[int]) -> float:
@@ -186,18 +183,20 @@ class _Descent:
         values: dict[Value, None] = {}  # in the order in which they are found
         for index in layers:
             node = self.nodes[index]
-            seconds += self._seconds[1 if self.states.of[index] is State.WHOLE else self.shards][index]
+            seconds += self._seconds[1 if self.plans.of[index].message is None else self.shards][index]
             values |= dict.fromkeys((*node.bottoms, *node.tops))
-        for value in values:
-            move = self.states.move(value)
-            for amount in (move.forward, move.backward) if move else ():
+        for _, move in moves(self.plans, iter(values)):
+            for amount in (move.forward, move.backward):
                 seconds += self.link.move(amount, self.shards - 1) if amount else 0.0
         return seconds
 
 
 def stage_seconds(planner: Planner, sharding: Sharding) -> float:
     """Seconds of a batch and the update on one stage whose devices divide the layers."""
-    found, link = exchange(planner.graph, sharding), planner.job.network.between(0, sharding.shards - 1)
+    found, link = (
+        exchange(planner.divisions(sharding.shards), sharding),
+        planner.job.network.between(0, sharding.shards - 1),
+    )
     times = planner.costs.times(1.0, found.parts)
     update = planner.costs.update(float((planner.parameters / found.parameter_parts).sum()) / 4)
     return float((times.forward + times.backward).sum() + link.move(found.sent.sum(), found.messages.sum())) + update

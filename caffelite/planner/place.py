@@ -8,11 +8,12 @@ from ..devices.traits import DeviceTraits
 from ..net.compile import compile
 from ..net.graph import Graph
 from ..net.partition.placement import Placement
+from ..net.partition.resolve import SplitRequest
 from ..parallel.forecast import Link, Network
 from .choice import choose
 from .costs import RATES, Modelled
 from .planner import Job, Planner
-from .request import parse
+from .request import of_split
 
 MACHINE = 8  # GPUs of a machine
 # Rough values, not measured: GB/s of a process's link within a machine and to others, seconds a message
@@ -24,7 +25,7 @@ LINKS: Mapping[str, Network] = {
 
 def place(
     graph: Graph,
-    split: str,
+    split: SplitRequest,
     devices: int,
     traits: DeviceTraits,
     *,
@@ -37,7 +38,7 @@ def place(
     """The placement for ``devices`` processes: the best that ``split`` allows, by modelled times of the layers. It
     depends on the arguments alone, so that all processes find the same.
 
-    graph: of the complete batch. split: as request.parse reads it. memory: bytes of a device; None: no limit. network:
+    graph: of the complete batch. split: what -split says. memory: bytes of a device; None: no limit. network:
     the links between the processes; None: typical ones. strong: groups share the batch. histories: numbers that the
     solver keeps for each parameter. Errors: a split that the net, the processes or the memory do not allow.
     """
@@ -53,4 +54,4 @@ def place(
         iter_size=iter_size,
         histories=histories,
     )
-    return choose(Planner(graph, compiled, costs, job), parse(split)).placement
+    return choose(Planner(graph, compiled, costs, job), of_split(split)).placement

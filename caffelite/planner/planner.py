@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
 import numpy as np
 
-from ..net.compile import CompiledNet
+from ..net.compile import CompiledNet, compile
 from ..net.graph import Graph
-from ..net.partition.placement import LayerPlacement, Placement
+from ..net.partition.analysis import Analysis
+from ..net.partition.partition import part
+from ..net.partition.placement import DevicePosition, LayerPlacement, Placement
 from ..parallel.forecast import Link, Measured, Network, forecast
 from .costs import Costs
 from .pipeline import timeline
 from .segments import Crossing, activations, boundaries, crossing, sums
-from .sharding import Exchange, Sharding, State, couples_samples, exchange, parameter_bytes
+from .sharding import Divisions, Exchange, Sharding, exchange, parameter_bytes
 from .stages import Cut, Segments, best_cut
 
 SLOWER = 1.02
+ATTEMPTS = 4  # to find a cut that fits into the memory
 BUCKETS = 6  # of gradients, as reduce_buckets has by default
 
 
@@ -107,23 +111,49 @@ class Planner:
         self.graph, self.compiled, self.costs, self.job = graph, compiled, costs, job
         self.places = boundaries(graph, compiled)
         self.parameters = parameter_bytes(graph)
-        self.coupled = any(map(couples_samples, graph.nodes))
+        self.coupled = any(node.layer.couples_samples for node in graph.nodes)
+        self.divisions = cache(lambda shards: Divisions(graph, shards))
         self._details = cache(lambda sharding: _Details(self, sharding))
 
     def batch(self, groups: int) -> int:
         """Samples of a group in a pass of all micro-batches."""
         return self.graph.batch_size // groups if self.job.strong else self.graph.batch_size
 
-    def forecast(self, arrangement: Arrangement) -> Forecast | None:
-        """The forecast of an arrangement with its best cut; None where it does not fit into the memory."""
+    def forecast(self, arrangement: Arrangement, limit: float | None = None) -> Forecast | None:
+        """The forecast of an arrangement with its best cut; None where it does not fit into the memory, by an estimate.
+        limit: bytes instead of the job's."""
         run = _Run(self, arrangement)
-        cut = self._cut(run)
+        cut = self._cut(run, limit or self.job.memory)
         return run.forecast(cut.boundaries) if cut else None
 
-    def _cut(self, run: _Run) -> Cut | None:
+    def fitting(self, arrangement: Arrangement, found: Forecast | None) -> Forecast | None:
+        """``found``, the forecast of an arrangement, with the memory of the compiled parts; where that is more than a
+        device has, of another cut, or None."""
+        allowed = limit = np.inf if self.job.memory is None else self.job.memory
+        for _ in range(ATTEMPTS):
+            if found is None or (exact := self.compiled_memory(found)).memory <= allowed:
+                return found and exact
+            limit *= 0.99 * allowed / exact.memory
+            found = self.forecast(arrangement, limit)
+        return None
+
+    def compiled_memory(self, found: Forecast) -> Forecast:
+        """A forecast with the memory of its devices as their compiled parts have it."""
+        place, stages = found.placement, []
+        share = 1 / (place.micro_batches * (found.groups if self.job.strong else 1))
+        analysis = Analysis(self.graph, place)
+        for number, stage in enumerate(found.stages):
+            own = compile(part(analysis, DevicePosition(number)), self.compiled.traits)
+            parameters = sum(4 * math.prod(p.blob.shape) for p in own.graph.parameters)
+            flights = min(place.stages - number, place.micro_batches * self.job.iter_size)
+            blobs = flights * share * (own.arena + own.constant_bytes)
+            stages.append(replace(stage, memory=(2 + self.job.histories) * parameters + blobs))
+        return replace(found, stages=tuple(stages))
+
+    def _cut(self, run: _Run, limit: float | None) -> Cut | None:
         """The fastest cut; where no two devices ever compute at once, of the cuts that take up to SLOWER times as long
         the one with the least memory."""
-        best = best_cut(run.segments, run.passes, self.job.memory)
+        best = best_cut(run.segments, run.passes, limit)
         if best is None or run.passes > 1 or run.stages == 1:
             return best
         fixed, flight = run.segments.fixed, run.segments.per_flight
@@ -131,12 +161,12 @@ class Planner:
         low, high = 0, len(sizes) - 1
         while low < high:
             middle = (low + high) // 2
-            found = best_cut(run.segments, 1, min(sizes[middle], self.job.memory or np.inf))
+            found = best_cut(run.segments, 1, min(sizes[middle], limit or np.inf))
             if found is not None and found.seconds <= SLOWER * best.seconds:
                 high = middle
             else:
                 low = middle + 1
-        return best_cut(run.segments, 1, min(sizes[low], self.job.memory or np.inf)) or best
+        return best_cut(run.segments, 1, min(sizes[low], limit or np.inf)) or best
 
     def with_memory(self, memory: float | None) -> Planner:
         """This planner for another memory limit."""
@@ -151,11 +181,10 @@ class _Details:
 
     def __init__(self, planner: Planner, sharding: Sharding):
         self.planner, graph = planner, planner.graph
-        self.exchange: Exchange = exchange(graph, sharding)
-        states = self.exchange.states
-        tops = [(node.index, top) for node in graph.nodes for top in node.tops]
-        divided = {top: sharding.shards for index, top in tops if states[index] is not State.WHOLE}
-        self.crossing: Crossing = crossing(graph, planner.places, divided)
+        self.exchange: Exchange = exchange(planner.divisions(sharding.shards), sharding)
+        divided = dict.fromkeys(self.exchange.divided, sharding.shards)
+        copies = {old for old, new in planner.compiled.values.items() if new.channels_last}
+        self.crossing: Crossing = crossing(graph, planner.places, divided, copies)
         shares = {v: k if v not in self.exchange.gathered else k / (1 + k) for v, k in divided.items()}
         self.activations = activations(graph, planner.compiled, planner.places, shares)
         self.parameters = planner.parameters / self.exchange.parameter_parts
@@ -207,9 +236,7 @@ class _Run:
             forward, backward = self.layers(stage)
             seconds.append(sums(forward + backward, places) + sum(self.transfer(stage)))
         fixed = (2 + job.histories) * sums(details.parameters, places)
-        cross = details.crossing
-        buffers = cross.received + cross.received_back + cross.sent + cross.sent_back
-        return Segments(np.stack(seconds), fixed, self.share * (details.activations + buffers))
+        return Segments(np.stack(seconds), fixed, self.share * (details.activations + details.crossing.buffers))
 
     def forecast(self, cut: tuple[int, ...]) -> Forecast:
         ends = list(zip(cut, cut[1:], strict=False))

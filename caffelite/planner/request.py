@@ -1,11 +1,10 @@
-"""The arrangement that a user asks for, as text: auto, a number of devices, or stages=2,shards=2,micro_batches=8."""
+"""What a user asks of an arrangement."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
-from ..errors import CaffeliteError
+from ..net.partition.resolve import SplitRequest
 
 
 @dataclass(frozen=True)
@@ -20,27 +19,10 @@ class Request:
     hybrid: int | None = None
 
 
-def parse(text: str) -> Request:
-    """Reads the text of -split. Errors: it is none of its forms."""
-    text = text.strip()
-    if text == "auto":
-        return Request()
-    if re.fullmatch(r"\d+", text) and int(text):
-        return Request(devices=int(text))
-    names = [field.name for field in fields(Request)][1:]
-    found: dict[str, int] = {}
-    for part in text.split(","):
-        name, equals, value = (word.strip() for word in part.partition("="))
-        if name not in names or name in found or not equals or not re.fullmatch(r"\d+", value) or not int(value):
-            expected = "auto, a number of devices, or stages=2,shards=2,micro_batches=8, or hybrid=2"
-            raise CaffeliteError("-split cannot be read", expected=expected, found=f'"{text}"')
-        found[name] = int(value)
-    if "hybrid" in found and len(found) > 1:
-        raise CaffeliteError("-split: hybrid stands alone", expected="hybrid=2", found=f'"{text}"')
-    if not {"stages", "shards", "hybrid"} & found.keys():
-        return Request(**found)
-    stages, shards = found.get("stages", 1), found.get("shards", 1)
-    devices = found.get("hybrid", stages * shards)
-    return Request(
-        devices, stages, None if "hybrid" in found else shards, found.get("micro_batches"), found.get("hybrid")
-    )
+def of_split(split: SplitRequest) -> Request:
+    """The request that -split makes. The planner chooses the micro-batches where it chooses the stages."""
+    if split.automatic or split.devices:
+        return Request(split.devices or None, micro_batches=split.micro_batches if split.micro_batches > 1 else None)
+    if split.hybrid:
+        return Request(split.shards, 1, None, split.micro_batches, split.shards)
+    return Request(split.stages * split.shards, split.stages, split.shards, split.micro_batches)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,7 +40,7 @@ def sums(values: np.ndarray, places: Sequence[int]) -> np.ndarray:
 @dataclass(frozen=True, eq=False)
 class Crossing:
     """By stage (B, B), for a complete batch: bytes that it receives from earlier stages and sends to later ones,
-    forward; ``..._back``: those values' gradients; and the number of values."""
+    forward; ``..._back``: those values' gradients; the number of values; and bytes of memory for all of them."""
 
     received: np.ndarray
     sent: np.ndarray
@@ -48,13 +48,17 @@ class Crossing:
     sent_back: np.ndarray
     values_received: np.ndarray
     values_sent: np.ndarray
+    buffers: np.ndarray
 
 
-def crossing(graph: Graph, places: Sequence[int], parts: Mapping[Value, float]) -> Crossing:
+def crossing(
+    graph: Graph, places: Sequence[int], parts: Mapping[Value, float], copied: Collection[Value] = ()
+) -> Crossing:
     """The values that cross the ends of each possible stage. A value that several later stages read counts once where
-    it is sent, and on each stage that reads it. parts: over how many devices a value is divided."""
+    it is sent, and on each stage that reads it. parts: over how many devices a value is divided. copied: the values
+    that are stored in another layout than links have."""
     count = len(places)
-    found = Crossing(*(np.zeros((count, count)) for _ in range(6)))
+    found = Crossing(*(np.zeros((count, count)) for _ in range(7)))
     after = np.searchsorted(places, np.arange(len(graph.nodes)), side="right")  # the first boundary behind a layer
     for node in graph.nodes:
         for value in node.tops:
@@ -63,8 +67,14 @@ def crossing(graph: Graph, places: Sequence[int], parts: Mapping[Value, float]) 
                 continue
             amount = size(value) / parts.get(value, 1)
             back = amount * value.gradient
+            held = (amount + back) * (2 if value in copied else 1)
             low, high = after[node.index], after[readers[-1]]
-            for into, of in ((found.sent, amount), (found.sent_back, back), (found.values_sent, 1 + value.gradient)):
+            for into, of in (
+                (found.sent, amount),
+                (found.sent_back, back),
+                (found.values_sent, 1 + value.gradient),
+                (found.buffers, held),
+            ):
                 into[:low, low:high] += of
             begin = low
             for reader in readers:
@@ -73,6 +83,7 @@ def crossing(graph: Graph, places: Sequence[int], parts: Mapping[Value, float]) 
                     (found.received, amount),
                     (found.received_back, back),
                     (found.values_received, 1 + value.gradient),
+                    (found.buffers, held),
                 ):
                     into[begin:end, end:] += of
                 begin = max(begin, end)

@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import Enum
 from heapq import heappop, heappush
 
 import numpy as np
 
-from ..layers import Layer
+from ..errors import CaffeliteError
 from ..net.graph import Graph, Node, Value
-from ..net.partition.placement import Division
-
-OUTPUTS = ("InnerProduct", "Convolution", "Deconvolution", "Embed")
-FOLLOWS = ("Pooling", "BatchNorm", "PReLU", "Eltwise", "Split", "Flatten", "Dropout")
-
-
-class State(Enum):
-    """What each device of a stage holds of a value: all of it, its channels, or its samples."""
-
-    WHOLE = "whole"
-    CHANNELS = "channels"
-    SAMPLES = "samples"
+from ..net.partition.division import Axis, LayerPlan, LayerPlanner, Need, part_layer
+from ..net.partition.placement import Division, Placement
 
 
 @dataclass(frozen=True)
 class Sharding:
     """How ``shards`` devices divide the layers of a net: by the indices of layers that are divided by outputs, and by
-    samples."""
+    samples. Other layers compute parts where their bottoms are parts and they can."""
 
     shards: int = 1
     outputs: frozenset[int] = frozenset()
@@ -47,8 +37,8 @@ class Exchange:
 
     By layer: ``parts``: over how many devices its work is divided; ``parameter_parts``: its parameters; ``sent``
     (2, N): bytes that a device sends to those of its stage, forward and backward; ``messages`` (2, N); ``summed``:
-    bytes of parameters whose gradients the stage sums; ``states``: of its tops. ``gathered``: the values that are
-    assembled from their parts.
+    bytes of parameters whose gradients the stage sums. ``divided``: the values of which each device has a part;
+    ``gathered``: those that are also assembled from their parts.
     """
 
     parts: np.ndarray
@@ -56,7 +46,7 @@ class Exchange:
     sent: np.ndarray
     messages: np.ndarray
     summed: np.ndarray
-    states: list[State]
+    divided: set[Value]
     gathered: set[Value]
 
 
@@ -73,159 +63,179 @@ def parameter_bytes(graph: Graph) -> np.ndarray:
     return found
 
 
-def divisible(node: Node, shards: int) -> bool:
-    """Whether ``shards`` devices can divide a layer by its outputs."""
-    layer = node.layer
-    if layer.spec.type not in OUTPUTS or layer.p.num_output % shards:
-        return False
-    if any(len(spec.shape) < 1 for spec in layer.param_blobs) or node.layer.spec.param and _shares(node):
-        return False
-    if layer.spec.type == "InnerProduct":
-        return len(node.tops[0].shape) == 2 and not layer.p.transpose
-    return layer.p.group == 1 or layer.p.group % shards == 0 if hasattr(layer.p, "group") else True
+class Divisions:
+    """How each layer of a net can be divided over ``shards`` devices, as `partition` divides it. Each answer is
+    computed once."""
+
+    def __init__(self, graph: Graph, shards: int):
+        self.graph, self.shards = graph, shards
+        self._planner = LayerPlanner(graph, Placement(1, shards))
+        self._along: dict[tuple[int, int], LayerPlan | None] = {}
+        self._outputs: dict[int, LayerPlan | None] = {}
+        self._whole = [LayerPlan(0, (Need(),) * len(n.bottoms), (None,) * len(n.tops)) for n in graph.nodes]
+        self._parameter_parts: dict[tuple[int, Axis], float] = {}
+
+    def whole(self, index: int) -> LayerPlan:
+        """Each device computes the layer."""
+        return self._whole[index]
+
+    def along(self, index: int, axis: int) -> LayerPlan | None:
+        """Each device computes a part along an axis; None where it cannot."""
+        if (index, axis) not in self._along:
+            self._along[index, axis] = self._planner.along(self.graph.nodes[index], 0, axis)
+        return self._along[index, axis]
+
+    def outputs(self, index: int) -> LayerPlan | None:
+        """Each device computes a part of the outputs; None where it cannot, and where the layer shares a parameter."""
+        if index not in self._outputs:
+            self._outputs[index] = self._by_outputs(self.graph.nodes[index])
+        return self._outputs[index]
+
+    def _by_outputs(self, node: Node) -> LayerPlan | None:
+        if not node.layer.divides_outputs or not node.params or self._shares(node):
+            return None
+        try:
+            return self._planner.by_outputs(node, 0)
+        except CaffeliteError:
+            return None
+
+    def _shares(self, node: Node) -> bool:
+        owners = {ref.owner for ref in node.params}
+        return any(other is not node and any(ref.owner in owners for ref in other.params) for other in self.graph.nodes)
+
+    def all_outputs(self) -> frozenset[int]:
+        """The layers that can be divided by outputs."""
+        return frozenset(n.index for n in self.graph.nodes if self.outputs(n.index))
+
+    def parameter_parts(self, index: int, found: LayerPlan) -> float:
+        """Over how many devices the parameters of a layer are divided."""
+        node = self.graph.nodes[index]
+        if found.message is None or not node.params:
+            return 1.0
+        if (index, found.axis) not in self._parameter_parts:
+            own = part_layer(node, found, 0, self.shards)[0].param_blobs
+            count = sum(math.prod(spec.shape) for spec in own)
+            self._parameter_parts[index, found.axis] = (
+                sum(math.prod(spec.shape) for spec in node.layer.param_blobs) / count
+            )
+        return self._parameter_parts[index, found.axis]
 
 
-def _shares(node: Node) -> bool:
-    return any(spec.name for spec in node.layer.spec.param)
-
-
-def follows(layer: Layer) -> bool:
-    """Whether a layer computes each channel of its top from the same channel of its bottoms."""
-    return layer.in_place or layer.spec.type in FOLLOWS
-
-
-class Reading(Enum):
-    """How a layer reads a bottom: the part that the device has; its part of a value, which may be whole; the whole
-    value, with a gradient that is a part of the sum over devices; the whole value, with the same gradient on each
-    device."""
-
-    PART = "part"
-    SLICE = "slice"
-    PARTIAL = "partial"
-    COMPLETE = "complete"
-
-
-@dataclass
+@dataclass(frozen=True)
 class Move:
-    """Bytes that a device sends for one value, forward and backward, and the layer that reads it first."""
+    """Bytes that a device sends for one value, forward and backward, and the layer that needs it first."""
 
     forward: float
     backward: float
     layer: int
 
 
-class States:
-    """The states of a net's values under ``shards`` devices; ``set`` changes how a layer is divided."""
+class Plans:
+    """How a Sharding divides each layer; ``set`` changes the division of one."""
 
-    def __init__(self, graph: Graph, sharding: Sharding):
-        self.graph, self.shards, nodes = graph, sharding.shards, graph.nodes
+    def __init__(self, divisions: Divisions, sharding: Sharding):
+        self.divisions, self.shards, nodes = divisions, divisions.shards, divisions.graph.nodes
+        self.nodes = nodes
         self.division = [sharding.division(n.index) for n in nodes]
-        self.makers = [sorted({b.node.index for b in n.bottoms}) for n in nodes]
         self.readers = [sorted({r.index for top in n.tops for r, _ in top.readers}) for n in nodes]
-        self._follows = [bool(n.bottoms) and follows(n.layer) for n in nodes]
-        self._grouped = [getattr(n.layer.p, "group", 1) > 1 for n in nodes]
-        self.of: list[State] = []
+        self.of: list[LayerPlan] = []
         for node in nodes:
-            self.of.append(self._state(node.index))
+            self.of.append(self._plan(node))
 
-    def _state(self, index: int) -> State:
-        division = self.division[index]
-        if division is Division.WHOLE:
-            parts = self._follows[index] and all(self.of[m] is State.CHANNELS for m in self.makers[index])
-            return State.CHANNELS if parts else State.WHOLE
-        return State.CHANNELS if division is Division.OUTPUTS else State.SAMPLES
+    def axis(self, value: Value) -> Axis:
+        """The axis along which a value is divided."""
+        return self.of[value.node.index].tops[value.top]
 
-    def set(self, index: int, division: Division) -> tuple[list[int], dict[int, State]]:
-        """Sets a layer's division; returns the layers that this can concern, and the states that it changed, with the
-        old ones."""
+    def _plan(self, node: Node) -> LayerPlan:
+        division, index = self.division[node.index], node.index
+        if division is Division.OUTPUTS:
+            return self.divisions.outputs(index) or self.divisions.whole(index)
+        if division is Division.BATCH:
+            return self.divisions.along(index, 0) or self.divisions.whole(index)
+        for axis in dict.fromkeys(map(self.axis, node.bottoms)):
+            if axis is not None and (found := self.divisions.along(index, axis)):
+                return found
+        return self.divisions.whole(index)
+
+    def set(self, index: int, division: Division) -> list[int]:
+        """Sets a layer's division; returns the layers that this can concern."""
         self.division[index] = division
-        waiting = [index]
-        touched: list[int] = []
-        old: dict[int, State] = {}
+        waiting, touched = [index], list[int]()
         while waiting:
             layer = heappop(waiting)
             if touched and touched[-1] == layer:
                 continue
             touched.append(layer)
-            state = self._state(layer)
-            if state is not self.of[layer]:
-                old[layer], self.of[layer] = self.of[layer], state
+            found = self._plan(self.nodes[layer])
+            if found.tops != self.of[layer].tops:
                 for reader in self.readers[layer]:
                     heappush(waiting, reader)
-        return touched, old
-
-    def reading(self, reader: int) -> Reading:
-        """How a layer reads its bottoms."""
-        division = self.division[reader]
-        if division is Division.OUTPUTS:
-            return Reading.SLICE if self._grouped[reader] else Reading.PARTIAL
-        return Reading.COMPLETE if self.of[reader] is State.WHOLE else Reading.PART
+            self.of[layer] = found
+        return touched
 
     def move(self, value: Value) -> Move | None:
-        """What devices exchange for a value. Partial gradients are summed: only the device's own part where the value
-        is divided and all gradients are partial."""
-        divided = self.of[value.node.index] is not State.WHOLE
-        whole = [(r.index, self.reading(r.index), r.gradient_to[i]) for r, i in value.readers]
-        whole = [f for f in whole if f[1] is not Reading.PART and not (f[1] is Reading.SLICE and divided)]
-        if not whole:
+        """What devices exchange for a value: they gather it where a reader needs all of it, and they sum gradients
+        that are parts of a sum: only their own part where all readers' gradients are such parts."""
+        axis, node = self.axis(value), value.node
+        needs = [(r.index, self.of[r.index].needs[i], r.gradient_to[i]) for r, i in value.readers]
+        needs = [found for found in needs if found[1] != Need(axis)]
+        result = axis is not None and (not value.readers or bool(node.loss_weights[value.top]))
+        if not needs and not result:
             return None
         amount = size(value) * (self.shards - 1) / self.shards
-        partial = any(reading is Reading.PARTIAL and wanted for _, reading, wanted in whole)
-        complete = any(reading is Reading.COMPLETE and wanted for _, reading, wanted in whole)
-        backward = amount * (1 if divided and not complete else 2) if partial else 0.0
-        if not divided:  # the gradients of slices are gathered
-            backward += amount * any(reading is Reading.SLICE and wanted for _, reading, wanted in whole)
-        return Move(amount if divided else 0.0, backward, whole[0][0])
+        complete = axis is not None and (result or any(not need.partial for _, need, _ in needs))
+        backward = 0.0
+        if any(need.partial and wanted for _, need, wanted in needs):
+            backward += amount * (1 if axis is not None and not complete else 2)
+        backward += amount * any(need.axis is not None and wanted for _, need, wanted in needs)
+        return Move(amount if axis is not None else 0.0, backward, needs[0][0] if needs else node.index)
 
 
-def exchange(graph: Graph, sharding: Sharding) -> Exchange:
+def moves(plans: Plans, values: Iterator[Value]) -> Iterator[tuple[Value, Move]]:
+    """What devices exchange for some values."""
+    for value in values:
+        if move := plans.move(value):
+            yield value, move
+
+
+def exchange(divisions: Divisions, sharding: Sharding) -> Exchange:
     """What the devices of a stage exchange under ``sharding``."""
-    count, shards = len(graph.nodes), sharding.shards
-    parts, parameter_parts, summed = np.ones(count), np.ones(count), np.zeros(count)
-    sent, messages = np.zeros((2, count)), np.zeros((2, count))
-    gathered: set[Value] = set()
+    nodes, shards = divisions.graph.nodes, sharding.shards
+    parts, parameter_parts, summed = np.ones(len(nodes)), np.ones(len(nodes)), np.zeros(len(nodes))
+    sent, messages = np.zeros((2, len(nodes))), np.zeros((2, len(nodes)))
     if shards == 1:
-        return Exchange(parts, parameter_parts, sent, messages, summed, [State.WHOLE] * count, gathered)
-    states, parameters = States(graph, sharding), parameter_bytes(graph)
-    for node in graph.nodes:
-        state = states.of[node.index]
-        parts[node.index] = 1 if state is State.WHOLE else shards
-        parameter_parts[node.index] = shards if state is State.CHANNELS else 1
-        if state is State.SAMPLES and any(ref.wanted for ref in node.params):
-            summed[node.index] = parameters[node.index]
-        for top in node.tops:
-            move = states.move(top)
-            if move is None:
-                continue
-            for way, amount in enumerate((move.forward, move.backward)):
-                sent[way, move.layer] += amount
-                messages[way, move.layer] += (shards - 1) * (amount > 0)
-            if move.forward:
-                gathered.add(top)
-    return Exchange(parts, parameter_parts, sent, messages, summed, states.of, gathered)
+        return Exchange(parts, parameter_parts, sent, messages, summed, set(), set())
+    plans = Plans(divisions, sharding)
+    for node, found in zip(nodes, plans.of, strict=True):
+        parts[node.index] = 1 if found.message is None else shards
+        parameter_parts[node.index] = divisions.parameter_parts(node.index, found)
+        if found.sums_gradients:
+            wanted = zip(node.params, node.layer.param_blobs, strict=True)
+            summed[node.index] = sum(4 * math.prod(spec.shape) for ref, spec in wanted if ref.wanted)
+    tops = [top for node in nodes for top in node.tops]
+    gathered = set()
+    for value, move in moves(plans, iter(tops)):
+        for way, amount in enumerate((move.forward, move.backward)):
+            sent[way, move.layer] += amount
+            messages[way, move.layer] += (shards - 1) * (amount > 0)
+        if move.forward:
+            gathered.add(value)
+    divided = {top for top in tops if plans.axis(top) is not None}
+    return Exchange(parts, parameter_parts, sent, messages, summed, divided, gathered)
 
 
-def hybrid(graph: Graph, shards: int) -> Sharding | None:
-    """Krizhevsky's division: all layers before the first inner product by samples, all inner products by outputs that
-    can be. None where the net does not allow it."""
-    dense = [n.index for n in graph.nodes if n.layer.spec.type == "InnerProduct" and divisible(n, shards)]
-    first = dense[0] if dense else 0
-    batch = graph.nodes[:first]
-    if not any(n.params for n in batch) or graph.batch_size % shards or any(couples_samples(n) for n in batch):
-        return None
-    if any(v.shape[:1] != (graph.batch_size,) for n in batch for v in n.tops):
-        return None
-    return Sharding(shards, frozenset(dense), frozenset(range(first)))
-
-
-def couples_samples(node: Node) -> bool:
-    """Whether a layer's numbers for a sample depend on other samples of the batch."""
-    layer = node.layer
-    return layer.spec.type in ("BatchReindex", "Filter", "LSTM", "RNN", "GRU", "Recurrent", "Attention") or (
-        layer.spec.type == "BatchNorm" and node.backward
-    )
-
-
-def all_outputs(graph: Graph, shards: int) -> frozenset[int]:
-    """The layers that ``shards`` devices can divide by outputs."""
-    return frozenset(n.index for n in graph.nodes if divisible(n, shards))
+def hybrid(divisions: Divisions) -> Sharding | None:
+    """Krizhevsky's division: inner products by outputs, and by samples the layers with parameters before them. None
+    where the net does not allow it."""
+    products, batch, behind = set(), set(), set()
+    for node in divisions.graph.nodes:
+        product = not node.layer.needs_images and divisions.outputs(node.index) is not None
+        if product or any(bottom.node in behind for bottom in node.bottoms):
+            behind.add(node)
+            if product:
+                products.add(node.index)
+        elif node.bottoms and node.params:
+            if divisions.along(node.index, 0) is None:
+                return None
+            batch.add(node.index)
+    return Sharding(divisions.shards, frozenset(products), frozenset(batch)) if products and batch else None

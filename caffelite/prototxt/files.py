@@ -42,25 +42,28 @@ class Document:
     locate: Locator
 
 
-def read_net(path: str | Path, named_at: Where | None = None, tolerate: Tolerate | None = None) -> Document:
+def read_net(
+    path: str | Path, named_at: Where | None = None, tolerate: Tolerate | None = None, either: bool = False
+) -> Document:
     """Reads a NetParameter, from text or binary (a caffemodel, without places), in the modern form.
 
-    named_at: the place that names the path, for errors. tolerate: see ``parse``.
+    named_at: the place that names the path, for errors. tolerate: see ``parse``. either: whether the command takes a
+    net or a solver, by -model and -solver.
     """
-    return modern(read_message(path, pb.NetParameter, named_at, _of_right_type(named_at, tolerate)))
+    return modern(read_message(path, pb.NetParameter, named_at, _of_right_type(named_at, tolerate, either)))
 
 
-def read_solver(path: str | Path, tolerate: Tolerate | None = None) -> Document:
-    """Reads a SolverParameter, in the modern form. tolerate: see ``parse``."""
-    return modern(read_message(path, pb.SolverParameter, tolerate=_of_right_type(tolerate=tolerate)))
+def read_solver(path: str | Path, tolerate: Tolerate | None = None, either: bool = False) -> Document:
+    """Reads a SolverParameter, in the modern form. tolerate: see ``parse``. either: as for ``read_net``."""
+    return modern(read_message(path, pb.SolverParameter, tolerate=_of_right_type(None, tolerate, either)))
 
 
-def _of_right_type(named_at: Where | None = None, tolerate: Tolerate | None = None) -> Tolerate:
+def _of_right_type(named_at: Where | None, tolerate: Tolerate | None, either: bool) -> Tolerate:
     """Refuses a net in place of a solver, or a solver in place of a net, with one mistake; then calls ``tolerate``."""
 
     def checked(message: Message, reader: Reader) -> None:
         if other := mistaken(reader, type(message)):
-            raise other_kind(reader.file, other, named_at)
+            raise other_kind(reader.file, other, named_at, either)
         if tolerate:
             tolerate(message, reader)
 
@@ -151,11 +154,18 @@ def mistaken(reader: Reader, message_type: type[Message]) -> type[Message] | Non
     return other if second.known > reader.known else None
 
 
-def other_kind(file: str, found: type[Message], named_at: Where | None = None) -> CaffeliteError:
-    """The error for a net in place of a solver, or the reverse. named_at: the place where another file names it."""
-    what, option = {pb.NetParameter: ("net", "-model"), pb.SolverParameter: ("solver", "-solver")}[found]
-    expected = "solver" if what == "net" else "net"
-    remedy = f"name a {expected} here" if named_at else f"give it with {option}"
+def other_kind(file: str, found: type[Message], named_at: Where | None = None, either: bool = False) -> CaffeliteError:
+    """The error for a net in place of a solver, or the reverse. named_at: the place where another file names it.
+    either: as for ``read_net``."""
+    what, expected = ("net", "solver") if found is pb.NetParameter else ("solver", "net")
+    if named_at:
+        remedy = f"name a {expected} here"
+    elif either:
+        remedy = f"give it with {'-model' if what == 'net' else '-solver'}"
+    elif what == "net":
+        remedy = f'name it in the net field of a solver: net: "{file}"'
+    else:
+        remedy = "give the net that its net field names"
     return CaffeliteError(f"{file}: this is a {what}, not a {expected}", where=named_at, remedy=remedy)
 
 

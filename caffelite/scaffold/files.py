@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from .. import caffelite_pb2 as pb
+from ..errors import CaffeliteError
 from ..layers import Shape
 from . import comments
 from .comments import plain, wrapped
@@ -126,6 +128,9 @@ def listed(values: tuple[int, ...]) -> str:
 
 def list_text(part: Part, names: list[str]) -> str:
     """The samples of files as ImageData reads them: lines of file and class, or a table."""
+    for image in part.listed:
+        if part.values is None and (re.search(r"[\n\r]", image.name) or image.name != image.name.strip()):
+            raise CaffeliteError("a list cannot hold this name", where=image.where, remedy="rename the file")
     if part.values is None:
         return "".join(f"{image.name} {image.label}\n" for image in part.listed)
     text = io.StringIO()

@@ -3,44 +3,32 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from dataclasses import replace
 
 from .. import data
 from ..devices.protocol import Device
 from ..errors import CaffeliteError
 from ..net import graph
-from ..net.graph import Graph
 from ..net.partition import resolve
 from ..net.partition.analysis import Analysis
 from ..net.partition.placement import Placement
-from ..net.partition.resolve import SplitRequest
 from ..parallel import MeshShape, SingleProcess, agreed
+from ..planner.place import place
 from . import nets
 from .parts import CompleteNets, DividedNets
 
-Place = Callable[[Graph, SplitRequest], Placement]
 
-
-def arrange(
-    split: str,
-    train: nets.NetSpec,
-    comm: SingleProcess,
-    dev: Device,
-    strong_scaling: bool,
-    place: Place = resolve.default_placement,
-) -> CompleteNets:
+def arrange(split: str, train: nets.NetSpec, comm: SingleProcess, dev: Device, strong_scaling: bool) -> CompleteNets:
     """The parts of the nets that the processes hold. The batches of ``train`` become those of one pass.
 
     split: how the net is divided, as `caffelite train -split` takes it; empty: as the placements of its layers say.
-    strong_scaling: the processes divide the prototxt's batches among them. place: the placement for a request of
-    "auto". Errors: a net that cannot be divided so; another number of processes than it takes.
+    strong_scaling: the processes divide the prototxt's batches among them. Errors: a net that cannot be divided so;
+    another number of processes than it takes.
     """
     if not split and not any(layer.HasField("placement") for layer in train.message.layer):
         if strong_scaling:
             nets.divide(train, comm.size)
         return CompleteNets(comm.mesh(None, dev))
-    placement, shape = agreed(comm, lambda: _placed(split, train, comm, place))
+    placement, shape = agreed(comm, lambda: _placed(split, train, comm, dev, strong_scaling))
     if strong_scaling:
         nets.divide(train, shape.groups)
     if placement.micro_batches > 1:
@@ -48,15 +36,19 @@ def arrange(
     return DividedNets(comm.mesh(shape, dev), placement)
 
 
-def _placed(split: str, train: nets.NetSpec, comm: SingleProcess, place: Place) -> tuple[Placement, MeshShape]:
+def _placed(
+    split: str, train: nets.NetSpec, comm: SingleProcess, dev: Device, strong: bool
+) -> tuple[Placement, MeshShape]:
     """The placement of the layers of a train net, and the arrangement of the processes."""
     wiring = graph.build(train.message, train.state, train.locate, functools.partial(data.open_source, seed=0))
     for node in wiring.nodes:
         if getattr(node.layer, "source", None) is not None:
             node.layer.source.close()
     request = resolve.parse_split(split) if split else None
-    if request and request.automatic and not resolve.has_messages(wiring):
-        placement = place(wiring, replace(request, devices=request.devices or comm.size))
+    if request and not resolve.has_messages(wiring):
+        asked = request.devices or request.stages * request.shards
+        devices = comm.size if request.automatic or comm.size % asked == 0 else asked
+        placement = place(wiring, request, devices, dev.traits, memory=dev.traits.memory, strong=strong)
     else:
         found = resolve.resolve(wiring, request)
         assert found, "there is a request, or there are messages"

@@ -94,8 +94,8 @@ def mean_scores(
     for i, value in enumerate(net.graph.outputs):
         if _counted(value) is None and not _by_sample(value, batch):
             tested[i] = tested[i] * (math.prod(value.node.bottoms[1].shape) if _shares(value) else batch)
-    found = Scores([(v.name, w, mean) for v, w, mean in outputs], float(sums[-1]) / count, tested, count * batch)
-    return _joined(parts.gather(found)) if parts.divided else found
+    scores = Scores([(v.name, w, mean) for v, w, mean in outputs], float(sums[-1]) / count, tested, count * batch)
+    return _joined(parts.gather(scores)) if parts.divided else scores
 
 
 def _joined(stages: list[Scores]) -> Scores:

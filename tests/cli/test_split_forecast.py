@@ -50,9 +50,9 @@ def test_forecast_needs_no_data(deep, call):
 @pytest.mark.parametrize(
     "options, message",
     [
-        (["-split", "stages=two"], "-split cannot be read; expected auto, a number of devices"),
-        (["-split", "stages=2,stages=2"], "-split cannot be read"),
-        (["-split", "hybrid=2,stages=2"], "hybrid stands alone"),
+        (["-split", "stages=two"], "a bad stages; expected a whole number from 1"),
+        (["-split", "stages=2,stages=2"], "is not understood"),
+        (["-split", "hybrid=2,stages=2"], "gives more than one arrangement"),
         (["-split", 3], "4 processes cannot form groups of 3"),
         (["-split", "stages=4,micro_batches=3"], "a batch of 8 cannot be divided into 3 micro-batches"),
         (["-split", "auto", "-memory", "100"], "no arrangement fits into the memory of a device"),

@@ -190,8 +190,8 @@ def test_only_the_lock_is_written_beside_a_database(database, images, images_sou
     [
         (datum(np.zeros((3, 6, 6), np.uint8)), "images differ in shape; expected 3×6×5, found 3×6×6"),
         (pb.Datum(channels=3, height=6, width=5, data=b"short"), "wrong number of values; expected 3×6×5, found 5"),
-        (pb.Datum(label=1), "wrong number of values"),
-        (pb.Datum(channels=-1, height=-1, width=3, data=b"abc"), "wrong number of values; expected -1×-1×3, found 3"),
+        (pb.Datum(label=1), "the shape has an axis below 1; found 0×0×0"),
+        (pb.Datum(channels=-1, height=-1, width=3, data=b"abc"), "the shape has an axis below 1; found -1×-1×3"),
         (pb.Datum(channels=1 << 30, height=1 << 30, width=1 << 30, data=b"abc"), "wrong number of values"),
         (b"\xff\xff\xff", "not a Datum record"),
     ],

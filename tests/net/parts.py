@@ -12,7 +12,6 @@ from caffelite.net.partition.analysis import Analysis, ParameterPlace
 from caffelite.net.partition.partition import part
 from caffelite.net.partition.placement import DevicePosition, Placement
 
-RATE = 0.05
 Feed = Callable[[Net, int, int], None]  # net, iteration, micro-batch: fills the net's Input blobs
 
 
@@ -40,10 +39,9 @@ def one_forward_one_backward(stages: int, stage: int, count: int) -> list[tuple[
 class Rank:
     """One part that trains: its nets, one for each micro-batch in flight."""
 
-    def __init__(
-        self, part: Graph, dev: CPU, stages: int, stage: int, count: int, links=None, seed: int = 3, **options
-    ):
+    def __init__(self, part: Graph, dev: CPU, stages: int, stage: int, count: int, links=None, rate=0.05, **options):
         self.net = Net.of(part, dev, seed=3, random_seed=3, links=links, **options)
+        self.rate = rate
         self.order = one_forward_one_backward(stages, stage, count)
         flight = min(stages - stage, count)
         self.nets = [self.net, *[self.net.replica() for _ in range(flight - 1)]]
@@ -64,7 +62,7 @@ class Rank:
         self.losses.append(found)
         update(self)
         if self.net.params.diff is not None:
-            self.net.params.data -= RATE / count * self.net.params.diff
+            self.net.params.data -= self.net.params.data.dtype.type(self.rate / count) * self.net.params.diff
 
 
 def train_whole(graph: Graph, iterations: int, count: int = 1, feed: Feed | None = None, dtype="float64", **options):

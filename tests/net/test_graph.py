@@ -201,6 +201,7 @@ TWO_BELOW = 'layer { name: "s" type: "Sigmoid" bottom: "data" bottom: @"target" 
 MISTAKES = [
     ('layer { name: "a" type: @"Convolutoin" }', 'unknown type "Convolutoin"; expected one of '),
     ('layer { name: "a" type: @"Convolutoin" }', 'did you mean "Convolution"?'),
+    ('layer { name: "a" type: @"Conv" }', 'did you mean "Convolution"?'),
     ('@layer { name: "a" }', 'layer "a" has no type'),
     (DATA + mark(ip("a", "dato", "x"), '"dato"'), 'unknown bottom "dato"; did you mean "data"?'),
     (mark(ip("a", "x", "x"), '"x" top'), 'unknown bottom "x"'),
@@ -248,6 +249,13 @@ MISTAKES = [
 @pytest.mark.parametrize(("text", "message"), MISTAKES)
 def test_mistakes(text, message):
     mistakes(text, message)
+
+
+@pytest.mark.parametrize("name", ["MyThing", "Detection", "Shuffle", "FC", "Interp", "Upsample", "PSROIPooling"])
+def test_no_type_is_suggested_that_is_not_near(name):
+    with pytest.raises(CaffeliteError, match=f'unknown type "{name}"; expected one of') as error:
+        build(f'layer {{ name: "a" type: "{name}" }}')
+    assert "did you mean" not in str(error.value)
 
 
 def test_a_net_without_layers():

@@ -136,10 +136,13 @@ def test_the_log_and_the_snapshots_are_those_of_one_process(folder):
 
 
 def test_debug_info_covers_all_stages(folder):
+    """The stages are cut where no layers are fused: a blob between fused layers is not the one that Caffe has."""
     extra = "debug_info: true iter_size: 2"
     alone = run(folder, "alone", extra=extra)
     assert "[Backward]" in alone and "[Update]" in alone
-    assert_same_numbers(run(folder, "parts", "-split", "stages=2,micro_batches=3", ranks=2, extra=extra), alone)
+    net = (folder / "mlp.prototxt").read_text()
+    (folder / "mlp.prototxt").write_text(net.replace('{ name: "ip2"', '{ name: "ip2" placement { stage: 1 }'))
+    assert_same_numbers(run(folder, "parts", "-split", "micro_batches=3", ranks=2, extra=extra), alone)
 
 
 def test_a_run_resumes_on_another_division(folder):
@@ -161,3 +164,21 @@ def test_a_run_resumes_on_another_division(folder):
         if prefix == "same":
             found = weights.read_model(folder / "same_iter_24.caffemodel")
             assert all(np.array_equal(a, b) for name in exact for a, b in zip(found[name], exact[name], strict=True))
+
+
+@pytest.mark.parametrize(
+    "ranks, split, error",
+    [
+        (1, "stages=2", "processes"),
+        (3, "stages=2", "processes"),
+        (2, "stages=9", "stages"),
+        (2, "stages=2,micro_batches=5", "a batch of 12 cannot be divided into 5 micro-batches"),
+        (2, "sideways", "not understood|cannot be read"),
+    ],
+)
+def test_an_impossible_division_is_refused_before_anything_starts(folder, ranks, split, error):
+    (folder / "solver.prototxt").write_text(TEXT + 'snapshot_prefix: "none"')
+    process = mpirun(ranks, *COMMAND, "-split", split, cwd=folder)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 2 and len(re.findall("^caffelite: ", err, re.MULTILINE)) == 1, out + err
+    assert re.search(error, err) and "Traceback" not in err and "Iteration 0" not in err, err

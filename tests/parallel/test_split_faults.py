@@ -3,8 +3,8 @@
 import re
 
 import pytest
-from launching import COMMAND, SOLVER, mpirun, needs_mpi
-from test_faults import FAULTS, end, places, the_last_snapshot_stands
+from launching import COMMAND, SOLVER, finish, mpirun, needs_mpi
+from test_faults import FAULTS, ROOT_OF_0, end, places, the_last_snapshot_stands
 
 pytestmark = needs_mpi
 NET = """
@@ -71,3 +71,23 @@ def test_a_shard_that_dies_while_the_others_gather(folder, started, rank):
     stage, shard = divmod(rank, 2)
     assert re.search(rf"rank {rank} \(stage {stage}, shard {shard}, .*in layer \"fault\"  <- died", err), err
     assert f"caffelite: rank {rank} died" in err and len(places(err)) == 4
+
+
+@pytest.mark.parametrize("ranks, split", [(2, "stages=2"), (4, "stages=2")])
+def test_corrupted_weights_are_traced_over_all_stages(folder, started, ranks, split):
+    """The layer that makes the first NaN is on the second stage; its bundle replays in one process."""
+    (folder / "root.prototxt").write_text(ROOT_OF_0)
+    (folder / "solver.prototxt").write_text(
+        SOLVER.replace("mlp", "root").replace("0.05", "0.001") + 'snapshot_prefix: "run" display: 1'
+    )
+    divided = [*COMMAND, "-split", split, "-scaling", "strong"]
+    finish(mpirun(ranks, *divided, "-set", "root.power_param.shift=1", "-iterations", "3", cwd=folder))
+    process = mpirun(ranks, *divided, "-snapshot", "run_iter_3.solverstate", cwd=folder)
+    started.append(process)
+    err = end(process)
+    assert "The weights are already corrupted: repeating from run_iter_3.solverstate" in err
+    assert err.count('the loss is not finite at iteration 3: layer "root" (Power), gradient of "size"') == 1, err
+    assert "last place" not in err and (folder / "run_fault_iter_3/report.json").exists()
+    replay = [*COMMAND[:3], "replay", "run_fault_iter_3"]
+    out, err = mpirun(1, *replay, cwd=folder).communicate(timeout=60)
+    assert 'gradient of "size"' in out + err, out + err

@@ -9,6 +9,7 @@ from caffelite.errors import CaffeliteError
 from caffelite.net.compile import compile
 from caffelite.net.partition.partition import partition
 from caffelite.net.partition.placement import DevicePosition, Division
+from caffelite.net.partition.resolve import parse_split
 from caffelite.planner.place import place
 
 CPU = cpu_traits(onednn=False)
@@ -27,43 +28,43 @@ layer { name: "loss" type: "SoftmaxWithLoss" bottom: "fc2" bottom: "label" top: 
 
 def test_split_of_two_devices():
     graph = build(NET)
-    found = place(graph, "2", 2, CPU)
+    found = place(graph, parse_split("2"), 2, CPU)
     assert found.devices == 2 and set(found.layers) == {n.name for n in graph.nodes}
-    assert place(graph, "2", 4, CPU) == place(graph, "2", 4, CPU)
+    assert place(graph, parse_split("2"), 4, CPU) == place(graph, parse_split("2"), 4, CPU)
 
 
 def test_stages_and_micro_batches_as_asked_for():
-    found = place(build(NET), "stages=2,micro_batches=4", 2, CPU)
+    found = place(build(NET), parse_split("stages=2,micro_batches=4"), 2, CPU)
     assert (found.stages, found.shards, found.micro_batches) == (2, 1, 4)
     assert sorted({p.stage for p in found.layers.values()}) == [0, 1]
 
 
 def test_hybrid_divides_samples_then_outputs():
-    found = place(build(NET), "hybrid=2", 2, CPU)
+    found = place(build(NET), parse_split("hybrid=2"), 2, CPU)
     divisions = {name: p.division for name, p in found.layers.items()}
-    assert divisions["conv"] is divisions["data"] is Division.BATCH and divisions["fc1"] is Division.OUTPUTS
+    assert divisions["conv"] is Division.BATCH and divisions["fc1"] is divisions["fc2"] is Division.OUTPUTS
     assert (found.stages, found.shards, found.micro_batches) == (1, 2, 1)
 
 
 def test_auto_divides_where_one_device_lacks_the_memory():
     graph = build(NET.replace("num_output: 256", "num_output: 8").replace("dim: 8 ", "dim: 64 "))
-    assert place(graph, "auto", 2, CPU).devices == 1
+    assert place(graph, parse_split("auto"), 2, CPU).devices == 1
     one = compile(graph, CPU).arena
-    assert place(graph, "auto", 2, CPU, memory=0.9 * one).devices == 2
+    assert place(graph, parse_split("auto"), 2, CPU, memory=0.9 * one).devices == 2
 
 
 def test_impossible_split_is_an_error():
     with pytest.raises(CaffeliteError, match="fits into the memory"):
-        place(build(NET), "auto", 2, CPU, memory=1000)
+        place(build(NET), parse_split("auto"), 2, CPU, memory=1000)
     with pytest.raises(CaffeliteError, match="no arrangement of 3 devices is possible"):
-        place(build(NET), "hybrid=3", 3, CPU)
+        place(build(NET), parse_split("hybrid=3"), 3, CPU)
 
 
 @pytest.mark.parametrize("seed", range(25))
 def test_stages_of_random_nets_can_be_compiled(seed):
     graph = build(random_net(seed))
     try:
-        found = place(graph, "stages=2", 2, cuda_traits())
+        found = place(graph, parse_split("stages=2"), 2, cuda_traits())
     except CaffeliteError as error:
         assert "stages" in str(error)
         return

@@ -68,11 +68,29 @@ def test_unusual_model_names_in_a_state(folder, train, model):
     state = state_of(folder / "run_iter_4.solverstate")
     state.learned_net = model
     path.write_bytes(state.SerializeToString())
-    if model:
-        with pytest.raises(CaffeliteError):
-            train(SOLVER, resume=str(path))
-    else:
+    with pytest.raises(CaffeliteError):
         train(SOLVER, resume=str(path))
+
+
+@pytest.mark.parametrize("form", ["BINARYPROTO", "HDF5"])
+def test_a_state_without_a_model_is_refused(folder, train, form):
+    """Caffe goes on with initial weights there, and prints nothing."""
+    solver = SOLVER + f" snapshot_format: {form}"
+    train(solver)
+    if form == "HDF5":
+        path = "bare_iter_4.solverstate.h5"
+        with h5py.File(folder / "run_iter_4.solverstate.h5") as file, h5py.File(folder / path, "w") as bare:
+            for name in ("iter", "current_step", "history"):
+                file.copy(name, bare)
+    else:
+        path = "run_iter_4.solverstate"
+        state = state_of(folder / path)
+        state.ClearField("learned_net")
+        (folder / path).write_bytes(state.SerializeToString())
+    with pytest.raises(CaffeliteError, match="names no model .*so the weights of iteration 4 are not known") as error:
+        train(solver, resume=path)
+    assert "-weights" in str(error.value) and "-snapshot" in str(error.value)
+    assert not snapshot.sound(folder / path)
 
 
 @pytest.mark.parametrize("change", [{"iter": -3}, {"iter": None}])

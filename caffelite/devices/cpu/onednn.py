@@ -27,7 +27,7 @@ FORWARD_TRAINING, DIRECT = 64, 1
 SRC, DIFF_SRC, WEIGHTS, DIFF_WEIGHTS, DST, DIFF_DST, WORKSPACE, SCRATCHPAD = 129, 130, 131, 132, 133, 134, 135, 136
 RELU, POOL_MAX, POOL_INCLUDING, POOL_EXCLUDING = 0x20, 0x1FF, 0x2FF, 0x3FF
 F32, BF16 = 3, 2
-_ANY, _CPU, _IN_ORDER, _USER_SCRATCHPAD, _IMPLEMENTATION = 1, 1, 1, 1, 8
+_ANY, _CPU, _IN_ORDER, _USER_SCRATCHPAD = 1, 1, 1, 1
 _AVX512, _AVX512_BF16 = 0x27, 0xE7
 # Names of operands → (the number by which they are passed, what to ask for their layout, its index)
 OPERANDS = {
@@ -193,12 +193,6 @@ class Descriptor:
     def bytes(self, operand: str) -> int:
         layout = self.layout(operand)
         return self.library.bytes(layout) if layout else 0
-
-    @property
-    def implementation(self) -> str:
-        text = ct.c_char_p()
-        self.library("primitive_desc_query", self.handle, _IMPLEMENTATION, 0, ct.byref(text))
-        return (text.value or b"").decode()
 
     def primitive(self, *operands: str, layouts: dict | None = None) -> Primitive:
         return Primitive(self, operands, layouts or {})

@@ -50,11 +50,13 @@ def part_shape(shape: Shape, axis: Axis, shards: int) -> Shape:
 
 def plan(graph: Graph, placement: Placement) -> dict[Node, LayerPlan]:
     """How each layer of a graph is divided. Errors: a layer that cannot be divided as its placement says."""
-    planner = _Planner(graph, placement)
+    planner = LayerPlanner(graph, placement)
     return {node: planner.add(node) for node in graph.nodes}
 
 
-class _Planner:
+class LayerPlanner:
+    """Plans the layers of a graph one after the other."""
+
     def __init__(self, graph: Graph, placement: Placement):
         self.graph, self.placement, self.shards = graph, placement, placement.shards
         self._axes: dict[Value, Axis] = {}
@@ -64,7 +66,7 @@ class _Planner:
         place = self.placement.layers.get(node.name, LayerPlacement())
         division = place.division if self.shards > 1 else Division.WHOLE
         if division is Division.OUTPUTS:
-            found = self._by_outputs(node, place.stage)
+            found = self.by_outputs(node, place.stage)
         elif division is Division.BATCH:
             found = self._by_samples(node, place.stage)
         else:
@@ -76,11 +78,11 @@ class _Planner:
         """A layer without a division of its own works on parts where its bottoms are parts and it can."""
         axes = dict.fromkeys(a for b in node.bottoms if (a := self._axes[b]) is not None)
         for axis in axes:
-            if found := self._along(node, stage, axis):
+            if found := self.along(node, stage, axis):
                 return found
         return LayerPlan(stage, (Need(),) * len(node.bottoms), (None,) * len(node.tops))
 
-    def _along(self, node: Node, stage: int, axis: int) -> LayerPlan | None:
+    def along(self, node: Node, stage: int, axis: int) -> LayerPlan | None:
         """The plan of a layer that takes the same part of each bottom as of its tops; None where it cannot."""
         if not node.layer.divisible(axis) or not self._have(node.bottoms, axis):
             return None
@@ -113,13 +115,13 @@ class _Planner:
         if layer.couples_samples and not layer.divisible(0):
             remedy = "divide its outputs, or place it without a division"
             raise layer.outer_error(f"{what}: they depend on each other", "placement", "division", remedy=remedy)
-        if not (found := self._along(node, stage, 0)):
+        if not (found := self.along(node, stage, 0)):
             shapes = ", ".join(f'"{v.name}" {list(v.shape)}' for v in (*node.bottoms, *node.tops))
             expected = f"bottoms and tops with a multiple of {self.shards} samples"
             raise layer.outer_error(what, "placement", "division", expected=expected, found=shapes or "no bottom")
         return found
 
-    def _by_outputs(self, node: Node, stage: int) -> LayerPlan:
+    def by_outputs(self, node: Node, stage: int) -> LayerPlan:
         """A layer that the placement divides by outputs."""
         layer = node.layer
         if not layer.divides_outputs:

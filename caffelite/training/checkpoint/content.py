@@ -161,11 +161,10 @@ class Content:
             what = f"{path} is the state of another solver type"
             raise CaffeliteError(what, expected=self._solver_type, found=resume.solver_type)
         self._load_histories(state, saved.history, path)
-        if found := snapshot.read_model(saved, path):
-            model, blobs = found
-            if missing := self._net.load(blobs, str(model)).missing:
-                expected = f"weights of layers {', '.join(missing)}"
-                raise CaffeliteError(f"{model} is the model of another net", expected=expected)
+        model, blobs = snapshot.read_model(saved, path)
+        if missing := self._net.load(blobs, str(model)).missing:
+            expected = f"weights of layers {', '.join(missing)}"
+            raise CaffeliteError(f"{model} is the model of another net", expected=expected)
         state.iteration = saved.iteration
         if state.plateau and saved.plateau:
             state.plateau.steps = saved.current_step

@@ -238,12 +238,12 @@ def _decode_hdf5_state(data: bytes, path: Path) -> State:
 _NUMBERS = ("iter", "current_step", "iter_last_event", "minimum_loss")
 
 
-def read_model(state: State, path: Path) -> tuple[Path, dict[str, list[np.ndarray]]] | None:
-    """The path and the blobs of a state's model; None where it names none.
+def read_model(state: State, path: Path) -> tuple[Path, dict[str, list[np.ndarray]]]:
+    """The path and the blobs of a state's model.
 
     The model is searched in the folder of the state, since both may have been moved, then where the state says. Where
-    the state holds the digest of its model, the model must have it. Errors: the model is damaged or another one; the
-    error names the newest good snapshot.
+    the state holds the digest of its model, the model must have it. Errors: the state names no model, or the model is
+    damaged or another one; the error names the newest good snapshot.
     """
     try:
         return _read_model(state, path)
@@ -251,9 +251,10 @@ def read_model(state: State, path: Path) -> tuple[Path, dict[str, list[np.ndarra
         raise CaffeliteError(str(error), remedy=newest_good(path)) from None
 
 
-def _read_model(state: State, path: Path) -> tuple[Path, dict[str, list[np.ndarray]]] | None:
+def _read_model(state: State, path: Path) -> tuple[Path, dict[str, list[np.ndarray]]]:
     if not state.model:
-        return None
+        what = f"{path} names no model (learned_net), so the weights of iteration {state.iteration} are not known"
+        raise CaffeliteError(what, remedy="train from that model with -weights, without -snapshot")
     if "\0" in state.model or not (named := Path(state.model)).name:
         raise CaffeliteError(f"{path} names no file as its model", found=repr(state.model))
     beside = path.with_name(named.name)

@@ -14,7 +14,9 @@ from ... import caffelite_pb2 as pb
 from ... import data
 from ...errors import CaffeliteError
 from ...net.graph import Node
+from ...parallel import MeshPosition
 from ..checkpoint.checkpoints import Checkpoints
+from ..checkpoint.content import Gathered
 from ..iteration import Iteration, Norms
 from ..state import TrainingState
 from . import bundle
@@ -37,6 +39,7 @@ class Diagnosis:
     ):
         self._p, self._net_state, self._iteration, self._rate = p, net_state, iteration, rate
         self._net, self._dev, self._comm = iteration.net, iteration.net.dev, iteration.comm
+        self._parts, self._mesh = iteration.parts, iteration.parts.mesh
         self.checkpoints = checkpoints
 
     def examine(self, state: TrainingState, bad: int, norms: list[Norms]) -> Report:
@@ -57,19 +60,56 @@ class Diagnosis:
         traced = trace(self._iteration, state.iteration, received)
         first = next((one for one in traced if one.bad), None)
         state.start.restore()
+        firsts = self._comm.gather(first)
+        writer = self._earliest(firsts)
+        if self._parts.divided:
+            first = firsts[writer]
         feeding = {node.name for node in self._net.graph.feeds}
         reasons = causes(self._p, feeding, self._rate(state.iteration), traced, first, norms)
         report = Report(state.iteration, first, self._samples(state, first), norms, reasons)
-        found = self._comm.gather(first is not None)
-        writer = found.index(True) if True in found else 0  # the first process that found a fault
-        recurrent = self.checkpoints.content.gather_recurrent(state)
+        gathered = self.checkpoints.content.gather(state)
+        if self._parts.divided:
+            return self._report_together(state, report, writer, batches, gathered)
         if self._comm.rank == writer:
-            report.bundle = self._write_bundle(state, report, batches, recurrent)
-        reports: list[Report] = self._comm.gather(report)
-        return reports[writer]
+            report.bundle = self._write_bundle(state, report, batches, gathered)
+        found: Report = self._comm.gather(report)[writer]
+        return found
+
+    def _earliest(self, firsts: list[TracedArray | None]) -> int:
+        """The first process that found a fault; of those with parts of a net, the first one in the order of its layers.
+        0 where none found one."""
+        found = [rank for rank, first in enumerate(firsts) if first]
+
+        def place(rank: int) -> tuple[int, bool, int]:
+            first, stage = firsts[rank], self._mesh.shape.position(rank).stage
+            assert first
+            forward = first.direction == "forward"
+            return first.part, not forward, stage if forward else -stage
+
+        return min(found, key=place if self._parts.divided else None, default=0)
+
+    def _report_together(
+        self, state: TrainingState, report: Report, writer: int, batches: dict[str, np.ndarray], gathered: Gathered
+    ) -> Report:
+        """The report of ``writer``, with the samples of its group. Rank 0 writes the bundle: the weights of all groups
+        are equal."""
+        shape, comm = self._mesh.shape, self._comm
+        group = shape.position(writer).group
+        every = comm.gather((report, batches))
+        mine = [every[rank] for rank in shape.model(shape.rank(MeshPosition(group)))[:: shape.shards]]
+        report = every[writer][0]
+        report.samples = [name for found, _ in mine for name in found.samples]
+        if not comm.rank:
+            together = {key: array for _, found in mine for key, array in found.items()}
+            report.bundle = self._write_bundle(state, report, together, gathered, group)
+        else:
+            self.checkpoints.help_bundle(state, gathered)
+        report.bundle = comm.gather(report.bundle)[0]
+        return report
 
     def _finite(self, state: TrainingState) -> bool:
-        return bool(np.isfinite(self._dev.download(state.parameters)).all())
+        finite = bool(np.isfinite(self._dev.download(state.parameters)).all())
+        return all(self._comm.gather(finite)) if self._parts.divided else finite
 
     def _repeat_to_fault(self, state: TrainingState, bad: int, norms: list[Norms]) -> None:
         """Repeats the run from its last good checkpoint to the first iteration that makes a loss or a parameter not
@@ -104,7 +144,7 @@ class Diagnosis:
             rows: list[int] | range = range(batch)
             if first and first.rows and first.shape[:1] == [batch] and first.direction == "forward":
                 rows = first.rows
-            part = (first.part if first else 0) * self._comm.size + self._comm.rank
+            part = (first.part if first else 0) * self._mesh.data.size + self._mesh.data.rank
             names = data.sample_names(source, [start + part * batch + row for row in rows])
             found += [f'"{layer}" {name}' for name in names]
         return found
@@ -114,20 +154,22 @@ class Diagnosis:
         state: TrainingState,
         report: Report,
         batches: dict[str, np.ndarray],
-        recurrent: list[pb.CarriedState],
+        gathered: Gathered,
+        group: int | None = None,
     ) -> str:
-        """Writes the bundle of the iteration; its folder. Logs a warning where it cannot be written."""
+        """Writes the bundle of the iteration; its folder. Logs a warning where it cannot be written. group: of the
+        processes that read the batches; None: this process."""
         try:
             folder: Path = bundle.make_folder(self.checkpoints.prefix, state.iteration, state.run.id)
-            self.checkpoints.write_bundle(state, folder, recurrent)
+            self.checkpoints.write_bundle(state, folder, gathered)
             net = pb.NetParameter()
             net.CopyFrom(self._net.graph.message)
             net.state.CopyFrom(self._net_state)
             values = {
                 "seed": state.seed,
-                "parts": self._p.iter_size,
-                "rank": self._comm.rank,
-                "size": self._comm.size,
+                "parts": self._iteration.micro_batches,
+                "rank": self._mesh.data.rank if group is None else group,
+                "size": self._mesh.data.size,
             }
             bundle.write(folder, net, self._p, report, batches, values)
             return str(folder)

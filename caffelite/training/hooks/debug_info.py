@@ -115,7 +115,7 @@ class DividedDebugInfo(DebugInfo):
             for forward, ordered in ((True, stages), (False, stages[::-1])):
                 self._log_stages(ordered, batch, forward)
 
-    def _log_stages(self, stages: Sequence[dict], batch: int, forward: bool) -> None:
+    def _log_stages(self, stages: Sequence[_Lines], batch: int, forward: bool) -> None:
         for lines in stages:
             for line in lines.get((batch, forward), {}).values():
                 log.info(line.text, *line.names, line.joined())

@@ -66,9 +66,9 @@ class Display(Hook):
         """The outputs of all stages, by name; means over processes, and over the parts of a batch."""
         outputs, data = self._iteration.net.outputs(), self._parts.mesh.data
         passed = self._passed or [[values for _, _, values in outputs]]
-        values = sum(np.concatenate([*(each.astype(float) for each in one), np.zeros(0)]) for one in passed)
-        means = data.total(values) / (data.size * len(passed))
-        ends = np.cumsum([values.size for _, _, values in outputs])[:-1] if outputs else []
+        batches = [np.concatenate([each.astype(float) for each in one] or [np.zeros(0)]) for one in passed]
+        means = data.total(np.sum(batches, 0)) / (data.size * len(passed))
+        ends = np.cumsum([values.size for _, _, values in outputs])[:-1]
         found = [(v.name, w, m) for (v, w, _), m in zip(outputs, np.split(means, ends), strict=bool(outputs))]
         return sorted((output for stage in self._parts.gather(found) for output in stage), key=lambda each: each[0])
 

@@ -76,15 +76,17 @@ class Clipping:
         """The L2 norm of all parameters' gradients, before the update."""
         return self.total_norm(self._params.diff) / self.factor()
 
-    def total_norm(self, flat) -> float:
+    def total_norm(self, flat: Array | None) -> float:
         """The L2 norm of a flat array and those of the net's other parts."""
         self._sum_squares(flat)
-        return float(self._dev.download(self._square)[0]) ** 0.5
+        norm: float = float(self._dev.download(self._square)[0]) ** 0.5
+        return norm
 
-    def norm(self, array) -> float:
+    def norm(self, array: Array) -> float:
         """The L2 norm of an array of this process."""
         self._norm(array, self._square)
-        return float(self._dev.download(self._square)[0]) ** 0.5
+        norm: float = float(self._dev.download(self._square)[0]) ** 0.5
+        return norm
 
     def _sum_squares(self, flat: Array | None) -> None:
         """Sums the squares of a flat array and of those of the net's other parts."""

@@ -1,0 +1,46 @@
+"""Measures the peak memory of each process that trains a part of a net, less that of a process that only opened its
+device.
+
+    python tools/split_memory.py SOLVER                           one process
+    mpirun -n 2 python tools/split_memory.py SOLVER shards=2      two
+
+SOLVER is the path of a solver.prototxt, which is trained for 3 iterations.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).resolve().parent.parent)]
+
+from caffelite import devices, parallel, prototxt  # noqa: E402
+from caffelite.training import Trainer  # noqa: E402
+
+
+def peak() -> float:
+    """MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def main() -> None:
+    path, split = sys.argv[1], (sys.argv[2] if len(sys.argv) > 2 else "")
+    with parallel.session(600) as comm:
+        document, dev = prototxt.read_solver(path), devices.open_device()
+        bare = peak()
+        trainer = Trainer(document.message, document.locate, path, dev, comm=comm, split=split)
+        try:
+            trainer.solve(iterations=3)
+        finally:
+            trainer.close()
+        nets = trainer.iteration_parts.pipeline.nets
+        planned = sum(net.compiled.arena + net.compiled.constant_bytes for net in nets) + 12 * trainer.net.params.size
+        found = comm.gather((peak() - bare, bare, planned / 2**20))
+        if not comm.rank:
+            for rank, (used, before, plan) in enumerate(found):
+                print(f"rank {rank}: {used:.0f} MiB above {before:.0f} MiB; blobs and parameters {plan:.0f} MiB")
+
+
+if __name__ == "__main__":
+    main()
