@@ -160,7 +160,8 @@ class Plans:
     def set(self, index: int, division: Division) -> list[int]:
         """Sets a layer's division; returns the layers that this can concern."""
         self.division[index] = division
-        waiting, touched = [index], []
+        waiting = [index]
+        touched: list[int] = []
         while waiting:
             layer = heappop(waiting)
             if touched and touched[-1] == layer:
