@@ -40,6 +40,7 @@ ARROWS = {
     | {"planner", "user_modules"},
     "deploy": LANGUAGE | {"prototxt", "net", "data"},
     "report": LANGUAGE | {"charts", "net", "data", "training"},
+    "visualize": LANGUAGE | {"charts", "prototxt", "weights", "devices", "net", "deploy"},
     "sweep": LANGUAGE | {"charts", "prototxt", "layers", "parallel", "training", "inspection", "runs", "report"},
     "export": LANGUAGE | {"layers", "net", "data"},
     "selftest": LANGUAGE | {"__version__", "prototxt", "devices", "net", "data", "training"},
@@ -47,7 +48,8 @@ ARROWS = {
     | {"prototxt", "weights", "layers", "net", "data", "devices", "training", "inspection", "deploy", "zoo"},
     "cli": LANGUAGE
     | {"prototxt", "weights", "layers", "net", "data", "parallel", "devices", "training", "runs"}
-    | {"inspection", "deploy", "report", "sweep", "export", "selftest", "planner", "user_modules", "__version__"}
+    | {"inspection", "deploy", "report", "sweep", "visualize", "export", "selftest", "planner"}
+    | {"user_modules", "__version__"}
     | {"zoo", "scaffold"},
     "api": LANGUAGE | {"prototxt", "weights", "layers", "net", "devices", "training", "runs", "deploy", "user_modules"},
     "__main__": {"cli", "user_modules"},
@@ -79,12 +81,14 @@ EXTERNAL = {
     "plyvel": ("data/",),
     "cv2": ("data/",),
     "mpi4py": ("parallel/",),
-    "matplotlib": ("charts.py", "inspection/", "report/", "sweep/"),
+    "matplotlib": ("charts.py", "inspection/", "report/", "sweep/", "visualize/"),
     "optuna": ("sweep/",),
     "tensorboardX": ("runs/",),
+    "mlflow": ("runs/services.py",),
+    "wandb": ("runs/services.py",),
     "onnx": ("export/",),
     "onnxruntime": ("export/",),
-    "sklearn": ("cli/dataset/digits.py",),
+    "sklearn": ("cli/dataset/digits.py", "visualize/"),
 }
 
 

@@ -41,7 +41,7 @@ NETS = {
     "lstm": (20, None, False),
 }
 RECIPE = (
-    'base_lr: 0.002 lr_policy: "fixed" momentum: 0.9 weight_decay: 0.0005 random_seed: 4 snapshot_after_train: false'
+    'base_lr: 0.0005 lr_policy: "fixed" momentum: 0.9 weight_decay: 0.0005 random_seed: 4 snapshot_after_train: false'
 )
 
 
@@ -63,8 +63,10 @@ def prepare(folder: Path, name: str, iterations: int) -> None:
         for field in ("data_param", "hdf5_data_param"):
             if layer.HasField(field):
                 getattr(layer, field).source, getattr(layer, field).batch_size = f"{name}_data", batch
-        if layer.HasField("transform_param"):
-            layer.transform_param.ClearField("mean_file")
+        if layer.HasField("transform_param") or layer.HasField("data_param"):
+            transform = layer.transform_param
+            transform.ClearField("mean_file")
+            transform.mean_value[:], transform.scale = [128], 1 / 128
     (folder / f"{name}.prototxt").write_text(text_format.MessageToString(net))
     text = f'net: "{name}.prototxt" {RECIPE} max_iter: {iterations} average_loss: {iterations}'
     (folder / name).write_text(text)

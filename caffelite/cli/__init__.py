@@ -34,6 +34,7 @@ COMMANDS = (
     "diff",
     "runs",
     "sweep",
+    "visualize",
     "plot",
     "parse_log",
     "replay",

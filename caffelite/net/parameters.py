@@ -140,11 +140,15 @@ def load(graph: Graph, dev: Device, blobs: Mapping[str, Sequence[np.ndarray | No
 
     A blob that belongs to another layer may be left out (None, or the last ones lacking), as Caffe does in HDF5.
     """
-    matched = []
     for node in graph.nodes:
         if node.params and node.name in blobs:
             _load_layer(graph, dev, node, blobs[node.name], source)
-            matched.append(node.name)
+    return matches(graph, blobs)
+
+
+def matches(graph: Graph, blobs: Mapping[str, Sequence[np.ndarray | None]]) -> Loaded:
+    """Which layers of a graph, bound or not, the blobs of a file belong to."""
+    matched = [node.name for node in graph.nodes if node.params and node.name in blobs]
     own = [n.name for n in graph.nodes if any(owns(graph, n, i) for i in range(len(n.params)))]
     missing = [name for name in own if name not in blobs]
     return Loaded(matched, sorted(set(blobs) - set(matched)), missing)

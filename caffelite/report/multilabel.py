@@ -26,8 +26,8 @@ def label_head(graph: Graph) -> LabelHead | None:
     nodes = [node for node in graph.nodes if node.layer.spec.type == "SigmoidCrossEntropyLoss"]
     if not nodes:
         return None
-    scores, targets = nodes[-1].bottoms[:2]
     p = nodes[-1].layer.spec.loss_param
+    scores, targets = nodes[-1].bottoms[:2]
     return LabelHead(scores, targets, p.ignore_label if p.HasField("ignore_label") else None)
 
 

@@ -16,6 +16,7 @@ from ..errors import CaffeliteError
 from ..layers import unknown_types
 from ..net import graph
 from ..net.net import Net
+from ..net.parameters import matches
 from ..prototxt.overrides import Overrides
 from ..training import Trainer, class_weights, nets
 from .config import RunConfig
@@ -64,14 +65,16 @@ def _class_weights(build: Callable[[int], graph.Graph], message: pb.NetParameter
                 node.layer.source.close()
 
 
-def load_weights(net: Net, files: Sequence[str]) -> None:
-    """Copies weights into a net and logs which layers matched, were skipped and are missing. Errors: a file without
-    a layer of the net."""
+def load_weights(net: Net, files: Sequence[str], complete: graph.Graph | None = None) -> None:
+    """Copies weights into a net and logs which layers matched, were skipped and are missing. complete: the graph that
+    ``net`` is a part of. Errors: a file without a layer of the net."""
     for path in files:
         blobs = weights.read_model(Path(path))
         loaded = net.load(blobs, path)
+        if complete:
+            loaded = matches(complete, blobs)
         if not loaded.matched:
-            known = ", ".join(n.name for n in net.graph.nodes if n.params) or "none"
+            known = ", ".join(n.name for n in (complete or net.graph).nodes if n.params) or "none"
             raise CaffeliteError(
                 f"{path}: no layer of the file is in the net",
                 expected=f"layers {known}",
@@ -112,7 +115,7 @@ def open_trainer(config: RunConfig, document: prototxt.Document, dev: Any, **opt
 
 def load_initial_weights(trainer: Trainer, config: RunConfig) -> None:
     """Loads the caffemodels of the configuration, else those that the solver names."""
-    load_weights(trainer.net, config.weights or list(trainer.p.weights))
+    load_weights(trainer.net, config.weights or list(trainer.p.weights), trainer.parts.complete(trainer.net))
 
 
 def without_extras(solver: pb.SolverParameter, display: int = 0) -> pb.SolverParameter:

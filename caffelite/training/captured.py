@@ -36,6 +36,8 @@ class CapturedIterations:
         reducer = self._iteration.reducer
         if why := self._dev.eager or self._run.eager:
             return why
+        if self._iteration.parts.divided:
+            return "the processes hold parts of the net"
         if self._net.requires_host:
             return "layers that the host runs: " + ", ".join(f'"{name}"' for name in self._net.requires_host)
         return "gradients that travel by the host, or in 16 bits" if reducer and not reducer.captures else ""

@@ -167,6 +167,9 @@ class Iteration(Passes):
         self.comm, data, net = parts.mesh.world, parts.mesh.data, pipeline.nets[0]
         super().__init__(pipeline, data.rank, data.size, parts, self.comm.mark)
         self.state, self.updater, self.average, self.parts = state, updater, average, parts
+        if updater.clipping.loss_scale:
+            for replica in pipeline.nets[1:]:
+                replica.scale_losses(updater.clipping.loss_scale.factor)
         # A graph cannot contain sums over parts, which pass through the host.
         self._run_update = self.queue_update if parts.divided else net.dev.capture(self.queue_update, net.context)
 

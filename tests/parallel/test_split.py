@@ -164,3 +164,31 @@ def test_a_run_resumes_on_another_division(folder):
         if prefix == "same":
             found = weights.read_model(folder / "same_iter_24.caffemodel")
             assert all(np.array_equal(a, b) for name in exact for a, b in zip(found[name], exact[name], strict=True))
+
+
+@pytest.mark.parametrize(
+    "ranks, split, error",
+    [
+        (1, "stages=2", "processes"),
+        (3, "stages=2", "processes"),
+        (2, "stages=9", "stages"),
+        (2, "stages=2,micro_batches=5", "a batch of 12 cannot be divided into 5 micro-batches"),
+        (2, "sideways", "not understood|cannot be read"),
+    ],
+)
+def test_an_impossible_division_is_refused_before_anything_starts(folder, ranks, split, error):
+    (folder / "solver.prototxt").write_text(TEXT + 'snapshot_prefix: "none"')
+    process = mpirun(ranks, *COMMAND, "-split", split, cwd=folder)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 2 and len(re.findall("^caffelite: ", err, re.MULTILINE)) == 1, out + err
+    assert re.search(error, err) and "Traceback" not in err and "Iteration 0" not in err, err
+
+
+def test_weights_are_matched_with_the_complete_net(folder):
+    """A file with layers of one stage only, and one that the net lacks."""
+    run(folder, "alone")
+    net = (folder / "mlp.prototxt").read_text()
+    net = net.replace('name: "ip2"', 'name: "other" placement { stage: 1 }')
+    (folder / "mlp.prototxt").write_text(net)
+    log = run(folder, "tuned", "-weights", "alone_iter_24.caffemodel", ranks=2)
+    assert "matched ip1" in log and "skipped, not in the net: ip2" in log and "as the fillers made them: other" in log

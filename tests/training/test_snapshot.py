@@ -12,7 +12,7 @@ import pytest
 from caffelite import caffelite_pb2 as pb
 from caffelite.errors import CaffeliteError
 from caffelite.training.checkpoint import snapshot
-from caffelite.training.checkpoint.content import parameter_blobs
+from caffelite.training.checkpoint.parameters import NetParameters
 
 SOLVER = (
     'net: "plain.prototxt" base_lr: 0.05 lr_policy: "fixed" momentum: 0.9 random_seed: 1 max_iter: 4 snapshot: '
@@ -77,7 +77,9 @@ def test_snapshots_have_caffes_wire_format(folder, train):
     assert one(state, 1) == 4 and one(state, 2) == b"run_iter_4.caffemodel"
     history = [blob(value) for number, value in wire(state) if number == 3]
     assert [shape for shape, _ in history] == [[2, 5], [2]]
-    for (_, found), expected in zip(history, parameter_blobs(run.solver.net, *run.solver.state.histories), strict=True):
+    for (_, found), expected in zip(
+        history, NetParameters(run.solver.net).blobs(*run.solver.state.histories), strict=True
+    ):
         np.testing.assert_array_equal(found, expected.reshape(-1))
 
 

@@ -11,7 +11,7 @@ from caffelite.devices.cuda import GPU
 from caffelite.errors import CaffeliteError
 from caffelite.net import graph
 from caffelite.net.net import Net
-from caffelite.training.checkpoint.content import parameter_blobs
+from caffelite.training.checkpoint.parameters import NetParameters
 from caffelite.training.checkpoint.snapshot import read_state
 from caffelite.training.optim.updates import RULES, Updater
 
@@ -114,7 +114,7 @@ def compare(dev, kind, text, tolerance):
     for mine, theirs in zip(net.params.blobs, blobs, strict=True):
         np.testing.assert_allclose(dev.download(mine), theirs, rtol=tolerance, atol=tolerance)
     states = [b[name] for name in RULES[kind].history for b in kept]
-    histories = [blob for flat in updater.history for blob in parameter_blobs(net, flat)]
+    histories = [blob for flat in updater.history for blob in NetParameters(net).blobs(flat)]
     for mine, theirs in zip(histories, states, strict=True):
         assert mine.shape == theirs.shape
         np.testing.assert_allclose(mine, theirs, rtol=tolerance, atol=tolerance)

@@ -3,21 +3,26 @@ installed."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable, Sequence
+
 from ..protocol import Gather
 from . import nccl
 from .device import GPU
 from .hardware import header_folder, peaks
+from .links import NCCLLinks, Peer
 from .nccl import NCCLAllReduce
 from .presence import present
 
 __all__ = [
     "GPU",
     "NCCLAllReduce",
+    "NCCLLinks",
     "all_reduce",
     "count",
     "describe",
     "header_folder",
     "libraries",
+    "open_links",
     "peaks",
     "place",
     "present",
@@ -60,6 +65,14 @@ def place(dev: GPU) -> str:
 def libraries(dev: GPU) -> str:
     """Which libraries compute convolutions: all processes of a job need the same."""
     return "cuDNN" if dev.engine else "no cuDNN"
+
+
+def open_links(
+    dev: GPU, me: Peer, stage: Sequence[Peer], pairs: Iterable[tuple[Peer, Peer]], gather: Gather, key: Hashable
+) -> NCCLLinks:
+    """Links of a device to those with the other parts of a net: see NCCLLinks."""
+    dev.backend.here()  # NCCL's communicators belong to the current device
+    return NCCLLinks(dev.backend.stream, me, stage, pairs, gather, key)
 
 
 def all_reduce(dev: GPU, rank: int, size: int, gather: Gather, half: bool) -> NCCLAllReduce:

@@ -38,6 +38,13 @@ def all_reduce(control: Control, dev: Device, half: bool) -> Transport:
 def links(world: Control, model: Control, stage: Control, shape: MeshShape, dev: Device, waiting: Waiting) -> Links:
     """The links of ``dev`` to the devices of its group. model, stage: the processes of the group and of the stage.
     waiting(rank): a context in which this process waits for another. All processes of ``world`` call it together."""
+    if not dev.traits.host_memory and not _share_gpu(world, dev):
+        from ...devices import cuda
+
+        assert isinstance(dev, cuda.GPU)
+        at = shape.position(world.rank)
+        stage = [(at.stage, shard) for shard in range(shape.shards)]
+        return cuda.open_links(dev, (at.stage, at.shard), stage, shape.links(), world.gather, at.group)
     if not isinstance(world, Communicator):
         remedy = "start the processes with mpirun, or give each a GPU of its own"
         raise Refused("processes that share a GPU move the parts of a net over MPI only", remedy=remedy)

@@ -1,0 +1,156 @@
+"""A deploy net that keeps every blob and gradient, to explain its answer to an image."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from .. import caffelite_pb2 as pb
+from .. import weights
+from ..deploy.prepare import Preparation
+from ..devices.protocol import Device
+from ..errors import CaffeliteError, did_you_mean
+from ..net import graph
+from ..net.graph import Node, Value
+from ..net.net import Net
+from ..prototxt import Document, resolve
+
+NORMALISED = ("Softmax", "Sigmoid")  # scores are explained before these
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An image as the net sees it. input: 1×C×H×W of float32. pixels: H×W×3 of uint8, red, green, blue."""
+
+    file: Path
+    input: np.ndarray
+    pixels: np.ndarray
+
+
+class ExplainedNet:
+    """A deploy net on a device, without the Softmax or Sigmoid at its end. files: caffemodels; none: the one that
+    deploy_param names. ``labels``: of the classes.
+
+    Errors: those of `Preparation`; no weights; weights without a layer of the net; no output with scores of classes.
+    """
+
+    def __init__(self, document: Document, dev: Device, files: tuple[str, ...] = ()):
+        self.preparation = Preparation(document.message, document.locate)
+        message = pb.NetParameter()
+        message.CopyFrom(document.message)
+        message.force_backward = True
+        layer = next(layer for layer in message.layer if layer.type == "Input")
+        for shape in layer.input_param.shape:
+            shape.dim[0] = 1
+        last = message.layer[-1]
+        if last.type in NORMALISED:
+            del message.layer[-1]
+        state = pb.NetState(phase=pb.TEST)
+        state.MergeFrom(message.state)
+        state.phase = pb.TEST
+        self.net = Net.of(graph.build(message, state, document.locate), dev, keep=True)
+        self._load(files, document)
+        outputs = self.net.graph.outputs
+        if len(outputs) != 1:
+            found = ", ".join(value.name for value in outputs) or "none"
+            raise CaffeliteError("a net with one output of scores is needed", where=document.locate(), found=found)
+        (self._output,) = outputs
+        self.classes = int(np.prod(self._output.shape[1:]))
+        labels = list(message.deploy_param.label)
+        self.labels = labels if len(labels) == self.classes else [str(i) for i in range(self.classes)]
+
+    def _load(self, files: tuple[str, ...], document: Document) -> None:
+        named = document.message.deploy_param.weights
+        paths = files or ((str(resolve(named, document.locate)),) if named else ())
+        if not paths:
+            raise CaffeliteError("no weights to explain", remedy="name a caffemodel: -weights FILE")
+        for path in paths:
+            if not self.net.load(weights.read_model(Path(path)), path).matched:
+                raise CaffeliteError(f"{path}: no layer of the file is in the net")
+
+    def picture(self, file: Path) -> Picture:
+        """Reads an image and prepares it as ``caffelite classify`` does."""
+        preparation = self.preparation
+        image, _ = preparation.fitted(preparation.decode(file))
+        values = preparation.views(image)
+        height, width = preparation.shape[1:]
+        if image.dtype == np.uint8 and image.shape[1] >= height and image.shape[2] >= width:
+            top, left = (image.shape[1] - height) // 2, (image.shape[2] - width) // 2
+            shown = image[:, top : top + height, left : left + width]
+        else:
+            shown = _stretched(values[0])
+        if len(shown) == 3 and preparation.how.channel_order == pb.DeployParameter.BGR:
+            shown = shown[::-1]
+        return Picture(file, values, np.repeat(shown, 3 // len(shown), 0).transpose(1, 2, 0))
+
+    def scores(self, values: np.ndarray) -> np.ndarray:
+        """Runs forward; the scores of the classes before Softmax. values: 1×C×H×W."""
+        self.net.set_inputs(**{self.preparation.name: values})
+        self.net.forward(0)
+        return self._download(self.net.data[self._output], self._output).reshape(-1).astype(np.float64)
+
+    def values(self, value: Value) -> np.ndarray:
+        """A blob after ``scores``, without its first axis."""
+        return self._download(self.net.data[value], value)[0]
+
+    def gradients(self, number: int, value: Value) -> np.ndarray:
+        """The gradient of a class's score by a blob, without its first axis."""
+        start = np.zeros(self._output.shape, np.float32)
+        start.reshape(-1)[number] = 1
+        target = self.net.starts.get(self._output, self.net.diff[self._output])
+        if self.net.dev.traits.host_memory:
+            self.net.shown(target, self._output)[...] = start
+        else:
+            self.net.dev.upload(target, start.reshape(self._output.memory_shape))
+        self.net.backward()
+        return self._download(self.net.diff[value], value)[0]
+
+    def _download(self, array, value: Value) -> np.ndarray:
+        return np.array(self.net.dev.download(self.net.shown(array, value)))
+
+    @property
+    def input(self) -> Value:
+        return self.net.graph.inputs[self.preparation.name]
+
+    def top(self, layer: str) -> Value:
+        """The first output of a layer, as that layer computes it. Errors: no such layer."""
+        return node_of(self.net, layer).tops[0]
+
+    def last_map(self) -> tuple[str, Value]:
+        """(layer, blob) of the last convolution with more than one pixel; with the ReLU behind it."""
+        found = [n for n in self.net.graph.nodes if n.layer.spec.type == "Convolution" and n.tops[0].shape[2] > 1]
+        if not found:
+            raise CaffeliteError("the net has no convolution with a map", remedy="name a layer: -layer NAME")
+        return found[-1].name, self.net.graph.values[found[-1].tops[0].name]
+
+    def class_number(self, text: str) -> int:
+        """The class of a label or a number. Errors: there is none."""
+        if text in self.labels:
+            return self.labels.index(text)
+        if text.isdecimal() and int(text) < self.classes:
+            return int(text)
+        expected = f"a label, or a number from 0 to {self.classes - 1}"
+        raise CaffeliteError(f'no class "{text}"', expected=expected, remedy=did_you_mean(text, self.labels))
+
+
+def node_of(net: Net, layer: str) -> Node:
+    """The node of a layer. Errors: there is none."""
+    names = {node.name: node for node in net.graph.nodes}
+    if layer not in names:
+        expected = f"one of {', '.join(names)}"
+        raise CaffeliteError(f'the net has no layer "{layer}"', expected=expected, remedy=did_you_mean(layer, names))
+    return names[layer]
+
+
+def _stretched(values: np.ndarray) -> np.ndarray:
+    """Values as bytes, the smallest 0 and the greatest 255."""
+    low, high = float(values.min()), float(values.max())
+    return np.rint((values - low) * (255 / (high - low) if high > low else 0)).astype(np.uint8)
+
+
+def probabilities(scores: np.ndarray) -> np.ndarray:
+    """The softmax of scores."""
+    found = np.exp(scores - scores.max())
+    return found / found.sum()
