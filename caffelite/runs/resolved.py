@@ -43,8 +43,8 @@ def net(spec: NetSpec) -> pb.NetParameter:
     found.CopyFrom(spec.message)
     for layer, message, field, path in files(found, spec.locate):
         if any("\ud800" <= character <= "\udfff" for character in str(path)):
-            found = str(path).encode("utf-8", "backslashreplace").decode()
-            raise CaffeliteError("the path of a data set is not UTF-8", found=found, remedy="rename the file or folder")
+            shown = str(path).encode("utf-8", "backslashreplace").decode()
+            raise CaffeliteError("the path of a data set is not UTF-8", found=shown, remedy="rename the file or folder")
         setattr(getattr(layer, message), field, str(path) + "/" * getattr(getattr(layer, message), field).endswith("/"))
     return found
 

@@ -4,7 +4,6 @@ import base64
 import json
 import re
 import sys
-from html.parser import HTMLParser
 from pathlib import Path
 
 import cv2
@@ -12,9 +11,9 @@ import h5py
 import lmdb
 import numpy as np
 import pytest
+from report_pages import Page, write_weights
 
 from caffelite import caffelite_pb2 as pb
-from caffelite import weights
 from caffelite.data.writers import write_hdf5, write_lmdb
 from caffelite.report.fit import Fit
 
@@ -46,17 +45,6 @@ def shades(folder, call, seed):
     return told, labels
 
 
-def write_weights(path: Path, blobs) -> None:
-    from caffelite import caffelite_pb2 as pb
-
-    net = pb.NetParameter()
-    for name, arrays in blobs.items():
-        layer = net.layer.add(name=name, type="InnerProduct")
-        for array in arrays:
-            layer.blobs.add(shape=pb.BlobShape(dim=array.shape), data=array.reshape(-1))
-    path.write_bytes(weights.sealed(net.SerializeToString()))
-
-
 def run(call, *more):
     answer = call("test", "-model", "shades.prototxt", "-weights", "shades.caffemodel", *more)
     assert answer.status == 0, answer.err
@@ -77,27 +65,6 @@ def test_what_a_report_lacks_is_told_before_the_test(shades, call, monkeypatch, 
         f'is not installed; install it with: pip install "caffelite[{extra}]"'
     )
     assert "Running for" not in answer.err and not Path("out").exists()
-
-
-class Page(HTMLParser):
-    """Fails where a tag closes another than the open one."""
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.text, self.images, self.alts = [], "", [], []
-
-    def handle_starttag(self, tag, attrs):
-        if tag == "img":
-            self.images.append(dict(attrs)["src"])
-            self.alts.append(dict(attrs)["alt"])
-        elif tag != "meta":
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.text += data
 
 
 def test_report(shades, call):
