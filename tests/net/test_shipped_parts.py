@@ -68,10 +68,10 @@ def feed_samples(net, iteration, part):
     feed(net, **arrays)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name == "googlenet" else name for name in NETS]
-)
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+CASES = [(name, "float64") for name in NETS] + [(name, "float32") for name in NETS if name != "googlenet"]
+
+
+@pytest.mark.parametrize(("name", "dtype"), CASES)
 def test_shipped_nets_in_parts(name, dtype):
     net = small(name)
     whole = train_whole(net, 3, 2, feed_samples, dtype, rate=0.001)
