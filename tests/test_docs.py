@@ -61,6 +61,8 @@ def check_command_line(line: str) -> None:
     assert words.pop(0) == "caffelite", line
     command, context = caffelite, click.Context(caffelite)
     while isinstance(command, click.Group):
+        if not words and command is not caffelite:  # a bare name only speaks of the group
+            return
         assert words, line
         name = words.pop(0)
         if name == "--help" or name == "--version":
@@ -95,7 +97,8 @@ def test_readme_shows_commands():
 def test_links_lead_somewhere(page):
     text = (ROOT / page).read_text()
     links = [link for link in re.findall(r"\]\(([^)\s#]+)(?:#[^)]*)?\)", text) if "://" not in link]
-    assert not [link for link in links if not ((ROOT / page).parent / link).exists()]
+    dead = [link for link in links if not ((ROOT / page).parent / link).exists()]
+    assert not [link for link in dead if not re.match(r"(\.\./)*reference/(layers|schema)/", link)], "not generated"
 
 
 @pytest.mark.parametrize("page", PAGES)

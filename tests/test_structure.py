@@ -84,6 +84,8 @@ EXTERNAL = {
     "matplotlib": ("charts.py", "inspection/", "report/", "sweep/", "visualize/"),
     "optuna": ("sweep/",),
     "tensorboardX": ("runs/",),
+    "mlflow": ("runs/services.py",),
+    "wandb": ("runs/services.py",),
     "onnx": ("export/",),
     "onnxruntime": ("export/",),
     "sklearn": ("cli/dataset/digits.py", "visualize/"),

@@ -24,7 +24,7 @@ from pathlib import Path
 import bench_parallel
 from bench_parallel import MIB, ROOT
 
-NETS = {"vgg16": ("vgg16", 8, (3, 224, 224), 1), "alexnet": ("alexnet", 32, (3, 227, 227), 3)}
+NETS = {"vgg16": ("vgg16", 16, (3, 224, 224), 1), "alexnet": ("alexnet", 128, (3, 227, 227), 2)}
 SPLITS = ("stages=2,micro_batches=8", "shards=2", "hybrid=2")
 
 

@@ -59,6 +59,14 @@ if TYPE_CHECKING:
 @click.option(
     "--tensorboard", is_flag=True, help="Write events for TensorBoard to the run folder too (extra: tensorboard)."
 )
+@click.option(
+    "--track",
+    "trackers",
+    multiple=True,
+    type=click.Choice(["mlflow", "wandb"]),
+    help="Record the run with MLflow, or with Weights & Biases (offline, unless WANDB_MODE is set) too; repeatable "
+    "(extras: mlflow, wandb).",
+)
 @options.iterations("Stop after N iterations, with a snapshot. Default: train to max_iter.")
 @click.option(
     "--scaling",
@@ -120,8 +128,9 @@ def train(context: click.Context, phase: str | None, **given: Any) -> None:
         raise click.UsageError("-snapshot and -resume exclude each other: name a snapshot, or let the newest be found")
     if phase and phase.upper() != "TRAIN":
         raise click.UsageError("-phase TEST does not train; use caffelite test")
-    if given["tensorboard"] and given["record"] == "none":
-        raise click.UsageError("-tensorboard writes into the records: it needs them")
+    for option in ("tensorboard", "trackers"):
+        if given[option] and given["record"] == "none":
+            raise click.UsageError(f"-{option.removesuffix('ers')} writes into the records: it needs them")
     from .. import parallel
     from ..runs import launch
 

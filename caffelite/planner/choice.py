@@ -30,8 +30,7 @@ def plan(planner: Planner, request: Request) -> list[Forecast]:
     for alike in kinds.values():
         ordered = sorted(alike, key=lambda pair: -pair[0].images)
         best.append(next((f for found, a in ordered if (f := planner.fitting(a, found))), None))
-    found = [f for f in best if f]
-    return sorted(found, key=lambda f: (-f.images, f.placement.devices, f.placement.stages, f.memory))
+    return sorted((f for f in best if f), key=lambda f: (-f.images, f.placement.devices, f.placement.stages, f.memory))
 
 
 def choose(planner: Planner, request: Request) -> Forecast:

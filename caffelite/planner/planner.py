@@ -129,11 +129,11 @@ class Planner:
     def fitting(self, arrangement: Arrangement, found: Forecast | None) -> Forecast | None:
         """``found``, the forecast of an arrangement, with the memory of the compiled parts; where that is more than a
         device has, of another cut, or None."""
-        limit = self.job.memory
+        allowed = limit = np.inf if self.job.memory is None else self.job.memory
         for _ in range(ATTEMPTS):
-            if found is None or (exact := self.compiled_memory(found)).memory <= (self.job.memory or np.inf):
+            if found is None or (exact := self.compiled_memory(found)).memory <= allowed:
                 return found and exact
-            limit *= 0.99 * self.job.memory / exact.memory
+            limit *= 0.99 * allowed / exact.memory
             found = self.forecast(arrangement, limit)
         return None
 

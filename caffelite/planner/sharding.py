@@ -160,7 +160,7 @@ class Plans:
     def set(self, index: int, division: Division) -> list[int]:
         """Sets a layer's division; returns the layers that this can concern."""
         self.division[index] = division
-        waiting, touched = [index], []
+        waiting, touched = [index], list[int]()
         while waiting:
             layer = heappop(waiting)
             if touched and touched[-1] == layer:

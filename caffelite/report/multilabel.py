@@ -27,7 +27,8 @@ def label_head(graph: Graph) -> LabelHead | None:
     if not nodes:
         return None
     p = nodes[-1].layer.spec.loss_param
-    return LabelHead(*nodes[-1].bottoms[:2], p.ignore_label if p.HasField("ignore_label") else None)
+    scores, targets = nodes[-1].bottoms[:2]
+    return LabelHead(scores, targets, p.ignore_label if p.HasField("ignore_label") else None)
 
 
 class MultiLabel:

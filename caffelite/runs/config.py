@@ -16,6 +16,7 @@ from ..errors import CaffeliteError
 SCALINGS, COMPRESSIONS, EFFECTS = ("weak", "strong"), ("none", "fp16"), ("stop", "snapshot", "none")
 PRECISIONS = ("tf32", "fp32", "fp16", "bf16")
 NO_RECORD = "none"
+TRACKERS = ("mlflow", "wandb")
 
 
 def _option(name: str, default: Any = None, *, repeated: bool = False, value: str = "") -> Any:
@@ -36,8 +37,8 @@ class RunConfig:
     to copy from. overrides: FIELD=VALUE of the solver or a layer. level, stages: of the train net. overfit: train on
     that many batches over and over. nan_recoveries: how often a NaN or infinity makes training go back to the last good
     snapshot. max_seconds, iterations: stop then, with a snapshot. record: the run folder, NO_RECORD for none; None:
-    next to the snapshots. split: the devices that one net is divided over, as in "stages=2". Errors: CaffeliteError
-    for values that contradict each other or are out of range.
+    next to the snapshots. trackers: of TRACKERS, which receive the numbers of the run. split: the devices that one net
+    is divided over, as in "stages=2". Errors: CaffeliteError for values that contradict each other or are out of range.
     """
 
     solver: str = _option("--solver", dataclasses.MISSING)
@@ -58,6 +59,7 @@ class RunConfig:
     max_seconds: float | None = _option("--max_time")
     record: str | None = _option("--record")
     tensorboard: bool = _option("--tensorboard", False)
+    trackers: tuple[str, ...] = _option("--track", (), repeated=True)
     iterations: int | None = _option("--iterations")
     scaling: str = _option("--scaling", "weak")
     compress: str = _option("--compress", "none")
@@ -70,8 +72,11 @@ class RunConfig:
         if self.snapshot and (self.weights or self.resume):
             other = "weights" if self.weights else "resume"
             raise CaffeliteError(f"a run takes a snapshot or {other}, not both", remedy=f"leave {other} out")
-        if self.tensorboard and self.record == NO_RECORD:
-            raise CaffeliteError("-tensorboard writes into the records: it needs them")
+        for option, given in (("-tensorboard", self.tensorboard), ("-track", self.trackers)):
+            if given and self.record == NO_RECORD:
+                raise CaffeliteError(f"{option} writes into the records: it needs them")
+        if unknown := [name for name in self.trackers if name not in TRACKERS]:
+            raise CaffeliteError("unknown tracker", expected=f"one of {', '.join(TRACKERS)}", found=unknown[0])
         for name, choices in (
             ("scaling", SCALINGS),
             ("compress", COMPRESSIONS),

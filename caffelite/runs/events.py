@@ -4,64 +4,48 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import missing_extra
-from ..training.hooks.hook import Hook, Outputs
-from ..training.scores import Scores
-from ..training.state import TrainingState
+from . import folder as files
+from .tracking import TrackedRun
 
 if TYPE_CHECKING:
     from tensorboardX import SummaryWriter
 
 
-class Events(Hook):
-    """Writes train/…, test/… and the rate into a folder; a resumed run removes the events of the iterations that it
-    does again."""
+class Events:
+    """The tracker TensorBoard: writes events into a folder of the run; a resumed run removes the events of the
+    iterations that it does again. Errors: tensorboardX is not installed."""
 
-    def __init__(self, folder: Path):
+    name = "TensorBoard"
+
+    def __init__(self) -> None:
         try:
             from tensorboardX import SummaryWriter
         except ImportError:
             raise missing_extra("tensorboardX", "tensorboard", "-tensorboard") from None
-        self._folder = folder
-        self._make_writer = SummaryWriter
-        self._writer: Any = None  # a SummaryWriter once training has started
+        self._make_writer: Any = SummaryWriter
+        self._writer: SummaryWriter | None = None
 
-    def _open(self, iteration: int) -> SummaryWriter:
-        """A writer of the events from ``iteration`` on, to a new file; later events are removed."""
-        truncate(self._folder, iteration)
-        files = len(list(self._folder.glob("events.out.tfevents.*")))
+    def open(self, run: TrackedRun, iteration: int) -> None:
+        """Opens a writer of the events from ``iteration`` on, to a new file; later events are removed."""
+        if self._writer:
+            self._writer.close()
+        folder = run.folder / files.EVENTS
+        truncate(folder, iteration)
+        count = len(list(folder.glob("events.out.tfevents.*")))
         # A TensorBoard that has read the removed events already forgets them at purge_step.
-        return self._make_writer(str(self._folder), purge_step=iteration or None, filename_suffix=f".{files}")
+        self._writer = self._make_writer(str(folder), purge_step=iteration or None, filename_suffix=f".{count}")
 
-    def started(self, state: TrainingState) -> None:
-        if not self._writer:
-            self._writer = self._open(state.iteration)
+    def add(self, iteration: int, values: Mapping[str, float]) -> None:
+        assert self._writer, "open comes first"
+        for name, value in values.items():
+            self._writer.add_scalar(name, value, iteration)
 
-    def losses(self, state: TrainingState, first: int, values: Sequence[float]) -> None:
-        for i, value in enumerate(values, first):
-            self._writer.add_scalar("train/total_loss", value, i)
-
-    def displayed(self, state: TrainingState, rate: float, loss: float, outputs: Outputs) -> None:
-        self._writer.add_scalar("rate", rate, state.iteration)
-        self._add("train", state.iteration, outputs)
-
-    def tested(self, state: TrainingState, which: int, scores: Scores) -> None:
-        self._add(f"test{which or ''}", state.iteration, scores.outputs)
-
-    def restored(self, state: TrainingState) -> None:
-        self._writer.close()
-        self._writer = self._open(state.iteration)
-
-    def _add(self, phase: str, iteration: int, outputs: Outputs) -> None:
-        for name, _, values in outputs:
-            for i, value in enumerate(values):
-                self._writer.add_scalar(f"{phase}/{name}" + f"[{i}]" * (len(values) > 1), float(value), iteration)
-
-    def close(self) -> None:
+    def close(self, state: str, final_files: Sequence[Path]) -> None:
         if self._writer:
             self._writer.close()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +16,8 @@ from ..parallel.transports import star
 from ..prototxt.overrides import Overrides
 from ..training import Trainer, nets, newest
 from ..training.checkpoint.ownership import described
+from . import fields, outcome, registry
 from . import folder as files
-from . import outcome
 from .config import RunConfig
 from .device_choice import gpus, open_one
 from .log import LogFile
@@ -27,6 +27,7 @@ from .overfit import Overfit
 from .recorder import Recorder
 from .signals import Signals, write_to_stderr
 from .time_limit import TimeLimit
+from .tracking import TrackedRun, Tracker, Tracking
 
 if TYPE_CHECKING:
     from ..inspection.nets import Subject
@@ -200,18 +201,44 @@ class _Run:
         start: dict[str, object]
         start = {"snapshot": str(resumed)} if resumed else {"weights": list(config.weights)} if config.weights else {}
         command = ["caffelite", "train", *config.arguments()]
-        folder = Path(config.record or f"{trainer.prefix}_run")
-        return Recorder(folder, trainer, command, start, config.to_json(), self._log_file)
+        return Recorder(self._folder(trainer), trainer, command, start, config.to_json(), self._log_file)
 
     def _other_hooks(self, trainer: Trainer) -> list:
         config = self._config
         if config.overfit:
             return [Overfit(trainer, config.overfit)]
+        found: list[Tracker] = []
         if config.tensorboard and not self._comm.rank:
             from .events import Events
 
-            return [Events(Path(config.record or f"{trainer.prefix}_run") / "events")]
-        return []
+            found.append(Events())
+        if config.trackers and not self._comm.rank:
+            from .services import MLflow, WandB
+
+            found += [{"mlflow": MLflow, "wandb": WandB}[name]() for name in dict.fromkeys(config.trackers)]
+        return [Tracking(found, lambda: self._tracked(trainer), lambda: self._final(trainer))] if found else []
+
+    def _tracked(self, trainer: Trainer) -> TrackedRun:
+        """What trackers record at the start."""
+        folder, values = self._folder(trainer), {}
+        with suppress(CaffeliteError):  # the disk failed, and the run goes on without records
+            values = fields.read(folder).values
+        return TrackedRun(trainer.owner.run.id, folder.name, trainer.net.graph.name, folder, values)
+
+    def _final(self, trainer: Trainer) -> tuple[str, list[Path]]:
+        """(state, final files) of the session: its records and the last model."""
+        folder, written = self._folder(trainer), trainer.checkpoints.written
+        paths = [folder / name for name in (files.SOLVER, files.NET, files.METRICS, files.LOG)]
+        if written:
+            paths.append(Path(str(written[-1][1]).replace(".solverstate", ".caffemodel")))
+        state = registry.FAILED
+        with suppress(CaffeliteError):
+            state = registry.state(folder)
+        return state, [path for path in paths if path.exists()]
+
+    def _folder(self, trainer: Trainer) -> Path:
+        """The run folder."""
+        return Path(self._config.record or f"{trainer.prefix}_run")
 
     def _solve(self, trainer: Trainer, make_progress: Progress | None) -> None:
         progress = make_progress(trainer) if make_progress else None

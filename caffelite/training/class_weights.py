@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from ..data.labels import all_labels
 from ..data.order import BalancedOrder
 from ..errors import CaffeliteError
 from ..layers import class_weights
+from ..layers.loss import Loss
 from ..net.graph import Graph, Node
 from .nets import NetSpec
 
@@ -29,19 +29,18 @@ def wanted(message: pb.NetParameter) -> bool:
 def measure(train: Graph) -> dict[str, np.ndarray]:
     """The class weights of each layer of a train net that asks for them, by its name; (C), float32. Errors: the label
     bottom is no top of a data layer with known labels; a label that is no class."""
-    return {node.name: _measure(node) for node in _asking(train)}
+    return {node.name: _measure(node, layer) for node, layer in _asking(train)}
 
 
 def set_weights(graph: Graph, found: Mapping[str, np.ndarray], spec: NetSpec | None = None) -> None:
     """Gives each layer that asks for class weights its own. spec: gets them as class_weight, for the records. Errors: a
     layer without weights in ``found``, or with another number of classes."""
-    nodes = _asking(graph)
-    if nodes and spec:
+    asking = _asking(graph)
+    if asking and spec:
         message = pb.NetParameter()
         message.CopyFrom(spec.message)
         spec.message = message
-    for node in nodes:
-        layer: Any = node.layer  # a loss that takes class weights
+    for node, layer in asking:
         values = found.get(node.name)
         if values is None or len(values) != layer.classes:
             what = f"class_weight_balanced measures no weights for its {layer.classes} classes in the train net"
@@ -52,13 +51,12 @@ def set_weights(graph: Graph, found: Mapping[str, np.ndarray], spec: NetSpec | N
             class_weights.replace(spec.message.layer[node.place], values)
 
 
-def _asking(graph: Graph) -> list[Node]:
-    takes = [node for node in graph.nodes if getattr(node.layer, "takes_class_weights", False)]
-    return [node for node in takes if node.layer.spec.loss_param.class_weight_balanced]
+def _asking(graph: Graph) -> list[tuple[Node, Loss]]:
+    losses = [(node, node.layer) for node in graph.nodes if isinstance(node.layer, Loss)]
+    return [(node, layer) for node, layer in losses if layer.spec.loss_param.class_weight_balanced]
 
 
-def _measure(node: Node) -> np.ndarray:
-    layer: Any = node.layer
+def _measure(node: Node, layer: Loss) -> np.ndarray:
     value = node.bottoms[1]
     field = "loss_param", "class_weight_balanced"
     source = getattr(value.node.layer, "source", None)

@@ -8,6 +8,7 @@ import reference
 from devices.arrays import MAKE, POOLS, blank, close, put
 
 from caffelite.devices import Window
+from caffelite.devices.interfaces import MaskPart
 
 
 def test_philox_as_published():
@@ -38,6 +39,23 @@ def test_dropout(dev, rng, n, d, ratio, seed, stream, clock):
     close(dev, y, x * expected / (1 - ratio))
     op.backward(mask, put(dev, x), dx)
     close(dev, dx, x * expected / (1 - ratio))
+
+
+@pytest.mark.parametrize(
+    ("row", "column", "n", "d"), [(0, 5, 6, 6), (2, 0, 3, 20), (0, 8, 6, 12), (1, 3, 2, 17), (0, 19, 6, 1)]
+)
+def test_a_part_of_a_dropout_mask(dev, rng, row, column, n, d):
+    """A device that has a part of a blob draws that part of the whole mask."""
+    rows, width, clock = 6, 20, (12, 3)
+    expected = reference.dropout_mask(rows, width, 0.4, 9, 5, clock[0], clock[1] * rows)
+    expected = expected[row : row + n, column : column + d]
+    x, context = rng.normal(size=(n, d)), dev.make_context(9)
+    context.set_clock(*clock)
+    op = dev.dropout(n, d, 0.4, 5, context, part=MaskPart(row, rows, column))
+    mask, y = blank(dev, (n, d), np.uint8), blank(dev, (n, d))
+    op.forward(put(dev, x), mask, y)
+    np.testing.assert_array_equal(dev.download(mask), expected)
+    close(dev, y, x * expected / 0.6)
 
 
 @pytest.mark.parametrize("case", POOLS)
