@@ -164,7 +164,7 @@ class TwoEqualProcesses(SingleProcess):
     def total(self, values, what=""):
         return 2 * values
 
-    def reducer(self, dev, flat, buckets, half=False):
+    def reducer(self, dev, flat, buckets, half=False, over=None):
         return GradientReducer(DoublingTransport(dev), flat, buckets, 2, lambda what: contextlib.nullcontext())
 
 
@@ -195,7 +195,7 @@ class OnHost(NCCLAllReduce):
 
 
 class Summing(TwoEqualProcesses):
-    def reducer(self, dev, flat, buckets, half=False):
+    def reducer(self, dev, flat, buckets, half=False, over=None):
         return GradientReducer(OnHost(dev.backend), flat, buckets, 2, lambda what: contextlib.nullcontext())
 
 
@@ -233,7 +233,7 @@ def test_training_passes_agree_on_plans(folder, train, monkeypatch):
 class OneRankNCCL(TwoEqualProcesses):
     """NCCL with a communicator of one process; averages halve its gradients."""
 
-    def reducer(self, dev, flat, buckets, half=False):
+    def reducer(self, dev, flat, buckets, half=False, over=None):
         self.sums = NCCLAllReduce(dev.backend.stream, 0, 1, lambda uid: [uid], drop_graphs=dev.drop_graphs)
         return GradientReducer(self.sums, flat, buckets, 2, lambda what: contextlib.nullcontext())
 
