@@ -215,7 +215,7 @@ class _Run:
         if config.trackers and not self._comm.rank:
             from .services import MLflow, WandB
 
-            found += [{"mlflow": MLflow, "wandb": WandB}[name]() for name in dict.fromkeys(config.trackers)]
+            found += [MLflow() if name == "mlflow" else WandB() for name in dict.fromkeys(config.trackers)]
         return [Tracking(found, lambda: self._tracked(trainer), lambda: self._final(trainer))] if found else []
 
     def _tracked(self, trainer: Trainer) -> TrackedRun:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -74,7 +75,7 @@ class Tracking(Hook):
 
     def losses(self, state: TrainingState, first: int, values: Sequence[float]) -> None:
         for i, value in enumerate(values, first):
-            self._each(lambda tracker, i=i, value=value: tracker.add(i, {"train/total_loss": float(value)}))
+            self._each(functools.partial(_add_loss, i, float(value)))
 
     def displayed(self, state: TrainingState, rate: float, loss: float, outputs: Outputs) -> None:
         self._each(lambda tracker: tracker.add(state.iteration, {"rate": rate, **_values("train", outputs)}))
@@ -101,6 +102,10 @@ class Tracking(Hook):
                 text = str(error).splitlines()[0] if str(error) else type(error).__name__
                 log.warning("%s: %s; training goes on without it", tracker.name, text)
                 self._trackers.remove(tracker)
+
+
+def _add_loss(iteration: int, value: float, tracker: Tracker) -> None:
+    tracker.add(iteration, {"train/total_loss": value})
 
 
 def _values(phase: str, outputs: Outputs) -> dict[str, float]:

@@ -29,7 +29,12 @@ def find(names: Sequence[str]) -> list[Path]:
     paths = [path for name in names for path in (_of_run(Path(name)) if Path(name).is_dir() else [Path(name)])]
     if wrong := next((path for path in paths if not ITERATION.search(path.name)), None):
         raise CaffeliteError(f"{wrong} is no snapshot", expected="a run folder, or files NAME_iter_N.caffemodel")
-    return sorted(paths, key=lambda path: int(ITERATION.search(path.name)[1]))
+    return sorted(paths, key=_iteration)
+
+
+def _iteration(path: Path) -> int:
+    match = ITERATION.search(path.name)
+    return int(match[1]) if match else 0
 
 
 def _of_run(folder: Path) -> list[Path]:
@@ -52,7 +57,7 @@ def _of_run(folder: Path) -> list[Path]:
 
 
 def read(paths: Sequence[Path]) -> list[Snapshot]:
-    return [Snapshot(int(ITERATION.search(path.name)[1]), weights.read_model(path)) for path in paths]
+    return [Snapshot(_iteration(path), weights.read_model(path)) for path in paths]
 
 
 def values(snapshots: Sequence[Snapshot], layers: Sequence[str], blob: int) -> dict[str, list[tuple[int, np.ndarray]]]:
