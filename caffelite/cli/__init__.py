@@ -113,7 +113,7 @@ def main(arguments: list[str] | None = None) -> None:
             caffelite.main([normalise(a) for a in own], prog_name="caffelite", standalone_mode=False)
         sys.stdout.flush()  # while an error can be reported
     except click.ClickException as error:
-        error.show()
+        (_unknown_option(error) if isinstance(error, click.NoSuchOption) else error).show()
         sys.exit(error.exit_code)
     except CaffeliteError as error:
         click.echo(f"caffelite: {error}" if "\n" not in str(error) else str(error), err=True)
@@ -139,6 +139,24 @@ def main(arguments: list[str] | None = None) -> None:
             sys.exit(1)
         failure.report(error, given)
         sys.exit(failure.SOFTWARE)
+
+
+def _unknown_option(error: click.NoSuchOption) -> click.NoSuchOption:
+    """The error with better suggestions than click's: only near names, and -model in place of -solver."""
+    parameters = error.ctx.command.params if error.ctx else []
+    known = {name for parameter in parameters if isinstance(parameter, click.Option) for name in parameter.opts}
+    other = {"--solver": "--model", "--model": "--solver"}.get(error.option_name)
+    message, near = error.message, []
+    if other in known:
+        near = [str(other)]
+    elif other and any(isinstance(parameter, click.Argument) for parameter in parameters):
+        message += " Name the file without an option."
+    else:
+        name = error.option_name.lstrip("-")
+        near = [option for option in error.possibilities or [] if did_you_mean(name, [option.lstrip("-")])]
+    if near:
+        message += f" Did you mean {' or '.join(map(repr, near))}?"
+    return click.NoSuchOption(error.option_name, message, None, error.ctx)
 
 
 def _check_arguments(given: list[str]) -> None:

@@ -21,6 +21,7 @@ from . import options
 @options.stage
 @click.option("--strict", is_flag=True, help="Exit with status 1 for lint too.")
 @options.as_json
+@options.rare_collection()
 def check(files, shape, phase, level, stage, strict, as_json) -> None:
     """Reports every mistake in nets and solvers with its line, and what is valid but odd (lint). Nothing is run.
 

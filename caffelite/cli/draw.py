@@ -24,6 +24,7 @@ from . import options
 @options.level
 @options.stage
 @options.split
+@options.rare_collection()
 def draw(model, solver, out, shape, set_fields, phase, level, stage, split) -> None:
     """Draws a net: layers coloured by kind, shapes on the edges. Nothing is run, no data is needed.
 

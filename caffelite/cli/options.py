@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import gc
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -198,6 +200,18 @@ def size_in_bytes(text: str) -> int:
         return int(float(match[1]) * UNITS[match[2].upper()])
     except (ValueError, OverflowError):
         raise CaffeliteError("-memory cannot be read", expected="a size as in 16G, 512M", found=f'"{text}"') from None
+
+
+@contextmanager
+def rare_collection() -> Iterator[None]:
+    """Makes Python's collector of cycles run rarely. A large net is a million objects that stay; to search them again
+    and again takes as long as to build them."""
+    before = gc.get_threshold()
+    gc.set_threshold(200_000, 50, 50)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def names(text: str) -> tuple[str, ...]:

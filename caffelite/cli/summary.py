@@ -29,6 +29,7 @@ from . import options
 )
 @options.split
 @options.as_json
+@options.rare_collection()
 def summary(model, solver, shape, set_fields, phase, level, stage, batch, limit, threads, split, as_json) -> None:
     """Prints the layers of a net with totals, for TRAIN and TEST, and the memory that a run takes. Nothing is run, no
     data is needed.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -26,11 +26,21 @@ IDX = {
 }  # the third byte of the file → the type of its numbers
 
 
+def holds_arrays(path: Path) -> bool:
+    """Whether a file is IDX, .npy or .npz, by its first bytes."""
+    if not path.is_file():
+        return False
+    head = _head(path, 6)
+    idx = head[:2] == b"\0\0" and len(head) > 3 and head[2] in IDX and 0 < head[3] <= 4
+    return head == b"\x93NUMPY" or head[:4] == b"PK\3\4" and path.suffix == ".npz" or idx
+
+
 class Arrays(Samples):
     """Images N×H×W, N×C×H×W, or rows N×D as images D×1×1; uint8 stays, other dtypes become float32. Labels: N integers,
     else 0.
 
-    Arrays that are too large for memory are read from the file on request (except those of a .npz).
+    Arrays that are too large for memory are read from the file on request. Those of a .npz are decompressed when more
+    than the first image is needed.
     """
 
     def __init__(self, images: Path, labels: Path | None):
@@ -43,20 +53,17 @@ class Arrays(Samples):
             raise
 
     def _look(self, labels: Path | None) -> None:
-        images, given, shape = self.path, None, self._images.shape
-        if labels:
-            given = _whole(labels, "label")
-        elif images.suffix == ".npz":
-            given = _whole(images, "label", missing=True)
+        images, shape = self.path, self._images.shape
         if len(shape) not in (2, 3, 4) or not math.prod(shape):
             raise CaffeliteError(
                 "no images", where=Where(str(images)), expected="N×H×W, N×C×H×W or N×D", found=_times(shape)
             )
         self._shape = {2: (*shape[1:], 1, 1), 3: (1, *shape[1:]), 4: shape[1:]}[len(shape)]
         self.length = shape[0]
-        self._labels = (
-            np.zeros(self.length, np.float32) if given is None else _checked(given, self.length, labels or images)
-        )
+        given = None
+        if labels or images.suffix == ".npz":
+            given = _read_labels(labels or images, self.length, missing=not labels)
+        self._labels = np.zeros(self.length, np.float32) if given is None else given
         self.first = self._taken(slice(0, 1))[0]
 
     def _taken(self, numbers: slice | np.ndarray) -> np.ndarray:
@@ -81,18 +88,26 @@ class Arrays(Samples):
         return self._labels.astype(np.float64)
 
     def close(self) -> None:
-        if isinstance(self._images, Rows):
+        if isinstance(self._images, (Rows, npy.Packed)):
             self._images.close()
         self._images = None
 
 
-def _checked(labels: np.ndarray, length: int, path: Path) -> np.ndarray:
-    where, values = Where(str(path)), labels.reshape(len(labels), -1) if labels.ndim else labels.reshape(1, -1)
-    if len(values) != length or values.shape[1] != 1:
-        raise CaffeliteError(
-            "the labels do not fit the images", where=where, expected=length, found=_times(labels.shape)
-        )
-    values = np.asarray(values[:, 0], np.float64)
+def _read_labels(path: Path, length: int, missing: bool) -> np.ndarray | None:
+    """The labels of ``length`` images, float32; None where the file has none and they may be ``missing``."""
+    where, labels = Where(str(path)), _load(path, "label", missing)
+    if labels is None:
+        return None
+    try:
+        if math.prod(labels.shape) != length or labels.shape[:1] != (length,) and length != 1:
+            raise CaffeliteError(
+                "the labels do not fit the images", where=where, expected=length, found=_times(labels.shape)
+            )
+        with _told(path):
+            values = np.asarray(labels[:] if labels.shape else labels[()], np.float64).reshape(-1)
+    finally:
+        if isinstance(labels, (Rows, npy.Packed)):
+            labels.close()
     wrong = np.flatnonzero((values != np.floor(values)) | (np.abs(values) > EXACT_LABELS))
     if wrong.size:
         what = f"label {wrong[0]} is not an integer that float32 represents exactly"
@@ -114,16 +129,9 @@ def _told(path: Path) -> Iterator[None]:
         ) from None
 
 
-def _whole(path: Path, name: str, missing: bool = False) -> np.ndarray | None:
-    array = _load(path, name, missing)
-    if isinstance(array, Rows):
-        with _told(path), closing(array):
-            return array[:]
-    return array
-
-
-def _load(path: Path, name: str, missing: bool = False) -> Rows | np.ndarray | None:
+def _load(path: Path, name: str, missing: bool = False) -> Rows | npy.Packed | np.ndarray | None:
     where = Where(str(path))
+    array: Rows | npy.Packed | np.ndarray | None
     with _told(path):
         inputs.check(path)
         if path.suffix == ".npz":
@@ -135,7 +143,7 @@ def _load(path: Path, name: str, missing: bool = False) -> Rows | np.ndarray | N
         else:
             array = npy.read(path) if path.suffix == ".npy" else _idx(path)
     if array.dtype.kind not in "uifb":
-        if isinstance(array, Rows):
+        if isinstance(array, (Rows, npy.Packed)):
             array.close()
         raise CaffeliteError("no numbers", where=where, found=array.dtype)
     return array

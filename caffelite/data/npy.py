@@ -34,27 +34,57 @@ def names(path: Path) -> list[str]:
         return [name.removesuffix(".npy") for name in archive.namelist()]
 
 
-def of_npz(path: Path, name: str) -> np.ndarray | None:
-    """An array of a .npz, None where it has none of the name. Errors: DAMAGE."""
-    with zipfile.ZipFile(path) as archive:
-        found = next((entry for entry in archive.infolist() if entry.filename in (name, f"{name}.npy")), None)
-        if found is None:
-            return None
-        with archive.open(found) as file:
-            dtype, shape, order, start = _header(file)
-            if found.file_size != start + dtype.itemsize * math.prod(shape):
-                raise ValueError(
-                    f'"{name}" has {found.file_size} bytes instead of {start + dtype.itemsize * math.prod(shape)}'
-                )
-            values = np.empty(math.prod(shape), dtype)
-            left = memoryview(values).cast("B") if values.size else memoryview(b"")
+class Packed:
+    """An array of a .npz, known by its header: `packed[numbers]` decompresses it, `packed[0:1]` its first row alone.
+
+    Errors: DAMAGE, MemoryError, at once or by the time of a read.
+    """
+
+    def __init__(self, path: Path, entry: zipfile.ZipInfo):
+        self._path, self._entry = path, entry
+        self._values: np.ndarray | None = None
+        with zipfile.ZipFile(path) as archive, archive.open(entry) as file:
+            self.dtype, self.shape, self._order, self._start = _header(file)
+        needed = self._start + self.dtype.itemsize * math.prod(self.shape)
+        if entry.file_size != needed:
+            raise ValueError(f'"{entry.filename}" has {entry.file_size} bytes instead of {needed}')
+
+    def __getitem__(self, numbers: slice | np.ndarray) -> np.ndarray:
+        if self._values is None and self._order == "C" and self.shape and isinstance(numbers, slice):
+            if numbers == slice(0, 1):
+                count = min(1, self.shape[0])
+                return self._read(count * math.prod(self.shape[1:])).reshape(count, *self.shape[1:])
+        return self._all()[numbers] if self.shape else self._all()
+
+    def _all(self) -> np.ndarray:
+        if self._values is None:
+            self._values = self._read(math.prod(self.shape)).reshape(self.shape, order=self._order)
+        return self._values
+
+    def _read(self, count: int) -> np.ndarray:
+        """The first ``count`` numbers."""
+        values = np.empty(count, self.dtype)
+        left = memoryview(values).cast("B") if count else memoryview(b"")
+        with zipfile.ZipFile(self._path) as archive, archive.open(self._entry) as file:
+            file.read(self._start)
             while left:
                 part = file.read(min(len(left), 1 << 24))
                 if not part:
-                    raise ValueError(f'"{name}" is cut short')
+                    raise ValueError(f'"{self._entry.filename}" is cut short')
                 left[: len(part)] = part
                 left = left[len(part) :]
-    return values.reshape(shape, order=order)
+        return values
+
+    def close(self) -> None:
+        """Frees the array."""
+        self._values = None
+
+
+def of_npz(path: Path, name: str) -> Packed | None:
+    """An array of a .npz, None where it has none of the name. Errors: DAMAGE."""
+    with zipfile.ZipFile(path) as archive:
+        found = next((entry for entry in archive.infolist() if entry.filename in (name, f"{name}.npy")), None)
+    return Packed(path, found) if found else None
 
 
 def _header(file: BinaryIO) -> tuple[np.dtype, tuple[int, ...], str, int]:

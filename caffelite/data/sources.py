@@ -11,7 +11,7 @@ from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Locator, Where
 from ..prototxt import resolve
 from . import files, listing
-from .arrays import Arrays
+from .arrays import Arrays, holds_arrays
 from .database import Database
 from .draws import below, key, per_sample
 from .hdf5 import HDF5Source
@@ -75,6 +75,10 @@ def _data(layer: pb.LayerParameter, phase: int, locate: Locator, seed: int) -> S
             raise CaffeliteError(
                 "label_source belongs to backend ARRAYS", where=at("label_source"), remedy="leave it out"
             )
+        if holds_arrays(path):
+            kind = pb.DataParameter.DB.Name(param.backend)
+            what = f"{path} holds arrays, and backend is {kind}{'' if param.HasField('backend') else ', its default'}"
+            raise CaffeliteError(what, where=at("backend"), remedy="write backend: ARRAYS")
         if param.backend == pb.DataParameter.LMDB:
             return Database(path, color, param.shuffle or _balanced(param, phase))
         if (path / "data.mdb").is_file():

@@ -4,6 +4,7 @@ edges."""
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 
 from .. import caffelite_pb2 as pb
@@ -92,6 +93,7 @@ def picture(graph: Graph, placement: Placement | None = None) -> Scene:
     labels: list[Text] = []
     ports = _ports(links, laid, left)
     named: set[Value] = set()
+    uses = Counter(value for _, _, value in links)
     for number, (a, b, value) in enumerate(links):
         start, end = ports[number]
         stops = [(start, laid.boxes[a].y + laid.boxes[a].height + top)]
@@ -102,8 +104,7 @@ def picture(graph: Graph, placement: Placement | None = None) -> Scene:
         if value not in named:
             named.add(value)
             (x0, y0), (x1, y1) = stops[:2]
-            several = sum(link[2] is value for link in links) > 1
-            x, y = (x0, y0 + 16) if several else ((x0 + x1) / 2, (y0 + y1) / 2 + 4)
+            x, y = (x0, y0 + 16) if uses[value] > 1 else ((x0 + x1) / 2, (y0 + y1) / 2 + 4)
             labels.append(Text(x, y, _shape(value, batch), SMALL, anchor="middle", fill="#52606d", halo=True))
     for stack in stacks:
         box = laid.boxes[stack[0]]

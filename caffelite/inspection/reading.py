@@ -78,6 +78,9 @@ def read(
     except (OSError, UnicodeDecodeError, ValueError):
         return _binary(path, findings, named_at)
     reader, message = _nearest(text, str(path), tuple(kinds))
+    if prototxt.is_label_map(reader):
+        findings.add("mistake", prototxt.label_map(str(path), named_at))
+        return None
     if len(kinds) == 1 and (other := prototxt.mistaken(reader, type(message))):
         findings.add("mistake", prototxt.other_kind(str(path), other, named_at))
         return None

@@ -13,6 +13,7 @@ from . import gradients
 from .nodes import AUTOMATIC, Graph, Node, Parameter, ParameterRef, Value
 
 MOST_AXES = 32  # of a blob, as in Caffe
+MOST_BLOBS = 1 << 14  # tops or bottoms of a layer: far more than any net has, and handled within seconds
 MOST_EXPLAINED = 100  # unknown blobs with a remedy: each one is compared with all names
 LARGEST = 2**31 - 1  # numbers in a blob, as in Caffe: indices are 32 bits wide
 
@@ -162,6 +163,9 @@ class _Builder:
 
     def _arity(self, layer: Layer, kind: str, count: int, allowed: tuple[int, int | None]) -> None:
         low, high = allowed
+        if count > MOST_BLOBS and high is None:
+            what, where = f'layer "{layer.name}" has too many {kind} blobs', layer.locate(kind, MOST_BLOBS)
+            raise CaffeliteError(what, where=where, expected=f"at most {MOST_BLOBS}", found=count)
         if count < low or (high is not None and count > high):
             if low == high:
                 expected = str(low)

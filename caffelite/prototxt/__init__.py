@@ -3,6 +3,8 @@
 from .files import (
     Document,
     Tolerate,
+    is_label_map,
+    label_map,
     mistaken,
     modern,
     other_kind,
@@ -18,6 +20,8 @@ from .files import (
 __all__ = [
     "Document",
     "Tolerate",
+    "is_label_map",
+    "label_map",
     "mistaken",
     "modern",
     "other_kind",

@@ -62,6 +62,8 @@ def _of_right_type(named_at: Where | None, tolerate: Tolerate | None, either: bo
     """Refuses a net in place of a solver, or a solver in place of a net, with one mistake; then calls ``tolerate``."""
 
     def checked(message: Message, reader: Reader) -> None:
+        if is_label_map(reader):
+            raise label_map(reader.file, named_at)
         if other := mistaken(reader, type(message)):
             raise other_kind(reader.file, other, named_at, either)
         if tolerate:
@@ -167,6 +169,17 @@ def other_kind(file: str, found: type[Message], named_at: Where | None = None, e
     else:
         remedy = "give the net that its net field names"
     return CaffeliteError(f"{file}: this is a {what}, not a {expected}", where=named_at, remedy=remedy)
+
+
+def is_label_map(reader: Reader) -> bool:
+    """Whether a text read as a net or a solver is a label map of Caffe's SSD: item { name label display_name }."""
+    return not reader.known and re.search(r"^\s*item\s*\{", reader.text, re.MULTILINE) is not None
+
+
+def label_map(file: str, named_at: Where | None = None) -> CaffeliteError:
+    """The error for a label map in place of a net or a solver."""
+    what = f"{file}: this seems to be a label map (item {{ name label display_name }})"
+    return CaffeliteError(what, where=named_at, expected="a net or a solver")
 
 
 def write(message: Message) -> str:

@@ -310,39 +310,6 @@ def test_check_tells_a_net_by_its_fields(folder, call):
     assert 'unknown field "max_itr" in SolverParameter' in out and "NetParameter" not in out
 
 
-def test_a_net_as_solver_is_one_error(folder, call):
-    what = "caffelite: net.prototxt: this is a net, not a solver"
-    for command in (("summary",), ("draw",), ("explain", "conv1")):
-        answer = call(*command, "-solver", "net.prototxt")
-        assert answer.status == 2 and answer.err == f"{what}; give it with -model\n"
-    for command in ("train", "schedule", "find_lr", "find_batch"):
-        answer = call(command, "-solver", "net.prototxt")
-        remedy = 'name it in the net field of a solver: net: "net.prototxt"'
-        assert answer.status == 2 and answer.err == f"{what}; {remedy}\n", command
-
-
-def test_a_solver_as_net_is_one_error(folder, call):
-    what = "solver.prototxt: this is a solver, not a net"
-    for command in ("summary", "draw"):
-        answer = call(command, "-model", "solver.prototxt")
-        assert answer.status == 2 and answer.err.endswith(f"{what}; give it with -solver\n"), answer.err
-    for command in ("time", "deploy"):
-        answer = call(command, "-model", "solver.prototxt", *["-out", "d.prototxt"] * (command == "deploy"))
-        assert answer.status == 2
-        assert answer.err.endswith(f"{what}; give the net that its net field names\n"), answer.err
-
-
-def test_a_solver_that_names_a_solver_is_one_error(folder, call):
-    (folder / "other.prototxt").write_text(
-        (folder / "solver.prototxt").read_text().replace("net.prototxt", "solver.prototxt")
-    )
-    what = "solver.prototxt: this is a solver, not a net"
-    answer = call("summary", "-solver", "other.prototxt")
-    assert answer.status == 2 and answer.err == f"caffelite: other.prototxt:2:6: {what}; name a net here\n"
-    answer = call("check", "other.prototxt")
-    assert answer.status == 1 and f"other.prototxt:2:6: mistake: {what}\n" in answer.out and "1 mistake," in answer.out
-
-
 @pytest.mark.parametrize(
     "name, guess",
     [

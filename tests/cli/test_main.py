@@ -175,3 +175,18 @@ def test_no_summary_of_a_command_is_cut(call, words, monkeypatch):
     for line in text.splitlines():
         name, summary = line.strip().split(maxsplit=1)
         assert group.get_command(None, name).short_help == summary and len(summary) <= 50
+
+
+@pytest.mark.parametrize(
+    "command, said",
+    [
+        (["plan", "-solver", "solver.prototxt"], "No such option '--solver'. Did you mean '--model'?"),
+        (["find_lr", "-model", "net.prototxt"], "No such option '--model'. Did you mean '--solver'?"),
+        (["check", "-solver", "solver.prototxt"], "No such option '--solver'. Name the file without an option."),
+        (["train", "-sovler", "solver.prototxt"], "Did you mean '--solver'?"),
+        (["train", "-velocity", "1"], "No such option '--velocity'."),
+    ],
+)
+def test_unknown_options_suggest_only_near_ones(folder, call, command, said):
+    answer = call(*command)
+    assert answer.status == 2 and answer.err.rstrip().endswith(said), answer.err

@@ -7,7 +7,7 @@ import struct
 import numpy as np
 import pytest
 
-from caffelite.data import samples
+from caffelite.data import npy, samples
 from caffelite.errors import CaffeliteError
 
 LABELS = np.array([5, 0, 4, 1, 9, 2, 1], np.uint8)
@@ -60,6 +60,33 @@ def test_npz_and_rows(arrays, tmp_path):
     np.testing.assert_array_equal(label, LABELS)
     np.savez(tmp_path / "bare.npz", data=rows)
     assert arrays(tmp_path / "bare.npz").next()[1].tolist() == [0] * 7
+
+
+def test_opening_an_npz_decompresses_one_image(arrays, tmp_path, monkeypatch):
+    """Type and shape are in the header; a small file may hold more zeros than memory."""
+    counts, read = [], npy.Packed._read
+    monkeypatch.setattr(npy.Packed, "_read", lambda self, count: counts.append(count) or read(self, count))
+    np.savez_compressed(tmp_path / "zeros.npz", data=np.zeros((700, 100, 100), np.float32), label=np.ones(700))
+    source = arrays(tmp_path / "zeros.npz", data="prefetch: 1")
+    assert source.shapes == [(7, 1, 100, 100), (7,)] and counts == [700, 10_000]
+    data, label = source.next()
+    assert not data.any() and label.tolist() == [1] * 7
+
+
+def test_labels_of_an_npz_that_do_not_fit_are_not_read(arrays, tmp_path, monkeypatch):
+    np.savez_compressed(tmp_path / "odd.npz", data=np.zeros((7, 4, 4)), label=np.zeros((2000, 1000)))
+    monkeypatch.setattr(npy.Packed, "_all", lambda self: pytest.fail("the labels were read"))
+    with pytest.raises(CaffeliteError, match="the labels do not fit the images; expected 7, found 2000×1000"):
+        arrays(tmp_path / "odd.npz")
+
+
+@pytest.mark.parametrize("shuffle", ["", "shuffle: true"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_rows_of_an_npz_that_is_too_large_to_stay(arrays, images, tmp_path, monkeypatch, shuffle, order):
+    monkeypatch.setattr(samples, "RESIDENT_BYTES", 0)
+    np.savez_compressed(tmp_path / "set.npz", data=np.asarray(images, order=order), label=LABELS)
+    source = arrays(tmp_path / "set.npz", data=shuffle)
+    np.testing.assert_array_equal(source.next()[0], images[source.order(0, 7)])
 
 
 @pytest.mark.data
@@ -129,6 +156,18 @@ def test_labels_that_do_not_fit(arrays, images, tmp_path, labels, said):
     with pytest.raises(CaffeliteError, match=r"labels\.npy: ") as mistake:
         arrays(write_npy(tmp_path / "images", images), write_npy(tmp_path / "labels", labels))
     assert said in str(mistake.value)
+
+
+@pytest.mark.parametrize("form", ["npy", "npz", "idx"])
+@pytest.mark.parametrize("backend, said", [("", "LEVELDB, its default"), ("backend: LMDB", "LMDB")])
+def test_arrays_without_their_backend_name_it(source, images, tmp_path, form, backend, said):
+    path = tmp_path / f"set.{form}"
+    if form == "npz":
+        np.savez(path, data=images, label=LABELS)
+    else:
+        {"npy": write_npy, "idx": write_idx}[form](path, images)
+    with pytest.raises(CaffeliteError, match=f"holds arrays, and backend is {said}; write backend: ARRAYS"):
+        source(f'type: "Data" top: "data" data_param {{ source: "{path}" {backend} batch_size: 1 }}')
 
 
 def test_pickles_are_refused(arrays, tmp_path):

@@ -258,6 +258,12 @@ def test_no_type_is_suggested_that_is_not_near(name):
     assert "did you mean" not in str(error.value)
 
 
+def test_too_many_tops_are_refused_at_once():
+    tops = " ".join(f'top: "t{i}"' for i in range(16385))
+    with pytest.raises(CaffeliteError, match='layer "in" has too many top blobs; expected at most 16384, found 16385'):
+        build(f'layer {{ name: "in" type: "Input" {tops} input_param {{ shape {{ dim: 1 }} }} }}')
+
+
 def test_a_net_without_layers():
     with pytest.raises(CaffeliteError, match="^net.prototxt: the net has no layers; write layer "):
         build("")
