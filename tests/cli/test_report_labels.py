@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_report import Page, write_weights
+from report_pages import Page, write_weights
 
 from caffelite.data.writers import write_hdf5
 

@@ -36,7 +36,7 @@ def calls(work, *arguments):
     return count
 
 
-def test_a_picture_of_four_times_the_layers_is_about_four_times_the_work():
+def test_drawing_four_times_the_layers_is_four_times_the_work():
     small, large = chain(200), chain(800)
     picture(small)  # imports
     assert calls(picture, large) < 6 * calls(picture, small)

@@ -176,7 +176,7 @@ def test_a_run_resumes_on_another_division(folder):
         (2, "sideways", "not understood|cannot be read"),
     ],
 )
-def test_an_impossible_division_is_refused_before_anything_starts(folder, ranks, split, error):
+def test_an_impossible_division_is_refused_before_the_start(folder, ranks, split, error):
     (folder / "solver.prototxt").write_text(TEXT + 'snapshot_prefix: "none"')
     process = mpirun(ranks, *COMMAND, "-split", split, cwd=folder)
     out, err = process.communicate(timeout=60)
