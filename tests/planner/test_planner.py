@@ -250,7 +250,7 @@ def test_measured_times_are_linear_in_the_share():
 
 
 def test_deep_residual_net_is_planned_deterministically():
-    graph = build(resnet())
+    graph = build(resnet((2, 3, 4, 2)))
     compiled = compile(graph, cuda_traits())
     network = Network(Link(450e9, 5e-6), Link(50e9, 1e-5), 8)
 
