@@ -19,8 +19,13 @@ log = logging.getLogger("caffelite")
 @click.command(short_help="Write old nets and weights in the modern form")
 @click.argument("old", metavar="IN")
 @click.argument("new", metavar="OUT", type=click.Path(path_type=Path))
+@click.option(
+    "--plain",
+    is_flag=True,
+    help="Leave out fields that BVLC Caffe does not have, such as placement, so that its parser accepts the file.",
+)
 @click.option("--force", is_flag=True, help="Replace OUT where it exists.")
-def upgrade(old: str, new: Path, force: bool) -> None:
+def upgrade(old: str, new: Path, plain: bool, force: bool) -> None:
     """Writes a net, a solver or a caffemodel IN of an old Caffe in the modern form to OUT.
 
     Text stays text and binary stays binary, now with a checksum; weights keep every bit. What is lost: comments, and
@@ -30,6 +35,7 @@ def upgrade(old: str, new: Path, force: bool) -> None:
     Example:
       caffelite upgrade old_train_val.prototxt train_val.prototxt
       caffelite upgrade old.caffemodel new.caffemodel
+      caffelite upgrade train_val.prototxt caffe_train_val.prototxt -plain
     """
     start()
     if new.exists() and not force:
@@ -42,17 +48,19 @@ def upgrade(old: str, new: Path, force: bool) -> None:
             f"{old} is HDF5, whose form never changed", expected="a prototxt, or a binary net or caffemodel"
         )
     binary = re.search(rb"[\0-\x08\x0e-\x1f]", data) is not None
-    body, dialects, notes = upgraded_binary(old, data) if binary else upgraded_text(old)
+    body, dialects, notes = upgraded_binary(old, data, plain) if binary else upgraded_text(old, plain)
     for where, note in notes:
         log.warning("%s: %s", where, note)
     write(new, body)
     log.info("Wrote %s; %s", new, f"upgraded: {', '.join(dialects)}" if dialects else f"{old} was modern already")
 
 
-def upgraded_text(path: str) -> tuple[bytes, list[str], list]:
-    """The modern text of a net or a solver: of what it can be read as, or else of what it comes nearer to."""
+def upgraded_text(path: str, plain: bool = False) -> tuple[bytes, list[str], list]:
+    """The modern text of a net or a solver: of what it can be read as, or else of what it comes nearer to. plain:
+    without fields that BVLC Caffe does not have."""
     from .. import caffelite_pb2 as pb
     from .. import prototxt
+    from ..prototxt.plain import remove_own_fields
     from ..prototxt.upgrade import upgrade_net, upgrade_solver
 
     errors = []
@@ -63,17 +71,20 @@ def upgraded_text(path: str) -> tuple[bytes, list[str], list]:
             errors.append(error)
             continue
         modern = change(document.message, document.locate)
-        return prototxt.write(modern.message).encode(), modern.dialects, modern.notes
+        removed = remove_own_fields(modern.message) if plain else []
+        notes = [*modern.notes, *((modern.locate(*at), note) for at, note in removed)]
+        return prototxt.write(modern.message).encode(), modern.dialects, notes
     raise min(errors, key=lambda error: str(error).count("\n"))
 
 
-def upgraded_binary(path: str, data: bytes) -> tuple[bytes, list[str], list]:
+def upgraded_binary(path: str, data: bytes, plain: bool = False) -> tuple[bytes, list[str], list]:
     """The modern bytes of a binary net or caffemodel. Its weights pass through as they are, in place of each a number
-    meanwhile."""
+    meanwhile. plain: without fields that BVLC Caffe does not have."""
     from google.protobuf.message import DecodeError
 
     from .. import caffelite_pb2 as pb
     from .. import weights
+    from ..prototxt.plain import remove_own_fields
     from ..prototxt.upgrade import upgrade_net
 
     weights.check_seal(data, Path(path))
@@ -90,6 +101,7 @@ def upgraded_binary(path: str, data: bytes) -> tuple[bytes, list[str], list]:
     net.ClearField("checksum")
     net.ClearField("run")  # it is no file of that run any more
     modern = upgrade_net(net, Locator(path), weights_only=True)
+    removed = remove_own_fields(modern.message) if plain else []
     rest = pb.NetParameter()
     rest.CopyFrom(modern.message)
     rest.ClearField("layer")
@@ -98,7 +110,9 @@ def upgraded_binary(path: str, data: bytes) -> tuple[bytes, list[str], list]:
         kept = b"".join(weights.field_bytes(7, blobs[blob.num]) for blob in layer.blobs)
         layer.ClearField("blobs")
         parts.append(weights.field_bytes(100, layer.SerializeToString() + kept))
-    return weights.sealed(b"".join(parts)), modern.dialects, modern.notes
+    body = b"".join(parts)
+    notes = [*modern.notes, *((path, note) for _, note in removed)]
+    return body if plain else weights.sealed(body), modern.dialects, notes
 
 
 # message: (fields that hold such messages: what they hold; "blob" for a BlobProto)

@@ -93,6 +93,7 @@ class Trainer:
         (overrides or Overrides()).nets([train, *tests])
         self.specs = train, tests
         self.parts = arrange(split, train, self.comm, dev, strong_scaling)
+        self.epoch: epochs.Epoch | None = None  # of the data of the train net, which ``_net`` opens
         self.net: Net = self._net(train)
         self.learns = self.parts.learns(self.net)
         self.tests: list[tuple[Net, int]] = []

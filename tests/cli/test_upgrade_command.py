@@ -54,6 +54,27 @@ def test_what_is_modern_stays(upgrade):
     assert upgrade(out, "--force")[1] == out
 
 
+OWN = """layer { name: "d" type: "Data" top: "x"
+  data_param { source: "s" batch_size: 2 sampler: BALANCED backend: ARRAYS } }
+layer { name: "ip" type: "InnerProduct" bottom: "x" top: "ip" placement { stage: 1 shards: 2 }
+  inner_product_param { num_output: 2 } }
+"""
+
+
+def test_plain_leaves_out_what_caffe_does_not_have(upgrade):
+    answer, out = upgrade(OWN, "--plain")
+    net = text_format.Parse(out.decode(), pb.NetParameter())
+    assert answer.status == 0
+    assert not net.layer[1].HasField("placement") and not net.layer[0].data_param.HasField("sampler")
+    assert net.layer[1].inner_product_param.num_output == 2
+    assert "in:2:" in answer.err and "placement left out" in answer.err and "sampler left out" in answer.err
+    assert "backend: ARRAYS stays" in answer.err
+
+
+def test_own_fields_stay_without_plain(upgrade):
+    assert b"placement" in upgrade(OWN)[1]
+
+
 def test_caffemodel_of_v1(upgrade, tmp_path):
     net = pb.NetParameter(name="n", input=["data"])
     old = blob(1, float("nan"), -0.0, 1e-45, num=1, channels=1, height=2, width=2, diff=[5, 6, 7, 8])

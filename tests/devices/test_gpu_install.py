@@ -68,15 +68,20 @@ def test_only_the_extra_brings_cuda(extra):
 
 
 @functools.cache
-def reports() -> dict[str, dict]:
-    """What the tool tells of each architecture's kernels, and of those with long indices ("huge")."""
+def runs() -> dict[str, subprocess.CompletedProcess]:
+    """The tool's runs, for each architecture and for kernels with long indices ("huge")."""
     words = {arch: ("-arch", arch, *(NETS if arch == "90" else ())) for arch in reversed(ARCHITECTURES)}
     words["huge"] = "-arch", "80", "-huge"
     with ThreadPoolExecutor(2) as pool:
-        runs = dict(zip(words, pool.map(lambda w: alone(TOOL, *w, "-json"), words.values()), strict=True))
-    for name, done in runs.items():
+        return dict(zip(words, pool.map(lambda w: alone(TOOL, *w, "-json"), words.values()), strict=True))
+
+
+@functools.cache
+def reports() -> dict[str, dict]:
+    """What the tool reports of each run's kernels."""
+    for name, done in runs().items():
         assert done.returncode in (0, 1) and done.stdout, f"{name}: {done.stderr}"
-    return {name: json.loads(done.stdout) for name, done in runs.items()}
+    return {name: json.loads(done.stdout) for name, done in runs().items()}
 
 
 @pytest.mark.parametrize("name", [*ARCHITECTURES, "huge"])
