@@ -223,6 +223,7 @@ def session(limit: float) -> Iterator[SingleProcess]:
             yield comm
             comm.gather(None)
     except Refused:
+        control.close()  # else mpirun may kill the ranks that have not ended yet, and report that
         watchdog.done()
         if control.rank:
             raise SystemExit(2) from None
