@@ -207,7 +207,7 @@ def _labels(node: Node, findings: Findings) -> None:
     value = node.bottoms[1]
     source = getattr(value.node.layer, "source", None)
     known = source is not None and not isinstance(source, Absent)
-    found, whole = labels(source, value.top) if known else Labels(np.empty(0), False)
+    found, whole = (findings.run(labels, source, value.top) if known else None) or Labels(np.empty(0), False)
     message, axis = CLASS_AXIS[node.layer.spec.type]
     shape = node.bottoms[0].shape
     axis = getattr(node.layer.spec, message).axis if message else axis

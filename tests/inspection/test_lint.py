@@ -7,6 +7,7 @@ import pytest
 from findings import SHAPES, edit, found
 
 from caffelite.data.labels import Labels
+from caffelite.data.writers import write_lmdb
 from caffelite.inspection.check import check
 from caffelite.inspection.lint import _test_remedy
 
@@ -193,3 +194,22 @@ def test_in_place_that_is_refused_is_a_note(folder):
     )
     told = notes(folder)
     assert [line for line, _ in told] == [9] and "ReLU cannot work in place" in told[0][1]
+
+
+def test_a_damaged_page_of_a_database_hides_no_other_finding(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    images = np.random.default_rng(0).integers(0, 255, (400, 3, 32, 32), dtype=np.uint8)
+    write_lmdb("images", [(image, 0) for image in images])
+    path = tmp_path / "images/data.mdb"
+    content = bytearray(path.read_bytes())
+    content[300 * 4096 : 301 * 4096] = b"\xaa" * 4096
+    path.write_bytes(content)
+    Path("net.prototxt").write_text(
+        'layer { name: "d" type: "Data" top: "x" top: "y"\n'
+        '  data_param { source: "images" backend: LMDB batch_size: 4 } }\n'
+        'layer { name: "f" type: "InnerProduct" bottom: "x" top: "f" inner_product_param { num_output: 2 } }\n'
+        'layer { name: "l" type: "SoftmaxWithLoss" bottom: "f" bottom: "y" top: "l" }\n'
+        'layer { name: "r" type: "ReLU" bottom: "z" top: "r" }\n'
+    )
+    mistakes = [str(one.error) for one in check("net.prototxt") if one.kind == "mistake"]
+    assert len(mistakes) == 2 and "page 300 is not what it should be" in " ".join(mistakes), mistakes

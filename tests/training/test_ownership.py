@@ -207,8 +207,8 @@ def test_auto_starts_over_a_run_without_snapshots(folder, train, make, caplog):
     solver.step(1)
     assert found() is None
     assert (
-        "left no good snapshot; run_iter_4.solverstate is of an earlier run: -snapshot run_iter_4.solverstate goes "
-        "on from it" in caplog.text
+        "left no good snapshot; run_iter_4.solverstate is of an earlier run: -snapshot run_iter_4.solverstate "
+        "continues from it" in caplog.text
     )
 
 
