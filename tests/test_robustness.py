@@ -44,7 +44,7 @@ CASES = {
         "lenet",
         "kernel_size: 2 stride: 2",
         "kernel_size: 2 stride: 255",
-        "beyond the image",
+        "outside the image",
     ),
     "a path too long": ("logistic", "logreg_train.txt", "a/" * 2500, "does not exist"),
     "a name that cannot be shown": ("lenet", 'type: "ReLU"', 'type: "Re\\0LU\\n"', r'unknown type "Re\x00LU\n"'),

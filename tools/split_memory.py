@@ -9,6 +9,7 @@ SOLVER is the path of a solver.prototxt, which is trained for 3 iterations.
 
 from __future__ import annotations
 
+import argparse
 import resource
 import sys
 from pathlib import Path
@@ -25,7 +26,10 @@ def peak() -> float:
 
 
 def main() -> None:
-    path, split = sys.argv[1], (sys.argv[2] if len(sys.argv) > 2 else "")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("path", metavar="SOLVER")
+    parser.add_argument("split", nargs="?", default="", metavar="SPLIT", help="as caffelite train -split takes it")
+    path, split = (given := parser.parse_args()).path, given.split
     with parallel.session(600) as comm:
         document, dev = prototxt.read_solver(path), devices.open_device()
         bare = peak()

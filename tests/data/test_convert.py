@@ -121,7 +121,7 @@ def test_one_thread_writes_what_many_write(tmp_path):
 def test_a_bad_file_is_an_error_with_its_line(tmp_path):
     (tmp_path / "a.png").write_bytes(encoded(picture()))
     (tmp_path / "b.png").write_bytes(b"")
-    with pytest.raises(CaffeliteError, match=r'list\.txt:2: cannot read "b\.png": no image: 0 bytes; mend'):
+    with pytest.raises(CaffeliteError, match=r'list\.txt:2: cannot read "b\.png": no image: 0 bytes; repair'):
         convert(tmp_path / "db", listed("a.png", "b.png", "missing.png"), reader(str(tmp_path)), Recipe())
     with pytest.raises(CaffeliteError, match=r'list\.txt:1: cannot read "missing\.png": No such file'):
         convert(tmp_path / "db", listed("missing.png", "a.png"), reader(f"{tmp_path}/"), Recipe())

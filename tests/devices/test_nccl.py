@@ -222,9 +222,9 @@ def test_an_error_of_the_last_work_aborts():
 
 def test_ranks_that_lack_cudnn_are_named(monkeypatch):
     """Processes choose convolutions' plans together, so all of them need cuDNN, or none."""
-    group = importlib.import_module("caffelite.parallel.group")
+    choice = importlib.import_module("caffelite.parallel.transports.choice")
     monkeypatch.setattr(cuda, "place", lambda dev: f"node {dev.number}")
     dev = GPU(0, "float32", backend.HostBackend())
     control = SimpleNamespace(rank=0, size=2, gather=lambda value: [value, ("node 1", "cuDNN")])
-    with pytest.raises(group.Refused, match="no cuDNN on rank 0, cuDNN on rank 1; install the same extra"):
-        group._transport(control, dev, False)
+    with pytest.raises(choice.Refused, match="no cuDNN on rank 0, cuDNN on rank 1; install the same extra"):
+        choice.all_reduce(control, dev, False)

@@ -98,7 +98,7 @@ def job(monkeypatch):
         modules = stand_in(communicator, backend.new_stream)
         return OnHost(backend.stream, 0, 2, control.gather, half, dev.drop_graphs, **modules)
 
-    monkeypatch.setattr(module, "_transport", transport)
+    monkeypatch.setattr(module.choice, "all_reduce", transport)
     for variable in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS"):  # a session sets them where they are not
         monkeypatch.setenv(variable, str(numba.config.NUMBA_NUM_THREADS))
     return dev, communicator
