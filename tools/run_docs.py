@@ -8,6 +8,7 @@ blocks are parsed. Lines that install packages are left out. A comment before a 
 
     <!-- not run: REASON -->      the block does not run
     <!-- exit status: N -->       the bash block ends with this status
+    <!-- train with: OPTIONS -->  options that are added to `caffelite train`, so that the block takes seconds
     <!-- file: NAME -->           the block is written to a file NAME of the folder
     <!-- needs: WHAT -->          the folder gets what an earlier page has made: "digits", the databases of digits, or
                                   "trained digits", also a snapshot of 200 iterations
@@ -35,7 +36,7 @@ from caffelite.errors import CaffeliteError
 
 ROOT = Path(__file__).resolve().parent.parent
 PART = re.compile(
-    r"^(?:<!-- (?P<word>not run|exit status|file|needs|run): (?P<value>[^\n]*?) -->\n)"
+    r"^(?:<!-- (?P<word>not run|exit status|train with|file|needs|run): (?P<value>[^\n]*?) -->\n)"
     r"|^(?P<fence>```+)(?P<kind>\w*)\n(?P<body>.*?)^(?P=fence)$",
     re.MULTILINE | re.DOTALL,
 )
@@ -51,7 +52,7 @@ PREPARATIONS = {
 @dataclass(frozen=True)
 class Block:
     """A code block: its language, text and line, the reason why it does not run, the file that it is written to,
-    the exit status that it ends with."""
+    the exit status that it ends with, the options that are added to `caffelite train`."""
 
     kind: str
     body: str
@@ -59,11 +60,12 @@ class Block:
     reason: str = ""
     file: str = ""
     status: int = 0
+    options: str = ""
 
 
 def blocks(text: str) -> Iterator[Block]:
     """The code blocks of a page, with commands of comments as bash blocks."""
-    reason, file, status = "", "", 0
+    reason, file, status, options = "", "", 0, ""
     for match in PART.finditer(text):
         line = text.count("\n", 0, match.start()) + 1
         if match["word"] in ("run", "needs"):
@@ -74,9 +76,11 @@ def blocks(text: str) -> Iterator[Block]:
             file = match["value"]
         elif match["word"] == "exit status":
             status = int(match["value"])
+        elif match["word"] == "train with":
+            options = match["value"]
         else:
-            yield Block(match["kind"], match["body"], line, reason, file, status)
-            reason, file, status = "", "", 0
+            yield Block(match["kind"], match["body"], line, reason, file, status, options)
+            reason, file, status, options = "", "", 0, ""
 
 
 class PageError(Exception):
@@ -129,6 +133,8 @@ def link_recipes(folder: Path) -> None:
 
 def run_bash(block: Block, folder: Path, at: str) -> None:
     lines = [line for line in block.body.replace("\\\n", " ").split("\n") if not INSTALLS.match(line)]
+    if block.options:
+        lines = [re.sub(r"^(caffelite train\b.*)$", rf"\1 {block.options}", line) for line in lines]
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     command = ["bash", "-e", "-o", "pipefail", "-c", "\n".join(lines)]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
