@@ -174,7 +174,9 @@ def main() -> int:
     for page in given.pages:
         with tempfile.TemporaryDirectory() as new:
             try:
-                print(f"{page}: {run_page(page.resolve(), given.folder or Path(new))} blocks ran")
+                folder = given.folder or Path(new)
+                folder.mkdir(parents=True, exist_ok=True)
+                print(f"{page}: {run_page(page.resolve(), folder)} blocks ran")
             except PageError as error:
                 print(error, file=sys.stderr)
                 return 1
