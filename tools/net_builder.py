@@ -7,6 +7,7 @@ import textwrap
 
 from caffelite import caffelite_pb2 as pb
 from caffelite import prototxt
+from caffelite.scaffold.comments import folded
 
 WIDTH = 120
 
@@ -103,21 +104,6 @@ class Model:
         for i, layer in enumerate(self.net.layer):
             if i in self.comments:
                 parts += [""] * (parts[-1] != "") + [f"# {self.comments[i]}"]
-            parts.append(folded(re.sub(r"(: -?\d+)\.0\n", r"\1\n", prototxt.write(pb.NetParameter(layer=[layer])))))
+            text = re.sub(r"(: -?\d+)\.0\n", r"\1\n", prototxt.write(pb.NetParameter(layer=[layer])))
+            parts.append(folded(text, WIDTH))
         return "\n".join(parts) + "\n"
-
-
-def folded(text: str) -> str:
-    """Joins each block { } that fits within the width to one line."""
-    lines: list[str] = []
-    for line in text.splitlines():
-        lines.append(line)
-        if line.strip() == "}":
-            indent = line[: line.index("}")]
-            start = next(
-                i for i in range(len(lines) - 2, -1, -1) if lines[i].startswith(indent) and lines[i][len(indent)] != " "
-            )
-            joined = indent + " ".join(part.strip() for part in lines[start:])
-            if len(joined) <= WIDTH:
-                lines[start:] = [joined]
-    return "\n".join(lines)

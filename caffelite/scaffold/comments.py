@@ -32,7 +32,7 @@ def wrapped(text: str, indent: str = "") -> list[str]:
     return [f"{indent}# {line}" for line in textwrap.wrap(text, WIDTH - len(indent) - 2)]
 
 
-def folded(text: str) -> str:
+def folded(text: str, width: int = WIDTH) -> str:
     """Joins each block { } that fits within the width to one line."""
     lines: list[str] = []
     for line in text.splitlines():
@@ -43,7 +43,7 @@ def folded(text: str) -> str:
                 i for i in range(len(lines) - 2, -1, -1) if lines[i].startswith(indent) and lines[i][len(indent)] != " "
             )
             joined = indent + " ".join(part.strip() for part in lines[start:])
-            if len(joined) <= WIDTH:
+            if len(joined) <= width:
                 lines[start:] = [joined]
     return "\n".join(lines)
 
