@@ -30,7 +30,9 @@ def _removed(message: Message, path: Path) -> Iterator[tuple[Path, str]]:
             for i, part in enumerate(value if repeated else [value]):
                 yield from _removed(part, (*at, i) if repeated else at)
         elif field.type == FieldDescriptor.TYPE_ENUM:
+            enum = field.enum_type
+            assert enum is not None  # by the field's type
             for number in [value] if isinstance(value, int) else value:
                 if number >= OWN:
-                    name = field.enum_type.values_by_number[number].name
+                    name = enum.values_by_number[number].name
                     yield at, f"{field.name}: {name} stays, but Caffe does not know this value"
