@@ -33,6 +33,7 @@ COMMANDS = (
     "explain",
     "diff",
     "runs",
+    "control",
     "sweep",
     "visualize",
     "serve",

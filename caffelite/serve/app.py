@@ -15,15 +15,22 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from ..errors import CaffeliteError
-from . import assets, page, security
+from . import assets, page, runs_of, security
 from .config import ServeConfig
-from .pages import runs
+from .pages import compare, run, run_layers, runs
 
 # One line a page: a module with ROUTES.
-PAGES = (runs,)
+PAGES = (
+    runs,
+    run,
+    run_layers,
+    compare,
+)
 
 # What lives as long as the server: name in `app.state`, and what makes the context manager of it.
-SERVICES: dict[str, Callable[[ServeConfig], AbstractContextManager[Any]]] = {}
+SERVICES: dict[str, Callable[[ServeConfig], AbstractContextManager[Any]]] = {
+    "runs": runs_of.service,
+}
 
 
 def create_app(config: ServeConfig) -> Starlette:
