@@ -52,7 +52,7 @@ def trained(tmp_path_factory):
         }
         for name, text in texts.items():
             (folder / name).write_text(text)
-            np.savez(folder / f"{name}.one.npz", *split_jobs.train(None, name, "float64", ""))
+            np.savez(folder / f"{name}.one.npz", **split_jobs.train(None, name, "float64", ""))
         for ranks in (2, 3, 4):
             words = [
                 f"{n}:float64:{ranks}.{split}:{split}" for n, found in TRAINED.items() for split in found.get(ranks, [])
