@@ -51,7 +51,20 @@ ARROWS = {
     | {"inspection", "deploy", "report", "sweep", "visualize", "export", "selftest", "planner"}
     | {"user_modules", "__version__"}
     | {"zoo", "scaffold"},
-    "api": LANGUAGE | {"prototxt", "weights", "layers", "net", "devices", "training", "runs", "deploy", "user_modules"},
+    "api": LANGUAGE
+    | {
+        "prototxt",
+        "weights",
+        "layers",
+        "net",
+        "devices",
+        "training",
+        "runs",
+        "deploy",
+        "user_modules",
+        "scaffold",
+        "zoo",
+    },
     "__main__": {"cli", "user_modules"},
 }
 
