@@ -316,3 +316,12 @@ def test_a_balanced_sampler_is_not_counted_once(shades, call):
     Path("shades.prototxt").write_text(text)
     answer = run(call, "-phase", "TRAIN", "-json", "-iterations", 3)
     assert json.loads(answer.out)["tested"] == 18 and not any("each once" in line for line in answer.lines)
+
+
+def test_class_weights_are_measured_once(shades, call):
+    """Also where a smaller net tests the samples that fill no batch."""
+    text = Path("shades.prototxt").read_text().replace('top: "loss" }', 'top: "loss" loss_param { BALANCED } }')
+    Path("shades.prototxt").write_text(text.replace("BALANCED", "class_weight_balanced: true"))
+    answer = run(call)
+    assert any("Tested 20 of 20 samples" in line for line in answer.lines)
+    assert sum(line.startswith("Class weights of layer loss") for line in answer.lines) == 1
