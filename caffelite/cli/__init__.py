@@ -35,6 +35,7 @@ COMMANDS = (
     "runs",
     "sweep",
     "visualize",
+    "serve",
     "plot",
     "parse_log",
     "replay",
