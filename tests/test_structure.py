@@ -47,11 +47,14 @@ ARROWS = {
     "selftest": LANGUAGE | {"__version__", "prototxt", "devices", "net", "data", "training"},
     "scaffold": LANGUAGE
     | {"prototxt", "weights", "layers", "net", "data", "devices", "training", "inspection", "deploy", "zoo"},
+    "serve": LANGUAGE
+    | {"prototxt", "weights", "layers", "net", "data", "devices", "training", "runs", "inspection", "deploy", "report"}
+    | {"sweep", "visualize", "export", "scaffold", "zoo", "user_modules", "__version__"},
     "cli": LANGUAGE
     | {"prototxt", "weights", "layers", "net", "data", "parallel", "devices", "training", "runs"}
     | {"inspection", "deploy", "report", "sweep", "visualize", "export", "selftest", "planner"}
     | {"progress", "user_modules", "__version__"}
-    | {"zoo", "scaffold"},
+    | {"zoo", "scaffold", "serve"},
     "api": LANGUAGE | {"prototxt", "weights", "layers", "net", "devices", "training", "runs", "deploy", "user_modules"},
     "__main__": {"cli", "user_modules"},
 }
@@ -89,6 +92,10 @@ EXTERNAL = {
     "wandb": ("runs/services.py",),
     "onnx": ("export/",),
     "onnxruntime": ("export/",),
+    "starlette": ("serve/",),
+    "uvicorn": ("serve/",),
+    "jinja2": ("serve/",),
+    "plotly": ("serve/",),
     "sklearn": ("cli/dataset/digits.py", "visualize/"),
 }
 

@@ -37,6 +37,7 @@ COMMANDS = (
     "sweep",
     "queue",
     "visualize",
+    "serve",
     "plot",
     "parse_log",
     "replay",

@@ -237,7 +237,7 @@ def test_a_killed_scheduler_disturbs_no_job(root):
         (["train", "-solver", "solver.prototxt", "-max_time", "soon"], "expected 90s"),
         (["train", "-solver", "nosuch.prototxt"], "nosuch.prototxt"),
         (["dataset", "nosuch"], "digits"),
-        (["models", "a", "b"], "no argument"),
+        (["dataset", "digits", "a"], "argument a"),
     ],
 )
 def test_words_that_the_command_refuses_are_no_job(root, words, message):
