@@ -156,6 +156,7 @@ def classify(
 
     from ..deploy.classify import gather
     from ..deploy.hierarchy import Hierarchy
+    from ..progress import bar as progress_bar
 
     if bool(images) == bool(known):
         raise click.UsageError("name images, or a list of them with -list")
@@ -174,7 +175,9 @@ def classify(
         failed[file] = str(error)
         click.echo(f"caffelite: {error}", err=True)
 
+    bar = progress_bar(len(files), unit="image", shown=False)
     for answer in classifier.answers(files, report if len(files) > 1 else None):
+        bar.update()
         entry = _entry(answer, classifier.labels, count, groups, classifier.classifies)
         found.append(entry)
         if truth:
@@ -183,6 +186,7 @@ def classify(
             _show(entry, classifier.answer)
         if folder:
             pages[_free_name(answer.file.stem, pages)] = _page(classifier.preparation, answer.file, entry)
+    bar.close()
     if pages:
         _write(folder, pages)
     if table:
