@@ -33,7 +33,8 @@ SPLITS = ("stages=2,micro_batches=8", "shards=2", "hybrid=2")
 
 
 def rank_of(solver: str, iterations: int, split: str) -> None:
-    """One rank: milliseconds until all ranks have finished an iteration, printed by rank 0."""
+    """One rank: milliseconds until all ranks have finished an iteration, and the share of the time in which each rank
+    had its core, which ranks that wait keep busy; printed by rank 0."""
     rank = int(os.environ.get("PMI_RANK", 0))
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[rank % len(cores)]})
@@ -45,15 +46,17 @@ def rank_of(solver: str, iterations: int, split: str) -> None:
         how = {"split": split} if split else {}
         run = Trainer(document.message, document.locate, solver, devices.open_device(), comm=comm, **how)
         run.step(2)
-        laps = []
+        laps, computed = [], 0.0
         for _ in range(iterations):
             comm.gather(None)
-            begin = time.perf_counter()
+            begin, used = time.perf_counter(), time.process_time()
             run.step(1)
             comm.gather(None)
             laps.append(time.perf_counter() - begin)
+            computed += time.process_time() - used
+        shares = comm.gather(computed / sum(laps))
         if not comm.rank:
-            print(json.dumps({"ms": statistics.median(laps) * 1e3}))
+            print(json.dumps({"ms": statistics.median(laps) * 1e3, "share": min(shares)}))
 
 
 def planned(model: Path, split: str, ranks: int, bandwidth: float, iterations: int) -> list[dict]:
@@ -116,18 +119,22 @@ def portion(folder: Path, name: str, args: argparse.Namespace, bandwidth: float,
         for label, (ranks, path, split) in runs.items():
             if args.only is None or label in args.only:
                 found = bench_parallel.mpirun(ranks, "--rank", path, iterations, split, tool=__file__)
-                laps.setdefault(label, []).append(found["ms"])
+                laps.setdefault(label, []).append((found["ms"], found["share"]))
 
 
 def report(name: str, ranks: int, kept: dict) -> None:
     """Prints a line for each arrangement of a net."""
-    ms = {label: statistics.median(found) for label, found in kept["laps"].items()}
+    ms = {label: statistics.median(lap for lap, _ in found) for label, found in kept["laps"].items()}
+    shares = {label: min(share for _, share in found) for label, found in kept["laps"].items()}
     batch = kept["batch"]
     for label in ms:
         forecast = kept["forecasts"].get(label)
         samples = forecast["samples"] if forecast else batch
         speed = samples / ms[label]
-        line = f"{name}, {samples} images, {label}: {ms[label]:.1f} ms, {speed * 1e3:.1f} images/s"
+        line = (
+            f"{name}, {samples} images, {label}: {ms[label]:.1f} ms, {speed * 1e3:.1f} images/s, a rank had its core "
+            f"for at least {shares[label]:.0%} of the time"
+        )
         if forecast:
             predicted = forecast["seconds"] * 1e3
             efficiency = f"{speed / (batch / ms[ONE]) / ranks:.2f}" if ONE in ms else "unknown"

@@ -15,7 +15,7 @@ from ...net.parameters import PARAM_ALIGN
 from ...net.partition.division import part_shape
 from ..parts import CompleteNets, DividedNets
 
-PIECE = 1 << 22  # numbers that are held at a time
+PIECE = 1 << 20  # numbers that are held at a time
 TAG = 1 << 14  # of parameters on the links, above the tags of any net's transfers
 
 
