@@ -284,7 +284,7 @@ def _alts(found: dict) -> dict[str, str]:
     )
     least = f"; the lowest recall is {percent(min(recalls)[0])}, of {min(recalls)[1]}" if recalls else ""
     return {
-        "confusion": f"Confusion matrix of {len(found['labels'])} classes, labels in rows, predictions in columns{worst}.",
+        "confusion": f"Confusion matrix of {len(found['labels'])} classes, labels by predictions{worst}.",
         "classes": f"Precision and recall of each class, the lowest recall first{least}.",
         "calibration": "Accuracy over the probability of the predicted class, and the number of samples; the expected "
         "calibration error is "

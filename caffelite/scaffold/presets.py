@@ -11,7 +11,7 @@ from ..errors import CaffeliteError, did_you_mean
 class Preset:
     """net: the shipped net's name. side: of its input in pixels. margin: pixels that an image is larger before a random
     crop, 0 for shifted images. rate: the learning rate for ``batch`` images. decay: weight_decay. images: how many a
-    run from nothing sees. warm_up: whether the rate rises over the first epoch. epochs: the most that such a run has."""
+    run from nothing sees. warm_up: whether the rate rises over the first epoch. epochs: its most."""
 
     net: str
     side: int
