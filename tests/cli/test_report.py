@@ -93,12 +93,12 @@ def test_report(shades, call):
         not page.open
         and "<shades>: test report" in page.text
         and "95.00 %" in page.text
-        and "19 of 20 right" in page.text
+        and "19 of 20 correct" in page.text
     )
-    assert "the commonest mistake is dark taken for <gray> (1)" in page.alts[0] and "87.5 %, of dark" in page.alts[1], (
-        page.alts
-    )
-    assert "calibration error is" in page.alts[2] and "The 1 worst mistakes" in page.alts[3]
+    assert (
+        "the most frequent error is dark predicted as <gray> (1)" in page.alts[0] and "87.5 %, of dark" in page.alts[1]
+    ), page.alts
+    assert "calibration error is" in page.alts[2] and "Worst errors as images (1)" in page.alts[3]
     pictures = [base64.b64decode(src.removeprefix("data:image/png;base64,")) for src in page.images]
     beside = {p.name: p.read_bytes() for p in Path("out").glob("*.png")}
     kinds = ("calibration", "classes", "confusion", "mistakes", "precision_recall", "roc")
@@ -193,7 +193,7 @@ def test_intervals_rest_on_distinct_samples(shades, call):
 def test_no_mistakes_no_sheet(shades, call):
     told, labels = shades
     answer = run(call, "-report", "out", "-iterations", 1)
-    assert not Path("out/mistakes.png").exists() and "There are none." in Path("out/report.html").read_text()
+    assert not Path("out/mistakes.png").exists() and "No errors." in Path("out/report.html").read_text()
     assert answer.status == 0
 
 
