@@ -17,13 +17,18 @@ from starlette.routing import BaseRoute, Route
 from ..errors import CaffeliteError
 from . import assets, page, security
 from .config import ServeConfig
-from .pages import runs
+from .inference.client import InferenceLimits, Models
+from .pages import data, model, runs, try_model
+from .samples import OpenSets
 
 # One line a page: a module with ROUTES.
-PAGES = (runs,)
+PAGES = (runs, data, model, try_model)
 
 # What lives as long as the server: name in `app.state`, and what makes the context manager of it.
-SERVICES: dict[str, Callable[[ServeConfig], AbstractContextManager[Any]]] = {}
+SERVICES: dict[str, Callable[[ServeConfig], AbstractContextManager[Any]]] = {
+    "data_sets": lambda config: OpenSets(),
+    "models": lambda config: Models(InferenceLimits(pixels=config.limits.pixels), config.allow_python),
+}
 
 
 def create_app(config: ServeConfig) -> Starlette:
