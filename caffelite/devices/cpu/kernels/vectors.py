@@ -10,7 +10,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-LANES = 16  # numbers in a vector
+from ...algorithms import LANES
+
 BYTES = 4 * LANES
 _WORD, _REAL = ir.IntType(64), ir.FloatType()
 _VECTOR = ir.VectorType(_REAL, LANES)
@@ -38,7 +39,10 @@ def _store(builder: Any, value: Any, address: Any) -> None:
 
 
 def _broadcast(builder: Any, value: Any) -> Any:
-    undefined, zeros = ir.Constant(_VECTOR, ir.Undefined), ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+    undefined, zeros = (
+        ir.Constant(_VECTOR, ir.Undefined),
+        ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES),
+    )
     first = builder.insert_element(undefined, value, ir.Constant(ir.IntType(32), 0))
     return builder.shuffle_vector(first, undefined, zeros)
 
