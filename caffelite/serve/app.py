@@ -15,15 +15,15 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from ..errors import CaffeliteError
-from . import assets, page, security
+from . import assets, page, schedulers, security
 from .config import ServeConfig
-from .pages import runs
+from .pages import queue, runs
 
 # One line a page: a module with ROUTES.
-PAGES = (runs,)
+PAGES = (runs, queue)
 
 # What lives as long as the server: name in `app.state`, and what makes the context manager of it.
-SERVICES: dict[str, Callable[[ServeConfig], AbstractContextManager[Any]]] = {}
+SERVICES: dict[str, Callable[[ServeConfig], AbstractContextManager[Any]]] = {"schedulers": schedulers.running}
 
 
 def create_app(config: ServeConfig) -> Starlette:
