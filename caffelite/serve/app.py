@@ -17,10 +17,10 @@ from starlette.routing import BaseRoute, Route
 from ..errors import CaffeliteError
 from . import assets, page, schedulers, security
 from .config import ServeConfig
-from .pages import queue, runs
+from .pages import new, queue, runs
 
 # One line a page: a module with ROUTES.
-PAGES = (runs, queue)
+PAGES = (runs, new, queue)
 
 # What lives as long as the server: name in `app.state`, and what makes the context manager of it.
 SERVICES: dict[str, Callable[[ServeConfig], AbstractContextManager[Any]]] = {"schedulers": schedulers.running}
