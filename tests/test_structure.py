@@ -40,7 +40,7 @@ ARROWS = {
     | {"charts", "prototxt", "weights", "devices", "layers", "net", "parallel", "data", "training", "inspection"}
     | {"planner", "progress", "user_modules"},
     "deploy": LANGUAGE | {"prototxt", "net", "data"},
-    "report": LANGUAGE | {"charts", "net", "data", "training"},
+    "report": LANGUAGE | {"charts", "prototxt", "net", "data", "training"},
     "visualize": LANGUAGE | {"charts", "prototxt", "weights", "devices", "net", "deploy"},
     "sweep": LANGUAGE | {"charts", "prototxt", "layers", "parallel", "training", "inspection", "runs", "report"},
     "export": LANGUAGE | {"layers", "net", "data"},

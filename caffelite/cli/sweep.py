@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,17 +112,26 @@ if TYPE_CHECKING:
     help="Trials that run at a time. On a CPU they divide the cores. Default: one on each GPU of -gpu, one on the CPU.",
 )
 @click.option(
+<<<<<<< HEAD
     "--queue/--no_queue",
     "queued",
     default=None,
     help="Add the trials to the queue of the folder, which runs them on free devices. Default: where a scheduler works "
     "(caffelite queue run, or serve) and -jobs is not given.",
+=======
+    "--max_time",
+    metavar="TIME",
+    type=options.Duration(),
+    help="Stop all trials, each with a snapshot, after 90s, 30m, 1.5h, 2d or 1:30:00; -resume continues.",
+>>>>>>> main
 )
 @click.option("--repeat_failed", is_flag=True, help="Run trials again that failed in an earlier session.")
 @options.gpu
 @options.python
 @options.running
 @options.weights
+@options.tensorboard
+@options.trackers
 @options.data_threads
 @options.level
 @options.stage
@@ -134,7 +144,11 @@ def sweep(
     context: click.Context,
     resume: Path | None,
     jobs: int | None,
+<<<<<<< HEAD
     queued: bool | None,
+=======
+    max_time: float | None,
+>>>>>>> main
     repeat_failed: bool,
     out: Path | None,
     as_json: bool,
@@ -164,7 +178,7 @@ def sweep(
 
     definition = config.read(resume) if resume else _definition(context, jobs, gpu, **given)
     numbers = gpus(gpu or definition.base.gpus, read_solver(definition.base).message)
-    stop = processes.Stop()
+    stop = processes.Stop(deadline=None if max_time is None else time.monotonic() + max_time)
     devices = [numbers[i % len(numbers)] if numbers else None for i in range(jobs or len(numbers) or 1)]
     folder = resume or given["folder"] or _default_folder(definition)
     root = _queue(folder, queued, jobs)
@@ -177,8 +191,8 @@ def sweep(
         from ..sweep.picture import picture
 
         options.write_picture(out, picture(found, form, folder.name))
-    if stop.number:
-        click.echo(f"To go on: caffelite sweep -resume {folder}", err=True)
+    if stop.number or not found.complete:
+        click.echo(f"To continue: caffelite sweep -resume {folder}", err=True)
         sys.exit(128 + stop.number if stop.number == signal.SIGTERM else 0)
 
 
@@ -217,8 +231,9 @@ def _definition(
     weights: str | None,
     level: int | None,
     stage: str,
+    **same: Any,
 ) -> SweepConfig:
-    """The definition that the options make."""
+    """The definition that the options make. same: those that have the names of a run's fields."""
     from ..runs.config import RunConfig
     from ..sweep import space
     from ..sweep.config import SweepConfig
@@ -234,6 +249,7 @@ def _definition(
         level=level,
         stages=options.names(stage),
         **how,
+        **same,
     )
     return SweepConfig(
         base,

@@ -32,10 +32,16 @@ class Sweep:
     """A sweep in its folder.
 
     definition: written to the folder where it is new. devices: where trials run, one at a time on each entry: the
+<<<<<<< HEAD
     number of a GPU, or None for the CPU. stop: receives the signal that ends the sweep. repeat_failed: trials that
     failed in an earlier session run again. queue: the root of the queue that runs the trials, one GPU each where
     ``devices`` has GPUs; None: processes of the sweep run them. Errors: CaffeliteError for every mistake that can be
     known before the first trial; a folder that another sweep uses, or that holds another definition.
+=======
+    number of a GPU, or None for the CPU. stop: ends the sweep, by a signal or after a time. repeat_failed: trials that
+    failed in an earlier session run again. Errors: CaffeliteError for every mistake that can be known before the
+    first trial; a folder that another sweep uses, or that holds another definition.
+>>>>>>> main
     """
 
     def __init__(
@@ -70,7 +76,7 @@ class Sweep:
     def _run(self) -> SweepResults:
         rows: dict[int, SettingResult] = {}
         results: list[SettingResult] = []
-        while not self._stop.number and (proposed := self._sampler.propose(results)):
+        while not self._stop.requested and (proposed := self._sampler.propose(results)):
             first = len(self._settings) + 1
             self._settings += proposed
             numbers = list(range(first, first + len(proposed)))
@@ -86,7 +92,7 @@ class Sweep:
                     left = halving.promoted(done, self.config.factor, self.score.lowest)
                     log.info("Iteration %d: %d of %d settings continue", rung, len(left), len(done))
             results = [rows[number] for number in numbers]
-        return self._found(rows, complete=not self._stop.number or len(rows) == self._sampler.total)
+        return self._found(rows, complete=not self._stop.requested or len(rows) == self._sampler.total)
 
     # the folder
 
@@ -184,7 +190,7 @@ class Sweep:
         if (status := trial.status()) and status.state == registry.RUNNING:
             log.info("Waiting for %s, which process %s trains", trial.name, status.process)
             wait_while(lambda: bool((s := trial.status()) and s.state == registry.RUNNING), self._stop)
-            if self._stop.number:
+            if self._stop.requested:
                 return None
         found = trial.result(self.score, rung)
         if found is not None and not (self._repeat_failed and found.state == registry.FAILED):
@@ -200,7 +206,7 @@ class Sweep:
         if found is not None and (not status or found.score is None):
             self._record(trial, rung, found)
             return False
-        if self._stop.number:
+        if self._stop.requested:
             return False
         if status == 2:
             lines = [line for line in tail.splitlines() if line.strip()] or ["exit status 2"]
