@@ -175,7 +175,6 @@ async function showLayer(name, phase) {
     const picture = element("img", undefined, "plate");
     picture.src = `/run/${kind}.png?${where}`;
     picture.alt = `${title} of ${name}`;
-    picture.loading = "lazy";
     parts.push(element("h3", title), picture);
   }
   place.replaceChildren(...parts);
