@@ -1,6 +1,6 @@
 """A small net over a small database, and processes that train it."""
 
-import os
+import signal
 import subprocess
 import sys
 import time
@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from caffelite.data.writers import write_lmdb
-from caffelite.runs import launch, registry
+from caffelite.runs import launch
 from caffelite.runs.config import RunConfig
 
 NET = """
@@ -49,9 +49,13 @@ def train(root: Path, name: str, *overrides: str) -> Path:
 
 
 class Trainer:
-    """A process that trains, as a terminal starts it; ended at the latest with the context."""
+    """A process that trains, as a terminal starts it; ended at the latest with the context.
 
-    def __init__(self, root: Path, name: str, *overrides: str):
+    wait_for: a file of the root that the start waits for; then the process is halted (SIGSTOP) until `go_on`.
+    """
+
+    def __init__(self, root: Path, name: str, *overrides: str, wait_for: str = ""):
+        self._file = root / wait_for if wait_for else None
         self.folder = root / f"{name}_run"
         words = [sys.executable, "-m", "caffelite", "train", "-solver", str(write_solver(root, name))]
         for each in overrides:
@@ -60,7 +64,13 @@ class Trainer:
 
     def __enter__(self) -> "Trainer":
         wait(lambda: (self.folder / "losses.f32").exists() and (self.folder / "losses.f32").stat().st_size)
+        if self._file:
+            wait(self._file.exists)
+            self.process.send_signal(signal.SIGSTOP)
         return self
+
+    def go_on(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
 
     def __exit__(self, *_: object) -> None:
         self.process.kill()
@@ -72,20 +82,8 @@ def wait(condition, seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "the condition did not come true"
-        time.sleep(0.05)
-
-
-def state(folder: Path) -> str:
-    return registry.state(folder)
+        time.sleep(0.01)
 
 
 def losses(folder: Path) -> bytes:
     return (folder / "losses.f32").read_bytes()
-
-
-def end_process(folder: Path) -> None:
-    """Ends the process of a run that a test started by the page, if it still runs."""
-    status = registry.read(folder)
-    if status.state == registry.RUNNING and status.process:
-        os.kill(status.process, 9)
-        wait(lambda: state(folder) != registry.RUNNING)

@@ -167,7 +167,7 @@ def test_the_index_may_be_deleted(root):
     assert (root / NAME).exists()
     again = Index([root], 3, root / NAME)
     assert [run.to_json() for run in again.runs()] == expected
-    for body in ("{", '{"format": 1, "entries": {"x": [1, {}]}}', '{"format": 1, "entries": 5}'):
+    for body in ("{", '{"format": 1, "entries": {"x": [1, {}], "y": 1}}', '{"format": 1, "entries": 5}'):
         (root / NAME).write_text(body)
         assert [run.to_json() for run in Index([root], 3, root / NAME).runs()] == expected
     (root / NAME).unlink()
