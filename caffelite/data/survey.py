@@ -64,8 +64,8 @@ def survey(path: str | os.PathLike, progress: bool = False) -> Survey:
     found = Survey(str(path))
     seen: dict[str, tuple[str, Shape]] = {}
     with Records(path) as records, progress_bar(os.path.basename(path), len(records), progress, "records") as bar:
-        for key, one in in_order(_look, records):
-            key = shown(key)
+        for record, one in in_order(_look, records):
+            key = shown(record)
             found.count += 1
             bar.update()
             if isinstance(one, str):
