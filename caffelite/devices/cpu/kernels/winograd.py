@@ -11,7 +11,7 @@ zeros, or of numbers that nobody reads, so tiles at the border need no code of t
 import numpy as np
 from numba import njit, prange
 
-from ...algorithms import ROWS
+from ...algorithms import GROUP, ROWS
 from .settings import PARALLEL, SERIAL
 from .vectors import BYTES, LANES, Matrix, both_sides, product
 
@@ -104,36 +104,41 @@ def _fill_strided(table, base, stride):
         table[i] = base + i * stride
 
 
+@njit(**SERIAL)
+def _read_weights(w, rotated, first, buffer):
+    """buffer (GROUP, 9, width): the weights of the input channels from ``first`` on, with output channels last."""
+    for m in range(buffer.shape[2]):
+        for i in range(GROUP):
+            for q in range(9):
+                buffer[i, q, m] = w[first + i, m, 8 - q] if rotated else w[m, first + i, q]
+
+
 @njit(**PARALLEL)
 def transform_weights(w, rotated, starts, packed, rough, tables, outputs):
     """packed: the weights w (M, C, 9) for ``convolve``: for each panel (a², C, width).
 
     rotated: of the convolution that computes the data gradient, from M channels to C, with kernels turned by 180
-    degrees. starts (panels + 1): the first vector of each panel. rough (threads, 9·max(C, M)), tables (threads, 2, 36):
-    workspace. outputs: m.
+    degrees. starts (panels + 1): the first vector of each panel. Workspace: rough (threads, GROUP·9·max(C, M)), tables
+    (threads, 2, 36). outputs: m.
     """
     count, width = (w.shape[0], w.shape[1]) if rotated else (w.shape[1], w.shape[0])
     threads, square = tables.shape[0], (outputs + 2) ** 2
     for t in prange(threads):
-        buffer, source, target = rough[t], tables[t, 0], tables[t, 1]
-        for k in range(t * count // threads, (t + 1) * count // threads):
-            if rotated:
-                for m in range(width):
-                    for q in range(9):
-                        buffer[q * width + m] = w[k, m, 8 - q]
-            else:
-                for m in range(width):
-                    for q in range(9):
-                        buffer[q * width + m] = w[m, k, q]
-            for j in range(starts.size - 1):
-                vectors = starts[j + 1] - starts[j]
-                _fill_strided(source[:9], buffer.ctypes.data + starts[j] * BYTES, width * 4)
-                place = packed.ctypes.data + (starts[j] * square * count + k * vectors) * BYTES
-                _fill_strided(target[:square], place, count * vectors * BYTES)
-                if outputs == 4:
-                    _kernel4(source.ctypes.data, target.ctypes.data, vectors)
-                else:
-                    _kernel2(source.ctypes.data, target.ctypes.data, vectors)
+        buffer, source, target = rough[t, : GROUP * 9 * width].reshape(GROUP, 9, width), tables[t, 0], tables[t, 1]
+        groups = count // GROUP
+        for g in range(t * groups // threads, (t + 1) * groups // threads):
+            _read_weights(w, rotated, g * GROUP, buffer)
+            for i in range(GROUP):
+                k = g * GROUP + i
+                for j in range(starts.size - 1):
+                    vectors = starts[j + 1] - starts[j]
+                    _fill_strided(source[:9], buffer[i].ctypes.data + starts[j] * BYTES, width * 4)
+                    place = packed.ctypes.data + (starts[j] * square * count + k * vectors) * BYTES
+                    _fill_strided(target[:square], place, count * vectors * BYTES)
+                    if outputs == 4:
+                        _kernel4(source.ctypes.data, target.ctypes.data, vectors)
+                    else:
+                        _kernel2(source.ctypes.data, target.ctypes.data, vectors)
 
 
 @njit(**SERIAL)
@@ -244,21 +249,26 @@ def multiply_images(inputs, gradients, starts, channels, count, square, products
 
 @njit(**PARALLEL)
 def finish_weights(products, starts, dw, add, rough, tables, outputs):
-    """dw (M, C, 9) = [dw +] the weight gradient from ``products``. rough (threads, 9·max(C, M)): workspace."""
+    """dw (M, C, 9) = [dw +] the weight gradient from ``products``. rough (threads, GROUP·9·max(C, M)): workspace."""
     width, channels = dw.shape[0], dw.shape[1]
     threads, square = tables.shape[0], (outputs + 2) ** 2
     for t in prange(threads):
-        buffer, source, target = rough[t], tables[t, 0], tables[t, 1]
-        for c in range(t * channels // threads, (t + 1) * channels // threads):
-            for j in range(starts.size - 1):
-                vectors = starts[j + 1] - starts[j]
-                place = products.ctypes.data + (starts[j] * square * channels + c * vectors) * BYTES
-                _fill_strided(source[:square], place, channels * vectors * BYTES)
-                _fill_strided(target[:9], buffer.ctypes.data + starts[j] * BYTES, width * 4)
-                if outputs == 4:
-                    _kernel_gradient4(source.ctypes.data, target.ctypes.data, vectors)
-                else:
-                    _kernel_gradient2(source.ctypes.data, target.ctypes.data, vectors)
+        buffer, source, target = rough[t, : GROUP * 9 * width].reshape(GROUP, 9, width), tables[t, 0], tables[t, 1]
+        groups = channels // GROUP
+        for g in range(t * groups // threads, (t + 1) * groups // threads):
+            first = g * GROUP
+            for i in range(GROUP):
+                for j in range(starts.size - 1):
+                    vectors = starts[j + 1] - starts[j]
+                    place = products.ctypes.data + (starts[j] * square * channels + (first + i) * vectors) * BYTES
+                    _fill_strided(source[:square], place, channels * vectors * BYTES)
+                    _fill_strided(target[:9], buffer[i].ctypes.data + starts[j] * BYTES, width * 4)
+                    if outputs == 4:
+                        _kernel_gradient4(source.ctypes.data, target.ctypes.data, vectors)
+                    else:
+                        _kernel_gradient2(source.ctypes.data, target.ctypes.data, vectors)
             for m in range(width):
-                for q in range(9):
-                    dw[m, c, q] = buffer[q * width + m] + (dw[m, c, q] if add else np.float32(0))
+                for i in range(GROUP):
+                    for q in range(9):
+                        before = dw[m, first + i, q] if add else np.float32(0)
+                        dw[m, first + i, q] = buffer[i, q, m] + before
