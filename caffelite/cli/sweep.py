@@ -112,18 +112,17 @@ if TYPE_CHECKING:
     help="Trials that run at a time. On a CPU they divide the cores. Default: one on each GPU of -gpu, one on the CPU.",
 )
 @click.option(
-<<<<<<< HEAD
     "--queue/--no_queue",
     "queued",
     default=None,
     help="Add the trials to the queue of the folder, which runs them on free devices. Default: where a scheduler works "
     "(caffelite queue run, or serve) and -jobs is not given.",
-=======
+)
+@click.option(
     "--max_time",
     metavar="TIME",
     type=options.Duration(),
     help="Stop all trials, each with a snapshot, after 90s, 30m, 1.5h, 2d or 1:30:00; -resume continues.",
->>>>>>> main
 )
 @click.option("--repeat_failed", is_flag=True, help="Run trials again that failed in an earlier session.")
 @options.gpu
@@ -144,11 +143,8 @@ def sweep(
     context: click.Context,
     resume: Path | None,
     jobs: int | None,
-<<<<<<< HEAD
     queued: bool | None,
-=======
     max_time: float | None,
->>>>>>> main
     repeat_failed: bool,
     out: Path | None,
     as_json: bool,

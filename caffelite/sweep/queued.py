@@ -41,12 +41,12 @@ class QueuedJobs(Generic[T]):
         """Adds jobs for all items and waits until they have ended; the other parameters as `jobs.Jobs.run` has them."""
         pending: dict[str, tuple[T, Path]] = {}
         for item in items:
-            if stop.number:
+            if stop.requested:
                 break
             self._submit(item, configuration, pending)
         cancelled = False
         while pending:
-            if stop.number and not cancelled:
+            if stop.requested and not cancelled:
                 cancelled = True
                 self._cancel(pending)
             for id, (item, folder) in list(pending.items()):
@@ -55,7 +55,7 @@ class QueuedJobs(Generic[T]):
                     continue
                 del pending[id]
                 status, tail = _result(found)
-                if ended(item, status, tail) and not stop.number:
+                if ended(item, status, tail) and not stop.requested:
                     self._submit(item, configuration, pending)
             time.sleep(PERIOD)
 

@@ -32,16 +32,10 @@ class Sweep:
     """A sweep in its folder.
 
     definition: written to the folder where it is new. devices: where trials run, one at a time on each entry: the
-<<<<<<< HEAD
-    number of a GPU, or None for the CPU. stop: receives the signal that ends the sweep. repeat_failed: trials that
+    number of a GPU, or None for the CPU. stop: ends the sweep, by a signal or after a time. repeat_failed: trials that
     failed in an earlier session run again. queue: the root of the queue that runs the trials, one GPU each where
     ``devices`` has GPUs; None: processes of the sweep run them. Errors: CaffeliteError for every mistake that can be
     known before the first trial; a folder that another sweep uses, or that holds another definition.
-=======
-    number of a GPU, or None for the CPU. stop: ends the sweep, by a signal or after a time. repeat_failed: trials that
-    failed in an earlier session run again. Errors: CaffeliteError for every mistake that can be known before the
-    first trial; a folder that another sweep uses, or that holds another definition.
->>>>>>> main
     """
 
     def __init__(

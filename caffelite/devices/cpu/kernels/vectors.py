@@ -38,7 +38,10 @@ def _store(builder: Any, value: Any, address: Any) -> None:
 
 
 def _broadcast(builder: Any, value: Any) -> Any:
-    undefined, zeros = ir.Constant(_VECTOR, ir.Undefined), ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+    undefined, zeros = (
+        ir.Constant(_VECTOR, ir.Undefined),
+        ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES),
+    )
     first = builder.insert_element(undefined, value, ir.Constant(ir.IntType(32), 0))
     return builder.shuffle_vector(first, undefined, zeros)
 
