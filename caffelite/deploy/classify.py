@@ -22,8 +22,8 @@ PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".pgm", "
 
 @dataclass
 class Answer:
-    """file: the picture's, its content or its pixels; scores by class; seconds from it to them; what the preparation did
-    to the picture."""
+    """file: the picture's, its content or its pixels. scores: by class. seconds: from the picture to them. notes: what
+    the preparation did to the picture."""
 
     file: Path | bytes | np.ndarray
     scores: np.ndarray

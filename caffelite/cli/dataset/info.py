@@ -26,7 +26,10 @@ BAR = 30
     is_flag=True,
     help="Print JSON instead; it lists every record that is reported.",
 )
-def info(sets: tuple[Path, ...], search_near: bool, as_json: bool) -> None:
+@click.option(
+    "--out", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path), help="Write the JSON to a file instead."
+)
+def info(sets: tuple[Path, ...], search_near: bool, as_json: bool, out: Path | None) -> None:
     """Reports what is in a database: number of images, shapes, classes, unreadable and unusual records, duplicates.
 
     For two databases, such as train and test, it also reports the images that are in both. Each record is read and
@@ -44,13 +47,17 @@ def info(sets: tuple[Path, ...], search_near: bool, as_json: bool) -> None:
     found = [survey(path, progress=True, search_near=search_near) for path in sets]
     shared = list(found[0].shared(found[1])) if len(found) == 2 else []
     near = found[0].near_shared(found[1]) if search_near and len(found) == 2 else []
-    if as_json:
+    if as_json or out:
         report: dict[str, list] = {"sets": [_as_json(one, search_near) for one in found]}
         if len(found) == 2:
             report["in_both"] = [[_keys(here), _keys(there)] for here, there in shared]
         if search_near and len(found) == 2:
             report["near_in_both"] = [_keys(list(pair)) for pair in near]
-        click.echo(json.dumps(report, indent=1, ensure_ascii=False))
+        text = json.dumps(report, indent=1, ensure_ascii=False)
+        if out:
+            _write(out, text + "\n")
+        else:
+            click.echo(text)
         return
     for one in found:
         _print(one, search_near)
@@ -59,6 +66,14 @@ def info(sets: tuple[Path, ...], search_near: bool, as_json: bool) -> None:
         _print_list(f"images that are in {sets[0].name} and in {sets[1].name}", lines)
     if search_near and len(found) == 2:
         _print_list(f"near duplicates in {sets[0].name} and {sets[1].name}", [" ~ ".join(_keys([*p])) for p in near])
+
+
+def _write(path: Path, text: str) -> None:
+    from ...data.writers import atomic
+
+    with atomic(path) as unfinished:
+        unfinished.write_text(text, encoding="utf-8")
+    click.echo(f"wrote {path}", err=True)
 
 
 def _keys(records: list[tuple[str, int]]) -> list[str]:

@@ -97,7 +97,7 @@ def log(request: Request) -> Response:
     """What the process of a job printed."""
     config, id = page.config_of(request), request.path_params["id"]
     found = edit.find(root_of(config, id), id)
-    return page.render(request, "job.html", {"job": row(config, found), "log": tail(found.log)})
+    return page.render(request, "queue_job.html", {"job": row(config, found), "log": tail(found.log)})
 
 
 def tail(path: Path, most: int = 1 << 16) -> str:

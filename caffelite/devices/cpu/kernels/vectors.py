@@ -10,7 +10,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-LANES = 16  # numbers in a vector
+from ...algorithms import LANES
+
 BYTES = 4 * LANES
 _WORD, _REAL = ir.IntType(64), ir.FloatType()
 _VECTOR = ir.VectorType(_REAL, LANES)

@@ -1,23 +1,23 @@
 """Winograd's minimal filtering for 3×3 windows of stride 1, on channels_last images.
 
-F(m×m, 3×3) computes a tile of m×m outputs from a×a inputs, a = m + 2, as Aᵀ[(G g Gᵀ) ⊙ (Bᵀ d B)]A: a² products a tile
-and pair of channels instead of 9m². Over all channels these are a² matrix products, one for each position. Source: Lavin
-and Gray 2016, "Fast Algorithms for Convolutional Neural Networks".
+F(m×m, 3×3) computes a tile of m×m outputs from a×a inputs, a = m + 2, as Aᵀ[(G g Gᵀ) ⊙ (Bᵀ d B)]A: a² products
+instead of 9m² for a tile and a pair of channels. Over all channels these are a² matrix products, one for each position.
+Source: Lavin and Gray 2016, "Fast Algorithms for Convolutional Neural Networks".
 
-A kernel reads and writes the pixels of a tile by tables of addresses. A pixel outside the image has the address of zeros,
-or of numbers that nobody reads, so tiles at the border need no code of their own.
+A kernel reads and writes the pixels of a tile by tables of addresses. A pixel outside the image has the address of
+zeros, or of numbers that nobody reads, so tiles at the border need no code of their own.
 """
 
 import numpy as np
 from numba import njit, prange
 
+from ...algorithms import ROWS
 from .settings import PARALLEL, SERIAL
-from .vectors import BYTES, LANES, both_sides, product
+from .vectors import BYTES, LANES, Matrix, both_sides, product
 
-ROWS = 6  # tiles in a product
 DEPTH = 128  # factors that a product sums before it goes on to the next rows: a panel of them stays in the L1 cache
 _INPUT2 = [[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]]
-_KERNEL2 = [[1, 0, 0], [1 / 2, 1 / 2, 1 / 2], [1 / 2, -1 / 2, 1 / 2], [0, 0, 1]]
+_KERNEL2: Matrix = [[1, 0, 0], [1 / 2, 1 / 2, 1 / 2], [1 / 2, -1 / 2, 1 / 2], [0, 0, 1]]
 _OUTPUT2 = [[1, 1, 1, 0], [0, 1, -1, -1]]
 _INPUT4 = [
     [4, 0, -5, 0, 1, 0],
@@ -27,7 +27,7 @@ _INPUT4 = [
     [0, 2, -1, -2, 1, 0],
     [0, 4, 0, -5, 0, 1],
 ]
-_KERNEL4 = [
+_KERNEL4: Matrix = [
     [1 / 4, 0, 0],
     [-1 / 6, -1 / 6, -1 / 6],
     [-1 / 6, 1 / 6, -1 / 6],
@@ -38,7 +38,7 @@ _KERNEL4 = [
 _OUTPUT4 = [[1, 1, 1, 1, 1, 0], [0, 1, -1, 2, -2, 0], [0, 1, 1, 4, 4, 0], [0, 1, -1, 8, -8, 1]]
 
 
-def _turned(matrix):
+def _turned(matrix: Matrix) -> Matrix:
     return [list(column) for column in zip(*matrix, strict=True)]
 
 
@@ -148,7 +148,8 @@ def convolve(x, packed, starts, bias, slope, y, pad, outputs, block, space, tabl
     """y (N, OH, OW, M) = the convolution of x (N, H, W, C) + bias (M), what is not positive times slope.
 
     packed, starts: as from ``transform_weights``. pad (2): rows above and columns left of the images. block: tiles that
-    are transformed at a time, a multiple of ROWS. space (threads, block·a²·(C + 4·LANES) + C + 4·LANES): workspace. tables (threads, 2, 36): workspace.
+    are transformed at a time, a multiple of ROWS. Workspace: space (threads, block·a²·(C + 4·LANES) + C + 4·LANES),
+    tables (threads, 2, 36).
     """
     channels, side = x.shape[3], outputs + 2
     high, wide = -(-y.shape[1] // outputs), -(-y.shape[2] // outputs)
@@ -200,7 +201,7 @@ def convolve(x, packed, starts, bias, slope, y, pad, outputs, block, space, tabl
 def transform_images(x, dy, starts, pad, outputs, first, last, inputs, gradients, zeros, tables):
     """The factors of the weight gradient for tiles ``first`` to ``last`` of x (N, H, W, C) and dy (N, OH, OW, M).
 
-    inputs (a², tiles, C); gradients: for each panel (a², tiles, width). zeros (max(C, M)).
+    inputs (a²·tiles·C): a², tiles, C; gradients (a²·tiles·M): for each panel a², tiles, width. zeros (max(C, M)).
     """
     channels, side = x.shape[3], outputs + 2
     high, wide = -(-dy.shape[1] // outputs), -(-dy.shape[2] // outputs)
