@@ -32,6 +32,7 @@ from .config import ServeConfig
 PREFIX = "snapshot_prefix"
 SOLVER_FILES = ("net", "train_net", "test_net", PREFIX)
 NET_LINE = re.compile(r"""^(\s*(?:net|train_net)\s*:\s*)(["'])([^"'\\\n]*)\2""", re.MULTILINE)
+PREFIX_LINE = re.compile(r"""^(\s*snapshot_prefix\s*:\s*)(["'])([^/"'\\\n][^"'\\\n]*)\2""", re.MULTILINE)
 PYTHON = "Python"
 
 
@@ -74,6 +75,7 @@ def written(config: ServeConfig, draft: Draft) -> Iterator[Files]:
     found = Files(folder / f".draft_{mark}_solver.prototxt", folder / f".draft_{mark}_net.prototxt")
     found.names = {str(found.solver): "solver", str(found.net): "net"}
     solver_text = NET_LINE.sub(lambda m: f'{m[1]}"{found.net}"', draft.solver_text, count=1)
+    solver_text = PREFIX_LINE.sub(lambda m: f'{m[1]}"{draft.root}/{m[3]}"', solver_text)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         found.solver.write_text(solver_text, encoding="utf-8")
