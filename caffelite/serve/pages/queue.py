@@ -135,7 +135,7 @@ def tail(path: Path, most: int = 1 << 16) -> str:
 
 ROUTES = [
     *page.routes("/queue", queue),
-    *page.routes("/queue/jobs/{id}", log),
+    *reversed(page.routes("/queue/jobs/{id}", log)),  # an id may end in .json
     page.action("/queue/move", move),
     page.action("/queue/priority", priority),
     page.action("/queue/cancel", cancel),
