@@ -217,6 +217,7 @@ def _settings(draft: Draft, files: Files, findings: Findings) -> int:
             document = Overrides([text]).solver(prototxt.read_solver(files.solver))
             subject = nets.subject(None, str(files.solver), {}, overrides=Overrides([text]))
             assert document and subject
+        schedule(str(files.solver), {}, None, Overrides([*fixed, *(f"{a.field}={a.examples()[0]}" for a in axes)]))
     except CaffeliteError as error:
         findings.add(
             "mistake", CaffeliteError(error.what, expected=error.expected, found=error.found, remedy=error.remedy)

@@ -110,6 +110,13 @@ def test_a_draft_stays_below_the_roots(client, root, fields, place):
     assert not scan.jobs(root)
 
 
+def test_settings_that_contradict_the_solver_are_mistakes(client, root):
+    found = post(client, "/new/check", **draft(settings="lr_policy=step")).json()
+    (mistake,) = found["findings"]
+    assert (found["ok"], mistake["kind"], mistake["file"]) == (False, "mistake", "settings")
+    assert "step" in mistake["message"]
+
+
 def test_a_symlink_out_of_the_roots_is_refused(client, root):
     (root / "out").symlink_to("/etc")
     text = NET + 'layer { name: "d" type: "Data" top: "x" data_param { source: "out/x" } }'
