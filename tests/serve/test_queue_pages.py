@@ -95,6 +95,7 @@ def test_bad_input_is_refused(client, root, address, fields):
         ({"solver_text": SOLVER.replace("tiny/tiny", "/tmp/x")}, "solver"),
         ({"solver_text": SOLVER.replace("tiny/tiny", "../../x")}, "solver"),
         ({"solver_text": SOLVER + 'test_net: "../../x.prototxt"'}, "solver"),
+        ({"solver_text": SOLVER + 'weights: "x.caffemodel,/etc/y"'}, "solver"),
         ({"settings": "snapshot_prefix=/tmp/x"}, "settings"),
         ({"settings": "ip.type=Python"}, "settings"),
         ({"settings": "net=other.prototxt"}, "settings"),
