@@ -61,6 +61,7 @@ def trained(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name, ranks, split",
     [(name, ranks, split) for name, found in TRAINED.items() for ranks, splits in found.items() for split in splits],

@@ -135,6 +135,7 @@ class Content:
             loss_window=state.losses.last(),
             carried=gathered.recurrent,
             precision=self._dev.precision,
+            algorithm=self._dev.recorded_algorithms(),
         )
         for net, layer, position in gathered.positions:
             resume.source.add(net=net, layer=layer, samples=position)
@@ -216,6 +217,7 @@ class Content:
         self._load_average(state, resume, path)
         if state.loss_scale and resume.HasField("loss_scale"):
             state.loss_scale.load(resume.loss_scale, resume.loss_scale_good)
+        self._dev.restore_algorithms(resume.algorithm)
         self._load_recurrent(state, {(s.net, s.layer): s.blob for s in resume.carried})
         state.losses.restore(resume.loss_window)
 
