@@ -16,6 +16,7 @@ try:
 except KeyboardInterrupt:  # Ctrl-C comes early too
     sys.exit(130)
 
+JOB_VARIABLE = "CAFFELITE_JOB"  # set in the process of a job: see runs/queue/process.py
 COMMANDS = (
     "new",
     "models",
@@ -34,6 +35,7 @@ COMMANDS = (
     "diff",
     "runs",
     "sweep",
+    "queue",
     "visualize",
     "serve",
     "plot",
@@ -101,7 +103,17 @@ def _complete_one_dash() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs a command. The exit status is 2 after a user's mistake, reported on standard error; 130 after Ctrl-C; 70
-    after an internal error."""
+    after an internal error. A process that a queue has started records its beginning and its end."""
+    if JOB_VARIABLE not in os.environ:
+        _run(arguments)
+        return
+    from ..runs.queue import process
+
+    with process.session():
+        _run(arguments)
+
+
+def _run(arguments: list[str] | None) -> None:
     _open_streams()
     _complete_one_dash()
     if arguments is None:

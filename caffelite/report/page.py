@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
 import json
 import math
 from pathlib import Path
 
+from .. import prototxt
+from ..data import stored
 from ..errors import CaffeliteError
 from . import metrics_page, pictures
 from .collect import OutputCollector
@@ -49,6 +52,8 @@ def report(collector: OutputCollector, scores: list[dict], about: dict, labels: 
             "confusion": judged.confusion.tolist(),
             "calibration": judged.calibration(),
             "confused": [{"label": names[a], "answer": names[b], "times": n} for a, b, n in judged.confused()],
+            "cells": [{"label": a, "answer": b, "samples": listed} for (a, b), listed in sorted(judged.cells.items())],
+            "data_layer": _data_layer(collector),
             "worst": [
                 {"sample": m.sample, "label": names[m.label], "answer": names[m.answer], "score": m.score, "own": m.own}
                 for m in judged.worst
@@ -68,6 +73,15 @@ def report(collector: OutputCollector, scores: list[dict], about: dict, labels: 
             "outputs": [output.found() for output in collector.fit.outputs],
         }
     return found
+
+
+def _data_layer(collector: OutputCollector) -> str | None:
+    """The layer that reads the tested samples, as prototxt with absolute paths; None where it reads no images."""
+    for node in collector.net.graph.nodes:
+        if collector.source is not None and getattr(node.layer, "source", None) is collector.source:
+            with contextlib.suppress(CaffeliteError):
+                return prototxt.write(stored.independent(node.layer.spec, node.layer.locate))
+    return None
 
 
 def class_names(count: int, labels: list[str] | None) -> list[str]:

@@ -207,7 +207,15 @@ class Recorder(Hook):
 
     def _rename_folder(self) -> None:
         number = next(n for n in range(1, 10**6) if not self.folder.with_name(f"{self.folder.name}_{n}").exists())
-        os.rename(self.folder, self.folder.with_name(f"{self.folder.name}_{number}"))
+        renamed = self.folder.with_name(f"{self.folder.name}_{number}")
+        os.rename(self.folder, renamed)
+        if os.environ.get(files.JOB_FOLDER) == os.path.realpath(
+            self.folder
+        ):  # the job is this run, not the earlier one
+            self.folder.mkdir()
+            for name in files.JOB_FILES:
+                if (renamed / name).exists():
+                    os.rename(renamed / name, self.folder / name)
 
     def _session(self, trainer: Trainer) -> dict[str, object]:
         versions = {"python": platform.python_version(), "system": platform.platform()}

@@ -15,15 +15,21 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from ..errors import CaffeliteError
-from . import assets, page, security
+from . import assets, page, schedulers, security
 from .config import ServeConfig
-from .pages import runs
+from .inference.client import InferenceLimits, Models
+from .pages import data, model, new, queue, runs, try_model
+from .samples import OpenSets
 
 # One line a page: a module with ROUTES.
-PAGES = (runs,)
+PAGES = (runs, new, queue, data, model, try_model)
 
 # What lives as long as the server: name in `app.state`, and what makes the context manager of it.
-SERVICES: dict[str, Callable[[ServeConfig], AbstractContextManager[Any]]] = {}
+SERVICES: dict[str, Callable[[ServeConfig], AbstractContextManager[Any]]] = {
+    "schedulers": schedulers.running,
+    "data_sets": lambda config: OpenSets(),
+    "models": lambda config: Models(InferenceLimits(pixels=config.limits.pixels), config.allow_python),
+}
 
 
 def create_app(config: ServeConfig) -> Starlette:

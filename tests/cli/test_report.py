@@ -14,7 +14,10 @@ import pytest
 from report_pages import Page, write_weights
 
 from caffelite import caffelite_pb2 as pb
+from caffelite import prototxt
+from caffelite.data import stored
 from caffelite.data.writers import write_hdf5, write_lmdb
+from caffelite.errors import CaffeliteError
 from caffelite.report.fit import Fit
 
 NET = """
@@ -80,6 +83,9 @@ def test_report(shades, call):
         20,
     )
     assert [m["sample"] for m in found["worst"]] == [7] and found["worst"][0]["answer"] == "<gray>"
+    cells = {(c["label"], c["answer"]): c["samples"] for c in found["cells"]}
+    assert cells[0, 1] == [7] and cells[1, 1] == [i for i in range(20) if i % 3 == 1 and i != 7]
+    assert sum(map(len, cells.values())) == 20 and len(cells) == 4
     assert found["classes"][1]["label"] == "<gray>" and found["labels"] == ["dark", "<gray>", "light"]
     page = Page()
     page.feed(Path("out/report.html").read_text())
@@ -102,6 +108,19 @@ def test_report(shades, call):
     assert found["balanced_accuracy"] == pytest.approx(recalls.mean()) and found["top"]["3"] == 1
     assert f"{100 * recalls.mean():.2f} %" in page.text and len(found["curves"]["ap"]) == 3
     assert all(cv2.imdecode(np.frombuffer(body, np.uint8), 1).std() > 3 for body in pictures)
+
+
+def test_reported_samples_are_found_from_any_folder(shades, call, monkeypatch, tmp_path_factory):
+    found = json.loads(run(call, "-json").out)
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    samples = stored.open_samples(prototxt.parse(found["data_layer"], pb.LayerParameter).message)
+    try:
+        (image, label), (other, _) = stored.read(samples, [7, 2])
+        assert (image.shape, label, image.min() >= 120, other.min() >= 220) == ((1, 4, 4), 0, True, True)
+        with pytest.raises(CaffeliteError, match="no such sample; expected 0 to 19, found 20"):
+            stored.read(samples, [20])
+    finally:
+        samples.close()
 
 
 def test_json_on_standard_output(shades, call):
