@@ -52,12 +52,15 @@ def split_help(command: click.Command) -> tuple[str, list[str]]:
 
 
 def value(option: click.Option) -> str:
-    """What stands after an option's name: nothing for a switch."""
+    """What follows an option's name: nothing, or the name that negates it, for a switch. A bar would end the cell of a
+    table, so it is escaped."""
     if option.is_flag:
-        return ""
+        return "".join(f"/{name}" for name in option.secondary_opts[:1])
     if isinstance(option.type, click.Choice):
-        return " " + "\\|".join(str(choice) for choice in option.type.choices)
-    return " " + (option.metavar or option.type.name.upper().replace("RANGE", "").strip())
+        found = "|".join(str(choice) for choice in option.type.choices)
+    else:
+        found = option.metavar or option.type.name.upper().replace("RANGE", "").strip()
+    return " " + found.replace("|", "\\|")
 
 
 def default(option: click.Option) -> str:
