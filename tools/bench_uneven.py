@@ -6,7 +6,8 @@ usage: python tools/bench_uneven.py [--solver FILE] [--rare CLASS] [--ratio N] [
 
 Of the training set (an LMDB of the solver's train net) one class keeps one record in --ratio; the test set stays as it
 is. The net is trained three times for each seed: plain, with class_weight_balanced, and with sampler BALANCED. The
-solver's schedule is replaced by a fixed rate for --epochs; with --fall it is a tenth after that share of them. Files go to the folder --work.
+solver's schedule is replaced by a fixed rate for --epochs; with --fall it is a tenth after that share of them. Files go
+to the folder --work.
 """
 
 from __future__ import annotations
