@@ -15,17 +15,26 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from ..errors import CaffeliteError
-from . import assets, page, security
+from . import assets, page, runs_of, security
 from .config import ServeConfig
 from .inference.client import InferenceLimits, Models
-from .pages import data, model, runs, try_model
+from .pages import compare, data, model, run, run_layers, runs, try_model
 from .samples import OpenSets
 
 # One line a page: a module with ROUTES.
-PAGES = (runs, data, model, try_model)
+PAGES = (
+    runs,
+    run,
+    run_layers,
+    compare,
+    data,
+    model,
+    try_model,
+)
 
 # What lives as long as the server: name in `app.state`, and what makes the context manager of it.
 SERVICES: dict[str, Callable[[ServeConfig], AbstractContextManager[Any]]] = {
+    "runs": runs_of.service,
     "data_sets": lambda config: OpenSets(),
     "models": lambda config: Models(InferenceLimits(pixels=config.limits.pixels), config.allow_python),
 }

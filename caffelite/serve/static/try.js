@@ -48,7 +48,7 @@ function row(name, share, text) {
   return line;
 }
 
-const percent = (share) => `${(100 * share).toFixed(share < 0.9995 && share >= 0.0005 ? 1 : share > 0.5 ? 2 : 3)} %`;
+const percent = (share) => `${(100 * share).toFixed(2)} %`;
 
 function show(panel, found) {
   const best = found.answers[0];
