@@ -230,7 +230,9 @@ def _print_end(found: list[dict], opened: float, as_json: bool, compared: list |
         options.say(str(score))
     if found:
         each = sum(entry["seconds"] for entry in found) / len(found)
-        click.echo(f"{len(found)} pictures, {each:.4f} s each; {opened:.2f} s to open the net", err=True)
+        click.echo(
+            f"{len(found)} image{'s' * (len(found) > 1)}, {each:.4f} s each; {opened:.2f} s to open the net", err=True
+        )
 
 
 def _open(

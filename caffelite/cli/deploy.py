@@ -163,7 +163,8 @@ def _prove(graph, converted, weights: str | None, samples: int, gpu: str | None)
     with progress_bar(samples, unit="sample") as bar:
         proof = prove(net, converted, samples, bar.update)
     of = "stored images" if proof.raw else "inputs"
-    log.info("Proven on %d %s: scores differ by at most %.2g of the greatest", proof.samples, of, proof.difference)
+    text = "Verified with %d %s: the largest difference of scores is %.2g of the largest score"
+    log.info(text, proof.samples, of, proof.difference)
 
 
 def _copy_means(made, locate, out: Path) -> None:

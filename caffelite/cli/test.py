@@ -29,7 +29,7 @@ log = logging.getLogger("caffelite")
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
     help="Write report.html: confusion matrix, precision and recall, calibration, ROC and precision-recall curves, the "
-    "worst mistakes; for several labels figures of each label; for pixels IoU; for a regression errors, predicted "
+    "worst errors; for several labels figures of each label; for pixels IoU; for a regression errors, predicted "
     "against true values, and residuals. Its pictures and report.json go into DIR too.",
 )
 @click.option(

@@ -10,6 +10,7 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from .. import caffelite_pb2 as pb
+from ..devices import algorithms
 from ..devices.traits import DeviceTraits
 from ..errors import CaffeliteError
 from ..layers import Shape
@@ -185,11 +186,24 @@ def prefetched(graph: Graph) -> int:
 
 def scratch(planned: CompiledNet, threads: int) -> int:
     """Bytes of scratch memory of the largest operation: for each thread a tile of columns and, in backward, a sum of
-    the kernel's gradient."""
+    the kernel's gradient; or what the algorithm of a convolution needs that needs most."""
     kernels = [n for n in planned.graph.nodes if n.layer.spec.type in ("Convolution", "Deconvolution")]
     backward = {step.node for step in planned.backward}
     largest = max((math.prod(n.layer.param_blobs[0].shape) for n in kernels if n in backward), default=0)
-    return threads * (bool(kernels) * TILE + BYTES * largest)
+    by_algorithm = [
+        algorithms.workspace(
+            n.layer.x_shape,
+            n.layer.y_shape,
+            n.layer.window,
+            n.layer.p.group,
+            n.layer.config.format.dtype is not None,
+            threads,
+            n in backward,
+        )
+        for n in kernels
+        if n.layer.channels_last and planned.traits.host_memory
+    ]
+    return max(threads * (bool(kernels) * TILE + BYTES * largest), *by_algorithm, 0)
 
 
 TILE = 1 << 20

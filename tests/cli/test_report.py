@@ -93,12 +93,12 @@ def test_report(shades, call):
         not page.open
         and "<shades>: test report" in page.text
         and "95.00 %" in page.text
-        and "19 of 20 right" in page.text
+        and "19 of 20 correct" in page.text
     )
-    assert "the commonest mistake is dark taken for <gray> (1)" in page.alts[0] and "87.5 %, of dark" in page.alts[1], (
-        page.alts
-    )
-    assert "calibration error is" in page.alts[2] and "The 1 worst mistakes" in page.alts[3]
+    assert (
+        "the most frequent error is dark predicted as <gray> (1)" in page.alts[0] and "87.5 %, of dark" in page.alts[1]
+    ), page.alts
+    assert "calibration error is" in page.alts[2] and "Worst errors as images (1)" in page.alts[3]
     pictures = [base64.b64decode(src.removeprefix("data:image/png;base64,")) for src in page.images]
     beside = {p.name: p.read_bytes() for p in Path("out").glob("*.png")}
     kinds = ("calibration", "classes", "confusion", "mistakes", "precision_recall", "roc")
@@ -193,7 +193,7 @@ def test_intervals_rest_on_distinct_samples(shades, call):
 def test_no_mistakes_no_sheet(shades, call):
     told, labels = shades
     answer = run(call, "-report", "out", "-iterations", 1)
-    assert not Path("out/mistakes.png").exists() and "There are none." in Path("out/report.html").read_text()
+    assert not Path("out/mistakes.png").exists() and "No errors." in Path("out/report.html").read_text()
     assert answer.status == 0
 
 
@@ -335,3 +335,12 @@ def test_a_balanced_sampler_is_not_counted_once(shades, call):
     Path("shades.prototxt").write_text(text)
     answer = run(call, "-phase", "TRAIN", "-json", "-iterations", 3)
     assert json.loads(answer.out)["tested"] == 18 and not any("each once" in line for line in answer.lines)
+
+
+def test_class_weights_are_measured_once(shades, call):
+    """Also where a smaller net tests the samples that fill no batch."""
+    text = Path("shades.prototxt").read_text().replace('top: "loss" }', 'top: "loss" loss_param { BALANCED } }')
+    Path("shades.prototxt").write_text(text.replace("BALANCED", "class_weight_balanced: true"))
+    answer = run(call)
+    assert any("Tested 20 of 20 samples" in line for line in answer.lines)
+    assert sum(line.startswith("Class weights of layer loss") for line in answer.lines) == 1

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import closing
 from pathlib import Path
@@ -15,8 +16,11 @@ from caffelite.cli.queue.submission import submit
 from caffelite.errors import CaffeliteError
 from caffelite.runs import folder as files
 from caffelite.runs import lock, registry
+from caffelite.runs.config import RunConfig
 from caffelite.runs.queue import edit, job, scan
 from caffelite.runs.queue.scheduler import Scheduler, Slots, _Free, serving
+from caffelite.sweep.config import SweepConfig
+from caffelite.sweep.sweep import Sweep
 
 NET = """name: "tiny"
 layer { name: "data" type: "DummyData" top: "data" top: "label" dummy_data_param {
@@ -268,3 +272,25 @@ def test_a_scanner_sees_changes(root):
     assert [one.state for one in scanner.jobs()] == [job.FINISHED, job.QUEUED]
     edit.remove(root, each.id)
     assert [one.state for one in scanner.jobs()] == [job.QUEUED]
+
+
+def test_a_sweep_joins_the_queue(root, scheduler):
+    (root / "net.prototxt").write_text(
+        NET + 'layer { name: "accuracy" type: "Accuracy" bottom: "ip" bottom: "label" top: "accuracy" '
+        "include { phase: TEST } }"
+    )
+    (root / "solver.prototxt").write_text(SOLVER + "test_iter: 1 test_interval: 2 random_seed: 1")
+    config = SweepConfig(RunConfig("solver.prototxt"), ("base_lr=0.01,0.02",), first_seed=3)
+    over = threading.Event()
+    thread = threading.Thread(target=scheduler.run, args=(over.is_set,))
+    thread.start()
+    try:
+        found = Sweep(config, root / "trials", queue=serving(root / "trials")).run()
+    finally:
+        over.set()
+        thread.join()
+    assert found.complete
+    assert len(found.rows) == 2
+    every = scan.jobs(root)
+    assert [each.folder.name for each in every] == ["trial_1_run", "trial_2_run"]
+    assert {each.state for each in every} == {job.FINISHED}

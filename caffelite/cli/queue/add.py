@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
-from . import common
+from . import arguments
 
 
 @click.command(
     short_help="Add a job",
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
-@common.root
+@arguments.root
 @click.option(
     "--priority", type=int, default=0, show_default=True, metavar="N", help="Jobs of a higher priority start first."
 )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from . import common
+from . import arguments
 
 
 @click.command(short_help="End a job")
-@common.root
+@arguments.root
 @click.argument("job")
 @click.option("--kill", is_flag=True, help="Kill a running job and all its processes at once, without a snapshot.")
 def cancel(root: str, job: str, kill: bool) -> None:
@@ -21,4 +21,4 @@ def cancel(root: str, job: str, kill: bool) -> None:
     """
     from ...runs.queue import edit
 
-    click.echo(common.described(edit.cancel(root, job, edit.KILL if kill else edit.PAUSE)))
+    click.echo(arguments.described(edit.cancel(root, job, edit.KILL if kill else edit.PAUSE)))

@@ -7,11 +7,11 @@ import json as json_module
 import click
 
 from .. import options
-from . import common
+from . import arguments
 
 
 @click.command(short_help="List jobs")
-@common.root
+@arguments.root
 @click.option("--all", "everything", is_flag=True, help="Jobs that have ended too.")
 @options.as_json
 def list(root: str, everything: bool, as_json: bool) -> None:

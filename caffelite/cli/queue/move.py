@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from . import common
+from . import arguments
 
 
 @click.command(short_help="Change the order of jobs")
-@common.root
+@arguments.root
 @click.argument("job")
 @click.option("--before", metavar="ID", help="Move it before this job.")
 @click.option(
@@ -25,4 +25,4 @@ def move(root: str, job: str, before: str | None, position: int | None) -> None:
 
     if before and position:
         raise click.UsageError("-before and -position exclude each other")
-    click.echo(common.described(edit.move(root, job, before=before, position=position)))
+    click.echo(arguments.described(edit.move(root, job, before=before, position=position)))

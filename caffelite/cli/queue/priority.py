@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
-from . import common
+from . import arguments
 
 
 @click.command(
     short_help="Change the priority of a job",
     context_settings={"ignore_unknown_options": True},
 )
-@common.root
+@arguments.root
 @click.argument("job")
 @click.argument("value", type=int, metavar="N")
 def priority(root: str, job: str, value: int) -> None:
@@ -23,4 +23,4 @@ def priority(root: str, job: str, value: int) -> None:
     """
     from ...runs.queue import edit
 
-    click.echo(common.described(edit.set_priority(root, job, value)))
+    click.echo(arguments.described(edit.set_priority(root, job, value)))

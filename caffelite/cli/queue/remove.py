@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from . import common
+from . import arguments
 
 
 @click.command(short_help="Remove a job that has ended from the list")
-@common.root
+@arguments.root
 @click.argument("job")
 def remove(root: str, job: str) -> None:
     """Removes a job that has ended from the list. A training run keeps its records; the folder of another job, with its

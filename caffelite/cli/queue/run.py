@@ -8,11 +8,11 @@ from types import FrameType
 import click
 
 from ..logs import start
-from . import common
+from . import arguments
 
 
 @click.command(short_help="Run the jobs of the queue")
-@common.root
+@arguments.root
 @click.option(
     "--gpu",
     "gpus",

@@ -12,7 +12,8 @@ import click
 from ...errors import CaffeliteError, did_you_mean
 from ...runs.config import RunConfig
 from ...runs.queue import edit
-from ...runs.queue.job import ANY, FREE, Job
+from ...runs.queue.job import FREE, Job
+from ...runs.queue.submission import submit_run
 from .. import caffelite, normalise
 
 NO_JOBS = ("queue", "serve")  # commands that are no jobs
@@ -38,13 +39,10 @@ def submit(
     more: dict[str, Any] = {"priority": priority, "after": after, "working_directory": working_directory}
     if words[0] != "train":
         if gpus is None:
-            gpus = FREE if words[0] == "sweep" and given.get("queued") else str(given.get("gpu") or "")
+            own_trials = given.get("queued") is False or given.get("jobs")
+            gpus = FREE if words[0] == "sweep" and not own_trials else str(given.get("gpu") or "")
         return edit.add(root, words, gpus=gpus, **more)
-    config = run_config(given)
-    folder, wants_gpu = _run_folder(config, working_directory)
-    if gpus is None:
-        gpus = config.gpus or (ANY if wants_gpu else "")
-    return edit.add_run(root, config, folder, gpus=gpus, **more)
+    return submit_run(root, run_config(given), gpus=gpus, **more)
 
 
 def _parsed(words: list[str]) -> dict[str, Any]:
@@ -100,15 +98,3 @@ def run_config(given: dict[str, Any]) -> RunConfig:
             value = bool(value)
         values[each.name] = value
     return RunConfig(**values)
-
-
-def _run_folder(config: RunConfig, directory: str | Path) -> tuple[Path, bool]:
-    """(the run folder of a training, whether solver_mode requests a GPU). Errors: the solver cannot be read."""
-    from ... import caffelite_pb2 as pb
-    from ...runs.open_net import read_solver
-    from ...training.checkpoint import snapshot
-
-    here = dataclasses.replace(config, solver=str(Path(directory) / config.solver))
-    solver = read_solver(here).message
-    gpu = solver.HasField("solver_mode") and solver.solver_mode == pb.SolverParameter.GPU
-    return Path(config.record or f"{snapshot.prefix(solver, config.solver)}_run"), gpu

@@ -108,6 +108,7 @@ def add_run(
     folder: str | Path,
     *,
     gpus: str | None = None,
+    keep_folder: bool = False,
     priority: int = 0,
     after: Sequence[str] = (),
     working_directory: str | Path = ".",
@@ -115,7 +116,8 @@ def add_run(
     """Adds a training run to the queue.
 
     folder: the run folder, below the root. A new run gets a folder that is free: this one, or one with a number. A run
-    that continues, by ``resume`` or ``snapshot``, keeps its folder. gpus: "any" for one free GPU; None: as the
+    that continues, by ``resume`` or ``snapshot``, keeps its folder; so does every run with ``keep_folder``, and the
+    folder of the earlier run is renamed when it starts. gpus: "any" for one free GPU; None: as the
     configuration names them. Errors: the folder is not below the root, or has a job that has not ended.
     """
     if not config.keeps_records:
@@ -128,7 +130,7 @@ def add_run(
         raise CaffeliteError("the run folder is not in the queue's folder", expected=expected, found=str(folder))
     if gpus is None:
         gpus = config.gpus or ""
-    continues = config.resume or bool(config.snapshot)
+    continues = keep_folder or config.resume or bool(config.snapshot)
     chosen = _occupied(place) if continues else _free(place)
     written = Path(str(folder)).with_name(chosen.name)
     if gpus == ANY:
