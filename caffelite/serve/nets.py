@@ -10,12 +10,11 @@ from google.protobuf.message import Message
 
 from .. import caffelite_pb2 as pb
 from .. import prototxt
-from ..errors import CaffeliteError, Locator
+from ..errors import Locator
 from ..prototxt import Document
-from . import paths
+from . import paths, refusals
 from .config import ServeConfig
 
-PYTHON = "Python"
 # Fields that name files which a net reads. Names in lists of images are checked where the images are read.
 PATH_FIELDS = frozenset(
     {"source", "mean_file", "label_source", "label_map_file", "weights", "root_folder", "file_name"}
@@ -26,19 +25,8 @@ def read(config: ServeConfig, path: Path) -> tuple[Document, list[Path]]:
     """A net and the files that it names. Errors: it cannot be read; a Python layer where the server does not allow
     them; a file outside the roots."""
     document = prototxt.read_net(path)
-    check(config, document)
+    refusals.refuse_python(config, document.message)
     return document, list(files(config, document.message, document.locate))
-
-
-def check(config: ServeConfig, document: Document) -> None:
-    """Refuses a net with Python layers, before any graph is built of it, unless the server allows them."""
-    if config.allow_python:
-        return
-    for place, layer in enumerate(document.message.layer):
-        if layer.type == PYTHON:
-            where = document.locate("layer", place, "type")
-            remedy = "start the server with -allow_python if you trust it"
-            raise CaffeliteError("this server runs no Python layers", where=where, remedy=remedy)
 
 
 def files(config: ServeConfig, message: Message, locate: Locator) -> Iterator[Path]:
