@@ -337,6 +337,7 @@ def _write_table(path: Path, files: list[Path], found: list[dict], failed: dict[
             for file in files:
                 entry = entries.get(str(file), {"answers": [], "seconds": ""})
                 answers = [text for a in entry["answers"][:count] for text in (a["label"], f"{a['score']:.9g}")]
+                answers += [""] * (2 * count - len(answers))
                 rows.writerow([str(file), entry["seconds"], failed.get(file, ""), *answers])
         draft.replace(path)
     except OSError as error:
