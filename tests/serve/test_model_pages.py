@@ -176,10 +176,22 @@ def test_paths_outside_the_roots_are_refused(site, client, deployed, drawing, pa
         data = {"net": deployed, "path": deployed, name: path}
         assert client.post(address, data=data).status_code == 403, address
     text = (site / deployed).read_text()
-    (site / "evil.prototxt").write_text(re.sub(r'weights: ".*"', f'weights: "{path.encode().hex()}"', text))
     (site / "evil.prototxt").write_text(re.sub(r'weights: ".*"', lambda _: f"weights: {json.dumps(path)}", text))
     assert classify(client, "evil.prototxt", content).status_code in (400, 403)
     (site / "evil.prototxt").unlink()
+
+
+def test_images_outside_the_roots_are_not_shown(site, client, tmp_path):
+    cv2.imwrite(str(tmp_path / "secret.png"), np.full((9, 9, 3), 7, np.uint8))
+    inside = site / "inside.png"
+    cv2.imwrite(str(inside), np.zeros((9, 9, 3), np.uint8))
+    (site / "linked.png").symlink_to(tmp_path / "secret.png")
+    for outside in (tmp_path / "secret.png", site / "linked.png"):
+        (site / "mixed.txt").write_text(f"{inside} 0\n{outside} 1\n")
+        assert client.get("/data/image", params={"path": "mixed.txt", "number": 0}).status_code == 200
+        assert client.get("/data/image", params={"path": "mixed.txt", "number": 1}).status_code == 403
+        (site / "first.txt").write_text(f"{outside} 1\n{inside} 0\n")
+        assert client.get("/data/set", params={"path": "first.txt"}).status_code == 403
 
 
 def test_python_layers_are_refused_and_not_imported(site, client, deployed):
