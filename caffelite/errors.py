@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypedDict
 
 SAME_LETTERS = 0.8  # the ratio of difflib from which two names resemble each other
 
@@ -55,6 +56,14 @@ class Locator:
 
 
 NOWHERE = Locator("<net>")
+
+
+class Details(TypedDict, total=False):
+    """Parts of a CaffeliteError that a function passes on."""
+
+    expected: object
+    found: object
+    remedy: str | None
 
 
 class CaffeliteError(Exception):

@@ -36,10 +36,10 @@ from ..errors import CaffeliteError
 SOLVER, NET, CONFIG, RUN = "solver.prototxt", "net.prototxt", "config.json", "run.json"
 LOCK, HEARTBEAT, LOG, OUTCOME = "lock", "heartbeat.json", "log.txt", "outcome.json"
 METRICS, LOSSES, EVENTS = "metrics.csv", "losses.f32", "events"
+NOTES, PAUSE, RESUMED = "notes.json", "pause.json", "resume.txt"
 JOB, JOB_LOCK, PROCESS, PROGRESS, OUTPUT = "job.json", "job.lock", "process.json", "progress.json", "output.txt"
 JOB_FOLDER = "CAFFELITE_JOB_FOLDER"  # environment variable: the folder of the job that this process belongs to
 JOB_FILES = (JOB, JOB_LOCK, PROCESS, PROGRESS, OUTPUT)
-NOTES, PAUSE, RESUMED = "notes.json", "pause.json", "resume.txt"
 
 
 def load(folder: Path) -> dict:
