@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 
@@ -38,8 +39,8 @@ class Row:
     multiply_adds: float
     activations: int
     field: str
-    lr_mult: list[float] = field(default_factory=list)
-    decay_mult: list[float] = field(default_factory=list)
+    lr_mult: list[float] = dataclasses.field(default_factory=list)
+    decay_mult: list[float] = dataclasses.field(default_factory=list)
 
 
 @dataclass
