@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 __version__ = "0.1.0"
-__all__ = ["TEST", "TRAIN", "Net", "Solver", "__version__"]
+__all__ = ["TEST", "TRAIN", "Net", "Solver", "__version__", "models", "new"]
 
 
 def __getattr__(name: str) -> object:
@@ -12,4 +12,12 @@ def __getattr__(name: str) -> object:
         from . import api
 
         return getattr(api, name)
+    if name == "new":
+        from .scaffold.new import new
+
+        return new
+    if name == "models":
+        from .zoo.catalog import shipped
+
+        return shipped
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -202,7 +202,7 @@ class Net:
             body = weights.encode_hdf5_net((spec.name, arrays) for spec, arrays in blobs)
         else:
             body = weights.sealed(weights.encode_net(self._net.graph.message, blobs))
-        write([(Path(path), body)])
+        write([(Path(path), [body])])
 
     def forward(self, **inputs: np.ndarray) -> dict[str, np.ndarray]:
         """Runs forward; inputs are arrays by the names of Input blobs, in their shapes. Returns copies of the outputs

@@ -886,7 +886,7 @@ class ContrastiveLossParameter(_message.Message):
     def __init__(self, margin: _Optional[float] = ..., legacy_version: bool = ...) -> None: ...
 
 class ConvolutionParameter(_message.Message):
-    __slots__ = ("num_output", "bias_term", "pad", "kernel_size", "stride", "dilation", "pad_h", "pad_w", "kernel_h", "kernel_w", "stride_h", "stride_w", "group", "weight_filler", "bias_filler", "engine", "axis", "force_nd_im2col", "relu", "negative_slope")
+    __slots__ = ("num_output", "bias_term", "pad", "kernel_size", "stride", "dilation", "pad_h", "pad_w", "kernel_h", "kernel_w", "stride_h", "stride_w", "group", "weight_filler", "bias_filler", "engine", "axis", "force_nd_im2col", "relu", "negative_slope", "algorithm")
     class Engine(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         DEFAULT: _ClassVar[ConvolutionParameter.Engine]
@@ -895,6 +895,16 @@ class ConvolutionParameter(_message.Message):
     DEFAULT: ConvolutionParameter.Engine
     CAFFE: ConvolutionParameter.Engine
     CUDNN: ConvolutionParameter.Engine
+    class Algorithm(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        FASTEST: _ClassVar[ConvolutionParameter.Algorithm]
+        DIRECT: _ClassVar[ConvolutionParameter.Algorithm]
+        WINOGRAD_2: _ClassVar[ConvolutionParameter.Algorithm]
+        WINOGRAD_4: _ClassVar[ConvolutionParameter.Algorithm]
+    FASTEST: ConvolutionParameter.Algorithm
+    DIRECT: ConvolutionParameter.Algorithm
+    WINOGRAD_2: ConvolutionParameter.Algorithm
+    WINOGRAD_4: ConvolutionParameter.Algorithm
     NUM_OUTPUT_FIELD_NUMBER: _ClassVar[int]
     BIAS_TERM_FIELD_NUMBER: _ClassVar[int]
     PAD_FIELD_NUMBER: _ClassVar[int]
@@ -915,6 +925,7 @@ class ConvolutionParameter(_message.Message):
     FORCE_ND_IM2COL_FIELD_NUMBER: _ClassVar[int]
     RELU_FIELD_NUMBER: _ClassVar[int]
     NEGATIVE_SLOPE_FIELD_NUMBER: _ClassVar[int]
+    ALGORITHM_FIELD_NUMBER: _ClassVar[int]
     num_output: int
     bias_term: bool
     pad: _containers.RepeatedScalarFieldContainer[int]
@@ -935,7 +946,8 @@ class ConvolutionParameter(_message.Message):
     force_nd_im2col: bool
     relu: bool
     negative_slope: float
-    def __init__(self, num_output: _Optional[int] = ..., bias_term: bool = ..., pad: _Optional[_Iterable[int]] = ..., kernel_size: _Optional[_Iterable[int]] = ..., stride: _Optional[_Iterable[int]] = ..., dilation: _Optional[_Iterable[int]] = ..., pad_h: _Optional[int] = ..., pad_w: _Optional[int] = ..., kernel_h: _Optional[int] = ..., kernel_w: _Optional[int] = ..., stride_h: _Optional[int] = ..., stride_w: _Optional[int] = ..., group: _Optional[int] = ..., weight_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., bias_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., engine: _Optional[_Union[ConvolutionParameter.Engine, str]] = ..., axis: _Optional[int] = ..., force_nd_im2col: bool = ..., relu: bool = ..., negative_slope: _Optional[float] = ...) -> None: ...
+    algorithm: ConvolutionParameter.Algorithm
+    def __init__(self, num_output: _Optional[int] = ..., bias_term: bool = ..., pad: _Optional[_Iterable[int]] = ..., kernel_size: _Optional[_Iterable[int]] = ..., stride: _Optional[_Iterable[int]] = ..., dilation: _Optional[_Iterable[int]] = ..., pad_h: _Optional[int] = ..., pad_w: _Optional[int] = ..., kernel_h: _Optional[int] = ..., kernel_w: _Optional[int] = ..., stride_h: _Optional[int] = ..., stride_w: _Optional[int] = ..., group: _Optional[int] = ..., weight_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., bias_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., engine: _Optional[_Union[ConvolutionParameter.Engine, str]] = ..., axis: _Optional[int] = ..., force_nd_im2col: bool = ..., relu: bool = ..., negative_slope: _Optional[float] = ..., algorithm: _Optional[_Union[ConvolutionParameter.Algorithm, str]] = ...) -> None: ...
 
 class CropParameter(_message.Message):
     __slots__ = ("axis", "offset")
@@ -1814,7 +1826,7 @@ class RunOrigin(_message.Message):
     def __init__(self, id: _Optional[str] = ..., began: _Optional[int] = ...) -> None: ...
 
 class ResumeState(_message.Message):
-    __slots__ = ("solver_type", "config_hash", "random_seed", "loss_window", "source", "carried", "best_value", "best_iteration", "tests_since_best", "judged_iteration", "average", "rate_factor", "forgiven", "loss_scale", "loss_scale_good", "precision")
+    __slots__ = ("solver_type", "config_hash", "random_seed", "loss_window", "source", "carried", "best_value", "best_iteration", "tests_since_best", "judged_iteration", "average", "rate_factor", "forgiven", "loss_scale", "loss_scale_good", "precision", "algorithm")
     SOLVER_TYPE_FIELD_NUMBER: _ClassVar[int]
     CONFIG_HASH_FIELD_NUMBER: _ClassVar[int]
     RANDOM_SEED_FIELD_NUMBER: _ClassVar[int]
@@ -1831,6 +1843,7 @@ class ResumeState(_message.Message):
     LOSS_SCALE_FIELD_NUMBER: _ClassVar[int]
     LOSS_SCALE_GOOD_FIELD_NUMBER: _ClassVar[int]
     PRECISION_FIELD_NUMBER: _ClassVar[int]
+    ALGORITHM_FIELD_NUMBER: _ClassVar[int]
     solver_type: str
     config_hash: str
     random_seed: int
@@ -1847,7 +1860,8 @@ class ResumeState(_message.Message):
     loss_scale: float
     loss_scale_good: int
     precision: str
-    def __init__(self, solver_type: _Optional[str] = ..., config_hash: _Optional[str] = ..., random_seed: _Optional[int] = ..., loss_window: _Optional[_Iterable[float]] = ..., source: _Optional[_Iterable[_Union[SourcePosition, _Mapping]]] = ..., carried: _Optional[_Iterable[_Union[CarriedState, _Mapping]]] = ..., best_value: _Optional[float] = ..., best_iteration: _Optional[int] = ..., tests_since_best: _Optional[int] = ..., judged_iteration: _Optional[int] = ..., average: _Optional[_Iterable[_Union[BlobProto, _Mapping]]] = ..., rate_factor: _Optional[float] = ..., forgiven: _Optional[int] = ..., loss_scale: _Optional[float] = ..., loss_scale_good: _Optional[int] = ..., precision: _Optional[str] = ...) -> None: ...
+    algorithm: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, solver_type: _Optional[str] = ..., config_hash: _Optional[str] = ..., random_seed: _Optional[int] = ..., loss_window: _Optional[_Iterable[float]] = ..., source: _Optional[_Iterable[_Union[SourcePosition, _Mapping]]] = ..., carried: _Optional[_Iterable[_Union[CarriedState, _Mapping]]] = ..., best_value: _Optional[float] = ..., best_iteration: _Optional[int] = ..., tests_since_best: _Optional[int] = ..., judged_iteration: _Optional[int] = ..., average: _Optional[_Iterable[_Union[BlobProto, _Mapping]]] = ..., rate_factor: _Optional[float] = ..., forgiven: _Optional[int] = ..., loss_scale: _Optional[float] = ..., loss_scale_good: _Optional[int] = ..., precision: _Optional[str] = ..., algorithm: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class CarriedState(_message.Message):
     __slots__ = ("net", "layer", "blob")

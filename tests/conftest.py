@@ -16,6 +16,12 @@ def _folder(variable: str) -> Path:
     return Path(path).resolve()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Runs the files with slow tests first: of several processes none is then left alone with them at the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
     """The folder of real data sets; tests that use it get the mark `data`."""

@@ -23,6 +23,7 @@ def fuzz(tmp_path, monkeypatch):
     return lambda kinds: FileFuzz(tmp_path, kinds)
 
 
+@pytest.mark.slow
 def test_damaged_files_are_read_or_reported(fuzz):
     kinds = [kind for kind in KINDS if kind not in SLOW]
     found = fuzz(kinds)

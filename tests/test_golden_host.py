@@ -42,6 +42,7 @@ def dev(request, monkeypatch):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.parametrize("name", [name for name in CASES if name])
 def test_trains_as_caffe_did(name, golden_folder, dev, tmp_path, monkeypatch, caplog):

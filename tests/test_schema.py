@@ -14,6 +14,7 @@ from caffelite import caffelite_pb2 as pb
 PROTO = Path(__file__).resolve().parent.parent / "proto" / "caffelite.proto"
 SCHEMA = os.environ.get("CAFFELITE_SCHEMA")
 OWN = {
+    "ConvolutionParameter.algorithm",
     "NetParameter.checksum",
     "NetParameter.deploy_param",
     "NetParameter.run",
@@ -137,6 +138,7 @@ NEW_ENUMS = {  # of a fork, and of our own
         "INTER_CUBIC": 2,
         "INTER_AREA": 3,
     },
+    "ConvolutionParameter.Algorithm": {"FASTEST": 0, "DIRECT": 1, "WINOGRAD_2": 2, "WINOGRAD_4": 3},
     "PlacementParameter.Division": {"OUTPUTS": 0, "BATCH": 1},
     "Sampler": {"EVERY_SAMPLE": 0, "BALANCED": 1},
     "PerturbationParameter.Border": {"MIRRORED": 0, "REPEATED": 1, "CONSTANT": 2},

@@ -21,6 +21,7 @@ ARROWS = {
     "errors": set(),
     "inputs": set(),
     "caffelite_pb2": set(),
+    "progress": set(),
     "user_modules": {"errors"},
     "prototxt": LANGUAGE,
     "weights": LANGUAGE,
@@ -30,27 +31,30 @@ ARROWS = {
     "net": LANGUAGE | {"devices", "layers"},
     "parallel": {"errors", "devices"},
     "planner": LANGUAGE | {"devices", "layers", "net", "parallel"},
-    "data": LANGUAGE | {"prototxt"},
+    "data": LANGUAGE | {"prototxt", "progress"},
     "training": LANGUAGE | {"prototxt", "weights", "layers", "net", "data", "parallel", "devices", "planner"},
     "inspection": LANGUAGE
     | {"charts", "prototxt", "layers", "net", "parallel", "planner", "data", "training", "devices", "user_modules"},
     "zoo": LANGUAGE | {"layers", "data", "inspection"},
     "runs": LANGUAGE
     | {"charts", "prototxt", "weights", "devices", "layers", "net", "parallel", "data", "training", "inspection"}
-    | {"planner", "user_modules"},
+    | {"planner", "progress", "user_modules"},
     "deploy": LANGUAGE | {"prototxt", "net", "data"},
-    "report": LANGUAGE | {"charts", "net", "data", "training"},
+    "report": LANGUAGE | {"charts", "prototxt", "net", "data", "training"},
     "visualize": LANGUAGE | {"charts", "prototxt", "weights", "devices", "net", "deploy"},
     "sweep": LANGUAGE | {"charts", "prototxt", "layers", "parallel", "training", "inspection", "runs", "report"},
     "export": LANGUAGE | {"layers", "net", "data"},
     "selftest": LANGUAGE | {"__version__", "prototxt", "devices", "net", "data", "training"},
     "scaffold": LANGUAGE
     | {"prototxt", "weights", "layers", "net", "data", "devices", "training", "inspection", "deploy", "zoo"},
+    "serve": LANGUAGE
+    | {"prototxt", "weights", "layers", "net", "data", "devices", "training", "runs", "inspection", "deploy", "report"}
+    | {"sweep", "visualize", "export", "scaffold", "zoo", "user_modules", "__version__"},
     "cli": LANGUAGE
     | {"prototxt", "weights", "layers", "net", "data", "parallel", "devices", "training", "runs"}
     | {"inspection", "deploy", "report", "sweep", "visualize", "export", "selftest", "planner"}
-    | {"user_modules", "__version__"}
-    | {"zoo", "scaffold"},
+    | {"progress", "user_modules", "__version__"}
+    | {"zoo", "scaffold", "serve"},
     "api": LANGUAGE | {"prototxt", "weights", "layers", "net", "devices", "training", "runs", "deploy", "user_modules"},
     "__main__": {"cli", "user_modules"},
 }
@@ -76,7 +80,7 @@ EXTERNAL = {
     "llvmlite": ("devices/cpu/",),
     "threadpoolctl": ("devices/cpu/",),
     "click": ("cli/",),
-    "tqdm": ("cli/", "data/writers.py"),
+    "tqdm": ("cli/logs.py", "progress.py"),
     "lmdb": ("data/",),
     "plyvel": ("data/",),
     "cv2": ("data/",),
@@ -88,6 +92,10 @@ EXTERNAL = {
     "wandb": ("runs/services.py",),
     "onnx": ("export/",),
     "onnxruntime": ("export/",),
+    "starlette": ("serve/",),
+    "uvicorn": ("serve/",),
+    "jinja2": ("serve/",),
+    "plotly": ("serve/",),
     "sklearn": ("cli/dataset/digits.py", "visualize/"),
 }
 

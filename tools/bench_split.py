@@ -7,6 +7,9 @@ rank times the number of ranks.
 
 Example:
   python tools/bench_split.py --rounds 3 --nets alexnet --splits stages=2,micro_batches=8 hybrid=2
+In portions, where a machine is quiet for short times only:
+  python tools/bench_split.py --nets vgg16 --splits hybrid=2 --results vgg.json --rounds 1 --only "one rank"
+  python tools/bench_split.py --nets vgg16 --splits hybrid=2 --results vgg.json --rounds 1 --only hybrid=2
 """
 
 from __future__ import annotations
@@ -25,11 +28,13 @@ import bench_parallel
 from bench_parallel import MIB, ROOT
 
 NETS = {"vgg16": ("vgg16", 16, (3, 224, 224), 1), "alexnet": ("alexnet", 128, (3, 227, 227), 2)}
+ONE, PARALLEL = "one rank", "data parallel"
 SPLITS = ("stages=2,micro_batches=8", "shards=2", "hybrid=2")
 
 
 def rank_of(solver: str, iterations: int, split: str) -> None:
-    """One rank: milliseconds until all ranks have finished an iteration, printed by rank 0."""
+    """One rank: milliseconds until all ranks have finished an iteration, and the share of the time in which each rank
+    had its core, which ranks that wait keep busy; printed by rank 0."""
     rank = int(os.environ.get("PMI_RANK", 0))
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[rank % len(cores)]})
@@ -41,15 +46,17 @@ def rank_of(solver: str, iterations: int, split: str) -> None:
         how = {"split": split} if split else {}
         run = Trainer(document.message, document.locate, solver, devices.open_device(), comm=comm, **how)
         run.step(2)
-        laps = []
+        laps, computed = [], 0.0
         for _ in range(iterations):
             comm.gather(None)
-            begin = time.perf_counter()
+            begin, used = time.perf_counter(), time.process_time()
             run.step(1)
             comm.gather(None)
             laps.append(time.perf_counter() - begin)
+            computed += time.process_time() - used
+        shares = comm.gather(computed / sum(laps))
         if not comm.rank:
-            print(json.dumps({"ms": statistics.median(laps) * 1e3}))
+            print(json.dumps({"ms": statistics.median(laps) * 1e3, "share": min(shares)}))
 
 
 def planned(model: Path, split: str, ranks: int, bandwidth: float, iterations: int) -> list[dict]:
@@ -90,35 +97,49 @@ def placed(folder: Path, name: str, forecast: dict) -> Path:
     return found
 
 
-def compare(folder: Path, name: str, args: argparse.Namespace, bandwidth: float) -> None:
-    """Prints the arrangements of one net."""
+def portion(folder: Path, name: str, args: argparse.Namespace, bandwidth: float, kept: dict) -> None:
+    """Adds the forecasts and the measured milliseconds of one net's arrangements to ``kept``."""
     batch, iterations = args.batch or NETS[name][1], NETS[name][3]
     solver = bench_parallel.solver_of(folder, name, NETS[name][0], batch, NETS[name][2])
-    model = folder / f"{name}.prototxt"
-    runs: dict[str, tuple[int, Path, str, dict | None]] = {"one rank": (1, solver, "", None)}
+    kept.setdefault("batch", batch)
+    forecasts, laps = kept.setdefault("forecasts", {}), kept.setdefault("laps", {})
     for split in args.splits:
-        found = planned(model, split, args.ranks, bandwidth, iterations)
-        alike = [f for f in found if f["arrangement"] != "data parallel"]
-        own = next(f for f in found if f["arrangement"] == "data parallel")
-        runs.setdefault("data parallel", (args.ranks, solver, "", own))
-        if alike:
-            text = split if not split.isdecimal() else f"stages={alike[0]['stages']},shards={alike[0]['shards']}"
-            runs[split] = (args.ranks, placed(folder, name, alike[0]), text, alike[0])
-    laps: dict[str, list[float]] = {}
+        if split in forecasts:
+            continue
+        found = planned(folder / f"{name}.prototxt", split, args.ranks, bandwidth, iterations)
+        forecasts.setdefault(PARALLEL, next(f for f in found if f["arrangement"] == PARALLEL))
+        if alike := [f for f in found if f["arrangement"] != PARALLEL]:
+            forecasts[split] = alike[0]
+    runs: dict[str, tuple[int, Path, str]] = {ONE: (1, solver, ""), PARALLEL: (args.ranks, solver, "")}
+    for split in (each for each in args.splits if each in forecasts):
+        found = forecasts[split]
+        text = split if not split.isdecimal() else f"stages={found['stages']},shards={found['shards']}"
+        runs[split] = (args.ranks, placed(folder, name, found), text)
     for _ in range(args.rounds):
-        for label, (ranks, path, split, _) in runs.items():
-            found = bench_parallel.mpirun(ranks, "--rank", path, iterations, split, tool=__file__)
-            laps.setdefault(label, []).append(found["ms"])
-    ms = {label: statistics.median(found) for label, found in laps.items()}
-    one = batch / ms["one rank"]
-    for label, (ranks, _, _, forecast) in runs.items():
+        for label, (ranks, path, split) in runs.items():
+            if args.only is None or label in args.only:
+                found = bench_parallel.mpirun(ranks, "--rank", path, iterations, split, tool=__file__)
+                laps.setdefault(label, []).append((found["ms"], found["share"]))
+
+
+def report(name: str, ranks: int, kept: dict) -> None:
+    """Prints a line for each arrangement of a net."""
+    ms = {label: statistics.median(lap for lap, _ in found) for label, found in kept["laps"].items()}
+    shares = {label: min(share for _, share in found) for label, found in kept["laps"].items()}
+    batch = kept["batch"]
+    for label in ms:
+        forecast = kept["forecasts"].get(label)
         samples = forecast["samples"] if forecast else batch
         speed = samples / ms[label]
-        line = f"{name}, {samples} images, {label}: {ms[label]:.1f} ms, {speed * 1e3:.1f} images/s"
+        line = (
+            f"{name}, {samples} images, {label}: {ms[label]:.1f} ms, {speed * 1e3:.1f} images/s, a rank had its core "
+            f"for at least {shares[label]:.0%} of the time"
+        )
         if forecast:
             predicted = forecast["seconds"] * 1e3
+            efficiency = f"{speed / (batch / ms[ONE]) / ranks:.2f}" if ONE in ms else "unknown"
             line += (
-                f", efficiency {speed / one / ranks:.2f}; planned {predicted:.1f} ms ({ms[label] / predicted:.2f} of "
+                f", efficiency {efficiency}; planned {predicted:.1f} ms (measured is {ms[label] / predicted:.2f} of "
                 f"it), bubble {forecast['bubble']:.1%}, {forecast['sent'] / 1e6:.1f} MB sent"
             )
         print(line, flush=True)
@@ -131,18 +152,25 @@ def main() -> None:
     parser.add_argument("--nets", nargs="*", default=list(NETS), choices=NETS, help="which nets (default all)")
     parser.add_argument("--splits", nargs="*", default=list(SPLITS), help="values of -split (default all three kinds)")
     parser.add_argument("--batch", type=int, help="images of a batch (default: of the net)")
+    parser.add_argument("--only", nargs="*", help=f'of "{ONE}", "{PARALLEL}" and --splits, those to run (default all)')
+    parser.add_argument("--results", type=Path, help="file to which the results of several calls are added")
     parser.add_argument("--rank", nargs=3, metavar=("SOLVER", "ITERATIONS", "SPLIT"), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.rank:
         rank_of(args.rank[0], int(args.rank[1]), args.rank[2])
         return
-    found = bench_parallel.mpirun(args.ranks, "--all-reduce", 2, 10)
-    # A ring sends 2 (N - 1) / N of the bytes.
-    bandwidth = 2 * (args.ranks - 1) / args.ranks * 2 * MIB / found["ours"] / 1e9
-    print(f"link between two ranks: {bandwidth:.2f} GB/s", flush=True)
+    kept = json.loads(args.results.read_text()) if args.results and args.results.exists() else {}
+    if "bandwidth" not in kept:
+        found = bench_parallel.mpirun(args.ranks, "--all-reduce", 2, 10)
+        # A ring sends 2 (N - 1) / N of the bytes.
+        kept["bandwidth"] = 2 * (args.ranks - 1) / args.ranks * 2 * MIB / found["ours"] / 1e9
+    print(f"link between two ranks: {kept['bandwidth']:.2f} GB/s", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         for name in args.nets:
-            compare(Path(folder), name, args, bandwidth)
+            portion(Path(folder), name, args, kept["bandwidth"], kept.setdefault(name, {}))
+            if args.results:
+                args.results.write_text(json.dumps(kept))
+            report(name, args.ranks, kept[name])
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@ device.
     python tools/split_memory.py SOLVER                           one process
     mpirun -n 2 python tools/split_memory.py SOLVER shards=2      two
 
-SOLVER is the path of a solver.prototxt, which is trained for 3 iterations.
+SOLVER is the path of a solver.prototxt, which is trained for 3 iterations. The pages of shared libraries are in the
+memory of each process, and once in that of the machine.
 """
 
 from __future__ import annotations
@@ -25,6 +26,12 @@ def peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
+def library_pages() -> float:
+    """MiB of the process's memory that are pages of files."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("RssFile:")) / 1024
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("path", metavar="SOLVER")
@@ -32,7 +39,7 @@ def main() -> None:
     path, split = (given := parser.parse_args()).path, given.split
     with parallel.session(600) as comm:
         document, dev = prototxt.read_solver(path), devices.open_device()
-        bare = peak()
+        bare, pages = peak(), library_pages()
         trainer = Trainer(document.message, document.locate, path, dev, comm=comm, split=split)
         try:
             trainer.solve(iterations=3)
@@ -40,10 +47,13 @@ def main() -> None:
             trainer.close()
         nets = trainer.iteration_parts.pipeline.nets
         planned = sum(net.compiled.arena + net.compiled.constant_bytes for net in nets) + 12 * trainer.net.params.size
-        found = comm.gather((peak() - bare, bare, planned / 2**20))
+        found = comm.gather((peak() - bare, bare, library_pages() - pages, planned / 2**20))
         if not comm.rank:
-            for rank, (used, before, plan) in enumerate(found):
-                print(f"rank {rank}: {used:.0f} MiB above {before:.0f} MiB; blobs and parameters {plan:.0f} MiB")
+            for rank, (used, before, shared, plan) in enumerate(found):
+                print(
+                    f"rank {rank}: {used:.0f} MiB above {before:.0f} MiB, {shared:.0f} MiB of it pages of libraries; "
+                    f"blobs and parameters {plan:.0f} MiB"
+                )
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ try:
 except KeyboardInterrupt:  # Ctrl-C comes early too
     sys.exit(130)
 
+JOB_VARIABLE = "CAFFELITE_JOB"  # set in the process of a job: see runs/queue/process.py
 COMMANDS = (
     "new",
     "models",
@@ -33,8 +34,11 @@ COMMANDS = (
     "explain",
     "diff",
     "runs",
+    "control",
     "sweep",
+    "queue",
     "visualize",
+    "serve",
     "plot",
     "parse_log",
     "replay",
@@ -100,7 +104,17 @@ def _complete_one_dash() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs a command. The exit status is 2 after a user's mistake, reported on standard error; 130 after Ctrl-C; 70
-    after an internal error."""
+    after an internal error. A process that a queue has started records its beginning and its end."""
+    if JOB_VARIABLE not in os.environ:
+        _run(arguments)
+        return
+    from ..runs.queue import process
+
+    with process.session():
+        _run(arguments)
+
+
+def _run(arguments: list[str] | None) -> None:
     _open_streams()
     _complete_one_dash()
     if arguments is None:

@@ -105,6 +105,13 @@ def _preparation(command: Callable) -> Callable:
     help="Instead of IMAGE: a list or .csv table of images with their answers, as caffelite new writes it. Prints the "
     "accuracy, or the errors of numbers, with 95 % intervals.",
 )
+@click.option(
+    "--csv",
+    "table",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write a table with a row for each image: file, seconds, error, and label and score of each answer.",
+)
 @_preparation
 @click.option("--output", metavar="BLOB", help="The blob with the scores. Default: prob, or the only output.")
 @click.option("--skip", is_flag=True, help="Exit with status 0 although some of several images could not be read.")
@@ -122,6 +129,7 @@ def classify(
     hierarchy,
     folder,
     known,
+    table,
     preparation,
     output,
     skip,
@@ -144,12 +152,14 @@ def classify(
     Example:
       caffelite classify -model digits.prototxt drawn/ -annotate answers
       caffelite classify -model pets/deploy.prototxt -list pets/test.txt
+      caffelite classify -model pets/deploy.prototxt photos/ -top 3 -csv answers.csv
       caffelite classify -model caffenet.prototxt "photos/*.jpg" -oversample -hierarchy animals.txt -json
     """
     import glob
 
     from ..deploy.classify import gather
     from ..deploy.hierarchy import Hierarchy
+    from ..progress import bar as progress_bar
 
     if bool(images) == bool(known):
         raise click.UsageError("name images, or a list of them with -list")
@@ -164,25 +174,30 @@ def classify(
     opened = time.perf_counter() - started
     found: list[dict] = []
     pages: dict[str, np.ndarray] = {}
-    failed: list[Path] = []
+    failed: dict[Path, str] = {}
     scores: list[np.ndarray] = []
 
     def report(file: Path, error: CaffeliteError) -> None:
-        failed.append(file)
+        failed[file] = str(error)
         click.echo(f"caffelite: {error}", err=True)
 
+    bar = progress_bar(len(files), unit="image", shown=False)
     for answer in classifier.answers(files, report if len(files) > 1 else None):
+        bar.update()
         entry = _entry(answer, classifier.labels, count, groups, classifier.classifies)
         found.append(entry)
         if truth:
             scores.append(answer.scores)
-        elif not as_json:
+        elif not as_json and not table:
             _show(entry, classifier.answer)
         if folder:
             pages[_free_name(answer.file.stem, pages)] = _page(classifier.preparation, answer.file, entry)
+    bar.close()
     if pages:
         _write(folder, pages)
-    compared = _compare(truth, scores, failed, classifier) if truth and scores else None
+    if table:
+        _write_table(table, files, found, failed, min(count, len(classifier.labels)))
+    compared = _compare(truth, scores, list(failed), classifier) if truth and scores else None
     _print_end(found, opened, as_json, compared)
     if failed:
         click.echo(f"{len(failed)} of {len(files)} pictures could not be read", err=True)
@@ -221,7 +236,9 @@ def _print_end(found: list[dict], opened: float, as_json: bool, compared: list |
         options.say(str(score))
     if found:
         each = sum(entry["seconds"] for entry in found) / len(found)
-        click.echo(f"{len(found)} pictures, {each:.4f} s each; {opened:.2f} s to open the net", err=True)
+        click.echo(
+            f"{len(found)} image{'s' * (len(found) > 1)}, {each:.4f} s each; {opened:.2f} s to open the net", err=True
+        )
 
 
 def _open(
@@ -310,6 +327,27 @@ def _show(entry: dict, kind: int) -> None:
         options.say("  in general:")
         for general in entry["general"]:
             options.say(f"  {general['score']:.4f}  {general['name']} ({general['bits']:.1f} bits)")
+
+
+def _write_table(path: Path, files: list[Path], found: list[dict], failed: dict[Path, str], count: int) -> None:
+    """Writes a row for each image in their order. A row of an image that could not be read has the error."""
+    import csv
+
+    entries = {entry["file"]: entry for entry in found}
+    head = ["file", "seconds", "error", *(f"{name}{i}" for i in range(1, count + 1) for name in ("label", "score"))]
+    draft = path.with_name(f".{path.name}.draft")
+    try:
+        with draft.open("w", encoding="utf-8", newline="") as lines:
+            rows = csv.writer(lines)
+            rows.writerow(head)
+            for file in files:
+                entry = entries.get(str(file), {"answers": [], "seconds": ""})
+                answers = [text for a in entry["answers"][:count] for text in (a["label"], f"{a['score']:.9g}")]
+                rows.writerow([str(file), entry["seconds"], failed.get(file, ""), *answers])
+        draft.replace(path)
+    except OSError as error:
+        raise CaffeliteError(f"cannot write {path}: {error.strerror}") from None
+    click.echo(f"wrote {path}: {len(files)} rows", err=True)
 
 
 def _page(preparation, file: Path, entry: dict):

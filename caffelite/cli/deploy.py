@@ -6,7 +6,6 @@ import functools
 import logging
 import os
 import shutil
-import sys
 from pathlib import Path
 
 import click
@@ -149,10 +148,9 @@ def _graph(document, there: bool, shape: tuple[str, ...], level: int | None, sta
 
 
 def _prove(graph, converted, weights: str | None, samples: int, gpu: str | None) -> None:
-    from tqdm import tqdm
-
     from ..deploy.proof import prove
     from ..net.net import Net
+    from ..progress import bar as progress_bar
     from ..runs.device_choice import open_device
     from ..runs.open_net import load_weights
 
@@ -161,10 +159,11 @@ def _prove(graph, converted, weights: str | None, samples: int, gpu: str | None)
         load_weights(net, options.names(weights))
     else:
         log.warning("Without -weights the proof takes the weights that the fillers make.")
-    with tqdm(total=samples, unit="sample", file=sys.stderr, disable=not sys.stderr.isatty()) as bar:
+    with progress_bar(samples, unit="sample") as bar:
         proof = prove(net, converted, samples, bar.update)
     of = "stored images" if proof.raw else "inputs"
-    log.info("Proven on %d %s: scores differ by at most %.2g of the greatest", proof.samples, of, proof.difference)
+    text = "Verified with %d %s: the largest difference of scores is %.2g of the largest score"
+    log.info(text, proof.samples, of, proof.difference)
 
 
 def _copy_means(made, locate, out: Path) -> None:

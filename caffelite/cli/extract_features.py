@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 from contextlib import ExitStack
 
 import click
@@ -42,9 +41,8 @@ def extract_features(caffemodel, model, blobs, names, batches, kind, mode, devic
       caffelite extract_features lenet.caffemodel models/lenet/train_val.prototxt ip1,label features.h5 100 hdf5 GPU 0
     """
     start()
-    from tqdm import tqdm
-
     from ..data.features import destinations, features
+    from ..progress import bar as progress_bar
     from ..runs.open_net import load_weights
     from .net_options import open_net
 
@@ -61,9 +59,7 @@ def extract_features(caffemodel, model, blobs, names, batches, kind, mode, devic
                 stack.enter_context(features(kind, path, {b: values[b].shape[1:] for b in chosen}, force=force))
                 for path, chosen in targets
             ]
-            bar = stack.enter_context(
-                tqdm(total=batches, unit="batch", file=sys.stderr, disable=not sys.stderr.isatty())
-            )
+            bar = stack.enter_context(progress_bar(batches, unit="batch"))
             for batch in range(batches):
                 net.clear_loss()
                 net.forward(batch)

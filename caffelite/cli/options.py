@@ -87,6 +87,17 @@ set_layers = click.option(
     metavar="LAYER.FIELD=VALUE",
     help="Set a field of a layer, as in data.data_param.batch_size=50, or of the net itself; repeatable.",
 )
+tensorboard = click.option(
+    "--tensorboard", is_flag=True, help="Write events for TensorBoard to the run folder too (extra: tensorboard)."
+)
+trackers = click.option(
+    "--track",
+    "trackers",
+    multiple=True,
+    type=click.Choice(["mlflow", "wandb"]),
+    help="Record the run with MLflow, or with Weights & Biases (offline, unless WANDB_MODE is set) too; repeatable "
+    "(extras: mlflow, wandb).",
+)
 split = click.option(
     "--split",
     metavar="WHAT",

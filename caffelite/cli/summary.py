@@ -214,7 +214,7 @@ def _memory(memory, phase: str, batch: int) -> str:
         ("activations and their gradients", memory.arena),
         ("constants", memory.constants),
         ("workspace", memory.workspace),
-        ("batches made ready", memory.prefetch),
+        ("prefetched batches", memory.prefetch),
         ("libraries and kernels", memory.kernels),
     ]
     lines = [f"  {name:32}{_size(value):>10}" for name, value in named if value]

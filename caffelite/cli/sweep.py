@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -110,11 +111,26 @@ if TYPE_CHECKING:
     metavar="N",
     help="Trials that run at a time. On a CPU they divide the cores. Default: one on each GPU of -gpu, one on the CPU.",
 )
+@click.option(
+    "--queue/--no_queue",
+    "queued",
+    default=None,
+    help="Add the trials to the queue of the folder, which runs them on free devices. Default: where a scheduler works "
+    "(caffelite queue run, or serve) and -jobs is not given.",
+)
+@click.option(
+    "--max_time",
+    metavar="TIME",
+    type=options.Duration(),
+    help="Stop all trials, each with a snapshot, after 90s, 30m, 1.5h, 2d or 1:30:00; -resume continues.",
+)
 @click.option("--repeat_failed", is_flag=True, help="Run trials again that failed in an earlier session.")
 @options.gpu
 @options.python
 @options.running
 @options.weights
+@options.tensorboard
+@options.trackers
 @options.data_threads
 @options.level
 @options.stage
@@ -127,6 +143,8 @@ def sweep(
     context: click.Context,
     resume: Path | None,
     jobs: int | None,
+    queued: bool | None,
+    max_time: float | None,
     repeat_failed: bool,
     out: Path | None,
     as_json: bool,
@@ -156,21 +174,37 @@ def sweep(
 
     definition = config.read(resume) if resume else _definition(context, jobs, gpu, **given)
     numbers = gpus(gpu or definition.base.gpus, read_solver(definition.base).message)
-    stop = processes.Stop()
+    stop = processes.Stop(deadline=None if max_time is None else time.monotonic() + max_time)
     devices = [numbers[i % len(numbers)] if numbers else None for i in range(jobs or len(numbers) or 1)]
-    if not numbers and not resume:
-        definition = _with_threads(definition, len(devices))
     folder = resume or given["folder"] or _default_folder(definition)
+    root = _queue(folder, queued, jobs)
+    if not numbers and not resume and not root:
+        definition = _with_threads(definition, len(devices))
     with processes.stopping(stop):
-        found = Sweep(definition, folder, devices, stop, repeat_failed).run()
+        found = Sweep(definition, folder, devices, stop, repeat_failed, root).run()
     _show(found, folder, as_json)
     if out:
         from ..sweep.picture import picture
 
         options.write_picture(out, picture(found, form, folder.name))
-    if stop.number:
-        click.echo(f"To go on: caffelite sweep -resume {folder}", err=True)
+    if stop.number or not found.complete:
+        click.echo(f"To continue: caffelite sweep -resume {folder}", err=True)
         sys.exit(128 + stop.number if stop.number == signal.SIGTERM else 0)
+
+
+def _queue(folder: Path, queued: bool | None, jobs: int | None) -> Path | None:
+    """The root of the queue that the trials join; None: none. Errors: -queue with -jobs."""
+    from ..runs.queue.scheduler import serving
+
+    if queued and jobs:
+        raise click.UsageError("-queue and -jobs exclude each other: the scheduler has its own number of slots")
+    if queued is False or jobs:
+        return None
+    found = serving(folder)
+    if queued and not found:
+        found = Path(".")
+        click.echo("No scheduler works here; start one: caffelite queue run", err=True)
+    return found
 
 
 def _definition(
@@ -193,8 +227,9 @@ def _definition(
     weights: str | None,
     level: int | None,
     stage: str,
+    **same: Any,
 ) -> SweepConfig:
-    """The definition that the options make."""
+    """The definition that the options make. same: those that have the names of a run's fields."""
     from ..runs.config import RunConfig
     from ..sweep import space
     from ..sweep.config import SweepConfig
@@ -210,6 +245,7 @@ def _definition(
         level=level,
         stages=options.names(stage),
         **how,
+        **same,
     )
     return SweepConfig(
         base,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import sys
 import time
 from pathlib import Path
 
@@ -30,7 +29,7 @@ log = logging.getLogger("caffelite")
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
     help="Write report.html: confusion matrix, precision and recall, calibration, ROC and precision-recall curves, the "
-    "worst mistakes; for several labels figures of each label; for pixels IoU; for a regression errors, predicted "
+    "worst errors; for several labels figures of each label; for pixels IoU; for a regression errors, predicted "
     "against true values, and residuals. Its pictures and report.json go into DIR too.",
 )
 @click.option(
@@ -62,8 +61,7 @@ def test(model, weights, gpu, how, iterations, folder, labels, as_json, set_fiel
     if not weights:
         raise click.UsageError("-weights is missing: name a caffemodel to score")
     start()
-    from tqdm import tqdm
-
+    from ..progress import bar as progress_bar
     from ..report import pictures, scoring
     from ..report.collect import OutputCollector
     from ..runs.open_net import load_weights
@@ -86,7 +84,7 @@ def test(model, weights, gpu, how, iterations, folder, labels, as_json, set_fiel
             pictures.check_installed(mistakes=collector.classification is not None)
         count = scoring.count_batches(iterations, collector, bool(folder))
         log.info("Running for %d iterations.", count)
-        with tqdm(total=count, unit="batch", file=sys.stderr, disable=not sys.stderr.isatty()) as bar:
+        with progress_bar(count, unit="batch") as bar:
             scores = scoring.score(net, smaller, count, collector, functools.partial(show_batch, bar, collector))
         found = _show(scores, collector)
         if collector.source:

@@ -27,7 +27,8 @@ log = logging.getLogger("caffelite")
 @options.set_layers
 def time(model, gpu, how, iterations, phase, level, stage, weights, set_fields) -> None:
     """Times a net: each layer's forward and backward, whole iterations (medians), and what of the device's ceilings
-    that is.
+    that is. The last column has the algorithms that a CPU's convolution takes where several are measured, for forward,
+    data gradient and weight gradient.
 
     The ceilings are measured too: a product of large matrices, a large copy. A layer's bytes are the fewest that it can
     move: what it reads and writes, each once.
@@ -80,7 +81,9 @@ def _print_table(net, passes: list, whole: float, ceilings: tuple[float, float])
     """Prints a table of layers with their share of the device's ceilings, complete passes, and memory."""
     from ..inspection import counts, memory
 
-    rows: list[tuple[str, ...]] = [("layer", "forward ms", "backward ms", "GFLOP/s", "GB/s", "of a ceiling")]
+    rows: list[tuple[str, ...]] = [
+        ("layer", "forward ms", "backward ms", "GFLOP/s", "GB/s", "of a ceiling", "algorithms")
+    ]
     rows += [_row(step, passes, ceilings) for step in net.compiled.forward]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:
@@ -120,11 +123,20 @@ def _row(step, passes: list, ceilings: tuple[float, float]) -> tuple[str, ...]:
     operations, moved, seconds = 2 * counts.work(step.node), counts.traffic(step), (forward + backward) / 1e3
     cells = [name, f"{forward:.3g}", f"{backward:.3g}" if backward else ""]
     if not moved or not seconds:
-        return (*cells, "", "", "")
+        return (*cells, "", "", "", "")
     share = max(done / most for done, most in zip((operations, moved), ceilings, strict=True)) / seconds
     return (
         *cells,
         f"{operations / seconds / 1e9:,.4g}" if operations else "",
         f"{moved / seconds / 1e9:,.3g}",
         f"{share:.0%}",
+        _algorithms(getattr(step.node.layer, "op", None)),
     )
+
+
+def _algorithms(operation) -> str:
+    """The algorithms of a convolution's passes where they are measured: forward, data gradient, weight gradient."""
+    from ..inspection import timing
+
+    taken = timing.algorithms(operation)
+    return taken[0] if len(set(taken)) == 1 else ", ".join(taken)

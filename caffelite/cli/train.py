@@ -56,17 +56,8 @@ if TYPE_CHECKING:
     metavar="DIR",
     help='The run folder, for records and log; "none": no folder. Default: <snapshot_prefix>_run.',
 )
-@click.option(
-    "--tensorboard", is_flag=True, help="Write events for TensorBoard to the run folder too (extra: tensorboard)."
-)
-@click.option(
-    "--track",
-    "trackers",
-    multiple=True,
-    type=click.Choice(["mlflow", "wandb"]),
-    help="Record the run with MLflow, or with Weights & Biases (offline, unless WANDB_MODE is set) too; repeatable "
-    "(extras: mlflow, wandb).",
-)
+@options.tensorboard
+@options.trackers
 @options.iterations("Stop after N iterations, with a snapshot. Default: train to max_iter.")
 @click.option(
     "--scaling",

@@ -61,6 +61,12 @@ def decode(content: bytes, color: bool | None = None) -> np.ndarray:
     return np.atleast_3d(image).transpose(2, 0, 1)
 
 
+def encode_png(pixels: np.ndarray) -> bytes:
+    """The PNG of H×W×3 (red, green, blue) or H×W of uint8."""
+    cv2 = opencv("writing images")
+    return cv2.imencode(".png", pixels[..., ::-1] if pixels.ndim == 3 else pixels)[1].tobytes()
+
+
 def resize(image: np.ndarray, height: int, width: int, algorithm: str = "INTER_LINEAR") -> np.ndarray:
     """C×height×width of an image C×H×W, by bilinear interpolation as in Caffe; algorithm: OpenCV's name of another."""
     cv2 = opencv("resizing images")

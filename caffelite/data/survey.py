@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 from collections import Counter
@@ -10,19 +11,21 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from . import near
 from .convert import in_order
 from .records import Records, read, shown
 from .writers import progress_bar
 
 Shape = tuple[int, ...]
+Record = tuple[str, int]  # key, label
 
 
 @dataclass
 class Survey:
     """A data set's records counted by kind (pixels, image file, float values), by shape C×H×W and by label.
 
-    unreadable, odd: key → what is wrong, or strange. images: digest of an image → its records' keys; labels_of: key →
-    label.
+    unreadable, odd: key → what is wrong, or strange. images: digest of an image → (key, label) of its records. prints:
+    (digest, perceptual hash) of each image; empty unless near duplicates are searched.
     """
 
     path: str
@@ -32,15 +35,32 @@ class Survey:
     labels: Counter = field(default_factory=Counter)
     unreadable: dict[str, str] = field(default_factory=dict)
     odd: dict[str, str] = field(default_factory=dict)
-    images: dict[bytes, list[tuple[str, int]]] = field(default_factory=dict)
+    images: dict[bytes, list[Record]] = field(default_factory=dict)
+    prints: list[tuple[bytes, near.Print]] = field(default_factory=list)
 
-    def duplicates(self) -> list[list[tuple[str, int]]]:
+    def duplicates(self) -> list[list[Record]]:
         """(key, label) of the records of each image that occurs more than once."""
         return [records for records in self.images.values() if len(records) > 1]
 
-    def shared(self, other: Survey) -> Iterator[tuple[list[tuple[str, int]], list[tuple[str, int]]]]:
+    def shared(self, other: Survey) -> Iterator[tuple[list[Record], list[Record]]]:
         """(key, label) of the records here and there of each image that both sets hold."""
         return ((records, other.images[digest]) for digest, records in self.images.items() if digest in other.images)
+
+    def near_duplicates(self) -> list[tuple[Record, Record]]:
+        """The records of each two images that differ in size, compression or brightness only; of equal images the
+        first record."""
+        found = near.pairs([one for _, one in self.prints])
+        return [(self.images[self.prints[i][0]][0], self.images[self.prints[j][0]][0]) for i, j in found]
+
+    def near_shared(self, other: Survey) -> list[tuple[Record, Record]]:
+        """As `near_duplicates`, a record here and one of the other set, without images that both sets hold."""
+        prints = [(self, *one) for one in self.prints] + [(other, *one) for one in other.prints]
+        found = []
+        for i, j in near.pairs([one for _, _, one in prints]):
+            (here, first, _), (there, second, _) = prints[i], prints[j]
+            if here is self and there is other and first != second:
+                found.append((here.images[first][0], there.images[second][0]))
+        return found
 
 
 @dataclass(frozen=True)
@@ -52,19 +72,21 @@ class _Seen:
     label: int
     digest: bytes
     strange: list[str]
+    print: near.Print | None
 
 
-def survey(path: str | os.PathLike, progress: bool = False) -> Survey:
+def survey(path: str | os.PathLike, progress: bool = False, search_near: bool = False) -> Survey:
     """Reads every record of a database once. Two images are the same where all their values are, however they are
     stored.
 
     Odd is: a shape, a number of channels or a kind unlike that of more than half of the records; a label that is
     negative or missing; one value throughout; a value that is not finite; bytes and floats in one record.
+    search_near: compute perceptual hashes, for near duplicates.
     """
     found = Survey(str(path))
     seen: dict[str, tuple[str, Shape]] = {}
     with Records(path) as records, progress_bar(os.path.basename(path), len(records), progress, "records") as bar:
-        for record, one in in_order(_look, records):
+        for record, one in in_order(functools.partial(_look, search_near), records):
             key = shown(record)
             found.count += 1
             bar.update()
@@ -74,6 +96,8 @@ def survey(path: str | os.PathLike, progress: bool = False) -> Survey:
             found.kinds[one.kind] += 1
             found.shapes[one.shape] += 1
             found.labels[one.label] += 1
+            if one.print and one.digest not in found.images:
+                found.prints.append((one.digest, one.print))
             found.images.setdefault(one.digest, []).append((key, one.label))
             seen[key] = one.kind, one.shape
             if one.strange:
@@ -82,7 +106,7 @@ def survey(path: str | os.PathLike, progress: bool = False) -> Survey:
     return found
 
 
-def _look(record: tuple[bytes, bytes]) -> tuple[bytes, _Seen | str]:
+def _look(search_near: bool, record: tuple[bytes, bytes]) -> tuple[bytes, _Seen | str]:
     """The record's key and what it is, or why it cannot be read."""
     key, value = record
     try:
@@ -99,7 +123,8 @@ def _look(record: tuple[bytes, bytes]) -> tuple[bytes, _Seen | str]:
     digest = hashlib.blake2b(
         repr(image.shape).encode() + np.ascontiguousarray(image, np.float32).tobytes(), digest_size=16
     ).digest()
-    return key, _Seen(kind, image.shape, datum.label, digest, strange)
+    print_ = near.fingerprint(image) if search_near and not strange else None
+    return key, _Seen(kind, image.shape, datum.label, digest, strange, print_)
 
 
 def _mark_rare(found: Survey, seen: dict[str, tuple[str, Shape]]) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb
 from ..errors import CaffeliteError, Where, missing_extra
+from ..progress import bar
 
 FIRST_MAP_BYTES = 1 << 20
 RECORDS_PER_TRANSACTION = 1000
@@ -148,9 +149,7 @@ def check_free(paths: Iterable[Path], force: bool) -> None:
 
 def progress_bar(name: str, total: int | None, progress: bool = True, unit: str = "images"):
     """A progress bar, drawn where standard error is a terminal and progress is set."""
-    from tqdm import tqdm
-
-    return tqdm(desc=name, total=total, unit=f" {unit}", disable=None if progress else True)
+    return bar(total, name=name, unit=f" {unit}", shown=progress)
 
 
 @contextmanager

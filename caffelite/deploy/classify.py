@@ -22,10 +22,10 @@ PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".pgm", "
 
 @dataclass
 class Answer:
-    """file: the picture's, or its pixels; scores by class; seconds from it to them; what the preparation did to the
-    picture."""
+    """file: the picture's, its content or its pixels. scores: by class. seconds: from the picture to them. notes: what
+    the preparation did to the picture."""
 
-    file: Path | np.ndarray
+    file: Path | bytes | np.ndarray
     scores: np.ndarray
     seconds: float
     notes: list[str] = field(default_factory=list)
@@ -98,10 +98,11 @@ class Classifier:
 
     def answers(
         self,
-        files: Sequence[Path | np.ndarray],
-        failed: Callable[[Path | np.ndarray, CaffeliteError], None] | None = None,
+        files: Sequence[Path | bytes | np.ndarray],
+        failed: Callable[[Path | bytes | np.ndarray, CaffeliteError], None] | None = None,
     ) -> Iterator[Answer]:
-        """One answer per image, in their order: files, or pixels as `Preparation.decode` takes them.
+        """One answer per image, in their order: files, their content, or pixels as `Preparation.decode`
+        takes them.
 
         failed(picture, error): called for an image that cannot be read, which then has no answer; without it the error
         is raised.
@@ -109,7 +110,7 @@ class Classifier:
         dev, name = self.net.dev, self.preparation.name
         rows = np.zeros(self.net.graph.inputs[name].shape, np.float32)
         for start in range(0, len(files), self.batch):
-            part: list[Path | np.ndarray] = []
+            part: list[Path | bytes | np.ndarray] = []
             notes: list[list[str]] = []
             begun = time.perf_counter()
             for place, file in enumerate(files[start : start + self.batch], start):
@@ -136,9 +137,12 @@ class Classifier:
                 raise CaffeliteError(f"{bad}: the net's scores are not finite", remedy=remedy)
             yield from (Answer(file, row, seconds, noted) for file, row, noted in zip(part, scores, notes, strict=True))
 
-    def _prepare(self, file: Path | np.ndarray, place: int, rows: np.ndarray) -> list[str]:
+    def _prepare(self, file: Path | bytes | np.ndarray, place: int, rows: np.ndarray) -> list[str]:
         """Writes a picture's views into ``rows``; returns what was done to it."""
-        image, notes = self.preparation.fitted(self.preparation.decode(file))
+        try:
+            image, notes = self.preparation.fitted(self.preparation.decode(file))
+        except CaffeliteError as error:
+            raise (CaffeliteError(f"picture {place}: {error}") if isinstance(file, bytes) else error) from None
         try:
             rows[:] = self.preparation.views(image, self.oversample)
         except CaffeliteError as error:
@@ -146,7 +150,7 @@ class Classifier:
         return notes
 
 
-def _named(picture: Path | np.ndarray, place: int) -> str:
+def _named(picture: Path | bytes | np.ndarray, place: int) -> str:
     return str(picture) if isinstance(picture, Path) else f"picture {place}"
 
 

@@ -69,13 +69,21 @@ class Preparation:
         except ValueError as error:
             raise CaffeliteError(f"{path}: {error}") from None
 
-    def decode(self, picture: Path | np.ndarray) -> np.ndarray:
-        """A file as `read` returns it, or pixels as OpenCV has them, with its channels in the net's order.
+    def decode(self, picture: Path | bytes | np.ndarray) -> np.ndarray:
+        """A file as `read` returns it, the content of one, or pixels as OpenCV has them, with its channels in the
+        net's order.
 
         Pixels are uint8 H×W, or H×W×C in the order blue, green, red and, where C is 4, opacity. Errors: pixels of
-        another form.
+        another form; content that cannot be decoded.
         """
-        image = self.read(picture) if isinstance(picture, Path) else _pixels(picture, self.shape[0] == 3)
+        colour = self.shape[0] == 3
+        if isinstance(picture, bytes):
+            try:
+                image = _decode(picture, colour)
+            except ValueError as error:
+                raise CaffeliteError(str(error)) from None
+        else:
+            image = self.read(picture) if isinstance(picture, Path) else _pixels(picture, colour)
         return image[::-1] if self.shape[0] == 3 and self.how.channel_order == pb.DeployParameter.RGB else image
 
     def fitted(self, image: np.ndarray) -> tuple[np.ndarray, list[str]]:
@@ -100,6 +108,19 @@ class Preparation:
             image = images.resize(image, *self.size)
         return image, notes
 
+    def pixels(self, image: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """What the net sees as H×W×3 of uint8, red, green, blue. image: as `fitted` gives it; values: its `views`,
+        which are scaled to 0…255 where the image has no such pixels."""
+        height, width = self.shape[1:]
+        if image.dtype == np.uint8 and image.shape[1] >= height and image.shape[2] >= width:
+            top, left = (image.shape[1] - height) // 2, (image.shape[2] - width) // 2
+            shown = image[:, top : top + height, left : left + width]
+        else:
+            shown = _stretched(values[0])
+        if len(shown) == 3 and self.how.channel_order == pb.DeployParameter.BGR:
+            shown = shown[::-1]
+        return np.repeat(shown, 3 // len(shown), 0).transpose(1, 2, 0)
+
     def views(self, image: np.ndarray, oversample: bool = False) -> np.ndarray:
         """1×C×H×W, the middle; or 10×C×H×W, four corners and the middle, then all of them mirrored, of what `fitted`
         gives."""
@@ -120,6 +141,12 @@ class Preparation:
 def _shapes(layer: pb.LayerParameter) -> list[list[int]]:
     found = [list(shape.dim) for shape in layer.input_param.shape]
     return found * len(layer.top) if len(found) == 1 else found
+
+
+def _stretched(values: np.ndarray) -> np.ndarray:
+    """Values as bytes, the smallest 0 and the greatest 255."""
+    low, high = float(values.min()), float(values.max())
+    return np.rint((values - low) * (255 / (high - low) if high > low else 0)).astype(np.uint8)
 
 
 def _decode(content: bytes, color: bool) -> np.ndarray:

@@ -31,16 +31,16 @@ def open_device(
     """The CPU where ``gpu`` is None, else the GPU of that number.
 
     precision: see the device; None for its own, fp32 on a CPU and tf32 on a GPU. A CPU, which has no TF32, takes that
-    for fp32. deterministic: equal runs to the last bit, as a CPU's always are. eager: a GPU runs without CUDA graphs. A
-    GPU that this thread has open in the same way is given again: its nets share streams and workspace. Errors: a
-    precision that the device lacks.
+    for fp32. deterministic: equal runs to the last bit; on a CPU, no measured algorithms. eager: a GPU runs without
+    CUDA graphs. A GPU that this thread has open in the same way is given again: its nets share streams and workspace.
+    Errors: a precision that the device lacks.
     """
     if gpu is None:
         from .cpu import CPU
 
         if precision == "fp16":
             raise CaffeliteError("fp16 is for GPUs", found="the CPU", remedy="use -precision bf16, or -gpu 0")
-        return CPU(dtype, "fp32" if precision in (None, "tf32") else precision)
+        return CPU(dtype, "fp32" if precision in (None, "tf32") else precision, deterministic)
     from .cuda import GPU
 
     key = gpu, dtype, precision or "tf32", deterministic, "-eager" if eager else ""

@@ -5,7 +5,7 @@ All devices have these members with these signatures: tests/devices/test_conform
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -182,6 +182,12 @@ class Device(Protocol):
     def same_plans(self, rank: int, gather: Gather) -> AbstractContextManager[None]:
         """Inside it all processes use the algorithms that the process of rank 0 chooses."""
 
+    def recorded_algorithms(self) -> list[str]:
+        """The algorithms that were chosen by measuring and that the numbers depend on, for a checkpoint."""
+
+    def restore_algorithms(self, recorded: Iterable[str]) -> None:
+        """Takes the algorithms that a checkpoint recorded, before the first pass."""
+
     # formulas
 
     def map(self, formula: Formula, **constants: float) -> Kernel:
@@ -264,8 +270,10 @@ class Device(Protocol):
         channels_last: bool = False,
         half: bool = False,
         name: str = "",
+        algorithm: str | None = None,
     ) -> interfaces.Convolution:
-        """x, y: shapes as N×C×H×W. half: x and y are of 16-bit numbers. name: of the layer, for warnings."""
+        """x, y: shapes as N×C×H×W. half: x and y are of 16-bit numbers. name: of the layer, for warnings. algorithm:
+        one of algorithms.py, for a CPU; None for the fastest."""
 
     def pooling(
         self,

@@ -85,7 +85,7 @@ def explanation(of: Callable[[], Subject], limit: int, traits: DeviceTraits) -> 
         "weights": found.weights,
         "their gradients": found.gradients,
         "the solver's history": found.history,
-        "batches made ready": found.prefetch,
+        "prefetched batches": found.prefetch,
         "workspace": found.workspace,
     }
     named = ", ".join(f"{name} {text(size)}" for name, size in sorted(parts.items(), key=lambda part: -part[1]) if size)

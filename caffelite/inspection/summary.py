@@ -11,9 +11,11 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from .. import caffelite_pb2 as pb
+from ..devices import algorithms
 from ..devices.traits import DeviceTraits
 from ..errors import CaffeliteError
 from ..layers import Shape
+from ..layers.vision import Kernels
 from ..net.compile import CompiledNet, Options, compile
 from ..net.graph import Graph, Node, Parameter
 from ..training.optim import updates
@@ -186,11 +188,24 @@ def prefetched(graph: Graph) -> int:
 
 def scratch(planned: CompiledNet, threads: int) -> int:
     """Bytes of scratch memory of the largest operation: for each thread a tile of columns and, in backward, a sum of
-    the kernel's gradient."""
-    kernels = [n for n in planned.graph.nodes if n.layer.spec.type in ("Convolution", "Deconvolution")]
+    the kernel's gradient; or what the algorithm of a convolution needs that needs most."""
+    kernels = [(n, n.layer) for n in planned.graph.nodes if isinstance(n.layer, Kernels)]
     backward = {step.node for step in planned.backward}
-    largest = max((math.prod(n.layer.param_blobs[0].shape) for n in kernels if n in backward), default=0)
-    return threads * (bool(kernels) * TILE + BYTES * largest)
+    largest = max((math.prod(layer.param_blobs[0].shape) for n, layer in kernels if n in backward), default=0)
+    by_algorithm = [
+        algorithms.workspace(
+            layer.x_shape,
+            layer.y_shape,
+            layer.window,
+            layer.p.group,
+            layer.config.format.dtype is not None,
+            threads,
+            n in backward,
+        )
+        for n, layer in kernels
+        if layer.channels_last and planned.traits.host_memory
+    ]
+    return max(threads * (bool(kernels) * TILE + BYTES * largest), *by_algorithm, 0)
 
 
 TILE = 1 << 20

@@ -99,3 +99,10 @@ def ceilings(dev: Device) -> tuple[float, float]:
     copy()
     product, moved = (min(laps(dev, run, TRIES)) for run in (multiply, copy))
     return 2e3 * side**3 / product, 2e3 * size / moved
+
+
+def algorithms(operation: object) -> list[str]:
+    """The algorithms that the passes of a convolution took, where they are measured: in the order forward, data
+    gradient, weight gradient; none for other operations."""
+    taken: dict[str, str] = getattr(operation, "taken", {})
+    return [taken[part] for part in sorted(taken, key=("forward", "data gradient", "weight gradient").index)]

@@ -126,6 +126,9 @@ class Layer(LayerMessage, Compilable):
         copied.context = context
         return copied
 
+    def separate(self) -> None:
+        """Gives the layer of a replica objects of its own where ``bound`` copies references; before ``build``."""
+
     # What binding sets
     dev: Device
     params: list[ParameterView]

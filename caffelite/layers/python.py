@@ -93,8 +93,9 @@ class Python(Layer):
     The class has setup(bottom, top), reshape(bottom, top), which gives the tops their shapes, forward(bottom, top) and,
     for gradients, backward(top, propagate_down, bottom). bottom and top are lists of blobs with .data, .diff (NumPy
     arrays), .reshape(...), .shape, .count, .num, .channels, .height and .width; the object has param_str, phase and
-    blobs, whose blobs.add_blob(...) in setup makes parameters. share_in_parallel has no effect. Errors: any
-    exception that the class raises, with its file and line. As in Caffe.
+    blobs, whose blobs.add_blob(...) in setup makes parameters. share_in_parallel has no effect. In a net that devices
+    divide into stages, each micro-batch in flight has an object of the class. Errors: any exception that the class
+    raises, with its file and line. As in Caffe.
     """
 
     field = "python_param"
@@ -157,6 +158,14 @@ class Python(Layer):
             raise self.error(f"{self.p.layer}.{method} {told(mistake, self.file)}") from mistake
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
+        self._reshape(bottoms)
+        for blob in self.user.blobs:
+            self.add_param(blob.shape, pb.FillerParameter())
+        self.top_shapes = [blob.shape for blob in self.top]
+        return self.top_shapes
+
+    def _reshape(self, bottoms: list[Shape]) -> None:
+        """Gives the blobs their shapes; the first time makes them and the user's object."""
         first = self.user is None
         if first:
             self.bottom, self.top = ([HostBlob() for _ in names] for names in (self.spec.bottom, self.spec.top))
@@ -170,10 +179,11 @@ class Python(Layer):
         if first:
             self._call("setup", self.bottom, self.top)
         self._call("reshape", self.bottom, self.top)
-        for blob in self.user.blobs:
-            self.add_param(blob.shape, pb.FillerParameter())
-        self.top_shapes = [blob.shape for blob in self.top]
-        return self.top_shapes
+
+    def separate(self) -> None:
+        self.user, shapes = None, [blob.shape for blob in self.bottom]
+        self._reshape(shapes)
+        self.started = True
 
     def backward_reads_bottom(self, index: int) -> bool:
         return False  # host copies do

@@ -11,6 +11,13 @@ from ..devices.traits import DeviceTraits
 from . import sliding
 from .layer import Layer, Shape, register
 
+ALGORITHMS = {
+    pb.ConvolutionParameter.FASTEST: None,
+    pb.ConvolutionParameter.DIRECT: "direct",
+    pb.ConvolutionParameter.WINOGRAD_2: "winograd2",
+    pb.ConvolutionParameter.WINOGRAD_4: "winograd4",
+}
+
 
 class Kernels(Layer):
     """A layer of learned kernels over x (N..., C, spatial...), channels at ``axis`` (default 1); any number of bottoms
@@ -134,6 +141,7 @@ class Convolution(Kernels):
                 channels_last=True,
                 half=self.config.format.dtype is not None,
                 name=self.name,
+                algorithm=ALGORITHMS[self.p.algorithm],
             )
         else:
             self.op = sliding.convolution(dev, self.x_shape, self.y_shape, self.window, self.p.group, self.name)

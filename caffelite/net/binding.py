@@ -97,6 +97,8 @@ class Binding:
         replica of; its layers keep their fields of the input buffer and their recurrent state here."""
         for node in self.graph.nodes:
             layer = node.layer = node.layer.bound(self.dev, params.views(node), self.context)
+            if original:
+                layer.separate()
             if layer.varies:
                 layer.resize = functools.partial(self._resize, node)
         for step in self.compiled.forward:

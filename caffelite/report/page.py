@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
 import json
 import math
 from pathlib import Path
 
+from .. import prototxt
+from ..data import stored
 from ..errors import CaffeliteError
 from . import metrics_page, pictures
 from .collect import OutputCollector
@@ -49,6 +52,8 @@ def report(collector: OutputCollector, scores: list[dict], about: dict, labels: 
             "confusion": judged.confusion.tolist(),
             "calibration": judged.calibration(),
             "confused": [{"label": names[a], "answer": names[b], "times": n} for a, b, n in judged.confused()],
+            "cells": [{"label": a, "answer": b, "samples": listed} for (a, b), listed in sorted(judged.cells.items())],
+            "data_layer": _data_layer(collector),
             "worst": [
                 {"sample": m.sample, "label": names[m.label], "answer": names[m.answer], "score": m.score, "own": m.own}
                 for m in judged.worst
@@ -68,6 +73,15 @@ def report(collector: OutputCollector, scores: list[dict], about: dict, labels: 
             "outputs": [output.found() for output in collector.fit.outputs],
         }
     return found
+
+
+def _data_layer(collector: OutputCollector) -> str | None:
+    """The layer that reads the tested samples, as prototxt with absolute paths; None where it reads no images."""
+    for node in collector.net.graph.nodes:
+        if collector.source is not None and getattr(node.layer, "source", None) is collector.source:
+            with contextlib.suppress(CaffeliteError):
+                return prototxt.write(stored.independent(node.layer.spec, node.layer.locate))
+    return None
 
 
 def class_names(count: int, labels: list[str] | None) -> list[str]:
@@ -183,8 +197,8 @@ def _headline(found: dict) -> str:
         (s for s in found["scores"] if s["low"] is not None and abs(s["value"] - found["accuracy"]) < 1e-6), None
     )
     span = f" (95 %: {100 * score['low']:.2f} to {100 * score['high']:.2f})" if score else ""
-    five = f"; among the best five: {100 * found['top5']:.2f} %" if len(found["labels"]) > 5 else ""
-    text = f"{found['right']:,} of {found['tested']:,} right{span}{five}"
+    five = f"; top 5: {100 * found['top5']:.2f} %" if len(found["labels"]) > 5 else ""
+    text = f"{found['right']:,} of {found['tested']:,} correct{span}{five}"
     text += f"; balanced accuracy, the mean recall of the classes: {100 * found['balanced_accuracy']:.2f} %"
     text += f"; log loss {found['log_loss']:.4f}" if found["log_loss"] is not None else ""
     note = f'<p class="bad">{html.escape(nan_note(found) or "")}</p>' if found["nan"] else ""
@@ -193,7 +207,7 @@ def _headline(found: dict) -> str:
 
 def _classifier(found: dict, images: dict[str, bytes | None]) -> list[str]:
     confused = table(
-        ["label", "taken for", "times"], [[c["label"], c["answer"], c["times"]] for c in found["confused"]]
+        ["label", "predicted as", "samples"], [[c["label"], c["answer"], c["times"]] for c in found["confused"]]
     )
     rows = [
         [c["label"], c["samples"], *(percent(c[key]) for key in ("precision", "recall")), _span(c), percent(c["f1"])]
@@ -209,7 +223,7 @@ def _classifier(found: dict, images: dict[str, bytes | None]) -> list[str]:
         ),
         section(
             "Classes",
-            "The lowest recall first in the picture, in their order in the table.",
+            "The chart has the lowest recall first; the table has the order of the classes.",
             image(images["classes"], alts["classes"]) + by_class,
         ),
         section(
@@ -222,16 +236,16 @@ def _classifier(found: dict, images: dict[str, bytes | None]) -> list[str]:
     if images.get("mistakes"):
         sections.append(
             section(
-                "The worst mistakes",
-                "Label > answer, and how sure the net was. Images as they are stored.",
+                "Worst errors",
+                "Label > predicted class, with its probability. The images are shown as they are stored.",
                 image(images["mistakes"], alts["mistakes"]),
             )
         )
     elif found["right"] + found["nan"] == found["tested"]:
         sections.append(
             section(
-                "The worst mistakes",
-                "There are none." if not found["nan"] else "There are none but the samples with NaN.",
+                "Worst errors",
+                "No errors." if not found["nan"] else "No errors, except for the samples with NaN.",
                 "",
             )
         )
@@ -279,18 +293,18 @@ def _alts(found: dict) -> dict[str, str]:
     most = found["confused"][0] if found["confused"] else None
     recalls = [(c["recall"], c["label"]) for c in found["classes"] if c["recall"] is not None]
     worst = (
-        f"; the commonest mistake is {most['label']} taken for {most['answer']} ({most['times']})"
+        f"; the most frequent error is {most['label']} predicted as {most['answer']} ({most['times']})"
         if most
-        else "; there are no mistakes"
+        else "; there are no errors"
     )
     least = f"; the lowest recall is {percent(min(recalls)[0])}, of {min(recalls)[1]}" if recalls else ""
     return {
-        "confusion": f"Confusion matrix of {len(found['labels'])} classes, labels down and answers across{worst}.",
+        "confusion": f"Confusion matrix of {len(found['labels'])} classes, labels by predictions{worst}.",
         "classes": f"Precision and recall of each class, the lowest recall first{least}.",
-        "calibration": "Share of hits over the probability of the answer, and the number of answers; the expected "
+        "calibration": "Accuracy over the probability of the predicted class, and the number of samples; the expected "
         "calibration error is "
         f"{found['calibration_error']:.4f}.",
-        "mistakes": f"The {len(found['worst'])} worst mistakes as images, with label, answer and probability.",
+        "mistakes": f"Worst errors as images ({len(found['worst'])}), with label, predicted class and probability.",
     }
 
 

@@ -1,4 +1,4 @@
-"""A report's pictures: confusion matrix, precision and recall, calibration, by matplotlib; the worst mistakes, by
+"""A report's pictures: confusion matrix, precision and recall, calibration, by matplotlib; the worst errors, by
 OpenCV."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ COLOURS = ("#2b6cb0", "#c53030", "#38a169", "#b7791f", "#6b46c1", "#0987a0", "#b
 
 @plain_text
 def confusion(judged: Classification, labels: list[str]) -> bytes:
-    """PNG: labels down, answers across; each row's shares as shades, and numbers where there are few classes."""
+    """PNG: labels in rows, predictions in columns; shades are shares of the row; numbers where classes are few."""
     few = judged.classes <= MOST_NAMED
     from matplotlib.colors import PowerNorm
 
@@ -37,7 +37,7 @@ def confusion(judged: Classification, labels: list[str]) -> bytes:
     bar.outline.set_visible(False)
     bar.ax.tick_params(colors=INK, length=0, labelsize=8)
     bar.set_label("share of the label's samples", color=INK, fontsize=9)
-    axes.set_xlabel("answer", color=INK)
+    axes.set_xlabel("prediction", color=INK)
     axes.set_ylabel("label", color=INK)
     if few:
         names = [short(name) for name in labels]
@@ -77,7 +77,7 @@ def classes(judged: Classification, labels: list[str]) -> bytes:
 
 @plain_text
 def calibration(judged: Classification) -> bytes:
-    """PNG: the share of hits over the answers' probability, and below it how many answers are so sure."""
+    """PNG: accuracy over the probability of the predicted class, and below it the number of samples."""
     rows = judged.calibration()
     figure, (axes, below) = panels((6.4, 5.6), 2, (3, 1))
     axes.plot([0, 1], [0, 1], color="#9aa5b1", linewidth=1, linestyle="--")
@@ -85,7 +85,7 @@ def calibration(judged: Classification) -> bytes:
     sizes = 20 + 180 * np.sqrt(np.array([row["samples"] for row in rows]) / max(judged.tested, 1))
     axes.vlines(sure, np.minimum(sure, hits), np.maximum(sure, hits), color=RED, linewidth=2, alpha=0.6)
     axes.scatter(sure, hits, s=sizes, color=BLUE, zorder=3)
-    axes.set_ylabel("share of hits", color=INK)
+    axes.set_ylabel("accuracy", color=INK)
     axes.set_title(f"expected calibration error {judged.calibration_error():.4f}", loc="left", color=INK, fontsize=9)
     below.bar(
         [(row["from"] + row["to"]) / 2 for row in rows],
@@ -97,8 +97,8 @@ def calibration(judged: Classification) -> bytes:
     if rows:
         below.set_yscale("log")
         logarithmic(below.yaxis)
-    below.set_ylabel("answers", color=INK)
-    below.set_xlabel("probability of the answer", color=INK)
+    below.set_ylabel("samples", color=INK)
+    below.set_xlabel("probability of the predicted class", color=INK)
     for each in (axes, below):
         each.set_xlim(0, 1.02)
         each.grid(color=GRID)
@@ -246,8 +246,8 @@ def residuals_over_predictions(points: np.ndarray) -> bytes | None:
 
 
 def mistakes(judged: Classification, source: object, labels: list[str]) -> bytes | None:
-    """PNG: the worst mistakes as they are stored, each above its label, the answer, and how sure that was; None where
-    there are none."""
+    """PNG: the images of the worst errors as they are stored, each above its label, the predicted class and its
+    probability; None where there are none."""
     if not judged.worst or not isinstance(source, DataSource):
         return None
     numbers = np.array([m.sample for m in judged.worst])
@@ -272,4 +272,4 @@ def check_installed(mistakes: bool = True) -> None:
     not installed."""
     figure_type("a report's charts")
     if mistakes:
-        opencv("a report of mistakes")
+        opencv("a report of errors")

@@ -12,6 +12,7 @@ from .ranking import Curve, ScoreSample
 Z = 1.959963985  # 95 % of a normal distribution is within this number of standard deviations
 BINS = 15  # of confidence
 MOST_WORST = 40
+MOST_IN_CELL = 1000  # samples of a cell of the confusion matrix that are listed
 TOP = (1, 2, 3, 5, 10)  # the k of top-k accuracies
 
 
@@ -60,8 +61,9 @@ class Classification:
     """A classifier's answers, accumulated batch by batch. confusion: labels × answers; bins: samples, confidence and
     hits.
 
-    unscored: samples of each label with NaN scores. They count as wrong, as in Accuracy, and have no answer. pixels:
-    labels belong to positions of an image, not to samples; then no curves are kept.
+    cells: (label, answer) -> the first MOST_IN_CELL samples, by their indices in the data; empty where rows are not
+    samples. unscored: samples of each label with NaN scores. They count as wrong, as in Accuracy, and have no answer.
+    pixels: labels belong to positions of an image, not to samples; then no curves are kept.
     """
 
     classes: int
@@ -70,6 +72,7 @@ class Classification:
     bins: np.ndarray = field(init=False)
     unscored: np.ndarray = field(init=False)
     worst: list[Mistake] = field(default_factory=list)
+    cells: dict[tuple[int, int], list[int]] = field(default_factory=dict)
     ranks: np.ndarray = field(init=False)  # of the labels among the scores, from 1: how many samples have each
     sample: ScoreSample = field(default_factory=ScoreSample)
     _curves: list[Curve | None] | None = None
@@ -110,11 +113,18 @@ class Classification:
             self._curves = None
         self.surprise -= float(np.log(np.maximum(own, 1e-300)).sum())
         if samples is not None:
+            self._list(labels, answers, samples)
             wrong = np.flatnonzero(~hits)
             found = [
                 Mistake(int(samples[i]), int(labels[i]), int(answers[i]), float(sure[i]), float(own[i])) for i in wrong
             ]
             self.worst = sorted([*self.worst, *found], key=lambda m: (m.own - m.score, m.sample))[:MOST_WORST]
+
+    def _list(self, labels: np.ndarray, answers: np.ndarray, samples: np.ndarray) -> None:
+        for label, answer, sample in zip(labels.tolist(), answers.tolist(), samples.tolist(), strict=True):
+            listed = self.cells.setdefault((label, answer), [])
+            if len(listed) < MOST_IN_CELL:
+                listed.append(sample)
 
     @property
     def tested(self) -> int:

@@ -27,7 +27,8 @@ from .overfit import Overfit
 from .recorder import Recorder
 from .signals import Signals, write_to_stderr
 from .time_limit import TimeLimit
-from .tracking import TrackedRun, Tracker, Tracking
+from .trackers import open_trackers
+from .tracking import TrackedRun, Tracking
 
 if TYPE_CHECKING:
     from ..inspection.nets import Subject
@@ -207,15 +208,7 @@ class _Run:
         config = self._config
         if config.overfit:
             return [Overfit(trainer, config.overfit)]
-        found: list[Tracker] = []
-        if config.tensorboard and not self._comm.rank:
-            from .events import Events
-
-            found.append(Events())
-        if config.trackers and not self._comm.rank:
-            from .services import MLflow, WandB
-
-            found += [MLflow() if name == "mlflow" else WandB() for name in dict.fromkeys(config.trackers)]
+        found = [] if self._comm.rank else open_trackers(config)
         return [Tracking(found, lambda: self._tracked(trainer), lambda: self._final(trainer))] if found else []
 
     def _tracked(self, trainer: Trainer) -> TrackedRun:

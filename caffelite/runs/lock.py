@@ -1,4 +1,4 @@
-"""The lock of a run folder: held by the process that trains, and released by the kernel however that process ends."""
+"""Locks of run folders and of queues: held by a process, and released by the kernel however that process ends."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import socket
 import time
 import weakref
 from pathlib import Path
+from typing import Any
 
 from .. import inputs
 from ..errors import CaffeliteError
@@ -19,40 +20,58 @@ ATTEMPTS, PAUSE = 20, 0.01  # a reader that looks at the lock holds it for an in
 _BUSY = (errno.EWOULDBLOCK, errno.EACCES)
 
 
-class FolderLock:
-    """An flock on the file `lock` of a run folder, which names the process that holds it.
+class HeldByAnother(CaffeliteError):
+    """Another process holds a lock."""
+
+
+class FileLock:
+    """An flock on a file, whose content describes the holder.
 
     The descriptor is closed in every child: one that is started (close-on-exec) and one that is forked. So the lock
     ends with the process that took it, and a child that outlives it does not hold it. ``works`` is False where the file
-    system has no locks. Errors: CaffeliteError where another process holds the lock; OSError where the file cannot be
-    written.
+    system has no locks. descriptor: one that this process inherited with its lock; else the file is opened. Errors:
+    HeldByAnother; OSError where the file cannot be written.
     """
 
-    def __init__(self, folder: Path):
-        self._descriptor = os.open(folder / files.LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        self.works = True
+    def __init__(self, path: Path, content: dict[str, Any] | None = None, descriptor: int | None = None):
+        self._path, self.works = path, True
+        if descriptor is not None:
+            os.set_inheritable(descriptor, False)
+            self._descriptor = descriptor
+            _held.add(self)
+            return
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
-            self._acquire(folder)
-            text = json.dumps({"process": os.getpid(), "host": socket.gethostname()}).encode() + b"\n"
-            os.pwrite(self._descriptor, text, 0)
-            os.ftruncate(self._descriptor, len(text))
+            self._acquire()
+            self.describe(content or {})
         except BaseException:
             self.release()
             raise
         _held.add(self)
 
-    def _acquire(self, folder: Path) -> None:
+    def _acquire(self) -> None:
         for attempt in range(ATTEMPTS):
             try:
                 fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return
             except OSError as error:
                 if error.errno not in _BUSY:
-                    self.works = False  # the state of the run then follows from its heartbeat
+                    self.works = False  # the state of a run then follows from its heartbeat
                     return
                 if attempt == ATTEMPTS - 1:
-                    raise _refusal(folder) from None
+                    raise HeldByAnother(f"another process holds {self._path}") from None
                 time.sleep(PAUSE)
+
+    def describe(self, content: dict[str, Any]) -> None:
+        """Writes the holder's process and host, and ``content``. Errors: OSError."""
+        holder = {"process": os.getpid(), "host": socket.gethostname()} | content
+        text = json.dumps(holder).encode() + b"\n"
+        os.pwrite(self._descriptor, text, 0)
+        os.ftruncate(self._descriptor, len(text))
+
+    def fileno(self) -> int:
+        """The descriptor, for a child that is to inherit the lock."""
+        return self._descriptor
 
     def release(self) -> None:
         """Releases the lock; safe to call twice."""
@@ -62,7 +81,18 @@ class FolderLock:
             os.close(descriptor)
 
 
-_held: weakref.WeakSet[FolderLock] = weakref.WeakSet()
+class FolderLock(FileLock):
+    """The lock of a run folder, held by the process that trains. Errors: CaffeliteError where another process holds it;
+    OSError where the file cannot be written."""
+
+    def __init__(self, folder: Path):
+        try:
+            super().__init__(folder / files.LOCK)
+        except HeldByAnother:
+            raise _refusal(folder) from None
+
+
+_held: weakref.WeakSet[FileLock] = weakref.WeakSet()
 
 
 def _release_in_child() -> None:
@@ -73,10 +103,10 @@ def _release_in_child() -> None:
 os.register_at_fork(after_in_child=_release_in_child)
 
 
-def is_held(folder: Path) -> bool:
+def is_held(folder: Path, name: str = files.LOCK) -> bool:
     """Whether a process holds the lock of a folder; False where there is no lock file, or no locks are supported."""
     try:
-        descriptor = inputs.open_descriptor(folder / files.LOCK)
+        descriptor = inputs.open_descriptor(folder / name)
     except OSError:
         return False
     try:

@@ -38,7 +38,8 @@ def open_net(
     """Builds the net of a prototxt on a device, with its data sources open.
 
     phase: pb.TRAIN or pb.TEST. level, stages: for the rules of the prototxt. keep: every blob keeps its values after a
-    pass. share: a net whose parameters this one uses. Errors: every mistake in the prototxt and its data.
+    pass. share: a net of the same layers, whose parameters and class weights this one uses. Errors: every mistake in
+    the prototxt and its data.
     """
     message, locate = document.message, document.locate
     open_source = functools.partial(data.open_source, seed=seed)
@@ -46,7 +47,9 @@ def open_net(
     def build(phase: int) -> graph.Graph:
         return graph.build(message, nets.state(phase, message, None, level, tuple(stages)), locate, open_source)
 
-    measured = _class_weights(build, message) if phase != pb.TRAIN else None
+    measured = class_weights.known(share.graph) if share else None
+    if measured is None and phase != pb.TRAIN:
+        measured = _class_weights(build, message)
     wiring = build(phase)
     class_weights.set_weights(wiring, class_weights.measure(wiring) if measured is None else measured)
     return Net.of(wiring, dev, seed=seed, share=share, keep=keep)

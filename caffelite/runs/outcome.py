@@ -12,6 +12,7 @@ from ..errors import CaffeliteError, printable
 from . import folder as files
 
 FINISHED, EARLY, TIME, SIGNAL, FAILED = "finished", "stopped early", "out of time", "stopped by a signal", "failed"
+CANCELLED = "cancelled"  # before its first session
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ def failure(error: BaseException) -> Outcome:
 
 def is_queued(folder: Path) -> bool:
     """Whether a folder holds nothing but the configuration of a run that has not trained yet."""
-    unused = {files.CONFIG, files.LOCK, files.OUTCOME}
+    unused = {files.CONFIG, files.LOCK, files.OUTCOME, files.NOTES, *files.JOB_FILES}
     return folder.is_dir() and {path.name for path in folder.iterdir()} <= unused
 
 
@@ -41,9 +42,13 @@ def record_early_failure(folder: Path, error: BaseException) -> None:
     """Records the error of a queued run that failed before its first session."""
     with suppress(OSError):
         if (folder / files.CONFIG).exists() and is_queued(folder):
-            ended = failure(error)
-            content = {"kind": ended.kind, "reason": ended.reason, "ended": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
-            files.write_json(folder / files.OUTCOME, content)
+            record_before_start(folder, failure(error))
+
+
+def record_before_start(folder: Path, ended: Outcome) -> None:
+    """Records how a run ended that has no session. Errors: OSError."""
+    content = {"kind": ended.kind, "reason": ended.reason, "ended": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
+    files.write_json(folder / files.OUTCOME, content)
 
 
 def discard_early_failure(folder: Path) -> None:

@@ -164,6 +164,8 @@ class Recorder(Hook):
         if self._config is not None:
             files.write_json(self.folder / files.CONFIG, self._config)
         self._run = {"sessions": sessions, "seed": trainer.seed, "data": _data([train, *tests])}
+        if epoch := trainer.epoch:
+            self._run["epoch"] = {"samples": epoch.samples, "batch": epoch.batch}
         files.write_json(self.folder / files.RUN, self._run)
         self._heartbeat = Heartbeat(self.folder, lambda: trainer.iteration)
         self._columns = [*FIXED, *_outputs(trainer)]
@@ -207,7 +209,15 @@ class Recorder(Hook):
 
     def _rename_folder(self) -> None:
         number = next(n for n in range(1, 10**6) if not self.folder.with_name(f"{self.folder.name}_{n}").exists())
-        os.rename(self.folder, self.folder.with_name(f"{self.folder.name}_{number}"))
+        renamed = self.folder.with_name(f"{self.folder.name}_{number}")
+        os.rename(self.folder, renamed)
+        if os.environ.get(files.JOB_FOLDER) == os.path.realpath(
+            self.folder
+        ):  # the job is this run, not the earlier one
+            self.folder.mkdir()
+            for name in files.JOB_FILES:
+                if (renamed / name).exists():
+                    os.rename(renamed / name, self.folder / name)
 
     def _session(self, trainer: Trainer) -> dict[str, object]:
         versions = {"python": platform.python_version(), "system": platform.platform()}
@@ -224,6 +234,8 @@ class Recorder(Hook):
             "command": self.command,
             "folder": os.getcwd(),
             **self.start,
+            "net": trainer.specs[0].message.name,
+            "max_iterations": trainer.p.max_iter,
             "device": trainer.dev.name,
             "processes": trainer.comm.size,
             "cores": len(os.sched_getaffinity(0)),

@@ -23,6 +23,7 @@ _STATE_OF_OUTCOME = {
     outcome.SIGNAL: STOPPED,
     outcome.TIME: OUT_OF_TIME,
     outcome.FAILED: FAILED,
+    outcome.CANCELLED: STOPPED,
 }
 
 
@@ -61,7 +62,8 @@ def read(folder: str | Path) -> RunStatus:
         ended = files.read_json(folder / files.OUTCOME)
         if not ended or lock.is_held(folder):
             return RunStatus(folder, "", QUEUED)
-        return RunStatus(folder, "", FAILED, str(ended.get("reason", "")), ended=str(ended.get("ended", "")))
+        name, reason = _state({}, ended, False, None)
+        return RunStatus(folder, "", name, reason, ended=str(ended.get("ended", "")))
     held = lock.is_held(folder)  # read before run.json, so that an outcome that is written in between counts
     session = _last_session(folder)
     heartbeat = files.read_json(folder / files.HEARTBEAT)
@@ -116,7 +118,7 @@ def _state(session: dict, ended: dict, held: bool, heartbeat: float | None) -> t
     """(state, reason) of a session."""
     if ended:
         kind, reason = str(ended.get("kind")), str(ended.get("reason", ""))
-        early = {outcome.EARLY, outcome.SIGNAL}
+        early = {outcome.EARLY, outcome.SIGNAL, outcome.CANCELLED}
         text = f"{kind}: {reason}" if kind in early and reason else kind if kind in early else reason
         return _STATE_OF_OUTCOME.get(kind, FAILED), text
     beats = not session.get("locked", True) and heartbeat is not None and time.time() - heartbeat < STALE

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..inspection.feeds import rebatched
 from ..prototxt import Document
 from ..prototxt.overrides import Overrides
-from ..training import range_test
+from ..training import epochs, range_test
 from ..training.nets import NetSpec
 from .config import RunConfig
 from .device_choice import open_device, open_one
@@ -29,8 +29,7 @@ class _BatchOverrides:
 def train_two_iterations(config: RunConfig, batch: int, numbers: list[int]) -> None:
     """Trains two iterations with another batch size. numbers: of the GPUs. Errors: MemoryError where it does not
     fit."""
-    document = read_solver(config)
-    plain = Document(without_extras(document.message), document.locate)
+    plain = _plain(read_solver(config))
     overrides = _BatchOverrides(Overrides(config.overrides), batch)
     trainer = open_trainer(config, plain, open_one(numbers), overrides=overrides)
     try:
@@ -43,10 +42,14 @@ def find_rate(config: RunConfig, low: float, high: float, iterations: int) -> ra
     """Trains at rates that rise from ``low`` to ``high``, and returns rates and losses."""
     document = read_solver(config)
     dev = open_device(config.gpus, document.message)
-    plain = Document(without_extras(document.message), document.locate)
-    trainer = open_trainer(config, plain, dev)
+    trainer = open_trainer(config, _plain(document), dev)
     try:
         load_initial_weights(trainer, config)
         return range_test.range_test(trainer, low, high, iterations)
     finally:
         trainer.close()
+
+
+def _plain(document: Document) -> Document:
+    """The solver without tests and snapshots. A trial is shorter than an epoch, so lengths in epochs have no effect."""
+    return Document(*epochs.provisional(without_extras(document.message), document.locate))

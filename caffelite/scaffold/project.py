@@ -21,7 +21,7 @@ from ..inspection.target import traits
 from ..layers import Shape
 from ..zoo import catalog
 from . import files, finetune, measure, network, pixels, presets, reading, schedule, writing
-from .dataset import CLASSES, NUMBERS, Dataset, Part, held_out, in_hash_order
+from .dataset import CLASSES, LABELS, NUMBERS, Dataset, Part, held_out, in_hash_order
 from .measure import Measured
 from .network import Head, Network
 from .presets import Chosen, Preset
@@ -36,7 +36,7 @@ class Request:
     """What the user wants. folder: of the project. source: its data; None: FOLDER_train_lmdb. test: a fraction to hold
     out, a second source, or None. net: a preset or a train_val.prototxt. size: of the input in pixels. task: classes,
     labels or numbers. weights: to start from. gray: None: as the images are. skip: leave unreadable images out.
-    memory: bytes. gpu: None is the CPU."""
+    memory: bytes. gpu: None is the CPU. Errors: CaffeliteError for values out of range."""
 
     folder: Path
     source: Path | None = None
@@ -52,6 +52,17 @@ class Request:
     force: bool = False
     memory: int | None = None
     gpu: int | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.test, (int, float)) and not 0 < self.test < 1:
+            raise CaffeliteError("the share of test images is out of range", expected="0 < share < 1", found=self.test)
+        if self.task not in (None, CLASSES, LABELS, NUMBERS):
+            raise CaffeliteError("unknown task", expected=f"{CLASSES}, {LABELS} or {NUMBERS}", found=self.task)
+        for name, least, most in (("size", 8, 4096), ("batch", 1, None), ("seed", 0, (1 << 31) - 1)):
+            value = getattr(self, name)
+            if value is not None and not least <= value <= (most or value):
+                expected = f"{least} to {most}" if most else f"at least {least}"
+                raise CaffeliteError(f"{name} of a project is out of range", expected=expected, found=value)
 
 
 @dataclass

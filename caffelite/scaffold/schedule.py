@@ -21,6 +21,7 @@ MOST_TEST_BATCH = 100
 MOST_EXACT = 2_000  # test images that are tested exactly even if no good batch size divides their number
 FINETUNE_IMAGES, LEAST_FINETUNE = 30_000, 1_000  # images that fine-tuning sees; iterations that the new layer needs
 FINETUNE_RATE = 0.001  # of learned layers; the new one learns ten times as fast
+MOST_EPOCHS, LEAST_UPDATES = 300, 500  # of a run from nothing
 STEPS = (0.6, 0.85)  # of the run, at which the rate falls
 
 
@@ -99,7 +100,8 @@ def schedule(preset: Preset, count: int, batch: int, task: str, finetuned: bool)
         epochs, rate = min(max(epochs, 10), 400), FINETUNE_RATE
         why = "low, because learned layers need small changes"
     else:
-        epochs = min(max(round(preset.images / count), 30), 300)
+        most = MOST_EPOCHS if task == NUMBERS else preset.epochs
+        epochs = min(max(round(preset.images / count), 30), max(most, math.ceil(LEAST_UPDATES / epoch)), MOST_EPOCHS)
         rate = preset.rate * min(1.0, max(0.25, batch / preset.batch))
         why = f"what {preset.net} trains well with from nothing, for {batch} images per iteration"
     if task == NUMBERS:

@@ -9,6 +9,7 @@ from ..layers import unknown_types
 from ..prototxt.overrides import Overrides
 from ..runs.config import RunConfig
 from ..runs.open_net import read_solver
+from ..runs.trackers import open_trackers
 from ..training import epochs, nets
 from ..training.nets import NetSpec
 from .config import SweepConfig
@@ -16,7 +17,9 @@ from .trials import Score
 
 
 def check_values(config: SweepConfig) -> None:
-    """Raises what the values of the axes would raise in their trials. Errors: all of them in one."""
+    """Raises what the values of the axes would raise in their trials. Errors: all of them in one; the package of a
+    tracker is not installed."""
+    open_trackers(config.base)
     document = read_solver(config.base)
     mistakes = Collector()
     for axis in config.axes:

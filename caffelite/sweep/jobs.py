@@ -25,9 +25,15 @@ T = TypeVar("T")
 
 @dataclass
 class Stop:
-    """The signal that requested a stop; 0: none."""
+    """A request to stop. number: of the signal that made it; 0: none. deadline: of time.monotonic(), after which a stop
+    is requested too; None: none."""
 
     number: int = 0
+    deadline: float | None = None
+
+    @property
+    def requested(self) -> bool:
+        return bool(self.number) or (self.deadline is not None and time.monotonic() >= self.deadline)
 
 
 @dataclass
@@ -70,15 +76,15 @@ class Jobs(Generic[T]):
         """Runs all items in order.
 
         arguments(item, device): the command's arguments, None where nothing is to run. ended(item, status, tail):
-        called after a process; True: it is to run again. stop: once it has a signal, processes receive SIGTERM and no
+        called after a process; True: it is to run again. stop: once it is requested, processes receive SIGTERM and no
         other one starts.
         """
         pending = list(items)
         try:
-            while (pending and not stop.number) or self._running:
-                while pending and self._free and not stop.number:
+            while (pending and not stop.requested) or self._running:
+                while pending and self._free and not stop.requested:
                     self._start(pending.pop(0), arguments)
-                if stop.number:
+                if stop.requested:
                     self._terminate()
                 self._collect(pending, ended, stop)
         except KeyboardInterrupt:
@@ -126,7 +132,7 @@ class Jobs(Generic[T]):
             self._free.append(job.device)
             with job.output:
                 again = ended(job.item, job.process.returncode, job.tail())
-            if again and not stop.number:
+            if again and not stop.requested:
                 pending.insert(0, job.item)
 
 
@@ -156,5 +162,5 @@ def cores() -> int:
 
 def wait_while(condition: Callable[[], bool], stop: Stop) -> None:
     """Waits as long as a condition holds and no stop is requested."""
-    while condition() and not stop.number:
+    while condition() and not stop.requested:
         time.sleep(PERIOD)

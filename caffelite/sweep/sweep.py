@@ -10,10 +10,13 @@ from pathlib import Path
 from ..errors import CaffeliteError
 from ..runs import folder as files
 from ..runs import registry
+from ..runs.config import RunConfig
 from ..runs.lock import FolderLock
+from ..runs.queue.job import ANY
 from . import checks, config, halving
 from .config import SweepConfig
 from .jobs import Jobs, Stop, wait_while
+from .queued import QueuedJobs
 from .results import SettingResult, SweepResults, TrialResult, ranked
 from .sampling import sampler
 from .space import Setting
@@ -29,9 +32,10 @@ class Sweep:
     """A sweep in its folder.
 
     definition: written to the folder where it is new. devices: where trials run, one at a time on each entry: the
-    number of a GPU, or None for the CPU. stop: receives the signal that ends the sweep. repeat_failed: trials that
-    failed in an earlier session run again. Errors: CaffeliteError for every mistake that can be known before the
-    first trial; a folder that another sweep uses, or that holds another definition.
+    number of a GPU, or None for the CPU. stop: ends the sweep, by a signal or after a time. repeat_failed: trials that
+    failed in an earlier session run again. queue: the root of the queue that runs the trials, one GPU each where
+    ``devices`` has GPUs; None: processes of the sweep run them. Errors: CaffeliteError for every mistake that can be
+    known before the first trial; a folder that another sweep uses, or that holds another definition.
     """
 
     def __init__(
@@ -41,10 +45,11 @@ class Sweep:
         devices: Sequence[int | None] = (None,),
         stop: Stop | None = None,
         repeat_failed: bool = False,
+        queue: Path | None = None,
     ):
         self.config, self.folder = definition, folder
         self._devices, self._stop = list(devices), stop or Stop()
-        self._repeat_failed = repeat_failed
+        self._repeat_failed, self._queue = repeat_failed, queue
         checks.check_values(definition)
         self.score: Score = checks.score(definition)
         self._sampler = sampler(definition, self.score.lowest)
@@ -58,21 +63,21 @@ class Sweep:
         """Trains what is not trained yet and returns the results, complete unless a stop was requested."""
         lock = self._open()
         try:
-            return self._run(Jobs[tuple[Trial, int]](self._devices, self.config.threads))
+            return self._run()
         finally:
             lock.release()
 
-    def _run(self, jobs: Jobs[tuple[Trial, int]]) -> SweepResults:
+    def _run(self) -> SweepResults:
         rows: dict[int, SettingResult] = {}
         results: list[SettingResult] = []
-        while not self._stop.number and (proposed := self._sampler.propose(results)):
+        while not self._stop.requested and (proposed := self._sampler.propose(results)):
             first = len(self._settings) + 1
             self._settings += proposed
             numbers = list(range(first, first + len(proposed)))
             steps = halving.rungs(len(numbers), self.config.factor, self.config.first, self._end, self._interval)
             left = numbers
             for rung in steps:
-                self._train(left, rung, jobs)
+                self._train(left, rung)
                 done = [row for number in left if (row := self._result(number, rung))]
                 rows |= {row.number: row for row in done}
                 if len(done) < len(left):
@@ -81,7 +86,7 @@ class Sweep:
                     left = halving.promoted(done, self.config.factor, self.score.lowest)
                     log.info("Iteration %d: %d of %d settings continue", rung, len(left), len(done))
             results = [rows[number] for number in numbers]
-        return self._found(rows, complete=not self._stop.number or len(rows) == self._sampler.total)
+        return self._found(rows, complete=not self._stop.requested or len(rows) == self._sampler.total)
 
     # the folder
 
@@ -148,33 +153,45 @@ class Sweep:
         done = tuple(result for result in found if result is not None)
         return SettingResult(number, trials[0].setting, rung, done) if len(done) == len(trials) else None
 
-    def _train(self, numbers: Sequence[int], rung: int, jobs: Jobs[tuple[Trial, int]]) -> None:
+    def _train(self, numbers: Sequence[int], rung: int) -> None:
         """Trains the trials of settings to a rung, those that have not reached it. Seeds change slowest, so that each
         setting has a first result early."""
         every = [self._trials(number) for number in numbers]
         trials = [trial for same in zip(*every, strict=True) for trial in same]
         pending = [(trial, rung) for trial in trials if rung not in self._known(trial)]
-        jobs.run(pending, self._arguments, self._ended, self._stop)
+        if self._queue:
+            gpus = ANY if self._devices[0] is not None else ""
+            queued = QueuedJobs[tuple[Trial, int]](self._queue, gpus, lambda item: item[0].run_folder)
+            queued.run(pending, self._configuration, self._ended, self._stop)
+        else:
+            jobs = Jobs[tuple[Trial, int]](self._devices, self.config.threads)
+            jobs.run(pending, self._arguments, self._ended, self._stop)
 
     def _arguments(self, item: tuple[Trial, int], device: int | None) -> list[str] | None:
         """The command of a trial to its rung; None where an earlier session trained it."""
+        run = self._configuration(item)
+        if run is None:
+            return None
+        if device is not None:
+            run = dataclasses.replace(run, gpus=str(device))
+        if self.config.threads and run.data_threads is None:
+            run = dataclasses.replace(run, data_threads=self.config.threads)
+        return ["train", *run.arguments()]
+
+    def _configuration(self, item: tuple[Trial, int]) -> RunConfig | None:
+        """The configuration of a trial to its rung; None where an earlier session trained it."""
         trial, rung = item
         if (status := trial.status()) and status.state == registry.RUNNING:
             log.info("Waiting for %s, which process %s trains", trial.name, status.process)
             wait_while(lambda: bool((s := trial.status()) and s.state == registry.RUNNING), self._stop)
-            if self._stop.number:
+            if self._stop.requested:
                 return None
         found = trial.result(self.score, rung)
         if found is not None and not (self._repeat_failed and found.state == registry.FAILED):
             self._record(trial, rung, found)
             return None
         self._attempts[trial.name] = self._attempts.get(trial.name, 0) + 1
-        run = trial.continuation(rung)
-        if device is not None:
-            run = dataclasses.replace(run, gpus=str(device))
-        if self.config.threads and run.data_threads is None:
-            run = dataclasses.replace(run, data_threads=self.config.threads)
-        return ["train", *run.arguments()]
+        return trial.continuation(rung)
 
     def _ended(self, item: tuple[Trial, int], status: int, tail: str) -> bool:
         """Records the result of a trial whose process ended; True: it runs again."""
@@ -183,7 +200,7 @@ class Sweep:
         if found is not None and (not status or found.score is None):
             self._record(trial, rung, found)
             return False
-        if self._stop.number:
+        if self._stop.requested:
             return False
         if status == 2:
             lines = [line for line in tail.splitlines() if line.strip()] or ["exit status 2"]

@@ -32,6 +32,11 @@ def measure(train: Graph) -> dict[str, np.ndarray]:
     return {node.name: _measure(node, layer) for node, layer in _asking(train)}
 
 
+def known(graph: Graph) -> dict[str, np.ndarray]:
+    """The class weights of each layer of a net that asks for them and has them, by its name."""
+    return {node.name: layer.class_weights for node, layer in _asking(graph) if layer.class_weights is not None}
+
+
 def set_weights(graph: Graph, found: Mapping[str, np.ndarray], spec: NetSpec | None = None) -> None:
     """Gives each layer that asks for class weights its own. spec: gets them as class_weight, for the records. Errors: a
     layer without weights in ``found``, or with another number of classes."""

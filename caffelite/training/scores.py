@@ -19,6 +19,8 @@ from .parts import CompleteNets
 log = logging.getLogger("caffelite")
 
 
+STOP_CHECK = 8  # batches of a test of a divided net from one check for a request to stop to the next
+
 Outputs = list[tuple[Value, float, np.ndarray]]  # of a pass: each with its loss weight and values
 
 
@@ -65,7 +67,8 @@ def mean_scores(
     mine = range(comm.rank, count, comm.size)
     passes = net.recorded(mine) if at_once else _one_by_one(net, mine, mark)
     for first in range(0, count, comm.size):
-        if stopped():
+        # Processes wait for each other to agree, but the stages of a net should run at the same time.
+        if (not parts.divided or first // comm.size % STOP_CHECK == 0) and stopped():
             return None
         i = first + comm.rank
         if i >= count:

@@ -70,20 +70,12 @@ class ExplainedNet:
             if not self.net.load(weights.read_model(Path(path)), path).matched:
                 raise CaffeliteError(f"{path}: no layer of the file is in the net")
 
-    def picture(self, file: Path) -> Picture:
-        """Reads an image and prepares it as ``caffelite classify`` does."""
+    def picture(self, file: Path | bytes) -> Picture:
+        """Reads an image, a file or its content, and prepares it as ``caffelite classify`` does."""
         preparation = self.preparation
         image, _ = preparation.fitted(preparation.decode(file))
         values = preparation.views(image)
-        height, width = preparation.shape[1:]
-        if image.dtype == np.uint8 and image.shape[1] >= height and image.shape[2] >= width:
-            top, left = (image.shape[1] - height) // 2, (image.shape[2] - width) // 2
-            shown = image[:, top : top + height, left : left + width]
-        else:
-            shown = _stretched(values[0])
-        if len(shown) == 3 and preparation.how.channel_order == pb.DeployParameter.BGR:
-            shown = shown[::-1]
-        return Picture(file, values, np.repeat(shown, 3 // len(shown), 0).transpose(1, 2, 0))
+        return Picture(file if isinstance(file, Path) else Path("picture"), values, preparation.pixels(image, values))
 
     def scores(self, values: np.ndarray) -> np.ndarray:
         """Runs forward; the scores of the classes before Softmax. values: 1×C×H×W."""
@@ -142,12 +134,6 @@ def node_of(net: Net, layer: str) -> Node:
         expected = f"one of {', '.join(names)}"
         raise CaffeliteError(f'the net has no layer "{layer}"', expected=expected, remedy=did_you_mean(layer, names))
     return names[layer]
-
-
-def _stretched(values: np.ndarray) -> np.ndarray:
-    """Values as bytes, the smallest 0 and the greatest 255."""
-    low, high = float(values.min()), float(values.max())
-    return np.rint((values - low) * (255 / (high - low) if high > low else 0)).astype(np.uint8)
 
 
 def probabilities(scores: np.ndarray) -> np.ndarray:

@@ -9,10 +9,11 @@ last.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -49,36 +50,104 @@ def field_bytes(number: int, body: bytes) -> bytes:
 # A blob's values, or its values and gradients.
 Blob = np.ndarray | tuple[np.ndarray, np.ndarray]
 
+Chunk = bytes | memoryview
+
+
+class StreamedBlob(NamedTuple):
+    """A blob that is encoded piece by piece: its shape, its values as arrays that follow one another, and perhaps its
+    gradients."""
+
+    shape: tuple[int, ...]
+    data: Iterable[np.ndarray]
+    diff: Iterable[np.ndarray] | None = None
+
 
 def encode_blob(blob: Blob) -> bytes:
     """A BlobProto: shape, and data, and perhaps diff, as float."""
-    parts = blob if isinstance(blob, tuple) else (blob,)
-    shape = pb.BlobShape(dim=parts[0].shape).SerializeToString()
-    values = (
-        field_bytes(number, np.ascontiguousarray(part, "<f4").tobytes())
-        for number, part in zip((5, 6), parts, strict=False)
-    )
-    return field_bytes(7, shape) + b"".join(values)
+    return b"".join(blob_chunks(_streamed(blob)))
 
 
-def encode_net(net: pb.NetParameter, blobs: Iterable[tuple[pb.LayerParameter, Sequence[Blob]]]) -> bytes:
-    """A NetParameter as Caffe writes a caffemodel: the net's name, and each layer with its blobs."""
-    head = pb.NetParameter(name=net.name)
-    parts = [head.SerializeToString()]
-    for spec, arrays in blobs:
+def _streamed(blob: Blob) -> StreamedBlob:
+    data, *diff = blob if isinstance(blob, tuple) else (blob,)
+    return StreamedBlob(data.shape, [data], diff or None)
+
+
+def _blob_fields(blob: StreamedBlob) -> Iterator[tuple[bytes, Iterable[np.ndarray]]]:
+    """The bytes before each field's values, and the values."""
+    start = field_bytes(7, pb.BlobShape(dim=blob.shape).SerializeToString())
+    size = _varint(4 * math.prod(blob.shape))
+    yield start + _tag(5, LENGTH) + size, blob.data
+    if blob.diff is not None:
+        yield _tag(6, LENGTH) + size, blob.diff
+
+
+def blob_chunks(blob: StreamedBlob) -> Iterator[Chunk]:
+    """A BlobProto in chunks."""
+    for head, pieces in _blob_fields(blob):
+        yield head
+        for piece in pieces:
+            yield np.ascontiguousarray(piece, "<f4").reshape(-1).view(np.uint8).data
+
+
+def _blob_size(blob: StreamedBlob) -> int:
+    """The bytes of a BlobProto."""
+    return sum(len(head) + 4 * math.prod(blob.shape) for head, _ in _blob_fields(blob))
+
+
+def blob_field_chunks(number: int, blob: StreamedBlob) -> Iterator[Chunk]:
+    """A field of a message that is a BlobProto, in chunks."""
+    yield _tag(number, LENGTH) + _varint(_blob_size(blob))
+    yield from blob_chunks(blob)
+
+
+def net_chunks(
+    net: pb.NetParameter, layers: Iterable[tuple[pb.LayerParameter, Sequence[StreamedBlob]]]
+) -> Iterator[Chunk]:
+    """A NetParameter as Caffe writes a caffemodel, in chunks: the net's name, and each layer with its blobs."""
+    yield pb.NetParameter(name=net.name).SerializeToString()
+    for spec, blobs in layers:
         bare = pb.LayerParameter()
         bare.CopyFrom(spec)
         bare.ClearField("blobs")
-        body = bare.SerializeToString() + b"".join(field_bytes(7, encode_blob(a)) for a in arrays)
-        parts.append(field_bytes(100, body))
-    return b"".join(parts)
+        body = bare.SerializeToString()
+        sizes = (_blob_size(blob) for blob in blobs)
+        size = len(body) + sum(len(_tag(7, LENGTH) + _varint(each)) + each for each in sizes)
+        yield _tag(100, LENGTH) + _varint(size) + body
+        for blob in blobs:
+            yield from blob_field_chunks(7, blob)
+
+
+def encode_net(net: pb.NetParameter, blobs: Iterable[tuple[pb.LayerParameter, Sequence[Blob]]]) -> bytes:
+    """The same as bytes."""
+    return b"".join(net_chunks(net, ((spec, [_streamed(blob) for blob in arrays]) for spec, arrays in blobs)))
 
 
 def sealed(body: bytes, run: pb.RunOrigin | None = None) -> bytes:
     """The body of a message with its checksum behind it, and before it the promise of one, so that a lost end shows,
     and the run."""
-    body = _PROMISE + (field_bytes(_RUN, run.SerializeToString()) if run else b"") + body
-    return body + field_bytes(_CHECKSUM, digest(body))
+    return b"".join(sealed_chunks([body], run))
+
+
+def sealed_chunks(body: Iterable[Chunk], run: pb.RunOrigin | None = None) -> Iterator[Chunk]:
+    """The same in chunks."""
+    hashed = Hashed(itertools.chain([_PROMISE, field_bytes(_RUN, run.SerializeToString()) if run else b""], body))
+    yield from hashed
+    yield field_bytes(_CHECKSUM, hashed.digest())
+
+
+class Hashed:
+    """Chunks that are hashed as they pass; ``digest``: of those that have passed."""
+
+    def __init__(self, chunks: Iterable[Chunk]):
+        self._chunks, self._hash = chunks, hashlib.blake2b(digest_size=_DIGEST)
+
+    def __iter__(self) -> Iterator[Chunk]:
+        for chunk in self._chunks:
+            self._hash.update(chunk)
+            yield chunk
+
+    def digest(self) -> bytes:
+        return self._hash.digest()
 
 
 def digest(data: bytes) -> bytes:
@@ -166,8 +235,9 @@ def fields(data: memoryview) -> Iterator[tuple[int, int, Any, memoryview]]:
         yield key >> 3, wire, value, data[start:at]
 
 
-def decode_blob(data: memoryview) -> np.ndarray:
-    """The values of a BlobProto as float32 in its shape; the old num, channels, height, width give four axes."""
+def decode_blob(data: memoryview, copy: bool = True) -> np.ndarray:
+    """The values of a BlobProto as float32 in its shape; the old num, channels, height, width give four axes. copy:
+    False: the array may be a view of ``data``, which can only be read."""
     shape, legacy, parts = None, {}, []
     for number, wire, value, _ in fields(data):
         if number == 7 and wire == LENGTH:
@@ -185,7 +255,7 @@ def decode_blob(data: memoryview) -> np.ndarray:
     if min(shape, default=0) < 0 or math.prod(shape) != flat.size:
         raise Damaged(f"a blob of shape {list(shape)} with {flat.size} values")
     with np.errstate(over="ignore", invalid="ignore"):  # a double beyond float32 becomes infinite
-        return flat.astype(np.float32).reshape(shape)
+        return flat.astype(np.float32, copy=copy).reshape(shape)
 
 
 def read_model(path: str | Path) -> dict[str, list[np.ndarray]]:
@@ -197,8 +267,8 @@ def read_model(path: str | Path) -> dict[str, list[np.ndarray]]:
     return decode_model(read_bytes(path), path)
 
 
-def decode_model(data: bytes, path: str | Path) -> dict[str, list[np.ndarray]]:
-    """The same of a file's bytes."""
+def decode_model(data: bytes, path: str | Path, copy: bool = True) -> dict[str, list[np.ndarray]]:
+    """The same of a file's bytes. copy: as for ``decode_blob``."""
     if not data:
         raise CaffeliteError(f"{path} is empty")
     if hdf5.starts(data):
@@ -209,7 +279,7 @@ def decode_model(data: bytes, path: str | Path) -> dict[str, list[np.ndarray]]:
         for number, wire, layer, _ in fields(memoryview(data)):
             if number not in (100, 2) or wire != LENGTH:
                 continue
-            name, blobs = _layer(layer, "modern" if number == 100 else "V1")
+            name, blobs = _layer(layer, "modern" if number == 100 else "V1", copy)
             if blobs:
                 found[name] = blobs
     except ValueError as error:
@@ -228,7 +298,7 @@ def no_hdf5(path: str | Path) -> CaffeliteError | None:
 _FORMS = {"modern": (1, 7, 0), "V1": (4, 6, 1), "V0": (1, 50, 0)}
 
 
-def _layer(data: memoryview, form: str) -> tuple[str, list[np.ndarray]]:
+def _layer(data: memoryview, form: str, copy: bool) -> tuple[str, list[np.ndarray]]:
     """The name and the blobs of a layer."""
     name, blobs = "", []
     name_field, blob_field, inner = _FORMS[form]
@@ -236,9 +306,9 @@ def _layer(data: memoryview, form: str) -> tuple[str, list[np.ndarray]]:
         if wire == LENGTH and number == name_field:
             name = bytes(value).decode()
         elif wire == LENGTH and number == blob_field:
-            blobs.append(decode_blob(value))
+            blobs.append(decode_blob(value, copy))
         elif wire == LENGTH and number == inner:
-            name, more = _layer(value, "V0")
+            name, more = _layer(value, "V0", copy)
             blobs += more
     return name, blobs
 

@@ -317,6 +317,9 @@ images that are in all_train_lmdb and in f_test_lmdb: 4"""
     assert (one["count"], one["shapes"], one["labels"]) == (21, [{"shape": [3, 4, 5], "count": 21}], {"0": 11, "1": 10})
     assert len(report["in_both"]) == other["count"] == 4 and sorted(d["label"] for d in one["duplicates"][0]) == [0, 1]
     assert CliRunner().invoke(dataset, ["info", *sets, sets[0]]).exit_code == 2
+    near = json.loads(CliRunner().invoke(dataset, ["info", "--near", "--json", *sets]).stdout)
+    assert near["near_in_both"] == [] and near["sets"][0]["near_duplicates"] == []
+    assert "  near duplicates: none" in CliRunner().invoke(dataset, ["info", "--near", sets[0]]).stdout
 
 
 def test_show_draws_what_the_net_sees(flowers, tmp_path):

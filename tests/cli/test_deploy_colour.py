@@ -58,7 +58,7 @@ def test_deploy_with_a_mean_a_crop_and_labels(colour, call):
         10,
     )
     assert answer.status == 0 and any(
-        "Proven on 12 stored images: scores differ by at most 0 " in line for line in answer.lines
+        "Verified with 12 stored images: the largest difference of scores is 0 " in line for line in answer.lines
     )
     net = prototxt.read_net("use/made.prototxt").message
     assert net.layer[0].transform_param.mean_file == "made_mean.binaryproto" and not net.layer[0].transform_param.mirror
@@ -140,7 +140,7 @@ def test_a_layer_in_place_on_the_data_is_deployed(colour, call):
         "deploy", "-model", "colour.prototxt", "-weights", "w.caffemodel", "-out", "made.prototxt", "-samples", 10
     )
     assert answer.status == 0 and any(
-        "Proven on 12 stored images: scores differ by at most 0 " in line for line in answer.lines
+        "Verified with 12 stored images: the largest difference of scores is 0 " in line for line in answer.lines
     )
     scores = []
     for level in (20, 230):

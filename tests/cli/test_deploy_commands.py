@@ -62,7 +62,10 @@ def digits(trained, call, monkeypatch):
 
 
 def test_deploy_proves_and_describes(digits):
-    assert any(line.startswith("Proven on 120 stored images: scores differ by at most 0 ") for line in digits.lines)
+    assert any(
+        line.startswith("Verified with 120 stored images: the largest difference of scores is 0 ")
+        for line in digits.lines
+    )
     net = prototxt.read_net("digits.prototxt").message
     how = net.deploy_param
     assert (how.weights, how.ground, how.sign_size) == ("digits_iter_1000.caffemodel", how.DARK, 20)
@@ -126,7 +129,7 @@ def test_what_classify_prints(digits, call, tmp_path):
     lines = answer.out.splitlines()
     assert lines[0].startswith(f"{files[7]}  ") and lines[0].endswith("s  (inverted, dark on light, fitted)")
     assert lines[1].split()[1] == "7" and lines[3] == "  in general:" and lines[4].endswith("  7 (3.3 bits)")
-    assert sum(str(tmp_path) in line for line in lines) == 2 and "2 pictures, " in answer.err
+    assert sum(str(tmp_path) in line for line in lines) == 2 and "2 images, " in answer.err
 
 
 def test_patterns_give_each_file_once_and_equal_answers(digits, call, tmp_path):

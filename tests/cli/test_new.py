@@ -7,8 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import caffelite
 from caffelite import prototxt
 from caffelite.data.writers import write_lmdb
+from caffelite.errors import CaffeliteError
 
 cv2 = pytest.importorskip("cv2")
 
@@ -73,6 +75,28 @@ def test_folder_becomes_a_trained_classifier(call, there):
     scores = trained(call, "hues", 40)
     assert scores["accuracy"]["value"] > 0.9 and scores["accuracy"]["samples"] == 12
     assert scores["accuracy"]["low"] < scores["accuracy"]["value"] <= scores["accuracy"]["high"] + 1e-9
+
+
+def test_python_writes_the_project_of_the_command(call, there):
+    out = call("new", "hues", "pictures", "-test", "0.25", "-seed", "3").out
+    written = {path.name: path.read_bytes() for path in Path("hues").iterdir()}
+    project = caffelite.new("hues", "pictures", test=0.25, seed=3, force=True)
+    assert {path.name: path.read_bytes() for path in project.paths} == written
+    assert out.splitlines()[: len(project.decisions)] == project.decisions and not list(project.findings)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"test": 1}, {"test": 0.0}, {"size": 7}, {"batch": 0}, {"seed": -1}, {"task": "animals"}]
+)
+def test_python_refuses_values_out_of_range(there, wrong):
+    with pytest.raises(CaffeliteError, match=next(iter(wrong)) if "test" not in wrong else "share"):
+        caffelite.new("hues", "pictures", **wrong)
+    assert not Path("hues").exists()
+
+
+def test_python_lists_the_shipped_nets():
+    assert {"lenet", "squeezenet", "resnet18"} <= {net.name for net in caffelite.models()}
+    assert all(net.net.exists() and net.solver.exists() for net in caffelite.models())
 
 
 def test_readme_and_output_name_the_same_commands(call, there):

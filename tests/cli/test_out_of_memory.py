@@ -65,6 +65,13 @@ def test_find_batch(large, call, monkeypatch):
     assert call("find_batch", "-solver", "large_solver.prototxt").out == found.out and batch > 1000
 
 
+def test_find_batch_needs_no_length_of_an_epoch(large, call, monkeypatch):
+    monkeypatch.setattr(memory, "available", lambda gpu: (300 << 20) / memory.SHARE)
+    lengths = ("-set", "max_iter=", "-set", "max_epoch=3", "-set", "lr_policy=step", "-set", "gamma=0.1")
+    answer = call("find_batch", "-solver", "large_solver.prototxt", *lengths, "-set", "step_epoch=1")
+    assert answer.out == call("find_batch", "-solver", "large_solver.prototxt").out and "Epochs" not in answer.err
+
+
 def test_no_batch_fits(large, call):
     answer = call("find_batch", "-solver", "large_solver.prototxt", "-memory", "1K")
     assert answer.status == 2 and "no batch fits" in answer.err

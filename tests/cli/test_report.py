@@ -14,7 +14,10 @@ import pytest
 from report_pages import Page, write_weights
 
 from caffelite import caffelite_pb2 as pb
+from caffelite import prototxt
+from caffelite.data import stored
 from caffelite.data.writers import write_hdf5, write_lmdb
+from caffelite.errors import CaffeliteError
 from caffelite.report.fit import Fit
 
 NET = """
@@ -80,6 +83,9 @@ def test_report(shades, call):
         20,
     )
     assert [m["sample"] for m in found["worst"]] == [7] and found["worst"][0]["answer"] == "<gray>"
+    cells = {(c["label"], c["answer"]): c["samples"] for c in found["cells"]}
+    assert cells[0, 1] == [7] and cells[1, 1] == [i for i in range(20) if i % 3 == 1 and i != 7]
+    assert sum(map(len, cells.values())) == 20 and len(cells) == 4
     assert found["classes"][1]["label"] == "<gray>" and found["labels"] == ["dark", "<gray>", "light"]
     page = Page()
     page.feed(Path("out/report.html").read_text())
@@ -87,12 +93,12 @@ def test_report(shades, call):
         not page.open
         and "<shades>: test report" in page.text
         and "95.00 %" in page.text
-        and "19 of 20 right" in page.text
+        and "19 of 20 correct" in page.text
     )
-    assert "the commonest mistake is dark taken for <gray> (1)" in page.alts[0] and "87.5 %, of dark" in page.alts[1], (
-        page.alts
-    )
-    assert "calibration error is" in page.alts[2] and "The 1 worst mistakes" in page.alts[3]
+    assert (
+        "the most frequent error is dark predicted as <gray> (1)" in page.alts[0] and "87.5 %, of dark" in page.alts[1]
+    ), page.alts
+    assert "calibration error is" in page.alts[2] and "Worst errors as images (1)" in page.alts[3]
     pictures = [base64.b64decode(src.removeprefix("data:image/png;base64,")) for src in page.images]
     beside = {p.name: p.read_bytes() for p in Path("out").glob("*.png")}
     kinds = ("calibration", "classes", "confusion", "mistakes", "precision_recall", "roc")
@@ -102,6 +108,19 @@ def test_report(shades, call):
     assert found["balanced_accuracy"] == pytest.approx(recalls.mean()) and found["top"]["3"] == 1
     assert f"{100 * recalls.mean():.2f} %" in page.text and len(found["curves"]["ap"]) == 3
     assert all(cv2.imdecode(np.frombuffer(body, np.uint8), 1).std() > 3 for body in pictures)
+
+
+def test_reported_samples_are_found_from_any_folder(shades, call, monkeypatch, tmp_path_factory):
+    found = json.loads(run(call, "-json").out)
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    samples = stored.open_samples(prototxt.parse(found["data_layer"], pb.LayerParameter).message)
+    try:
+        (image, label), (other, _) = stored.read(samples, [7, 2])
+        assert (image.shape, label, image.min() >= 120, other.min() >= 220) == ((1, 4, 4), 0, True, True)
+        with pytest.raises(CaffeliteError, match="no such sample; expected 0 to 19, found 20"):
+            stored.read(samples, [20])
+    finally:
+        samples.close()
 
 
 def test_json_on_standard_output(shades, call):
@@ -174,7 +193,7 @@ def test_intervals_rest_on_distinct_samples(shades, call):
 def test_no_mistakes_no_sheet(shades, call):
     told, labels = shades
     answer = run(call, "-report", "out", "-iterations", 1)
-    assert not Path("out/mistakes.png").exists() and "There are none." in Path("out/report.html").read_text()
+    assert not Path("out/mistakes.png").exists() and "No errors." in Path("out/report.html").read_text()
     assert answer.status == 0
 
 
@@ -316,3 +335,12 @@ def test_a_balanced_sampler_is_not_counted_once(shades, call):
     Path("shades.prototxt").write_text(text)
     answer = run(call, "-phase", "TRAIN", "-json", "-iterations", 3)
     assert json.loads(answer.out)["tested"] == 18 and not any("each once" in line for line in answer.lines)
+
+
+def test_class_weights_are_measured_once(shades, call):
+    """Also where a smaller net tests the samples that fill no batch."""
+    text = Path("shades.prototxt").read_text().replace('top: "loss" }', 'top: "loss" loss_param { BALANCED } }')
+    Path("shades.prototxt").write_text(text.replace("BALANCED", "class_weight_balanced: true"))
+    answer = run(call)
+    assert any("Tested 20 of 20 samples" in line for line in answer.lines)
+    assert sum(line.startswith("Class weights of layer loss") for line in answer.lines) == 1

@@ -185,6 +185,25 @@ def test_jobs_divide_the_cores(folder, call, monkeypatch):
     assert seen[1].config.threads == 2, "a continued sweep keeps the threads of its trials"
 
 
+def test_a_missing_tracker_is_reported_before_the_first_trial(folder, call, monkeypatch):
+    monkeypatch.setitem(sys.modules, "mlflow", None)
+    monkeypatch.setitem(sys.modules, "mlflow.entities", None)
+    answer = call("sweep", "-solver", "solver.prototxt", "-set", "base_lr=0.01,0.05", "-track", "mlflow")
+    assert answer.status == 2 and 'pip install "caffelite[mlflow]"' in answer.err
+    assert not (folder / "run_sweep").exists()
+
+
+def test_a_sweep_stops_after_a_time(folder):
+    """The trial that runs stops with a snapshot, and no other one starts."""
+    options = ("-solver", "solver.prototxt", "-set", "base_lr=0.01,0.05", "-set", "max_iter=1000000")
+    stopped = sweep(*options, "-max_time", "4", "-json")
+    assert stopped.returncode == 0, stopped.stderr
+    assert not json.loads(stopped.stdout)["complete"]
+    assert "To continue: caffelite sweep -resume run_sweep" in stopped.stderr
+    assert registry.read("run_sweep/trial_1_run").state == registry.STOPPED
+    assert not (folder / "run_sweep/trial_2_run").exists()
+
+
 # Optuna
 
 
@@ -235,12 +254,14 @@ def test_the_chart_of_a_sweep():
 
 
 def test_lengths_in_epochs(folder):
-    """Settings of other batch sizes have other numbers of iterations, and are compared at their ends."""
+    """Settings of other batch sizes have other numbers of iterations, and are compared at their ends. Each trial is
+    tracked."""
     solver = (folder / "solver.prototxt").read_text()
     solver = solver.replace("max_iter: 20", "max_epoch: 6").replace("test_interval: 10", "test_epoch: 2")
     (folder / "solver.prototxt").write_text(solver.replace("snapshot: 10", ""))
-    done = sweep("-solver", "solver.prototxt", "-set", "rows.hdf5_data_param.batch_size=4,13", "-json")
+    done = sweep("-solver", "solver.prototxt", "-set", "rows.hdf5_data_param.batch_size=4,13", "-json", "-tensorboard")
     assert done.returncode == 0, done.stderr
+    assert all(list((folder / f"run_sweep/trial_{number}_run/events").iterdir()) for number in (1, 2))
     found = json.loads(done.stdout)["settings"]
     assert {row["fields"]["rows.hdf5_data_param.batch_size"]: row["iterations"] for row in found} == {"4": 24, "13": 6}
     assert found[0]["mean"] <= found[1]["mean"]

@@ -85,6 +85,20 @@ def test_duplicates_within_and_between_sets(records, images):
     assert list(there.shared(there)) and not list(there.shared(survey(records([datum(images[5])], "other"))))
 
 
+def test_near_duplicates_within_and_between_sets(records):
+    cv2 = pytest.importorskip("cv2")
+    random = np.random.default_rng(3)
+    scenes = [cv2.resize(random.integers(0, 256, (20, 24, 3)).astype(np.uint8), (96, 80)) for _ in range(12)]
+    first = scenes[0]
+    darker, smaller = (first * 0.8).astype(np.uint8), cv2.resize(first, (60, 50), interpolation=cv2.INTER_AREA)
+    jpeg = cv2.imdecode(cv2.imencode(".jpg", first, [cv2.IMWRITE_JPEG_QUALITY, 60])[1], 1)
+    here = survey(records([datum(i.transpose(2, 0, 1)) for i in (*scenes, darker, first)], "here"), search_near=True)
+    there = survey(records([datum(i.transpose(2, 0, 1), 1) for i in (smaller, jpeg)], "there"), search_near=True)
+    assert here.near_duplicates() == [(("00000000", 0), ("00000012", 0))]
+    found = {(a[0], b[0]) for a, b in here.near_shared(there)}
+    assert found == {(a, b) for a in ("00000000", "00000012") for b in ("00000000", "00000001")}
+
+
 def test_no_database(tmp_path, records):
     with pytest.raises(CaffeliteError, match="cannot open the LMDB"):
         survey(tmp_path / "none")

@@ -141,6 +141,7 @@ def feed_all(net, iteration, part):
     feed(net, **arrays, t2=rng.normal(size=ROW), label=rng.integers(0, 16, 4))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, NETS, EACH))
 def test_random_nets_with_random_placements(first):
     for seed in range(first, first + EACH):

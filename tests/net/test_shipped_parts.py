@@ -71,6 +71,7 @@ def feed_samples(net, iteration, part):
 CASES = [(name, "float64") for name in NETS] + [(name, "float32") for name in NETS if name != "googlenet"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "dtype"), CASES)
 def test_shipped_nets_in_parts(name, dtype):
     net = small(name)

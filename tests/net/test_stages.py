@@ -1,10 +1,13 @@
 """A net over several stages: the same numbers as in one piece."""
 
+import sys
+
 import numpy as np
 import pytest
 from parts import assert_same, train_parts, train_whole
 from textnet import build, feed, inputs
 
+from caffelite import user_modules
 from caffelite.devices.traits import cpu_traits
 from caffelite.errors import CaffeliteError
 from caffelite.net.compile import compile
@@ -63,6 +66,41 @@ def test_stages_compute_the_numbers_of_the_whole_net(cut, count):
     graph = build(NET)
     whole = train_whole(graph, 3, count, feed_random)
     assert_same(train_parts(graph, staged(**cut), 3, count, feed_random), whole, 1e-13)
+
+
+SCALED = """
+import numpy as np
+
+class Scaled(object):
+    made = 0
+
+    def setup(self, bottom, top):
+        Scaled.made += 1
+        self.blobs.add_blob(1)
+        self.blobs[0].data[0] = Scaled.made
+
+    def reshape(self, bottom, top):
+        top[0].reshape(*bottom[0].shape)
+
+    def forward(self, bottom, top):
+        self.seen = bottom[0].data.copy()
+        top[0].data[...] = self.blobs[0].data[0] * self.seen ** 2
+
+    def backward(self, top, propagate_down, bottom):
+        self.blobs[0].diff[0] = np.sum(top[0].diff * self.seen ** 2)
+        bottom[0].diff[...] = 2 * self.blobs[0].data[0] * bottom[0].data * top[0].diff
+"""
+
+
+def test_a_python_layer_keeps_micro_batches_apart(tmp_path):
+    (tmp_path / "user_scaled.py").write_text(SCALED)
+    user_modules.permit([tmp_path])
+    code = layer("p", "Python", "a", "p", 'python_param { module: "user_scaled" layer: "Scaled" }')
+    text = NET.replace(layer("drop", "Dropout", "a", "a"), code).replace('bottom: "a" top: "b"', 'bottom: "p" top: "b"')
+    cut = {"p" if name == "drop" else name: stage for name, stage in CUTS[0].items()}
+    whole = train_whole(build(text), 3, 3, feed_random)
+    sys.modules["user_scaled"].Scaled.made = 0
+    assert_same(train_parts(build(text), staged(**cut), 3, 3, feed_random), whole, 1e-13)
 
 
 def test_a_test_net_runs_in_stages():

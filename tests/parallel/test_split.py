@@ -52,7 +52,7 @@ def trained(tmp_path_factory):
         }
         for name, text in texts.items():
             (folder / name).write_text(text)
-            np.savez(folder / f"{name}.one.npz", *split_jobs.train(None, name, "float64", ""))
+            np.savez(folder / f"{name}.one.npz", **split_jobs.train(None, name, "float64", ""))
         for ranks in (2, 3, 4):
             words = [
                 f"{n}:float64:{ranks}.{split}:{split}" for n, found in TRAINED.items() for split in found.get(ranks, [])
@@ -61,6 +61,7 @@ def trained(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name, ranks, split",
     [(name, ranks, split) for name, found in TRAINED.items() for ranks, splits in found.items() for split in splits],
@@ -143,6 +144,30 @@ def test_debug_info_covers_all_stages(folder):
     net = (folder / "mlp.prototxt").read_text()
     (folder / "mlp.prototxt").write_text(net.replace('{ name: "ip2"', '{ name: "ip2" placement { stage: 1 }'))
     assert_same_numbers(run(folder, "parts", "-split", "micro_batches=3", ranks=2, extra=extra), alone)
+
+
+def test_debug_info_sums_the_partial_gradients_of_shards(folder):
+    """The samples of the first layer are divided: each shard has a summand of its weights' gradient. The outputs of the
+    others are divided: each has a summand of their bottoms' gradients."""
+    net = (folder / "mlp.prototxt").read_text()
+    more = """layer { name: "ip3" type: "InnerProduct" bottom: "ip2" top: "ip3"
+      inner_product_param { num_output: 10 weight_filler { type: "xavier" } } }"""
+    first, last = net.split('layer { name: "loss"')
+    net = f'{first}{more}\nlayer {{ name: "loss"{last}'.replace('"ip2" bottom: "label"', '"ip3" bottom: "label"')
+    (folder / "mlp.prototxt").write_text(net)
+    extra = "debug_info: true"
+    alone = run(folder, "alone", extra=extra)
+    for name, shards in (("ip1", "shards: 2 division: BATCH"), ("ip2", "shards: 2"), ("ip3", "shards: 2")):
+        net = net.replace(f'{{ name: "{name}"', f'{{ name: "{name}" placement {{ {shards} }}')
+    (folder / "mlp.prototxt").write_text(net)
+    assert_same_numbers(run(folder, "parts", ranks=2, extra=extra), alone)
+
+
+def test_overfit_repeats_the_same_batches_in_parts(folder):
+    options = ("-overfit", "2")
+    alone = run(folder, "alone", *options)
+    assert "Loss of the same 2 batches" in alone
+    assert_same_numbers(run(folder, "parts", "-split", "stages=2,micro_batches=3", *options, ranks=2), alone)
 
 
 def test_a_run_resumes_on_another_division(folder):

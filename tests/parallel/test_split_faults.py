@@ -39,6 +39,7 @@ def job(folder, rank: int, fault: str, *options: str, ranks: int = 2, first: str
     return mpirun(ranks, *COMMAND, "-python", ".", "-hang_seconds", "2", *options, cwd=folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", [0, 1])
 @pytest.mark.parametrize(
     "fault, reported, how",

@@ -78,6 +78,21 @@ def test_schedule_falls_within_the_run(name, count):
         assert found.iterations == found.epochs * found.epoch and found.test_every <= found.epochs
 
 
+@pytest.mark.parametrize(
+    "count, batch, task, epochs",
+    [
+        (2400, 50, CLASSES, 50),  # as many images as the net trains well with
+        (288, 28, CLASSES, 60),  # few images: further epochs cost time and gain nothing
+        (288, 28, NUMBERS, 300),
+        (24, 8, CLASSES, 167),  # 500 updates at least
+        (4, 4, CLASSES, 300),
+        (100_000, 50, CLASSES, 30),
+    ],
+)
+def test_epochs_of_a_run_from_nothing(count, batch, task, epochs):
+    assert schedule.schedule(presets.PRESETS["cifar10_full"], count, batch, task, finetuned=False).epochs == epochs
+
+
 def test_default_net_depends_on_size_colour_and_count():
     assert presets.choose(28, False, 1000).preset.net == "lenet"
     assert presets.choose(32, True, 1000).preset.net == "cifar10_full"

@@ -32,6 +32,7 @@ VARIANTS = [
 VARIANTS += ['local_lr_auto: true lr_policy: "step" stepsize: 3', 'lr_policy: "plateau" plateau_winsize: 2']
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", VARIANTS)
 def test_captured_iterations_equal_eager_ones(folder, train, device, more):
     text = SOLVER.replace('lr_policy: "inv"', "") if "lr_policy" in more else SOLVER

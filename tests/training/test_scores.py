@@ -8,7 +8,9 @@ from textnet import build
 from caffelite.devices import open_device
 from caffelite.devices.cuda import GPU
 from caffelite.net.net import Net
+from caffelite.parallel import alone
 from caffelite.training import mean_scores
+from caffelite.training.parts import CompleteNets
 
 TEXT = """
 layer { name: "in" type: "Input" top: "x" top: "t" input_param { shape { dim: 4 dim: 3 } shape { dim: 4 } } }
@@ -39,3 +41,12 @@ def test_batches_are_weighted_by_their_labels(open_it, seed):
     np.testing.assert_allclose(found["acc"], right.mean(), rtol=1e-6)
     np.testing.assert_allclose(found["each"], [right[labels == c].mean() for c in range(3)], rtol=1e-6)
     np.testing.assert_allclose(found["loss"], loss.mean(), rtol=1e-5)
+
+
+def test_a_divided_net_checks_for_a_stop_now_and_then():
+    """Each check lets the stages wait for each other."""
+    net, parts, checks = Net.of(build(TEXT, "TEST"), open_device()), CompleteNets(alone()), []
+    parts.divided = True
+    mean_scores(net, 20, lambda: checks.append(1), parts=parts)
+    assert len(checks) == 3
+    assert mean_scores(net, 20, lambda: True, parts=parts) is None

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from caffelite import caffelite_pb2 as pb
+from caffelite import weights
 from caffelite.errors import CaffeliteError
-from caffelite.training.checkpoint import snapshot
+from caffelite.training.checkpoint import parameters, snapshot
 from caffelite.training.checkpoint.parameters import NetParameters
 
 SOLVER = (
@@ -81,6 +82,21 @@ def test_snapshots_have_caffes_wire_format(folder, train):
         history, NetParameters(run.solver.net).blobs(*run.solver.state.histories), strict=True
     ):
         np.testing.assert_array_equal(found, expected.reshape(-1))
+
+
+def test_pieces_of_parameters_make_the_same_files(folder, train, monkeypatch):
+    extra = "snapshot_diff: true "
+    train(SOLVER + extra)
+    whole = [(folder / name).read_bytes() for name in SNAPSHOTS]
+    monkeypatch.setattr(parameters, "PIECE", 3)
+    run = train(SOLVER + extra)
+    saved = NetParameters(run.solver.net)
+    assert [piece.size for piece in saved.pieces(run.solver.net.params.data, 0)] == [3, 3, 3, 1]
+    for name, expected in zip(SNAPSHOTS, whole, strict=True):
+        found = (folder / name).read_bytes()
+        assert weights.check_seal(found, folder / name)
+        ours, theirs = ([v for n, v in wire(body) if n in (3, 100)] for body in (found, expected))
+        assert ours == theirs and ours
 
 
 def test_protobuf_reads_snapshots(folder, train):

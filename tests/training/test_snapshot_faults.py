@@ -74,6 +74,7 @@ def begun(request, tmp_path, monkeypatch, device):
     return request.param, tmp_path, earlier
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_call_loses_nothing(begun, device):
     """Models, states, best and averaged weights, files of an earlier run that are moved, old snapshots that are
     removed."""

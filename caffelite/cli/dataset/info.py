@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -14,12 +15,21 @@ BAR = 30
 @click.command(short_help="Tell what is in a database")
 @click.argument("sets", metavar="DB [OTHER_DB]", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
+    "--near",
+    "search_near",
+    is_flag=True,
+    help="Also search near duplicates: images that differ in size, compression or brightness only, by perceptual hash.",
+)
+@click.option(
     "--json",
     "as_json",
     is_flag=True,
     help="Print JSON instead; it lists every record that is reported.",
 )
-def info(sets: tuple[Path, ...], as_json: bool) -> None:
+@click.option(
+    "--out", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path), help="Write the JSON to a file instead."
+)
+def info(sets: tuple[Path, ...], search_near: bool, as_json: bool, out: Path | None) -> None:
     """Reports what is in a database: number of images, shapes, classes, unreadable and unusual records, duplicates.
 
     For two databases, such as train and test, it also reports the images that are in both. Each record is read and
@@ -34,27 +44,44 @@ def info(sets: tuple[Path, ...], as_json: bool) -> None:
         raise click.UsageError(f"expected one database or two, found {len(sets)}")
     from ...data.survey import survey
 
-    found = [survey(path, progress=True) for path in sets]
+    found = [survey(path, progress=True, search_near=search_near) for path in sets]
     shared = list(found[0].shared(found[1])) if len(found) == 2 else []
-    if as_json:
-        report: dict[str, list] = {"sets": [_as_json(one) for one in found]}
+    near = found[0].near_shared(found[1]) if search_near and len(found) == 2 else []
+    if as_json or out:
+        report: dict[str, list] = {"sets": [_as_json(one, search_near) for one in found]}
         if len(found) == 2:
             report["in_both"] = [[_keys(here), _keys(there)] for here, there in shared]
-        click.echo(json.dumps(report, indent=1, ensure_ascii=False))
+        if search_near and len(found) == 2:
+            report["near_in_both"] = [_keys(list(pair)) for pair in near]
+        text = json.dumps(report, indent=1, ensure_ascii=False)
+        if out:
+            _write(out, text + "\n")
+        else:
+            click.echo(text)
         return
     for one in found:
-        _print(one)
+        _print(one, search_near)
     if len(found) == 2:
         lines = [f"{' '.join(_keys(here))} = {' '.join(_keys(there))}" for here, there in shared]
         _print_list(f"images that are in {sets[0].name} and in {sets[1].name}", lines)
+    if search_near and len(found) == 2:
+        _print_list(f"near duplicates in {sets[0].name} and {sets[1].name}", [" ~ ".join(_keys([*p])) for p in near])
+
+
+def _write(path: Path, text: str) -> None:
+    from ...data.writers import atomic
+
+    with atomic(path) as unfinished:
+        unfinished.write_text(text, encoding="utf-8")
+    click.echo(f"wrote {path}", err=True)
 
 
 def _keys(records: list[tuple[str, int]]) -> list[str]:
     return [key for key, _ in records]
 
 
-def _as_json(one) -> dict:
-    return {
+def _as_json(one, search_near: bool) -> dict:
+    found = {
         "path": one.path,
         "count": one.count,
         "stored_as": dict(one.kinds),
@@ -62,11 +89,16 @@ def _as_json(one) -> dict:
         "labels": {str(label): one.labels[label] for label in sorted(one.labels)},
         "unreadable": one.unreadable,
         "odd": one.odd,
-        "duplicates": [[{"key": key, "label": label} for key, label in records] for records in one.duplicates()],
+        "duplicates": [_records(records) for records in one.duplicates()],
     }
+    return {**found, "near_duplicates": [_records(pair) for pair in one.near_duplicates()]} if search_near else found
 
 
-def _print(one) -> None:
+def _records(records: Iterable[tuple[str, int]]) -> list[dict]:
+    return [{"key": key, "label": label} for key, label in records]
+
+
+def _print(one, search_near: bool) -> None:
     click.echo(f"{one.path}: {one.count} records")
     click.echo(
         "  stored as: "
@@ -89,6 +121,10 @@ def _print(one) -> None:
     torn = sum(len({label for _, label in records}) > 1 for records in twice)
     title = f"  images that occur more than once{f', {torn} of them with different labels' if torn else ''}"
     _print_list(title, [" = ".join(f"{key} (label {label})" for key, label in records) for records in twice])
+    if search_near:
+        pairs = one.near_duplicates()
+        lines = [" ~ ".join(f"{key} (label {label})" for key, label in pair) for pair in pairs]
+        _print_list("  near duplicates", lines)
 
 
 def _spread(counts) -> str:

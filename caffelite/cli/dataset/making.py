@@ -89,11 +89,11 @@ def download(urls: list[str], md5: str, remedy: str = "get it by other means and
 def _chunks(url: str) -> Iterator[bytes]:
     import urllib.request
 
-    from tqdm import tqdm
+    from ...progress import bar as progress_bar
 
     with urllib.request.urlopen(url, timeout=30) as answer:
         size = int(answer.headers.get("Content-Length") or 0) or None
-        with tqdm(desc=url.rsplit("/", 1)[1], total=size, unit="B", unit_scale=True, disable=None) as bar:
+        with progress_bar(size, name=url.rsplit("/", 1)[1], unit="B", unit_scale=True) as bar:
             while chunk := answer.read(1 << 16):
                 bar.update(len(chunk))
                 yield chunk

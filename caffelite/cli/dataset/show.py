@@ -40,6 +40,12 @@ from .making import force as force_option
     type=click.Path(path_type=Path),
     help="Names of the classes, one on each line, instead of numbers.",
 )
+@click.option(
+    "--draws",
+    type=click.IntRange(1, 64),
+    metavar="N",
+    help="Draw each stored sample of NET N times, in a row, as its training data layer augments it.",
+)
 @click.option("--layer", metavar="NAME", help="The net's data layer. Default: the first one.")
 @click.option(
     "--seed",
@@ -53,7 +59,7 @@ from .making import force as force_option
 @options.level
 @options.stage
 @force_option
-def show(what, out, count, start, columns, labels, layer, seed, phase, level, stage, force) -> None:
+def show(what, out, count, start, columns, labels, draws, layer, seed, phase, level, stage, force) -> None:
     """Draws what a net will see: samples of its data layer after every transform, with their labels, on one sheet.
 
     NET is a prototxt, whose phase is TRAIN unless -phase says otherwise. DB is a database, whose images are shown as
@@ -72,7 +78,11 @@ def show(what, out, count, start, columns, labels, layer, seed, phase, level, st
     check_free([out], force)
     names = _lines(labels) if labels else []
     is_net = what.is_file() and what.suffix != ".mdb"
-    if is_net:
+    if draws:
+        if not is_net or phase == "TEST" or layer:
+            raise click.UsageError("-draws takes a net, and shows its first data layer in phase TRAIN")
+        images, labels, columns = *_augmented(what, start, max(1, count // draws), draws, seed), columns or draws
+    elif is_net:
         images, labels = _drawn(_of_net(what, layer, seed, phase or "TRAIN", level, options.names(stage)), start, count)
     else:
         images, labels = _stored(what, start, count)
@@ -82,6 +92,19 @@ def show(what, out, count, start, columns, labels, layer, seed, phase, level, st
     shapes = Counter("×".join(map(str, image.shape)) for image in images)
     sizes = f"{len(shapes)} shapes" if len(shapes) > 1 else next(iter(shapes))
     click.echo(f"wrote {out}: {len(images)} images of {sizes}; black is {black:g}, white is {white:g}", err=True)
+
+
+def _augmented(net: Path, start: int, count: int, draws: int, seed: int) -> tuple[list, list]:
+    """(images, labels): draws of each of some samples; the caption is the number of the sample."""
+    import numpy as np
+
+    from ...data import augmentation_preview
+
+    images, labels = [], []
+    for number in range(start, start + count):
+        images += augmentation_preview.of_net(net, number, draws, seed)[1]
+        labels += [np.array(number)] * draws
+    return images, labels
 
 
 def _drawn(opened, start: int, count: int) -> tuple[list, list]:

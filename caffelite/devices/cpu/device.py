@@ -7,7 +7,7 @@ import functools
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,19 @@ from ..interfaces import Array, MaskPart
 from ..protocol import Gather, Shape
 from ..traits import CPU_EAGER, cpu_traits
 from ..window import Window
-from . import blas, input_buffer, onednn, operations, preprocessing, primitives, recurrent, selection, windows
+from . import (
+    blas,
+    choices,
+    convolution,
+    input_buffer,
+    onednn,
+    operations,
+    preprocessing,
+    primitives,
+    recurrent,
+    selection,
+    windows,
+)
 from .formula_kernels import FormulaKernels
 
 log = logging.getLogger("caffelite")
@@ -36,14 +48,15 @@ class CPU(FormulaKernels):
 
     dtype: float32 (default), or float64, which the tests use to check gradients. precision: bf16 multiplies bfloat16
     numbers in convolutions and large inner products, and stores images as such from convolution to convolution; all
-    sums, parameters and what is computed in between are float32.
+    sums, parameters and what is computed in between are float32. deterministic: all convolutions are direct, so that
+    runs on different machines and in different arrangements take the same algorithms.
     """
 
     name = "cpu"
     number = None
     eager = CPU_EAGER
 
-    def __init__(self, dtype: str = "float32", precision: str = "fp32"):
+    def __init__(self, dtype: str = "float32", precision: str = "fp32", deterministic: bool = False):
         import numba
 
         _log_compiling()
@@ -53,6 +66,9 @@ class CPU(FormulaKernels):
         self._onednn = onednn.load() if dtype == "float32" else None
         if dtype == "float32" and not self._onednn:
             _log_no_onednn()
+        self._choices = None
+        if self._onednn and not deterministic:
+            self._choices = choices.Choices(self.threads, self._onednn.version)
         self.traits = traits = cpu_traits(precision, self.dtype.name, self._onednn is not None)
         self.precision = precision
         if traits.half:
@@ -118,9 +134,23 @@ class CPU(FormulaKernels):
     def drop_graphs(self) -> None:
         """Does nothing: there are none."""
 
-    def same_plans(self, rank: int, gather: Gather) -> contextlib.nullcontext[None]:
-        """Does nothing: algorithms follow from the shapes."""
-        return contextlib.nullcontext()
+    @contextlib.contextmanager
+    def same_plans(self, rank: int, gather: Gather) -> Iterator[None]:
+        """Inside it all processes use the convolution algorithms that the process of rank 0 chooses."""
+        if self._choices:
+            self._choices.ranks = rank, gather
+        try:
+            yield
+        finally:
+            if self._choices:
+                self._choices.ranks = None
+
+    def recorded_algorithms(self) -> list[str]:
+        return self._choices.recorded() if self._choices else []
+
+    def restore_algorithms(self, recorded: Iterable[str]) -> None:
+        if self._choices:
+            self._choices.restore(recorded)
 
     # operations
 
@@ -140,10 +170,12 @@ class CPU(FormulaKernels):
         channels_last: bool = False,
         half: bool = False,
         name: str = "",
-    ) -> primitives.Convolution | operations.Convolution:
+        algorithm: str | None = None,
+    ) -> primitives.Convolution | convolution.MeasuredConvolution | operations.Convolution:
         if channels_last:
             assert self._onednn, "traits say that there is no channels_last"
-            return primitives.Convolution(self, self._onednn, x, y, window, groups, half)
+            how = x, y, window, groups, half, algorithm
+            return convolution.convolution(self, self._onednn, self._choices, *how)
         return operations.Convolution(self, x, y, window, groups)
 
     def pooling(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -122,6 +122,13 @@ class GPU(FormulaKernels):
             if self.engine:
                 self.engine.ranks = None
 
+    def recorded_algorithms(self) -> list[str]:
+        """None: cuDNN's plans are not part of a checkpoint."""
+        return []
+
+    def restore_algorithms(self, recorded: Iterable[str]) -> None:
+        """Does nothing."""
+
     # operations
 
     def inner_product(
@@ -141,6 +148,7 @@ class GPU(FormulaKernels):
         channels_last: bool = False,
         half: bool = False,
         name: str = "",
+        algorithm: str | None = None,
     ) -> convolution.Convolution | operations.Convolution:
         if self.engine:
             return convolution.Convolution(self, x, y, window, groups, channels_last, name)

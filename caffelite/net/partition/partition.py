@@ -171,6 +171,14 @@ def _read(value: Value, reader: Node, i: int) -> None:
     value.readers.append((reader, i))
 
 
+def partial_gradient(value: Value) -> bool:
+    """Whether each device of a stage computes a summand of the gradient of a value in a part's graph."""
+    node = value.node
+    while node.place < 0 and not isinstance(node.layer, PartLayer):  # a copy in another layout or dtype
+        node = node.bottoms[0].node
+    return isinstance(node.layer, SumGradients) or isinstance(node.layer, AllGather) and node.layer.partial
+
+
 def _receive_times(transfers: list[Transfer]) -> dict[int, list[Transfer]]:
     """Before which node of the complete graph each transfer is received, in the order of ``transfers``."""
     latest: dict[int, int] = {}  # by sending stage: when the transfers behind are received at the latest

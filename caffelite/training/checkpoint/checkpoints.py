@@ -9,7 +9,7 @@ from pathlib import Path
 from ...errors import Locator
 from ..state import TrainingState
 from . import disk, snapshot
-from .content import Content, Gathered
+from .content import Content, File, Gathered
 from .ownership import Ownership
 
 log = logging.getLogger("caffelite")
@@ -65,11 +65,12 @@ class Checkpoints:
         """Takes part in ``write_bundle`` of rank 0."""
         self._help(self.content.files(state, "", gathered))
 
-    def _help(self, files: Iterator[tuple[Path, bytes]]) -> None:
+    def _help(self, files: Iterator[File]) -> None:
         """Sends this process's part of files that rank 0 writes."""
         if self.content.made_together:
-            for _ in files:
-                pass
+            for _, chunks in files:
+                for _ in chunks:
+                    pass
 
     def _own(self, paths: list[Path]) -> None:
         """Makes sure that these names are free for this run to write."""

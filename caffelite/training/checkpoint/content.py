@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from ... import caffelite_pb2 as pb
 from ... import weights
+from ...devices.interfaces import Array
 from ...errors import CaffeliteError
 from ...net.net import Net
 from ..optim.average import Average
@@ -22,6 +23,9 @@ from .config_hash import config_hash
 from .parameters import parameters_of
 
 log = logging.getLogger("caffelite")
+
+
+File = tuple[Path, Iterable[weights.Chunk]]  # its path and its bytes
 
 
 class Gathered(NamedTuple):
@@ -84,32 +88,40 @@ class Content:
         """Whether this process takes part in making the files of rank 0."""
         return self._parts.divided and not self._parts.mesh.position.group
 
-    def files(self, state: TrainingState, prefix: str, gathered: Gathered) -> Iterator[tuple[Path, bytes]]:
-        """The path and the bytes of the model, of the averaged weights where there are any, and of the state, each made
-        when it is needed. The processes that hold parts of the net make them together; those of rank 0 are right."""
+    def files(self, state: TrainingState, prefix: str, gathered: Gathered) -> Iterator[File]:
+        """The model, the averaged weights where there are any, and the state. The caller takes all chunks of a file
+        before the next file. The processes that hold parts of the net make them together; those of rank 0 are
+        right."""
         model, path = snapshot.names(prefix, state.iteration, self.hdf5)
         form = "HDF5 file" if self.hdf5 else "binary proto file"
         log.info("Snapshotting to %s %s", form, model)
-        body = self._model(state, self._p.snapshot_diff)
-        digest = weights.digest(body)
+        body = weights.Hashed(self._model(state, self._p.snapshot_diff))
         yield model, body
         if state.average:
             average = snapshot.average_name(model)
             log.info("Snapshotting the average of weights to %s", average)
             with self._average.as_weights():
-                body = self._model(state)
-            yield average, body
+                yield average, self._model(state)
         resume = self._resume(state, gathered)
         log.info("Snapshotting solver state to %s %s", form, path)
-        history = [blob for flat in state.histories for blob in self._parameters.blobs(flat)]
         step = self._current_step(state.iteration)
-        saved = snapshot.State(state.iteration, str(model), history, step, resume, run=state.run, digest=digest)
+        saved = snapshot.State(state.iteration, str(model), [], step, resume, run=state.run, digest=body.digest())
         if state.plateau:
             saved.plateau = state.plateau.minimum_loss, state.plateau.last_event
-        yield path, (snapshot.encode_hdf5_state if self.hdf5 else snapshot.encode_state)(saved)
+        if self.hdf5:
+            saved.history = [blob for flat in state.histories for blob in self._parameters.blobs(flat)]
+            yield path, [snapshot.encode_hdf5_state(saved)]
+            return
+        count = len(self._parameters.shapes())
+        yield (
+            path,
+            snapshot.state_chunks(
+                saved, (self._parameters.streamed(i, flat) for flat in state.histories for i in range(count))
+            ),
+        )
 
-    def best_files(self, state: TrainingState, prefix: str) -> Iterator[tuple[Path, bytes]]:
-        """The path and the bytes of the best weights, which are those in place."""
+    def best_files(self, state: TrainingState, prefix: str) -> Iterator[File]:
+        """The best weights, which are those in place."""
         path = snapshot.best_name(prefix, self.hdf5)
         log.info("Snapshotting the best weights to %s", path)
         yield path, self._model(state)
@@ -123,6 +135,7 @@ class Content:
             loss_window=state.losses.last(),
             carried=gathered.recurrent,
             precision=self._dev.precision,
+            algorithm=self._dev.recorded_algorithms(),
         )
         for net, layer, position in gathered.positions:
             resume.source.add(net=net, layer=layer, samples=position)
@@ -139,18 +152,28 @@ class Content:
             resume.loss_scale, resume.loss_scale_good = state.loss_scale.held()
         return resume
 
-    def _model(self, state: TrainingState, diffs: bool = False) -> bytes:
-        """A caffemodel of the weights in place."""
-        params = self._net.params
-        blobs = self._parameters.layers(*(params.data, params.diff)[: 1 + diffs])
-        found = [(spec, [self._stored(*arrays) for arrays in layer]) for spec, layer in blobs]
+    def _model(self, state: TrainingState, diffs: bool = False) -> Iterable[weights.Chunk]:
+        """A caffemodel of the weights in place, perhaps with the gradients of the last iteration."""
+        params, found, shares = self._net.params, self._parameters, self._parts.shares
+        data, diff = params.data, params.diff if diffs else None
         if self.hdf5:
-            return weights.encode_hdf5_net(((spec.name, arrays) for spec, arrays in found), state.run)
-        return weights.sealed(weights.encode_net(self._net.graph.message, found), state.run)
+            arrays = (
+                (spec.name, [self._stored(shape, owner, data, diff) for shape, owner in blobs])
+                for spec, blobs in found.layers()
+            )
+            return [weights.encode_hdf5_net(arrays, state.run)]
+        layers = (
+            (spec, [found.streamed(owner, data, diff, shares)._replace(shape=shape) for shape, owner in blobs])
+            for spec, blobs in found.layers()
+        )
+        return weights.sealed_chunks(weights.net_chunks(self._net.graph.message, layers), state.run)
 
-    def _stored(self, data: np.ndarray, diff: np.ndarray | None = None) -> weights.Blob:
-        """A parameter as a model stores it, perhaps with the gradient of the last iteration."""
-        return data if diff is None else (data, diff / self._parts.shares)
+    def _stored(self, shape: tuple[int, ...], owner: int, data: Array, diff: Array | None) -> weights.Blob:
+        """A parameter as HDF5 stores it."""
+        flats = (data,) if diff is None else (data, diff)
+        blobs = [self._parameters.blob(flat, owner) for flat in flats]
+        first, *second = (blob.reshape(shape) if blob.size else blob for blob in blobs)
+        return (first, second[0] / self._parts.shares) if second else first
 
     # from files
 
@@ -161,6 +184,7 @@ class Content:
             what = f"{path} is the state of another solver type"
             raise CaffeliteError(what, expected=self._solver_type, found=resume.solver_type)
         self._load_histories(state, saved.history, path)
+        saved.history = []  # releases the file's bytes before the model is read
         model, blobs = snapshot.read_model(saved, path)
         if missing := self._net.load(blobs, str(model)).missing:
             expected = f"weights of layers {', '.join(missing)}"
@@ -193,6 +217,7 @@ class Content:
         self._load_average(state, resume, path)
         if state.loss_scale and resume.HasField("loss_scale"):
             state.loss_scale.load(resume.loss_scale, resume.loss_scale_good)
+        self._dev.restore_algorithms(resume.algorithm)
         self._load_recurrent(state, {(s.net, s.layer): s.blob for s in resume.carried})
         state.losses.restore(resume.loss_window)
 

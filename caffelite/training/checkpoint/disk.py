@@ -21,8 +21,9 @@ FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
 CONTINUE = "then resume from the last snapshot with -snapshot"
 
 
-def write(files: Iterable[tuple[Path, bytes]]) -> None:
-    """Writes all files or none: drafts of all of them are on disk before the first is renamed, in the order given.
+def write(files: Iterable[tuple[Path, Iterable[bytes | memoryview]]]) -> None:
+    """Writes all files or none, each from chunks of its bytes: drafts of all of them are on disk before the first is
+    renamed, in the order given.
 
     On a failure the files from before are restored. Errors: CaffeliteError with the reason.
     """
@@ -30,9 +31,9 @@ def write(files: Iterable[tuple[Path, bytes]]) -> None:
     backups: list[tuple[Path, Path]] = []
     finished, path = False, Path()
     try:
-        for path, body in files:
+        for path, chunks in files:
             drafts.append((draft_of(path), path))
-            _write_draft(drafts[-1][0], body)
+            _write_draft(drafts[-1][0], chunks)
         for _, path in drafts[:-1]:
             if path.exists():
                 backups.append((backup_of(path), path))
@@ -61,12 +62,13 @@ def backup_of(path: Path) -> Path:
     return path.with_name(f".{path.name}.old")
 
 
-def _write_draft(draft: Path, body: bytes) -> None:
+def _write_draft(draft: Path, chunks: Iterable[bytes | memoryview]) -> None:
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
     try:
-        left = memoryview(body)
-        while left:
-            left = left[os.write(handle, left) :]
+        for chunk in chunks:
+            left = memoryview(chunk)
+            while left:
+                left = left[os.write(handle, left) :]
         os.fsync(handle)
     finally:
         os.close(handle)

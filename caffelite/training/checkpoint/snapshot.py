@@ -7,10 +7,11 @@ the model.
 from __future__ import annotations
 
 import glob
+import itertools
 import logging
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,6 @@ __all__ = [
     "average_name",
     "best_name",
     "encode_hdf5_state",
-    "encode_state",
     "fault",
     "names",
     "newest_good",
@@ -44,6 +44,7 @@ __all__ = [
     "read_state",
     "run_of",
     "sound",
+    "state_chunks",
     "states",
     "write",
 ]
@@ -51,7 +52,7 @@ __all__ = [
 
 @dataclass
 class State:
-    """A solver state. ``resume`` is None in a state that Caffe wrote."""
+    """A solver state. ``resume`` is None in a state that Caffe wrote. ``history``: arrays that can only be read."""
 
     iteration: int
     model: str
@@ -123,7 +124,8 @@ def run_of(path: Path) -> str:
     return run.id if run else ""
 
 
-def encode_state(state: State) -> bytes:
+def state_chunks(state: State, history: Iterable[weights.StreamedBlob]) -> Iterator[weights.Chunk]:
+    """A solver state with ``history`` instead of its own, in chunks."""
     head = pb.SolverState(
         iter=state.iteration, learned_net=state.model, current_step=state.current_step, resume=state.resume
     )
@@ -131,8 +133,8 @@ def encode_state(state: State) -> bytes:
         head.model_digest = state.digest
     if state.plateau:
         head.minimum_loss, head.iter_last_event = state.plateau
-    history = b"".join(weights.field_bytes(3, weights.encode_blob(blob)) for blob in state.history)
-    return weights.sealed(head.SerializeToString() + history, state.run)
+    blobs = (chunk for blob in history for chunk in weights.blob_field_chunks(3, blob))
+    return weights.sealed_chunks(itertools.chain([head.SerializeToString()], blobs), state.run)
 
 
 def encode_hdf5_state(state: State) -> bytes:
@@ -181,7 +183,7 @@ def _decode_binary_state(data: bytes, path: Path) -> State:
         rest, history = [], []
         for number, wire, value, whole in weights.fields(memoryview(data)):
             if number == 3 and wire == weights.LENGTH:
-                history.append(weights.decode_blob(value))
+                history.append(weights.decode_blob(value, copy=False))
             else:
                 rest.append(bytes(whole))
         head = pb.SolverState.FromString(b"".join(rest))
@@ -239,7 +241,7 @@ _NUMBERS = ("iter", "current_step", "iter_last_event", "minimum_loss")
 
 
 def read_model(state: State, path: Path) -> tuple[Path, dict[str, list[np.ndarray]]]:
-    """The path and the blobs of a state's model.
+    """The path and the blobs of a state's model, which can only be read.
 
     The model is searched in the folder of the state, since both may have been moved, then where the state says. Where
     the state holds the digest of its model, the model must have it. Errors: the state names no model, or the model is
@@ -267,7 +269,7 @@ def _read_model(state: State, path: Path) -> tuple[Path, dict[str, list[np.ndarr
     for model in found:
         try:
             data = weights.read_bytes(model)
-            blobs = weights.decode_model(data, model)
+            blobs = weights.decode_model(data, model, copy=False)
         except CaffeliteError as error:
             errors.append(error)
             continue

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...devices.interfaces import Array
 from ...net.graph import Node
+from ...net.partition.partition import partial_gradient
 from ..iteration import Iteration
 from ..state import TrainingState
 from .hook import Hook, Observers
@@ -25,6 +27,7 @@ class DebugInfo(Hook):
 
     def __init__(self, iteration: Iteration):
         self._iteration, self._net, self._parts = iteration, iteration.net, iteration.parts
+        self._summed = self._parts.summed_over_stage(self._net)
 
     def observers(self, state: TrainingState) -> Observers:
         return ([self.forward], [self.backward]) if state.displays else ((), ())
@@ -45,11 +48,17 @@ class DebugInfo(Hook):
         net, text = self._iteration.running, "    [Backward] Layer %s, bottom blob %s diff: %.6g"
         for i, value in enumerate(node.bottoms):
             if (gradient := net.gradient(node, i)) is not None:
-                self._log(BLOB_GRADIENT, text, (node.name, value.name), net.mean_abs(gradient))
+                complete = self._complete(gradient, partial_gradient(value))
+                self._log(BLOB_GRADIENT, text, (node.name, value.name), net.mean_abs(complete))
         text = "    [Backward] Layer %s, param blob %d diff: %.6g"
         for i, param in enumerate(node.layer.params):
             if param.wanted:
-                self._log(PARAMETER_GRADIENT, text, (node.name, i), net.mean_abs(param.diff))
+                complete = self._complete(param.diff, self._summed[node.params[i].owner])
+                self._log(PARAMETER_GRADIENT, text, (node.name, i), net.mean_abs(complete))
+
+    def _complete(self, gradient: Array, partial: bool) -> Array:
+        """A gradient; partial: of which each device of the stage has a summand."""
+        return gradient
 
     def after_update(self, state: TrainingState) -> None:
         params, text = self._net.params, "    [Update] Layer %s, param %s data: %.6g; diff: %.6g"
@@ -105,6 +114,14 @@ class DividedDebugInfo(DebugInfo):
     def observers(self, state: TrainingState) -> Observers:
         self._lines = {}
         return super().observers(state)
+
+    def _complete(self, gradient: Array, partial: bool) -> Array:
+        if not partial:
+            return gradient
+        dev = self._net.dev
+        dev.assign(gradient, summed := dev.empty(gradient.shape, gradient.dtype))
+        self._parts.add_up_stage(summed)
+        return summed
 
     def log_passes(self, state: TrainingState) -> None:
         """Logs the lines of the iteration's passes."""

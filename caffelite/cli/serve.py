@@ -1,0 +1,91 @@
+"""caffelite serve"""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+
+import click
+
+from ..errors import CaffeliteError, missing_extra
+
+
+@click.command(short_help="Show runs, nets and data as web pages")
+@click.option(
+    "--root",
+    "roots",
+    multiple=True,
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Folder of runs and data; repeatable. Pages read and write below it only. Default: the current folder.",
+)
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    metavar="ADDRESS",
+    help="Address to listen on; another than loopback needs -token.",
+)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=5000, show_default=True, metavar="N", help="0: a free port."
+)
+@click.option(
+    "--token",
+    default="",
+    metavar="TEXT",
+    envvar="CAFFELITE_TOKEN",
+    help="What clients must present: at least 16 characters, or auto for random ones. Also by CAFFELITE_TOKEN, which "
+    "other users of the machine cannot see.",
+)
+@click.option(
+    "--allow_host",
+    "hosts",
+    multiple=True,
+    metavar="NAME",
+    help="A further name of this machine in the address that browsers open; repeatable.",
+)
+@click.option("--cert", type=click.Path(path_type=Path), metavar="FILE", help="TLS certificate, PEM.")
+@click.option("--key", type=click.Path(path_type=Path), metavar="FILE", help="Private key of -cert, PEM.")
+@click.option("--allow_python", is_flag=True, help="Accept nets with Python layers, whose modules run here.")
+@click.option("--allow_url", "allow_urls", is_flag=True, help="Fetch images from public addresses that users enter.")
+@click.option(
+    "--cpu_slots",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Jobs without a GPU that run at the same time.",
+)
+@click.option(
+    "--depth",
+    type=click.IntRange(min=0),
+    default=3,
+    show_default=True,
+    metavar="N",
+    help="How many levels below a root run folders are searched.",
+)
+def serve(roots, token, **options) -> None:
+    """Serves web pages: the runs below a folder with live curves, comparisons, new runs, a queue, data, models.
+
+    Only this machine can open them, unless -host names another address; then a token is needed. Runs are processes of
+    their own: they go on when the server ends, and runs that were started elsewhere appear as well.
+
+    \b
+    Examples:
+      caffelite serve
+      caffelite serve -root experiments -port 8080
+      caffelite serve -host 0.0.0.0 -token auto -cert cert.pem -key key.pem
+    """
+    try:
+        from ..serve.config import ServeConfig
+        from ..serve.server import run
+    except ModuleNotFoundError as error:
+        if not error.name or error.name.startswith("caffelite"):
+            raise
+        raise missing_extra(error.name, "serve", "caffelite serve") from None
+    token = secrets.token_urlsafe(24) if token == "auto" else token
+    for name in ("cert", "key"):
+        if options[name] and not options[name].is_file():
+            raise CaffeliteError(f"-{name} {options[name]} is no file")
+    config = ServeConfig(tuple(roots or (Path("."),)), token=token, **options)
+    run(config, lambda address: click.echo(f"caffelite serves {address} (Ctrl-C ends it)", err=True))

@@ -1,0 +1,46 @@
+"""What the augmentation of a training net makes of one stored sample."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from .. import caffelite_pb2 as pb
+from .. import prototxt
+from ..errors import CaffeliteError, Where
+from . import sources, stored
+from .samples import DataSource
+from .transforms import Choice
+
+
+def of_net(path: Path, number: int, count: int, seed: int = 0) -> tuple[np.ndarray, list[np.ndarray]]:
+    """(the stored image, ``count`` draws of its training transform) of a sample of a net's first data layer in phase
+    TRAIN. Draws are float32 C×h×w, as the net receives them. Errors: the net has no such layer; no such sample."""
+    document = prototxt.read_net(path)
+    for place, spec in enumerate(document.message.layer):
+        rules = [rule.phase for rule in spec.include if rule.HasField("phase")]
+        if spec.type in ("Data", "ImageData") and pb.TRAIN in (rules or [pb.TRAIN]):
+            source = sources.open_source(spec, pb.TRAIN, document.locate.at("layer", place), seed)
+            break
+    else:
+        raise CaffeliteError("no data layer of images in phase TRAIN", where=Where(str(path)))
+    try:
+        if not isinstance(source, DataSource):
+            raise CaffeliteError("the layer reads no images", where=Where(str(path)))
+        [(image, _)] = stored.read(source.samples, [number])
+        return image, [draw(source, image, number + 1000 * i) for i in range(count)]
+    finally:
+        source.close()
+
+
+def draw(source: DataSource, image: np.ndarray, position: int) -> np.ndarray:
+    """The transform of an image C×H×W at a position of the run, float32 C×h×w."""
+    transform = source.transform
+    changed = image if transform.plain else transform.augment(image, position)
+    choice = transform.choose(position, 1)
+    if transform.plain and changed.shape[1:] != source.samples.first.shape[1:]:
+        choice = Choice((np.array([changed.shape[1:]]) - transform.shape[1:]) // 2, choice.flips)
+    out = np.empty((1, *transform.shape), np.float32)
+    transform.finish([changed] if changed.shape[1:] == transform.shape[1:] else changed[None], choice, out)
+    return out[0]

@@ -1,0 +1,88 @@
+"""The algorithms that a CPU's convolutions can take, and their workspace, as plain values; requires no device."""
+
+from __future__ import annotations
+
+import math
+
+from .window import Window
+
+DIRECT, PRODUCT = "direct", "product"
+WINOGRAD = {"winograd2": 2, "winograd4": 4}  # by algorithm: the side of a tile of outputs
+MEASURED_WORK = 1 << 26  # multiply-adds below which a convolution is direct, and nothing is measured
+LANES = 16  # channels in a vector: Winograd's kernels take multiples of it
+ROWS = 6  # tiles in a product of Winograd's kernels
+BLOCK_BYTES = 3 << 19  # of transformed tiles, which stay in a core's second-level cache
+CHUNK_BYTES = 24 << 20  # of both factors of a weight gradient
+Shape = tuple[int, ...]
+
+
+def rounded(count: int, unit: int) -> int:
+    """The next multiple of ``unit``."""
+    return -(-count // unit) * unit
+
+
+def candidates(x: Shape, y: Shape, window: Window, groups: int, half: bool) -> list[str]:
+    """The algorithms for a convolution of channels_last images x (N, C, H, W) to y (N, M, OH, OW); the first is the one
+    that runs where nothing is measured. half: of 16-bit numbers."""
+    found = [DIRECT]
+    if half or groups > 1 or window.stride != (1, 1):
+        return found
+    if window.kernel == (1, 1) and not any(window.pad):
+        found.append(PRODUCT)
+    if window.kernel == (3, 3) and window.dilation == (1, 1) and max(window.pad) <= 2:
+        if x[1] % LANES == 0 and y[1] % LANES == 0:
+            found += WINOGRAD
+    return found
+
+
+def work(x: Shape, y: Shape, window: Window, groups: int = 1) -> int:
+    """Multiply-adds of a pass of the direct algorithm."""
+    return math.prod(y) * x[1] // groups * math.prod(window.kernel)
+
+
+def tile_count(y: Shape, outputs: int) -> int:
+    """Tiles of outputs² outputs of y (N, M, OH, OW)."""
+    return y[0] * -(-y[2] // outputs) * -(-y[3] // outputs)
+
+
+def block_tiles(c: int, tiles: int, outputs: int, threads: int) -> int:
+    """How many tiles of C channels a thread transforms at a time: a multiple of ROWS."""
+    most = BLOCK_BYTES // (4 * (outputs + 2) ** 2 * (c + 4 * LANES))
+    return rounded(max(1, min(most, -(-tiles // threads))), ROWS)
+
+
+def chunk_tiles(c: int, m: int, tiles: int, outputs: int) -> int:
+    """How many tiles of a weight gradient are transformed before they are multiplied. Results depend on it, so it does
+    not depend on the number of threads."""
+    most = max(64, CHUNK_BYTES // (4 * (outputs + 2) ** 2 * (c + m)))
+    return -(-tiles // -(-tiles // most))
+
+
+def pass_sizes(c: int, m: int, tiles: int, outputs: int, threads: int) -> tuple[int, int, int]:
+    """Numbers of float32 in the workspace of a pass from C channels to M: the packed weights, the blocks of all
+    threads, a row of weights for each thread."""
+    square = (outputs + 2) ** 2
+    block = block_tiles(c, tiles, outputs, threads)
+    return square * c * m, threads * (block * square * (c + 4 * LANES) + c + 4 * LANES), threads * 9 * max(c, m)
+
+
+def gradient_sizes(c: int, m: int, tiles: int, outputs: int, threads: int) -> tuple[int, int, int, int]:
+    """The same for a weight gradient: both factors, their products, a row of weights for each thread."""
+    square, chunk = (outputs + 2) ** 2, chunk_tiles(c, m, tiles, outputs)
+    return square * chunk * c, square * chunk * m, square * c * m, threads * 9 * max(c, m)
+
+
+def workspace(x: Shape, y: Shape, window: Window, groups: int, half: bool, threads: int, backward: bool) -> int:
+    """Bytes of the workspace of a convolution by the algorithm that needs most."""
+    largest = 0
+    if work(x, y, window, groups) < MEASURED_WORK:
+        return largest
+    for name in candidates(x, y, window, groups, half):
+        if outputs := WINOGRAD.get(name):
+            c, m, tiles = x[1], y[1], tile_count(y, outputs)
+            passes: list[tuple[int, ...]] = [pass_sizes(c, m, tiles, outputs, threads)]
+            if backward:
+                passes.append(pass_sizes(m, c, tile_count(x, outputs), outputs, threads))
+                passes.append(gradient_sizes(c, m, tiles, outputs, threads))
+            largest = max(largest, *(4 * sum(sizes) for sizes in passes))
+    return largest

@@ -1,0 +1,111 @@
+"""A convolution of channels_last images that takes the fastest algorithm for each of its passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .. import algorithms
+from ..algorithms import DIRECT, PRODUCT, WINOGRAD
+from ..window import Window
+from .choices import Choices
+from .primitives import Convolution, InnerProduct
+from .winograd import WinogradConvolution
+
+Operation = Convolution | InnerProduct | WinogradConvolution
+Run = Callable[[], None]
+FORWARD, DATA, WEIGHTS = "forward", "data gradient", "weight gradient"
+
+
+class MeasuredConvolution:
+    """A convolution as in primitives.Convolution, by the fastest of several operations for each pass.
+
+    operations: by algorithm, the direct one first. fixed: one algorithm for all passes. ``taken``: the algorithm of
+    each pass that has run.
+    """
+
+    def __init__(self, choices: Choices, operations: dict[str, Operation], problem: str, fixed: str | None):
+        self._choices, self._all, self._problem, self._fixed = choices, operations, problem, fixed
+        self.taken: dict[str, str] = {}
+
+    def _algorithm(self, part: str, runs: Callable[[], dict[str, Run]]) -> str:
+        if part not in self.taken:
+            self.taken[part] = self._fixed or self._choices.choose(f"{self._problem}, {part}", runs())
+        return self.taken[part]
+
+    def forward(self, x, w, b, y, slope: float | None = None) -> None:
+        """slope: a leaky ReLU's negative slope, fused; None for no ReLU."""
+
+        def runs() -> dict[str, Run]:
+            return {name: partial(op.forward, x, w, b, y, slope) for name, op in self._all.items()}
+
+        self._all[self._algorithm(FORWARD, runs)].forward(x, w, b, y, slope)
+
+    def backward(self, x, w, dy, dx, dw, db, add_w: bool = False, add_b: bool = False) -> None:
+        """dx, dw, db: None where not wanted; add_w, add_b: add to what is there."""
+
+        def data_runs() -> dict[str, Run]:
+            return {name: partial(self._data_gradient, op, x, w, dy, dx) for name, op in self._all.items()}
+
+        def weight_runs() -> dict[str, Run]:
+            trial, bias = np.empty_like(dw), None if db is None else np.empty_like(db)
+            return {name: partial(self._gradients, op, x, w, dy, trial, bias) for name, op in self._all.items()}
+
+        weights = DIRECT if dw is None else self._algorithm(WEIGHTS, weight_runs)
+        if dw is not None or db is not None:
+            self._gradients(self._all[weights], x, w, dy, dw, db, add_w, add_b)
+        if dx is not None:
+            self._data_gradient(self._all[self._algorithm(DATA, data_runs)], x, w, dy, dx)
+
+    @staticmethod
+    def _data_gradient(op: Operation, x, w, dy, dx) -> None:
+        if isinstance(op, WinogradConvolution):
+            op.data_gradient(dy, w, dx)
+        else:
+            op.backward(x, w, dy, dx, None, None)
+
+    def _gradients(self, op: Operation, x, w, dy, dw, db, add_w: bool = False, add_b: bool = False) -> None:
+        if isinstance(op, WinogradConvolution):
+            op.weight_gradient(x, dy, dw, add_w)
+            if db is not None:
+                self._bias_gradient.backward(x, w, dy, None, None, db, False, add_b)
+        else:
+            op.backward(x, w, dy, None, dw, db, add_w, add_b)
+
+    @property
+    def _bias_gradient(self) -> Convolution:
+        direct = self._all[DIRECT]
+        assert isinstance(direct, Convolution)
+        return direct
+
+
+def convolution(
+    device: Any,
+    library: Any,
+    choices: Choices | None,
+    x: tuple[int, ...],
+    y: tuple[int, ...],
+    window: Window,
+    groups: int,
+    half: bool,
+    algorithm: str | None,
+) -> Convolution | MeasuredConvolution:
+    """A convolution of channels_last images. choices: None for the direct algorithm. algorithm: one that it takes
+    where it can; None for the fastest, where there is work enough that this matters."""
+    direct = Convolution(device, library, x, y, window, groups, half)
+    names = algorithms.candidates(x, y, window, groups, half)
+    little = algorithms.work(x, y, window, groups) < algorithms.MEASURED_WORK
+    if algorithm:
+        names = [name for name in names if name in (DIRECT, algorithm)]
+    if choices is None or len(names) == 1 or (little and not algorithm):
+        return direct
+    found: dict[str, Operation] = {DIRECT: direct}
+    found |= {name: WinogradConvolution(device, x, y, window, WINOGRAD[name]) for name in names if name in WINOGRAD}
+    if PRODUCT in names:
+        found[PRODUCT] = InnerProduct(device, library, x[0] * x[2] * x[3], x[1], y[1])
+    sizes = ("x".join(map(str, shape)) for shape in (x, y, window.kernel, window.pad))
+    problem = "convolution of {} to {}, kernel {}, pad {}".format(*sizes)
+    return MeasuredConvolution(choices, found, problem, algorithm)

@@ -1,0 +1,264 @@
+"""Winograd's minimal filtering for 3×3 windows of stride 1, on channels_last images.
+
+F(m×m, 3×3) computes a tile of m×m outputs from a×a inputs, a = m + 2, as Aᵀ[(G g Gᵀ) ⊙ (Bᵀ d B)]A: a² products
+instead of 9m² for a tile and a pair of channels. Over all channels these are a² matrix products, one for each position.
+Source: Lavin and Gray 2016, "Fast Algorithms for Convolutional Neural Networks".
+
+A kernel reads and writes the pixels of a tile by tables of addresses. A pixel outside the image has the address of
+zeros, or of numbers that nobody reads, so tiles at the border need no code of their own.
+"""
+
+import numpy as np
+from numba import njit, prange
+
+from ...algorithms import ROWS
+from .settings import PARALLEL, SERIAL
+from .vectors import BYTES, LANES, Matrix, both_sides, product
+
+DEPTH = 128  # factors that a product sums before it goes on to the next rows: a panel of them stays in the L1 cache
+_INPUT2 = [[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]]
+_KERNEL2: Matrix = [[1, 0, 0], [1 / 2, 1 / 2, 1 / 2], [1 / 2, -1 / 2, 1 / 2], [0, 0, 1]]
+_OUTPUT2 = [[1, 1, 1, 0], [0, 1, -1, -1]]
+_INPUT4 = [
+    [4, 0, -5, 0, 1, 0],
+    [0, -4, -4, 1, 1, 0],
+    [0, 4, -4, -1, 1, 0],
+    [0, -2, -1, 2, 1, 0],
+    [0, 2, -1, -2, 1, 0],
+    [0, 4, 0, -5, 0, 1],
+]
+_KERNEL4: Matrix = [
+    [1 / 4, 0, 0],
+    [-1 / 6, -1 / 6, -1 / 6],
+    [-1 / 6, 1 / 6, -1 / 6],
+    [1 / 24, 1 / 12, 1 / 6],
+    [1 / 24, -1 / 12, 1 / 6],
+    [0, 0, 1],
+]
+_OUTPUT4 = [[1, 1, 1, 1, 1, 0], [0, 1, -1, 2, -2, 0], [0, 1, 1, 4, 4, 0], [0, 1, -1, 8, -8, 1]]
+
+
+def _turned(matrix: Matrix) -> Matrix:
+    return [list(column) for column in zip(*matrix, strict=True)]
+
+
+_input2, _input4 = both_sides(_INPUT2), both_sides(_INPUT4)
+_kernel2, _kernel4 = both_sides(_KERNEL2), both_sides(_KERNEL4)
+_output2, _output4 = both_sides(_OUTPUT2, finish=True), both_sides(_OUTPUT4, finish=True)
+_input_gradient2, _input_gradient4 = both_sides(_turned(_OUTPUT2)), both_sides(_turned(_OUTPUT4))
+_kernel_gradient2, _kernel_gradient4 = both_sides(_turned(_KERNEL2)), both_sides(_turned(_KERNEL4))
+_product1, _product2, _product3, _product4 = (product(ROWS, vectors) for vectors in (1, 2, 3, 4))
+_outer1, _outer2, _outer3, _outer4 = (product(4, vectors) for vectors in (1, 2, 3, 4))
+
+
+@njit(**SERIAL)
+def _multiply(a, row, b, c, rows, depth, vectors):
+    """c (rows, vectors·LANES) = a (rows, depth), of rows ``row`` bytes apart, times b (depth, vectors·LANES)."""
+    width = vectors * BYTES
+    for k in range(0, depth, DEPTH):
+        count = min(DEPTH, depth - k)
+        for r in range(0, rows, ROWS):
+            left, right, out = a + r * row + k * 4, b + k * width, c + r * width
+            if vectors == 4:
+                _product4(left, row, 4, right, width, out, width, count, k > 0)
+            elif vectors == 3:
+                _product3(left, row, 4, right, width, out, width, count, k > 0)
+            elif vectors == 2:
+                _product2(left, row, 4, right, width, out, width, count, k > 0)
+            else:
+                _product1(left, row, 4, right, width, out, width, count, k > 0)
+
+
+@njit(**SERIAL)
+def _multiply_turned(a, channels, b, c, depth, vectors, add):
+    """c (channels, vectors·LANES) = [c +] aᵀ b of a (depth, channels) and b (depth, vectors·LANES)."""
+    width, row = vectors * BYTES, channels * 4
+    for k in range(0, depth, DEPTH):
+        count = min(DEPTH, depth - k)
+        for r in range(0, channels, 4):
+            left, right, out = a + k * row + r * 4, b + k * width, c + r * width
+            if vectors == 4:
+                _outer4(left, 4, row, right, width, out, width, count, add or k > 0)
+            elif vectors == 3:
+                _outer3(left, 4, row, right, width, out, width, count, add or k > 0)
+            elif vectors == 2:
+                _outer2(left, 4, row, right, width, out, width, count, add or k > 0)
+            else:
+                _outer1(left, 4, row, right, width, out, width, count, add or k > 0)
+
+
+@njit(**SERIAL)
+def _fill_table(table, image, top, left, size, outside):
+    """table (size²) = addresses of the pixels of a square of ``image`` (H, W, C) from (top, left) on."""
+    height, width, channels = image.shape
+    base = image.ctypes.data
+    for i in range(size):
+        for j in range(size):
+            inside = 0 <= top + i < height and 0 <= left + j < width
+            table[i * size + j] = base + ((top + i) * width + left + j) * channels * 4 if inside else outside
+
+
+@njit(**SERIAL)
+def _fill_strided(table, base, stride):
+    for i in range(table.size):
+        table[i] = base + i * stride
+
+
+@njit(**PARALLEL)
+def transform_weights(w, rotated, starts, packed, rough, tables, outputs):
+    """packed: the weights w (M, C, 9) for ``convolve``: for each panel (a², C, width).
+
+    rotated: of the convolution that computes the data gradient, from M channels to C, with kernels turned by 180
+    degrees. starts (panels + 1): the first vector of each panel. rough (threads, 9·max(C, M)), tables (threads, 2, 36):
+    workspace. outputs: m.
+    """
+    count, width = (w.shape[0], w.shape[1]) if rotated else (w.shape[1], w.shape[0])
+    threads, square = tables.shape[0], (outputs + 2) ** 2
+    for t in prange(threads):
+        buffer, source, target = rough[t], tables[t, 0], tables[t, 1]
+        for k in range(t * count // threads, (t + 1) * count // threads):
+            if rotated:
+                for m in range(width):
+                    for q in range(9):
+                        buffer[q * width + m] = w[k, m, 8 - q]
+            else:
+                for m in range(width):
+                    for q in range(9):
+                        buffer[q * width + m] = w[m, k, q]
+            for j in range(starts.size - 1):
+                vectors = starts[j + 1] - starts[j]
+                _fill_strided(source[:9], buffer.ctypes.data + starts[j] * BYTES, width * 4)
+                place = packed.ctypes.data + (starts[j] * square * count + k * vectors) * BYTES
+                _fill_strided(target[:square], place, count * vectors * BYTES)
+                if outputs == 4:
+                    _kernel4(source.ctypes.data, target.ctypes.data, vectors)
+                else:
+                    _kernel2(source.ctypes.data, target.ctypes.data, vectors)
+
+
+@njit(**SERIAL)
+def _origin(tile, high, wide, outputs):
+    """(image, row, column) of the first output of a tile."""
+    image, rest = tile // (high * wide), tile % (high * wide)
+    return image, rest // wide * outputs, rest % wide * outputs
+
+
+@njit(**PARALLEL)
+def convolve(x, packed, starts, bias, slope, y, pad, outputs, block, space, tables):
+    """y (N, OH, OW, M) = the convolution of x (N, H, W, C) + bias (M), what is not positive times slope.
+
+    packed, starts: as from ``transform_weights``. pad (2): rows above and columns left of the images. block: tiles that
+    are transformed at a time, a multiple of ROWS. Workspace: space (threads, block·a²·(C + 4·LANES) + C + 4·LANES),
+    tables (threads, 2, 36).
+    """
+    channels, side = x.shape[3], outputs + 2
+    high, wide = -(-y.shape[1] // outputs), -(-y.shape[2] // outputs)
+    tiles, square, threads = y.shape[0] * high * wide, side * side, tables.shape[0]
+    blocks = -(-tiles // block)
+    for t in prange(threads):
+        source, target, inputs = tables[t, 0], tables[t, 1], space[t].ctypes.data
+        products = inputs + block * square * channels * 4
+        zeros = products + block * square * 4 * BYTES
+        unused = zeros + channels * 4
+        space[t, (zeros - inputs) // 4 : (unused - inputs) // 4] = 0
+        for b in range(t * blocks // threads, (t + 1) * blocks // threads):
+            first, count = b * block, min(block, tiles - b * block)
+            rows = -(-count // ROWS) * ROWS
+            for i in range(rows):
+                if i < count:
+                    image, top, left = _origin(first + i, high, wide, outputs)
+                    _fill_table(source, x[image], top - pad[0], left - pad[1], side, zeros)
+                else:
+                    _fill_strided(source[:square], zeros, 0)
+                _fill_strided(target[:square], inputs + i * channels * 4, rows * channels * 4)
+                if outputs == 4:
+                    _input4(source.ctypes.data, target.ctypes.data, channels // LANES)
+                else:
+                    _input2(source.ctypes.data, target.ctypes.data, channels // LANES)
+            for j in range(starts.size - 1):
+                vectors = starts[j + 1] - starts[j]
+                weights = packed.ctypes.data + starts[j] * square * channels * BYTES
+                for p in range(square):
+                    left_factor = inputs + p * rows * channels * 4
+                    right_factor = weights + p * channels * vectors * BYTES
+                    out = products + p * rows * vectors * BYTES
+                    _multiply(left_factor, channels * 4, right_factor, out, rows, channels, vectors)
+                for i in range(count):
+                    image, top, left = _origin(first + i, high, wide, outputs)
+                    _fill_strided(source[:square], products + i * vectors * BYTES, rows * vectors * BYTES)
+                    panel = y[image]
+                    _fill_table(target, panel, top, left, outputs, unused - starts[j] * BYTES)
+                    for k in range(outputs * outputs):
+                        target[k] += starts[j] * BYTES
+                    added = bias.ctypes.data + starts[j] * BYTES
+                    if outputs == 4:
+                        _output4(source.ctypes.data, target.ctypes.data, vectors, added, slope)
+                    else:
+                        _output2(source.ctypes.data, target.ctypes.data, vectors, added, slope)
+
+
+@njit(**PARALLEL)
+def transform_images(x, dy, starts, pad, outputs, first, last, inputs, gradients, zeros, tables):
+    """The factors of the weight gradient for tiles ``first`` to ``last`` of x (N, H, W, C) and dy (N, OH, OW, M).
+
+    inputs (a²·tiles·C): a², tiles, C; gradients (a²·tiles·M): for each panel a², tiles, width. zeros (max(C, M)).
+    """
+    channels, side = x.shape[3], outputs + 2
+    high, wide = -(-dy.shape[1] // outputs), -(-dy.shape[2] // outputs)
+    square, threads, count = side * side, tables.shape[0], last - first
+    for t in prange(threads):
+        source, target = tables[t, 0], tables[t, 1]
+        for i in range(t * count // threads, (t + 1) * count // threads):
+            image, top, left = _origin(first + i, high, wide, outputs)
+            _fill_table(source, x[image], top - pad[0], left - pad[1], side, zeros.ctypes.data)
+            _fill_strided(target[:square], inputs.ctypes.data + i * channels * 4, count * channels * 4)
+            if outputs == 4:
+                _input4(source.ctypes.data, target.ctypes.data, channels // LANES)
+            else:
+                _input2(source.ctypes.data, target.ctypes.data, channels // LANES)
+            _fill_table(source, dy[image], top, left, outputs, zeros.ctypes.data)
+            for j in range(starts.size - 1):
+                vectors = starts[j + 1] - starts[j]
+                place = gradients.ctypes.data + (starts[j] * square * count + i * vectors) * BYTES
+                _fill_strided(target[:square], place, count * vectors * BYTES)
+                if outputs == 4:
+                    _input_gradient4(source.ctypes.data, target.ctypes.data, vectors)
+                else:
+                    _input_gradient2(source.ctypes.data, target.ctypes.data, vectors)
+                for k in range(outputs * outputs):
+                    source[k] += vectors * BYTES if source[k] != zeros.ctypes.data else 0
+
+
+@njit(**PARALLEL)
+def multiply_images(inputs, gradients, starts, channels, count, square, products, add):
+    """products: for each panel (a², C, width) = [products +] the sum over tiles of inputs times gradients."""
+    panels = starts.size - 1
+    for t in prange(square * panels):
+        p, j = t // panels, t % panels
+        vectors = starts[j + 1] - starts[j]
+        left = inputs.ctypes.data + p * count * channels * 4
+        right = gradients.ctypes.data + (starts[j] * square + p * vectors) * count * BYTES
+        out = products.ctypes.data + (starts[j] * square + p * vectors) * channels * BYTES
+        _multiply_turned(left, channels, right, out, count, vectors, add)
+
+
+@njit(**PARALLEL)
+def finish_weights(products, starts, dw, add, rough, tables, outputs):
+    """dw (M, C, 9) = [dw +] the weight gradient from ``products``. rough (threads, 9·max(C, M)): workspace."""
+    width, channels = dw.shape[0], dw.shape[1]
+    threads, square = tables.shape[0], (outputs + 2) ** 2
+    for t in prange(threads):
+        buffer, source, target = rough[t], tables[t, 0], tables[t, 1]
+        for c in range(t * channels // threads, (t + 1) * channels // threads):
+            for j in range(starts.size - 1):
+                vectors = starts[j + 1] - starts[j]
+                place = products.ctypes.data + (starts[j] * square * channels + c * vectors) * BYTES
+                _fill_strided(source[:square], place, channels * vectors * BYTES)
+                _fill_strided(target[:9], buffer.ctypes.data + starts[j] * BYTES, width * 4)
+                if outputs == 4:
+                    _kernel_gradient4(source.ctypes.data, target.ctypes.data, vectors)
+                else:
+                    _kernel_gradient2(source.ctypes.data, target.ctypes.data, vectors)
+            for m in range(width):
+                for q in range(9):
+                    dw[m, c, q] = buffer[q * width + m] + (dw[m, c, q] if add else np.float32(0))

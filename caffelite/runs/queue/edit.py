@@ -1,0 +1,318 @@
+"""Changes of a queue: add a job, change its place or priority, stop it, remove it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import secrets
+import shutil
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from ...errors import CaffeliteError
+from .. import folder as files
+from .. import lock, outcome, registry
+from ..config import RunConfig
+from ..lock import FileLock, HeldByAnother
+from . import job
+from .job import ALL, ANY, FREE, Job
+from .scan import DEPTH, jobs
+
+FOLDER, LOCK = "jobs", "queue.lock"
+PAUSE, KILL = "pause", "kill"
+WAIT, PERIOD = 10.0, 0.05  # seconds for another change of the queue
+STARTING = 2.0  # seconds until a job that starts has a process
+
+
+def queue_folder(root: str | Path) -> Path:
+    """The folder of a queue's locks and of its jobs that are no runs. Errors: it cannot be created."""
+    found = Path(root) / FOLDER
+    try:
+        found.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CaffeliteError(f"cannot create {found}: {error.strerror}") from None
+    return found
+
+
+@contextmanager
+def _changes(root: str | Path) -> Iterator[None]:
+    """Within it no other process changes the queue. Errors: another one does so for a long time."""
+    path, until = queue_folder(root) / LOCK, time.monotonic() + WAIT
+    while True:
+        try:
+            held = FileLock(path)
+            break
+        except HeldByAnother:
+            if time.monotonic() > until:
+                raise CaffeliteError(f"another process has been changing the queue for {WAIT:g} s") from None
+        except OSError as error:
+            raise CaffeliteError(f"cannot write {path}: {error.strerror}") from None
+    try:
+        yield
+    finally:
+        held.release()
+
+
+def find(root: str | Path, name: str) -> Job:
+    """The job with an id or the start of one, or with a folder. Errors: none, or several."""
+    every = jobs(root)
+    found = [each for each in every if each.id == name] or [
+        each for each in every if each.id.startswith(name) or _same(each.folder, name) or each.folder.name == name
+    ]
+    if len(found) != 1:
+        expected = "the id of a job, as caffelite queue list shows it"
+        what = f'no job "{name}" below {root}' if not found else f'several jobs match "{name}"'
+        raise CaffeliteError(what, expected=expected, found=", ".join(each.id for each in found) or None)
+    return found[0]
+
+
+def _same(folder: Path, name: str) -> bool:
+    return os.path.realpath(folder) == os.path.realpath(name)
+
+
+# adding
+
+
+def add(
+    root: str | Path,
+    command: Sequence[str],
+    *,
+    gpus: str = "",
+    priority: int = 0,
+    after: Sequence[str] = (),
+    working_directory: str | Path = ".",
+) -> Job:
+    """Adds a command that is not `train` to the queue, in a new folder `jobs/ID`.
+
+    command: the arguments of `caffelite`. gpus: see `Job`. after: ids of jobs that must finish before. Errors: no such
+    job; the folder cannot be written.
+    """
+    if not command or command[0] == "train":
+        raise CaffeliteError("a training run is added with its configuration" if command else "no command is given")
+
+    def create(id: str) -> Path:
+        folder = queue_folder(root) / id
+        folder.mkdir()
+        return folder
+
+    return _add(root, command[0], tuple(command), create, gpus, priority, after, working_directory)
+
+
+def add_run(
+    root: str | Path,
+    config: RunConfig,
+    folder: str | Path,
+    *,
+    gpus: str | None = None,
+    keep_folder: bool = False,
+    priority: int = 0,
+    after: Sequence[str] = (),
+    working_directory: str | Path = ".",
+) -> Job:
+    """Adds a training run to the queue.
+
+    folder: the run folder, below the root. A new run gets a folder that is free: this one, or one with a number. A run
+    that continues, by ``resume`` or ``snapshot``, keeps its folder; so does every run with ``keep_folder``, and the
+    folder of the earlier run is renamed when it starts. gpus: "any" for one free GPU; None: as the
+    configuration names them. Errors: the folder is not below the root, or has a job that has not ended.
+    """
+    if not config.keeps_records:
+        remedy = "leave out -record none and -overfit"
+        raise CaffeliteError("a run in a queue needs a run folder", remedy=remedy)
+    place = Path(os.path.realpath(Path(working_directory) / folder))
+    below = Path(os.path.realpath(root))
+    if not place.is_relative_to(below) or not 0 < len(place.relative_to(below).parts) <= DEPTH:
+        expected = f"a folder at most {DEPTH} levels below {root}"
+        raise CaffeliteError("the run folder is not in the queue's folder", expected=expected, found=str(folder))
+    if gpus is None:
+        gpus = config.gpus or ""
+    continues = keep_folder or config.resume or bool(config.snapshot)
+    chosen = _occupied(place) if continues else _free(place)
+    written = Path(str(folder)).with_name(chosen.name)
+    if gpus == ANY:
+        config = dataclasses.replace(config, gpus=None)
+    config = dataclasses.replace(config, record=str(written))
+
+    def create(id: str) -> Path:
+        chosen.mkdir(parents=True, exist_ok=continues)
+        if not (chosen / files.RUN).exists():
+            files.write_json(chosen / files.CONFIG, config.to_json())
+        return Path(root) / chosen.relative_to(below)
+
+    return _add(root, "train", ("train", *config.arguments()), create, gpus, priority, after, working_directory)
+
+
+def _free(place: Path) -> Path:
+    """The folder, or the next free one with a number."""
+    numbered = (place.with_name(f"{place.name}_{number}") for number in range(2, 10**6))
+    return place if not os.path.lexists(place) else next(each for each in numbered if not os.path.lexists(each))
+
+
+def _occupied(place: Path) -> Path:
+    """The folder of a run that continues. Errors: it trains, or is in the queue."""
+    before = job.read(place)
+    if lock.is_held(place) or (before and before.state in job.PENDING):
+        remedy = "let it end, or cancel it: caffelite queue cancel ID"
+        raise CaffeliteError(f"{place} has a run that is running or queued", remedy=remedy)
+    return place
+
+
+def _add(
+    root: str | Path,
+    kind: str,
+    command: tuple[str, ...],
+    create: Callable[[str], Path],
+    gpus: str,
+    priority: int,
+    after: Sequence[str],
+    working_directory: str | Path,
+) -> Job:
+    if gpus not in ("", ANY, ALL, FREE) and not all(part.strip().isdigit() for part in gpus.split(",")):
+        expected = "any, all, or numbers as in 0,1"
+        raise CaffeliteError("the GPUs of a job cannot be read", expected=expected, found=gpus)
+    with _changes(root):
+        every = jobs(root)
+        before = tuple(find(root, name).id for name in after)
+        order = max((each.order for each in every), default=0.0) + 1
+        id = time.strftime("%m%d-%H%M%S-") + secrets.token_hex(2)
+        try:
+            folder = create(id)
+        except OSError as error:
+            raise CaffeliteError(f"cannot create the folder of the job: {error.strerror}") from None
+        directory = os.path.realpath(working_directory)
+        found = Job(id, folder, kind, command, directory, gpus, priority, order, before, job.now())
+        found.write()
+        return found
+
+
+# changes of queued jobs
+
+
+def set_priority(root: str | Path, id: str, priority: int) -> Job:
+    """Changes the priority of a queued job. Errors: it is not queued."""
+    with _changes(root):
+        found = dataclasses.replace(_queued(root, id), priority=priority)
+        found.write()
+        return found
+
+
+def move(root: str | Path, id: str, *, before: str | None = None, position: int | None = None) -> Job:
+    """Moves a queued job before another one, or to a position among the queued jobs, from 1. Neither: to the end.
+
+    Where the neighbours have another priority, the job takes the nearest priority with which it is in its new place.
+    Errors: one of the jobs is not queued.
+    """
+    with _changes(root):
+        found = _queued(root, id)
+        others = [each for each in jobs(root) if each.state == job.QUEUED and each.id != found.id]
+        at = len(others) if position is None else min(max(position, 1), len(others) + 1) - 1
+        if before is not None:
+            target = _queued(root, before).id
+            if target == found.id:
+                return found
+            at = [each.id for each in others].index(target)
+        upper = others[at - 1].priority if at else None
+        lower = others[at].priority if at < len(others) else None
+        priority = found.priority if upper is None else min(found.priority, upper)
+        priority = priority if lower is None else max(priority, lower)
+        found = dataclasses.replace(found, priority=priority)
+        line = [*others[:at], found, *others[at:]]
+        orders = sorted(each.order for each in line)
+        if len(set(orders)) < len(orders):
+            orders = [orders[-1] + i for i in range(len(line))]
+        for each, order in zip(line, orders, strict=True):
+            if each.order != order or each is found:
+                dataclasses.replace(each, order=order).write()
+        return find(root, found.id)
+
+
+def _queued(root: str | Path, name: str) -> Job:
+    found = find(root, name)
+    if found.state != job.QUEUED:
+        raise CaffeliteError(f"job {found.id} is not queued", found=found.state)
+    return found
+
+
+# ending
+
+
+def cancel(root: str | Path, id: str, how: str = PAUSE) -> Job:
+    """Ends a job. A queued one does not start; a running one receives SIGTERM, upon which a training run writes a
+    snapshot, or is killed with all its processes (``how`` = "kill").
+
+    Errors: it has ended; it runs on another host.
+    """
+    found = find(root, id)
+    if found.state == job.QUEUED:
+        with suppress(HeldByAnother):
+            return _cancel_queued(found)
+        found = find(root, id)  # it has just started
+    until = time.monotonic() + STARTING
+    while found.state == job.RUNNING and found.process is None and time.monotonic() < until:
+        time.sleep(PERIOD)
+        found = find(root, id)
+    if found.state != job.RUNNING or found.process is None:
+        raise CaffeliteError(f"job {found.id} has ended", found=found.state)
+    if found.host != socket.gethostname():
+        raise CaffeliteError(f"job {found.id} runs on another host", found=found.host)
+    with suppress(ProcessLookupError):
+        if how == KILL:
+            os.killpg(found.process, signal.SIGKILL)
+        else:
+            os.kill(found.process, signal.SIGTERM)
+    if how == KILL:
+        _record_kill(found)
+    return find(root, found.id)
+
+
+def _cancel_queued(found: Job) -> Job:
+    held = FileLock(found.folder / files.JOB_LOCK)
+    try:
+        job.record_end(found.folder, found.id, job.STOPPED, "cancelled before it started")
+        if found.is_run and not (found.folder / files.RUN).exists():
+            outcome.record_before_start(found.folder, outcome.Outcome(outcome.CANCELLED, "before it started"))
+    except OSError as error:
+        raise CaffeliteError(f"cannot write to {found.folder}: {error.strerror}") from None
+    finally:
+        held.release()
+    return job.read(found.folder) or found
+
+
+def _record_kill(found: Job) -> None:
+    """Records the end of a job whose processes were killed, when they have ended."""
+    until = time.monotonic() + 2
+    while lock.is_held(found.folder, files.JOB_LOCK) and time.monotonic() < until:
+        time.sleep(PERIOD)
+    with suppress(OSError):
+        job.record_end(found.folder, found.id, job.KILLED, "killed on request")
+
+
+def settle(found: Job) -> None:
+    """Records for the run registry that the process of a run ended before its first session."""
+    if found.is_run and found.state == job.KILLED:
+        with suppress(CaffeliteError, OSError):
+            if registry.read(found.folder).state == registry.QUEUED:
+                outcome.record_before_start(found.folder, outcome.Outcome(outcome.FAILED, found.reason))
+
+
+def remove(root: str | Path, id: str) -> None:
+    """Removes a job that has ended from the queue: a run keeps its records, the folder of another job is deleted.
+    Errors: the job has not ended."""
+    with _changes(root):
+        found = find(root, id)
+        if found.state in job.PENDING:
+            raise CaffeliteError(
+                f"job {found.id} has not ended", remedy=f"cancel it: caffelite queue cancel {found.id}"
+            )
+        try:
+            if found.is_run:
+                for name in files.JOB_FILES:
+                    (found.folder / name).unlink(missing_ok=True)
+            else:
+                shutil.rmtree(found.folder)
+        except OSError as error:
+            raise CaffeliteError(f"cannot delete files of {found.folder}: {error.strerror}") from None

@@ -1,0 +1,121 @@
+"""The process of a job: how it is started with its lock, and how it records its beginning and its end.
+
+The scheduler takes the lock of a job and the process inherits it, so that the job counts as running before its process
+has begun, and whoever ends first leaves no gap.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from ... import progress
+from ...errors import CaffeliteError
+from .. import folder as files
+from .. import outcome, registry
+from ..lock import FileLock
+from .job import FAILED, FINISHED, STOPPED, Job, now, record_end
+
+VARIABLE = "CAFFELITE_JOB"  # {"folder", "id", "lock": descriptor, "run": bool, "slot"}
+ENDED = (registry.FINISHED, registry.STOPPED, registry.OUT_OF_TIME)
+TAIL = 1 << 12  # bytes of the output in which the reason of a failure is looked for
+
+
+def start(
+    job: Job, held: FileLock, words: list[str], slot: str, environment: dict[str, str]
+) -> subprocess.Popen[bytes]:
+    """Starts the process of a job in a session of its own. held: job.lock, which the process inherits and the caller
+    releases. words: the command line. Errors: OSError."""
+    descriptor = held.fileno()
+    content = {"folder": str(job.folder.resolve()), "id": job.id, "lock": descriptor, "run": job.is_run, "slot": slot}
+    with open(job.log, "wb") as output:
+        process = subprocess.Popen(
+            words,
+            cwd=job.working_directory,
+            env=environment | {VARIABLE: json.dumps(content)},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            pass_fds=[descriptor],
+            start_new_session=True,
+        )
+    held.describe({"process": process.pid, "id": job.id, "slot": slot, "started": now()})
+    return process
+
+
+@contextmanager
+def session() -> Iterator[None]:
+    """Within it this process is the job that its environment names, if any: its bars report to the job folder, SIGTERM
+    ends it in order, and its end is recorded."""
+    text = os.environ.pop(VARIABLE, "")  # processes that this one starts are not the job
+    if not text:
+        yield
+        return
+    given: dict[str, Any] = json.loads(text)
+    folder, id = Path(given["folder"]), given["id"]
+    held = FileLock(folder / files.JOB_LOCK, descriptor=given["lock"])
+    os.environ[files.JOB_FOLDER] = str(folder)
+    if not given["run"]:
+        progress.report_to(folder / files.PROGRESS)
+    signal.signal(signal.SIGTERM, _stop)
+    with suppress(OSError):
+        files.write_json(
+            folder / files.PROCESS, {"id": id, "process": os.getpid(), "slot": given["slot"], "started": now()}
+        )
+    status, state, reason = 70, "", ""
+    try:
+        yield
+        status = 0
+    except SystemExit as error:
+        status = error.code if isinstance(error.code, int) else 1 if error.code else 0
+        raise
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        with suppress(OSError):
+            state, reason = _outcome(folder, status, given["run"])
+            record_end(folder, id, state, reason, status)
+        held.release()
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    signal.signal(number, signal.SIG_DFL)  # a second signal ends the process at once
+    sys.exit(128 + number)
+
+
+def _outcome(folder: Path, status: int, is_run: bool) -> tuple[str, str]:
+    """(state, reason) of a job by the exit status of its process."""
+    stopped = status == 128 + signal.SIGTERM
+    state, reason = (STOPPED, "stopped by a signal: SIGTERM") if stopped else (FINISHED, "")
+    if status and not stopped:
+        output = folder / (files.OUTPUT if is_run else files.LOG)
+        state, reason = FAILED, last_line(output) or f"exit status {status}"
+    if is_run:
+        with suppress(CaffeliteError):
+            found = registry.read(folder)
+            if found.state == registry.QUEUED:  # no session has begun
+                kind = outcome.CANCELLED if stopped else outcome.FAILED
+                outcome.record_before_start(folder, outcome.Outcome(kind, reason))
+            elif state != FAILED and found.state in ENDED:
+                return found.state, found.reason
+    return state, reason
+
+
+def last_line(path: Path) -> str:
+    """The last line of a log that is not empty, without the name of the program."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
+            lines = [line for line in file.read().decode(errors="replace").splitlines() if line.strip()]
+    except OSError:
+        return ""
+    return lines[-1].removeprefix("caffelite: ") if lines else ""

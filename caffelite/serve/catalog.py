@@ -1,0 +1,127 @@
+"""What lies below the roots: deploy nets, test reports, data sets."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from . import paths
+from .config import ServeConfig
+
+MOST_ENTRIES = 50_000  # files and folders that a search looks at
+MOST_NET = 4 << 20  # bytes of a prototxt that is looked into
+DEEP = 5  # levels below a root
+DEPLOY = re.compile(rb'deploy_param|type:\s*"Input"|^input:', re.MULTILINE)
+SKIPPED = {"node_modules", "__pycache__", "uploads"}
+IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
+LMDB, LEVELDB, FOLDER, LIST = "LMDB", "LevelDB", "class folders", "list"
+
+
+@dataclass(frozen=True)
+class Found:
+    """A file or folder below a root. address: its text in requests. kind: of a data set. changed: seconds since
+    1970."""
+
+    path: Path
+    address: str
+    kind: str = ""
+    changed: float = 0.0
+
+
+def deploy_nets(config: ServeConfig) -> list[Found]:
+    """Prototxts of nets without data layers, the newest first."""
+    found = []
+    for folder, _, names in _walk(config):
+        for name in names:
+            if name.endswith(".prototxt"):
+                path = folder / name
+                status = _stat(path)
+                if status and status.st_size < MOST_NET and _is_deploy(str(path), status.st_mtime_ns, status.st_size):
+                    found.append(Found(path, paths.address(config, path), changed=status.st_mtime))
+    return sorted(found, key=lambda one: (-one.changed, one.address))
+
+
+@lru_cache(4096)
+def _is_deploy(path: str, changed: int, size: int) -> bool:
+    """Whether a prototxt is a net for classification."""
+    try:
+        with open(path, "rb") as file:
+            text = file.read()
+    except OSError:
+        return False
+    return bool(DEPLOY.search(text)) and b"weights:" in text
+
+
+def reports(config: ServeConfig) -> list[Found]:
+    """Folders of test reports, the newest first."""
+    found = []
+    for folder, _, names in _walk(config):
+        if "report.json" in names and "report.html" in names and (status := _stat(folder / "report.json")):
+            found.append(Found(folder, paths.address(config, folder), changed=status.st_mtime))
+    return sorted(found, key=lambda one: (-one.changed, one.address))
+
+
+def data_sets(config: ServeConfig) -> list[Found]:
+    """Databases, folders of class folders and lists of images, by name."""
+    found = []
+    for folder, folders, names in _walk(config):
+        kind = LMDB if "data.mdb" in names else LEVELDB if "CURRENT" in names else ""
+        if not kind and len(folders) > 1 and not names and _holds_images(folder, folders):
+            kind = FOLDER
+        if kind:
+            status = _stat(folder)
+            found.append(Found(folder, paths.address(config, folder), kind, status.st_mtime if status else 0.0))
+        for name in names:
+            path = folder / name
+            if name.endswith(".txt") and (status := _stat(path)) and _is_list(str(path), status.st_mtime_ns):
+                found.append(Found(path, paths.address(config, path), LIST, status.st_mtime))
+    return sorted(found, key=lambda one: one.address)
+
+
+def _holds_images(folder: Path, folders: list[str]) -> bool:
+    """Whether the first folders hold images, and nothing else."""
+    for name in sorted(folders)[:3]:
+        with os.scandir(folder / name) as entries:
+            first = next(iter(entries), None)
+        if first is None or not first.name.lower().endswith(IMAGES):
+            return False
+    return True
+
+
+@lru_cache(4096)
+def _is_list(path: str, changed: int) -> bool:
+    """Whether the first line is the name of an image and a label."""
+    try:
+        with open(path, encoding="utf-8", errors="strict") as lines:
+            first = lines.readline(4096).strip()
+    except (OSError, UnicodeDecodeError):
+        return False
+    name, _, label = first.rpartition(" ")
+    return label.isdigit() and name.lower().endswith(IMAGES)
+
+
+def _walk(config: ServeConfig) -> Iterator[tuple[Path, list[str], list[str]]]:
+    """(folder, names of its folders, names of its files) below the roots. Links to folders are not followed."""
+    left = MOST_ENTRIES
+    for root in config.roots:
+        for text, folders, names in os.walk(root):
+            left -= len(folders) + len(names)
+            folder = Path(text)
+            depth = len(folder.relative_to(root).parts)
+            folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in SKIPPED)
+            yield folder, list(folders), names
+            if depth >= DEEP or "data.mdb" in names:
+                folders.clear()
+            if left < 0:
+                return
+
+
+def _stat(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except OSError:
+        return None

@@ -1,0 +1,101 @@
+"""The configuration of the server."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import CaffeliteError
+
+TOKEN_LENGTH = 16  # characters, at least
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The largest requests that are accepted.
+
+    form: bytes of a form or of JSON. upload: bytes of a request with files. files, fields: their number in a form.
+    pixels: of an uploaded image. archive: bytes of all files of an archive, unpacked.
+    """
+
+    form: int = 1 << 20
+    upload: int = 1 << 30
+    files: int = 10_000
+    fields: int = 1000
+    pixels: int = 100_000_000
+    archive: int = 8 << 30
+
+
+@dataclass(frozen=True)
+class ServeConfig:
+    """The options of `caffelite serve`.
+
+    roots: the folders below which everything is that a page reads or writes. host, port: where the server listens; 0: a
+    free port. token: what a client must present; empty: none is needed. hosts: names of this machine that requests may
+    have in their Host header, besides ``host``. cert, key: PEM files for TLS. allow_python: whether nets with Python
+    layers may be used. allow_urls: whether images may be fetched from public addresses. cpu_slots: jobs without a GPU
+    that run at the same time; depth: how many levels below a root run folders are searched.
+
+    Errors: CaffeliteError for a root that is no folder, a short token, an address other than loopback without a token,
+    a key without a certificate.
+    """
+
+    roots: tuple[Path, ...]
+    host: str = "127.0.0.1"
+    port: int = 5000
+    token: str = ""
+    hosts: tuple[str, ...] = ()
+    cert: Path | None = None
+    key: Path | None = None
+    allow_python: bool = False
+    allow_urls: bool = False
+    cpu_slots: int = 1
+    depth: int = 3
+    limits: Limits = Limits()
+
+    def __post_init__(self) -> None:
+        for root in self.roots:
+            if not root.is_dir():
+                raise CaffeliteError(f"-root {root} is no folder", remedy="create it first")
+        if not self.roots:
+            raise CaffeliteError("the server needs a folder", remedy="name one with -root")
+        resolved = tuple(dict.fromkeys(root.resolve() for root in self.roots))
+        object.__setattr__(self, "roots", resolved)
+        if self.token and (len(self.token) < TOKEN_LENGTH or not self.token.isascii() or not self.token.isprintable()):
+            raise CaffeliteError("-token is too short or not ASCII", expected=f"{TOKEN_LENGTH} characters or more")
+        if not self.token and not is_loopback(self.host):
+            remedy = "add -token auto, or leave -host out"
+            raise CaffeliteError(
+                f"-host {self.host} can be reached by other machines", expected="a token", remedy=remedy
+            )
+        if bool(self.cert) != bool(self.key):
+            raise CaffeliteError("TLS needs both -cert and -key", remedy="name the PEM files of both")
+
+    @property
+    def scheme(self) -> str:
+        return "https" if self.cert else "http"
+
+    def root_names(self) -> list[str]:
+        """A name for each root, which is the first part of addresses below it; empty where there is one root."""
+        if len(self.roots) == 1:
+            return [""]
+        names: list[str] = []
+        for root in self.roots:
+            name = base = root.name or "root"
+            number = 1
+            while name in names:
+                number += 1
+                name = f"{base}_{number}"
+            names.append(name)
+        return names
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

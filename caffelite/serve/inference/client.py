@@ -1,0 +1,281 @@
+"""The server's side of inference: starts a process per model on demand, sends requests, ends what is idle or too
+large."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from ...errors import CaffeliteError
+from . import wire
+
+Answer = tuple[dict[str, Any], list[bytes]]
+Stamp = tuple[tuple[str, int, int], ...]
+
+
+@dataclass(frozen=True)
+class InferenceLimits:
+    """open, request: seconds that opening a model and a request may take. idle: seconds after which an unused process
+    ends. memory: bytes of a process. processes: how many run at the same time. pixels: of an image."""
+
+    open: float = 120.0
+    request: float = 60.0
+    idle: float = 300.0
+    memory: int = 8 << 30
+    processes: int = 4
+    pixels: int = 100_000_000
+
+
+class Died(Exception):
+    """The process ended before it answered."""
+
+
+class Worker:
+    """A model in a process of its own, started by the first request and again after a crash. One request at a time."""
+
+    def __init__(self, model: Path, limits: InferenceLimits, python: bool = False):
+        self.model = model
+        self.info: dict[str, Any] = {}
+        self._limits, self._python = limits, python
+        self._process: subprocess.Popen[bytes] | None = None
+        self._errors: IO[bytes] | None = None
+        self._lock = threading.Lock()
+        self.used = time.monotonic()
+
+    def request(self, content: dict[str, Any], image: bytes) -> Answer:
+        """The answer to a request. Errors: CaffeliteError with what the process reports; it takes too long, crashes, or
+        exceeds its memory."""
+        if not self._lock.acquire(timeout=self._limits.open + self._limits.request):
+            raise CaffeliteError("the model is busy", remedy="try again")
+        try:
+            self.used = time.monotonic()
+            fresh = self._start()
+            try:
+                found = self._exchange(content, [image], self._limits.request)
+            except Died as death:
+                if fresh:
+                    raise CaffeliteError(f"the process of the model ended: {death}") from None
+                self._start()  # it had crashed since its last answer, or did so now: once more
+                try:
+                    found = self._exchange(content, [image], self._limits.request)
+                except Died as second:
+                    raise CaffeliteError(f"the process of the model ended: {second}") from None
+            self._check_memory()
+            self.used = time.monotonic()
+            return found
+        finally:
+            self._lock.release()
+
+    def open(self) -> dict[str, Any]:
+        """What the process says of its model; starts it. Errors: as `request`."""
+        with self._lock:
+            self.used = time.monotonic()
+            self._start()
+            return self.info
+
+    @property
+    def process(self) -> int | None:
+        """The number of the process; None where none runs."""
+        found = self._process
+        return found.pid if found is not None and found.poll() is None else None
+
+    def close(self) -> None:
+        """Ends the process, whatever it does."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with contextlib.suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        for stream in (process.stdin, process.stdout, self._errors):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+
+    def close_if_idle(self) -> None:
+        """Ends the process where it is idle for too long, or exceeds its memory."""
+        if self.process is None or not self._lock.acquire(blocking=False):
+            return
+        try:
+            if time.monotonic() - self.used > self._limits.idle:
+                self.close()
+            else:
+                self._check_memory()
+        finally:
+            self._lock.release()
+
+    def _start(self) -> bool:
+        """Starts the process where none runs; returns whether it did."""
+        if self.process is not None:
+            return False
+        self.close()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "caffelite.serve.inference.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            start_new_session=True,
+            bufsize=0,
+            env={**os.environ, "OPENCV_IO_MAX_IMAGE_PIXELS": str(self._limits.pixels)},
+        )
+        content = {"op": "open", "model": str(self.model), "python": self._python}
+        try:
+            self.info, _ = self._exchange(content, [], self._limits.open)
+        except CaffeliteError:
+            self.close()
+            raise
+        except Died as death:
+            self.close()
+            raise CaffeliteError(f"the model cannot be opened: {death}") from None
+        return True
+
+    def _exchange(self, content: dict[str, Any], parts: list[bytes], seconds: float) -> Answer:
+        process = self._process
+        assert process is not None and process.stdin is not None and process.stdout is not None
+        try:
+            stream = _Timed(process.stdout.fileno(), time.monotonic() + seconds)
+            _write(process.stdin.fileno(), wire.pack(content, parts), time.monotonic() + seconds)
+            answer = wire.unpack(stream)
+        except TimeoutError:
+            self.close()
+            raise CaffeliteError(f"the model took longer than {seconds:g} s") from None
+        except (OSError, EOFError, ValueError):
+            answer = None
+        if answer is None:
+            raise Died(self._last_words())
+        if answer[0].get("fatal"):
+            self.close()
+        if "error" in answer[0]:
+            raise CaffeliteError(str(answer[0]["error"]))
+        return answer
+
+    def _last_words(self) -> str:
+        """How the process ended, and the last line that it printed."""
+        process, line = self._process, ""
+        if self._errors is not None:
+            self._errors.seek(0)
+            lines = self._errors.read().decode(errors="replace").strip().splitlines()
+            line = f"; {lines[-1][:300]}" if lines else ""
+        status = process.wait(5) if process is not None else None
+        self.close()
+        text = f"signal {-status}" if status is not None and status < 0 else f"status {status}"
+        return text + line
+
+    def _check_memory(self) -> None:
+        pid = self.process
+        if pid is not None and resident(pid) > self._limits.memory:
+            self.close()
+
+
+class _Timed:
+    """Reads exactly as many bytes as are needed from a pipe. Errors: TimeoutError after the deadline."""
+
+    def __init__(self, descriptor: int, deadline: float):
+        self._descriptor, self._deadline = descriptor, deadline
+
+    def read(self, count: int, /) -> bytes:
+        found = bytearray()
+        while len(found) < count:
+            left = self._deadline - time.monotonic()
+            if left <= 0 or not select.select([self._descriptor], [], [], left)[0]:
+                raise TimeoutError
+            part = os.read(self._descriptor, min(count - len(found), 1 << 20))
+            if not part:
+                break
+            found += part
+        return bytes(found)
+
+
+def _write(descriptor: int, data: bytes, deadline: float) -> None:
+    """Writes to a pipe. Errors: TimeoutError after the deadline; OSError where nobody reads."""
+    view = memoryview(data)
+    while view:
+        left = deadline - time.monotonic()
+        if left <= 0 or not select.select([], [descriptor], [], left)[1]:
+            raise TimeoutError
+        view = view[os.write(descriptor, view[: select.PIPE_BUF]) :]
+
+
+def resident(pid: int) -> int:
+    """The bytes of memory that a process has; 0 where that is not known."""
+    try:
+        with open(f"/proc/{pid}/statm", encoding="ascii") as line:
+            return int(line.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+class Models:
+    """The workers of a server, a context manager. A model whose files change is opened again."""
+
+    PERIOD = 5.0  # seconds between looks for idle processes
+
+    def __init__(self, limits: InferenceLimits | None = None, python: bool = False):
+        self.limits = limits or InferenceLimits()
+        self._python = python
+        self._workers: dict[Path, tuple[Stamp, Worker]] = {}
+        self._lock, self._ended = threading.Lock(), threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def worker(self, model: Path, files: list[Path]) -> Worker:
+        """The worker of a model; its process is not started yet. files: those that the model consists of."""
+        stamp = tuple(_stamp(file) for file in [model, *files])
+        with self._lock:
+            before, found = self._workers.get(model, (None, None))
+            if found is None or before != stamp:
+                if found is not None:
+                    found.close()
+                found = Worker(model, self.limits, self._python)
+                self._workers[model] = stamp, found
+            found.used = time.monotonic()
+            self._end_oldest(found)
+            return found
+
+    def _end_oldest(self, kept: Worker) -> None:
+        """Ends the processes that were used least recently where there are too many."""
+        running = [worker for _, worker in self._workers.values() if worker.process is not None and worker is not kept]
+        running.sort(key=lambda worker: worker.used)
+        for worker in running[: max(0, len(running) + 1 - self.limits.processes)]:
+            worker.close()
+
+    def __enter__(self) -> Models:
+        self._thread = threading.Thread(target=self._watch, name="inference", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._ended.set()
+        if self._thread:
+            self._thread.join()
+        self._each(Worker.close)
+
+    def _watch(self) -> None:
+        while not self._ended.wait(self.PERIOD):
+            self._each(Worker.close_if_idle)
+
+    def _each(self, act: Callable[[Worker], None]) -> None:
+        with self._lock:
+            every = [worker for _, worker in self._workers.values()]
+        for worker in every:
+            act(worker)
+
+
+def _stamp(file: Path) -> tuple[str, int, int]:
+    try:
+        found = file.stat()
+    except OSError:
+        return str(file), 0, 0
+    return str(file), found.st_mtime_ns, found.st_size

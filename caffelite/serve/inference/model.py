@@ -1,0 +1,140 @@
+"""A deploy net that answers requests: classify, activations of all layers, saliency."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ... import devices, prototxt, weights
+from ...data.images import encode_png
+from ...deploy.classify import Answer, Classifier
+from ...deploy.hierarchy import Hierarchy
+from ...errors import CaffeliteError
+from ...visualize import attribution, thumbnails
+from ...visualize.explained import ExplainedNet, probabilities
+
+MOST_CHANNELS = 64  # that the picture of a layer shows
+SALIENCY_SAMPLES = 8
+
+
+class OpenModel:
+    """A deploy net with the weights that it names. model: the path of its prototxt.
+
+    Errors: those of `Classifier`; it names no weights; no layer of the weights is in the net.
+    """
+
+    def __init__(self, model: str):
+        started = time.perf_counter()
+        self._document = prototxt.read_net(model)
+        self._dev = devices.open_device()
+        self._classifier = Classifier(self._document, self._dev)
+        named = self._document.message.deploy_param.weights
+        if not named:
+            remedy = "make the net with: caffelite deploy -weights FILE"
+            raise CaffeliteError(f"{model} names no weights", remedy=remedy)
+        path = prototxt.resolve(named, self._document.locate)
+        if not self._classifier.net.load(weights.read_model(path), str(path)).matched:
+            raise CaffeliteError(f"{path}: no layer of the file is in the net")
+        self._classifier.warm_up()
+        self._explained: ExplainedNet | None = None
+        self._crops: Classifier | None = None
+        self._hierarchies: dict[tuple[str, int], Hierarchy] = {}
+        self._opened = time.perf_counter() - started
+
+    def describe(self) -> dict[str, Any]:
+        """name, labels, shape C×H×W of the input, kind of the answer, seconds to open."""
+        message = self._document.message
+        return {
+            "name": message.name,
+            "labels": self._classifier.labels,
+            "shape": list(self._classifier.preparation.shape),
+            "classifies": self._classifier.classifies,
+            "seconds": self._opened,
+        }
+
+    def answer(self, content: dict[str, Any], parts: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
+        """The answer to a request by its "op"; its first part is the image. Errors: no such operation."""
+        operations = {"classify": self._classify, "layers": self._layers, "saliency": self._saliency}
+        if content["op"] not in operations:
+            raise CaffeliteError("no such operation", found=str(content["op"]))
+        return operations[content["op"]](content, parts[0])
+
+    def _classify(self, content: dict[str, Any], image: bytes) -> tuple[dict[str, Any], list[bytes]]:
+        """answers: the best classes; general: with a hierarchy, from the best class to the root; notes; seconds. Part
+        0: what the net sees, PNG."""
+        classifier = self._with_crops() if content.get("oversample") else self._classifier
+        preparation = classifier.preparation
+        decoded = preparation.decode(image)
+        (found,) = classifier.answers([image])
+        result = {"seconds": found.seconds, "notes": found.notes, "answers": self._best(found, int(content["top"]))}
+        if content.get("hierarchy"):
+            groups = self._hierarchy(str(content["hierarchy"]))
+            result["general"] = [asdict(one) for one in groups.answers(found.scores)]
+        fitted, _ = preparation.fitted(decoded)
+        seen = preparation.pixels(fitted, preparation.views(fitted))
+        return result, [encode_png(seen)]
+
+    def _best(self, found: Answer, top: int) -> list[dict[str, Any]]:
+        labels = self._classifier.labels
+        chosen = found.top(top) if self._classifier.classifies else range(len(labels))
+        return [{"label": labels[i], "class": i, "score": float(found.scores[i])} for i in chosen]
+
+    def _with_crops(self) -> Classifier:
+        if self._crops is None:
+            self._crops = Classifier(self._document, self._dev, oversample=True, share=self._classifier.net)
+        return self._crops
+
+    def _hierarchy(self, path: str) -> Hierarchy:
+        try:
+            key = path, Path(path).stat().st_mtime_ns
+        except OSError as error:
+            raise CaffeliteError(f"cannot read the hierarchy {path}: {error.strerror}") from None
+        if key not in self._hierarchies:
+            self._hierarchies = {key: Hierarchy(Path(path), self._classifier.labels)}
+        return self._hierarchies[key]
+
+    def _explain(self) -> ExplainedNet:
+        if self._explained is None:
+            self._explained = ExplainedNet(self._document, self._dev)
+        return self._explained
+
+    def _layers(self, content: dict[str, Any], image: bytes) -> tuple[dict[str, Any], list[bytes]]:
+        """layers: name, type, shape, least, greatest and mean value of each layer's first output, in order; part i: its
+        picture, PNG."""
+        net = self._explain()
+        net.scores(net.picture(image).input)
+        names = {layer.name for layer in self._document.message.layer}
+        rows, pictures = [], []
+        for node in net.net.graph.nodes:
+            if not node.tops or node.layer.spec.type == "Input" or node.name not in names:
+                continue  # a layer that the compiler added
+            values = net.values(node.tops[0])
+            facts = {"least": float(values.min()), "greatest": float(values.max()), "mean": float(values.mean())}
+            rows.append({"name": node.name, "type": node.layer.spec.type, "shape": list(values.shape), **facts})
+            pictures.append(encode_png(thumbnails.activations(values, MOST_CHANNELS)))
+        return {"layers": rows}, pictures
+
+    def _saliency(self, content: dict[str, Any], image: bytes) -> tuple[dict[str, Any], list[bytes]]:
+        """class, label and score of the explained class: "class", else the best. Parts: the image as the net sees it,
+        its saliency map, and Grad-CAM over the image where the net has a convolution; PNG."""
+        net = self._explain()
+        picture = net.picture(image)
+        scores = net.scores(picture.input)
+        wanted = content.get("class")
+        number = int(scores.argmax()) if wanted is None else int(wanted)
+        if not 0 <= number < net.classes:
+            raise CaffeliteError("no such class", expected=f"0 to {net.classes - 1}", found=number)
+        parts = [encode_png(picture.pixels)]
+        found = attribution.saliency(net, picture.input, number, SALIENCY_SAMPLES)
+        parts.append(encode_png(thumbnails.heat(found)))
+        result = {"class": number, "label": net.labels[number], "score": float(probabilities(scores)[number])}
+        try:
+            layer, value = net.last_map()
+        except CaffeliteError:
+            return result, parts
+        net.scores(picture.input)
+        cam = attribution.grad_cam(net, number, value)
+        parts.append(encode_png(thumbnails.overlay(picture.pixels, cam)))
+        return {**result, "layer": layer}, parts

@@ -1,0 +1,65 @@
+"""The inference process: `python -m caffelite.serve.inference.worker` answers requests on its standard input.
+
+The first request is "open". Standard output carries the answers alone: what layers print goes to standard error.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from ... import user_modules
+from ...errors import CaffeliteError
+from . import wire
+from .model import OpenModel
+
+Answer = tuple[dict[str, Any], list[bytes]]
+
+
+def serve(requests: wire.Reader, write: Callable[[bytes], object]) -> None:
+    """Answers requests until the stream ends. An answer has "error" where the request failed; {"fatal": true} besides
+    where the process ends."""
+    model: OpenModel | None = None
+    while (message := wire.unpack(requests)) is not None:
+        content, parts = message
+        fatal = False
+        try:
+            if content["op"] == "open":
+                if content["python"]:
+                    user_modules.permit()
+                model = OpenModel(content["model"])
+                answer: Answer = model.describe(), []
+            elif model is None:
+                raise CaffeliteError("no model is open")
+            else:
+                answer = model.answer(content, parts)
+        except CaffeliteError as error:
+            answer = {"error": str(error)}, []
+        except MemoryError:
+            answer, fatal = ({"error": "out of memory", "fatal": True}, []), True
+        except Exception as error:
+            traceback.print_exc()
+            answer = {"error": f"internal error: {type(error).__name__}: {error}"[:500]}, []
+        write(wire.pack(*answer))
+        if fatal:
+            return
+
+
+def main() -> None:
+    """Serves the standard streams."""
+    answers = os.dup(1)
+    os.dup2(2, 1)
+
+    def write(data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(answers, view) :]
+
+    serve(sys.stdin.buffer, write)
+
+
+if __name__ == "__main__":
+    main()

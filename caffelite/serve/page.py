@@ -1,0 +1,259 @@
+"""Answers: pages from templates, the same values as JSON, errors, and the routes that make them."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import jinja2
+from markupsafe import Markup
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from .. import __version__
+from ..errors import CaffeliteError, printable
+from .config import ServeConfig
+from .paths import Outside
+
+HERE = Path(__file__).parent
+NAVIGATION = (
+    ("/runs", "runs"),
+    ("/new", "new"),
+    ("/queue", "queue"),
+    ("/data", "data"),
+    ("/models", "models"),
+    ("/try", "try"),
+)
+
+Fields = dict[str, Any]  # of a form: text, or UploadFile; a name that comes several times has a list
+
+
+def config_of(request: Request) -> ServeConfig:
+    """The configuration of the server that received a request."""
+    found: ServeConfig = request.app.state.config
+    return found
+
+
+def wants_json(request: Request) -> bool:
+    """Whether the client asks for JSON: by `.json` at the end of the path, or by its Accept header."""
+    accepted = request.headers.get("accept", "")
+    return request.url.path.endswith(".json") or ("application/json" in accepted and "text/html" not in accepted)
+
+
+def render(
+    request: Request,
+    template: str,
+    values: Mapping[str, Any],
+    *,
+    only_html: Mapping[str, Any] | None = None,
+    status: int = 200,
+) -> Response:
+    """A page, or its values as JSON.
+
+    values: plain values; numbers that are not finite become null. only_html: further values for the template. The
+    template also has ``path`` (of the page), ``navigation``, ``version``, ``json_url`` and ``host``.
+    """
+    if wants_json(request):
+        return JSONResponse(finite(values), status)
+    query = f"?{request.url.query}" if request.url.query else ""
+    context = {
+        "path": request.url.path,
+        "json_url": f"{request.url.path.rstrip('/')}.json{query}",
+        "navigation": NAVIGATION,
+        "version": __version__,
+        **values,
+        **(only_html or {}),
+    }
+    return HTMLResponse(environment().get_template(template).render(context), status)
+
+
+@functools.cache
+def environment() -> jinja2.Environment:
+    """The templates. Every value is escaped; a missing value is an error."""
+    found = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    found.filters |= {"embedded": embedded, "score": score, "duration": duration, "size": size}
+    return found
+
+
+def score(value: float | None) -> str:
+    """A score in four digits; empty for None."""
+    return "" if value is None else f"{value:.4g}"
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds as 12.3s, 4m05s or 2h03m; empty for None."""
+    if seconds is None or not math.isfinite(seconds):
+        return ""
+    if seconds < 60:
+        return f"{seconds:.1f}s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}m{rest:02}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02}m"
+
+
+def size(count: float) -> str:
+    """Bytes as 640 B, 1.2 KiB or 3.4 MiB."""
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.0f} B" if unit == "B" else f"{count:.3g} {unit}"
+        count /= 1024
+    return f"{count:.3g} GiB"
+
+
+def finite(value: Any) -> Any:
+    """Plain values for JSON, in which a number that is not finite becomes null, and a path text."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(name): finite(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(each) for each in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def embedded(value: Any) -> Markup:
+    """JSON that may stand in a `<script type="application/json">`: no character of it can end the element."""
+    text = json.dumps(finite(value), allow_nan=False)
+    return Markup(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
+
+
+def routes(path: str, handler: Callable[[Request], Response]) -> list[Route]:
+    """The routes of a page: at its address, and as JSON at the address with `.json`. The handler runs in a thread."""
+    return [Route(path, handler, methods=["GET"]), Route(f"{path}.json", handler, methods=["GET"])]
+
+
+def action(path: str, handler: Callable[[Request, Fields], Response]) -> Route:
+    """The route of a form: the handler receives the request and the fields of its form or of its JSON object, and runs
+    in a thread. Errors: 400 for a body that cannot be read."""
+
+    async def endpoint(request: Request) -> Response:
+        async with _Form(request) as fields:
+            return await run_in_threadpool(handler, request, fields)
+
+    return Route(path, endpoint, methods=["POST"], name=handler.__name__)
+
+
+class _Form:
+    """The fields of a request's body; uploaded files are closed at the end."""
+
+    def __init__(self, request: Request):
+        self._request = request
+        self._form: Any = None
+
+    async def __aenter__(self) -> Fields:
+        kind = self._request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind == "application/json":
+            return _json_object(await self._request.body())
+        if kind in ("application/x-www-form-urlencoded", "multipart/form-data"):
+            limits = config_of(self._request).limits
+            try:
+                self._form = await self._request.form(
+                    max_files=limits.files, max_fields=limits.fields, max_part_size=limits.form
+                )
+            except HTTPException:
+                raise
+            except Exception as error:  # the parsers raise errors of many kinds
+                text = printable(str(error), keep="")[:200]
+                raise CaffeliteError("the form cannot be read", found=text) from None
+            fields: Fields = {}
+            for name, value in self._form.multi_items():
+                if name in fields:
+                    earlier = fields[name]
+                    fields[name] = [*earlier, value] if isinstance(earlier, list) else [earlier, value]
+                else:
+                    fields[name] = value
+            return fields
+        if await self._request.body():
+            expected = "a form or JSON"
+            raise HTTPException(415, f"this content cannot be read; expected {expected}")
+        return {}
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._form is not None:
+            await self._form.close()
+
+
+def _json_object(body: bytes) -> Fields:
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        raise CaffeliteError("the body is not JSON", expected="an object") from None
+    if not isinstance(found, dict):
+        raise CaffeliteError("the body is not a JSON object", found=type(found).__name__)
+    return found
+
+
+def text_field(fields: Fields, name: str, default: str | None = None) -> str:
+    """A field that is one text. Errors: it is missing without a default, a file, or comes several times."""
+    value = fields.get(name, default)
+    if isinstance(value, UploadFile) or not isinstance(value, str):
+        raise CaffeliteError(f"the form needs {name}", expected="one text")
+    return value
+
+
+def number(text: str | None, name: str, least: int, most: int, default: int) -> int:
+    """A whole number of a query; the default where it is missing. Errors: it is none, or out of range."""
+    if text is None or text == "":
+        return default
+    if not (text.isascii() and text.isdecimal() and len(text) < 19 and least <= int(text) <= most):
+        expected = f"a whole number from {least} to {most}"
+        raise CaffeliteError(f"{name} is out of range", expected=expected, found=printable(text, keep="")[:40])
+    return int(text)
+
+
+def address(path: str, **query: str) -> str:
+    """An address of this server."""
+    return f"{path}?{urlencode(query)}" if query else path
+
+
+def with_query(request: Request, **changes: str) -> str:
+    """The address of a request's page with other values in its query."""
+    kept = [(name, value) for name, value in request.query_params.multi_items() if name not in changes]
+    return f"{request.url.path}?{urlencode([*kept, *changes.items()])}"
+
+
+def done(request: Request, where: str, values: Mapping[str, Any]) -> Response:
+    """The answer to a form that did its work: a browser goes to a page, a program receives JSON."""
+    return JSONResponse(finite(values)) if wants_json(request) else RedirectResponse(where, 303)
+
+
+def error(request: Request, status: int, message: str) -> Response:
+    """An error as a page or as JSON."""
+    if wants_json(request):
+        return JSONResponse({"error": message, "status": status}, status)
+    return render(request, "error.html", {"status": status, "message": message}, status=status)
+
+
+def missing(text: str) -> HTTPException:
+    """The error for something that does not exist: 404, with a text."""
+    return HTTPException(404, printable(text, keep="")[:300])
+
+
+def on_mistake(request: Request, mistake: Exception) -> Response:
+    """The answer to a CaffeliteError."""
+    return error(request, 403 if isinstance(mistake, Outside) else 400, str(mistake))
+
+
+def on_http(request: Request, mistake: Exception) -> Response:
+    """The answer to an address that does not exist, a method that is not offered, a body that is too large."""
+    assert isinstance(mistake, HTTPException)
+    texts = {"Not Found": "there is no such page", "Method Not Allowed": "this page does not take this method"}
+    found = error(request, mistake.status_code, texts.get(mistake.detail, mistake.detail))
+    for name, value in (mistake.headers or {}).items():
+        found.headers[name] = value
+    return found

@@ -1,0 +1,1 @@
+"""The pages, a module each: `ROUTES` and the functions that answer them."""

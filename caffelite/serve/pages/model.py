@@ -1,0 +1,197 @@
+"""The pages of models: the list, one deploy net with its files, and test reports."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+
+from ...errors import CaffeliteError
+from ...runs import folder as files
+from ...runs import registry
+from .. import catalog, nets, page, paths, work
+from ..config import ServeConfig
+from .data import read_object
+
+OFFERED = (".caffemodel", ".h5", ".solverstate", ".prototxt", ".onnx", ".csv", ".txt", ".json", ".binaryproto", ".png")
+REPORTS = "reports"
+CELL_SAMPLES = 200  # of a cell that a page shows
+MANY = 0.05  # share of a label's samples from which a mistake is shown strongly
+
+
+def models(request: Request) -> Response:
+    """Deploy nets, runs, and test reports below the roots."""
+    config = page.config_of(request)
+    deploy = [{"path": one.address, "changed": one.changed} for one in catalog.deploy_nets(config)]
+    reports = [_report_row(one) for one in catalog.reports(config)]
+    return page.render(request, "models.html", {"models": deploy, "reports": reports})
+
+
+def _report_row(found: catalog.Found) -> dict[str, Any]:
+    try:
+        report = read_object(found.path / "report.json")
+    except CaffeliteError:
+        report = {}
+    names = ("name", "model", "weights", "accuracy", "tested", "made")
+    return {"path": found.address, **{name: report.get(name) for name in names}}
+
+
+def net(request: Request) -> Response:
+    """One deploy net. Query: path."""
+    config = page.config_of(request)
+    text = request.query_params.get("path", "")
+    path = paths.resolve(config, text)
+    document, named = nets.read(config, path)
+    message = document.message
+    how = message.deploy_param
+    weights = [file for file in named if file.name.endswith((".caffemodel", ".h5", ".binaryproto"))]
+    folder = path.parent
+    train = folder / files.NET
+    onnx = path.with_suffix(".onnx")
+    offered = [path, *weights, *([onnx] if onnx.exists() else [])]
+    values = {
+        "path": text,
+        "name": message.name,
+        "layers": len(message.layer),
+        "labels": list(how.label),
+        "files": [_file(config, file) for file in dict.fromkeys(offered) if file.is_file()],
+        "train_net": paths.address(config, train) if train.is_file() else "",
+        "run": paths.address(config, folder) if _is_run(folder) else "",
+        "reports": [row for row in map(_report_row, catalog.reports(config)) if _is_of(row, weights)],
+    }
+    return page.render(request, "model.html", values)
+
+
+def _is_run(folder: Path) -> bool:
+    try:
+        registry.read(folder)
+    except CaffeliteError:
+        return False
+    return True
+
+
+def _is_of(row: dict[str, Any], weights: list[Path]) -> bool:
+    """Whether a report tested these weights."""
+    return any(os.path.basename(str(row["weights"])) == file.name for file in weights)
+
+
+def _file(config: ServeConfig, path: Path) -> dict[str, Any]:
+    return {"path": paths.address(config, path), "bytes": path.stat().st_size}
+
+
+def test(request: Request, fields: page.Fields) -> Response:
+    """Queues `caffelite test -report` of a net's weights on the test data of its training net."""
+    config = page.config_of(request)
+    text = page.text_field(fields, "path")
+    path = paths.resolve(config, text)
+    document, _ = nets.read(config, path)
+    train = paths.resolve(config, page.text_field(fields, "train_net"))
+    nets.read(config, train)
+    weights = paths.resolve(config, str(path.parent / document.message.deploy_param.weights))
+    root = next(root for root in config.roots if path.is_relative_to(root))
+    folder = root / REPORTS / f"{path.parent.name}-{time.strftime('%m%d-%H%M%S-')}{secrets.token_hex(2)}"
+    command = ["test", "--model", str(train), "--weights", str(weights), "--report", str(folder)]
+    labels = list(document.message.deploy_param.label)
+    if labels:
+        folder.mkdir(parents=True)
+        (folder / "labels.txt").write_text("".join(f"{label}\n" for label in labels), encoding="utf-8")
+        command += ["--labels", str(folder / "labels.txt")]
+    job = work.submit(config, path, command)
+    address = paths.address(config, folder)
+    where = f"/models/report?path={quote(address)}&job={job.id}"
+    return page.done(request, where, {**work.summary(config, job), "result": address})
+
+
+def export(request: Request, fields: page.Fields) -> Response:
+    """Queues the export of a deploy net to ONNX."""
+    config = page.config_of(request)
+    path = paths.resolve(config, page.text_field(fields, "path"))
+    document, _ = nets.read(config, path)
+    weights = paths.resolve(config, str(path.parent / document.message.deploy_param.weights))
+    out = path.with_suffix(".onnx")
+    command = ["export", "--model", str(path), "--weights", str(weights), "--out", str(out), "--force"]
+    job = work.submit(config, path, command, quick=True)
+    address = paths.address(config, out)
+    where = f"/job/{job.id}?result={quote(address)}"
+    return page.done(request, where, {**work.summary(config, job), "result": address})
+
+
+def report(request: Request) -> Response:
+    """A test report. Query: path, the folder; label and answer, a cell of the confusion matrix; job, that writes it."""
+    config, query = page.config_of(request), request.query_params
+    text = query.get("path", "")
+    folder = paths.resolve(config, text)
+    job = query.get("job", "")
+    if not (folder / "report.json").exists() and job:
+        return page.render(request, "report_pending.html", {"job": work.describe(config, job), "path": text})
+    found = read_object(folder / "report.json")
+    shown = {name: found.get(name) for name in ("name", "model", "weights", "made", "scores", "samples")}
+    values: dict[str, Any] = {"path": text, **shown, "classifies": "confusion" in found}
+    if "confusion" in found:
+        names = ("accuracy", "balanced_accuracy", "top", "tested", "right", "nan", "log_loss", "calibration_error")
+        more = ("labels", "classes", "confusion", "calibration", "confused")
+        values |= {name: found.get(name) for name in (*names, *more)}
+        values["worst"] = [_with_image(text, row) for row in found.get("worst", [])]
+        values["cell"] = _cell(text, found, query.get("label", ""), query.get("answer", ""))
+    html = {"rows": _matrix(values), "has_images": bool(found.get("data_layer"))} if "confusion" in found else {}
+    html["url"] = f"/models/report?{urlencode({'path': text})}"
+    return page.render(request, "report.html", values, only_html=html)
+
+
+def _with_image(text: str, row: dict[str, Any]) -> dict[str, Any]:
+    return {**row, "image": f"/data/image?{urlencode({'report': text, 'number': row['sample']})}"}
+
+
+def _cell(text: str, found: dict[str, Any], label: str, answer: str) -> dict[str, Any] | None:
+    """The samples of a cell of the confusion matrix, by class numbers."""
+    if not label or not answer:
+        return None
+    most = len(found["labels"]) - 1
+    key = page.number(label, "label", 0, most, 0), page.number(answer, "answer", 0, most, 0)
+    cells = {(row["label"], row["answer"]): row["samples"] for row in found.get("cells", [])}
+    listed = cells.get(key, [])
+    return {
+        "label": key[0],
+        "answer": key[1],
+        "count": found["confusion"][key[0]][key[1]],
+        "samples": [_with_image(text, {"sample": number}) for number in listed[:CELL_SAMPLES]],
+    }
+
+
+def _matrix(values: dict[str, Any]) -> list[list[dict[str, Any]]]:
+    """The cells of the confusion matrix with their class names for the style sheet."""
+    rows = []
+    for label, counts in enumerate(values["confusion"]):
+        total = max(1, sum(counts))
+        row = []
+        for answer, count in enumerate(counts):
+            style = "" if not count else "right" if label == answer else "wrong"
+            style += " many" if style == "wrong" and count / total >= MANY else ""
+            row.append({"count": count, "style": style, "label": label, "answer": answer})
+        rows.append(row)
+    return rows
+
+
+def download(request: Request) -> Response:
+    """A file below the roots. Query: path. Errors: 400 for another kind of file."""
+    config = page.config_of(request)
+    path = paths.resolve(config, request.query_params.get("path", ""))
+    if not path.name.endswith(OFFERED) or path.name.startswith(".") or not path.is_file():
+        raise CaffeliteError("this file is not offered", expected=f"a file that ends in {', '.join(OFFERED)}")
+    return FileResponse(path, media_type="application/octet-stream", filename=path.name)
+
+
+ROUTES = [
+    *page.routes("/models", models),
+    *page.routes("/models/net", net),
+    *page.routes("/models/report", report),
+    page.action("/models/test", test),
+    page.action("/models/export", export),
+    page.Route("/download", download, methods=["GET"]),
+]

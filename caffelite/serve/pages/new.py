@@ -1,0 +1,211 @@
+"""The pages of a new run: data and net, then the editor of its solver and net, with checks as one types."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ... import inputs
+from ...errors import CaffeliteError
+from ...runs.config import RunConfig
+from ...runs.queue import edit, job
+from ...runs.queue.job import ANY, FREE, Job
+from ...runs.queue.submission import submit_run
+from ...scaffold.presets import PRESETS
+from ...training.checkpoint import snapshot
+from .. import drafts, page, paths, projects
+from ..config import ServeConfig
+from ..drafts import Draft
+from .queue import row
+
+SETTINGS = ("base_lr", "momentum", "weight_decay", "max_iter", "max_epoch")
+LARGEST = 2 << 20  # bytes of a prototxt that the editor opens
+
+
+def new(request: Request) -> Response:
+    """The form: data and net."""
+    config = page.config_of(request)
+    runs = projects.trained_runs(config)
+    values = {
+        "databases": projects.databases(config),
+        "nets": list(PRESETS),
+        "runs": runs,
+        "solvers": _solvers(config),
+        "roots": config.root_names(),
+        "picked": request.query_params.get("data", ""),
+    }
+    return page.render(request, "new.html", values)
+
+
+def _solvers(config: ServeConfig) -> list[str]:
+    """Solvers of projects at the first level below the roots."""
+    found = []
+    for root in config.roots:
+        for path in sorted(root.glob("*/solver.prototxt")):
+            if not (path.parent / "run.json").exists():
+                found.append(paths.address(config, path))
+    return found
+
+
+def prepare(request: Request, fields: page.Fields) -> Response:
+    """Adds the jobs that make the project of a form."""
+    config = page.config_of(request)
+    names = config.root_names()
+    root_name = page.text_field(fields, "root", names[0])
+    if root_name not in names:
+        raise CaffeliteError("no root has this name", expected=f"one of {', '.join(names)}")
+    root = config.roots[names.index(root_name)]
+    given = {each.name: page.text_field(fields, each.name, "") for each in dataclasses.fields(projects.Choice)}
+    solver, jobs = projects.prepare(config, root, projects.Choice(**given))
+    name = paths.address(config, solver)
+    where = f"/new/edit?solver={quote(name)}&job={quote(jobs[-1].id)}"
+    return page.done(request, where, {"solver": name, "jobs": [row(config, each) for each in jobs]})
+
+
+def edit_page(request: Request) -> Response:
+    """The editor of a solver and its net; while a job makes them, its progress."""
+    config = page.config_of(request)
+    solver, root = _solver(config, request.query_params.get("solver", ""))
+    values: dict[str, Any] = {"solver": paths.address(config, solver), "job": None}
+    making = _job(config, root, request.query_params.get("job", ""))
+    if making and making.state != job.FINISHED:
+        before = [each for each in map(lambda id: _job(config, root, id), making.after) if each]
+        shown = next((each for each in [*before, making] if each.state != job.FINISHED), making)
+        values |= {"job": row(config, shown), "failed": making.state not in job.PENDING}
+        return page.render(request, "making.html", values)
+    text = _read(solver)
+    net = drafts.net_path(config, solver, text, root)
+    values |= {
+        "solver_text": text,
+        "net_text": _read(net) if net else "",
+        "net": paths.address(config, net) if net else None,
+        "settings": {name: _value(text, name) for name in SETTINGS},
+        "gpus": _gpus(),
+    }
+    return page.render(request, "edit.html", values)
+
+
+def _solver(config: ServeConfig, text: str) -> tuple[Path, Path]:
+    """(the solver that a text names, the root where relative paths start). Errors: outside; not a prototxt."""
+    if not text:
+        raise CaffeliteError("no solver is named", expected="?solver=PATH")
+    path = paths.resolve(config, text)
+    if path.suffix != ".prototxt":
+        raise CaffeliteError("this is not a prototxt", found=text[:200])
+    return path, next(root for root in config.roots if path.is_relative_to(root))
+
+
+def _job(config: ServeConfig, root: Path, id: str) -> Job | None:
+    return job.read(root / edit.FOLDER / id) if re.fullmatch(r"[0-9a-f-]{1,40}", id) else None
+
+
+def _read(path: Path) -> str:
+    try:
+        return inputs.read_text(path, LARGEST, "replace")
+    except OSError as error:
+        raise CaffeliteError(f"cannot read {path.name}: {inputs.reason(error)}") from None
+
+
+def _value(text: str, name: str) -> str | None:
+    """A top-level field of a solver's text; None where it is not set."""
+    found = re.search(rf"^\s*{name}\s*:\s*([^\s#]+)", text, re.MULTILINE)
+    return found[1] if found else None
+
+
+def _gpus() -> int:
+    from ...devices import cuda
+
+    return cuda.count()
+
+
+def _draft(request: Request, fields: page.Fields) -> tuple[Draft, Path | None]:
+    """(the draft of a request, the path of its net)."""
+    config = page.config_of(request)
+    solver, root = _solver(config, page.text_field(fields, "solver"))
+    texts = {name: page.text_field(fields, name, "").replace("\r\n", "\n") for name in ("solver_text", "net_text")}
+    settings = [f"{name}={value}" for name in SETTINGS if (value := page.text_field(fields, name, "").strip())]
+    settings += [line.strip() for line in page.text_field(fields, "settings", "").splitlines() if line.strip()]
+    net = drafts.net_path(config, solver, texts["solver_text"], root)
+    return Draft(solver, root, settings=tuple(settings), **texts), net
+
+
+def check(request: Request, fields: page.Fields) -> Response:
+    """What is wrong with a draft, and what it would do."""
+    config = page.config_of(request)
+    draft, _ = _draft(request, fields)
+    found = drafts.inspect(config, draft)
+    name = paths.address(config, draft.solver)
+    values = dataclasses.asdict(found) | {"command": projects.shell(_command(name, draft.settings, found.jobs))}
+    return page.done(request, f"/new/edit?solver={quote(name)}", values)
+
+
+def _command(solver: str, settings: tuple[str, ...], jobs: int) -> list[str]:
+    words = ["sweep" if jobs > 1 else "train", f"--solver={solver}", *(f"--set={text}" for text in settings)]
+    return [part for word in words for part in word.split("=", 1)]
+
+
+def start(request: Request, fields: page.Fields) -> Response:
+    """Writes the texts and adds the run, or the sweep, to the queue. Errors: the draft has mistakes."""
+    config = page.config_of(request)
+    draft, net = _draft(request, fields)
+    found = drafts.inspect(config, draft)
+    if not found.ok:
+        mistake = next(each for each in found.findings if each["kind"] == "mistake")
+        place = f"{mistake['file']}:{mistake['line']}:{mistake['column']}: " if mistake["line"] else ""
+        raise CaffeliteError(f"{place}{mistake['message']}", remedy=mistake.get("remedy"))
+    _write(draft.solver, draft.solver_text)
+    if net:
+        _write(net, draft.net_text)
+    priority = page.number(page.text_field(fields, "priority", ""), "priority", 0, 1000, 0)
+    on_gpu = page.text_field(fields, "device", "cpu") == "gpu"
+    added = _submit(draft, found.jobs, priority, on_gpu)
+    where = f"/runs/{quote(paths.address(config, added.folder))}" if added.is_run else "/queue"
+    return page.done(request, where, {"job": row(config, added), "jobs": found.jobs})
+
+
+def _submit(draft: Draft, jobs: int, priority: int, on_gpu: bool) -> Job:
+    solver = os.path.relpath(draft.solver, draft.root)
+    more: dict[str, Any] = {"priority": priority, "working_directory": draft.root}
+    if jobs == 1:
+        config = RunConfig(solver, overrides=draft.settings)
+        return submit_run(draft.root, config, gpus=ANY if on_gpu else None, **more)
+    words = ["sweep", f"--solver={solver}", *(f"--set={text}" for text in draft.settings), "--queue"]
+    words.append(f"--folder={_sweep_folder(draft)}")
+    return edit.add(draft.root, [*words, "--gpu=0"] if on_gpu else words, gpus=FREE, **more)
+
+
+def _sweep_folder(draft: Draft) -> str:
+    """A free folder for a sweep, relative to the root, in which its command starts."""
+    from ... import prototxt
+
+    text = str(Path(os.path.relpath(draft.solver, draft.root)))
+    base = f"{snapshot.prefix(prototxt.read_solver(draft.solver).message, text)}_sweep"
+    names = [base, *(f"{base}_{number}" for number in range(2, 1000))]
+    return next(name for name in names if not (draft.root / name).exists())
+
+
+def _write(path: Path, text: str) -> None:
+    """Replaces a prototxt that has changed."""
+    try:
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            draft = path.with_name(f".{path.name}.draft")
+            draft.write_text(text, encoding="utf-8")
+            os.replace(draft, path)
+    except (OSError, UnicodeError) as error:
+        raise CaffeliteError(f"cannot write {path.name}: {inputs.reason(error)}") from None
+
+
+ROUTES = [
+    *page.routes("/new", new),
+    *page.routes("/new/edit", edit_page),
+    page.action("/new/prepare", prepare),
+    page.action("/new/check", check),
+    page.action("/new/start", start),
+]

@@ -1,0 +1,120 @@
+"""The page of the queue: jobs in their order, with progress; move, priority, cancel, remove."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ...errors import CaffeliteError, printable
+from ...runs.queue import edit, job, scan, scheduler
+from ...runs.queue.job import Job
+from .. import page, paths
+from ..config import ServeConfig
+
+ENDED = 30  # jobs that have ended, of which the page shows the last ones
+LEAST, MOST = -1000, 1000  # priorities
+
+
+def queue(request: Request) -> Response:
+    """Jobs that run, that wait, and the last ones that have ended."""
+    config = page.config_of(request)
+    every = [(root, each) for root in config.roots for each in scan.jobs(root)]
+    parts: dict[str, list[dict[str, Any]]] = {"running": [], "queued": [], "ended": []}
+    for _, each in sorted(every, key=lambda entry: entry[1].rank):
+        name = each.state if each.state in job.PENDING else "ended"
+        parts[name].append(row(config, each))
+    ended = sorted(parts["ended"], key=lambda entry: entry["ended"] or entry["started"], reverse=True)
+    values = {**parts, "ended": ended[:ENDED], "ended_total": len(ended), "schedulers": _schedulers(config)}
+    return page.render(request, "queue.html", values, only_html={"root_option": _root_option(config)})
+
+
+def _schedulers(config: ServeConfig) -> list[dict[str, Any]]:
+    names = config.root_names()
+    found = zip(names, map(scheduler.describe, config.roots), strict=True)
+    return [{"root": name, "process": each.get("process"), "host": each.get("host")} for name, each in found]
+
+
+def _root_option(config: ServeConfig) -> str:
+    return str(config.roots[0]) if len(config.roots) == 1 else "ROOT"
+
+
+def row(config: ServeConfig, each: Job) -> dict[str, Any]:
+    """A job for pages: its plain values, with the folder as pages name it, and the fraction that is done."""
+    found = each.to_json() | {"folder": paths.address(config, each.folder)}
+    progress = found["progress"]
+    part = progress["done"] / progress["total"] if progress and progress["total"] else None
+    return found | {"fraction": None if part is None else min(part, 1.0), "is_run": each.is_run}
+
+
+def root_of(config: ServeConfig, id: str) -> Path:
+    """The root that has a job. Errors: none has it."""
+    for root in config.roots:
+        if any(each.id == id for each in scan.jobs(root)):
+            return root
+    raise CaffeliteError("there is no such job", found=printable(id, keep="")[:100])
+
+
+def move(request: Request, fields: page.Fields) -> Response:
+    """Moves a queued job: before another one, or to a position."""
+    id = page.text_field(fields, "job")
+    root = root_of(page.config_of(request), id)
+    before = page.text_field(fields, "before", "") or None
+    position = page.number(page.text_field(fields, "position", ""), "position", 1, 10**6, 0) or None
+    return _done(request, edit.move(root, id, before=before, position=position))
+
+
+def priority(request: Request, fields: page.Fields) -> Response:
+    """Changes the priority of a queued job."""
+    id, text = page.text_field(fields, "job"), page.text_field(fields, "priority")
+    sign, digits = (-1, text[1:]) if text.startswith("-") else (1, text)
+    value = sign * page.number(digits, "priority", 0, MOST, 0)
+    return _done(request, edit.set_priority(root_of(page.config_of(request), id), id, value))
+
+
+def cancel(request: Request, fields: page.Fields) -> Response:
+    """Ends a job: how = pause (SIGTERM; a run writes a snapshot) or kill."""
+    id, how = page.text_field(fields, "job"), page.text_field(fields, "how", edit.PAUSE)
+    if how not in (edit.PAUSE, edit.KILL):
+        raise CaffeliteError("how a job ends is unknown", expected=f"{edit.PAUSE} or {edit.KILL}")
+    return _done(request, edit.cancel(root_of(page.config_of(request), id), id, how))
+
+
+def remove(request: Request, fields: page.Fields) -> Response:
+    """Removes a job that has ended from the list."""
+    id = page.text_field(fields, "job")
+    edit.remove(root_of(page.config_of(request), id), id)
+    return page.done(request, "/queue", {"removed": id})
+
+
+def _done(request: Request, each: Job) -> Response:
+    return page.done(request, "/queue", {"job": row(page.config_of(request), each)})
+
+
+def log(request: Request) -> Response:
+    """What the process of a job printed."""
+    config, id = page.config_of(request), request.path_params["id"]
+    found = edit.find(root_of(config, id), id)
+    return page.render(request, "queue_job.html", {"job": row(config, found), "log": tail(found.log)})
+
+
+def tail(path: Path, most: int = 1 << 16) -> str:
+    """The end of a text file; empty where there is none."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, file.seek(0, 2) - most))
+            return printable(file.read().decode(errors="replace"), keep="\n\t")
+    except OSError:
+        return ""
+
+
+ROUTES = [
+    *page.routes("/queue", queue),
+    *page.routes("/queue/jobs/{id}", log),
+    page.action("/queue/move", move),
+    page.action("/queue/priority", priority),
+    page.action("/queue/cancel", cancel),
+    page.action("/queue/remove", remove),
+]

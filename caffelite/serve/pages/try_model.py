@@ -1,0 +1,254 @@
+"""The page on which a model answers for images: samples, files, a camera or a drawing."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import secrets
+import time
+from pathlib import Path
+from typing import Any
+
+from starlette.datastructures import UploadFile
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from ...errors import CaffeliteError
+from ...runs import folder as files
+from .. import catalog, nets, page, paths, work
+from ..config import ServeConfig
+from ..inference.client import Models, Worker
+
+MOST_IMAGE = 32 << 20  # bytes of one image
+MOST_TOP = 1000
+UPLOADS, ANSWERS, CORRECTED = "uploads", "answers", "labelled"
+
+
+def try_model(request: Request) -> Response:
+    """The page. Query: net, a second net for comparison (other), or run, whose deploy net is used or offered."""
+    config = page.config_of(request)
+    query = request.query_params
+    found = catalog.deploy_nets(config)
+    net, run = query.get("net", ""), query.get("run", "")
+    if run and not net:
+        deployed = paths.resolve(config, run) / "deploy.prototxt"
+        net = paths.address(config, deployed) if deployed.is_file() else ""
+    if not net and not run and found:
+        net = found[0].address
+    values: dict[str, Any] = {
+        "net": net,
+        "other": query.get("other", ""),
+        "run": run,
+        "job": query.get("job", ""),
+        "models": [one.address for one in found],
+        "data_sets": [one.address for one in catalog.data_sets(config)],
+        "hierarchy": _hierarchy_beside(config, net),
+    }
+    if run and not net:
+        values["command"] = " ".join(["caffelite", *deploy_command(config, run)])
+    return page.render(request, "try.html", values, only_html={"embedded": page.embedded(values)})
+
+
+def _hierarchy_beside(config: ServeConfig, net: str) -> str:
+    """The file hierarchy.txt next to a net, where there is one."""
+    found = paths.resolve(config, net).with_name("hierarchy.txt") if net else None
+    return paths.address(config, found) if found and found.is_file() else ""
+
+
+def deploy_command(config: ServeConfig, run: str) -> list[str]:
+    """The command that makes the deploy net of a run with its newest snapshot. Errors: it has no snapshot."""
+    from ...visualize import snapshots
+
+    folder = paths.resolve(config, run)
+    kept = [path for path in snapshots.find([str(folder)]) if path.suffix == ".caffemodel"]
+    if not kept:
+        raise CaffeliteError("the run has no snapshot yet", remedy="wait for one, or take one on its page")
+    newest = paths.resolve(config, str(kept[-1]))
+    nets.read(config, folder / files.NET)
+    words = ["deploy", "--model", str(folder / files.NET), "--weights", str(newest)]
+    return [*words, "--out", str(folder / "deploy.prototxt"), "--force"]
+
+
+def deploy(request: Request, fields: page.Fields) -> Response:
+    """Queues the job that makes a run's deploy net."""
+    config = page.config_of(request)
+    run = page.text_field(fields, "run")
+    job = work.submit(config, paths.resolve(config, run), deploy_command(config, run), quick=True)
+    return page.done(request, f"/try?run={run}&job={job.id}", work.summary(config, job))
+
+
+def job(request: Request) -> Response:
+    """The state of a job. Query: result, the file or folder that it writes."""
+    config = page.config_of(request)
+    values = work.describe(config, request.path_params["id"])
+    result = request.query_params.get("result", "")
+    there = bool(result) and paths.resolve(config, result).exists()
+    return page.render(request, "job.html", {**values, "result": result, "result_exists": there})
+
+
+def worker_of(request: Request, net: str) -> Worker:
+    """The inference process of a net. Errors: the net is outside the roots, names a file there, has Python layers."""
+    config = page.config_of(request)
+    path = paths.resolve(config, net)
+    _, named = nets.read(config, path)
+    models: Models = request.app.state.models
+    return models.worker(path, named)
+
+
+def describe(request: Request) -> Response:
+    """Opens a net in its process: name, labels, shape of the input."""
+    info = worker_of(request, request.query_params.get("net", "")).open()
+    return _json(info)
+
+
+def classify(request: Request, fields: page.Fields) -> Response:
+    """The answers for an image, and what the net sees."""
+    content: dict[str, Any] = {
+        "op": "classify",
+        "top": page.number(page.text_field(fields, "top", "5"), "top", 1, MOST_TOP, 5),
+        "oversample": page.text_field(fields, "oversample", "") == "on",
+    }
+    if hierarchy := page.text_field(fields, "hierarchy", ""):
+        content["hierarchy"] = str(paths.resolve(page.config_of(request), hierarchy))
+    started = time.perf_counter()
+    found, parts = worker_of(request, page.text_field(fields, "net")).request(content, image_of(fields))
+    total = time.perf_counter() - started
+    return _json({**found, "seen": data_url(parts[0]), "total_seconds": total})
+
+
+def _json(values: dict[str, Any]) -> Response:
+    return JSONResponse(page.finite(values))
+
+
+def layers(request: Request, fields: page.Fields) -> Response:
+    """The activations of every layer, each with a picture."""
+    found, parts = worker_of(request, page.text_field(fields, "net")).request({"op": "layers"}, image_of(fields))
+    rows = [{**row, "picture": data_url(part)} for row, part in zip(found["layers"], parts, strict=True)]
+    return _json({"layers": rows})
+
+
+def saliency(request: Request, fields: page.Fields) -> Response:
+    """The pixels and regions on which the score of a class depends."""
+    content: dict[str, Any] = {"op": "saliency"}
+    if chosen := page.text_field(fields, "class", ""):
+        content["class"] = page.number(chosen, "class", 0, 1 << 30, 0)
+    found, parts = worker_of(request, page.text_field(fields, "net")).request(content, image_of(fields))
+    names = ("input", "saliency", "gradcam")
+    pictures = {name: data_url(part) for name, part in zip(names, parts, strict=False)}
+    return _json({**found, "pictures": pictures})
+
+
+def image_of(fields: page.Fields, name: str = "image") -> bytes:
+    """The content of an uploaded image. Errors: none, or a too large one."""
+    upload = fields.get(name)
+    if not isinstance(upload, UploadFile):
+        raise CaffeliteError("the form needs an image", expected=f"a file named {name}")
+    content = upload.file.read(MOST_IMAGE + 1)
+    if len(content) > MOST_IMAGE:
+        raise CaffeliteError("the image is too large", expected=f"at most {MOST_IMAGE >> 20} MiB")
+    return content
+
+
+def data_url(png: bytes) -> str:
+    """A PNG as an address that contains it."""
+    return f"data:image/png;base64,{base64.b64encode(png).decode()}"
+
+
+# many images
+
+
+def many(request: Request, fields: page.Fields) -> Response:
+    """Queues the classification of many images: uploaded ones, or those of a folder below the roots."""
+    config = page.config_of(request)
+    net = paths.resolve(config, page.text_field(fields, "net"))
+    nets.read(config, net)
+    top = page.number(page.text_field(fields, "top", "5"), "top", 1, MOST_TOP, 5)
+    root = next(root for root in config.roots if net.is_relative_to(root))
+    name = time.strftime("%m%d-%H%M%S-") + secrets.token_hex(2)
+    given = fields.get("images", [])
+    uploads = [one for one in (given if isinstance(given, list) else [given]) if isinstance(one, UploadFile)]
+    uploads = [one for one in uploads if one.filename]
+    if uploads:
+        source = _store(root / UPLOADS / name, uploads)
+    else:
+        source = paths.resolve(config, page.text_field(fields, "folder"))
+        if not source.exists():
+            raise CaffeliteError("no such folder", found=page.text_field(fields, "folder")[:200])
+    table = root / ANSWERS / f"{name}.csv"
+    table.parent.mkdir(exist_ok=True)
+    command = ["classify", str(source), "--model", str(net), "--top", str(top), "--skip", "--csv", str(table)]
+    queued = work.submit(config, net, command)
+    values = {**work.summary(config, queued), "result": paths.address(config, table)}
+    return page.done(request, f"/job/{queued.id}?result={values['result']}", values)
+
+
+def _store(folder: Path, uploads: list[UploadFile]) -> Path:
+    """Writes uploaded images into a new folder, with the last parts of their names."""
+    folder.mkdir(parents=True)
+    for number, upload in enumerate(uploads):
+        path = folder / f"{number:06d}_{safe_name(Path(upload.filename or 'image').name)}"
+        with path.open("wb") as file:
+            while chunk := upload.file.read(1 << 20):
+                file.write(chunk)
+    return folder
+
+
+def safe_name(text: str) -> str:
+    """A name for a file: letters, digits, dots, dashes and underscores of a text, at most 80."""
+    kept = re.sub(r"[^\w.\-]+", "_", text, flags=re.ASCII).lstrip(".-")[-80:]
+    return kept or "unnamed"
+
+
+# corrected answers
+
+
+def correct(request: Request, fields: page.Fields) -> Response:
+    """Adds an image with its right class to a labelled set: `labelled/SET/CLASS/DIGEST.png` and a line of list.txt."""
+    config = page.config_of(request)
+    net = page.text_field(fields, "net")
+    labels = worker_of(request, net).open()["labels"]
+    number = page.number(page.text_field(fields, "class"), "class", 0, len(labels) - 1, 0)
+    chosen = safe_name(page.text_field(fields, "set", "corrected"))
+    image = image_of(fields)
+    model = paths.resolve(config, net)
+    root = next(root for root in config.roots if model.is_relative_to(root))
+    folder = root / CORRECTED / chosen
+    name = f"{number:04d}_{safe_name(labels[number])}/{hashlib.sha256(image).hexdigest()[:20]}{_suffix(image)}"
+    path = folder / name
+    new = not path.exists()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(image)
+    (folder / "labels.txt").write_text("".join(f"{label}\n" for label in labels), encoding="utf-8")
+    if new:
+        with (folder / "list.txt").open("a", encoding="utf-8") as lines:
+            lines.write(f"{path} {number}\n")
+    values = {"file": paths.address(config, path), "list": paths.address(config, folder / "list.txt"), "new": new}
+    return page.done(request, f"/try?net={net}", {**values, "count": _count(folder / "list.txt")})
+
+
+def _suffix(image: bytes) -> str:
+    """The suffix of an image's format, by its first bytes. Errors: another format."""
+    starts = {b"\x89PNG": ".png", b"\xff\xd8\xff": ".jpg", b"BM": ".bmp", b"RIFF": ".webp"}
+    for start, suffix in starts.items():
+        if image.startswith(start):
+            return suffix
+    raise CaffeliteError("this image cannot be kept", expected="PNG, JPEG, BMP or WebP")
+
+
+def _count(path: Path) -> int:
+    with path.open(encoding="utf-8") as lines:
+        return sum(1 for _ in lines)
+
+
+ROUTES = [
+    *page.routes("/try", try_model),
+    *page.routes("/try/model", describe),
+    *reversed(page.routes("/job/{id}", job)),  # the address of the JSON first: {id} would match it
+    page.action("/try/classify", classify),
+    page.action("/try/layers", layers),
+    page.action("/try/saliency", saliency),
+    page.action("/try/many", many),
+    page.action("/try/correct", correct),
+    page.action("/try/deploy", deploy),
+]

@@ -1,0 +1,168 @@
+"""What a new run can start from: databases, nets, trained runs; and the jobs that make its project."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import prototxt
+from ..errors import CaffeliteError
+from ..runs import folder as files
+from ..runs import registry
+from ..runs.queue import edit
+from ..runs.queue.job import Job
+from ..scaffold.presets import PRESETS
+from . import paths
+from .config import ServeConfig
+
+DIGITS, MNIST, CIFAR10, IMAGES, DATABASE = "digits", "mnist", "cifar10", "images", "database"
+SETS = (DIGITS, MNIST, CIFAR10)
+DATA_DEPTH = 3
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+PASTED = "pasted"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a form chose. name: of the project. data: digits, mnist, cifar10, images or database; source: a path of
+    images, of a database, or of the files of MNIST and CIFAR-10. net: "" for automatic, a preset, "pasted", or
+    "run:FOLDER" for the net and the weights of a run. size, batch, test: as `caffelite new` takes them; "": default."""
+
+    name: str
+    data: str
+    source: str = ""
+    net: str = ""
+    net_text: str = ""
+    size: str = ""
+    batch: str = ""
+    test: str = ""
+
+
+def databases(config: ServeConfig) -> list[str]:
+    """The LMDBs below the roots, as pages name them."""
+    found: list[Path] = []
+    for root in config.roots:
+        for folder, names, inside in os.walk(root):
+            depth = len(Path(folder).relative_to(root).parts)
+            names[:] = sorted(n for n in names if not n.startswith(".")) if depth < DATA_DEPTH else []
+            if "data.mdb" in inside:
+                found.append(Path(folder))
+                names.clear()
+            elif files.RUN in inside:
+                names.clear()
+    return [paths.address(config, path) for path in found]
+
+
+def trained_runs(config: ServeConfig) -> list[dict[str, str]]:
+    """Runs that have weights: {"folder", "weights"}."""
+    found = []
+    for root in config.roots:
+        for status in registry.find(root, config.depth):
+            if path := newest_model(config, status):
+                found.append({"folder": paths.address(config, status.folder), "weights": paths.address(config, path)})
+    return found
+
+
+def newest_model(config: ServeConfig, status: registry.RunStatus) -> Path | None:
+    """The newest caffemodel of a run; None where it has none below the roots."""
+    try:
+        prefix = prototxt.read_solver(status.folder / files.SOLVER).message.snapshot_prefix
+        start = paths.resolve(config, str(Path(status.working_directory or ".") / prefix))
+        models = list(start.parent.glob(f"{re.escape(start.name)}_iter_*.caffemodel"))
+        return max(models, key=lambda path: path.stat().st_mtime, default=None)
+    except (CaffeliteError, OSError, ValueError):
+        return None
+
+
+def prepare(config: ServeConfig, root: Path, choice: Choice) -> tuple[Path, list[Job]]:
+    """Adds the jobs that make a project: the data set, where it is made, then `caffelite new`.
+
+    Returns the path of its solver, and the jobs. Errors: bad names, paths outside of the roots, a project that exists.
+    """
+    if not NAME.fullmatch(choice.name):
+        expected = "letters, digits, _ - and ., beginning with a letter or digit"
+        raise CaffeliteError("the name of the project cannot be used", expected=expected, found=choice.name[:80])
+    folder = root / choice.name
+    if folder.exists():
+        raise CaffeliteError(f"{choice.name} exists already", remedy="choose another name")
+    jobs, words = [], ["new", choice.name]
+    if choice.data in SETS:
+        names = [f"{choice.data}_{part}_lmdb" for part in ("train", "test")]
+        if not all((root / name).exists() for name in names):
+            making = ["dataset", choice.data]
+            if choice.source:
+                making.append(f"--from={paths.resolve(config, choice.source)}")
+            jobs.append(edit.add(root, making, working_directory=root, priority=1))
+        words.append(names[0])
+    elif choice.data in (IMAGES, DATABASE):
+        words.append(_below(config, root, choice.source))
+    else:
+        expected = f"one of {', '.join((*SETS, IMAGES, DATABASE))}"
+        raise CaffeliteError("the kind of data is unknown", expected=expected, found=choice.data[:80])
+    words += _net(config, root, choice) + _options(config, root, choice)
+    after = [each.id for each in jobs]
+    jobs.append(edit.add(root, words, after=after, working_directory=root, priority=1))
+    return folder / "solver.prototxt", jobs
+
+
+def _below(config: ServeConfig, root: Path, text: str) -> str:
+    """A path of a form, relative to the root of the project where it is below it. Errors: it does not exist."""
+    path = paths.resolve(config, text)
+    if not text or not path.exists():
+        raise CaffeliteError("this data does not exist", expected="a path below the root", found=text[:200])
+    return str(path.relative_to(root)) if path.is_relative_to(root) and path != root else str(path)
+
+
+def _net(config: ServeConfig, root: Path, choice: Choice) -> list[str]:
+    """The options of `caffelite new` for the net."""
+    if choice.net == PASTED:
+        return [f"--net={_pasted(config, root, choice)}"]
+    if choice.net.startswith("run:"):
+        status = registry.read(paths.resolve(config, choice.net.removeprefix("run:")))
+        model = newest_model(config, status)
+        if model is None:
+            raise CaffeliteError("this run has no weights", found=choice.net[:200])
+        return [f"--net={status.folder / files.NET}", f"--weights={model}"]
+    if choice.net and choice.net not in PRESETS:
+        raise CaffeliteError("there is no such net", expected=f"one of {', '.join(PRESETS)}", found=choice.net[:80])
+    return [f"--net={choice.net}"] if choice.net else []
+
+
+def _pasted(config: ServeConfig, root: Path, choice: Choice) -> Path:
+    """Writes a net that was pasted, after a look at it. Errors: it has Python layers, or no layers."""
+    from .. import caffelite_pb2 as pb
+
+    document = prototxt.parse(choice.net_text, pb.NetParameter, "net")
+    if not document.message.layer and not document.message.layers:
+        raise CaffeliteError("the pasted net has no layers", expected="the prototxt of a net")
+    if not config.allow_python and any(layer.type == "Python" for layer in document.message.layer):
+        raise CaffeliteError("this server refuses Python layers")
+    path = root / f"{choice.name}_net.prototxt"
+    if path.exists():
+        raise CaffeliteError(f"{path.name} exists already", remedy="choose another name")
+    path.write_text(choice.net_text, encoding="utf-8")
+    return path
+
+
+def _options(config: ServeConfig, root: Path, choice: Choice) -> list[str]:
+    found = []
+    for name, text in (("size", choice.size), ("batch", choice.batch)):
+        if text:
+            if not (text.isascii() and text.isdecimal() and len(text) < 7):
+                raise CaffeliteError(f"{name} is no number", found=text[:40])
+            found.append(f"--{name}={text}")
+    if choice.test:
+        try:
+            found.append(f"--test={float(choice.test):g}")
+        except ValueError:
+            found.append(f"--test={_below(config, root, choice.test)}")
+    return found
+
+
+def shell(words: Sequence[str]) -> str:
+    """A command for the shell, with options of one dash."""
+    return shlex.join(["caffelite", *(word[1:] if word.startswith("--") else word for word in words)])

@@ -1,0 +1,141 @@
+"""Data sets that pages show: opened once, their samples by number, their classes by name."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from .. import caffelite_pb2 as pb
+from .. import inputs, prototxt
+from ..data import stored
+from ..data.images import channels_last, encode_png
+from ..data.samples import Samples
+from ..data.sheet import value_range
+from ..errors import CaffeliteError, Locator
+from . import nets
+from .config import ServeConfig
+
+OPEN_SETS = 8  # that stay open
+MOST_LABELS = 200_000  # samples whose labels a page reads
+
+
+@dataclass
+class OpenSet:
+    """A data set. names: of its classes, as far as a file names them. lock: one thread reads at a time."""
+
+    path: Path
+    samples: Samples
+    names: list[str]
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    _labels: np.ndarray | None = None
+
+    def labels(self) -> np.ndarray | None:
+        """The class of each sample; None where there are several numbers a sample, or too many samples."""
+        if self.samples.label_shape or self.samples.length > MOST_LABELS:
+            return None
+        with self.lock:
+            if self._labels is None:
+                self._labels = self.samples.all_labels().astype(int)
+            return self._labels
+
+    def name(self, label: int) -> str:
+        """The name of a class, or its number."""
+        return self.names[label] if 0 <= label < len(self.names) else str(label)
+
+    def read(self, numbers: list[int]) -> list[tuple[np.ndarray, int | np.ndarray]]:
+        """(image C×H×W, label) by number. Errors: no such sample; it cannot be decoded."""
+        with self.lock:
+            return stored.read(self.samples, numbers)
+
+
+class OpenSets:
+    """The data sets that are open, those used last; a context manager."""
+
+    def __init__(self) -> None:
+        self._open: OrderedDict[tuple[str, int], OpenSet] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, config: ServeConfig, path: Path) -> OpenSet:
+        """The data set at a path. Errors: there is none that can be read."""
+        layer = pb.LayerParameter(name="data", top=["data", "label"])
+        if path.is_dir() and ((path / "data.mdb").exists() or (path / "CURRENT").exists()):
+            layer.type = "Data"
+            layer.data_param.source = str(path)
+            lmdb = (path / "data.mdb").exists()
+            layer.data_param.backend = pb.DataParameter.LMDB if lmdb else pb.DataParameter.LEVELDB
+            layer.data_param.batch_size = 1
+        elif path.exists():
+            layer.type = "ImageData"
+            layer.image_data_param.source = str(path)
+            layer.image_data_param.batch_size = 1
+        else:
+            raise CaffeliteError(f"there is no data set {path.name}")
+        return self.of_layer(config, layer, path)
+
+    def of_layer(self, config: ServeConfig, layer: pb.LayerParameter, path: Path) -> OpenSet:
+        """The data set that a layer reads. Errors: it is outside the roots; it cannot be read."""
+        nets.layer(config, layer, Locator(str(path)))
+        key = layer.SerializeToString().hex(), _changed(path)
+        with self._lock:
+            if key in self._open:
+                self._open.move_to_end(key)
+                return self._open[key]
+            found = OpenSet(path, stored.open_samples(layer, str(path)), class_names(path))
+            self._open[key] = found
+            while len(self._open) > OPEN_SETS:
+                _, oldest = self._open.popitem(last=False)
+                with oldest.lock:
+                    oldest.samples.close()
+            return found
+
+    def __enter__(self) -> OpenSets:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for each in self._open.values():
+            each.samples.close()
+
+
+def _changed(path: Path) -> int:
+    try:
+        return (path / "data.mdb" if (path / "data.mdb").exists() else path).stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def parsed_layer(text: str) -> pb.LayerParameter:
+    """A layer of a report. Errors: it cannot be parsed."""
+    found: pb.LayerParameter = prototxt.parse(text, pb.LayerParameter, "<report>").message
+    return found
+
+
+def class_names(path: Path) -> list[str]:
+    """The names of a set's classes: of its class folders, or of the file that `caffelite dataset` and `caffelite new`
+    write next to it; empty where there is none."""
+    if path.is_dir() and not (path / "data.mdb").exists() and not (path / "CURRENT").exists():
+        return sorted(each.name for each in path.iterdir() if each.is_dir() and not each.name.startswith("."))
+    stem = path.name
+    for part in ("_train_lmdb", "_test_lmdb", "_lmdb", "_train.txt", "_test.txt", ".txt"):
+        stem = stem.removesuffix(part)
+    for name in (f"{stem}_labels.txt", "labels.txt", "synset_words.txt"):
+        try:
+            return inputs.read_text(path.with_name(name), errors="replace").rstrip("\n").split("\n")
+        except OSError:
+            continue
+    return []
+
+
+def png_of(image: np.ndarray) -> bytes:
+    """An image C×H×W as PNG: three channels are blue, green, red; of others the first. Values that are no bytes are
+    scaled."""
+    if image.dtype != np.uint8:
+        low, high = value_range([image])
+        scaled = (np.nan_to_num(image) - low) * (255 / (high - low) if high > low else 0)
+        image = np.rint(scaled.clip(0, 255)).astype(np.uint8)
+    image = image[:3] if len(image) >= 3 else image[:1]
+    pixels = channels_last(image)
+    return encode_png(pixels[..., ::-1] if pixels.ndim == 3 else pixels)

@@ -1,0 +1,56 @@
+"""The schedulers of the server: one for each root, in a thread."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ..errors import CaffeliteError
+from ..runs.queue import scheduler
+from ..runs.queue.scheduler import Scheduler, Slots
+from .config import ServeConfig
+
+log = logging.getLogger("caffelite")
+RETRY = 3.0  # seconds until the server looks again whether it may schedule a root
+
+
+@contextmanager
+def running(config: ServeConfig) -> Iterator[None]:
+    """Within it the jobs of every root are started, where no other scheduler does it. At the end jobs go on."""
+    from ..devices import cuda
+
+    over = threading.Event()
+    slots = Slots(tuple(range(cuda.count())), config.cpu_slots)
+    threads = [
+        threading.Thread(target=_schedule, args=(root, slots, over), name="caffelite scheduler", daemon=True)
+        for root in config.roots
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+
+
+def _schedule(root: Path, slots: Slots, over: threading.Event) -> None:
+    """Schedules a root until the end; another scheduler, or a disk that fails, makes it wait."""
+    while not over.is_set():
+        try:
+            found = Scheduler(root, slots)
+        except CaffeliteError:
+            over.wait(RETRY)
+            continue
+        try:
+            while not over.wait(scheduler.PERIOD):
+                found.step()
+        except (CaffeliteError, OSError) as error:
+            log.warning("The scheduler of %s starts again: %s", root, error)
+            over.wait(RETRY)
+        finally:
+            found.close()

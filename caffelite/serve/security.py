@@ -1,0 +1,212 @@
+"""Checks of every request before a page sees it, and headers of every answer."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import html
+import ipaddress
+import re
+import socket
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qsl, urlencode
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from .config import ServeConfig, is_loopback
+
+SAFE = ("GET", "HEAD", "OPTIONS")
+POLICY = "; ".join(
+    [
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data: blob:",
+        "media-src 'self' blob:",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+        "base-uri 'none'",
+    ]
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(self), microphone=(), geolocation=()",
+}
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?")
+
+
+class Refused(Exception):
+    """A request that is refused: the status, and the text for the client."""
+
+    def __init__(self, status: int, text: str):
+        super().__init__(text)
+        self.status, self.text = status, text
+
+
+class Security:
+    """The middleware: Host, Origin and Sec-Fetch-Site, token, size of the body, headers of the answer."""
+
+    def __init__(self, app: ASGIApp, config: ServeConfig):
+        self._app, self._config = app, config
+        self._hosts = allowed_hosts(config)
+        self._cookie = f"caffelite_{config.port}"
+        self._session = hmac.new(config.token.encode(), b"caffelite session", hashlib.sha256).hexdigest()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":  # there are no web sockets
+            await send({"type": "websocket.close", "code": 1008})
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        headers = Headers(scope=scope)
+        try:
+            self._check_host(headers)
+            self._check_origin(scope["method"], headers)
+            entrance = self._check_token(scope, headers)
+            limited = self._limited(headers, receive)
+        except Refused as refused:
+            await _refusal(headers, scope, refused)(scope, receive, send_with_headers)
+            return
+        if entrance:
+            await entrance(scope, receive, send_with_headers)
+            return
+        await self._app(scope, limited, send_with_headers)
+
+    def _check_host(self, headers: Headers) -> None:
+        """A page of another site that its name server points at this machine has another Host (DNS rebinding)."""
+        found = headers.getlist("host")
+        match = _HOST.fullmatch(found[0]) if len(found) == 1 else None
+        if not match or not (match[1].lower() in self._hosts or (self._is_public and _is_address(match[1]))):
+            raise Refused(400, "this server does not answer to this Host; allow a name with -allow_host")
+
+    @property
+    def _is_public(self) -> bool:
+        return not is_loopback(self._config.host)
+
+    def _check_origin(self, method: str, headers: Headers) -> None:
+        """Pages of other sites may link here; they may change nothing, and include nothing of it."""
+        site, mode = headers.get("sec-fetch-site", ""), headers.get("sec-fetch-mode", "")
+        own = site in ("", "same-origin", "none")
+        if method in SAFE:
+            if not own and mode != "navigate":
+                raise Refused(403, "a page of another site may not read this")
+            return
+        origins = headers.getlist("origin")
+        expected = f"{self._config.scheme}://{headers['host']}".lower()
+        if not own or any(origin.lower() != expected for origin in origins):
+            raise Refused(403, "a page of another site may not send this")
+
+    def _check_token(self, scope: Scope, headers: Headers) -> Response | None:
+        """The answer to a first visit with the token in its address; None where the request may go on."""
+        if not self._config.token:
+            return None
+        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        given = [value for name, value in query if name == "token"]
+        if given and scope["method"] == "GET" and _equal(given[0], self._config.token):
+            rest = urlencode([(name, value) for name, value in query if name != "token"])
+            return self._entrance(scope["path"] + (f"?{rest}" if rest else ""))
+        kind, _, token = headers.get("authorization", "").partition(" ")
+        if kind.lower() == "bearer" and _equal(token.strip(), self._config.token):
+            return None
+        if any(_equal(value, self._session) for value in _cookies(headers, self._cookie)):
+            return None
+        raise Refused(401, "this server needs its token: open the address that it printed when it started")
+
+    def _entrance(self, where: str) -> Response:
+        """Sets the cookie and goes on to the page without the token. Not by a redirect: after a link from another site
+        a browser would not send a SameSite=Strict cookie with it."""
+        where = "/" + where.lstrip("/\\")
+        found = HTMLResponse(
+            f'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={html.escape(where)}">'
+            f'<title>caffelite</title><a href="{html.escape(where)}">caffelite</a>'
+        )
+        secure = bool(self._config.cert)
+        found.set_cookie(self._cookie, self._session, httponly=True, samesite="strict", secure=secure, path="/")
+        return found
+
+    def _limited(self, headers: Headers, receive: Receive) -> Receive:
+        """Receives a body up to the limit of its kind, whatever its Content-Length says."""
+        multipart = headers.get("content-type", "").lower().startswith("multipart/form-data")
+        limit = self._config.limits.upload if multipart else self._config.limits.form
+        length = headers.get("content-length", "0")
+        if not (length.isascii() and length.isdecimal()):
+            raise Refused(400, "Content-Length is no number")
+        if len(length) > 18 or int(length) > limit:
+            raise Refused(413, f"the request is too large; at most {limit} bytes")
+        received = 0
+
+        async def limited() -> Message:
+            nonlocal received
+            message = await receive()
+            if message["type"] == "http.request":
+                received += len(message.get("body", b""))
+                if received > limit:
+                    raise HTTPException(413, f"the request is too large; at most {limit} bytes")
+            return message
+
+        return limited
+
+
+def allowed_hosts(config: ServeConfig) -> set[str]:
+    """The names that a Host header may have, in lower case."""
+    found = {"localhost", "127.0.0.1", "[::1]", *config.hosts}
+    if not is_loopback(config.host):
+        found |= {socket.gethostname(), socket.getfqdn()}
+    host = config.host
+    found.add(f"[{host}]" if ":" in host and not host.startswith("[") else host)
+    return {name.lower() for name in found}
+
+
+def _is_address(host: str) -> bool:
+    """Whether a host is an IP address, which no name server can point elsewhere."""
+    try:
+        ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
+def _cookies(headers: Headers, name: str) -> list[str]:
+    found = []
+    for text in headers.getlist("cookie"):
+        cookies: SimpleCookie = SimpleCookie()
+        try:
+            cookies.load(text)
+        except CookieError:
+            continue
+        if name in cookies:
+            found.append(cookies[name].value)
+    return found
+
+
+def _equal(one: str, other: str) -> bool:
+    return hmac.compare_digest(one.encode("utf-8", "surrogatepass"), other.encode())
+
+
+def _refusal(headers: Headers, scope: Scope, refused: Refused) -> Response:
+    extra = {"WWW-Authenticate": "Bearer"} if refused.status == 401 else {}
+    if str(scope["path"]).endswith(".json") or "text/html" not in headers.get("accept", ""):
+        content = {"error": refused.text, "status": refused.status}
+        return JSONResponse(content, refused.status, headers=extra)
+    text = html.escape(refused.text)
+    body = f'<!doctype html><meta charset="utf-8"><title>caffelite</title><h1>{refused.status}</h1><p>{text}</p>'
+    return HTMLResponse(body, refused.status, headers=extra)

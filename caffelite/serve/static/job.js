@@ -1,0 +1,28 @@
+// The state of a job, until it ends.
+
+const box = document.getElementById("job");
+const PERIOD = 700;
+
+function show(job) {
+  const state = document.getElementById("state");
+  state.textContent = job.state;
+  state.dataset.state = job.state;
+  document.getElementById("reason").textContent = job.reason;
+  document.getElementById("output").textContent = job.output;
+  const { done, total, text } = job.progress ?? {};
+  document.getElementById("done").textContent = total ? `${done} of ${total} ${text}` : (done ?? "");
+  const bar = document.getElementById("bar");
+  bar.max = total || 1;
+  bar.value = job.state === "finished" ? bar.max : (done ?? 0);
+  document.getElementById("result").hidden = !job.result_exists;
+}
+
+async function poll() {
+  const answer = await fetch(box.dataset.url);
+  if (!answer.ok) return;
+  const job = await answer.json();
+  show(job);
+  if (["queued", "running"].includes(job.state)) setTimeout(poll, PERIOD);
+}
+
+poll();

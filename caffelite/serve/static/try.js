@@ -1,0 +1,342 @@
+// The page "try": where an image comes from, and the answers of one or two models for it.
+
+const values = JSON.parse(document.getElementById("values").textContent);
+const panels = [...document.querySelectorAll(".answer")];
+const WAIT = 700; // milliseconds between looks at a job
+
+function element(name, text, properties = {}) {
+  const found = Object.assign(document.createElement(name), properties);
+  if (text !== undefined) found.textContent = text;
+  return found;
+}
+
+const part = (panel, name) => panel.querySelector(`[data-part="${name}"]`);
+const byId = (id) => document.getElementById(id);
+
+// A job that makes the deploy net of a run
+
+async function followJob() {
+  const state = byId("job-state");
+  const answer = await fetch(`/job/${encodeURIComponent(values.job)}.json`);
+  const job = await answer.json();
+  state.textContent = `${job.state ?? ""} ${job.reason ?? job.error ?? ""}`;
+  if (job.state === "finished") location.replace(`/try?run=${encodeURIComponent(values.run)}`);
+  else if (["queued", "running"].includes(job.state)) setTimeout(followJob, WAIT);
+}
+
+// Answers
+
+let image = null;
+let round = 0;
+
+async function send(address, net, fields = {}) {
+  const form = new FormData();
+  form.set("net", net);
+  form.set("image", image, "image.png");
+  for (const [name, value] of Object.entries(fields)) form.set(name, value);
+  const answer = await fetch(address, { method: "POST", body: form, headers: { Accept: "application/json" } });
+  const found = await answer.json();
+  if (!answer.ok) throw new Error(found.error ?? answer.status);
+  return found;
+}
+
+function row(name, share, text) {
+  const line = element("li");
+  const bar = element("progress", undefined, { max: 1, value: Math.min(1, Math.max(0, share)) });
+  bar.setAttribute("aria-hidden", "true");
+  line.append(element("span", name), bar, element("span", text, { className: "value" }));
+  return line;
+}
+
+const percent = (share) => `${(100 * share).toFixed(share < 0.9995 && share >= 0.0005 ? 1 : share > 0.5 ? 2 : 3)} %`;
+
+function show(panel, found) {
+  const best = found.answers[0];
+  part(panel, "error").textContent = "";
+  part(panel, "best").textContent = best.label;
+  const notes = found.notes.length ? ` · ${found.notes.join(", ")}` : "";
+  part(panel, "facts").textContent = `${(1000 * found.seconds).toFixed(1)} ms${notes}`;
+  const seen = part(panel, "seen");
+  seen.src = found.seen;
+  seen.hidden = false;
+  part(panel, "scores").replaceChildren(...found.answers.map((a) => row(a.label, a.score, percent(a.score))));
+  part(panel, "general-box").hidden = !found.general;
+  part(panel, "general").replaceChildren(
+    ...(found.general ?? []).map((g) => row(g.name, g.score, `${percent(g.score)}`)),
+  );
+  for (const name of ["layers-button", "saliency-button"]) part(panel, name).disabled = false;
+  part(panel, "correct").hidden = false;
+  part(panel, "labels").value = String(best.class);
+  part(panel, "kept").textContent = "";
+  panel.dataset.best = best.label;
+}
+
+async function ask() {
+  if (!image) return;
+  const mine = ++round;
+  const fields = { top: "5", hierarchy: byId("hierarchy").value.trim() };
+  if (byId("oversample").checked) fields.oversample = "on";
+  await Promise.all(
+    panels.map(async (panel) => {
+      panel.setAttribute("aria-busy", "true");
+      try {
+        const found = await send("/try/classify", panel.dataset.net, fields);
+        if (mine !== round) return;
+        show(panel, found);
+        if (part(panel, "layers").childElementCount) await showLayers(panel);
+        if (part(panel, "saliency").childElementCount) await showSaliency(panel);
+      } catch (error) {
+        if (mine === round) part(panel, "error").textContent = error.message;
+      } finally {
+        panel.removeAttribute("aria-busy");
+      }
+    }),
+  );
+}
+
+function use(blob) {
+  image = blob;
+  return ask();
+}
+
+async function showLayers(panel) {
+  const { layers } = await send("/try/layers", panel.dataset.net);
+  part(panel, "layers").replaceChildren(
+    ...layers.map((layer) => {
+      const caption = element("figcaption", `${layer.name} `);
+      const range = `${layer.least.toPrecision(3)} … ${layer.greatest.toPrecision(3)}`;
+      caption.append(element("span", `${layer.type}, ${layer.shape.join("×")}, ${range}`));
+      const figure = element("figure");
+      figure.append(caption, element("img", undefined, { src: layer.picture, alt: `Output of ${layer.name}` }));
+      return figure;
+    }),
+  );
+}
+
+async function showSaliency(panel) {
+  const found = await send("/try/saliency", panel.dataset.net, { class: part(panel, "labels").value });
+  const names = { input: "input", saliency: "gradient", gradcam: `Grad-CAM, ${found.layer}` };
+  part(panel, "saliency").replaceChildren(
+    ...Object.entries(found.pictures).map(([name, src]) => {
+      const figure = element("figure");
+      figure.append(element("img", undefined, { src, alt: names[name], className: "pixel" }));
+      figure.append(element("figcaption", `${names[name]}, class ${found.label}`));
+      return figure;
+    }),
+  );
+}
+
+function onError(panel, act) {
+  return async () => {
+    try {
+      await act(panel);
+    } catch (error) {
+      part(panel, "error").textContent = error.message;
+    }
+  };
+}
+
+async function openPanel(panel) {
+  part(panel, "layers-button").addEventListener("click", onError(panel, showLayers));
+  part(panel, "saliency-button").addEventListener("click", onError(panel, showSaliency));
+  part(panel, "correct").addEventListener("submit", async (event) => {
+    event.preventDefault();
+    try {
+      const kept = await send("/try/correct", panel.dataset.net, { class: part(panel, "labels").value });
+      part(panel, "kept").textContent = `${kept.count} in ${kept.list}`;
+    } catch (error) {
+      part(panel, "kept").textContent = error.message;
+    }
+  });
+  const answer = await fetch(`/try/model.json?net=${encodeURIComponent(panel.dataset.net)}`);
+  const info = await answer.json();
+  if (!answer.ok) {
+    part(panel, "error").textContent = info.error;
+    return;
+  }
+  const options = info.labels.map((label, number) => element("option", label, { value: String(number) }));
+  part(panel, "labels").append(...options);
+  panel.dataset.ready = "true";
+}
+
+// Sources of images
+
+function openTabs() {
+  const tabs = [...document.querySelectorAll("[role=tab]")];
+  const choose = (tab) => {
+    for (const each of tabs) {
+      const chosen = each === tab;
+      each.setAttribute("aria-selected", String(chosen));
+      each.tabIndex = chosen ? 0 : -1;
+      byId(each.getAttribute("aria-controls")).hidden = !chosen;
+    }
+    if (tab.id === "tab-samples" && !byId("thumbs").childElementCount) showSamples();
+  };
+  tabs.forEach((tab, i) => {
+    tab.addEventListener("click", () => choose(tab));
+    tab.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (!step) return;
+      const next = tabs[(i + step + tabs.length) % tabs.length];
+      choose(next);
+      next.focus();
+    });
+  });
+  return choose;
+}
+
+function openDrawing() {
+  const paper = byId("paper");
+  const context = paper.getContext("2d");
+  const strokes = [];
+  let stroke = null;
+
+  function repaint() {
+    context.fillStyle = "#fff";
+    context.fillRect(0, 0, paper.width, paper.height);
+    context.lineCap = context.lineJoin = "round";
+    context.strokeStyle = context.fillStyle = "#000";
+    for (const { width, points } of strokes) {
+      context.lineWidth = width;
+      context.beginPath();
+      points.forEach(([x, y], i) => (i ? context.lineTo(x, y) : context.moveTo(x, y)));
+      if (points.length === 1) context.lineTo(points[0][0], points[0][1]);
+      context.stroke();
+    }
+  }
+
+  function place(event) {
+    const box = paper.getBoundingClientRect();
+    const scale = paper.width / box.width;
+    return [(event.clientX - box.left) * scale, (event.clientY - box.top) * scale];
+  }
+
+  const answer = () => (strokes.length ? paper.toBlob((blob) => use(blob), "image/png") : undefined);
+  const end = () => {
+    if (!stroke) return;
+    stroke = null;
+    answer();
+  };
+  const clear = () => {
+    strokes.length = 0;
+    repaint();
+  };
+
+  paper.addEventListener("pointerdown", (event) => {
+    paper.setPointerCapture(event.pointerId);
+    stroke = { width: Number(byId("pen").value), points: [place(event)] };
+    strokes.push(stroke);
+    repaint();
+  });
+  paper.addEventListener("pointermove", (event) => {
+    if (!stroke) return;
+    stroke.points.push(place(event));
+    repaint();
+  });
+  paper.addEventListener("pointerup", end);
+  paper.addEventListener("pointercancel", end);
+  byId("clear").addEventListener("click", clear);
+  byId("undo").addEventListener("click", () => {
+    strokes.pop();
+    repaint();
+    answer();
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "c" && !event.ctrlKey && !event.metaKey && !event.target.closest("input, select, textarea")) clear();
+  });
+  repaint();
+}
+
+function openFiles(choose) {
+  const drop = byId("drop");
+  const accept = (files) => {
+    const file = [...files].find((one) => one.type.startsWith("image/"));
+    if (!file) return;
+    choose(byId("tab-image"));
+    const shown = byId("shown");
+    URL.revokeObjectURL(shown.src);
+    shown.src = URL.createObjectURL(file);
+    shown.hidden = false;
+    byId("hint").textContent = file.name;
+    use(file);
+  };
+  byId("file").addEventListener("change", (event) => accept(event.target.files));
+  document.addEventListener("paste", (event) => accept(event.clipboardData.files));
+  document.addEventListener("dragover", (event) => {
+    event.preventDefault();
+    drop.classList.add("over");
+  });
+  document.addEventListener("dragleave", () => drop.classList.remove("over"));
+  document.addEventListener("drop", (event) => {
+    event.preventDefault();
+    drop.classList.remove("over");
+    accept(event.dataTransfer.files);
+  });
+}
+
+function openCamera() {
+  const video = byId("video");
+  const message = byId("camera-message");
+  byId("camera").addEventListener("click", async () => {
+    try {
+      video.srcObject = await navigator.mediaDevices.getUserMedia({ video: true });
+      byId("snap").disabled = false;
+      message.textContent = "";
+    } catch (error) {
+      message.textContent = `There is no camera for this page: ${error.message}`;
+    }
+  });
+  byId("snap").addEventListener("click", () => {
+    const canvas = element("canvas", undefined, { width: video.videoWidth, height: video.videoHeight });
+    canvas.getContext("2d").drawImage(video, 0, 0);
+    canvas.toBlob((blob) => use(blob), "image/png");
+  });
+}
+
+let firstSample = 0;
+const SAMPLES = 20;
+
+async function showSamples() {
+  const set = byId("data").value;
+  if (!set) return;
+  const answer = await fetch(`/data/samples.json?path=${encodeURIComponent(set)}&start=${firstSample}&count=${SAMPLES}`);
+  const found = await answer.json();
+  if (!answer.ok) {
+    byId("thumbs").replaceChildren(element("p", found.error, { className: "message" }));
+    return;
+  }
+  firstSample = firstSample + SAMPLES < found.total ? firstSample + SAMPLES : 0;
+  byId("thumbs").replaceChildren(
+    ...found.samples.map((sample) => {
+      const button = element("button", undefined, { type: "button" });
+      button.append(element("img", undefined, { src: sample.image, alt: "" }), element("span", sample.label));
+      button.addEventListener("click", async () => {
+        for (const other of byId("thumbs").children) other.setAttribute("aria-pressed", String(other === button));
+        use(await (await fetch(sample.image)).blob());
+      });
+      return button;
+    }),
+  );
+}
+
+function openSamples() {
+  byId("more").addEventListener("click", showSamples);
+  byId("data").addEventListener("change", () => {
+    firstSample = 0;
+    showSamples();
+  });
+}
+
+if (panels.length) {
+  const choose = openTabs();
+  openDrawing();
+  openFiles(choose);
+  openCamera();
+  openSamples();
+  for (const name of ["net", "other"]) byId(name).addEventListener("change", () => byId("choice").submit());
+  byId("hierarchy").addEventListener("change", ask);
+  byId("oversample").addEventListener("change", ask);
+  panels.forEach(openPanel);
+} else if (values.job) {
+  followJob();
+}

@@ -1,0 +1,56 @@
+"""Work that pages hand to the queue, and the state of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..errors import CaffeliteError
+from ..runs.queue import edit
+from ..runs.queue.job import FREE, Job
+from . import paths
+from .config import ServeConfig
+
+KEPT = 1 << 14  # bytes of a job's output that a page shows
+
+
+def submit(config: ServeConfig, place: Path, command: Sequence[str], *, quick: bool = False) -> Job:
+    """Adds a command to the queue of the root that holds ``place``, which is also its working directory.
+
+    quick: it needs no slot. Errors: CaffeliteError where the job cannot be written.
+    """
+    root = next(root for root in config.roots if place.is_relative_to(root))
+    return edit.add(root, command, gpus=FREE if quick else "", working_directory=root)
+
+
+def describe(config: ServeConfig, id: str) -> dict[str, Any]:
+    """A job as plain values with the end of its output. Errors: no such job."""
+    for root in config.roots:
+        for job in _named(root, id):
+            return {**summary(config, job), "output": _tail(job.log)}
+    raise CaffeliteError("no such job", found=id[:80])
+
+
+def _named(root: Path, id: str) -> list[Job]:
+    try:
+        return [edit.find(root, id)] if id else []
+    except CaffeliteError:
+        return []
+
+
+def summary(config: ServeConfig, job: Job) -> dict[str, Any]:
+    """id, state, reason, progress, command and folder of a job."""
+    found = job.to_json()
+    names = ("id", "state", "reason", "progress", "shell_command")
+    return {name: found[name] for name in names} | {"folder": paths.address(config, job.folder)}
+
+
+def _tail(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - KEPT))
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,296 @@
+"""Tests of the queue: places of jobs, slots, locks, and processes that end in every way."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from caffelite.cli.queue.submission import submit
+from caffelite.errors import CaffeliteError
+from caffelite.runs import folder as files
+from caffelite.runs import lock, registry
+from caffelite.runs.config import RunConfig
+from caffelite.runs.queue import edit, job, scan
+from caffelite.runs.queue.scheduler import Scheduler, Slots, _Free, serving
+from caffelite.sweep.config import SweepConfig
+from caffelite.sweep.sweep import Sweep
+
+NET = """name: "tiny"
+layer { name: "data" type: "DummyData" top: "data" top: "label" dummy_data_param {
+  shape { dim: 4 dim: 3 } shape { dim: 4 } data_filler { type: "gaussian" } data_filler { type: "constant" } } }
+layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip" inner_product_param { num_output: 2
+  weight_filler { type: "xavier" } } }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" }
+"""
+SOLVER = 'net: "net.prototxt" base_lr: 0.01 lr_policy: "fixed" max_iter: 3 snapshot_prefix: "tiny" solver_mode: CPU\n'
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.prototxt").write_text(NET)
+    (tmp_path / "solver.prototxt").write_text(SOLVER)
+    return tmp_path
+
+
+@pytest.fixture
+def scheduler(root):
+    """A scheduler whose jobs are ended after the test."""
+    found = Scheduler(root, Slots(cpu=1))
+    yield found
+    found.close()
+    for each in scan.jobs(root):
+        if each.state == job.RUNNING:
+            edit.cancel(root, each.id, edit.KILL)
+
+
+def add(root: Path, **more) -> job.Job:
+    return edit.add(root, ["models"], **more)
+
+
+def ids(root: Path) -> list[str]:
+    return [each.id for each in scan.jobs(root) if each.state == job.QUEUED]
+
+
+def wait(root: Path, id: str, *states: str, seconds: float = 20) -> job.Job:
+    until = time.monotonic() + seconds
+    while (found := edit.find(root, id)).state not in states and time.monotonic() < until:
+        time.sleep(0.02)
+    assert found.state in states, found
+    return found
+
+
+def occupy(root: Path, each: job.Job, slot: str = "cpu") -> lock.FileLock:
+    """Holds the lock of a job as its process does."""
+    held = lock.FileLock(each.folder / files.JOB_LOCK)
+    held.describe({"id": each.id, "slot": slot})
+    return held
+
+
+def test_jobs_start_in_order_of_priority_then_submission(root):
+    one, two, three = add(root), add(root), add(root, priority=1)
+    assert ids(root) == [three.id, one.id, two.id]
+    edit.set_priority(root, two.id, 2)
+    assert ids(root) == [two.id, three.id, one.id]
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "expected"),
+    [
+        (2, {"before": 0}, [2, 0, 1, 3]),
+        (0, {"position": 3}, [1, 2, 0, 3]),
+        (0, {}, [1, 2, 3, 0]),
+        (3, {"position": 1}, [3, 0, 1, 2]),
+        (1, {"before": 1}, [0, 1, 2, 3]),
+        (1, {"position": 99}, [0, 2, 3, 1]),
+    ],
+)
+def test_a_moved_job_takes_the_named_place(root, name, place, expected):
+    every = [add(root).id for _ in range(4)]
+    if "before" in place:
+        place = {"before": every[place["before"]]}
+    edit.move(root, every[name], **place)
+    assert ids(root) == [every[i] for i in expected]
+
+
+def test_a_job_moved_past_another_priority_takes_it(root):
+    low, high = add(root), add(root, priority=5)
+    assert edit.move(root, low.id, position=1).priority == 5
+    assert ids(root) == [low.id, high.id]
+    assert edit.move(root, low.id).priority == 5
+
+
+def test_a_job_starts_after_those_that_it_names(root, scheduler):
+    first = add(root)
+    second = add(root, after=[first.id], priority=9)
+    held = occupy(root, first, "none")
+    assert not scheduler.step()
+    held.release()
+    job.record_end(first.folder, first.id, job.FINISHED)
+    assert [each.id for each in scheduler.step()] == [second.id]
+
+
+def test_a_job_fails_with_the_one_before_it(root, scheduler):
+    first = add(root)
+    second = add(root, after=[first.id])
+    edit.cancel(root, first.id)
+    assert not scheduler.step()
+    found = edit.find(root, second.id)
+    assert found.state == job.FAILED
+    assert first.id in found.reason
+
+
+@pytest.mark.parametrize(
+    ("slots", "used", "wanted", "expected"),
+    [
+        (Slots((0, 1), 1), [], ["any", "any", "any", ""], ["gpu 0", "gpu 1", "", "cpu"]),
+        (Slots((0, 1), 1), ["gpu 0"], ["any", "any"], ["gpu 1", ""]),
+        (Slots((0, 1, 2), 1), ["gpu 0"], ["0,1", "any", "any"], ["", "gpu 2", ""]),
+        (Slots((0, 1), 1), [], ["all", "any"], ["gpu 0,1", ""]),
+        (Slots((), 1), [], ["any", "", "none"], ["cpu", "", "none"]),
+        (Slots((), 2), ["cpu"], ["", ""], ["cpu", ""]),
+    ],
+)
+def test_jobs_get_free_slots(slots, used, wanted, expected):
+    free = _Free(slots, used)
+    assert [free.take(gpus) for gpus in wanted] == expected
+
+
+def test_one_scheduler_works_in_a_root(root, scheduler):
+    assert serving(root / "deeper" / "folder") == root
+    with pytest.raises(CaffeliteError, match="another scheduler"):
+        Scheduler(root, Slots())
+    scheduler.close()
+    assert serving(root) is None
+    Scheduler(root, Slots()).close()
+
+
+def test_a_running_job_is_not_started_again(root, scheduler):
+    each = add(root)
+    held = occupy(root, each)
+    assert not scheduler.step()
+    assert edit.find(root, each.id).state == job.RUNNING
+    held.release()
+    assert [one.id for one in scheduler.step()] == [each.id]
+
+
+def test_a_training_job_runs_in_its_folder(root, scheduler):
+    each = submit(root, ["train", "-solver", "solver.prototxt", "-set", "max_iter=4"])
+    assert registry.state(each.folder) == registry.QUEUED
+    assert each.shell_command == "caffelite train -solver solver.prototxt -set max_iter=4 -record tiny_run"
+    again = submit(root, ["train", "-solver", "solver.prototxt"])
+    assert again.folder.name == "tiny_run_2"
+    edit.cancel(root, again.id)
+    assert registry.read(again.folder).reason == "cancelled: before it started"
+    scheduler.step()
+    found = wait(root, each.id, job.FINISHED, job.FAILED, job.KILLED)
+    assert (found.state, found.status, found.slot) == (job.FINISHED, 0, "cpu"), found.log.read_text()
+    assert registry.read(each.folder).iteration == 4
+    assert (found.progress().done, found.progress().total) == (4, 4)
+    assert not (root / "tiny_run_1").exists()
+
+
+def test_a_killed_job_is_seen_at_once(root, scheduler):
+    each = submit(root, ["train", "-solver=solver.prototxt", "-set", "max_iter=100000000"])
+    scheduler.step()
+    wait(root, each.id, job.RUNNING)
+    while not (each.folder / files.PROCESS).exists():
+        time.sleep(0.02)
+    other = edit.find(root, each.id)
+    assert os.getsid(other.process) == other.process
+    os.kill(other.process, signal.SIGKILL)
+    found = wait(root, each.id, job.KILLED, seconds=3)
+    assert found.reason
+    scheduler.step()
+    scheduler.step()
+    assert registry.state(each.folder) != registry.QUEUED
+
+
+def test_the_error_of_a_command_is_the_reason(root, scheduler):
+    each = submit(root, ["dataset", "info", "nosuch_lmdb"])
+    scheduler.step()
+    found = wait(root, each.id, job.FAILED)
+    assert found.status == 2
+    assert "nosuch_lmdb" in found.reason
+    edit.remove(root, each.id)
+    assert not each.folder.exists()
+
+
+def test_a_killed_scheduler_disturbs_no_job(root):
+    each = submit(root, ["train", "-solver=solver.prototxt", "-set=max_iter=100000000", "-set=display=0"])
+    waiting = add(root)
+    process = subprocess.Popen([sys.executable, "-m", "caffelite", "queue", "run", "-gpu", "none"], cwd=root)
+    try:
+        wait(root, each.id, job.RUNNING)
+        while not ((started := edit.find(root, each.id)).progress() and started.progress().done):
+            time.sleep(0.05)
+    finally:
+        process.kill()
+        process.wait()
+    before = edit.find(root, each.id)
+    assert (before.state, before.process) == (job.RUNNING, started.process)
+    with closing(Scheduler(root, Slots(cpu=1))) as second:
+        assert not second.step(), "the slot is in use"
+        edit.cancel(root, each.id)
+        assert wait(root, each.id, job.STOPPED).reason == "stopped by a signal: SIGTERM"
+        assert list(root.glob("tiny_iter_*.solverstate")), "pausing writes a snapshot"
+        assert [one.id for one in second.step()] == [waiting.id]
+        wait(root, waiting.id, job.FINISHED)
+    resumed = submit(root, ["train", "-solver=solver.prototxt", "-resume=auto", "-set=max_iter=9"])
+    assert resumed.folder == each.folder
+    assert edit.find(root, resumed.id).state == job.QUEUED
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "no command"),
+        (["trian"], "train"),
+        (["queue", "run"], "no job command"),
+        (["train"], "Missing option"),
+        (["train", "-solver", "solver.prototxt", "-st", "a=1"], "No such option"),
+        (["train", "-solver", "solver.prototxt", "-overfit", "1"], "run folder"),
+        (["train", "-solver", "solver.prototxt", "-record", "../elsewhere"], "not in the queue's folder"),
+        (["train", "-solver", "solver.prototxt", "-max_time", "soon"], "expected 90s"),
+        (["train", "-solver", "nosuch.prototxt"], "nosuch.prototxt"),
+        (["dataset", "nosuch"], "digits"),
+        (["dataset", "digits", "a"], "argument a"),
+    ],
+)
+def test_words_that_the_command_refuses_are_no_job(root, words, message):
+    with pytest.raises(CaffeliteError, match=message):
+        submit(root, words)
+    assert not scan.jobs(root)
+
+
+def test_a_damaged_job_file_is_no_job(root):
+    each = add(root)
+    text = json.loads((each.folder / files.JOB).read_text())
+    (each.folder / files.JOB).write_text(json.dumps(text | {"command": "models"}))
+    assert not scan.jobs(root)
+    (each.folder / files.JOB).write_text("{")
+    assert not scan.jobs(root)
+
+
+def test_a_scanner_sees_changes(root):
+    scanner = scan.Scanner(root)
+    each = add(root)
+    assert [one.id for one in scanner.jobs()] == [each.id]
+    job.record_end(each.folder, each.id, job.FINISHED)
+    time.sleep(2 * scan.SETTLED)
+    assert [one.state for one in scanner.jobs()] == [job.FINISHED]
+    deeper = root / "a" / "b"
+    deeper.mkdir(parents=True)
+    edit.add(root, ["models"])
+    assert [one.state for one in scanner.jobs()] == [job.FINISHED, job.QUEUED]
+    edit.remove(root, each.id)
+    assert [one.state for one in scanner.jobs()] == [job.QUEUED]
+
+
+def test_a_sweep_joins_the_queue(root, scheduler):
+    (root / "net.prototxt").write_text(
+        NET + 'layer { name: "accuracy" type: "Accuracy" bottom: "ip" bottom: "label" top: "accuracy" '
+        "include { phase: TEST } }"
+    )
+    (root / "solver.prototxt").write_text(SOLVER + "test_iter: 1 test_interval: 2 random_seed: 1")
+    config = SweepConfig(RunConfig("solver.prototxt"), ("base_lr=0.01,0.02",), first_seed=3)
+    over = threading.Event()
+    thread = threading.Thread(target=scheduler.run, args=(over.is_set,))
+    thread.start()
+    try:
+        found = Sweep(config, root / "trials", queue=serving(root / "trials")).run()
+    finally:
+        over.set()
+        thread.join()
+    assert found.complete
+    assert len(found.rows) == 2
+    every = scan.jobs(root)
+    assert [each.folder.name for each in every] == ["trial_1_run", "trial_2_run"]
+    assert {each.state for each in every} == {job.FINISHED}

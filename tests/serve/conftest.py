@@ -1,0 +1,24 @@
+"""A client of the application over a folder of runs."""
+
+import pytest
+from starlette.testclient import TestClient
+
+from caffelite.serve.app import create_app
+from caffelite.serve.config import ServeConfig
+
+
+@pytest.fixture
+def make_client(tmp_path):
+    """Makes a client of a server over the test's folder; options are those of ServeConfig."""
+
+    def make(**options):
+        roots = options.pop("roots", (tmp_path,))
+        config = ServeConfig(roots=roots, **options)
+        return TestClient(create_app(config), base_url=f"http://127.0.0.1:{config.port}", raise_server_exceptions=True)
+
+    return make
+
+
+@pytest.fixture
+def client(make_client):
+    return make_client()

@@ -1,0 +1,121 @@
+"""What a request must have before a page sees it, and what every answer has."""
+
+import pytest
+
+from caffelite.errors import CaffeliteError
+from caffelite.serve import paths
+from caffelite.serve.config import ServeConfig
+
+TOKEN = "a token of many characters"
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "localhost:1:2", "localhost/"])
+def test_foreign_host_is_refused(client, host):
+    assert client.get("/runs", headers={"Host": host}).status_code == 400
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8080", "127.0.0.1:5000", "[::1]:5000"])
+def test_own_host_is_accepted(client, host):
+    assert client.get("/runs", headers={"Host": host}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers, status",
+    [
+        ({}, 404),
+        ({"Origin": "http://127.0.0.1:5000"}, 404),
+        ({"Origin": "http://127.0.0.1:5001"}, 403),
+        ({"Origin": "https://127.0.0.1:5000"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site", "Origin": "http://127.0.0.1:5000"}, 403),
+    ],
+)
+def test_unsafe_method_needs_own_origin(client, headers, status):
+    assert client.post("/nothing", headers=headers).status_code == status
+
+
+def test_another_site_may_link_but_not_include(client):
+    foreign = {"Sec-Fetch-Site": "cross-site"}
+    assert client.get("/runs", headers={**foreign, "Sec-Fetch-Mode": "navigate"}).status_code == 200
+    assert client.get("/runs", headers={**foreign, "Sec-Fetch-Mode": "no-cors"}).status_code == 403
+
+
+def test_token_is_required_and_becomes_a_cookie(make_client):
+    client = make_client(token=TOKEN)
+    assert client.get("/runs").status_code == 401
+    assert client.get("/static/style.css").status_code == 401
+    assert client.get("/runs?token=wrong").status_code == 401
+    assert client.get("/runs", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
+    assert client.get("/runs", headers={"Authorization": "Bearer wrong"}).status_code == 401
+    first = client.get("/runs", params={"token": TOKEN, "sort": "name"})
+    cookie = first.headers["set-cookie"]
+    assert "HttpOnly" in cookie and "samesite=strict" in cookie.lower()
+    assert TOKEN not in first.text + cookie and "/runs?sort=name" in first.text
+    assert client.get("/runs").status_code == 200
+
+
+def test_addresses_of_others_need_a_token(tmp_path):
+    with pytest.raises(CaffeliteError, match="can be reached by other machines; expected a token"):
+        ServeConfig((tmp_path,), host="0.0.0.0")
+    with pytest.raises(CaffeliteError, match="too short"):
+        ServeConfig((tmp_path,), host="0.0.0.0", token="short")
+    assert ServeConfig((tmp_path,), host="0.0.0.0", token=TOKEN)
+
+
+def test_public_server_answers_to_addresses_and_its_names(make_client):
+    client = make_client(host="0.0.0.0", token=TOKEN, hosts=("box.example",))
+    bearer = {"Authorization": f"Bearer {TOKEN}"}
+    for host, status in (("192.0.2.7:5000", 200), ("box.example", 200), ("evil.example", 400)):
+        assert client.get("/runs", headers={**bearer, "Host": host}).status_code == status
+
+
+def test_every_answer_has_the_policy(client):
+    for path in ("/runs", "/runs.json", "/nothing", "/static/style.css"):
+        headers = client.get(path).headers
+        assert headers["content-security-policy"].startswith("default-src 'none'; script-src 'self';")
+        assert headers["x-content-type-options"] == "nosniff" and headers["referrer-policy"] == "no-referrer"
+    refused = client.get("/runs", headers={"Host": "evil.example"})
+    assert "content-security-policy" in refused.headers
+
+
+def test_large_bodies_are_refused(client):
+    assert client.post("/nothing", content=b"x" * (1 << 20)).status_code == 404
+    assert client.post("/nothing", content=b"x" * ((1 << 20) + 1)).status_code == 413
+    assert client.post("/nothing", headers={"Content-Length": "many"}).status_code == 400
+
+
+def test_paths_stay_below_the_roots(tmp_path):
+    root, other = tmp_path / "root", tmp_path / "other"
+    for folder in (root, other):
+        folder.mkdir()
+    (root / "out").symlink_to(other)
+    (root / "loop").symlink_to(root / "loop")
+    config = ServeConfig((root,))
+    for text in (
+        "..",
+        "../other",
+        "out/file",
+        str(other),
+        "/etc/passwd",
+        "a/../../other",
+        "a\0b",
+        "x" * 5000,
+        "loop/x",
+    ):
+        with pytest.raises(paths.Outside):
+            paths.resolve(config, text)
+    assert paths.resolve(config, "a/b") == root / "a/b" == paths.resolve(config, str(root / "a/b"))
+    assert paths.address(config, root / "a/b") == "a/b"
+
+
+def test_several_roots_have_names(tmp_path):
+    roots = [tmp_path / "one" / "runs", tmp_path / "two" / "runs"]
+    for root in roots:
+        root.mkdir(parents=True)
+    config = ServeConfig(tuple(roots))
+    for root, name in zip(roots, ("runs", "runs_2"), strict=True):
+        assert paths.resolve(config, f"{name}/a") == root / "a"
+        assert paths.address(config, root / "a") == f"{name}/a"
+    with pytest.raises(paths.Outside, match="begins with runs/ or runs_2/"):
+        paths.resolve(config, "other/a")
