@@ -34,6 +34,7 @@ COMMANDS = (
     "explain",
     "diff",
     "runs",
+    "control",
     "sweep",
     "queue",
     "visualize",

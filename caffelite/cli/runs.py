@@ -25,6 +25,7 @@ WIDE = 6  # runs that a comparison shows side by side; more of them get a row ea
     "--state", "states", multiple=True, type=click.Choice(STATES), help="Only runs in this state; repeatable."
 )
 @click.option("--net", default="", metavar="TEXT", help="Only runs of nets whose name contains this text.")
+@click.option("--tag", "tags", multiple=True, metavar="TEXT", help="Only runs with this tag; repeatable.")
 @click.option(
     "--where",
     "conditions",
@@ -58,7 +59,7 @@ WIDE = 6  # runs that a comparison shows side by side; more of them get a row ea
     help="Draw the curves of the runs in one chart: .svg, .png or .pdf (extra: plot).",
 )
 @options.as_json
-def runs(folders, states, net, conditions, sort, reverse, limit, depth, compare, out, as_json) -> None:
+def runs(folders, states, net, tags, conditions, sort, reverse, limit, depth, compare, out, as_json) -> None:
     """Lists the run folders found in DIR and below it, by default the current folder: state, net, iterations, the
     scores of the last test, training time, start.
 
@@ -75,7 +76,7 @@ def runs(folders, states, net, conditions, sort, reverse, limit, depth, compare,
 
     form = options.picture_form(out, "pdf") if out else ""
     every = listing.find(folders or ["."], depth)
-    found = listing.ordered(listing.chosen(every, states, net, conditions), sort, reverse)[:limit]
+    found = listing.ordered(listing.chosen(every, states, net, conditions, tags), sort, reverse)[:limit]
     compared = listing.compare(found) if compare else None
     if as_json:
         content = compared.to_json() if compared else [run.to_json() for run in found]
@@ -96,6 +97,7 @@ def runs(folders, states, net, conditions, sort, reverse, limit, depth, compare,
 def list_text(found: Sequence[RunSummary]) -> str:
     """The list as aligned columns."""
     names = list(dict.fromkeys(name for run in found for name in run.scores))
+    tagged = any(run.notes.tags for run in found)
     head = ["run", "state", "net", "iteration", *names, "loss" if "loss" not in names else "train loss", "time"]
     rows = [
         [
@@ -107,10 +109,12 @@ def list_text(found: Sequence[RunSummary]) -> str:
             score_text(run.loss),
             duration(run.seconds),
             run.status.started[:16].replace("T", " "),
+            *[", ".join(run.notes.tags)] * tagged,
         ]
         for run in found
     ]
-    return aligned([[*head, "started"], *rows], left=(0, 1, 2))
+    head += ["started", *["tags"] * tagged]
+    return aligned([head, *rows], left=(0, 1, 2, *[len(head) - 1] * tagged))
 
 
 def comparison_text(compared: Comparison) -> str:

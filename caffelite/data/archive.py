@@ -25,8 +25,10 @@ class Files(Mapping[str, bytes]):
 
     def __init__(self, root: Path | bytes, where: str = ""):
         self.where = where or str(root)
-        self._root, self._folder = root, root if isinstance(root, Path) and root.is_dir() else None
-        self._contents = dict.fromkeys(sorted(files_below(root)), b"") if self._folder else _members(root, self.where)
+        self._folder = root if isinstance(root, Path) and root.is_dir() else None
+        self._contents: dict[str, bytes | _Place | None] = (
+            dict.fromkeys(sorted(files_below(self._folder)), b"") if self._folder else _members(root, self.where)
+        )
 
     def __getitem__(self, name: str) -> bytes:
         held = self._contents[name]
@@ -34,7 +36,7 @@ class Files(Mapping[str, bytes]):
             return inputs.read(self._folder / name, inputs.IMAGE)
         if held is None:
             raise OSError(errno.ENOENT, "the link has no target in the archive", name)
-        return held.read(self._root) if isinstance(held, _Place) else held
+        return held.read() if isinstance(held, _Place) else held
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._contents)
@@ -74,23 +76,25 @@ def splits(files: Files) -> tuple[Part, Part] | None:
 
 @dataclass(frozen=True)
 class _Place:
-    """The position of a member in an uncompressed archive, and the identity of the archive file."""
+    """The position of a member in an uncompressed archive: the archive's path, offset and size in bytes, and the
+    identity of the archive file."""
 
+    path: Path
     offset: int
     size: int
     archive: tuple[int, ...]
 
-    def read(self, path: Path) -> bytes:
-        with inputs.open_file(path) as file:
+    def read(self) -> bytes:
+        with inputs.open_file(self.path) as file:
             if _identity(os.fstat(file.fileno())) != self.archive:
-                raise OSError(errno.ESTALE, "the archive has changed since it was opened", str(path))
+                raise OSError(errno.ESTALE, "the archive has changed since it was opened", str(self.path))
             file.seek(self.offset)
             parts, left = [], self.size
             while left and (part := file.read(left)):  # a read gives 2 GiB at most
                 parts.append(part)
                 left -= len(part)
         if left:
-            raise OSError(errno.EIO, "the archive is cut short", str(path))
+            raise OSError(errno.EIO, "the archive is cut short", str(self.path))
         return b"".join(parts)
 
 
@@ -106,14 +110,19 @@ def _members(root: Path | bytes, where: str) -> dict[str, bytes | _Place | None]
         if isinstance(root, Path):
             inputs.check(root)
         with tar.opened(fileobj=io.BytesIO(root)) if isinstance(root, bytes) else tar.opened(root) as archive:
-            plain = isinstance(root, Path) and isinstance(archive.fileobj, io.BufferedReader)
-            identity = _identity(os.fstat(archive.fileobj.fileno())) if plain else ()
+            file = archive.fileobj
+            plain = isinstance(file, io.BufferedReader)
+            identity = _identity(os.fstat(file.fileno())) if isinstance(file, io.BufferedReader) else ()
             found = dict(tar.files(archive))
             for member in found.values():
-                if member is not None and member.offset not in held:
-                    in_place = plain and not member.issparse()
-                    place = _Place(member.offset_data, member.size, identity)
-                    held[member.offset] = place if in_place else archive.extractfile(member).read()
+                if member is None or member.offset in held:
+                    continue
+                if isinstance(root, Path) and plain and not member.issparse():
+                    held[member.offset] = _Place(root, member.offset_data, member.size, identity)
+                elif content := archive.extractfile(member):
+                    held[member.offset] = content.read()
+                else:
+                    raise tar.Unreadable(f'"{member.name}" is no file')
     except (OSError, tar.Unreadable) as mistake:
         expected = "a folder, or a tar archive, packed or not"
         raise CaffeliteError(

@@ -35,7 +35,7 @@ def holds_arrays(path: Path) -> bool:
     return head == b"\x93NUMPY" or head[:4] == b"PK\3\4" and path.suffix == ".npz" or idx
 
 
-class Arrays(Samples):
+class Arrays(Samples[np.ndarray]):
     """Images N×H×W, N×C×H×W, or rows N×D as images D×1×1; uint8 stays, other dtypes become float32. Labels: N integers,
     else 0.
 
@@ -45,7 +45,7 @@ class Arrays(Samples):
 
     def __init__(self, images: Path, labels: Path | None):
         self.path = images
-        self._images = _load(images, "data")
+        self._images: Rows | npy.Packed | np.ndarray = _load(images, "data")
         try:
             self._look(labels)
         except BaseException:
@@ -67,7 +67,7 @@ class Arrays(Samples):
         self.first = self._taken(slice(0, 1))[0]
 
     def _taken(self, numbers: slice | np.ndarray) -> np.ndarray:
-        with _told(self.path):
+        with _damage_reported(self.path):
             images = self._images[numbers]
         images = images.reshape(len(images), *self._shape)
         return images if images.dtype == np.uint8 else images.astype(np.float32)
@@ -76,7 +76,7 @@ class Arrays(Samples):
         return (self._taken(slice(None)), self._labels) if self.first.nbytes * self.length <= most else None
 
     def read(self, numbers: np.ndarray) -> Sequence[np.ndarray]:
-        return self._taken(numbers)
+        return list(self._taken(numbers))
 
     def image(self, number: int, content: np.ndarray) -> tuple[np.ndarray, int]:
         return content, self._labels[number]
@@ -90,12 +90,12 @@ class Arrays(Samples):
     def close(self) -> None:
         if isinstance(self._images, (Rows, npy.Packed)):
             self._images.close()
-        self._images = None
+        self._images = np.empty(0)
 
 
 def _read_labels(path: Path, length: int, missing: bool) -> np.ndarray | None:
     """The labels of ``length`` images, float32; None where the file has none and they may be ``missing``."""
-    where, labels = Where(str(path)), _load(path, "label", missing)
+    where, labels = Where(str(path)), _find(path, "label") if missing else _load(path, "label")
     if labels is None:
         return None
     try:
@@ -103,8 +103,8 @@ def _read_labels(path: Path, length: int, missing: bool) -> np.ndarray | None:
             raise CaffeliteError(
                 "the labels do not fit the images", where=where, expected=length, found=_times(labels.shape)
             )
-        with _told(path):
-            values = np.asarray(labels[:] if labels.shape else labels[()], np.float64).reshape(-1)
+        with _damage_reported(path):
+            values = np.asarray(labels[:] if labels.shape else labels, np.float64).reshape(-1)
     finally:
         if isinstance(labels, (Rows, npy.Packed)):
             labels.close()
@@ -116,7 +116,8 @@ def _read_labels(path: Path, length: int, missing: bool) -> np.ndarray | None:
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _damage_reported(path: Path) -> Iterator[None]:
+    """Raises errors of reading as CaffeliteError with the name of the file."""
     where = Where(str(path))
     try:
         yield
@@ -129,17 +130,26 @@ def _told(path: Path) -> Iterator[None]:
         ) from None
 
 
-def _load(path: Path, name: str, missing: bool = False) -> Rows | npy.Packed | np.ndarray | None:
+def _load(path: Path, name: str) -> Rows | npy.Packed | np.ndarray:
+    """As `_find`. Errors besides: the .npz has no array of the name."""
+    array = _find(path, name)
+    if array is None:
+        found = ", ".join(npy.names(path)) or "none"
+        raise CaffeliteError(f'no array "{name}"', where=Where(str(path)), found=found)
+    return array
+
+
+def _find(path: Path, name: str) -> Rows | npy.Packed | np.ndarray | None:
+    """The array of a file, of a .npz the one of a name; None where it has none of that name. Errors: the file cannot be
+    read; no numbers."""
     where = Where(str(path))
     array: Rows | npy.Packed | np.ndarray | None
-    with _told(path):
+    with _damage_reported(path):
         inputs.check(path)
         if path.suffix == ".npz":
             array = npy.of_npz(path, name)
             if array is None:
-                if missing:
-                    return None
-                raise CaffeliteError(f'no array "{name}"', where=where, found=", ".join(npy.names(path)) or "none")
+                return None
         else:
             array = npy.read(path) if path.suffix == ".npy" else _idx(path)
     if array.dtype.kind not in "uifb":

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeVar
@@ -22,7 +22,8 @@ from .writers import write_records
 
 IMAGES_PER_TASK = 32
 TASKS_AHEAD = 4  # for each thread
-Item, Result = TypeVar("Item"), TypeVar("Result")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -105,28 +106,25 @@ def convert(
     """
     done = Converted()
 
-    def task(item: tuple[int, Listed]):
+    def task(item: tuple[int, Listed]) -> tuple[int, Listed, tuple[bytes, tuple[int, ...]] | CaffeliteError]:
         number, image = item
         try:
             datum, shape = recipe(read(image.name), image.name, image.label)
-            return number, image, datum.SerializeToString(), shape
+            return number, image, (datum.SerializeToString(), shape)
         except (OSError, ValueError) as mistake:
             reason = mistake.strerror or mistake if isinstance(mistake, OSError) else mistake
-            return (
-                number,
-                image,
-                CaffeliteError(f'cannot read "{image.name}": {reason}', where=image.where, remedy=remedy),
-                None,
-            )
+            what = f'cannot read "{image.name}": {reason}'
+            return number, image, CaffeliteError(what, where=image.where, remedy=remedy)
 
     def records() -> Iterator[tuple[bytes, bytes]]:
-        first = None
-        for number, image, value, shape in in_order(task, enumerate(images), threads):
-            if isinstance(value, CaffeliteError):
+        first: tuple[int, ...] | None = None
+        for number, image, result in in_order(task, enumerate(images), threads):
+            if isinstance(result, CaffeliteError):
                 if not skip:
-                    raise value
-                done.skipped.append(f"{value.where}: {value.what}")
+                    raise result
+                done.skipped.append(f"{result.where}: {result.what}")
                 continue
+            value, shape = result
             first = first or shape
             if check_size and shape != first:
                 expected, found = ("×".join(map(str, s)) for s in (first, shape))
@@ -166,7 +164,8 @@ def in_order(function: Callable[[Item], Result], items: Iterable[Item], threads:
     """function(item) of each item in their order, computed by threads a bounded number of items ahead. Default: a
     thread for each core."""
     threads = threads or len(os.sched_getaffinity(0))
-    items, ahead = iter(items), deque()
+    items = iter(items)
+    ahead: deque[Future[list[Result]]] = deque()
     with ThreadPoolExecutor(threads, "caffelite decode") as pool:
         try:
             while chunk := list(islice(items, IMAGES_PER_TASK)):

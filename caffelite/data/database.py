@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Unpack
 
 import numpy as np
 
 from .. import caffelite_pb2 as pb
-from ..errors import CaffeliteError, Where
+from ..errors import CaffeliteError, Details, Where
 from .images import decode
 from .lmdb_reader import Lmdb, Record
 from .samples import Check, Samples
@@ -18,7 +19,7 @@ from .writers import progress_bar
 EXACT_LABELS = 1 << 24  # float32 represents every integer up to here
 
 
-class Datums(Samples):
+class Datums(Samples[Record]):
     """Datum records of any database; a kind of it implements `walk`, `read` and `close`, and calls `look` when it is
     open.
 
@@ -52,7 +53,7 @@ class Datums(Samples):
                     check(image.shape)
                 except CaffeliteError as mistake:
                     raise self.error(i, record, str(mistake)) from None
-                return None  # they differ, and yet will do
+                return None  # they differ, but the transform makes them equal
             images[i] = image
         return images, labels
 
@@ -84,9 +85,9 @@ class Datums(Samples):
     def error(self, number: int, content: Record, what: str) -> CaffeliteError:
         return self._bad(content[0], what)
 
-    def _bad(self, key: bytes, what: str, **said: object) -> CaffeliteError:
+    def _bad(self, key: bytes, what: str, **details: Unpack[Details]) -> CaffeliteError:
         return CaffeliteError(
-            f'record "{bytes(key).decode(errors="backslashreplace")}": {what}', where=Where(str(self.path)), **said
+            f'record "{bytes(key).decode(errors="backslashreplace")}": {what}', where=Where(str(self.path)), **details
         )
 
     def labels(self, most: int) -> np.ndarray:
@@ -96,7 +97,7 @@ class Datums(Samples):
         for _, (_, value) in zip(range(most), self.walk(0), strict=False):
             try:
                 found.append(pb.Datum.FromString(value).label)
-            except DecodeError:  # training will tell
+            except DecodeError:  # training reports it
                 break
         return np.array(found, np.float64)
 
@@ -124,7 +125,9 @@ class Database(Datums):
     def __init__(self, path: Path, color: bool | None = None, shuffled: bool = False):
         super().__init__(path, color)
         self._walking: Iterator[Record] | None = None
-        self._shuffled, self._index = shuffled, None
+        self._shuffled = shuffled
+        self._index: np.ndarray | None = None
+        self._next = 0  # the record that `_walking` returns next
         self._lmdb = Lmdb(path)
         try:
             self.length = self._lmdb.length

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -91,8 +92,11 @@ def _npz(path: Path, shapes: Mapping[str, tuple[int, ...]], force: bool) -> Iter
             rows.append(np.array(batch[name], np.float32))
 
     yield add
-    with atomic(path) as unfinished, open(unfinished, "wb") as file:
-        np.savez(file, **{name: np.concatenate(rows) for name, rows in batches.items()})
+    # As np.savez, which cannot take every name of a blob.
+    with atomic(path) as unfinished, zipfile.ZipFile(unfinished, "w") as archive:
+        for name, rows in batches.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.concatenate(rows), allow_pickle=False)
 
 
 def destinations(blobs: Sequence[str], names: Sequence[str], kind: str) -> list[tuple[Path, list[str]]]:

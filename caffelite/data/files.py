@@ -8,6 +8,7 @@ import os
 import re
 import tarfile
 from collections.abc import Sequence
+from io import FileIO
 from itertools import product
 from pathlib import Path
 
@@ -26,7 +27,7 @@ MOST_SHARDS = 1_000_000
 LABEL_BYTES = 1 << 16  # limit for a .cls file; a label has a few digits
 
 
-class Pictures(Samples):
+class Pictures(Samples[bytes]):
     """Image files, decoded to 3 channels or to 1 and resized as in Caffe; a kind of it implements `read` and `place`.
 
     size: height and width, 0 for as they are. Errors: a file that cannot be read, is empty, is cut short or is no
@@ -113,7 +114,8 @@ class Shards(Pictures):
     """
 
     def __init__(self, paths: Sequence[Path], color: bool, size: tuple[int, int]):
-        self._paths, self._files = paths, {}
+        self._paths = paths
+        self._files: dict[int, FileIO] = {}
         self._parts: list[tuple[int, str, int, int]] = []  # archive, name, offset and bytes of each image
         try:
             labels = [label for place, path in enumerate(paths) for label in self._index(place, path)]
@@ -143,20 +145,20 @@ class Shards(Pictures):
         try:
             file = self._files[place] = inputs.open_file(path)  # closed by close
             with tar.opened(path, "r:") as archive:
-                for whole, member in tar.files(archive):
-                    folder_, name = os.path.split(whole)
+                for full_name, member in tar.files(archive):
+                    folder_, name = os.path.split(full_name)
                     stem, _, ending = name.partition(".")
                     if stem:
                         samples.setdefault(os.path.join(folder_, stem), {})[ending.lower()] = self._usable(
-                            path, whole, member
+                            path, full_name, member
                         )
         except (OSError, tar.Unreadable) as mistake:
             remedy = (
                 "unpack it with gunzip or the like" if path.suffix in (".gz", ".tgz", ".bz2", ".xz", ".zst") else None
             )
-            said = inputs.reason(mistake)
+            reason = inputs.reason(mistake)
             raise CaffeliteError(
-                f"cannot read the archive: {said}", where=Where(str(path)), expected="a .tar", remedy=remedy
+                f"cannot read the archive: {reason}", where=Where(str(path)), expected="a .tar", remedy=remedy
             ) from None
         labels = []
         for stem, members in samples.items():
@@ -204,8 +206,10 @@ def shards(pattern: str) -> list[Path]:
 
     Errors: more than 1,000,000 names.
     """
-    pieces = re.split(r"\{(\d+)\.\.(\d+)\}", pattern)
-    ends = [(whole_number(a), whole_number(b), len(a)) for a, b in zip(pieces[1::3], pieces[2::3], strict=True)]
+    pieces = re.split(r"\{([0-9]+)\.\.([0-9]+)\}", pattern)
+    ends = [
+        (whole_number(a) or 0, whole_number(b) or 0, len(a)) for a, b in zip(pieces[1::3], pieces[2::3], strict=True)
+    ]
     if math.prod(max(0, last - first + 1) for first, last, _ in ends) > MOST_SHARDS:
         what = f'the pattern "{shortened(pattern)}" names more than {MOST_SHARDS} files'
         raise CaffeliteError(what, remedy="correct its ranges, as in {000..127}")

@@ -30,11 +30,11 @@ _SIX = [_BOWL, np.vstack([_arc(0.36, 0.62, 0.35, 0.62, -70, -180), _line((0.01, 
 
 
 def _turned(form: list[np.ndarray]) -> list[np.ndarray]:
-    return [np.float32([0.58, 1]) - stroke for stroke in form]
+    return [np.array([0.58, 1], np.float32) - stroke for stroke in form]
 
 
 # A digit's forms; a form is its strokes. Those with a second line have serifs, tails or bars.
-FORMS = (
+FORMS: tuple[list[list[np.ndarray]], ...] = (
     [
         [_arc(0.29, 0.5, 0.28, 0.5, 0, 360)],
         [_arc(0.29, 0.5, 0.22, 0.5, 0, 360)],

@@ -83,8 +83,8 @@ class HDF5Source(Source):
         for part in self._parts:
             yield rows_of(part, self._tops, slice(0, part.rows), top)[0]
 
-    def _fill_balanced(self, position: int, batch: Batch) -> None:
-        numbers = self.balanced(position, len(batch.arrays[0]))
+    def _fill_balanced(self, order: BalancedOrder, position: int, batch: Batch) -> None:
+        numbers = order(position, len(batch.arrays[0]))
         starts = np.cumsum([0, *(part.rows for part in self._parts)])
         parts = np.searchsorted(starts, numbers, side="right") - 1
         for part in np.unique(parts).tolist():
@@ -97,7 +97,7 @@ class HDF5Source(Source):
 
     def tasks(self, position: int, batch: Batch) -> Iterator[Callable[[], None]]:
         if self.balanced:
-            self._fill_balanced(position, batch)
+            self._fill_balanced(self.balanced, position, batch)
             return iter(())
         done, size = 0, len(batch.arrays[0])
         while done < size:
@@ -106,7 +106,9 @@ class HDF5Source(Source):
             place = int(np.searchsorted(starts, sample, side="right")) - 1
             part, row = int(parts[place]), int(sample - starts[place])
             count = min(size - done, self._parts[part].rows - row)
-            rows = self._permuted(epoch, part)[row : row + count] if self._shuffle else slice(row, row + count)
+            rows: slice | np.ndarray = slice(row, row + count)
+            if self._shuffle:
+                rows = self._permuted(self._shuffle, epoch, part)[rows]
             self._copy(part, rows, [out[done : done + count] for out in batch.arrays])
             done += count
         return iter(())
@@ -124,9 +126,9 @@ class HDF5Source(Source):
             self._epoch = epoch, parts, np.concatenate(([0], ends[:-1]))
         return self._epoch[1:]
 
-    def _permuted(self, epoch: int, part: int) -> np.ndarray:
+    def _permuted(self, shuffle: Key, epoch: int, part: int) -> np.ndarray:
         if not self._rows or self._rows[:2] != (epoch, part):
-            self._rows = epoch, part, permutation(self._shuffle, epoch, 1 + part, self._parts[part].rows)
+            self._rows = epoch, part, permutation(shuffle, epoch, 1 + part, self._parts[part].rows)
         return self._rows[2]
 
     def _copy(self, part: int, rows: slice | np.ndarray, out: list[np.ndarray]) -> None:
@@ -182,10 +184,10 @@ def _files(listing: Path, locate: Locator) -> list[tuple[Path, Where]]:
     named = []
     for number, line in enumerate(lines, 1):
         if name := line.strip():
-            path, beside = Path(name), listing.parent / name
+            path, near_list = Path(name), listing.parent / name
             named.append(
                 (
-                    beside if not os.path.exists(path) and os.path.exists(beside) else path,
+                    near_list if not os.path.exists(path) and os.path.exists(near_list) else path,
                     Where(os.fspath(listing), number),
                 )
             )
@@ -202,6 +204,7 @@ def _look(path: Path, where: Where, tops: list[str]) -> Part:
         raise CaffeliteError(f"no file {path}", where=where, remedy=remedy) from None
     except (OSError, hdf5_reader.Unreadable) as mistake:
         raise CaffeliteError(f"cannot open {path} as HDF5: {inputs.reason(mistake)}", where=where) from None
+    shapes, chunks = [], 0
     for top, one in zip(tops, found, strict=True):
         if one is None:
             said = ", ".join(names) or "none"
@@ -211,10 +214,11 @@ def _look(path: Path, where: Where, tops: list[str]) -> Part:
             raise CaffeliteError(
                 f'{path}: dataset "{top}" cannot feed a top', where=where, expected="an array of numbers", found=said
             )
-    shapes = [one.shape for one in found]
+        shapes.append(one.shape)
+        chunks += one.chunk
     if len({shape[0] for shape in shapes}) > 1:
         said = ", ".join(f"{top} {shape[0]}" for top, shape in zip(tops, shapes, strict=True))
         raise CaffeliteError(
             f"{path}: datasets differ in rows", where=where, expected="as many rows in each", found=said
         )
-    return Part(path, where, shapes[0][0], [shape[1:] for shape in shapes], sum(one.chunk for one in found))
+    return Part(path, where, shapes[0][0], [shape[1:] for shape in shapes], chunks)

@@ -16,8 +16,10 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
 from threading import Lock
+from typing import IO
 
 import numpy as np
 
@@ -80,9 +82,9 @@ def _ask(request: dict, work: int, shapes: list[tuple[int, ...]], memory: int = 
     with _lock:
         process = _running()
         try:
-            process.stdin.write(json.dumps(request).encode() + b"\n")
-            process.stdin.flush()
-            answer = json.loads(process.stdout.readline() or "null")
+            process.requests.write(json.dumps(request).encode() + b"\n")
+            process.requests.flush()
+            answer = json.loads(process.answers.readline() or "null")
             if answer is None:
                 raise EOFError
             if "error" in answer:
@@ -97,11 +99,20 @@ def _ask(request: dict, work: int, shapes: list[tuple[int, ...]], memory: int = 
             raise
 
 
-def _received(process: subprocess.Popen, shape: tuple[int, ...]) -> np.ndarray:
+@dataclass(frozen=True)
+class _Process:
+    """The reading process and its two pipes."""
+
+    popen: subprocess.Popen[bytes]
+    requests: IO[bytes]
+    answers: BufferedReader
+
+
+def _received(process: _Process, shape: tuple[int, ...]) -> np.ndarray:
     values = np.empty(shape, np.float32)
-    left = memoryview(values).cast("B") if values.size else memoryview(b"")
+    left = values.data.cast("B") if values.size else memoryview(b"")
     while left:
-        count = process.stdout.readinto(left)
+        count = process.answers.readinto(left)
         if not count:
             raise EOFError
         left = left[count:]
@@ -110,10 +121,10 @@ def _received(process: subprocess.Popen, shape: tuple[int, ...]) -> np.ndarray:
 
 # The process, and the one that started it: a fork of that must not use it.
 _lock = Lock()
-_process: tuple[int, subprocess.Popen] | None = None
+_process: tuple[int, _Process] | None = None
 
 
-def _running() -> subprocess.Popen:
+def _running() -> _Process:
     global _process
     if _process is None or _process[0] != os.getpid():
         command = [
@@ -125,30 +136,32 @@ def _running() -> subprocess.Popen:
         nowhere, pipe = subprocess.DEVNULL, subprocess.PIPE
         try:
             # A separate session: Ctrl-C must reach only this process; the other one ends with it.
-            process = subprocess.Popen(
+            popen = subprocess.Popen(
                 command, stdin=pipe, stdout=pipe, stderr=nowhere, start_new_session=True, pipesize=1 << 20
             )
         except OSError as error:
             raise Unreadable(f"no process to read it with ({error.strerror or error})") from None
+        assert popen.stdin is not None and isinstance(popen.stdout, BufferedReader), "both are pipes"
+        process = _Process(popen, popen.stdin, popen.stdout)
         _process = os.getpid(), process
-        if not process.stdout.readline():
+        if not process.answers.readline():
             _end(process)
             raise Unreadable("the process to read it with does not start (is h5py installed?)")
     return _process[1]
 
 
-def _end(process: subprocess.Popen) -> str:
+def _end(process: _Process) -> str:
     """Ends the process; returns how it ended, if it had already ended."""
     global _process
     _process = None
     with contextlib.suppress(OSError):
-        process.stdin.close()
-    process.stdout.close()
+        process.requests.close()
+    process.answers.close()
     try:
-        status = process.wait(0.1)
+        status = process.popen.wait(0.1)
     except subprocess.TimeoutExpired:
-        process.kill()
-        status = process.wait()
+        process.popen.kill()
+        status = process.popen.wait()
     if status == -signal.SIGXCPU:
         return "it is damaged: reading it does not end"
     if status == -signal.SIGKILL:

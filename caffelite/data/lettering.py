@@ -6,17 +6,24 @@ import functools
 import importlib.util
 import os
 from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from ..errors import missing_extra
+
+if TYPE_CHECKING:
+    from PIL.ImageFont import FreeTypeFont, ImageFont
+
+    Font: TypeAlias = FreeTypeFont | ImageFont
 
 SIZE, LINE = 12, 18  # pixels: height of the letters, and distance between lines
 NO_GLYPH = "□"  # replaces a character that no font has
 UNASSIGNED = "\uffff"  # a character that no font has
 
 
-def _pillow():
+def _pillow() -> tuple[ModuleType, ModuleType, ModuleType]:
     try:
         from PIL import Image, ImageDraw, ImageFont
     except ImportError:
@@ -25,7 +32,7 @@ def _pillow():
 
 
 @functools.cache
-def font(size: int = SIZE):
+def font(size: int = SIZE) -> Font:
     """DejaVu Sans, of the system or of matplotlib where that is installed; else the Latin font within Pillow."""
     _, _, fonts = _pillow()
     found = importlib.util.find_spec("matplotlib")
@@ -63,7 +70,7 @@ def _has(path: str | None, char: str) -> bool:
         return False
 
 
-def _glyph(chosen, char: str) -> tuple:
+def _glyph(chosen: Font, char: str) -> tuple[tuple[int, int], bytes]:
     mask = chosen.getmask(char)
     return mask.size, bytes(mask)
 
@@ -73,7 +80,7 @@ def _fallback(char: str) -> str | None:
     return next((path for path in system_fonts() if _has(path, char)), None)
 
 
-def runs(text: str, size: int = SIZE) -> list[tuple[object, str]]:
+def runs(text: str, size: int = SIZE) -> list[tuple[Font, str]]:
     """(font, part) for the parts of a text: the first font, for what it lacks the first system font that has it, and a
     box for what no font has."""
     found: list[tuple[str | None, str]] = []
@@ -92,13 +99,14 @@ def width(text: str, size: int = SIZE) -> float:
     return sum(chosen.getlength(part) for chosen, part in runs(text, size))
 
 
-def wrapped(text: str, room: int, most: int, size: int = SIZE) -> list[str]:
-    """The text in lines no wider than ``room`` pixels, broken at spaces where it can be; what is beyond ``most`` lines
+def wrapped(text: str, limit: int, most: int, size: int = SIZE) -> list[str]:
+    """The text in lines no wider than ``limit`` pixels, broken at spaces where it can be; what is beyond ``most`` lines
     becomes "…"."""
-    rest, lines = " ".join("".join(c if c.isprintable() else " " for c in text).split()), []
+    rest = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    lines: list[str] = []
     while rest and len(lines) < most:
         end = len(rest)
-        while end > 1 and width(rest[:end], size) > room:
+        while end > 1 and width(rest[:end], size) > limit:
             end -= 1
         if end < len(rest) and rest[end] != " " and " " in rest[:end].strip():
             end = rest[:end].rindex(" ")
@@ -106,7 +114,7 @@ def wrapped(text: str, room: int, most: int, size: int = SIZE) -> list[str]:
         rest = rest[end:].lstrip()
     if rest and lines:
         last = lines[-1]
-        while last and width(f"{last}…", size) > room:
+        while last and width(f"{last}…", size) > limit:
             last = last[:-1]
         lines[-1] = f"{last}…"
     return lines

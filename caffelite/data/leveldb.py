@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..errors import CaffeliteError, Where, missing_extra
 from .database import Datums
 from .lmdb_reader import ANEW, Record
+
+if TYPE_CHECKING:
+    import plyvel
 
 AT_ONCE = 8  # tables that are looked at before each record is read
 
@@ -26,7 +30,8 @@ class Tables:
     """
 
     def __init__(self, path: Path):
-        self._path, self._sizes, self._left = path, {}, 0
+        self._path, self._left = path, 0
+        self._sizes: dict[int, int] = {}  # by inode
         self.check()
 
     def check(self, records: int = 1) -> None:
@@ -61,8 +66,7 @@ class LevelDB(Datums):
 
     def __init__(self, path: Path, color: bool | None = None):
         super().__init__(path, color)
-        self._db = None
-        self._db = _open(path)
+        self._db, self._is_open = _open(path), True
         try:
             self._tables = Tables(path)
             self._keys = list(self._trying(lambda: self._db.iterator(include_value=False, verify_checksums=True)))
@@ -72,7 +76,7 @@ class LevelDB(Datums):
             self.close()
             raise
 
-    def _trying(self, iterate) -> Iterator:
+    def _trying(self, iterate: Callable[[], plyvel.Iterator]) -> Iterator:
         import plyvel
 
         try:
@@ -103,17 +107,17 @@ class LevelDB(Datums):
         return unreadable(self.path, mistake)
 
     def close(self) -> None:
-        if self._db is not None:
-            self._db = None
+        if self._is_open:
+            self._is_open = False
             _close(self.path)
 
 
 def unreadable(path: Path, mistake: Exception) -> CaffeliteError:
     """The error of a LevelDB that is damaged."""
-    return CaffeliteError(f"cannot read the LevelDB: {_said(mistake)}", where=Where(str(path)), remedy=ANEW)
+    return CaffeliteError(f"cannot read the LevelDB: {_message(mistake)}", where=Where(str(path)), remedy=ANEW)
 
 
-def _said(mistake: Exception) -> str:
+def _message(mistake: Exception) -> str:
     """An exception's text; plyvel's come as bytes."""
     return " ".join(
         part.decode(errors="backslashreplace") if isinstance(part, bytes) else str(part) for part in mistake.args
@@ -125,7 +129,7 @@ _opened: dict[Path, list] = {}
 _opening = Lock()
 
 
-def _open(path: Path):
+def _open(path: Path) -> plyvel.DB:
     try:
         import plyvel
     except ImportError:
@@ -140,7 +144,7 @@ def _open(path: Path):
             try:
                 _opened[identity] = [plyvel.DB(str(path), create_if_missing=False, paranoid_checks=True), 0]
             except (plyvel.Error, OSError) as mistake:
-                reason = _said(mistake)
+                reason = _message(mistake)
                 busy = "only one process can read a LevelDB: end the other one, or convert it to LMDB"
                 raise CaffeliteError(
                     f"cannot open the LevelDB: {reason}", where=where, remedy=busy if "lock" in reason else ANEW

@@ -53,23 +53,25 @@ def read_list(path: str | os.PathLike) -> list[Listed]:
     listed, mistakes = [], Collector()
     for number, line in enumerate(text.split("\n"), 1):
         where, parts = Where(str(path), number), line.rsplit(maxsplit=1)
+        if not parts:
+            continue
         if len(parts) == 1:
             mistakes.add(
                 CaffeliteError("no label", where=where, expected='"NAME LABEL"', found=f'"{shortened(line.strip())}"')
             )
-        elif parts and "\0" in line:
+        elif "\0" in line:
             mistakes.add(
                 CaffeliteError("a NUL character", where=where, expected="text", remedy="the list may be no text at all")
             )
-        elif parts and (label := whole_number(parts[1])) is None:
+        elif (label := whole_number(parts[1])) is None:
             found = f'"{shortened(parts[1])}"'
             mistakes.add(CaffeliteError("the label is no number", where=where, expected="an integer", found=found))
-        elif parts and abs(label) > EXACT_LABELS:
+        elif abs(label) > EXACT_LABELS:
             found = shortened(parts[1])
             mistakes.add(
                 CaffeliteError("the label is too large", where=where, expected=f"at most {EXACT_LABELS}", found=found)
             )
-        elif parts:
+        else:
             listed.append(Listed(parts[0], label, where))
         if len(mistakes.mistakes) == MOST_MISTAKES:
             break

@@ -65,9 +65,10 @@ class Pages:
             metas = self._metas()
             self.meta = max(metas, key=lambda meta: meta.transaction)
             if transaction is not None:
-                self.meta = next((meta for meta in metas if meta.transaction == transaction), None)
-                if self.meta is None:
+                known = {meta.transaction: meta for meta in metas}
+                if transaction not in known:
                     raise Changed(f"transaction {transaction} was overwritten")
+                self.meta = known[transaction]
             self.entries = self.meta.entries
             self._check_sizes()
         except BaseException:

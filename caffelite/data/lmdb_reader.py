@@ -37,7 +37,7 @@ class Lmdb:
         self.path = path
         file = path / "data.mdb" if path.is_dir() else path
         self._lock = _ReaderLock()
-        self._pages = None
+        self._pages: Pages | None = None
         # A reader that is dropped without close() must not keep the environment open in this process.
         weakref.finalize(self, self._lock.release).atexit = False
         try:
@@ -68,6 +68,11 @@ class Lmdb:
                     raise
         raise AssertionError
 
+    def _opened(self) -> Pages:
+        if self._pages is None:
+            raise ValueError("the LMDB is closed")
+        return self._pages
+
     @property
     def locked(self) -> bool:
         """Whether a writer elsewhere leaves our pages unchanged."""
@@ -75,23 +80,26 @@ class Lmdb:
 
     def walk(self, start: int = 0) -> Iterator[Record]:
         """The records from number ``start``."""
+        pages = self._opened()
         with self._reported("read"):
-            for records in self._pages.records(start):
-                self._pages.check_unchanged(self.locked)
+            for records in pages.records(start):
+                pages.check_unchanged(self.locked)
                 yield from records
 
     def index(self) -> np.ndarray:
         """The place of each record, one row each: what ``read`` takes."""
+        pages = self._opened()
         with self._reported("read"):
-            found = self._pages.index()
-            self._pages.check_unchanged(self.locked)
+            found = pages.index()
+            pages.check_unchanged(self.locked)
         return found
 
     def read(self, places: np.ndarray) -> list[Record]:
         """The records of rows of ``index``."""
+        pages = self._opened()
         with self._reported("read"):
-            found = [self._pages.record(*place) for place in places.tolist()]
-            self._pages.check_unchanged(self.locked)
+            found = [pages.record(*place) for place in places.tolist()]
+            pages.check_unchanged(self.locked)
         return found
 
     @contextmanager

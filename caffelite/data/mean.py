@@ -34,7 +34,7 @@ def compute_mean(path: str | os.PathLike, progress: bool = False, backend: str |
         except ValueError as mistake:
             return record[0], mistake
 
-    total = None
+    total: np.ndarray | None = None
     with (
         Records(path, backend) as records,
         progress_bar(f"mean of {os.path.basename(path)}", len(records), progress) as bar,
@@ -55,5 +55,6 @@ def compute_mean(path: str | os.PathLike, progress: bool = False, backend: str |
             total += values
             bar.update()
         count = len(records)
+    assert total is not None, "a database has at least one record"
     mean = total.astype(np.float32) / np.float32(count)  # Caffe divides in float32 too
     return Mean(mean, mean.mean((1, 2), np.float64).tolist(), count)

@@ -6,7 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from .database import Datums
+from .files import Pictures
 from .pipeline import Source
+from .samples import DataSource, Samples
 
 
 def sample_names(source: Source, positions: Sequence[int]) -> list[str]:
@@ -15,22 +18,21 @@ def sample_names(source: Source, positions: Sequence[int]) -> list[str]:
 
     Of sources without numbers, HDF5's, it is the place in the epoch.
     """
-    order = getattr(source, "order", None)
     found = []
     for position in positions:
-        if order is None:
+        if not isinstance(source, DataSource):
             found.append("place {1} of epoch {0}".format(*divmod(position, source.length)))
             continue
-        number = int(order(position, 1)[0])
+        number = int(source.order(position, 1)[0])
         name = _name(source.samples, number)
         found.append(f"sample {number}" + f" ({name})" * bool(name))
     return found
 
 
-def _name(samples: object, number: int) -> str:
-    if hasattr(samples, "place"):
+def _name(samples: Samples, number: int) -> str:
+    if isinstance(samples, Pictures):
         return samples.place(number)[0]
-    if hasattr(samples, "walk"):
+    if isinstance(samples, Datums):
         (content,) = samples.read(np.array([number]))
         return bytes(content[0]).decode(errors="backslashreplace")
     return ""

@@ -6,8 +6,9 @@ import ast
 import math
 import zipfile
 import zlib
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, Literal
 
 import numpy as np
 
@@ -64,7 +65,7 @@ class Packed:
     def _read(self, count: int) -> np.ndarray:
         """The first ``count`` numbers."""
         values = np.empty(count, self.dtype)
-        left = memoryview(values).cast("B") if count else memoryview(b"")
+        left = values.data.cast("B") if count else memoryview(b"")
         with zipfile.ZipFile(self._path) as archive, archive.open(self._entry) as file:
             file.read(self._start)
             while left:
@@ -87,7 +88,7 @@ def of_npz(path: Path, name: str) -> Packed | None:
     return Packed(path, found) if found else None
 
 
-def _header(file: BinaryIO) -> tuple[np.dtype, tuple[int, ...], str, int]:
+def _header(file: IO[bytes] | FileIO) -> tuple[np.dtype, tuple[int, ...], Literal["C", "F"], int]:
     """Type, shape, order and where the numbers start. Errors: ValueError."""
     magic = file.read(8)
     if magic[:6] != b"\x93NUMPY" or len(magic) < 8:
@@ -102,8 +103,8 @@ def _header(file: BinaryIO) -> tuple[np.dtype, tuple[int, ...], str, int]:
         descr, shape, fortran = header["descr"], header["shape"], header["fortran_order"]
     except (ValueError, SyntaxError, TypeError, KeyError, MemoryError, RecursionError):
         raise ValueError("a header that is not understood") from None
-    whole = isinstance(shape, tuple) and all(type(side) is int and 0 <= side < 1 << 62 for side in shape)
-    if not whole or len(shape) > MOST_AXES or not isinstance(fortran, bool):
+    valid = isinstance(shape, tuple) and all(type(side) is int and 0 <= side < 1 << 62 for side in shape)
+    if not valid or len(shape) > MOST_AXES or not isinstance(fortran, bool):
         raise ValueError(f"the shape {str(shape)[:60]}")
     try:
         dtype = np.dtype(descr if isinstance(descr, str) else "V")

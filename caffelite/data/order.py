@@ -23,16 +23,16 @@ class Order:
     def __call__(self, position: int, count: int) -> np.ndarray:
         """The numbers of samples position … position + count - 1 of the run."""
         epoch, at = divmod(position + self.skipped, self.length)
-        pieces = []
+        pieces: list[np.ndarray] = []
         while count or not pieces:
             stop = min(at + count, self.length)
-            pieces.append(self._permuted(epoch)[at:stop] if self.shuffle else np.arange(at, stop))
+            pieces.append(self._permuted(self.shuffle, epoch)[at:stop] if self.shuffle else np.arange(at, stop))
             count, epoch, at = count - (stop - at), epoch + 1, 0
         return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
-    def _permuted(self, epoch: int) -> np.ndarray:
+    def _permuted(self, shuffle: Key, epoch: int) -> np.ndarray:
         if self._epoch is None or self._epoch[0] != epoch:
-            self._epoch = epoch, permutation(self.shuffle, epoch, 0, self.length)
+            self._epoch = epoch, permutation(shuffle, epoch, 0, self.length)
         return self._epoch[1]
 
 

@@ -55,6 +55,12 @@ class Batch:
     picks: np.ndarray | None = None
     resident: bool = False
 
+    def images(self) -> tuple[np.ndarray, np.ndarray]:
+        """Pixels and picks. Errors: the first top is an array too."""
+        if self.pixels is None or self.picks is None:
+            raise ValueError("a batch without pixels")
+        return self.pixels, self.picks
+
 
 @dataclass
 class _Slot:
@@ -94,7 +100,13 @@ class Source:
         self.shard, self.workers, self.allocate = Shard(), workers, np.empty
         self._prefetch = min(max(1, prefetch), MOST_PREFETCH)
         self._threads: list[Thread] = []
+        self._current: Batch | None = None  # the batch that the caller reads
         self._closed = False
+
+    def divide(self, part: int, parts: int) -> None:
+        """From now on returns part ``part`` of ``parts`` of each batch, before the first one is drawn."""
+        self.shapes = [(shape[0] // parts, *shape[1:]) for shape in self.shapes]
+        self.shard = Shard(self.shard.rank * parts + part, self.shard.size * parts)
 
     def buffer(self) -> Batch:
         """The memory of one batch, which is reused."""
@@ -158,8 +170,10 @@ class Source:
         self.close()
 
     def _start(self) -> None:
-        self._free, self._slots, self._current = SimpleQueue(), SimpleQueue(), None
-        self._tasks: Queue = Queue(max(1, TASKS_AHEAD * self.workers))
+        self._current = None
+        self._free: SimpleQueue[Batch | None] = SimpleQueue()  # buffers; None ends the reading thread
+        self._slots: SimpleQueue[_Slot] = SimpleQueue()
+        self._tasks: Queue[tuple[_Slot, int, Callable[[], None]] | None] = Queue(max(1, TASKS_AHEAD * self.workers))
         try:
             for _ in range(1 + self._prefetch):
                 self._free.put(self.buffer())

@@ -6,11 +6,12 @@ import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Unpack
 
 import numpy as np
 
 from .. import caffelite_pb2 as pb
-from ..errors import CaffeliteError, Where
+from ..errors import CaffeliteError, Details, Where
 from . import leveldb
 from .convert import is_cut
 from .images import decode
@@ -66,9 +67,9 @@ class Records:
         self._db = None
         self._close()
 
-    def bad(self, key: bytes, what: object, **said: object) -> CaffeliteError:
+    def bad(self, key: bytes, what: object, **details: Unpack[Details]) -> CaffeliteError:
         """The error that names a record."""
-        return CaffeliteError(f'record "{shown(key)}": {what}', where=Where(str(self.path)), **said)
+        return CaffeliteError(f'record "{shown(key)}": {what}', where=Where(str(self.path)), **details)
 
 
 def shown(key: bytes) -> str:

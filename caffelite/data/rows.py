@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import os
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -45,7 +46,7 @@ class Rows:
         return found
 
     def _read(self, found: np.ndarray, first: int) -> None:
-        left, offset = memoryview(found.reshape(-1).view(np.uint8)), self._start + first * self._row
+        left, offset = found.reshape(-1).view(np.uint8).data, self._start + first * self._row
         while left:
             count = os.preadv(self._file.fileno(), [left], offset)
             if not count:
@@ -53,11 +54,13 @@ class Rows:
             left, offset = left[count:], offset + count
 
     def close(self) -> None:
-        """Lets go of the file; a second call does nothing."""
+        """Closes the file; a second call does nothing."""
         self._file.close()
 
 
-def opened(path: Path, dtype: np.dtype, start: int, shape: tuple[int, ...], order: str = "C") -> Rows | np.ndarray:
+def opened(
+    path: Path, dtype: np.dtype, start: int, shape: tuple[int, ...], order: Literal["C", "F"] = "C"
+) -> Rows | np.ndarray:
     """An array in a file: its rows, or all of it where it has none or is in Fortran's order ("F"). Errors: as for
     `Rows`; MemoryError."""
     if not math.prod(shape):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -18,7 +20,10 @@ IMAGES_PER_TASK = 8
 Check = Callable[[tuple[int, ...]], None]
 
 
-class Samples:
+Content = TypeVar("Content")
+
+
+class Samples(Generic[Content]):
     """Images C×H×W, uint8 or float32, and labels, by number from 0 to length - 1.
 
     first: the image of number 0. encoded: images must be decoded. label_shape: () for an integer, (L,) for L numbers.
@@ -34,15 +39,15 @@ class Samples:
         bytes; else None."""
         return None
 
-    def read(self, numbers: np.ndarray) -> Sequence[object]:
+    def read(self, numbers: np.ndarray) -> Sequence[Content]:
         """The contents that `image` decodes; called from one thread at a time."""
-        return numbers
+        raise NotImplementedError
 
-    def image(self, number: int, content: object) -> tuple[np.ndarray, int | np.ndarray]:
+    def image(self, number: int, content: Content) -> tuple[np.ndarray, int | np.ndarray]:
         """An image and its label. Errors: it cannot be decoded; reported by `error`."""
         raise NotImplementedError
 
-    def error(self, number: int, content: object, what: str) -> CaffeliteError:
+    def error(self, number: int, content: Content, what: str) -> CaffeliteError:
         """An error about a sample, with its file and line or its key."""
         raise NotImplementedError
 
@@ -67,6 +72,15 @@ class Samples:
         """Closes files; a second call does nothing."""
 
 
+@dataclass(frozen=True)
+class _Loaded:
+    """Samples in memory: images N×C×H×W, labels N or N×L of float32, and which of the N are there."""
+
+    images: np.ndarray
+    labels: np.ndarray
+    present: np.ndarray
+
+
 class DataSource(Source):
     """Images and labels of samples, in their order or shuffled, epoch after epoch: N×C×h×w after the transform, and N.
 
@@ -88,17 +102,15 @@ class DataSource(Source):
         self.samples, self.transform, self.order = samples, transform, order
         shape, dtype = samples.first.shape, samples.first.dtype
         self._most = (1 << 62) if cache else RESIDENT_BYTES
-        self._images: np.ndarray | None = None  # N×C×H×W in memory; _loaded: which of them are there
-        self._loaded: np.ndarray | None = None
-        self._labels: np.ndarray | None = None
+        self._loaded: _Loaded | None = None
         self._tried = self._resident = False
         self._draws = transform.plain and (transform.mirror or shape != transform.shape)
         if samples.encoded and samples.length * samples.first.nbytes <= self._most:
             channels, height, width = shape
             with self._enough_memory():
-                self._images = np.empty((samples.length, height, width, channels), dtype).transpose(0, 3, 1, 2)
-            self._loaded = np.zeros(samples.length, bool)
-            self._labels = np.empty((samples.length, *samples.label_shape), np.float32)
+                images = np.empty((samples.length, height, width, channels), dtype).transpose(0, 3, 1, 2)
+            labels = np.empty((samples.length, *samples.label_shape), np.float32)
+            self._loaded = _Loaded(images, labels, np.zeros(samples.length, bool))
         threads = workers() if samples.encoded or not transform.plain else 0
         shapes = [(batch, *transform.shape), (batch, *samples.label_shape)]
         super().__init__(shapes[:tops], samples.length, prefetch, threads)
@@ -111,7 +123,7 @@ class DataSource(Source):
             self._load()
         if not self._resident:
             return super().draw()
-        if self._closed:
+        if self._loaded is None:
             raise ValueError("the source is closed")
         position = self.position + self.shard.rank * size
         numbers = self.order(position, size)
@@ -119,8 +131,8 @@ class DataSource(Source):
         if self._draws:
             self._pick(self._picks, self.transform.choose(position, size))
         self.position += size * self.shard.size
-        arrays = [self._labels[numbers]] if len(self.shapes) > 1 else []
-        return Batch(arrays, self._images, self._picks, resident=True)
+        arrays = [self._loaded.labels[numbers]] if len(self.shapes) > 1 else []
+        return Batch(arrays, self._loaded.images, self._picks, resident=True)
 
     def _load(self) -> None:
         """Reads a small data set into memory, once; finds out whether all images are in memory by now."""
@@ -130,10 +142,9 @@ class DataSource(Source):
             with self._enough_memory():
                 found = self.samples.load_all(self._most, self.transform.check)
             if found:
-                self._images, self._labels = found[0], found[1].astype(np.float32)
-                self._loaded = np.ones(self.length, bool)
+                self._loaded = _Loaded(found[0], found[1].astype(np.float32), np.ones(self.length, bool))
         self._tried = True
-        if self.transform.plain and self._loaded is not None and self._loaded.all():
+        if self.transform.plain and self._loaded is not None and self._loaded.present.all():
             self._stop()
             self._picks = np.zeros((self.shapes[0][0], 4), np.int32)
             self._pick(self._picks, self.transform.choose(0, len(self._picks)))
@@ -164,22 +175,32 @@ class DataSource(Source):
         return Batch([self.allocate(shape, np.float32) for shape in self.shapes[1:]], pixels, picks)
 
     def tasks(self, position: int, batch: Batch) -> Iterator[Callable[[], None]]:
-        numbers = self.order(position, len(batch.picks))
+        pixels, picks = batch.images()
+        numbers = self.order(position, len(picks))
         choice = self.transform.choose(position, len(numbers))
-        self._pick(batch.picks, choice)
+        self._pick(picks, choice)
         for start in range(0, len(numbers), IMAGES_PER_TASK):
             part = numbers[start : start + IMAGES_PER_TASK]
-            absent = part if self._loaded is None else part[~self._loaded[part]]
+            absent = part if self._loaded is None else part[~self._loaded.present[part]]
             contents = dict(zip(absent.tolist(), self.samples.read(absent), strict=True))
-            task = partial(self._process, part.tolist(), contents, position, start, choice, batch)
+            task = partial(self._process, part.tolist(), contents, position, start, choice, pixels, batch.arrays)
             if self.workers:
                 yield task
             else:
                 task()
 
     def _process(
-        self, numbers: list[int], contents: dict, position: int, start: int, choice: Choice, batch: Batch
+        self,
+        numbers: list[int],
+        contents: dict[int, Any],
+        position: int,
+        start: int,
+        choice: Choice,
+        pixels: np.ndarray,
+        arrays: list[np.ndarray],
     ) -> None:
+        """Writes the samples of these numbers into the rows of a batch from `start` on. contents: those that are not
+        in memory, by number."""
         transform, shape = self.transform, self.samples.first.shape
         height, width = transform.shape[1:]
         for i, number in enumerate(numbers, start):
@@ -190,22 +211,23 @@ class DataSource(Source):
                     image = image[:, top : top + height, left : left + width]
                 else:
                     image = transform.augment(image, position + i)
-                if image.dtype != batch.pixels.dtype:
-                    what, expected = "images differ in type", f"{batch.pixels.dtype}, as the first is"
+                if image.dtype != pixels.dtype:
+                    what, expected = "images differ in type", f"{pixels.dtype}, as the first is"
                     raise CaffeliteError(what, expected=expected, found=image.dtype)
             except CaffeliteError as mistake:
                 raise self.samples.error(number, contents.get(number), str(mistake)) from None
-            batch.pixels[i] = image
-            if batch.arrays:
-                batch.arrays[0][i] = label
+            pixels[i] = image
+            if arrays:
+                arrays[0][i] = label
 
-    def _image(self, number: int, contents: dict) -> tuple[np.ndarray, float | np.ndarray]:
-        if number not in contents:
-            return self._images[number], self._labels[number]
+    def _image(self, number: int, contents: dict[int, Any]) -> tuple[np.ndarray, float | np.ndarray]:
+        loaded = self._loaded
+        if loaded is not None and number not in contents:
+            return loaded.images[number], loaded.labels[number]
         image, label = self.samples.image(number, contents[number])
-        if self._loaded is not None and image.shape == self._images.shape[1:] and image.dtype == self._images.dtype:
-            self._images[number], self._labels[number] = image, label
-            self._loaded[number] = True
+        if loaded is not None and image.shape == loaded.images.shape[1:] and image.dtype == loaded.images.dtype:
+            loaded.images[number], loaded.labels[number] = image, label
+            loaded.present[number] = True
         return image, label
 
     @staticmethod
@@ -215,10 +237,10 @@ class DataSource(Source):
     def to_float(self, batch: Batch) -> list[np.ndarray]:
         """The tops of a batch, computed on the host."""
         out = np.empty(self.shapes[0], np.float32)
-        picks = batch.picks
-        self.transform.finish(batch.pixels[picks[:, 0]], Choice(picks[:, 1:3], picks[:, 3]), out)
+        pixels, picks = batch.images()
+        self.transform.finish(pixels[picks[:, 0]], Choice(picks[:, 1:3], picks[:, 3]), out)
         return [out, *batch.arrays]
 
     def release(self) -> None:
         self.samples.close()
-        self._images = self._labels = self._loaded = None
+        self._loaded = None

@@ -86,8 +86,8 @@ def survey(path: str | os.PathLike, progress: bool = False, search_near: bool = 
     found = Survey(str(path))
     seen: dict[str, tuple[str, Shape]] = {}
     with Records(path) as records, progress_bar(os.path.basename(path), len(records), progress, "records") as bar:
-        for key, one in in_order(functools.partial(_look, search_near), records):
-            key = shown(key)
+        for record, one in in_order(functools.partial(_look, search_near), records):
+            key = shown(record)
             found.count += 1
             bar.update()
             if isinstance(one, str):

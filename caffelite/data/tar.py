@@ -8,10 +8,13 @@ import tarfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import Literal
 
 MOST_LINKS = 40  # one after another, as in Linux
 MOST_NAMES = 10_000_000
-# What the reading of a damaged archive raises besides: of numbers that are none, of headers that are none
+# What Python's reader raises for a damaged archive: also for malformed numbers and headers
 _DAMAGE = (
     OSError,
     EOFError,
@@ -36,11 +39,13 @@ class _Member(tarfile.TarInfo):
     def _block(self, count: int) -> int:
         if count < 0:
             raise tarfile.ReadError("a size below 0")
-        return super()._block(count)
+        return super()._block(count)  # type: ignore[misc]  # a method that typeshed does not list
 
 
 @contextmanager
-def opened(path: object = None, mode: str = "r", fileobj: object = None) -> Iterator[tarfile.TarFile]:
+def opened(
+    path: Path | None = None, mode: Literal["r", "r:"] = "r", fileobj: BytesIO | None = None
+) -> Iterator[tarfile.TarFile]:
     """A tar archive to read. Errors: Unreadable, there and within the context."""
     try:
         with tarfile.open(path, mode, fileobj, tarinfo=_Member) as archive:
@@ -94,7 +99,8 @@ def _parents(name: str) -> Iterator[str]:
 def _resolve(name: str, table: dict[str, tarfile.TarInfo]) -> str | None:
     """Resolves all links in a name; None where they leave the archive or form a
     cycle."""
-    left, done, links = name.split("/")[::-1], [], 0
+    left, links = name.split("/")[::-1], 0
+    done: list[str] = []
     while left:
         part = left.pop()
         if part in ("", "."):

@@ -133,9 +133,8 @@ class Transform:
         """Writes scale · mirror(x - mean) as float32 N×C×h×w into out. images: as `augment` returns them, or
         complete, to be cropped here."""
         if isinstance(images, np.ndarray) and not (self.mirror or self._random_crop):
-            self._window(
-                images, *choice.corners[0].tolist(), 0, out
-            )  # without random numbers, one operation processes the complete batch
+            top, left = choice.corners[0].tolist()
+            self._window(images, top, left, 0, out)  # without random numbers, one operation for the complete batch
         else:
             for image, (top, left), flip, row in zip(
                 images, choice.corners.tolist(), choice.flips.tolist(), out, strict=True
@@ -145,11 +144,11 @@ class Transform:
             np.multiply(out, self.scale, out=out)
 
     def _corners(self, draws: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-        room = np.maximum(sizes - self.shape[1:], 0)
+        margin = np.maximum(sizes - self.shape[1:], 0)
         return (
-            below(draws[:, 1:3], room + 1).astype(int)
+            below(draws[:, 1:3], margin + 1).astype(int)
             if self._random_crop
-            else np.repeat(room // 2, len(draws) // len(room), 0)
+            else np.repeat(margin // 2, len(draws) // len(margin), 0)
         )
 
     def _window(self, images: np.ndarray, top: int, left: int, flip: int, out: np.ndarray) -> None:
@@ -211,15 +210,16 @@ def read_mean(path: str, shape: tuple[int, int, int] | None, locate: Locator, la
     axes = tuple(blob.shape.dim) if blob.HasField("shape") else (blob.num, blob.channels, blob.height, blob.width)
     with np.errstate(over="ignore"):  # a double beyond float32 becomes infinite
         values = np.array(blob.data or blob.double_data, np.float32)
-    whole = len(axes) >= 3 and min(axes) > 0 and values.size == math.prod(axes) == math.prod(axes[-3:]) > 0
+    valid = len(axes) >= 3 and min(axes) > 0 and values.size == math.prod(axes) == math.prod(axes[-3:]) > 0
     fits = (
         axes[-3:] == (shape or axes[-3:])
         or larger
+        and shape is not None
         and axes[-3:-2] == shape[:1]
         and axes[-2] >= shape[1]
         and axes[-1] >= shape[2]
     )
-    if not (whole and fits):
+    if not (valid and fits):
         where, remedy = Where(str(file)), f"named at {where}"
         found = f"{_times(axes)} with {values.size} values"
         expected = _times(shape) if shape else "1×C×H×W and as many values"

@@ -67,8 +67,8 @@ class WindowSource(Source):
                 found=found,
             )
         if not 0 <= param.fg_fraction <= 1:
-            where, found = locate("window_data_param", "fg_fraction"), f"{param.fg_fraction:g}"
-            raise CaffeliteError("fg_fraction is no share", where=where, expected="0 to 1", found=found)
+            where, fraction = locate("window_data_param", "fg_fraction"), f"{param.fg_fraction:g}"
+            raise CaffeliteError("fg_fraction is no share", where=where, expected="0 to 1", found=fraction)
         if param.crop_mode not in ("warp", "square"):
             where = locate("window_data_param", "crop_mode")
             raise CaffeliteError(
@@ -201,7 +201,7 @@ class WindowSource(Source):
         if self._square:
             half = [max(half)] * 2
         low, high = ([_round(m + sign * h * scale) for m, h in zip(middle, half, strict=True)] for sign in (-1, 1))
-        return *low, *high
+        return low[0], low[1], high[0], high[1]
 
     def release(self) -> None:
         self._kept = None

@@ -145,7 +145,7 @@ def _detail(node: Node) -> str:
         text += " global"
     elif window is not None:
         text += f" {times(window.kernel)}" + (
-            f" /{times(sorted(set(window.stride)))}" if set(window.stride) != {1} else ""
+            f" /{times(tuple(sorted(set(window.stride))))}" if set(window.stride) != {1} else ""
         )
     if text.startswith("Pooling"):
         text = text.replace("Pooling", pb.PoolingParameter.PoolMethod.Name(layer.p.pool).capitalize() + " pooling")
@@ -162,9 +162,9 @@ def _draw(scene: Scene, style: Style, stack: list[Node], x: float, y: float, wid
     for i, node in enumerate(stack):
         colour, up = style.colour(node)[0], y + i * ROW
         first, last = i == 0, i == len(stack) - 1
-        shapes.append(Box(x, up, width, ROW, colour, radius=5 if first or last else 0))
+        shapes.append(Box(x, up, width, ROW, colour, radius=5 if first or last else 0, layer=node.name))
         if len(stack) > 1 and (first or last):  # square where rows meet
-            shapes.append(Box(x, up + (ROW / 2 if first else 0), width, ROW / 2, colour))
+            shapes.append(Box(x, up + (ROW / 2 if first else 0), width, ROW / 2, colour, layer=node.name))
         if style.mark(node):
             shapes.append(Box(x, up, 5, ROW, DIVIDED))
         shapes.append(Text(x + PAD, up + 16, node.name, SIZE, bold=True))

@@ -34,6 +34,8 @@ Point = tuple[float, float]
 
 @dataclass
 class Box:
+    """layer: the layer that it stands for; empty: none."""
+
     x: float
     y: float
     width: float
@@ -41,6 +43,7 @@ class Box:
     fill: str
     stroke: str = "none"
     radius: float = 0
+    layer: str = ""
 
 
 @dataclass
@@ -80,8 +83,9 @@ def text_width(text: str, size: float = 12, bold: bool = False) -> float:
     return size * sum(widths.get(c) or (1.0 if unicodedata.east_asian_width(c) in "WF" else 0.838) for c in text)
 
 
-def svg(scene: Scene) -> str:
-    body = "\n".join(_svg(shape) for shape in scene.shapes)
+def svg(scene: Scene, layers: bool = False) -> str:
+    """The scene as SVG. layers: boxes name their layer in an attribute ``data-layer``, for scripts."""
+    body = "\n".join(_svg(shape, layers) for shape in scene.shapes)
     size = f'width="{scene.width:.0f}" height="{scene.height:.0f}" viewBox="0 0 {scene.width:.0f} {scene.height:.0f}"'
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family={quoteattr(FONT)}>\n'
@@ -89,14 +93,15 @@ def svg(scene: Scene) -> str:
     )
 
 
-def _svg(shape: Box | Text | Curve) -> str:
+def _svg(shape: Box | Text | Curve, layers: bool = False) -> str:
     if isinstance(shape, Box):
         place = f'x="{shape.x:.1f}" y="{shape.y:.1f}" width="{shape.width:.1f}" height="{shape.height:.1f}"'
-        return f'<rect {place} rx="{shape.radius:g}" fill="{shape.fill}" stroke="{shape.stroke}"/>'
+        name = f" data-layer={quoteattr(_shown(shape.layer))}" if layers and shape.layer else ""
+        return f'<rect {place} rx="{shape.radius:g}" fill="{shape.fill}" stroke="{shape.stroke}"{name}/>'
     if isinstance(shape, Text):
         bold = ' font-weight="bold"' * shape.bold
         halo = ' stroke="#ffffff" stroke-width="4" paint-order="stroke" stroke-linejoin="round"' * shape.halo
-        text = "".join(c if c.isprintable() else "?" for c in shape.text)
+        text = _shown(shape.text)
         length = text_width(text, shape.size, shape.bold)  # what another font must keep, so that no texts meet
         fit = f' textLength="{length:.1f}" lengthAdjust="spacingAndGlyphs"' if text else ""
         place = f'x="{shape.x:.1f}" y="{shape.y:.1f}" text-anchor="{shape.anchor}"'
@@ -110,6 +115,10 @@ def _svg(shape: Box | Text | Curve) -> str:
         return line
     head = " ".join(f"{px:.1f},{py:.1f}" for px, py in _head(shape))
     return f'{line}\n<polygon points="{head}" fill="{shape.stroke}"/>'
+
+
+def _shown(text: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def _head(curve: Curve) -> list[Point]:

@@ -12,6 +12,9 @@ log.txt             the lines that the run logged, all sessions
 metrics.csv         displayed and tested scores
 losses.f32          the loss of every iteration, float32, little-endian, from iteration 0 on
 events/             for TensorBoard, where they were requested
+notes.json          tags and a note of the user
+pause.json          the process that was requested to stop
+resume.txt          what the process that resumed the run printed
 
 Of a run that is a job of a queue (see queue/job.py), and of any other job:
 job.json            the command, its place in the queue, what it needs
@@ -33,6 +36,7 @@ from ..errors import CaffeliteError
 SOLVER, NET, CONFIG, RUN = "solver.prototxt", "net.prototxt", "config.json", "run.json"
 LOCK, HEARTBEAT, LOG, OUTCOME = "lock", "heartbeat.json", "log.txt", "outcome.json"
 METRICS, LOSSES, EVENTS = "metrics.csv", "losses.f32", "events"
+NOTES, PAUSE, RESUMED = "notes.json", "pause.json", "resume.txt"
 JOB, JOB_LOCK, PROCESS, PROGRESS, OUTPUT = "job.json", "job.lock", "process.json", "progress.json", "output.txt"
 JOB_FOLDER = "CAFFELITE_JOB_FOLDER"  # environment variable: the folder of the job that this process belongs to
 JOB_FILES = (JOB, JOB_LOCK, PROCESS, PROGRESS, OUTPUT)

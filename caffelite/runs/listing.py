@@ -14,7 +14,7 @@ from typing import Any
 
 from .. import prototxt
 from ..errors import CaffeliteError, did_you_mean
-from . import fields, history, registry
+from . import fields, history, notes, registry
 from . import folder as files
 from .registry import RunStatus
 
@@ -26,6 +26,7 @@ OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
     ">": operator.gt,
 }
+POINTS = 40  # of a curve in a list
 ORDERS = ("started", "name", "state", "net", "iteration", "seconds")
 
 
@@ -34,7 +35,9 @@ class RunSummary:
     """What a list of runs shows. scores: of the last test, by name; those of further test nets as ``loss (test 1)``.
 
     loss: the last recorded training loss; NaN where there is none. seconds: of training, all sessions; NaN where that
-    is not known. max_iterations: of the solver; 0 where that is not known.
+    is not known. max_iterations: of the solver; 0 where that is not known. best: the best value of each score: the
+    least of losses and errors, the greatest of others. curve: at most POINTS values of the training loss, at even
+    intervals. pace: seconds for an iteration; NaN where that is not known.
     """
 
     status: RunStatus
@@ -44,6 +47,18 @@ class RunSummary:
     scores: dict[str, float] = field(default_factory=dict)
     loss: float = math.nan
     seconds: float = math.nan
+    best: dict[str, float] = field(default_factory=dict)
+    curve: list[float] = field(default_factory=list)
+    pace: float = math.nan
+    device: str = ""
+    notes: notes.Notes = notes.Notes()
+
+    @property
+    def left(self) -> float:
+        """The seconds that a run still takes at its pace; NaN where it does not run or that is not known."""
+        if self.status.state != registry.RUNNING or self.status.iteration is None:
+            return math.nan
+        return max(0, self.max_iterations - self.status.iteration) * self.pace
 
     @cached_property
     def fields(self) -> fields.RunFields | None:
@@ -57,8 +72,10 @@ class RunSummary:
         """A score, a column of the list, or a field by the name that ``-set`` uses; None where the run has none."""
         if name in self.scores:
             return self.scores[name]
-        if name in ("name", "net", "max_iterations", "seconds"):
+        if name in ("name", "net", "max_iterations", "seconds", "device"):
             return getattr(self, name)
+        if name == "tags":
+            return ",".join(self.notes.tags)
         if name in ("state", "iteration", "started"):
             return getattr(self.status, name)
         text = self.fields.get(name) if self.fields else None
@@ -80,6 +97,11 @@ class RunSummary:
             "seconds": finite(self.seconds),
             "started": status.started,
             "sessions": status.sessions,
+            "best": {name: finite(value) for name, value in self.best.items()},
+            "left": finite(self.left),
+            "device": self.device,
+            "tags": list(self.notes.tags),
+            "note": self.notes.note,
         }
 
 
@@ -102,13 +124,13 @@ def find(roots: Iterable[str | Path], depth: int = 3) -> list[RunSummary]:
 
 def summary(status: RunStatus) -> RunSummary:
     """The summary of a run. Parts that its folder does not hold yet are empty."""
-    found = RunSummary(status, _name(status.folder))
-    try:
-        solver = prototxt.read_solver(status.folder / files.SOLVER).message
-        net = solver.train_net_param if solver.HasField("train_net_param") else solver.net_param
-        found.net, found.max_iterations = net.name, solver.max_iter
-    except CaffeliteError:
-        pass
+    found = RunSummary(status, _name(status.folder), notes=notes.read(status.folder))
+    session = _last_session(status.folder)
+    found.device = str(session.get("device", ""))
+    if "net" in session and isinstance(session.get("max_iterations"), int):
+        found.net, found.max_iterations = str(session["net"]), session["max_iterations"]
+    else:
+        _read_solver(found)
     try:
         records = history.read(status.folder)
     except CaffeliteError:
@@ -116,13 +138,54 @@ def summary(status: RunStatus) -> RunSummary:
     for number, rows in sorted(records.tests.items()):
         mark = f" (test {number})" if number else ""
         found.scores |= {name + mark: value for name, value in rows[-1].values.items()} if rows else {}
+    found.best = {name: _best(records, name) for name in found.scores}
     last = records.last or next(iter(reversed(records.train or records.undisplayed)), None)
     found.loss = last.loss if last else math.nan
+    found.curve = _curve(records)
     rows = [*records.train, *records.undisplayed, *(row for tests in records.tests.values() for row in tests)]
-    found.seconds = max((row.seconds for row in rows if math.isfinite(row.seconds)), default=math.nan)
+    timed = [row for row in [*rows, records.last_rate] if row and math.isfinite(row.seconds)]
+    latest = max(timed, key=lambda row: row.seconds, default=None)
+    if latest:
+        found.seconds = latest.seconds
+        found.pace = latest.seconds / latest.iteration if latest.iteration else math.nan
     if records.last_rate and math.isfinite(records.last_rate.seconds):
         found.seconds = records.last_rate.seconds
     return found
+
+
+def _last_session(folder: Path) -> dict[str, Any]:
+    """The last session of run.json; empty where there is none."""
+    sessions = files.read_json(folder / files.RUN).get("sessions")
+    last = sessions[-1] if isinstance(sessions, list) and sessions else {}
+    return last if isinstance(last, dict) else {}
+
+
+def _read_solver(found: RunSummary) -> None:
+    try:
+        solver = prototxt.read_solver(found.status.folder / files.SOLVER).message
+    except CaffeliteError:
+        return
+    net = solver.train_net_param if solver.HasField("train_net_param") else solver.net_param
+    found.net, found.max_iterations = net.name, solver.max_iter
+
+
+def _best(records: history.History, score: str) -> float:
+    """The best value of a score, whose name may end in `` (test N)``."""
+    name, _, mark = score.partition(" (test ")
+    values = [row.values[name] for row in records.tests[int(mark.rstrip(")") or 0)] if name in row.values]
+    known = [value for value in values if math.isfinite(value)]
+    lowest = "loss" in name.lower() or "error" in name.lower()
+    return (min if lowest else max)(known, default=math.nan)
+
+
+def _curve(records: history.History) -> list[float]:
+    rows = records.train or records.undisplayed
+    step = max(1, -(-len(rows) // POINTS))
+    losses = [row.loss if math.isfinite(row.loss) else next(iter(row.values.values()), math.nan) for row in rows]
+    chosen = losses[::step]
+    if rows and (len(rows) - 1) % step:
+        chosen.append(losses[-1])
+    return [value for value in chosen if math.isfinite(value)]
 
 
 def _name(folder: Path) -> str:
@@ -131,10 +194,14 @@ def _name(folder: Path) -> str:
 
 
 def chosen(
-    runs: Iterable[RunSummary], states: Sequence[str] = (), net: str = "", conditions: Sequence[str] = ()
+    runs: Iterable[RunSummary],
+    states: Sequence[str] = (),
+    net: str = "",
+    conditions: Sequence[str] = (),
+    tags: Sequence[str] = (),
 ) -> list[RunSummary]:
-    """The runs in one of the states (all if none is given), with a net whose name contains ``net``, that meet every
-    condition: NAME=VALUE, or with < <= > >= !=, of a score, a column or a field.
+    """The runs in one of the states (all if none is given), with a net whose name contains ``net`` and with all tags,
+    that meet every condition: NAME=VALUE, or with < <= > >= !=, of a score, a column or a field.
 
     Errors: a condition that cannot be read.
     """
@@ -144,6 +211,7 @@ def chosen(
         for run in runs
         if (not states or run.status.state in states)
         and net.lower() in run.net.lower()
+        and set(tags) <= set(run.notes.tags)
         and all(test(run) for test in tests)
     ]
 

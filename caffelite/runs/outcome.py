@@ -34,7 +34,7 @@ def failure(error: BaseException) -> Outcome:
 
 def is_queued(folder: Path) -> bool:
     """Whether a folder holds nothing but the configuration of a run that has not trained yet."""
-    unused = {files.CONFIG, files.LOCK, files.OUTCOME, *files.JOB_FILES}
+    unused = {files.CONFIG, files.LOCK, files.OUTCOME, files.NOTES, *files.JOB_FILES}
     return folder.is_dir() and {path.name for path in folder.iterdir()} <= unused
 
 

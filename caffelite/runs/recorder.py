@@ -164,6 +164,8 @@ class Recorder(Hook):
         if self._config is not None:
             files.write_json(self.folder / files.CONFIG, self._config)
         self._run = {"sessions": sessions, "seed": trainer.seed, "data": _data([train, *tests])}
+        if epoch := trainer.epoch:
+            self._run["epoch"] = {"samples": epoch.samples, "batch": epoch.batch}
         files.write_json(self.folder / files.RUN, self._run)
         self._heartbeat = Heartbeat(self.folder, lambda: trainer.iteration)
         self._columns = [*FIXED, *_outputs(trainer)]
@@ -232,6 +234,8 @@ class Recorder(Hook):
             "command": self.command,
             "folder": os.getcwd(),
             **self.start,
+            "net": trainer.specs[0].message.name,
+            "max_iterations": trainer.p.max_iter,
             "device": trainer.dev.name,
             "processes": trainer.comm.size,
             "cores": len(os.sched_getaffinity(0)),

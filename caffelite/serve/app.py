@@ -15,17 +15,28 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from ..errors import CaffeliteError
-from . import assets, page, schedulers, security
+from . import assets, page, runs_of, schedulers, security
 from .config import ServeConfig
 from .inference.client import InferenceLimits, Models
-from .pages import data, model, new, queue, runs, try_model
+from .pages import compare, data, model, new, queue, run, run_layers, runs, try_model
 from .samples import OpenSets
 
 # One line a page: a module with ROUTES.
-PAGES = (runs, new, queue, data, model, try_model)
+PAGES = (
+    runs,
+    run,
+    run_layers,
+    compare,
+    new,
+    queue,
+    data,
+    model,
+    try_model,
+)
 
 # What lives as long as the server: name in `app.state`, and what makes the context manager of it.
 SERVICES: dict[str, Callable[[ServeConfig], AbstractContextManager[Any]]] = {
+    "runs": runs_of.service,
     "schedulers": schedulers.running,
     "data_sets": lambda config: OpenSets(),
     "models": lambda config: Models(InferenceLimits(pixels=config.limits.pixels), config.allow_python),

@@ -8,8 +8,10 @@ import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import jinja2
+from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
@@ -77,7 +79,7 @@ def render(
 @functools.cache
 def environment() -> jinja2.Environment:
     """The templates. Every value is escaped; a missing value is an error."""
-    return jinja2.Environment(
+    found = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE / "templates"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -85,6 +87,32 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
+    found.filters |= {"embedded": embedded, "score": score, "duration": duration, "size": size}
+    return found
+
+
+def score(value: float | None) -> str:
+    """A score in four digits; empty for None."""
+    return "" if value is None else f"{value:.4g}"
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds as 12.3s, 4m05s or 2h03m; empty for None."""
+    if seconds is None or not math.isfinite(seconds):
+        return ""
+    if seconds < 60:
+        return f"{seconds:.1f}s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}m{rest:02}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02}m"
+
+
+def size(count: float) -> str:
+    """Bytes as 640 B, 1.2 KiB or 3.4 MiB."""
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.0f} B" if unit == "B" else f"{count:.3g} {unit}"
+        count /= 1024
+    return f"{count:.3g} GiB"
 
 
 def finite(value: Any) -> Any:
@@ -98,10 +126,10 @@ def finite(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
-def embedded(value: Any) -> str:
+def embedded(value: Any) -> Markup:
     """JSON that may stand in a `<script type="application/json">`: no character of it can end the element."""
     text = json.dumps(finite(value), allow_nan=False)
-    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+    return Markup(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
 
 
 def routes(path: str, handler: Callable[[Request], Response]) -> list[Route]:
@@ -188,6 +216,17 @@ def number(text: str | None, name: str, least: int, most: int, default: int) -> 
     return int(text)
 
 
+def address(path: str, **query: str) -> str:
+    """An address of this server."""
+    return f"{path}?{urlencode(query)}" if query else path
+
+
+def with_query(request: Request, **changes: str) -> str:
+    """The address of a request's page with other values in its query."""
+    kept = [(name, value) for name, value in request.query_params.multi_items() if name not in changes]
+    return f"{request.url.path}?{urlencode([*kept, *changes.items()])}"
+
+
 def done(request: Request, where: str, values: Mapping[str, Any]) -> Response:
     """The answer to a form that did its work: a browser goes to a page, a program receives JSON."""
     return JSONResponse(finite(values)) if wants_json(request) else RedirectResponse(where, 303)
@@ -200,6 +239,11 @@ def error(request: Request, status: int, message: str) -> Response:
     return render(request, "error.html", {"status": status, "message": message}, status=status)
 
 
+def missing(text: str) -> HTTPException:
+    """The error for something that does not exist: 404, with a text."""
+    return HTTPException(404, printable(text, keep="")[:300])
+
+
 def on_mistake(request: Request, mistake: Exception) -> Response:
     """The answer to a CaffeliteError."""
     return error(request, 403 if isinstance(mistake, Outside) else 400, str(mistake))
@@ -208,8 +252,8 @@ def on_mistake(request: Request, mistake: Exception) -> Response:
 def on_http(request: Request, mistake: Exception) -> Response:
     """The answer to an address that does not exist, a method that is not offered, a body that is too large."""
     assert isinstance(mistake, HTTPException)
-    texts = {404: "there is no such page", 405: "this page does not take this method"}
-    found = error(request, mistake.status_code, texts.get(mistake.status_code) or str(mistake.detail))
+    texts = {"Not Found": "there is no such page", "Method Not Allowed": "this page does not take this method"}
+    found = error(request, mistake.status_code, texts.get(mistake.detail, mistake.detail))
     for name, value in (mistake.headers or {}).items():
         found.headers[name] = value
     return found

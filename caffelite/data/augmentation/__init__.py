@@ -7,7 +7,7 @@ from ...errors import CaffeliteError, Locator
 from ..draws import Key
 from ..images import opencv
 from .colour import Distort, Inverse, Tint
-from .corruption import Blur, Cutout, Noise, Spoil
+from .corruption import Blur, Corruption, Cutout, Noise
 from .fields import Fields
 from .geometry import Part, Resize, Warp
 from .perturbation import Perturbation
@@ -35,7 +35,7 @@ class Augmentation:
     ):
         fields, train = Fields(param, locate, shape), phase == pb.TRAIN
         perturb = fields.inner("perturb_param")
-        size = Resize(fields, crop, train) if Resize.asked(param) else None
+        size = Resize(fields, crop, train) if Resize.requested(param) else None
         part = None
         if param.HasField("random_aspect_ratio_param"):
             if size:
@@ -44,19 +44,19 @@ class Augmentation:
             part = Part(fields.inner("random_aspect_ratio_param"), crop if all(crop) else shape[1:])
         warp = Warp(perturb)
         mean = tuple(min(255, max(0, round(value))) for value in param.mean_value)
-        looks = [
+        looks: list[Perturbation] = [
             Distort(fields.inner("distort_param")),
             Tint(perturb),
             Inverse(perturb),
-            Spoil(fields.inner("noise_param")),
+            Corruption(fields.inner("noise_param")),
             Blur(perturb),
             Noise(perturb),
             Cutout(perturb, mean if len(mean) in (1, shape[0]) else (127,)),
         ]
-        self.places: list[Perturbation] = [
-            step for step in (size, train and part, train and warp.active and warp) if step
-        ]
-        self.looks: list[Perturbation] = [step for step in looks if train and step.active]
+        self.places: list[Perturbation] = [size] if size else []
+        if train:
+            self.places += [step for step in (part, warp) if step and step.active]
+        self.looks = [step for step in looks if train and step.active]
         self.resizes, self.grows = bool(size or part and train), bool(size and size.grows or part and train)
         for step in self.places + self.looks:
             step.seed(key)

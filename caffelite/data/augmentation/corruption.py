@@ -7,21 +7,22 @@ from functools import cache, partial
 
 import numpy as np
 
+from ... import caffelite_pb2 as pb
 from ..draws import below
 from ..images import opencv
 from .colour import LEVELS
 from .fields import Fields
-from .perturbation import Perturbation, between, whole
+from .perturbation import Perturbation, between, random_integer
 
 USE = "blur and noise"
 
 
-class Spoil(Perturbation):
+class Corruption(Perturbation):
     """All perturbations of noise_param, with one probability, in NVCaffe's order."""
 
     name = "noise_param"
 
-    def __init__(self, fields: Fields):
+    def __init__(self, fields: Fields[pb.NoiseParameter]):
         p = fields.message
         self.probability = self.active = fields.probability("prob")
         if p.decolorize:
@@ -142,14 +143,16 @@ class Cutout(Perturbation):
 
     name = "cutout"
 
-    def __init__(self, fields: Fields, default: tuple[int, ...]):
+    def __init__(self, fields: Fields[pb.PerturbationParameter], default: tuple[int, ...]):
         self.probability, self._side = fields.probability("cutout_prob"), fields.message.cutout_size
         self._value = fields.values("cutout_value", default)
         self.active = self.probability and self._side
 
     def change(self, image: np.ndarray, u: list[float], sample: int) -> np.ndarray:
         image = image.copy()
-        top, left = (whole(0, side - 1, v) - self._side // 2 for side, v in zip(image.shape, u[:2], strict=False))
+        top, left = (
+            random_integer(0, side - 1, v) - self._side // 2 for side, v in zip(image.shape, u[:2], strict=False)
+        )
         square = image[max(0, top) : max(0, top + self._side), max(0, left) : max(0, left + self._side)]
         square[...] = self._value if image.ndim == 3 else self._value[0]
         return image

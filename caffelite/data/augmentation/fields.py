@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from typing import Generic, TypeVar, Unpack
 
 from google.protobuf.message import Message
 
-from ...errors import CaffeliteError, Locator
+from ...errors import CaffeliteError, Details, Locator
+
+Checked = TypeVar("Checked", bound=Message)
 
 
-class Fields:
+class Fields(Generic[Checked]):
     """A message that checks its numbers on access. Errors: CaffeliteError at the field."""
 
-    def __init__(self, message: Message, locate: Locator, shape: tuple[int, int, int]):
+    def __init__(self, message: Checked, locate: Locator, shape: tuple[int, int, int]):
         self.message, self.locate, self.channels, self.size = message, locate, shape[0], shape[1:]
 
     def inner(self, name: str) -> Fields:
@@ -63,5 +66,5 @@ class Fields:
                 name, f"{name} needs colour", expected="images of 3 channels", found=self.channels, remedy=remedy
             )
 
-    def error(self, name: str, what: str = "", place: tuple = (), **said: object) -> CaffeliteError:
-        return CaffeliteError(what or f"wrong value for {name}", where=self.locate(*(place or (name,))), **said)
+    def error(self, name: str, what: str = "", place: tuple = (), **details: Unpack[Details]) -> CaffeliteError:
+        return CaffeliteError(what or f"wrong value for {name}", where=self.locate(*(place or (name,))), **details)

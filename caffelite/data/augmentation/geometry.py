@@ -10,7 +10,7 @@ from ... import caffelite_pb2 as pb
 from ..draws import uniform
 from ..images import opencv
 from .fields import Fields
-from .perturbation import Perturbation, between, whole
+from .perturbation import Perturbation, between, random_integer
 
 _Algorithm = pb.TransformationParameter.InterpolationAlgo
 
@@ -24,7 +24,7 @@ class Resize(Perturbation):
 
     name = "size"
 
-    def __init__(self, fields: Fields, crop: tuple[int, int], draws: bool):
+    def __init__(self, fields: Fields[pb.TransformationParameter], crop: tuple[int, int], draws: bool):
         p, self._crop, self._draws = fields.message, crop, draws
         if not any(crop):
             raise fields.error("crop_size", "a random size needs a crop", remedy="set crop_size")
@@ -39,7 +39,8 @@ class Resize(Perturbation):
             self.grows, down, up = True, _Algorithm.INTER_LINEAR, _Algorithm.INTER_LINEAR
             low, high = "min_size", "max_size"
             sides = fields.inner("random_resize_param")
-        self._side = sides.range(low, high)
+        shortest, longest = sides.range(low, high)
+        self._side = int(shortest), int(longest)
         if self._side[1] or sides is not fields:
             sides.positive(low, high)
         self._ratio = fields.range("rand_resize_ratio_lower", "rand_resize_ratio_upper")
@@ -53,7 +54,7 @@ class Resize(Perturbation):
         self._up = _Algorithm.Name(p.interpolation_algo_up if p.HasField("interpolation_algo_up") else up)
 
     @staticmethod
-    def asked(p: pb.TransformationParameter) -> bool:
+    def requested(p: pb.TransformationParameter) -> bool:
         pairs = "img_rand_resize", "rand_resize_ratio", "vertical_stretch", "horizontal_stretch"
         return p.HasField("random_resize_param") or any(
             p.HasField(f"{pair}_{end}") for pair in pairs for end in ("lower", "upper")
@@ -62,14 +63,14 @@ class Resize(Perturbation):
     def change(self, image: np.ndarray, u: list[float], sample: int) -> np.ndarray:
         sides = image.shape[:2]
         low, high = self._side if self._side[1] else (min(sides),) * 2
-        factor = (whole(low, high, u[0]) if self._draws else (low + high) // 2) / min(sides)
-        new = [factor * side for side in sides]
+        factor = (random_integer(low, high, u[0]) if self._draws else (low + high) // 2) / min(sides)
+        exact = [factor * side for side in sides]
         if self._draws:
             if self._ratio[1] > 1:
-                longer = int(new[1] > new[0] or new[1] == new[0] and u[2] < 0.5)
-                new[longer] = new[1 - longer] * between(*self._ratio, u[1])
-            new = [side * between(*stretch, v) for side, stretch, v in zip(new, self._stretch, u[3:5], strict=True)]
-        new = [max(least, math.floor(side + 0.5)) for side, least in zip(new, self._crop, strict=True)]
+                longer = int(exact[1] > exact[0] or exact[1] == exact[0] and u[2] < 0.5)
+                exact[longer] = exact[1 - longer] * between(*self._ratio, u[1])
+            exact = [side * between(*stretch, v) for side, stretch, v in zip(exact, self._stretch, u[3:5], strict=True)]
+        new = [max(least, math.floor(side + 0.5)) for side, least in zip(exact, self._crop, strict=True)]
         if not self.grows:
             new = [min(side, old) for side, old in zip(new, sides, strict=True)]
         cv2 = opencv("a random size")
@@ -97,7 +98,7 @@ class Part(Perturbation):
         sides = np.floor(np.sqrt([areas / ratios, areas * ratios]) + 0.5).astype(int).T
         fitting = sides[(sides >= 1).all(1) & (sides <= (height, width)).all(1)]
         h, w = fitting[0].tolist() if len(fitting) else (height, width)
-        top, left = whole(0, height - h, u[0]), whole(0, width - w, u[1])
+        top, left = random_integer(0, height - h, u[0]), random_integer(0, width - w, u[1])
         cv2 = opencv("a random part")
         smaller = h >= self._size[0] and w >= self._size[1]
         algorithm = cv2.INTER_AREA if smaller else cv2.INTER_LINEAR
@@ -110,7 +111,7 @@ class Warp(Perturbation):
 
     name = "warp"
 
-    def __init__(self, fields: Fields):
+    def __init__(self, fields: Fields[pb.PerturbationParameter]):
         p = fields.message
         for name, side in (("shift_y", fields.size[0]), ("shift_x", fields.size[1])):
             if getattr(p, name) >= side:
@@ -135,7 +136,10 @@ class Warp(Perturbation):
         )
 
     def change(self, image: np.ndarray, u: list[float], sample: int) -> np.ndarray:
-        dx, dy = (whole(-limit, limit, v) * (u[0] < self._shifts) for limit, v in zip(self._shift, u[1:3], strict=True))
+        dx, dy = (
+            random_integer(-limit, limit, v) * (u[0] < self._shifts)
+            for limit, v in zip(self._shift, u[1:3], strict=True)
+        )
         scale = between(*self._scale, u[4]) if u[3] < self._scales else 1.0
         angle = math.radians(between(-self._angle, self._angle, u[6])) if u[5] < self._rotates else 0.0
         if (dx, dy, scale, angle) == (0, 0, 1, 0):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 
 from ..draws import Key, key, of_sample, uniform
@@ -40,10 +42,14 @@ class Perturbation:
         return of_sample(self._key, sample, words, first=NUMBERS)
 
 
-def between(low: float, high: float, u: float) -> float:
+Number = TypeVar("Number", float, np.ndarray)
+
+
+def between(low: float, high: float, u: Number) -> Number:
+    """The number or numbers that u of [0, 1) selects between low and high."""
     return low + (high - low) * u
 
 
-def whole(low: int, high: int, u: float) -> int:
+def random_integer(low: int, high: int, u: float) -> int:
     """A random integer from low to high, both included."""
     return low + int((high - low + 1) * u)

@@ -1,0 +1,188 @@
+"""Controls runs by their folders: pauses, resumes, ends them, requests snapshots. A run may have been started anywhere
+on this machine."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from .. import inputs
+from ..errors import CaffeliteError
+from ..training.checkpoint import snapshot
+from . import folder as files
+from . import registry, snapshots
+from .config import RunConfig
+from .registry import RunStatus
+
+ACTIONS = ("pause", "resume", "snapshot", "kill")
+RESUMABLE = (registry.STOPPED, registry.OUT_OF_TIME, registry.FAILED, registry.KILLED)
+PATIENCE = 20.0  # seconds until a process that resumes a run has locked its folder
+
+
+def offered(state: str) -> tuple[str, ...]:
+    """The actions that a run in a state takes."""
+    if state == registry.RUNNING:
+        return ("pause", "snapshot", "kill")
+    return ("resume",) if state in RESUMABLE else ()
+
+
+def command(folder: str | Path, action: str) -> str:
+    """The command line of an action, as a shell takes it."""
+    return shlex.join(["caffelite", "control", action, str(folder)])
+
+
+def act(folder: Path, action: str) -> str:
+    """Does an action and returns what was done, as one sentence. Errors: as for the action; an unknown one."""
+    known = {"pause": pause, "resume": resume, "snapshot": request_snapshot, "kill": kill}
+    if action not in known:
+        raise CaffeliteError("unknown action", expected=f"one of {', '.join(ACTIONS)}", found=action)
+    return known[action](folder)
+
+
+def pause(folder: Path) -> str:
+    """Requests a snapshot and the end of the run. A run that is stopping already is left alone: a second signal would
+    end it at once. Errors: the run does not run on this machine."""
+    status = running(folder)
+    marker = folder / files.PAUSE
+    if is_stopping(folder, status):
+        return f"{folder} is already stopping"
+    with suppress(OSError):
+        files.write_json(marker, {"process": status.process, "started": status.started})
+    _send(folder, status, signal.SIGTERM)
+    return f"{folder} stops after this iteration, with a snapshot"
+
+
+def is_stopping(folder: Path, status: RunStatus) -> bool:
+    """Whether a run was requested to pause and has not ended yet."""
+    found = files.read_json(folder / files.PAUSE)
+    session = {"process": status.process, "started": status.started}
+    return status.state == registry.RUNNING and found == session
+
+
+def request_snapshot(folder: Path) -> str:
+    """Requests a snapshot after this iteration. Errors: the run does not run here; it was started so that no signal
+    requests one."""
+    status = running(folder)
+    config = snapshots.config(folder)
+    effects = {config.sighup_effect: signal.SIGHUP, config.sigint_effect: signal.SIGINT}
+    if config.sighup_effect == "snapshot":
+        effects["snapshot"] = signal.SIGHUP
+    if "snapshot" not in effects:
+        raise CaffeliteError(
+            f"no signal makes {folder} write a snapshot", remedy="start it with -sighup_effect snapshot"
+        )
+    _send(folder, status, effects["snapshot"])
+    return f"{folder} writes a snapshot after this iteration"
+
+
+def kill(folder: Path) -> str:
+    """Ends the process of a run at once, without a snapshot. Errors: the run does not run on this machine."""
+    _send(folder, running(folder), signal.SIGKILL)
+    return f"{folder} was killed"
+
+
+def running(folder: Path) -> RunStatus:
+    """The status of a run that runs on this machine. Errors: it does not."""
+    status = registry.read(folder)
+    if status.state != registry.RUNNING:
+        raise CaffeliteError(f"{folder} does not run", expected="a running run", found=status.state)
+    if status.host != socket.gethostname():
+        raise CaffeliteError(f"{folder} runs on another machine", found=status.host, remedy="use that machine")
+    return status
+
+
+def _send(folder: Path, status: RunStatus, number: signal.Signals) -> None:
+    """Sends a signal to the process that holds the lock of a run folder, and to no other one: a folder may name any
+    process, and a number may belong to another process by now."""
+    try:
+        descriptor = os.pidfd_open(status.process or 0)
+    except OSError:
+        raise _unknown_process(folder) from None
+    try:
+        if not holds(status.process or 0, folder / files.LOCK):
+            raise _unknown_process(folder)
+        signal.pidfd_send_signal(descriptor, number)
+    except OSError as error:
+        raise CaffeliteError(f"the process of {folder} takes no signal: {inputs.reason(error).lower()}") from None
+    finally:
+        os.close(descriptor)
+
+
+def _unknown_process(folder: Path) -> CaffeliteError:
+    return CaffeliteError(f"the process of {folder} is not known", expected="a process of this user on this machine")
+
+
+def holds(process: int, lock: Path) -> bool:
+    """Whether a process has a file open, as the holder of a lock has."""
+    try:
+        status = os.stat(lock)
+        for entry in os.scandir(f"/proc/{process}/fd"):
+            with suppress(OSError):
+                found = os.stat(entry.path)
+                if (found.st_dev, found.st_ino) == (status.st_dev, status.st_ino):
+                    return True
+    except OSError:
+        return False
+    return False
+
+
+def continuation(folder: Path) -> tuple[RunConfig, Path]:
+    """The configuration that continues a run from its newest sound snapshot, and its working directory.
+
+    Errors: the run runs, waits or is finished; there is no sound snapshot.
+    """
+    status = registry.read(folder)
+    if status.state not in RESUMABLE:
+        raise CaffeliteError(
+            f"{folder} cannot be resumed", expected=f"one of {', '.join(RESUMABLE)}", found=status.state
+        )
+    state = next((each.state for each in snapshots.find(folder) if snapshot.sound(each.state)), None)
+    if state is None:
+        raise CaffeliteError(
+            f"{folder} has no snapshot to continue from", expected=f"{snapshots.prefix(folder)}_iter_N.solverstate"
+        )
+    config = snapshots.config(folder)
+    default = Path(f"{snapshots.prefix(folder)}_run")
+    record = config.record or (None if default == folder.resolve() else str(folder.resolve()))
+    found = dataclasses.replace(config, snapshot=str(state), resume=False, weights=(), record=record)
+    return found, Path(status.working_directory)
+
+
+def resume(folder: Path) -> str:
+    """Starts a process, in a session of its own, that continues a run; returns when it has locked the folder.
+
+    What it prints goes to resume.txt. Errors: as for ``continuation``; the process ended, with its last line.
+    """
+    config, directory = continuation(folder)
+    output = folder / files.RESUMED
+    try:
+        with open(output, "wb") as file:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "caffelite", "train", *config.arguments()],
+                cwd=directory,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+    except OSError as error:
+        raise CaffeliteError(f"{folder} cannot be resumed: {inputs.reason(error).lower()}") from None
+    threading.Thread(target=process.wait, daemon=True).start()  # so that no defunct process stays
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end and process.returncode is None:
+        if registry.read(folder).process == process.pid:
+            break
+        time.sleep(0.05)
+    if process.returncode:
+        lines = inputs.read_text(output, inputs.LOG, "replace").strip().splitlines()
+        raise CaffeliteError(f"{folder} could not be resumed", found=lines[-1] if lines else "no message")
+    return f"{folder} continues from {Path(config.snapshot or '').name}"

@@ -1,0 +1,73 @@
+"""The snapshots of a run, found from its folder."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .. import caffelite_pb2 as pb
+from .. import prototxt
+from ..errors import CaffeliteError
+from ..training.checkpoint import snapshot
+from . import folder as files
+from . import registry
+from .config import RunConfig
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The files of an iteration; model: None where it is missing. size: bytes of both."""
+
+    iteration: int
+    state: Path
+    model: Path | None
+    size: int
+
+
+def config(folder: Path) -> RunConfig:
+    """The configuration of a run. Errors: the folder has none."""
+    found = files.read_json(folder / files.CONFIG)
+    if not found:
+        raise CaffeliteError(f"{folder} has no {files.CONFIG}", expected="the folder of a run")
+    return RunConfig.from_json(found)
+
+
+def prefix(folder: Path) -> Path:
+    """The absolute start of the names of a run's snapshots. Errors: the folder has no solver or session."""
+    status = registry.read(folder)
+    solver: pb.SolverParameter = prototxt.read_solver(folder / files.SOLVER).message
+    directory = Path(status.working_directory or ".")
+    path = str(directory / config(folder).solver)
+    if solver.snapshot_prefix:
+        ends = "/" * solver.snapshot_prefix.endswith("/")
+        solver.snapshot_prefix = str(directory / solver.snapshot_prefix) + ends
+    return Path(os.path.abspath(snapshot.prefix(solver, path)))
+
+
+def find(folder: Path) -> list[Snapshot]:
+    """The snapshots of a run, the latest first, also those that a later run moved into the run's folder.
+
+    Snapshots of another run under the same prefix are left out. Errors: as for ``prefix``.
+    """
+    start, ids = prefix(folder), _ids(folder)
+    found = []
+    for place in dict.fromkeys([start, folder.resolve() / start.name]):
+        for iteration, state in snapshot.states(place):
+            run = snapshot.run_of(state)
+            if run and ids and run not in ids:
+                continue
+            model = snapshot.names(str(place), iteration, state.suffix == ".h5")[0]
+            size = sum(path.stat().st_size for path in (state, model) if path.exists())
+            found.append(Snapshot(iteration, state, model if model.exists() else None, size))
+    return sorted(found, key=lambda each: each.iteration, reverse=True)
+
+
+def _ids(folder: Path) -> set[str]:
+    """The ids of a run's sessions."""
+    try:
+        sessions: list[Any] = files.load(folder)["sessions"]
+        return {str(session["run"]) for session in sessions if session.get("run")}
+    except (CaffeliteError, KeyError, TypeError, AttributeError):
+        return set()

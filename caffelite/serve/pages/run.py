@@ -1,0 +1,172 @@
+"""The page of one run: its state, live curves, log, files, and the actions on it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+from starlette.routing import Route
+
+from ... import inputs
+from ...errors import CaffeliteError
+from ...runs import clone, control, listing, live, notes, registry, snapshots
+from ...runs import folder as files
+from .. import assets, page, paths, refusals, runs_of, stream
+from ..page import Fields
+
+RECORDS = (files.SOLVER, files.NET, files.CONFIG, files.RUN, files.METRICS, files.LOSSES, files.LOG, files.NOTES)
+
+
+def run(request: Request) -> Response:
+    """A run: summary, state, actions with their commands, notes, files, the end of the log."""
+    config, folder = page.config_of(request), runs_of.run_folder(request)
+    status = registry.read(folder)
+    state = runs_of.of(request).state(folder)
+    text, end = live.log_tail(folder)
+    printed = "" if status.state == registry.RUNNING else _printed(folder)
+    summary = runs_of.row(config, listing.summary(status))
+    values = {
+        "run": summary,
+        "state": state,
+        "commands": {action: control.command(folder, action) for action in control.ACTIONS},
+        "clone": control.command(folder, "clone"),
+        "command": list(status.command),
+        "working_directory": status.working_directory,
+        "process": status.process,
+        "host": status.host,
+        "ended": status.ended,
+        "heartbeat": status.heartbeat,
+        "snapshots": _snapshots(folder),
+        "files": [{"name": name, "size": _size(folder / name)} for name in RECORDS if (folder / name).is_file()],
+        "log": text,
+        "printed": printed,
+    }
+    script = {"folder": summary["folder"], "name": summary["name"], "log_end": end}
+    return page.render(request, "run.html", values, only_html={"script": script, "plotly": assets.plotly_url()})
+
+
+def _printed(folder: Path) -> str:
+    """What a process that tried to resume the run printed, where that is newer than the run's last record."""
+    try:
+        output, record = folder / files.RESUMED, folder / files.RUN
+        if output.stat().st_mtime > record.stat().st_mtime:
+            return inputs.read_text(output, inputs.LOG, "replace")[-4000:]
+    except OSError:
+        pass
+    return ""
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _snapshots(folder: Path) -> list[dict[str, Any]]:
+    try:
+        found = snapshots.find(folder)
+    except CaffeliteError:
+        return []
+    return [
+        {
+            "iteration": each.iteration,
+            "state": each.state.name,
+            "model": each.model and each.model.name,
+            "size": each.size,
+        }
+        for each in found
+    ]
+
+
+def data(request: Request) -> Response:
+    """The records for charts: rows of metrics.csv, the number of losses, the epoch, and the position after them."""
+    folder = runs_of.run_folder(request)
+    rows, position = live.everything(folder)
+    values = {
+        "rows": rows,
+        "losses": position.losses,
+        "epoch": files.read_json(folder / files.RUN).get("epoch"),
+        "position": str(position),
+        "state": runs_of.of(request).state(folder),
+    }
+    return page.JSONResponse(page.finite(values))
+
+
+def losses(request: Request) -> Response:
+    """The losses of iterations ``first`` to ``first + count - 1`` as float32, little-endian."""
+    folder = runs_of.run_folder(request)
+    first = page.number(request.query_params.get("first"), "first", 0, 1 << 40, 0)
+    count = page.number(request.query_params.get("count"), "count", 0, 1 << 26, 1 << 26)
+    try:
+        with inputs.open_file(folder / files.LOSSES) as file:
+            file.seek(4 * first)
+            body = file.read(4 * count)
+    except OSError:
+        body = b""
+    return Response(body[: len(body) // 4 * 4], media_type="application/octet-stream")
+
+
+def download(request: Request) -> Response:
+    """A file of the run: one of its records, or of its snapshots."""
+    config, folder = page.config_of(request), runs_of.run_folder(request)
+    name = request.query_params.get("name", "")
+    path = folder / name if name in RECORDS else _snapshot_file(folder, name)
+    found = paths.resolve(config, str(path)) if path else None
+    if not found or not found.is_file():
+        raise page.missing("the run has no such file")
+    return FileResponse(found, filename=os.path.basename(name), media_type="application/octet-stream")
+
+
+def _snapshot_file(folder: Path, name: str) -> Path | None:
+    for each in snapshots.find(folder):
+        for path in (each.state, each.model):
+            if path and path.name == name:
+                return path
+    return None
+
+
+def act(request: Request, fields: Fields) -> Response:
+    """Pauses, resumes or ends the run, or requests a snapshot."""
+    text, action = page.text_field(fields, "folder"), page.text_field(fields, "action")
+    folder = runs_of.run_folder(request, text)
+    if action == "resume":
+        refusals.refuse_resume(page.config_of(request), folder)
+    message = control.act(folder, action)
+    runs_of.of(request).changed(folder)
+    return page.done(request, page.address("/run", folder=text), {"message": message})
+
+
+def copy(request: Request, fields: Fields) -> Response:
+    """Copies solver and nets to a new folder next to the run, and opens them in the editor."""
+    config, folder = page.config_of(request), runs_of.run_folder(request, page.text_field(fields, "folder"))
+    to = paths.resolve(config, str(clone.free_folder(folder)))
+    solver = paths.address(config, clone.clone(folder, to))
+    return page.done(request, page.address("/new/edit", solver=solver), {"solver": solver})
+
+
+def note(request: Request, fields: Fields) -> Response:
+    """Replaces the tags and the note of the run."""
+    text = page.text_field(fields, "folder")
+    folder = runs_of.run_folder(request, text)
+    before = notes.read(folder)
+    tags = [tag.strip() for tag in page.text_field(fields, "tags", ",".join(before.tags)).split(",") if tag.strip()]
+    words = page.text_field(fields, "note", before.note)
+    found = notes.change(folder, add=tags, remove=set(before.tags) - set(tags), note=words)
+    runs_of.of(request).changed(folder)
+    return page.done(request, page.address("/run", folder=text), {"tags": list(found.tags), "note": found.note})
+
+
+ROUTES = [
+    *page.routes("/run", run),
+    Route("/run/data.json", data, methods=["GET"]),
+    Route("/run/losses", losses, methods=["GET"]),
+    Route("/run/file", download, methods=["GET"]),
+    page.action("/run/control", act),
+    page.action("/run/notes", note),
+    page.action("/run/clone", copy),
+    *stream.ROUTES,
+]

@@ -1,0 +1,151 @@
+"""The net of a run: its picture, and a layer with its shape, parameters, filters and histogram."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ... import caffelite_pb2 as pb
+from ... import weights
+from ...errors import CaffeliteError, did_you_mean
+from ...inspection import nets, picture, scene, summary
+from ...net.graph import Graph
+from ...runs import folder as files
+from ...runs import snapshots
+from ...visualize import pictures
+from ...visualize import snapshots as parameters
+from .. import page, paths, refusals, runs_of
+from ..config import ServeConfig
+
+MOST_SNAPSHOTS = 12  # of a histogram
+_drawing = threading.Lock()  # matplotlib draws one picture at a time
+
+
+def net(request: Request) -> Response:
+    """The train net or the test net as SVG, whose boxes name their layers."""
+    graph, _ = _graph(request)
+    return Response(scene.svg(picture.picture(graph), layers=True), media_type="image/svg+xml")
+
+
+def layers(request: Request) -> Response:
+    """The layers of the net: the table of `caffelite summary`, as JSON."""
+    graph, guessed = _graph(request)
+    return page.JSONResponse(page.finite(_table(graph, guessed)))
+
+
+def layer(request: Request) -> Response:
+    """A layer: type, shapes, parameters with statistics in the newest snapshot."""
+    config, folder = page.config_of(request), runs_of.run_folder(request)
+    graph, guessed = _graph(request)
+    name, known = request.query_params.get("layer", ""), [node.name for node in graph.nodes]
+    if name not in known:
+        raise CaffeliteError("the net has no such layer", found=name[:100], remedy=did_you_mean(name, known))
+    node = next(node for node in graph.nodes if node.name == name)
+    row = next(row for row in _table(graph, guessed)["rows"] if row["name"] == name)
+    models = _models(config, folder)
+    arrays = weights.read_model(models[-1]).get(name, []) if models else []
+    values = {
+        "layer": row,
+        "bottoms": [{"name": value.name, "shape": value.shape} for value in node.bottoms],
+        "tops": [{"name": value.name, "shape": value.shape} for value in node.tops],
+        "parameters": [_statistics(array) for array in arrays],
+        "snapshot": models[-1].name if models else None,
+        "pictures": {"filters": bool(len(arrays) and arrays[0].ndim >= 2), "histogram": bool(len(arrays))},
+    }
+    return page.JSONResponse(page.finite(values))
+
+
+def filters(request: Request) -> Response:
+    """The filters of a layer in the newest snapshot, as PNG."""
+    models = _models(page.config_of(request), runs_of.run_folder(request))
+    if not models:
+        raise page.missing("the run has no snapshot")
+    name, values = parameters.filters(str(models[-1]), request.query_params.get("layer"))
+    with _drawing:
+        return Response(pictures.filters(name, values, "png"), media_type="image/png")
+
+
+def histogram(request: Request) -> Response:
+    """The distribution of a layer's weights in the run's snapshots, as PNG."""
+    models = _models(page.config_of(request), runs_of.run_folder(request))
+    if not models:
+        raise page.missing("the run has no snapshot")
+    chosen = [models[i] for i in sorted({*np.linspace(0, len(models) - 1, MOST_SNAPSHOTS).astype(int).tolist()})]
+    name = request.query_params.get("layer", "")
+    found = parameters.values(parameters.read(chosen), [name], 0)
+    with _drawing:
+        return Response(pictures.histograms(found, "png", f"{name}: weights by iteration"), media_type="image/png")
+
+
+def _graph(request: Request) -> tuple[Graph, list[str]]:
+    """The graph of the phase that a request names, with notes about guessed shapes."""
+    config, folder = page.config_of(request), runs_of.run_folder(request)
+    phase = request.query_params.get("phase", "TRAIN")
+    if phase not in ("TRAIN", "TEST"):
+        raise CaffeliteError("unknown phase", expected="TRAIN or TEST", found=phase[:40])
+    subject = nets.subject(None, str(folder / files.SOLVER), {}, lenient=True)
+    if subject.solver is not None:
+        refusals.refuse_python(config, subject.solver)
+        if phase == "TEST" and subject.solver.test_net_param:
+            subject.message = subject.solver.test_net_param[0]
+    refusals.refuse_python(config, subject.message)
+    subject.message = refusals.without_outside(config, subject.message, folder)
+    graph, guessed, _ = subject.part(pb.Phase.Value(phase))
+    return graph, guessed
+
+
+def _table(graph: Graph, guessed: list[str]) -> dict[str, Any]:
+    table = summary.table(graph, guessed)
+    rows = [
+        {
+            "name": row.name,
+            "type": row.type,
+            "tops": row.tops,
+            "parameters": row.parameters,
+            "multiply_adds": row.multiply_adds,
+            "activations": row.activations,
+            "field": row.field,
+            "lr_mult": row.lr_mult,
+            "decay_mult": row.decay_mult,
+        }
+        for row in table.rows
+    ]
+    return {"phase": table.phase, "batch": table.batch, "rows": rows, "guessed": guessed}
+
+
+def _models(config: ServeConfig, folder: Path) -> list[Path]:
+    """The models of the run's snapshots that are below the roots, the earliest first."""
+    try:
+        found = [each.model for each in reversed(snapshots.find(folder)) if each.model]
+    except CaffeliteError:
+        return []
+    return [paths.resolve(config, str(path)) for path in found]
+
+
+def _statistics(array: np.ndarray) -> dict[str, Any]:
+    finite = array[np.isfinite(array)]
+    known = finite.size > 0
+    return {
+        "shape": array.shape,
+        "mean": float(finite.mean()) if known else None,
+        "std": float(finite.std()) if known else None,
+        "min": float(finite.min()) if known else None,
+        "max": float(finite.max()) if known else None,
+        "zeros": int((array == 0).sum()),
+        "not_finite": int(array.size - finite.size),
+    }
+
+
+ROUTES = [
+    Route("/run/net.svg", net, methods=["GET"]),
+    Route("/run/layers.json", layers, methods=["GET"]),
+    Route("/run/layer.json", layer, methods=["GET"]),
+    Route("/run/filters.png", filters, methods=["GET"]),
+    Route("/run/histogram.png", histogram, methods=["GET"]),
+]

@@ -1,0 +1,95 @@
+"""What the server refuses to run: nets with Python layers, configurations that lead out of its roots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from google.protobuf.message import Message
+
+from .. import caffelite_pb2 as pb
+from .. import inputs, layers, prototxt
+from ..errors import CaffeliteError, printable
+from ..runs import folder as files
+from ..runs import registry, snapshots
+from . import paths
+from .config import ServeConfig
+
+
+def refuse_python(config: ServeConfig, message: Message) -> None:
+    """Refuses a net, or a solver with nets in it, that has Python layers, by its message alone: nothing is built and
+    nothing imported. Errors: CaffeliteError, unless -allow_python was given."""
+    if config.allow_python:
+        return
+    for net in nets_in(message):
+        for layer in net.layer:
+            if layer.type == "Python":
+                found = printable(f'"{layer.name}" of module "{layer.python_param.module}"', keep="")
+                raise CaffeliteError(
+                    "this server runs no Python layers",
+                    found=found,
+                    remedy="start it with -allow_python if you trust the module",
+                )
+
+
+def refuse_outside(config: ServeConfig, net: pb.NetParameter, base: Path) -> None:
+    """Refuses a net whose layers name data, means or other files outside the roots. base: where relative paths start.
+    Errors: paths.Outside."""
+    for layer, message, field in _files(net):
+        name = getattr(getattr(layer, message), field)
+        path = paths.resolve(config, name, base=base)
+        if message == "hdf5_data_param" and path.is_file():
+            for line in inputs.read_text(path, inputs.LIST, "replace").splitlines():
+                paths.resolve(config, line.strip(), base=base)
+
+
+def without_outside(config: ServeConfig, net: pb.NetParameter, base: Path) -> pb.NetParameter:
+    """A copy of a net whose layers name no files outside the roots: their shapes are then guessed."""
+    found = pb.NetParameter()
+    found.CopyFrom(net)
+    for layer, message, field in _files(found):
+        one = pb.NetParameter()
+        one.layer.add().CopyFrom(layer)
+        try:
+            refuse_outside(config, one, base)
+        except (CaffeliteError, OSError):
+            setattr(getattr(layer, message), field, "outside the roots")
+    return found
+
+
+def _files(net: pb.NetParameter) -> Iterator[tuple[pb.LayerParameter, str, str]]:
+    """(layer, message, field) of every file that layers name."""
+    for layer in net.layer:
+        for message, field in layers.file_fields():
+            if layer.HasField(message) and getattr(getattr(layer, message), field):
+                yield layer, message, field
+
+
+def nets_in(message: Message) -> list[pb.NetParameter]:
+    """The nets that a solver or a net holds."""
+    if isinstance(message, pb.NetParameter):
+        return [message]
+    assert isinstance(message, pb.SolverParameter)
+    return [message.net_param, message.train_net_param, *message.test_net_param]
+
+
+def refuse_resume(config: ServeConfig, folder: Path) -> None:
+    """Refuses to resume a run whose configuration, which is a file in its folder, names files outside the roots or
+    modules to import."""
+    refuse_python(config, prototxt.read_solver(folder / files.SOLVER).message)
+    status, run = registry.read(folder), snapshots.config(folder)
+    directory = paths.resolve(config, status.working_directory)
+    for text in (run.solver, *run.weights, run.record or "."):
+        paths.resolve(config, text, base=directory)
+    solver = paths.resolve(config, run.solver, base=directory)
+    message = prototxt.read_solver(solver).message
+    refuse_python(config, message)
+    for name in [message.net, message.train_net, *message.test_net]:
+        if name:
+            near = directory / name
+            file = paths.resolve(config, name, base=directory if near.exists() else solver.parent)
+            net = prototxt.read_net(file).message
+            refuse_python(config, net)
+            refuse_outside(config, net, directory)
+    if run.python_folders and not config.allow_python:
+        raise CaffeliteError("this server imports no modules", remedy="start it with -allow_python")

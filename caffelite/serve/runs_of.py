@@ -1,0 +1,94 @@
+"""The runs that pages show: the index, samples of processes, and the run that a request names."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from starlette.requests import Request
+
+from ..errors import CaffeliteError
+from ..runs import control, folder, listing, registry
+from ..runs.index import NAME, Index
+from ..runs.usage import Sampler
+from . import page, paths
+from .config import ServeConfig
+
+FRESH = 0.7  # seconds for which a state is not derived again
+
+
+class Runs:
+    """What lives as long as the server: the index of runs, and states of runs that streams watch."""
+
+    def __init__(self, config: ServeConfig):
+        self.index = Index(config.roots, config.depth, config.roots[0] / NAME)
+        self._sampler = Sampler()
+        self._states: dict[Path, tuple[float, dict[str, Any]]] = {}
+        self._lock = threading.Lock()
+
+    def state(self, run: Path) -> dict[str, Any]:
+        """The state of a run, with what its process uses; derived again after FRESH seconds. Errors: not a run."""
+        with self._lock:
+            made, found = self._states.get(run, (-FRESH, {}))
+            if time.monotonic() - made > FRESH:
+                found = self._state(run)
+                self._states = {k: v for k, v in self._states.items() if time.monotonic() - v[0] < 60}
+                self._states[run] = time.monotonic(), found
+            return found
+
+    def changed(self, run: Path) -> None:
+        """Makes the next answers read a run again."""
+        self._states.pop(run, None)
+        self.index.forget()
+
+    def _state(self, run: Path) -> dict[str, Any]:
+        status = registry.read(run)
+        lives = status.state == registry.RUNNING and status.process and control.holds(status.process, run / folder.LOCK)
+        usage = self._sampler(status.process) if lives and status.process else None
+        stopping = control.is_stopping(run, status)
+        return {
+            "state": status.state,
+            "stopping": stopping,
+            "reason": status.reason,
+            "iteration": status.iteration,
+            "sessions": status.sessions,
+            "actions": () if stopping else control.offered(status.state),
+            "usage": usage.to_json() if usage else None,
+        }
+
+
+@contextmanager
+def service(config: ServeConfig) -> Iterator[Runs]:
+    """The Runs of a server, whose index is written at its end."""
+    found = Runs(config)
+    try:
+        yield found
+    finally:
+        found.index.save()
+
+
+def of(request: Request) -> Runs:
+    """The Runs of the server that received a request."""
+    found: Runs = request.app.state.runs
+    return found
+
+
+def run_folder(request: Request, text: str | None = None) -> Path:
+    """The folder of the run that a request names by ``folder``, or ``text`` names. Errors: Outside; no run."""
+    given = request.query_params.get("folder") if text is None else text
+    if given is None:
+        raise CaffeliteError("the address names no run", expected="folder=RUN")
+    found = paths.resolve(page.config_of(request), given)
+    if not any((found / name).is_file() for name in (folder.RUN, folder.CONFIG)):
+        raise page.missing(f"{given} is not the folder of a run")
+    return found
+
+
+def row(config: ServeConfig, run: listing.RunSummary) -> dict[str, Any]:
+    """A run as pages and their JSON have it: the folder is its address below the roots."""
+    address = paths.address(config, run.status.folder)
+    return {**run.to_json(), "folder": address, "name": address if address != "." else run.status.folder.name}

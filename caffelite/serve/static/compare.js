@@ -1,0 +1,20 @@
+// The page that compares runs: all in one chart, live.
+
+import { Chart, Series, follow } from "./charts.js";
+import "./copy.js";
+
+const script = JSON.parse(document.getElementById("compare-data").textContent);
+const FOLLOWED = 4; // a browser opens six connections to a server at most
+
+async function start() {
+  const series = script.runs.map((run) => new Series(run.folder, run.name));
+  const chart = new Chart(document.getElementById("chart"), series);
+  await Promise.all(series.map((each) => each.load().catch(() => {})));
+  document.querySelector("#axis [value=epoch]").disabled = !series.every((each) => each.epoch);
+  window.caffelite = { series, chart };
+  chart.draw();
+  const running = series.filter((each) => each.state?.state === "running").slice(0, FOLLOWED);
+  for (const each of running) follow(each, { records: () => chart.draw() });
+}
+
+start();

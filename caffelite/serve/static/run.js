@@ -1,0 +1,195 @@
+// The page of one run: live curves, state, log; the net and its layers.
+
+import { Chart, Series, follow } from "./charts.js";
+import "./copy.js";
+
+const LONGEST_LOG = 400000; // characters
+const script = JSON.parse(document.getElementById("run-data").textContent);
+const query = `folder=${encodeURIComponent(script.folder)}`;
+const byId = (id) => document.getElementById(id);
+
+function showState(state) {
+  const badge = byId("state");
+  badge.textContent = state.stopping ? "stopping" : state.state;
+  badge.dataset.state = state.state;
+  byId("reason").textContent = state.reason;
+  if (state.iteration !== null) showIteration(state.iteration);
+  for (const form of document.querySelectorAll("[data-action]")) {
+    form.hidden = !state.actions.includes(form.dataset.action);
+  }
+  const usage = state.usage;
+  const parts = usage
+    ? [
+        usage.cpu === null ? "" : `${usage.cpu.toFixed(1)} CPUs`,
+        bytes(usage.memory),
+        usage.gpu_memory === null ? "" : `${bytes(usage.gpu_memory)} on GPU`,
+      ]
+    : [];
+  byId("usage").textContent = parts.filter(Boolean).map((part) => ` · ${part}`).join("");
+}
+
+function bytes(count) {
+  return count < 2 ** 30 ? `${(count / 2 ** 20).toFixed(0)} MiB` : `${(count / 2 ** 30).toFixed(1)} GiB`;
+}
+
+function showIteration(iteration) {
+  byId("progress").value = iteration;
+  byId("iteration").textContent = iteration.toLocaleString("en");
+}
+
+function showLog(text) {
+  const log = byId("log");
+  const atEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 40;
+  const whole = log.textContent + text;
+  log.textContent = whole.length > LONGEST_LOG ? whole.slice(-LONGEST_LOG / 2) : whole;
+  if (atEnd) log.scrollTop = log.scrollHeight;
+}
+
+function showScores(series) {
+  const found = new Map();
+  for (const row of series.rows) {
+    if (row.phase === "train") continue;
+    const mark = row.phase === "test" ? "" : ` (${row.phase.replace("test", "test ")})`;
+    for (const [name, value] of Object.entries(row)) {
+      if (["iteration", "seconds", "phase", "smoothed_loss", "rate"].includes(name)) continue;
+      const before = found.get(name + mark);
+      const least = /loss|error/i.test(name);
+      const best = before === undefined ? value : (least ? Math.min : Math.max)(before[1], value);
+      found.set(name + mark, [value, best]);
+    }
+  }
+  const line = ([name, values]) => {
+    const row = document.createElement("tr");
+    for (const text of [name, ...values.map((value) => Number(value.toPrecision(4)).toString())]) {
+      const cell = document.createElement("td");
+      cell.textContent = text;
+      if (text !== name) cell.className = "number";
+      row.append(cell);
+    }
+    return row;
+  };
+  if (found.size) byId("scores").replaceChildren(...[...found].map(line));
+}
+
+async function start() {
+  const log = byId("log");
+  log.scrollTop = log.scrollHeight;
+  const series = new Series(script.folder, script.name);
+  const chart = new Chart(byId("chart"), [series]);
+  await series.load();
+  byId("axis").querySelector("[value=epoch]").disabled = !series.epoch;
+  const parts = series.position.split("-");
+  if (parts.length === 6) series.position = [...parts.slice(0, 3), script.log_end, ...parts.slice(4)].join("-");
+  window.caffelite = { series, chart };
+  chart.draw();
+  showState(series.state);
+  follow(series, {
+    records: (update) => {
+      if (update.log) showLog(update.log);
+      if (update.losses.length) showIteration(series.count);
+      if (update.rows.length) showScores(series);
+      chart.draw();
+    },
+    state: showState,
+  });
+}
+
+async function showNet(phase) {
+  const place = byId("net");
+  const answer = await fetch(`/run/net.svg?${query}&phase=${phase}`);
+  if (!answer.ok) {
+    place.textContent = (await answer.json().catch(() => ({}))).error ?? "The net cannot be drawn.";
+    return;
+  }
+  const svg = new DOMParser().parseFromString(await answer.text(), "image/svg+xml").documentElement;
+  svg.setAttribute("role", "group");
+  const seen = new Set();
+  for (const box of svg.querySelectorAll("[data-layer]")) {
+    const name = box.dataset.layer;
+    box.addEventListener("click", () => showLayer(name, phase));
+    if (seen.has(name)) continue;
+    seen.add(name);
+    box.setAttribute("tabindex", "0");
+    box.setAttribute("role", "button");
+    box.setAttribute("aria-label", `Layer ${name}`);
+    box.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" || event.key === " ") {
+        event.preventDefault();
+        showLayer(name, phase);
+      }
+    });
+  }
+  place.replaceChildren(document.adoptNode(svg));
+}
+
+function element(kind, text, name) {
+  const found = document.createElement(kind);
+  if (text !== undefined) found.textContent = text;
+  if (name) found.className = name;
+  return found;
+}
+
+function times(shape) {
+  return shape.join("×") || "1";
+}
+
+async function showLayer(name, phase) {
+  const place = byId("layer");
+  const where = `${query}&phase=${phase}&layer=${encodeURIComponent(name)}`;
+  const answer = await fetch(`/run/layer.json?${where}`);
+  const found = await answer.json();
+  const parts = [element("h2", name)];
+  if (!answer.ok) {
+    place.replaceChildren(...parts, element("p", found.error, "message"));
+    return;
+  }
+  const facts = element("dl", undefined, "facts");
+  const fact = (label, text) => facts.append(element("dt", label), element("dd", text));
+  fact("type", found.layer.type);
+  for (const value of found.bottoms) fact("bottom", `${value.name}  ${times(value.shape)}`);
+  for (const value of found.tops) fact("top", `${value.name}  ${times(value.shape)}`);
+  if (found.layer.parameters) fact("parameters", found.layer.parameters.toLocaleString("en"));
+  if (found.layer.multiply_adds) fact("multiply-adds", `${found.layer.multiply_adds.toLocaleString("en")} a sample`);
+  if (found.layer.field) fact("receptive field", found.layer.field);
+  parts.push(facts);
+  if (found.parameters.length) {
+    const table = element("table", undefined, "rows");
+    const head = element("tr");
+    head.append(...["blob", "shape", "mean", "std", "min", "max"].map((text) => element("th", text)));
+    const body = element("tbody");
+    found.parameters.forEach((blob, i) => {
+      const row = element("tr");
+      const numbers = [blob.mean, blob.std, blob.min, blob.max].map((x) => (x === null ? "" : x.toPrecision(3)));
+      row.append(...[String(i), times(blob.shape), ...numbers].map((text) => element("td", text)));
+      body.append(row);
+    });
+    const top = element("thead");
+    top.append(head);
+    table.append(top, body);
+    const scroll = element("div", undefined, "scroll flat");
+    scroll.append(table);
+    parts.push(element("h3", `In ${found.snapshot}`), scroll);
+  } else if (found.layer.parameters) parts.push(element("p", "No snapshot yet.", "muted"));
+  for (const [kind, title] of [["filters", "Filters"], ["histogram", "Weights by iteration"]]) {
+    if (!found.pictures[kind]) continue;
+    const picture = element("img", undefined, "plate");
+    picture.src = `/run/${kind}.png?${where}`;
+    picture.alt = `${title} of ${name}`;
+    picture.loading = "lazy";
+    parts.push(element("h3", title), picture);
+  }
+  place.replaceChildren(...parts);
+  for (const box of document.querySelectorAll("#net [data-layer]")) {
+    box.classList.toggle("chosen", box.dataset.layer === name);
+  }
+}
+
+for (const button of document.querySelectorAll("[data-phase]")) {
+  button.addEventListener("click", () => {
+    for (const each of document.querySelectorAll("[data-phase]")) each.setAttribute("aria-pressed", each === button);
+    showNet(button.dataset.phase);
+  });
+}
+
+start(); // modules run after Plotly's deferred script
+showNet("TRAIN");
