@@ -11,13 +11,16 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import CaffeliteError
 from . import options
 from .deploy import read_labels
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _mean = click.option(
     "--mean", metavar="B,G,R", help="Mean to subtract, one number or one for each channel, instead of the net's own."
@@ -168,7 +171,10 @@ def classify(
     groups = Hierarchy(hierarchy, classifier.labels) if hierarchy else None
     classifier.warm_up()
     opened = time.perf_counter() - started
-    found, pages, failed, scores = [], {}, {}, []
+    found: list[dict] = []
+    pages: dict[str, np.ndarray] = {}
+    failed: dict[Path, str] = {}
+    scores: list[np.ndarray] = []
 
     def report(file: Path, error: CaffeliteError) -> None:
         failed[file] = str(error)
