@@ -90,7 +90,7 @@ def _events(run) -> list[str]:
         batches = " and ".join(map(str, run.test_iterations))
         tests = f"{len(run.tests)} tests of {batches} batches: {_moments(run.tests)}"
     saved = (
-        f"{len(run.snapshots)} snapshots, {run.prefix}_iter_N: {_moments(run.snapshots)}"
+        f"{len(run.snapshots)} snapshot{'s' * (len(run.snapshots) > 1)}, {run.prefix}_iter_N: {_moments(run.snapshots)}"
         if run.snapshots
         else "no snapshots"
     )
