@@ -21,6 +21,7 @@ from . import caffelite_pb2 as pb
 from . import devices, prototxt, user_modules, weights
 from .deploy.classify import Classifier
 from .deploy.prepare import Preparation
+from .devices.interfaces import Array
 from .devices.protocol import Device
 from .errors import CaffeliteError
 from .layers import unknown_types
@@ -39,9 +40,10 @@ class Copies:
     """Host copies of a device's arrays; changes to a copy go back to the device. On the CPU there are none."""
 
     def __init__(self, dev: Device):
-        self.dev, self._kept = dev, {}
+        self.dev = dev
+        self._kept: dict[object, tuple[Array, np.ndarray, np.ndarray]] = {}  # the device's, the copy, its old values
 
-    def host(self, key: object, array) -> np.ndarray:
+    def host(self, key: object, array: Array) -> np.ndarray:
         if self.dev.traits.host_memory:
             return array
         if key not in self._kept:
@@ -61,6 +63,13 @@ class Copies:
                 self.dev.upload(staged, host)
                 self.dev.assign(staged, array)
         self._kept.clear()
+
+
+def _axis_length(axis: int) -> property:
+    def length(blob: Blob) -> int:
+        return blob.shape[axis] if axis < len(blob.shape) else 1
+
+    return property(length, doc=f"Length of axis {axis}, 1 where there is none.")
 
 
 class Blob:
@@ -91,13 +100,7 @@ class Blob:
     def count(self) -> int:
         return math.prod(self.shape)
 
-    num, channels, height, width = (
-        property(
-            lambda self, i=i: self.shape[i] if i < len(self.shape) else 1,
-            doc=f"Length of axis {i}, 1 where there is none.",
-        )
-        for i in range(4)
-    )
+    num, channels, height, width = (_axis_length(i) for i in range(4))
 
     def __repr__(self) -> str:
         return f"Blob{self.shape}"
@@ -107,7 +110,7 @@ class Prediction(NamedTuple):
     """A class that an image may belong to: its label, its number and its score."""
 
     label: str
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index; the name is public
     score: float
 
 
@@ -121,6 +124,9 @@ class Net:
     keys the random numbers of each, with ``seed``, and may be set to repeat some. Errors: CaffeliteError for every
     mistake in the files; weights that are missing or without a layer of this net.
     """
+
+    _document: prototxt.Document | None
+    _state: pb.NetState | None
 
     def __init__(
         self,
@@ -153,7 +159,8 @@ class Net:
 
     def _adopt(self, net: nets.Net, copies: Copies | None = None) -> None:
         self._net, self._copies, self.iteration = net, copies or Copies(net.dev), 0
-        self._document, self._state, self._classifiers = None, None, {}
+        self._document = self._state = None
+        self._classifiers: dict[bool, Classifier] = {}
         fed, outputs = net.graph.inputs, net.graph.outputs
         self.blobs: Mapping[str, Blob] = {
             name: self._blob(fed.get(name, value)) for name, value in net.graph.values.items()
@@ -290,12 +297,14 @@ def _picture(image: str | Path | np.ndarray) -> Path | np.ndarray:
     return Path(image) if isinstance(image, str | os.PathLike) else np.asarray(image)
 
 
-def _weights_and_phase(given: Sequence, weights: str | Path | None, phase: int | None) -> tuple[str | Path | None, int]:
+def _weights_and_phase(
+    given: Sequence[object], weights: str | Path | None, phase: int | None
+) -> tuple[str | Path | None, int]:
     """Weights and phase of `Net`, where they may be positional, in any order. Errors: one given twice, or of another
     type."""
     for value in given:
         if isinstance(value, str | os.PathLike) and weights is None:
-            weights = value
+            weights = value if isinstance(value, str) else Path(value)
         elif isinstance(value, int) and phase is None:
             phase = value
         elif value is not None:

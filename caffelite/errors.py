@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import TypedDict, TypeVar
 
 SAME_LETTERS = 0.8  # the ratio of difflib from which two names resemble each other
 
@@ -45,14 +45,22 @@ class Locator:
     def moved(self, moves: Mapping[tuple, tuple]) -> Locator:
         """The same places by new paths: what begins with a key of ``moves`` (the longest counts) begins with its
         value."""
-        places, n = {}, len(self._prefix)
-        for path, place in self.places.items():
-            old = path[n:]
-            if path[:n] == self._prefix:
-                end = next((end for end in range(len(old), 0, -1) if old[:end] in moves), 0)
-                path = self._prefix + moves.get(old[:end], old[:end]) + old[end:]
-            places[path] = place
-        return Locator(self.file, places, self._prefix)
+        return Locator(self.file, moved_paths(self.places, moves, self._prefix), self._prefix)
+
+
+Item = TypeVar("Item")
+
+
+def moved_paths(items: Mapping[tuple, Item], moves: Mapping[tuple, tuple], prefix: tuple = ()) -> dict[tuple, Item]:
+    """The items by new paths, as `Locator.moved` does it; ``moves`` are below ``prefix``."""
+    found, n = {}, len(prefix)
+    for path, item in items.items():
+        old = path[n:]
+        if path[:n] == prefix:
+            end = next((end for end in range(len(old), 0, -1) if old[:end] in moves), 0)
+            path = prefix + moves.get(old[:end], old[:end]) + old[end:]
+        found[path] = item
+    return found
 
 
 NOWHERE = Locator("<net>")

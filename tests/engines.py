@@ -60,9 +60,7 @@ class Host(GPU):
         images = self.traits.product_dtype
         self.traits = replace(self.traits, channels_last=True, image_dtype=images, little_work=0)
 
-    def convolution(
-        self, x, y, window: Window, groups: int = 1, channels_last: bool = False, half: bool = False, name: str = ""
-    ):
+    def convolution(self, x, y, window: Window, groups: int = 1, channels_last: bool = False, **options):
         return Turned(self, x, y, window, groups) if channels_last else super().convolution(x, y, window, groups)
 
 
@@ -74,9 +72,7 @@ class StandIn(CPU):
         super().__init__()
         self.traits = replace(self.traits, channels_last=True)
 
-    def convolution(
-        self, x, y, window: Window, groups: int = 1, channels_last: bool = False, half: bool = False, name: str = ""
-    ):
+    def convolution(self, x, y, window: Window, groups: int = 1, channels_last: bool = False, **options):
         plain = super().convolution(x, y, window, groups)
         return _Convolution(plain, y) if channels_last else plain
 

@@ -88,7 +88,8 @@ def _text(found) -> str:
     ]
     if line := _shown(_line(where).replace("\t", " ")):
         number, at = str(where.line), where.column - 1
-        under = re.match(r'"[^"]*"|[\w.+-]+|.?', line[at:])[0]
+        token = re.match(r'"[^"]*"|[\w.+-]+|.?', line[at:])
+        under = token[0] if token else ""
         lines += (
             [f"  {number} | {line}", f"  {' ' * len(number)} | {' ' * at}^{'~' * (len(under) - 1)}"]
             if where.column

@@ -11,13 +11,16 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import CaffeliteError
 from . import options
 from .deploy import read_labels
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _mean = click.option(
     "--mean", metavar="B,G,R", help="Mean to subtract, one number or one for each channel, instead of the net's own."
@@ -160,8 +163,7 @@ def classify(
 
     if bool(images) == bool(known):
         raise click.UsageError("name images, or a list of them with -list")
-    files = gather(images, glob.glob)
-    started = time.perf_counter()
+    files, started = gather(images, glob.glob), time.perf_counter()
     expected = len(files) or MANY
     classifier = _open(model, weights, set_fields, preparation, gpu, expected, oversample, labels, output)
     truth = _read_known(known, classifier) if known else None
@@ -169,7 +171,10 @@ def classify(
     groups = Hierarchy(hierarchy, classifier.labels) if hierarchy else None
     classifier.warm_up()
     opened = time.perf_counter() - started
-    found, pages, failed, scores = [], {}, {}, []
+    found: list[dict] = []
+    pages: dict[str, np.ndarray] = {}
+    failed: dict[Path, str] = {}
+    scores: list[np.ndarray] = []
 
     def report(file: Path, error: CaffeliteError) -> None:
         failed[file] = str(error)
@@ -193,8 +198,13 @@ def classify(
         _write_table(table, files, found, failed, min(count, len(classifier.labels)))
     compared = _compare(truth, scores, list(failed), classifier) if truth and scores else None
     _print_end(found, opened, as_json, compared)
+    _end(len(failed), len(files), skip)
+
+
+def _end(failed: int, count: int, skip: bool) -> None:
+    """Ends the command with status 1 if pictures failed, unless they are to be skipped."""
     if failed:
-        click.echo(f"{len(failed)} of {len(files)} pictures could not be read", err=True)
+        click.echo(f"{failed} of {count} pictures could not be read", err=True)
         sys.exit(0 if skip else 1)
 
 
@@ -337,6 +347,7 @@ def _write_table(path: Path, files: list[Path], found: list[dict], failed: dict[
             for file in files:
                 entry = entries.get(str(file), {"answers": [], "seconds": ""})
                 answers = [text for a in entry["answers"][:count] for text in (a["label"], f"{a['score']:.9g}")]
+                answers += [""] * (2 * count - len(answers))
                 rows.writerow([str(file), entry["seconds"], failed.get(file, ""), *answers])
         draft.replace(path)
     except OSError as error:

@@ -72,7 +72,6 @@ def deploy(model, weights, out, labels, wanted, samples, channel_order, shape, g
       caffelite deploy -model models/lenet/digits_train_val.prototxt -weights digits.caffemodel -out digits.prototxt
     """
     start()
-    from .. import caffelite_pb2 as pb
     from .. import prototxt
     from ..deploy.convert import convert
     from ..deploy.prepare import describe
@@ -101,7 +100,7 @@ def deploy(model, weights, out, labels, wanted, samples, channel_order, shape, g
             how,
             source,
             graph.values[converted.inputs[0]].shape[1:2],
-            pb.DeployParameter.ChannelOrder.Value(channel_order.upper()),
+            channel_order.upper(),
         )
         for note in converted.notes:
             log.info("%s", note)

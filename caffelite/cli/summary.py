@@ -5,10 +5,17 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
 from . import options
+
+if TYPE_CHECKING:
+    from ..inspection.divided import DeviceMemory
+    from ..inspection.nets import Subject
+    from ..inspection.summary import Table
+    from ..net.graph import Graph
 
 
 @click.command(short_help="Show a net's layers, totals and memory")
@@ -76,7 +83,10 @@ def summary(model, solver, shape, set_fields, phase, level, stage, batch, limit,
     fits = summaries.largest_batch(subject, options.size_in_bytes(limit), threads, train) if limit else None
     parts_of = _parts(subject, parts[0][0], split, threads) if split else []
     if as_json:
-        record = {"phases": [asdict(t) for t in tables], "memory": asdict(memory) | {"total": memory.total}}
+        record: dict[str, object] = {
+            "phases": [asdict(t) for t in tables],
+            "memory": asdict(memory) | {"total": memory.total},
+        }
         if limit:
             record["largest_batch"] = fits and fits[0]
         if split:
@@ -95,17 +105,19 @@ def summary(model, solver, shape, set_fields, phase, level, stage, batch, limit,
     options.left_out([], subject.ignored)
 
 
-def _parts(subject, graph, split: str, threads: int) -> list:
+def _parts(subject: Subject, graph: Graph, split: str, threads: int) -> list[DeviceMemory]:
     from ..inspection import divided
 
     return divided.memory(subject, graph.phase, graph.batch_size, divided.placement_of(graph, split), threads)
 
 
-def _devices(found: list) -> str:
+def _devices(found: list[DeviceMemory]) -> str:
     """The memory of each device of a group, as a table."""
     from ..inspection.split import table
 
-    rows = [("stage", "shard", "layers", "weights", "gradients", "history", "activations", "in flight", "total")]
+    rows: list[tuple[str, ...]] = [
+        ("stage", "shard", "layers", "weights", "gradients", "history", "activations", "in flight", "total")
+    ]
     for one in found:
         memory, names = one.memory, one.layers
         sizes = [_size(value) for value in (memory.weights, memory.gradients, memory.history, memory.arena)]
@@ -115,27 +127,31 @@ def _devices(found: list) -> str:
 
 
 def _size(count: float) -> str:
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1024 or unit == "GiB":
-            return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.3g} {unit}"
-        count /= 1024
+    unit = "B"
+    for larger in ("KiB", "MiB", "GiB"):
+        if count < 1024:
+            break
+        count, unit = count / 1024, larger
+    return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.3g} {unit}"
 
 
 def _count(value: float) -> str:
     """A count in three digits and a letter, as in 724M."""
     if value < 1000:
         return f"{value:.0f}" if value else ""
-    for letter in ("K", "M", "G", "T"):
-        value /= 1000
-        if value < 999.5 or letter == "T":
-            return f"{value:.3g}{letter}"
+    value, letter = value / 1000, "K"
+    for larger in ("M", "G", "T"):
+        if value < 999.5:
+            break
+        value, letter = value / 1000, larger
+    return f"{value:.3g}{letter}"
 
 
 def _mults(values: list[float]) -> str:
     return " ".join(f"{v:g}" for v in values)
 
 
-def _table(table) -> str:
+def _table(table: Table) -> str:
     from ..inspection.nets import times
 
     head = ("layer", "type", "tops", "parameters", "mult-adds", "activations", "field", "lr", "decay")
@@ -175,10 +191,10 @@ def _table(table) -> str:
         "multiply-adds a sample, "
     )
     notes = [f"Data is missing: {note}" for note in table.guessed]
-    head = f"{table.phase}, batches of {table.batch}"
+    title = f"{table.phase}, batches of {table.batch}"
     return "\n".join(
         [
-            head,
+            title,
             lines[0],
             rule,
             *lines[1:],

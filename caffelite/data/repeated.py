@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from .pipeline import Source
+from .pipeline import Batch, Source
 
 
-class Repeated:
+class Repeated(Source):
     """Returns the first ``count`` batches of a source repeatedly, augmented only the first time.
 
     ``position`` counts returned samples, as a source's does.
     """
 
     def __init__(self, source: Source, count: int):
-        self._source, self._count = source, count
+        super().__init__(source.shapes, count * source.shapes[0][0] * source.shard.size)
+        self._source, self._count, self.shard = source, count, source.shard
         self._batches: list[list[np.ndarray]] = []
-        self.shapes, self.position, self.shard = source.shapes, 0, source.shard
-        self.length = count * source.shapes[0][0] * source.shard.size
+
+    def draw(self) -> Batch:
+        return Batch(self.next())
 
     def next(self) -> list[np.ndarray]:
         if len(self._batches) < self._count:

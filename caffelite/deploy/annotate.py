@@ -25,8 +25,8 @@ def annotate(image: np.ndarray, answers: list[tuple[str, float]]) -> np.ndarray:
     longer = max(pixels.shape[:2])
     if not LEAST <= longer <= MOST:
         scale = (LEAST if longer < LEAST else MOST) / longer
-        size = [max(1, round(side * scale)) for side in (pixels.shape[1], pixels.shape[0])]
-        pixels = cv2.resize(pixels, size, interpolation=cv2.INTER_NEAREST if scale > 1 else cv2.INTER_AREA)
+        enlarged = [max(1, round(side * scale)) for side in (pixels.shape[1], pixels.shape[0])]
+        pixels = cv2.resize(pixels, enlarged, interpolation=cv2.INTER_NEAREST if scale > 1 else cv2.INTER_AREA)
     height, width = pixels.shape[0], max(pixels.shape[1], LEAST)
     page = np.full((height + PAD + ROW * (len(answers) + 1), width, 3), PAPER, np.uint8)
     left = (width - pixels.shape[1]) // 2
@@ -52,13 +52,13 @@ def sheet(pages: list[np.ndarray]) -> np.ndarray:
     pages = pages[:SHEET_MOST]
     columns = min(SHEET_COLUMNS, len(pages))
     height, width = (max(page.shape[axis] for page in pages) for axis in (0, 1))
-    whole = np.full(
+    canvas = np.full(
         (PAD + (height + PAD) * math.ceil(len(pages) / columns), PAD + (width + PAD) * columns, 3), 225, np.uint8
     )
     for i, page in enumerate(pages):
         top, left = PAD + i // columns * (height + PAD), PAD + i % columns * (width + PAD)
-        whole[top : top + page.shape[0], left : left + page.shape[1]] = page
-    return whole
+        canvas[top : top + page.shape[0], left : left + page.shape[1]] = page
+    return canvas
 
 
 def png(page: np.ndarray) -> bytes:

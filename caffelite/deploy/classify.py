@@ -110,17 +110,19 @@ class Classifier:
         dev, name = self.net.dev, self.preparation.name
         rows = np.zeros(self.net.graph.inputs[name].shape, np.float32)
         for start in range(0, len(files), self.batch):
-            part, begun, notes = [], time.perf_counter(), []
+            part: list[Path | bytes | np.ndarray] = []
+            notes: list[list[str]] = []
+            begun = time.perf_counter()
             for place, file in enumerate(files[start : start + self.batch], start):
                 try:
-                    noted = self._prepare(file, place, rows[len(part) * self.rows : (len(part) + 1) * self.rows])
+                    changes = self._prepare(file, place, rows[len(part) * self.rows : (len(part) + 1) * self.rows])
                 except CaffeliteError as error:
                     if failed is None:
                         raise
                     failed(file, error)
                     continue
                 part.append(file)
-                notes.append(noted)
+                notes.append(changes)
             if not part:
                 continue
             self.net.set_inputs(**{name: rows})

@@ -42,7 +42,7 @@ def convert(graph: Graph, wanted: Iterable[str] = (), batch: int = 1) -> Convert
     """
     notes: list[str] = []
     if wanted:
-        scores = [(_value(graph, name), None) for name in wanted]
+        scores: list[tuple[Value, Node | None]] = [(_value(graph, name), None) for name in wanted]
     else:
         scores = _scores(graph, notes)
     needed = _ancestors(value for value, _ in scores)
@@ -59,7 +59,7 @@ def convert(graph: Graph, wanted: Iterable[str] = (), batch: int = 1) -> Convert
     outputs, taken = [], set(graph.values)
     for value, loss in scores:
         kind = PROBABILITY.get(loss.layer.spec.type) if loss else None
-        if kind is None:
+        if loss is None or kind is None:
             outputs.append(value.name)
             continue
         if same := _made_already(value, kind, loss):
@@ -103,7 +103,7 @@ def _scores(graph: Graph, notes: list[str]) -> list[tuple[Value, Node | None]]:
             for weight, node in losses
             if weight < most
         ]
-        found = []
+        found: list[tuple[Value, Node | None]] = []
         for _, node in (pair for pair in losses if pair[0] == most):
             learned = [v for v in dict.fromkeys(node.bottoms) if any(n.params for n in _ancestors([v]))]
             found += [(value, node) for value in learned or node.bottoms[:1]]

@@ -21,9 +21,9 @@ SPECK = 0.02  # of the largest connected area of ink: smaller ones are dirt
 class GlyphStyle:
     """How glyphs appear in a data set: the fields of deploy_param with the same names."""
 
-    ground: int = Deploy.ANY
+    ground: Deploy.Ground = Deploy.ANY
     sign_size: int = 0
-    sign_centre: int = Deploy.BOX
+    sign_centre: Deploy.SignCentre = Deploy.BOX
 
 
 def measure(images: list[np.ndarray]) -> GlyphStyle:

@@ -41,7 +41,8 @@ class Preparation:
                 "this net takes no pictures", where=locate(), expected=expected, found=found, remedy=remedy
             )
         place, self.name, shape = tops[0]
-        self.how, self.shape = message.deploy_param, tuple(shape[1:])
+        _, channels, rows, columns = shape
+        self.how, self.shape = message.deploy_param, (channels, rows, columns)
         at, param = locate.at("layer", place, "transform_param"), message.layer[place].transform_param
         if self.how.sign_size and self.how.ground == pb.DeployParameter.ANY:
             where = locate("deploy_param", "sign_size")
@@ -49,9 +50,9 @@ class Preparation:
                 "sign_size without ground", where=where, remedy="set ground: DARK or LIGHT, or leave sign_size out"
             )
         size = self.how.height or self.how.width, self.how.width or self.how.height
-        image = self.shape[0], *(size if any(size) else self.shape[1:])
-        self.transform = Transform(param, pb.TEST, image, at, key(0, message.layer[place].name))
-        self.size = None if self.transform.resizes and not any(size) else image[1:]
+        stored = size if any(size) else (rows, columns)
+        self.transform = Transform(param, pb.TEST, (channels, *stored), at, key(0, message.layer[place].name))
+        self.size = None if self.transform.resizes and not any(size) else stored
         if self.transform.shape != self.shape:
             expected, found = ("×".join(map(str, s)) for s in (self.shape, self.transform.shape))
             raise CaffeliteError(
@@ -124,8 +125,8 @@ class Preparation:
         """1×C×H×W, the middle; or 10×C×H×W, four corners and the middle, then all of them mirrored, of what `fitted`
         gives."""
         if oversample and self.transform.plain:
-            room = np.array(image.shape[1:]) - self.shape[1:]
-            corners = np.array([(0, 0), (0, room[1]), (room[0], 0), room, room // 2])
+            margin = np.array(image.shape[1:]) - self.shape[1:]
+            corners = np.array([(0, 0), (0, margin[1]), (margin[0], 0), margin, margin // 2])
             choice, parts = Choice(np.tile(corners, (2, 1)), np.repeat([0, 1], 5)), [image] * VIEWS
         else:
             parts = [self.transform.augment(image, 0)]
@@ -177,14 +178,14 @@ def _pixels(array: np.ndarray, color: bool) -> np.ndarray:
     return images.with_channels(images.channels_first(array), color)
 
 
-def describe(how: pb.DeployParameter, source: object, channels: tuple[int, ...], order: int) -> None:
+def describe(how: pb.DeployParameter, source: object, channels: tuple[int, ...], order: str) -> None:
     """Writes the properties of a data set's images into deploy_param: stored size, background, glyph size and centre.
 
     source: of the data layer; one that is not of images, or is not there, says nothing. channels: of the input, a shape
-    of one axis. order: theirs, where they are colours.
+    of one axis. order: of colours, a name of ChannelOrder.
     """
     if channels == (3,):
-        how.channel_order = order
+        how.MergeFrom(pb.DeployParameter(channel_order=order))
     if not isinstance(source, DataSource):
         return
     samples, sized = source.samples, not source.transform.resizes

@@ -42,22 +42,22 @@ def prove(
         graph.build(rebatched(converted.message, validation), state), validation.dev, share=validation, keep=True
     )
     source = next((s for _, s in validation.sources() if isinstance(s, DataSource)), None)
-    raw = (
-        source is not None
-        and len(converted.inputs) == 1
-        and source.shapes[0] == deploy.graph.values[converted.inputs[0]].shape
-    )
-    preparation = Preparation(converted.message, NOWHERE) if raw else None
+    if source is None or len(converted.inputs) != 1:
+        preparation = None
+    elif source.shapes[0] != deploy.graph.values[converted.inputs[0]].shape:
+        preparation = None
+    else:
+        preparation = Preparation(converted.message, NOWHERE)
     fed_here = {value.name: value for node in validation.graph.feeds for value in node.tops}
     nodes = {node.place: node for node in validation.graph.nodes}  # the net has a copy of the converted graph
     scores = {name: nodes[value.node.place].tops[value.top] for name, value in converted.scores.items()}
     tested, worst, most = 0, 0.0, 1e-30
     while tested < samples:
-        start = source.position if raw else 0
+        start = source.position if source is not None else 0
         validation.forward(tested)
         fed = {name: validation.dev.download(validation.data[fed_here[name]]) for name in converted.inputs}
         many = next(iter(fed.values())).shape[0]
-        if raw:
+        if source is not None and preparation is not None:
             numbers = source.order(start, many)
             for row, (number, content) in enumerate(zip(numbers.tolist(), source.samples.read(numbers), strict=True)):
                 image = source.samples.image(number, content)[0]
@@ -77,7 +77,7 @@ def prove(
                 raise CaffeliteError(what, expected=f"at most {NEAR * most:.2g}", found=f"{worst:.6g}")
         tested += many
         progress(many)
-    return Proof(tested, worst / most, raw)
+    return Proof(tested, worst / most, preparation is not None)
 
 
 def rebatched(message: pb.NetParameter, validation: Net) -> pb.NetParameter:

@@ -4,15 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 
 from .. import caffelite_pb2 as pb
+from ..layers.batch_norm import BatchNorm
+from ..layers.join import Joint
+from ..layers.layer import Layer
+from ..layers.normalisation import LRN
+from ..layers.pooling import Pooling
+from ..layers.vision import Kernels
 from ..net.graph import Node
 from .writer import Writer
 
 Operator = Callable[[Writer, Node, list[str], list[np.ndarray]], list[str]]
 OPERATORS: dict[str, Operator] = {}
+L = TypeVar("L", bound=Layer)
+
+
+def _layer(node: Node, kind: type[L]) -> L:
+    layer = node.layer
+    assert isinstance(layer, kind), f"{layer.spec.type} is registered for {kind.__name__}"
+    return layer
 
 
 def operator(*types: str) -> Callable[[Operator], Operator]:
@@ -27,7 +41,8 @@ def operator(*types: str) -> Callable[[Operator], Operator]:
 
 @operator("Convolution", "Deconvolution")
 def kernels(w: Writer, node: Node, x: list[str], params: list[np.ndarray]) -> list[str]:
-    layer, k = node.layer, node.layer.window
+    layer = _layer(node, Kernels)
+    k = layer.window
     rank = len(node.bottoms[0].shape)
     if layer.axis(layer.p.axis, rank) != 1:
         raise w.cannot(node, "channels at another axis than 1")
@@ -59,7 +74,7 @@ def inner_product(w: Writer, node: Node, x: list[str], params: list[np.ndarray])
 
 @operator("Pooling")
 def pooling(w: Writer, node: Node, x: list[str], _) -> list[str]:
-    layer = node.layer
+    layer = _layer(node, Pooling)
     if layer.method == "STOCHASTIC" or len(node.tops) > 1:
         raise w.cannot(node, "STOCHASTIC" if layer.method == "STOCHASTIC" else "a second top")
     if layer.p.global_pooling:
@@ -80,8 +95,9 @@ def pooling(w: Writer, node: Node, x: list[str], _) -> list[str]:
 
 @operator("LRN")
 def lrn(w: Writer, node: Node, x: list[str], _) -> list[str]:
-    p = node.layer.p
-    if node.layer.across:
+    layer = _layer(node, LRN)
+    p = layer.p
+    if layer.across:
         return [w.add("LRN", x, size=p.local_size, alpha=p.alpha, beta=p.beta, bias=p.k)]
     side = (p.local_size - 1) // 2
     mean = w.add(
@@ -97,14 +113,15 @@ def lrn(w: Writer, node: Node, x: list[str], _) -> list[str]:
 
 @operator("BatchNorm")
 def batch_norm(w: Writer, node: Node, x: list[str], params: list[np.ndarray]) -> list[str]:
-    if not node.layer.stored or len(node.bottoms[0].shape) < 2:
-        raise w.cannot(node, "moments of the batch" if not node.layer.stored else "one axis")
-    mean, variance, factor = params[:3]
-    factor = 1 / factor[0] if factor[0] else 0.0
+    layer = _layer(node, BatchNorm)
+    if not layer.stored or len(node.bottoms[0].shape) < 2:
+        raise w.cannot(node, "moments of the batch" if not layer.stored else "one axis")
+    mean, variance, sums = params[:3]
+    factor = 1 / sums[0] if sums[0] else 0.0
     scale, bias = (params[3:] + [np.ones_like(mean), np.zeros_like(mean)][len(params[3:]) :])[:2]
     arrays = [scale, bias, mean * factor, variance * factor]
     given = [w.constant(node, i, array.astype(np.float32)) for i, array in enumerate(arrays)]
-    return [w.add("BatchNormalization", [*x, *given], epsilon=node.layer.p.eps)]
+    return [w.add("BatchNormalization", [*x, *given], epsilon=layer.p.eps)]
 
 
 @operator("Scale", "Bias")
@@ -213,12 +230,12 @@ def eltwise(w: Writer, node: Node, x: list[str], _) -> list[str]:
 
 @operator("Concat")
 def concat(w: Writer, node: Node, x: list[str], _) -> list[str]:
-    return [w.add("Concat", x, axis=node.layer.joint_axis(len(node.bottoms[0].shape)))]
+    return [w.add("Concat", x, axis=_layer(node, Joint).joint_axis(len(node.bottoms[0].shape)))]
 
 
 @operator("Slice")
 def slices(w: Writer, node: Node, x: list[str], _) -> list[str]:
-    axis = node.layer.joint_axis(len(node.bottoms[0].shape))
+    axis = _layer(node, Joint).joint_axis(len(node.bottoms[0].shape))
     return w.add_many("Split", [x[0], w.numbers([top.shape[axis] for top in node.tops])], len(node.tops), axis=axis)
 
 

@@ -53,7 +53,7 @@ def write(w: Writer, name: str, transform: Transform) -> str:
         top, left = np.maximum(np.array(transform.mean.shape[1:]) - transform.shape[1:], 0) // 2
         mean = transform.mean[:, top : top + transform.shape[1], left : left + transform.shape[2]]
         x = w.add("Sub", [x, w.array(f"{name} mean", mean)])
-    return w.add("Mul", [x, w.scalar(transform.scale)]) if transform.scale != 1 else x
+    return w.add("Mul", [x, w.scalar(float(transform.scale))]) if transform.scale != 1 else x
 
 
 def drawn(transform: Transform, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

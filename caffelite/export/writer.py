@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..errors import CaffeliteError, missing_extra
 from ..net.graph import Graph, Node, Value
 
+if TYPE_CHECKING:
+    import onnx
 
-def import_onnx():
+
+def import_onnx() -> ModuleType:
     try:
         import onnx
     except ImportError:
@@ -23,7 +28,8 @@ class Writer:
 
     def __init__(self, graph: Graph, params: dict[int, list[np.ndarray]]):
         self.graph, self.params, self.onnx = graph, params, import_onnx()
-        self.nodes, self.constants = [], {}
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: dict[str, np.ndarray] = {}
         self.names: dict[Value, str] = {}
         self._layer, self._count = "", 0
 

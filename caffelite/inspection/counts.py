@@ -39,12 +39,12 @@ def receptive_fields(graph: Graph) -> dict[Value, Fields]:
 def _field(node: Node, bottoms: list[Fields], top: Value) -> Fields:
     if not bottoms:
         return tuple(Field(1, 1) for _ in top.shape[2:])
-    spatial = [b for b in bottoms if b != ()]
-    if not spatial:
+    if all(b == () for b in bottoms):
         return ()
-    if node.layer.loss or node.layer.sums_spatially or EVERYTHING in spatial:
+    spatial = [b for b in bottoms if b]
+    if node.layer.loss or node.layer.sums_spatially or EVERYTHING in bottoms:
         return EVERYTHING
-    axes = min(map(len, spatial))
+    axes = min(len(fields) for fields in spatial)
     merged = tuple(Field(max(s[i].size for s in spatial), max(s[i].jump for s in spatial)) for i in range(axes))
     window = getattr(node.layer, "window", None)
     if window is None or len(window.kernel) != axes:

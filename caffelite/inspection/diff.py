@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from google.protobuf.message import Message
 
-from ..layers import Shape
+from .. import caffelite_pb2 as pb
+from ..layers import Shape, sliding
 from ..net.graph import Graph, Node
 from . import counts
 from .nets import times
@@ -113,44 +115,45 @@ def _changes(x: Node, y: Node, pairs: dict[Node, Node]) -> Iterator[str]:
     makers = [(pairs.get(u.node), v.node, u, v) for u, v in zip(x.bottoms, y.bottoms, strict=False)]
     if len(x.bottoms) != len(y.bottoms) or any(mine is not theirs or u.top != v.top for mine, theirs, u, v in makers):
         yield f"reads: {_makers(x)} → {_makers(y)}"
-    windows = [getattr(n.layer, "window", None) for n in (x, y)]
-    if None not in windows:
-        for name, u, v in zip(windows[0]._fields, *windows, strict=True):
-            if u != v:
-                yield f"{name}: {times(u)} → {times(v)}"
-    yield from _messages("", x.layer.spec, y.layer.spec, WIRING if None in windows else WIRING + WINDOW)
+    left, right = sliding.window_of(x.layer), sliding.window_of(y.layer)
+    if left is not None and right is not None:
+        for name, before, after in zip(left._fields, left, right, strict=True):
+            if before != after:
+                yield f"{name}: {times(before)} → {times(after)}"
+    yield from _messages("", x.layer.spec, y.layer.spec, WIRING if left is None or right is None else WIRING + WINDOW)
     for i, (u, v) in enumerate(zip(x.tops, y.tops, strict=False)):
         if u.shape != v.shape:
             yield f"top {i}: {times(u.shape)} → {times(v.shape)}"
-    for i, (u, v) in enumerate(zip(x.layer.param_blobs, y.layer.param_blobs, strict=False)):
-        if u.shape != v.shape:
-            yield f"parameter {i}: {times(u.shape)} → {times(v.shape)}"
+    for i, (p, q) in enumerate(zip(x.layer.param_blobs, y.layer.param_blobs, strict=False)):
+        if p.shape != q.shape:
+            yield f"parameter {i}: {times(p.shape)} → {times(q.shape)}"
     for i in range(max(len(x.layer.spec.param), len(y.layer.spec.param))):
-        yield from _messages(
-            f"param {i} ", *(n.layer.spec.param[i] if i < len(n.layer.spec.param) else None for n in (x, y))
-        )
+        one, other = (n.layer.spec.param[i] if i < len(n.layer.spec.param) else pb.ParamSpec() for n in (x, y))
+        yield from _messages(f"param {i} ", one, other)
 
 
 def _makers(node: Node) -> str:
     return ", ".join(v.node.name for v in node.bottoms) or "nothing"
 
 
-def _messages(before: str, x: Message | None, y: Message | None, but: tuple[str, ...] = ()) -> Iterator[str]:
+def _messages(before: str, x: Message, y: Message, but: tuple[str, ...] = ()) -> Iterator[str]:
     """The fields with different values; a field that is not set counts as its default."""
-    x, y = (type(y)() if x is None else x), (type(x)() if y is None else y)
     for name in sorted({f for m in (x, y) for f, _ in _fields(m)} - set(but)):
-        u, v, kind = getattr(x, name), getattr(y, name), x.DESCRIPTOR.fields_by_name[name]
+        u, v, enum = getattr(x, name), getattr(y, name), x.DESCRIPTOR.fields_by_name[name].enum_type
+        names = {value.number: value.name for value in enum.values} if enum else {}
         if isinstance(u, Message):
             yield from _messages(f"{before}{name}.", u, v, but)
         elif (list(u) != list(v)) if not isinstance(u, str | bytes) and hasattr(u, "__len__") else u != v:
-            yield f"{before}{name}: {_value(u, kind)} → {_value(v, kind)}"
+            yield f"{before}{name}: {_value(u, names)} → {_value(v, names)}"
 
 
-def _value(value: object, kind) -> str:
+def _value(value: Any, names: Mapping[int, str]) -> str:
+    """The text of a field's value: of any scalar type, a message, or a repeated field. names: those of its enum, by
+    number; empty for other types."""
     if not isinstance(value, str | bytes) and hasattr(value, "__len__"):
-        return " ".join(_value(one, kind) for one in value) or "none"
-    if kind.enum_type:
-        return kind.enum_type.values_by_number[value].name
+        return " ".join(_value(one, names) for one in value) or "none"
+    if names:
+        return names[value]
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, Message):

@@ -9,7 +9,9 @@ import numpy as np
 
 from .. import caffelite_pb2 as pb
 from ..devices.traits import DeviceTraits
+from ..devices.window import Window
 from ..layers import ParameterSpec, fillers, sliding
+from ..layers.pooling import Pooling
 from ..net.compile import compile
 from ..net.graph import AUTOMATIC, Graph, Node, Value
 from ..net.packing import Storage
@@ -85,7 +87,10 @@ def _shape(node: Node) -> list[str]:
         rank = len(window.kernel)
         spatial, out = node.bottoms[0].shape[-rank:], node.tops[0].shape[-rank:]
         names = ("H", "W") if rank == 2 else tuple(f"axis {i}" for i in range(rank))
-        sums = [_sum(node, name, i, *sizes) for i, (name, *sizes) in enumerate(zip(names, spatial, out, strict=True))]
+        sums = [
+            _sum(node, window, name, i, size, end)
+            for i, (name, size, end) in enumerate(zip(names, spatial, out, strict=True))
+        ]
         return sums[:1] if len(set(spatial)) == 1 and len({*zip(*window, strict=True)}) == 1 else sums
     if getattr(layer.p, "global_pooling", False):
         return ["global pooling: one window, the image"]
@@ -106,8 +111,7 @@ def _shape(node: Node) -> list[str]:
     return []
 
 
-def _sum(node: Node, name: str, i: int, size: int, out: int) -> str:
-    window = node.layer.window
+def _sum(node: Node, window: Window, name: str, i: int, size: int, out: int) -> str:
     kernel, stride, pad, dilation = (values[i] for values in window)
     reach = sliding.reach(window)[i]
     dilated = f"dilation {dilation}: the kernel reaches {reach}; " if dilation > 1 else ""
@@ -116,7 +120,7 @@ def _sum(node: Node, name: str, i: int, size: int, out: int) -> str:
             f"{name}: {dilated}stride · ({name} - 1) + kernel - 2 · pad = {stride} · ({size} - 1) + {reach} - 2 · "
             f"{pad} = {out}"
         )
-    up = node.layer.spec.type == "Pooling" and node.layer.up
+    up = isinstance(node.layer, Pooling) and node.layer.up
     left, right = ("⌈", "⌉") if up else ("⌊", "⌋")
     exact = (-(-(size + 2 * pad - reach) // stride) if up else (size + 2 * pad - reach) // stride) + 1
     text = f"{name}: {dilated}{left}({size} + 2 · {pad} - {reach}) / {stride}{right} + 1 = {exact}"

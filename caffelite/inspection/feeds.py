@@ -64,23 +64,24 @@ class Feeds:
     def __call__(self, spec: pb.LayerParameter, phase: int, locate: Locator):
         param = getattr(spec, REGISTRY[spec.type].field)
         source, batch = param.source, param.batch_size
-        told = [self._told(spec, i) for i in range(len(spec.top))]
-        if batch and None not in told:
-            return Absent([(batch, *shape) for shape in told])
-        whole = spec
+        given = [self._given_shape(spec, i) for i in range(len(spec.top))]
+        known = [shape for shape in given if shape is not None]
+        if batch and len(known) == len(given):
+            return Absent([(batch, *shape) for shape in known])
+        opened = spec
         if mean := self._missing_mean(spec, locate):
-            whole = pb.LayerParameter()
-            whole.CopyFrom(spec)
-            whole.transform_param.ClearField("mean_file")
+            opened = pb.LayerParameter()
+            opened.CopyFrom(spec)
+            opened.transform_param.ClearField("mean_file")
             self.missing.append(mean)
         try:
-            return data.open_source(whole, phase, locate, 0)
+            return data.open_source(opened, phase, locate, 0)
         except CaffeliteError as error:
             if not batch or not source or os.path.exists(prototxt.resolve(source, locate)):
                 raise
-            return self._stand_in(whole, phase, locate, batch, told, error)
+            return self._stand_in(opened, phase, locate, batch, given, error)
 
-    def _told(self, spec: pb.LayerParameter, i: int) -> Shape | None:
+    def _given_shape(self, spec: pb.LayerParameter, i: int) -> Shape | None:
         top = spec.top[i]
         if top in self.given:
             return self.given[top]
@@ -96,12 +97,18 @@ class Feeds:
         return CaffeliteError(f'mean_file "{name}" does not exist', where=at("mean_file"), remedy="correct the path")
 
     def _stand_in(
-        self, spec: pb.LayerParameter, phase: int, locate: Locator, batch: int, told: list, error: CaffeliteError
+        self,
+        spec: pb.LayerParameter,
+        phase: int,
+        locate: Locator,
+        batch: int,
+        given: list[Shape | None],
+        error: CaffeliteError,
     ) -> Absent:
         self.missing.append(error)
         shapes, unknown = [], None
         for i, top in enumerate(spec.top):
-            shape = told[i]
+            shape = given[i]
             if shape is None and (top in LABEL_TOPS or (REGISTRY[spec.type].reads_images and i == 1)):
                 shape = ()
             elif shape is None and REGISTRY[spec.type].reads_images:
@@ -110,7 +117,8 @@ class Feeds:
                 mean = read_mean(transform.mean_file, None, at).shape if transform.mean_file else None
                 shape, why = _image(spec, mean)
                 if shape:
-                    shape = Transform(transform, phase, mean or shape, at, key(0, spec.name)).shape
+                    channels, height, width = mean or shape
+                    shape = Transform(transform, phase, (channels, height, width), at, key(0, spec.name)).shape
                     self.guessed.append((spec.name, top, shape, why))
             if shape is None:
                 what, remedy = (

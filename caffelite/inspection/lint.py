@@ -127,7 +127,8 @@ def net(graph: Graph, reading: Reading, whole: bool, findings: Findings, decay: 
 
 def _undone(graph: Graph, reading: Reading, findings: Findings) -> None:
     """One note for each type of layer that cannot work in place, at the first such layer. It costs memory only."""
-    refused, found = set(compile(graph, CPU).refused_in_place), {}
+    refused = set(compile(graph, CPU).refused_in_place)
+    found: dict[str, list[Node]] = {}
     for node in graph.nodes:
         if node.name in refused:
             found.setdefault(node.layer.spec.type, []).append(node)

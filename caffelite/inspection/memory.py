@@ -15,6 +15,7 @@ from ..devices.traits import DeviceTraits
 from ..errors import CaffeliteError
 from ..net.compile import CompiledNet, compile
 from ..net.graph import Node
+from ..net.packing import Storage
 from ..training import Trainer
 from .target import traits as traits_of
 
@@ -117,7 +118,7 @@ def check(run: Trainer, of: Callable[[], Subject]) -> None:
 def peak(compiled: CompiledNet) -> tuple[int, str, list[tuple[Node, int]]]:
     """(bytes, step, layers): the peak of blobs and gradients, the step at which it occurs, and the bytes of each
     layer at that step, largest first."""
-    owners: dict[object, Node] = {}
+    owners: dict[Storage, Node] = {}
     for table in (compiled.data, compiled.diff):
         for value, storage in table.items():
             owners.setdefault(storage, value.node)
@@ -140,5 +141,5 @@ def peak(compiled: CompiledNet) -> tuple[int, str, list[tuple[Node, int]]]:
             sizes[node] = sizes.get(node, 0) + storage.bytes
     forward = most < len(nodes)
     where = nodes[most if forward else 2 * len(nodes) - 1 - most] if nodes else None
-    step = f'"{where.name}" {"forward" if forward else "backward"}' if where else "no layer"
-    return used[most], step, sorted(sizes.items(), key=lambda pair: -pair[1])
+    label = f'"{where.name}" {"forward" if forward else "backward"}' if where else "no layer"
+    return used[most], label, sorted(sizes.items(), key=lambda pair: -pair[1])

@@ -118,6 +118,8 @@ def subject(
     ignored: list[CaffeliteError] = []
     tolerate = tolerant(ignored) if lenient else unknown_types.tolerate
     if not solver:
+        if model is None:
+            raise ValueError("neither a model nor a solver is given")
         document = overrides.net(prototxt.read_net(model, tolerate=tolerate, either=either))
         return Subject(document.message, document.locate, shapes, level, stages, ignored=tuple(ignored))
     document = overrides.solver(prototxt.read_solver(solver, unknown_types.tolerate, either=either))
@@ -139,7 +141,8 @@ def phases(requested: str | None, net: pb.NetParameter) -> list[int]:
 
 def phases_of(net: pb.NetParameter) -> list[int]:
     """The phases in which the net has data, both if that is not clear; TEST for a net without losses and scores."""
-    fed, scored = [], False
+    fed: list[int] = []
+    scored = False
     for phase in (pb.TRAIN, pb.TEST):
         state = nets.state(phase, net)
         try:

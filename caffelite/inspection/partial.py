@@ -30,7 +30,7 @@ def build(reading: Reading, state: pb.NetState, findings: Findings, feeds: Feeds
     found, errors = _try(net, state, locate, feeds)
     if broken:
         reported = [e for e in errors if layers.of(e) in broken and layers.is_leaf(e)]
-        reported = [e for e in reported if (e.where.line, e.where.column) not in texts]
+        reported = [e for e in reported if _place(e) not in texts]
         found, errors = _try(_poisoned(net, broken), state, locate, feeds)
         errors = reported + [e for e in errors if layers.of(e) not in broken]
     faulty: set[int] = set()
@@ -40,7 +40,7 @@ def build(reading: Reading, state: pb.NetState, findings: Findings, feeds: Feeds
             findings.add("note" if error in feeds.missing or isinstance(error, NotImported) else "mistake", error)
         if found or None in wrong or wrong <= faulty:
             return found, not faulty
-        faulty |= wrong
+        faulty |= {place for place in wrong if place is not None}
         found, errors = _try(_without(net, state, faulty), state, locate, feeds)
         wrong = {layers.of(e) for e in errors}
 
@@ -52,6 +52,11 @@ def _try(
         return graph.build(net, state, locate, feeds), []
     except CaffeliteError as error:
         return None, error.mistakes if isinstance(error, Mistakes) else [error]
+
+
+def _place(error: CaffeliteError) -> tuple[int, int] | None:
+    """Line and column."""
+    return (error.where.line, error.where.column) if error.where else None
 
 
 class _Layers:
@@ -76,13 +81,15 @@ class _Layers:
         return None if place[0] > line and place[1] <= column else self.order[before]
 
     def of(self, error: CaffeliteError) -> int | None:
-        if error.where is None or error.where.file != self.file:
+        place = _place(error)
+        if place is None or error.where is None or error.where.file != self.file:
             return None
-        return self.at((error.where.line, error.where.column))
+        return self.at(place)
 
     def is_leaf(self, error: CaffeliteError) -> bool:
         """Whether an error is at a value, not at a block that may lack a value because of a mistake in the text."""
-        paths = self.paths.get((error.where.line, error.where.column), ())
+        place = _place(error)
+        paths = self.paths.get(place, []) if place else []
         return bool(paths) and not any(path in self.blocks for path in paths)
 
 

@@ -145,7 +145,7 @@ def _detail(node: Node) -> str:
         text += " global"
     elif window is not None:
         text += f" {times(window.kernel)}" + (
-            f" /{times(sorted(set(window.stride)))}" if set(window.stride) != {1} else ""
+            f" /{times(tuple(sorted(set(window.stride))))}" if set(window.stride) != {1} else ""
         )
     if text.startswith("Pooling"):
         text = text.replace("Pooling", pb.PoolingParameter.PoolMethod.Name(layer.p.pool).capitalize() + " pooling")

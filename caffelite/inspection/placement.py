@@ -7,10 +7,13 @@ Gansner, Koutsofios, North and Vo 1993.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 GAP_X, GAP_Y, LANE = 28.0, 46.0, 14.0  # between boxes, between ranks, the width that a passing edge takes
 SWEEPS = 24
+Key = TypeVar("Key")
 
 
 @dataclass(eq=False)
@@ -37,10 +40,10 @@ class Layout:
     height: float
 
 
-def lay_out(sizes: dict[object, tuple[float, float]], edges: list[tuple[object, object, object]]) -> Layout:
+def lay_out(sizes: Mapping[Key, tuple[float, float]], edges: Sequence[tuple[Key, Key, object]]) -> Layout:
     """sizes: (width, height) by key, in an order in which edges lead forward. edges: (from, to, bundle); one bundle's
     share points."""
-    boxes = {key: Vertex(key, *size) for key, size in sizes.items()}
+    boxes: dict[object, Vertex] = {key: Vertex(key, *size) for key, size in sizes.items()}
     pairs = [(boxes[a], boxes[b]) for a, b, _ in edges]
     _rank(boxes, pairs)
     points: dict[tuple, Vertex] = {}
@@ -173,7 +176,7 @@ def _centre(ranks: list[list[Vertex]], edges: list[tuple[Vertex, Vertex]]) -> No
     columns: dict[Vertex, list[Vertex]] = {}
     for vertex in root:
         columns.setdefault(find(vertex), []).append(vertex)
-    ends = {v: (None, None) for v in root}
+    ends: dict[Vertex, tuple[Vertex | None, Vertex | None]] = {v: (None, None) for v in root}
     for rank in ranks:
         for i, vertex in enumerate(rank):
             ends[vertex] = (rank[i - 1] if i else None, rank[i + 1] if i + 1 < len(rank) else None)
@@ -183,11 +186,11 @@ def _centre(ranks: list[list[Vertex]], edges: list[tuple[Vertex, Vertex]]) -> No
             pulls = sorted((n.x, _pull(v, n)) for v in column for n in v.up + v.down if n not in members)
             if not pulls:
                 continue
-            wish = (_median(pulls) - _median([(-at, pull) for at, pull in reversed(pulls)])) / 2
-            low = max((one.x + _gap(one, v) for v in column if (one := ends[v][0])), default=wish)
-            high = min((one.x - _gap(v, one) for v in column if (one := ends[v][1])), default=wish)
+            target = (_median(pulls) - _median([(-at, pull) for at, pull in reversed(pulls)])) / 2
+            low = max((one.x + _gap(one, v) for v in column if (one := ends[v][0])), default=target)
+            high = min((one.x - _gap(v, one) for v in column if (one := ends[v][1])), default=target)
             for vertex in column:
-                vertex.x = max(low, min(wish, high)) if low <= high else x
+                vertex.x = max(low, min(target, high)) if low <= high else x
 
 
 def _only(near: list[Vertex]) -> Vertex | None | bool:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Unpack
 
 from google.protobuf.message import Message
 
 from .. import caffelite_pb2 as pb
 from .. import inputs, prototxt
-from ..errors import CaffeliteError, Locator, Mistakes, Where
+from ..errors import CaffeliteError, Details, Locator, Mistakes, Where
 from ..layers import unknown_types
 from ..prototxt import forks
 from ..prototxt.textformat import Reader
@@ -42,7 +42,7 @@ class Findings(list):
                 self._texts.add(str(one))
                 self.append(Finding(kind, one))
 
-    def say(self, kind: str, what: str, where: Where | None = None, **parts: object) -> None:
+    def say(self, kind: str, what: str, where: Where | None = None, **parts: Unpack[Details]) -> None:
         self.add(kind, CaffeliteError(what, where=where, **parts))
 
     def run(self, check: Any, *arguments: Any) -> Any:

@@ -125,7 +125,8 @@ def _data(found: Subject) -> tuple[int, int | None]:
     """(samples an iteration, samples in the training set)."""
     graph, _ = found.graph(pb.TRAIN)
     lengths = [getattr(getattr(n.layer, "source", None), "length", None) for n in graph.feeds]
-    return counts.batch_of(graph) * found.solver.iter_size, next((length for length in lengths if length), None)
+    iter_size = found.solver.iter_size if found.solver else 1
+    return counts.batch_of(graph) * iter_size, next((length for length in lengths if length), None)
 
 
 def _turns(p: pb.SolverParameter, rate: rates.Schedule) -> dict[int, str]:

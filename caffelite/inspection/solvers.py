@@ -42,7 +42,8 @@ class _Routed(Locator):
 
 def nets_of(solver: Reading, findings: Findings) -> list[NetOf]:
     """The nets that a solver trains and tests, as far as they can be read. The train net is first."""
-    message, files = pb.SolverParameter(), {}
+    message = pb.SolverParameter()
+    files: dict[str, Reading | None] = {}  # by name; None: cannot be read
     message.CopyFrom(solver.message)
     routes: dict[tuple, Locator] = {}
     moves: dict[tuple, tuple] = {}
@@ -65,11 +66,8 @@ def nets_of(solver: Reading, findings: Findings) -> list[NetOf]:
         train = findings.run(nets.train_net, message, locate)
         specs += [train] if train else []
     specs += findings.run(nets.test_nets, message, locate) or []
-    readable = [s for s in specs if files.get(s.locate.file, solver)]
-    return [
-        NetOf(Reading(s.message, s.locate, files.get(s.locate.file, solver).broken), s.state, s.iterations)
-        for s in readable
-    ]
+    readable = [(spec, reading) for spec in specs if (reading := files.get(spec.locate.file, solver))]
+    return [NetOf(Reading(s.message, s.locate, file.broken), s.state, s.iterations) for s, file in readable]
 
 
 def _read_into(
@@ -79,8 +77,8 @@ def _read_into(
     target: pb.NetParameter,
     solver: Reading,
     findings: Findings,
-    files: dict,
-    routes: dict,
+    files: dict[str, Reading | None],
+    routes: dict[tuple, Locator],
 ) -> None:
     """Reads a net that the solver names into the solver's field for inline nets."""
     target.SetInParent()
@@ -142,7 +140,10 @@ def in_iterations(solver: Reading, train: Graph | None, findings: Findings) -> R
     else:
         epoch = epochs.epoch_of([source for source in sources if source], solver.message.iter_size, 1)
         found = findings.run(epochs.resolve, solver.message, solver.locate, epoch)
-    return Reading(*found, solver.broken, solver.suspects) if found else None
+    if not found:
+        return None
+    message, locate = found
+    return Reading(message, locate, solver.broken, solver.suspects)
 
 
 def _rate(p: pb.SolverParameter, locate: Locator, findings: Findings) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 
@@ -14,6 +15,7 @@ from ..devices import algorithms
 from ..devices.traits import DeviceTraits
 from ..errors import CaffeliteError
 from ..layers import Shape
+from ..layers.vision import Kernels
 from ..net.compile import CompiledNet, Options, compile
 from ..net.graph import Graph, Node, Parameter
 from ..training.optim import updates
@@ -39,8 +41,8 @@ class Row:
     multiply_adds: float
     activations: int
     field: str
-    lr_mult: list[float] = field(default_factory=list)
-    decay_mult: list[float] = field(default_factory=list)
+    lr_mult: list[float] = dataclasses.field(default_factory=list)
+    decay_mult: list[float] = dataclasses.field(default_factory=list)
 
 
 @dataclass
@@ -187,21 +189,21 @@ def prefetched(graph: Graph) -> int:
 def scratch(planned: CompiledNet, threads: int) -> int:
     """Bytes of scratch memory of the largest operation: for each thread a tile of columns and, in backward, a sum of
     the kernel's gradient; or what the algorithm of a convolution needs that needs most."""
-    kernels = [n for n in planned.graph.nodes if n.layer.spec.type in ("Convolution", "Deconvolution")]
+    kernels = [(n, n.layer) for n in planned.graph.nodes if isinstance(n.layer, Kernels)]
     backward = {step.node for step in planned.backward}
-    largest = max((math.prod(n.layer.param_blobs[0].shape) for n in kernels if n in backward), default=0)
+    largest = max((math.prod(layer.param_blobs[0].shape) for n, layer in kernels if n in backward), default=0)
     by_algorithm = [
         algorithms.workspace(
-            n.layer.x_shape,
-            n.layer.y_shape,
-            n.layer.window,
-            n.layer.p.group,
-            n.layer.config.format.dtype is not None,
+            layer.x_shape,
+            layer.y_shape,
+            layer.window,
+            layer.p.group,
+            layer.config.format.dtype is not None,
             threads,
             n in backward,
         )
-        for n in kernels
-        if n.layer.channels_last and planned.traits.host_memory
+        for n, layer in kernels
+        if layer.channels_last and planned.traits.host_memory
     ]
     return max(threads * (bool(kernels) * TILE + BYTES * largest), *by_algorithm, 0)
 

@@ -104,6 +104,11 @@ def image(shape: Shape) -> Shape:
     return (*shape[:2], 1, shape[2]) if len(shape) == 3 else shape
 
 
+def window_of(layer: Layer) -> Window | None:
+    """The sliding window of a layer that has one."""
+    return getattr(layer, "window", None)
+
+
 def flat(window: Window) -> Window:
     """A window over the last two axes; over one axis it has one row."""
     (kernel, stride, pad, dilation), one = (v[-2:] for v in window), len(window.kernel) == 1

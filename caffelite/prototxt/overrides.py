@@ -10,7 +10,7 @@ from typing import Any
 from google.protobuf.message import Message
 
 from .. import caffelite_pb2 as pb
-from ..errors import CaffeliteError, Collector, Locator, Mistakes, Where, did_you_mean
+from ..errors import CaffeliteError, Collector, Locator, Mistakes, Where, did_you_mean, moved_paths
 from . import Document
 from .textformat import Reader
 from .textformat.values import fields_of, meant
@@ -36,7 +36,7 @@ class OptionLocator(Locator):
         return OptionLocator(self.file, self.places, self._prefix + path, self.options)
 
     def moved(self, moves: Mapping[tuple, tuple]) -> Locator:
-        options = Locator(self.file, self.options, self._prefix).moved(moves).places
+        options = moved_paths(self.options, moves, self._prefix)
         return OptionLocator(self.file, super().moved(moves).places, self._prefix, options)
 
 
@@ -70,7 +70,9 @@ class Overrides:
     def nets(self, specs: Iterable[Any]) -> None:
         """Sets fields of layers in objects with ``message`` and ``locate`` (nets.NetSpec). Errors: a layer that none
         of them has."""
-        specs, found, names = list(specs), set(), {}
+        specs = list(specs)
+        found: set[str] = set()
+        names: dict[str, None] = {}  # of layers, in their order
         for spec in specs:
             changes = []
             for text, path in self.layers:
@@ -187,9 +189,10 @@ def _field(message: Message, step: str) -> tuple:
         raise CaffeliteError(
             f'unknown field "{name}" in {message.DESCRIPTOR.name}', remedy=meant(name, message.DESCRIPTOR)
         )
-    if match[2] and not known[name].repeated:
+    index = match[2] if match else None
+    if index and not known[name].repeated:
         raise CaffeliteError(f'"{name}" is a single field', found=step, remedy=f"write {name}")
-    return known[name], int(match[2]) if match[2] else None
+    return known[name], int(index) if index else None
 
 
 def _element(values: Any, name: str, index: int | None) -> Message:
@@ -198,9 +201,10 @@ def _element(values: Any, name: str, index: int | None) -> Message:
         raise CaffeliteError(
             f'there are {len(values)} "{name}"', expected=f"{name}[0] to {name}[{len(values) - 1}]", found=name
         )
-    if (index or 0) > len(values):
-        raise _beyond(name, index, len(values))
-    return values.add() if (index or 0) == len(values) else values[index or 0]
+    place = index or 0
+    if place > len(values):
+        raise _beyond(name, place, len(values))
+    return values.add() if place == len(values) else values[place]
 
 
 def _beyond(name: str, index: int, count: int) -> CaffeliteError:

@@ -73,7 +73,9 @@ def upgrade_solver(solver: pb.SolverParameter, locate: Locator) -> Modern:
         new.ClearField("solver_type")
         locate = locate.moved({("solver_type",): ("type",)})
         dialects.append("solver_type")
-    nets = [((f,), getattr(new, f)) for f in ("net_param", "train_net_param") if new.HasField(f)]
+    nets: list[tuple[tuple[str | int, ...], pb.NetParameter]] = [
+        ((f,), getattr(new, f)) for f in ("net_param", "train_net_param") if new.HasField(f)
+    ]
     nets += [(("test_net_param", i), net) for i, net in enumerate(new.test_net_param)]
     for path, net in nets:
         modern = upgrade_net(net, locate.at(*path))

@@ -12,8 +12,8 @@ import numpy as np
 from ..data.order import BalancedOrder
 from ..net.graph import Graph, Node, Value
 from ..net.net import Net
-from .fit import Fit, regression
-from .multilabel import MultiLabel, label_head
+from .fit import Fit, Regression, regression
+from .multilabel import LabelHead, MultiLabel, label_head
 from .statistics import Classification, mean_interval, share_interval
 
 
@@ -101,16 +101,16 @@ class OutputCollector:
                     math.prod(node.bottoms[1].shape) if counted is None else float(np.sum(counted))
                 )
         new = self._new()
-        if self.classification:
-            self._judge(new)
-        if self.multi_label:
-            self._judge_labels(new)
-        if self.fit:
-            self._compare(new)
+        if self.classification and self.head:
+            self._judge(self.classification, self.head, new)
+        if self.multi_label and self.label_head:
+            self._judge_labels(self.multi_label, self.label_head, new)
+        if self.fit and self.regression:
+            self._compare(self.fit, self.regression, new)
 
-    def _compare(self, new: np.ndarray | None) -> None:
+    def _compare(self, fit: Fit, r: Regression, new: np.ndarray | None) -> None:
         """Adds the batch's predictions and targets of samples that are new."""
-        r, net = self.regression, self.net
+        net = self.net
         p, t, *weights = (
             net.dev.download(net.shown(net.data[v], v)).astype(np.float64).reshape(-1)
             for v in (r.prediction, r.target, *r.weights)
@@ -118,12 +118,12 @@ class OutputCollector:
         keep = np.all([np.ones(len(p)), *weights], axis=0)
         if new is not None and len(p) % len(new) == 0:
             keep &= np.repeat(new >= 0, len(p) // len(new))
-        self.fit.add_columns(p, t, keep)
+        fit.add_columns(p, t, keep)
 
-    def _judge_labels(self, new: np.ndarray | None) -> None:
+    def _judge_labels(self, answers: MultiLabel, h: LabelHead, new: np.ndarray | None) -> None:
         """Adds the batch's answers to several labels; from targets that are not 0 and 1 on there are no such
         answers."""
-        h, net, count = self.label_head, self.net, self.multi_label.labels
+        net, count = self.net, answers.labels
         logits, targets = (net.dev.download(net.shown(net.data[v], v)) for v in (h.scores, h.targets))
         targets = targets.reshape(logits.shape)
         if logits.ndim > 1:
@@ -137,7 +137,7 @@ class OutputCollector:
         if new is not None and len(logits) % len(new) == 0:
             keep = np.repeat(new >= 0, len(logits) // len(new))
             logits, targets = logits[keep], targets[keep]
-        if not self.multi_label.add(logits, targets):
+        if not answers.add(logits, targets):
             self.multi_label = None
 
     def _new(self) -> np.ndarray | None:
@@ -154,8 +154,8 @@ class OutputCollector:
         numbers = order(self.source.position - many, many) if order else at
         return np.where(fresh, numbers, -1)
 
-    def _judge(self, new: np.ndarray | None) -> None:
-        h, net = self.head, self.net
+    def _judge(self, answers: Classification, h: Head, new: np.ndarray | None) -> None:
+        net = self.net
         scores = np.moveaxis(net.dev.download(net.shown(net.data[h.scores], h.scores)).astype(np.float64), h.axis, -1)
         labels = net.dev.download(net.data[h.labels]).reshape(-1).astype(int)
         rows = scores.reshape(-1, scores.shape[-1])
@@ -168,7 +168,7 @@ class OutputCollector:
             with np.errstate(invalid="ignore"):  # of infinite scores: NaN, which is counted
                 rows = np.exp(rows - rows.max(1, keepdims=True))
                 rows /= rows.sum(1, keepdims=True)
-        self.classification.add(rows, labels, samples[keep] if samples is not None else None)
+        answers.add(rows, labels, samples[keep] if samples is not None else None)
 
     def interval(self, name: str, mean: float) -> tuple[tuple[float, float] | None, str]:
         """(low, high) that hold an output's true value with 95 % certainty, and what that rests on."""

@@ -54,7 +54,8 @@ class Fit:
         self.values = self.nan = 0
         self._absolute = self._squared = self._error = 0.0
         self._mean = self._spread = 0.0  # of the targets: their mean, and Σ (t - mean)²
-        self.stride, self._parts, self._held, self._passed = 1, [], 0, 0
+        self.stride, self._held, self._passed = 1, 0, 0
+        self._parts: list[np.ndarray] = []
 
     def add(self, predictions: np.ndarray, targets: np.ndarray) -> None:
         """Flat arrays of one length, float64."""

@@ -63,8 +63,8 @@ def report(collector: OutputCollector, scores: list[dict], about: dict, labels: 
         names = class_names(several.labels, labels)
         rows = [{"label": name, **row} for name, row in zip(names, several.by_label(), strict=True)]
         found["multi_label"] = {**several.found(), "labels": rows}
-    if collector.fit and collector.fit.values + collector.fit.nan:
-        r = collector.regression
+    r = collector.regression
+    if collector.fit and r and collector.fit.values + collector.fit.nan:
         found["regression"] = {
             "prediction": r.prediction.name,
             "target": r.target.name,
@@ -94,18 +94,19 @@ def write(folder: Path, collector: OutputCollector, found: dict) -> Path:
     """Writes a self-contained report.html, report.json, and the pictures in the same folder; returns the page's path.
     Errors: it cannot be written."""
     images: dict[str, bytes | None] = {}
-    if "labels" in found:
+    judged, several = collector.classification, collector.multi_label
+    if judged and "labels" in found:
         names = found["labels"]
         images = {
-            "confusion": pictures.confusion(collector.classification, names),
-            "classes": pictures.classes(collector.classification, names),
-            "calibration": pictures.calibration(collector.classification),
-            "mistakes": pictures.mistakes(collector.classification, collector.source, names),
-            **metrics_page.class_images(collector.classification, names),
+            "confusion": pictures.confusion(judged, names),
+            "classes": pictures.classes(judged, names),
+            "calibration": pictures.calibration(judged),
+            "mistakes": pictures.mistakes(judged, collector.source, names),
+            **metrics_page.class_images(judged, names),
         }
-    if "multi_label" in found:
-        images |= metrics_page.label_images(collector.multi_label, found["multi_label"])
-    if "regression" in found:
+    if several and "multi_label" in found:
+        images |= metrics_page.label_images(several, found["multi_label"])
+    if collector.fit and "regression" in found:
         points = collector.fit.points
         images |= {
             "predictions": pictures.predictions(points),
@@ -200,7 +201,7 @@ def _headline(found: dict) -> str:
     text = f"{found['right']:,} of {found['tested']:,} correct{span}{five}"
     text += f"; balanced accuracy, the mean recall of the classes: {100 * found['balanced_accuracy']:.2f} %"
     text += f"; log loss {found['log_loss']:.4f}" if found["log_loss"] is not None else ""
-    note = f'<p class="bad">{html.escape(nan_note(found))}</p>' if found["nan"] else ""
+    note = f'<p class="bad">{html.escape(nan_note(found) or "")}</p>' if found["nan"] else ""
     return f'<section><div class="big">{100 * found["accuracy"]:.2f} %</div><p>{text}</p>{note}</section>'
 
 
@@ -260,14 +261,14 @@ def _regression(found: dict, images: dict[str, bytes | None]) -> list[str]:
         "r2": "R², the share of the variance that is explained",
     }
     rows = [[text, number(fit[key]) if fit[key] is not None else "none"] for key, text in errors.items()]
-    note = f'<p class="bad">{html.escape(nan_note(found))}</p>' if fit["nan"] else ""
+    note = f'<p class="bad">{html.escape(nan_note(found) or "")}</p>' if fit["nan"] else ""
     text = f"{fit['values']:,} values of {fit['prediction']}, compared with {fit['target']}."
-    told = f"MAE {rows[0][1]}, RMSE {rows[1][1]}, R² {rows[3][1]}"
+    errors_text = f"MAE {rows[0][1]}, RMSE {rows[1][1]}, R² {rows[3][1]}"
     sections = [section("Errors", text, note + table(["error", "value"], rows) + metrics_page.outputs_table(fit))]
     part = f" {fit['drawn']:,} of the values are drawn." if fit["drawn"] < fit["values"] else ""
     if images.get("predictions"):
         alts = (
-            f"Predictions over true values as points, and the diagonal on which both are equal; {told}.",
+            f"Predictions over true values as points, and the diagonal on which both are equal; {errors_text}.",
             f"Histogram of the errors, prediction less true value; their mean is {rows[2][1]}.",
             "Errors over predictions as points; a line marks an error of 0.",
         )

@@ -173,7 +173,7 @@ class Classification:
         there, said, both = self.confusion.sum(1) + self.unscored, self.confusion.sum(0), np.diag(self.confusion)
         rows = []
         for n, m, k in zip(there.tolist(), said.tolist(), both.tolist(), strict=True):
-            low, high = share_interval(k, n) if n else (None, None)
+            low, high = (share_interval(k, n) if n else None) or (None, None)
             precision, recall = k / m if m else None, k / n if n else None
             f1 = 2 * k / (n + m) if n + m else None
             rows.append(

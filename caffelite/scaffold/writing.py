@@ -73,7 +73,7 @@ def write_deploy(folder: Path, data: Dataset, run: files.Run) -> Path:
     try:
         made = convert(found, ["numbers"] if data.task == NUMBERS else []).message
         how = made.deploy_param
-        describe(how, source, found.values["data"].shape[1:2], pb.DeployParameter.BGR)
+        describe(how, source, found.values["data"].shape[1:2], "BGR")
         size = getattr(source.samples, "size", (0, 0))
         if all(size) and size != tuple(source.shapes[0][2:]):
             how.height, how.width = size

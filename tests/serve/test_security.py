@@ -74,7 +74,7 @@ def test_every_answer_has_the_policy(client):
     for path in ("/runs", "/runs.json", "/nothing", "/static/style.css"):
         headers = client.get(path).headers
         assert headers["content-security-policy"].startswith("default-src 'none'; script-src 'self';")
-        assert headers["x-content-type-options"] == "nosniff" and headers["referrer-policy"] == "no-referrer"
+        assert headers["x-content-type-options"] == "nosniff" and headers["referrer-policy"] == "same-origin"
     refused = client.get("/runs", headers={"Host": "evil.example"})
     assert "content-security-policy" in refused.headers
 

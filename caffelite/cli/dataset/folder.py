@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ...errors import CaffeliteError
 from .. import imaging, options
 from . import making
+
+if TYPE_CHECKING:
+    from ...data.archive import Part
+    from ...data.listing import Listed
 
 
 @click.command(cls=imaging.GflagsCommand, short_help="Databases of a folder of class folders")
@@ -53,7 +58,7 @@ def folder(origin, name, test, seed, out, force, check_size, skip, threads, **ho
                 f"--test {test:g}, but the folder is already split", found=" and ".join(part.where for part in found)
             )
         images, classes = list_classes(found[0], found[0].where, left_out=left_out, remedy=imaging.REMEDY)
-        sets = [
+        sets: list[tuple[Files | Part, list[Listed]]] = [
             (found[0], images),
             (found[1], list_classes(found[1], found[1].where, classes, left_out, imaging.REMEDY)[0]),
         ]

@@ -6,12 +6,11 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
 from ...errors import CaffeliteError, Where
 from .tokens import BRACKETS, END, MOST_REPORTED, OPENERS, STOPS, Tokens
-from .values import VALUES, Field, Fields, ForkValue, Wrong, fields_of, meant, reads, shown, wanted
+from .values import VALUES, Field, Fields, ForkValue, Wrong, enumeration, fields_of, meant, reads, shown, wanted
 
 DEEPEST = 100  # blocks within blocks; protobuf's own limit
 NOTHING = Fields("", {}, [])
@@ -114,7 +113,7 @@ class Reader(Tokens):
 
     def block(self, message: Message, path: tuple, block: Block | None) -> None:
         """Reads fields up to the block's closing bracket, or, for None, to the end of the file."""
-        first = {}  # where each field was first given
+        first: dict[str, int] = {}  # where each field was first given
         block = block or Block("", 0, END, fields_of(message.DESCRIPTOR))
         self.open.append(block)
         while True:
@@ -184,7 +183,7 @@ class Reader(Tokens):
             if name in fields.of_forks:
                 self.fork_field(name, start, fields.message)
             else:
-                self.unknown(name, start, message.DESCRIPTOR, path)
+                self.unknown(name, start, message, path)
             return
         self.known += not path
         if not field.repeated and name in first:
@@ -218,8 +217,8 @@ class Reader(Tokens):
             if value is not None:
                 setattr(message, name, value)
 
-    def unknown(self, name: str, start: int, descriptor: Descriptor, path: tuple) -> None:
-        remedy = None
+    def unknown(self, name: str, start: int, message: Message, path: tuple) -> None:
+        remedy, descriptor = None, message.DESCRIPTOR
         if len(self.mistakes) < MOST_REPORTED:
             outward = next((n for n, block in enumerate(reversed(self.open)) if name in block.fields.by_name), 0)
             if outward:
@@ -344,7 +343,7 @@ class Reader(Tokens):
         except UnicodeDecodeError:
             raise Wrong("text in UTF-8" if field.kind == "string" else wanted(field)) from None
         if field.kind != "string":
-            meant = field.enum.values_by_name if field.kind == "enum" else [text] if reads(field, text) else []
+            meant = enumeration(field).values_by_name if field.kind == "enum" else [text] if reads(field, text) else []
             raise Wrong(wanted(field), "write it without quotes" if text in meant else None)
         return text
 

@@ -49,7 +49,7 @@ class Tokens:
     def tokenize(self) -> None:
         kinds, texts, starts = self.kinds, self.texts, self.starts
         for match in TOKEN.finditer(self.text):
-            kind = match.lastgroup
+            kind = match.lastgroup or ""
             if kind == "gap":
                 continue
             token, start = match.group(), match.start()
@@ -119,7 +119,8 @@ class Tokens:
     def raise_any(self) -> None:
         collector = Collector()
         for _, mistake in sorted(self.mistakes[:MOST_REPORTED], key=itemgetter(0)):
-            collector.add(mistake)
+            if mistake is not None:
+                collector.add(mistake)
         rest = [place for place, _ in self.mistakes[MOST_REPORTED:]]
         if rest:
             collector.add(CaffeliteError(f"and {len(rest)} more", where=Where(self.file, *min(rest))))

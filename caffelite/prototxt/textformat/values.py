@@ -133,16 +133,23 @@ def _bool(field: Field, kind: str, text: str) -> bool:
     raise Wrong("true or false", did_you_mean(text, ("true", "false")) if kind == "name" else None)
 
 
+def enumeration(field: Field) -> EnumDescriptor:
+    """The enum of a field of kind "enum"."""
+    assert field.enum is not None, field.name
+    return field.enum
+
+
 def _enum(field: Field, kind: str, text: str) -> int:
-    if kind == "name" and text in field.enum.values_by_name:
-        return field.enum.values_by_name[text].number
-    if field.enum.name == "Engine" and text in forks.ENGINES:
+    enum = enumeration(field)
+    if kind == "name" and text in enum.values_by_name:
+        return enum.values_by_name[text].number
+    if enum.name == "Engine" and text in forks.ENGINES:
         raise ForkValue(text)
     if kind == "number" and INTEGER.fullmatch(text.removeprefix("-")):
         number = _integer(field._replace(low=-(2**31), high=2**31 - 1), kind, text)
-        if number in field.enum.values_by_number:
+        if number in enum.values_by_number:
             return number
-    raise Wrong(wanted(field), meant(text, field.enum) if kind == "name" else None)
+    raise Wrong(wanted(field), meant(text, enum) if kind == "name" else None)
 
 
 def _string(field: Field, kind: str, text: str) -> str:
@@ -154,8 +161,9 @@ VALUES = {"integer": _integer, "float": _float, "bool": _bool, "enum": _enum, "s
 
 def wanted(field: Field) -> str:
     if field.kind == "enum":
-        names = list(field.enum.values_by_name)
-        return f"one of {', '.join(names)}" if len(names) <= 8 else f"a {field.enum.name}"
+        enum = enumeration(field)
+        names = list(enum.values_by_name)
+        return f"one of {', '.join(names)}" if len(names) <= 8 else f"a {enum.name}"
     return WANTED[field.kind]
 
 
@@ -170,8 +178,10 @@ def quotes(field: Field, text: str) -> str | None:
 def reads(field: Field, text: str) -> bool:
     """Whether a quoted word would be a value of the field without its quotes."""
     match = re.fullmatch(r"-?(?:(?P<name>[A-Za-z_]\w*)|(?P<number>[0-9.][\w.+-]*))", text, re.ASCII)
+    if match is None:
+        return False
     try:
-        return bool(match) and VALUES[field.kind](field, match.lastgroup, text) is not None
+        return VALUES[field.kind](field, match.lastgroup or "", text) is not None
     except Wrong:
         return False
 

@@ -46,7 +46,8 @@ class Worker:
     """A model in a process of its own, started by the first request and again after a crash. One request at a time."""
 
     def __init__(self, model: Path, limits: InferenceLimits, python: bool = False):
-        self.model, self.info = model, {}
+        self.model = model
+        self.info: dict[str, Any] = {}
         self._limits, self._python = limits, python
         self._process: subprocess.Popen[bytes] | None = None
         self._errors: IO[bytes] | None = None

@@ -158,7 +158,8 @@ def _samples(request: Request, found: OpenSet, labels: np.ndarray | None) -> dic
         numbers = list(range(start, min(start + count, total)))
     rows = []
     for number, (_, value) in zip(numbers, found.read(numbers), strict=True):
-        name = found.name(int(value)) if np.ndim(value) == 0 else " ".join(f"{one:g}" for one in value[:8])
+        several = np.ravel(value)
+        name = found.name(int(several[0])) if len(several) == 1 else " ".join(f"{one:g}" for one in several[:8])
         address = f"/data/image?{urlencode({'path': query.get('path', ''), 'number': number})}"
         rows.append({"number": number, "label": name, "image": address})
     return {"label": label, "start": start, "shown_total": total, "samples": rows, "total": found.samples.length}
@@ -178,7 +179,7 @@ def _audit(config: Any, text: str, chosen: str) -> dict[str, Any] | None:
     which = next((one for one in found["sets"] if paths.resolve(config, one["path"]) == mine), found["sets"][0])
     kinds = ("unreadable", "odd", "duplicates", "near_duplicates")
     counts = {kind: len(which.get(kind, ())) for kind in kinds}
-    both = {kind: found[kind][:FINDINGS] for kind in ("in_both", "near_in_both") if kind in found}
+    both: dict[str, Any] = {kind: found[kind][:FINDINGS] for kind in ("in_both", "near_in_both") if kind in found}
     counts |= {kind: len(found[kind]) for kind in both}
     first = {kind: _first(which.get(kind, [])) for kind in kinds}
     other = [one["path"] for one in found["sets"] if one is not which]

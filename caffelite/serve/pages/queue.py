@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ...errors import CaffeliteError, printable
+from ...runs import folder as files
+from ...runs import history
 from ...runs.queue import edit, job, scan, scheduler
 from ...runs.queue.job import Job
 from .. import page, paths
@@ -46,7 +50,26 @@ def row(config: ServeConfig, each: Job) -> dict[str, Any]:
     found = each.to_json() | {"folder": paths.address(config, each.folder)}
     progress = found["progress"]
     part = progress["done"] / progress["total"] if progress and progress["total"] else None
-    return found | {"fraction": None if part is None else min(part, 1.0), "is_run": each.is_run}
+    scores = last_scores(each.folder) if each.is_run else {}
+    return found | {"fraction": None if part is None else min(part, 1.0), "is_run": each.is_run, "scores": scores}
+
+
+def last_scores(folder: Path) -> dict[str, float]:
+    """The scores of the last test of a run; none where it has had no test."""
+    try:
+        return _last_scores(folder, (folder / files.METRICS).stat().st_mtime_ns)
+    except OSError:
+        return {}
+
+
+@functools.lru_cache(maxsize=256)
+def _last_scores(folder: Path, changed: int) -> dict[str, float]:
+    """changed: when the table was written, of which the result is."""
+    try:
+        tests = history.read(folder).tests.get(0, [])
+    except CaffeliteError:
+        return {}
+    return {name: value for name, value in tests[-1].values.items() if math.isfinite(value)} if tests else {}
 
 
 def root_of(config: ServeConfig, id: str) -> Path:
@@ -112,7 +135,7 @@ def tail(path: Path, most: int = 1 << 16) -> str:
 
 ROUTES = [
     *page.routes("/queue", queue),
-    *page.routes("/queue/jobs/{id}", log),
+    *reversed(page.routes("/queue/jobs/{id}", log)),  # an id may end in .json
     page.action("/queue/move", move),
     page.action("/queue/priority", priority),
     page.action("/queue/cancel", cancel),
