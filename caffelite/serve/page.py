@@ -216,7 +216,7 @@ def number(text: str | None, name: str, least: int, most: int, default: int) -> 
     return int(text)
 
 
-def address(path: str, **query: str) -> str:
+def address(path: str, /, **query: str) -> str:
     """An address of this server."""
     return f"{path}?{urlencode(query)}" if query else path
 
