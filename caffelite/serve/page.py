@@ -257,3 +257,8 @@ def on_http(request: Request, mistake: Exception) -> Response:
     for name, value in (mistake.headers or {}).items():
         found.headers[name] = value
     return found
+
+
+def on_failure(request: Request, failure: Exception) -> Response:
+    """The answer where the server itself fails; what happened goes to its standard error alone."""
+    return error(request, 500, "the server failed; its terminal shows how")

@@ -22,6 +22,7 @@ from .config import ServeConfig
 DIGITS, MNIST, CIFAR10, IMAGES, DATABASE = "digits", "mnist", "cifar10", "images", "database"
 SETS = (DIGITS, MNIST, CIFAR10)
 DATA_DEPTH = 3
+RUNS = 50  # of each root, whose solvers are read for the list
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 PASTED = "pasted"
 
@@ -58,10 +59,11 @@ def databases(config: ServeConfig) -> list[str]:
 
 
 def trained_runs(config: ServeConfig) -> list[dict[str, str]]:
-    """Runs that have weights: {"folder", "weights"}."""
+    """The newest runs that have weights: {"folder", "weights"}."""
     found = []
     for root in config.roots:
-        for status in registry.find(root, config.depth):
+        every = sorted(registry.find(root, config.depth), key=lambda status: status.started, reverse=True)
+        for status in every[:RUNS]:
             if path := newest_model(config, status):
                 found.append({"folder": paths.address(config, status.folder), "weights": paths.address(config, path)})
     return found

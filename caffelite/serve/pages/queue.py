@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +20,39 @@ from .. import page, paths
 from ..config import ServeConfig
 
 ENDED = 30  # jobs that have ended, of which the page shows the last ones
-LEAST, MOST = -1000, 1000  # priorities
+MOST = 1000  # a priority, also below 0
 
 
 def queue(request: Request) -> Response:
     """Jobs that run, that wait, and the last ones that have ended."""
     config = page.config_of(request)
-    every = [(root, each) for root in config.roots for each in scan.jobs(root)]
-    parts: dict[str, list[dict[str, Any]]] = {"running": [], "queued": [], "ended": []}
-    for _, each in sorted(every, key=lambda entry: entry[1].rank):
-        name = each.state if each.state in job.PENDING else "ended"
-        parts[name].append(row(config, each))
-    ended = sorted(parts["ended"], key=lambda entry: entry["ended"] or entry["started"], reverse=True)
-    values = {**parts, "ended": ended[:ENDED], "ended_total": len(ended), "schedulers": _schedulers(config)}
+    every = [each for root in config.roots for each in jobs(root)]
+    every.sort(key=lambda each: each.rank)
+    ended = sorted((each for each in every if each.state not in job.PENDING), key=_ended, reverse=True)
+    values = {
+        "running": [row(config, each) for each in every if each.state == job.RUNNING],
+        "queued": [row(config, each) for each in every if each.state == job.QUEUED],
+        "ended": [row(config, each) for each in ended[:ENDED]],
+        "ended_total": len(ended),
+        "schedulers": _schedulers(config),
+    }
     return page.render(request, "queue.html", values, only_html={"root_option": _root_option(config)})
+
+
+def _ended(each: Job) -> str:
+    return each.ended or each.started or each.submitted
+
+
+def jobs(root: Path) -> list[Job]:
+    """The jobs of a root; folders that have not changed since the last call are not read again."""
+    scanner, lock = _scanner(root)
+    with lock:
+        return scanner.jobs()
+
+
+@functools.lru_cache(maxsize=16)
+def _scanner(root: Path) -> tuple[scan.Scanner, threading.Lock]:
+    return scan.Scanner(root), threading.Lock()
 
 
 def _schedulers(config: ServeConfig) -> list[dict[str, Any]]:
