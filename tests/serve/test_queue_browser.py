@@ -242,7 +242,7 @@ def test_the_order_of_jobs_survives_a_restart(page, project, server, monkeypatch
     page.locator(f'tr[data-job="{third}"][data-state="running"]').wait_for()
     assert queued(page) == [second, fourth]
     os.kill(edit.find(server.root, third).process, signal.SIGKILL)
-    page.locator(f'tr[data-job="{third}"][data-state="killed"]').wait_for(timeout=3000)
+    page.locator(f'tr[data-job="{third}"][data-state="killed"]').wait_for()
     page.locator(f'tr[data-job="{fourth}"] button[title="Cancel"]').click()
     page.locator(f'tr[data-job="{fourth}"][data-state="stopped"]').wait_for()
     page.locator(f'tr[data-job="{second}"][data-state="running"] button', has_text="Kill").click()
