@@ -1,5 +1,6 @@
 """What the documents say is so: commands, links, file names, and the README's first steps."""
 
+import ast
 import re
 import shlex
 import subprocess
@@ -168,10 +169,10 @@ def test_folder_list_of_the_readme_is_complete():
         pytest.skip("not a git checkout")
     top = {name.split("/")[0] + "/" for name in tracked.stdout.split("\n") if "/" in name} - {".ci/"}
     assert not [folder for folder in top if f"`{folder}`" not in text]
-    rooms = {p.name for p in (ROOT / "caffelite").iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()}
-    rooms -= {"__init__.py"}
+    packages = {p.name for p in (ROOT / "caffelite").iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()}
+    packages -= {"__init__.py"}
     architecture = (ROOT / "docs/architecture.md").read_text()
-    assert not [room for room in rooms if f"`{room}" not in architecture]
+    assert not [package for package in packages if f"`{package}" not in architecture]
 
 
 def test_readme_lists_what_there_is():
@@ -182,3 +183,56 @@ def test_readme_lists_what_there_is():
     rows = dict(re.findall(r"^\| ([\w` ()]+?) \| (.*) \|$", (ROOT / "README.md").read_text(), re.MULTILINE))
     for row, there in (("fillers", FILLERS), ("rates (`lr_policy`)", POLICIES), ("update rules (`type`)", RULES)):
         assert set(re.split(r", ", rows[row].split(":")[0])) == set(there), row
+
+
+# The tables of the architecture
+
+
+def table_rows(section: str) -> list[str]:
+    text = (ROOT / "docs/architecture.md").read_text().split(f"\n## {section}\n")[1].split("\n## ")[0]
+    return [line for line in text.split("\n") if line.startswith("| ") and "`" in line]
+
+
+def defined(tree: ast.Module | ast.ClassDef) -> dict[str, ast.stmt]:
+    """Functions, classes and assigned names at the top of a module or a class."""
+    found: dict[str, ast.stmt] = {}
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found[node.name] = node
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found |= {target.id: node for target in targets if isinstance(target, ast.Name)}
+    return found
+
+
+def is_defined(file: str, name: str) -> bool:
+    names = defined(ast.parse((ROOT / "caffelite" / file).read_text()))
+    first, _, method = name.partition(".")
+    holder = names.get(first)
+    return bool(holder) and (not method or isinstance(holder, ast.ClassDef) and method in defined(holder))
+
+
+def test_calls_of_the_three_paths_exist():
+    rows = [re.findall(r"`([^`]+)`", line) for line in table_rows("Three paths through the code")]
+    assert len(rows) > 20
+    assert not [(file, name) for file, *names in rows for name in names if not is_defined(file, name)]
+
+
+def test_no_path_visits_a_module_twice_but_the_loop():
+    text = (ROOT / "docs/architecture.md").read_text().split("\n## Three paths through the code\n")[1]
+    for path in text.split("\n## ")[0].split("\n**")[1:]:
+        files = re.findall(r"\| `([\w/]+\.py)`:", path)
+        assert files
+        assert {file for file in files if files.count(file) > 1} <= {"training/iteration.py"}
+
+
+def test_places_to_add_to_exist_and_are_at_most_two():
+    rows = table_rows("What to touch")
+    assert len(rows) > 8
+    for line in rows:
+        _, name, places, _ = line.split("|")
+        files = re.findall(r"`([a-z_]+/[\w/]*(?:\.py)?)`", places)
+        sources = [file for file in files if not file.startswith(("models/", "solvers/"))]
+        assert 0 < len(sources) <= 2, name
+        assert not [file for file in sources if not (ROOT / "caffelite" / file).exists()], name
+        assert all(is_defined(file, what) for what, file in re.findall(r"`([\w.]+)` in `([\w/]+\.py)`", places)), name

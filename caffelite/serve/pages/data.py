@@ -95,7 +95,7 @@ def audit(request: Request, fields: page.Fields) -> Response:
     command = ["dataset", "info", str(path), *([str(paths.resolve(config, other))] if other else [])]
     job = work.submit(config, path, [*command, "--near", "--out", str(report)])
     address = paths.address(config, report)
-    where = f"/data/set?{urlencode({'path': text, 'audit': address})}"
+    where = page.address("/data/set", path=text, audit=address)
     return page.done(request, where, {**work.summary(config, job), "result": address})
 
 
