@@ -215,6 +215,11 @@ def queued(page) -> list[str]:
     return page.locator("#queued tbody tr").evaluate_all("rows => rows.map((row) => row.dataset.job)")
 
 
+def stored(server) -> list[str]:
+    """The queued jobs by their folders."""
+    return [each.id for each in scan.jobs(server.root) if each.state == job.QUEUED]
+
+
 def test_the_order_of_jobs_survives_a_restart(page, project, server, monkeypatch):
     from caffelite.runs.config import RunConfig
 
@@ -231,18 +236,18 @@ def test_the_order_of_jobs_survives_a_restart(page, project, server, monkeypatch
     page.locator(f'tr[data-job="{third}"]').drag_to(
         page.locator(f'tr[data-job="{second}"]'), target_position={"x": 30, "y": 4}
     )
-    wait(lambda: queued(page) == [third, second, fourth])
+    wait(lambda: stored(server) == queued(page) == [third, second, fourth])  # the page shows a dragged row at once
     process = edit.find(server.root, first).process
     server.end()
     assert edit.find(server.root, first).state == job.RUNNING
     server.start()
-    assert [each.id for each in scan.jobs(server.root) if each.state == job.QUEUED] == [third, second, fourth]
+    assert stored(server) == [third, second, fourth]
     assert edit.find(server.root, first).process == process
     running.locator("button", has_text="Pause").click()
     page.locator(f'tr[data-job="{third}"][data-state="running"]').wait_for()
     assert queued(page) == [second, fourth]
     os.kill(edit.find(server.root, third).process, signal.SIGKILL)
-    page.locator(f'tr[data-job="{third}"][data-state="killed"]').wait_for(timeout=3000)
+    page.locator(f'tr[data-job="{third}"][data-state="killed"]').wait_for()
     page.locator(f'tr[data-job="{fourth}"] button[title="Cancel"]').click()
     page.locator(f'tr[data-job="{fourth}"][data-state="stopped"]').wait_for()
     page.locator(f'tr[data-job="{second}"][data-state="running"] button', has_text="Kill").click()

@@ -4,23 +4,24 @@ const PERIOD = 1000;
 const problem = document.getElementById("problem");
 let dragged = null;
 let busy = false;
+let pressed = false; // a pointer is down: what it is on must stay
 
 function content() {
   return document.getElementById("jobs");
 }
 
-function isEdited() {
-  return document.activeElement?.matches("input[type=number]") === true;
+function isHeld() {
+  return pressed || dragged !== null || document.activeElement?.matches("input[type=number]") === true;
 }
 
 async function refresh(force) {
-  if (!force && (dragged || isEdited() || busy || document.hidden)) return;
+  if (!force && (isHeld() || busy || document.hidden)) return;
   busy = true;
   try {
     const answer = await fetch(location.pathname, { headers: { Accept: "text/html" } });
     if (!answer.ok) return;
     const next = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("jobs");
-    if (!next || next.innerHTML === content().innerHTML) return;
+    if (!next || next.innerHTML === content().innerHTML || (!force && isHeld())) return;
     const focus = document.activeElement?.dataset?.focus;
     const current = content().querySelector("tr.current")?.dataset.job;
     content().replaceWith(document.adoptNode(next));
@@ -58,6 +59,9 @@ document.addEventListener("submit", (event) => {
   event.preventDefault();
   send(form.getAttribute("action"), new FormData(form));
 });
+
+document.addEventListener("pointerdown", () => (pressed = true));
+for (const end of ["pointerup", "pointercancel", "dragend"]) document.addEventListener(end, () => (pressed = false));
 
 document.addEventListener("dragstart", (event) => {
   dragged = event.target.closest?.("#queued tbody tr") ?? null;
