@@ -14,7 +14,7 @@ from devices.host.backend import HostBackend
 from caffelite.devices import Window
 from caffelite.devices.cpu import CPU, onednn
 from caffelite.devices.cuda import GPU
-from caffelite.devices.cuda.convolution import Turned
+from caffelite.devices.cuda.convolution import ReorderedConvolution
 
 ENGINES = ("onednn", "stand-in", "host")
 
@@ -63,7 +63,11 @@ class Host(GPU):
     def convolution(
         self, x, y, window: Window, groups: int = 1, channels_last: bool = False, half: bool = False, name: str = ""
     ):
-        return Turned(self, x, y, window, groups) if channels_last else super().convolution(x, y, window, groups)
+        return (
+            ReorderedConvolution(self, x, y, window, groups)
+            if channels_last
+            else super().convolution(x, y, window, groups)
+        )
 
 
 class StandIn(CPU):
