@@ -60,14 +60,10 @@ class Host(GPU):
         images = self.traits.product_dtype
         self.traits = replace(self.traits, channels_last=True, image_dtype=images, little_work=0)
 
-    def convolution(
-        self, x, y, window: Window, groups: int = 1, channels_last: bool = False, half: bool = False, name: str = ""
-    ):
-        return (
-            ReorderedConvolution(self, x, y, window, groups)
-            if channels_last
-            else super().convolution(x, y, window, groups)
-        )
+    def convolution(self, x, y, window: Window, groups: int = 1, channels_last: bool = False, **options):
+        if channels_last:
+            return ReorderedConvolution(self, x, y, window, groups)
+        return super().convolution(x, y, window, groups)
 
 
 class StandIn(CPU):
@@ -78,9 +74,7 @@ class StandIn(CPU):
         super().__init__()
         self.traits = replace(self.traits, channels_last=True)
 
-    def convolution(
-        self, x, y, window: Window, groups: int = 1, channels_last: bool = False, half: bool = False, name: str = ""
-    ):
+    def convolution(self, x, y, window: Window, groups: int = 1, channels_last: bool = False, **options):
         plain = super().convolution(x, y, window, groups)
         return _Convolution(plain, y) if channels_last else plain
 

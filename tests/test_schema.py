@@ -15,6 +15,7 @@ PROTO = Path(__file__).resolve().parent.parent / "proto" / "caffelite.proto"
 SCHEMA = os.environ.get("CAFFELITE_SCHEMA")
 OWN = {
     "ConvolutionParameter.algorithm",
+    "ResumeState.algorithm",
     "NetParameter.checksum",
     "NetParameter.deploy_param",
     "NetParameter.run",

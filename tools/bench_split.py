@@ -22,12 +22,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import bench_parallel
 from bench_parallel import MIB, ROOT
 
-NETS = {"vgg16": ("vgg16", 16, (3, 224, 224), 1), "alexnet": ("alexnet", 128, (3, 227, 227), 2)}
+NETS = {"vgg16": ("vgg16", 32, (3, 224, 224), 1), "alexnet": ("alexnet", 256, (3, 227, 227), 1)}
 ONE, PARALLEL = "one rank", "data parallel"
 SPLITS = ("stages=2,micro_batches=8", "shards=2", "hybrid=2")
 
@@ -45,7 +46,7 @@ def rank_of(solver: str, iterations: int, split: str) -> None:
         document = prototxt.read_solver(solver)
         how = {"split": split} if split else {}
         run = Trainer(document.message, document.locate, solver, devices.open_device(), comm=comm, **how)
-        run.step(2)
+        run.step(1)
         laps, computed = [], 0.0
         for _ in range(iterations):
             comm.gather(None)
@@ -97,8 +98,11 @@ def placed(folder: Path, name: str, forecast: dict) -> Path:
     return found
 
 
-def portion(folder: Path, name: str, args: argparse.Namespace, bandwidth: float, kept: dict) -> None:
-    """Adds the forecasts and the measured milliseconds of one net's arrangements to ``kept``."""
+def portion(
+    folder: Path, name: str, args: argparse.Namespace, bandwidth: float, kept: dict, save: Callable[[], None]
+) -> None:
+    """Adds the forecasts and the measured milliseconds of one net's arrangements to ``kept``. save: called after
+    each."""
     batch, iterations = args.batch or NETS[name][1], NETS[name][3]
     solver = bench_parallel.solver_of(folder, name, NETS[name][0], batch, NETS[name][2])
     kept.setdefault("batch", batch)
@@ -110,6 +114,7 @@ def portion(folder: Path, name: str, args: argparse.Namespace, bandwidth: float,
         forecasts.setdefault(PARALLEL, next(f for f in found if f["arrangement"] == PARALLEL))
         if alike := [f for f in found if f["arrangement"] != PARALLEL]:
             forecasts[split] = alike[0]
+        save()
     runs: dict[str, tuple[int, Path, str]] = {ONE: (1, solver, ""), PARALLEL: (args.ranks, solver, "")}
     for split in (each for each in args.splits if each in forecasts):
         found = forecasts[split]
@@ -120,6 +125,7 @@ def portion(folder: Path, name: str, args: argparse.Namespace, bandwidth: float,
             if args.only is None or label in args.only:
                 found = bench_parallel.mpirun(ranks, "--rank", path, iterations, split, tool=__file__)
                 laps.setdefault(label, []).append((found["ms"], found["share"]))
+                save()
 
 
 def report(name: str, ranks: int, kept: dict) -> None:
@@ -164,12 +170,15 @@ def main() -> None:
         found = bench_parallel.mpirun(args.ranks, "--all-reduce", 2, 10)
         # A ring sends 2 (N - 1) / N of the bytes.
         kept["bandwidth"] = 2 * (args.ranks - 1) / args.ranks * 2 * MIB / found["ours"] / 1e9
+
+    def save() -> None:
+        if args.results:
+            args.results.write_text(json.dumps(kept))
+
     print(f"link between two ranks: {kept['bandwidth']:.2f} GB/s", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         for name in args.nets:
-            portion(Path(folder), name, args, kept["bandwidth"], kept.setdefault(name, {}))
-            if args.results:
-                args.results.write_text(json.dumps(kept))
+            portion(Path(folder), name, args, kept["bandwidth"], kept.setdefault(name, {}), save)
             report(name, args.ranks, kept[name])
 
 

@@ -2,11 +2,12 @@
 """Train a net on uneven classes without and with the means against it, and compare the recall of the rare class.
 
 usage: python tools/bench_uneven.py [--solver FILE] [--rare CLASS] [--ratio N] [--epochs E] [--seeds N] [--data DIR]
-       [--way WAY ...]
+       [--way WAY ...] [--fall SHARE]
 
 Of the training set (an LMDB of the solver's train net) one class keeps one record in --ratio; the test set stays as it
 is. The net is trained three times for each seed: plain, with class_weight_balanced, and with sampler BALANCED. The
-solver's schedule is replaced by a fixed rate for --epochs. Files go to the folder --work.
+solver's schedule is replaced by a fixed rate for --epochs; with --fall it is a tenth after that share of them. Files go
+to the folder --work.
 """
 
 from __future__ import annotations
@@ -70,7 +71,11 @@ def trained(args: argparse.Namespace, way: str, seed: int, net: Path) -> dict:
         f"max_epoch={args.epochs:g}",
         "max_iter=",
     ]
-    words += ["lr_policy=fixed", "stepvalue=", "gamma=", "test_interval=0", "test_iter=", "snapshot=0"]
+    words += ["stepvalue=", "test_interval=0", "test_iter=", "snapshot=0"]
+    if args.fall:
+        words += ["lr_policy=step", "gamma=0.1", f"step_epoch={args.fall * args.epochs:g}"]
+    else:
+        words += ["lr_policy=fixed", "gamma="]
     options = [word for text in words for word in ("-set", text)]
     run([*COMMAND, "train", "-solver", args.solver, *options])
     weights = max(args.work.glob(f"{prefix.name}_iter_*.caffemodel"), key=lambda path: path.stat().st_mtime)
@@ -90,6 +95,7 @@ def main() -> int:
     parser.add_argument("--rare", type=int, default=3, help="the label of the rare class (default: 3)")
     parser.add_argument("--ratio", type=int, default=50, help="its share: one record in so many (default: 50)")
     parser.add_argument("--epochs", type=float, default=5, help="length of each training (default: 5)")
+    parser.add_argument("--fall", type=float, default=0, help="share of the epochs after which the rate is a tenth")
     parser.add_argument("--seeds", type=int, default=1, help="trainings of each kind (default: 1)")
     parser.add_argument("--data", type=Path, default=Path("."), help="folder of the databases (default: .)")
     parser.add_argument("--work", type=Path, default=Path("uneven"), help="folder of the results (default: uneven)")

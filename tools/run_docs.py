@@ -9,6 +9,7 @@ blocks are parsed. Lines that install packages are left out. A comment before a 
     <!-- not run: REASON -->      the block does not run
     <!-- exit status: N -->       the bash block ends with this status
     <!-- train with: OPTIONS -->  options that are added to `caffelite train`, so that the block takes seconds
+    <!-- replace: OLD => NEW -->  in the block, for options that make it take seconds; repeatable
     <!-- file: NAME -->           the block is written to a file NAME of the folder
     <!-- needs: WHAT -->          the folder gets what an earlier page has made: "digits", the databases of digits, or
                                   "trained digits", also a snapshot of 200 iterations
@@ -36,7 +37,7 @@ from caffelite.errors import CaffeliteError
 
 ROOT = Path(__file__).resolve().parent.parent
 PART = re.compile(
-    r"^(?:<!-- (?P<word>not run|exit status|train with|file|needs|run): (?P<value>[^\n]*?) -->\n)"
+    r"^(?:<!-- (?P<word>not run|exit status|train with|replace|file|needs|run): (?P<value>[^\n]*?) -->\n)"
     r"|^(?P<fence>```+)(?P<kind>\w*)\n(?P<body>.*?)^(?P=fence)$",
     re.MULTILINE | re.DOTALL,
 )
@@ -66,6 +67,7 @@ class Block:
 def blocks(text: str) -> Iterator[Block]:
     """The code blocks of a page, with commands of comments as bash blocks."""
     reason, file, status, options = "", "", 0, ""
+    changes: list[tuple[str, str]] = []
     for match in PART.finditer(text):
         line = text.count("\n", 0, match.start()) + 1
         if match["word"] in ("run", "needs"):
@@ -78,9 +80,17 @@ def blocks(text: str) -> Iterator[Block]:
             status = int(match["value"])
         elif match["word"] == "train with":
             options = match["value"]
+        elif match["word"] == "replace":
+            old, _, new = match["value"].partition(" =>")
+            changes.append((old, new.removeprefix(" ")))
         else:
-            yield Block(match["kind"], match["body"], line, reason, file, status, options)
-            reason, file, status, options = "", "", 0, ""
+            body = match["body"]
+            for old, new in changes:
+                if old not in body:
+                    raise PageError(f'line {line}: the block has no "{old}", which a comment replaces')
+                body = body.replace(old, new)
+            yield Block(match["kind"], body, line, reason, file, status, options)
+            reason, file, status, options, changes = "", "", 0, "", []
 
 
 class PageError(Exception):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import html
 import posixpath
 import re
 import sys
@@ -18,6 +19,8 @@ sys.path.insert(0, str(ROOT / "tools"))
 import site_reference  # noqa: E402
 
 reference_pages = functools.cache(site_reference.pages)
+BAR = r"\|"
+BAR_IN_CODE = re.compile(r"`(?P<code>[^`\n]*\\\|[^`\n]*)`")
 LINK = re.compile(r"\]\((?P<path>[^)\s#:]+)(?P<anchor>#[^)\s]*)?\)")
 
 
@@ -64,7 +67,12 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
             return match[0]
         return f"]({posixpath.relpath(f'files/{target}.txt', here or '.')})"
 
-    return LINK.sub(rewritten, markdown)
+    return BAR_IN_CODE.sub(_code_with_bars, LINK.sub(rewritten, markdown))
+
+
+def _code_with_bars(match: re.Match[str]) -> str:
+    """Code in a table: Python-Markdown shows the backslash of an escaped bar, which other renderers remove."""
+    return f"<code>{html.escape(match['code'].replace(BAR, '|')).replace('|', '&#124;')}</code>"
 
 
 def outside(page: str, text: str) -> set[str]:

@@ -163,8 +163,7 @@ def classify(
 
     if bool(images) == bool(known):
         raise click.UsageError("name images, or a list of them with -list")
-    files = gather(images, glob.glob)
-    started = time.perf_counter()
+    files, started = gather(images, glob.glob), time.perf_counter()
     expected = len(files) or MANY
     classifier = _open(model, weights, set_fields, preparation, gpu, expected, oversample, labels, output)
     truth = _read_known(known, classifier) if known else None
@@ -199,8 +198,13 @@ def classify(
         _write_table(table, files, found, failed, min(count, len(classifier.labels)))
     compared = _compare(truth, scores, list(failed), classifier) if truth and scores else None
     _print_end(found, opened, as_json, compared)
+    _end(len(failed), len(files), skip)
+
+
+def _end(failed: int, count: int, skip: bool) -> None:
+    """Ends the command with status 1 if pictures failed, unless they are to be skipped."""
     if failed:
-        click.echo(f"{len(failed)} of {len(files)} pictures could not be read", err=True)
+        click.echo(f"{failed} of {count} pictures could not be read", err=True)
         sys.exit(0 if skip else 1)
 
 
@@ -343,6 +347,7 @@ def _write_table(path: Path, files: list[Path], found: list[dict], failed: dict[
             for file in files:
                 entry = entries.get(str(file), {"answers": [], "seconds": ""})
                 answers = [text for a in entry["answers"][:count] for text in (a["label"], f"{a['score']:.9g}")]
+                answers += [""] * (2 * count - len(answers))
                 rows.writerow([str(file), entry["seconds"], failed.get(file, ""), *answers])
         draft.replace(path)
     except OSError as error:

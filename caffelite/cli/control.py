@@ -8,7 +8,7 @@ import click
 
 from . import options
 
-ACTIONS = ("pause", "resume", "snapshot", "kill", "note")  # control.ACTIONS, and the notes of a run
+ACTIONS = ("pause", "resume", "snapshot", "kill", "note", "clone")  # those of control.ACTIONS, and two more
 
 
 @click.command(short_help="Pause, resume or end training runs; tag them")
@@ -17,26 +17,32 @@ ACTIONS = ("pause", "resume", "snapshot", "kill", "note")  # control.ACTIONS, an
 @click.option("--tag", "tags", multiple=True, metavar="TEXT", help="With note: add a tag; repeatable.")
 @click.option("--untag", multiple=True, metavar="TEXT", help="With note: remove a tag; repeatable.")
 @click.option("--text", metavar="TEXT", help="With note: replace the note.")
-def control(action, folders, tags, untag, text) -> None:
+@click.option("--to", metavar="DIR", type=click.Path(path_type=Path), help="With clone: the new folder.")
+def control(action, folders, tags, untag, text, to) -> None:
     """Controls the runs of run folders, however they were started on this machine.
 
     pause requests a snapshot and the end of the run; resume continues from the newest snapshot, in a process of its
     own; snapshot requests one now; kill ends the process at once, without one. note changes tags and note, and prints
-    them.
+    them. clone copies solver and nets to a new folder, to edit and train them.
 
     \b
     Examples:
       caffelite control pause lenet_run
       caffelite control resume lenet_run
+      caffelite control clone lenet_run -to lenet_copy
       caffelite control note lenet_run -tag baseline -text "learning rate of the paper"
     """
-    from ..runs import control, notes
+    from ..runs import clone, control, notes
 
     if action != "note" and (tags or untag or text is not None):
         raise click.UsageError("-tag, -untag and -text go with note")
+    if to and (action != "clone" or len(folders) > 1):
+        raise click.UsageError("-to goes with clone and one run")
     for folder in folders:
         if action == "note":
             found = notes.change(folder, add=tags, remove=untag, note=text)
             options.say(f"{folder}: {', '.join(found.tags) or 'no tag'}" + (f"\n{found.note}" if found.note else ""))
+        elif action == "clone":
+            options.say(f"wrote {clone.clone(folder, to or clone.free_folder(folder))}")
         else:
             options.say(control.act(folder, action))

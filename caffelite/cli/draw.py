@@ -51,7 +51,7 @@ def draw(model, solver, out, shape, set_fields, phase, level, stage, split) -> N
     graph, guessed, wrong = subject.part(nets.phases(phase, subject.message)[0])
     drawn = picture.picture(graph, divided.placement_of(graph, split) if split else None)
     for note in guessed:
-        click.echo(f"Data is not there: {note}", err=True)
+        click.echo(f"Data is missing: {note}", err=True)
     body = scene.png(drawn) if form == "png" else scene.svg(drawn).encode()
     if out:
         options.write_picture(out, body)

@@ -60,4 +60,4 @@ def explain(layer, model, solver, shape, set_fields, phase, level, stage, as_jso
             head,
             *(textwrap.fill(line, 110, initial_indent="  ", subsequent_indent="    ") for line in getattr(found, name)),
         ]
-    options.say("\n".join([*lines, *(f"\nData is not there: {note}" for note in guessed)]))
+    options.say("\n".join([*lines, *(f"\nData is missing: {note}" for note in guessed)]))

@@ -45,7 +45,8 @@ _precision = click.option(
 _deterministic = click.option(
     "--deterministic",
     is_flag=True,
-    help="Make runs on a GPU equal to the last bit, at some cost of speed. On a CPU they always are.",
+    help="Make runs equal to the last bit, at some cost of speed: only such algorithms on a GPU, no "
+    "algorithms chosen by measuring on a CPU.",
 )
 _eager = click.option(
     "--eager",

@@ -30,11 +30,16 @@ from . import options
     show_default=True,
     help="Processes that train together with weak scaling, to count epochs.",
 )
+@click.option(
+    "--forecast",
+    is_flag=True,
+    help="Add the time of the run on this CPU, within a factor of two or three.",
+)
 @options.shape
 @options.python_if_asked
 @options.set_fields
 @options.as_json
-def schedule(solver, out, samples, processes, shape, set_fields, as_json) -> None:
+def schedule(solver, out, samples, processes, forecast, shape, set_fields, as_json) -> None:
     """Shows a solver's schedule without running it: learning rates, epochs, tests and snapshots, as a table and, with
     -out, as a chart.
 
@@ -43,6 +48,7 @@ def schedule(solver, out, samples, processes, shape, set_fields, as_json) -> Non
       caffelite schedule -solver solvers/lenet_solver.prototxt -samples 60000
       caffelite schedule -solver solvers/resnet50_solver.prototxt -out schedule.svg
     """
+    from ..inspection import duration
     from ..inspection.chart import chart
     from ..inspection.feeds import parse_shapes
     from ..inspection.schedule import schedule as plan
@@ -50,11 +56,14 @@ def schedule(solver, out, samples, processes, shape, set_fields, as_json) -> Non
 
     form = options.picture_form(out, "pdf") if out else None
     run = plan(solver, parse_shapes(shape), samples, Overrides(set_fields), processes)
+    seconds = duration.of_solver(solver, run, parse_shapes(shape), Overrides(set_fields)) if forecast else None
     if as_json:
-        record = asdict(run) | {"epochs": run.epochs}
+        record = asdict(run) | {"epochs": run.epochs} | ({"seconds": seconds} if forecast else {})
         click.echo(json.dumps({name: value for name, value in record.items() if name != "curve"}, indent=2))
     else:
         click.echo(_text(run))
+        if seconds is not None:
+            click.echo(f"about {seconds:.3g} s on this CPU, within a factor of two or three")
     if out:
         options.write_picture(out, chart(run, form))
 
@@ -90,7 +99,7 @@ def _events(run) -> list[str]:
         batches = " and ".join(map(str, run.test_iterations))
         tests = f"{len(run.tests)} tests of {batches} batches: {_moments(run.tests)}"
     saved = (
-        f"{len(run.snapshots)} snapshots, {run.prefix}_iter_N: {_moments(run.snapshots)}"
+        f"{len(run.snapshots)} snapshot{'s' * (len(run.snapshots) > 1)}, {run.prefix}_iter_N: {_moments(run.snapshots)}"
         if run.snapshots
         else "no snapshots"
     )

@@ -120,7 +120,7 @@ def forecast_split(divide: Divide, given: Subject, links: Links, strong: bool) -
         _print_json(planner, found)
         return
     for note in guessed:
-        options.say(f"Data is not there: {note}")
+        options.say(f"Data is missing: {note}")
     options.say(f"{graph.name or given.model}, batches of {graph.batch_size}, {given.devices} devices, {how}")
     options.say("\n".join(comparison(found, planner.job.memory)))
     _print_best(planner, best)

@@ -190,7 +190,7 @@ def _table(table: Table) -> str:
         f"{len(table.rows)} layers: {table.parameters:,} parameters{statistics}, {table.multiply_adds:,.0f} "
         "multiply-adds a sample, "
     )
-    notes = [f"Data is not there: {note}" for note in table.guessed]
+    notes = [f"Data is missing: {note}" for note in table.guessed]
     title = f"{table.phase}, batches of {table.batch}"
     return "\n".join(
         [

@@ -103,6 +103,11 @@ class Source:
         self._current: Batch | None = None  # the batch that the caller reads
         self._closed = False
 
+    def divide(self, part: int, parts: int) -> None:
+        """From now on returns part ``part`` of ``parts`` of each batch, before the first one is drawn."""
+        self.shapes = [(shape[0] // parts, *shape[1:]) for shape in self.shapes]
+        self.shard = Shard(self.shard.rank * parts + part, self.shard.size * parts)
+
     def buffer(self) -> Batch:
         """The memory of one batch, which is reused."""
         return Batch([self.allocate(shape, np.float32) for shape in self.shapes])

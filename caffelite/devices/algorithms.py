@@ -11,6 +11,7 @@ WINOGRAD = {"winograd2": 2, "winograd4": 4}  # by algorithm: the side of a tile 
 MEASURED_WORK = 1 << 26  # multiply-adds below which a convolution is direct, and nothing is measured
 LANES = 16  # channels in a vector: Winograd's kernels take multiples of it
 ROWS = 6  # tiles in a product of Winograd's kernels
+GROUP = 8  # channels whose weights are reordered together: rows of weights are far apart in memory
 BLOCK_BYTES = 3 << 19  # of transformed tiles, which stay in a core's second-level cache
 CHUNK_BYTES = 24 << 20  # of both factors of a weight gradient
 Shape = tuple[int, ...]
@@ -58,18 +59,26 @@ def chunk_tiles(c: int, m: int, tiles: int, outputs: int) -> int:
     return -(-tiles // -(-tiles // most))
 
 
+def padded(rows: int, channels: int) -> int:
+    """Numbers of a matrix whose columns are divided into panels of at most 4 vectors, with a vector after each."""
+    return rows * channels + -(-channels // (4 * LANES)) * LANES
+
+
 def pass_sizes(c: int, m: int, tiles: int, outputs: int, threads: int) -> tuple[int, int, int]:
     """Numbers of float32 in the workspace of a pass from C channels to M: the packed weights, the blocks of all
-    threads, a row of weights for each thread."""
+    threads, some rows of weights for each thread."""
     square = (outputs + 2) ** 2
     block = block_tiles(c, tiles, outputs, threads)
-    return square * c * m, threads * (block * square * (c + 4 * LANES) + c + 4 * LANES), threads * 9 * max(c, m)
+    blocks = square * (block * (c + 4 * LANES) + LANES) + c + 4 * LANES
+    return square * padded(c, m), threads * blocks, threads * GROUP * 9 * max(c, m)
 
 
 def gradient_sizes(c: int, m: int, tiles: int, outputs: int, threads: int) -> tuple[int, int, int, int]:
-    """The same for a weight gradient: both factors, their products, a row of weights for each thread."""
+    """The same for a weight gradient: both factors, their products, some rows of weights for each
+    thread."""
     square, chunk = (outputs + 2) ** 2, chunk_tiles(c, m, tiles, outputs)
-    return square * chunk * c, square * chunk * m, square * c * m, threads * 9 * max(c, m)
+    factors = square * (chunk * c + LANES), square * padded(chunk, m)
+    return *factors, square * padded(c, m), threads * GROUP * 9 * max(c, m)
 
 
 def workspace(x: Shape, y: Shape, window: Window, groups: int, half: bool, threads: int, backward: bool) -> int:

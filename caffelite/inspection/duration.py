@@ -7,6 +7,12 @@ import time
 
 import numpy as np
 
+from .. import caffelite_pb2 as pb
+from ..layers import Shape
+from ..prototxt.overrides import Overrides
+from . import nets, summary
+from .schedule import Run
+
 BACKWARD = 2.0  # times the work of the forward pass
 SHARE = 0.35  # of the speed of a large matrix product, which training reaches; small nets reach less
 SIDE = 768
@@ -27,3 +33,11 @@ def products_per_second() -> float:
 def forecast(multiply_adds: float, batch: int, iterations: int) -> float:
     """Seconds of training. multiply_adds: of one sample forward. An error of a factor of two is usual."""
     return iterations * batch * multiply_adds * (1 + BACKWARD) / (products_per_second() * SHARE)
+
+
+def of_solver(path: str, run: Run, shapes: dict[str, Shape], overrides: Overrides) -> float:
+    """The seconds of a solver's run. Errors: its train net cannot be built."""
+    subject = nets.subject(None, path, shapes, overrides=overrides)
+    graph, guessed = subject.graph(pb.TRAIN)
+    table = summary.table(graph, guessed)
+    return forecast(table.multiply_adds, run.batch or table.batch, run.iterations)

@@ -102,7 +102,7 @@ def ceilings(dev: Device) -> tuple[float, float]:
 
 
 def algorithms(operation: object) -> list[str]:
-    """The algorithms that the passes of a convolution took, where they are measured: in the order forward, data
-    gradient, weight gradient; none for other operations."""
+    """The algorithms that the passes of a convolution took, where they are measured: of forward, data gradient and
+    weight gradient, in this order; none for other operations."""
     taken: dict[str, str] = getattr(operation, "taken", {})
     return [taken[part] for part in sorted(taken, key=("forward", "data gradient", "weight gradient").index)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from pathlib import Path
 from typing import Any, Self
@@ -16,13 +17,33 @@ from .layer import Layer, Shape, register
 
 
 class Feed(Layer):
-    """Tops that a data source fills batch by batch. The net reads shapes and batches from it (see caffelite/data)."""
+    """Tops that a data source fills batch by batch. The net reads shapes and batches from it (see caffelite/data).
+
+    divides_samples: devices can read a part of each batch each.
+    """
 
     bottoms = (0, 0)
     tops: tuple[int, int | None] = (1, None)
     feeds = reads_source = batched = True
     differentiable = couples_samples = False
+    divides_samples = False
     source: Any = None
+    _part: tuple[int, int] | None = None  # of each batch: number and count
+
+    def divisible(self, axis: int) -> bool:
+        return axis == 0 and self.divides_samples
+
+    def sample_part(self, part: int, parts: int) -> Self:
+        """A copy that feeds a part of each batch, once ``divide_source`` is called."""
+        copied = copy.copy(self)
+        copied._part = part, parts
+        return copied
+
+    def divide_source(self) -> None:
+        """Makes the source of a part return no more than the part."""
+        if self._part:
+            self.source.divide(*self._part)
+            self._part = None
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         if self.source is None:
@@ -36,7 +57,8 @@ class Feed(Layer):
                 expected=f"at most {len(found)}",
                 found=len(self.spec.top),
             )
-        return found[: len(self.spec.top)]
+        parts = self._part[1] if self._part else 1
+        return [(shape[0] // parts, *shape[1:]) for shape in found[: len(self.spec.top)]]
 
     def build(self, dev: Device) -> None:
         """Where a source returns pixels, the device converts them into numbers."""
@@ -81,7 +103,7 @@ class Data(Feed):
     field = "data_param"
     files = ("source", "label_source")
     tops = (1, 2)
-    reads_images = True
+    reads_images = divides_samples = True
 
 
 @register
@@ -92,7 +114,7 @@ class ImageData(Feed):
     field = "image_data_param"
     files = ("source", "root_folder")
     tops = (1, 2)
-    reads_images = True
+    reads_images = divides_samples = True
 
 
 @register
@@ -113,6 +135,7 @@ class HDF5Data(Feed):
 
     field = "hdf5_data_param"
     files = ("source",)
+    divides_samples = True
 
 
 def legacy_shapes(layer: Layer) -> list[Shape]:

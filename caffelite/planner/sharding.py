@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import CaffeliteError
 from ..net.graph import Graph, Node, Value
-from ..net.partition.division import Axis, LayerPlan, LayerPlanner, Need, part_layer
+from ..net.partition.division import Axis, LayerPlan, LayerPlanner, Need, feeds_divided, part_layer
 from ..net.partition.placement import Division, Placement
 
 
@@ -238,4 +238,7 @@ def hybrid(divisions: Divisions) -> Sharding | None:
             if divisions.along(node.index, 0) is None:
                 return None
             batch.add(node.index)
-    return Sharding(divisions.shards, frozenset(products), frozenset(batch)) if products and batch else None
+    nodes = divisions.graph.nodes
+    divided = {nodes[index] for index in batch}
+    feeds = {n.index for n in nodes if feeds_divided(n, divided) and divisions.along(n.index, 0)}
+    return Sharding(divisions.shards, frozenset(products), frozenset(batch | feeds)) if products and batch else None

@@ -125,9 +125,9 @@ def holds(process: int, lock: Path) -> bool:
     """Whether a process has a file open, as the holder of a lock has."""
     try:
         status = os.stat(lock)
-        for entry in os.scandir(f"/proc/{process}/fd"):
+        for name in os.listdir(f"/proc/{process}/fd"):
             with suppress(OSError):
-                found = os.stat(entry.path)
+                found = os.stat(f"/proc/{process}/fd/{name}")
                 if (found.st_dev, found.st_ino) == (status.st_dev, status.st_ino):
                     return True
     except OSError:

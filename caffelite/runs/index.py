@@ -95,9 +95,10 @@ class Index:
         content = files.read_json(self._file) if self._file else {}
         if content.get("format") != FORMAT:
             return
-        for key, (stamps, values) in content.get("entries", {}).items():
+        entries = content.get("entries")
+        for key, entry in entries.items() if isinstance(entries, dict) else ():
             with suppress(TypeError, ValueError, KeyError, AttributeError):
-                self._entries[key] = stamps, _summary_of(key, values)
+                self._entries[key] = entry[0], _summary_of(key, entry[1])
 
     def _save(self) -> None:
         self._saved, self._changed = time.monotonic(), False

@@ -294,11 +294,11 @@ class _Making:
         frozen, why = finetune.frozen(fit.matched, net.learned, per_class)
         network.freeze(net, frozen)
         slow = [name for name in net.learned if name in fit.matched and name not in frozen]
-        held = f"{', '.join(frozen)} keep theirs (lr_mult 0)" if frozen else "no layer is frozen"
+        held = f"frozen (lr_mult 0): {', '.join(frozen)}" if frozen else "no layer is frozen"
         net.notes[net.last] = "new: it learns ten times as fast as the layers below, which are trained already"
         self.decided.append(
-            f"Weights: {trained.path} fits {len(fit.matched)} layers. {why[0].upper()}{why[1:]}: {held}; "
-            f"{', '.join(slow) or 'none'} learn slowly; {', '.join(fit.new)} learns ten times as fast."
+            f"Weights: {trained.path} fits {len(fit.matched)} layers. {why[0].upper()}{why[1:]}; {held}; "
+            f"learning slowly: {', '.join(slow) or 'none'}; learning ten times as fast: {', '.join(fit.new)}."
         )
 
     def plan(

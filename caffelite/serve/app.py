@@ -63,7 +63,11 @@ def create_app(config: ServeConfig) -> Starlette:
             Middleware(security.Security, config=config),
             Middleware(GZipMiddleware, minimum_size=1000, compresslevel=5),
         ],
-        exception_handlers={CaffeliteError: page.on_mistake, HTTPException: page.on_http},
+        exception_handlers={
+            CaffeliteError: page.on_mistake,
+            HTTPException: page.on_http,
+            Exception: page.on_failure,
+        },
     )
     app.state.config = config
     return app

@@ -29,9 +29,10 @@ from ..sweep import space
 from . import paths
 from .config import ServeConfig
 
-PREFIX = "snapshot_prefix"
-SOLVER_FILES = ("net", "train_net", "test_net", PREFIX)
+NETS = ("net", "train_net", "test_net")
+SOLVER_FILES = (*NETS, "snapshot_prefix", "weights")
 NET_LINE = re.compile(r"""^(\s*(?:net|train_net)\s*:\s*)(["'])([^"'\\\n]*)\2""", re.MULTILINE)
+PATH_LINE = re.compile(r"""^(\s*(?:snapshot_prefix|weights)\s*:\s*)(["'])([^/"'\\\n,][^"'\\\n,]*)\2""", re.MULTILINE)
 PYTHON = "Python"
 
 
@@ -74,6 +75,7 @@ def written(config: ServeConfig, draft: Draft) -> Iterator[Files]:
     found = Files(folder / f".draft_{mark}_solver.prototxt", folder / f".draft_{mark}_net.prototxt")
     found.names = {str(found.solver): "solver", str(found.net): "net"}
     solver_text = NET_LINE.sub(lambda m: f'{m[1]}"{found.net}"', draft.solver_text, count=1)
+    solver_text = PATH_LINE.sub(lambda m: f'{m[1]}"{draft.root}/{m[3]}"', solver_text)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         found.solver.write_text(solver_text, encoding="utf-8")
@@ -115,8 +117,9 @@ def forbidden(config: ServeConfig, files: Files, draft: Draft) -> Findings:
                 values = getattr(solver, name)
                 for value in [values] if isinstance(values, str) else values:
                     if value and value != str(files.net):
-                        _hold(config, draft.root, value, reading.locate(name), found)
-                        if name != PREFIX:
+                        for part in value.split(",") if name == "weights" else [value]:
+                            _hold(config, draft.root, part.strip(), reading.locate(name), found)
+                        if name in NETS:
                             _other_net(config, draft.root, value, found)
         for where, layers in _layers(reading.message):
             for i, layer in enumerate(layers):
@@ -128,7 +131,7 @@ def _setting(config: ServeConfig, root: Path, text: str, found: Findings) -> Non
     """A setting, which may change neither a net's file nor a layer's type, and whose paths stay below the roots."""
     name, _, value = text.partition("=")
     last = name.strip().rpartition(".")[2]
-    if "{" in value or last in ("type", "net", "train_net", "test_net"):
+    if "{" in value or last in ("type", *NETS):
         found.say("mistake", f"a setting cannot change {name.strip()[:80]} here", remedy="edit the text instead")
     elif "/" in value or ".." in value:
         for part in re.split(r"[\s,\[\]]+", value):
@@ -215,6 +218,7 @@ def _settings(draft: Draft, files: Files, findings: Findings) -> int:
             document = Overrides([text]).solver(prototxt.read_solver(files.solver))
             subject = nets.subject(None, str(files.solver), {}, overrides=Overrides([text]))
             assert document and subject
+        schedule(str(files.solver), {}, None, Overrides([*fixed, *(f"{a.field}={a.examples()[0]}" for a in axes)]))
     except CaffeliteError as error:
         findings.add(
             "mistake", CaffeliteError(error.what, expected=error.expected, found=error.found, remedy=error.remedy)

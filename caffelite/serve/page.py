@@ -216,7 +216,7 @@ def number(text: str | None, name: str, least: int, most: int, default: int) -> 
     return int(text)
 
 
-def address(path: str, **query: str) -> str:
+def address(path: str, /, **query: str) -> str:
     """An address of this server."""
     return f"{path}?{urlencode(query)}" if query else path
 
@@ -257,3 +257,8 @@ def on_http(request: Request, mistake: Exception) -> Response:
     for name, value in (mistake.headers or {}).items():
         found.headers[name] = value
     return found
+
+
+def on_failure(request: Request, failure: Exception) -> Response:
+    """The answer where the server itself fails; what happened goes to its standard error alone."""
+    return error(request, 500, "the server failed; its terminal shows how")

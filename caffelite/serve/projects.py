@@ -22,6 +22,7 @@ from .config import ServeConfig
 DIGITS, MNIST, CIFAR10, IMAGES, DATABASE = "digits", "mnist", "cifar10", "images", "database"
 SETS = (DIGITS, MNIST, CIFAR10)
 DATA_DEPTH = 3
+RUNS = 50  # of each root, whose solvers are read for the list
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 PASTED = "pasted"
 
@@ -58,10 +59,11 @@ def databases(config: ServeConfig) -> list[str]:
 
 
 def trained_runs(config: ServeConfig) -> list[dict[str, str]]:
-    """Runs that have weights: {"folder", "weights"}."""
+    """The newest runs that have weights: {"folder", "weights"}."""
     found = []
     for root in config.roots:
-        for status in registry.find(root, config.depth):
+        every = sorted(registry.find(root, config.depth), key=lambda status: status.started, reverse=True)
+        for status in every[:RUNS]:
             if path := newest_model(config, status):
                 found.append({"folder": paths.address(config, status.folder), "weights": paths.address(config, path)})
     return found
@@ -89,14 +91,14 @@ def prepare(config: ServeConfig, root: Path, choice: Choice) -> tuple[Path, list
     folder = root / choice.name
     if folder.exists():
         raise CaffeliteError(f"{choice.name} exists already", remedy="choose another name")
-    jobs, words = [], ["new", choice.name]
+    making: list[str] = []
+    words = ["new", choice.name]
     if choice.data in SETS:
         names = [f"{choice.data}_{part}_lmdb" for part in ("train", "test")]
         if not all((root / name).exists() for name in names):
             making = ["dataset", choice.data]
             if choice.source:
                 making.append(f"--from={paths.resolve(config, choice.source)}")
-            jobs.append(edit.add(root, making, working_directory=root, priority=1))
         words.append(names[0])
     elif choice.data in (IMAGES, DATABASE):
         words.append(_below(config, root, choice.source))
@@ -104,6 +106,7 @@ def prepare(config: ServeConfig, root: Path, choice: Choice) -> tuple[Path, list
         expected = f"one of {', '.join((*SETS, IMAGES, DATABASE))}"
         raise CaffeliteError("the kind of data is unknown", expected=expected, found=choice.data[:80])
     words += _net(config, root, choice) + _options(config, root, choice)
+    jobs = [edit.add(root, making, working_directory=root, priority=1)] if making else []
     after = [each.id for each in jobs]
     jobs.append(edit.add(root, words, after=after, working_directory=root, priority=1))
     return folder / "solver.prototxt", jobs

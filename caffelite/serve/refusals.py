@@ -78,8 +78,8 @@ def refuse_resume(config: ServeConfig, folder: Path) -> None:
     modules to import."""
     refuse_python(config, prototxt.read_solver(folder / files.SOLVER).message)
     status, run = registry.read(folder), snapshots.config(folder)
-    directory = paths.resolve(config, status.working_directory)
-    for text in (run.solver, *run.weights, run.record or "."):
+    directory = Path(status.working_directory)
+    for text in (run.solver, *run.weights, *([run.record] if run.record else [])):
         paths.resolve(config, text, base=directory)
     solver = paths.resolve(config, run.solver, base=directory)
     message = prototxt.read_solver(solver).message

@@ -12,11 +12,12 @@ import numpy as np
 from .. import caffelite_pb2 as pb
 from .. import inputs, prototxt
 from ..data import stored
+from ..data.files import Files
 from ..data.images import channels_last, encode_png
 from ..data.samples import Samples
 from ..data.sheet import value_range
 from ..errors import CaffeliteError, Locator
-from . import nets
+from . import nets, paths
 from .config import ServeConfig
 
 OPEN_SETS = 8  # that stay open
@@ -27,6 +28,7 @@ MOST_LABELS = 200_000  # samples whose labels a page reads
 class OpenSet:
     """A data set. names: of its classes, as far as a file names them. lock: one thread reads at a time."""
 
+    config: ServeConfig
     path: Path
     samples: Samples
     names: list[str]
@@ -47,8 +49,13 @@ class OpenSet:
         return self.names[label] if 0 <= label < len(self.names) else str(label)
 
     def read(self, numbers: list[int]) -> list[tuple[np.ndarray, int | np.ndarray]]:
-        """(image C×H×W, label) by number. Errors: no such sample; it cannot be decoded."""
+        """(image C×H×W, label) by number. Errors: no such sample; it cannot be decoded, or is a file outside the
+        roots."""
         with self.lock:
+            if isinstance(self.samples, Files):
+                for number in numbers:
+                    if 0 <= number < self.samples.length:
+                        paths.resolve(self.config, self.samples.place(number)[0], base=Path.cwd())
             return stored.read(self.samples, numbers)
 
 
@@ -78,13 +85,16 @@ class OpenSets:
 
     def of_layer(self, config: ServeConfig, layer: pb.LayerParameter, path: Path) -> OpenSet:
         """The data set that a layer reads. Errors: it is outside the roots; it cannot be read."""
-        nets.layer(config, layer, Locator(str(path)))
+        for _ in nets.files(config, layer, Locator(str(path))):
+            pass  # each was found to be below the roots
+        if layer.type == "ImageData" and not path.is_dir():
+            _check_first(config, layer)
         key = layer.SerializeToString().hex(), _changed(path)
         with self._lock:
             if key in self._open:
                 self._open.move_to_end(key)
                 return self._open[key]
-            found = OpenSet(path, stored.open_samples(layer, str(path)), class_names(path))
+            found = OpenSet(config, path, stored.open_samples(layer, str(path)), class_names(path))
             self._open[key] = found
             while len(self._open) > OPEN_SETS:
                 _, oldest = self._open.popitem(last=False)
@@ -98,6 +108,16 @@ class OpenSets:
     def __exit__(self, *error: object) -> None:
         for each in self._open.values():
             each.samples.close()
+
+
+def _check_first(config: ServeConfig, layer: pb.LayerParameter) -> None:
+    """Refuses a list whose first image, which is decoded when the list is opened, is outside the roots."""
+    with open(layer.image_data_param.source, encoding="utf-8", errors="replace") as lines:
+        if layer.image_data_param.source.lower().endswith(".csv"):
+            next(lines, "")
+        first = next((line.strip() for line in lines if line.strip()), "")
+    name = first.split(",")[0] if layer.image_data_param.source.lower().endswith(".csv") else first.rpartition(" ")[0]
+    paths.resolve(config, layer.image_data_param.root_folder + name, base=Path.cwd())
 
 
 def _changed(path: Path) -> int:

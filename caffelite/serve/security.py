@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from .assets import plotly_style
 from .config import ServeConfig, is_loopback
 
 SAFE = ("GET", "HEAD", "OPTIONS")
@@ -36,7 +37,7 @@ HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",  # with no-referrer a form of our own would have "Origin: null"
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(self), microphone=(), geolocation=()",
@@ -58,6 +59,8 @@ class Security:
     def __init__(self, app: ASGIApp, config: ServeConfig):
         self._app, self._config = app, config
         self._hosts = allowed_hosts(config)
+        style = f"style-src 'self' {plotly_style()}".rstrip()
+        self._headers = {**HEADERS, "Content-Security-Policy": POLICY.replace("style-src 'self'", style)}
         self._cookie = f"caffelite_{config.port}"
         self._session = hmac.new(config.token.encode(), b"caffelite session", hashlib.sha256).hexdigest()
 
@@ -72,7 +75,7 @@ class Security:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
+                for name, value in self._headers.items():
                     headers.setdefault(name, value)
                 headers.setdefault("Cache-Control", "no-store")
             await send(message)

@@ -167,11 +167,19 @@ class Iteration(Passes):
         self.comm, data, net = parts.mesh.world, parts.mesh.data, pipeline.nets[0]
         super().__init__(pipeline, data.rank, data.size, parts, self.comm.mark)
         self.state, self.updater, self.average, self.parts = state, updater, average, parts
-        if updater.clipping.loss_scale:
-            for replica in pipeline.nets[1:]:
-                replica.scale_losses(updater.clipping.loss_scale.factor)
+        self._scale_replicas()
         # A graph cannot contain sums over parts, which pass through the host.
         self._run_update = self.queue_update if parts.divided else net.dev.capture(self.queue_update, net.context)
+
+    def _scale_replicas(self) -> None:
+        if self.updater.clipping.loss_scale:
+            for replica in self.pipeline.nets[1:]:
+                replica.scale_losses(self.updater.clipping.loss_scale.factor)
+
+    def renew_replicas(self) -> None:
+        """Lets the nets of all micro-batches follow a change of the first one."""
+        self.pipeline.renew_replicas()
+        self._scale_replicas()
 
     def same_plans(self) -> AbstractContextManager[None]:
         """A context for passes that all processes run identically."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..devices.interfaces import Array
 from ..devices.protocol import Device
+from ..layers.data import Feed
 from ..net.graph import Graph
 from ..net.net import Net
 from ..net.partition.analysis import Analysis, ParameterPlace
@@ -98,6 +99,9 @@ class DividedNets(CompleteNets):
     def open(self, graph: Graph, dev: Device, **options: Any) -> Net:
         whole = Analysis(graph, extend(self.placement, graph))
         mine = part(whole, self._position)
+        for node in mine.nodes:
+            if isinstance(node.layer, Feed):
+                node.layer.divide_source()
         kept = {id(getattr(node.layer, "source", None)) for node in mine.nodes}
         for node in graph.nodes:
             source = getattr(node.layer, "source", None)

@@ -85,7 +85,7 @@ def mean_scores(
             each(i, found)
     net.check_faults()
     for start, (_, source) in zip(starts, net.sources() if comm.size > 1 else (), strict=comm.size > 1):
-        end = start + count * source.shapes[0][0]
+        end = start + count * source.shapes[0][0] * source.shard.size // comm.size
         if source.position != end:  # not every process had a batch in the last round
             source.seek(end)
     sums = comm.total(np.concatenate([*totals, *tested, net.dev.download(net.loss).astype(float)]))

@@ -12,7 +12,8 @@ from ..errors import CaffeliteError
 VIRIDIS = np.array([(68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37)], float)
 INFERNO = np.array([(0, 0, 4), (87, 16, 110), (188, 55, 84), (249, 142, 9), (252, 255, 164)], float)
 GAP = 1  # pixels between maps
-LEAST = 96  # pixels of a picture's longer side, at least
+LEAST = 256  # pixels of a picture's longer side, at least
+FEW = 20  # values that are shown in one row
 GROUND = 128  # of the gaps
 
 
@@ -37,11 +38,12 @@ def activations(values: np.ndarray, most: int) -> np.ndarray:
         columns = min(len(maps), max(1, columns))
     else:
         maps = values.reshape(-1, 1, 1)[: most * 16]
-        columns = min(len(maps), 10 if len(maps) <= 10 else 64)
+        columns = min(len(maps), FEW if len(maps) <= FEW else 50)
     painted = coloured(maps, VIRIDIS)
     rows, (height, width) = -(-len(maps) // columns), maps.shape[1:]
-    down, across = height + GAP, width + GAP
-    sheet = np.full((rows * down - GAP, columns * across - GAP, 3), GROUND, np.uint8)
+    gap = GAP if values.ndim == 3 and height * width > 1 else 0
+    down, across = height + gap, width + gap
+    sheet = np.full((rows * down - gap, columns * across - gap, 3), GROUND, np.uint8)
     for i, one in enumerate(painted):
         top, left = i // columns * down, i % columns * across
         sheet[top : top + height, left : left + width] = one

@@ -17,7 +17,7 @@ from google.protobuf import text_format
 
 from caffelite import caffelite_pb2 as pb
 from caffelite.cli.dataset import cifar10, dataset, mnist
-from caffelite.data import open_source
+from caffelite.data import augmentation_preview, open_source
 from caffelite.errors import NOWHERE, CaffeliteError
 
 
@@ -320,6 +320,23 @@ images that are in all_train_lmdb and in f_test_lmdb: 4"""
     near = json.loads(CliRunner().invoke(dataset, ["info", "--near", "--json", *sets]).stdout)
     assert near["near_in_both"] == [] and near["sets"][0]["near_duplicates"] == []
     assert "  near duplicates: none" in CliRunner().invoke(dataset, ["info", "--near", sets[0]]).stdout
+
+
+def test_show_draws_augmentation(flowers, tmp_path):
+    cv2 = pytest.importorskip("cv2")
+    invoke("folder", flowers, "--test", 0, "--out", tmp_path)
+    layer = f'''layer {{ name: "data" type: "Data" top: "data" top: "label" include {{ phase: TRAIN }}
+      transform_param {{ mirror: true crop_size: 3 }}
+      data_param {{ source: "{tmp_path}/flowers_train_lmdb" backend: LMDB batch_size: 2 }} }}'''
+    (tmp_path / "net.prototxt").write_text(layer)
+    invoke("show", tmp_path / "net.prototxt", "--draws", 8, "--count", 16, "-o", tmp_path / "a.png")
+    assert cv2.imread(str(tmp_path / "a.png")).shape[1] == 4 + 8 * (96 + 4)  # a row for each sample
+    stored, draws = augmentation_preview.of_net(tmp_path / "net.prototxt", 1, 20)
+    windows = [stored[:, top : top + 3, left : left + 3] for top in range(2) for left in range(3)]
+    known = {part.astype(np.float32).tobytes() for part in (*windows, *(one[..., ::-1] for one in windows))}
+    found = {one.tobytes() for one in draws}
+    assert stored.shape == (3, 4, 5) and found <= known and len(found) > 4
+    assert CliRunner().invoke(dataset, ["show", "--draws", "2", str(tmp_path / "flowers_train_lmdb")]).exit_code == 2
 
 
 def test_show_draws_what_the_net_sees(flowers, tmp_path):

@@ -1,6 +1,7 @@
 """deploy and classify, from the README's first command to digits drawn by hand."""
 
 import contextlib
+import csv
 import json
 import logging
 import os
@@ -140,6 +141,22 @@ def test_patterns_give_each_file_once_and_equal_answers(digits, call, tmp_path):
     alone = json.loads(call("classify", tmp_path / "1.png", "-model", "digits.prototxt", "-json").out)
     scores = [[a["score"] for a in sorted(e["answers"], key=lambda a: a["class"])] for e in (alone[0], together[1])]
     assert scores[0] == pytest.approx(scores[1], abs=1e-5)
+
+
+def test_table_has_a_row_for_each_picture(digits, call, tmp_path):
+    files = drawing.write(tmp_path / "drawn")[:3]
+    (tmp_path / "broken.png").write_bytes(b"none")
+    words = ("classify", *files, tmp_path / "broken.png", "-model", "digits.prototxt", "-top", 2)
+    answer = call(*words, "-csv", tmp_path / "table.csv", "-skip")
+    assert answer.status == 0 and answer.out == ""
+    with open(tmp_path / "table.csv", encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    shown = json.loads(call(*words, "-json", "-skip").out)
+    assert [row["file"] for row in rows] == [str(file) for file in (*files, tmp_path / "broken.png")]
+    assert [row["label2"] for row in rows] == [*(entry["answers"][1]["label"] for entry in shown), ""]
+    scores = [float(row["score1"]) for row in rows[:3]]
+    assert scores == pytest.approx([entry["answers"][0]["score"] for entry in shown], abs=1e-6)
+    assert "decoded" in rows[3]["error"] and rows[0]["error"] == ""
 
 
 def test_annotated_pictures(digits, call, tmp_path):

@@ -323,9 +323,9 @@ def test_shipped_nets_are_shown_without_their_data(folder, call, name, guess):
     net = MODELS / name / "train_val.prototxt"
     drawn = call("draw", "-model", net, "-out", "net.svg")
     assert drawn.status == 0 and Path("net.svg").stat().st_size
-    assert sum(line.startswith("Data is not there:") for line in drawn.err.splitlines()) == 1 and guess in drawn.err
+    assert sum(line.startswith("Data is missing:") for line in drawn.err.splitlines()) == 1 and guess in drawn.err
     shown = call("summary", "-model", net, "-phase", "TRAIN")
-    assert shown.status == 0 and shown.out.count("Data is not there:") == 1 and guess in shown.out
+    assert shown.status == 0 and shown.out.count("Data is missing:") == 1 and guess in shown.out
 
 
 def test_a_shape_that_was_given_is_not_guessed(folder, call):
@@ -333,7 +333,7 @@ def test_a_shape_that_was_given_is_not_guessed(folder, call):
     answer = call(
         "summary", "-model", lstm, "-phase", "TRAIN", "-shape", "code=3", "-shape", "cont=3", "-shape", "target=3"
     )
-    assert answer.status == 0 and "Data is not there" not in answer.out and "50×3×64" in answer.out
+    assert answer.status == 0 and "Data is missing" not in answer.out and "50×3×64" in answer.out
 
 
 def test_rows_without_data_and_an_unknown_layer(folder, call):

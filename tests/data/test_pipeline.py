@@ -175,3 +175,23 @@ def test_shares_together_read_what_one_alone_would(size):
         parts = [numbers(2, Shard(rank, size), start, 4) for rank in range(size)]
         for i, batch in enumerate(whole):
             np.testing.assert_array_equal(batch, np.concatenate([part[i] for part in parts]))
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_divided_sources_return_the_parts_of_a_batch(rank):
+    """Of one of two groups of processes, whose devices divide each batch."""
+
+    def numbers(part):
+        source = Counting(6)
+        source.shard = Shard(rank, 2)
+        if part is not None:
+            source.divide(part, 3)
+        with source:
+            source.seek(24)
+            found = [source.next()[0].copy() for _ in range(4)]
+            assert source.position == 24 + 4 * 12
+        return found
+
+    whole, parts = numbers(None), [numbers(part) for part in range(3)]
+    for i, batch in enumerate(whole):
+        np.testing.assert_array_equal(batch, np.concatenate([part[i] for part in parts]))

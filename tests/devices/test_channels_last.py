@@ -10,6 +10,7 @@ from devices.arrays import blank, close, put, to_bfloat16
 from engines import first, last
 
 from caffelite.devices import Window
+from caffelite.devices.cpu import formula_kernels
 from caffelite.devices.formula import Formula
 
 NAN = float("nan")
@@ -346,3 +347,35 @@ def test_fused_relu_of_a_convolution_keeps_nan(dev, rng, name, slope):
     op = engines.with_onednn().convolution(shape, y_shape, window, groups, channels_last=True)
     op.forward(put(dev, last(x)), put(dev, w), put(dev, b), y, slope)
     assert np.isnan(dev.download(y)[..., 0]).all() and not np.isnan(dev.download(y)[..., 1:]).any()
+
+
+# Many short rows, which CPU kernels take several at a time
+
+
+def test_many_short_rows(seed):
+    """Moments, sums and maps of (N, C) with few channels, in place too."""
+    dev, (n, c) = engines.without_onednn(), (64 * 8, 5)
+    assert formula_kernels._joined_rows(n, c) == 8
+    rng = np.random.default_rng(seed)
+    x, dy = (rng.standard_normal((n, c)).astype(np.float32) + k for k in (100, 0))
+    u, g = (rng.standard_normal(c).astype(np.float32) for _ in range(2))
+    mean, scale, means, variances, count = (put(dev, np.ones(size)) for size in (c, c, c, c, 1))
+    dev.batch_moments(n, c, 1, 1e-5, 0.5)(x, mean, scale, means, variances, count)
+    exact = x.astype(np.float64)
+    np.testing.assert_allclose(mean, exact.mean(0), rtol=1e-6)
+    np.testing.assert_allclose(scale, 1 / np.sqrt(exact.var(0) + 1e-5), rtol=1e-5)
+    np.testing.assert_allclose(means, 0.5 + exact.mean(0), rtol=1e-6)
+    np.testing.assert_allclose(variances, 0.5 + exact.var(0) * n / (n - 1), rtol=1e-5)
+    assert count[0] == 1.5
+    sums = [np.empty(c, np.float32) for _ in range(2)]
+    texts = Formula("dy", ("dy",)), Formula("dy * (x - u)", ("dy", "x", "u"))
+    dev.channel_sums(texts, ("u",), n, c, 1, 0.5)(dy, x, u, sums)
+    np.testing.assert_allclose(sums[0], 0.5 * dy.astype(np.float64).sum(0), rtol=1e-5, atol=1e-4)
+    np.testing.assert_allclose(sums[1], 0.5 * (dy * (exact - u)).sum(0), rtol=1e-5, atol=2e-2)
+    run, expected = dev.channel_map(Formula("(x - u) * g", ("x", "u", "g")), ("u", "g"), n, c, 1), (x - u) * g
+    for out in (np.empty_like(x), x):
+        run(x, u, g, out)
+        np.testing.assert_array_equal(out, expected)
+    u += 1  # the repeated numbers follow their array
+    run(x, u, g, out := np.empty_like(x))
+    np.testing.assert_array_equal(out, (x - u) * g)

@@ -21,6 +21,10 @@ layer { name: "ip3" type: "InnerProduct" bottom: "ip2" top: "ip3"
   inner_product_param { num_output: 10 weight_filler { type: "xavier" } } }
 layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip3" bottom: "label" top: "loss" }
 """
+IMAGES = """layer { name: "x" type: "Data" top: "x" transform_param { scale: 0.0039 mean_value: 60 }
+  data_param { source: "images" backend: LMDB batch_size: 4 } }
+"""
+BATCH = "placement { shards: 2 division: BATCH }"
 LAYER = """
 layer { name: "fault" type: "Python" bottom: "%s" top: "fault_out"
   python_param { module: "faults" layer: "Fault" param_str: "%s" } }
@@ -74,14 +78,17 @@ def test_a_shard_that_dies_while_the_others_gather(folder, started, rank):
     assert f"caffelite: rank {rank} died" in err and len(places(err)) == 4
 
 
-@pytest.mark.parametrize("ranks, split", [(2, "stages=2"), (4, "stages=2")])
+@pytest.mark.parametrize("ranks, split", [(2, "stages=2"), (4, "stages=2"), (2, "")])
 def test_corrupted_weights_are_traced_over_all_stages(folder, started, ranks, split):
-    """The layer that makes the first NaN is on the second stage; its bundle replays in one process."""
-    (folder / "root.prototxt").write_text(ROOT_OF_0)
+    """The layer that makes the first NaN is on the second stage; its bundle replays in one process. Without a split two
+    devices read half of the samples each."""
+    net = ROOT_OF_0 if split else IMAGES + ROOT_OF_0[ROOT_OF_0.index('layer { name: "value"') :]
+    net = net if split else re.sub('type: "(Data|InnerProduct)"', rf"\g<0> {BATCH}", net)
+    (folder / "root.prototxt").write_text(net)
     (folder / "solver.prototxt").write_text(
         SOLVER.replace("mlp", "root").replace("0.05", "0.001") + 'snapshot_prefix: "run" display: 1'
     )
-    divided = [*COMMAND, "-split", split, "-scaling", "strong"]
+    divided = [*COMMAND, *(["-split", split] if split else []), "-scaling", "strong"]
     finish(mpirun(ranks, *divided, "-set", "root.power_param.shift=1", "-iterations", "3", cwd=folder))
     process = mpirun(ranks, *divided, "-snapshot", "run_iter_3.solverstate", cwd=folder)
     started.append(process)

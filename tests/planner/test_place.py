@@ -9,7 +9,7 @@ from caffelite.errors import CaffeliteError
 from caffelite.net.compile import compile
 from caffelite.net.partition.partition import partition
 from caffelite.net.partition.placement import DevicePosition, Division
-from caffelite.net.partition.resolve import parse_split
+from caffelite.net.partition.resolve import default_placement, parse_split
 from caffelite.planner.place import place
 
 CPU = cpu_traits(onednn=False)
@@ -44,6 +44,24 @@ def test_hybrid_divides_samples_then_outputs():
     divisions = {name: p.division for name, p in found.layers.items()}
     assert divisions["conv"] is Division.BATCH and divisions["fc1"] is divisions["fc2"] is Division.OUTPUTS
     assert (found.stages, found.shards, found.micro_batches) == (1, 2, 1)
+
+
+class Samples:
+    shapes = [(8, 3, 16, 16), (8,)]
+
+
+def test_hybrid_reads_the_samples_of_each_device_alone():
+    data = 'layer { name: "data" type: "Data" top: "data" top: "label" }'
+    text = NET.replace(inputs(data=(8, 3, 16, 16), label=(8,)), data)
+    graph = build(text, open_source=lambda *_: Samples())
+    for found in (place(graph, parse_split("hybrid=2"), 2, CPU), default_placement(graph, parse_split("hybrid=2"))):
+        assert found.layers["data"].division is Division.BATCH
+        part = partition(graph, found, DevicePosition(0, 1))
+        assert part.values["data"].shape == (4, 3, 16, 16)
+        assert [node.name for node in part.nodes][:2] == ["data", "conv"]
+    both = text + 'layer { name: "all" type: "Silence" bottom: "data" }'
+    found = default_placement(build(both, open_source=lambda *_: Samples()), parse_split("hybrid=2"))
+    assert found.layers["data"].division is Division.WHOLE
 
 
 def test_auto_divides_where_one_device_lacks_the_memory():

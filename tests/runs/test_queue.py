@@ -59,7 +59,7 @@ def ids(root: Path) -> list[str]:
     return [each.id for each in scan.jobs(root) if each.state == job.QUEUED]
 
 
-def wait(root: Path, id: str, *states: str, seconds: float = 20) -> job.Job:
+def wait(root: Path, id: str, *states: str, seconds: float = 60) -> job.Job:
     until = time.monotonic() + seconds
     while (found := edit.find(root, id)).state not in states and time.monotonic() < until:
         time.sleep(0.02)

@@ -38,8 +38,11 @@ def test_server_starts_and_ends(tmp_path):
 
     command = [sys.executable, "-m", "caffelite", "serve", "-port", "0", "-root", str(tmp_path)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        address = re.search(r"http://127\.0\.0\.1:\d+/", process.stderr.readline())[0]
-        with urllib.request.urlopen(address + "runs.json") as answer:
-            assert answer.read() == b'{"runs":[]}'
-        process.send_signal(signal.SIGINT)
-        assert process.wait(20) in (0, 130) and "Traceback" not in process.stderr.read()
+        try:
+            address = re.search(r"http://127\.0\.0\.1:\d+/", process.stderr.readline())[0]
+            with urllib.request.urlopen(address + "runs.json", timeout=20) as answer:
+                assert answer.read() == b'{"runs":[],"total":0}'
+            process.send_signal(signal.SIGINT)
+            assert process.wait(20) in (0, 130) and "Traceback" not in process.stderr.read()
+        finally:
+            process.kill()

@@ -1,5 +1,8 @@
 """What a request must have before a page sees it, and what every answer has."""
 
+import importlib.util
+from pathlib import Path
+
 import pytest
 
 from caffelite.errors import CaffeliteError
@@ -74,7 +77,7 @@ def test_every_answer_has_the_policy(client):
     for path in ("/runs", "/runs.json", "/nothing", "/static/style.css"):
         headers = client.get(path).headers
         assert headers["content-security-policy"].startswith("default-src 'none'; script-src 'self';")
-        assert headers["x-content-type-options"] == "nosniff" and headers["referrer-policy"] == "no-referrer"
+        assert headers["x-content-type-options"] == "nosniff" and headers["referrer-policy"] == "same-origin"
     refused = client.get("/runs", headers={"Host": "evil.example"})
     assert "content-security-policy" in refused.headers
 
@@ -119,3 +122,13 @@ def test_several_roots_have_names(tmp_path):
         assert paths.address(config, root / "a") == f"{name}/a"
     with pytest.raises(paths.Outside, match="begins with runs/ or runs_2/"):
         paths.resolve(config, "other/a")
+
+
+def test_malformed_requests_get_an_answer():
+    """A sample; `python tools/fuzz_serve.py` sends 2,000."""
+    path = Path(__file__).parents[2] / "tools" / "fuzz_serve.py"
+    spec = importlib.util.spec_from_file_location("fuzz_serve", path)
+    fuzz = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(fuzz)
+    statuses = fuzz.main(150, 7)
+    assert sum(statuses.values()) == 150 and {400, 404, 405} <= statuses.keys()

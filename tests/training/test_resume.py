@@ -2,11 +2,14 @@
 
 import shutil
 
+import engines
 import numpy as np
 import pytest
 from devices.host.backend import HostBackend
 
 from caffelite import caffelite_pb2 as pb
+from caffelite.devices import algorithms
+from caffelite.devices.cpu.choices import Choices
 from caffelite.devices.cuda import GPU
 from caffelite.errors import CaffeliteError
 from caffelite.training.checkpoint.snapshot import names, read_state
@@ -214,3 +217,27 @@ def test_the_state_of_another_net(folder, train):
         CaffeliteError, match=r"history of parameter hidden\[0\] does not fit; expected \[7, 5\], found \[6, 5\]"
     ):
         train(SOLVER, resume="run_iter_7.solverstate")
+
+
+def test_a_resumed_run_takes_the_recorded_algorithms(folder, train, monkeypatch):
+    """Even if another algorithm is measured as the fastest then."""
+    monkeypatch.setattr(algorithms, "MEASURED_WORK", 0)
+    fastest = ["winograd4"]
+    monkeypatch.setattr(Choices, "_measured", lambda *_: fastest[0])
+    (folder / "images.prototxt").write_text("""
+layer { name: "in" type: "DummyData" top: "x" top: "t" dummy_data_param {
+  shape { dim: 2 dim: 16 dim: 6 dim: 6 } shape { dim: 2 dim: 16 dim: 6 dim: 6 }
+  data_filler { type: "gaussian" } data_filler { type: "gaussian" } } }
+layer { name: "conv" type: "Convolution" bottom: "x" top: "y"
+  convolution_param { num_output: 16 kernel_size: 3 pad: 1 weight_filler { type: "xavier" } } }
+layer { name: "loss" type: "EuclideanLoss" bottom: "y" bottom: "t" top: "loss" }
+""")
+    solver = 'net: "images.prototxt" base_lr: 0.01 lr_policy: "fixed" max_iter: 6 random_seed: 3'
+    solver += ' snapshot: 3 snapshot_prefix: "run"'
+    whole = train(solver, device=engines.with_onednn())
+    fastest[0] = "direct"
+    other = train(solver.replace('"run"', '"other"'), device=engines.with_onednn())
+    assert not np.array_equal(whole.params()[0], other.params()[0]), "the algorithms differ in their rounding"
+    again = solver.replace('"run"', '"again"')
+    resumed = train(again, device=engines.with_onednn(), resume="run_iter_3.solverstate")
+    np.testing.assert_array_equal(whole.params()[0], resumed.params()[0])

@@ -23,8 +23,8 @@ FORWARD, DATA, WEIGHTS = "forward", "data gradient", "weight gradient"
 class MeasuredConvolution:
     """A convolution as in primitives.Convolution, by the fastest of several operations for each pass.
 
-    operations: by algorithm, the direct one first. fixed: one algorithm for all passes. ``taken``: the algorithm of
-    each pass that has run.
+    operations: by algorithm, the direct one first. fixed: one algorithm for all passes. ``taken``: the
+    algorithm of each pass that has run.
     """
 
     def __init__(self, choices: Choices, operations: dict[str, Operation], problem: str, fixed: str | None):

@@ -9,12 +9,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..dtypes import BFLOAT16
-from ..formula import Formula, batch_moments, merged, one_by_one, two_passes
+from ..formula import Formula, batch_moments, merged, one_by_one, two_passes, unbias
 from ..interfaces import Kernel
 from . import formulas
 from .kernels import channels_last
 from .memory import Memory
 
+JOINED = 1024  # numbers of the rows that are taken as one
 PARTS = 64  # parts of a sum: fixed, so that results do not depend on the number of threads
 
 
@@ -69,14 +70,24 @@ class FormulaKernels(Memory):
 
     def batch_moments(self, n: int, c: int, p: int, eps: float, keep: float) -> Kernel:
         """``run(x, mean, scale, means, variances, count)``: see formula.batch_moments."""
-        return batch_moments(self, n, c, p, eps, keep)
+        if p > 1:
+            return batch_moments(self, n, c, p, eps, keep)
+        moments, variance = self.moments(n, c, p), self.zeros(c)
+        factors = tuple(self.dtype.type(value) for value in (eps, keep, unbias(n)))
+
+        def run(x, mean, scale, means, variances, count):
+            moments(x, mean, variance)
+            channels_last.running_moments(mean, variance, *factors, scale, means, variances, count)
+
+        return run
 
     def channel_map(
         self, formula: Formula, channels: tuple[str, ...], n: int, c: int, p: int, /, **constants: float
     ) -> Kernel:
         """``run(*arrays, *scalars, out)``: ``map`` over (N, C, P), where the arrays named in ``channels`` have C
         elements."""
-        rows, width = (n, c) if p == 1 else (n * c, p)
+        joined = _joined_rows(n, c) if p == 1 else 1
+        rows, width = (n // joined, c * joined) if p == 1 else (n * c, p)
         values = tuple(self.dtype.type(constants[name]) for name in formula.constants)
 
         def kernel(over: str | None):
@@ -85,9 +96,9 @@ class FormulaKernels(Memory):
                 c,
             )
 
-        return formulas.Map(
-            formula, kernel, self._channel_shapes(formula, channels, rows, width), (rows, width), values
-        )
+        shapes = self._channel_shapes(formula, channels, rows, width)
+        found = formulas.Map(formula, kernel, shapes, (rows, width), values)
+        return self._repeating(found, formula.arrays, channels, joined, c)
 
     def channel_sum(
         self,
@@ -146,16 +157,32 @@ class FormulaKernels(Memory):
         whole = Formula(formulas_[-1].text, merged(formulas_), constants=tuple(constants))
         kernel = formulas.column_sums_kernel(formulas_, self.dtype.name, tuple(channels), tuple(constants))
         values = tuple(self.dtype.type(value) for value in constants.values())
-        shapes, size = self._channel_shapes(whole, channels, n, c), (_parts(n), len(formulas_), c)
+        joined = _joined_rows(n, c)
+        rows, width = n // joined, c * joined
+        shapes, size = self._channel_shapes(whole, channels, rows, width), (_parts(rows), len(formulas_), width)
 
         def run(*operands):
             arrays = [a.reshape(s) for a, s in zip(operands[:-1], shapes, strict=True)]
             partial, rough = self._partial_sums(size)
-            kernel(partial, rough, n, *arrays, *values)
-            for out, total in zip(operands[-1], partial.sum(0), strict=True):
+            kernel(partial, rough, rows, *arrays, *values)
+            sums = partial.sum(0).reshape(-1, joined, c).sum(1)
+            for out, total in zip(operands[-1], sums, strict=True):
                 out.reshape(c)[...] = scale * total
 
-        return run
+        return self._repeating(run, whole.arrays, channels, joined, c)
+
+    def _repeating(self, run: Kernel, arrays: Sequence[str], channels: Sequence[str], count: int, c: int) -> Kernel:
+        """``run`` with the arrays of ``channels`` (C) repeated ``count`` times."""
+        if count == 1:
+            return run
+        buffers = {i: self.empty((count, c)) for i, name in enumerate(arrays) if name in channels}
+
+        def repeating(*operands):
+            for i, buffer in buffers.items():
+                buffer[...] = operands[i].reshape(c)
+            run(*[buffers.get(i, a) for i, a in enumerate(operands)])
+
+        return repeating
 
     def _sums_and_values(
         self,
@@ -197,12 +224,14 @@ class FormulaKernels(Memory):
         """``run(x, mean, variance)``: the moments of each channel of x (N, C, P); x may be of bfloat16 where P = 1."""
         if p > 1:
             return two_passes(self, n, c, p)
-        size = _parts(n), 2, c
+        joined = _joined_rows(n, c)
+        first, size = self.zeros(joined * c), (_parts(n // joined), 2, joined * c)
 
         def run(x, mean, variance):
-            x, (partial, rough) = x.reshape(n, c), self._partial_sums(size)
-            channels_last.moments(x, partial, rough)
-            channels_last.join_moments(x, partial, mean, variance)
+            partial, rough = self._partial_sums(size)
+            channels_last.set_first(x.reshape(n, c), first)
+            channels_last.moments(x.reshape(-1, joined * c), first, partial, rough)
+            channels_last.join_moments(first, n, partial, mean, variance)
 
         return run
 
@@ -238,6 +267,14 @@ class FormulaKernels(Memory):
             kernel(start, stop, *tables, numbers[0], scale[0], *arrays, *values)
 
         return run
+
+
+def _joined_rows(rows: int, c: int) -> int:
+    """How many rows of C numbers a kernel takes as one: short loops cost more than their numbers."""
+    count = 1
+    while 2 * count * c <= JOINED and rows % (2 * count) == 0 and rows // (2 * count) >= PARTS:
+        count *= 2
+    return count
 
 
 def _parts(rows: int) -> int:

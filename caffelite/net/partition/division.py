@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ... import caffelite_pb2 as pb
 from ... import layers
 from ...errors import CaffeliteError
 from ...layers import Layer, ParameterPart, Shape
+from ...layers.data import Feed
 from ..nodes import Graph, Node, Value
 from .placement import Division, LayerPlacement, Placement
 
@@ -39,6 +40,13 @@ class LayerPlan:
     def sums_gradients(self) -> bool:
         """Whether the gradients of its parameters are to be summed over the stage."""
         return self.axis == 0 and self.message is not None
+
+
+def feeds_divided(node: Node, divided: Collection[Node]) -> bool:
+    """Whether each device should read its samples alone: all layers that read the data of ``node`` are ``divided`` by
+    samples."""
+    feeds = isinstance(node.layer, Feed) and node.layer.divides_samples
+    return feeds and bool(node.tops[0].readers) and all(reader in divided for reader, _ in node.tops[0].readers)
 
 
 def part_shape(shape: Shape, axis: Axis, shards: int) -> Shape:
@@ -84,7 +92,7 @@ class LayerPlanner:
 
     def along(self, node: Node, stage: int, axis: int) -> LayerPlan | None:
         """The plan of a layer that takes the same part of each bottom as of its tops; None where it cannot."""
-        if not node.layer.divisible(axis) or not self._have(node.bottoms, axis):
+        if not node.layer.divisible(axis) or not self._have(node.bottoms or node.tops, axis):
             return None
         needs = (Need(axis),) * len(node.bottoms)
         found = LayerPlan(stage, needs, (axis,) * len(node.tops), axis, node.layer.spec)
@@ -144,7 +152,10 @@ def _divided(whole: Shape, part: Shape) -> int:
 
 def part_layer(node: Node, found: LayerPlan, shard: int, shards: int) -> tuple[Layer, list[Shape]]:
     """The layer of one device, and the shapes of its tops."""
-    layer: Layer = layers.create(found.message or node.layer.spec, node.layer.phase, node.layer.locate)
+    if isinstance(node.layer, Feed):
+        layer: Layer = node.layer.sample_part(shard, shards)
+    else:
+        layer = layers.create(found.message or node.layer.spec, node.layer.phase, node.layer.locate)
     bottoms = [
         part_shape(bottom.shape, need.axis, shards) for bottom, need in zip(node.bottoms, found.needs, strict=True)
     ]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ... import caffelite_pb2 as pb
 from ...errors import CaffeliteError
 from ..nodes import Graph, Node
+from .division import feeds_divided
 from .placement import Division, LayerPlacement, Placement
 
 DIVIDED = 4096  # numbers of weights from which on the default arrangement divides a layer
@@ -236,6 +237,9 @@ def _hybrid(graph: Graph, shards: int) -> dict[Node, Division]:
             if node.layer.couples_samples:
                 what = "hybrid divides the samples before the inner products, but its samples depend on each other"
                 raise node.layer.outer_error(what, remedy="use stages or shards in -split")
+            found[node] = Division.BATCH
+    for node in graph.nodes:
+        if feeds_divided(node, found.keys()) and all(top.shape[0] % shards == 0 for top in node.tops):
             found[node] = Division.BATCH
     return {**found, **{node: Division.OUTPUTS for node in products}}
 

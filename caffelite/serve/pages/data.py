@@ -95,7 +95,7 @@ def audit(request: Request, fields: page.Fields) -> Response:
     command = ["dataset", "info", str(path), *([str(paths.resolve(config, other))] if other else [])]
     job = work.submit(config, path, [*command, "--near", "--out", str(report)])
     address = paths.address(config, report)
-    where = f"/data/set?{urlencode({'path': text, 'audit': address})}"
+    where = page.address("/data/set", path=text, audit=address)
     return page.done(request, where, {**work.summary(config, job), "result": address})
 
 
@@ -158,8 +158,8 @@ def _samples(request: Request, found: OpenSet, labels: np.ndarray | None) -> dic
         numbers = list(range(start, min(start + count, total)))
     rows = []
     for number, (_, value) in zip(numbers, found.read(numbers), strict=True):
-        several = np.atleast_1d(value)
-        name = found.name(int(value)) if np.ndim(value) == 0 else " ".join(f"{one:g}" for one in several[:8])
+        several = np.ravel(value)
+        name = found.name(int(several[0])) if len(several) == 1 else " ".join(f"{one:g}" for one in several[:8])
         address = f"/data/image?{urlencode({'path': query.get('path', ''), 'number': number})}"
         rows.append({"number": number, "label": name, "image": address})
     return {"label": label, "start": start, "shown_total": total, "samples": rows, "total": found.samples.length}

@@ -7,7 +7,7 @@ import secrets
 import time
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
@@ -56,7 +56,7 @@ def net(request: Request) -> Response:
     onnx = path.with_suffix(".onnx")
     offered = [path, *weights, *([onnx] if onnx.exists() else [])]
     values = {
-        "path": text,
+        "net": text,
         "name": message.name,
         "layers": len(message.layer),
         "labels": list(how.label),
@@ -104,7 +104,7 @@ def test(request: Request, fields: page.Fields) -> Response:
         command += ["--labels", str(folder / "labels.txt")]
     job = work.submit(config, path, command)
     address = paths.address(config, folder)
-    where = f"/models/report?path={quote(address)}&job={job.id}"
+    where = page.address("/models/report", path=address, job=job.id)
     return page.done(request, where, {**work.summary(config, job), "result": address})
 
 
@@ -118,7 +118,7 @@ def export(request: Request, fields: page.Fields) -> Response:
     command = ["export", "--model", str(path), "--weights", str(weights), "--out", str(out), "--force"]
     job = work.submit(config, path, command, quick=True)
     address = paths.address(config, out)
-    where = f"/job/{job.id}?result={quote(address)}"
+    where = page.address(f"/job/{job.id}", result=address)
     return page.done(request, where, {**work.summary(config, job), "result": address})
 
 
@@ -129,10 +129,10 @@ def report(request: Request) -> Response:
     folder = paths.resolve(config, text)
     job = query.get("job", "")
     if not (folder / "report.json").exists() and job:
-        return page.render(request, "report_pending.html", {"job": work.describe(config, job), "path": text})
+        return page.render(request, "report_pending.html", {"job": work.describe(config, job), "report": text})
     found = read_object(folder / "report.json")
     shown = {name: found.get(name) for name in ("name", "model", "weights", "made", "scores", "samples")}
-    values: dict[str, Any] = {"path": text, **shown, "classifies": "confusion" in found}
+    values: dict[str, Any] = {"report": text, **shown, "classifies": "confusion" in found}
     if "confusion" in found:
         names = ("accuracy", "balanced_accuracy", "top", "tested", "right", "nan", "log_loss", "calibration_error")
         more = ("labels", "classes", "confusion", "calibration", "confused")

@@ -166,7 +166,7 @@ def start(request: Request, fields: page.Fields) -> Response:
     priority = page.number(page.text_field(fields, "priority", ""), "priority", 0, 1000, 0)
     on_gpu = page.text_field(fields, "device", "cpu") == "gpu"
     added = _submit(draft, found.jobs, priority, on_gpu)
-    where = f"/runs/{quote(paths.address(config, added.folder))}" if added.is_run else "/queue"
+    where = f"/run?folder={quote(paths.address(config, added.folder))}" if added.is_run else "/queue"
     return page.done(request, where, {"job": row(config, added), "jobs": found.jobs})
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import math
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -9,26 +12,47 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ...errors import CaffeliteError, printable
+from ...runs import folder as files
+from ...runs import history
 from ...runs.queue import edit, job, scan, scheduler
 from ...runs.queue.job import Job
 from .. import page, paths
 from ..config import ServeConfig
 
 ENDED = 30  # jobs that have ended, of which the page shows the last ones
-LEAST, MOST = -1000, 1000  # priorities
+MOST = 1000  # a priority, also below 0
 
 
 def queue(request: Request) -> Response:
     """Jobs that run, that wait, and the last ones that have ended."""
     config = page.config_of(request)
-    every = [(root, each) for root in config.roots for each in scan.jobs(root)]
-    parts: dict[str, list[dict[str, Any]]] = {"running": [], "queued": [], "ended": []}
-    for _, each in sorted(every, key=lambda entry: entry[1].rank):
-        name = each.state if each.state in job.PENDING else "ended"
-        parts[name].append(row(config, each))
-    ended = sorted(parts["ended"], key=lambda entry: entry["ended"] or entry["started"], reverse=True)
-    values = {**parts, "ended": ended[:ENDED], "ended_total": len(ended), "schedulers": _schedulers(config)}
+    every = [each for root in config.roots for each in jobs(root)]
+    every.sort(key=lambda each: each.rank)
+    ended = sorted((each for each in every if each.state not in job.PENDING), key=_ended, reverse=True)
+    values = {
+        "running": [row(config, each) for each in every if each.state == job.RUNNING],
+        "queued": [row(config, each) for each in every if each.state == job.QUEUED],
+        "ended": [row(config, each) for each in ended[:ENDED]],
+        "ended_total": len(ended),
+        "schedulers": _schedulers(config),
+    }
     return page.render(request, "queue.html", values, only_html={"root_option": _root_option(config)})
+
+
+def _ended(each: Job) -> str:
+    return each.ended or each.started or each.submitted
+
+
+def jobs(root: Path) -> list[Job]:
+    """The jobs of a root; folders that have not changed since the last call are not read again."""
+    scanner, lock = _scanner(root)
+    with lock:
+        return scanner.jobs()
+
+
+@functools.lru_cache(maxsize=16)
+def _scanner(root: Path) -> tuple[scan.Scanner, threading.Lock]:
+    return scan.Scanner(root), threading.Lock()
 
 
 def _schedulers(config: ServeConfig) -> list[dict[str, Any]]:
@@ -46,7 +70,26 @@ def row(config: ServeConfig, each: Job) -> dict[str, Any]:
     found = each.to_json() | {"folder": paths.address(config, each.folder)}
     progress = found["progress"]
     part = progress["done"] / progress["total"] if progress and progress["total"] else None
-    return found | {"fraction": None if part is None else min(part, 1.0), "is_run": each.is_run}
+    scores = last_scores(each.folder) if each.is_run else {}
+    return found | {"fraction": None if part is None else min(part, 1.0), "is_run": each.is_run, "scores": scores}
+
+
+def last_scores(folder: Path) -> dict[str, float]:
+    """The scores of the last test of a run; none where it has had no test."""
+    try:
+        return _last_scores(folder, (folder / files.METRICS).stat().st_mtime_ns)
+    except OSError:
+        return {}
+
+
+@functools.lru_cache(maxsize=256)
+def _last_scores(folder: Path, changed: int) -> dict[str, float]:
+    """changed: when the table was written, of which the result is."""
+    try:
+        tests = history.read(folder).tests.get(0, [])
+    except CaffeliteError:
+        return {}
+    return {name: value for name, value in tests[-1].values.items() if math.isfinite(value)} if tests else {}
 
 
 def root_of(config: ServeConfig, id: str) -> Path:
@@ -112,7 +155,7 @@ def tail(path: Path, most: int = 1 << 16) -> str:
 
 ROUTES = [
     *page.routes("/queue", queue),
-    *page.routes("/queue/jobs/{id}", log),
+    *reversed(page.routes("/queue/jobs/{id}", log)),  # an id may end in .json
     page.action("/queue/move", move),
     page.action("/queue/priority", priority),
     page.action("/queue/cancel", cancel),

@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from ... import inputs
 from ...errors import CaffeliteError
-from ...runs import control, listing, live, notes, registry, snapshots
+from ...runs import clone, control, listing, live, notes, registry, snapshots
 from ...runs import folder as files
 from .. import assets, page, paths, refusals, runs_of, stream
 from ..page import Fields
@@ -32,7 +32,7 @@ def run(request: Request) -> Response:
         "run": summary,
         "state": state,
         "commands": {action: control.command(folder, action) for action in control.ACTIONS},
-        "clone": f"caffelite train -solver {folder / files.SOLVER} -set snapshot_prefix=NEW",
+        "clone": control.command(folder, "clone"),
         "command": list(status.command),
         "working_directory": status.working_directory,
         "process": status.process,
@@ -140,6 +140,14 @@ def act(request: Request, fields: Fields) -> Response:
     return page.done(request, page.address("/run", folder=text), {"message": message})
 
 
+def copy(request: Request, fields: Fields) -> Response:
+    """Copies solver and nets to a new folder next to the run, and opens them in the editor."""
+    config, folder = page.config_of(request), runs_of.run_folder(request, page.text_field(fields, "folder"))
+    to = paths.resolve(config, str(clone.free_folder(folder)))
+    solver = paths.address(config, clone.clone(folder, to))
+    return page.done(request, page.address("/new/edit", solver=solver), {"solver": solver})
+
+
 def note(request: Request, fields: Fields) -> Response:
     """Replaces the tags and the note of the run."""
     text = page.text_field(fields, "folder")
@@ -159,5 +167,6 @@ ROUTES = [
     Route("/run/file", download, methods=["GET"]),
     page.action("/run/control", act),
     page.action("/run/notes", note),
+    page.action("/run/clone", copy),
     *stream.ROUTES,
 ]

@@ -75,7 +75,7 @@ def deploy(request: Request, fields: page.Fields) -> Response:
     config = page.config_of(request)
     run = page.text_field(fields, "run")
     job = work.submit(config, paths.resolve(config, run), deploy_command(config, run), quick=True)
-    return page.done(request, f"/try?run={run}&job={job.id}", work.summary(config, job))
+    return page.done(request, page.address("/try", run=run, job=job.id), work.summary(config, job))
 
 
 def job(request: Request) -> Response:
@@ -180,7 +180,7 @@ def many(request: Request, fields: page.Fields) -> Response:
     command = ["classify", str(source), "--model", str(net), "--top", str(top), "--skip", "--csv", str(table)]
     queued = work.submit(config, net, command)
     values = {**work.summary(config, queued), "result": paths.address(config, table)}
-    return page.done(request, f"/job/{queued.id}?result={values['result']}", values)
+    return page.done(request, page.address(f"/job/{queued.id}", result=values["result"]), values)
 
 
 def _store(folder: Path, uploads: list[UploadFile]) -> Path:
@@ -224,7 +224,7 @@ def correct(request: Request, fields: page.Fields) -> Response:
         with (folder / "list.txt").open("a", encoding="utf-8") as lines:
             lines.write(f"{path} {number}\n")
     values = {"file": paths.address(config, path), "list": paths.address(config, folder / "list.txt"), "new": new}
-    return page.done(request, f"/try?net={net}", {**values, "count": _count(folder / "list.txt")})
+    return page.done(request, page.address("/try", net=net), {**values, "count": _count(folder / "list.txt")})
 
 
 def _suffix(image: bytes) -> str:

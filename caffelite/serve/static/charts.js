@@ -295,8 +295,7 @@ export class Chart {
         fixedrange: true,
         nticks: name === "learning rate" ? 4 : 6,
         type: this.controls.log.checked ? "log" : "linear",
-        exponentformat: "power",
-        tickformat: this.controls.log.checked ? "" : ".4~g",
+        tickformat: ".4~g", // powers of ten as superscripts would need a style attribute, which the policy refuses
       };
       top = bottom - gap;
       for (const curve of curves) {

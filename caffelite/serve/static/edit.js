@@ -165,9 +165,9 @@ form.addEventListener("input", () => {
 form.addEventListener("submit", async (event) => {
   event.preventDefault();
   start.disabled = true;
-  const [ok, found] = await post("/new/start");
+  const [ok, found] = await post("/new/start").catch(() => [false, { error: "The server does not answer." }]);
   problem.hidden = ok;
   problem.textContent = ok ? "" : found.error;
-  if (ok) location.assign(found.job.is_run ? `/runs/${found.job.folder.split("/").map(encodeURIComponent).join("/")}` : "/queue");
+  if (ok) location.assign(found.job.is_run ? `/run?folder=${encodeURIComponent(found.job.folder)}` : "/queue");
 });
 check();

@@ -56,11 +56,16 @@ form.addEventListener("input", show);
 form.addEventListener("change", show);
 form.addEventListener("submit", async (event) => {
   event.preventDefault();
-  const answer = await fetch("/new/prepare", { method: "POST", headers: { Accept: "application/json" }, body: new URLSearchParams(new FormData(form)) });
-  const found = await answer.json();
-  problem.hidden = answer.ok;
+  let found = { error: "The server does not answer." };
+  try {
+    const answer = await fetch("/new/prepare", { method: "POST", headers: { Accept: "application/json" }, body: new URLSearchParams(new FormData(form)) });
+    found = await answer.json();
+  } catch {
+    // the message says so
+  }
+  problem.hidden = !found.error;
   problem.textContent = found.error ?? "";
-  if (!answer.ok) return;
+  if (found.error) return;
   const query = new URLSearchParams({ solver: found.solver, job: found.jobs.at(-1).id });
   location.assign(`/new/edit?${query}`);
 });

@@ -38,11 +38,16 @@ function row(job) {
 }
 
 async function send(address, fields) {
-  const answer = await fetch(address, { method: "POST", headers: { Accept: "application/json" }, body: new URLSearchParams(fields) });
-  const found = await answer.json();
+  let text = "";
+  try {
+    const answer = await fetch(address, { method: "POST", headers: { Accept: "application/json" }, body: new URLSearchParams(fields) });
+    if (!answer.ok) text = (await answer.json()).error;
+  } catch {
+    text = "The server does not answer.";
+  }
   if (problem) {
-    problem.textContent = found.error ?? "";
-    problem.hidden = answer.ok;
+    problem.textContent = text;
+    problem.hidden = !text;
   }
   await refresh(true);
 }

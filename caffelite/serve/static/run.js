@@ -38,7 +38,7 @@ function showIteration(iteration) {
 }
 
 function showLog(text) {
-  const log = byId("log");
+  const log = byId("log-text");
   const atEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 40;
   const whole = log.textContent + text;
   log.textContent = whole.length > LONGEST_LOG ? whole.slice(-LONGEST_LOG / 2) : whole;
@@ -72,7 +72,7 @@ function showScores(series) {
 }
 
 async function start() {
-  const log = byId("log");
+  const log = byId("log-text");
   log.scrollTop = log.scrollHeight;
   const series = new Series(script.folder, script.name);
   const chart = new Chart(byId("chart"), [series]);
@@ -175,7 +175,6 @@ async function showLayer(name, phase) {
     const picture = element("img", undefined, "plate");
     picture.src = `/run/${kind}.png?${where}`;
     picture.alt = `${title} of ${name}`;
-    picture.loading = "lazy";
     parts.push(element("h3", title), picture);
   }
   place.replaceChildren(...parts);

@@ -28,6 +28,7 @@ async function followJob() {
 
 let image = null;
 let round = 0;
+let asking = false;
 
 async function send(address, net, fields = {}) {
   const form = new FormData();
@@ -48,7 +49,7 @@ function row(name, share, text) {
   return line;
 }
 
-const percent = (share) => `${(100 * share).toFixed(share < 0.9995 && share >= 0.0005 ? 1 : share > 0.5 ? 2 : 3)} %`;
+const percent = (share) => `${(100 * share).toFixed(2)} %`;
 
 function show(panel, found) {
   const best = found.answers[0];
@@ -71,9 +72,24 @@ function show(panel, found) {
   panel.dataset.best = best.label;
 }
 
+// One question at a time: of images that arrive while the answer is computed, only the last one is asked about.
 async function ask() {
   if (!image) return;
-  const mine = ++round;
+  round += 1;
+  if (asking) return;
+  asking = true;
+  let answered = 0;
+  try {
+    while (answered !== round) {
+      answered = round;
+      await askOnce(answered);
+    }
+  } finally {
+    asking = false;
+  }
+}
+
+async function askOnce(mine) {
   const fields = { top: "5", hierarchy: byId("hierarchy").value.trim() };
   if (byId("oversample").checked) fields.oversample = "on";
   await Promise.all(

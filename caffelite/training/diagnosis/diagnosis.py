@@ -7,6 +7,7 @@ import logging
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -66,7 +67,7 @@ class Diagnosis:
             first = firsts[writer]
         feeding = {node.name for node in self._net.graph.feeds}
         reasons = causes(self._p, feeding, self._rate(state.iteration), traced, first, norms)
-        report = Report(state.iteration, first, self._samples(state, first), norms, reasons)
+        report = Report(state.iteration, first, self._samples(state, first, writer), norms, reasons)
         gathered = self.checkpoints.content.gather(state)
         if self._parts.divided:
             return self._report_together(state, report, writer, batches, gathered)
@@ -95,12 +96,18 @@ class Diagnosis:
         are equal."""
         shape, comm = self._mesh.shape, self._comm
         group = shape.position(writer).group
-        every = comm.gather((report, batches))
-        mine = [every[rank] for rank in shape.model(shape.rank(MeshPosition(group)))[:: shape.shards]]
+        divided = {node.name for node in self._net.graph.feeds if self._shares(getattr(node.layer, "source", None)) > 1}
+        every = comm.gather((report, batches, divided))
+        mine = [every[rank] for rank in shape.model(shape.rank(MeshPosition(group)))]
         report = every[writer][0]
-        report.samples = [name for found, _ in mine for name in found.samples]
+        report.samples = list(dict.fromkeys(name for found, _, _ in mine for name in found.samples))
         if not comm.rank:
-            together = {key: array for _, found in mine for key, array in found.items()}
+            together = {}
+            for i in range(0, len(mine), shape.shards):
+                shards = [found for _, found, _ in mine[i : i + shape.shards]]
+                for key, array in shards[0].items():
+                    joins = key.split("/", 1)[1].rsplit("/", 1)[0] in mine[i][2]
+                    together[key] = np.concatenate([found[key] for found in shards]) if joins else array
             report.bundle = self._write_bundle(state, report, together, gathered, group)
         else:
             self.checkpoints.help_bundle(state, gathered)
@@ -136,15 +143,25 @@ class Diagnosis:
                 return
             state.iteration += 1
 
-    def _samples(self, state: TrainingState, first: TracedArray | None) -> list[str]:
-        """The samples of the rows that are not finite; of all rows where the array has no row a sample."""
+    def _shares(self, source: Any) -> int:
+        """How many devices of this stage read a part of each batch of a source."""
+        return source.shard.size // self._mesh.data.size if hasattr(source, "shard") else 1
+
+    def _samples(self, state: TrainingState, first: TracedArray | None, writer: int) -> list[str]:
+        """The samples of the rows that are not finite; of all rows where the array has no row a sample. writer: the
+        rank that found ``first``."""
         found = []
         for start, (layer, source) in zip(state.start.positions, self._net.sources(), strict=True):
-            batch = source.shapes[0][0]
+            batch, shares = source.shapes[0][0], self._shares(source)
             rows: list[int] | range = range(batch)
-            if first and first.rows and first.shape[:1] == [batch] and first.direction == "forward":
-                rows = first.rows
-            part = (first.part if first else 0) * self._mesh.data.size + self._mesh.data.rank
+            if first and first.rows and first.direction == "forward":
+                begin = source.shard.rank % shares * batch
+                if first.shape[:1] == [batch * shares]:
+                    rows = [row - begin for row in first.rows if begin <= row < begin + batch]
+                elif first.shape[:1] == [batch]:  # of the samples of one device
+                    same = self._mesh.shape.position(writer).shard == self._mesh.position.shard
+                    rows = first.rows if same else []
+            part = (first.part if first else 0) * source.shard.size + source.shard.rank
             names = data.sample_names(source, [start + part * batch + row for row in rows])
             found += [f'"{layer}" {name}' for name in names]
         return found

@@ -153,10 +153,10 @@ ROWS = 64  # rows that are added up in float32 before their sum joins that in fl
 
 
 @njit(**PARALLEL)
-def moments(x, partial, rough):
-    """Sums of x - a and of (x - a)², a the first row of x (R, C), into partial (parts, 2, C), float64: moments in one
-    pass, near enough to the mean that nothing is lost. rough: workspace like partial, of the numbers' type."""
-    rows, first = x.shape[0], x[0]
+def moments(x, first, partial, rough):
+    """Sums of x - a and of (x - a)², a = first (C), for x (R, C) into partial (parts, 2, C), float64: moments in one
+    pass, without loss where a is near to the mean. rough: workspace like partial, of the numbers' type."""
+    rows = x.shape[0]
     for t in prange(partial.shape[0]):
         total, squares, a, b = partial[t, 0], partial[t, 1], rough[t, 0], rough[t, 1]
         total[:] = 0
@@ -168,7 +168,7 @@ def moments(x, partial, rough):
             for r in range(start, min(start + ROWS, last)):
                 row = x[r]
                 for c in range(first.size):
-                    v = as_number(row[c]) - as_number(first[c])
+                    v = as_number(row[c]) - first[c]
                     a[c] += v
                     b[c] += v * v
             for c in range(first.size):
@@ -176,15 +176,35 @@ def moments(x, partial, rough):
                 squares[c] += b[c]
 
 
-@njit(**PARALLEL)
-def join_moments(x, partial, mean, variance):
-    """mean and variance (C) from what ``moments`` left in partial."""
-    rows = x.shape[0]
-    for c in prange(mean.size):
-        total = squares = 0.0
-        for t in range(partial.shape[0]):
-            total += partial[t, 0, c]
-            squares += partial[t, 1, c]
-        total /= rows
-        mean[c] = as_number(x[0, c]) + total
-        variance[c] = max(squares / rows - total * total, 0.0)
+@njit(**SERIAL)
+def set_first(x, first):
+    """first (k·C) = the first row of x (R, C), k times."""
+    for i in range(first.size):
+        first[i] = as_number(x[0, i % x.shape[1]])
+
+
+@njit(**SERIAL)
+def join_moments(first, rows, partial, mean, variance):
+    """mean and variance (C) of ``rows`` rows from the sums of ``moments``, in which a channel has k columns."""
+    channels = mean.size
+    sums = partial[0]
+    for t in range(1, partial.shape[0]):
+        for i in range(2):
+            _add(sums[i], partial[t, i])
+    for i in range(2):
+        for k in range(channels, sums.shape[1], channels):
+            _add(sums[i, :channels], sums[i, k : k + channels])
+    for c in range(channels):
+        total, squares = sums[0, c] / rows, sums[1, c] / rows
+        mean[c] = first[c] + total
+        variance[c] = max(squares - total * total, 0.0)
+
+
+@njit(**SERIAL)
+def running_moments(mean, variance, eps, keep, unbias, scale, means, variances, count):
+    """scale = 1 / √(variance + eps); running sums: see formula.batch_moments. One call for many short loops."""
+    for c in range(mean.size):
+        scale[c] = 1 / np.sqrt(variance[c] + eps)
+        means[c] = means[c] * keep + mean[c]
+        variances[c] = variances[c] * keep + unbias * variance[c]
+    count[0] = count[0] * keep + 1

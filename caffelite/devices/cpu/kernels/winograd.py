@@ -11,7 +11,7 @@ zeros, or of numbers that nobody reads, so tiles at the border need no code of t
 import numpy as np
 from numba import njit, prange
 
-from ...algorithms import ROWS
+from ...algorithms import GROUP, ROWS
 from .settings import PARALLEL, SERIAL
 from .vectors import BYTES, LANES, Matrix, both_sides, product
 
@@ -104,36 +104,49 @@ def _fill_strided(table, base, stride):
         table[i] = base + i * stride
 
 
+@njit(**SERIAL)
+def _panel(array, starts, j, square, rows):
+    """(address, pitch): of panel j in an array with a² matrices of ``rows`` rows for each panel, and from one of these
+    matrices to the next. A vector separates them: pitches of powers of two would share few sets of a cache."""
+    vectors = starts[j + 1] - starts[j]
+    return array.ctypes.data + (starts[j] * rows + j) * square * BYTES, (rows * vectors + 1) * BYTES
+
+
+@njit(**SERIAL)
+def _read_weights(w, rotated, first, buffer):
+    """buffer (GROUP, 9, width): the weights of the input channels from ``first`` on, with output channels last."""
+    for m in range(buffer.shape[2]):
+        for i in range(GROUP):
+            for q in range(9):
+                buffer[i, q, m] = w[first + i, m, 8 - q] if rotated else w[m, first + i, q]
+
+
 @njit(**PARALLEL)
 def transform_weights(w, rotated, starts, packed, rough, tables, outputs):
-    """packed: the weights w (M, C, 9) for ``convolve``: for each panel (a², C, width).
+    """packed: the weights w (M, C, 9) for ``convolve``: for each panel, a² matrices (C, width).
 
     rotated: of the convolution that computes the data gradient, from M channels to C, with kernels turned by 180
-    degrees. starts (panels + 1): the first vector of each panel. rough (threads, 9·max(C, M)), tables (threads, 2, 36):
-    workspace. outputs: m.
+    degrees. starts (panels + 1): the first vector of each panel. Workspace: rough (threads, GROUP·9·max(C, M)), tables
+    (threads, 2, 36). outputs: m.
     """
     count, width = (w.shape[0], w.shape[1]) if rotated else (w.shape[1], w.shape[0])
     threads, square = tables.shape[0], (outputs + 2) ** 2
     for t in prange(threads):
-        buffer, source, target = rough[t], tables[t, 0], tables[t, 1]
-        for k in range(t * count // threads, (t + 1) * count // threads):
-            if rotated:
-                for m in range(width):
-                    for q in range(9):
-                        buffer[q * width + m] = w[k, m, 8 - q]
-            else:
-                for m in range(width):
-                    for q in range(9):
-                        buffer[q * width + m] = w[m, k, q]
-            for j in range(starts.size - 1):
-                vectors = starts[j + 1] - starts[j]
-                _fill_strided(source[:9], buffer.ctypes.data + starts[j] * BYTES, width * 4)
-                place = packed.ctypes.data + (starts[j] * square * count + k * vectors) * BYTES
-                _fill_strided(target[:square], place, count * vectors * BYTES)
-                if outputs == 4:
-                    _kernel4(source.ctypes.data, target.ctypes.data, vectors)
-                else:
-                    _kernel2(source.ctypes.data, target.ctypes.data, vectors)
+        buffer, source, target = rough[t, : GROUP * 9 * width].reshape(GROUP, 9, width), tables[t, 0], tables[t, 1]
+        groups = count // GROUP
+        for g in range(t * groups // threads, (t + 1) * groups // threads):
+            _read_weights(w, rotated, g * GROUP, buffer)
+            for i in range(GROUP):
+                k = g * GROUP + i
+                for j in range(starts.size - 1):
+                    vectors = starts[j + 1] - starts[j]
+                    _fill_strided(source[:9], buffer[i].ctypes.data + starts[j] * BYTES, width * 4)
+                    place, pitch = _panel(packed, starts, j, square, count)
+                    _fill_strided(target[:square], place + k * vectors * BYTES, pitch)
+                    if outputs == 4:
+                        _kernel4(source.ctypes.data, target.ctypes.data, vectors)
+                    else:
+                        _kernel2(source.ctypes.data, target.ctypes.data, vectors)
 
 
 @njit(**SERIAL)
@@ -148,7 +161,8 @@ def convolve(x, packed, starts, bias, slope, y, pad, outputs, block, space, tabl
     """y (N, OH, OW, M) = the convolution of x (N, H, W, C) + bias (M), what is not positive times slope.
 
     packed, starts: as from ``transform_weights``. pad (2): rows above and columns left of the images. block: tiles that
-    are transformed at a time, a multiple of ROWS. Workspace: space (threads, block·a²·(C + 4·LANES) + C + 4·LANES),
+    are transformed at a time, a multiple of ROWS. Workspace: space (threads, a²·(block·(C + 4·LANES) + LANES) + C +
+    4·LANES),
     tables (threads, 2, 36).
     """
     channels, side = x.shape[3], outputs + 2
@@ -157,7 +171,7 @@ def convolve(x, packed, starts, bias, slope, y, pad, outputs, block, space, tabl
     blocks = -(-tiles // block)
     for t in prange(threads):
         source, target, inputs = tables[t, 0], tables[t, 1], space[t].ctypes.data
-        products = inputs + block * square * channels * 4
+        products = inputs + square * (block * channels + LANES) * 4
         zeros = products + block * square * 4 * BYTES
         unused = zeros + channels * 4
         space[t, (zeros - inputs) // 4 : (unused - inputs) // 4] = 0
@@ -170,17 +184,17 @@ def convolve(x, packed, starts, bias, slope, y, pad, outputs, block, space, tabl
                     _fill_table(source, x[image], top - pad[0], left - pad[1], side, zeros)
                 else:
                     _fill_strided(source[:square], zeros, 0)
-                _fill_strided(target[:square], inputs + i * channels * 4, rows * channels * 4)
+                _fill_strided(target[:square], inputs + i * channels * 4, (rows * channels + LANES) * 4)
                 if outputs == 4:
                     _input4(source.ctypes.data, target.ctypes.data, channels // LANES)
                 else:
                     _input2(source.ctypes.data, target.ctypes.data, channels // LANES)
             for j in range(starts.size - 1):
                 vectors = starts[j + 1] - starts[j]
-                weights = packed.ctypes.data + starts[j] * square * channels * BYTES
+                weights, pitch = _panel(packed, starts, j, square, channels)
                 for p in range(square):
-                    left_factor = inputs + p * rows * channels * 4
-                    right_factor = weights + p * channels * vectors * BYTES
+                    left_factor = inputs + p * (rows * channels + LANES) * 4
+                    right_factor = weights + p * pitch
                     out = products + p * rows * vectors * BYTES
                     _multiply(left_factor, channels * 4, right_factor, out, rows, channels, vectors)
                 for i in range(count):
@@ -201,7 +215,7 @@ def convolve(x, packed, starts, bias, slope, y, pad, outputs, block, space, tabl
 def transform_images(x, dy, starts, pad, outputs, first, last, inputs, gradients, zeros, tables):
     """The factors of the weight gradient for tiles ``first`` to ``last`` of x (N, H, W, C) and dy (N, OH, OW, M).
 
-    inputs (a²·tiles·C): a², tiles, C; gradients (a²·tiles·M): for each panel a², tiles, width. zeros (max(C, M)).
+    inputs of a² matrices (tiles, C); gradients: for each panel, of a² matrices (tiles, width). zeros (max(C, M)).
     """
     channels, side = x.shape[3], outputs + 2
     high, wide = -(-dy.shape[1] // outputs), -(-dy.shape[2] // outputs)
@@ -211,7 +225,7 @@ def transform_images(x, dy, starts, pad, outputs, first, last, inputs, gradients
         for i in range(t * count // threads, (t + 1) * count // threads):
             image, top, left = _origin(first + i, high, wide, outputs)
             _fill_table(source, x[image], top - pad[0], left - pad[1], side, zeros.ctypes.data)
-            _fill_strided(target[:square], inputs.ctypes.data + i * channels * 4, count * channels * 4)
+            _fill_strided(target[:square], inputs.ctypes.data + i * channels * 4, (count * channels + LANES) * 4)
             if outputs == 4:
                 _input4(source.ctypes.data, target.ctypes.data, channels // LANES)
             else:
@@ -219,8 +233,8 @@ def transform_images(x, dy, starts, pad, outputs, first, last, inputs, gradients
             _fill_table(source, dy[image], top, left, outputs, zeros.ctypes.data)
             for j in range(starts.size - 1):
                 vectors = starts[j + 1] - starts[j]
-                place = gradients.ctypes.data + (starts[j] * square * count + i * vectors) * BYTES
-                _fill_strided(target[:square], place, count * vectors * BYTES)
+                place, pitch = _panel(gradients, starts, j, square, count)
+                _fill_strided(target[:square], place + i * vectors * BYTES, pitch)
                 if outputs == 4:
                     _input_gradient4(source.ctypes.data, target.ctypes.data, vectors)
                 else:
@@ -231,34 +245,39 @@ def transform_images(x, dy, starts, pad, outputs, first, last, inputs, gradients
 
 @njit(**PARALLEL)
 def multiply_images(inputs, gradients, starts, channels, count, square, products, add):
-    """products: for each panel (a², C, width) = [products +] the sum over tiles of inputs times gradients."""
+    """products: for each panel, a² matrices (C, width), = [products +] the sum over tiles of inputs times gradients."""
     panels = starts.size - 1
     for t in prange(square * panels):
         p, j = t // panels, t % panels
         vectors = starts[j + 1] - starts[j]
-        left = inputs.ctypes.data + p * count * channels * 4
-        right = gradients.ctypes.data + (starts[j] * square + p * vectors) * count * BYTES
-        out = products.ctypes.data + (starts[j] * square + p * vectors) * channels * BYTES
-        _multiply_turned(left, channels, right, out, count, vectors, add)
+        left = inputs.ctypes.data + p * (count * channels + LANES) * 4
+        right, right_pitch = _panel(gradients, starts, j, square, count)
+        out, pitch = _panel(products, starts, j, square, channels)
+        _multiply_turned(left, channels, right + p * right_pitch, out + p * pitch, count, vectors, add)
 
 
 @njit(**PARALLEL)
 def finish_weights(products, starts, dw, add, rough, tables, outputs):
-    """dw (M, C, 9) = [dw +] the weight gradient from ``products``. rough (threads, 9·max(C, M)): workspace."""
+    """dw (M, C, 9) = [dw +] the weight gradient from ``products``. rough (threads, GROUP·9·max(C, M)): workspace."""
     width, channels = dw.shape[0], dw.shape[1]
     threads, square = tables.shape[0], (outputs + 2) ** 2
     for t in prange(threads):
-        buffer, source, target = rough[t], tables[t, 0], tables[t, 1]
-        for c in range(t * channels // threads, (t + 1) * channels // threads):
-            for j in range(starts.size - 1):
-                vectors = starts[j + 1] - starts[j]
-                place = products.ctypes.data + (starts[j] * square * channels + c * vectors) * BYTES
-                _fill_strided(source[:square], place, channels * vectors * BYTES)
-                _fill_strided(target[:9], buffer.ctypes.data + starts[j] * BYTES, width * 4)
-                if outputs == 4:
-                    _kernel_gradient4(source.ctypes.data, target.ctypes.data, vectors)
-                else:
-                    _kernel_gradient2(source.ctypes.data, target.ctypes.data, vectors)
+        buffer, source, target = rough[t, : GROUP * 9 * width].reshape(GROUP, 9, width), tables[t, 0], tables[t, 1]
+        groups = channels // GROUP
+        for g in range(t * groups // threads, (t + 1) * groups // threads):
+            first = g * GROUP
+            for i in range(GROUP):
+                for j in range(starts.size - 1):
+                    vectors = starts[j + 1] - starts[j]
+                    place, pitch = _panel(products, starts, j, square, channels)
+                    _fill_strided(source[:square], place + (first + i) * vectors * BYTES, pitch)
+                    _fill_strided(target[:9], buffer[i].ctypes.data + starts[j] * BYTES, width * 4)
+                    if outputs == 4:
+                        _kernel_gradient4(source.ctypes.data, target.ctypes.data, vectors)
+                    else:
+                        _kernel_gradient2(source.ctypes.data, target.ctypes.data, vectors)
             for m in range(width):
-                for q in range(9):
-                    dw[m, c, q] = buffer[q * width + m] + (dw[m, c, q] if add else np.float32(0))
+                for i in range(GROUP):
+                    for q in range(9):
+                        before = dw[m, first + i, q] if add else np.float32(0)
+                        dw[m, first + i, q] = buffer[i, q, m] + before

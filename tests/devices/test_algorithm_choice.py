@@ -1,0 +1,121 @@
+"""The choice of a convolution's algorithm: by time, kept on disk, recorded for a resume, the same for all processes."""
+
+import engines
+import pytest
+
+from caffelite.devices import Window, algorithms
+from caffelite.devices.cpu import choices
+
+WIDE, NARROW, DEEP = (8, 64, 56, 56), (8, 3, 56, 56), (8, 128, 56, 56)
+
+
+@pytest.fixture
+def new(tmp_path, monkeypatch):
+    """Makes Choices with an empty cache folder that they share, and a clock that only algorithms move."""
+    monkeypatch.setenv("CAFFELITE_CACHE", str(tmp_path))
+    now = [0.0]
+    monkeypatch.setattr(choices.time, "perf_counter", lambda: now[0])
+
+    def make(threads=2):
+        made = choices.Choices(threads, (3, 2, 0))
+        made.runs = []
+
+        def taking(name, seconds):
+            def step():
+                made.runs.append(name)
+                now[0] += seconds
+
+            return step
+
+        made.timed = lambda **seconds: {name: taking(name, s) for name, s in seconds.items()}
+        return made
+
+    return make
+
+
+@pytest.mark.parametrize(
+    "seconds, best",
+    [
+        (dict(direct=3.0, winograd2=2.0, winograd4=1.0), "winograd4"),
+        (dict(direct=1.0, winograd2=2.0, winograd4=3.0), "direct"),
+        (dict(direct=1.0, winograd2=0.95, winograd4=0.96), "direct"),
+        (dict(direct=3.0, winograd2=1.0, winograd4=0.95), "winograd2"),
+    ],
+)
+def test_the_clearly_fastest_is_chosen(new, seconds, best):
+    found = new()
+    assert found.choose("a", found.timed(**seconds)) == best
+
+
+def test_a_choice_is_kept_on_disk_by_thread_count(new):
+    one, again, other = new(), new(), new(threads=1)
+    one.choose("a", one.timed(direct=2.0, product=1.0))
+    again = new()
+    assert again.choose("a", again.timed(direct=1.0, product=2.0)) == "product" and not again.runs
+    assert other.choose("a", other.timed(direct=1.0, product=2.0)) == "direct" and other.runs
+
+
+def test_a_recorded_choice_precedes_the_cache(new):
+    one, resumed = new(), new()
+    one.choose("a, forward", one.timed(direct=2.0, winograd4=1.0))
+    assert one.recorded() == ["a, forward: winograd4"]
+    resumed.restore(["a, forward: direct"])
+    assert resumed.choose("a, forward", resumed.timed(direct=2.0, winograd4=1.0)) == "direct"
+    assert not resumed.runs and resumed.recorded() == ["a, forward: direct"]
+
+
+def test_an_unknown_recorded_choice_is_measured(new):
+    found = new()
+    found.restore(["a: of a later version"])
+    assert found.choose("a", found.timed(direct=2.0, product=1.0)) == "product"
+
+
+def test_all_processes_take_the_choice_of_the_first(new):
+    first, second = new(), new()
+    sent = []
+    first.ranks = 0, lambda mine: sent.append(mine) or [mine]
+    second.ranks = 1, lambda mine: [sent[0], mine]
+    first.choose("a", first.timed(direct=2.0, winograd4=1.0))
+    assert second.choose("a", second.timed(direct=1.0, winograd4=2.0)) == "winograd4" and not second.runs
+
+
+def test_candidates_follow_from_the_geometry():
+    def found(x, y, kernel=(3, 3), groups=1, half=False, **window):
+        return algorithms.candidates(x, y, Window(kernel, **window), groups, half)
+
+    both = ["direct", "winograd2", "winograd4"]
+    assert found(WIDE, WIDE, pad=(1, 1)) == both
+    assert found(WIDE, DEEP, kernel=(1, 1)) == ["direct", "product"]
+    direct = [
+        found(NARROW, WIDE, pad=(1, 1)),
+        found(WIDE, WIDE, pad=(1, 1), stride=(2, 2)),
+        found(WIDE, WIDE, pad=(2, 2), dilation=(2, 2)),
+        found(WIDE, WIDE, pad=(1, 1), groups=2),
+        found(WIDE, WIDE, pad=(1, 1), half=True),
+        found(WIDE, WIDE, kernel=(5, 5), pad=(2, 2)),
+    ]
+    assert direct == [["direct"]] * len(direct)
+
+
+def test_little_work_is_direct_and_not_measured():
+    dev, window = engines.with_onednn(), Window((3, 3), pad=(1, 1))
+    small, large = (1, 16, 8, 8), (8, 64, 56, 56)
+    assert algorithms.work(small, small, window) < algorithms.MEASURED_WORK < algorithms.work(large, large, window)
+    assert not hasattr(dev.convolution(small, small, window, channels_last=True), "taken")
+    assert dev.convolution(large, large, window, channels_last=True).taken == {}
+
+
+def test_the_memory_plan_counts_the_workspace(monkeypatch):
+    """The device's workspace after all passes is what the plan has, up to cache lines."""
+    dev, shape, window = engines.with_onednn(), (2, 32, 21, 21), Window((3, 3), pad=(1, 1))
+    monkeypatch.setattr(algorithms, "MEASURED_WORK", 0)
+    needed = []
+    for name in algorithms.WINOGRAD:
+        op = dev.convolution(shape, shape, window, channels_last=True, algorithm=name)
+        x, dx, dy = (dev.zeros((2, 21, 21, 32)) for _ in range(3))
+        w, dw = (dev.zeros((32, 32, 3, 3)) for _ in range(2))
+        op.forward(x, w, None, dy)
+        op.backward(x, w, dy, dx, dw, None)
+        needed.append(dev._workspace.nbytes)
+    planned = algorithms.workspace(shape, shape, window, 1, False, dev.threads, True)
+    assert planned <= max(needed) <= planned + 512

@@ -1,0 +1,142 @@
+"""Winograd's convolutions: their errors against float64, what they fuse, and that threads do not change them."""
+
+import engines
+import numpy as np
+import pytest
+import reference
+from engines import first, last
+from textnet import bind, feed, inputs, run
+
+from caffelite import caffelite_pb2 as pb
+from caffelite.devices import Window, algorithms, open_device
+from caffelite.devices.cpu.winograd import WinogradConvolution
+
+# (N, C, H, W), M, pad: several panels and blocks, borders of all kinds, images smaller than a tile
+SHAPES = [
+    ((2, 16, 7, 9), 48, (1, 1)),
+    ((1, 32, 13, 6), 80, (0, 1)),
+    ((2, 80, 5, 3), 16, (2, 2)),
+    ((3, 64, 28, 20), 64, (1, 1)),
+]
+BOUNDS = {2: 4, 4: 30}  # times the direct algorithm's error
+
+
+@pytest.fixture(scope="module")
+def dev():
+    return engines.with_onednn()
+
+
+def problem(seed, x, m, pad):
+    """(x, w, b, dy), float32 as N×C×H×W, and the window."""
+    rng, window = np.random.default_rng(seed), Window((3, 3), pad=pad)
+    shapes = x, (m, x[1], 3, 3), (m,), (x[0], m, *window.outputs(x[2:]))
+    return [rng.standard_normal(shape).astype(np.float32) for shape in shapes], window
+
+
+def exact(images, window):
+    """(y, dx, dw) in float64."""
+    x, w, b, dy = (a.astype(np.float64) for a in images)
+    dx, dw = reference.convolution_backward(x, w, dy, window)[:2]
+    return reference.convolution(x, w, b, window), dx, dw
+
+
+def passes(op, images):
+    """(y, dx, dw) of an operation, as N×C×H×W."""
+    x, w, b, dy = images
+    x, dy = last(x), last(dy)
+    y, dx, dw = np.empty_like(dy), np.empty_like(x), np.empty_like(w)
+    op.forward(x, w, b, y)
+    if isinstance(op, WinogradConvolution):
+        op.data_gradient(dy, w, dx)
+        op.weight_gradient(x, dy, dw)
+    else:
+        op.backward(x, w, dy, dx, dw, None)
+    return first(y), first(dx), dw
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "x".join(map(str, shape[0])))
+def test_errors_are_bounded_by_the_direct_ones(dev, seed, shape):
+    images, window = problem(seed, *shape)
+    expected = exact(images, window)
+    sizes = images[0].shape, images[3].shape
+
+    def errors(op):
+        return [np.sqrt(np.mean((a - b) ** 2)) for a, b in zip(passes(op, images), expected, strict=True)]
+
+    direct = errors(dev.convolution(*sizes, window, channels_last=True))
+    for outputs, bound in BOUNDS.items():
+        found = errors(WinogradConvolution(dev, *sizes, window, outputs))
+        for name, error, least in zip(("y", "dx", "dw"), found, direct, strict=True):
+            assert error <= bound * least, f"F({outputs}), {name}"
+
+
+@pytest.mark.parametrize("outputs", [2, 4])
+def test_threads_do_not_change_results(seed, outputs):
+    images, window = problem(seed, *SHAPES[3])
+    found = []
+    for threads in (1, 2, 5):
+        dev = engines.with_onednn()
+        dev.threads = threads
+        found.append(passes(WinogradConvolution(dev, images[0].shape, images[3].shape, window, outputs), images))
+    for other in found[1:]:
+        for a, b in zip(found[0], other, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_weight_gradient_adds_over_chunks_of_tiles(dev, seed, monkeypatch):
+    images, window = problem(seed, *SHAPES[3])
+    monkeypatch.setattr(algorithms, "CHUNK_BYTES", 0)  # chunks of 64 tiles
+    op = WinogradConvolution(dev, images[0].shape, images[3].shape, window, 4)
+    assert op._chunk < algorithms.tile_count(images[3].shape, 4)
+    dw = np.ones_like(images[1])
+    op.weight_gradient(last(images[0]), last(images[3]), dw, add=True)
+    np.testing.assert_allclose(dw, exact(images, window)[2] + 1, atol=2e-3)
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.25])
+def test_relu_and_nan(dev, seed, slope):
+    (x, w, b, dy), window = problem(seed, *SHAPES[0])
+    plain, fused = np.empty_like(last(dy)), np.empty_like(last(dy))
+    op = WinogradConvolution(dev, x.shape, dy.shape, window, 2)
+    op.forward(last(x), w, b, plain)
+    op.forward(last(x), w, b, fused, slope)
+    np.testing.assert_array_equal(fused, np.where(plain > 0, plain, np.float32(slope) * plain))
+    x[0, 3, 2, 2] = np.nan
+    op.forward(last(x), w, b, fused, slope)
+    assert np.isnan(fused[0, 1:4, 1:4]).all() and not np.isnan(fused[1]).any()
+
+
+def net(algorithm):
+    return (
+        inputs(x=(2, 16, 9, 9), t=(2, 32, 9, 9))
+        + f"""layer {{ name: "c" type: "Convolution" bottom: "x" top: "y" convolution_param {{ num_output: 32
+  kernel_size: 3 pad: 1 algorithm: {algorithm} weight_filler {{ type: "xavier" }}
+  bias_filler {{ type: "constant" value: 0.1 }} }} }}
+layer {{ name: "r" type: "ReLU" bottom: "y" top: "y" }}
+layer {{ name: "l" type: "EuclideanLoss" bottom: "y" bottom: "t" top: "l" }}"""
+    )
+
+
+def gradients(dev, algorithm, seed):
+    rng = np.random.default_rng(seed)
+    found = bind(net(algorithm), dev=dev)
+    feed(found, x=rng.standard_normal((2, 16, 9, 9)), t=rng.standard_normal((2, 32, 9, 9)))
+    loss = run(found)
+    (layer,) = (node.layer for node in found.graph.nodes if node.name == "c")
+    return loss, [blob.copy() for blob in found.params.diffs], getattr(layer.op, "taken", {})
+
+
+@pytest.mark.parametrize("algorithm", [name for name in pb.ConvolutionParameter.Algorithm.keys() if "WINO" in name])
+def test_a_layer_takes_the_algorithm_of_its_field(dev, seed, algorithm):
+    loss, diffs, taken = gradients(dev, algorithm, seed)
+    direct, expected, _ = gradients(dev, "DIRECT", seed)
+    assert set(taken.values()) == {algorithm.lower().replace("_", "")}
+    assert loss == pytest.approx(direct, rel=1e-5)
+    assert not np.array_equal(diffs[0], expected[0]), "the algorithms differ in their rounding"
+    for a, b in zip(diffs, expected, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-4 * np.abs(b).max())
+
+
+def test_deterministic_devices_are_direct(dev, seed):
+    loss, _, taken = gradients(open_device(deterministic=True), "WINOGRAD_4", seed)
+    assert not taken and loss == gradients(dev, "DIRECT", seed)[0]

@@ -1,0 +1,66 @@
+"""Signals reach the process that holds the lock of a run, and no other one; notes."""
+
+import json
+import os
+
+import pytest
+
+from caffelite.errors import CaffeliteError
+from caffelite.runs import control, notes
+from caffelite.runs.lock import FolderLock
+
+
+@pytest.fixture
+def claimed(tmp_path):
+    """A run folder that this process locks, but that names another process."""
+    import socket
+
+    session = {"run": "a", "host": socket.gethostname(), "process": os.getppid(), "locked": True}
+    (tmp_path / "run.json").write_text(json.dumps({"sessions": [session]}))
+    (tmp_path / "config.json").write_text('{"solver": "x.prototxt"}')
+    lock = FolderLock(tmp_path)
+    yield tmp_path
+    lock.release()
+
+
+@pytest.mark.parametrize("action", ["pause", "kill", "snapshot"])
+def test_a_process_without_the_lock_gets_no_signal(claimed, action, monkeypatch):
+    sent = []
+    monkeypatch.setattr("signal.pidfd_send_signal", lambda *arguments: sent.append(arguments))
+    with pytest.raises(CaffeliteError, match="the process of .* is not known"):
+        control.act(claimed, action)
+    assert not sent
+
+
+def test_the_process_with_the_lock_gets_the_signal(claimed, monkeypatch):
+    sent = []
+    monkeypatch.setattr("signal.pidfd_send_signal", lambda _, number: sent.append(number))
+    content = json.loads((claimed / "run.json").read_text())
+    content["sessions"][0]["process"] = os.getpid()
+    (claimed / "run.json").write_text(json.dumps(content))
+    control.pause(claimed)
+    assert "already stopping" in control.pause(claimed), "a second signal would end the run at once"
+    control.request_snapshot(claimed)
+    control.kill(claimed)
+    assert sent == [15, 1, 9]
+
+
+def test_a_run_of_another_machine_is_refused(claimed):
+    content = json.loads((claimed / "run.json").read_text())
+    content["sessions"][0]["host"] = "elsewhere"
+    (claimed / "run.json").write_text(json.dumps(content))
+    with pytest.raises(CaffeliteError, match="runs on another machine"):
+        control.pause(claimed)
+
+
+def test_tags_and_note(tmp_path):
+    with pytest.raises(CaffeliteError, match="is not the folder of a run"):
+        notes.change(tmp_path, add=["x"])
+    (tmp_path / "config.json").write_text("{}")
+    assert notes.change(tmp_path, add=["b", " a "], note="one\r\ntwo") == notes.Notes(("a", "b"), "one\ntwo")
+    assert notes.change(tmp_path, remove=["a", "c"]) == notes.read(tmp_path) == notes.Notes(("b",), "one\ntwo")
+    for tag in ("", "a,b", "x" * 51, "a\nb"):
+        with pytest.raises(CaffeliteError, match="a tag cannot be used"):
+            notes.change(tmp_path, add=[tag])
+    (tmp_path / "notes.json").write_text('{"tags": 5, "note": []}')
+    assert notes.read(tmp_path) == notes.Notes()

@@ -1,0 +1,273 @@
+"""Pages of runs in Chromium, end to end: a server, a browser, runs of a small net."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from small_runs import Trainer, losses, make_root, train, wait
+
+pytestmark = pytest.mark.browser
+
+CHROMIUM = "/usr/bin/chromium"
+ARGUMENTS = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+).split()
+NAUGHTY = "<img src=x onerror=alert(1)>"
+PERIOD = "stepsize=100000"  # the rates of runs of different lengths are equal
+
+
+def lacking(text):
+    """Skips, or fails where a browser has to be there."""
+    (pytest.fail if os.environ.get("CAFFELITE_BROWSER") else pytest.skip)(text)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if not os.path.exists(CHROMIUM):
+        lacking(f"{CHROMIUM} is not there")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        lacking("playwright is not installed")
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield found
+        found.close()
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("root")
+    make_root(folder)
+    train(folder, "first")
+    train(folder, "whole", "max_iter=400", "snapshot=0", PERIOD)
+    return folder
+
+
+class Server:
+    """A server process on a port that stays the same when it is started again."""
+
+    def __init__(self, root, port=0):
+        words = [sys.executable, "-m", "caffelite", "serve", "-root", str(root), "-port", str(port), "-cpu_slots", "0"]
+        self.process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+        match = re.search(r"http://127\.0\.0\.1:(\d+)", self.process.stderr.readline())
+        self.address, self.port = match[0], int(match[1])
+
+    def json(self, path):
+        with urllib.request.urlopen(self.address + path, timeout=30) as answer:
+            return json.load(answer)
+
+    def end(self, number=signal.SIGKILL):
+        self.process.send_signal(number)
+        self.process.communicate()
+
+
+@pytest.fixture(scope="module")
+def server(root):
+    found = Server(root)
+    yield found
+    found.end(signal.SIGINT)
+
+
+@contextmanager
+def opened(browser, server, path, *, disturbed=False, **options):
+    """A page, whose console must stay empty and whose requests must stay on the host. disturbed: the server goes away
+    meanwhile, which the browser logs."""
+    context = browser.new_context(**options)
+    page, seen = context.new_page(), []
+    own = (server.address, "blob:", "data:")
+    page.on("console", lambda message: seen.append(message.text))
+    page.on("pageerror", lambda error: seen.append(str(error)))
+    page.on("dialog", lambda dialog: seen.append(dialog.message))
+    page.on("request", lambda request: None if request.url.startswith(own) else seen.append(request.url))
+    page.goto(server.address + path)
+    yield page
+    context.close()
+    assert [text for text in seen if not (disturbed and "net::ERR_" in text)] == []
+
+
+def until(page, expression):
+    """Waits until an expression is true on the page. Not `wait_for_function`, which the page's policy refuses."""
+
+    def holds():
+        try:
+            return page.evaluate(f"Boolean({expression})")
+        except Exception:  # the page is being replaced
+            return False
+
+    wait(holds)
+
+
+def drawn(page):
+    """The curves of the chart: {panel, phase: (x, y)}, raw ones."""
+    page.wait_for_selector("#chart .main-svg")
+    traces = page.evaluate("document.getElementById('chart').data.map(t => [t.meta, [...t.x], [...t.y]])")
+    return {
+        (meta["panel"], meta["phase"]): (x, y) for meta, x, y in traces if meta.get("raw") or meta["phase"] != "train"
+    }
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_ask_nobody_else_and_log_nothing(browser, server, scheme):
+    for path in ("/runs", "/run?folder=first_run", "/compare?folder=first_run&folder=whole_run", "/new", "/queue"):
+        with opened(browser, server, path, color_scheme=scheme) as page:
+            page.wait_for_load_state("load")
+            page.wait_for_timeout(400)
+
+
+def test_chart_equals_the_records(browser, server, root):
+    with opened(browser, server, "/run?folder=first_run") as page:
+        curves = drawn(page)
+        assert curves["loss", "train"] == (list(range(60)), np.frombuffer(losses(root / "first_run"), "<f4").tolist())
+        rows = [row for row in server.json("/run/data.json?folder=first_run")["rows"] if row["phase"] == "test"]
+        for name in ("loss", "accuracy"):
+            assert curves[name, "test"] == ([row["iteration"] for row in rows], [row[name] for row in rows])
+
+
+def test_zoom_is_shared_and_kept_in_the_address(browser, server):
+    with opened(browser, server, "/run?folder=first_run") as page:
+        page.wait_for_selector("#chart .main-svg")
+        box = page.locator("#chart .nsewdrag").first.bounding_box()
+        page.mouse.move(box["x"] + 0.3 * box["width"], box["y"] + 20)
+        page.mouse.down()
+        page.mouse.move(box["x"] + 0.6 * box["width"], box["y"] + 22, steps=4)
+        page.mouse.up()
+        until(page, "location.search.includes('range=')")
+        page.check("#log")
+        ranges = page.evaluate("document.getElementById('chart')._fullLayout.xaxis.range")
+        assert 10 < ranges[0] < ranges[1] < 50
+        axes = page.evaluate("[...new Set(document.getElementById('chart').data.map(t => t.xaxis))]")
+        assert axes == ["x"], "all panels have one x axis"
+        address = page.url.removeprefix(server.address)
+    with opened(browser, server, address) as page:
+        page.wait_for_selector("#chart .main-svg")
+        again = page.evaluate("document.getElementById('chart')._fullLayout.xaxis.range")
+        assert again == pytest.approx(ranges, rel=1e-4) and page.is_checked("#log")
+
+
+def test_layers_open_by_a_click(browser, server):
+    with opened(browser, server, "/run?folder=first_run") as page:
+        page.click("#net [data-layer=conv]")
+        page.wait_for_selector("#layer img")
+        text = page.inner_text("#layer")
+        assert "8×4×6×6" in text and "first_iter_60.caffemodel" in text
+
+
+def test_run_of_a_terminal_pauses_and_resumes_to_the_same_bits(browser, server, root):
+    with (
+        Trainer(root, "paused", "max_iter=400", "snapshot=0", PERIOD, wait_for="paused_run/losses.f32") as trainer,
+        opened(browser, server, "/runs") as page,
+    ):
+        page.wait_for_selector("tr[data-folder=paused_run] [data-state=running]", timeout=10000)
+        page.click("tr[data-folder=paused_run] a")
+        page.click("[data-action=pause] button:not(.copy)")
+        until(page, "document.getElementById('state')?.textContent === 'stopping'")
+        trainer.go_on()
+        page.wait_for_selector("#state[data-state=stopped]", timeout=20000)
+        assert trainer.process.wait(20) == 143 and len(losses(trainer.folder)) < 1600
+        page.click("[data-action=resume] button:not(.copy)", timeout=10000)
+        page.wait_for_selector("#state[data-state=finished]", timeout=60000)
+    assert losses(root / "paused_run") == losses(root / "whole_run")
+    assert parameters(root / "paused_iter_400.caffemodel") == parameters(root / "whole_iter_400.caffemodel")
+
+
+def parameters(path):
+    from caffelite.weights import read_model
+
+    return {name: [array.tobytes() for array in arrays] for name, arrays in read_model(path).items()}
+
+
+def test_killed_trainer_is_shown_and_resumes(browser, server, root):
+    settings = ("max_iter=400", "snapshot=20", PERIOD)
+    with (
+        Trainer(root, "killed", *settings, wait_for="killed_iter_20.solverstate") as trainer,
+        opened(browser, server, "/run?folder=killed_run") as page,
+    ):
+        page.wait_for_selector("#state[data-state=running]")
+        trainer.process.kill()
+        trainer.process.wait()
+        page.wait_for_selector("#state[data-state=killed]", timeout=3000)
+        assert "Iteration 20" in page.text_content("#log-text")
+        page.click("[data-action=resume] button:not(.copy)")
+        page.wait_for_selector("#state[data-state=finished]", timeout=60000)
+    assert losses(root / "killed_run") == losses(root / "whole_run")
+
+
+def test_killed_server_disturbs_no_run_and_leaves_no_gap(browser, root):
+    server = Server(root)
+    endless = ("max_iter=1000000", "snapshot=0", "display=20", "test_interval=100000")
+    with (
+        Trainer(root, "long", *endless) as trainer,
+        opened(browser, server, "/run?folder=long_run", disturbed=True) as page,
+    ):
+        until(page, "window.caffelite?.series.count > 0")
+        server.end()
+        before = len(losses(trainer.folder)) // 4
+        wait(lambda: len(losses(trainer.folder)) // 4 > before + 100)
+        server = Server(root, server.port)
+        until(page, f"window.caffelite.series.count > {before + 100}")
+        shown = page.evaluate("[...window.caffelite.series.losses.subarray(0, window.caffelite.series.count)]")
+        assert shown == np.frombuffer(losses(trainer.folder), "<f4")[: len(shown)].tolist()
+        assert trainer.process.poll() is None
+        server.end()
+
+
+def test_names_show_as_text(browser, server, root):
+    folder = root / f"{NAUGHTY.replace('/', '')}_run"
+    (root / "first_run").rename(folder)
+    try:
+        (folder / "notes.json").write_text(json.dumps({"tags": [NAUGHTY], "note": NAUGHTY}))
+        with open(folder / "log.txt", "a") as file:
+            file.write(f"I0101 00:00:00.000000 1 x.cpp:1] {NAUGHTY}\n")
+        with opened(browser, server, "/runs?columns=note&columns=tags") as page:
+            assert NAUGHTY in page.inner_text("#rows")
+            page.click(f"text={folder.name}")
+            page.wait_for_selector("#chart .main-svg")
+            assert NAUGHTY in page.inner_text("h1") and NAUGHTY in page.text_content("#log-text")
+            assert page.locator("img[src=x]").count() == 0
+    finally:
+        (folder / "notes.json").unlink()
+        folder.rename(root / "first_run")
+
+
+def test_foreign_requests_are_refused(browser, server):
+    with opened(browser, server, "/runs") as page:
+        answer = page.request.post(f"{server.address}/run/control", headers={"Origin": "http://evil.example"}, form={})
+        assert answer.status == 403
+        assert page.request.get(f"{server.address}/runs", headers={"Host": "evil.example"}).status == 400
+
+
+def test_a_thousand_runs_are_listed(browser, tmp_path):
+    make_root(tmp_path)
+    first = train(tmp_path, "first", "max_iter=20")
+    for i in range(999):
+        copy = tmp_path / f"copy_{i}"
+        copy.mkdir()
+        for name in ("run.json", "config.json", "metrics.csv", "losses.f32", "heartbeat.json", "solver.prototxt"):
+            os.link(first / name, copy / name)
+    server = Server(tmp_path)
+    try:
+        before = server.json("/runs.json")
+        with opened(browser, server, "/runs") as page:
+            assert page.locator("#rows tr[data-folder]").count() == 1000
+            page.keyboard.press("/")
+            page.keyboard.type("copy_99")
+            assert page.locator("#rows tr[data-folder]:visible").count() == 10
+            page.keyboard.press("Escape")
+            page.keyboard.press("j")
+            page.keyboard.press("Enter")
+            page.wait_for_url("**/run?folder=copy_99*")
+        (tmp_path / ".caffelite_runs.json").unlink(missing_ok=True)
+        time.sleep(1)
+        assert server.json("/runs.json") == before
+    finally:
+        server.end(signal.SIGINT)

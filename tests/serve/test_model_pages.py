@@ -1,0 +1,371 @@
+"""The pages try, models and data over a folder with digits and a net that was trained on them; some in Chromium."""
+
+import base64
+import csv
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from starlette.testclient import TestClient
+
+from caffelite.serve.app import create_app
+from caffelite.serve.config import ServeConfig
+
+CHROMIUM = os.environ.get("CAFFELITE_CHROMIUM", "/usr/bin/chromium")
+NET = """
+name: "<digits>"
+layer { name: "data" type: "Data" top: "data" top: "label" include { phase: TRAIN }
+  transform_param { scale: 0.00390625 } data_param { source: "digits_train_lmdb" batch_size: 64 backend: LMDB } }
+layer { name: "data" type: "Data" top: "data" top: "label" include { phase: TEST }
+  transform_param { scale: 0.00390625 } data_param { source: "digits_test_lmdb" batch_size: 60 backend: LMDB } }
+layer { name: "conv" type: "Convolution" bottom: "data" top: "conv"
+  convolution_param { num_output: 8 kernel_size: 5 stride: 2 weight_filler { type: "xavier" } } }
+layer { name: "relu" type: "ReLU" bottom: "conv" top: "conv" }
+layer { name: "ip" type: "InnerProduct" bottom: "conv" top: "ip"
+  inner_product_param { num_output: 10 weight_filler { type: "xavier" } } }
+layer { name: "accuracy" type: "Accuracy" bottom: "ip" bottom: "label" top: "accuracy" include { phase: TEST } }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" }
+"""
+SOLVER = """net: "net.prototxt" base_lr: 0.05 lr_policy: "fixed" momentum: 0.9 weight_decay: 0.0005 max_iter: 500
+  display: 100 snapshot_prefix: "digits" random_seed: 1"""
+HIERARCHY = "round\n  0\n  6\n  8\n  9\nstraight\n  1\n  4\n  7\n"
+SEVEN = [[(70, 80), (160, 76), (262, 80)], [(262, 80), (225, 150), (190, 220), (165, 290)]]
+
+
+def caffelite(folder, *words):
+    found = subprocess.run(
+        [sys.executable, "-m", "caffelite", *map(str, words)], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert found.returncode == 0, found.stderr
+    return found.stdout
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """A folder with digits, a trained run, and its hierarchy; no deploy net yet."""
+    pytest.importorskip("sklearn", reason="scikit-learn carries the digits")
+    folder = tmp_path_factory.mktemp("site")
+    caffelite(folder, "dataset", "digits")
+    (folder / "net.prototxt").write_text(NET)
+    (folder / "solver.prototxt").write_text(SOLVER)
+    caffelite(folder, "train", "-solver", "solver.prototxt")
+    (folder / "digits_run" / "hierarchy.txt").write_text(HIERARCHY)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def client(site):
+    config = ServeConfig(roots=(site,))
+    with TestClient(create_app(config), base_url="http://127.0.0.1:5000") as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def deployed(site, client):
+    """The address of the run's deploy net, made by the job that the page queues."""
+    assert "caffelite deploy" in client.get("/try", params={"run": "digits_run"}).text
+    answer = client.post("/try/deploy", data={"run": "digits_run"}, headers={"Accept": "application/json"})
+    ended(client, answer.json()["id"])
+    found = client.get("/try.json", params={"run": "digits_run"}).json()
+    assert found["hierarchy"] == "digits_run/hierarchy.txt"
+    return found["net"]
+
+
+def ended(client, id):
+    """Waits for the end of a job, which must be good."""
+    until = time.monotonic() + 120
+    while time.monotonic() < until:
+        job = client.get(f"/job/{id}.json").json()
+        if job["state"] not in ("queued", "running"):
+            assert job["state"] == "finished", job
+            return job
+        time.sleep(0.1)
+    raise AssertionError(f"the job does not end: {job}")
+
+
+@pytest.fixture(scope="module")
+def drawing(site):
+    """A seven as a file, as one draws it."""
+    paper = np.full((336, 336), 255, np.uint8)
+    for stroke in SEVEN:
+        cv2.polylines(paper, [np.array(stroke, np.int32)], False, 0, 24)
+    (site / "drawn").mkdir()
+    cv2.imwrite(str(site / "drawn/seven.png"), paper)
+    return site / "drawn/seven.png"
+
+
+def table(path):
+    with open(path, encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def classify(client, net, content, **fields):
+    files = {"image": ("image.png", content)}
+    return client.post(
+        "/try/classify", data={"net": net, **fields}, files=files, headers={"Accept": "application/json"}
+    )
+
+
+def test_answers_equal_those_of_the_command(site, client, deployed, drawing):
+    found = classify(client, deployed, drawing.read_bytes(), top="10", hierarchy="digits_run/hierarchy.txt").json()
+    words = ("classify", drawing, "-model", deployed, "-top", 10, "-json", "-hierarchy", "digits_run/hierarchy.txt")
+    (expected,) = json.loads(caffelite(site, *words))
+    assert [a["label"] for a in found["answers"]] == [a["label"] for a in expected["answers"]]
+    assert [a["score"] for a in found["answers"]] == pytest.approx([a["score"] for a in expected["answers"]], abs=1e-6)
+    assert found["answers"][0]["label"] == "7" and found["notes"] == expected["notes"]
+    assert [g["name"] for g in found["general"]] == [g["name"] for g in expected["general"]]
+    seen = cv2.imdecode(np.frombuffer(base64.b64decode(found["seen"].partition(",")[2]), np.uint8), 0)
+    assert seen.shape == (28, 28) and seen[14].max() > 128
+
+
+def test_explanations_have_a_picture_for_each_layer(client, deployed, drawing):
+    form = {"data": {"net": deployed}, "files": {"image": ("a.png", drawing.read_bytes())}}
+    found = client.post("/try/layers", **form).json()["layers"]
+    assert [(row["name"], row["shape"]) for row in found][:2] == [("conv", [8, 12, 12]), ("relu", [8, 12, 12])]
+    assert all(row["picture"].startswith("data:image/png;base64,") for row in found)
+    found = client.post("/try/saliency", **form).json()
+    assert found["label"] == "7" and sorted(found["pictures"]) == ["gradcam", "input", "saliency"]
+
+
+def test_corrected_answers_become_a_labelled_set(site, client, deployed, drawing):
+    form = {"data": {"net": deployed, "class": "3"}, "files": {"image": ("a.png", drawing.read_bytes())}}
+    for _ in range(2):
+        found = client.post("/try/correct", **form, headers={"Accept": "application/json"}).json()
+    assert found["count"] == 1 and (site / found["file"]).read_bytes() == drawing.read_bytes()
+    shown = client.get("/data/samples.json", params={"path": found["list"]}).json()
+    assert [row["label"] for row in shown["samples"]] == ["3"]
+    form["data"]["class"] = "10"
+    assert client.post("/try/correct", **form).status_code == 400
+
+
+def test_many_images_are_a_job_with_a_table(site, client, deployed, drawing):
+    content = drawing.read_bytes()
+    files = [("images", (f"../{i}<b>.png", content)) for i in range(3)] + [("images", ("broken.png", b"none"))]
+    data = {"net": deployed, "folder": "", "top": "2"}
+    found = client.post("/try/many", data=data, files=files, headers={"Accept": "application/json"}).json()
+    ended(client, found["id"])
+    rows = table(site / found["result"])
+    assert [row["label1"] for row in rows] == ["7", "7", "7", ""] and "decoded" in rows[3]["error"]
+    assert all(site in Path(row["file"]).resolve().parents for row in rows)
+    assert client.get("/download", params={"path": found["result"]}).content.startswith(b"file,seconds,error,label1")
+
+
+REFUSED = ["../../etc/passwd", "/etc/passwd", "link/passwd", "a\0b"]
+
+
+@pytest.mark.parametrize("path", REFUSED)
+def test_paths_outside_the_roots_are_refused(site, client, deployed, drawing, path):
+    if not (site / "link").exists():
+        (site / "link").symlink_to("/etc")
+    requests = [("/download", "path"), ("/models/net", "path"), ("/models/report", "path"), ("/data/set", "path")]
+    requests += [("/data/image", "path"), ("/data/preview", "net"), ("/try/model", "net"), ("/try", "run")]
+    for address, name in requests:
+        answer = client.get(f"{address}", params={name: path, "number": "0"})
+        assert answer.status_code == 403 and "root:" not in answer.text, address
+    content = drawing.read_bytes()
+    assert classify(client, path, content).status_code == 403
+    assert classify(client, deployed, content, hierarchy=path).status_code == 403
+    for address, name in (("/try/many", "folder"), ("/models/test", "train_net"), ("/data/audit", "other")):
+        data = {"net": deployed, "path": deployed, name: path}
+        assert client.post(address, data=data).status_code == 403, address
+    text = (site / deployed).read_text()
+    (site / "evil.prototxt").write_text(re.sub(r'weights: ".*"', lambda _: f"weights: {json.dumps(path)}", text))
+    assert classify(client, "evil.prototxt", content).status_code in (400, 403)
+    (site / "evil.prototxt").unlink()
+
+
+def test_images_outside_the_roots_are_not_shown(site, client, tmp_path):
+    cv2.imwrite(str(tmp_path / "secret.png"), np.full((9, 9, 3), 7, np.uint8))
+    inside = site / "inside.png"
+    cv2.imwrite(str(inside), np.zeros((9, 9, 3), np.uint8))
+    (site / "linked.png").symlink_to(tmp_path / "secret.png")
+    for outside in (tmp_path / "secret.png", site / "linked.png"):
+        (site / "mixed.txt").write_text(f"{inside} 0\n{outside} 1\n")
+        assert client.get("/data/image", params={"path": "mixed.txt", "number": 0}).status_code == 200
+        assert client.get("/data/image", params={"path": "mixed.txt", "number": 1}).status_code == 403
+        (site / "first.txt").write_text(f"{outside} 1\n{inside} 0\n")
+        assert client.get("/data/set", params={"path": "first.txt"}).status_code == 403
+
+
+def test_python_layers_are_refused_and_not_imported(site, client, deployed):
+    (site / "evil_module.py").write_text("raise SystemExit('imported')")
+    layer = (
+        'layer { name: "p" type: "Python" bottom: "data" top: "p" python_param { module: "evil_module" layer: "P" } }'
+    )
+    (site / "python.prototxt").write_text((site / deployed).read_text() + layer)
+    answer = client.get("/try/model.json", params={"net": "python.prototxt"})
+    assert answer.status_code == 400 and "runs no Python layers" in answer.json()["error"]
+    (site / "python.prototxt").unlink()
+
+
+def test_audit_of_two_sets_finds_shared_images(site, client):
+    form = {"path": "digits_test_lmdb", "other": "digits_test_lmdb"}
+    found = client.post("/data/audit", data=form, headers={"Accept": "application/json"}).json()
+    ended(client, found["id"])
+    shown = client.get("/data/set.json", params={"path": "digits_test_lmdb"}).json()
+    assert shown["audit"]["counts"]["in_both"] == 360 and shown["audit"]["counts"]["unreadable"] == 0
+    assert sum(row["count"] for row in shown["classes"]) == 360
+    assert "Audit" in client.get("/data/set", params={"path": "digits_test_lmdb"}).text
+
+
+def test_gallery_of_a_class_and_augmentation(site, client):
+    query = {"path": "digits_test_lmdb", "label": "4", "count": "5"}
+    found = client.get("/data/samples.json", params=query).json()
+    assert {row["label"] for row in found["samples"]} == {"4"} and len(found["samples"]) == 5
+    png = client.get(found["samples"][0]["image"]).content
+    assert cv2.imdecode(np.frombuffer(png, np.uint8), -1).shape == (28, 28)
+    drawn = client.get("/data/preview.json", params={"net": "net.prototxt", "number": "3", "count": "2"}).json()
+    assert len(drawn["draws"]) == 2 and drawn["stored"].startswith("data:image/png")
+
+
+def test_class_names_are_shown_as_text(site, client):
+    name = "<img src=x onerror=alert(1)>"
+    for label in (name, "other"):
+        (site / "folders" / label).mkdir(parents=True)
+        cv2.imwrite(str(site / "folders" / label / "a.png"), np.zeros((9, 9, 3), np.uint8))
+    assert "folders" in [row["path"] for row in client.get("/data.json").json()["sets"]]
+    text = client.get("/data/set", params={"path": "folders"}).text
+    assert "<img src=x" not in text and "&lt;img src=x onerror=alert(1)&gt;" in text
+
+
+# in Chromium
+
+
+@pytest.fixture(scope="module")
+def server(site, deployed):
+    """A server in a process of its own: its address."""
+    command = [sys.executable, "-m", "caffelite", "serve", "-port", "0", "-root", str(site)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        yield re.search(r"http://127\.0\.0\.1:\d+", process.stderr.readline())[0]
+        process.terminate()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api")
+    if not Path(CHROMIUM).exists():
+        pytest.skip("Chromium is not installed")
+    with playwright.sync_playwright() as started:
+        found = started.chromium.launch(executable_path=CHROMIUM)
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def tab(browser, server):
+    """A page whose console must stay empty and whose requests must stay on the host."""
+    found = browser.new_page(base_url=server)
+    said, asked = [], []
+    found.on("console", lambda message: said.append(message.text))
+    found.on("pageerror", lambda error: said.append(str(error)))
+    found.on("request", lambda request: asked.append(request.url))
+    yield found
+    found.close()
+    assert said == [] and all(url.startswith((server, "data:", "blob:")) for url in asked)
+
+
+def draw(tab, strokes):
+    box = tab.locator("#paper").bounding_box()
+    scale = box["width"] / 336
+    for stroke in strokes:
+        places = [(box["x"] + x * scale, box["y"] + y * scale) for x, y in stroke]
+        tab.mouse.move(*places[0])
+        tab.mouse.down()
+        for place in places[1:]:
+            tab.mouse.move(*place, steps=5)
+        tab.mouse.up()
+
+
+def answered(tab, label):
+    tab.wait_for_function("label => document.querySelector('.answer').dataset.best === label", arg=label)
+
+
+@pytest.mark.browser
+def test_a_drawn_seven_is_answered_7_with_its_group(tab, deployed):
+    tab.goto(f"/try?net={deployed}")
+    draw(tab, SEVEN[:1])
+    tab.wait_for_selector(".answer[data-best]")  # an answer after the first stroke
+    draw(tab, SEVEN[1:])
+    answered(tab, "7")
+    assert tab.locator("[data-part=best]").inner_text() == "7"
+    names = tab.locator("[data-part=general] li span:first-child").all_inner_texts()
+    assert names[0] == "7" and names == list(dict.fromkeys(names)) and set(names[1:]) <= {"straight", "anything"}
+    assert tab.locator("[data-part=seen]").evaluate("picture => picture.naturalWidth") == 28
+    tab.click("[data-part=layers-button]")
+    tab.wait_for_selector("[data-part=layers] img")
+    assert tab.locator("[data-part=layers] figcaption").first.inner_text().startswith("conv ")
+
+
+@pytest.mark.browser
+def test_a_sample_is_answered_by_two_models(site, tab, deployed):
+    (site / "digits_run/second.prototxt").write_text((site / deployed).read_text())
+    tab.goto(f"/try?net={deployed}&other=digits_run/second.prototxt")
+    tab.click("#tab-samples")
+    tab.select_option("#data", "digits_test_lmdb")
+    tab.locator("#thumbs button").first.click()
+    tab.locator(".answer[data-best]").nth(1).wait_for()
+    best = tab.locator("[data-part=best]").all_inner_texts()
+    assert best[0] == best[1]
+
+
+@pytest.mark.browser
+def test_a_confusion_cell_opens_exactly_its_samples(site, tab, deployed):
+    from caffelite import caffelite_pb2 as pb
+    from caffelite import devices, prototxt, weights
+    from caffelite.data import stored
+    from caffelite.deploy.classify import Classifier
+
+    tab.goto(f"/models/net?path={deployed}")
+    tab.click("text=Test as a job")
+    tab.wait_for_selector(".confusion td.wrong", timeout=60_000)
+    layer = pb.LayerParameter(name="data", type="Data", top=["data", "label"])
+    layer.data_param.source, layer.data_param.backend = str(site / "digits_test_lmdb"), pb.DataParameter.LMDB
+    layer.data_param.batch_size = 1
+    samples = stored.open_samples(layer)
+    found = stored.read(samples, list(range(samples.length)))
+    document = prototxt.read_net(site / deployed)
+    classifier = Classifier(document, devices.open_device(), len(found))
+    classifier.net.load(weights.read_model(site / "digits_iter_500.caffemodel"), "weights")
+    answers = [one.top(1)[0] for one in classifier.answers([image[0] for image, _ in found])]
+    labels = [label for _, label in found]
+    samples.close()
+    label, answer = next(pair for pair in zip(labels, answers, strict=True) if pair[0] != pair[1])
+    cells = list(zip(labels, answers, strict=True))
+    for pair in ((label, answer), (4, 4)):
+        tab.click(f'a[aria-label="{pair[0]} taken for {pair[1]}: {cells.count(pair)}"]')
+        tab.wait_for_selector("#cell")
+        shown = tab.locator("#cell [data-sample]").evaluate_all("every => every.map(one => Number(one.dataset.sample))")
+        assert shown == [i for i, cell in enumerate(cells) if cell == pair]
+    picture = tab.request.get(tab.locator("#cell img").first.get_attribute("src")).body()
+    assert (cv2.imdecode(np.frombuffer(picture, np.uint8), -1) == found[shown[0]][0][0]).all()
+
+
+@pytest.mark.browser
+def test_5000_images_are_a_job_and_pages_still_answer(site, tab, deployed):
+    (site / "heap").mkdir()
+    rng = np.random.default_rng(0)
+    for i in range(5000):
+        pixels = rng.integers(0, 256, (28, 28), np.uint8)
+        (site / "heap" / f"{i:04d}.png").write_bytes(cv2.imencode(".png", pixels)[1].tobytes())
+    tab.goto(f"/try?net={deployed}")
+    tab.click("#tab-many")
+    tab.fill("[name=folder]", "heap")
+    tab.click("text=Classify as a job")
+    tab.wait_for_selector("#job")
+    states = []
+    while not states or states[-1] in ("queued", "running"):
+        assert tab.request.get("/models").ok and tab.request.get("/data/samples.json?path=digits_test_lmdb").ok
+        states.append(tab.locator("#state").inner_text())
+        assert len(states) < 2000
+    assert states[-1] == "finished"
+    with tab.expect_download() as download:
+        tab.click("#result a")
+    rows = table(download.value.path())
+    assert len(rows) == 5000 == len({row["file"] for row in rows}) and all(row["label1"] for row in rows)

@@ -1,0 +1,268 @@
+"""The pages queue and new in a browser, against a server process."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from caffelite.runs import listing, registry
+from caffelite.runs.queue import edit, job, scan
+from caffelite.runs.queue.submission import submit_run
+
+playwright = pytest.importorskip("playwright.sync_api")
+CHROMIUM = Path("/usr/bin/chromium")
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not CHROMIUM.exists(), reason="Chromium is not installed"),
+]
+
+NET = """name: "tiny"
+layer { name: "data" type: "DummyData" top: "data" top: "label" dummy_data_param {
+  shape { dim: 4 dim: 1 dim: 8 dim: 8 } shape { dim: 4 }
+  data_filler { type: "gaussian" } data_filler { type: "constant" } } }
+layer { name: "conv" type: "Convolution" bottom: "data" top: "conv"
+  convolution_param {
+    num_output: 2
+    kernel_size: 3
+    weight_filler { type: "xavier" }
+  }
+}
+layer { name: "ip" type: "InnerProduct" bottom: "conv" top: "ip" inner_product_param { num_output: 2
+  weight_filler { type: "xavier" } } }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" }
+layer { name: "accuracy" type: "Accuracy" bottom: "ip" bottom: "label" top: "accuracy" include { phase: TEST } }
+"""
+SOLVER = """net: "tiny/net.prototxt"
+base_lr: 0.01
+lr_policy: "fixed"
+max_iter: 20
+test_iter: 1
+test_interval: 10
+snapshot_prefix: "tiny/tiny"
+random_seed: 1
+solver_mode: CPU
+"""
+LONG = "max_iter=100000000"
+
+
+class Server:
+    """A server process over a folder, which can be killed and started again at the same address."""
+
+    def __init__(self, root: Path):
+        self.root, self.port, self.process = root, "0", None
+        self.start()
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "caffelite", "serve", "-port", self.port, "-root", str(self.root)]
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        self.address = re.search(r"http://[\d.]+:\d+", self.process.stderr.readline())[0]
+        self.port = self.address.rpartition(":")[2]
+        until = time.monotonic() + 20
+        while time.monotonic() < until:
+            try:
+                urllib.request.urlopen(f"{self.address}/queue.json").close()
+                return
+            except OSError:
+                time.sleep(0.05)
+
+    def end(self, number: int = signal.SIGKILL) -> None:
+        self.process.send_signal(number)
+        self.process.wait()
+        self.process.stderr.close()
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with playwright.sync_playwright() as found:
+        browser = found.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    root = tmp_path_factory.mktemp("root")
+    found = Server(root)
+    yield found
+    for each in scan.jobs(root):
+        if each.state in job.PENDING:
+            edit.cancel(root, each.id, edit.KILL)
+    found.end()
+
+
+@pytest.fixture
+def page(chromium, server):
+    """A page whose console must stay empty, except on the pages of runs, while no server is killed; requests must
+    stay on this host."""
+    context = chromium.new_context(base_url=server.address)
+    found = context.new_page()
+    said, foreign = [], []
+    found.on("console", lambda message: None if "/run" in found.url else said.append(message.text))
+    found.on("pageerror", lambda error: said.append(str(error)))
+    found.on("request", lambda request: foreign.append(request.url) if _is_foreign(request.url) else None)
+    found.set_default_timeout(60_000)
+    yield found
+    context.close()
+    assert not [text for text in said if "net::ERR_" not in text], said
+    assert not foreign
+
+
+def _is_foreign(url: str) -> bool:
+    return not url.startswith(("http://127.0.0.1:", "data:", "blob:"))
+
+
+@pytest.fixture
+def project(server):
+    """A solver with a tiny net."""
+    folder = server.root / "tiny"
+    folder.mkdir(exist_ok=True)
+    (folder / "net.prototxt").write_text(NET)
+    (folder / "solver.prototxt").write_text(SOLVER)
+    return folder
+
+
+def wait(condition, seconds: float = 60):
+    until = time.monotonic() + seconds
+    while not (found := condition()) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert found
+    return found
+
+
+def start_button(page):
+    return page.locator("#start")
+
+
+def open_editor(page, solver: str = "tiny/solver.prototxt") -> None:
+    page.goto(f"/new/edit?solver={solver}")
+    page.wait_for_selector("#start:not([disabled])")
+
+
+def test_a_misspelt_field_is_shown_at_its_line(page, project):
+    open_editor(page)
+    area = page.locator("#net_text")
+    area.fill(NET.replace("kernel_size", "kernel_sise"))
+    row = page.locator(".finding.mistake").first
+    row.wait_for()
+    line = NET[: NET.index("kernel_size")].count("\n") + 1
+    assert (row.get_attribute("data-file"), row.get_attribute("data-line"), row.get_attribute("data-column")) == (
+        "net",
+        str(line),
+        "5",
+    )
+    assert "kernel_size" in row.locator(".remedy").inner_text()
+    assert start_button(page).is_disabled()
+    assert page.locator("#net_text_gutter .mistake").first.inner_text().strip() == str(line)
+    row.locator("button").click()
+    selected = area.evaluate("area => area.value.slice(area.selectionStart, area.selectionEnd)")
+    assert selected == "kernel_sise"
+    area.fill(NET)
+    page.wait_for_selector("#start:not([disabled])")
+    assert "kernel_sise" not in (project / "net.prototxt").read_text()
+
+
+def test_a_python_layer_is_refused_unimported(page, project, server):
+    marker = server.root / "imported"
+    for folder in (server.root, project):
+        (folder / "evil.py").write_text(f"open({str(marker)!r}, 'w').close()\nclass Layer: pass\n")
+    layer = 'layer { name: "py" type: "Python" bottom: "ip" top: "py" python_param { module: "evil" layer: "Layer" } }'
+    open_editor(page)
+    page.locator("#net_text").fill(f"{NET}{layer}\n")
+    row = page.locator(".finding.mistake").first
+    row.wait_for()
+    assert "Python" in row.inner_text()
+    assert start_button(page).is_disabled()
+    fields = {"solver": "tiny/solver.prototxt", "solver_text": SOLVER, "net_text": f"{NET}{layer}\n"}
+    answer = page.request.post("/new/start", form=fields, headers={"Accept": "application/json"})
+    assert answer.status == 400
+    assert "Python" in answer.json()["error"]
+    assert not marker.exists()
+    assert "Python" not in (project / "net.prototxt").read_text()
+
+
+def test_three_values_make_three_runs(page, project, server):
+    open_editor(page)
+    page.locator("input[name=base_lr]").fill("0.01,0.02,0.03")
+    page.wait_for_selector("#start:not([disabled])")
+    wait(lambda: start_button(page).inner_text() == "Start 3 runs")
+    assert (
+        "caffelite sweep -solver tiny/solver.prototxt -set base_lr=0.01,0.02,0.03"
+        in page.locator("#command").inner_text()
+    )
+    start_button(page).click()
+    page.wait_for_url("**/queue")
+    folder = server.root / "tiny" / "tiny_sweep"
+
+    def finished():
+        found = [each for each in registry.find(folder) if each.state == registry.FINISHED]
+        return found if len(found) == 3 else None
+
+    found = wait(finished, 150)
+    different = listing.compare([listing.summary(each) for each in found]).fields
+    assert {each.field for each in different} == {"base_lr"}
+    assert sorted(different[0].values) == ["0.01", "0.02", "0.03"]
+    page.locator('tr[data-state="finished"] >> text=tiny/tiny_sweep/trial_3_run').first.wait_for()
+    assert {each.kind for each in scan.jobs(folder)} == {"train"}
+
+
+def queued(page) -> list[str]:
+    return page.locator("#queued tbody tr").evaluate_all("rows => rows.map((row) => row.dataset.job)")
+
+
+def test_the_order_of_jobs_survives_a_restart(page, project, server, monkeypatch):
+    from caffelite.runs.config import RunConfig
+
+    monkeypatch.chdir(server.root)
+    config = RunConfig("tiny/solver.prototxt", overrides=(LONG,))
+    first, second, third, fourth = (submit_run(server.root, config).id for _ in range(4))
+    page.goto("/queue")
+    running = page.locator(f'tr[data-job="{first}"][data-state="running"]')
+    running.wait_for()
+    wait(lambda: queued(page) == [second, third, fourth])
+    page.locator(f'tr[data-job="{fourth}"] button[title="Move up"]').focus()
+    page.keyboard.press("Enter")
+    wait(lambda: queued(page) == [second, fourth, third])
+    page.locator(f'tr[data-job="{third}"]').drag_to(
+        page.locator(f'tr[data-job="{second}"]'), target_position={"x": 30, "y": 4}
+    )
+    wait(lambda: queued(page) == [third, second, fourth])
+    process = edit.find(server.root, first).process
+    server.end()
+    assert edit.find(server.root, first).state == job.RUNNING
+    server.start()
+    assert [each.id for each in scan.jobs(server.root) if each.state == job.QUEUED] == [third, second, fourth]
+    assert edit.find(server.root, first).process == process
+    running.locator("button", has_text="Pause").click()
+    page.locator(f'tr[data-job="{third}"][data-state="running"]').wait_for()
+    assert queued(page) == [second, fourth]
+    os.kill(edit.find(server.root, third).process, signal.SIGKILL)
+    page.locator(f'tr[data-job="{third}"][data-state="killed"]').wait_for(timeout=3000)
+    page.locator(f'tr[data-job="{fourth}"] button[title="Cancel"]').click()
+    page.locator(f'tr[data-job="{fourth}"][data-state="stopped"]').wait_for()
+    page.locator(f'tr[data-job="{second}"][data-state="running"] button', has_text="Kill").click()
+    page.locator(f'tr[data-job="{second}"][data-state="killed"]').wait_for()
+
+
+def test_digits_train_from_an_empty_folder(page, server):
+    page.goto("/new")
+    page.locator("#net").select_option("lenet")
+    page.locator("#prepare").click()
+    page.wait_for_selector("#start:not([disabled])")
+    area = page.locator("#solver_text")
+    text = area.input_value().replace("step_epoch: 18", "step_epoch: 5").replace("step_epoch: 26", "step_epoch: 6")
+    area.fill(text)  # a short run, whose rate falls at its end
+    page.locator("input[name=max_epoch]").fill("7")
+    wait(lambda: "441 iterations" in page.locator("#facts").inner_text())
+    page.wait_for_selector("#start:not([disabled])")
+    start_button(page).click()
+    page.wait_for_url("**/run?folder=digits*")
+    page.goto("/queue")
+    reached = """() => [...document.querySelectorAll(".score")].some(
+        (each) => each.textContent.startsWith("accuracy ") && Number(each.textContent.split(" ")[1]) >= 0.98)"""
+    page.wait_for_function(reached, timeout=180_000)

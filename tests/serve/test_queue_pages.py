@@ -1,0 +1,179 @@
+"""The pages queue and new as a program sees them: JSON, actions, refused input."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from caffelite.runs.queue import edit, job, scan
+
+NET = """name: "tiny"
+layer { name: "data" type: "DummyData" top: "data" top: "label" dummy_data_param {
+  shape { dim: 4 dim: 3 } shape { dim: 4 } data_filler { type: "gaussian" } data_filler { type: "constant" } } }
+layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip" inner_product_param { num_output: 2
+  weight_filler { type: "xavier" } } }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" }
+"""
+SOLVER = 'net: "tiny/net.prototxt"\nbase_lr: 0.01\nlr_policy: "fixed"\nmax_iter: 3\nsnapshot_prefix: "tiny/tiny"\n'
+NAME = "tiny/solver.prototxt"
+AS_JSON = {"Accept": "application/json"}
+
+
+@pytest.fixture
+def root(tmp_path):
+    (tmp_path / "tiny").mkdir()
+    (tmp_path / "tiny" / "net.prototxt").write_text(NET)
+    (tmp_path / "tiny" / "solver.prototxt").write_text(SOLVER)
+    return tmp_path
+
+
+def post(client, address: str, **fields):
+    return client.post(address, data=fields, headers=AS_JSON)
+
+
+def draft(**fields) -> dict[str, str]:
+    return {"solver": NAME, "solver_text": SOLVER, "net_text": NET, **fields}
+
+
+def test_queue_page_shows_and_changes_jobs(client, root):
+    one, two = (edit.add(root, ["models"]).id for _ in range(2))
+    found = client.get("/queue.json").json()
+    assert [each["id"] for each in found["queued"]] == [one, two]
+    assert found["schedulers"] == [{"root": "", "process": None, "host": None}]
+    assert post(client, "/queue/move", job=two, position="1").json()["job"]["id"] == two
+    assert [each.id for each in scan.jobs(root)] == [two, one]
+    post(client, "/queue/priority", job=one, priority="-3")
+    assert edit.find(root, one).priority == -3
+    assert client.post("/queue/cancel", data={"job": one}, follow_redirects=False).headers["location"] == "/queue"
+    (ended,) = client.get("/queue.json").json()["ended"]
+    assert (ended["id"], ended["state"]) == (one, job.STOPPED)
+    assert one in client.get("/queue").text
+    assert client.get(f"/queue/jobs/{one}.json").json()["log"] == ""
+    assert post(client, "/queue/remove", job=one).json() == {"removed": one}
+    assert [each.id for each in scan.jobs(root)] == [two]
+
+
+@pytest.mark.parametrize(
+    ("address", "fields"),
+    [
+        ("/queue/move", {"job": "../../etc"}),
+        ("/queue/move", {}),
+        ("/queue/cancel", {"job": "nosuch"}),
+        ("/queue/priority", {"job": "nosuch", "priority": "high"}),
+        ("/new/prepare", {"name": "../x", "data": "digits"}),
+        ("/new/prepare", {"name": "-x", "data": "digits"}),
+        ("/new/prepare", {"name": "x", "data": "images", "source": "../../etc"}),
+        ("/new/prepare", {"name": "x", "data": "images", "source": "/etc"}),
+        ("/new/prepare", {"name": "x", "data": "images", "source": "nosuch"}),
+        ("/new/prepare", {"name": "tiny", "data": "digits"}),
+        ("/new/prepare", {"name": "x", "data": "digits", "net": "run:../.."}),
+        ("/new/prepare", {"name": "x", "data": "digits", "net": "--force"}),
+        ("/new/prepare", {"name": "x", "data": "digits", "size": "-1"}),
+        ("/new/prepare", {"name": "x", "data": "digits", "net": "pasted", "net_text": "layer { type: 'Python' }"}),
+        ("/new/check", draft(solver="../solver.prototxt")),
+        ("/new/check", draft(solver="/etc/passwd")),
+        ("/new/check", {}),
+        ("/new/start", draft(solver_text="base_lr: x")),
+        ("/new/start", draft(base_lr="x")),
+    ],
+)
+def test_bad_input_is_refused(client, root, address, fields):
+    found = client.post(address, data=fields, headers=AS_JSON)
+    assert found.status_code in (400, 403), found.text
+    assert found.json()["error"]
+    assert not scan.jobs(root)
+    assert (root / "tiny" / "solver.prototxt").read_text() == SOLVER
+
+
+@pytest.mark.parametrize(
+    ("fields", "place"),
+    [
+        ({"net_text": NET + 'layer { name: "d" type: "Data" top: "x" data_param { source: "../../etc" } }'}, "net"),
+        ({"net_text": NET + 'layer { name: "d" type: "Data" top: "x" data_param { source: "/etc" } }'}, "net"),
+        ({"net_text": NET + 'layer { name: "p" type: "Python" top: "x" python_param { module: "os" } }'}, "net"),
+        ({"solver_text": SOLVER.replace("tiny/tiny", "/tmp/x")}, "solver"),
+        ({"solver_text": SOLVER.replace("tiny/tiny", "../../x")}, "solver"),
+        ({"solver_text": SOLVER + 'test_net: "../../x.prototxt"'}, "solver"),
+        ({"solver_text": SOLVER + 'weights: "x.caffemodel,/etc/y"'}, "solver"),
+        ({"settings": "snapshot_prefix=/tmp/x"}, "settings"),
+        ({"settings": "ip.type=Python"}, "settings"),
+        ({"settings": "net=other.prototxt"}, "settings"),
+    ],
+)
+def test_a_draft_stays_below_the_roots(client, root, fields, place):
+    found = post(client, "/new/check", **draft(**fields)).json()
+    mistakes = [each for each in found["findings"] if each["kind"] == "mistake"]
+    assert not found["ok"]
+    assert mistakes[0]["file"] == place
+    assert not found["picture"]
+    assert post(client, "/new/start", **draft(**fields)).status_code == 400
+    assert not scan.jobs(root)
+
+
+def test_settings_that_contradict_the_solver_are_mistakes(client, root):
+    found = post(client, "/new/check", **draft(settings="lr_policy=step")).json()
+    (mistake,) = found["findings"]
+    assert (found["ok"], mistake["kind"], mistake["file"]) == (False, "mistake", "settings")
+    assert "step" in mistake["message"]
+
+
+def test_a_symlink_out_of_the_roots_is_refused(client, root):
+    (root / "out").symlink_to("/etc")
+    text = NET + 'layer { name: "d" type: "Data" top: "x" data_param { source: "out/x" } }'
+    assert not post(client, "/new/check", **draft(net_text=text)).json()["ok"]
+
+
+def test_check_describes_what_would_run(client, root):
+    found = post(client, "/new/check", **draft(momentum="0.8,0.9", settings="max_iter=10,20")).json()
+    assert (found["ok"], found["jobs"], found["findings"]) == (True, 4, [])
+    assert found["totals"]["parameters"] == 8
+    assert found["schedule"]["iterations"] == 10
+    assert found["schedule"]["curve"][0] == [0, pytest.approx(0.01)]
+    assert found["picture"].startswith("<svg")
+    assert [each["name"] for each in found["layers"]] == ["data", "ip", "loss"]
+    assert found["command"] == f"caffelite sweep -solver {NAME} -set momentum=0.8,0.9 -set max_iter=10,20"
+    assert sorted(path.name for path in (root / "tiny").iterdir()) == ["net.prototxt", "solver.prototxt"]
+
+
+def test_start_writes_the_texts_and_queues_a_run(client, root):
+    text = SOLVER.replace("0.01", "0.02")
+    found = post(client, "/new/start", **draft(solver_text=text, max_iter="5", priority="2")).json()["job"]
+    assert (found["kind"], found["state"], found["priority"]) == ("train", "queued", 2)
+    assert found["shell_command"] == f"caffelite train -solver {NAME} -set max_iter=5 -record tiny/tiny_run"
+    assert (root / "tiny" / "solver.prototxt").read_text() == text
+    assert json.loads((root / "tiny" / "tiny_run" / "config.json").read_text())["overrides"] == ["max_iter=5"]
+
+
+def test_start_of_several_values_queues_a_sweep(client, root):
+    found = post(client, "/new/start", **draft(base_lr="0.1,0.2")).json()
+    assert (found["jobs"], found["job"]["kind"], found["job"]["gpus"]) == (2, "sweep", "none")
+    assert found["job"]["command"][-1] == "--folder=tiny/tiny_sweep"
+
+
+def test_prepare_queues_the_data_and_the_project(client, root):
+    found = post(client, "/new/prepare", name="mine", data="digits", net="lenet", batch="32").json()
+    first, second = found["jobs"]
+    assert first["command"] == ["dataset", "digits"]
+    assert second["command"] == ["new", "mine", "digits_train_lmdb", "--net=lenet", "--batch=32"]
+    assert (second["after"], found["solver"]) == ([first["id"]], "mine/solver.prototxt")
+    waiting = client.get("/new/edit.json", params={"solver": found["solver"], "job": second["id"]}).json()
+    assert waiting["job"]["id"] == first["id"]
+    for each in (second, first):
+        shutil.rmtree(root / "jobs" / each["id"])
+
+
+def test_new_page_lists_what_there_is(client, root):
+    Path(root / "some_lmdb").mkdir()
+    (root / "some_lmdb" / "data.mdb").write_bytes(b"")
+    found = client.get("/new.json").json()
+    assert (found["databases"], found["solvers"], found["runs"]) == (["some_lmdb"], [NAME], [])
+    assert "lenet" in found["nets"]
+    assert client.get("/new").status_code == 200
+
+
+def test_editor_shows_texts_as_text(client, root):
+    (root / "tiny" / "net.prototxt").write_text("# </textarea><img src=x onerror=alert(1)>\n" + NET)
+    page = client.get("/new/edit", params={"solver": NAME}).text
+    assert "<img src=x" not in page
+    assert client.get("/new/edit.json", params={"solver": NAME}).json()["net_text"].endswith(NET)
