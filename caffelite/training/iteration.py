@@ -123,7 +123,7 @@ class Passes:
             observe = self._observer(BACKWARD, iteration, observers)
             net.backward(add=self.part > 0, observe=observe)
         else:
-            net.run_backward(observe=_together(observers))
+            net.run_backward(observe=_combined(observers))
 
     def _observer(self, what: int, iteration: int, observers: Sequence[Observer]) -> Observer | None:
         """Reports the pass to the watchdog; returns a call that reports each layer to it and to the observers."""
@@ -131,7 +131,7 @@ class Passes:
             self._mark(what, iteration=iteration)
             moves = [self._move] if self._parts and self._parts.divided else []
             observers = [functools.partial(self._mark, what), *moves, *observers]
-        return _together(observers) if observers else None
+        return _combined(observers) if observers else None
 
     def _move(self, node: Node) -> None:
         """Lets arrays that were sent move while this process computes."""
@@ -233,7 +233,7 @@ class Iteration(Passes):
         return float(self.net.dev.download(self.net.loss)[0]) / (self.micro_batches * self.processes)
 
 
-def _together(observers: Sequence[Observer]) -> Observer | None:
+def _combined(observers: Sequence[Observer]) -> Observer | None:
     """One call for all of them; None for none."""
     if len(observers) < 2:
         return observers[0] if observers else None
