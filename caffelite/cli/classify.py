@@ -175,13 +175,8 @@ def classify(
     pages: dict[str, np.ndarray] = {}
     failed: dict[Path, str] = {}
     scores: list[np.ndarray] = []
-
-    def report(file: Path, error: CaffeliteError) -> None:
-        failed[file] = str(error)
-        click.echo(f"caffelite: {error}", err=True)
-
     bar = progress_bar(len(files), unit="image", shown=False)
-    for answer in classifier.answers(files, report if len(files) > 1 else None):
+    for answer in classifier.answers(files, _reporter(failed) if len(files) > 1 else None):
         bar.update()
         entry = _entry(answer, classifier.labels, count, groups, classifier.classifies)
         found.append(entry)
@@ -199,6 +194,16 @@ def classify(
     compared = _compare(truth, scores, list(failed), classifier) if truth and scores else None
     _print_end(found, opened, as_json, compared)
     _end(len(failed), len(files), skip)
+
+
+def _reporter(failed: dict[Path, str]) -> Callable[[Path, CaffeliteError], None]:
+    """What reports an image that cannot be read, and records it in ``failed``."""
+
+    def report(file: Path, error: CaffeliteError) -> None:
+        failed[file] = str(error)
+        click.echo(f"caffelite: {error}", err=True)
+
+    return report
 
 
 def _end(failed: int, count: int, skip: bool) -> None:

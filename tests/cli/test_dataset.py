@@ -169,13 +169,6 @@ def test_another_seed_draws_other_blobs(tmp_path):
     assert one == same != other
 
 
-@pytest.mark.data
-def test_the_real_mnist(tmp_path, data_folder):
-    invoke("mnist", "--from", data_folder / "mnist", "--out", tmp_path)
-    _, label = lmdb_of(tmp_path / "mnist_test_lmdb", 10000)
-    assert label[:5].tolist() == [7, 2, 1, 0, 4] and label.sum() == 44434
-
-
 # CIFAR-10, folders, and looking into data sets
 
 
@@ -381,23 +374,3 @@ def test_show_a_database(flowers, tmp_path):
     data, _ = lmdb_of(tmp_path / "flowers_train_lmdb", 20)
     assert (a[4, 4] == data[0, :, 0, 0]).all() and (c[4, 4] == data[1, :, 0, 0]).all()
     assert a.shape == b.shape and (a != b).any() and (a[4:70, 4:90] == b[4:70, 4:90]).all(), "only the captions differ"
-
-
-@pytest.mark.data
-@pytest.mark.slow
-def test_the_real_cifar10_as_image_files(tmp_path, data_folder):
-    """Every record of the test set against the archive's own bytes; of the training set each image once, and the
-    mean."""
-    cv2 = pytest.importorskip("cv2")
-    invoke("cifar10", "--from", data_folder / "cifar10-jpg.tar.gz", "--out", tmp_path)
-    with tarfile.open(data_folder / "cifar10-jpg.tar.gz") as archive:
-        files = {m.name: archive.extractfile(m).read() for m in archive if m.isfile()}
-    test, train = lmdb_of(tmp_path / "cifar10_test_lmdb", 10000), lmdb_of(tmp_path / "cifar10_train_lmdb", 50000)
-    classes = sorted({name.split("/")[1] for name in files})
-    for name, image, label in zip(keys(tmp_path / "cifar10_test_lmdb"), *test, strict=True):
-        expected = cv2.imdecode(np.frombuffer(files.pop(f"test/{name}"), np.uint8), cv2.IMREAD_COLOR)
-        assert classes[int(label)] == name.split("/")[0] and (image == expected.transpose(2, 0, 1)).all()
-    assert {f"train/{name}" for name in keys(tmp_path / "cifar10_train_lmdb")} == set(files)
-    assert np.bincount(train[1].astype(int)).tolist() == [5000] * 10 and len(set(train[1][:50])) == 10
-    mean = pb.BlobProto.FromString((tmp_path / "mean.binaryproto").read_bytes())
-    assert np.array(mean.data) == pytest.approx(train[0].mean(0, np.float64).ravel(), rel=1e-6)
