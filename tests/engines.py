@@ -14,7 +14,7 @@ from devices.host.backend import HostBackend
 from caffelite.devices import Window
 from caffelite.devices.cpu import CPU, onednn
 from caffelite.devices.cuda import GPU
-from caffelite.devices.cuda.convolution import Turned
+from caffelite.devices.cuda.convolution import ReorderedConvolution
 
 ENGINES = ("onednn", "stand-in", "host")
 
@@ -61,7 +61,9 @@ class Host(GPU):
         self.traits = replace(self.traits, channels_last=True, image_dtype=images, little_work=0)
 
     def convolution(self, x, y, window: Window, groups: int = 1, channels_last: bool = False, **options):
-        return Turned(self, x, y, window, groups) if channels_last else super().convolution(x, y, window, groups)
+        if channels_last:
+            return ReorderedConvolution(self, x, y, window, groups)
+        return super().convolution(x, y, window, groups)
 
 
 class StandIn(CPU):

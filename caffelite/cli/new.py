@@ -33,7 +33,7 @@ class _Test(click.ParamType):
     "--test",
     type=_Test(),
     metavar="FRACTION|DATA",
-    help="Share of the images to hold out for testing, or other data. Default: the test set beside DATA, else 0.2.",
+    help="Share of the images to hold out for testing, or other data. Default: the test set next to DATA, else 0.2.",
 )
 @click.option(
     "--net",
@@ -77,7 +77,7 @@ def new(name, data, memory, gpu, **given) -> None:
 
     DATA is a folder of class folders, a list with lines of file and label, a .csv table (file, then labels or numbers),
     or a database. By default it is NAME_train_lmdb. A folder with train and test (or val) folders, and a database
-    beside one with test (or val) in its name, are split already.
+    next to one with test (or val) in its name, are split already.
 
     \b
     Examples:

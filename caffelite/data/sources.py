@@ -213,7 +213,9 @@ def _named(name: str, field: str, locate: Locator) -> Path:
 
 def _root(folder: str, locate: Locator) -> str:
     """Put before each name as it is written; from the prototxt's folder where there is no such folder here."""
-    beside = Path(locate.file).parent / folder
+    sibling = Path(locate.file).parent / folder
     return (
-        f"{beside}{'/' * folder.endswith('/')}" if folder and not os.path.exists(folder) and beside.exists() else folder
+        f"{sibling}{'/' * folder.endswith('/')}"
+        if folder and not os.path.exists(folder) and sibling.exists()
+        else folder
     )

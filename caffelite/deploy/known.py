@@ -53,5 +53,5 @@ def read(path: Path, outputs: int, numbers: bool) -> Known:
 
 
 def _place(folder: Path, name: str) -> Path:
-    beside = folder / name
-    return beside if not os.path.exists(name) and beside.exists() else Path(name)
+    sibling = folder / name
+    return sibling if not os.path.exists(name) and sibling.exists() else Path(name)

@@ -101,11 +101,11 @@ def _ordered(ranks: list[list[Vertex]]) -> list[list[Vertex]]:
         down = sweep % 2 == 0
         for rank in ranks if down else reversed(ranks):
             places = {v: i for other in ranks for i, v in enumerate(other)}
-            wish = {}
+            target = {}
             for i, vertex in enumerate(rank):
                 near = [places[n] for n in (vertex.up if down else vertex.down)]
-                wish[vertex] = sum(near) / len(near) if near else i
-            rank.sort(key=wish.__getitem__)
+                target[vertex] = sum(near) / len(near) if near else i
+            rank.sort(key=target.__getitem__)
         count = _crossings(ranks)
         if count < least:
             best, least = [list(rank) for rank in ranks], count
@@ -130,14 +130,14 @@ def _across(ranks: list[list[Vertex]]) -> None:
 
     number = {v: i for i, v in enumerate(v for rank in ranks for v in rank)}
     edges = [(v, other) for v in number for other in v.down]
-    beside = [(a, b) for rank in ranks for a, b in zip(rank, rank[1:], strict=False)]
+    adjacent = [(a, b) for rank in ranks for a, b in zip(rank, rank[1:], strict=False)]
     rows = [((a, 1), (b, -1), (None, -1)) for a, b in edges] + [((a, -1), (b, 1), (None, -1)) for a, b in edges]
     places, values = [], []
-    for row, terms in enumerate(rows + [((a, 1), (b, -1)) for a, b in beside]):
+    for row, terms in enumerate(rows + [((a, 1), (b, -1)) for a, b in adjacent]):
         for vertex, value in terms:
             places.append((row, number[vertex] if vertex else len(number) + row % len(edges)))
             values.append(value)
-    limits = np.array([0.0] * len(rows) + [-_gap(a, b) for a, b in beside])
+    limits = np.array([0.0] * len(rows) + [-_gap(a, b) for a, b in adjacent])
     cost = np.array([1e-4] * len(number) + [_pull(a, b) for a, b in edges])
     if len(limits):
         matrix = csr_array((values, np.array(places).T), (len(limits), len(cost)))

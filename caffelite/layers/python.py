@@ -137,7 +137,7 @@ class Python(Layer):
                 raise self.error(
                     f'there is no module "{name}"', "module", expected=expected, remedy=self._found(name)
                 ) from None
-            raise self.error(f'module "{name}" {told(mistake, None)}', "module") from mistake
+            raise self.error(f'module "{name}" {described(mistake, None)}', "module") from mistake
 
     def _found(self, name: str) -> str:
         """The remedy for a module that is not found; it may be in a folder that is not searched by default."""
@@ -155,7 +155,7 @@ class Python(Layer):
         try:
             return getattr(self.user, method)(*arguments)
         except Exception as mistake:  # a user's class may raise anything
-            raise self.error(f"{self.p.layer}.{method} {told(mistake, self.file)}") from mistake
+            raise self.error(f"{self.p.layer}.{method} {described(mistake, self.file)}") from mistake
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         self._reshape(bottoms)
@@ -172,7 +172,7 @@ class Python(Layer):
             try:
                 self.user = self.kind()
             except Exception as mistake:
-                raise self.error(f"{self.p.layer}() {told(mistake, self.file)}") from mistake
+                raise self.error(f"{self.p.layer}() {described(mistake, self.file)}") from mistake
             self.user.param_str, self.user.phase, self.user.blobs = self.p.param_str, self.phase, HostBlobs()
         for blob, shape in zip(self.bottom, bottoms, strict=True):
             blob.reshape(*shape)
@@ -228,7 +228,7 @@ class Python(Layer):
                 self.dev.upload(gradient, blob.diff + self.dev.download(gradient) if add else blob.diff)
 
 
-def told(mistake: Exception, file: str | None) -> str:
+def described(mistake: Exception, file: str | None) -> str:
     """The exception of user code and its location: the last line in the user's file, else the last of the traceback."""
     if isinstance(mistake, SyntaxError) and mistake.filename:
         return f"does not parse: {mistake.msg} ({mistake.filename}:{mistake.lineno})"

@@ -89,6 +89,11 @@ class Watchdog:
 
     @contextmanager
     def waiting(self, what: str) -> Iterator[None]:
+        """Within it this rank waits for a collective operation. Errors: ``what`` is none of COLLECTIVES."""
+        if what not in COLLECTIVES:
+            raise ValueError(
+                f'rank {self._rank}: unknown collective "{what}"; expected one of {", ".join(COLLECTIVES)}'
+            )
         before = process.PROGRESS.unpack_from(self._memory)
         self._ticks += 1
         process.PROGRESS.pack_into(

@@ -192,8 +192,8 @@ def resolve(path: str, locate: Locator) -> Path:
 
     If neither exists it is the first, which the caller reports.
     """
-    beside = Path(locate.file).parent / path
-    return beside if not os.path.exists(path) and os.path.exists(beside) else Path(path)
+    sibling = Path(locate.file).parent / path
+    return sibling if not os.path.exists(path) and os.path.exists(sibling) else Path(path)
 
 
 def _read(path: str | Path, named_at: Where | None) -> bytes:

@@ -25,7 +25,7 @@ from .registry import RunStatus
 
 ACTIONS = ("pause", "resume", "snapshot", "kill")
 RESUMABLE = (registry.STOPPED, registry.OUT_OF_TIME, registry.FAILED, registry.KILLED)
-PATIENCE = 20.0  # seconds until a process that resumes a run has locked its folder
+PATIENCE = 4.0  # seconds that a resume waits for the process to lock its folder
 
 
 def offered(state: str) -> tuple[str, ...]:
@@ -158,7 +158,8 @@ def continuation(folder: Path) -> tuple[RunConfig, Path]:
 
 
 def resume(folder: Path) -> str:
-    """Starts a process, in a session of its own, that continues a run; returns when it has locked the folder.
+    """Starts a process, in a session of its own, that continues a run; returns when it has locked the folder, or after
+    PATIENCE seconds.
 
     What it prints goes to resume.txt. Errors: as for ``continuation``; the process ended, with its last line.
     """

@@ -214,7 +214,7 @@ class _Run:
     def _tracked(self, trainer: Trainer) -> TrackedRun:
         """What trackers record at the start."""
         folder, values = self._folder(trainer), {}
-        with suppress(CaffeliteError):  # the disk failed, and the run goes on without records
+        with suppress(CaffeliteError):  # the disk failed, and the run continues without records
             values = fields.read(folder).values
         return TrackedRun(trainer.owner.run.id, folder.name, trainer.net.graph.name, folder, values)
 

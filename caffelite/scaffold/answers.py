@@ -48,8 +48,8 @@ def read(path: Path, task: str | None, known: list[str] | None = None) -> Datase
 
 def _file(folder: Path, name: str) -> str:
     """A name counts from the working directory, or else from the table's folder."""
-    beside = folder / name
-    return str(beside) if not Path(name).exists() and beside.exists() else name
+    sibling = folder / name
+    return str(sibling) if not Path(name).exists() and sibling.exists() else name
 
 
 def _header(rows: list[Row]) -> tuple[list[str] | None, list[Row]]:

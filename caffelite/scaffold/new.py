@@ -30,7 +30,7 @@ def new(
 
     :param folder: the project's folder, which is created.
     :param source: a folder of class folders, a list, a .csv table or a database; None: FOLDER_train_lmdb.
-    :param test: the share of the images to hold out, or other data; None: the test set beside the data, else 0.2.
+    :param test: the share of the images to hold out, or other data; None: the test set next to the data, else 0.2.
     :returns: the project: ``paths`` of its files, ``decisions`` with reasons, ``commands`` that come next, and the
         ``findings`` that ``caffelite check`` has.
     :raises CaffeliteError: bad data or arguments; a file that exists, without ``force``. Nothing is written then.

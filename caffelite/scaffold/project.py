@@ -183,7 +183,7 @@ class _Making:
         self.rows = list(range(len(train)))
         if data.test is not None:
             size = schedule.exact_batch(len(data.test))
-            where = request.test if isinstance(request.test, Path) else "the test set beside the data"
+            where = request.test if isinstance(request.test, Path) else "the test set next to the data"
             self.decided.append(f"Test: {len(data.test)} images of {where}.")
             return train, data.test, size >= schedule.LEAST_BATCH or len(data.test) <= schedule.MOST_EXACT
         fraction = request.test if isinstance(request.test, float) else HELD_OUT

@@ -25,7 +25,7 @@ EXPECTED = "a folder of class folders, a list of images, a .csv table, or a data
 
 
 def read(source: Path, task: str | None, skip: list[str] | None, progress: bool) -> Dataset:
-    """The data of a source, with its test set where it has one beside it.
+    """The data of a source, with its test set where it has one next to it.
 
     task: forces what a table's answers are. skip: receives files that are no images; None: they are errors. Errors:
     no such source; those of its kind.
@@ -72,8 +72,8 @@ def _is_database(path: Path) -> bool:
 
 def _resolved(image: Listed, folder: Path) -> Listed:
     """Its name from the working directory, or else from the list's folder."""
-    beside = folder / image.name
-    name = str(beside) if not os.path.exists(image.name) and beside.exists() else image.name
+    sibling = folder / image.name
+    name = str(sibling) if not os.path.exists(image.name) and sibling.exists() else image.name
     return Listed(name, image.label, image.where)
 
 
@@ -101,7 +101,7 @@ def _folder_part(source: Path, names: list[str], skip: list[str] | None) -> tupl
 
 
 def _names(source: Path, listed: list[Listed]) -> list[str]:
-    """Names of the classes: from a file of labels beside the source, else their numbers."""
+    """Names of the classes: from a file of labels next to the source, else their numbers."""
     labels = {image.label for image in listed}
     if min(labels) < 0:
         where = next(image.where for image in listed if image.label < 0)
@@ -110,7 +110,7 @@ def _names(source: Path, listed: list[Listed]) -> list[str]:
 
 
 def _label_file(source: Path, count: int) -> list[str] | None:
-    """The lines of NAME_labels.txt, or labels.txt, beside NAME_train_lmdb or NAME_train.txt."""
+    """The lines of NAME_labels.txt, or labels.txt, next to NAME_train_lmdb or NAME_train.txt."""
     base = re.sub(r"_(train|test|val)(_\w+)?$", "", source.stem)
     for path in (source.with_name(f"{base}_labels.txt"), source.with_name("labels.txt")):
         if path.is_file():

@@ -84,15 +84,15 @@ def warnings() -> Iterator[list[str]]:
 
     class Keep(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            if record.levelno >= logging.WARNING and record.getMessage() not in told:
-                told.append(record.getMessage())
+            if record.levelno >= logging.WARNING and record.getMessage() not in messages:
+                messages.append(record.getMessage())
 
-    told: list[str] = []
+    messages: list[str] = []
     keep, others, level, up = Keep(), log.handlers[:], log.level, log.propagate
     log.handlers[:], log.propagate = [keep], False
     log.setLevel(logging.INFO)
     try:
-        yield told
+        yield messages
     finally:
         log.handlers[:], log.propagate = others, up
         log.setLevel(level)

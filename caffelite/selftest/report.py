@@ -47,14 +47,14 @@ def run(bench: Bench, checks=CHECKS) -> Iterator[Row]:
 
 def _row(bench: Bench, check: Callable[[Bench], str]) -> Row:
     name, begin = (check.__doc__ or "").strip().rstrip("."), time.perf_counter()
-    with warnings() as told:
+    with warnings() as messages:
         try:
             status, detail = "pass", check(bench)
         except Skipped as why:
             status, detail = "skipped", str(why)
         except Exception as mistake:  # noqa: BLE001  whatever goes wrong is what the row is for
             status, detail = "fail", _said(mistake)
-    return Row(name, status, time.perf_counter() - begin, "; ".join(filter(None, [detail, *told])))
+    return Row(name, status, time.perf_counter() - begin, "; ".join(filter(None, [detail, *messages])))
 
 
 def _said(mistake: Exception) -> str:

@@ -36,7 +36,7 @@ def _numpy(run: Callable[[], object]) -> float:
     return min(found)
 
 
-def _told(bench: Bench, what: str, ms: float, reached: float, unit: str, peak: float | None) -> str:
+def _reported(bench: Bench, what: str, ms: float, reached: float, unit: str, peak: float | None) -> str:
     """reached, peak: units a second; peak None where it is not known."""
     of = "the card's peak" if bench.number is not None else "NumPy's"
     share = f", {100 * reached / peak:.0f} % of {of} {peak / 1e9:.4g}" if peak else ", the card's peak is not known"
@@ -54,7 +54,7 @@ def copy(bench: Bench) -> str:
         peak = 2e3 * size / _numpy(lambda: np.copyto(other, source))
     else:
         peak = bench.gpus.peaks(bench.number).get("bytes")
-    return _told(bench, f"{size / 1e9:.2g} GB", ms, 2e3 * size / ms, "GB/s", peak)
+    return _reported(bench, f"{size / 1e9:.2g} GB", ms, 2e3 * size / ms, "GB/s", peak)
 
 
 def product(bench: Bench) -> str:
@@ -69,7 +69,7 @@ def product(bench: Bench) -> str:
         peak = 2e3 * side**3 / _numpy(lambda: a @ a)
     else:
         peak = bench.gpus.peaks(bench.number).get(dev.precision)
-    return _told(bench, f"{side}³, {dev.precision}", ms, 2e3 * side**3 / ms, "GFLOP/s", peak)
+    return _reported(bench, f"{side}³, {dev.precision}", ms, 2e3 * side**3 / ms, "GFLOP/s", peak)
 
 
 CHECKS = copy, product

@@ -24,10 +24,10 @@ def versions(bench: Bench) -> str:
     """versions"""
     found = [f"caffelite {__version__}", f"Python {platform.python_version()}"]
     if bench.number is not None:
-        told = bench.gpus.describe(bench.number)
-        major, minor = (told.get(f"{which} revision number", "?") for which in ("Major", "Minor"))
+        properties = bench.gpus.describe(bench.number)
+        major, minor = (properties.get(f"{which} revision number", "?") for which in ("Major", "Minor"))
         found.append(f"compute capability {major}.{minor}")
-        found += [f"{name} {told[name]}" for name in ("CUDA driver", "CUDA runtime") if name in told]
+        found += [f"{name} {properties[name]}" for name in ("CUDA driver", "CUDA runtime") if name in properties]
     names = {
         re.sub("[-_.]+", "-", dist.name.lower()): dist.version
         for dist in importlib.metadata.distributions()

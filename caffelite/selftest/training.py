@@ -99,7 +99,7 @@ def eager(bench: Bench) -> str:
 
 
 def graphs(bench: Bench) -> str:
-    """LeNet by graphs, beside eager"""
+    """LeNet by graphs, compared with eager"""
     bench.wants_gpu("a CPU captures nothing")
     one, other = (trained(bench.device("fp32", deterministic=True, eager=how)) for how in (True, False))
     if why := bench.device("fp32", deterministic=True).why_eager():
@@ -111,7 +111,7 @@ def graphs(bench: Bench) -> str:
 
 
 def beside_cpu(bench: Bench) -> str:
-    """LeNet beside the CPU"""
+    """LeNet compared with the CPU"""
     if bench.number is None:
         raise Skipped("this is the CPU")
     losses = trained(bench.device("fp32", deterministic=True)).losses

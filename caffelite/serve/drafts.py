@@ -61,9 +61,9 @@ def net_path(config: ServeConfig, solver: Path, text: str, root: Path) -> Path |
     found = NET_LINE.search(text)
     if not found or not found[3]:
         return None
-    beside = solver.parent / found[3]
+    sibling = solver.parent / found[3]
     here = root / found[3]
-    return paths.resolve(config, str(beside if not here.exists() and beside.exists() else here))
+    return paths.resolve(config, str(sibling if not here.exists() and sibling.exists() else here))
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import jinja2
-from markupsafe import Markup
+import jinja2.filters
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
@@ -126,10 +126,10 @@ def finite(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
-def embedded(value: Any) -> Markup:
+def embedded(value: Any) -> Any:
     """JSON that may stand in a `<script type="application/json">`: no character of it can end the element."""
     text = json.dumps(finite(value), allow_nan=False)
-    return Markup(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
+    return jinja2.filters.do_mark_safe(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
 
 
 def routes(path: str, handler: Callable[[Request], Response]) -> list[Route]:

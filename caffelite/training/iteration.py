@@ -123,7 +123,7 @@ class Passes:
             observe = self._observer(BACKWARD, iteration, observers)
             net.backward(add=self.part > 0, observe=observe)
         else:
-            net.run_backward(observe=_together(observers))
+            net.run_backward(observe=_combined(observers))
 
     def _observer(self, what: int, iteration: int, observers: Sequence[Observer]) -> Observer | None:
         """Reports the pass to the watchdog; returns a call that reports each layer to it and to the observers."""
@@ -131,7 +131,7 @@ class Passes:
             self._mark(what, iteration=iteration)
             moves = [self._move] if self._parts and self._parts.divided else []
             observers = [functools.partial(self._mark, what), *moves, *observers]
-        return _together(observers) if observers else None
+        return _combined(observers) if observers else None
 
     def _move(self, node: Node) -> None:
         """Lets arrays that were sent move while this process computes."""
@@ -167,11 +167,19 @@ class Iteration(Passes):
         self.comm, data, net = parts.mesh.world, parts.mesh.data, pipeline.nets[0]
         super().__init__(pipeline, data.rank, data.size, parts, self.comm.mark)
         self.state, self.updater, self.average, self.parts = state, updater, average, parts
-        if updater.clipping.loss_scale:
-            for replica in pipeline.nets[1:]:
-                replica.scale_losses(updater.clipping.loss_scale.factor)
+        self._scale_replicas()
         # A graph cannot contain sums over parts, which pass through the host.
         self._run_update = self.queue_update if parts.divided else net.dev.capture(self.queue_update, net.context)
+
+    def _scale_replicas(self) -> None:
+        if self.updater.clipping.loss_scale:
+            for replica in self.pipeline.nets[1:]:
+                replica.scale_losses(self.updater.clipping.loss_scale.factor)
+
+    def renew_replicas(self) -> None:
+        """Lets the nets of all micro-batches follow a change of the first one."""
+        self.pipeline.renew_replicas()
+        self._scale_replicas()
 
     def same_plans(self) -> AbstractContextManager[None]:
         """A context for passes that all processes run identically."""
@@ -225,7 +233,7 @@ class Iteration(Passes):
         return float(self.net.dev.download(self.net.loss)[0]) / (self.micro_batches * self.processes)
 
 
-def _together(observers: Sequence[Observer]) -> Observer | None:
+def _combined(observers: Sequence[Observer]) -> Observer | None:
     """One call for all of them; None for none."""
     if len(observers) < 2:
         return observers[0] if observers else None

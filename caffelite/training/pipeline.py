@@ -46,6 +46,10 @@ class Pipeline:
         count = in_flight(stage, stages, micro_batches)
         self.nets = [net, *(net.replica() for _ in range(count - 1))]
 
+    def renew_replicas(self) -> None:
+        """Makes the nets of the further micro-batches again, after the first one has changed."""
+        self.nets[1:] = [self.nets[0].replica() for _ in self.nets[1:]]
+
     def net(self, micro_batch: int) -> Net:
         """The net that runs a micro-batch."""
         return self.nets[micro_batch % len(self.nets)]

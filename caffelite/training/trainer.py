@@ -364,6 +364,7 @@ class Trainer:
         """Gives a data layer of the train net another source."""
         node.layer.source = source
         self.net.rebuild(node)
+        self.iteration_parts.renew_replicas()
         entry = next(entry for entry in self.state.sources if (entry.net, entry.layer) == ("train", node.name))
         entry.source = source
 

@@ -191,7 +191,7 @@ def test_database_is_found_by_its_name(call, there):
         write_lmdb(f"hues_{part}_lmdb", samples)
     Path("hues_labels.txt").write_text("blue\ngreen\nred\n")
     made = call("new", "hues")
-    assert made.status == 0 and "12 images of the test set beside the data" in made.out, made.err
+    assert made.status == 0 and "12 images of the test set next to the data" in made.out, made.err
     silent(call, "hues")
     net = prototxt.read_net("hues/train_val.prototxt").message
     assert [layer.data_param.source for layer in net.layer[:2]] == ["hues_train_lmdb", "hues_test_lmdb"]

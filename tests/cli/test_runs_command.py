@@ -103,7 +103,7 @@ def test_mistakes_of_runs(three, call, options, message):
 def test_a_run_without_a_solver_cannot_be_compared(three):
     (three / "a_run/solver.prototxt").unlink()
     found = listing.find(["."])
-    assert found[0].net == "" and found[0].scores
+    assert found[0].net == "small" and found[0].scores
     with pytest.raises(CaffeliteError, match="holds no solver.prototxt"):
         listing.compare(found)
 

@@ -174,7 +174,7 @@ def test_run_of_a_terminal_pauses_and_resumes_to_the_same_bits(browser, server, 
         trainer.go_on()
         page.wait_for_selector("#state[data-state=stopped]", timeout=20000)
         assert trainer.process.wait(20) == 143 and len(losses(trainer.folder)) < 1600
-        page.click("[data-action=resume] button:not(.copy)", timeout=10000)
+        page.click("[data-action=resume] button:not(.copy)")
         page.wait_for_selector("#state[data-state=finished]", timeout=60000)
     assert losses(root / "paused_run") == losses(root / "whole_run")
     assert parameters(root / "paused_iter_400.caffemodel") == parameters(root / "whole_iter_400.caffemodel")

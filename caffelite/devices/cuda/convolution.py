@@ -42,7 +42,7 @@ class Convolution:
         name: str = "",
     ):
         self._device, self._last, self._name = device, last, name
-        self._told: set[str] = set()  # kinds of problems that have no plan
+        self._warned: set[str] = set()  # kinds of problems that have no plan
         self._shapes = x, (y[1], x[1] // groups, *window.kernel), y, window
         m, c, p = y[1], x[1] // groups, math.prod(window.kernel)
         self._work = math.prod(y) * c * p  # multiply-adds of a pass
@@ -56,7 +56,7 @@ class Convolution:
         # For problems without a plan; another for the weights' gradient, which may run concurrently with the bottom's.
         self._wholes: dict[str, object] = {}  # contiguous arrays that replace slices, by kind of problem
         self._plain = functools.cache(
-            lambda aside=False: (Turned if last else operations.Convolution)(device, x, y, window, groups)
+            lambda aside=False: (ReorderedConvolution if last else operations.Convolution)(device, x, y, window, groups)
         )
 
     def forward(self, x, w, b, y, slope: float | None = None) -> None:
@@ -77,15 +77,15 @@ class Convolution:
     def _forward(self, x, w, b, y, biased: bool, rectified: bool) -> bool:
         """The convolution with so much of what follows it fused; whether there is a plan for that."""
         problem = self._problem("forward", y, biased, rectified)
-        room, put = self._weights(w, b if biased else None, problem.numbers)
+        offset, put = self._weights(w, b if biased else None, problem.numbers)
 
-        def lets_nan_pass(run: Callable) -> bool:
-            spoilt = self._device.empty(w.shape)
-            self._device.fill(spoilt, float("nan"))
-            run(lambda space: ((x, *self._weights(spoilt, b if biased else None, problem.numbers)[1](space)), y))
+        def propagates_nan(run: Callable) -> bool:
+            poisoned = self._device.empty(w.shape)
+            self._device.fill(poisoned, float("nan"))
+            run(lambda space: ((x, *self._weights(poisoned, b if biased else None, problem.numbers)[1](space)), y))
             return math.isnan(self._first(y))
 
-        return self._run(problem, room, lambda space: ((x, *put(space)), y), lets_nan_pass if rectified else None)
+        return self._run(problem, offset, lambda space: ((x, *put(space)), y), propagates_nan if rectified else None)
 
     def _first(self, y) -> float:
         """The first number of an array, fetched."""
@@ -109,8 +109,8 @@ class Convolution:
 
     def _bottom_gradient(self, x, w, dy, dx) -> None:
         problem = self._problem("dgrad", dy)
-        room, load = self._weights(w, None, problem.numbers)
-        if not self._run(problem, room, lambda space: ((dy, *load(space)), dx)):
+        offset, load = self._weights(w, None, problem.numbers)
+        if not self._run(problem, offset, lambda space: ((dy, *load(space)), dx)):
             if problem.pitch:
                 return self._bottom_gradient(x, w, self._gathered("dgrad", dy), dx)
             self._tell(problem)
@@ -147,8 +147,8 @@ class Convolution:
 
     def _tell(self, problem: Problem) -> None:
         """Logs once for each kind that it has no plan."""
-        if problem.kind not in self._told:
-            self._told.add(problem.kind)
+        if problem.kind not in self._warned:
+            self._warned.add(problem.kind)
             reason = self._device.engine.why_none(problem)
             log.warning(
                 'layer "%s": %s runs as matrix products, more slowly, not on cuDNN: %s',
@@ -179,9 +179,9 @@ class Convolution:
 
         return cut + (_room(b.size, dtype) if half and b is not None else 0), load
 
-    def _run(self, problem: Problem, room: int, load: Callable, check: Callable | None = None) -> bool:
+    def _run(self, problem: Problem, offset: int, load: Callable, check: Callable | None = None) -> bool:
         """Solves a problem; whether there is a plan for it. load(space) gives inputs and output, some in the space's
-        first ``room``.
+        first ``offset``.
 
         check(run): whether a plan suits, which run(load) runs on what another load gives.
         """
@@ -191,20 +191,20 @@ class Convolution:
 
             def run() -> None:
                 self._device.backend.here()
-                plan.run(inputs, output, space[room:])
+                plan.run(inputs, output, space[offset:])
 
             return run
 
-        def beside(plan: Plan):
+        def trial_workspace(plan: Plan):
             """Allocates a separate workspace for a plan that is only tried."""
-            return self._device.empty((room + max(1, plan.workspace),), np.uint8)
+            return self._device.empty((offset + max(1, plan.workspace),), np.uint8)
 
         def suits(plan: Plan) -> bool:
-            return check is None or check(lambda other: ready(plan, beside(plan), other)())
+            return check is None or check(lambda other: ready(plan, trial_workspace(plan), other)())
 
-        plan = self._device.engine.plan(problem, lambda plan: ready(plan, beside(plan)), suits)
+        plan = self._device.engine.plan(problem, lambda plan: ready(plan, trial_workspace(plan)), suits)
         if plan is not None:
-            ready(plan, self._device.workspace(room + max(1, plan.workspace), np.uint8))()
+            ready(plan, self._device.workspace(offset + max(1, plan.workspace), np.uint8))()
         return plan is not None
 
 
@@ -221,7 +221,7 @@ class InnerProduct(operations.InnerProduct):
             super().forward(x, w, b, y, slope, kept)
 
 
-class Turned:
+class ReorderedConvolution:
     """A convolution of channels_last blobs, which may have 16 bits, by a float32 convolution in Caffe's
     layout."""
 

@@ -247,7 +247,7 @@ def _hybrid(graph: Graph, shards: int) -> dict[Node, Division]:
 def resolve(graph: Graph, request: SplitRequest | None) -> Placement | None:
     """The placement of a TRAIN net: of its messages, else of ``request`` by simple rules; None: the net is not divided.
 
-    Errors: what -split says beside messages and differs from them; an arrangement that the net does not allow.
+    Errors: a -split that differs from the messages; an arrangement that the net does not allow.
     """
     if has_messages(graph):
         placement = from_messages(graph, request.micro_batches if request else 1)

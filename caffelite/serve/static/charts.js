@@ -120,6 +120,11 @@ export function reduced(values, from, to) {
   return [x, y];
 }
 
+/** The order of panels: losses, scores, learning rate. */
+function rank(name) {
+  return name === "learning rate" ? 2 : /loss|error/i.test(name) ? 0 : 1;
+}
+
 function css(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
@@ -190,7 +195,6 @@ export class Chart {
         panels.get(name).push(...curves.map((curve) => ({ ...curve, series, number })));
       }
     });
-    const rank = (name) => (name === "learning rate" ? 2 : name.toLowerCase().includes("loss") ? 0 : 1);
     return [...panels].sort(([a], [b]) => rank(a) - rank(b));
   }
 
@@ -294,7 +298,7 @@ export class Chart {
         zeroline: false,
         fixedrange: true,
         nticks: name === "learning rate" ? 4 : 6,
-        type: this.controls.log.checked ? "log" : "linear",
+        type: this.controls.log.checked && rank(name) !== 1 ? "log" : "linear",
         tickformat: ".4~g", // powers of ten as superscripts would need a style attribute, which the policy refuses
       };
       top = bottom - gap;
@@ -319,6 +323,18 @@ export class Chart {
   }
 }
 
+/** Loads a series; while the server does not answer, again every second. */
+export async function loaded(series) {
+  for (;;) {
+    try {
+      await series.load();
+      return;
+    } catch {
+      await new Promise((resolve) => setTimeout(resolve, 1000));
+    }
+  }
+}
+
 /** Follows a run by its stream; handlers: records, state. A reset reads everything again. */
 export function follow(series, handlers) {
   const source = new EventSource(`/run/stream?folder=${encodeURIComponent(series.folder)}&since=${series.position}`);
@@ -326,8 +342,7 @@ export function follow(series, handlers) {
     const update = JSON.parse(event.data);
     if (update.reset) {
       source.close();
-      await series.load();
-      handlers.reset?.();
+      await loaded(series);
       handlers.records(update);
       follow(series, handlers);
       return;

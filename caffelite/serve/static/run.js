@@ -1,6 +1,6 @@
 // The page of one run: live curves, state, log; the net and its layers.
 
-import { Chart, Series, follow } from "./charts.js";
+import { Chart, Series, follow, loaded } from "./charts.js";
 import "./copy.js";
 
 const LONGEST_LOG = 400000; // characters
@@ -76,7 +76,7 @@ async function start() {
   log.scrollTop = log.scrollHeight;
   const series = new Series(script.folder, script.name);
   const chart = new Chart(byId("chart"), [series]);
-  await series.load();
+  await loaded(series);
   byId("axis").querySelector("[value=epoch]").disabled = !series.epoch;
   const parts = series.position.split("-");
   if (parts.length === 6) series.position = [...parts.slice(0, 3), script.log_end, ...parts.slice(4)].join("-");
@@ -96,7 +96,7 @@ async function start() {
 
 async function showNet(phase) {
   const place = byId("net");
-  const answer = await fetch(`/run/net.svg?${query}&phase=${phase}`);
+  const answer = await fetch(`/run/net.svg?${query}&phase=${phase}`).catch(() => new Response("{}", { status: 503 }));
   if (!answer.ok) {
     place.textContent = (await answer.json().catch(() => ({}))).error ?? "The net cannot be drawn.";
     return;

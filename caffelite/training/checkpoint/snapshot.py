@@ -259,10 +259,10 @@ def _read_model(state: State, path: Path) -> tuple[Path, dict[str, list[np.ndarr
         raise CaffeliteError(what, remedy="train from that model with -weights, without -snapshot")
     if "\0" in state.model or not (named := Path(state.model)).name:
         raise CaffeliteError(f"{path} names no file as its model", found=repr(state.model))
-    beside = path.with_name(named.name)
-    found = [model for model in dict.fromkeys((beside, named, disk.backup_of(beside))) if os.path.exists(model)]
+    sibling = path.with_name(named.name)
+    found = [model for model in dict.fromkeys((sibling, named, disk.backup_of(sibling))) if os.path.exists(model)]
     if not state.digest:
-        found = [model for model in found if model != disk.backup_of(beside)][:1]
+        found = [model for model in found if model != disk.backup_of(sibling)][:1]
     if not found:
         raise CaffeliteError(f"{path} belongs to {named}, which is not there")
     errors: list[CaffeliteError] = []
