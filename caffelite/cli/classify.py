@@ -8,7 +8,7 @@ import json
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -159,7 +159,6 @@ def classify(
 
     from ..deploy.classify import gather
     from ..deploy.hierarchy import Hierarchy
-    from ..progress import bar as progress_bar
 
     if bool(images) == bool(known):
         raise click.UsageError("name images, or a list of them with -list")
@@ -180,9 +179,7 @@ def classify(
         failed[file] = str(error)
         click.echo(f"caffelite: {error}", err=True)
 
-    bar = progress_bar(len(files), unit="image", shown=False)
-    for answer in classifier.answers(files, report if len(files) > 1 else None):
-        bar.update()
+    for answer in _reported(len(files), classifier.answers(files, report if len(files) > 1 else None)):
         entry = _entry(answer, classifier.labels, count, groups, classifier.classifies)
         found.append(entry)
         if truth:
@@ -191,7 +188,6 @@ def classify(
             _show(entry, classifier.answer)
         if folder:
             pages[_free_name(answer.file.stem, pages)] = _page(classifier.preparation, answer.file, entry)
-    bar.close()
     if pages:
         _write(folder, pages)
     if table:
@@ -206,6 +202,16 @@ def _end(failed: int, count: int, skip: bool) -> None:
     if failed:
         click.echo(f"{failed} of {count} pictures could not be read", err=True)
         sys.exit(0 if skip else 1)
+
+
+def _reported(total: int, answers: Iterable) -> Iterator:
+    """The answers; a job reports how many there are."""
+    from ..progress import bar
+
+    with bar(total, unit="image", shown=False) as shown:
+        for answer in answers:
+            yield answer
+            shown.update()
 
 
 def _read_known(path: Path, classifier: Any) -> Any:
