@@ -8,7 +8,7 @@ import json
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -159,7 +159,6 @@ def classify(
 
     from ..deploy.classify import gather
     from ..deploy.hierarchy import Hierarchy
-    from ..progress import bar as progress_bar
 
     if bool(images) == bool(known):
         raise click.UsageError("name images, or a list of them with -list")
@@ -175,9 +174,12 @@ def classify(
     pages: dict[str, np.ndarray] = {}
     failed: dict[Path, str] = {}
     scores: list[np.ndarray] = []
-    bar = progress_bar(len(files), unit="image", shown=False)
-    for answer in classifier.answers(files, _reporter(failed) if len(files) > 1 else None):
-        bar.update()
+
+    def report(file: Path, error: CaffeliteError) -> None:
+        failed[file] = str(error)
+        click.echo(f"caffelite: {error}", err=True)
+
+    for answer in _reported(len(files), classifier.answers(files, report if len(files) > 1 else None)):
         entry = _entry(answer, classifier.labels, count, groups, classifier.classifies)
         found.append(entry)
         if truth:
@@ -186,7 +188,6 @@ def classify(
             _show(entry, classifier.answer)
         if folder:
             pages[_free_name(answer.file.stem, pages)] = _page(classifier.preparation, answer.file, entry)
-    bar.close()
     if pages:
         _write(folder, pages)
     if table:
@@ -196,21 +197,21 @@ def classify(
     _end(len(failed), len(files), skip)
 
 
-def _reporter(failed: dict[Path, str]) -> Callable[[Path, CaffeliteError], None]:
-    """What reports an image that cannot be read, and records it in ``failed``."""
-
-    def report(file: Path, error: CaffeliteError) -> None:
-        failed[file] = str(error)
-        click.echo(f"caffelite: {error}", err=True)
-
-    return report
-
-
 def _end(failed: int, count: int, skip: bool) -> None:
     """Ends the command with status 1 if pictures failed, unless they are to be skipped."""
     if failed:
         click.echo(f"{failed} of {count} pictures could not be read", err=True)
         sys.exit(0 if skip else 1)
+
+
+def _reported(total: int, answers: Iterable) -> Iterator:
+    """The answers; a job reports how many there are."""
+    from ..progress import bar
+
+    with bar(total, unit="image", shown=False) as shown:
+        for answer in answers:
+            yield answer
+            shown.update()
 
 
 def _read_known(path: Path, classifier: Any) -> Any:

@@ -26,6 +26,7 @@ log = logging.getLogger("caffelite")
 
 ATTEMPTS = 3  # of a trial whose process is killed, in one session of the sweep
 CSV, JSON = "results.csv", "results.json"
+AnyJobs = Jobs[tuple[Trial, int]] | QueuedJobs[tuple[Trial, int]]
 
 
 class Sweep:
@@ -63,11 +64,18 @@ class Sweep:
         """Trains what is not trained yet and returns the results, complete unless a stop was requested."""
         lock = self._open()
         try:
-            return self._run()
+            return self._run(self._jobs())
         finally:
             lock.release()
 
-    def _run(self) -> SweepResults:
+    def _jobs(self) -> AnyJobs:
+        """What runs the trials: processes of this one, or a queue."""
+        if self._queue:
+            gpus = ANY if self._devices[0] is not None else ""
+            return QueuedJobs(self._queue, gpus, lambda item: item[0].run_folder)
+        return Jobs(self._devices, self.config.threads)
+
+    def _run(self, jobs: AnyJobs) -> SweepResults:
         rows: dict[int, SettingResult] = {}
         results: list[SettingResult] = []
         while not self._stop.requested and (proposed := self._sampler.propose(results)):
@@ -77,7 +85,7 @@ class Sweep:
             steps = halving.rungs(len(numbers), self.config.factor, self.config.first, self._end, self._interval)
             left = numbers
             for rung in steps:
-                self._train(left, rung)
+                self._train(left, rung, jobs)
                 done = [row for number in left if (row := self._result(number, rung))]
                 rows |= {row.number: row for row in done}
                 if len(done) < len(left):
@@ -153,18 +161,15 @@ class Sweep:
         done = tuple(result for result in found if result is not None)
         return SettingResult(number, trials[0].setting, rung, done) if len(done) == len(trials) else None
 
-    def _train(self, numbers: Sequence[int], rung: int) -> None:
+    def _train(self, numbers: Sequence[int], rung: int, jobs: AnyJobs) -> None:
         """Trains the trials of settings to a rung, those that have not reached it. Seeds change slowest, so that each
         setting has a first result early."""
         every = [self._trials(number) for number in numbers]
         trials = [trial for same in zip(*every, strict=True) for trial in same]
         pending = [(trial, rung) for trial in trials if rung not in self._known(trial)]
-        if self._queue:
-            gpus = ANY if self._devices[0] is not None else ""
-            queued = QueuedJobs[tuple[Trial, int]](self._queue, gpus, lambda item: item[0].run_folder)
-            queued.run(pending, self._configuration, self._ended, self._stop)
+        if isinstance(jobs, QueuedJobs):
+            jobs.run(pending, self._configuration, self._ended, self._stop)
         else:
-            jobs = Jobs[tuple[Trial, int]](self._devices, self.config.threads)
             jobs.run(pending, self._arguments, self._ended, self._stop)
 
     def _arguments(self, item: tuple[Trial, int], device: int | None) -> list[str] | None:

@@ -5,8 +5,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+from starlette.testclient import TestClient
 
 from caffelite.runs.queue import edit, job, scan
+from caffelite.serve.app import create_app
+from caffelite.serve.config import ServeConfig
 
 NET = """name: "tiny"
 layer { name: "data" type: "DummyData" top: "data" top: "label" dummy_data_param {
@@ -26,6 +29,13 @@ def root(tmp_path):
     (tmp_path / "tiny" / "net.prototxt").write_text(NET)
     (tmp_path / "tiny" / "solver.prototxt").write_text(SOLVER)
     return tmp_path
+
+
+@pytest.fixture
+def client(tmp_path):
+    """A client of a server without its services: no scheduler starts the jobs."""
+    config = ServeConfig(roots=(tmp_path,))
+    return TestClient(create_app(config), base_url=f"http://127.0.0.1:{config.port}")
 
 
 def post(client, address: str, **fields):
