@@ -11,6 +11,7 @@ from .logs import start
 @click.command("find_batch", short_help="Find the largest batch that fits")
 @click.option("--solver", required=True, metavar="FILE", type=click.Path(), help="The solver, a prototxt.")
 @options.gpu
+@options.precision_option
 @options.python_if_asked
 @options.set_fields
 @click.option(
@@ -21,7 +22,15 @@ from .logs import start
 )
 @options.level
 @options.stage
-def find_batch(solver, gpu, set_fields, limit, level, stage) -> None:
+def find_batch(
+    solver: str,
+    gpu: str | None,
+    precision: str | None,
+    set_fields: tuple[str, ...],
+    limit: str | None,
+    level: int | None,
+    stage: str,
+) -> None:
     """Finds the largest batch that trains in the device's memory: computes its size, and verifies it with two
     iterations.
 
@@ -45,13 +54,13 @@ def find_batch(solver, gpu, set_fields, limit, level, stage) -> None:
 
     if not limit:
         user_modules.permit()  # it trains
-    config = RunConfig(solver, overrides=set_fields, level=level, stages=options.names(stage))
+    config = RunConfig(solver, precision=precision, overrides=set_fields, level=level, stages=options.names(stage))
     net = subject(None, solver, {}, level, config.stages, Overrides(set_fields))
     numbers = gpus(gpu, read_solver(config).message)
     room = (
         options.size_in_bytes(limit) if limit else int(memory.SHARE * memory.available(numbers[0] if numbers else None))
     )
-    traits = target.traits(numbers[0] if numbers else None)
+    traits = target.traits(numbers[0] if numbers else None, precision)
     found = summary.largest_batch(net, room, os.cpu_count() or 1, traits=traits)
     while found and not limit:
         try:

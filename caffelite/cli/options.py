@@ -36,7 +36,7 @@ stage = click.option(
     default="",
     help="The net's stages, separated by commas, for rules with stage and not_stage.",
 )
-_precision = click.option(
+precision_option = click.option(
     "--precision",
     type=click.Choice(["tf32", "fp32", "fp16", "bf16"]),
     help="Number type of the products in convolutions and large inner products: float32, TF32 (GPU), fp16 (GPU) or "
@@ -64,7 +64,7 @@ def running(command: Callable) -> Callable:
             *arguments, how={"precision": precision, "deterministic": deterministic, "eager": eager}, **others
         )
 
-    return _precision(_deterministic(_eager(call)))
+    return precision_option(_deterministic(_eager(call)))
 
 
 phase = click.option("--phase", type=click.Choice(["TRAIN", "TEST"], case_sensitive=False), help="The net's phase.")

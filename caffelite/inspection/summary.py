@@ -151,7 +151,8 @@ def memory(
     history = 0
     if learns and subject.solver is not None and subject.solver.type in updates.RULES:
         history = weights * len(updates.RULES[subject.solver.type].history)
-    code = generated_code(graph, traits, learns)
+    # The memory of a GPU holds neither.
+    code = KERNELS + generated_code(graph, traits, learns) if traits.host_memory else 0
     found = Memory(
         weights,
         weights if learns else 0,
@@ -161,7 +162,7 @@ def memory(
         planned.constant_bytes,
         scratch(planned, threads),
         prefetched(graph),
-        KERNELS + code,
+        code,
     )
     if train and subject.tests:
         test, planned, alone = compiled(pb.TEST)

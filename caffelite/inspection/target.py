@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
-from ..devices.traits import DeviceTraits, cpu_traits, cuda_traits
+from ..devices.traits import H100, DeviceTraits, cpu_traits, cuda_traits
 
 CPU = cpu_traits()  # with oneDNN, in fp32
 
 
-def traits(gpu: int | None) -> DeviceTraits:
-    """The traits of a GPU, or of the CPU for None."""
-    return CPU if gpu is None else cuda_traits()
+def traits(gpu: int | None, precision: str | None = None) -> DeviceTraits:
+    """The traits of a GPU, or of the CPU for None; of an H100 where that GPU is not present.
+
+    precision: as -precision names it; None: the device's default. Errors: the GPU lacks the precision.
+    """
+    if gpu is None:
+        return cpu_traits("bf16") if precision == "bf16" else CPU
+    from ..devices.cuda import precisions
+
+    capability = _capability(gpu)
+    return cuda_traits(precisions.suited(precision or "tf32", capability, gpu), capability=capability)
+
+
+def _capability(gpu: int) -> tuple[int, int]:
+    from ..devices import cuda
+
+    if gpu >= cuda.count():
+        return H100
+    found = cuda.describe(gpu)
+    return int(found["Major revision number"]), int(found["Minor revision number"])

@@ -31,7 +31,7 @@ def train_two_iterations(config: RunConfig, batch: int, numbers: list[int]) -> N
     fit."""
     plain = _plain(read_solver(config))
     overrides = _BatchOverrides(Overrides(config.overrides), batch)
-    trainer = open_trainer(config, plain, open_one(numbers), overrides=overrides)
+    trainer = open_trainer(config, plain, open_one(numbers, options=config.device_options()), overrides=overrides)
     try:
         trainer.step(2)
     finally:

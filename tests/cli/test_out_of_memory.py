@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from caffelite import devices
 from caffelite.inspection import memory
 
 NET = """
@@ -70,6 +71,14 @@ def test_find_batch_needs_no_length_of_an_epoch(large, call, monkeypatch):
     lengths = ("-set", "max_iter=", "-set", "max_epoch=3", "-set", "lr_policy=step", "-set", "gamma=0.1")
     answer = call("find_batch", "-solver", "large_solver.prototxt", *lengths, "-set", "step_epoch=1")
     assert answer.out == call("find_batch", "-solver", "large_solver.prototxt").out and "Epochs" not in answer.err
+
+
+def test_find_batch_at_another_precision(large, call, monkeypatch):
+    opened, open_device = [], devices.open_device
+    monkeypatch.setattr(memory, "available", lambda gpu: (300 << 20) / memory.SHARE)
+    monkeypatch.setattr(devices, "open_device", lambda *given, **how: opened.append(how) or open_device(*given, **how))
+    assert call("find_batch", "-solver", "large_solver.prototxt", "-precision", "bf16").status == 0
+    assert opened[0]["precision"] == "bf16"
 
 
 def test_no_batch_fits(large, call):
