@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from devices.host import plans
-from devices.host.backend import Event, HostBackend
+from devices.host.backend import HostBackend
+from devices.host.streams import Event
 from training.capturing import CONVOLVING, SOLVER, STANDING, TRAVELLING, compare, trained
 
 from caffelite.devices.cuda import GPU

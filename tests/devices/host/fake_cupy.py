@@ -75,11 +75,18 @@ class FakeStream:
     def wait_event(self, event): ...
 
 
-def fake_cupy(count=1, capability=(9, 0), runtime_version=13020, reads_any_memory=False):
-    """As much of CuPy as the backend uses, on the host. ``__launches__``: (device, stream) of each kernel;
-    ``__here__``: see Here."""
-    here, pointers, launches = Here(), itertools.count(7), []
-    null = FakeStream(here, 0)
+class PinnedMemory:
+    def __init__(self):
+        self.addresses = set()
+
+    def allocate(self, count):
+        memory = bytearray(count)
+        self.addresses.add(np.frombuffer(memory, np.uint8).ctypes.data)
+        return memory
+
+
+def _runtime(count, capability, runtime_version, reads_any_memory):
+    """CUDA's runtime. count: of GPUs, or the error of asking for it."""
 
     def copy(target, source, size, kind, stream):
         assert stream >= 7 and kind in (1, 3)
@@ -97,7 +104,7 @@ def fake_cupy(count=1, capability=(9, 0), runtime_version=13020, reads_any_memor
         "maxGridSize": (3, 2, 1),
         "totalGlobalMem": 5,
     }
-    runtime = SimpleNamespace(
+    return SimpleNamespace(
         CUDARuntimeError=CUDAError,
         getDeviceCount=device_count,
         memcpyAsync=copy,
@@ -108,6 +115,14 @@ def fake_cupy(count=1, capability=(9, 0), runtime_version=13020, reads_any_memor
         deviceGetAttribute=lambda attribute, number: int(reads_any_memory and attribute == 88),
     )
 
+
+def fake_cupy(count=1, capability=(9, 0), runtime_version=13020, reads_any_memory=False):
+    """As much of CuPy as the backend uses, on the host. ``__launches__``: (device, stream) of each kernel;
+    ``__here__``: see Here."""
+    here, pointers, launches = Here(), itertools.count(7), []
+    null = FakeStream(here, 0)
+    runtime = _runtime(count, capability, runtime_version, reads_any_memory)
+
     class Device(nullcontext):
         def __init__(self, number):
             super().__init__()
@@ -116,12 +131,7 @@ def fake_cupy(count=1, capability=(9, 0), runtime_version=13020, reads_any_memor
         def use(self):
             here.device = self.id
 
-    host, pinned = HostBackend(), set()
-
-    def pinned_memory(count):
-        memory = bytearray(count)
-        pinned.add(np.frombuffer(memory, np.uint8).ctypes.data)
-        return memory
+    host, pinned = HostBackend(), PinnedMemory()
 
     def current():
         return here.streams.get(here.device, null)
@@ -146,8 +156,8 @@ def fake_cupy(count=1, capability=(9, 0), runtime_version=13020, reads_any_memor
         get_current_stream=current,
         Event=lambda disable_timing: event,
         driver=SimpleNamespace(CUDADriverError=CUDAError),
-        alloc_pinned_memory=pinned_memory,
-        pinned_memory=SimpleNamespace(is_memory_pinned=lambda address: address in pinned),
+        alloc_pinned_memory=pinned.allocate,
+        pinned_memory=SimpleNamespace(is_memory_pinned=lambda address: address in pinned.addresses),
     )
     return SimpleNamespace(
         __version__="14.0",
