@@ -45,9 +45,9 @@ def no_word_of_compiling():
     """Makes logs independent of whether a kernel is cached on disk; test_compiling.py tests the line itself."""
     from caffelite.devices.cpu import device
 
-    told, device._log_compiling = device._log_compiling, lambda: None
+    reported, device._log_compiling = device._log_compiling, lambda: None
     yield
-    device._log_compiling = told
+    device._log_compiling = reported
 
 
 @pytest.fixture(autouse=True)

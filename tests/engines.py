@@ -114,7 +114,7 @@ class _Pooling:
 
 
 def _seen(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """The memory of N×C×H×W as it lies, N×H×W×C."""
+    """The memory of N×C×H×W as it is stored, N×H×W×C."""
     n, c, h, w = shape
     return x.reshape(n, h, w, c)
 

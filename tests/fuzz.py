@@ -159,7 +159,7 @@ class Fuzz:
                 left.unlink()
 
     def campaign(self, runs: int, fail, say=lambda text: None) -> None:
-        """fail(kind, net, solver, what) is told of every outcome that must not be."""
+        """fail(kind, net, solver, what) is reported of every outcome that must not be."""
         for i in range(runs):
             net, solver = self.pair()
             try:

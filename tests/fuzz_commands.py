@@ -61,7 +61,7 @@ def call(arguments: Sequence[str]) -> None:
 
 
 class CommandFuzz(Campaign):
-    """Damages prototxts and calls commands. A mutant stands beside links to the shipped nets, where solvers find
+    """Damages prototxts and calls commands. A mutant is next to links to the shipped nets, where solvers find
     them."""
 
     def __init__(self, folder: Path, commands: Sequence[str] = tuple(COMMANDS)):

@@ -145,7 +145,7 @@ def _classes(name: str) -> Callable[[], None]:
         files = Files(Path(name))
         splits(files)
         for image in list_classes(files, name, left_out=[])[0]:
-            with suppress(OSError):  # of a link that leads to nothing, which `convert` tells
+            with suppress(OSError):  # of a broken link, which `convert` reports
                 files[image.name]
 
     return use

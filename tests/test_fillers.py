@@ -108,7 +108,7 @@ def test_any_seed_is_a_seed():
     assert not np.array_equal(fill(seed=-1, type="uniform"), fill(seed=2**63, type="uniform"))
 
 
-def test_a_layer_starts_the_same_whatever_stands_beside_it():
+def test_initial_values_do_not_depend_on_other_layers():
     filler = 'weight_filler {{ type: "msra" }}'
     layer = (
         'layer {{ name: "{0}" type: "InnerProduct" bottom: "x" top: "{0}" inner_product_param {{ num_output: 3 '

@@ -62,7 +62,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("text", MISTAKES)
-def test_mistakes_beside_forks(text):
+def test_mistakes_next_to_fields_of_forks(text):
     with pytest.raises(CaffeliteError) as caught:
         prototxt.parse(text, pb.NetParameter, "n")
     assert str(caught.value) == MISTAKES[text]

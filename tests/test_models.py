@@ -168,7 +168,7 @@ def test_googlenet_learns_with_two_more_classifiers():
 
 
 @pytest.mark.parametrize("folder", NETS)
-def test_list_of_nets_tells_the_parameters(folder):
+def test_list_of_nets_reports_the_parameters(folder):
     row = next(
         line for line in (ROOT / "models/README.md").read_text().split("\n") if f"({folder}/train_val.prototxt)" in line
     )

@@ -1,4 +1,4 @@
-"""Fields set on the command line reach the solver and its layers; what cannot be set is told by the option's text."""
+"""Fields set on the command line reach the solver and its layers; errors name the option's text."""
 
 from types import SimpleNamespace
 
@@ -69,8 +69,8 @@ def test_fields_of_layers():
     p = conv.convolution_param
     assert (p.num_output, list(p.kernel_size), list(p.pad), p.weight_filler.type) == (32, [3], [1], "msra")
     assert [param.lr_mult for param in conv.param] == [0, 2] and clip.clip_param.min == -2
-    told = str(spec.locate.at("layer", 2)("convolution_param", "num_output"))
-    assert told == "-set inception_3a/1x1.convolution_param.num_output=32"
+    reported = str(spec.locate.at("layer", 2)("convolution_param", "num_output"))
+    assert reported == "-set inception_3a/1x1.convolution_param.num_output=32"
     assert str(spec.locate("layer", 3, "type")) == "n.prototxt:6:30"
 
 

@@ -104,7 +104,7 @@ def test_recipe_names_a_shipped_net(path):
 
 
 def test_deploy_net_has_the_trained_layers():
-    """A deploy net takes the weights of the net beside it: the same layers with the same parameters."""
+    """A deploy net takes the weights of the training net: the same layers with the same parameters."""
     deploy, train = (
         prototxt.read_net(ROOT / f"models/lenet/{name}.prototxt").message for name in ("deploy", "train_val")
     )

@@ -74,7 +74,7 @@ def test_v1_layer():
 
 
 def test_every_v1_type_has_a_modern_name():
-    """The names stand beside the enum's words in the schema, where this program did not take them from."""
+    """The schema names them next to the enum's values; this program has its own list."""
     import re
     from pathlib import Path
 

@@ -271,7 +271,7 @@ def test_hdf5_layers_in_groups_within_groups(tmp_path):
     assert found == {"conv": [1], "conv/3x3": [2], "deep/a/b": [None, 3]}
 
 
-def test_hdf5_models_are_told_by_content(tmp_path, rng):
+def test_hdf5_models_are_recognised_by_content(tmp_path, rng):
     """Whatever the name; also behind a block of the user's, as HDF5 allows."""
     blobs = {name: each for name, each in arrays(rng).items() if each}
     path = tmp_path / "m.caffemodel"

@@ -28,7 +28,7 @@ COLUMNS = "net", "batch", "ms", "PyTorch ms", "its layout", "ratio", "memory"
 
 
 def bench(name: str, args) -> dict | None:
-    """What bench_train.py found out about a net; None where it failed, which is told."""
+    """What bench_train.py found out about a net; None where it failed, which is reported."""
     batch, iterations = NETS[name]
     words = [
         sys.executable,

@@ -51,7 +51,7 @@ def prepare(folder: Path, net: str, batch: int, shape: tuple[int, ...]) -> None:
 
 
 def start(folder: Path, caches: Path) -> tuple[float, list[str]]:
-    """(seconds until the first iteration is told, the log's lines before it)"""
+    """(seconds until the first iteration is reported, the log's lines before it)"""
     environment = {**os.environ, "CAFFELITE_CACHE": str(caches), "NUMBA_CACHE_DIR": str(caches / "numba")}
     words = [sys.executable, "-c", "from caffelite.cli import main; main()", "train", "-solver", "solver.prototxt"]
     begin, lines, seconds = time.perf_counter(), [], None
@@ -92,12 +92,12 @@ def main() -> None:
         except CaffeliteError as error:
             sys.exit(str(error))
         first, lines = start(folder, caches)
-        told = next((line for line in lines if "Compiling" in line), None)
-        print(f"first run, nothing compiled: {first:.1f} s" + (f', after "{told}"' if told else ""), flush=True)
+        reported = next((line for line in lines if "Compiling" in line), None)
+        print(f"first run, nothing compiled: {first:.1f} s" + (f', after "{reported}"' if reported else ""), flush=True)
         later = [start(folder, caches)[0] for _ in range(args.runs)]
     print(f"later runs, kernels compiled: {statistics.median(later):.2f} s ({min(later):.2f} to {max(later):.2f})")
     if args.json:
-        print(json.dumps({"net": args.net, "batch": args.batch, "first": first, "told": told, "later": later}))
+        print(json.dumps({"net": args.net, "batch": args.batch, "first": first, "reported": reported, "later": later}))
 
 
 if __name__ == "__main__":

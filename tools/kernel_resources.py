@@ -203,8 +203,8 @@ def main() -> int:
                     for k in kernels(compiler(source, arch)[1], numbers)
                 ]
     rows.sort()
-    told = {"options": compiler.options, "kernels": [row._asdict() for row in rows]}
-    print(json.dumps(told) if arguments.json else table(rows))
+    reported = {"options": compiler.options, "kernels": [row._asdict() for row in rows]}
+    print(json.dumps(reported) if arguments.json else table(rows))
     spilling = [row for row in rows if row.spilled]
     if spilling:
         print(f"{len(spilling)} of {len(rows)} kernels spill registers", file=sys.stderr)

@@ -14,7 +14,7 @@ def images(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_the_mean_is_written_and_told_as_caffe_tells_it(images, call):
+def test_the_mean_is_written_and_printed_as_caffe_does(images, call):
     answer = call("compute_image_mean", "-backend=lmdb", "db", "mean.binaryproto")
     assert answer.status == 0 and answer.lines == [
         "Processed 4 files.",
@@ -28,7 +28,7 @@ def test_the_mean_is_written_and_told_as_caffe_tells_it(images, call):
     assert blob.data == [0] * 4 + [20] * 4 + [0.5] + [0] * 3
 
 
-def test_without_a_file_it_is_only_told(images, call):
+def test_without_a_file_the_mean_is_only_printed(images, call):
     assert "mean_value channel [1]: 20" in call("compute_image_mean", "db").lines
     assert [path.name for path in images.iterdir()] == ["db"]
 

@@ -79,7 +79,7 @@ def test_a_folder_of_classes(images, call):
     assert call("convert_imageset", "img", "db", "-force").status == 0
 
 
-def test_different_shapes_are_told(images, call):
+def test_different_shapes_are_reported(images, call):
     cv2.imwrite("img/cat/1.png", np.zeros((5, 6, 3), np.uint8))
     answer = call("convert_imageset", "img", "db")
     assert (
@@ -128,7 +128,7 @@ def test_mistakes(images, call, arguments, said):
     assert not (images / "db").exists()
 
 
-def test_what_is_skipped_is_told(images, call):
+def test_skipped_images_are_reported(images, call):
     (images / "img/dog/1.png").write_bytes(b"")
     (images / "img/cat/2.png").unlink()
     answer = call("convert_imageset", "-skip", "img", "list.txt", "db")

@@ -152,7 +152,7 @@ def test_digits_without_scikit_learn(tmp_path, monkeypatch):
         invoke("digits", "--out", tmp_path)
 
 
-def test_blobs_can_be_told_apart_by_a_line(tmp_path):
+def test_blobs_can_be_separated_by_a_line(tmp_path):
     assert "logreg_train.h5" in invoke("blobs", "--out", tmp_path)
     for name, rows in (("train", 8000), ("test", 2000)):
         param = f'hdf5_data_param {{ source: "{tmp_path}/logreg_{name}.txt" batch_size: {rows} }}'

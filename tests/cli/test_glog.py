@@ -54,8 +54,8 @@ def test_the_variable_of_glog_counts_too(folder, call, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "flags, told", [(["-minloglevel", "7"], "0 (INFO)"), (["-minloglevel=x"], '"x"'), (["-v"], "-v needs a value")]
+    "flags, reported", [(["-minloglevel", "7"], "0 (INFO)"), (["-minloglevel=x"], '"x"'), (["-v"], "-v needs a value")]
 )
-def test_wrong_flags_are_an_error(call, flags, told):
+def test_wrong_flags_are_an_error(call, flags, reported):
     answer = call("check", "a", *flags)
-    assert answer.status == 2 and told in answer.err
+    assert answer.status == 2 and reported in answer.err

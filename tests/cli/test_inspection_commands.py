@@ -173,7 +173,7 @@ def test_a_missing_extra_is_one_line(tmp_path, call, monkeypatch):
     assert answer.status == 2 and answer.err.splitlines()[-1].endswith('install it with: pip install "caffelite[plot]"')
 
 
-# of data that tells no shape without being there
+# of data whose shape is unknown while it is missing
 SHAPES = {
     "siamese": "pair=2x28x28 sim=",
     "lstm": "code=1 cont=1 target=1",
@@ -221,7 +221,7 @@ layer { name: "q" type: "ReLU" bottom: "p" top: "q" }
 
 def test_summary_and_draw_ignore_unknown_fields(folder, call):
     (folder / "strange.prototxt").write_text(STRANGE)
-    told = [
+    reported = [
         'Ignored: strange.prototxt:2:1: unknown field "strange" in NetParameter',
         'Ignored: strange.prototxt:5:52: unknown field "deform" in ConvolutionParameter',
         'Left out with what depends on it: strange.prototxt:6:25: layer "p": unknown type "Shuffle"; expected one of',
@@ -229,7 +229,7 @@ def test_summary_and_draw_ignore_unknown_fields(folder, call):
     for command, shown in (("summary", "1×2×6×6"), ("draw", ">c<")):
         answer = call(command, "-model", "strange.prototxt")
         assert answer.status == 1 and shown in answer.out
-        assert [line[: len(start)] for line, start in zip(answer.err.splitlines(), told, strict=True)] == told
+        assert [line[: len(start)] for line, start in zip(answer.err.splitlines(), reported, strict=True)] == reported
 
 
 UNKNOWN_TYPE = """layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 3 dim: 8 dim: 8 } } }
@@ -290,7 +290,7 @@ def test_summary_stops_at_what_is_no_text_of_a_net(folder, call):
     assert answer.status == 2 and "unterminated string" in answer.err and answer.out == ""
 
 
-def test_check_tells_an_unknown_type_once(folder, call):
+def test_check_reports_an_unknown_type_once(folder, call):
     (folder / "strange.prototxt").write_text(STRANGE)
     answer = call("check", "strange.prototxt")
     assert [line for line in answer.out.splitlines() if ": mistake: " in line] == [
@@ -300,7 +300,7 @@ def test_check_tells_an_unknown_type_once(folder, call):
     ]
 
 
-def test_check_tells_a_net_by_its_fields(folder, call):
+def test_check_reports_a_net_by_its_fields(folder, call):
     layers = [f'layer {{ nam: "l{i}" typ: "ReLU" botom: "x" tp: "y" }}' for i in range(20)]
     (folder / "net.prototxt").write_text("\n".join(layers))
     out = call("check", "net.prototxt").out

@@ -338,7 +338,7 @@ def gratings(folder, angles, count, seed):
 
 
 def test_trained_weights_help_where_images_are_few(call, tmp_path, monkeypatch):
-    """Stripes: what a net learned of four angles tells others apart from five images each, in 40 iterations."""
+    """Stripes: what a net learned of four angles separates others after five images each, in 40 iterations."""
     monkeypatch.chdir(tmp_path)
     gratings("many", (0, 45, 90, 135), 60, 1)
     gratings("few", (22, 67, 112, 157), 5, 2)

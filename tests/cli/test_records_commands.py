@@ -23,10 +23,10 @@ def test_a_run_leaves_its_records(folder, call):
         and p.net_param.layer[0].hdf5_data_param.source == str(folder / "rows.txt")
         and p.random_seed == 1
     )
-    told = json.loads((run / "run.json").read_text())
-    (session,) = told["sessions"]
+    reported = json.loads((run / "run.json").read_text())
+    (session,) = reported["sessions"]
     assert session["versions"]["caffelite"] and session["folder"] == str(folder) and session["device"] == "cpu"
-    assert [entry["path"] for entry in told["data"]] == [str(folder / "rows.txt"), str(folder / "rows.h5")]
+    assert [entry["path"] for entry in reported["data"]] == [str(folder / "rows.txt"), str(folder / "rows.h5")]
     losses = np.fromfile(run / "losses.f32", "<f4")
     history = read(run)
     assert len(losses) == 20 and [(r.iteration, r.values["loss"]) for r in history.train] == [

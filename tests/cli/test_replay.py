@@ -10,7 +10,7 @@ from caffelite.data.writers import write_hdf5
 
 
 @pytest.fixture
-def spoilt(folder):
+def corrupted(folder):
     rng = np.random.default_rng(1)
     x = rng.standard_normal((13, 5))
     x[6, 2] = math.nan
@@ -18,7 +18,7 @@ def spoilt(folder):
     return folder
 
 
-def test_a_nan_is_told_and_replayed(spoilt, call):
+def test_a_nan_is_reported_and_replayed(corrupted, call):
     answer = call(
         "train", "-solver", "solver.prototxt", "-set", "test_interval=1000000", "-set", "test_initialization=false"
     )
@@ -36,12 +36,12 @@ def test_a_nan_is_told_and_replayed(spoilt, call):
         shown.status == 1
         and shown.out.splitlines()[-1] == 'first not finite, in forward: layer "rows" (HDF5Data), top "x"'
     )
-    told = json.loads(call("replay", "run_fault_iter_1", "-all", "-json").out)
-    assert told["first"]["rows"] == [2] and told["arrays"][-1]["what"] == "gradient of parameter 1"
+    reported = json.loads(call("replay", "run_fault_iter_1", "-all", "-json").out)
+    assert reported["first"]["rows"] == [2] and reported["arrays"][-1]["what"] == "gradient of parameter 1"
     assert call("replay", "nowhere").status == 2
 
 
-def test_the_bundle_of_an_earlier_run_is_renamed(spoilt, call):
+def test_the_bundle_of_an_earlier_run_is_renamed(corrupted, call):
     command = (
         "train",
         "-solver",
@@ -52,13 +52,13 @@ def test_the_bundle_of_an_earlier_run_is_renamed(spoilt, call):
         "test_initialization=false",
     )
     call(*command)
-    before = (spoilt / "run_fault_iter_1/report.json").read_bytes()
+    before = (corrupted / "run_fault_iter_1/report.json").read_bytes()
     call(*command, "-set", "base_lr=0.01", "-set", "snapshot=1", "-forgive", 2)
-    assert (spoilt / "run_fault_iter_1_1/report.json").read_bytes() == before
-    assert sorted(path.name for path in spoilt.glob("run_fault*")) == ["run_fault_iter_1", "run_fault_iter_1_1"]
+    assert (corrupted / "run_fault_iter_1_1/report.json").read_bytes() == before
+    assert sorted(path.name for path in corrupted.glob("run_fault*")) == ["run_fault_iter_1", "run_fault_iter_1_1"]
 
 
-def test_a_run_is_forgiven_so_often(spoilt, call):
+def test_the_number_of_nan_recoveries_is_limited(corrupted, call):
     command = (
         "train",
         "-solver",

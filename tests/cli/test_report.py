@@ -37,15 +37,15 @@ def shades(folder, call, seed):
     rng = np.random.default_rng(seed)
     labels = np.arange(20) % 3
     images = (labels[:, None, None, None] * 100 + 20 + rng.integers(0, 20, (20, 1, 4, 4))).astype(np.uint8)
-    told = labels.copy()
-    told[7] = 0
-    write_lmdb(folder / "shades_lmdb", zip(images, told.tolist(), strict=True))
+    reported = labels.copy()
+    reported[7] = 0
+    write_lmdb(folder / "shades_lmdb", zip(images, reported.tolist(), strict=True))
     (folder / "shades.prototxt").write_text(NET)
     w = np.outer([-1.0, 0.0, 1.0], np.ones(16)).astype(np.float32)
     bias = np.array([16 * 0.8, 0, -16 * 1.8], np.float32)
     write_weights(folder / "shades.caffemodel", {"ip": [w, bias]})
     (folder / "names.txt").write_text("dark\n<gray>\nlight\n")
-    return told, labels
+    return reported, labels
 
 
 def run(call, *more):
@@ -55,7 +55,7 @@ def run(call, *more):
 
 
 @pytest.mark.parametrize("module, extra", [("cv2", "images"), ("matplotlib.figure", "plot")])
-def test_what_a_report_lacks_is_told_before_the_test(shades, call, monkeypatch, module, extra):
+def test_what_a_report_lacks_is_reported_before_the_test(shades, call, monkeypatch, module, extra):
     from caffelite.data import images
 
     monkeypatch.setitem(sys.modules, module, None)
@@ -71,12 +71,12 @@ def test_what_a_report_lacks_is_told_before_the_test(shades, call, monkeypatch, 
 
 
 def test_report(shades, call):
-    told, labels = shades
+    reported, labels = shades
     answer = run(call, "-report", "out", "-labels", "names.txt")
     assert "Running for 4 iterations." in answer.lines and answer.lines[-1] == "Wrote out/report.html"
     found = json.loads(Path("out/report.json").read_text())
     confusion = np.zeros((3, 3), int)
-    np.add.at(confusion, (told, labels), 1)
+    np.add.at(confusion, (reported, labels), 1)
     assert found["confusion"] == confusion.tolist() and (found["right"], found["tested"], found["samples"]) == (
         19,
         20,
@@ -143,7 +143,7 @@ def test_every_score_counts_each_sample_once(shades, call, iterations):
     assert "Tested 20 of 20 samples, each once." in answer.lines
 
 
-def test_a_part_of_the_samples_is_told(shades, call):
+def test_a_part_of_the_samples_is_reported(shades, call):
     answer = run(call, "-iterations", 2)
     assert "Tested 12 of 20 samples, each once." in answer.lines
 
@@ -191,7 +191,7 @@ def test_intervals_rest_on_distinct_samples(shades, call):
 
 
 def test_no_mistakes_no_sheet(shades, call):
-    told, labels = shades
+    reported, labels = shades
     answer = run(call, "-report", "out", "-iterations", 1)
     assert not Path("out/mistakes.png").exists() and "No errors." in Path("out/report.html").read_text()
     assert answer.status == 0

@@ -34,12 +34,12 @@ def test_a_record_without_losses_is_no_proof(folder, call):
     assert answer.status == 2 and "run_run has no loss or score to compare" in answer.err and not answer.out
 
 
-def test_what_changed_is_told(folder, call):
+def test_what_changed_is_reported(folder, call):
     call("train", "-solver", "solver.prototxt")
-    told = json.loads((folder / "run_run/run.json").read_text())
-    told["sessions"][0]["versions"]["numpy"] = "0.1"
-    told["data"][0]["hash"] = "other"
-    (folder / "run_run/run.json").write_text(json.dumps(told))
+    reported = json.loads((folder / "run_run/run.json").read_text())
+    reported["sessions"][0]["versions"]["numpy"] = "0.1"
+    reported["data"][0]["hash"] = "other"
+    (folder / "run_run/run.json").write_text(json.dumps(reported))
     lines = call("reproduce", "run_run").lines
     assert (
         any("numpy is" in line and "was 0.1" in line for line in lines)
@@ -56,8 +56,8 @@ def test_a_resumed_run_whose_snapshot_was_moved(folder, call):
     """A later run took the name of the state that it went on from: the moved one is taken, never the other."""
     call("train", "-solver", "solver.prototxt", "-iterations", 10)
     call("train", "-solver", "solver.prototxt", "-snapshot", "run_iter_10.solverstate", "-record", "run_run_5")
-    told = json.loads((folder / "run_run_5/run.json").read_text())["sessions"][0]
-    assert told["snapshot"] == "run_iter_10.solverstate" and told["resumed_run"] == told["run"]
+    reported = json.loads((folder / "run_run_5/run.json").read_text())["sessions"][0]
+    assert reported["snapshot"] == "run_iter_10.solverstate" and reported["resumed_run"] == reported["run"]
     call("train", "-solver", "solver.prototxt", "-set", "random_seed=7")
     assert (folder / "run_run_5/run_iter_10.solverstate").exists()
     answer = call("reproduce", "run_run_5")

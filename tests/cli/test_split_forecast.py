@@ -20,7 +20,7 @@ def deep(folder):
     return folder
 
 
-def test_measured_arrangements_beside_data_parallelism(deep, call):
+def test_measured_arrangements_and_data_parallelism(deep, call):
     answer = call("plan", "-model", "deep.prototxt", "-gpus", 2, "-split", "auto", "-iterations", 3)
     assert answer.status == 0, answer.err
     lines = answer.out.splitlines()

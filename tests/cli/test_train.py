@@ -207,7 +207,7 @@ def test_what_is_no_time(folder, call):
     assert "found" in call("train", "-solver", "solver.prototxt", "-max_time", "soon").err
 
 
-# The run that goes on
+# The run that continues
 
 
 def test_the_command_that_goes_on_is_shown(folder, call):
@@ -278,16 +278,16 @@ def test_an_earlier_runs_snapshots_join_its_records(folder, call):
     assert (folder / "run_run_2/run_iter_20.solverstate").exists() and not (folder / "run_run_3").exists()
 
 
-def test_a_prefix_that_is_a_folder_is_told(folder, call):
+def test_a_prefix_that_is_a_folder_is_reported(folder, call):
     (folder / "pictures").mkdir()
-    told = "snapshot_prefix pictures is a folder: snapshots and records are written into it, next to its files"
+    reported = "snapshot_prefix pictures is a folder: snapshots and records are written into it, next to its files"
     for prefix, says in (("pictures", True), ("pictures/", False), ("pictures/run", False)):
         answer = call("train", "-solver", "solver.prototxt", "-set", f"snapshot_prefix={prefix}", "-iterations", "1")
-        assert answer.status == 0 and (told in answer.err) == says
+        assert answer.status == 0 and (reported in answer.err) == says
 
 
 def test_records_of_another_run_are_not_gone_on_in(folder, call):
-    """A run that is resumed after a new one began has the folder of the new one renamed, and goes on in one of its
+    """A run that is resumed after a new one began has the folder of the new one renamed, and continues in one of its
     own."""
     call("train", "-solver", "solver.prototxt")
     call("train", "-solver", "solver.prototxt", "-iterations", "3")

@@ -69,7 +69,7 @@ RUNNING = {
 
 @pytest.fixture
 def nets(tmp_path, monkeypatch, request):
-    """The working directory with nets, a solver and data; the module lies in it, beside the nets. Gives the module's
+    """The working directory with nets, a solver, data, and the module. Gives the module's
     name."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("CAFFELITE_PYTHON", raising=False)
@@ -94,7 +94,7 @@ def test_commands_that_look_import_no_module(nets, call, monkeypatch, arguments)
         assert answer.status == 2 and f'layer "same" (Python): its module "{nets}" is not imported' in answer.err
 
 
-def test_check_tells_of_the_layer_and_finds_the_rest(nets, call):
+def test_check_reports_the_layer_and_finds_the_rest(nets, call):
     answer = call("check", "net.prototxt")
     assert answer.status == 0, answer.out
     assert (

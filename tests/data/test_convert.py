@@ -128,7 +128,7 @@ def test_a_bad_file_is_an_error_with_its_line(tmp_path):
     assert not (tmp_path / "db").exists()
 
 
-def test_skipping_tells_which_and_keeps_the_numbers(tmp_path):
+def test_skipping_reports_which_and_keeps_the_numbers(tmp_path):
     files = {"a.png": encoded(picture()), "b.png": b"", "c.png": encoded(picture(seed=1))}
     done = convert(tmp_path / "db", listed(*files), files.__getitem__, Recipe(), skip=True)
     assert list(records(tmp_path / "db")) == ["00000000_a.png", "00000002_c.png"]

@@ -25,7 +25,7 @@ def test_numbers_stay_what_they_are():
     assert uniform(of_sample((1, 2), 3, 2)).tolist() == [0.13732203113233543, 0.22522750207501308]
 
 
-def test_a_sample_has_as_many_words_as_it_asks_for():
+def test_a_sample_has_as_many_words_as_requested():
     row = of_sample((1, 2), 7, 5000)
     np.testing.assert_array_equal(of_sample((1, 2), 7, 30, first=12), row[12:42])
     assert not np.intersect1d(row, of_sample((1, 2), 8, 5000)).size

@@ -18,7 +18,7 @@ def test_a_list_may_hold_spaces_tabs_and_windows_line_ends(tmp_path):
     ]
 
 
-def test_every_mistake_of_a_list_is_told_with_its_line(tmp_path):
+def test_every_mistake_of_a_list_is_reported_with_its_line(tmp_path):
     (tmp_path / "l.txt").write_text("a.jpg 0\nb.jpg cat\nc.jpg\nd.jpg 1.5\ne.jpg 16777217\nf.jpg ²\n")
     with pytest.raises(Mistakes) as mistake:
         read_list(tmp_path / "l.txt")
@@ -88,7 +88,7 @@ def test_classes_are_labelled_in_the_order_of_their_names():
     assert list_classes(["dog/a.jpg"], "test", classes)[0][0].label == 1
 
 
-def test_what_is_no_image_of_a_class_is_told():
+def test_what_is_no_image_of_a_class_is_reported():
     with pytest.raises(Mistakes) as mistake:
         list_classes(["cat/a.jpg", "cat/notes.txt", "list.txt", "dgo/b.jpg"], "root", ["cat", "dog"])
     for said in (

@@ -1,4 +1,4 @@
-"""LMDB read page by page: as LMDB itself reads it, beside a writer, and damaged at random."""
+"""LMDB read page by page: as LMDB itself reads it, during a write, and damaged at random."""
 
 import gc
 import os
@@ -146,7 +146,7 @@ def test_a_lock_keeps_the_pages_that_are_read(tmp_path, open_):
     assert next(open_(tmp_path / "db").walk())[1] == b"4" * 3000
 
 
-def test_without_a_lock_a_change_is_told(tmp_path, monkeypatch, open_):
+def test_without_a_lock_a_change_is_reported(tmp_path, monkeypatch, open_):
     monkeypatch.setattr(lmdb_reader, "_environment", lambda *_: None)
     written = pairs(300)
     db = open_(write(tmp_path / "db", written.items()))

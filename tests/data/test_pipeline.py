@@ -12,7 +12,7 @@ from caffelite.errors import CaffeliteError
 
 
 class Counting(Source):
-    """Hands out the samples' numbers; fails where it is told to."""
+    """Hands out the samples' numbers; fails at the number that is given."""
 
     released = 0
 

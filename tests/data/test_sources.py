@@ -179,7 +179,7 @@ def test_train_and_test_nets_read_one_database(database, images, images_source, 
     lmdb.open(str(path), readonly=True, lock=False).close()
 
 
-def test_only_the_lock_is_written_beside_a_database(database, images, images_source):
+def test_only_the_lock_is_written_next_to_a_database(database, images, images_source):
     path = database(images)
     images_source(path).next()
     assert sorted(os.listdir(path)) == ["data.mdb", "lock.mdb"]

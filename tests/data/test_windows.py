@@ -112,7 +112,7 @@ def test_windows_are_caffes(listing, windows, pictures, pad, square, mirror):
     assert {flip for *_, flip in seen} == ({0, 1} if mirror == "true" else {0})
 
 
-def test_a_mean_file_lies_where_the_window_does(listing, windows, pictures, tmp_path):
+def test_a_mean_file_is_cropped_like_the_window(listing, windows, pictures, tmp_path):
     from caffelite import caffelite_pb2 as pb
 
     mean = np.random.default_rng(1).uniform(90, 130, (3, SIZE + 4, SIZE + 4)).astype(np.float32)

@@ -27,7 +27,7 @@ def built(message: pb.NetParameter) -> graph.Graph:
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_shipped_deploy_nets_come_out(name, test_graph):
-    """What is made of each train_val.prototxt is the deploy.prototxt beside it: layers, shapes, weights,
+    """What is made of each train_val.prototxt is the deploy.prototxt next to it: layers, shapes, weights,
     probabilities."""
     made = convert(test_graph(f"{name}/train_val.prototxt"))
     theirs = prototxt.read_net(MODELS / name / "deploy.prototxt").message

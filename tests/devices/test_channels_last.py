@@ -122,7 +122,7 @@ def test_convolution_backward(dev, case, half):
 
 
 def test_operations_share_a_workspace(rng):
-    """Other operations that ran in between, larger and smaller, spoil nothing."""
+    """Other operations that ran in between, larger and smaller, corrupt nothing."""
     dev = engines.with_onednn()
     calls = []
     for shape, m, window, groups in CONVOLUTIONS.values():
@@ -205,7 +205,7 @@ def test_average_pooling(pools, rng, name):
 @pytest.mark.parametrize("method", ["MAX", "AVE"])
 @pytest.mark.parametrize("name", ["overlap", "pad", "beyond the image"])
 def test_nan_in_pooling(pools, rng, name, method):
-    """AVE gives a NaN for every window that sees one, as MAX does on a GPU; oneDNN takes the largest number beside it,
+    """AVE gives a NaN for every window that sees one, as MAX does on a GPU; oneDNN takes the largest number next to it,
     as Caffe does."""
     dev, (shape, window) = pools, POOLINGS[name]
     if method == "AVE" and not means_are_plain(shape, window):

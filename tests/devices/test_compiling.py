@@ -17,11 +17,11 @@ print(x.tolist())
 """
 
 
-def test_compiling_is_told_once_and_only_where_it_happens(tmp_path):
+def test_compiling_is_reported_once_and_only_where_it_happens(tmp_path):
     environment = {**os.environ, "CAFFELITE_CACHE": str(tmp_path)}
-    for told in (1, 0):
+    for reported in (1, 0):
         done = subprocess.run(
             [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True
         )
         assert done.stdout == "[3.0, 3.0, 3.0]\n"
-        assert done.stderr.count("Compiling kernels for this processor") == told
+        assert done.stderr.count("Compiling kernels for this processor") == reported

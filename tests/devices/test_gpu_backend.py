@@ -84,24 +84,27 @@ def test_captures_by_cupy(monkeypatch):
 
 def test_the_clock(monkeypatch):
     """A lap keeps the GPU waiting while runs are queued, and is the mean of one."""
-    fake, told = fake_cupy(), []
+    fake, reported = fake_cupy(), []
 
     class Event:
         def record(self, stream):
-            told.append("event")
+            reported.append("event")
 
         def synchronize(self):
-            told.append("wait")
+            reported.append("wait")
 
     fake.cuda.Event, fake.cuda.get_elapsed_time = Event, lambda begin, end: 6.0
     monkeypatch.setitem(sys.modules, "cupy", fake)
     monkeypatch.setattr(backend, "Blas", lambda cupy, stream, strict: host_product)
     here = backend.CuPyBackend(0)
     monkeypatch.setattr(
-        here, "kernel", lambda source, name: lambda grid, block, args: told.append((name, int(args[0])))
+        here, "kernel", lambda source, name: lambda grid, block, args: reported.append((name, int(args[0])))
     )
-    assert here.lap(lambda: told.append("run"), 3) == 2.0
-    assert told == [("spin", 3 * here.LAUNCH), "event", "run", "run", "run", "event", "wait"] and here.model() == "Fake"
+    assert here.lap(lambda: reported.append("run"), 3) == 2.0
+    assert (
+        reported == [("spin", 3 * here.LAUNCH), "event", "run", "run", "run", "event", "wait"]
+        and here.model() == "Fake"
+    )
 
 
 @pytest.mark.parametrize("reads_any_memory", [False, True])

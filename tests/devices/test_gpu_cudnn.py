@@ -171,7 +171,7 @@ def test_the_best_plan_of_each_engine_is_tried_first():
 
 
 def engine(backend, **how):
-    """An engine whose plans are only built; ``trial`` tells the plan's name to the clock."""
+    """An engine whose plans are only built; ``trial`` gives the plan's name to the clock."""
     found = cudnn.Engine(backend, **how)
     found.handle = lambda: None
     return found, lambda plan: lambda: next(name for name, index in plan.names.items() if index == plan._index)

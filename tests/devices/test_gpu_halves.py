@@ -43,7 +43,7 @@ def blank(dev, *shape, dtype=None):
 
 @np.errstate(invalid="ignore", over="ignore")
 def test_every_number_converts(dev, dtype):
-    """All bit patterns to float32 and back; and what lies between two of them, or beyond all."""
+    """All bit patterns to float32 and back; and values between two of them, or beyond all."""
     every = np.arange(1 << 16, dtype=np.uint16).view(dtype)
     widen = narrow = dev.map(Formula("x", ("x",)))
     widen(every, wide := blank(dev, 1 << 16))

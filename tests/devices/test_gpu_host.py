@@ -129,7 +129,7 @@ def test_partial_sums_stay_small(dtype, n, c):
 
 @pytest.mark.parametrize("n, c, p", [(3, 2, 3000), (3, 2, 3001), (5000, 70, 1), (7, 12, 1), (1, 1, 1)])
 def test_rectified(dev, seed, n, c, p):
-    """The gradient of a ReLU where it lies, and its sums, as they are without a sum."""
+    """The gradient of a ReLU in place, and its sums, as they are without a sum."""
     y, dy = (v.astype(np.float32) for v in np.random.default_rng(seed).normal(size=(2, n, c, p)))
     expected, db = np.where(y > 0, dy, np.float32(0.1) * dy), dev.zeros(c)
     for times in (1, 2):
@@ -143,7 +143,7 @@ def test_rectified(dev, seed, n, c, p):
 
 @pytest.mark.parametrize("n, c, p", [(3, 2, 3000), (3, 2, 3001), (5000, 70, 1), (3000, 3, 1), (7, 12, 1), (4, 1, 5)])
 def test_batch_moments(dev, seed, n, c, p):
-    """In one pass, and no digits lost where the mean is a thousand times the deviation; beside what was remembered."""
+    """In one pass, and no digits lost where the mean is a thousand times the deviation; with running statistics."""
     x = (1000 * np.arange(1, c + 1)[:, None] + np.random.default_rng(seed).normal(size=(n, c, p))).astype(np.float32)
     mean, scale, means, variances, count = (
         dev.empty(c),

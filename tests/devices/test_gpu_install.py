@@ -27,11 +27,11 @@ TOOL = ROOT / "tools" / "kernel_resources.py"
 NVIDIA = re.compile(r"(cupy|nvidia|cuda)[-_]", re.I)  # names of what CuPy may find headers and libraries in
 HIDDEN = re.compile(
     r"^(CUDA|NVCC|CUPY|LD_LIBRARY_PATH|CONDA)"
-)  # what may tell CuPy of a toolkit beside the environment
+)  # what may point CuPy to a toolkit outside the environment
 
 
 def alone(*command) -> subprocess.CompletedProcess:
-    """Runs Python of this environment where nothing tells of CUDA on the machine."""
+    """Runs Python of this environment where nothing points to CUDA on the machine."""
     environment = {name: value for name, value in os.environ.items() if not HIDDEN.match(name)}
     environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), "/usr/bin", "/bin"])
     return subprocess.run([sys.executable, *map(str, command)], env=environment, capture_output=True, text=True)
@@ -87,13 +87,13 @@ def reports() -> dict[str, dict]:
 @pytest.mark.parametrize("name", [*ARCHITECTURES, "huge"])
 def test_kernels_compile_as_cupy_compiles(extra, name):
     """All of them, with the options that CuPy puts together; every header comes from the environment."""
-    told = reports()[name]
+    reported = reports()[name]
     arch = "80" if name == "huge" else name
-    assert {f"-arch=sm_{arch}", "-std=c++17", "-ftz=true"} <= set(told["options"])
-    folders = [Path(option[2:]).resolve() for option in told["options"] if option.startswith("-I")]
+    assert {f"-arch=sm_{arch}", "-std=c++17", "-ftz=true"} <= set(reported["options"])
+    folders = [Path(option[2:]).resolve() for option in reported["options"] if option.startswith("-I")]
     assert folders and not [f for f in folders if not f.is_relative_to(Path(sys.prefix).resolve())]
     assert any((folder / "cuda_runtime.h").is_file() for folder in folders)
-    found = {(k["name"], k["numbers"]) for k in told["kernels"]}
+    found = {(k["name"], k["numbers"]) for k in reported["kernels"]}
     written = {n for source in sources("float32", "float32") for n in re.findall(r"^KERNEL (\w+)\(", source, re.M)}
     assert len(written) > len(FAMILIES) + FORMULAS / 2
     assert found >= {(n, numbers) for n in written for numbers in ARCHITECTURES[arch]}
@@ -144,7 +144,7 @@ print(json.dumps([line.split()[-1] for line in open("/proc/self/maps") if "/" in
 
 
 def test_libraries_come_from_the_extra(extra):
-    """cuBLAS, NVRTC, cuDNN and NCCL are found as the GPU's backend finds them, none of them beside the environment."""
+    """cuBLAS, NVRTC, cuDNN and NCCL are found as the GPU's backend finds them, none of them outside the environment."""
     done = alone("-c", f"ROOT = {str(ROOT)!r}\n{LOADS}")
     assert done.returncode == 0, done.stderr
     mapped = {Path(line) for line in json.loads(done.stdout.splitlines()[-1])}

@@ -83,7 +83,7 @@ NO_HEADERS = (
 
 
 @pytest.mark.parametrize(
-    "mistake, told",
+    "mistake, reported",
     [
         (
             RuntimeError(NO_HEADERS),
@@ -104,8 +104,8 @@ NO_HEADERS = (
         (PermissionError(13, "Permission denied", "/.cupy"), "compiled CUDA kernels cannot be kept; .*CUPY_CACHE_DIR"),
     ],
 )
-def test_a_set_up_that_fails(monkeypatch, mistake, told):
-    """The first kernel is compiled when a device is opened, so what is missing for that is told in one line."""
+def test_a_set_up_that_fails(monkeypatch, mistake, reported):
+    """The first kernel is compiled when a device is opened, so what is missing for that is reported in one line."""
     fake = fake_cupy()
 
     def module(code, options):
@@ -117,7 +117,7 @@ def test_a_set_up_that_fails(monkeypatch, mistake, told):
     fake.RawModule = module
     monkeypatch.setattr(backend, "Blas", lambda cupy, stream, strict: host_product)
     monkeypatch.setitem(sys.modules, "cupy", fake)
-    with pytest.raises(CaffeliteError, match=told) as caught:
+    with pytest.raises(CaffeliteError, match=reported) as caught:
         open_device(0)
     assert "\n" not in str(caught.value)
 
@@ -139,7 +139,7 @@ def test_extras_bring_what_compiles_kernels(major):
 
 
 @pytest.mark.parametrize(
-    "capability, precision, told",
+    "capability, precision, reported",
     [
         (
             (7, 5),
@@ -152,11 +152,11 @@ def test_extras_bring_what_compiles_kernels(major):
         ((5, 2), "fp32", ""),
     ],
 )
-def test_a_precision_that_a_gpu_lacks(monkeypatch, capability, precision, told):
+def test_a_precision_that_a_gpu_lacks(monkeypatch, capability, precision, reported):
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy(capability=capability, runtime_version=12090))
     monkeypatch.setattr(backend, "Blas", lambda cupy, stream, strict: host_product)
     monkeypatch.setattr(cudnn, "frontend", lambda: None)
-    with pytest.raises(CaffeliteError, match=told) if told else nullcontext():
+    with pytest.raises(CaffeliteError, match=reported) if reported else nullcontext():
         assert open_device(0, precision=precision).precision == precision
 
 
@@ -197,11 +197,15 @@ def test_a_gpu_that_cannot_be_asked(monkeypatch):
 
 def test_describe(monkeypatch, no_driver):
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy(2))
-    told = cuda.describe(1)
-    assert told["Device id"] == 1 and told["Name"] == "Fake" and told["Maximum dimension of grid"] == "3 x 2 x 1"
+    reported = cuda.describe(1)
     assert (
-        told["Free global memory (bytes)"] == 3
-        and told["CUDA runtime"] == "13.2"
-        and "CUDA driver" not in told
-        and told["cuDNN"]
+        reported["Device id"] == 1
+        and reported["Name"] == "Fake"
+        and reported["Maximum dimension of grid"] == "3 x 2 x 1"
+    )
+    assert (
+        reported["Free global memory (bytes)"] == 3
+        and reported["CUDA runtime"] == "13.2"
+        and "CUDA driver" not in reported
+        and reported["cuDNN"]
     )

@@ -1,4 +1,4 @@
-"""Which of cuDNN's plans is chosen, kept on disk and told, by stand-ins for cuDNN and its clock."""
+"""Which of cuDNN's plans is chosen, kept on disk and reported, by stand-ins for cuDNN and its clock."""
 
 import json
 import threading
@@ -200,7 +200,7 @@ def test_where_the_first_process_has_no_plan_nobody_does(offer):
     assert one == [None, None] and other == (one, why) and why
 
 
-# What is told
+# What is reported
 
 
 NET = """

@@ -147,7 +147,7 @@ def test_what_cudnn_has_no_plans_for_is_copied(name, refused, monkeypatch):
     assert_near(found, numbers(text, plans.device(monkeypatch), fuse=False)[0], 1e-5)
 
 
-# In one row of a concatenation's top, a slice lies in one piece, and any layer can write there.
+# In one row of a concatenation's top, a slice is contiguous, and any layer can write there.
 
 ONE = (1, *SHAPE[1:])
 HALVES = 'layer { name: "cut" type: "Slice" bottom: "a" top: "h" top: "k" }'

@@ -183,8 +183,8 @@ def test_a_net_that_only_tests_takes_sums_along(body):
     np.testing.assert_allclose(*found, rtol=1e-6, atol=1e-6)
 
 
-def test_debug_tells_what_each_reader_brought():
-    """A gradient that lies in parts is told part by part, none before it was written."""
+def test_debug_reports_the_gradient_of_each_reader():
+    """A gradient that is stored in parts is reported part by part, none before it was written."""
     net = bind(NETS["two blocks"][0], dev=GPU(0, "float32", HostBackend()))
     feed(net, **{name: np.random.default_rng(3).normal(size=SHAPE) for name in ("x", "t")})
     net.forward()

@@ -29,7 +29,7 @@ ROOTS = {
     "nccl_module()": "cupy.cuda.nccl",
     "frontend()": "cudnn",
 }
-# What parameters are, which no assignment tells.
+# Types of parameters, which no assignment shows.
 STREAM, GRAPH = "cupy.cuda.Stream()", "cupy.cuda.Graph()"
 PARAMETERS = {
     "backend.py": {"stream": STREAM, "graph": GRAPH, "self._graph": GRAPH},
@@ -179,7 +179,7 @@ def look(path):
             return None  # what a function returns: nothing is known of that
     return found
 
-def told(path):
+def reported(path):
     try:
         found = look(path)
     except (AttributeError, ImportError) as mistake:
@@ -194,12 +194,12 @@ def told(path):
     return {"signature": signature, "doc": doc, "class": inspect.isclass(found)}
 
 imports, paths = json.load(sys.stdin)
-answers = {path: told(path) for path in paths}
+answers = {path: reported(path) for path in paths}
 for name in imports:
     package, last = name.rsplit(".", 1)
     exec(f"from {package} import {last}")
 missing = [path for path, answer in answers.items() if "missing" in answer]
-answers |= {path: told(path) for path in missing if any(path.startswith(i) for i in imports)}
+answers |= {path: reported(path) for path in missing if any(path.startswith(i) for i in imports)}
 print(json.dumps(answers))
 """
 
@@ -239,7 +239,7 @@ def known(path: str) -> bool:
 
 def parameters(answer: dict) -> tuple[list[str], bool, bool] | None:
     """A callable's parameter names, whether it takes more by position, and more by keyword; None where neither
-    signature nor doc tells."""
+    signature nor docstring states."""
     text = answer["signature"]
     lines = [line.strip() for line in answer["doc"].splitlines()]
     if text is None or text == "(*args, **kwargs)":
@@ -289,10 +289,10 @@ def split(text: str) -> Iterator[str]:
 
 def refused(use: Use, answer: dict) -> str | None:
     """Why a call cannot be as our source has it."""
-    told = parameters(answer)
-    if told is None:
-        return "nothing tells its parameters"
-    names, more, keywords = told
+    reported = parameters(answer)
+    if reported is None:
+        return "nothing states its parameters"
+    names, more, keywords = reported
     count, given = use.arguments
     if count > len(names) and not more:
         return f"{count} arguments for {names}"

@@ -65,7 +65,7 @@ def test_bf16_has_nearly_the_same_losses():
     np.testing.assert_allclose(half, full, rtol=0.05, atol=0.02)
 
 
-def test_bf16_without_it_tells_the_extra():
+def test_bf16_without_it_reports_the_extra():
     with engines.chosen("0"), pytest.raises(CaffeliteError, match=r"needs oneDNN.*caffelite\[onednn\]"):
         open_device(None, precision="bf16")
 

@@ -183,7 +183,7 @@ def test_labels_without_weight_leave_no_loss(dev):
     "n, p, wrong", [(6, 4, {9: -1, 20: 0.5}), (1, 3000, {2999: float("nan"), 2500: 1e9}), (5, 1, {0: 3})]
 )
 def test_bad_labels(dev, rng, n, p, wrong):
-    """The first label ever that was no class is told, by its place, until someone looks."""
+    """The first label ever that was no class is reported, by its place, until someone looks."""
     label = rng.integers(0, 3, size=(n, p)).astype(np.float64)
     good, first = label.copy(), 1 + min(wrong)
     for place, value in wrong.items():

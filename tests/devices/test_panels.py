@@ -44,7 +44,7 @@ SIZES = pytest.mark.parametrize(
 def test_product(n, k, m, dtype, turned, seed):
     rng = np.random.default_rng(seed)
     a, w, whole = (rng.normal(size=shape).astype(dtype) for shape in ((n, k + 3), (k, m), (n + 1, m + 2)))
-    expected, c = whole.copy(), whole[:n, 1 : 1 + m]  # rows that lie apart, and nothing written beside them
+    expected, c = whole.copy(), whole[:n, 1 : 1 + m]  # rows with gaps, into which nothing is written
     expected[:n, 1 : 1 + m] += (a[:, :k].astype(np.float64) @ w).astype(dtype)
     panels.multiply(a[:, :k], packed(w, turned), c)
     np.testing.assert_allclose(whole, expected, *((1e-4, 1e-4) if dtype == "float32" else (1e-12, 1e-12)))

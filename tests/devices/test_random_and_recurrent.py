@@ -138,7 +138,7 @@ def test_take(dev, rng, rows, width, count):
     assert dev.download(op.bad).tolist() == [0]
 
 
-def test_take_tells_of_numbers_that_name_no_row(dev):
+def test_take_reports_numbers_that_name_no_row(dev):
     op, out, dtable = dev.take(3, 2, 5), blank(dev, (5, 2)), blank(dev, (3, 2))
     for _ in range(2):
         for index in ([2, -1, 3, float("nan"), 0], [0, 0.5, -0.5, 1e9, 0]):
@@ -152,7 +152,7 @@ def test_take_tells_of_numbers_that_name_no_row(dev):
 @pytest.mark.parametrize("t, n, d", [(1, 1, 1), (3, 9, 5), (2, 7, 33), (4, 1, 20)])
 @pytest.mark.parametrize("judged", [True, False])
 def test_lstm(dev, rng, t, n, d, judged):
-    """Steps, and gradients beside differences of the oracle; where cont is 0, NaN before is forgotten."""
+    """Steps, and gradients compared with differences of the oracle; where cont is 0, NaN before is forgotten."""
     sums, w, above = (
         rng.normal(size=(t, n, 4 * d)),
         rng.normal(size=(4 * d, d)) / 4,
@@ -175,10 +175,10 @@ def test_lstm(dev, rng, t, n, d, judged):
         blank(dev, (t, n, d)),
         put(dev, np.zeros((t + 1, n, d))),
     )
-    spoilt = np.where(cont[0, :, None] == 0, np.nan, states)
-    dev.upload(c[0], spoilt[1])
+    corrupted = np.where(cont[0, :, None] == 0, np.nan, states)
+    dev.upload(c[0], corrupted[1])
     op, there = dev.lstm(t, n, d), (put(dev, cont), put(dev, w))
-    op.forward(gates, *there, put(dev, spoilt[0]), hidden, c, h)
+    op.forward(gates, *there, put(dev, corrupted[0]), hidden, c, h)
     close(dev, h, outs[1:])
     close(dev, c[1:], cells[1:])
     close(dev, hidden, cont[..., None] * outs[:-1])

@@ -48,11 +48,11 @@ average_loss: 0
 def test_twenty_mistakes_in_one_pass(folder):
     (folder / "net.prototxt").write_text(PLANTED_NET)
     (folder / "solver.prototxt").write_text(PLANTED_SOLVER)
-    told = [
+    reported = [
         (f.error.where.file, f.error.where.line, f.error.what) for f in check("solver.prototxt") if f.kind == "mistake"
     ]
-    net = {line: what for file, line, what in told if file == "net.prototxt"}
-    solver = {line: what for file, line, what in told if file == "solver.prototxt"}
+    net = {line: what for file, line, what in reported if file == "net.prototxt"}
+    solver = {line: what for file, line, what in reported if file == "solver.prototxt"}
     expected_net = {
         5: 'unknown field "kernel_sise"',
         6: 'unknown type "Convolutoin"',
@@ -83,7 +83,7 @@ def test_twenty_mistakes_in_one_pass(folder):
         assert sorted(found_there) == sorted(expected), found_there
         for line, text in expected.items():
             assert text in found_there[line], (line, found_there[line])
-    assert len(told) == len(expected_net) + len(expected_solver), "each once, and nothing that follows from another"
+    assert len(reported) == len(expected_net) + len(expected_solver), "each once, and nothing that follows from another"
 
 
 def test_places_expected_and_nearest_name(folder):
@@ -128,17 +128,19 @@ def test_an_impossible_gradient_is_found_among_mistakes(folder):
 def test_two_files_wrong_in_one_run(folder):
     edit(folder, "net.prototxt", ('"ReLU"', '"RELU"'))
     edit(folder, "solver.prototxt", ("base_lr: 0.01", "base_rl: 0.01"))
-    told = [(f.error.where.file, f.error.where.line) for f in check("solver.prototxt", SHAPES) if f.kind == "mistake"]
-    assert told == [("solver.prototxt", 4), ("net.prototxt", 8)], "no word of base_lr, which the typing error lacks"
+    reported = [
+        (f.error.where.file, f.error.where.line) for f in check("solver.prototxt", SHAPES) if f.kind == "mistake"
+    ]
+    assert reported == [("solver.prototxt", 4), ("net.prototxt", 8)], "no word of base_lr, which the typing error lacks"
 
 
 def test_missing_data_is_one_note_per_source(folder):
-    told = [(f.kind, f.error.where.line) for f in check("net.prototxt", SHAPES)]
-    assert told == []  # the shape was given, so nobody asks for the data
-    told = [(f.kind, f.error.what) for f in check("net.prototxt")]
-    assert [kind for kind, _ in told] == ["note"] * 4
+    reported = [(f.kind, f.error.where.line) for f in check("net.prototxt", SHAPES)]
+    assert reported == []  # the shape was given, so nobody asks for the data
+    reported = [(f.kind, f.error.what) for f in check("net.prototxt")]
+    assert [kind for kind, _ in reported] == ["note"] * 4
     for name in ("train", "test"):
-        assert f'source "{name}_lmdb" does not exist' in [what for _, what in told]
+        assert f'source "{name}_lmdb" does not exist' in [what for _, what in reported]
 
 
 def test_layers_on_unknown_data_are_still_checked(folder):
@@ -155,8 +157,8 @@ def test_missing_files(folder):
 
 def test_forks_are_named(folder):
     edit(folder, "net.prototxt", ('type: "ReLU"', 'type: "ReLU" forward_type: FLOAT prior_box_param { min_size: 3 }'))
-    told = [(f.kind, f.error.what) for f in check("net.prototxt", SHAPES)]
-    assert [kind for kind, _ in told] == ["note", "lint"] and all("NVCaffe" in what for _, what in told)
+    reported = [(f.kind, f.error.what) for f in check("net.prototxt", SHAPES)]
+    assert [kind for kind, _ in reported] == ["note", "lint"] and all("NVCaffe" in what for _, what in reported)
 
 
 def test_a_caffemodel_is_checked_as_a_net(folder):

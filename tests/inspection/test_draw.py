@@ -28,7 +28,7 @@ def test_no_two_boxes_touch():
     assert min(b - a for a, b in zip(row, row[1:], strict=False)) >= BOX[0] + GAP_X - 1e-6
 
 
-def test_a_chain_is_one_column_beside_a_long_edge():
+def test_a_chain_is_one_column_next_to_a_long_edge():
     found = laid("ab bc cd ad", "abcd")
     assert len({round(v.x, 3) for v in found.boxes.values()}) == 1
     bends = found.bends[3]

@@ -11,7 +11,7 @@ from caffelite.layers import ParameterSpec
 LOSS = 'layer { name: "loss" type: "EuclideanLoss" bottom: "y" bottom: "t" top: "loss" }'
 
 
-def told(text: str, name: str, phase: str = "TRAIN"):
+def reported(text: str, name: str, phase: str = "TRAIN"):
     graph = build(text, phase)
     return explain(graph, nets.node_of(graph, name))
 
@@ -42,7 +42,7 @@ def told(text: str, name: str, phase: str = "TRAIN"):
     ],
 )
 def test_shape(layer, text):
-    lines = told(inputs(x=(2, 3, 8, 8)) + f'layer {{ name: "y" bottom: "x" top: "y" type: {layer} }}', "y").shape
+    lines = reported(inputs(x=(2, 3, 8, 8)) + f'layer {{ name: "y" bottom: "x" top: "y" type: {layer} }}', "y").shape
     assert any(text in line for line in lines), lines
 
 
@@ -50,7 +50,7 @@ def test_shape_of_a_concat():
     text = (
         inputs(x=(2, 3, 4, 4), z=(2, 5, 4, 4)) + 'layer { name: "y" type: "Concat" bottom: "x" bottom: "z" top: "y" }'
     )
-    assert "along axis 1: 3 + 5 = 8" in told(text, "y").shape
+    assert "along axis 1: 3 + 5 = 8" in reported(text, "y").shape
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_initial_values(filler, text):
 
 
 def test_initial_values_match_the_filler():
-    """The deviation that is told is the one that is drawn."""
+    """The deviation that is reported is the one that is drawn."""
     import re
 
     import numpy as np
@@ -117,24 +117,24 @@ layer { name: "y" type: "InnerProduct" bottom: "a" top: "y" inner_product_param 
     ],
 )
 def test_backward(name, phase, text):
-    lines = told(NET + LOSS, name, phase).backward
+    lines = reported(NET + LOSS, name, phase).backward
     assert text in lines[0], lines
 
 
 def test_backward_of_bottoms():
-    assert 'no gradient for bottom "t": nothing below it learns' in told(NET + LOSS, "loss").backward
-    assert 'no gradient for bottom "x": nothing below it learns' in told(NET + LOSS, "a").backward
-    assert "does not run: the net has no loss" in told(NET, "a").backward
+    assert 'no gradient for bottom "t": nothing below it learns' in reported(NET + LOSS, "loss").backward
+    assert 'no gradient for bottom "x": nothing below it learns' in reported(NET + LOSS, "a").backward
+    assert "does not run: the net has no loss" in reported(NET, "a").backward
 
 
 def test_plan():
-    assert "fused with r (ReLU): one step computes all" in told(NET + LOSS, "a").plan
-    assert "fused with a (InnerProduct): one step computes all" in told(NET + LOSS, "r").plan
+    assert "fused with r (ReLU): one step computes all" in reported(NET + LOSS, "a").plan
+    assert "fused with a (InnerProduct): one step computes all" in reported(NET + LOSS, "r").plan
     text = (
         inputs(x=(2, 3))
         + 'layer { name: "t" type: "TanH" bottom: "x" top: "t" } layer { name: "u" type: "TanH" bottom: "t" top: "u" }'
     )
-    assert 'top "u" shares the memory of its bottom: no memory of its own' in told(text, "u").plan
+    assert 'top "u" shares the memory of its bottom: no memory of its own' in reported(text, "u").plan
 
 
 def test_shared_parameters():
@@ -143,12 +143,12 @@ def test_shared_parameters():
         f'param {{ name: "w" }} }}'
         for n in "ab"
     )
-    assert 'shared, as "w", with layer a, which owns it' in told(text, "b").parameters[0]
+    assert 'shared, as "w", with layer a, which owns it' in reported(text, "b").parameters[0]
 
 
 def test_a_layer_that_is_not_there():
     with pytest.raises(CaffeliteError, match='no layer "losss" in TRAIN; did you mean "loss"'):
-        told(NET + LOSS, "losss")
+        reported(NET + LOSS, "losss")
     left_out = 'layer { name: "acc" type: "Accuracy" bottom: "y" bottom: "t" top: "acc" include { phase: TEST } }'
     with pytest.raises(CaffeliteError, match="it is left out: phase is TRAIN"):
-        told(NET + LOSS + left_out, "acc")
+        reported(NET + LOSS + left_out, "acc")

@@ -16,7 +16,7 @@ LAYER = """layer {{ name: "in" type: "{}" top: "data" top: "label" transform_par
 
 @pytest.fixture
 def fed(tmp_path):
-    """The shapes of a data layer without its data, beside a mean of 3×8×10, and what was guessed."""
+    """The shapes of a data layer without its data, but with a mean of 3×8×10, and what was guessed."""
     write_mean(tmp_path / "m.binaryproto", np.zeros((3, 8, 10), np.float32))
 
     def shapes(kind, transform, field, more=""):

@@ -46,17 +46,17 @@ def notes(folder, path: str = "net.prototxt", shapes=SHAPES) -> list[tuple[int, 
 )
 def test_solver(folder, old, new, line, what):
     edit(folder, "solver.prototxt", (old, new))
-    told = lint(folder, "solver.prototxt")
-    assert [place for place, _ in told] == [line] and what in told[0][1]
+    reported = lint(folder, "solver.prototxt")
+    assert [place for place, _ in reported] == [line] and what in reported[0][1]
 
 
-@pytest.mark.parametrize("end, told", [("", ["snapshot_prefix out is a folder"]), ("/", []), ("/run", [])])
-def test_a_snapshot_prefix_that_is_a_folder(folder, end, told):
+@pytest.mark.parametrize("end, reported", [("", ["snapshot_prefix out is a folder"]), ("/", []), ("/run", [])])
+def test_a_snapshot_prefix_that_is_a_folder(folder, end, reported):
     (folder / "out").mkdir()
     text = (folder / "solver.prototxt").read_text()
     text = "\n".join(line for line in text.split("\n") if "snapshot_prefix" not in line)
     (folder / "solver.prototxt").write_text(f'{text}\nsnapshot_prefix: "out{end}"\n')
-    assert [what.split(":")[0] for _, what in lint(folder, "solver.prototxt")] == told
+    assert [what.split(":")[0] for _, what in lint(folder, "solver.prototxt")] == reported
 
 
 SHIPPED = Path(__file__).parent.parent.parent
@@ -128,8 +128,8 @@ def test_decay_on_biases_and_scales(folder):
             'layer { name: "scale" type: "Scale" bottom: "conv" top: "conv" }\nlayer { name: "relu"',
         ),
     )
-    told = [f"{line} {what}" for line, what in notes(folder, "solver.prototxt") if "weight_decay" in what]
-    assert told == ["6 weight_decay pulls on the biases of conv", "8 weight_decay pulls on the scales of scale"]
+    reported = [f"{line} {what}" for line, what in notes(folder, "solver.prototxt") if "weight_decay" in what]
+    assert reported == ["6 weight_decay pulls on the biases of conv", "8 weight_decay pulls on the scales of scale"]
     assert not [what for _, what in notes(folder) if "weight_decay" in what], "a net alone has no weight_decay"
 
 
@@ -192,8 +192,8 @@ def test_in_place_that_is_refused_is_a_note(folder):
         ('layer { name: "relu"', before),
         ('layer { name: "pool" type: "Pooling" bottom: "conv"', after),
     )
-    told = notes(folder)
-    assert [line for line, _ in told] == [9] and "ReLU cannot work in place" in told[0][1]
+    reported = notes(folder)
+    assert [line for line, _ in reported] == [9] and "ReLU cannot work in place" in reported[0][1]
 
 
 def test_a_damaged_page_of_a_database_hides_no_other_finding(tmp_path, monkeypatch):

@@ -21,7 +21,7 @@ def test_rates_tests_and_snapshots(folder):
     assert [m.epoch for m in run.moments] == [0, 4, 8, 9.8]
 
 
-def test_the_data_tells_its_size(data):
+def test_the_data_reports_its_size(data):
     assert schedule("solver.prototxt").samples == 12
 
 

@@ -177,7 +177,7 @@ def smooth(d):
 
 
 def normalised(x, axes, eps, root=True):
-    """Less its mean over axes, by its deviation there; eps under the root, or beside it."""
+    """Less its mean over axes, by its deviation there; eps under the root, or outside it."""
     centred = x - x.mean(axes, keepdims=True)
     variance = (centred**2).mean(axes, keepdims=True)
     return [centred / (np.sqrt(variance + eps) if root else np.sqrt(variance) + eps)]

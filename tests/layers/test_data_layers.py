@@ -55,7 +55,7 @@ def test_memory_data_goes_round():
     ):
         net.forward()
     data, labels = IN_MEMORY
-    layer.set_input_arrays(np.repeat(data, 2, 0)[::2], labels[:, None])  # no matter how it lies in memory
+    layer.set_input_arrays(np.repeat(data, 2, 0)[::2], labels[:, None])  # in any memory layout
     for start in (0, 2, 0):
         net.forward()
         np.testing.assert_array_equal(net.blobs["a"], data[start : start + 2])

@@ -123,7 +123,7 @@ def test_gradient(row, rng, kind):
 
 @pytest.mark.parametrize("kind", sorted(k for k, cls in REGISTRY.items() if cls.in_place and cls.differentiable))
 def test_in_place_gives_the_same(kind, rng):
-    """Over a layer of its own, whose output nobody else reads: the wish is granted where backward can do without the
+    """Over a layer of its own, whose output nobody else reads: the request is granted where backward can do without the
     bottom."""
     head = inputs(x=(3, 4), target=(3, 5))
     head += (

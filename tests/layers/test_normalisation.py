@@ -97,7 +97,7 @@ def test_learnt_scale_and_bias(phase, value, rng):
         ("scale_filler { value: 2 }", 5),
     ],
 )
-def test_what_asks_for_scale_and_bias(body, shapes):
+def test_scale_and_bias_that_are_configured(body, shapes):
     net = bind(norm(body))
     assert len(net.params.blobs) == shapes
     assert [b.max() for b in net.params.blobs[3:]] == [2.0 if "filler" in body else 1.0, 0.0][: shapes - 3]

@@ -1,4 +1,4 @@
-"""RNN and LSTM beside a loop in NumPy; where sequences start; the state that goes on; what is static and what is
+"""RNN and LSTM compared with a loop in NumPy; where sequences start; the recurrent state; what is static and what is
 exposed."""
 
 import engines
@@ -121,10 +121,10 @@ def test_a_sequence_starts_clean(kind, rng):
     fed["x"][:2, 1] = np.nan
     feed(net, **fed)
     net.forward()
-    spoilt = net.blobs["y"]
-    assert np.isnan(spoilt[:2, 1]).all()
-    np.testing.assert_array_equal(spoilt[2:, 1], clean[2:, 1])
-    np.testing.assert_array_equal(spoilt[:, [0, 2]], clean[:, [0, 2]])
+    corrupted = net.blobs["y"]
+    assert np.isnan(corrupted[:2, 1]).all()
+    np.testing.assert_array_equal(corrupted[2:, 1], clean[2:, 1])
+    np.testing.assert_array_equal(corrupted[:, [0, 2]], clean[:, [0, 2]])
 
 
 @every_kind

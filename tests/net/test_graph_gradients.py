@@ -64,7 +64,7 @@ def test_test_nets_run_no_backward():
     assert flags(build(DATA + ip("a", "data", "y") + loss("l", "y", "target"), "TEST")) == {}
 
 
-def test_probabilities_beside_a_loss_hand_no_gradient_down():
+def test_probabilities_of_a_loss_have_no_gradient():
     softmax = (
         'layer { name: "s" type: "SoftmaxWithLoss" bottom: "y" bottom: "label" top: "l" top: "p" loss_weight: '
         "0 loss_weight: 0 }"

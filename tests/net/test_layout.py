@@ -16,7 +16,7 @@ DATA = (2, 6, 9, 7)
 
 
 def layer(kind: str, bottoms: str, tops: str, body: str = "", name: str = "") -> str:
-    """A layer, named after its first top unless told otherwise; blobs separated by spaces."""
+    """A layer, named after its first top unless another is given; blobs separated by spaces."""
     blobs = [*(f'bottom: "{b}"' for b in bottoms.split()), *(f'top: "{t}"' for t in tops.split())]
     return f'layer {{ name: "{name or tops.split()[0]}" type: "{kind}" {" ".join(blobs)} {body} }}\n'
 
@@ -120,7 +120,7 @@ def test_readers_that_want_the_same_share_a_copy():
     assert twin.index < next(n.index for n in graph.nodes if n.name == "a")
 
 
-def test_a_layer_takes_all_its_blobs_as_its_first_one_lies():
+def test_a_layer_takes_the_layout_of_its_first_blob():
     text = inputs(data=DATA) + convolution("data", "c1", outputs=6)
     assert copies(compiled(text + layer("Eltwise", "c1 data", "e") + convolution("e", "c2") + dense("c2", "s"))) == [
         "↑data",

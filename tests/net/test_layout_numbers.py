@@ -240,7 +240,7 @@ def compare(found: dict, expected: dict) -> None:
     "case", ["grouped", "of two bottoms", "shared", "ReLU in place", "ReLU fused", "Concat", "fan-out to both layouts"]
 )
 def test_numbers_of_bf16_are_those_of_every_plan(seed, case):
-    """Where memory is shared, no number is spoilt."""
+    """Where memory is shared, no number is corrupted."""
     text = sandwich(BETWEEN[case])
     packed, kept = (
         numbers(text, engines.with_onednn("bf16"), "TRAIN", seed, **options)

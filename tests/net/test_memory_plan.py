@@ -25,7 +25,7 @@ def test_random_nets_give_equal_numbers_packed_and_roomy(block):
 
 @pytest.mark.parametrize("seed", range(1000, 1012))
 def test_random_nets_give_equal_numbers_on_a_gpus_plan(seed):
-    """There a ReLU's gradient changes that of its top where it lies."""
+    """There a ReLU's gradient changes that of its top in place."""
     text = random_net(seed)
     fused, plain = (results(text, dev=GPU(0, "float64", HostBackend()), fuse=fuse) for fuse in (True, False))
     for name, values in plain.items():

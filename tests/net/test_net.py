@@ -1,4 +1,4 @@
-"""Nets beside each other: what a TEST net takes from its TRAIN net."""
+"""Several nets: what a TEST net takes from its TRAIN net."""
 
 import cProfile
 import gc

@@ -1,7 +1,7 @@
 """A job for several ranks, which trains solvers and saves their parameters: mpirun -n N python jobs.py
 SOLVER:DTYPE[:twice][:half] ...
 
-What it saves lies beside each solver, as SOLVER.<ranks>.<run>.npz; h after the run says that gradients travelled in 16
+What it saves is next to each solver, as SOLVER.<ranks>.<run>.npz; h after the run says that gradients travelled in 16
 bits.
 """
 

@@ -80,12 +80,12 @@ def the_last_snapshot_stands(folder, least: int = 3):
 
 
 def places(err: str) -> dict[int, str]:
-    """What is told of each rank."""
+    """What is reported of each rank."""
     return {int(m[1]): m[2] for m in re.finditer(r"^  rank (\d+) \(.+?, process \d+\): (.*)$", err, re.MULTILINE)}
 
 
 @pytest.mark.parametrize(
-    "fault, told, how",
+    "fault, reported, how",
     [
         ("kill 1 7", "rank 1 died: it was killed", "died"),
         ("stop 1 7", "rank 1 is stopped by a signal and has made no progress for", "is stopped"),
@@ -95,12 +95,12 @@ def places(err: str) -> dict[int, str]:
     ],
     ids=["kill -9", "SIGSTOP", "hang", "exception", "kill -9 of rank 0"],
 )
-def test_a_rank_that_fails(folder, started, fault, told, how):
+def test_a_rank_that_fails(folder, started, fault, reported, how):
     process = job(folder, fault, "-hang_seconds", "2")
     started.append(process)
     err = end(process)
     failing = int(fault.split()[1])
-    assert re.search(told, err), err
+    assert re.search(reported, err), err
     found = places(err)
     assert found[failing].startswith(f'iteration 6, forward, in layer "fault"  <- {how}'), err
     elsewhere = "waiting in the all-reduce of gradients|backward|forward|update|snapshot"
@@ -108,7 +108,9 @@ def test_a_rank_that_fails(folder, started, fault, told, how):
     assert "continue with -resume auto" in err
     the_last_snapshot_stands(folder, 6 if failing else 3)
     run = registry.read(folder / "run_run")
-    assert (run.state, bool(re.search(told, run.reason))) == (("failed", True) if failing else ("killed", False)), run
+    assert (run.state, bool(re.search(reported, run.reason))) == (("failed", True) if failing else ("killed", False)), (
+        run
+    )
 
 
 def test_data_that_one_rank_cannot_read(folder, started):
@@ -235,11 +237,11 @@ def test_a_guard_that_dies_is_named(folder, started, rank):
     wait_for(folder, "run_iter_3.solverstate", process)
     os.kill(guards_in(folder)[rank], signal.SIGKILL)
     err = end(process)
-    told = {
+    reported = {
         0: "caffelite: rank 1 ends: the watchdog of rank 0 died",
         1: "rank 1 lost its watchdog: that process died, the rank itself runs",
     }
-    assert told[rank] in err and not re.search("rank 0 or its machine|(?<!watchdog of )rank 0 died", err), err
+    assert reported[rank] in err and not re.search("rank 0 or its machine|(?<!watchdog of )rank 0 died", err), err
 
 
 def test_a_second_job_with_the_prefix_is_refused(folder, started):

@@ -80,7 +80,7 @@ def test_the_one_that_started_them_is_killed(folder, started):
     assert snapshot.sound(state)
 
 
-def test_mistakes_are_told_once(folder):
+def test_mistakes_are_reported_once(folder):
     (folder / "solver.prototxt").write_text(SOLVER.replace("mlp.prototxt", "absent.prototxt"))
     process = launch(2)
     err = process.communicate(timeout=60)[1]

@@ -134,7 +134,7 @@ def test_exchange_of_divided_inner_products():
     assert divided == {"ip0", "relu0", "ip1", "relu1"}
 
 
-def test_whole_reader_beside_divided_one_needs_the_whole_sum():
+def test_a_reader_of_all_channels_needs_the_complete_sum():
     text = DENSE + 'layer { name: "sum" type: "Reduction" bottom: "ip0" top: "sum" loss_weight: 1 }'
     graph = build(text)
     index = {n.name: n.index for n in graph.nodes}

@@ -63,7 +63,7 @@ def test_tables(tmp_path, interrupted):
     head, *rows = paths[1].read_text().splitlines()
     assert head == "NumIters,Seconds,LearningRate,accuracy"
     assert [row.split(",")[0::2] for row in rows] == [["0.0", "0.1"], ["40.0", "0.1"], ["80.0", "0.001"]], (
-        "the rate told before a row"
+        "the rate displayed before a row"
     )
     assert paths[0].read_text().splitlines()[2] == "20.0,2.01,0.1,2.0"
 
@@ -71,7 +71,7 @@ def test_tables(tmp_path, interrupted):
 def test_caffes_own_log_gives_its_own_tables(tmp_path):
     folder = os.environ.get("CAFFELITE_LOGS")
     if not folder:
-        pytest.skip("CAFFELITE_LOGS, a folder of Caffe's logs with the tables beside them, is not set")
+        pytest.skip("CAFFELITE_LOGS, a folder of Caffe's logs with their tables, is not set")
     logs = [path for path in Path(folder).glob("*.log") if path.with_name(f"{path.name}.train").exists()]
     assert logs
     for log in logs:

@@ -48,7 +48,7 @@ def on_host(kind=HostBackend, gpus: int = 1) -> Bench:
     """A bench of a GPU whose kernels the host runs."""
 
     def open_host(number, precision, deterministic, eager):
-        return GPU(number, "float32", kind(), precision or "tf32", deterministic, "told to" if eager else "")
+        return GPU(number, "float32", kind(), precision or "tf32", deterministic, "requested" if eager else "")
 
     facts = SimpleNamespace(
         describe=lambda number: H100,
@@ -196,8 +196,8 @@ def test_a_run_that_fails_or_never_ends(tmp_path, monkeypatch):
 
 
 def cupy_of(attributes: dict) -> SimpleNamespace:
-    told = lambda attribute, number: attributes.get(attribute, 0)  # noqa: E731
-    return SimpleNamespace(cuda=SimpleNamespace(runtime=SimpleNamespace(deviceGetAttribute=told)))
+    reported = lambda attribute, number: attributes.get(attribute, 0)  # noqa: E731
+    return SimpleNamespace(cuda=SimpleNamespace(runtime=SimpleNamespace(deviceGetAttribute=reported)))
 
 
 def test_the_peaks_of_an_h100():

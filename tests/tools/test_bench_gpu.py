@@ -107,7 +107,7 @@ for line in sys.stdin:
 
 
 def test_sides_are_timed_in_turn(tool, monkeypatch, tmp_path):
-    """One process a side; what ends early is told with its last words, and the others go on."""
+    """One process a side; what ends early is reported with its last words, and the others go on."""
     child = tmp_path / "child.py"
     child.write_text(CHILD)
     monkeypatch.setattr(tool, "__file__", str(child))

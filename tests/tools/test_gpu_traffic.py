@@ -119,7 +119,7 @@ def test_refuses_words_it_does_not_know(tool, words, capsys):
     assert ended.value.code == 2
 
 
-def test_a_missing_model_is_told_in_one_error():
+def test_a_missing_model_is_reported_in_one_error():
     done = subprocess.run(
         [sys.executable, str(ROOT / "tools/gpu_traffic.py"), "no.prototxt"], capture_output=True, text=True
     )

@@ -188,7 +188,7 @@ def test_both_sides_of_the_bench_compute_the_same(tools, tmp_path, text, forward
 
 @pytest.mark.parametrize("forward", [False, True], ids=["train", "test"])
 def test_a_step_of_each_side(tools, net, forward, monkeypatch):
-    """Training changes the weights, testing does not; bf16 is what both sides are told to compute in."""
+    """Training changes the weights, testing does not; bf16 is what both sides are reported to compute in."""
     from caffelite import devices
 
     opened, open_device = [], devices.open_device
@@ -274,7 +274,7 @@ def test_cold_start(net):
     done = run("cold_start.py", "--net", str(net), "--batch", "2", "--shape", "1,8,8", "--runs", "1", "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.strip().split("\n")[-1])
-    assert "Compiling kernels" in found["told"] and found["first"] > found["later"][0] > 0
+    assert "Compiling kernels" in found["reported"] and found["first"] > found["later"][0] > 0
 
 
 def test_whole_runs(tmp_path):
@@ -294,7 +294,7 @@ def test_whole_runs_without_data_tell_the_command(tmp_path):
     assert done.returncode and "caffelite dataset mnist" in done.stderr
 
 
-def test_bench_of_kernels_tells_what_is_missing():
+def test_bench_of_kernels_reports_what_is_missing():
     from caffelite.devices.cuda import count
 
     if count():

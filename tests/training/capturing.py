@@ -1,4 +1,4 @@
-"""What the tests of captured iterations share: a solver, nets, and runs with graphs beside runs without."""
+"""What the tests of captured iterations share: a solver, nets, and runs with graphs and runs without."""
 
 import numpy as np
 

@@ -74,7 +74,7 @@ def test_unusual_model_names_in_a_state(folder, train, model):
 
 @pytest.mark.parametrize("form", ["BINARYPROTO", "HDF5"])
 def test_a_state_without_a_model_is_refused(folder, train, form):
-    """Caffe goes on with initial weights there, and prints nothing."""
+    """Caffe continues with initial weights there, and prints nothing."""
     solver = SOLVER + f" snapshot_format: {form}"
     train(solver)
     if form == "HDF5":

@@ -37,7 +37,7 @@ def fails(train, text, **options):
 
 
 @pytest.fixture
-def spoilt(folder):
+def corrupted(folder):
     """Row 6 of 13 holds a NaN: it comes in iteration 1 (rows 4 to 7), with iter_size 2 in its second part of iteration
     0."""
     rng = np.random.default_rng(1)
@@ -48,7 +48,7 @@ def spoilt(folder):
 
 
 @pytest.mark.parametrize("parts, iteration", [(1, 1), (2, 0)])
-def test_a_nan_in_the_data_names_its_sample(spoilt, train, parts, iteration, device):
+def test_a_nan_in_the_data_names_its_sample(corrupted, train, parts, iteration, device):
     error = fails(train, SOLVER + f"iter_size: {parts}")
     first = error.report.first
     assert (error.report.iteration, first.layer, first.what, first.nans, first.rows) == (
@@ -60,9 +60,9 @@ def test_a_nan_in_the_data_names_its_sample(spoilt, train, parts, iteration, dev
     )
     assert error.report.samples == ['"rows" place 6 of epoch 0'] and "the data itself" in error.report.causes[0]
     assert str(error).endswith(f"caffelite replay run_fault_iter_{iteration}")
-    assert not list(spoilt.glob("run_iter*")), "no snapshot of what is spoilt"
-    (spoilt / "rows.h5").unlink()
-    seen = list(replay.replay(spoilt / f"run_fault_iter_{iteration}", device))
+    assert not list(corrupted.glob("run_iter*")), "no snapshot of what is corrupted"
+    (corrupted / "rows.h5").unlink()
+    seen = list(replay.replay(corrupted / f"run_fault_iter_{iteration}", device))
     assert next(one for one in seen if one.bad).record() == first.record()
 
 
@@ -78,10 +78,10 @@ layer {{ name: "all" type: "Reduction" bottom: "h" top: "all" loss_weight: 1 red
 
 
 @pytest.mark.parametrize("kind", ["LSTM", "RNN"])
-def test_recurrent_state_is_replayed(kind, spoilt, train, device):
+def test_recurrent_state_is_replayed(kind, corrupted, train, device):
     """Rows 4 to 7 are steps 0 and 1 of two sequences; row 6 spoils step 1, and step 0 depends on what iteration 0
     left."""
-    (spoilt / "carried.prototxt").write_text(CARRIED.format(kind=kind))
+    (corrupted / "carried.prototxt").write_text(CARRIED.format(kind=kind))
     kept, net = [], None
 
     class Keep(Hook):
@@ -95,7 +95,7 @@ def test_recurrent_state_is_replayed(kind, spoilt, train, device):
 
     error = fails(train, SOLVER.replace("plain", "carried"), before=watch)
     assert error.report.first.layer == "rows"
-    seen = list(replay.replay(spoilt / "run_fault_iter_1", device))
+    seen = list(replay.replay(corrupted / "run_fault_iter_1", device))
     found = next(one for one in seen if one.what == 'top "h"')
     good = kept[0][np.isfinite(kept[0])]
     assert good.size == 9 and (found.least, found.greatest, found.nans) == pytest.approx(
@@ -104,12 +104,12 @@ def test_recurrent_state_is_replayed(kind, spoilt, train, device):
 
 
 def test_the_report_names_database_keys(folder, train):
-    """The label's row tells the sample; here the weights are spoilt for all of them."""
+    """The label's row identifies the sample; here the weights are corrupted for all of them."""
 
-    def spoil(solver):
+    def corrupt(solver):
         solver.net.params.blobs[0][...] = np.inf
 
-    report = fails(train, SOLVER.replace("plain", "everything"), before=spoil).report
+    report = fails(train, SOLVER.replace("plain", "everything"), before=corrupt).report
     assert (report.first.layer, report.first.what, report.first.direction) == ("conv", "parameter 0", "forward")
     assert report.samples[0].startswith('"images" sample 0 (0000000') and len(report.samples) == 8
     assert "already corrupted" in report.causes[0]
@@ -188,10 +188,12 @@ def test_no_recovery_without_a_snapshot(folder, train):
         train(SOLVER, before=partial(spoil_once, 2), nan_recoveries=1)
 
 
-def test_a_bundle_holds_the_report(spoilt, train):
+def test_a_bundle_holds_the_report(corrupted, train):
     fails(train, SOLVER)
-    told = json.loads((spoilt / "run_fault_iter_1/report.json").read_text())
-    assert told["first"]["rows"] == [2] and told["samples"] and told["norms"][0][1] > 0 and told["causes"]
+    reported = json.loads((corrupted / "run_fault_iter_1/report.json").read_text())
+    assert (
+        reported["first"]["rows"] == [2] and reported["samples"] and reported["norms"][0][1] > 0 and reported["causes"]
+    )
 
 
 def test_a_folder_without_a_bundle_is_refused(folder, device):
@@ -199,7 +201,7 @@ def test_a_folder_without_a_bundle_is_refused(folder, device):
         next(replay.replay(folder, device))
 
 
-def test_a_removed_nan_check_lets_the_run_continue(spoilt, train):
+def test_a_removed_nan_check_lets_the_run_continue(corrupted, train):
     def unguarded(solver):
         solver.hooks.remove(solver.nan_recovery)
 

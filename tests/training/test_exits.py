@@ -155,7 +155,7 @@ def test_a_failure_aborts_communicators(folder, make, job, at_12, error):
 
 
 def test_a_lost_rank_ends_the_run(folder, make, job):
-    """NCCL tells the others, in whatever iteration they are."""
+    """NCCL reports it to the others, in whatever iteration they are."""
 
     def at_12(solver):
         job[1].error = RuntimeError("NCCL_ERROR_REMOTE_ERROR: remote process exited or there was a network error")

@@ -200,7 +200,7 @@ class Summing(TwoEqualProcesses):
 
 
 def test_sums_by_nccl_are_captured(folder, train, device, late):
-    """On a stream beside, forked and joined within the graph; whenever that does its work the numbers are those of
+    """On a side stream, forked and joined within the graph; whenever that does its work the numbers are those of
     plain sums."""
     text = SOLVER + "clip_gradients: 0.5"
     log, losses, params = trained(train, device, text, comm=TwoEqualProcesses())

@@ -31,7 +31,7 @@ def test_the_loss_scale_cancels_out(folder, train, more):
 
 
 def test_an_overflow_halves_the_scale_and_skips_the_update(folder, make):
-    """Gradients overflow: nothing is learned, nothing spoilt, until halving has made it small enough."""
+    """Gradients overflow: nothing is learned, nothing corrupted, until halving has made it small enough."""
     device = half_precision()
     solver = make(
         SOLVER.replace("test_interval: 9", "test_interval: 9 test_initialization: false") + 'type: "Adam"',

@@ -62,7 +62,7 @@ def test_a_model_of_another_snapshot_is_refused(folder, train, form, caplog):
 
 
 def test_a_state_chooses_the_model_with_its_digest(folder, train):
-    """A state that was moved, where another run's model of the same name lies beside it, and its own at the old
+    """A state that was moved, where another run's model of the same name is next to it, and its own at the old
     place."""
     train(SOLVER)
     (folder / "kept").mkdir()

@@ -116,8 +116,8 @@ def test_a_longer_run_continues_a_shorter_one(folder, train):
     same_state("run", "again")
 
 
-def test_moved_snapshots_use_the_model_beside_them(folder, train):
-    """A state moved together with its model takes that one, not what lies at the old place by now."""
+def test_moved_snapshots_use_the_model_next_to_them(folder, train):
+    """A state moved together with its model takes that one, not what is at the old place by now."""
     train(SOLVER + "random_seed: 5")
     (folder / "kept").mkdir()
     for path in names("run", 7):
@@ -152,11 +152,11 @@ def test_resume_warns_of_a_changed_configuration(folder, train):
 
 def test_resume_warns_of_another_precision(folder, train):
     train(SOLVER + "random_seed: 5", device=GPU(0, "float32", HostBackend()))
-    (told,) = [
+    (reported,) = [
         line for line in train(SOLVER + "random_seed: 5", resume="run_iter_7.solverstate").log if "precision" in line
     ]
     assert (
-        told
+        reported
         == "run_iter_7.solverstate was trained with -precision tf32, this run takes fp32: it is no exact continuation"
     )
 

@@ -1,5 +1,5 @@
-"""Update rules beside NumPy in float64: their numbers over several iterations, their state in Caffe's order, exact
-resumes, mistakes."""
+"""Update rules compared with NumPy in float64: numbers over several iterations, state in Caffe's order, exact resumes,
+errors."""
 
 import numpy as np
 import pytest

@@ -11,7 +11,7 @@ from caffelite.errors import NOWHERE
 
 
 def ramps(height, width):
-    """Channel 0 tells the column, channel 1 the row."""
+    """Channel 0 is the column, channel 1 the row."""
     y, x = np.mgrid[:height, :width]
     return np.stack([x, y, 0 * x]).astype(np.uint8)
 

@@ -20,7 +20,7 @@ class Array(np.ndarray):
 
 
 def numbers(address: int, count: int, dtype) -> np.ndarray:
-    """What lies at an address."""
+    """The numbers at an address."""
     raw = np.ctypeslib.as_array(
         ctypes.cast(address, ctypes.POINTER(ctypes.c_char)), (count * np.dtype(dtype).itemsize,)
     )

@@ -21,7 +21,7 @@ class Pointer:
 
 
 class Array(np.ndarray):
-    """An array that tells its address as CuPy's do."""
+    """An array with an address, as CuPy's have."""
 
     @property
     def data(self):

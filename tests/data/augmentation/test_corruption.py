@@ -38,7 +38,7 @@ def test_cutout_value_and_probability(perturbed, picture):
         assert (image[:, each] == [[1], [2], [3]]).all()
 
 
-def test_cutout_lies_in_what_the_net_sees(perturbed):
+def test_cutout_is_within_the_crop(perturbed):
     found = perturbed(
         "crop_size: 8 perturb_param { cutout_size: 4 cutout_value: 0 }", np.full((3, 64, 64), 9, np.uint8), 50
     )
@@ -76,38 +76,38 @@ def test_blur_from_nothing_on(perturbed):
     assert peaks.max() == 255 and peaks.min() < 20
 
 
-def spoilt(perturbed, image, text):
+def corrupted(perturbed, image, text):
     return perturbed(f"noise_param {{ prob: 1 {text} }}", image, 1)[0].astype(int)
 
 
-def test_what_spoils_an_image(perturbed, picture):
+def test_corruptions_of_an_image(perturbed, picture):
     image = picture.astype(int)
-    np.testing.assert_array_equal(spoilt(perturbed, picture, "inverse: true"), 255 - image)
-    np.testing.assert_array_equal(spoilt(perturbed, picture, "posterize: true"), image // 64 * 64 + 32)
-    gray = spoilt(perturbed, picture, "decolorize: true")
+    np.testing.assert_array_equal(corrupted(perturbed, picture, "inverse: true"), 255 - image)
+    np.testing.assert_array_equal(corrupted(perturbed, picture, "posterize: true"), image // 64 * 64 + 32)
+    gray = corrupted(perturbed, picture, "decolorize: true")
     np.testing.assert_allclose(gray[1], 0.114 * image[0] + 0.587 * image[1] + 0.299 * image[2], atol=1)
     assert (gray == gray[:1]).all()
     wide = np.pad(image, ((0, 0), (1, 1), (1, 1)), "edge")
     cross = [wide[:, 1:-1, 1:-1], wide[:, :-2, 1:-1], wide[:, 2:, 1:-1], wide[:, 1:-1, :-2], wide[:, 1:-1, 2:]]
-    np.testing.assert_array_equal(spoilt(perturbed, picture, "erode: true"), np.min(cross, 0))
-    found = spoilt(perturbed, picture, "jpeg: 90")
+    np.testing.assert_array_equal(corrupted(perturbed, picture, "erode: true"), np.min(cross, 0))
+    found = corrupted(perturbed, picture, "jpeg: 90")
     assert 0 < abs(found - image).max() < 25
-    assert abs(spoilt(perturbed, picture, "jpeg: 5") - image).mean() > abs(found - image).mean()
+    assert abs(corrupted(perturbed, picture, "jpeg: 5") - image).mean() > abs(found - image).mean()
 
 
 @pytest.mark.parametrize("channels", [1, 3])
 def test_gauss_blur_and_histograms(perturbed, channels):
-    spread = spoilt(perturbed, point(channels), "gauss_blur: true")
+    spread = corrupted(perturbed, point(channels), "gauss_blur: true")
     assert spread[0].astype(bool).sum() <= 49 and abs(spread[0].sum() - 255) < 30
     dim = np.random.default_rng(1).integers(100, 140, (channels, 32, 32)).astype(np.uint8)
     dim[:] = dim[:1]
     for text in ("hist_eq: true", "clahe: true"):
-        assert np.ptp(spoilt(perturbed, dim, text)) > 1.5 * np.ptp(dim)
+        assert np.ptp(corrupted(perturbed, dim, text)) > 1.5 * np.ptp(dim)
 
 
 def test_the_order_is_nvcaffes(perturbed, picture):
     """Posterized first, inverted after it."""
-    found = spoilt(perturbed, picture, "inverse: true posterize: true")
+    found = corrupted(perturbed, picture, "inverse: true posterize: true")
     np.testing.assert_array_equal(found, 255 - (picture.astype(int) // 64 * 64 + 32))
 
 
