@@ -68,7 +68,7 @@ def serve(roots, token, **options) -> None:
     """Serves web pages: the runs below a folder with live curves, comparisons, new runs, a queue, data, models.
 
     Only this machine can open them, unless -host names another address; then a token is needed. Runs are processes of
-    their own: they go on when the server ends, and runs that were started elsewhere appear as well.
+    their own: they continue when the server ends, and runs that were started elsewhere appear as well.
 
     \b
     Examples:

@@ -263,7 +263,7 @@ class _Run:
         unfinished = trainer.iteration < trainer.p.max_iter and not trainer.stopped_early
         if unfinished and written and written[-1][0] == trainer.iteration:
             where = ", under mpirun or srun as before" if self._comm.kind == "MPI" else ""
-            log.info("To go on%s: %s", where, self._config.continuation(written[-1][1]))
+            log.info("To continue%s: %s", where, self._config.continuation(written[-1][1]))
 
 
 def _log_start(trainer: Trainer) -> None:

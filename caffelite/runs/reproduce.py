@@ -131,7 +131,7 @@ def start(session: dict, folder: Path) -> str | None:
     run, moved = session.get("resumed_run", ""), folder / Path(named).name
     found = [path for path in (Path(named), moved) if path.exists() and (not run or snapshot.run_of(path) == run)]
     if not found:
-        what = f"{named}, which {folder} went on from, is not there any more"
+        what = f"{named}, from which {folder} continued, does not exist any more"
         raise CaffeliteError(
             what, expected=f"the state of run {run}" if run else None, remedy=f"copy it to {moved}, with its model"
         )

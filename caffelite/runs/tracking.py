@@ -100,7 +100,7 @@ class Tracking(Hook):
                 call(tracker)
             except Exception as error:
                 text = str(error).splitlines()[0] if str(error) else type(error).__name__
-                log.warning("%s: %s; training goes on without it", tracker.name, text)
+                log.warning("%s: %s; training continues without it", tracker.name, text)
                 self._trackers.remove(tracker)
 
 

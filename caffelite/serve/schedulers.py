@@ -19,7 +19,7 @@ RETRY = 3.0  # seconds until the server looks again whether it may schedule a ro
 
 @contextmanager
 def running(config: ServeConfig) -> Iterator[None]:
-    """Within it the jobs of every root are started, where no other scheduler does it. At the end jobs go on."""
+    """Within it the jobs of every root are started, where no other scheduler does it. At the end jobs continue."""
     from ..devices import cuda
 
     over = threading.Event()

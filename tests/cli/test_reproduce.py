@@ -64,6 +64,5 @@ def test_a_resumed_run_whose_snapshot_was_moved(folder, call):
     assert answer.status == 0 and answer.out.startswith("the same to the last bit: 1"), answer.err
     (folder / "run_run_5/run_iter_10.solverstate").unlink()
     answer = call("reproduce", "run_run_5")
-    assert (
-        answer.status == 2 and "run_iter_10.solverstate, which " in answer.err and "is not there any more" in answer.err
-    )
+    assert answer.status == 2
+    assert "run_iter_10.solverstate, from which " in answer.err and "does not exist any more" in answer.err

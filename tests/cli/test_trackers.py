@@ -74,7 +74,7 @@ def test_a_failed_run_is_reported(folder, call, recorded):
 def test_a_tracker_that_fails_costs_no_run(folder, call, recorded):
     recorded.fails_at = 5
     answer = call(*TRAIN, "-track", "mlflow")
-    assert answer.status == 0 and "Recorded: the server is gone; training goes on without it" in answer.err
+    assert answer.status == 0 and "Recorded: the server is gone; training continues without it" in answer.err
     assert recorded.calls[-1][1] < 5 and (folder / "run_iter_20.caffemodel").exists()
 
 

@@ -187,7 +187,7 @@ def test_time_is_up(folder, call):
     )
     assert answer.status == 0 and answer.lines[-2] == "Optimization stopped early."
     assert answer.lines[-1].startswith(
-        "To go on: caffelite train -solver solver.prototxt -set max_iter=1000000 -set display=0 -max_time 0.3 -snapsh"
+        "To continue: caffelite train -solver solver.prototxt -set max_iter=1000000 -set display=0 -max_time 0.3 -s"
     )
     assert (
         "The time that -max_time gives is up." in answer.lines and len(list(folder.glob("run_iter_*.solverstate"))) > 1
@@ -225,9 +225,9 @@ def test_the_command_that_goes_on_is_shown(folder, call):
         "-eager",
     ]
     answer = call("train", "-solver=my solver.prototxt", *options)
-    expected = "To go on: caffelite train -solver 'my solver.prototxt' "
+    expected = "To continue: caffelite train -solver 'my solver.prototxt' "
     assert answer.lines[-1].startswith(expected), answer.lines
-    words = shlex.split(answer.lines[-1].removeprefix("To go on: "))
+    words = shlex.split(answer.lines[-1].removeprefix("To continue: "))
     assert words[:2] == ["caffelite", "train"] and words[-2:] == ["-snapshot", "run_iter_3.solverstate"]
     assert {"-eager", "it's here", "base_lr=0.02"} < set(words) and "-forgive" not in words
     again = call(*words[1:])
@@ -238,7 +238,7 @@ def test_the_command_that_goes_on_is_shown(folder, call):
 def test_the_command_of_an_automatic_resume_is_the_same(folder, call):
     answer = call("train", "-solver", "solver.prototxt", "-resume", "auto", "-iterations", "3")
     assert answer.lines[-1] in [
-        f"To go on: caffelite train {words}"
+        f"To continue: caffelite train {words}"
         for words in (
             "-solver solver.prototxt -resume auto -iterations 3",
             "-solver solver.prototxt -iterations 3 -resume auto",
@@ -251,12 +251,12 @@ def test_weights_are_no_part_of_going_on(folder, call):
     answer = call("train", "-solver", "solver.prototxt", "-weights", "run_iter_20.caffemodel", "-iterations", "3")
     assert (
         answer.lines[-1]
-        == "To go on: caffelite train -solver solver.prototxt -iterations 3 -snapshot run_iter_3.solverstate"
+        == "To continue: caffelite train -solver solver.prototxt -iterations 3 -snapshot run_iter_3.solverstate"
     )
 
 
 def test_a_run_that_ends_shows_no_command(folder, call):
-    assert "To go on" not in call("train", "-solver", "solver.prototxt").err
+    assert "To continue" not in call("train", "-solver", "solver.prototxt").err
 
 
 def test_the_log_says_which_run_goes_on(folder, call):

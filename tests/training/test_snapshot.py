@@ -224,7 +224,7 @@ def test_no_good_snapshot_is_left(folder, train):
     (folder / "run_iter_4.caffemodel").unlink()
     with pytest.raises(
         CaffeliteError,
-        match="belongs to run_iter_4.caffemodel, which is not there; there is no other good snapshot in its folder",
+        match="belongs to run_iter_4.caffemodel, which does not exist; there is no other good snapshot in its folder",
     ):
         train(SOLVER, resume="run_iter_4.solverstate")
     with pytest.raises(CaffeliteError, match="cannot read gone_iter_1.solverstate: no such file"):

@@ -14,7 +14,7 @@ def queue() -> None:
     """Keeps a queue of caffelite commands, and runs them: one job on each GPU, and some on the CPU.
 
     Jobs are folders below the root of the queue; the folder of a training job is its run folder. A scheduler starts
-    them (caffelite queue run). Where it is stopped or killed, running jobs go on, and the next one continues the queue.
+    them (caffelite queue run). Running jobs survive its end, and the next one continues the queue.
 
     \b
     Examples:

@@ -31,7 +31,7 @@ from . import arguments
 )
 @click.option("--until_idle", is_flag=True, help="Stop when no job is queued or running.")
 def run(root: str, gpus: str, cpu_slots: int, until_idle: bool) -> None:
-    """Runs the scheduler of the queue in the foreground, until Ctrl-C. Running jobs then go on.
+    """Runs the scheduler of the queue in the foreground, until Ctrl-C. Running jobs then continue.
 
     Only one scheduler works in a root. A new job starts within a second.
 

@@ -1,6 +1,6 @@
 """The scheduler of a queue: starts queued jobs on free devices.
 
-Everything that it knows is in the job folders. Where it is killed, running jobs go on, and the next scheduler finds
+Everything that it knows is in the job folders. Where it is killed, running jobs continue, and the next scheduler finds
 them by their locks.
 """
 
@@ -92,7 +92,7 @@ class Scheduler:
         return started
 
     def run(self, ended: Callable[[], bool]) -> None:
-        """Steps until ``ended()``. Jobs that run then go on."""
+        """Steps until ``ended()``. Jobs that run then continue."""
         while not ended():
             self.step()
             time.sleep(PERIOD)
@@ -102,7 +102,7 @@ class Scheduler:
         return not any(each.state in job.PENDING for each in self._scanner.jobs())
 
     def close(self) -> None:
-        """Gives up the queue; running jobs go on."""
+        """Gives up the queue; running jobs continue."""
         for child, _ in self._children.values():  # so that none stays a zombie
             threading.Thread(target=child.wait, name="caffelite job", daemon=True).start()
         self._children.clear()

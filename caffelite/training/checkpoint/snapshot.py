@@ -264,7 +264,7 @@ def _read_model(state: State, path: Path) -> tuple[Path, dict[str, list[np.ndarr
     if not state.digest:
         found = [model for model in found if model != disk.backup_of(sibling)][:1]
     if not found:
-        raise CaffeliteError(f"{path} belongs to {named}, which is not there")
+        raise CaffeliteError(f"{path} belongs to {named}, which does not exist")
     errors: list[CaffeliteError] = []
     for model in found:
         try:
