@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..errors import CaffeliteError
+from ..errors import CaffeliteError, printable
 from ..runs.queue import edit
 from ..runs.queue.job import FREE, Job
 from . import paths
 from .config import ServeConfig
 
-KEPT = 1 << 14  # bytes of a job's output that a page shows
+KEPT = 1 << 16  # bytes of a job's output that a page shows
 
 
 def submit(config: ServeConfig, place: Path, command: Sequence[str], *, quick: bool = False) -> Job:
@@ -28,7 +28,7 @@ def describe(config: ServeConfig, id: str) -> dict[str, Any]:
     """A job as plain values with the end of its output. Errors: no such job."""
     for root in config.roots:
         for job in _named(root, id):
-            return {**summary(config, job), "output": _tail(job.log)}
+            return {**summary(config, job), "output": tail(job.log)}
     raise CaffeliteError("no such job", found=id[:80])
 
 
@@ -46,11 +46,11 @@ def summary(config: ServeConfig, job: Job) -> dict[str, Any]:
     return {name: found[name] for name in names} | {"folder": paths.address(config, job.folder)}
 
 
-def _tail(path: Path) -> str:
+def tail(path: Path) -> str:
+    """The end of a text file; empty where there is none."""
     try:
         with path.open("rb") as file:
-            file.seek(0, 2)
-            file.seek(max(0, file.tell() - KEPT))
-            return file.read().decode(errors="replace")
+            file.seek(max(0, file.seek(0, 2) - KEPT))
+            return printable(file.read().decode(errors="replace"), keep="\n\t")
     except OSError:
         return ""

@@ -82,7 +82,7 @@ def ended(client, id):
     """Waits for the end of a job, which must be good."""
     until = time.monotonic() + 120
     while time.monotonic() < until:
-        job = client.get(f"/job/{id}.json").json()
+        job = client.get(f"/queue/jobs/{id}.json").json()
         if job["state"] not in ("queued", "running"):
             assert job["state"] == "finished", job
             return job

@@ -59,7 +59,7 @@ def test_queue_page_shows_and_changes_jobs(client, root):
     (ended,) = client.get("/queue.json").json()["ended"]
     assert (ended["id"], ended["state"]) == (one, job.STOPPED)
     assert one in client.get("/queue").text
-    assert client.get(f"/queue/jobs/{one}.json").json()["log"] == ""
+    assert client.get(f"/queue/jobs/{one}.json").json()["output"] == ""
     assert post(client, "/queue/remove", job=one).json() == {"removed": one}
     assert [each.id for each in scan.jobs(root)] == [two]
 

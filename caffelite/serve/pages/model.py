@@ -118,7 +118,7 @@ def export(request: Request, fields: page.Fields) -> Response:
     command = ["export", "--model", str(path), "--weights", str(weights), "--out", str(out), "--force"]
     job = work.submit(config, path, command, quick=True)
     address = paths.address(config, out)
-    where = page.address(f"/job/{job.id}", result=address)
+    where = page.address(f"/queue/jobs/{job.id}", result=address)
     return page.done(request, where, {**work.summary(config, job), "result": address})
 
 

@@ -16,7 +16,7 @@ from ...runs import folder as files
 from ...runs import history
 from ...runs.queue import edit, job, scan, scheduler
 from ...runs.queue.job import Job
-from .. import page, paths
+from .. import page, paths, work
 from ..config import ServeConfig
 
 ENDED = 30  # jobs that have ended, of which the page shows the last ones
@@ -136,26 +136,19 @@ def _done(request: Request, each: Job) -> Response:
     return page.done(request, "/queue", {"job": row(page.config_of(request), each)})
 
 
-def log(request: Request) -> Response:
-    """What the process of a job printed."""
+def one(request: Request) -> Response:
+    """A job and the end of its output. Query: result, the file or folder that it writes."""
     config, id = page.config_of(request), request.path_params["id"]
     found = edit.find(root_of(config, id), id)
-    return page.render(request, "queue_job.html", {"job": row(config, found), "log": tail(found.log)})
-
-
-def tail(path: Path, most: int = 1 << 16) -> str:
-    """The end of a text file; empty where there is none."""
-    try:
-        with open(path, "rb") as file:
-            file.seek(max(0, file.seek(0, 2) - most))
-            return printable(file.read().decode(errors="replace"), keep="\n\t")
-    except OSError:
-        return ""
+    result = request.query_params.get("result", "")
+    there = bool(result) and paths.resolve(config, result).exists()
+    values = {**row(config, found), "output": work.tail(found.log), "result": result, "result_exists": there}
+    return page.render(request, "job.html", values)
 
 
 ROUTES = [
     *page.routes("/queue", queue),
-    *reversed(page.routes("/queue/jobs/{id}", log)),  # an id may end in .json
+    *reversed(page.routes("/queue/jobs/{id}", one)),  # an id may end in .json
     page.action("/queue/move", move),
     page.action("/queue/priority", priority),
     page.action("/queue/cancel", cancel),

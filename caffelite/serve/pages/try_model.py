@@ -78,15 +78,6 @@ def deploy(request: Request, fields: page.Fields) -> Response:
     return page.done(request, page.address("/try", run=run, job=job.id), work.summary(config, job))
 
 
-def job(request: Request) -> Response:
-    """The state of a job. Query: result, the file or folder that it writes."""
-    config = page.config_of(request)
-    values = work.describe(config, request.path_params["id"])
-    result = request.query_params.get("result", "")
-    there = bool(result) and paths.resolve(config, result).exists()
-    return page.render(request, "job.html", {**values, "result": result, "result_exists": there})
-
-
 def worker_of(request: Request, net: str) -> Worker:
     """The inference process of a net. Errors: the net is outside the roots, names a file there, has Python layers."""
     config = page.config_of(request)
@@ -180,7 +171,7 @@ def many(request: Request, fields: page.Fields) -> Response:
     command = ["classify", str(source), "--model", str(net), "--top", str(top), "--skip", "--csv", str(table)]
     queued = work.submit(config, net, command)
     values = {**work.summary(config, queued), "result": paths.address(config, table)}
-    return page.done(request, page.address(f"/job/{queued.id}", result=values["result"]), values)
+    return page.done(request, page.address(f"/queue/jobs/{queued.id}", result=values["result"]), values)
 
 
 def _store(folder: Path, uploads: list[UploadFile]) -> Path:
@@ -244,7 +235,6 @@ def _count(path: Path) -> int:
 ROUTES = [
     *page.routes("/try", try_model),
     *page.routes("/try/model", describe),
-    *reversed(page.routes("/job/{id}", job)),  # the address of the JSON first: {id} would match it
     page.action("/try/classify", classify),
     page.action("/try/layers", layers),
     page.action("/try/saliency", saliency),

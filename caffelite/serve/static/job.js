@@ -9,6 +9,7 @@ function show(job) {
   state.dataset.state = job.state;
   document.getElementById("reason").textContent = job.reason;
   document.getElementById("output").textContent = job.output;
+  for (const name of ["started", "ended"]) document.getElementById(name).textContent = job[name] || "not yet";
   const { done, total, text } = job.progress ?? {};
   document.getElementById("done").textContent = total ? `${done} of ${total} ${text}` : (done ?? "");
   const bar = document.getElementById("bar");

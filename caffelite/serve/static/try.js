@@ -17,7 +17,7 @@ const byId = (id) => document.getElementById(id);
 
 async function followJob() {
   const state = byId("job-state");
-  const answer = await fetch(`/job/${encodeURIComponent(values.job)}.json`);
+  const answer = await fetch(`/queue/jobs/${encodeURIComponent(values.job)}.json`);
   const job = await answer.json();
   state.textContent = `${job.state ?? ""} ${job.reason ?? job.error ?? ""}`;
   if (job.state === "finished") location.replace(`/try?run=${encodeURIComponent(values.run)}`);
