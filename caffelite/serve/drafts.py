@@ -23,11 +23,11 @@ from ..inspection import duration, nets, picture, scene, summary
 from ..inspection.check import check
 from ..inspection.reading import Findings, read
 from ..inspection.schedule import schedule
-from ..layers import file_fields
 from ..prototxt.overrides import Overrides
 from ..sweep import space
 from . import paths
 from .config import ServeConfig
+from .named_files import FIELDS, listed_files, named_files
 
 NETS = ("net", "train_net", "test_net")
 SOLVER_FILES = (*NETS, "snapshot_prefix", "weights")
@@ -90,7 +90,7 @@ def written(config: ServeConfig, draft: Draft) -> Iterator[Files]:
 
 def _absolute(text: str, root: Path) -> str:
     """The text of a net in which relative paths below the root are absolute: the server's folder is another one."""
-    names = "|".join(sorted({name for _, name in file_fields()}))
+    names = "|".join(sorted(FIELDS))
 
     def full(match: re.Match[str]) -> str:
         name = match[3]
@@ -162,18 +162,21 @@ def _layer(config: ServeConfig, root: Path, layer: pb.LayerParameter, locate: An
     if layer.type == PYTHON and not config.allow_python:
         remedy = "whoever runs the server may start it with -allow_python"
         found.say("mistake", "this server refuses Python layers", locate("type"), remedy=remedy)
-    for message, name in file_fields():
-        value = getattr(getattr(layer, message), name) if layer.HasField(message) else ""
-        for text in [value] if isinstance(value, str) else value:
-            if text:
-                _hold(config, root, text, locate(message, name), found)
+    for each in named_files(layer):
+        _hold(config, root, each.text, locate(*each.at), found)
+    for name in listed_files(layer, root):
+        if not _hold(config, root, name, locate("type"), found):
+            return  # one line is enough
 
 
-def _hold(config: ServeConfig, root: Path, text: str, where: Where, found: Findings) -> None:
+def _hold(config: ServeConfig, root: Path, text: str, where: Where, found: Findings) -> bool:
+    """Whether a path stays below the roots; one that does not is a finding."""
     try:
         paths.resolve(config, str(root / text))
     except CaffeliteError as error:
         found.say("mistake", error.what, where, found=error.found, remedy=error.remedy)
+        return False
+    return True
 
 
 @dataclass

@@ -12,12 +12,7 @@ from ..errors import Locator
 from ..prototxt import Document
 from . import paths, refusals
 from .config import ServeConfig
-
-# Fields that name files which a net reads.
-PATH_FIELDS = frozenset(
-    {"source", "mean_file", "label_source", "label_map_file", "weights", "root_folder", "file_name"}
-    | {"class_weight_source", "meanfile"}
-)
+from .named_files import named_files
 
 
 def read(config: ServeConfig, path: Path) -> tuple[Document, list[Path]]:
@@ -30,13 +25,7 @@ def read(config: ServeConfig, path: Path) -> tuple[Document, list[Path]]:
 
 def files(config: ServeConfig, message: Message, locate: Locator) -> Iterator[Path]:
     """The files that the fields of a net name. Errors: one is outside the roots."""
-    for field, value in message.ListFields():
-        if field.type == field.TYPE_MESSAGE:
-            for each in [value] if isinstance(value, Message) else value:
-                yield from files(config, each, locate)
-        elif field.type == field.TYPE_STRING and field.name in PATH_FIELDS:
-            for text in [value] if isinstance(value, str) else value:
-                if text:
-                    found = prototxt.resolve(text, locate)
-                    base = Path.cwd() if found.exists() else Path(locate.file).parent
-                    yield paths.resolve(config, str(found), base=base)
+    for each in named_files(message):
+        found = prototxt.resolve(each.text, locate)
+        base = Path.cwd() if found.exists() else Path(locate.file).parent
+        yield paths.resolve(config, str(found), base=base)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from google.protobuf.message import Message
 
 from .. import caffelite_pb2 as pb
-from .. import inputs, layers, prototxt
+from .. import prototxt
 from ..errors import CaffeliteError, printable
 from ..runs import folder as files
 from ..runs import registry, snapshots
 from . import paths
 from .config import ServeConfig
+from .named_files import listed_files, named_files
 
 
 def refuse_python(config: ServeConfig, message: Message) -> None:
@@ -33,36 +33,28 @@ def refuse_python(config: ServeConfig, message: Message) -> None:
 
 
 def refuse_outside(config: ServeConfig, net: pb.NetParameter, base: Path) -> None:
-    """Refuses a net whose layers name data, means or other files outside the roots. base: where relative paths start.
-    Errors: paths.Outside."""
-    for layer, message, field in _files(net):
-        name = getattr(getattr(layer, message), field)
-        path = paths.resolve(config, name, base=base)
-        if message == "hdf5_data_param" and path.is_file():
-            for line in inputs.read_text(path, inputs.LIST, "replace").splitlines():
-                paths.resolve(config, line.strip(), base=base)
+    """Refuses a net whose layers, or the lists of whose data layers, name files outside the roots. base: where
+    relative paths start. Errors: paths.Outside."""
+    for each in named_files(net):
+        paths.resolve(config, each.text, base=base)
+    for layer in net.layer:
+        for name in listed_files(layer, base):
+            paths.resolve(config, name, base=base)
 
 
 def without_outside(config: ServeConfig, net: pb.NetParameter, base: Path) -> pb.NetParameter:
     """A copy of a net whose layers name no files outside the roots: their shapes are then guessed."""
     found = pb.NetParameter()
     found.CopyFrom(net)
-    for layer, message, field in _files(found):
+    for layer in found.layer:
         one = pb.NetParameter()
         one.layer.add().CopyFrom(layer)
         try:
             refuse_outside(config, one, base)
         except (CaffeliteError, OSError):
-            setattr(getattr(layer, message), field, "outside the roots")
+            for each in named_files(layer):
+                setattr(each.holder, each.field, "outside the roots")
     return found
-
-
-def _files(net: pb.NetParameter) -> Iterator[tuple[pb.LayerParameter, str, str]]:
-    """(layer, message, field) of every file that layers name."""
-    for layer in net.layer:
-        for message, field in layers.file_fields():
-            if layer.HasField(message) and getattr(getattr(layer, message), field):
-                yield layer, message, field
 
 
 def nets_in(message: Message) -> list[pb.NetParameter]:

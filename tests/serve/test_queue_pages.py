@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+from caffelite import caffelite_pb2 as pb
 from caffelite.runs.queue import edit, job, scan
+from caffelite.serve import named_files
 from caffelite.serve.app import create_app
 from caffelite.serve.config import ServeConfig
 
@@ -119,6 +121,40 @@ def test_a_draft_stays_below_the_roots(client, root, fields, place):
     assert not found["picture"]
     assert post(client, "/new/start", **draft(**fields)).status_code == 400
     assert not scan.jobs(root)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        'type: "HDF5Output" bottom: "ip" bottom: "label" hdf5_output_param { file_name: "/tmp/x.h5" }',
+        'type: "ImageData" top: "x" image_data_param { source: "images.txt" batch_size: 1 }',
+        'type: "ImageData" top: "x" image_data_param { source: "images.csv" batch_size: 1 }',
+        'type: "HDF5Data" top: "x" hdf5_data_param { source: "hdf5.txt" batch_size: 1 }',
+        'type: "WindowData" top: "x" window_data_param { source: "windows.txt" batch_size: 1 }',
+    ],
+)
+def test_files_of_layers_stay_below_the_roots(client, root, layer):
+    (root / "images.txt").write_text("tiny/a.png 0\n/etc/passwd 1\n")
+    (root / "images.csv").write_text("file,label\ntiny/a.png,0\n/etc/passwd,1\n")
+    (root / "hdf5.txt").write_text("tiny/a.h5\n/etc/passwd\n")
+    (root / "windows.txt").write_text("# 0\n/etc/passwd\n3\n10\n10\n0\n")
+    text = NET + f'layer {{ name: "extra" {layer} }}'
+    found = post(client, "/new/check", **draft(net_text=text)).json()
+    assert not found["ok"] and found["findings"][0]["message"] == "this path is not below a root of the server"
+    assert post(client, "/new/start", **draft(net_text=text)).status_code == 400
+
+
+def test_every_field_that_names_a_file_is_known():
+    """Strings of layers are names of blobs, layers and modules, expressions, or files."""
+    words = ("file", "source", "folder", "weights", "path", "prefix")
+    named = {
+        field.name
+        for message in pb.DESCRIPTOR.message_types_by_name.values()
+        if "Solver" not in message.name and "State" not in message.name
+        for field in message.fields
+        if field.type == field.TYPE_STRING and any(word in field.name for word in words)
+    }
+    assert named == named_files.FIELDS
 
 
 def test_settings_that_contradict_the_solver_are_mistakes(client, root):

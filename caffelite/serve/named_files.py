@@ -1,0 +1,67 @@
+"""The files that a net names: what a run would read, and what it would write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from google.protobuf.message import Message
+
+from .. import caffelite_pb2 as pb
+from .. import inputs
+
+# Fields of layers and of deploy nets, in all their messages and versions.
+FIELDS = frozenset(
+    {"source", "label_source", "class_weight_source", "mean_file", "meanfile", "file_name", "root_folder", "weights"}
+)
+
+
+@dataclass(frozen=True)
+class NamedFile:
+    """holder: the message with the field; at: the path of the field, as a Locator takes it; text: its value."""
+
+    holder: Message
+    field: str
+    at: tuple[str | int, ...]
+    text: str
+
+
+def named_files(message: Message, at: tuple[str | int, ...] = ()) -> Iterator[NamedFile]:
+    """Every file that the fields of a message name, those of its parts included. at: where the message is."""
+    for field, value in message.ListFields():
+        here = (*at, field.name)
+        if field.type == field.TYPE_MESSAGE:
+            repeated = not isinstance(value, Message)
+            for i, part in enumerate(value if repeated else [value]):
+                yield from named_files(part, (*here, i) if repeated else here)
+        elif field.type == field.TYPE_STRING and field.name in FIELDS:
+            for text in [value] if isinstance(value, str) else value:
+                if text:
+                    yield NamedFile(message, field.name, here, text)
+
+
+def listed_files(layer: pb.LayerParameter, base: Path) -> Iterator[str]:
+    """The files that the list of a data layer names, as they are written there with root_folder. base: where relative
+    paths start. Lists that cannot be read name none."""
+    root, source = "", ""
+    if layer.type == "ImageData":
+        root, source = layer.image_data_param.root_folder, layer.image_data_param.source
+    elif layer.type == "HDF5Data":
+        source = layer.hdf5_data_param.source
+    elif layer.type == "WindowData":
+        root, source = layer.window_data_param.root_folder, layer.window_data_param.source
+    path = base / source
+    if not source or not path.is_file():
+        return
+    table = source.lower().endswith(".csv")
+    lines = [line.strip() for line in inputs.read_text(path, inputs.LIST, "replace").splitlines()]
+    for i, line in enumerate(lines):
+        if layer.type == "WindowData":
+            name = line if i and lines[i - 1].startswith("#") else ""
+        elif layer.type == "HDF5Data":
+            name = line
+        else:
+            name = line.split(",")[0] if table else line.rpartition(" ")[0] or line
+        if name:
+            yield root + name
