@@ -6,9 +6,9 @@ with a traceback in it, and if memory grew without bound.
 
 from __future__ import annotations
 
+import argparse
 import random
 import resource
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -127,4 +127,10 @@ def main(count: int = 2000, seed: int = 1) -> dict[int, int]:
 
 
 if __name__ == "__main__":
-    print(main(*map(int, sys.argv[1:])))
+    parser = argparse.ArgumentParser(
+        description="Sends malformed requests to the pages; prints the statuses of the answers."
+    )
+    parser.add_argument("count", type=int, nargs="?", default=2000, help="requests")
+    parser.add_argument("seed", type=int, nargs="?", default=1, help="of what is drawn")
+    given = parser.parse_args()
+    print(main(given.count, given.seed))

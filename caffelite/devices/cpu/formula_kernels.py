@@ -159,13 +159,15 @@ class FormulaKernels(Memory):
         values = tuple(self.dtype.type(value) for value in constants.values())
         joined = _joined_rows(n, c)
         rows, width = n // joined, c * joined
-        shapes, size = self._channel_shapes(whole, channels, rows, width), (_parts(rows), len(formulas_), width)
+        count, shapes = len(formulas_), self._channel_shapes(whole, channels, rows, width)
+        size, wide, sums = (_parts(rows), count, width), np.empty((count, width)), np.empty((count, c))
 
         def run(*operands):
             arrays = [a.reshape(s) for a, s in zip(operands[:-1], shapes, strict=True)]
             partial, rough = self._partial_sums(size)
             kernel(partial, rough, rows, *arrays, *values)
-            sums = partial.sum(0).reshape(-1, joined, c).sum(1)
+            partial.sum(0, out=wide)
+            wide.reshape(count, joined, c).sum(1, out=sums)
             for out, total in zip(operands[-1], sums, strict=True):
                 out.reshape(c)[...] = scale * total
 
