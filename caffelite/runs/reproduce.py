@@ -49,6 +49,7 @@ def reproduce(folder: Path, gpu: str | None = None, iterations: int | None = Non
     p.ClearField("snapshot_keep")
     requests, config = Requests(), RunConfig(str(folder / files.SOLVER), gpus=gpu)
     dev = open_device(gpu, p)
+    dev.restore_algorithms(session.get("algorithms", ()))
     trainer = open_trainer(config, document, dev, requests=requests, resume=start(session, folder), snapshots=False)
     try:
         if session.get("weights") or p.weights and not session.get("snapshot"):

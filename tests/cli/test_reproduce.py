@@ -4,6 +4,8 @@ import json
 
 import numpy as np
 
+from caffelite.devices.cpu.device import CPU
+
 
 def test_the_same_to_the_last_bit(folder, call):
     call("train", "-solver", "solver.prototxt", "-iterations", 12)
@@ -45,6 +47,17 @@ def test_what_changed_is_reported(folder, call):
         any("numpy is" in line and "was 0.1" in line for line in lines)
         and f"{folder}/rows.txt is not what it was" in lines
     )
+
+
+def test_the_same_algorithms_are_taken(folder, call, monkeypatch):
+    """Those that the CPU had measured: another measurement could choose others."""
+    monkeypatch.setattr(CPU, "recorded_algorithms", lambda self: ["a convolution: winograd4"])
+    call("train", "-solver", "solver.prototxt")
+    monkeypatch.undo()
+    taken = []
+    monkeypatch.setattr(CPU, "restore_algorithms", lambda self, lines: taken.extend(lines))
+    assert call("reproduce", folder / "run_run").status == 0
+    assert taken == ["a convolution: winograd4"]
 
 
 def test_what_is_no_run(folder, call):
