@@ -16,7 +16,7 @@ from caffelite.net.partition.placement import Division, LayerPlacement, Placemen
 
 IMAGE, ROW = (4, 4, 4, 4), (4, 16)
 # Nets, of which EACH are one test; CAFFELITE_RANDOM_NETS=540 tries more of them.
-NETS, EACH = int(os.environ.get("CAFFELITE_RANDOM_NETS", "80")), 20
+NETS, EACH = int(os.environ.get("CAFFELITE_RANDOM_NETS", "60")), 20
 ANY = [
     "ReLU",
     "Dropout",

@@ -187,7 +187,7 @@ def test_a_state_written_by_caffe_resumes(folder, train):
         (lambda s: s.ClearField("iter"), "no solverstate: it has no iteration"),
         (
             lambda s: s.__setattr__("learned_net", "gone.caffemodel"),
-            "belongs to gone.caffemodel, which is not there; the newest good snapshot is",
+            "belongs to gone.caffemodel, which does not exist; the newest good snapshot is",
         ),
     ],
 )
