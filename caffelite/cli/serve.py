@@ -47,7 +47,6 @@ from ..errors import CaffeliteError, missing_extra
 @click.option("--cert", type=click.Path(path_type=Path), metavar="FILE", help="TLS certificate, PEM.")
 @click.option("--key", type=click.Path(path_type=Path), metavar="FILE", help="Private key of -cert, PEM.")
 @click.option("--allow_python", is_flag=True, help="Accept nets with Python layers, whose modules run here.")
-@click.option("--allow_url", "allow_urls", is_flag=True, help="Fetch images from public addresses that users enter.")
 @click.option(
     "--cpu_slots",
     type=click.IntRange(min=0),

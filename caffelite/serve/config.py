@@ -16,7 +16,7 @@ class Limits:
     """The largest requests that are accepted.
 
     form: bytes of a form or of JSON. upload: bytes of a request with files. files, fields: their number in a form.
-    pixels: of an uploaded image. archive: bytes of all files of an archive, unpacked.
+    pixels: of an uploaded image.
     """
 
     form: int = 1 << 20
@@ -24,7 +24,6 @@ class Limits:
     files: int = 10_000
     fields: int = 1000
     pixels: int = 100_000_000
-    archive: int = 8 << 30
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class ServeConfig:
     roots: the folders below which everything is that a page reads or writes. host, port: where the server listens; 0: a
     free port. token: what a client must present; empty: none is needed. hosts: names of this machine that requests may
     have in their Host header, besides ``host``. cert, key: PEM files for TLS. allow_python: whether nets with Python
-    layers may be used. allow_urls: whether images may be fetched from public addresses. cpu_slots: jobs without a GPU
+    layers may be used. cpu_slots: jobs without a GPU
     that run at the same time; depth: how many levels below a root run folders are searched.
 
     Errors: CaffeliteError for a root that is no folder, a short token, an address other than loopback without a token,
@@ -49,7 +48,6 @@ class ServeConfig:
     cert: Path | None = None
     key: Path | None = None
     allow_python: bool = False
-    allow_urls: bool = False
     cpu_slots: int = 1
     depth: int = 3
     limits: Limits = Limits()
