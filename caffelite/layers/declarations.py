@@ -17,7 +17,8 @@ class Declarations:
     - ``feeds``: tops come from outside (a source, the user) and not from bottoms; ``reads_source``: from a source;
       ``reads_images``: of images, then labels; ``batched``: its message has a batch_size; ``files``: the fields of its
       message that name files to read; ``filled_once``: the tops stay filled from one pass to the next;
-    - ``frozen_params``: how many of its parameters, the first ones, the layer itself changes, and no solver;
+    - ``statistics``: the indices of its parameters that the layer itself changes, and no solver; ``ignores_rates``: a
+      learning rate for one of them has no effect, and is no mistake;
     - ``varies``: its tops' shapes depend on the data (it calls ``resize``);
     - ``requires_host``: its passes need the host and cannot be captured in a graph; ``writes``: forward writes a file;
     - ``follows_layout``: works on channels_last images too; ``follows_precision``: then also on 16-bit ones;
@@ -35,7 +36,8 @@ class Declarations:
     constant_bottoms: frozenset[int] = frozenset()
     constant_tops: frozenset[int] = frozenset()
     files: tuple[str, ...] = ()
-    frozen_params = 0
+    statistics: frozenset[int] = frozenset()
+    ignores_rates = False
     differentiable = True
     in_place = view = loss = adds_loss = takes_over_gradient = False
     feeds = reads_source = reads_images = batched = filled_once = varies = requires_host = writes = False

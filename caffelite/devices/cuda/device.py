@@ -16,7 +16,18 @@ from ..interfaces import Array, MaskPart
 from ..protocol import Gather, Shape
 from ..traits import LITTLE_WORK, cuda_traits
 from ..window import Window
-from . import convolution, cudnn, input_buffer, operations, precisions, preprocessing, recurrent, selection, windows
+from . import (
+    convolution,
+    cudnn,
+    input_buffer,
+    operations,
+    precisions,
+    preprocessing,
+    recurrent,
+    resizing,
+    selection,
+    windows,
+)
 from .backend import CuPyBackend
 from .formula_kernels import FormulaKernels
 from .graphs import CapturedGraph
@@ -175,6 +186,12 @@ class GPU(FormulaKernels):
 
     def im2col(self, x: Shape, window: Window) -> windows.Im2col:
         return windows.Im2col(self, x, window.outputs(x[2:]), window)
+
+    def interpolation(self, x: Shape, y: Shape, start: Shape, size: Shape) -> resizing.Interpolation:
+        return resizing.Interpolation(self, x, y, start, size)
+
+    def unpooling(self, planes: int, p: int, q: int) -> resizing.Unpooling:
+        return resizing.Unpooling(self, planes, p, q)
 
     def take(self, rows: int, width: int, count: int) -> selection.Take:
         return selection.Take(self, rows, width, count)
