@@ -1022,10 +1022,12 @@ class DataParameter(_message.Message):
     def __init__(self, source: _Optional[str] = ..., label_source: _Optional[str] = ..., batch_size: _Optional[int] = ..., rand_skip: _Optional[int] = ..., backend: _Optional[_Union[DataParameter.DB, str]] = ..., scale: _Optional[float] = ..., mean_file: _Optional[str] = ..., crop_size: _Optional[int] = ..., mirror: bool = ..., force_encoded_color: bool = ..., prefetch: _Optional[int] = ..., shuffle: bool = ..., sampler: _Optional[_Union[Sampler, str]] = ..., cache: bool = ...) -> None: ...
 
 class DropoutParameter(_message.Message):
-    __slots__ = ("dropout_ratio",)
+    __slots__ = ("sample_weights_test", "dropout_ratio")
+    SAMPLE_WEIGHTS_TEST_FIELD_NUMBER: _ClassVar[int]
     DROPOUT_RATIO_FIELD_NUMBER: _ClassVar[int]
+    sample_weights_test: bool
     dropout_ratio: float
-    def __init__(self, dropout_ratio: _Optional[float] = ...) -> None: ...
+    def __init__(self, sample_weights_test: bool = ..., dropout_ratio: _Optional[float] = ...) -> None: ...
 
 class DummyDataParameter(_message.Message):
     __slots__ = ("data_filler", "shape", "num", "channels", "height", "width")

@@ -35,6 +35,7 @@ OWN = {
     # Segmentation and mobile nets
     *(f"LayerParameter.{name}_param" for name in ("bn", "interp", "upsample", "seg_accuracy", "dense_image_data")),
     *(f"LayerParameter.{name}_param" for name in ("relu6", "shuffle_channel")),
+    "DropoutParameter.sample_weights_test",
     *(f"BNParameter.{name}" for name in ("bn_mode", "scale_filler", "shift_filler")),
     *(f"LossParameter.{name}" for name in ("weight_by_label_freqs", "class_weighting")),
     *(f"ImageDataParameter.{name}" for name in ("ignore_label", "label_type")),

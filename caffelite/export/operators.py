@@ -228,10 +228,16 @@ for _type, _operator in (
     ("BNLL", _named("Softplus")),
     ("ELU", _named("Elu", alpha="alpha")),
     ("Split", lambda w, node, x, _: x * len(node.tops)),
-    ("Dropout", lambda w, node, x, _: x),
     ("Silence", lambda w, node, x, _: []),
 ):
     OPERATORS[_type] = _operator
+
+
+@operator("Dropout")
+def dropout(w: Writer, node: Node, x: list[str], _) -> list[str]:
+    if node.layer.p.sample_weights_test:
+        raise w.cannot(node, "a mask that is drawn in TEST")
+    return x
 
 
 @operator("Swish")

@@ -87,6 +87,9 @@ class Feeds:
             return self.given[top]
         if i == 0 and "" in self.given:
             return self.given[""]
+        if i and REGISTRY[spec.type].labels_pixels:
+            images = self._given_shape(spec, 0)
+            return images and ((1, *images[1:]) if i == 1 else (1, 1, 2))
         label = i == 1 and REGISTRY[spec.type].reads_images or top in LABEL_TOPS
         return () if label and (set(spec.top) | {""}) & set(self.given) else None
 
@@ -109,7 +112,9 @@ class Feeds:
         shapes, unknown = [], None
         for i, top in enumerate(spec.top):
             shape = given[i]
-            if shape is None and (top in LABEL_TOPS or (REGISTRY[spec.type].reads_images and i == 1)):
+            if shape is None and i and REGISTRY[spec.type].labels_pixels:
+                shape = (1, *shapes[0][2:]) if i == 1 else (1, 1, 2)
+            elif shape is None and (top in LABEL_TOPS or (REGISTRY[spec.type].reads_images and i == 1)):
                 shape = ()
             elif shape is None and REGISTRY[spec.type].reads_images:
                 transform, at = spec.transform_param, locate.at("transform_param")
@@ -159,7 +164,10 @@ def _image(spec: pb.LayerParameter, mean: Shape | None) -> tuple[Shape | None, s
         channels = len(t.mean_value)
     else:
         channels = known[0] if known and not t.force_color else 3
-    sizes = [(t.crop_h or t.crop_size, t.crop_w or t.crop_size, "crop_size")]
+    sizes = [
+        (t.crop_h or t.crop_height or t.crop_size, t.crop_w or t.crop_width or t.crop_size, "crop_size"),
+        (getattr(param, "crop_height", 0), getattr(param, "crop_width", 0), "crop_height"),
+    ]
     sizes += [
         (getattr(param, "crop_size", 0),) * 2 + ("crop_size",),
         (getattr(param, "new_height", 0), getattr(param, "new_width", 0), "new_height"),

@@ -15,7 +15,8 @@ class Declarations:
       ``constant_tops``: tops whose gradient goes no further down; ``takes_over_gradient``: gives its bottom its top's
       gradient memory, as Caffe's Flatten does;
     - ``feeds``: tops come from outside (a source, the user) and not from bottoms; ``reads_source``: from a source;
-      ``reads_images``: of images, then labels; ``batched``: its message has a batch_size; ``files``: the fields of its
+      ``reads_images``: of images, then labels; ``labels_pixels``: these label pixels; ``batched``: its message has a
+      batch_size; ``files``: the fields of its
       message that name files to read; ``filled_once``: the tops stay filled from one pass to the next;
     - ``statistics``: the indices of its parameters that the layer itself changes, and no solver; ``ignores_rates``: a
       learning rate for one of them has no effect, and is no mistake;
@@ -40,7 +41,9 @@ class Declarations:
     ignores_rates = False
     differentiable = True
     in_place = view = loss = adds_loss = takes_over_gradient = False
-    feeds = reads_source = reads_images = batched = filled_once = varies = requires_host = writes = False
+    feeds = reads_source = reads_images = labels_pixels = batched = filled_once = varies = requires_host = writes = (
+        False
+    )
     follows_layout = follows_precision = sums_spatially = needs_images = False
     couples_samples = True
     divides_outputs = False
