@@ -154,7 +154,7 @@ def _texture(rng: np.random.Generator, colour: np.ndarray, size: int, rows: slic
     """rows×columns×3 of about this mean colour: plain, stripes, checks, clouds or a gradient. size: of the image."""
     x = np.arange(columns.start, columns.stop, dtype=np.float32) / np.float32(size)
     y = np.arange(rows.start, rows.stop, dtype=np.float32)[:, None] / np.float32(size)
-    turn, phase = np.float32(rng.uniform(0, 2 * np.pi, 2))
+    turn, phase = (np.float32(angle) for angle in rng.uniform(0, 2 * np.pi, 2))
     waves, strength = np.float32(2 * np.pi * rng.uniform(3, 12)), rng.uniform(10, 35)
     along, across = x * np.cos(turn) + y * np.sin(turn), y * np.cos(turn) - x * np.sin(turn)
     kind = int(rng.integers(5))
