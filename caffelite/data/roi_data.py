@@ -99,7 +99,9 @@ class RoISource(Source):
         values = (values - self._mean) * self._scale
         if (height, width) != pixels.shape[:2]:
             values = opencv("resizing images").resize(values, (width, height))
-        batch.arrays[0].reshape(-1)[: 3 * height * width] = values.transpose(2, 0, 1).reshape(-1)
+        pixels = batch.arrays[0].reshape(-1)
+        pixels[: 3 * height * width] = values.transpose(2, 0, 1).reshape(-1)
+        pixels[3 * height * width :] = 0
         batch.arrays[1][0] = height, width, scale
         rows = image.boxes.copy()
         if flip:

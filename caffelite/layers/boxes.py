@@ -76,7 +76,8 @@ def suppressed(boxes: np.ndarray, threshold: float, most: int) -> np.ndarray:
     ``threshold``."""
     x1, y1, x2, y2 = (np.ascontiguousarray(boxes[:, k]) for k in range(4))
     areas = (x2 - x1 + 1) * (y2 - y1 + 1)
-    left, kept = np.arange(len(boxes)), []
+    left = np.arange(len(boxes))
+    kept: list[int] = []
     while len(left) and len(kept) < most:
         best, left = left[0], left[1:]
         kept.append(best)

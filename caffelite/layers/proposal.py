@@ -93,7 +93,7 @@ class Proposal(Anchored):
         return self._tops(self.count)
 
     def _tops(self, count: int) -> list[Shape]:
-        scores = (count, 1) if self.of_python else (count,)
+        scores: Shape = (count, 1) if self.of_python else (count,)
         return [(count, 5), scores][: len(self.spec.top)]
 
     def forward(self, x: list, y: list) -> None:
@@ -137,7 +137,7 @@ class Proposal(Anchored):
 class AnchorTarget(Anchored):
     """What a region proposal network shall say of one image: scores (1, 2·A, H, W), of which only the shape counts,
     boxes (G, 5), x1, y1, x2, y2 and label, im_info (1, 3), and optionally the image → labels (1, 1, A·H, W), 1, 0 or
-    -1 (none), offsets, inside weights and outside weights (1, 4·A, H, W).
+    -1 (none), offsets, inside weights and outside weights (1, 4·A, H, W). A (N, ...) blob has N = 1.
 
     An anchor inside the image is positive (1) if it overlaps a box by positive_overlap, or most of all anchors (and at
     all); it is negative (0) if it overlaps all boxes by less than negative_overlap. Of both kinds random ones are
@@ -186,10 +186,10 @@ class AnchorTarget(Anchored):
         self._sample(labels, drawn)
         weights = np.zeros((2, len(inside), 4))
         weights[0, labels == 1] = 1
-        positive = negative = 1 / max(1, np.count_nonzero(labels >= 0))
+        ones, zeros = (max(1, int(np.count_nonzero(labels == kind))) for kind in (1, 0))
+        positive = negative = 1 / max(1, int(np.count_nonzero(labels >= 0)))
         if self.p.positive_weight != -1:
-            positive = self.p.positive_weight / max(1, np.count_nonzero(labels == 1))
-            negative = (1 - self.p.positive_weight) / max(1, np.count_nonzero(labels == 0))
+            positive, negative = self.p.positive_weight / ones, (1 - self.p.positive_weight) / zeros
         weights[1, labels == 1], weights[1, labels == 0] = positive, negative
         every = np.full(len(places), -1.0)
         every[inside] = labels

@@ -92,8 +92,8 @@ class ROIPooling(RegionPooled):
 
 @register
 class PSROIPooling(RegionPooled):
-    """The mean of each of group_size × group_size cells of each box, a cell from channels of its own: x (N, output_dim
-    · group_size², H, W), boxes (R, 5) → (R, output_dim, group_size, group_size).
+    """The mean of each of group_size × group_size cells of each box, a cell from channels of its own: x (N, C, H, W), C
+    = output_dim · group_size², boxes (R, 5) → (R, output_dim, group_size, group_size).
 
     Cell (i, j) of output c reads channel (c · group_size + i) · group_size + j. Corners are rounded, then multiplied by
     spatial_scale; a box is at least 0.1 wide and high there; an empty cell gives 0. Errors: another number of channels;

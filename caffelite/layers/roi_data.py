@@ -17,7 +17,7 @@ ROIS = 128  # of a batch of Fast R-CNN
 class RoIData(Feed):
     """An image with its objects, of a COCO JSON file or a list of PASCAL VOC annotations: data (1, 3, H, W), im_info
     (1, 3), height, width and scale, gt_boxes (G, 5), x1, y1, x2, y2 and label, and optionally the objects in SSD's form
-    (1, 1, G, 8).
+    (1, 1, G, 8); all are blobs (N, ...) with N = 1.
 
     Images are resized to short_side and max_size, and get mean_value, scale and mirror of transform_param; boxes
     follow. G is the largest number of objects of an image: rows without one have the label -1. Where images differ in
@@ -30,6 +30,8 @@ class RoIData(Feed):
     files = ("source", "root_folder", "label_file")
     tops = (3, 6)
     batched = False
+
+    _size: tuple[int, ...] = ()  # height and width of the images of the last pass
 
     def setup(self) -> None:
         count = len(self.spec.top)
@@ -58,11 +60,10 @@ class RoIData(Feed):
 
     def feed(self, which: int, iteration: int, part: int) -> None:
         if self.source is None:
-            field = "source" if len(self.spec.top) < IN_FAST_RCNN else "num_classes"
             remedy = 'set roi_data_param { source: "train.json" }'
             if len(self.spec.top) == IN_FAST_RCNN:
                 remedy = "its six tops need proposals of another program, which are not read"
-            raise self.error("has no data", field, remedy=remedy)
+            raise self.error("has no data", "source", remedy=remedy)
         arrays = self.source.next()
         for field, array in zip(self._arrays, arrays, strict=True):
             field.set(which, array)
