@@ -117,7 +117,7 @@ def _draw(scene: Scene, stack: Sequence[pb.LayerParameter], x: float, y: float, 
 
 def _head(net: pb.NetParameter, layers: Sequence[pb.LayerParameter], phase: int | None) -> list[Box | Text | Curve]:
     """Title and legend."""
-    what = f"{pb.Phase.Name(phase)}, " if phase in (pb.TRAIN, pb.TEST) else ""  # type: ignore[arg-type]
+    what = f"{pb.Phase.Name(phase)}, " if phase in (pb.TRAIN, pb.TEST) else ""
     shapes: list[Box | Text | Curve] = [
         Text(MARGIN, 36, net.name or "a net", 18, bold=True),
         Text(MARGIN, 55, f"{what}{len(layers)} layers", SIZE, fill="#52606d"),

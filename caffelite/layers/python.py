@@ -139,8 +139,8 @@ class Python(Layer):
                 raise self.error(
                     f'there is no module "{name}"', "module", expected=expected, remedy=self._found(name)
                 ) from None
-            remedy = conversion(mistake, None)
-            raise self.error(f'module "{name}" {described(mistake, None)}', "module", remedy=remedy) from mistake
+            what = f'module "{name}" {described(mistake, None)}'
+            raise self.error(what, "module", remedy=conversion(mistake, None)) from mistake
 
     def _found(self, name: str) -> str:
         """The remedy for a module that is not found; it may be in a folder that is not searched by default."""
@@ -159,8 +159,8 @@ class Python(Layer):
             with caffe_importable():
                 return getattr(self.user, method)(*arguments)
         except Exception as mistake:  # a user's class may raise anything
-            what, remedy = f"{self.p.layer}.{method} {described(mistake, self.file)}", conversion(mistake, self.file)
-            raise self.error(what, remedy=remedy) from mistake
+            what = f"{self.p.layer}.{method} {described(mistake, self.file)}"
+            raise self.error(what, remedy=conversion(mistake, self.file)) from mistake
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         self._reshape(bottoms)

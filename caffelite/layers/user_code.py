@@ -106,11 +106,11 @@ def _place(mistake: Exception, file: str | None) -> traceback.FrameSummary:
 def conversion(mistake: Exception, file: str | None) -> str | None:
     """The remedy where the exception shows that a file is written for Python 2, else None."""
     if isinstance(mistake, SyntaxError):
-        old = _OLD_SYNTAX.search(mistake.msg or "") or _OLD_LINES.search(mistake.text or "")
-        path = mistake.filename
+        old = bool(_OLD_SYNTAX.search(mistake.msg or "") or _OLD_LINES.search(mistake.text or ""))
     else:
-        old = getattr(mistake, "name", None) in (
-            _OLD_MODULES if isinstance(mistake, ModuleNotFoundError) else _OLD_NAMES
-        )
-        path = _place(mistake, file).filename if old else None
-    return f"the file is written for Python 2: convert it with 2to3 -w {path}" if old and path else None
+        names = _OLD_MODULES if isinstance(mistake, ModuleNotFoundError) else _OLD_NAMES
+        old = getattr(mistake, "name", None) in names
+    if not old:
+        return None
+    path = mistake.filename if isinstance(mistake, SyntaxError) else _place(mistake, file).filename
+    return f"the file is written for Python 2: convert it with 2to3 -w {path}"

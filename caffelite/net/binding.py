@@ -210,7 +210,7 @@ class Binding:
         finally:
             layer.param_blobs = params
         if found != expected:
-            what = f"its parameters would change their shape with its bottom {list(bottoms[0])}"
+            what = "its parameters change their shape with the data"
             raise layer.outer_error(what, expected=expected, found=found)
         changed = self.reshape_tops(node, tops)
         self._operations.take(layer, bottoms, functools.partial(self.build, node))

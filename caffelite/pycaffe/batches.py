@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Protocol
 
@@ -20,8 +20,10 @@ class Runs(Protocol):
     def outputs(self) -> list[str]: ...
     @property
     def blobs(self) -> Mapping[str, HasShape]: ...
-    def forward(self, blobs: Sequence[str] | None = None, **kwargs: np.ndarray) -> Arrays: ...
-    def backward(self, diffs: Sequence[str] | None = None, **kwargs: np.ndarray) -> Arrays: ...
+    @property
+    def forward(self) -> Callable[..., Arrays]: ...
+    @property
+    def backward(self) -> Callable[..., Arrays]: ...
 
 
 class HasShape(Protocol):
@@ -46,9 +48,9 @@ def forward_backward_all(
     forward, backward = ({n: arrays[n] for n in names if n in arrays} for names in (net.inputs, net.outputs))
     data: dict[str, list[np.ndarray]] = {}
     gradients: dict[str, list[np.ndarray]] = {}
-    for inputs, starts in zip_longest(_batches(net, forward), _batches(net, backward), fillvalue={}):
-        _append(data, net.forward(blobs=blobs, **inputs))
-        _append(gradients, net.backward(diffs=diffs, **starts))
+    for inputs, starts in zip_longest(_batches(net, forward), _batches(net, backward)):
+        _append(data, net.forward(blobs=blobs, **(inputs or {})))
+        _append(gradients, net.backward(diffs=diffs, **(starts or {})))
     return _joined(data, count), _joined(gradients, count)
 
 

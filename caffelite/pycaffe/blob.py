@@ -74,8 +74,7 @@ class Blob:
 
 def dimensions(shape: Sequence[int | Sequence[int]]) -> tuple[int, ...]:
     """The shape of ``reshape``'s arguments. Errors: dimensions below 1."""
-    given = shape[0] if len(shape) == 1 and isinstance(shape[0], Sequence | np.ndarray) else shape
-    found = tuple(int(d) for d in given)  # type: ignore[arg-type, union-attr]
+    found = tuple(int(d) for d in np.ravel(np.array(shape)))
     if min(found, default=1) < 1:
         raise CaffeliteError("a blob cannot have this shape", expected="dimensions of 1 or more", found=list(found))
     return found

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..caffelite_pb2 import TEST
 from . import io
+from .batches import forward_all
 from .net import Net
 
 
@@ -23,14 +24,14 @@ def image_transformer(
     name = net.inputs[0]
     found = io.Transformer({name: net.blobs[name].shape})
     found.set_transpose(name, (2, 0, 1))
-    for value, setting in (
-        (mean, found.set_mean),
-        (input_scale, found.set_input_scale),
-        (raw_scale, found.set_raw_scale),
-        (channel_swap, found.set_channel_swap),
-    ):
-        if value is not None:
-            setting(name, value)  # type: ignore[operator]
+    if mean is not None:
+        found.set_mean(name, mean)
+    if input_scale is not None:
+        found.set_input_scale(name, input_scale)
+    if raw_scale is not None:
+        found.set_raw_scale(name, raw_scale)
+    if channel_swap is not None:
+        found.set_channel_swap(name, channel_swap)
     return found
 
 
@@ -60,11 +61,12 @@ class Classifier(Net):
         """The first output for each image H×W×K, (N, ...). oversample: the mean over ten crops; else of the centre."""
         images = [io.resize_image(image, self.image_dims) for image in inputs]
         if oversample:
-            crops = io.oversample(images, self.crop_dims)
+            crops = io.oversample(images, [*map(int, self.crop_dims)])
         else:
             (y, x), (height, width) = (np.array(self.image_dims) - self.crop_dims) // 2, self.crop_dims
             crops = np.array([image[y : y + height, x : x + width] for image in images])
         name = self.inputs[0]
-        found = self.forward_all(**{name: np.array([self.transformer.preprocess(name, crop) for crop in crops])})
+        arrays = {name: np.array([self.transformer.preprocess(name, crop) for crop in crops])}
+        found = forward_all(self, None, arrays)
         scores = found[self.outputs[0]]
         return scores.reshape(len(scores) // 10, 10, -1).mean(1) if oversample else scores

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -9,11 +10,13 @@ from typing import Any
 import numpy as np
 
 from ..caffelite_pb2 import TEST
-from ..errors import missing_extra
+from ..errors import CaffeliteError
 from . import io
+from .batches import forward_all
 from .classifier import image_transformer
 from .net import Net
 
+PROPOSALS = "selective_search_ijcv_with_python"  # a package without releases, loaded where somebody asks for it
 Windows = Iterable[tuple[str, Iterable[Sequence[float]]]]
 
 
@@ -62,7 +65,8 @@ class Detector(Net):
         if not crops:
             return []
         name = self.inputs[0]
-        outputs = self.forward_all(**{name: np.array([self.transformer.preprocess(name, crop) for crop in crops])})
+        arrays = {name: np.array([self.transformer.preprocess(name, crop) for crop in crops])}
+        outputs = forward_all(self, None, arrays)
         for entry, scores in zip(found, outputs[self.outputs[0]], strict=True):
             entry["prediction"] = scores
         return found
@@ -70,9 +74,10 @@ class Detector(Net):
     def detect_selective_search(self, image_fnames: Iterable[str]) -> list[dict[str, Any]]:
         """Scores the windows that selective search proposes. Errors: its package is not installed."""
         try:
-            import selective_search_ijcv_with_python as selective_search
+            selective_search = importlib.import_module(PROPOSALS)
         except ImportError:
-            raise missing_extra("selective_search_ijcv_with_python", "images", "selective search") from None
+            remedy = f"put {PROPOSALS} on PYTHONPATH, or give windows to detect_windows"
+            raise CaffeliteError(f"selective search needs the package {PROPOSALS}", remedy=remedy) from None
         names = [os.path.abspath(name) for name in image_fnames]
         windows = selective_search.get_windows(names, cmd="selective_search_rcnn")
         return self.detect_windows(zip(names, windows, strict=True))

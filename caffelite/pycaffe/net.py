@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from .. import prototxt, user_modules, weights
 from ..api import Copies
 from ..errors import CaffeliteError, Mistakes, did_you_mean
 from ..layers import unknown_types
+from ..layers.data import MemoryData
 from ..net import net as nets
 from ..net.nodes import Node
 from ..runs.open_net import open_net
@@ -47,8 +49,7 @@ class Net(NetStructure):
         stages: Sequence[str] | None = None,
         weights: str | os.PathLike[str] | None = None,
     ):
-        given = {"phase": phase, "level": level, "stages": stages, "weights": weights}
-        found = _arguments(arguments, given)
+        found = _arguments(arguments, {"phase": phase, "level": level, "stages": stages, "weights": weights})
         document = prototxt.read_net(os.fspath(network_file), tolerate=unknown_types.tolerate)
         seed = modes.next_seed()
         with user_errors():
@@ -297,14 +298,14 @@ class Net(NetStructure):
     def set_input_arrays(self, data: np.ndarray, labels: np.ndarray) -> None:
         """Gives the MemoryData layer its samples: data (M, C, H, W) and labels (M), M a multiple of its batch size;
         they are read, not copied. Errors: a net without one such layer; other shapes."""
-        layers = [node.layer for node in self._nodes if node.layer.spec.type == "MemoryData"]
+        layers = [node.layer for node in self._nodes if isinstance(node.layer, MemoryData)]
         if len(layers) != 1:
             expected, found = "a net with one MemoryData layer", f"{len(layers)} in this net"
             raise CaffeliteError("set_input_arrays feeds a MemoryData layer", expected=expected, found=found)
         layers[0].set_input_arrays(np.asarray(data), np.asarray(labels))
 
 
-def _arguments(positional: Sequence[object], given: dict[str, object]) -> dict[str, object]:
+def _arguments(positional: Sequence[object], given: dict[str, Any]) -> dict[str, Any]:
     """The arguments of ``Net`` after the file by name. Errors: none for the phase, too many, one given twice."""
     legacy = bool(positional) and isinstance(positional[0], str | os.PathLike)
     names = ("weights", "phase") if legacy else ("phase", "level", "stages", "weights")

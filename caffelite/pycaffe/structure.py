@@ -85,7 +85,7 @@ class NetStructure:
     def params(self) -> OrderedDict[str, list[Blob]]:
         """The parameters by layer name: weights, bias and so on."""
         if not hasattr(self, "_params_by_name"):
-            self._params_by_name = OrderedDict(
+            self._params_by_name: OrderedDict[str, list[Blob]] = OrderedDict(
                 (node.name, [ParameterBlob(view, self._copies) for view in node.layer.params])
                 for node in self._nodes
                 if node.layer.params

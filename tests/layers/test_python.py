@@ -245,8 +245,10 @@ def test_top_changes_its_shape_while_running(make, write):
     double = 'layer { name: "z" type: "Power" bottom: "y" top: "z" power_param { scale: 2 } }'
     net = make("force_backward: true\n" + layer(module, "Grow") + double + loss)
     for rows, value in ((2, 2), (3, 3), (2, 4)):
-        run(net)
+        net.clear_loss()
+        net.forward()
         assert net.dev.download(net.blobs["z"]).tolist() == [[2 * value] * 3] * rows
+        net.backward()
         assert net.dev.download(net.loss)[0] == 6 * value * rows
         assert (net.dev.download(net.diff[net.graph.values["x"]]) == 6 * rows).all()
 
