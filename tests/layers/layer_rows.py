@@ -4,6 +4,7 @@ import rows_elementwise
 import rows_images
 import rows_losses
 import rows_normalisation
+import rows_regions
 import rows_segmentation
 import rows_sequences
 
@@ -14,4 +15,5 @@ ROWS = [
     *rows_losses.ROWS,
     *rows_sequences.ROWS,
     *rows_segmentation.ROWS,
+    *rows_regions.ROWS,
 ]

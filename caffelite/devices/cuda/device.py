@@ -24,6 +24,7 @@ from . import (
     precisions,
     preprocessing,
     recurrent,
+    regions,
     resizing,
     selection,
     windows,
@@ -198,6 +199,9 @@ class GPU(FormulaKernels):
 
     def top_k(self, n: int, c: int, p: int, k: int) -> selection.TopK:
         return selection.TopK(self, n, c, p, k)
+
+    def region_pooling(self, method: str, x: Shape, y: Shape, scale: float, pad: float = 0) -> regions.RegionPooling:
+        return regions.RegionPooling(self, method, x, y, scale, pad)
 
     def lstm(self, t: int, n: int, d: int, half: bool = False) -> recurrent.LSTM:
         return recurrent.LSTM(self, t, n, d, half)
