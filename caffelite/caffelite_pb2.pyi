@@ -1956,7 +1956,7 @@ class ShuffleChannelParameter(_message.Message):
     def __init__(self, group: _Optional[int] = ...) -> None: ...
 
 class DenseImageDataParameter(_message.Message):
-    __slots__ = ("source", "batch_size", "rand_skip", "shuffle", "new_height", "new_width", "is_color", "mean_file", "root_folder", "mirror", "crop_width", "crop_height")
+    __slots__ = ("source", "batch_size", "rand_skip", "shuffle", "new_height", "new_width", "is_color", "mean_file", "root_folder", "mirror", "crop_width", "crop_height", "label_divide_factor")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
     RAND_SKIP_FIELD_NUMBER: _ClassVar[int]
@@ -1969,6 +1969,7 @@ class DenseImageDataParameter(_message.Message):
     MIRROR_FIELD_NUMBER: _ClassVar[int]
     CROP_WIDTH_FIELD_NUMBER: _ClassVar[int]
     CROP_HEIGHT_FIELD_NUMBER: _ClassVar[int]
+    LABEL_DIVIDE_FACTOR_FIELD_NUMBER: _ClassVar[int]
     source: str
     batch_size: int
     rand_skip: int
@@ -1981,7 +1982,8 @@ class DenseImageDataParameter(_message.Message):
     mirror: bool
     crop_width: int
     crop_height: int
-    def __init__(self, source: _Optional[str] = ..., batch_size: _Optional[int] = ..., rand_skip: _Optional[int] = ..., shuffle: bool = ..., new_height: _Optional[int] = ..., new_width: _Optional[int] = ..., is_color: bool = ..., mean_file: _Optional[str] = ..., root_folder: _Optional[str] = ..., mirror: bool = ..., crop_width: _Optional[int] = ..., crop_height: _Optional[int] = ...) -> None: ...
+    label_divide_factor: int
+    def __init__(self, source: _Optional[str] = ..., batch_size: _Optional[int] = ..., rand_skip: _Optional[int] = ..., shuffle: bool = ..., new_height: _Optional[int] = ..., new_width: _Optional[int] = ..., is_color: bool = ..., mean_file: _Optional[str] = ..., root_folder: _Optional[str] = ..., mirror: bool = ..., crop_width: _Optional[int] = ..., crop_height: _Optional[int] = ..., label_divide_factor: _Optional[int] = ...) -> None: ...
 
 class ROIPoolingParameter(_message.Message):
     __slots__ = ("pooled_h", "pooled_w", "spatial_scale", "pad_ratio")

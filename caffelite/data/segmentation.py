@@ -59,6 +59,7 @@ class Settings:
     mirror: bool = False
     factors: tuple[float, ...] = ()
     ignore: int = 255
+    divisor: int = 1  # of the sides of the labels
 
 
 class SegmentationSource(Source):
@@ -79,7 +80,9 @@ class SegmentationSource(Source):
         height, width = settings.crop if any(settings.crop) else first.shape[1:]
         self._mean = self._read_mean(transform, first.shape)
         self._size = height, width
-        shapes = [(batch, len(first), height, width), (batch, 1, height, width), (batch, 1, 1, 2)]
+        self._divisor = settings.divisor
+        labels = (batch, 1, height // self._divisor, width // self._divisor)
+        shapes: list[tuple[int, ...]] = [(batch, len(first), height, width), labels, (batch, 1, 1, 2)]
         super().__init__(shapes[:tops], len(pairs), prefetch, workers())
 
     def _read_mean(self, transform: pb.TransformationParameter, shape: tuple[int, ...]) -> np.ndarray | None:
@@ -124,7 +127,9 @@ class SegmentationSource(Source):
             pixels *= self._scale
             self._write(arrays[0][i], pixels, flip, 0)
             if len(arrays) > 1:
-                self._write(arrays[1][i], labels[None, *cut], flip, self._settings.ignore)
+                self._write(
+                    arrays[1][i], labels[None, *(cut if self._divisor == 1 else ())], flip, self._settings.ignore
+                )
             if len(arrays) > 2:
                 arrays[2][i] = np.minimum(sides, self._size)
 
@@ -169,6 +174,9 @@ class SegmentationSource(Source):
             return image, np.full(image.shape[1:], pair.labels, np.float32)
         labels = self._decoded(pair.labels, pair.where, decode_labels)
         size = self._settings.size
+        if self._divisor > 1:
+            height, width = (side // self._divisor for side in image.shape[1:])
+            return image, resize(labels[None], height, width, "INTER_NEAREST")[0]
         if any(size) and labels.shape != size:
             labels = resize(labels[None], *size, "INTER_NEAREST")[0]
         if labels.shape != image.shape[1:]:

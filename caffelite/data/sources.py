@@ -177,9 +177,13 @@ def _dense_image_data(layer: pb.LayerParameter, phase: int, locate: Locator, see
         raise CaffeliteError("a crop of one side only", where=at(name), remedy="give crop_height and crop_width")
     if any(crop) and any(other):
         raise CaffeliteError("gives two crops", where=at("crop_height"), remedy="keep one of them")
+    if param.label_divide_factor != 1 and (param.label_divide_factor < 1 or any(crop) or any(other)):
+        what, expected = "a bad label_divide_factor", "1 or more, and 1 with a crop"
+        raise CaffeliteError(what, where=at("label_divide_factor"), expected=expected, found=param.label_divide_factor)
     settings = segmentation.Settings(
         color=param.is_color,
         size=(param.new_height, param.new_width),
+        divisor=param.label_divide_factor,
         crop=crop if any(crop) else other,
         mirror=param.mirror or transform.mirror,
     )

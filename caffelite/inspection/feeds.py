@@ -26,6 +26,7 @@ IMAGE_SIZES = (
     (3, 224, 224),
     (1, 28, 28),
     (3, 32, 32),
+    (3, 360, 480),
     (2, 28, 28),
     (1, 224, 224),
     (2, 224, 224),
@@ -89,7 +90,7 @@ class Feeds:
             return self.given[""]
         if i and REGISTRY[spec.type].labels_pixels:
             images = self._given_shape(spec, 0)
-            return images and ((1, *images[1:]) if i == 1 else (1, 1, 2))
+            return images and (_labels(spec, images[1:]) if i == 1 else (1, 1, 2))
         label = i == 1 and REGISTRY[spec.type].reads_images or top in LABEL_TOPS
         return () if label and (set(spec.top) | {""}) & set(self.given) else None
 
@@ -109,11 +110,12 @@ class Feeds:
         error: CaffeliteError,
     ) -> Absent:
         self.missing.append(error)
-        shapes, unknown = [], None
+        shapes: list[Shape] = []
+        unknown = None
         for i, top in enumerate(spec.top):
             shape = given[i]
             if shape is None and i and REGISTRY[spec.type].labels_pixels:
-                shape = (1, *shapes[0][2:]) if i == 1 else (1, 1, 2)
+                shape = _labels(spec, shapes[0][2:]) if i == 1 else (1, 1, 2)
             elif shape is None and (top in LABEL_TOPS or (REGISTRY[spec.type].reads_images and i == 1)):
                 shape = ()
             elif shape is None and REGISTRY[spec.type].reads_images:
@@ -152,6 +154,11 @@ def stand_ins(net: pb.NetParameter, unshaped: list[tuple[str, str]]) -> Iterator
     for shape in IMAGE_SIZES if images else ROWS:
         for label in ((), (1, *shape[1:])) if images and labels else ((),):
             yield dict.fromkeys(labels, label) | dict.fromkeys((top for _, top in unshaped), shape)
+
+
+def _labels(spec: pb.LayerParameter, size: Shape) -> Shape:
+    """The shape of the labels of an image's pixels."""
+    return (1, *(side // max(1, spec.dense_image_data_param.label_divide_factor) for side in size))
 
 
 def _image(spec: pb.LayerParameter, mean: Shape | None) -> tuple[Shape | None, str]:

@@ -105,7 +105,9 @@ class SoftmaxWithLoss(Loss):
     x (N, C, P...), label (N, P...), integers 0 to C - 1; tops: the loss () and optionally the probabilities, like
     x. Divisor by loss_param.normalization: VALID (default: labels not ignored), FULL (N·P), BATCH_SIZE (N), NONE (1),
     PRE_FIXED (pre_fixed_normalizer). With class weights (loss_param.class_weight and its like) each term is multiplied
-    by w[label], and VALID is Σ w[label]. Errors: labels out of range.
+    by w[label], and VALID is Σ w[label]; with caffe-segnet's (weight_by_label_freqs, class_weighting) VALID stays the
+    number of labels, as in alexgkendall/caffe-segnet src/caffe/layers/softmax_loss_layer.cpp. Errors: labels out of
+    range.
     """
 
     field = "softmax_param"
@@ -118,6 +120,7 @@ class SoftmaxWithLoss(Loss):
         self.split = n, self.classes, p = split_axis(bottoms[0], axis)
         self.class_weights = class_weights.read(self, self.classes)
         self.divide = self.divisor(n, n * p)
+        self.adds_loss = self.divide is not None or not self.spec.loss_param.weight_by_label_freqs
         self.saved_shapes["prob"] = (bottoms[0], None)
         return [(), bottoms[0]][: len(self.spec.top)]
 
@@ -134,14 +137,27 @@ class SoftmaxWithLoss(Loss):
         return bool(class_weights.given(self.spec.loss_param))
 
     def build(self, dev: Device) -> None:
-        self.op = dev.softmax_loss(*self.split, self.ignored(), self.divide, class_weights.upload(self, dev))
+        divide, self._labels = self.divide, None
+        if not self.adds_loss:
+            divide, self._labels = 1.0, Divisor(dev, None, self.ignored())
+        self.op = dev.softmax_loss(*self.split, self.ignored(), divide, class_weights.upload(self, dev))
         self._gradient = [self.saved[GRADIENT]] if self.config.gradient_in_forward else []
 
     def forward(self, x: list, y: list) -> None:
         prob = self.saved["prob"]
-        self.op.forward(x[0], x[1], prob, y[0], *self.total, *self._gradient)
+        if self._labels is None:
+            self.op.forward(x[0], x[1], prob, y[0], *self.total, *self._gradient)
+        else:
+            self._forward_by_labels(x, y[0], self._labels)
         if len(y) > 1:
             self.dev.copy(prob, y[1])
+
+    def _forward_by_labels(self, x: list, loss, labels: Divisor) -> None:
+        """The sum of weighted losses over the number of labels that are not ignored."""
+        self.op.forward(x[0], x[1], self.saved["prob"], loss)
+        labels.count(x[1])
+        labels.divide(loss)
+        self.dev.copy(labels.value, self.op.divisor)  # which backward reads
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
         if not self._gradient:

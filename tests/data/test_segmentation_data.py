@@ -68,6 +68,12 @@ def test_resized_labels_take_the_nearest(folder):
     assert images.shape == (2, 3, 3, 4) and set(labels[0].ravel()) <= set(range(HEIGHT * WIDTH))
 
 
+def test_labels_of_a_part_of_the_size(folder):
+    images, labels = batches(folder, "DenseImageData", "label_divide_factor: 3", tops="ab")[0]
+    assert images.shape == (2, 3, 6, 9)
+    np.testing.assert_array_equal(labels, images[:, :1, ::3, ::3])
+
+
 def test_a_crop_beyond_the_image_is_padded(folder):
     body, crop = "label_type: PIXEL ignore_label: 254", "crop_height: 8 crop_width: 5 mean_value: 3"
     images, labels, sides = batches(folder, "ImageSegData", body, crop, pb.TEST)[0]
@@ -109,6 +115,7 @@ MISTAKES = [
     ("DenseImageData", "new_height: 7", "", "", "new_height without new_width"),
     ("DenseImageData", "", "distort_param { }", "", "distort_param does not act on images with a label"),
     ("DenseImageData", "crop_height: 2 crop_width: 2", "crop_size: 3", "", "gives two crops"),
+    ("DenseImageData", "label_divide_factor: 2", "crop_size: 2", "", "a bad label_divide_factor"),
     ("DenseImageData", "", "", "i0.png\n", "a line is not understood"),
     ("ImageSegData", "", "", "i0.png l0.png\n", "a line is not understood"),
     ("ImageSegData", "label_type: NONE", "scale_factors: 0", "", "a bad factor"),

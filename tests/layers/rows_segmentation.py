@@ -81,7 +81,30 @@ def overlaps(x, label, ignore: int | None = None):
     return [np.reshape([(found == given).mean(), np.mean(recalls), np.mean(shares)], (1, 1, 1, 3))]
 
 
+def weighed(weights, ignore: int):
+    """caffe-segnet's loss: the sum of weighted losses over the number of labels that count."""
+
+    def oracle(x, t):
+        terms = [
+            (np.log(np.exp(x[n, :, i]).sum()) - x[n, int(k), i]) * weights[int(k)]
+            for (n, i), k in np.ndenumerate(t)
+            if k != ignore
+        ]
+        return [np.sum(terms) / len(terms)]
+
+    return oracle
+
+
 ROWS = [
+    Row(
+        "SoftmaxWithLoss",
+        "loss_param { weight_by_label_freqs: true class_weighting: 0.5 class_weighting: 3 class_weighting: 0.25 "
+        "ignore_label: 7 }",
+        [((3, 3, 4), off_kinks), ((3, 4), labels(3, 7))],
+        weighed([0.5, 3, 0.25], 7),
+        constant=(1,),
+        name="weighed as in SegNet",
+    ),
     Row(
         "DepthwiseConvolution",
         f"convolution_param {{ num_output: 4 kernel_size: 3 pad: 1 stride: 2 group: 4 {FILL} }}",
