@@ -1898,20 +1898,22 @@ class BNParameter(_message.Message):
     def __init__(self, slope_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., bias_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., momentum: _Optional[float] = ..., eps: _Optional[float] = ..., frozen: bool = ..., bn_mode: _Optional[_Union[BNParameter.BNMode, str]] = ..., scale_filler: _Optional[_Union[FillerParameter, _Mapping]] = ..., shift_filler: _Optional[_Union[FillerParameter, _Mapping]] = ...) -> None: ...
 
 class InterpParameter(_message.Message):
-    __slots__ = ("height", "width", "zoom_factor", "shrink_factor", "pad_beg", "pad_end")
+    __slots__ = ("height", "width", "zoom_factor", "shrink_factor", "pad_beg", "pad_end", "use_blob_size")
     HEIGHT_FIELD_NUMBER: _ClassVar[int]
     WIDTH_FIELD_NUMBER: _ClassVar[int]
     ZOOM_FACTOR_FIELD_NUMBER: _ClassVar[int]
     SHRINK_FACTOR_FIELD_NUMBER: _ClassVar[int]
     PAD_BEG_FIELD_NUMBER: _ClassVar[int]
     PAD_END_FIELD_NUMBER: _ClassVar[int]
+    USE_BLOB_SIZE_FIELD_NUMBER: _ClassVar[int]
     height: int
     width: int
     zoom_factor: int
     shrink_factor: int
     pad_beg: int
     pad_end: int
-    def __init__(self, height: _Optional[int] = ..., width: _Optional[int] = ..., zoom_factor: _Optional[int] = ..., shrink_factor: _Optional[int] = ..., pad_beg: _Optional[int] = ..., pad_end: _Optional[int] = ...) -> None: ...
+    use_blob_size: bool
+    def __init__(self, height: _Optional[int] = ..., width: _Optional[int] = ..., zoom_factor: _Optional[int] = ..., shrink_factor: _Optional[int] = ..., pad_beg: _Optional[int] = ..., pad_end: _Optional[int] = ..., use_blob_size: bool = ...) -> None: ...
 
 class UpsampleParameter(_message.Message):
     __slots__ = ("scale", "scale_h", "scale_w", "pad_out_h", "pad_out_w", "upsample_h", "upsample_w")

@@ -36,6 +36,7 @@ OWN = {
     *(f"LayerParameter.{name}_param" for name in ("bn", "interp", "upsample", "seg_accuracy", "dense_image_data")),
     *(f"LayerParameter.{name}_param" for name in ("relu6", "shuffle_channel")),
     "DropoutParameter.sample_weights_test",
+    "InterpParameter.use_blob_size",
     *(f"BNParameter.{name}" for name in ("bn_mode", "scale_filler", "shift_filler")),
     *(f"LossParameter.{name}" for name in ("weight_by_label_freqs", "class_weighting")),
     *(f"ImageDataParameter.{name}" for name in ("ignore_label", "label_type")),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import CaffeliteError
-from . import options
+from . import options, segmenting
 from .deploy import read_labels
 
 if TYPE_CHECKING:
@@ -146,6 +146,9 @@ def classify(
     A hierarchy is a text file with a name on each line; what belongs to a group is indented below it. Answers go
     from the best class to the root, each more probable than the one before; bits are the information of an answer.
 
+    A net with scores for each pixel prints the share of each class in an image instead; -annotate colours the pixels by
+    their classes.
+
     If one of several images cannot be read, it is reported, the others are classified, and the exit status is 1.
 
     \b
@@ -165,6 +168,11 @@ def classify(
     files, started = gather(images, glob.glob), time.perf_counter()
     expected = len(files) or MANY
     classifier = _open(model, weights, set_fields, preparation, gpu, expected, oversample, labels, output)
+    if classifier.pixels:
+        segmenting.refuse({"oversample": oversample, "hierarchy": hierarchy, "list": known, "csv": table})
+        return _end(
+            segmenting.run(classifier, files, segmenting.Wanted(count, folder, as_json), started), len(files), skip
+        )
     truth = _read_known(known, classifier) if known else None
     files = truth.files if truth else files
     groups = Hierarchy(hierarchy, classifier.labels) if hierarchy else None

@@ -23,11 +23,14 @@ class Interp(Layer):
 
     x (N, C, H, W) → y (N, C, OH, OW). H' = H + pad_beg + pad_end (both 0 or negative: rows and columns that are cut
     off). OH = (H' - 1) / shrink_factor + 1, or H' + (H' - 1)·(zoom_factor - 1), where one of both is given alone; else
-    height and width; else shrink_factor, then zoom_factor. Errors: none of these, a positive pad, an empty image.
-    Source: hszhao/PSPNet src/caffe/layers/interp_layer.cpp, src/caffe/util/interp.cpp.
+    height and width; else shrink_factor, then zoom_factor. With use_blob_size OH and OW are those of a second bottom.
+    Errors: none of these, a positive pad, an empty image. Source: hszhao/PSPNet
+    src/caffe/layers/interp_layer.cpp, src/caffe/util/interp.cpp.
     """
 
     field = "interp_param"
+    bottoms = (1, 2)
+    constant_bottoms = frozenset({1})
     couples_samples = False
     needs_images = True
 
@@ -45,7 +48,10 @@ class Interp(Layer):
         if self.sized and min(p.height, p.width) < 1:
             name = "height" if p.height < 1 else "width"
             raise self.error(f"{name} must be at least 1", name, found=getattr(p, name))
-        if not (sized or self.zooms or self.shrinks):
+        if p.use_blob_size != (len(self.spec.bottom) == 2):
+            what = "use_blob_size is for two bottoms" if p.use_blob_size else "the second bottom has no effect"
+            raise self.error(what, "use_blob_size", remedy="give use_blob_size: true and a second bottom, or neither")
+        if not (sized or self.zooms or self.shrinks or p.use_blob_size):
             raise self.error("has no size", expected="height and width, zoom_factor or shrink_factor")
 
     def _size(self, size: int) -> int:
@@ -60,7 +66,11 @@ class Interp(Layer):
         if min(part) < 1:
             what = "pad_beg and pad_end leave nothing of the image"
             raise self.error(what, "pad_beg", found=f"an image of {shape[2]}×{shape[3]}")
-        out = (p.height, p.width) if self.sized else tuple(map(self._size, part))
+        if p.use_blob_size:
+            check_images(self, 1, bottoms[1])
+            out = bottoms[1][2:]
+        else:
+            out = (p.height, p.width) if self.sized else tuple(map(self._size, part))
         if max(out) > sliding.LARGEST:
             raise self.error("its top is too large", expected=f"at most {sliding.LARGEST} along each axis")
         self.part, self.x_shape, self.y_shape = tuple(part), shape, (*shape[:2], *out)
@@ -83,7 +93,7 @@ class Interp(Layer):
             self.op.forward(x[0], y[0])
 
     def backward(self, x: list, y: list, dy: list, dx: list) -> None:
-        if not self.view:
+        if not self.view and dx[0] is not None:
             self.op.backward(dy[0], dx[0])
 
 

@@ -4,7 +4,7 @@ The names come from the forks' schemas (src/caffe/proto/caffe.proto): NVIDIA/caf
 rbgirshick/caffe-fast-rcnn, weiliu89/caffe, hszhao/PSPNet, yjxiong/caffe, tianzhi0549/CTPN, happynear/caffe-windows,
 eric612/MobileNet-YOLO, twtygqyy/caffe-augmentation, zhaoweicai/cascade-rcnn, naibaf7/caffe (OpenCL), wenwei202/caffe
 (SkimCaffe), may0324/DeepCompression-caffe, Xilinx/CHaiDNN, facebookarchive/C3D, lmb-freiburg/flownet2,
-LisaAnne/lisa-caffe-public, soeaver/caffe-model. A field that the schema here also has is read, and its entry here has
+LisaAnne/lisa-caffe-public. A field that the schema here also has is read, and its entry here has
 no effect. The forks' own messages need no table: they are
 inside these fields and are skipped with them.
 """
@@ -201,7 +201,6 @@ _FIELDS = {
         "ImageDataParameter": "min_height min_width",
         "TransformationParameter": "flow",
     },
-    "soeaver's Caffe": {"InterpParameter": "use_blob_size"},
 }
 
 # Those that change the shapes of blobs or parameters: the net would be another one without them.
@@ -211,7 +210,7 @@ SHAPES = frozenset(
         "ConvolutionParameter.eltwise_param ConvolutionParameter.filter_group ConvolutionParameter.fuse_type "
         "ConvolutionParameter.kernel_depth ConvolutionParameter.shape_offset ConvolutionParameter.temporal_pad "
         "ConvolutionParameter.temporal_stride DataParameter.slice_point ImageDataParameter.new_length "
-        "InterpParameter.use_blob_size LRNParameter.fuse_type LRNParameter.pooling_param MemoryDataParameter.dim "
+        "LRNParameter.fuse_type LRNParameter.pooling_param MemoryDataParameter.dim "
         "PoolingParameter.axis PoolingParameter.dilation PoolingParameter.kernel_depth PoolingParameter.kernel_size_3d "
         "PoolingParameter.pad_3d PoolingParameter.stride_3d PoolingParameter.temporal_stride ReductionParameter.k "
         "ReshapeParameter.pixelshuffler"

@@ -130,6 +130,14 @@ ROWS = [
     Row("ShuffleChannel", "shuffle_channel_param { group: 2 }", [((3, 4), off_kinks)], shuffled(2), name="of vectors"),
     Row("ShuffleChannel", "", [((3, 4), off_kinks)], lambda x: [x], name="of one group"),
     Row("Interp", "interp_param { height: 7 width: 4 }", [(IMAGE, off_kinks)], resized(7, 4)),
+    Row(
+        "Interp",
+        "interp_param { use_blob_size: true }",
+        [(IMAGE, off_kinks), ((2, 1, 3, 8), off_kinks)],
+        lambda x, reference: resized(3, 8)(x),
+        constant=(1,),
+        name="to the size of a blob",
+    ),
     Row("Interp", "interp_param { zoom_factor: 3 }", [(IMAGE, off_kinks)], resized(16, 13), name="zoomed"),
     Row(
         "Interp",
