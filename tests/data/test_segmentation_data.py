@@ -105,6 +105,16 @@ def test_palette_numbers_are_labels(folder):
     np.testing.assert_array_equal(labels[0, 0], expected)
 
 
+def test_files_of_the_list_are_known_to_the_server(folder):
+    from caffelite.serve.named_files import listed_files
+
+    (folder / "named.txt").write_text("i0.png\t../l0.png\n\na b.png l1.png\n")
+    for kind, field in (("DenseImageData", "dense_image_data_param"), ("ImageSegData", "image_data_param")):
+        layer = pb.LayerParameter(type=kind)
+        getattr(layer, field).source, getattr(layer, field).root_folder = "named.txt", "r/"
+        assert {"r/i0.png", "r/../l0.png", "r/a b.png", "r/l1.png"} <= set(listed_files(layer, folder))
+
+
 MISTAKES = [
     ("DenseImageData", "", "", "i0.png small.png\n", "do not fit their image; expected 6×9, found 4×5"),
     ("DenseImageData", "", "", "i0.png colour.png\n", "not labels: it has colours"),
