@@ -9,8 +9,17 @@ from caffelite.devices.cuda import GPU
 from caffelite.errors import CaffeliteError
 from caffelite.pycaffe import modes
 
-from .conftest import CONV
-
+CONV = """
+name: "small" force_backward: true
+layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 2 dim: 3 dim: 6 dim: 5 } } }
+layer { name: "conv" type: "Convolution" bottom: "data" top: "conv" convolution_param { num_output: 4 kernel_size: 3
+  weight_filler { type: "xavier" } bias_filler { type: "constant" value: 0.1 } } }
+layer { name: "relu" type: "ReLU" bottom: "conv" top: "conv" }
+layer { name: "pool" type: "Pooling" bottom: "conv" top: "pool" pooling_param { pool: AVE global_pooling: true } }
+layer { name: "ip" type: "InnerProduct" bottom: "pool" top: "ip" inner_product_param { num_output: 5
+  weight_filler { type: "xavier" } } }
+layer { name: "prob" type: "Softmax" bottom: "ip" top: "prob" }
+"""
 RULES = """
 layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 2 } } }
 layer { name: "a" type: "Power" bottom: "data" top: "a" include { min_level: 1 } }
@@ -24,6 +33,12 @@ layer { name: "ip" type: "InnerProduct" bottom: "x" top: "ip" inner_product_para
   weight_filler { type: "gaussian" std: 1 } } }
 layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "t" top: "loss" loss_weight: 2 }
 """
+
+
+@pytest.fixture
+def net(write) -> caffe.Net:
+    caffe.set_random_seed(3)
+    return caffe.Net(write(CONV), caffe.TEST)
 
 
 def random(*shape: int) -> np.ndarray:
