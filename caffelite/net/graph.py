@@ -151,7 +151,7 @@ class _Builder:
                 self.values[top] = None
             return
         if self.open_source and layer.reads_source:
-            layer.source = self.open_source(spec, self.state.phase, at)
+            layer.source = self.open_source(layer.spec, self.state.phase, at)
         self.nodes.append(node)
         shapes = layer.shapes([b.shape for b in known])
         for i, bottom in enumerate(known):
