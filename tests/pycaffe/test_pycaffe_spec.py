@@ -95,7 +95,7 @@ def windows(kernel=3, stride=1, pad=0, pool=2, up=2, up_pad=0) -> caffe.NetSpec:
         ({"pool": 4, "up": 4}, (1, 1, -1)),
         ({"pad": 3}, (1, 1, -3)),
         ({"up_pad": 3}, (1, 1, 3)),
-        ({"pool": 3, "up": 2}, (1, 1.5, 0.5)),
+        ({"pool": 3, "up": 2}, (1, 1.5, -0.25)),
     ],
 )
 def test_map_from_top_to_input(spec, expected):
@@ -119,7 +119,7 @@ def test_crop_aligns_tops():
     n.crop = coord_map.crop(n.up, n.data)
     layer = n.to_proto().layer[-1]
     assert (layer.type, layer.crop_param.axis, list(layer.crop_param.offset)) == ("Crop", 2, [4])
-    for wrong, what in (({"pool": 3}, "scale"), ({"up_pad": 4}, "0 or more"), ({"kernel": 4}, "whole")):
+    for wrong, what in (({"pool": 3}, "scale"), ({"up_pad": 4}, "0 or more"), ({"kernel": 4, "pad": 4}, "whole")):
         n = windows(**wrong)
         with pytest.raises(AssertionError, match=what):
             coord_map.crop(n.up, n.data)
