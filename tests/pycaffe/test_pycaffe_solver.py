@@ -37,7 +37,7 @@ def test_steps_update_and_blobs_keep_their_values(path):
     out, t = solver.net.blobs["ip"].data, solver.net.blobs["t"].data
     assert solver.net.blobs["loss"].data == pytest.approx(((out - t) ** 2).sum() / 8, rel=1e-5)
     gradient = (np.where(out > 0, out - t, 0) / 4).T @ solver.net.blobs["x"].data
-    np.testing.assert_allclose(solver.net.params["ip"][0].diff, 0.1 * gradient, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(solver.net.params["ip"][0].diff, gradient, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(solver.net.params["ip"][0].data, before - 0.1 * gradient, rtol=1e-4, atol=1e-6)
     assert solver.test_nets[0].params["ip"][0].data is solver.net.params["ip"][0].data
 
@@ -76,7 +76,8 @@ def test_rate_can_be_set(path):
     assert solver.lr == 0.5 == solver.param.base_lr and solver.param.display == 0
 
 
-def test_snapshot_and_restore(path):
+def test_snapshot_and_restore(path, write):
+    write(SOLVER + " random_seed: 5", "solver.prototxt")
     solver = caffe.SGDSolver(path)
     solver.step(2)
     solver.snapshot()
