@@ -233,7 +233,7 @@ def test_refused_shape_restores_the_old_one(net):
     assert net.blobs["data"].shape == (2, 3, 6, 5)
     np.testing.assert_array_equal(net.forward(data=x)["prob"], before)
     for name in ("conv", "prob"):
-        with pytest.raises(CaffeliteError, match=f'shape of blob "{name}" cannot be set; expected one of data'):
+        with pytest.raises(CaffeliteError, match=f'shape of blob "{name}" cannot be set; expected data'):
             net.blobs[name].reshape(1)
     with pytest.raises(CaffeliteError, match="dimensions of 1 or more"):
         net.blobs["data"].reshape(0, 3, 6, 5)
