@@ -27,7 +27,7 @@ ARROWS = {
     "weights": LANGUAGE,
     "charts": {"errors"},
     "devices": {"errors"},
-    "detection": {"errors"},
+    "detection": LANGUAGE | {"prototxt"},
     "layers": LANGUAGE | {"prototxt", "weights", "devices", "user_modules", "detection"},
     "net": LANGUAGE | {"devices", "layers"},
     "parallel": {"errors", "devices"},

@@ -133,7 +133,7 @@ def suppress(
     order = by_score(scores, most, above)
     if eta < 1:
         return _suppress_adaptively(boxes, order, threshold, eta, pixels, kept)
-    stays = []
+    stays: list[int] = []
     boxes, rest = boxes[order], np.arange(len(order))
     while len(rest) and len(stays) != kept:
         best, rest = rest[0], rest[1:]
