@@ -56,7 +56,7 @@ ARROWS = {
     | {"prototxt", "weights", "layers", "net", "data", "parallel", "devices", "training", "runs"}
     | {"inspection", "deploy", "report", "sweep", "visualize", "export", "selftest", "planner"}
     | {"progress", "user_modules", "__version__"}
-    | {"zoo", "scaffold", "serve"},
+    | {"zoo", "scaffold", "serve", "detection"},
     "api": LANGUAGE | {"prototxt", "weights", "layers", "net", "devices", "training", "runs", "deploy", "user_modules"},
     "__main__": {"cli", "user_modules"},
 }

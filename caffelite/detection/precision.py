@@ -100,7 +100,7 @@ def judge_coco(
         return right, counted
     table, taken = overlaps(found, known), np.zeros(len(known), bool)
     with np.errstate(invalid="ignore", divide="ignore"):
-        share = intersections(found[:, None], known[None]) / areas(found)[:, None]
+        share = intersections(found, known) / areas(found)[:, None]
     crowd = np.where(np.isfinite(share), share, 0)
     for i in order[:COCO_MOST]:
         free = np.where(taken | ignored, -1, table[i])

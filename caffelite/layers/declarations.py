@@ -15,8 +15,9 @@ class Declarations:
       ``constant_tops``: tops whose gradient goes no further down; ``takes_over_gradient``: gives its bottom its top's
       gradient memory, as Caffe's Flatten does;
     - ``feeds``: tops come from outside (a source, the user) and not from bottoms; ``reads_source``: from a source;
-      ``reads_images``: of images, then labels; ``batched``: its message has a batch_size; ``files``: the fields of its
-      message that name files to read; ``filled_once``: the tops stay filled from one pass to the next;
+      ``reads_images``: of images, then labels, or where ``reads_objects`` objects; ``batched``: its message has a
+      batch_size; ``files``: the fields of its message that name files to read; ``filled_once``: the tops stay filled
+      from one pass to the next;
     - ``frozen_params``: how many of its parameters, the first ones, the layer itself changes, and no solver;
     - ``reads_shapes_only``: its tops depend on the shapes of its bottoms, not on their numbers;
     - ``varies``: its tops' shapes depend on the data (it calls ``resize``);
@@ -42,7 +43,7 @@ class Declarations:
     differentiable = True
     in_place = view = loss = adds_loss = takes_over_gradient = False
     feeds = reads_source = reads_images = batched = filled_once = varies = requires_host = writes = False
-    reads_shapes_only = detects = evaluates_detection = False
+    reads_objects = reads_shapes_only = detects = evaluates_detection = False
     follows_layout = follows_precision = sums_spatially = needs_images = False
     couples_samples = True
     divides_outputs = False

@@ -160,6 +160,8 @@ class MultiBoxLoss(Loss):
         for gradient in gradients:
             gradient /= divisor
         self._gradients = [g.reshape(blob.shape) for g, blob in zip(gradients, x[:2], strict=True)]
+        if np.isnan(offsets).any() or np.isnan(scores).any():
+            losses[1] = math.nan  # though no object is matched: the net has diverged
         total = self.p.loc_weight * losses[0] * self.counts_offsets + losses[1] * self.counts_scores
         self.dev.upload(y[0], np.array(total / divisor, self.dev.dtype))
 

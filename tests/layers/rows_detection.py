@@ -64,7 +64,8 @@ ROOT = math.sqrt(2)
 ROWS = [
     Row(
         "PriorBox",
-        "prior_box_param { variance: 0.5 min_size: 6 max_size: 10 aspect_ratio: 2 aspect_ratio: 1 aspect_ratio: 0.5 clip: true }",
+        "prior_box_param { variance: 0.5 min_size: 6 max_size: 10 aspect_ratio: 2 aspect_ratio: 1 aspect_ratio: 0.5 "
+        "clip: true }",
         [(FEATURE, off_kinks), (PICTURE, off_kinks)],
         prior_boxes(
             [(6, 6), (math.sqrt(60), math.sqrt(60)), (6 * ROOT, 6 / ROOT), (6 / ROOT, 6 * ROOT)],
