@@ -21,6 +21,7 @@ KNOWN = {
     "siamese": (2, 28, 28),
     "mnist_siamese": (2, 28, 28),
 }
+OBJECTS = 8  # of an image
 LABEL_TOPS = ("label", "labels")
 IMAGE_SIZES = (
     (3, 224, 224),
@@ -67,7 +68,7 @@ class Feeds:
         given = [self._given_shape(spec, i) for i in range(len(spec.top))]
         known = [shape for shape in given if shape is not None]
         if batch and len(known) == len(given):
-            return Absent([(batch, *shape) for shape in known])
+            return Absent([_batched(spec, i, batch, shape) for i, shape in enumerate(known)])
         opened = spec
         if mean := self._missing_mean(spec, locate):
             opened = pb.LayerParameter()
@@ -129,7 +130,7 @@ class Feeds:
                 if unknown is None:
                     unknown = CaffeliteError(what, where=locate("top", i), remedy=remedy)
                     self.missing.append(unknown)
-            shapes.append((batch, *(shape or ())))
+            shapes.append(_batched(spec, i, batch, shape or ()))
         if unknown is not None:
             raise unknown
         return Absent(shapes)
@@ -149,6 +150,11 @@ def stand_ins(net: pb.NetParameter, unshaped: list[tuple[str, str]]) -> Iterator
             yield dict.fromkeys(labels, label) | dict.fromkeys((top for _, top in unshaped), shape)
 
 
+def _batched(spec: pb.LayerParameter, top: int, batch: int, shape: Shape) -> Shape:
+    """The shape of a top of a batch; of objects, as if no image had more than ``OBJECTS``."""
+    return (1, 1, batch * OBJECTS, 8) if top == 1 and REGISTRY[spec.type].reads_objects else (batch, *shape)
+
+
 def _image(spec: pb.LayerParameter, mean: Shape | None) -> tuple[Shape | None, str]:
     """(C, H, W) of a layer's images, as far as the layer and its mean image tell, and how."""
     t, param = spec.transform_param, getattr(spec, REGISTRY[spec.type].field)
@@ -163,6 +169,7 @@ def _image(spec: pb.LayerParameter, mean: Shape | None) -> tuple[Shape | None, s
     sizes += [
         (getattr(param, "crop_size", 0),) * 2 + ("crop_size",),
         (getattr(param, "new_height", 0), getattr(param, "new_width", 0), "new_height"),
+        (t.resize_param.height, t.resize_param.width, "resize_param"),
     ]
     for height, width, why in sizes:
         if height and width:
