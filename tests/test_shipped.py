@@ -11,6 +11,7 @@ import pytest
 
 from caffelite import caffelite_pb2 as pb
 from caffelite import data, prototxt
+from caffelite.data import shapes
 from caffelite.data.writers import write_hdf5, write_lmdb
 from caffelite.devices import open_device
 from caffelite.devices.traits import cpu_traits
@@ -34,6 +35,7 @@ def sets(tmp_path_factory) -> Path:
     for name in ("mnist_train", "mnist_test", "digits_train", "digits_test"):
         images = rng.integers(0, 256, (12, 1, 28, 28), np.uint8)
         write_lmdb(folder / f"{name}_lmdb", ((image, i % 10) for i, image in enumerate(images)))
+    shapes.write(folder / "shapes", {"train": 3, "test": 3}, 128, seed=0)
     for name in ("logreg_train", "logreg_test"):
         write_hdf5(folder / f"{name}.h5", {"data": rng.standard_normal((12, 4)), "label": np.arange(12) % 2})
     return folder

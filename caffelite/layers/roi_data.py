@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Self
 
+from .. import caffelite_pb2 as pb
 from ..devices.context import ExecutionContext
 from ..devices.protocol import Device
 from .data import Feed
@@ -11,6 +12,11 @@ from .layer import Shape, register
 
 IN_FAST_RCNN = (3, 5, 6)  # tops: data, rois, labels, bbox_targets, weights once, or inside and outside
 ROIS = 128  # of a batch of Fast R-CNN
+
+
+def for_fast_rcnn(spec: pb.LayerParameter) -> bool:
+    """Whether the tops are those of Fast R-CNN."""
+    return spec.top[1:2] == ["rois"] or len(spec.top) > 4
 
 
 @register
@@ -36,7 +42,7 @@ class RoIData(Feed):
 
     def setup(self) -> None:
         count = len(self.spec.top)
-        self.fast = self.spec.top[1:2] == ["rois"] or count > 4
+        self.fast = for_fast_rcnn(self.spec)
         allowed = IN_FAST_RCNN if self.fast else (3, 4)
         if count not in allowed:
             expected = " or ".join(map(str, allowed))
@@ -48,14 +54,15 @@ class RoIData(Feed):
 
     def shapes(self, bottoms: list[Shape]) -> list[Shape]:
         if self.source is None:
-            return self._without_data()
+            return self.shapes_without_data(self.spec)
         self.varies = self.requires_host = getattr(self.source, "varies", False)
         return super().shapes(bottoms)
 
-    def _without_data(self) -> list[Shape]:
-        p, count = self.p, len(self.spec.top)
+    @staticmethod
+    def shapes_without_data(spec: pb.LayerParameter) -> list[Shape]:
+        p, count = spec.roi_data_param, len(spec.top)
         image = (3, p.short_side or p.max_size, p.max_size)
-        if not self.fast:
+        if not for_fast_rcnn(spec):
             return [(1, *image), (1, 3), (1, 5), (1, 1, 1, 8)][:count]
         targets = (ROIS, 4 * (p.num_classes or 21))
         return [(2, *image), (ROIS, 5), (ROIS,), targets, targets, targets][:count]
