@@ -21,7 +21,7 @@ def for_fast_rcnn(spec: pb.LayerParameter) -> bool:
 
 @register
 class RoIData(Feed):
-    """An image with its objects, of a COCO JSON file or a list of PASCAL VOC annotations: data (1, 3, H, W), im_info
+    """An image with its objects, of COCO JSON, PASCAL VOC or a database of AnnotatedDatum: data (1, 3, H, W), im_info
     (1, 3), height, width and scale, gt_boxes (G, 5), x1, y1, x2, y2 and label, and optionally the objects in SSD's form
     (1, 1, G, 8); all are blobs (N, ...) with N = 1.
 
