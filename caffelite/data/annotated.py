@@ -112,7 +112,7 @@ class AnnotatedSource(Source):
     batch can have, and rows without an object are -1. In TRAIN, colours change first (distort_param), then the image is
     expanded (expand_param) and a part of it taken (batch_sampler); resize_param, crop, mirror, mean and scale follow in
     both phases. The boxes move along; objects without area in the part are left out. All random numbers depend on the
-    seed, the layer's name and the sample's number in the run.
+    seed, the layer's name and the sample's number in the run. typed: whether the label is of objects.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class AnnotatedSource(Source):
         batch = spec.data_param.batch_size
         self._most = most_objects(database) if typed and len(spec.top) > 1 else 0
         label = (1, 1, max(1, batch * self._most), ROW) if typed else (batch,)
-        self._typed = typed
+        self.typed = typed
         shapes: list[tuple[int, ...]] = [(batch, *self.transform.shape), label]
         super().__init__(shapes[: len(spec.top)], database.length, spec.data_param.prefetch, workers())
 
@@ -172,7 +172,7 @@ class AnnotatedSource(Source):
         picks[:, 1:3], picks[:, 3] = 0, choice.flips
         found: list[Objects | None] = [None] * len(numbers)
         labels = batch.arrays[0] if batch.arrays else None
-        counter = _Countdown(len(numbers), partial(_write_labels, found, labels)) if self._typed else None
+        counter = _Countdown(len(numbers), partial(_write_labels, found, labels)) if self.typed else None
         for start in range(0, len(numbers), IMAGES_PER_TASK):
             contents = self.database.read(numbers[start : start + IMAGES_PER_TASK])
             yield partial(self._process, contents, position, start, choice, pixels, found, labels, counter)

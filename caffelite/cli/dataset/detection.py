@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 def detection(
     origin, name, root, labels, part, one_based, backend, out, force, check_size, skip, threads, **how
 ) -> None:
-    """A database for AnnotatedData layers, of images with boxes: NAME_lmdb, NAME_labelmap.prototxt with the classes, and
+    """A database for AnnotatedData layers, of images with boxes: NAME_lmdb, NAME_labelmap.prototxt with the classes,
     NAME_sizes.txt with the size of each image.
 
     FILE is COCO's JSON, or a list of lines "image annotation" with VOC's XML files; FOLDER is a VOC folder with
